@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun::agent {
+
+/// Which GPUs a worker sees.
+enum class GpuBind {
+  all,      ///< every worker all of the node's: `cuda:LOCAL_RANK` works
+  isolate,  ///< each worker its own block of the list, divided evenly
+};
+
+/// Who serves the store at MASTER_ADDR:MASTER_PORT.
+enum class StoreHost {
+  agent,   ///< the master's agent; every rank is a client
+  worker,  ///< rank 0, on a port of its own
+};
+
+/// Everything the user decided; plain data. Only cli/ fills it, so nothing else reads argv.
+struct JobSpec {
+  // What to run.
+  std::vector<std::string> command;  ///< argv of every worker, program first
+  std::string program;               ///< path of the executable, resolved, checked to be one
+  int local_size = 1;                ///< workers on this node, >= 1
+
+  // Who takes part.
+  std::string run_id = "none";                    ///< agents with another id are refused
+  int min_nodes = 1;                              ///< 1 <= min_nodes <= max_nodes
+  int max_nodes = 1;
+  std::optional<int> node_rank;                   ///< not given: by order of joining
+  std::string master_addr = "127.0.0.1";          ///< as the user gave it
+  std::uint16_t master_port = 0;                  ///< 0: any free port (one node only)
+  std::chrono::milliseconds join_timeout{600'000};  ///< until enough nodes are there
+
+  // What to survive.
+  int max_restarts = 0;                           ///< for the whole job; regrouping is free
+  std::chrono::milliseconds stop_grace{30'000};   ///< first signal to SIGKILL; 0 kills at once
+
+  // What workers see.
+  std::vector<std::string> devices;  ///< the node's GPUs, as CUDA_VISIBLE_DEVICES names them
+  GpuBind gpu_bind = GpuBind::all;
+  StoreHost store = StoreHost::agent;
+
+  // What the user sees.
+  std::optional<std::string> prefix;  ///< template of line prefixes; nullopt: no prefix
+  std::string events_file;            ///< JSON lines are appended here; empty: none
+};
+
+}  // namespace ddprun::agent

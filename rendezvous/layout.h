@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+namespace ddprun::rendezvous {
+
+/// What a node is told about its place in a round.
+struct Layout {
+  int round = 0;       ///< counts every round of the job, from 0
+  int restarts = 0;    ///< restarts spent so far; the same number on every node
+  int node_rank = 0;   ///< 0 <= node_rank < node_count
+  int node_count = 1;  ///< nodes in this round
+  int first_rank = 0;  ///< global rank of this node's local rank 0
+  int local_size = 1;  ///< workers on this node
+  int world_size = 1;  ///< workers on all nodes
+};
+
+/// How the first worker of a node ended badly, as it crosses the wire. The agent makes sentences
+/// of it; the rendezvous only hands it on.
+struct Failure {
+  int rank = 0;            ///< global rank
+  int wait_status = 0;     ///< as wait(2) gives it
+  int pid = 0;
+  double seconds = 0;      ///< how long the worker ran
+  std::string host;        ///< of the node it ran on
+  std::string cause;       ///< what we know beyond the status ("out of memory ..."); may be empty
+  std::string last_words;  ///< the end of its stderr, whole lines; may be empty
+};
+
+/// All workers of all nodes ended with exit code 0.
+struct Succeeded {};
+
+/// A worker failed and no restart was left.
+struct Failed {
+  Failure root_cause;
+};
+
+/// Not enough nodes came in time; the sentence says who was missing.
+struct TimedOut {
+  std::string sentence;
+};
+
+/// Why a job is over.
+using Ending = std::variant<Succeeded, Failed, TimedOut>;
+
+}  // namespace ddprun::rendezvous

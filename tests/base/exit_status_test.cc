@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/exit_status.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "tests/catch.h"
+
+using ddprun::launcher::ExitStatus;
+using ddprun::launcher::signal_name;
+
+namespace {
+
+/// The real status of a real child that ran `end`.
+template <class End>
+ExitStatus status_of(End end) {
+  const pid_t child = fork();
+  if (child == 0) {
+    end();
+    _exit(0);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  return ExitStatus(status);
+}
+
+}  // namespace
+
+TEST_CASE("every exit code comes through unchanged") {
+  for (const int code : {0, 1, 2, 77, 127, 255}) {
+    const ExitStatus status = status_of([=] { _exit(code); });
+    CHECK(status.code() == code);
+    CHECK(status.signal() == 0);
+    CHECK(status.success() == (code == 0));
+    CHECK(status.text() == "exit " + std::to_string(code));
+  }
+}
+
+TEST_CASE("death by a signal is 128 + its number and is told by name") {
+  const ExitStatus killed = status_of([] { raise(SIGKILL); });
+  CHECK(killed.code() == 137);
+  CHECK(killed.signal() == SIGKILL);
+  CHECK(killed.text() == "killed by SIGKILL");
+  CHECK_FALSE(killed.success());
+}
+
+TEST_CASE("signals have the names people know") {
+  CHECK(signal_name(SIGTERM) == "SIGTERM");
+  CHECK(signal_name(SIGRTMIN) == "SIGRTMIN");
+  CHECK(signal_name(SIGRTMIN + 2) == "SIGRTMIN+2");
+  CHECK(signal_name(1000) == "signal 1000");
+}
