@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+/// The numbers of c10d's TCPStore protocol as PyTorch 2.2 and later speak it: what the store's
+/// server and client share. A request is its type byte and then its fields: integers little-endian,
+/// strings as a 64-bit length and that many bytes.
+namespace ddprun::rendezvous {
+
+/// The type byte of a request.
+enum class StoreRequest : std::uint8_t {
+  validate = 0,
+  set = 1,
+  compare_set = 2,
+  get = 3,
+  add = 4,
+  check = 5,
+  wait = 6,
+  get_num_keys = 7,
+  delete_key = 8,
+  append = 9,
+  multi_get = 10,
+  multi_set = 11,
+  cancel_wait = 12,
+  ping = 13,
+  queue_push = 14,
+  queue_pop = 15,
+  queue_len = 16,
+  list_keys = 17,
+  barrier = 18,
+};
+
+/// What a client sends after StoreRequest::validate, as the first bytes of its connection.
+inline constexpr std::uint32_t kStoreMagic = 0x3C85F7CE;
+
+/// Replies to StoreRequest::wait, barrier and cancel_wait.
+inline constexpr std::uint8_t kStopWaiting = 0;
+inline constexpr std::uint8_t kWaitCanceled = 1;
+
+/// Replies to StoreRequest::check.
+inline constexpr std::uint8_t kAllPresent = 0;
+inline constexpr std::uint8_t kSomeMissing = 1;
+
+}  // namespace ddprun::rendezvous
