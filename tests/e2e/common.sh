@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+# What every end-to-end test sources. One test is one script that shows one behaviour of the real
+# binary:
+#
+#   run OPTIONS... PROGRAM ARGS...    runs ddprun to its end
+#   start OPTIONS... PROGRAM ARGS...  starts it; $ddprun is its pid, $events its --events file
+#   wait_for_event NAME [TEXT]        until the events file has that event in a line with TEXT
+#   wait_until COMMAND...             until COMMAND succeeds
+#   finish                            waits for what `start` started
+#   expect_exit CODE
+#   expect_stdout REGEX  expect_stderr REGEX  expect_no_stdout REGEX  expect_no_stderr REGEX
+#   expect_no_process_left            each test ends with it; without it the test fails
+#
+# After run and finish: $code is the exit code, $out and $err are files with what was written, $work
+# is an empty folder of this test. Nothing here is timed: a deadline only ends a test that hangs.
+#
+# DDPRUN is the binary, DDPRUN_BIN the folder of all built programs. By hand:
+#   DDPRUN=build/bin/ddprun DDPRUN_BIN=build/bin bash tests/e2e/exit_codes.sh
+# shellcheck shell=bash
+set -euo pipefail
+: "${DDPRUN:?the path of ddprun}" "${DDPRUN_BIN:?the folder of the built programs}"
+
+deadline=${DDPRUN_TEST_DEADLINE:-60}  # seconds
+work=$(mktemp -d)
+out=$work/.stdout err=$work/.stderr events=$work/.events
+: >"$out" >"$err" >"$events"
+ddprun='' code='' watchdog='' proved=''
+
+# Every process of a test inherits this variable, wherever it hides: in another session, under
+# another parent, after its starter is dead. The script itself does not have it.
+mark=DDPRUN_TEST_ID=$$.$(cat /proc/sys/kernel/random/uuid)
+
+survivors() {  # the pids that carry the mark; a zombie has no environment any more
+  grep -lzsxF -- "$mark" /proc/[0-9]*/environ | cut -d/ -f3 || true
+}
+
+fail() {
+  {
+    echo "FAILED: $*"
+    echo "--- exit code: ${code:-none yet}"
+    echo "--- stdout:" && tail -c 4000 "$out"
+    echo "--- stderr:" && tail -c 4000 "$err"
+    if [ -s "$events" ]; then echo "--- events:" && tail -c 4000 "$events"; fi
+  } >&2
+  exit 1
+}
+
+clean_up() {
+  local status=$? pid
+  [ -z "$watchdog" ] || kill -KILL -- "-$watchdog" 2>/dev/null || true
+  if [ $status = 0 ] && [ -z "$proved" ]; then
+    echo "FAILED: the test does not end with expect_no_process_left" >&2
+    status=1
+  fi
+  for pid in $(survivors); do kill -KILL "$pid" 2>/dev/null || true; done
+  rm -rf "$work"
+  exit $status
+}
+trap clean_up EXIT
+
+start() {
+  proved='' code=''
+  : >"$out" >"$err" >"$events"
+  # Job control gives each its own process group and leaves SIGINT alone, as an interactive shell
+  # does; without it a background command starts with SIGINT ignored.
+  set -m
+  env "$mark" "$DDPRUN" --events "$events" "$@" <&0 >"$out" 2>"$err" &
+  ddprun=$!
+  { sleep "$deadline" && touch "$work/.hung" && kill -KILL "$ddprun"; } </dev/null &>/dev/null &
+  watchdog=$!
+  set +m
+}
+
+finish() {
+  code=0
+  wait "$ddprun" 2>/dev/null || code=$?
+  kill -KILL -- "-$watchdog" 2>/dev/null || true
+  wait "$watchdog" 2>/dev/null || true  # or the shell would tell of its end
+  watchdog=''
+  [ ! -e "$work/.hung" ] || fail "ddprun did not end within $deadline s"
+}
+
+run() {
+  start "$@"
+  finish
+}
+
+wait_until() {
+  local end=$((SECONDS + deadline))
+  until "$@"; do
+    [ $SECONDS -lt $end ] || fail "waited $deadline s in vain for: $*"
+    sleep 0.02
+  done
+}
+
+wait_for_event() {
+  wait_until has_event "$@"
+}
+
+has_event() {  # has_event NAME [TEXT]
+  grep -F "\"event\":\"$1\"" "$events" | grep -qF -- "${2:-}"
+}
+
+expect_exit() {
+  [ "$code" = "$1" ] || fail "exit code $code, expected $1"
+}
+
+expect_stdout() {
+  grep -qE -- "$1" "$out" || fail "stdout has no line like: $1"
+}
+
+expect_stderr() {
+  grep -qE -- "$1" "$err" || fail "stderr has no line like: $1"
+}
+
+expect_no_stdout() {
+  ! grep -qE -- "$1" "$out" || fail "stdout has a line like: $1"
+}
+
+expect_no_stderr() {
+  ! grep -qE -- "$1" "$err" || fail "stderr has a line like: $1"
+}
+
+# Right after ddprun has ended nothing may be left. Only when it could not clean up itself (it was
+# killed with SIGKILL) the others get until the deadline: expect_no_process_left soon
+expect_no_process_left() {
+  local left pid
+  if [ "${1:-}" = soon ]; then
+    wait_until no_survivors
+  fi
+  left=$(survivors)
+  if [ -n "$left" ]; then
+    for pid in $left; do
+      echo "left: $pid: $(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null || true)" >&2
+    done
+    fail "processes are left"
+  fi
+  proved=1
+}
+
+no_survivors() {
+  [ -z "$(survivors)" ]
+}
+
+exec </dev/null
