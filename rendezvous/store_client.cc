@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/store_client.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <memory>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+
+namespace ddprun::rendezvous {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+using Deadline = steady_clock::time_point;
+
+constexpr milliseconds kFirstRetry{5};
+constexpr milliseconds kLastRetry{500};
+constexpr std::int64_t kMaxReply = 64 << 20;  // more is another protocol, or a broken server
+
+/// One request being put together.
+class Request {
+ public:
+  explicit Request(StoreRequest type) { bytes_.push_back(static_cast<char>(type)); }
+
+  Request& integer(std::uint64_t value, int size = 8) {
+    for (int i = 0; i < size; ++i) bytes_.push_back(static_cast<char>(value >> (8 * i)));
+    return *this;
+  }
+  Request& string(std::string_view value) {
+    integer(value.size());
+    bytes_.append(value);
+    return *this;
+  }
+  Request& strings(const std::vector<std::string>& values) {
+    integer(values.size());
+    for (const std::string& value : values) string(value);
+    return *this;
+  }
+
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  std::string bytes_;
+};
+
+std::uint64_t decode(const char* bytes, int size) {
+  std::uint64_t value = 0;
+  for (int i = size - 1; i >= 0; --i) value = value << 8 | static_cast<unsigned char>(bytes[i]);
+  return value;
+}
+
+/// Waits until the socket is ready for `events`. 0 when the deadline passed.
+int poll_until(int fd, short events, Deadline deadline) {
+  for (;;) {
+    const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
+    pollfd entry{fd, events, 0};
+    const int ready =
+        ::poll(&entry, 1, static_cast<int>(std::clamp<long>(left.count(), 0, 1 << 30)));
+    if (ready >= 0 || errno != EINTR) return ready;
+  }
+}
+
+using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
+
+Result<AddressList> resolve(const std::string& host, std::uint16_t port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int rc = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (rc != 0) return Error{Errc::usage, "cannot resolve " + host + ": " + ::gai_strerror(rc)};
+  return AddressList(found, &::freeaddrinfo);
+}
+
+/// One attempt at one address. unreachable carries the system's reason.
+Result<Fd> connect_once(const addrinfo& address, Deadline deadline) {
+  Fd socket(::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket) return os_error("socket", errno);
+  int failure = 0;
+  if (::connect(socket.get(), address.ai_addr, address.ai_addrlen) != 0) failure = errno;
+  if (failure == EINPROGRESS) {
+    if (poll_until(socket.get(), POLLOUT, deadline) <= 0) {
+      return Error{Errc::timed_out, "no answer"};
+    }
+    socklen_t size = sizeof(failure);
+    ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &failure, &size);
+  }
+  if (failure != 0) return Error{Errc::unreachable, std::strerror(failure)};
+  const int on = 1;
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  return socket;
+}
+
+/// Tries every address in turn; the last one's error.
+Result<Fd> connect_any(const addrinfo* addresses, Deadline deadline) {
+  Result<Fd> last = Error{Errc::unreachable, "no address"};
+  for (const addrinfo* address = addresses; address != nullptr; address = address->ai_next) {
+    last = connect_once(*address, deadline);
+    if (last) break;
+  }
+  return last;
+}
+
+std::string numeric_local_address(int fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  std::array<char, NI_MAXHOST> host{};
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return {};
+  if (::getnameinfo(reinterpret_cast<sockaddr*>(&address), size, host.data(), host.size(), nullptr,
+                    0, NI_NUMERICHOST) != 0) {
+    return {};
+  }
+  return host.data();
+}
+
+std::string endpoint_text(const std::string& host, std::uint16_t port) {
+  const bool bare_ipv6 = host.find(':') != std::string::npos && host.front() != '[';
+  return (bare_ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+std::string seconds_text(milliseconds limit) {
+  if (limit.count() % 1000 != 0) return std::to_string(limit.count()) + " ms";
+  return std::to_string(limit.count() / 1000) + " s";
+}
+
+}  // namespace
+
+StoreClient::StoreClient(Fd socket, std::string server, milliseconds reply_limit)
+    : socket_(std::move(socket)),
+      server_(std::move(server)),
+      local_address_(numeric_local_address(socket_.get())),
+      reply_limit_(reply_limit) {}
+
+Result<StoreClient> StoreClient::connect(const std::string& host, std::uint16_t port,
+                                         milliseconds limit, milliseconds reply_limit) {
+  const Deadline deadline = steady_clock::now() + limit;
+  const std::string server = endpoint_text(host, port);
+  auto addresses = resolve(host, port);
+  if (!addresses) return addresses.error();
+  for (milliseconds pause = kFirstRetry;; pause = std::min(2 * pause, kLastRetry)) {
+    auto socket = connect_any(addresses->get(), deadline);
+    std::string reason;
+    if (socket) {
+      StoreClient client(std::move(*socket), server, reply_limit);
+      auto greeted = client.greet(deadline);
+      if (greeted) return client;
+      if (greeted.error().code == Errc::protocol) return greeted.error();
+      reason = greeted.error().message;
+    } else {
+      reason = "store at " + server + ": " + socket.error().message;
+    }
+    // The server's host may be later than we are, so only time ends the attempts.
+    if (steady_clock::now() + pause >= deadline) {
+      return Error{Errc::timed_out,
+                   "cannot reach the " + reason + " (tried for " + seconds_text(limit) + ")"};
+    }
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+Result<> StoreClient::greet(Deadline deadline) {
+  const auto nonce = static_cast<std::uint32_t>(::getpid());
+  const std::string hello = Request(StoreRequest::validate).integer(kStoreMagic, 4).bytes() +
+                            Request(StoreRequest::ping).integer(nonce, 4).bytes();
+  if (auto sent = send(hello, deadline); !sent) return sent;
+  std::array<char, 4> echo{};
+  if (auto got = receive(echo.data(), echo.size(), deadline); !got) return got;
+  if (decode(echo.data(), 4) != nonce) return broken(Errc::protocol, "is not a store");
+  return {};
+}
+
+Result<> StoreClient::set(std::string_view key, std::string_view value) {
+  return send(Request(StoreRequest::set).string(key).string(value).bytes(), reply_deadline());
+}
+
+Result<std::string> StoreClient::get(std::string_view key, milliseconds limit) {
+  if (auto there = wait({std::string(key)}, limit); !there) return there.error();
+  const Deadline deadline = reply_deadline();
+  auto sent = send(Request(StoreRequest::get).string(key).bytes(), deadline);
+  if (!sent) return sent.error();
+  return receive_string(deadline);
+}
+
+Result<> StoreClient::wait(const std::vector<std::string>& keys, milliseconds limit) {
+  auto sent = send(Request(StoreRequest::wait).strings(keys).bytes(), reply_deadline());
+  if (!sent) return sent;
+  auto there = wait_ended(steady_clock::now() + limit);
+  if (!there) return there.error();
+  if (*there) return {};
+  auto canceled = cancel_wait();
+  if (!canceled) return canceled;
+  return Error{Errc::timed_out, "waited " + seconds_text(limit) + " in vain for " +
+                                    (keys.size() == 1 ? "key " : "keys ") + keys.front() +
+                                    (keys.size() == 1 ? "" : ", ...") + " at " + server_};
+}
+
+/// True: the keys are there. False: the deadline passed and nothing was read.
+Result<bool> StoreClient::wait_ended(Deadline deadline) {
+  if (poll_until(socket_.get(), POLLIN, deadline) == 0) return false;
+  auto reply = receive_byte(reply_deadline());
+  if (!reply) return reply.error();
+  if (*reply != kStopWaiting) return broken(Errc::protocol, "ended a wait nobody asked to end");
+  return true;
+}
+
+/// Takes a wait back. Its answer may have crossed the request: then two bytes come.
+Result<> StoreClient::cancel_wait() {
+  const Deadline deadline = reply_deadline();
+  auto sent = send(Request(StoreRequest::cancel_wait).bytes(), deadline);
+  if (!sent) return sent;
+  auto reply = receive_byte(deadline);
+  if (reply && *reply == kStopWaiting) reply = receive_byte(deadline);
+  if (!reply) return reply.error();
+  if (*reply != kWaitCanceled) return broken(Errc::protocol, "answered a cancelled wait wrongly");
+  return {};
+}
+
+Result<std::int64_t> StoreClient::add(std::string_view key, std::int64_t delta) {
+  const Deadline deadline = reply_deadline();
+  Request request(StoreRequest::add);
+  request.string(key).integer(static_cast<std::uint64_t>(delta));
+  auto sent = send(request.bytes(), deadline);
+  if (!sent) return sent.error();
+  return receive_integer(deadline);
+}
+
+Result<bool> StoreClient::check(const std::vector<std::string>& keys) {
+  const Deadline deadline = reply_deadline();
+  auto sent = send(Request(StoreRequest::check).strings(keys).bytes(), deadline);
+  if (!sent) return sent.error();
+  auto reply = receive_byte(deadline);
+  if (!reply) return reply.error();
+  return *reply == kAllPresent;
+}
+
+Result<std::string> StoreClient::compare_set(std::string_view key, std::string_view expected,
+                                             std::string_view desired) {
+  const Deadline deadline = reply_deadline();
+  Request request(StoreRequest::compare_set);
+  request.string(key).string(expected).string(desired);
+  auto sent = send(request.bytes(), deadline);
+  if (!sent) return sent.error();
+  return receive_string(deadline);
+}
+
+Result<bool> StoreClient::delete_key(std::string_view key) {
+  const Deadline deadline = reply_deadline();
+  auto sent = send(Request(StoreRequest::delete_key).string(key).bytes(), deadline);
+  if (!sent) return sent.error();
+  auto removed = receive_integer(deadline);
+  if (!removed) return removed.error();
+  return *removed != 0;
+}
+
+Result<> StoreClient::send(std::string_view bytes, Deadline deadline) {
+  if (broken_) return *broken_;
+  while (!bytes.empty()) {
+    const ssize_t n = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n >= 0) {
+      bytes.remove_prefix(static_cast<std::size_t>(n));
+    } else if (errno == EAGAIN) {
+      if (poll_until(socket_.get(), POLLOUT, deadline) == 0) {
+        return broken(Errc::timed_out, "does not take requests");
+      }
+    } else if (errno != EINTR) {
+      return broken(Errc::unreachable, std::string("connection lost: ") + std::strerror(errno));
+    }
+  }
+  return {};
+}
+
+Result<> StoreClient::receive(char* into, std::size_t size, Deadline deadline) {
+  if (broken_) return *broken_;
+  while (size > 0) {
+    const ssize_t n = ::recv(socket_.get(), into, size, 0);
+    if (n > 0) {
+      into += n;
+      size -= static_cast<std::size_t>(n);
+    } else if (n == 0) {
+      return broken(Errc::unreachable, "connection closed by the server");
+    } else if (errno == EAGAIN) {
+      if (poll_until(socket_.get(), POLLIN, deadline) == 0) {
+        return broken(Errc::timed_out, "no reply within " + seconds_text(reply_limit_));
+      }
+    } else if (errno != EINTR) {
+      return broken(Errc::unreachable, std::string("connection lost: ") + std::strerror(errno));
+    }
+  }
+  return {};
+}
+
+Result<std::uint8_t> StoreClient::receive_byte(Deadline deadline) {
+  char byte = 0;
+  if (auto got = receive(&byte, 1, deadline); !got) return got.error();
+  return static_cast<std::uint8_t>(byte);
+}
+
+Result<std::int64_t> StoreClient::receive_integer(Deadline deadline) {
+  std::array<char, 8> bytes{};
+  if (auto got = receive(bytes.data(), bytes.size(), deadline); !got) return got.error();
+  return static_cast<std::int64_t>(decode(bytes.data(), 8));
+}
+
+Result<std::string> StoreClient::receive_string(Deadline deadline) {
+  auto size = receive_integer(deadline);
+  if (!size) return size.error();
+  if (*size < 0 || *size > kMaxReply) return broken(Errc::protocol, "sent an absurd length");
+  std::string value(static_cast<std::size_t>(*size), '\0');
+  if (auto got = receive(value.data(), value.size(), deadline); !got) return got.error();
+  return value;
+}
+
+Error StoreClient::broken(Errc code, const std::string& what) {
+  broken_ = Error{code, "store at " + server_ + ": " + what};
+  return *broken_;
+}
+
+}  // namespace ddprun::rendezvous
