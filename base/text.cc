@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/text.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace ddprun {
+namespace {
+
+using std::chrono::nanoseconds;
+
+std::string two_units(std::int64_t large, const char* large_unit, std::int64_t small,
+                      const char* small_unit) {
+  std::string text = std::to_string(large) + large_unit;
+  if (small > 0) text += " " + std::to_string(small) + small_unit;
+  return text;
+}
+
+/// The length of the UTF-8 sequence that `text` starts with; 0 when it is not one. C1 control
+/// characters and overlong forms do not count as one.
+size_t utf8_length(std::string_view text) {
+  const auto at = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = at(0);
+  const size_t length = lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
+  if (length == 0 || text.size() < length) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((at(i) & 0xc0) != 0x80) return 0;
+  }
+  if (lead == 0xc2 && at(1) < 0xa0) return 0;  // C1: some terminals obey them
+  if (lead == 0xe0 && at(1) < 0xa0) return 0;  // overlong
+  if (lead == 0xed && at(1) > 0x9f) return 0;  // surrogates
+  if (lead == 0xf0 && at(1) < 0x90) return 0;  // overlong
+  if (lead == 0xf4 && at(1) > 0x8f) return 0;  // beyond Unicode
+  return length;
+}
+
+std::string escaped(char byte) {
+  constexpr char kHex[] = "0123456789abcdef";
+  const auto value = static_cast<unsigned char>(byte);
+  return {'\\', 'x', kHex[value >> 4], kHex[value & 15]};
+}
+
+}  // namespace
+
+std::string duration_text(nanoseconds duration) {
+  const std::int64_t ms = std::max<std::int64_t>(
+      0, std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
+  const std::int64_t s = ms / 1000;
+  if (ms < 1000) return std::to_string(ms) + " ms";
+  if (s < 60) {
+    const std::int64_t tenths = ms / 100 % 10;
+    return std::to_string(s) + (tenths == 0 ? "" : "." + std::to_string(tenths)) + " s";
+  }
+  if (s < 600 && s % 60 != 0) return std::to_string(s) + " s";
+  if (s < 3600) return std::to_string(s / 60) + " min";
+  if (s < 2 * 86400) return two_units(s / 3600, " h", s / 60 % 60, " min");
+  return two_units(s / 86400, " d", s / 3600 % 24, " h");
+}
+
+std::string compress_ranks(std::vector<int> ranks, size_t most) {
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+
+  std::string text;
+  size_t pieces = 0;
+  for (size_t first = 0; first < ranks.size();) {
+    if (pieces++ == most) return text + " and " + std::to_string(ranks.size() - first) + " more";
+    size_t last = first;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    if (last == first + 1) last = first;  // "0, 1" reads better than "0-1"
+
+    if (!text.empty()) text += ", ";
+    text += std::to_string(ranks[first]);
+    if (last > first) text += "-" + std::to_string(ranks[last]);
+    first = last + 1;
+  }
+  return text;
+}
+
+std::string printable(std::string_view text) {
+  std::string safe;
+  safe.reserve(text.size());
+  while (!text.empty()) {
+    const char c = text.front();
+    size_t length = 1;
+    if ((c >= ' ' && c <= '~') || c == '\t' || c == '\n') {
+      safe += c;
+    } else if (const size_t sequence = utf8_length(text); sequence > 0) {
+      length = sequence;
+      safe += text.substr(0, length);
+    } else {
+      safe += escaped(c);
+    }
+    text.remove_prefix(length);
+  }
+  return safe;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/seats.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <tuple>
+
+namespace ddprun::rendezvous {
+namespace {
+
+/// The node rank that `node` should have if it is free; -1: any.
+int wish(const Node& node) {
+  if (node.request.node_rank) return *node.request.node_rank;
+  return node.node_rank.value_or(node.request.last_node_rank);
+}
+
+std::vector<Node*> participants(Nodes& nodes, int max_nodes) {
+  std::vector<Node*> waiting;
+  for (auto& [id, node] : nodes) {
+    if (node.place == Place::waiting) waiting.push_back(&node);
+  }
+  std::sort(waiting.begin(), waiting.end(), [](const Node* a, const Node* b) {
+    return std::tuple(!a->was_member, a->order) < std::tuple(!b->was_member, b->order);
+  });
+  if (waiting.size() > static_cast<size_t>(max_nodes))
+    waiting.resize(static_cast<size_t>(max_nodes));
+  return waiting;
+}
+
+/// The node on the rendezvous host that is to have node rank 0; null when there is none, or when
+/// the user gave the ranks.
+Node* host_node(const std::vector<Node*>& members) {
+  Node* host = nullptr;
+  for (Node* node : members) {
+    if (node->request.node_rank) return nullptr;
+    if (!node->request.is_host) continue;
+    if (host == nullptr || wish(*node) == 0) host = node;
+  }
+  return host;
+}
+
+}  // namespace
+
+std::vector<Node*> seats(Nodes& nodes, int max_nodes) {
+  const std::vector<Node*> members = participants(nodes, max_nodes);
+  std::vector<Node*> seat(members.size(), nullptr);
+
+  Node* const host = host_node(members);
+  if (host != nullptr) seat[0] = host;
+
+  std::vector<Node*> standing;
+  for (Node* node : members) {
+    if (node == host) continue;
+    const auto rank = static_cast<size_t>(wish(*node));  // -1 is out of range, too
+    if (rank < seat.size() && seat[rank] == nullptr) {
+      seat[rank] = node;
+    } else {
+      standing.push_back(node);
+    }
+  }
+  // Those who had a rank keep their order; newcomers come after them.
+  std::stable_sort(standing.begin(), standing.end(), [](const Node* a, const Node* b) {
+    return static_cast<size_t>(wish(*a)) < static_cast<size_t>(wish(*b));
+  });
+
+  size_t free = 0;
+  for (Node* node : standing) {
+    while (seat[free] != nullptr) ++free;
+    seat[free] = node;
+  }
+  return seat;
+}
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "rendezvous/node.h"
+
+namespace ddprun::rendezvous {
+
+/// Who of the waiting nodes takes part in the next round, by node rank: element i has node rank i.
+/// At most `max_nodes`. Former members go first, then the order of joining. Pure.
+std::vector<Node*> seats(Nodes& nodes, int max_nodes);
+
+}  // namespace ddprun::rendezvous
