@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/output.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <unistd.h>
+#include <utility>
+
+#include <boost/asio/post.hpp>
+
+#include "base/log.h"
+#include "launcher/prefix.h"
+
+namespace ddprun::launcher {
+namespace {
+
+constexpr size_t kBatch = 128 * 1024;
+constexpr size_t kFlushAt = 128 * 1024;
+constexpr size_t kOwnLimit = 1024 * 1024;  // pending bytes beyond which own lines are dropped
+
+// A big pipe spares context switches, but all pipes of a user share one budget (64 MiB by
+// default), and who goes over it gets pipes of one page.
+constexpr int kBigPipe = 1024 * 1024;
+constexpr int kMaxBigPipes = 16;
+
+}  // namespace
+
+struct Output::Stream {
+  Stream(boost::asio::any_io_executor executor, int fd, int the_rank, bool stderr_of_it,
+         std::string prefix, Relay relay, Outlet& where)
+      : pipe(executor, fd),
+        rank(the_rank),
+        is_stderr(stderr_of_it),
+        splitter(std::move(prefix), relay),
+        outlet(where) {}
+
+  /// How much to read at once. Prefixes multiply short lines: what a batch becomes is bounded too.
+  size_t batch_size() const {
+    return std::clamp<size_t>(4 * kBatch / (splitter.prefix().size() + 1), 4096, kBatch);
+  }
+
+  boost::asio::posix::stream_descriptor pipe;  // closed at its end
+  int rank;
+  bool is_stderr;
+  LineSplitter splitter;
+  LastWords last_words;
+  Outlet& outlet;
+  bool waiting = false;  // a handler holds an iterator to this
+  bool removed = false;
+};
+
+Output::Output(boost::asio::any_io_executor executor, int out, int err)
+    : executor_(executor), out_(executor, out, "stdout", listener()) {
+  if (!out_.is_same_file(err)) err_.emplace(executor, err, "stderr", listener());
+}
+
+Outlet::Listener Output::listener() {
+  return {[this] { on_written(); }, [](const std::string& why) { log::warning(why); }};
+}
+
+Result<WorkerPipes> Output::add_worker(int rank, const std::string& prefix, Relay relay) {
+  auto out = add_stream(rank, false, prefix, relay);
+  if (!out) return std::move(out.error());
+  auto err = add_stream(rank, true, prefix, relay);
+  if (!err) return std::move(err.error());
+  return WorkerPipes{std::move(*out), std::move(*err)};
+}
+
+Result<Fd> Output::add_stream(int rank, bool is_stderr, const std::string& prefix, Relay relay) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    return os_error("cannot make a pipe for the output of rank " + std::to_string(rank), errno);
+  }
+  Fd write_end(ends[1]);
+  fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  if (big_pipes_ < kMaxBigPipes && fcntl(ends[0], F_SETPIPE_SZ, kBigPipe) > 0) ++big_pipes_;
+
+  Outlet& outlet = is_stderr ? this->err() : out_;
+  streams_.emplace_back(executor_, ends[0], rank, is_stderr,
+                        outlet.is_coloured() ? coloured_prefix(prefix, rank) : prefix, relay,
+                        outlet);
+  wait(std::prev(streams_.end()));
+  return write_end;
+}
+
+void Output::wait(Streams::iterator stream) {
+  if (!stream->pipe.is_open() || stream->waiting || !stream->outlet.has_room()) return;
+  stream->waiting = true;
+  stream->pipe.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                          [this, stream](const boost::system::error_code&) {
+                            stream->waiting = false;
+                            if (stream->removed) {
+                              streams_.erase(stream);
+                            } else {
+                              on_readable(stream);
+                            }
+                          });
+}
+
+void Output::on_readable(Streams::iterator stream) {
+  Outlet& outlet = stream->outlet;
+  if (stream->pipe.is_open() && outlet.has_room()) read_once(*stream);
+  outlet.lines().size() >= kFlushAt ? outlet.flush() : outlet.flush_soon();
+  wait(stream);
+}
+
+/// How many bytes came; 0 when there are none now. Ends the stream at its end of file.
+size_t Output::read_once(Stream& stream) {
+  if (!batch_) batch_ = std::make_unique_for_overwrite<char[]>(kBatch);
+  const ssize_t count = ::read(stream.pipe.native_handle(), batch_.get(), stream.batch_size());
+  if (count > 0) {
+    const std::string_view bytes(batch_.get(), static_cast<size_t>(count));
+    stream.splitter.feed(bytes, stream.outlet.lines());
+    if (stream.is_stderr) stream.last_words.feed(bytes);
+    return bytes.size();
+  }
+  if (count == 0 || (errno != EAGAIN && errno != EINTR)) end(stream);
+  return 0;
+}
+
+void Output::end(Stream& stream) {
+  stream.splitter.finish(stream.outlet.lines());
+  stream.outlet.flush_soon();
+  boost::system::error_code ignored;
+  stream.pipe.close(ignored);
+}
+
+std::string Output::last_words(int rank) {
+  for (Stream& stream : streams_) {
+    if (stream.rank != rank || !stream.is_stderr) continue;
+    // Its pipe holds at most kBigPipe: a grandchild that writes on must not keep us here.
+    for (size_t taken = 0; stream.pipe.is_open() && taken < kBigPipe;) {
+      const size_t count = read_once(stream);
+      if (count == 0) break;
+      taken += count;
+    }
+    stream.outlet.flush_soon();
+    return stream.last_words.text();
+  }
+  return {};
+}
+
+void Output::on_written() {
+  if (dropped_own_lines_ > 0 && err().has_room()) {
+    const size_t count = std::exchange(dropped_own_lines_, 0);
+    log::warning(std::to_string(count) + " lines of ddprun were dropped: stderr was not read");
+  }
+  for (auto stream = streams_.begin(); stream != streams_.end(); ++stream) wait(stream);
+  check_drained();
+}
+
+void Output::when_drained(std::function<void()> done) {
+  done_ = std::move(done);
+  boost::asio::post(executor_, [this] { check_drained(); });
+}
+
+void Output::check_drained() {
+  const bool ended = std::none_of(streams_.begin(), streams_.end(),
+                                  [](const Stream& stream) { return stream.pipe.is_open(); });
+  if (!done_ || !ended || !out_.lines().empty() || !err().lines().empty()) return;
+  std::exchange(done_, nullptr)();
+}
+
+void Output::remove_workers() {
+  for (auto stream = streams_.begin(); stream != streams_.end();) {
+    if (stream->pipe.is_open()) end(*stream);
+    stream->removed = true;
+    stream->waiting ? ++stream : stream = streams_.erase(stream);
+  }
+  big_pipes_ = 0;
+}
+
+void Output::write_own_line(std::string_view line) {
+  LineQueue& lines = err().lines();
+  if (lines.size() > kOwnLimit) {
+    ++dropped_own_lines_;
+    return;
+  }
+  lines.begin(this, false);
+  lines.append(line);
+  err().flush();
+}
+
+void Output::finish(std::chrono::milliseconds limit) {
+  out_.finish(limit);
+  if (err_) err_->finish(limit);
+}
+
+}  // namespace ddprun::launcher

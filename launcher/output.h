@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "launcher/last_words.h"
+#include "launcher/line_splitter.h"
+#include "launcher/outlet.h"
+
+namespace ddprun::launcher {
+
+/// The ends of a worker's pipes that become its stdout and stderr. Close-on-exec; close them in
+/// this process once the worker runs, or its end of file never comes.
+struct WorkerPipes {
+  Fd out;
+  Fd err;
+};
+
+/// Passes what the workers of a round print on to ddprun's own stdout and stderr: whole lines,
+/// each with its worker's prefix, nothing lost. A slow reader of ddprun slows the workers: their
+/// pipes are not read while more than Outlet::kFull is pending. Never blocks.
+///
+/// Bounded: at most 1 MiB is kept of each stream (its unfinished line).
+///
+/// Ignore SIGPIPE before use. Thread: the executor's. Destroy it only when the executor runs no
+/// more.
+class Output {
+ public:
+  /// `out` and `err` are the descriptors to write to; they stay the caller's and open. What has to
+  /// be told about them (a full disk) goes to log::warning.
+  explicit Output(boost::asio::any_io_executor executor, int out = 1, int err = 2);
+  Output(const Output&) = delete;
+
+  /// Makes the pipes of a worker and reads from them from now on. On a terminal the prefix gets
+  /// the colour of `rank`. Use Relay::bytes for a worker that is alone and has no prefix.
+  /// Errors: system (out of descriptors), usage (no such pipes any more).
+  Result<WorkerPipes> add_worker(int rank, const std::string& prefix, Relay relay = Relay::lines);
+
+  /// The end of what `rank` wrote to stderr: at most 20 lines and 4 KiB. Also takes what is still
+  /// in its pipe, so it is complete once the worker is dead. Empty for an unknown rank.
+  std::string last_words(int rank);
+
+  /// Calls `done` once, later, when all pipes are at their end (no process holds one open any
+  /// more) and everything has been written, or discarded because its reader is gone. With a
+  /// reader that stopped reading that may be never. A second call replaces the first.
+  void when_drained(std::function<void()> done);
+
+  /// Forgets the workers, for a new round. What a still open pipe holds is lost: wait for
+  /// when_drained first.
+  void remove_workers();
+
+  /// Writes a line of ddprun itself (with its newline) to stderr, in order with the workers'
+  /// lines. At most 1 MiB of these waits for a stopped reader; later lines are then dropped, and
+  /// their number told.
+  void write_own_line(std::string_view line);
+
+  /// The last call before exit: writes what is pending, waiting for the readers for at most
+  /// `limit` each. Blocks.
+  void finish(std::chrono::milliseconds limit);
+
+ private:
+  struct Stream;
+  using Streams = std::list<Stream>;
+
+  Outlet::Listener listener();
+  Outlet& err() { return err_ ? *err_ : out_; }
+  Result<Fd> add_stream(int rank, bool is_stderr, const std::string& prefix, Relay relay);
+  void wait(Streams::iterator stream);
+  void on_readable(Streams::iterator stream);
+  size_t read_once(Stream& stream);
+  void end(Stream& stream);
+  void on_written();
+  void check_drained();
+
+  boost::asio::any_io_executor executor_;
+  Outlet out_;
+  std::optional<Outlet> err_;  // none when stderr is the same file as stdout
+  Streams streams_;
+  std::unique_ptr<char[]> batch_;  // one for all: what a read brings is passed on at once
+  int big_pipes_ = 0;
+  size_t dropped_own_lines_ = 0;
+  std::function<void()> done_;
+};
+
+}  // namespace ddprun::launcher

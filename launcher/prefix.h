@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace ddprun::launcher {
+
+/// What a prefix may tell about a worker.
+struct PrefixFacts {
+  int rank = 0;
+  int local_rank = 0;
+  int node_rank = 0;
+  int world_size = 1;
+  int restart = 0;
+  std::string host;
+  std::string role_name = "default";
+};
+
+inline constexpr std::string_view kDefaultPrefix = "[${rank}] ";
+
+/// `text` with each macro replaced: ${rank}, ${local_rank}, ${node_rank}, ${world_size},
+/// ${restart}, ${host}, ${role_name}. Anything else, a lone $ too, stays as it is.
+/// Errors: usage (a macro without its }, an unknown one, a line break in `text`), naming the known
+/// ones.
+Result<std::string> expand_prefix(std::string_view text, const PrefixFacts& facts);
+
+/// `prefix` in the colour of `rank`, for a terminal. An empty prefix stays empty.
+std::string coloured_prefix(const std::string& prefix, int rank);
+
+}  // namespace ddprun::launcher
