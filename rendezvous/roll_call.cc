@@ -23,12 +23,17 @@ std::string joined(const std::vector<std::string>& names) {
   return text;
 }
 
+/// What the user called it, else what a round called it.
+std::optional<int> known_rank(const Node& node) {
+  return node.request.node_rank ? node.request.node_rank : node.node_rank;
+}
+
 std::string with_workers(const Node& node) {
   const int workers = node.request.local_size;
   const std::string size = std::to_string(workers) + (workers == 1 ? " worker" : " workers");
-  if (!node.request.node_rank) return node.request.host + " (" + size + ")";
-  return "node " + std::to_string(*node.request.node_rank) + " (" + node.request.host + ", " +
-         size + ")";
+  const auto rank = known_rank(node);
+  if (!rank) return node.request.host + " (" + size + ")";
+  return "node " + std::to_string(*rank) + " (" + node.request.host + ", " + size + ")";
 }
 
 std::string missing_ranks(const Nodes& nodes, const RoundSpec& spec) {
@@ -47,7 +52,7 @@ std::string missing_ranks(const Nodes& nodes, const RoundSpec& spec) {
 }  // namespace
 
 std::string node_name(const Node& node) {
-  const auto rank = node.node_rank ? node.node_rank : node.request.node_rank;
+  const auto rank = known_rank(node);
   if (!rank) return node.request.host;
   return "node " + std::to_string(*rank) + " (" + node.request.host + ")";
 }
@@ -56,7 +61,7 @@ std::string roll_call(const Nodes& nodes, const RoundSpec& spec) {
   std::vector<const Node*> by_order;
   for (const auto& [id, node] : nodes) by_order.push_back(&node);
   std::sort(by_order.begin(), by_order.end(), [](auto* a, auto* b) {
-    return std::pair(a->request.node_rank, a->order) < std::pair(b->request.node_rank, b->order);
+    return std::pair(known_rank(*a), a->order) < std::pair(known_rank(*b), b->order);
   });
 
   std::vector<std::string> here, returning;

@@ -43,7 +43,7 @@ Letters Round::tick(Time now) {
 
 std::optional<Round::Time> Round::deadline() const {
   if (phase_ != Phase::forming || nodes_.empty()) return std::nullopt;
-  if (enough_since_) return *enough_since_ + spec_.last_call;
+  if (enough_since_ && count(Place::returning) == 0) return *enough_since_ + spec_.last_call;
   return forming_since_ + spec_.join_timeout;
 }
 
@@ -96,11 +96,13 @@ Letters Round::while_closed(const Event& event) const {
 Letters Round::join_active(const Join& event, Time now) {
   if (auto sentence = refusal(event)) return {{event.node, Refused{*sentence}}};
   const auto known = nodes_.find(event.node);
-  const bool member = known != nodes_.end() && known->second.place != Place::waiting;
+  const auto was = known == nodes_.end() ? Place::waiting : known->second.place;
   admit(event);
-  const std::string name = node_name(nodes_.at(event.node));
-  if (member) return regroup({name + " came back without its workers", {}, restarts_}, now);
 
+  const std::string name = node_name(nodes_.at(event.node));
+  if (was == Place::running || was == Place::finished) {
+    return regroup({name + " came back without its workers", {}, restarts_}, now);
+  }
   const int members = count(Place::running) + count(Place::finished);
   // Finished work is not thrown away to make room for a newcomer.
   if (members >= spec_.max_nodes || count(Place::finished) > 0) return {};
@@ -197,9 +199,11 @@ bool Round::runs(NodeId id, int round) const {
 
 bool Round::complete(Time now) const {
   if (!enough_since_) return false;
-  if (now >= *enough_since_ + spec_.last_call) return true;
-  return count(Place::returning) == 0 &&
-         (count(Place::waiting) >= spec_.max_nodes || former_waiting_ > 0);
+  // Going on without them would only break the round again when they are ready: with workers that
+  // are slow to stop, two halves of a job could take turns for ever.
+  if (count(Place::returning) > 0) return now >= forming_since_ + spec_.join_timeout;
+  if (count(Place::waiting) >= spec_.max_nodes || former_waiting_ > 0) return true;
+  return now >= *enough_since_ + spec_.last_call;
 }
 
 Letters Round::start_if_complete(Time now) {

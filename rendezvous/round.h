@@ -63,14 +63,16 @@ using Letters = std::vector<std::pair<NodeId, Letter>>;
 /// | tick            | complete? too late: | –                                   | –      |
 /// |                 | close with TimedOut |                                     |        |
 ///
-/// Complete is a round with min_nodes waiting, when either
-/// - no former member is still on its way, and max_nodes wait or some former member does, or
-/// - the last call is over, which began when min_nodes were waiting.
-/// A regroup costs no restart by itself. When more than max_nodes wait, former members go first,
-/// then the order of joining; the rest stand by.
+/// Complete is a round for which min_nodes wait, when
+/// - none of the nodes told to come back is still stopping its workers (or join_timeout is over:
+///   it goes on without those), and
+/// - max_nodes wait, or a member of an earlier round does, or the last call is over, which began
+///   when min_nodes were waiting.
+/// So a lost node is not waited for while min_nodes are left. When more than max_nodes wait, former
+/// members go first, then the order of joining; the rest stand by.
 ///
-/// `fail` and `succeed` count only from a member of that very round that was not yet told to stop:
-/// what is reported later is a consequence, not a cause.
+/// A regroup costs no restart by itself. `fail` and `succeed` count only from a member of that very
+/// round that was not yet told to stop: what is reported later is a consequence, not a cause.
 ///
 /// Node ranks: --node_rank if given, else a survivor keeps its own, and newcomers take the lowest
 /// free ones in order of joining; a node on the rendezvous host takes 0. When the round shrinks,
