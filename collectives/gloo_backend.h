@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "collectives/backend.h"
+#include "rendezvous/store_client.h"
+
+namespace ddp::internal {
+
+/// Where a group meets.
+struct Meeting {
+  int rank = 0;
+  int size = 2;  ///< at least 2
+  ddprun::rendezvous::StoreClient store;
+  std::string prefix;  ///< of this group's keys, ends with '/'
+  std::chrono::milliseconds timeout;
+};
+
+/// Connects all ranks through Gloo's TCP transport, on the address of this host that reaches the
+/// store, and returns when every rank is connected.
+std::unique_ptr<Backend> make_gloo_backend(Meeting meeting);
+
+}  // namespace ddp::internal
