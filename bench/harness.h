@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+#include "base/fd.h"
+#include "bench/stamp.h"
+
+// What the benchmarks of launchers share. They measure all launchers side by side in one run, so
+// that what else the machine does hits all of them alike. A failed system call ends the program.
+
+namespace ddprun::bench {
+
+using Words = std::vector<std::string>;
+
+/// A launcher under test.
+struct Launcher {
+  enum class Kind { bare_loop, ddprun, hydra, openmpi, torchrun };
+
+  Kind kind;
+  std::string name;
+  Words program;  ///< first words of its command
+
+  /// Its whole command to start `count` copies of `worker`.
+  Words command(int count, int restarts, const Words& worker) const;
+
+  bool restarts() const {
+    return kind == Kind::bare_loop || kind == Kind::ddprun || kind == Kind::torchrun;
+  }
+};
+
+/// The bare loop, ddprun, and those of mpiexec.hydra, Open MPI's mpirun and torchrun that start one
+/// worker here ($DDPRUN_BENCH_TORCHRUN is torchrun's command if not in the PATH). Says which do
+/// not.
+std::vector<Launcher> launchers();
+
+/// The path of a program built beside this one.
+std::string beside(const std::string& name);
+
+/// A launcher that runs, with a fresh file of stamps, its stdio on /dev/null and a gate its workers
+/// can wait at. The destructor kills it and the workers that left stamps, and removes the files.
+class Run {
+ public:
+  explicit Run(const Words& command);
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+  ~Run();
+
+  pid_t pid() const { return pid_; }
+  std::int64_t began() const { return began_; }
+
+  /// When it ended; nullopt: not within `limit_ms`, and it was killed. Reaps it.
+  std::optional<std::int64_t> wait_for_end(int limit_ms);
+
+  /// Whether it ended with exit code 0; after wait_for_end.
+  bool succeeded() const { return status_ == 0; }
+
+  /// Waits until `count` workers are in main(). False: not within 60 s, or it ended.
+  bool wait_for_workers(int count);
+
+  /// Tells the worker that waits to die: 'e' exits with 1, 'k' kills itself.
+  void open_gate(char how) const;
+
+  std::vector<Stamp> stamps() const;
+
+ private:
+  std::string folder_;
+  Fd gate_;
+  Fd pidfd_;
+  pid_t pid_ = -1;
+  bool reaped_ = false;
+  int status_ = -1;
+  std::int64_t began_ = 0;
+};
+
+/// When every process of `pids` was gone; the entry stays empty for those that were not within
+/// `limit_ms`. None has to be our child.
+std::vector<std::optional<std::int64_t>> ends_of(const std::vector<pid_t>& pids, int limit_ms);
+
+/// NaN when there is none.
+double median(std::vector<double> values);
+
+/// "12.3", or "-" for NaN.
+std::string cell(double value, int decimals = 1);
+
+}  // namespace ddprun::bench
