@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/log.h"
+
 namespace ddprun::agent {
 
 /// Which GPUs a worker sees.
@@ -29,17 +31,17 @@ struct JobSpec {
   int local_size = 1;                ///< workers on this node, >= 1
 
   // Who takes part.
-  std::string run_id = "none";                    ///< agents with another id are refused
-  int min_nodes = 1;                              ///< 1 <= min_nodes <= max_nodes
+  std::string run_id = "none";  ///< agents with another id are refused
+  int min_nodes = 1;            ///< 1 <= min_nodes <= max_nodes
   int max_nodes = 1;
-  std::optional<int> node_rank;                   ///< not given: by order of joining
-  std::string master_addr = "127.0.0.1";          ///< as the user gave it
-  std::uint16_t master_port = 0;                  ///< 0: any free port (one node only)
+  std::optional<int> node_rank;                     ///< not given: by order of joining
+  std::string master_addr = "127.0.0.1";            ///< as the user gave it
+  std::uint16_t master_port = 0;                    ///< 0: any free port (one node only)
   std::chrono::milliseconds join_timeout{600'000};  ///< until enough nodes are there
 
   // What to survive.
-  int max_restarts = 0;                           ///< for the whole job; regrouping is free
-  std::chrono::milliseconds stop_grace{30'000};   ///< first signal to SIGKILL; 0 kills at once
+  int max_restarts = 0;                          ///< for the whole job; regrouping is free
+  std::chrono::milliseconds stop_grace{30'000};  ///< first signal to SIGKILL; 0 kills at once
 
   // What workers see.
   std::vector<std::string> devices;  ///< the node's GPUs, as CUDA_VISIBLE_DEVICES names them
@@ -47,8 +49,9 @@ struct JobSpec {
   StoreHost store = StoreHost::agent;
 
   // What the user sees.
-  std::optional<std::string> prefix;  ///< template of line prefixes; nullopt: no prefix
-  std::string events_file;            ///< JSON lines are appended here; empty: none
+  std::optional<std::string> prefix;        ///< template of line prefixes; nullopt: no prefix
+  std::string events_file;                  ///< JSON lines are appended here; empty: none
+  log::Level log_level = log::Level::info;  ///< ddprun's own lines below it are dropped
 };
 
 }  // namespace ddprun::agent

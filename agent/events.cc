@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/events.h"
+
+#include <cerrno>
+#include <ctime>
+#include <fcntl.h>
+#include <unistd.h>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+
+namespace ddprun::agent {
+namespace {
+
+using Json = nlohmann::ordered_json;  // fields in the order they are written here
+
+std::int64_t nanoseconds(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+/// Adds how a process ended: `signal` only when one killed it.
+void add_status(Json& fields, launcher::ExitStatus status) {
+  fields["code"] = status.code();
+  if (status.signal() != 0) fields["signal"] = launcher::signal_name(status.signal());
+  fields["status"] = status.text();
+}
+
+struct OutcomeFields {
+  Json& fields;
+
+  void operator()(const Succeeded&) const { fields["outcome"] = "succeeded"; }
+  void operator()(const WorkerFailed&) const { fields["outcome"] = "worker_failed"; }
+  void operator()(const Interrupted& interrupted) const {
+    fields["outcome"] = "interrupted";
+    fields["signal"] = launcher::signal_name(interrupted.signal);
+  }
+  void operator()(const Error& error) const {
+    fields["outcome"] = "error";
+    fields["error"] = error.message;
+  }
+};
+
+}  // namespace
+
+struct Events::Fields {
+  Json json = Json::object();
+};
+
+Result<Events> Events::open(const std::string& path) {
+  Events events;
+  if (path.empty()) return events;
+  events.path_ = path;
+  events.file_ = Fd(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
+  if (!events.file_) {
+    Error error = os_error("cannot open the events file " + path, errno);
+    return Error{Errc::usage, std::move(error.message)};
+  }
+  return events;
+}
+
+void Events::append(std::string_view event, const Fields& fields) {
+  Json json = {{"event", event},
+               {"monotonic_ns", nanoseconds(CLOCK_MONOTONIC)},
+               {"wall_ns", nanoseconds(CLOCK_REALTIME)},
+               {"agent_pid", getpid()}};
+  json.update(fields.json);
+  // Arguments and paths are bytes and need not be UTF-8: what is not becomes U+FFFD.
+  const std::string line = json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+  ssize_t written = -1;
+  do {
+    written = ::write(file_.get(), line.data(), line.size());
+  } while (written < 0 && errno == EINTR);
+  if (written == static_cast<ssize_t>(line.size()) || told_failure_) return;
+  told_failure_ = true;
+  const Error error =
+      os_error("cannot write to the events file " + path_, written < 0 ? errno : ENOSPC);
+  log::warning(error.message + "; events may be missing from here on");
+}
+
+void Events::job_started(const JobSpec& job) {
+  if (!file_) return;
+  append("job_started", {{{"run_id", job.run_id},
+                          {"program", job.program},
+                          {"command", job.command},
+                          {"local_size", job.local_size},
+                          {"max_restarts", job.max_restarts},
+                          {"devices", job.devices}}});
+}
+
+void Events::round_ready(const rendezvous::Layout& layout, std::string_view master_addr,
+                         std::uint16_t master_port) {
+  if (!file_) return;
+  append("round_ready", {{{"round", layout.round},
+                          {"restarts", layout.restarts},
+                          {"node_rank", layout.node_rank},
+                          {"node_count", layout.node_count},
+                          {"first_rank", layout.first_rank},
+                          {"local_size", layout.local_size},
+                          {"world_size", layout.world_size},
+                          {"master_addr", master_addr},
+                          {"master_port", master_port}}});
+}
+
+void Events::worker_started(int round, int rank, int local_rank, pid_t pid) {
+  if (!file_) return;
+  append("worker_started",
+         {{{"round", round}, {"rank", rank}, {"local_rank", local_rank}, {"pid", pid}}});
+}
+
+void Events::worker_ended(int round, int rank, int local_rank, pid_t pid,
+                          launcher::ExitStatus status, double seconds) {
+  if (!file_) return;
+  Fields fields{{{"round", round}, {"rank", rank}, {"local_rank", local_rank}, {"pid", pid}}};
+  add_status(fields.json, status);
+  fields.json["seconds"] = seconds;
+  append("worker_ended", fields);
+}
+
+void Events::round_stopping(int round, int signal, std::string_view reason) {
+  if (!file_) return;
+  append("round_stopping",
+         {{{"round", round}, {"signal", launcher::signal_name(signal)}, {"reason", reason}}});
+}
+
+void Events::restart(int round, int restarts, int max_restarts) {
+  if (!file_) return;
+  append("restart", {{{"round", round}, {"restarts", restarts}, {"max_restarts", max_restarts}}});
+}
+
+void Events::signal_received(int signal) {
+  if (!file_) return;
+  append("signal_received", {{{"signal", launcher::signal_name(signal)}}});
+}
+
+void Events::job_ended(const Outcome& outcome, int exit_code) {
+  if (!file_) return;
+  Fields fields;
+  std::visit(OutcomeFields{fields.json}, outcome);
+  fields.json["exit_code"] = exit_code;
+  append("job_ended", fields);
+}
+
+}  // namespace ddprun::agent

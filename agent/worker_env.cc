@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/worker_env.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace ddprun::agent {
+namespace {
+
+/// Names every worker gets from us whatever was inherited.
+constexpr std::array<std::string_view, 15> kAlwaysDecided = {
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",
+    "GROUP_WORLD_SIZE",
+    "ROLE_NAME",
+    "ROLE_RANK",
+    "ROLE_WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "TORCHELASTIC_RESTART_COUNT",
+    "TORCHELASTIC_MAX_RESTARTS",
+    "TORCHELASTIC_RUN_ID",
+    "TORCHELASTIC_USE_AGENT_STORE",
+};
+
+constexpr std::string_view kVisibleDevices = "CUDA_VISIBLE_DEVICES";
+
+std::string_view name_of(std::string_view variable) {
+  return variable.substr(0, variable.find('='));
+}
+
+bool always_decided(std::string_view name) {
+  return std::find(kAlwaysDecided.begin(), kAlwaysDecided.end(), name) != kAlwaysDecided.end();
+}
+
+std::string variable(std::string_view name, std::string_view value) {
+  std::string text;
+  text.reserve(name.size() + 1 + value.size());
+  return text.append(name).append("=").append(value);
+}
+
+std::string variable(std::string_view name, int value) {
+  return variable(name, std::to_string(value));
+}
+
+std::string join(const std::vector<std::string>& devices) {
+  std::string list;
+  for (const std::string& device : devices) list.append(list.empty() ? "" : ",").append(device);
+  return list;
+}
+
+}  // namespace
+
+const char* find_variable(const std::vector<std::string>& environment, std::string_view name) {
+  for (const std::string& text : environment) {
+    if (text.size() > name.size() && text[name.size()] == '=' && text.starts_with(name)) {
+      return text.c_str() + name.size() + 1;
+    }
+  }
+  return nullptr;
+}
+
+std::vector<std::string> device_block(const std::vector<std::string>& devices, int local_rank,
+                                      int local_size) {
+  const auto count = static_cast<std::ptrdiff_t>(devices.size());
+  return {devices.begin() + count * local_rank / local_size,
+          devices.begin() + count * (local_rank + 1) / local_size};
+}
+
+WorkerEnv::WorkerEnv(const JobSpec& job, const std::vector<std::string>& inherited,
+                     const rendezvous::Layout& layout, std::uint16_t master_port)
+    : job_(job), first_rank_(layout.first_rank) {
+  const bool isolate = job.gpu_bind == GpuBind::isolate;
+  inherited_.reserve(inherited.size());
+  for (const std::string& text : inherited) {
+    const std::string_view name = name_of(text);
+    if (always_decided(name) || (isolate && name == kVisibleDevices)) continue;
+    inherited_.push_back(text);
+  }
+  decide_shared(layout, master_port);
+}
+
+void WorkerEnv::decide_shared(const rendezvous::Layout& layout, std::uint16_t master_port) {
+  const bool agent_store = job_.store == StoreHost::agent;
+  shared_ = {
+      variable("WORLD_SIZE", layout.world_size),
+      variable("LOCAL_WORLD_SIZE", layout.local_size),
+      variable("GROUP_RANK", layout.node_rank),
+      variable("GROUP_WORLD_SIZE", layout.node_count),
+      variable("ROLE_NAME", "default"),
+      variable("ROLE_WORLD_SIZE", layout.world_size),
+      variable("MASTER_ADDR", job_.master_addr),
+      variable("MASTER_PORT", master_port),
+      variable("TORCHELASTIC_RESTART_COUNT", layout.restarts),
+      variable("TORCHELASTIC_MAX_RESTARTS", job_.max_restarts),
+      variable("TORCHELASTIC_RUN_ID", job_.run_id),
+      variable("TORCHELASTIC_USE_AGENT_STORE", agent_store ? "True" : "False"),
+  };
+  if (!find_variable(inherited_, "TORCH_NCCL_ASYNC_ERROR_HANDLING")) {
+    shared_.push_back(variable("TORCH_NCCL_ASYNC_ERROR_HANDLING", 1));
+  }
+  limits_omp_threads_ = layout.local_size > 1 && !find_variable(inherited_, "OMP_NUM_THREADS");
+  if (limits_omp_threads_) shared_.push_back(variable("OMP_NUM_THREADS", 1));
+
+  // A list the user gave stays the text it is, also one that hides every device.
+  const bool ours = job_.gpu_bind == GpuBind::all && !find_variable(inherited_, kVisibleDevices);
+  if (ours && !job_.devices.empty()) {
+    shared_.push_back(variable(kVisibleDevices, join(job_.devices)));
+  }
+}
+
+void WorkerEnv::append_own(int local_rank, std::vector<std::string>& variables) const {
+  const int rank = first_rank_ + local_rank;
+  variables.push_back(variable("RANK", rank));
+  variables.push_back(variable("LOCAL_RANK", local_rank));
+  variables.push_back(variable("ROLE_RANK", rank));
+  if (job_.gpu_bind == GpuBind::isolate) {
+    variables.push_back(
+        variable(kVisibleDevices, join(device_block(job_.devices, local_rank, job_.local_size))));
+  }
+}
+
+std::vector<std::string> WorkerEnv::of(int local_rank) const {
+  std::vector<std::string> all;
+  all.reserve(inherited_.size() + shared_.size() + 4);
+  all.insert(all.end(), inherited_.begin(), inherited_.end());
+  all.insert(all.end(), shared_.begin(), shared_.end());
+  append_own(local_rank, all);
+  return all;
+}
+
+std::vector<std::string> WorkerEnv::decided(int local_rank) const {
+  std::vector<std::string> variables;
+  append_own(local_rank, variables);
+  variables.insert(variables.end(), shared_.begin(), shared_.end());
+  return variables;
+}
+
+}  // namespace ddprun::agent

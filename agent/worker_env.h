@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/job_spec.h"
+#include "rendezvous/layout.h"
+
+namespace ddprun::agent {
+
+/// The environments of one node's workers in one round: what ddprun inherited, overlaid by what
+/// PyTorch's env:// rendezvous and torchrun's users expect to find. Pure.
+///
+/// Worked out once for the node; a worker adds only its own few variables. `job` must outlive it.
+class WorkerEnv {
+ public:
+  /// `inherited` are "NAME=value" strings. `master_port` is where the workers' store listens,
+  /// which is known only when the round is.
+  WorkerEnv(const JobSpec& job, const std::vector<std::string>& inherited,
+            const rendezvous::Layout& layout, std::uint16_t master_port);
+
+  /// The whole environment of the worker with this local rank, each name once.
+  std::vector<std::string> of(int local_rank) const;
+
+  /// Only the part ddprun decides, in the order a reader looks for it.
+  std::vector<std::string> decided(int local_rank) const;
+
+  /// Whether OMP_NUM_THREADS=1 is ours: several workers, and the user had not set it.
+  bool limits_omp_threads() const { return limits_omp_threads_; }
+
+ private:
+  void decide_shared(const rendezvous::Layout& layout, std::uint16_t master_port);
+  void append_own(int local_rank, std::vector<std::string>& variables) const;
+
+  const JobSpec& job_;
+  int first_rank_;
+  bool limits_omp_threads_ = false;
+  std::vector<std::string> inherited_;  // without the names that are decided here
+  std::vector<std::string> shared_;     // decided, the same for every worker of the node
+};
+
+/// The part of `devices` that belongs to the worker with this local rank when each gets a block of
+/// its own: consecutive, every device used, sizes differing by at most one.
+std::vector<std::string> device_block(const std::vector<std::string>& devices, int local_rank,
+                                      int local_size);
+
+/// The value of `name` in a list of "NAME=value" strings; nullptr when it is not there.
+const char* find_variable(const std::vector<std::string>& environment, std::string_view name);
+
+}  // namespace ddprun::agent

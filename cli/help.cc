@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+#include <string_view>
+
+#include "cli/flags.h"
+
+namespace ddprun::cli {
+namespace {
+
+constexpr size_t kWidth = 88;
+constexpr size_t kIndent = 6;
+
+constexpr std::string_view kHead =
+    "Usage: ddprun [options] [--] program [args...]\n"
+    "\n"
+    "Starts several copies of a program that train together, each with its rank in the\n"
+    "environment, and watches over them: when one fails the others are stopped, and all are\n"
+    "started again while restarts are left. Nothing that was started survives ddprun.\n"
+    "\n"
+    "Options end at the program. --flag value and --flag=value mean the same, dashes and\n"
+    "underscores too. An environment variable gives a flag its default.\n";
+
+constexpr std::string_view kTail =
+    "\n"
+    "Exit code:\n"
+    "  0 all workers succeeded; else that of the worker that failed first (128 + n when signal n\n"
+    "  killed it); 128 + n when signal n stopped ddprun; 2 wrong usage; 124 timed out;\n"
+    "  125 ddprun itself failed; 126 the program cannot be executed; 127 there is no such "
+    "program\n";
+
+std::string_view title(Group group) {
+  switch (group) {
+    case Group::workers:
+      return "Workers";
+    case Group::rendezvous:
+      return "Rendezvous";
+    case Group::failures:
+      return "Failures";
+    case Group::output:
+      return "Output";
+    case Group::information:
+      return "Information";
+  }
+  return {};
+}
+
+std::string about(const Flag& flag) {
+  std::string text(flag.help);
+  const bool has_default = !flag.fallback.empty();
+  if (!has_default && flag.environment.empty()) return text;
+  text += " [";
+  if (has_default) text.append("default: ").append(flag.fallback);
+  if (!flag.environment.empty()) text.append(has_default ? "; " : "").append(flag.environment);
+  return text += "]";
+}
+
+void append_wrapped(std::string& out, std::string_view text) {
+  size_t column = 0;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    if (column == 0 || column + 1 + word.size() > kWidth) {
+      if (column != 0) out += '\n';
+      out.append(kIndent, ' ');
+      column = kIndent;
+    } else {
+      out += ' ';
+      ++column;
+    }
+    out += word;
+    column += word.size();
+    text.remove_prefix(word.size() == text.size() ? word.size() : word.size() + 1);
+  }
+  out += '\n';
+}
+
+}  // namespace
+
+std::string help_text() {
+  std::string text(kHead);
+  const Flag* before = nullptr;
+  for (const Flag& flag : flags()) {
+    if (before == nullptr || before->group != flag.group) {
+      text.append("\n").append(title(flag.group)).append(":\n");
+    }
+    text.append("  --").append(flag.name);
+    if (!flag.value.empty()) text.append(" ").append(flag.value);
+    text += '\n';
+    append_wrapped(text, about(flag));
+    before = &flag;
+  }
+  return text.append(kTail);
+}
+
+}  // namespace ddprun::cli

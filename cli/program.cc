@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/program.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <filesystem>
+#include <optional>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+#include <vector>
+
+#include "cli/nearest.h"
+
+namespace ddprun::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// 0 when `path` is a file we may execute, else the errno that says why not.
+int executable_error(const std::string& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) return errno;
+  if (S_ISDIR(status.st_mode)) return EISDIR;
+  if (!S_ISREG(status.st_mode)) return EACCES;
+  return faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0 ? 0 : errno;
+}
+
+bool is_missing(int error_number) {
+  return error_number == ENOENT || error_number == ENOTDIR;
+}
+
+bool is_python(const std::string& name) {
+  return name.ends_with(".py");
+}
+
+std::vector<std::string> split_path(const std::string& search_path) {
+  std::vector<std::string> directories;
+  size_t begin = 0;
+  for (;;) {
+    const size_t end = search_path.find(':', begin);
+    const std::string directory = search_path.substr(begin, end - begin);
+    directories.push_back(directory.empty() ? "." : directory);
+    if (end == std::string::npos) return directories;
+    begin = end + 1;
+  }
+}
+
+void append_programs(const std::string& directory, std::vector<std::string>& names) {
+  std::error_code ignored;  // a directory that cannot be read has nothing to suggest
+  for (fs::directory_iterator entry(directory, ignored), end; entry != end;
+       entry.increment(ignored)) {
+    if (executable_error(entry->path()) == 0) names.push_back(entry->path().filename());
+  }
+}
+
+std::string in_brackets(const std::optional<std::string>& suggestion) {
+  return suggestion ? " (did you mean " + *suggestion + "?)" : "";
+}
+
+Error missing_file(const std::string& name) {
+  const size_t slash = name.rfind('/') + 1;
+  const std::string directory = name.substr(0, slash);
+  std::vector<std::string> names;
+  append_programs(directory, names);
+  std::sort(names.begin(), names.end());  // the same suggestion every time
+  std::optional<std::string> near = nearest(name.substr(slash), names);
+  if (near) near->insert(0, directory);
+  return {Errc::not_found, "cannot run " + name + ": no such file" + in_brackets(near)};
+}
+
+Error missing_command(const std::string& name, const std::vector<std::string>& directories) {
+  const std::string said = "cannot run " + name + ": not found in PATH";
+  const std::string here = "./" + name;
+  if (executable_error(here) == 0) return {Errc::not_found, said + in_brackets(here)};
+  if (is_python(name) && access(name.c_str(), R_OK) == 0) {
+    return {Errc::not_found, said + in_brackets("python3 " + name)};
+  }
+  std::vector<std::string> names;
+  for (const std::string& directory : directories) append_programs(directory, names);
+  std::sort(names.begin(), names.end());
+  return {Errc::not_found, said + in_brackets(nearest(name, names))};
+}
+
+Error refused(const std::string& path, int error_number) {
+  const bool script = error_number == EACCES && is_python(path) && access(path.c_str(), R_OK) == 0;
+  return {Errc::not_executable,
+          "cannot run " + path + ": " +
+              (error_number == EISDIR   ? "is a directory"
+               : error_number == EACCES ? "permission denied"
+                                        : std::generic_category().message(error_number)) +
+              (script ? in_brackets("python3 " + path) : "")};
+}
+
+}  // namespace
+
+Result<std::string> find_program(const std::string& name, const std::string& search_path) {
+  if (name.empty()) return Error{Errc::not_found, "cannot run '': the program's name is empty"};
+  if (name.find('/') != std::string::npos) {
+    const int error_number = executable_error(name);
+    if (error_number == 0) return name;
+    return is_missing(error_number) ? missing_file(name) : refused(name, error_number);
+  }
+  const std::vector<std::string> directories = split_path(search_path);
+  std::optional<Error> refusal;  // told only when no later directory has a better one
+  for (const std::string& directory : directories) {
+    const std::string path = directory + "/" + name;
+    const int error_number = executable_error(path);
+    if (error_number == 0) return path;
+    if (!is_missing(error_number) && error_number != EISDIR && !refusal &&
+        access(path.c_str(), F_OK) == 0) {
+      refusal = refused(path, error_number);
+    }
+  }
+  return refusal ? *refusal : missing_command(name, directories);
+}
+
+}  // namespace ddprun::cli

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/exit_code.h"
+
+#include <csignal>
+
+#include "tests/catch.h"
+
+using namespace ddprun;
+
+TEST_CASE("the exit code tells how the job ended") {
+  CHECK(cli::exit_code(agent::Succeeded{}) == 0);
+  CHECK(cli::exit_code(agent::WorkerFailed{7}) == 7);
+  CHECK(cli::exit_code(agent::WorkerFailed{128 + SIGSEGV}) == 139);
+  CHECK(cli::exit_code(agent::Interrupted{SIGINT}) == 130);
+}
+
+TEST_CASE("the exit code tells what kept ddprun from running the job") {
+  CHECK(cli::exit_code(Error{Errc::usage, ""}) == 2);
+  CHECK(cli::exit_code(Error{Errc::timed_out, ""}) == 124);
+  CHECK(cli::exit_code(Error{Errc::system, ""}) == 125);
+  CHECK(cli::exit_code(Error{Errc::unreachable, ""}) == 125);
+  CHECK(cli::exit_code(Error{Errc::closed, ""}) == 125);
+  CHECK(cli::exit_code(Error{Errc::protocol, ""}) == 125);
+  CHECK(cli::exit_code(Error{Errc::not_executable, ""}) == 126);
+  CHECK(cli::exit_code(Error{Errc::not_found, ""}) == 127);
+}

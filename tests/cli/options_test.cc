@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/options.h"
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/exit_code.h"
+#include "cli/flags.h"
+#include "tests/catch.h"
+#include "tests/must.h"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+
+namespace {
+
+using Words = std::vector<const char*>;
+
+/// A host with four CPUs, two GPUs, and every program in /bin.
+cli::Host host(std::vector<std::string> environment = {},
+               std::vector<std::string> gpus = {"0", "1"}) {
+  cli::Host host;
+  host.name = "gpu-07";
+  host.environment = std::move(environment);
+  host.cpus = [] { return 4; };
+  host.devices = [gpus](launcher::DeviceSearch) { return gpus; };
+  host.find_program = [](const std::string& name) -> Result<std::string> { return "/bin/" + name; };
+  return host;
+}
+
+agent::JobSpec job(const Words& words, const cli::Host& on = host()) {
+  return std::get<agent::JobSpec>(must(cli::parse(words, on)));
+}
+
+std::string printed(const Words& words, const cli::Host& on = host()) {
+  return std::get<cli::Print>(must(cli::parse(words, on))).text;
+}
+
+/// The one line a refused command line is answered with; checks that it ends with exit code 2.
+std::string refusal(const Words& words, const cli::Host& on = host()) {
+  const Result<cli::Parsed> parsed = cli::parse(words, on);
+  if (parsed) FAIL("was not refused");
+  CHECK(cli::exit_code(parsed.error()) == 2);
+  CHECK(parsed.error().message.find('\n') == std::string::npos);
+  return parsed.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("without flags one worker runs with torchrun's defaults") {
+  const agent::JobSpec one = job({"train"});
+
+  CHECK(one.command == std::vector<std::string>{"train"});
+  CHECK(one.program == "/bin/train");
+  CHECK(one.local_size == 1);
+  CHECK(one.max_restarts == 0);
+  CHECK(one.stop_grace == 30s);
+  CHECK(one.master_addr == "127.0.0.1");
+  CHECK(one.master_port == 0);
+  CHECK_FALSE(one.node_rank);
+  CHECK_FALSE(one.prefix);
+  CHECK(one.gpu_bind == agent::GpuBind::all);
+  CHECK(one.store == agent::StoreHost::agent);
+  CHECK(one.log_level == log::Level::info);
+  CHECK(one.events_file.empty());
+}
+
+TEST_CASE("every flag reaches the job") {
+  const agent::JobSpec all = job({"--nproc_per_node",
+                                  "2",
+                                  "--nnodes",
+                                  "1:1",
+                                  "--node_rank",
+                                  "0",
+                                  "--master_addr",
+                                  "gpu-07",
+                                  "--master_port",
+                                  "29500",
+                                  "--max_restarts",
+                                  "3",
+                                  "--shutdown_timeout",
+                                  "2.5",
+                                  "--gpu_bind",
+                                  "isolate",
+                                  "--store",
+                                  "worker",
+                                  "--prefix",
+                                  "${rank}| ",
+                                  "--log_level",
+                                  "debug",
+                                  "--events",
+                                  "e.jsonl",
+                                  "train",
+                                  "--lr",
+                                  "0.1"});
+
+  CHECK(all.local_size == 2);
+  CHECK(all.node_rank == 0);
+  CHECK(all.master_addr == "gpu-07");
+  CHECK(all.master_port == 29500);
+  CHECK(all.max_restarts == 3);
+  CHECK(all.stop_grace == 2500ms);
+  CHECK(all.gpu_bind == agent::GpuBind::isolate);
+  CHECK(all.store == agent::StoreHost::worker);
+  CHECK(all.prefix == "${rank}| ");
+  CHECK(all.log_level == log::Level::debug);
+  CHECK(all.events_file == "e.jsonl");
+  CHECK(all.devices == std::vector<std::string>{"0", "1"});
+  CHECK(all.command == std::vector<std::string>{"train", "--lr", "0.1"});
+}
+
+TEST_CASE("dashes and underscores mean the same, also mixed, with a space or an equals sign") {
+  const char* spelling = GENERATE("--nproc_per_node", "--nproc-per-node", "--nproc-per_node");
+  INFO(spelling);
+
+  CHECK(job({spelling, "3", "train"}).local_size == 3);
+  const std::string joined = std::string(spelling) + "=3";
+  CHECK(job({joined.c_str(), "train"}).local_size == 3);
+}
+
+TEST_CASE("the program's own flags are never looked at") {
+  const agent::JobSpec spec =
+      job({"--max_restarts", "1", "train", "--max_restarts", "9", "--", "-x"});
+
+  CHECK(spec.max_restarts == 1);
+  CHECK(spec.command == std::vector<std::string>{"train", "--max_restarts", "9", "--", "-x"});
+}
+
+TEST_CASE("two dashes end the options, and a program may begin with one") {
+  CHECK(job({"--no_prefix", "--", "--help", "x"}).command ==
+        std::vector<std::string>{"--help", "x"});
+}
+
+TEST_CASE("a flag given twice counts as it was given last") {
+  CHECK(job({"--max_restarts", "1", "--max-restarts=2", "train"}).max_restarts == 2);
+  CHECK(job({"--nproc_per_node", "2", "--no_prefix", "--prefix", "p ", "train"}).prefix == "p ");
+  CHECK_FALSE(job({"--nproc_per_node", "2", "--prefix", "p ", "--no_prefix", "train"}).prefix);
+}
+
+TEST_CASE("several workers have a prefix by default, and it can be empty or absent") {
+  CHECK(job({"--nproc_per_node", "2", "train"}).prefix == "[${rank}] ");
+  CHECK(job({"--nproc_per_node", "2", "--prefix=", "train"}).prefix == "");
+  CHECK_FALSE(job({"--nproc_per_node", "2", "--no_prefix", "train"}).prefix);
+}
+
+TEST_CASE("the environment gives a flag its default and the command line wins") {
+  const cli::Host on = host({"PET_NPROC_PER_NODE=2", "PET_MAX_RESTARTS=5", "DDPRUN_STORE=worker",
+                             "PET_STANDALONE=0", "PET_NODE_RANK="});
+
+  const agent::JobSpec spec = job({"--max_restarts", "1", "train"}, on);
+
+  CHECK(spec.local_size == 2);
+  CHECK(spec.max_restarts == 1);
+  CHECK(spec.store == agent::StoreHost::worker);
+  CHECK_FALSE(spec.node_rank);
+}
+
+TEST_CASE(
+    "a wrong default in the environment is refused by its own name, unless it was overruled") {
+  const cli::Host on = host({"PET_MAX_RESTARTS=many"});
+
+  CHECK(refusal({"train"}, on) == "PET_MAX_RESTARTS wants a number, 0 or more, not 'many'");
+  CHECK(job({"--max_restarts", "1", "train"}, on).max_restarts == 1);
+}
+
+TEST_CASE("standalone means a free port of this machine whatever else was said") {
+  const agent::JobSpec spec =
+      job({"--standalone", "--master_addr", "gpu-07", "--master_port", "29500", "train"});
+
+  CHECK(spec.master_addr == "127.0.0.1");
+  CHECK(spec.master_port == 0);
+}
+
+TEST_CASE("an IPv6 address may stand in brackets") {
+  CHECK(job({"--master_addr", "[fe80::1]", "train"}).master_addr == "fe80::1");
+  CHECK(job({"--master_addr", "fe80::1", "train"}).master_addr == "fe80::1");
+}
+
+TEST_CASE("a tiny grace is not rounded down to none") {
+  CHECK(job({"--shutdown_timeout", "0", "train"}).stop_grace == 0ms);
+  CHECK(job({"--shutdown_timeout", "0.0001", "train"}).stop_grace == 1ms);
+}
+
+TEST_CASE("workers can be counted by GPUs and CPUs") {
+  const cli::Host no_gpus = host({}, {});
+
+  CHECK(job({"--nproc_per_node", "gpu", "train"}).local_size == 2);
+  CHECK(job({"--nproc_per_node", "cpu", "train"}).local_size == 4);
+  CHECK(job({"--nproc_per_node", "auto", "train"}).local_size == 2);
+  CHECK(job({"--nproc_per_node", "auto", "train"}, no_gpus).local_size == 4);
+  CHECK(refusal({"--nproc_per_node", "gpu", "train"}, no_gpus) ==
+        "--nproc_per_node gpu needs a GPU, and there is none on this host");
+}
+
+TEST_CASE("an inherited list of devices stands for the node's GPUs, and nothing is searched") {
+  cli::Host on = host({"CUDA_VISIBLE_DEVICES=GPU-a,MIG-b,7"});
+  on.devices = [](launcher::DeviceSearch) -> std::vector<std::string> {
+    FAIL("the machine was searched");
+    return {};
+  };
+
+  const agent::JobSpec spec = job({"--nproc_per_node", "gpu", "train"}, on);
+
+  CHECK(spec.local_size == 3);
+  CHECK(spec.devices == std::vector<std::string>{"GPU-a", "MIG-b", "7"});
+}
+
+TEST_CASE("the machine is searched thoroughly only when the number of GPUs matters") {
+  std::vector<launcher::DeviceSearch> searches;
+  cli::Host on = host();
+  on.devices = [&searches](launcher::DeviceSearch search) {
+    searches.push_back(search);
+    return std::vector<std::string>{"0"};
+  };
+
+  job({"train"}, on);
+  job({"--nproc_per_node", "gpu", "train"}, on);
+  job({"--gpu_bind", "isolate", "train"}, on);
+
+  CHECK(searches == std::vector<launcher::DeviceSearch>{launcher::DeviceSearch::quick,
+                                                        launcher::DeviceSearch::exact,
+                                                        launcher::DeviceSearch::exact});
+}
+
+TEST_CASE("isolating more workers than there are GPUs is refused with both numbers") {
+  CHECK(refusal({"--nproc_per_node", "8", "--gpu_bind", "isolate", "train"},
+                host({"CUDA_VISIBLE_DEVICES=0,1,2,3"})) ==
+        "--gpu_bind isolate needs at least one GPU per worker: 8 workers, 4 GPUs on this host "
+        "(CUDA_VISIBLE_DEVICES=0,1,2,3)");
+}
+
+TEST_CASE("an unknown flag is answered with the nearest one") {
+  CHECK(refusal({"--nproc_per_nod", "4", "train"}) ==
+        "unknown flag --nproc_per_nod; did you mean --nproc_per_node?");
+  CHECK(refusal({"--max-restart=4", "train"}) ==
+        "unknown flag --max-restart; did you mean --max_restarts?");
+  CHECK(refusal({"--nproc", "4", "train"}) ==
+        "unknown flag --nproc; did you mean --nproc_per_node?");
+  CHECK(refusal({"-r", "3", "train"}) == "unknown flag -r; ddprun --help lists all flags");
+}
+
+TEST_CASE("a missing value is told, also when the next word is a flag") {
+  const std::string sentence = "--max_restarts needs a value: a number, 0 or more";
+
+  CHECK(refusal({"--max_restarts"}) == sentence);
+  CHECK(refusal({"--max_restarts", "--standalone", "train"}) == sentence);
+  CHECK(refusal({"--max_restarts", "--", "train"}) == sentence);
+}
+
+TEST_CASE("a wrong value is refused with its flag and what would be right") {
+  const auto [flag, value] =
+      GENERATE(table<const char*, const char*>({{"--nproc_per_node", "0"},
+                                                {"--nproc_per_node", "-1"},
+                                                {"--nproc_per_node", "four"},
+                                                {"--nproc_per_node", "65537"},
+                                                {"--nproc_per_node", "2x"},
+                                                {"--nproc_per_node", ""},
+                                                {"--nnodes", "0"},
+                                                {"--nnodes", "2:1"},
+                                                {"--nnodes", "1:2:3"},
+                                                {"--node_rank", "-1"},
+                                                {"--master_addr", ""},
+                                                {"--master_addr", "gpu-07:29500"},
+                                                {"--master_port", "65536"},
+                                                {"--master_port", "http"},
+                                                {"--max_restarts", "-1"},
+                                                {"--max_restarts", "1.5"},
+                                                {"--max_restarts", "99999999999"},
+                                                {"--shutdown_timeout", "-1"},
+                                                {"--shutdown_timeout", "nan"},
+                                                {"--shutdown_timeout", "inf"},
+                                                {"--shutdown_timeout", "10s"},
+                                                {"--gpu_bind", "some"},
+                                                {"--store", "none"},
+                                                {"--log_level", "loud"},
+                                                {"--events", ""}}));
+  const std::string refused = refusal({flag, value, "train"});
+
+  INFO(refused);
+  CHECK(refused.starts_with(std::string(flag) + " wants "));
+  CHECK(refused.ends_with(", not '" + std::string(value) + "'"));
+}
+
+TEST_CASE("a switch takes no value") {
+  CHECK(refusal({"--standalone=1", "train"}) == "--standalone takes no value, but got '1'");
+}
+
+TEST_CASE("a prefix with an unknown macro is refused") {
+  CHECK(refusal({"--prefix", "${rnak} ", "train"}).find("unknown macro ${rnak}") !=
+        std::string::npos);
+}
+
+TEST_CASE("more than one node and a rank beyond it are refused") {
+  CHECK(refusal({"--nnodes", "2", "train"}) ==
+        "--nnodes 2 is not possible yet: this version runs on one node (--nnodes 1)");
+  CHECK(refusal({"--node_rank", "2", "train"}) ==
+        "--node_rank 2 is not one of this job's nodes: --nnodes 1 allows only 0");
+}
+
+TEST_CASE("a missing program is told") {
+  CHECK(refusal({"--standalone"}).starts_with("no program to run"));
+  CHECK(refusal({"--"}).starts_with("no program to run"));
+}
+
+TEST_CASE("help names every flag with its variable, on lines that fit a terminal") {
+  const char* spelling = GENERATE("--help", "-h");
+  const std::string help = printed({spelling});
+
+  for (const cli::Flag& flag : cli::flags()) {
+    INFO(flag.name);
+    CHECK(help.find("  --" + std::string(flag.name)) != std::string::npos);
+    CHECK(help.find(flag.environment) != std::string::npos);
+    CHECK(help.find(flag.fallback) != std::string::npos);
+  }
+  size_t longest = 0;
+  for (size_t begin = 0; begin < help.size();) {
+    const size_t end = help.find('\n', begin);
+    longest = std::max(longest, end - begin);
+    begin = end + 1;
+  }
+  CHECK(longest <= 100);
+}
+
+TEST_CASE("no two flags share a name or a variable") {
+  for (const cli::Flag& one : cli::flags()) {
+    for (const cli::Flag& other : cli::flags()) {
+      if (&one == &other) continue;
+      CHECK(one.name != other.name);
+      CHECK((one.environment.empty() || one.environment != other.environment));
+    }
+  }
+}
+
+TEST_CASE("version and help answer whatever follows or the environment says") {
+  const cli::Host on = host({"PET_MAX_RESTARTS=many"});
+
+  CHECK(printed({"--version"}, on) == "ddprun " DDPRUN_VERSION "\n");
+  CHECK(printed({"--help", "--no_such_flag"}, on) == printed({"--help"}));
+}
+
+TEST_CASE("a dry run tells the node's part and each worker's environment and command") {
+  const std::string text =
+      printed({"--nproc_per_node", "2", "--dry_run", "./train", "--lr", "0.1", "a b"});
+
+  CHECK(
+      text.starts_with("node 0 of 1 on gpu-07, rendezvous 127.0.0.1 (free port), restarts 0, "
+                       "GPUs 0,1 (all visible to each worker)\n"
+                       "rank 0: RANK=0 LOCAL_RANK=0 "));
+  CHECK(text.find("\nrank 1: RANK=1 LOCAL_RANK=1 ") != std::string::npos);
+  CHECK(text.find(" WORLD_SIZE=2 ") != std::string::npos);
+  CHECK(text.find(" MASTER_PORT=PORT ") != std::string::npos);
+  CHECK(text.find(" CUDA_VISIBLE_DEVICES=0,1 ") != std::string::npos);
+  CHECK(text.ends_with(" ./train --lr 0.1 'a b'\n"));
+}
+
+TEST_CASE("a dry run names the port that was asked for") {
+  const std::string text =
+      printed({"--dry_run", "--master_addr", "::1", "--master_port", "29500", "train"});
+
+  CHECK(text.find("rendezvous [::1]:29500,") != std::string::npos);
+  CHECK(text.find(" MASTER_ADDR=::1 MASTER_PORT=29500 ") != std::string::npos);
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/program.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <unistd.h>
+
+#include "cli/exit_code.h"
+#include "cli/host.h"
+#include "cli/nearest.h"
+#include "tests/catch.h"
+#include "tests/must.h"
+
+using namespace ddprun;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A directory of our own, the current one while the test runs.
+class Workplace {
+ public:
+  Workplace() {
+    char name[] = "/tmp/ddprun-program-XXXXXX";
+    if (mkdtemp(name) == nullptr) FAIL("no temporary directory");
+    root_ = name;
+    fs::current_path(root_);
+  }
+  ~Workplace() {
+    fs::current_path(before_);
+    fs::remove_all(root_);
+  }
+
+  void add(const std::string& path, bool executable) const {
+    fs::create_directories((root_ / path).parent_path());
+    std::ofstream(root_ / path) << "#!/bin/sh\n";
+    if (executable) fs::permissions(root_ / path, fs::perms(0755));
+  }
+  std::string path(const std::string& name) const { return (root_ / name).string(); }
+
+ private:
+  fs::path before_ = fs::current_path();
+  fs::path root_;
+};
+
+void check_refused(const std::string& name, const std::string& search_path, int code,
+                   const std::string& sentence) {
+  const Result<std::string> found = cli::find_program(name, search_path);
+  if (found) FAIL("found " + *found);
+  CHECK(found.error().message == sentence);
+  CHECK(cli::exit_code(found.error()) == code);
+}
+
+}  // namespace
+
+TEST_CASE("a name with a slash is the path itself") {
+  Workplace here;
+  here.add("bin/train", true);
+
+  CHECK(must(cli::find_program("bin/train", "/nowhere")) == "bin/train");
+  CHECK(must(cli::find_program(here.path("bin/train"), "")) == here.path("bin/train"));
+}
+
+TEST_CASE("a name without a slash is the first executable file in PATH") {
+  Workplace here;
+  here.add("a/train", false);
+  here.add("b/train", true);
+  here.add("c/train", true);
+  fs::create_directories(here.path("d/train"));
+  const std::string search =
+      here.path("d") + ":" + here.path("none") + ":" + here.path("a") + ":" + here.path("b");
+
+  CHECK(must(cli::find_program("train", search + ":" + here.path("c"))) == here.path("b/train"));
+}
+
+TEST_CASE("an empty entry in PATH is the current directory") {
+  Workplace here;
+  here.add("train", true);
+
+  CHECK(must(cli::find_program("train", "/nowhere:")) == "./train");
+}
+
+TEST_CASE("a file that does not exist ends with 127 and the nearest program beside it") {
+  Workplace here;
+  here.add("train", true);
+  here.add("trial", false);
+
+  check_refused("./trian", "", 127, "cannot run ./trian: no such file (did you mean ./train?)");
+  check_refused("./evaluate", "", 127, "cannot run ./evaluate: no such file");
+  check_refused("no/such/train", "", 127, "cannot run no/such/train: no such file");
+  check_refused("", "/bin", 127, "cannot run '': the program's name is empty");
+}
+
+TEST_CASE("a command that is not in PATH is looked for in the current directory") {
+  Workplace here;
+  here.add("train", true);
+  here.add("model.py", false);
+  here.add("bin/evaluate", true);
+
+  check_refused("train", here.path("bin"), 127,
+                "cannot run train: not found in PATH (did you mean ./train?)");
+  check_refused("model.py", here.path("bin"), 127,
+                "cannot run model.py: not found in PATH (did you mean python3 model.py?)");
+  check_refused("evalute", here.path("bin"), 127,
+                "cannot run evalute: not found in PATH (did you mean evaluate?)");
+}
+
+TEST_CASE("what exists but cannot be executed ends with 126") {
+  Workplace here;
+  here.add("notes", false);
+  here.add("model.py", false);
+  here.add("bin/notes", false);
+
+  check_refused("./notes", "", 126, "cannot run ./notes: permission denied");
+  check_refused("./bin", "", 126, "cannot run ./bin: is a directory");
+  check_refused("./model.py", "", 126,
+                "cannot run ./model.py: permission denied (did you mean python3 ./model.py?)");
+  check_refused("notes", here.path("bin"), 126,
+                "cannot run " + here.path("bin/notes") + ": permission denied");
+}
+
+TEST_CASE("the nearest word is the one with the fewest typing mistakes") {
+  CHECK(cli::nearest("trian", {"tram", "train", "brain"}) == "train");
+  CHECK(cli::nearest("trainn", {"train"}) == "train");
+  CHECK_FALSE(cli::nearest("evaluate", {"train"}));
+  CHECK_FALSE(cli::nearest("x", {"y"}));
+}
+
+TEST_CASE("this host knows its CPUs, its environment and its programs") {
+  const cli::Host host = cli::this_host();
+
+  CHECK(host.cpus() >= 1);
+  CHECK_FALSE(host.name.empty());
+  CHECK_FALSE(host.environment.empty());
+  CHECK(must(host.find_program("sh")).ends_with("/sh"));
+}
