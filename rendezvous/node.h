@@ -50,8 +50,8 @@ struct Node {
   JoinRequest request;
   std::uint64_t order = 0;  ///< of its first join
   Place place = Place::waiting;
-  bool was_member = false;       ///< of a round that this Round started
-  std::optional<int> node_rank;  ///< in the last of these
+  int last_round = -1;           ///< it was in, of those that this Round started; -1: none
+  std::optional<int> node_rank;  ///< in that round
 };
 
 using Nodes = std::map<NodeId, Node>;

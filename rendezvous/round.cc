@@ -175,8 +175,8 @@ void Round::admit(const Join& event) {
 }
 
 void Round::place(Node& node, Place next) {
-  if (node.was_member && node.place == Place::waiting) --former_waiting_;
-  if (node.was_member && next == Place::waiting) ++former_waiting_;
+  if (node.last_round >= 0 && node.place == Place::waiting) --former_waiting_;
+  if (node.last_round >= 0 && next == Place::waiting) ++former_waiting_;
   --count_[static_cast<size_t>(node.place)];
   ++count_[static_cast<size_t>(next)];
   node.place = next;
@@ -186,7 +186,7 @@ void Round::forget(NodeId id) {
   const auto found = nodes_.find(id);
   if (found == nodes_.end()) return;
   const Node& node = found->second;
-  if (node.was_member && node.place == Place::waiting) --former_waiting_;
+  if (node.last_round >= 0 && node.place == Place::waiting) --former_waiting_;
   --count_[static_cast<size_t>(node.place)];
   if (node.request.node_rank) asked_.erase(*node.request.node_rank);
   nodes_.erase(found);
@@ -233,7 +233,7 @@ Letters Round::start() {
   for (Node* node : members) {
     layout.local_size = node->request.local_size;
     place(*node, Place::running);
-    node->was_member = true;
+    node->last_round = round_;
     node->node_rank = layout.node_rank;
     letters.emplace_back(node->id, Ready{layout});
     ++layout.node_rank;

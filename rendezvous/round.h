@@ -68,8 +68,9 @@ using Letters = std::vector<std::pair<NodeId, Letter>>;
 ///   it goes on without those), and
 /// - max_nodes wait, or a member of an earlier round does, or the last call is over, which began
 ///   when min_nodes were waiting.
-/// So a lost node is not waited for while min_nodes are left. When more than max_nodes wait, former
-/// members go first, then the order of joining; the rest stand by.
+/// So a lost node is not waited for while min_nodes are left. When more than max_nodes wait, those
+/// of the latest round go first, then of earlier ones, then the order of joining; the rest stand
+/// by.
 ///
 /// A regroup costs no restart by itself. `fail` and `succeed` count only from a member of that very
 /// round that was not yet told to stop: what is reported later is a consequence, not a cause.

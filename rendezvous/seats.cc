@@ -20,7 +20,7 @@ std::vector<Node*> participants(Nodes& nodes, int max_nodes) {
     if (node.place == Place::waiting) waiting.push_back(&node);
   }
   std::sort(waiting.begin(), waiting.end(), [](const Node* a, const Node* b) {
-    return std::tuple(!a->was_member, a->order) < std::tuple(!b->was_member, b->order);
+    return std::tuple(-a->last_round, a->order) < std::tuple(-b->last_round, b->order);
   });
   if (waiting.size() > static_cast<size_t>(max_nodes))
     waiting.resize(static_cast<size_t>(max_nodes));

@@ -8,7 +8,8 @@
 namespace ddprun::rendezvous {
 
 /// Who of the waiting nodes takes part in the next round, by node rank: element i has node rank i.
-/// At most `max_nodes`. Former members go first, then the order of joining. Pure.
+/// At most `max_nodes`: members of the latest round first, then of earlier ones, then in order of
+/// joining. Pure.
 std::vector<Node*> seats(Nodes& nodes, int max_nodes);
 
 }  // namespace ddprun::rendezvous
