@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/events.h"
+#include "agent/job_spec.h"
+#include "agent/outcome.h"
+
+namespace ddprun::agent {
+
+/// Runs this node's part of `job` to its end: takes part in the rendezvous (and hosts it), starts
+/// and watches the workers of each round, passes on their output, and reports failures to the
+/// user. When it returns, nothing it started is left and all output is written.
+///
+/// Call it once, as the agent of launcher::guard, with launcher::take_signals in force.
+Outcome run(const JobSpec& job, Events& events);
+
+}  // namespace ddprun::agent

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/node_workers.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "agent/worker_env.h"
+#include "base/log.h"
+#include "launcher/prefix.h"
+#include "rendezvous/endpoint.h"
+
+namespace ddprun::agent {
+namespace {
+
+std::vector<std::string> inherited_environment() {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) variables.emplace_back(*variable);
+  return variables;
+}
+
+double seconds(std::chrono::steady_clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+}  // namespace
+
+NodeWorkers::NodeWorkers(boost::asio::any_io_executor executor, const JobSpec& job,
+                         std::string host, launcher::Output& output, Events& events,
+                         std::function<void(Event)> happened)
+    : executor_(std::move(executor)),
+      job_(job),
+      host_(std::move(host)),
+      output_(output),
+      events_(events),
+      happened_(std::move(happened)),
+      inherited_(inherited_environment()) {}
+
+Result<> NodeWorkers::start(const rendezvous::Layout& layout, std::uint16_t master_port) {
+  layout_ = layout;
+  failed_ = false;
+  stop_summary_ = {};
+  output_.remove_workers();
+  if (!no_input_) no_input_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!no_input_) return os_error("cannot open /dev/null", errno);
+  const Result<std::uint16_t> port = store_port(master_port);
+  if (!port) return port.error();
+
+  group_.emplace(executor_, job_.stop_grace,
+                 launcher::WorkerGroup::Hooks{
+                     [this](const launcher::WorkerEnd& end) { on_worker_ended(end); },
+                     [this] { on_all_ended(); }});
+  const WorkerEnv env(job_, inherited_, layout_, *port);
+  if (env.limits_omp_threads() && !std::exchange(said_omp_, true)) {
+    log::info("OMP_NUM_THREADS=1 is set for every worker; set it yourself to change that");
+  }
+  events_.round_ready(layout_, job_.master_addr, *port);
+  for (int local_rank = 0; local_rank < layout_.local_size; ++local_rank) {
+    const Result<> started = start_worker(env, local_rank);
+    if (started) continue;
+    group_.reset();  // kills those that were started
+    return Error(started.error()).in("rank " + std::to_string(layout_.first_rank + local_rank));
+  }
+  return {};
+}
+
+Result<> NodeWorkers::start_worker(const WorkerEnv& env, int local_rank) {
+  const int rank = layout_.first_rank + local_rank;
+  const Result<std::string> prefix = prefix_of(local_rank);
+  if (!prefix) return prefix.error();
+  const bool alone = layout_.world_size == 1 && prefix->empty();
+  Result<launcher::WorkerPipes> pipes = output_.add_worker(
+      rank, *prefix, alone ? launcher::Relay::bytes : launcher::Relay::lines);
+  if (!pipes) return pipes.error();
+
+  launcher::Command command;
+  command.program = job_.program;
+  command.arguments = job_.command;
+  command.environment = env.of(local_rank);
+  command.stdin_fd = rank == 0 ? STDIN_FILENO : no_input_.get();
+  command.stdout_fd = pipes->out.get();
+  command.stderr_fd = pipes->err.get();
+  const Result<pid_t> pid = group_->add(command);
+  if (!pid) return pid.error();
+  events_.worker_started(layout_.round, rank, local_rank, *pid);
+  return {};
+}
+
+/// The default prefix only tells workers apart, so a worker that is alone has none.
+Result<std::string> NodeWorkers::prefix_of(int local_rank) const {
+  if (!job_.prefix) return std::string();
+  if (layout_.world_size == 1 && *job_.prefix == launcher::kDefaultPrefix) return std::string();
+  launcher::PrefixFacts facts;
+  facts.rank = layout_.first_rank + local_rank;
+  facts.local_rank = local_rank;
+  facts.node_rank = layout_.node_rank;
+  facts.world_size = layout_.world_size;
+  facts.restart = layout_.restarts;
+  facts.host = host_;
+  return launcher::expand_prefix(*job_.prefix, facts);
+}
+
+Result<std::uint16_t> NodeWorkers::store_port(std::uint16_t master_port) const {
+  if (job_.store == StoreHost::agent) return master_port;
+  const auto addresses = rendezvous::resolve({job_.master_addr, 0});
+  if (!addresses) return addresses.error();
+  return rendezvous::free_port(addresses->front().address());
+}
+
+void NodeWorkers::stop(int signal) {
+  if (!group_) return;
+  if (stop_summary_.signal == 0) {
+    stop_summary_.signal = signal;
+    stop_began_ = std::chrono::steady_clock::now();
+  }
+  group_->stop(signal);
+}
+
+void NodeWorkers::forward(int signal) {
+  if (group_) group_->forward(signal);
+}
+
+void NodeWorkers::child_changed() {
+  if (group_) group_->child_changed();
+}
+
+std::vector<int> NodeWorkers::running() const {
+  std::vector<int> ranks;
+  if (!group_) return ranks;
+  for (const int local_rank : group_->running()) ranks.push_back(layout_.first_rank + local_rank);
+  return ranks;
+}
+
+void NodeWorkers::on_worker_ended(const launcher::WorkerEnd& end) {
+  const int rank = layout_.first_rank + end.local_rank;
+  events_.worker_ended(layout_.round, rank, end.local_rank, end.pid, end.status,
+                       seconds(end.ran));
+  if (end.stopped) {
+    stop_summary_.stopped.push_back(rank);
+  } else if (!end.status.success() && !std::exchange(failed_, true)) {
+    happened_(event::WorkerFailed{failure_of(end)});
+  }
+}
+
+rendezvous::Failure NodeWorkers::failure_of(const launcher::WorkerEnd& end) {
+  rendezvous::Failure failure;
+  failure.rank = layout_.first_rank + end.local_rank;
+  failure.wait_status = end.status.wait_status();
+  failure.pid = end.pid;
+  failure.seconds = seconds(end.ran);
+  failure.host = host_;
+  failure.last_words = output_.last_words(failure.rank);
+  return failure;
+}
+
+void NodeWorkers::on_all_ended() {
+  stop_summary_.took = std::chrono::steady_clock::now() - stop_began_;
+  for (const int local_rank : group_->killed()) {
+    stop_summary_.killed.push_back(layout_.first_rank + local_rank);
+  }
+  output_.when_drained([this] { happened_(event::WorkersEnded{}); });
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/events.h"
+#include "agent/job_spec.h"
+#include "agent/machine.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "launcher/output.h"
+#include "launcher/worker_group.h"
+#include "rendezvous/layout.h"
+
+namespace ddprun::agent {
+
+/// How the workers of a round were stopped on this node.
+struct StopSummary {
+  int signal = 0;            ///< the first one they got; 0: nobody stopped them
+  std::vector<int> stopped;  ///< global ranks that ended after it
+  std::vector<int> killed;   ///< of these, the ones that needed SIGKILL
+  std::chrono::steady_clock::duration took{};  ///< until nothing was left
+};
+
+/// This node's workers, round after round: their environment, descriptors, output and end.
+///
+/// Thread: the executor's.
+class NodeWorkers {
+ public:
+  /// `happened` hears of WorkerFailed, for the first one of a round, and of WorkersEnded, once all
+  /// their output was passed on as well. The references must outlive this.
+  NodeWorkers(boost::asio::any_io_executor executor, const JobSpec& job, std::string host,
+              launcher::Output& output, Events& events, std::function<void(Event)> happened);
+
+  /// Starts the workers of a round; those of the round before have ended. `master_port` is where
+  /// the agents' server listens. Errors: those of launcher::Worker::spawn; nothing runs then.
+  Result<> start(const rendezvous::Layout& layout, std::uint16_t master_port);
+
+  /// WorkersEnded follows. A second call, or SIGKILL, kills at once.
+  void stop(int signal);
+
+  /// Hands `signal` to each worker, which may do with it what it likes.
+  void forward(int signal);
+
+  /// To be called at each SIGCHLD.
+  void child_changed();
+
+  /// Global ranks whose process runs.
+  std::vector<int> running() const;
+
+  const StopSummary& stop_summary() const { return stop_summary_; }
+
+ private:
+  Result<> start_worker(const class WorkerEnv& env, int local_rank);
+  Result<std::string> prefix_of(int local_rank) const;
+  Result<std::uint16_t> store_port(std::uint16_t master_port) const;
+  void on_worker_ended(const launcher::WorkerEnd& end);
+  void on_all_ended();
+  rendezvous::Failure failure_of(const launcher::WorkerEnd& end);
+
+  boost::asio::any_io_executor executor_;
+  const JobSpec& job_;
+  std::string host_;
+  launcher::Output& output_;
+  Events& events_;
+  std::function<void(Event)> happened_;
+  std::vector<std::string> inherited_;
+  Fd no_input_;  // /dev/null
+  rendezvous::Layout layout_;
+  std::optional<launcher::WorkerGroup> group_;
+  bool failed_ = false;
+  bool said_omp_ = false;
+  std::chrono::steady_clock::time_point stop_began_;
+  StopSummary stop_summary_;
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <span>
+#include <string>
+
+#include "agent/agent.h"
+#include "agent/events.h"
+#include "base/log.h"
+#include "cli/exit_code.h"
+#include "cli/host.h"
+#include "cli/options.h"
+#include "launcher/guardian.h"
+#include "launcher/signals.h"
+
+namespace {
+
+using namespace ddprun;
+
+/// A process may be started with 0, 1 or 2 closed; a socket must not end up there.
+void open_standard_descriptors() {
+  for (int fd = open("/dev/null", O_RDWR); fd >= 0; fd = open("/dev/null", O_RDWR)) {
+    if (fd <= STDERR_FILENO) continue;
+    close(fd);
+    return;
+  }
+}
+
+int fail(const Error& error) {
+  log::error(error.message);
+  return cli::exit_code(error);
+}
+
+int run_agent(const agent::JobSpec& job, agent::Events& events) {
+  const agent::Outcome outcome = agent::run(job, events);
+  const int code = cli::exit_code(outcome);
+  if (const auto* error = std::get_if<Error>(&outcome)) log::error(error->message);
+  events.job_ended(outcome, code);
+  return code;
+}
+
+int run(const agent::JobSpec& job) {
+  log::set_level(job.log_level);
+  Result<agent::Events> events = agent::Events::open(job.events_file);
+  if (!events) return fail(events.error());
+  const Result<int> code = launcher::guard([&] { return run_agent(job, *events); });
+  return code ? *code : fail(code.error());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  launcher::take_signals();
+  open_standard_descriptors();
+  const Result<cli::Parsed> parsed =
+      cli::parse(std::span<const char* const>(argv + 1, argv + argc), cli::this_host());
+  if (!parsed) return fail(parsed.error());
+  if (const auto* print = std::get_if<cli::Print>(&*parsed)) {
+    std::fputs(print->text.c_str(), stdout);
+    return std::fflush(stdout) == 0 ? 0 : fail(os_error("cannot write to stdout", errno));
+  }
+  return run(std::get<agent::JobSpec>(*parsed));
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+
+#include "base/error.h"
+
+namespace ddprun::launcher {
+
+/// Forks, and runs `agent` in the child; gives the exit code to end with, in both processes.
+///
+/// The two guard each other. The parent, the guardian, is what the user sees: it forwards signals,
+/// waits, and hands on the agent's exit code. Both are child subreapers, so all that the agent
+/// started becomes the guardian's if the agent dies, whatever killed it: the guardian kills it
+/// all and reaps it. If the guardian dies first, the agent gets SIGTERM from the kernel, and sees
+/// by `guardian_is_gone` why.
+///
+/// The agent has a process group of its own, so that a terminal's Ctrl-C reaches it once, through
+/// the guardian. Call take_signals before. Errors: system (no second process could be made).
+Result<int> guard(const std::function<int()>& agent);
+
+/// In the agent: whether the guardian has died.
+bool guardian_is_gone();
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/worker.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#include "base/fd.h"
+
+namespace ddprun::launcher {
+namespace {
+
+namespace bp = boost::process::v2;
+
+std::vector<char*> pointers(const std::vector<std::string>& strings) {
+  std::vector<char*> result;
+  result.reserve(strings.size() + 1);
+  for (const std::string& string : strings) result.push_back(const_cast<char*>(string.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
+
+/// Runs in the child between vfork and exec, in the parent's memory: system calls only, and
+/// nothing the parent would miss. Returns the errno of what failed.
+int become(const Command& command, char* const* argv, char* const* env, pid_t parent) {
+  setsid();                          // a session of its own: one kill reaches all it forks
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // the agent must not leave orphans
+  if (getppid() != parent) return ECHILD;  // it died before prctl took effect
+  const int fds[] = {command.stdin_fd, command.stdout_fd, command.stderr_fd};
+  for (int target = 0; target < 3; ++target) {
+    if (fds[target] == target) {
+      fcntl(target, F_SETFD, 0);  // dup2 to itself would leave close-on-exec set
+    } else if (dup2(fds[target], target) < 0) {
+      return errno;
+    }
+  }
+  struct sigaction standard = {};
+  standard.sa_handler = SIG_DFL;  // ignored signals survive exec
+  sigaction(SIGPIPE, &standard, nullptr);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);  // so do blocked ones
+  execve(command.program.c_str(), argv, env);
+  return errno;
+}
+
+/// Boost.Process's own vfork launcher tells the io_context of the fork while the child still
+/// shares its memory, which replaces the parent's epoll; so the process is made here and handed to
+/// Boost.Process to be waited for.
+///
+/// The errno of a failed exec comes through a close-on-exec pipe: the memory is shared with the
+/// child, but not under ThreadSanitizer, which turns vfork into fork.
+Result<pid_t> vfork_exec(const Command& command) {
+  const std::vector<char*> argv = pointers(command.arguments);
+  const std::vector<char*> env = pointers(command.environment);
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return os_error("cannot make a pipe", errno);
+  const Fd read_end(ends[0]);
+  Fd write_end(ends[1]);
+  const pid_t parent = getpid();
+
+  const pid_t child = vfork();
+  if (child < 0) return os_error("cannot make a process for " + command.program, errno);
+  if (child == 0) {
+    const int failure = become(command, argv.data(), env.data(), parent);
+    [[maybe_unused]] const ssize_t told = write(ends[1], &failure, sizeof failure);
+    _exit(127);
+  }
+
+  write_end.reset();
+  int failure = 0;
+  ssize_t got;
+  do got = read(read_end.get(), &failure, sizeof failure);
+  while (got < 0 && errno == EINTR);
+  if (got <= 0) return child;  // the pipe closed by itself: exec worked
+  waitpid(child, nullptr, 0);
+  Error error = os_error("cannot execute " + command.program, failure);
+  if (failure == ENOEXEC) error.message += " (a script needs a first line such as #!/bin/sh)";
+  error.code = Errc::not_executable;
+  return error;
+}
+
+}  // namespace
+
+Result<Worker> Worker::spawn(boost::asio::any_io_executor executor, const Command& command) {
+  const Result<pid_t> child = vfork_exec(command);
+  if (!child) return child.error();
+  return Worker(Process(std::move(executor), *child));
+}
+
+Worker::Worker(Process process) : process_(std::move(process)), pid_(process_.id()) {}
+
+Worker::~Worker() {
+  if (process_.is_open()) signal_group(SIGKILL);  // ~Process reaps, but kills the child alone
+}
+
+void Worker::when_ended(std::function<void(ExitStatus)> ended) {
+  process_.async_wait([this, ended = std::move(ended)](boost::system::error_code error, int) {
+    if (error) return;  // only when the process handle was closed before
+    running_ = false;
+    ended(ExitStatus(process_.native_exit_code()));
+  });
+}
+
+void Worker::signal_group(int signal) {
+  if (running_) kill(-pid_, signal);
+}
+
+void Worker::signal_leader(int signal) {
+  if (running_) kill(pid_, signal);
+}
+
+}  // namespace ddprun::launcher

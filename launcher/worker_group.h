@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <set>
+#include <vector>
+
+#include <boost/asio/steady_timer.hpp>
+
+#include "base/error.h"
+#include "launcher/descendants.h"
+#include "launcher/exit_status.h"
+#include "launcher/worker.h"
+
+namespace ddprun::launcher {
+
+/// How one worker ended.
+struct WorkerEnd {
+  int local_rank;
+  pid_t pid;
+  ExitStatus status;
+  std::chrono::steady_clock::duration ran;
+  bool stopped;  ///< it ended after we had told it to
+};
+
+/// The workers of one round on this node, and all they fork: from the first start until nothing
+/// of them is left. Ask for one at a time, in a process that is a child subreaper.
+///
+/// Destroying it kills the workers that still run.
+/// Thread: the executor's.
+class WorkerGroup {
+ public:
+  struct Hooks {
+    std::function<void(const WorkerEnd&)> worker_ended;  ///< once for each worker, at once
+    std::function<void()> all_ended;                     ///< once, when no descendant is left
+  };
+
+  /// `grace` is the time between a signal and SIGKILL whenever processes are stopped; 0 kills at
+  /// once.
+  WorkerGroup(boost::asio::any_io_executor executor, std::chrono::milliseconds grace, Hooks hooks);
+
+  /// Starts the next local rank and gives its pid. Errors: those of Worker::spawn; the ranks
+  /// started before go on.
+  Result<pid_t> add(const Command& command);
+
+  /// Sends `signal` to every worker's group; what outlives the grace is killed. A second call
+  /// kills at once. all_ended follows, also for processes that left their worker's group or
+  /// outlived it. When the last worker ends by itself, what it left behind is stopped the same
+  /// way, with SIGTERM.
+  void stop(int signal);
+
+  /// Sends `signal` to each worker itself and changes nothing else.
+  void forward(int signal);
+
+  /// To be called at each SIGCHLD: an orphan we inherited may have ended.
+  void child_changed();
+
+  /// Local ranks that had to be killed after the grace.
+  const std::vector<int>& killed() const { return killed_; }
+
+  /// Local ranks whose process still runs.
+  std::vector<int> running() const;
+
+ private:
+  struct Member {
+    Worker worker;
+    std::chrono::steady_clock::time_point started;
+  };
+
+  void on_worker_ended(int local_rank, ExitStatus status);
+  void end_or_sweep();
+  void begin_stop(int signal);
+  void kill_now();
+  void signal_strays();
+  std::set<pid_t> running_pids() const;
+
+  boost::asio::any_io_executor executor_;
+  std::chrono::milliseconds grace_;
+  Hooks hooks_;
+  std::deque<Member> members_;  // a deque: workers must not move while they are waited for
+  int running_ = 0;
+  bool ended_ = false;
+  int stop_signal_ = 0;             // 0: not stopping
+  std::set<pid_t> left_behind_;     // groups whose leader has ended and that are not empty
+  std::set<pid_t> told_groups_;     // groups and single processes that got stop_signal_
+  std::set<pid_t> told_processes_;
+  std::vector<int> killed_;
+  boost::asio::steady_timer deadline_;
+};
+
+}  // namespace ddprun::launcher

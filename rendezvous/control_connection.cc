@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/control_connection.h"
+
+#include <array>
+#include <utility>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/post.hpp>
+
+#include "rendezvous/protocol.h"
+
+namespace ddprun::rendezvous {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+namespace {
+constexpr size_t kMaxUnsent = 1024 * 1024;
+}
+
+class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
+ public:
+  Stream(tcp::socket socket, Hooks hooks) : socket_(std::move(socket)), hooks_(std::move(hooks)) {
+    error_code ignored;  // options of a socket that is gone already; reading will tell
+    socket_.non_blocking(true, ignored);
+    socket_.set_option(tcp::no_delay(true), ignored);
+    socket_.set_option(asio::socket_base::keep_alive(true), ignored);
+  }
+
+  void start(std::string_view received) {
+    frames_.feed(received);
+    asio::post(socket_.get_executor(), [self = shared_from_this()] { self->take_frames(); });
+  }
+
+  void send(std::string_view bytes) {
+    if (closed_) return;
+    if (unsent_.empty()) bytes.remove_prefix(send_now(bytes));
+    if (bytes.empty()) return;
+    if (unsent_.size() + bytes.size() > kMaxUnsent)
+      return lose({Errc::unreachable, "it does not read"});
+    const bool waiting = !unsent_.empty();
+    unsent_.append(bytes);
+    if (!waiting) wait_to_send();
+  }
+
+  void close() {
+    closed_ = true;
+    error_code ignored;
+    socket_.close(ignored);
+  }
+
+ private:
+  void take_frames() {
+    while (!closed_) {
+      Result<std::optional<std::string>> body = frames_.next();
+      if (!body) return lose(body.error());
+      if (!*body) return receive();
+      hooks_.received(**body);
+    }
+  }
+
+  void receive() {
+    socket_.async_read_some(asio::buffer(buffer_),
+                            [self = shared_from_this()](error_code failure, size_t size) {
+                              if (self->closed_) return;
+                              if (failure == asio::error::eof)
+                                return self->lose({Errc::unreachable, "connection closed"});
+                              if (failure)
+                                return self->lose({Errc::unreachable, failure.message()});
+                              self->frames_.feed({self->buffer_.data(), size});
+                              self->take_frames();
+                            });
+  }
+
+  /// What the kernel takes without waiting, in bytes. A broken connection shows when we read.
+  size_t send_now(std::string_view bytes) {
+    error_code ignored;
+    return socket_.write_some(asio::buffer(bytes), ignored);
+  }
+
+  void wait_to_send() {
+    socket_.async_wait(tcp::socket::wait_write, [self = shared_from_this()](error_code failure) {
+      if (self->closed_ || failure) return;
+      self->unsent_.erase(0, self->send_now(self->unsent_));
+      if (!self->unsent_.empty()) self->wait_to_send();
+    });
+  }
+
+  void lose(Error error) {
+    const auto self = shared_from_this();  // the hook may drop the connection that owns us
+    close();
+    hooks_.lost(std::move(error));
+  }
+
+  tcp::socket socket_;
+  Hooks hooks_;
+  FrameReader frames_;
+  std::array<char, 4096> buffer_;
+  std::string unsent_;
+  bool closed_ = false;
+};
+
+ControlConnection::ControlConnection(tcp::socket socket, std::string_view received, Hooks hooks)
+    : stream_(std::make_shared<Stream>(std::move(socket), std::move(hooks))) {
+  stream_->start(received);
+}
+
+ControlConnection::~ControlConnection() {
+  stream_->close();
+}
+
+void ControlConnection::send(std::string_view bytes) {
+  stream_->send(bytes);
+}
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <boost/asio/ip/tcp.hpp>
+
+#include "base/error.h"
+
+namespace ddprun::rendezvous {
+
+/// One end of a control connection: frames in both directions. The server and the agents both
+/// speak through it.
+///
+/// Destroying it closes the socket, and no hook is called any more. A hook may destroy it.
+/// Thread: the socket's executor's.
+class ControlConnection {
+ public:
+  struct Hooks {
+    std::function<void(std::string_view body)> received;
+    /// The peer closed, the connection broke, or what came was no frame. The last hook called.
+    std::function<void(Error)> lost;
+  };
+
+  /// Begins to read. `received` are bytes of the peer's that were read before.
+  ControlConnection(boost::asio::ip::tcp::socket socket, std::string_view received, Hooks hooks);
+  ~ControlConnection();
+
+  /// Sends `bytes` (a frame, or the greeting). They are in the kernel's hands when this returns
+  /// unless its buffer is full, so that a process may say a last word and end. A peer that leaves
+  /// more than 1 MiB unread is lost.
+  void send(std::string_view bytes);
+
+ private:
+  class Stream;
+  std::shared_ptr<Stream> stream_;  // shared with the operations under way, which may outlive us
+};
+
+}  // namespace ddprun::rendezvous

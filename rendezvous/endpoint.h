@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <boost/asio/ip/tcp.hpp>
+
+#include "base/error.h"
+
+namespace ddprun::rendezvous {
+
+/// Where a server is, as the user names it: a host name or an address, IPv4 or IPv6, without
+/// brackets.
+struct Endpoint {
+  std::string host;
+  std::uint16_t port = 0;
+
+  /// "host:port", an IPv6 address in brackets.
+  std::string text() const;
+};
+
+/// The addresses `endpoint` stands for, in the resolver's order. Blocks while a name is looked
+/// up; an address needs no look-up. Errors: unreachable (the name does not resolve).
+Result<std::vector<boost::asio::ip::tcp::endpoint>> resolve(const Endpoint& endpoint);
+
+/// A TCP port that nobody listens on at `address` right now. Nothing keeps it free. Errors: system.
+Result<std::uint16_t> free_port(const boost::asio::ip::address& address);
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/protocol.h"
+
+#include <climits>
+#include <cmath>
+#include <type_traits>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+namespace ddprun::rendezvous {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kMaxText = 4 * 1024;  // of any one text in a message; escaped it may be six times
+
+// The names of the messages on the wire.
+constexpr const char* kJoin = "join";
+constexpr const char* kFail = "fail";
+constexpr const char* kSucceed = "succeed";
+constexpr const char* kLeave = "leave";
+constexpr const char* kReady = "ready";
+constexpr const char* kBroken = "broken";
+constexpr const char* kClosed = "closed";
+constexpr const char* kRefused = "refused";
+
+/// The end of a text says more than its beginning when it has to be cut.
+std::string tail(const std::string& text) {
+  return text.size() <= kMaxText ? text : text.substr(text.size() - kMaxText);
+}
+
+std::string frame(const json& object) {
+  const std::string body = object.dump(-1, ' ', false, json::error_handler_t::replace);
+  const auto size = static_cast<std::uint32_t>(body.size());
+  std::string frame;
+  frame.reserve(body.size() + 4);
+  for (const int shift : {24, 16, 8, 0}) frame += static_cast<char>(size >> shift & 0xff);
+  return frame += body;
+}
+
+/// Takes fields out of an object; the first one that is missing or wrong is remembered, and all
+/// that is read after it does not matter.
+class Fields {
+ public:
+  explicit Fields(const json& object) : object_(object) {}
+
+  std::string text(const char* name) {
+    const json* value = find(name);
+    if (value == nullptr || !value->is_string()) return wrong(name), std::string();
+    auto text = value->get<std::string>();
+    if (text.size() > kMaxText * 3) return wrong(name), std::string();
+    return text;
+  }
+
+  int integer(const char* name, int min, int max) {
+    const json* value = find(name);
+    if (value == nullptr || !value->is_number_integer()) return wrong(name), min;
+    const bool huge = value->is_number_unsigned() && value->get<std::uint64_t>() > INT_MAX;
+    const auto number = huge ? std::int64_t{INT_MAX} + 1 : value->get<std::int64_t>();
+    if (number < min || number > max) return wrong(name), min;
+    return static_cast<int>(number);
+  }
+
+  double seconds(const char* name) {
+    const json* value = find(name);
+    if (value == nullptr || !value->is_number()) return wrong(name), 0;
+    const auto number = value->get<double>();
+    if (!std::isfinite(number) || number < 0) return wrong(name), 0;
+    return number;
+  }
+
+  bool boolean(const char* name) {
+    const json* value = find(name);
+    if (value == nullptr || !value->is_boolean()) return wrong(name), false;
+    return value->get<bool>();
+  }
+
+  bool has(const char* name) const { return find(name) != nullptr; }
+
+  /// The object in field `name`; an empty one when it is missing.
+  const json& object(const char* name) {
+    static const json empty = json::object();
+    const json* value = find(name);
+    if (value == nullptr || !value->is_object()) return wrong(name), empty;
+    return *value;
+  }
+
+  void wrong(const char* name) {
+    if (error_.empty()) error_ = "field '" + std::string(name) + "' is missing or out of range";
+  }
+
+  void take_error(const Fields& inner) {
+    if (error_.empty()) error_ = inner.error_;
+  }
+
+  template <class T>
+  Result<T> or_error(T value) const {
+    if (error_.empty()) return value;
+    return Error{Errc::protocol, error_};
+  }
+
+ private:
+  const json* find(const char* name) const {
+    const auto found = object_.find(name);
+    return found == object_.end() ? nullptr : &*found;
+  }
+
+  const json& object_;
+  std::string error_;
+};
+
+json to_json(const Failure& failure) {
+  return {{"rank", failure.rank},
+          {"wait_status", failure.wait_status},
+          {"pid", failure.pid},
+          {"seconds", failure.seconds},
+          {"host", tail(failure.host)},
+          {"cause", tail(failure.cause)},
+          {"last_words", tail(failure.last_words)}};
+}
+
+Failure failure_in(Fields& outer, const char* name) {
+  Fields fields(outer.object(name));
+  Failure failure;
+  failure.rank = fields.integer("rank", 0, INT_MAX);
+  failure.wait_status = fields.integer("wait_status", 0, 0xffff);
+  failure.pid = fields.integer("pid", 1, INT_MAX);
+  failure.seconds = fields.seconds("seconds");
+  failure.host = fields.text("host");
+  failure.cause = fields.text("cause");
+  failure.last_words = fields.text("last_words");
+  outer.take_error(fields);
+  return failure;
+}
+
+json to_json(const message::Join& join) {
+  const JoinRequest& request = join.request;
+  json object = {{"type", kJoin},
+                 {"run_id", join.run_id},
+                 {"local_size", request.local_size},
+                 {"host", tail(request.host)},
+                 {"is_host", request.is_host},
+                 {"last_round", request.last_round},
+                 {"last_node_rank", request.last_node_rank},
+                 {"restarts", request.restarts}};
+  if (request.node_rank) object["node_rank"] = *request.node_rank;
+  return object;
+}
+
+json to_json(const message::Fail& fail) {
+  return {{"type", kFail}, {"round", fail.round}, {"failure", to_json(fail.failure)}};
+}
+
+json to_json(const message::Succeed& succeed) {
+  return {{"type", kSucceed}, {"round", succeed.round}};
+}
+
+json to_json(const message::Leave&) {
+  return {{"type", kLeave}};
+}
+
+json to_json(const Ready& ready) {
+  const Layout& layout = ready.layout;
+  return {{"type", kReady},
+          {"round", layout.round},
+          {"restarts", layout.restarts},
+          {"node_rank", layout.node_rank},
+          {"node_count", layout.node_count},
+          {"first_rank", layout.first_rank},
+          {"local_size", layout.local_size},
+          {"world_size", layout.world_size}};
+}
+
+json to_json(const Broken& broken) {
+  json object = {{"type", kBroken}, {"reason", tail(broken.reason)}, {"restarts", broken.restarts}};
+  if (broken.root_cause) object["root_cause"] = to_json(*broken.root_cause);
+  return object;
+}
+
+json to_json(const Closed& closed) {
+  json object = {{"type", kClosed}};
+  if (const auto* failed = std::get_if<Failed>(&closed.ending)) {
+    object["failed"] = to_json(failed->root_cause);
+  } else if (const auto* timed_out = std::get_if<TimedOut>(&closed.ending)) {
+    object["timed_out"] = tail(timed_out->sentence);
+  }
+  return object;
+}
+
+json to_json(const Refused& refused) {
+  return {{"type", kRefused}, {"sentence", tail(refused.sentence)}};
+}
+
+Result<Message> decode_join(Fields fields) {
+  message::Join join;
+  join.run_id = fields.text("run_id");
+  JoinRequest& request = join.request;
+  request.local_size = fields.integer("local_size", 1, 65'536);
+  if (fields.has("node_rank")) request.node_rank = fields.integer("node_rank", 0, INT_MAX);
+  request.host = fields.text("host");
+  request.is_host = fields.boolean("is_host");
+  request.last_round = fields.integer("last_round", -1, INT_MAX - 1);
+  request.last_node_rank = fields.integer("last_node_rank", -1, INT_MAX);
+  request.restarts = fields.integer("restarts", 0, INT_MAX);
+  return fields.or_error<Message>(std::move(join));
+}
+
+Result<Message> decode_fail(Fields fields) {
+  message::Fail fail;
+  fail.round = fields.integer("round", 0, INT_MAX);
+  fail.failure = failure_in(fields, "failure");
+  return fields.or_error<Message>(std::move(fail));
+}
+
+Result<Letter> decode_ready(Fields fields) {
+  Layout layout;
+  layout.round = fields.integer("round", 0, INT_MAX);
+  layout.restarts = fields.integer("restarts", 0, INT_MAX);
+  layout.node_count = fields.integer("node_count", 1, INT_MAX);
+  layout.node_rank = fields.integer("node_rank", 0, layout.node_count - 1);
+  layout.world_size = fields.integer("world_size", 1, INT_MAX);
+  layout.local_size = fields.integer("local_size", 1, layout.world_size);
+  layout.first_rank = fields.integer("first_rank", 0, layout.world_size - layout.local_size);
+  return fields.or_error<Letter>(Ready{layout});
+}
+
+Result<Letter> decode_broken(Fields fields) {
+  Broken broken;
+  broken.reason = fields.text("reason");
+  broken.restarts = fields.integer("restarts", 0, INT_MAX);
+  if (fields.has("root_cause")) broken.root_cause = failure_in(fields, "root_cause");
+  return fields.or_error<Letter>(std::move(broken));
+}
+
+Result<Letter> decode_closed(Fields fields) {
+  Ending ending = Succeeded{};
+  if (fields.has("failed")) {
+    ending = Failed{failure_in(fields, "failed")};
+  } else if (fields.has("timed_out")) {
+    ending = TimedOut{fields.text("timed_out")};
+  }
+  return fields.or_error<Letter>(Closed{std::move(ending)});
+}
+
+json parse_object(std::string_view text) {
+  json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return object.is_object() ? object : json::object();
+}
+
+Error unknown_type(const std::string& type) {
+  return {Errc::protocol, "unknown message type '" + type.substr(0, 32) + "'"};
+}
+
+}  // namespace
+
+std::string greeting() {
+  std::string bytes(kGreetingName);
+  bytes += static_cast<char>(kProtocolVersion >> 8);
+  bytes += static_cast<char>(kProtocolVersion & 0xff);
+  return bytes;
+}
+
+std::optional<int> greeted_version(std::string_view bytes) {
+  if (bytes.size() < kGreetingSize || !bytes.starts_with(kGreetingName)) return std::nullopt;
+  const auto high = static_cast<unsigned char>(bytes[kGreetingName.size()]);
+  const auto low = static_cast<unsigned char>(bytes[kGreetingName.size() + 1]);
+  return high << 8 | low;
+}
+
+std::string encode(const Message& message) {
+  return frame(std::visit([](const auto& m) { return to_json(m); }, message));
+}
+
+std::string encode(const Letter& letter) {
+  return frame(std::visit([](const auto& l) { return to_json(l); }, letter));
+}
+
+Result<Message> decode_message(std::string_view text) {
+  const json object = parse_object(text);
+  Fields fields(object);
+  const std::string type = fields.text("type");
+  if (type == kJoin) return decode_join(fields);
+  if (type == kFail) return decode_fail(fields);
+  if (type == kSucceed) {
+    const int round = fields.integer("round", 0, INT_MAX);
+    return fields.or_error<Message>(message::Succeed{round});
+  }
+  if (type == kLeave) return Message(message::Leave{});
+  return unknown_type(type);
+}
+
+Result<Letter> decode_letter(std::string_view text) {
+  const json object = parse_object(text);
+  Fields fields(object);
+  const std::string type = fields.text("type");
+  if (type == kReady) return decode_ready(fields);
+  if (type == kBroken) return decode_broken(fields);
+  if (type == kClosed) return decode_closed(fields);
+  if (type == kRefused) return fields.or_error<Letter>(Refused{fields.text("sentence")});
+  return unknown_type(type);
+}
+
+Result<std::optional<std::string>> FrameReader::next() {
+  if (buffer_.size() < 4) return std::optional<std::string>();
+  size_t size = 0;
+  for (size_t i = 0; i < 4; ++i) size = size << 8 | static_cast<unsigned char>(buffer_[i]);
+  if (size > kMaxFrame) {
+    return Error{Errc::protocol, "a message of " + std::to_string(size) + " bytes, at most " +
+                                     std::to_string(kMaxFrame) + " are allowed"};
+  }
+  if (buffer_.size() < 4 + size) return std::optional<std::string>();
+  std::optional<std::string> body = buffer_.substr(4, size);
+  buffer_.erase(0, 4 + size);
+  return body;
+}
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/machine.h"
+
+#include <csignal>
+
+#include "tests/catch.h"
+
+using namespace ddprun;
+using namespace ddprun::agent;
+using State = Machine::State;
+
+namespace {
+
+/// The actions are of these types, in this order, and no more.
+template <class... Expected>
+void check(const Actions& actions) {
+  REQUIRE(actions.size() == sizeof...(Expected));
+  size_t i = 0;
+  (void)i;
+  (CHECK(std::holds_alternative<Expected>(actions[i++])), ...);
+}
+
+template <class T>
+const T& only(const Actions& actions) {
+  REQUIRE(actions.size() == 1);
+  REQUIRE(std::holds_alternative<T>(actions[0]));
+  return std::get<T>(actions[0]);
+}
+
+Machine running() {
+  Machine m;
+  check<action::Join>(m.start());
+  check<action::StartWorkers>(m.on(event::RoundReady{}));
+  return m;
+}
+
+Machine draining() {
+  Machine m = running();
+  check<action::ReportSuccess>(m.on(event::WorkersEnded{}));
+  return m;
+}
+
+event::WorkerFailed rank_fails(int rank) {
+  rendezvous::Failure failure;
+  failure.rank = rank;
+  return {failure};
+}
+
+event::JobClosed closed_with(int code) { return {WorkerFailed{code}}; }
+
+}  // namespace
+
+TEST_CASE("a round is joined, run and drained, and the job's end ends the node") {
+  Machine m = running();
+  check<action::ReportSuccess>(m.on(event::WorkersEnded{}));
+  CHECK(m.state() == State::draining);
+  const Actions last = m.on(event::JobClosed{Succeeded{}});
+  CHECK(std::holds_alternative<Succeeded>(only<action::Finish>(last).outcome));
+  CHECK(m.state() == State::done);
+}
+
+TEST_CASE("a failed worker stops its siblings and the node joins again") {
+  Machine m = running();
+  const Actions actions = m.on(rank_fails(3));
+  check<action::ReportFailure, action::StopWorkers>(actions);
+  CHECK(std::get<action::ReportFailure>(actions[0]).failure.rank == 3);
+  CHECK(std::get<action::StopWorkers>(actions[1]).signal == SIGTERM);
+  check<>(m.on(rank_fails(2)));  // a sibling that was stopped
+  check<action::Join>(m.on(event::WorkersEnded{}));
+  CHECK(m.state() == State::joining);
+}
+
+TEST_CASE("a failure after which the job is closed ends with the root cause's code") {
+  Machine m = running();
+  m.on(rank_fails(0));
+  check<>(m.on(closed_with(139)));
+  check<>(m.on(closed_with(1)));  // the first word counts
+  const Actions last = m.on(event::WorkersEnded{});
+  CHECK(std::get<WorkerFailed>(only<action::Finish>(last).outcome).code == 139);
+}
+
+TEST_CASE("another node's failure stops the workers and the node joins again") {
+  Machine m = running();
+  CHECK(only<action::StopWorkers>(m.on(event::RoundBroken{})).signal == SIGTERM);
+  check<action::Join>(m.on(event::WorkersEnded{}));
+}
+
+TEST_CASE("a job closed elsewhere stops the workers before the node ends") {
+  Machine m = running();
+  check<action::StopWorkers>(m.on(closed_with(3)));
+  CHECK(m.state() == State::stopping);
+  const Actions last = m.on(event::WorkersEnded{});
+  CHECK(std::get<WorkerFailed>(only<action::Finish>(last).outcome).code == 3);
+}
+
+TEST_CASE("a signal reaches the workers unchanged and ends the node when they are gone") {
+  Machine m = running();
+  const Actions actions = m.on(event::StopRequested{SIGINT});
+  check<action::Leave, action::StopWorkers>(actions);
+  CHECK(std::get<action::StopWorkers>(actions[1]).signal == SIGINT);
+  const Actions last = m.on(event::WorkersEnded{});
+  CHECK(std::get<Interrupted>(only<action::Finish>(last).outcome).signal == SIGINT);
+}
+
+TEST_CASE("a second signal kills at once and the first one names the end") {
+  Machine m = running();
+  m.on(event::StopRequested{SIGTERM});
+  CHECK(only<action::StopWorkers>(m.on(event::StopRequested{SIGINT})).signal == SIGKILL);
+  const Actions last = m.on(event::WorkersEnded{});
+  CHECK(std::get<Interrupted>(only<action::Finish>(last).outcome).signal == SIGTERM);
+}
+
+TEST_CASE("a first signal while workers stop for a restart prevents the restart") {
+  Machine m = running();
+  m.on(rank_fails(1));
+  check<action::Leave>(m.on(event::StopRequested{SIGTERM}));
+  const Actions last = m.on(event::WorkersEnded{});
+  CHECK(std::get<Interrupted>(only<action::Finish>(last).outcome).signal == SIGTERM);
+}
+
+TEST_CASE("a signal while workers stop for the job's end hurries them and keeps that end") {
+  Machine m = running();
+  m.on(rank_fails(1));
+  m.on(closed_with(7));
+  CHECK(only<action::StopWorkers>(m.on(event::StopRequested{SIGINT})).signal == SIGKILL);
+  const Actions last = m.on(event::WorkersEnded{});
+  CHECK(std::get<WorkerFailed>(only<action::Finish>(last).outcome).code == 7);
+}
+
+TEST_CASE("a signal before any worker runs leaves the rendezvous and ends") {
+  Machine m;
+  m.start();
+  const Actions actions = m.on(event::StopRequested{SIGHUP});
+  check<action::Leave, action::Finish>(actions);
+  CHECK(m.state() == State::done);
+}
+
+TEST_CASE("a finished node joins again when another node's failure needs it") {
+  Machine m = draining();
+  check<action::Join>(m.on(event::RoundBroken{}));
+  check<action::StartWorkers>(m.on(event::RoundReady{}));
+}
+
+TEST_CASE("a finished node that is told to stop leaves") {
+  Machine m = draining();
+  check<action::Leave, action::Finish>(m.on(event::StopRequested{SIGTERM}));
+}
+
+TEST_CASE("workers that cannot be started end the node with that error") {
+  Machine m = running();
+  const Actions actions =
+      m.on(event::StartFailed{Error{Errc::not_executable, "cannot execute ./train"}});
+  check<action::Leave, action::Finish>(actions);
+  CHECK(std::get<Error>(std::get<action::Finish>(actions[1]).outcome).code == Errc::not_executable);
+}
+
+TEST_CASE("a job that closes before its first round ends the node") {
+  Machine m;
+  m.start();
+  const Actions last = m.on(event::JobClosed{Error{Errc::timed_out, "nobody came"}});
+  CHECK(std::get<Error>(only<action::Finish>(last).outcome).code == Errc::timed_out);
+}
+
+TEST_CASE("events that a state does not care for change nothing") {
+  Machine joining;
+  joining.start();
+  check<>(joining.on(event::RoundBroken{}));
+  check<>(joining.on(event::WorkersEnded{}));
+  CHECK(joining.state() == State::joining);
+
+  Machine drained = draining();
+  check<>(drained.on(rank_fails(0)));
+  CHECK(drained.state() == State::draining);
+
+  Machine done = draining();
+  done.on(event::JobClosed{Succeeded{}});
+  check<>(done.on(event::StopRequested{SIGTERM}));
+  check<>(done.on(event::RoundReady{}));
+  CHECK(done.state() == State::done);
+}
