@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/last_words.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace ddprun::launcher {
@@ -15,8 +16,15 @@ std::string_view last_state(std::string_view line) {
 }  // namespace
 
 void LastWords::feed(std::string_view bytes) {
-  if (bytes.size() > kBytes) bytes.remove_prefix(bytes.size() - kBytes);
-  if (tail_.size() + bytes.size() > 2 * kBytes) tail_.erase(0, tail_.size() - kBytes);
+  if (bytes.size() > kBytes) {
+    bytes.remove_prefix(bytes.size() - kBytes);
+    tail_.clear();
+    is_cut_ = true;
+  }
+  if (tail_.size() + bytes.size() > 2 * kBytes) {
+    tail_.erase(0, tail_.size() - kBytes);
+    is_cut_ = true;
+  }
   tail_ += bytes;
 }
 
@@ -28,14 +36,12 @@ std::string LastWords::text() const {
   bool more = !left.empty();
   while (more && lines.size() < kLines) {
     const size_t newline = left.rfind('\n');
-    std::string_view line = last_state(left.substr(newline + 1));
-    if (bytes + line.size() > kBytes) {
-      if (lines.empty()) lines.push_back(line.substr(line.size() - kBytes));
-      break;
-    }
-    lines.push_back(line);
-    bytes += line.size() + 1;
+    const std::string_view line = last_state(left.substr(newline + 1));
     more = newline != left.npos;
+    const bool is_whole = more || !is_cut_;
+    bytes += line.size() + 1;
+    if (!lines.empty() && (!is_whole || bytes > kBytes)) break;
+    lines.push_back(line.substr(line.size() - std::min(line.size(), kBytes)));
     if (more) left = left.substr(0, newline);
   }
 

@@ -19,7 +19,8 @@ class LastWords {
   std::string text() const;
 
  private:
-  std::string tail_;  // at most 2 * kBytes
+  std::string tail_;     // at most 2 * kBytes
+  bool is_cut_ = false;  // tail_ may start inside a line
 };
 
 }  // namespace ddprun::launcher

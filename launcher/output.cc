@@ -55,6 +55,8 @@ Output::Output(boost::asio::any_io_executor executor, int out, int err)
   if (!out_.is_same_file(err)) err_.emplace(executor, err, "stderr", listener());
 }
 
+Output::~Output() = default;
+
 Outlet::Listener Output::listener() {
   return {[this] { on_written(); }, [](const std::string& why) { log::warning(why); }};
 }

@@ -41,6 +41,7 @@ class Output {
   /// be told about them (a full disk) goes to log::warning.
   explicit Output(boost::asio::any_io_executor executor, int out = 1, int err = 2);
   Output(const Output&) = delete;
+  ~Output();
 
   /// Makes the pipes of a worker and reads from them from now on. On a terminal the prefix gets
   /// the colour of `rank`. Use Relay::bytes for a worker that is alone and has no prefix.
