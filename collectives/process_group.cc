@@ -12,6 +12,7 @@
 #include "collectives/environment.h"
 #include "collectives/failure.h"
 #include "collectives/gloo_backend.h"
+#include "collectives/store_host.h"
 #include "rendezvous/store_client.h"
 
 namespace ddp {
@@ -30,6 +31,7 @@ std::string next_prefix() {
 std::unique_ptr<internal::Backend> connect(const internal::Environment& env,
                                            const Options& options) {
   const std::string prefix = next_prefix();
+  if (!env.agent_store && env.rank == 0) internal::host_store(env.master_addr, env.master_port);
   auto store = StoreClient::connect(env.master_addr, env.master_port, options.timeout, kReplyLimit);
   if (!store) throw internal::to_error(env.rank, store.error());
   return internal::make_gloo_backend(

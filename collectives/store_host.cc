@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/store_host.h"
+
+#include <csignal>
+#include <optional>
+#include <thread>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ip/v6_only.hpp>
+
+#include "ddp/error.h"
+#include "rendezvous/store_server.h"
+
+namespace ddp::internal {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+/// The address to listen on; nullopt: all of them.
+std::optional<asio::ip::address> loopback(const std::string& address) {
+  if (address == "localhost") return asio::ip::address_v4::loopback();
+  error_code not_numeric;
+  const auto numeric = asio::ip::make_address(address, not_numeric);
+  if (!not_numeric && numeric.is_loopback()) return numeric;
+  return std::nullopt;
+}
+
+/// Listens. On all addresses: one socket takes IPv4 too, where the host speaks IPv6 at all.
+error_code listen(tcp::acceptor& acceptor, const tcp::endpoint& endpoint) {
+  error_code error;
+  if (acceptor.is_open()) acceptor.close(error);
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error && endpoint.address() == asio::ip::address_v6::any()) {
+    acceptor.set_option(asio::ip::v6_only(false), error);
+  }
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+  return error;
+}
+
+class StoreHost {
+ public:
+  StoreHost(const std::string& address, std::uint16_t port)
+      : acceptor_(context_), server_(context_.get_executor()) {
+    error_code error;
+    if (const auto only = loopback(address)) {
+      error = listen(acceptor_, {*only, port});
+    } else {
+      error = listen(acceptor_, {asio::ip::address_v6::any(), port});
+      if (error) error = listen(acceptor_, {asio::ip::address_v4::any(), port});
+    }
+    if (error) {
+      throw Error(ErrorKind::system, "ddp: rank 0 cannot serve the store on port " +
+                                         std::to_string(port) + ": " + error.message());
+    }
+    accept();
+    start();
+  }
+
+  ~StoreHost() {
+    context_.stop();
+    thread_.join();
+  }
+
+ private:
+  void accept() {
+    acceptor_.async_accept([this](const error_code& error, tcp::socket socket) {
+      if (!error) server_.adopt(std::move(socket), {});
+      accept();
+    });
+  }
+
+  /// The program's signals are for the program's threads.
+  void start() {
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    thread_ = std::thread([this] { context_.run(); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+
+  asio::io_context context_{1};
+  tcp::acceptor acceptor_;
+  ddprun::rendezvous::StoreServer server_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+void host_store(const std::string& address, std::uint16_t port) {
+  static StoreHost host(address, port);
+}
+
+}  // namespace ddp::internal
