@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/events.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "tests/catch.h"
+#include "tests/must.h"
+
+using namespace ddprun;
+using agent::Events;
+using nlohmann::json;
+
+namespace {
+
+/// The name of a file that does not exist yet and is removed at the end.
+class ScratchFile {
+ public:
+  ScratchFile() {
+    char name[] = "/tmp/ddprun-events-XXXXXX";
+    if (mkdtemp(name) == nullptr) FAIL("no temporary directory");
+    directory_ = name;
+  }
+  ~ScratchFile() { std::filesystem::remove_all(directory_); }
+
+  std::string path() const { return directory_ + "/events.jsonl"; }
+
+  std::vector<json> lines() const {
+    std::vector<json> all;
+    std::ifstream file(path());
+    for (std::string line; std::getline(file, line);) all.push_back(json::parse(line));
+    return all;
+  }
+
+ private:
+  std::string directory_;
+};
+
+agent::JobSpec training() {
+  agent::JobSpec job;
+  job.program = "./train";
+  job.command = {"./train", "--name", "a \"b\"\n\xff"};
+  job.local_size = 2;
+  job.max_restarts = 1;
+  return job;
+}
+
+}  // namespace
+
+TEST_CASE("each event is one line of JSON, in the order of what happened") {
+  ScratchFile file;
+  Events events = must(Events::open(file.path()));
+  rendezvous::Layout layout;
+  layout.round = 3;
+  layout.local_size = layout.world_size = 2;
+
+  events.job_started(training());
+  events.round_ready(layout, "127.0.0.1", 41237);
+  events.worker_started(3, 1, 1, 4711);
+  events.worker_ended(3, 1, 1, 4711, launcher::ExitStatus(SIGKILL), 1.5);
+  events.round_stopping(3, SIGTERM, "rank 1 failed");
+  events.restart(3, 1, 1);
+  events.signal_received(SIGINT);
+  events.job_ended(agent::Interrupted{SIGINT}, 130);
+
+  const std::vector<json> lines = file.lines();
+  std::vector<std::string> names;
+  for (const json& line : lines) names.push_back(line["event"]);
+  CHECK(names == std::vector<std::string>{"job_started", "round_ready", "worker_started",
+                                          "worker_ended", "round_stopping", "restart",
+                                          "signal_received", "job_ended"});
+
+  CHECK(lines[0]["command"] == json({"./train", "--name", "a \"b\"\n\xef\xbf\xbd"}));
+  CHECK(lines[1]["master_port"] == 41237);
+  CHECK(lines[2]["pid"] == 4711);
+  CHECK(lines[3]["code"] == 137);
+  CHECK(lines[3]["signal"] == "SIGKILL");
+  CHECK(lines[3]["seconds"] == 1.5);
+  CHECK(lines[4]["reason"] == "rank 1 failed");
+  CHECK(lines[5]["restarts"] == 1);
+  CHECK(lines[6]["signal"] == "SIGINT");
+  CHECK(lines[7]["outcome"] == "interrupted");
+  CHECK(lines[7]["exit_code"] == 130);
+}
+
+TEST_CASE("every event carries both clocks and who wrote it, and time does not run backwards") {
+  ScratchFile file;
+  Events events = must(Events::open(file.path()));
+  events.signal_received(SIGHUP);
+  events.signal_received(SIGHUP);
+
+  const std::vector<json> lines = file.lines();
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0]["agent_pid"] == getpid());
+  CHECK(lines[0]["monotonic_ns"].get<long long>() <= lines[1]["monotonic_ns"].get<long long>());
+  CHECK(lines[0]["wall_ns"].get<long long>() > 1'700'000'000'000'000'000);  // after 2023
+}
+
+TEST_CASE("a worker that ended by itself has a code and no signal") {
+  ScratchFile file;
+  Events events = must(Events::open(file.path()));
+  events.worker_ended(0, 0, 0, 4711, launcher::ExitStatus(3 << 8), 0.25);
+
+  const json line = file.lines().at(0);
+  CHECK(line["code"] == 3);
+  CHECK(line["status"] == "exit 3");
+  CHECK_FALSE(line.contains("signal"));
+}
+
+TEST_CASE("the end of the job is told by name") {
+  ScratchFile file;
+  Events events = must(Events::open(file.path()));
+  events.job_ended(agent::Succeeded{}, 0);
+  events.job_ended(agent::WorkerFailed{139}, 139);
+  events.job_ended(Error{Errc::timed_out, "nobody came"}, 124);
+
+  const std::vector<json> lines = file.lines();
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[0]["outcome"] == "succeeded");
+  CHECK(lines[1]["outcome"] == "worker_failed");
+  CHECK(lines[1]["exit_code"] == 139);
+  CHECK(lines[2]["outcome"] == "error");
+  CHECK(lines[2]["error"] == "nobody came");
+}
+
+TEST_CASE("events of several writers neither tear nor replace each other") {
+  constexpr int kWriters = 4, kEach = 500;
+  ScratchFile file;
+  std::ofstream(file.path()) << R"({"event": "of an earlier job"})" << '\n';
+
+  for (int writer = 0; writer < kWriters; ++writer) {
+    if (fork() == 0) {
+      Result<Events> events = Events::open(file.path());
+      if (!events) _exit(1);
+      for (int i = 0; i < kEach; ++i) events->worker_started(i, writer, writer, getpid());
+      _exit(0);
+    }
+  }
+  for (int writer = 0; writer < kWriters; ++writer) {
+    int status = -1;
+    REQUIRE(wait(&status) > 0);
+    CHECK(status == 0);
+  }
+
+  const std::vector<json> lines = file.lines();
+  CHECK(lines.at(0)["event"] == "of an earlier job");
+  std::set<std::pair<int, int>> seen;
+  for (size_t i = 1; i < lines.size(); ++i) seen.emplace(lines[i]["rank"], lines[i]["round"]);
+  CHECK(seen.size() == kWriters * kEach);
+}
+
+TEST_CASE("a file that cannot be opened is refused before anything starts") {
+  const Result<Events> events = Events::open("/no/such/directory/events.jsonl");
+
+  if (events) FAIL("was opened");
+  CHECK(events.error().code == Errc::usage);
+  CHECK(events.error().message ==
+        "cannot open the events file /no/such/directory/events.jsonl: No such file or directory");
+}
+
+TEST_CASE("a full disk is told once and disturbs nothing") {
+  Events events = must(Events::open("/dev/full"));
+  std::vector<std::string> told;
+  log::set_writer([&told](std::string_view line) { told.emplace_back(line); });
+  events.signal_received(SIGHUP);
+  events.signal_received(SIGHUP);
+  log::set_writer({});
+
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].find("cannot write to the events file /dev/full: No space left on device") !=
+        std::string::npos);
+}
+
+TEST_CASE("without a file nothing is written anywhere") {
+  Events events = must(Events::open(""));
+  events.job_started(training());
+  events.job_ended(agent::Succeeded{}, 0);
+  SUCCEED();
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/worker_env.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/catch.h"
+
+using namespace ddprun;
+using Strings = std::vector<std::string>;
+
+namespace {
+
+/// The second of two nodes with two workers each, in the third round after one restart.
+rendezvous::Layout second_node() {
+  rendezvous::Layout layout;
+  layout.round = 2;
+  layout.restarts = 1;
+  layout.node_rank = 1;
+  layout.node_count = 2;
+  layout.first_rank = 2;
+  layout.local_size = 2;
+  layout.world_size = 4;
+  return layout;
+}
+
+rendezvous::Layout alone() {
+  return {};
+}
+
+agent::JobSpec two_workers() {
+  agent::JobSpec job;
+  job.local_size = 2;
+  job.master_addr = "gpu-07";
+  job.max_restarts = 3;
+  job.run_id = "run-1";
+  return job;
+}
+
+/// The value of `name`, "(unset)" without one; checks that no name appears twice.
+std::string value(const Strings& environment, const std::string& name) {
+  const auto count = std::count_if(environment.begin(), environment.end(),
+                                   [&](const auto& text) { return text.starts_with(name + "="); });
+  CHECK(count <= 1);
+  const char* found = agent::find_variable(environment, name);
+  return found ? found : "(unset)";
+}
+
+}  // namespace
+
+TEST_CASE("a worker finds its place in the job as torchrun's workers do") {
+  const agent::JobSpec job = two_workers();
+  const agent::WorkerEnv env(job, {}, second_node(), 41237);
+
+  CHECK(Strings{value(env.of(1), "RANK"), value(env.of(1), "LOCAL_RANK"),
+                value(env.of(1), "ROLE_RANK")} == Strings{"3", "1", "3"});
+  CHECK(env.decided(0) == Strings{"RANK=2", "LOCAL_RANK=0", "ROLE_RANK=2", "WORLD_SIZE=4",
+                                  "LOCAL_WORLD_SIZE=2", "GROUP_RANK=1", "GROUP_WORLD_SIZE=2",
+                                  "ROLE_NAME=default", "ROLE_WORLD_SIZE=4", "MASTER_ADDR=gpu-07",
+                                  "MASTER_PORT=41237", "TORCHELASTIC_RESTART_COUNT=1",
+                                  "TORCHELASTIC_MAX_RESTARTS=3", "TORCHELASTIC_RUN_ID=run-1",
+                                  "TORCHELASTIC_USE_AGENT_STORE=True",
+                                  "TORCH_NCCL_ASYNC_ERROR_HANDLING=1", "OMP_NUM_THREADS=1"});
+}
+
+TEST_CASE("what ddprun decides replaces what it inherited, the rest is handed on") {
+  const agent::JobSpec job = two_workers();
+  const Strings inherited = {"RANK=77",
+                             "MASTER_PORT=1",
+                             "HOME=/root",
+                             "RANKING=x",
+                             "=odd",
+                             "LONELY",
+                             "TORCHELASTIC_RESTART_COUNT=9"};
+  const agent::WorkerEnv env(job, inherited, second_node(), 41237);
+  const Strings all = env.of(0);
+
+  CHECK(value(all, "RANK") == "2");
+  CHECK(value(all, "MASTER_PORT") == "41237");
+  CHECK(value(all, "TORCHELASTIC_RESTART_COUNT") == "1");
+  CHECK(value(all, "HOME") == "/root");
+  CHECK(value(all, "RANKING") == "x");
+  CHECK(std::count(all.begin(), all.end(), "LONELY") == 1);
+  CHECK(all.size() == 4 + env.decided(0).size());
+}
+
+TEST_CASE("workers are told when rank 0 has to serve the store") {
+  agent::JobSpec job = two_workers();
+  job.store = agent::StoreHost::worker;
+
+  const agent::WorkerEnv env(job, {}, second_node(), 1);
+  CHECK(value(env.of(0), "TORCHELASTIC_USE_AGENT_STORE") == "False");
+}
+
+TEST_CASE("several workers get one OpenMP thread each unless the user said otherwise") {
+  const agent::JobSpec job = two_workers();
+  const agent::WorkerEnv several(job, {}, second_node(), 1);
+  const agent::WorkerEnv users(job, {"OMP_NUM_THREADS=6"}, second_node(), 1);
+  const agent::WorkerEnv one(job, {}, alone(), 1);
+
+  CHECK(several.limits_omp_threads());
+  CHECK(value(several.of(0), "OMP_NUM_THREADS") == "1");
+  CHECK_FALSE(users.limits_omp_threads());
+  CHECK(value(users.of(0), "OMP_NUM_THREADS") == "6");
+  CHECK_FALSE(one.limits_omp_threads());
+  CHECK(value(one.of(0), "OMP_NUM_THREADS") == "(unset)");
+}
+
+TEST_CASE("the user's way of handling NCCL errors is kept") {
+  const agent::JobSpec job = two_workers();
+  const agent::WorkerEnv env(job, {"TORCH_NCCL_ASYNC_ERROR_HANDLING=3"}, second_node(), 1);
+
+  CHECK(value(env.of(0), "TORCH_NCCL_ASYNC_ERROR_HANDLING") == "3");
+}
+
+TEST_CASE("every worker sees all GPUs of the node") {
+  agent::JobSpec job = two_workers();
+  job.devices = {"0", "1", "2"};
+  const agent::WorkerEnv env(job, {}, second_node(), 1);
+
+  CHECK(value(env.of(0), "CUDA_VISIBLE_DEVICES") == "0,1,2");
+  CHECK(value(env.of(1), "CUDA_VISIBLE_DEVICES") == "0,1,2");
+}
+
+TEST_CASE("an inherited list of GPUs stays the text it is") {
+  const char* list = GENERATE("", "-1", "GPU-a,MIG-b", "3,-1,4");
+  agent::JobSpec job = two_workers();
+  if (std::string(list) == "GPU-a,MIG-b") job.devices = {"GPU-a", "MIG-b"};
+  const agent::WorkerEnv env(job, {std::string("CUDA_VISIBLE_DEVICES=") + list}, second_node(), 1);
+
+  CHECK(value(env.of(0), "CUDA_VISIBLE_DEVICES") == list);
+}
+
+TEST_CASE("without GPUs the list of GPUs is not set") {
+  const agent::JobSpec job = two_workers();
+  const agent::WorkerEnv env(job, {}, second_node(), 1);
+
+  CHECK(value(env.of(0), "CUDA_VISIBLE_DEVICES") == "(unset)");
+}
+
+TEST_CASE("an isolated worker sees its own block of the node's GPUs under any name") {
+  agent::JobSpec job = two_workers();
+  job.gpu_bind = agent::GpuBind::isolate;
+  job.devices = {"GPU-a", "MIG-b", "7", "2"};
+  const agent::WorkerEnv env(job, {"CUDA_VISIBLE_DEVICES=GPU-a,MIG-b,7,2"}, second_node(), 1);
+
+  CHECK(value(env.of(0), "CUDA_VISIBLE_DEVICES") == "GPU-a,MIG-b");
+  CHECK(value(env.of(1), "CUDA_VISIBLE_DEVICES") == "7,2");
+  CHECK(value(env.of(1), "LOCAL_RANK") == "1");
+}
+
+TEST_CASE("blocks of GPUs use every one and differ by at most one") {
+  for (int workers = 1; workers <= 9; ++workers) {
+    for (int gpus = workers; gpus <= 16; ++gpus) {
+      INFO(workers << " workers, " << gpus << " GPUs");
+      Strings all;
+      for (int i = 0; i < gpus; ++i) all.push_back(std::to_string(i));
+
+      Strings used;
+      size_t smallest = all.size(), largest = 0;
+      for (int rank = 0; rank < workers; ++rank) {
+        const Strings block = agent::device_block(all, rank, workers);
+        used.insert(used.end(), block.begin(), block.end());
+        smallest = std::min(smallest, block.size());
+        largest = std::max(largest, block.size());
+      }
+      CHECK(used == all);
+      CHECK(largest - smallest <= 1);
+    }
+  }
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/devices.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/catch.h"
+
+using namespace ddprun::launcher;
+namespace fs = std::filesystem;
+using Strings = std::vector<std::string>;
+
+namespace {
+
+/// A root directory with the files a driver would show.
+class Machine {
+ public:
+  Machine() {
+    char name[] = "/tmp/ddprun-devices-XXXXXX";
+    if (mkdtemp(name) == nullptr) FAIL("no temporary directory");
+    root_ = name;
+  }
+  ~Machine() { fs::remove_all(root_); }
+
+  Machine& with_driver() {
+    fs::create_directories(root_ + "/proc/driver/nvidia/gpus");
+    return *this;
+  }
+  Machine& with_gpus(int count) {
+    with_driver();
+    for (int i = 0; i < count; ++i) {
+      fs::create_directories(root_ + "/proc/driver/nvidia/gpus/0000:0" + std::to_string(i) +
+                             ":00.0");
+    }
+    return *this;
+  }
+  Machine& with_nodes(const Strings& names) {
+    fs::create_directories(root_ + "/dev");
+    for (const std::string& name : names) std::ofstream(root_ + "/dev/" + name).put('\n');
+    return *this;
+  }
+  Strings find(DeviceSearch search, const std::string& nvml = "/no/such/library.so") const {
+    return find_devices(search, root_, nvml);
+  }
+
+ private:
+  std::string root_;
+};
+
+/// What the stand-in for NVML (fake_nvml.cc) reports: a word for each GPU.
+void nvml_reports(const char* gpus) {
+  setenv("FAKE_NVML", gpus, 1);
+}
+
+}  // namespace
+
+TEST_CASE("a list of visible devices is split, never read as numbers") {
+  CHECK(parse_visible_devices("0,1") == Strings{"0", "1"});
+  CHECK(parse_visible_devices("GPU-5a3c, MIG-77 ,03") == Strings{"GPU-5a3c", "MIG-77", "03"});
+}
+
+TEST_CASE("a list of visible devices ends where CUDA stops reading it") {
+  CHECK(parse_visible_devices("").empty());
+  CHECK(parse_visible_devices("-1").empty());
+  CHECK(parse_visible_devices("NoDevFiles").empty());
+  CHECK(parse_visible_devices("2,-1,3") == Strings{"2"});
+  CHECK(parse_visible_devices("2,,3") == Strings{"2"});
+  CHECK(parse_visible_devices("2,") == Strings{"2"});
+}
+
+TEST_CASE("a machine without a driver has no GPUs, and NVML is not touched") {
+  nvml_reports("gpu");
+  const Machine machine;
+
+  CHECK(machine.find(DeviceSearch::quick).empty());
+  CHECK(machine.find(DeviceSearch::exact, FAKE_NVML_LIBRARY).empty());
+}
+
+TEST_CASE("the kernel's list of GPUs is counted") {
+  CHECK(Machine().with_gpus(3).find(DeviceSearch::quick) == Strings{"0", "1", "2"});
+  CHECK(Machine().with_gpus(0).find(DeviceSearch::quick).empty());
+}
+
+TEST_CASE("device nodes are counted when the kernel gives no list") {
+  Machine machine;
+  machine.with_nodes({"nvidiactl", "nvidia-uvm", "nvidia0", "nvidia3", "nvidia12", "null"});
+
+  CHECK(machine.find(DeviceSearch::quick) == Strings{"0", "1", "2"});
+}
+
+TEST_CASE("a container that was given fewer device nodes has fewer GPUs") {
+  Machine machine;
+  machine.with_gpus(8).with_nodes({"nvidiactl", "nvidia2", "nvidia5"});
+
+  CHECK(machine.find(DeviceSearch::quick) == Strings{"0", "1"});
+}
+
+TEST_CASE("an exact search asks NVML and skips GPUs it may not open") {
+  nvml_reports("gpu denied gpu");
+
+  CHECK(Machine().with_gpus(3).find(DeviceSearch::exact, FAKE_NVML_LIBRARY) == Strings{"0", "1"});
+}
+
+TEST_CASE("a quick search does not ask NVML") {
+  nvml_reports("gpu");
+
+  CHECK(Machine().with_gpus(2).find(DeviceSearch::quick, FAKE_NVML_LIBRARY) == Strings{"0", "1"});
+}
+
+TEST_CASE("a GPU in MIG mode is replaced by its instances, and all are named by UUID") {
+  nvml_reports("gpu mig gpu");
+
+  CHECK(Machine().with_gpus(3).find(DeviceSearch::exact, FAKE_NVML_LIBRARY) ==
+        Strings{"GPU-0", "MIG-1-0", "MIG-1-2", "GPU-2"});
+}
+
+TEST_CASE("a library that is missing, broken or not NVML leaves the kernel's answer") {
+  Machine machine;
+  machine.with_gpus(2);
+
+  CHECK(machine.find(DeviceSearch::exact, "/no/such/library.so") == Strings{"0", "1"});
+  CHECK(machine.find(DeviceSearch::exact, "libm.so.6") == Strings{"0", "1"});
+  nvml_reports("broken");
+  CHECK(machine.find(DeviceSearch::exact, FAKE_NVML_LIBRARY) == Strings{"0", "1"});
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stands in for libnvidia-ml.so.1: FAKE_NVML in the environment holds one word for each GPU: "gpu",
+// "denied" (may not be opened), "mig" (three instance slots, the middle one free). The word
+// "broken" alone makes initialisation fail, as it does beside a driver of another version.
+
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+enum Status { kSuccess = 0, kNotFound = 6, kNoPermission = 4, kVersionMismatch = 18 };
+
+struct Device {
+  std::string uuid;
+  bool denied = false;
+  bool mig = false;
+  std::vector<Device> instances;
+};
+
+std::vector<Device>& devices() {
+  static std::vector<Device> all;
+  return all;
+}
+
+Device& as_device(void* handle) {
+  return *static_cast<Device*>(handle);
+}
+
+}  // namespace
+
+extern "C" {
+
+int nvmlInit_v2() {
+  const char* variable = std::getenv("FAKE_NVML");
+  std::istringstream words(variable ? variable : "");
+  devices().clear();
+  for (std::string word; words >> word;) {
+    if (word == "broken") return kVersionMismatch;
+    const std::string number = std::to_string(devices().size());
+    Device device{"GPU-" + number, word == "denied", word == "mig", {}};
+    for (int i = 0; i < 3; ++i) {
+      device.instances.push_back({"MIG-" + number + "-" + std::to_string(i), i == 1, false, {}});
+    }
+    devices().push_back(device);
+  }
+  return kSuccess;
+}
+
+int nvmlShutdown() {
+  devices().clear();
+  return kSuccess;
+}
+
+int nvmlDeviceGetCount_v2(unsigned* count) {
+  *count = static_cast<unsigned>(devices().size());
+  return kSuccess;
+}
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** handle) {
+  if (devices()[index].denied) return kNoPermission;
+  *handle = &devices()[index];
+  return kSuccess;
+}
+
+int nvmlDeviceGetUUID(void* handle, char* text, unsigned size) {
+  std::snprintf(text, size, "%s", as_device(handle).uuid.c_str());
+  return kSuccess;
+}
+
+int nvmlDeviceGetMigMode(void* handle, unsigned* current, unsigned* pending) {
+  *current = *pending = as_device(handle).mig ? 1 : 0;
+  return kSuccess;
+}
+
+int nvmlDeviceGetMaxMigDeviceCount(void* handle, unsigned* count) {
+  *count = static_cast<unsigned>(as_device(handle).instances.size());
+  return kSuccess;
+}
+
+int nvmlDeviceGetMigDeviceHandleByIndex(void* handle, unsigned index, void** instance) {
+  Device& slot = as_device(handle).instances[index];
+  if (slot.denied) return kNotFound;
+  *instance = &slot;
+  return kSuccess;
+}
+
+}  // extern "C"
