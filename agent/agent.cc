@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/agent.h"
 
-#include <unistd.h>
-
 #include <array>
 #include <chrono>
 #include <csignal>
@@ -10,14 +8,16 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <sys/signalfd.h>
+#include <unistd.h>
 #include <utility>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
-#include <sys/signalfd.h>
 
 #include "agent/machine.h"
 #include "agent/node_workers.h"
+#include "agent/report.h"
 #include "base/log.h"
 #include "launcher/guardian.h"
 #include "launcher/output.h"
@@ -81,6 +81,10 @@ class Agent {
   void on_signal(int signal);
   void on_letter(rendezvous::Letter letter);
 
+  void tell_broken(const rendezvous::Broken& broken);
+  void tell_restart();
+  void tell_end(const Outcome& outcome);
+
   void happened(Event event);
   void perform(const Actions& actions);
   void perform(const action::Join&);
@@ -103,6 +107,8 @@ class Agent {
   NodeWorkers workers_;
   rendezvous::Layout layout_;  // of the last round we were in
   bool was_member_ = false;
+  std::optional<rendezvous::Failure> root_cause_;                   // of the job's end
+  std::optional<std::chrono::steady_clock::time_point> broken_at_;  // by a failure
   std::deque<Event> waiting_;  // events that came while another one was dealt with
   bool deciding_ = false;
   std::optional<Outcome> outcome_;
@@ -163,13 +169,35 @@ void Agent::on_letter(rendezvous::Letter letter) {
   using namespace rendezvous;
   if (const auto* ready = std::get_if<Ready>(&letter)) {
     happened(event::RoundReady{ready->layout});
-  } else if (std::holds_alternative<Broken>(letter)) {
+  } else if (const auto* broken = std::get_if<Broken>(&letter)) {
+    tell_broken(*broken);
     happened(event::RoundBroken{});
   } else if (const auto* closed = std::get_if<Closed>(&letter)) {
+    if (const auto* failed = std::get_if<Failed>(&closed->ending)) root_cause_ = failed->root_cause;
     happened(event::JobClosed{outcome_of(closed->ending)});
   } else if (const auto* refused = std::get_if<Refused>(&letter)) {
-    happened(event::JobClosed{Error{Errc::usage, "the rendezvous refused this node: " +
-                                                     refused->sentence}});
+    happened(event::JobClosed{
+        Error{Errc::usage, "the rendezvous refused this node: " + refused->sentence}});
+  }
+}
+
+void Agent::tell_broken(const rendezvous::Broken& broken) {
+  if (!broken.root_cause) return log::info(broken.reason);
+  if (!broken_at_) broken_at_ = std::chrono::steady_clock::now();
+  log::error(failure_line(*broken.root_cause, layout_.round));
+  events_.restart(layout_.round, broken.restarts, job_.max_restarts);
+}
+
+void Agent::tell_restart() {
+  log::info(
+      restart_line(layout_, job_.max_restarts, std::chrono::steady_clock::now() - *broken_at_));
+  broken_at_.reset();
+}
+
+void Agent::tell_end(const Outcome& outcome) {
+  if (root_cause_ && std::holds_alternative<WorkerFailed>(outcome)) {
+    log::error(failure_report(*root_cause_, layout_.round, workers_.stop_summary(),
+                              layout_.restarts, job_.max_restarts));
   }
 }
 
@@ -209,26 +237,37 @@ void Agent::perform(const action::StartWorkers& start) {
   layout_ = start.layout;
   was_member_ = true;
   const Result<> started = workers_.start(layout_, server_->address().port());
-  if (!started) happened(event::StartFailed{started.error()});
+  if (!started) return happened(event::StartFailed{started.error()});
+  if (broken_at_) tell_restart();
 }
 
 void Agent::perform(const action::ReportFailure& report) {
+  broken_at_ = std::chrono::steady_clock::now();
   client_->fail(layout_.round, report.failure);
 }
 
-void Agent::perform(const action::ReportSuccess&) { client_->succeed(layout_.round); }
+void Agent::perform(const action::ReportSuccess&) {
+  client_->succeed(layout_.round);
+}
 
-void Agent::perform(const action::StopWorkers& stop) { workers_.stop(stop.signal); }
+void Agent::perform(const action::StopWorkers& stop) {
+  workers_.stop(stop.signal);
+}
 
-void Agent::perform(const action::Leave&) { client_->leave(); }
+void Agent::perform(const action::Leave&) {
+  client_->leave();
+}
 
 void Agent::perform(const action::Finish& finish) {
+  tell_end(finish.outcome);
   outcome_ = finish.outcome;
   io_.stop();
 }
 
 }  // namespace
 
-Outcome run(const JobSpec& job, Events& events) { return Agent(job, events).run(); }
+Outcome run(const JobSpec& job, Events& events) {
+  return Agent(job, events).run();
+}
 
 }  // namespace ddprun::agent

@@ -120,10 +120,9 @@ void Events::worker_ended(int round, int rank, int local_rank, pid_t pid,
   append("worker_ended", fields);
 }
 
-void Events::round_stopping(int round, int signal, std::string_view reason) {
+void Events::round_stopping(int round, int signal) {
   if (!file_) return;
-  append("round_stopping",
-         {{{"round", round}, {"signal", launcher::signal_name(signal)}, {"reason", reason}}});
+  append("round_stopping", {{{"round", round}, {"signal", launcher::signal_name(signal)}}});
 }
 
 void Events::restart(int round, int restarts, int max_restarts) {

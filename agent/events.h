@@ -37,8 +37,8 @@ class Events {
   /// `seconds`: how long it ran.
   void worker_ended(int round, int rank, int local_rank, pid_t pid, launcher::ExitStatus status,
                     double seconds);
-  /// Workers of `round` get `signal` from ddprun; `reason` is one short sentence.
-  void round_stopping(int round, int signal, std::string_view reason);
+  /// The workers of `round` that are left get `signal` from ddprun.
+  void round_stopping(int round, int signal);
   /// A restart was spent; `restarts` counts it.
   void restart(int round, int restarts, int max_restarts);
   /// ddprun itself received `signal`.

@@ -6,15 +6,22 @@
 
 namespace ddprun::agent {
 
-Actions Machine::start() { return {action::Join{}}; }
+Actions Machine::start() {
+  return {action::Join{}};
+}
 
 Actions Machine::on(const Event& event) {
   switch (state_) {
-    case State::joining: return while_joining(event);
-    case State::running: return while_running(event);
-    case State::stopping: return while_stopping(event);
-    case State::draining: return while_draining(event);
-    case State::done: return {};
+    case State::joining:
+      return while_joining(event);
+    case State::running:
+      return while_running(event);
+    case State::stopping:
+      return while_stopping(event);
+    case State::draining:
+      return while_draining(event);
+    case State::done:
+      return {};
   }
   return {};
 }

@@ -62,9 +62,9 @@ struct StopRequested {
 
 }  // namespace event
 
-using Event = std::variant<event::RoundReady, event::StartFailed, event::WorkerFailed,
-                           event::WorkersEnded, event::RoundBroken, event::JobClosed,
-                           event::StopRequested>;
+using Event =
+    std::variant<event::RoundReady, event::StartFailed, event::WorkerFailed, event::WorkersEnded,
+                 event::RoundBroken, event::JobClosed, event::StopRequested>;
 
 namespace action {
 
@@ -89,9 +89,9 @@ struct Finish {
 
 }  // namespace action
 
-using Action = std::variant<action::Join, action::StartWorkers, action::ReportFailure,
-                            action::ReportSuccess, action::StopWorkers, action::Leave,
-                            action::Finish>;
+using Action =
+    std::variant<action::Join, action::StartWorkers, action::ReportFailure, action::ReportSuccess,
+                 action::StopWorkers, action::Leave, action::Finish>;
 using Actions = std::vector<Action>;
 
 class Machine {

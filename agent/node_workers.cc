@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/node_workers.h"
 
+#include <algorithm>
+#include <cerrno>
 #include <fcntl.h>
 #include <unistd.h>
-
-#include <cerrno>
 #include <utility>
 
-#include "agent/worker_env.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "launcher/prefix.h"
 #include "rendezvous/endpoint.h"
 
@@ -17,9 +17,13 @@ namespace {
 
 std::vector<std::string> inherited_environment() {
   std::vector<std::string> variables;
-  for (char** variable = environ; *variable != nullptr; ++variable) variables.emplace_back(*variable);
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    variables.emplace_back(*variable);
   return variables;
 }
+
+/// Whoever waits longer says for whom.
+constexpr std::chrono::seconds kPatience{5};
 
 double seconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
@@ -36,7 +40,8 @@ NodeWorkers::NodeWorkers(boost::asio::any_io_executor executor, const JobSpec& j
       output_(output),
       events_(events),
       happened_(std::move(happened)),
-      inherited_(inherited_environment()) {}
+      inherited_(inherited_environment()),
+      patience_(executor_) {}
 
 Result<> NodeWorkers::start(const rendezvous::Layout& layout, std::uint16_t master_port) {
   layout_ = layout;
@@ -51,6 +56,7 @@ Result<> NodeWorkers::start(const rendezvous::Layout& layout, std::uint16_t mast
   group_.emplace(executor_, job_.stop_grace,
                  launcher::WorkerGroup::Hooks{
                      [this](const launcher::WorkerEnd& end) { on_worker_ended(end); },
+                     [this](const std::vector<int>& local_ranks) { on_killing(local_ranks); },
                      [this] { on_all_ended(); }});
   const WorkerEnv env(job_, inherited_, layout_, *port);
   if (env.limits_omp_threads() && !std::exchange(said_omp_, true)) {
@@ -63,6 +69,8 @@ Result<> NodeWorkers::start(const rendezvous::Layout& layout, std::uint16_t mast
     group_.reset();  // kills those that were started
     return Error(started.error()).in("rank " + std::to_string(layout_.first_rank + local_rank));
   }
+  if (!oom_) oom_.emplace();  // after the start: nothing waits for it
+  oom_->begin();
   return {};
 }
 
@@ -71,8 +79,8 @@ Result<> NodeWorkers::start_worker(const WorkerEnv& env, int local_rank) {
   const Result<std::string> prefix = prefix_of(local_rank);
   if (!prefix) return prefix.error();
   const bool alone = layout_.world_size == 1 && prefix->empty();
-  Result<launcher::WorkerPipes> pipes = output_.add_worker(
-      rank, *prefix, alone ? launcher::Relay::bytes : launcher::Relay::lines);
+  Result<launcher::WorkerPipes> pipes =
+      output_.add_worker(rank, *prefix, alone ? launcher::Relay::bytes : launcher::Relay::lines);
   if (!pipes) return pipes.error();
 
   launcher::Command command;
@@ -114,8 +122,36 @@ void NodeWorkers::stop(int signal) {
   if (stop_summary_.signal == 0) {
     stop_summary_.signal = signal;
     stop_began_ = std::chrono::steady_clock::now();
+    events_.round_stopping(layout_.round, signal);
+    say_whom_we_wait_for(std::chrono::seconds::zero());
   }
   group_->stop(signal);
+}
+
+/// Says so after five seconds, and again each time the wait has doubled.
+void NodeWorkers::say_whom_we_wait_for(std::chrono::seconds so_far) {
+  const auto next = std::max(kPatience, 2 * so_far);
+  patience_.expires_after(next - so_far);
+  patience_.async_wait([this, next](boost::system::error_code cancelled) {
+    if (cancelled) return;
+    const std::vector<int> ranks = running();
+    const std::string whom =
+        ranks.empty() ? "processes the workers left behind" : "ranks " + compress_ranks(ranks);
+    log::info("waiting " + duration_text(next) + " for " + whom + " to stop (" +
+              launcher::signal_name(stop_summary_.signal) + "); killing them after " +
+              duration_text(job_.stop_grace) + " (--shutdown_timeout)");
+    say_whom_we_wait_for(next);
+  });
+}
+
+void NodeWorkers::on_killing(const std::vector<int>& local_ranks) const {
+  std::vector<int> ranks;
+  for (const int local_rank : local_ranks) ranks.push_back(layout_.first_rank + local_rank);
+  const std::string whom = ranks.empty()       ? "processes the workers left behind"
+                           : ranks.size() == 1 ? "rank " + compress_ranks(ranks)
+                                               : "ranks " + compress_ranks(ranks);
+  log::warning(whom + " did not stop within " + duration_text(job_.stop_grace) +
+               " (--shutdown_timeout): killed");
 }
 
 void NodeWorkers::forward(int signal) {
@@ -135,8 +171,7 @@ std::vector<int> NodeWorkers::running() const {
 
 void NodeWorkers::on_worker_ended(const launcher::WorkerEnd& end) {
   const int rank = layout_.first_rank + end.local_rank;
-  events_.worker_ended(layout_.round, rank, end.local_rank, end.pid, end.status,
-                       seconds(end.ran));
+  events_.worker_ended(layout_.round, rank, end.local_rank, end.pid, end.status, seconds(end.ran));
   if (end.stopped) {
     stop_summary_.stopped.push_back(rank);
   } else if (!end.status.success() && !std::exchange(failed_, true)) {
@@ -151,11 +186,13 @@ rendezvous::Failure NodeWorkers::failure_of(const launcher::WorkerEnd& end) {
   failure.pid = end.pid;
   failure.seconds = seconds(end.ran);
   failure.host = host_;
+  failure.cause = oom_->cause(end.pid, end.status.signal());
   failure.last_words = output_.last_words(failure.rank);
   return failure;
 }
 
 void NodeWorkers::on_all_ended() {
+  patience_.cancel();
   stop_summary_.took = std::chrono::steady_clock::now() - stop_began_;
   for (const int local_rank : group_->killed()) {
     stop_summary_.killed.push_back(layout_.first_rank + local_rank);

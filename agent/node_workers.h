@@ -8,24 +8,21 @@
 #include <string>
 #include <vector>
 
+#include <boost/asio/steady_timer.hpp>
+
 #include "agent/events.h"
 #include "agent/job_spec.h"
 #include "agent/machine.h"
+#include "agent/report.h"
+#include "agent/worker_env.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "launcher/oom.h"
 #include "launcher/output.h"
 #include "launcher/worker_group.h"
 #include "rendezvous/layout.h"
 
 namespace ddprun::agent {
-
-/// How the workers of a round were stopped on this node.
-struct StopSummary {
-  int signal = 0;            ///< the first one they got; 0: nobody stopped them
-  std::vector<int> stopped;  ///< global ranks that ended after it
-  std::vector<int> killed;   ///< of these, the ones that needed SIGKILL
-  std::chrono::steady_clock::duration took{};  ///< until nothing was left
-};
 
 /// This node's workers, round after round: their environment, descriptors, output and end.
 ///
@@ -53,13 +50,16 @@ class NodeWorkers {
   /// Global ranks whose process runs.
   std::vector<int> running() const;
 
+  /// Of the round before, once its workers have ended.
   const StopSummary& stop_summary() const { return stop_summary_; }
 
  private:
-  Result<> start_worker(const class WorkerEnv& env, int local_rank);
+  Result<> start_worker(const WorkerEnv& env, int local_rank);
   Result<std::string> prefix_of(int local_rank) const;
   Result<std::uint16_t> store_port(std::uint16_t master_port) const;
   void on_worker_ended(const launcher::WorkerEnd& end);
+  void on_killing(const std::vector<int>& local_ranks) const;
+  void say_whom_we_wait_for(std::chrono::seconds so_far);
   void on_all_ended();
   rendezvous::Failure failure_of(const launcher::WorkerEnd& end);
 
@@ -71,12 +71,14 @@ class NodeWorkers {
   std::function<void(Event)> happened_;
   std::vector<std::string> inherited_;
   Fd no_input_;  // /dev/null
+  std::optional<launcher::OomWatch> oom_;
   rendezvous::Layout layout_;
   std::optional<launcher::WorkerGroup> group_;
   bool failed_ = false;
   bool said_omp_ = false;
   std::chrono::steady_clock::time_point stop_began_;
   StopSummary stop_summary_;
+  boost::asio::steady_timer patience_;
 };
 
 }  // namespace ddprun::agent

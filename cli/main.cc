@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cstdio>
+#include <fcntl.h>
 #include <span>
 #include <string>
+#include <unistd.h>
 
 #include "agent/agent.h"
 #include "agent/events.h"

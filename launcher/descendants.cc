@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/descendants.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
+#include <dirent.h>
+#include <fcntl.h>
 #include <memory>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <unordered_map>
 
 #include "base/fd.h"

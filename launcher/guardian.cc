@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/guardian.h"
 
+#include <cerrno>
+#include <csignal>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cerrno>
-#include <csignal>
 
 #include "base/log.h"
 #include "launcher/descendants.h"
@@ -59,6 +58,8 @@ Result<int> guard(const std::function<int()>& agent) {
   return end_for(wait_for_agent(child));
 }
 
-bool guardian_is_gone() { return getppid() != guardian; }
+bool guardian_is_gone() {
+  return getppid() != guardian;
+}
 
 }  // namespace ddprun::launcher

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/signals.h"
 
-#include <sys/signalfd.h>
-
 #include <cerrno>
+#include <sys/signalfd.h>
 
 namespace ddprun::launcher {
 namespace {

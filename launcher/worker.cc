@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/worker.h"
 
+#include <cerrno>
+#include <csignal>
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cerrno>
-#include <csignal>
 #include <utility>
 
 #include "base/fd.h"
@@ -28,8 +27,8 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
 /// Runs in the child between vfork and exec, in the parent's memory: system calls only, and
 /// nothing the parent would miss. Returns the errno of what failed.
 int become(const Command& command, char* const* argv, char* const* env, pid_t parent) {
-  setsid();                          // a session of its own: one kill reaches all it forks
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // the agent must not leave orphans
+  setsid();                                // a session of its own: one kill reaches all it forks
+  prctl(PR_SET_PDEATHSIG, SIGKILL);        // the agent must not leave orphans
   if (getppid() != parent) return ECHILD;  // it died before prctl took effect
   const int fds[] = {command.stdin_fd, command.stdout_fd, command.stderr_fd};
   for (int target = 0; target < 3; ++target) {

@@ -8,14 +8,17 @@ namespace ddprun::launcher {
 
 WorkerGroup::WorkerGroup(boost::asio::any_io_executor executor, std::chrono::milliseconds grace,
                          Hooks hooks)
-    : executor_(std::move(executor)), grace_(grace), hooks_(std::move(hooks)), deadline_(executor_) {}
+    : executor_(std::move(executor)),
+      grace_(grace),
+      hooks_(std::move(hooks)),
+      deadline_(executor_) {}
 
 Result<pid_t> WorkerGroup::add(const Command& command) {
   Result<Worker> worker = Worker::spawn(executor_, command);
   if (!worker) return worker.error();
   const int local_rank = static_cast<int>(members_.size());
-  Member& member = members_.emplace_back(
-      Member{std::move(*worker), std::chrono::steady_clock::now()});
+  Member& member =
+      members_.emplace_back(Member{std::move(*worker), std::chrono::steady_clock::now()});
   ++running_;
   member.worker.when_ended(
       [this, local_rank](ExitStatus status) { on_worker_ended(local_rank, status); });
@@ -60,7 +63,9 @@ void WorkerGroup::begin_stop(int signal) {
   if (running_ == 0 || !left_behind_.empty()) signal_strays();
   deadline_.expires_after(grace_);
   deadline_.async_wait([this](boost::system::error_code cancelled) {
-    if (!cancelled) kill_now();
+    if (cancelled || ended_) return;
+    hooks_.killing(running());
+    kill_now();
   });
 }
 
@@ -81,10 +86,11 @@ void WorkerGroup::kill_now() {
 /// its own worker. Once no worker runs, everything that is left is a stray.
 void WorkerGroup::signal_strays() {
   for (const Descendant& process : descendants()) {
-    const bool stray = running_ == 0 || stop_signal_ == SIGKILL ||
-                       left_behind_.count(process.group) != 0;
+    const bool stray =
+        running_ == 0 || stop_signal_ == SIGKILL || left_behind_.count(process.group) != 0;
     if (!stray || told_groups_.count(process.group) != 0) continue;
-    if (told_processes_.count(process.pid) != 0) continue;  // a second SIGTERM means "hurry" to many
+    if (told_processes_.count(process.pid) != 0)
+      continue;  // a second SIGTERM means "hurry" to many
     if (signal_descendant(process, stop_signal_)) told_processes_.insert(process.pid);
   }
 }

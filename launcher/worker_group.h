@@ -34,7 +34,9 @@ class WorkerGroup {
  public:
   struct Hooks {
     std::function<void(const WorkerEnd&)> worker_ended;  ///< once for each worker, at once
-    std::function<void()> all_ended;                     ///< once, when no descendant is left
+    /// The grace is over: these are killed now. Empty: only what workers had left behind.
+    std::function<void(const std::vector<int>& local_ranks)> killing;
+    std::function<void()> all_ended;  ///< once, when no descendant is left
   };
 
   /// `grace` is the time between a signal and SIGKILL whenever processes are stopped; 0 kills at
@@ -82,9 +84,9 @@ class WorkerGroup {
   std::deque<Member> members_;  // a deque: workers must not move while they are waited for
   int running_ = 0;
   bool ended_ = false;
-  int stop_signal_ = 0;             // 0: not stopping
-  std::set<pid_t> left_behind_;     // groups whose leader has ended and that are not empty
-  std::set<pid_t> told_groups_;     // groups and single processes that got stop_signal_
+  int stop_signal_ = 0;          // 0: not stopping
+  std::set<pid_t> left_behind_;  // groups whose leader has ended and that are not empty
+  std::set<pid_t> told_groups_;  // groups and single processes that got stop_signal_
   std::set<pid_t> told_processes_;
   std::vector<int> killed_;
   boost::asio::steady_timer deadline_;

@@ -68,7 +68,7 @@ TEST_CASE("each event is one line of JSON, in the order of what happened") {
   events.round_ready(layout, "127.0.0.1", 41237);
   events.worker_started(3, 1, 1, 4711);
   events.worker_ended(3, 1, 1, 4711, launcher::ExitStatus(SIGKILL), 1.5);
-  events.round_stopping(3, SIGTERM, "rank 1 failed");
+  events.round_stopping(3, SIGTERM);
   events.restart(3, 1, 1);
   events.signal_received(SIGINT);
   events.job_ended(agent::Interrupted{SIGINT}, 130);

@@ -46,7 +46,9 @@ event::WorkerFailed rank_fails(int rank) {
   return {failure};
 }
 
-event::JobClosed closed_with(int code) { return {WorkerFailed{code}}; }
+event::JobClosed closed_with(int code) {
+  return {WorkerFailed{code}};
+}
 
 }  // namespace
 
