@@ -29,6 +29,7 @@ enum class StoreRequest : std::uint8_t {
   queue_len = 16,
   list_keys = 17,
   barrier = 18,
+  watch_key = 19,  ///< our number for what only older releases know; they send 7
 };
 
 /// What a client sends after StoreRequest::validate, as the first bytes of its connection.

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/store_server.h"
+
+#include <array>
+#include <cerrno>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <tuple>
+#include <utility>
+
+#include "base/log.h"
+
+namespace ddprun::rendezvous {
+namespace {
+
+using boost::asio::ip::tcp;
+
+constexpr std::size_t kReadSize = 64 << 10;
+constexpr int kReadyAtOnce = 64;  // then everything else in the process has its turn
+constexpr std::size_t kPiecesAtOnce = 16;
+constexpr std::size_t kLargeRequest = 64 << 10;  // smaller ones are never refused
+
+bool set_option(int fd, int level, int name, int value) {
+  return setsockopt(fd, level, name, &value, sizeof value) == 0;
+}
+
+// A worker whose host lost power says nothing: probes find out.
+void prepare(int fd) {
+  fcntl(fd, F_SETFD, FD_CLOEXEC);
+  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 30);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 10);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+}
+
+std::string peer_name(int fd) {
+  tcp::endpoint peer;
+  auto size = static_cast<socklen_t>(peer.capacity());
+  if (getpeername(fd, peer.data(), &size) != 0) return "a client";
+  peer.resize(size);
+  return peer.address().to_string() + " port " + std::to_string(peer.port());
+}
+
+bool would_block(int error_number) {
+  return error_number == EAGAIN || error_number == EWOULDBLOCK || error_number == EINTR;
+}
+
+}  // namespace
+
+StoreServer::StoreServer(boost::asio::any_io_executor executor, StoreLimits limits)
+    : limits_(limits), store_(limits.store_bytes), buffer_(kReadSize), epoll_(executor) {
+  Fd set(epoll_create1(EPOLL_CLOEXEC));
+  boost::system::error_code error;
+  if (set) epoll_.assign(set.get(), error);
+  if (!set || error) {
+    log::error(os_error("the store cannot serve", set ? error.value() : errno).message);
+    return;
+  }
+  set.release();
+  wait_for_clients();
+}
+
+void StoreServer::adopt(tcp::socket socket, std::string_view received) {
+  boost::system::error_code error;
+  Fd fd(socket.release(error));
+  if (error || (received.empty() && silent_ >= limits_.silent_clients)) return;
+  prepare(fd.get());
+
+  const ClientId id = next_id_++;
+  Client& client = clients_.try_emplace(id, store_, id, limits_, std::move(fd)).first->second;
+  ++silent_;
+  client.events = EPOLLIN;
+  epoll_event event{};
+  event.events = client.events;
+  event.data.u64 = id;
+  if (epoll_ctl(epoll_.native_handle(), EPOLL_CTL_ADD, client.socket.get(), &event) != 0) {
+    return drop(client, os_error("epoll", errno).message);
+  }
+  if (!received.empty()) heard(client, received);
+}
+
+void StoreServer::reset() {
+  clients_.clear();
+  store_ = Store(limits_.store_bytes);
+  silent_ = unfinished_ = 0;
+}
+
+StoreServer::Client* StoreServer::find(ClientId id) {
+  const auto found = clients_.find(id);
+  return found == clients_.end() ? nullptr : &found->second;
+}
+
+void StoreServer::wait_for_clients() {
+  epoll_.async_wait(boost::asio::posix::descriptor_base::wait_read,
+                    [this, alive = std::weak_ptr<int>(alive_)](boost::system::error_code error) {
+                      if (error || alive.expired()) return;
+                      serve_ready();
+                      wait_for_clients();
+                    });
+}
+
+void StoreServer::serve_ready() {
+  std::array<epoll_event, kReadyAtOnce> ready;
+  const int count = epoll_wait(epoll_.native_handle(), ready.data(), kReadyAtOnce, 0);
+  for (int i = 0; i < count; ++i) {
+    // One that came earlier in this batch may have led to the end of this one.
+    if (Client* client = find(ready[i].data.u64)) serve(*client, ready[i].events);
+  }
+}
+
+void StoreServer::serve(Client& client, std::uint32_t events) {
+  if (events & EPOLLOUT) {
+    if (!send(client)) return drop(client, "");
+    if (client.busy) return advance(client);
+  }
+  if (events & EPOLLIN) return read(client);
+  if (events & (EPOLLERR | EPOLLHUP)) return drop(client, "");
+  look_for(client);
+}
+
+void StoreServer::read(Client& client) {
+  const ssize_t size = recv(client.socket.get(), buffer_.data(), buffer_.size(), MSG_DONTWAIT);
+  if (size < 0 && would_block(errno)) return;
+  if (size <= 0) return drop(client, "");
+  heard(client, {buffer_.data(), static_cast<std::size_t>(size)});
+}
+
+void StoreServer::heard(Client& client, std::string_view bytes) {
+  if (std::exchange(client.silent, false)) --silent_;
+  client.session.feed(bytes);
+  advance(client);
+}
+
+// Runs what has come, sends what follows from it: first the replies to `client`, then the news to
+// others.
+void StoreServer::advance(Client& client) {
+  using Step = StoreSession::Step;
+  Step step = Step::ran;
+  bool open = true;
+  do {
+    do {
+      step = client.session.step();
+      if (store_.has_news()) bring_news(client);
+    } while (step == Step::ran);
+    open = send(client);
+  } while (open && step == Step::busy && client.session.outbox().empty());
+  client.busy = step == Step::busy;
+
+  send_news();
+  if (!open || client.deaf) return drop(client, "");
+  if (step == Step::broken) return drop(client, client.session.error().message);
+  if (!count_unfinished(client)) return drop(client, "too many large requests at once");
+  if (!look_for(client)) drop(client, os_error("epoll", errno).message);
+}
+
+void StoreServer::bring_news(const Client& from) {
+  for (const ClientId id : store_.take_woken()) {
+    Client* client = find(id);
+    client->session.wake();
+    if (client != &from) told_.push_back(id);
+  }
+  for (const WatchEvent& event : store_.take_changes()) {
+    Client* client = find(event.client);
+    if (!client->session.tell(event)) client->deaf = true;
+    if (client != &from) told_.push_back(event.client);
+  }
+}
+
+void StoreServer::send_news() {
+  for (const ClientId id : std::exchange(told_, {})) {
+    Client* client = find(id);  // may be listed twice, and gone the second time
+    if (client == nullptr) continue;
+    if (client->deaf || !send(*client) || !look_for(*client)) drop(*client, "");
+  }
+}
+
+// False: the connection is broken. What the kernel does not take stays in the outbox.
+bool StoreServer::send(Client& client) {
+  Outbox& outbox = client.session.outbox();
+  while (!outbox.empty()) {
+    std::array<std::string_view, kPiecesAtOnce> pieces;
+    std::array<iovec, kPiecesAtOnce> parts;
+    const std::size_t count = outbox.pieces(pieces.data(), pieces.size());
+    std::size_t size = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      parts[i] = {const_cast<char*>(pieces[i].data()), pieces[i].size()};
+      size += pieces[i].size();
+    }
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = count;
+    const ssize_t sent = sendmsg(client.socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0) return would_block(errno);
+    outbox.drop(static_cast<std::size_t>(sent));
+    if (static_cast<std::size_t>(sent) < size) return true;
+  }
+  return true;
+}
+
+// Tells the epoll set what `client` waits for now.
+bool StoreServer::look_for(Client& client) {
+  std::uint32_t events = client.busy ? 0U : EPOLLIN;
+  if (!client.session.outbox().empty()) events |= EPOLLOUT;
+  if (events == client.events) return true;
+  client.events = events;
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = client.id;
+  return epoll_ctl(epoll_.native_handle(), EPOLL_CTL_MOD, client.socket.get(), &event) == 0;
+}
+
+bool StoreServer::count_unfinished(Client& client) {
+  const std::size_t held = client.session.unfinished_bytes();
+  const std::size_t counted = held > kLargeRequest ? held : 0;
+  unfinished_ = unfinished_ - client.unfinished + counted;
+  client.unfinished = counted;
+  return counted == 0 || unfinished_ <= limits_.unfinished_bytes;
+}
+
+void StoreServer::drop(Client& client, std::string_view reason) {
+  if (!reason.empty()) {
+    const auto line =
+        "store: disconnected " + peer_name(client.socket.get()) + ": " + std::string(reason);
+    client.session.known() ? log::warning(line) : log::debug(line);
+  }
+  if (client.silent) --silent_;
+  unfinished_ -= client.unfinished;
+  clients_.erase(client.id);
+}
+
+}  // namespace ddprun::rendezvous
