@@ -3,17 +3,20 @@
 # Children that left their worker's session are gone when ddprun is, whatever became of the worker.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-hide='setsid sleep 600 & (setsid sh -c "trap \"\" TERM HUP; sleep 600; sleep 600" &) ;'
+leave='setsid sleep 600 & (setsid sleep 600 &) ;'
+ignore="(setsid sh -c 'trap \"\" TERM HUP INT; sleep 600; sleep 600' &) ;"
 
-run --nproc_per_node 2 sh -c "$hide exit 0"
+run --nproc_per_node 2 sh -c "$leave exit 0"
 expect_exit 0
 expect_no_process_left
 
-run --nproc_per_node 2 --shutdown_timeout 0 sh -c "$hide exit 4"
+run --nproc_per_node 2 --shutdown_timeout 0 sh -c "$leave $ignore exit 4"
 expect_exit 4
 expect_no_process_left
 
-start --nproc_per_node 2 sh -c "$hide echo ready; wait"
+# ddprun itself is killed, and cannot clean up any more.
+start --nproc_per_node 2 --shutdown_timeout 0 sh -c "$leave $ignore echo ready; wait"
+wait_until grep -q '\[0\] ready' "$out"
 wait_until grep -q '\[1\] ready' "$out"
 kill -KILL "$ddprun"
 finish

@@ -14,7 +14,7 @@ expect_exit 0
 expect_stdout '^\[1\] --nproc_per_nod 4$'
 expect_no_process_left
 
-run -- echo --help
+run -- sh -c 'echo "$1"' sh --help
 expect_exit 0
 expect_stdout '^--help$'
 expect_no_process_left
