@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <optional>
+
+#include "ddp/error.h"
+#include "tests/catch.h"
+#include "tests/collectives/ranks.h"
+
+using namespace ddprun::tests;
+using ddp::ErrorKind;
+
+namespace {
+
+constexpr const char* kImpatient = "1500";  // milliseconds
+
+int failed(ErrorKind kind) {
+  return 10 + static_cast<int>(kind);
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::vector<std::string> worker(const std::string& scenario,
+                                const std::optional<std::string>& timeout = {}) {
+  std::vector<std::string> command = {DDP_WORKER, scenario};
+  if (timeout) command.push_back(*timeout);
+  return command;
+}
+
+}  // namespace
+
+TEST_CASE("every operation gives every type's right result at every size of group") {
+  const int size = GENERATE(1, 2, 3, 4);
+  for (const Ended& rank : run_ranks(size, worker("all"))) {
+    INFO(size << " ranks: " << rank.output);
+    CHECK(rank.code == 0);
+  }
+}
+
+TEST_CASE("a root may be far ahead of who receives") {
+  for (const Ended& rank : run_ranks(3, worker("run-ahead"))) {
+    INFO(rank.output);
+    CHECK(rank.code == 0);
+  }
+}
+
+TEST_CASE("two groups of the same ranks do not disturb each other") {
+  for (const Ended& rank : run_ranks(3, worker("two-groups"))) {
+    INFO(rank.output);
+    CHECK(rank.code == 0);
+  }
+}
+
+TEST_CASE("without a launcher's store rank 0 serves it, and ranks may come before it") {
+  const std::uint16_t port = free_port();
+  std::vector<Rank> ranks;
+  for (int rank = 2; rank >= 0; --rank) {
+    Variables variables = place(rank, 3, port);
+    variables["TORCHELASTIC_USE_AGENT_STORE"] = "False";
+    ranks.emplace_back(worker("two-groups"), variables);
+  }
+  for (Rank& rank : ranks) {
+    const Ended ended = rank.wait();
+    INFO(ended.output);
+    CHECK(ended.code == 0);
+  }
+}
+
+TEST_CASE("a rank killed in the middle of a call fails the others, who name it") {
+  const int size = GENERATE(2, 4);
+  const auto ended = run_ranks(size, worker("die"));
+  CHECK(ended[1].code == 128 + 9);
+  for (int rank = 0; rank < size; ++rank) {
+    if (rank == 1) continue;
+    INFO(ended[rank].output);
+    CHECK(ended[rank].code == failed(ErrorKind::peer_lost));
+    CHECK(contains(ended[rank].output, "lost rank 1 in call "));
+  }
+}
+
+TEST_CASE("a rank that throws in between fails the others, who name it") {
+  const auto ended = run_ranks(3, worker("throw"));
+  CHECK(ended[1].code == 2);
+  CHECK(contains(ended[1].output, "thrown by the program"));
+  for (int rank : {0, 2}) {
+    INFO(ended[rank].output);
+    CHECK(ended[rank].code == failed(ErrorKind::peer_lost));
+    CHECK(contains(ended[rank].output, "lost rank 1"));
+  }
+}
+
+TEST_CASE("calls that differ between ranks are told before anything moves") {
+  const auto [how, calls] = GENERATE(table<std::string, std::vector<std::string>>({
+      {"count", {"all_reduce sum float32[100]", "all_reduce sum float32[101]"}},
+      {"type", {"all_reduce sum float32[100]", "all_reduce sum float64[100]"}},
+      {"reduction", {"all_reduce sum float32[100]", "all_reduce max float32[100]"}},
+      {"operation", {"all_reduce sum float32[100]", "barrier"}},
+      {"root", {"broadcast float32[100] from rank 0", "broadcast float32[100] from rank 1"}},
+  }));
+  const int size = GENERATE(2, 4);
+  for (const Ended& rank : run_ranks(size, worker("differ-" + how))) {
+    INFO(size << " ranks: " << rank.output);
+    CHECK(rank.code == failed(ErrorKind::mismatch));
+    for (const std::string& call : calls) CHECK(contains(rank.output, call));
+  }
+}
+
+TEST_CASE("a rank that leaves early is told apart from one that died") {
+  const auto ended = run_ranks(3, worker("leave-early"));
+  for (int rank : {0, 2}) {
+    INFO(ended[rank].output);
+    CHECK(ended[rank].code == failed(ErrorKind::mismatch));
+    CHECK(contains(ended[rank].output, "the group's end"));
+  }
+}
+
+TEST_CASE("a rank that never makes the call ends the others' wait, and they name it") {
+  const int size = GENERATE(2, 4);
+  const LiveStore store;
+  std::vector<Rank> ranks;
+  for (int rank = 0; rank < size; ++rank) {
+    ranks.emplace_back(worker("never-come", kImpatient), place(rank, size, store.port()));
+  }
+  for (int rank = 0; rank < size; ++rank) {
+    if (rank == 1) continue;
+    const Ended ended = ranks[rank].wait();
+    INFO(ended.output);
+    CHECK(ended.code == failed(ErrorKind::timed_out));
+    CHECK(contains(ended.output, "waited 1500 ms in vain for rank 1"));
+  }
+}
+
+TEST_CASE("ranks that do not join are named") {
+  const LiveStore store;
+  Rank first(worker("all", kImpatient), place(0, 4, store.port()));
+  Rank third(worker("all", kImpatient), place(2, 4, store.port()));
+  for (Rank* rank : {&first, &third}) {
+    const Ended ended = rank->wait();
+    INFO(ended.output);
+    CHECK(ended.code == failed(ErrorKind::timed_out));
+    CHECK(contains(ended.output, "ranks 1 and 3 did not join within 1500 ms"));
+  }
+}
+
+TEST_CASE("a store that is not there is named") {
+  const std::uint16_t port = free_port();
+  const Ended ended = Rank(worker("all", kImpatient), place(1, 2, port)).wait();
+  INFO(ended.output);
+  CHECK(ended.code == failed(ErrorKind::timed_out));
+  CHECK(contains(ended.output, "cannot reach the store at 127.0.0.1:" + std::to_string(port)));
+  CHECK(contains(ended.output, "Connection refused"));
+}
+
+TEST_CASE("wrong arguments are refused and leave the group as it was") {
+  for (const Ended& rank : run_ranks(2, worker("misuse"))) {
+    INFO(rank.output);
+    CHECK(rank.code == 0);
+    CHECK(contains(rank.output, "cannot take the mean of int32"));
+    CHECK(contains(rank.output, "broadcast from rank 99, but ranks are 0 to 1"));
+  }
+}
+
+TEST_CASE("a wrong environment is refused with what would be right") {
+  const auto [name, value, told] = GENERATE(table<std::string, std::string, std::string>({
+      {"RANK", "", "RANK is not set: start the program with ddprun"},
+      {"WORLD_SIZE", "", "WORLD_SIZE is not set"},
+      {"MASTER_ADDR", "", "MASTER_ADDR is not set"},
+      {"RANK", "one", "RANK=one is not a number from 0"},
+      {"RANK", "2", "RANK=2 is not below WORLD_SIZE=2"},
+      {"MASTER_PORT", "70000", "MASTER_PORT=70000 is not a number from 1 to 65535"},
+  }));
+  Variables variables = place(0, 2, 1);
+  variables[name] = value;
+  const Ended ended = Rank(worker("all"), variables).wait();
+  INFO(ended.output);
+  CHECK(ended.code == failed(ErrorKind::usage));
+  CHECK(contains(ended.output, told));
+}

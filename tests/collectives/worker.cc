@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank of the tests: worker SCENARIO. Exit code: 0 all right, 1 a wrong result (told), 10 +
+// kind for a ddp::Error (told), of which it checked that it is sticky.
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ddp/process_group.h>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+
+using ddp::ProcessGroup;
+using ddp::ReduceOp;
+
+const std::vector<std::size_t> kCounts = {0, 1, 2, 3, 7, 64, 1000, 16'411, 65'537};
+
+/// What rank `rank` holds at `i`: spread, of both signs, with ties between ranks.
+template <class T>
+T value(int rank, std::size_t i) {
+  const auto mixed = static_cast<std::int64_t>((i * 2654435761U + std::size_t(rank) * 40503U) >> 3);
+  const T whole = static_cast<T>(mixed % 1000 - 500);
+  return std::is_floating_point_v<T> ? whole / T(8) + T(0.1) : whole;
+}
+
+template <class T>
+std::vector<T> values(int rank, std::size_t count) {
+  std::vector<T> all(count);
+  for (std::size_t i = 0; i < count; ++i) all[i] = value<T>(rank, i);
+  return all;
+}
+
+template <class T>
+double reference(ReduceOp op, int size, std::size_t i) {
+  double result = static_cast<double>(value<T>(0, i));
+  for (int rank = 1; rank < size; ++rank) {
+    const double next = static_cast<double>(value<T>(rank, i));
+    if (op == ReduceOp::min) result = std::min(result, next);
+    if (op == ReduceOp::max) result = std::max(result, next);
+    if (op == ReduceOp::sum || op == ReduceOp::mean) result += next;
+  }
+  return op == ReduceOp::mean ? result / size : result;
+}
+
+[[noreturn]] void wrong(const std::string& what) {
+  std::printf("wrong: %s\n", what.c_str());
+  std::exit(1);
+}
+
+template <class T>
+void check_reduce(ProcessGroup& group, ReduceOp op, std::size_t count) {
+  std::vector<T> data = values<T>(group.rank(), count);
+  group.all_reduce(data, op);
+  const bool exact = !std::is_floating_point_v<T> || op == ReduceOp::min || op == ReduceOp::max;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double expected = reference<T>(op, group.size(), i);
+    const double tolerance = exact ? 0 : 1e-5 * std::abs(expected) + 1e-4;
+    if (std::abs(static_cast<double>(data[i]) - expected) > tolerance) {
+      wrong("operation " + std::to_string(int(op)) + " count " + std::to_string(count) + " at " +
+            std::to_string(i) + ": " + std::to_string(data[i]) + ", expected " +
+            std::to_string(expected));
+    }
+  }
+  std::vector<T> of_last = data;
+  group.broadcast(of_last, group.size() - 1);
+  if (count > 0 && std::memcmp(of_last.data(), data.data(), count * sizeof(T)) != 0) {
+    wrong("ranks disagree");
+  }
+}
+
+template <class T>
+void check_type(ProcessGroup& group) {
+  for (std::size_t count : kCounts) {
+    for (ReduceOp op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max}) {
+      check_reduce<T>(group, op, count);
+    }
+    if (std::is_floating_point_v<T>) check_reduce<T>(group, ReduceOp::mean, count);
+    for (int root = 0; root < group.size(); ++root) {
+      std::vector<T> data = values<T>(group.rank(), count);
+      group.broadcast(data, root);
+      if (data != values<T>(root, count)) wrong("broadcast from " + std::to_string(root));
+    }
+  }
+}
+
+void check_all(ProcessGroup& group) {
+  check_type<float>(group);
+  check_type<double>(group);
+  check_type<std::int32_t>(group);
+  check_type<std::int64_t>(group);
+  group.barrier();
+}
+
+/// Rank 1 dies while data moves; the others go on until they notice.
+void die_in_the_middle(ProcessGroup& group) {
+  std::atomic<int> calls{0};
+  std::thread killer;
+  if (group.rank() == 1) {
+    killer = std::thread([&] {
+      calls.wait(0);
+      std::raise(SIGKILL);
+    });
+  }
+  std::vector<float> data(4 << 20, 1);
+  for (;;) {
+    group.all_reduce(data);
+    calls = 1;
+    calls.notify_one();
+  }
+}
+
+/// Rank 1 makes another call than the others.
+void differ(ProcessGroup& group, const std::string& how) {
+  const bool odd = group.rank() == 1;
+  std::vector<float> data(odd && how == "count" ? 101 : 100);
+  std::vector<double> doubles(100);
+  if (odd && how == "operation") {
+    group.barrier();
+  } else if (odd && how == "type") {
+    group.all_reduce(doubles);
+  } else if (how == "root") {
+    group.broadcast(data, odd ? 1 : 0);
+  } else {
+    group.all_reduce(data, odd && how == "reduction" ? ReduceOp::max : ReduceOp::sum);
+  }
+}
+
+void misuse(ProcessGroup& group) {
+  std::vector<std::int32_t> data(4, group.rank());
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    try {
+      attempt == 0 ? group.all_reduce(data, ReduceOp::mean) : group.broadcast(data, 99);
+      wrong("accepted");
+    } catch (const ddp::Error& error) {
+      if (error.kind() != ddp::ErrorKind::usage) wrong(error.what());
+      std::printf("%s\n", error.what());
+    }
+  }
+  group.all_reduce(data);  // the group is as good as before
+  if (data[0] != group.size() * (group.size() - 1) / 2) wrong("sum after misuse");
+}
+
+void two_groups(ProcessGroup& first) {
+  auto second = ProcessGroup::from_env({.timeout = std::chrono::seconds(60)});
+  for (int i = 0; i < 20; ++i) {
+    std::vector<std::int64_t> one(1, i);
+    first.broadcast(one, 0);
+    second.all_reduce(one);
+    if (one[0] != i * first.size()) wrong("two groups");
+  }
+}
+
+/// The root is done with its part long before the last rank begins.
+void run_ahead(ProcessGroup& group) {
+  for (std::int32_t i = 0; i < 200; ++i) {
+    std::vector<std::int32_t> data(100, group.rank() == 0 ? i : -1);
+    group.broadcast(data, 0);
+    if (data.back() != i) wrong("broadcast " + std::to_string(i));
+  }
+}
+
+void run(ProcessGroup& group, const std::string& scenario) {
+  if (scenario == "all") return check_all(group);
+  if (scenario == "die") return die_in_the_middle(group);
+  if (scenario.starts_with("differ-")) return differ(group, scenario.substr(7));
+  if (scenario == "misuse") return misuse(group);
+  if (scenario == "two-groups") return two_groups(group);
+  if (scenario == "run-ahead") return run_ahead(group);
+  if (scenario == "leave-early" && group.rank() == 1) return;
+  if (scenario == "never-come" && group.rank() == 1) ::pause();
+  if (scenario == "throw" && group.rank() == 1) throw std::runtime_error("thrown by the program");
+  group.barrier();
+}
+
+int report(const ddp::Error& error) {
+  std::printf("%s\n", error.what());
+  return 10 + static_cast<int>(error.kind());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string scenario = argc > 1 ? argv[1] : "all";
+  const bool impatient = argc > 2;
+  try {
+    auto group = ProcessGroup::from_env(
+        {.timeout = std::chrono::milliseconds(impatient ? std::atoi(argv[2]) : 60'000)});
+    try {
+      run(group, scenario);
+    } catch (const ddp::Error& first) {
+      try {
+        group.barrier();
+        wrong("a broken group went on");
+      } catch (const ddp::Error& second) {
+        if (second.what() != std::string(first.what())) wrong("the error is not sticky");
+      }
+      return report(first);
+    }
+  } catch (const ddp::Error& error) {
+    return report(error);
+  } catch (const std::exception& error) {
+    std::printf("%s\n", error.what());
+    return 2;
+  }
+  return 0;
+}

@@ -1,0 +1,18 @@
+# cmake -D BUILD= -D SOURCE= -D WORK= -D GENERATOR= -D COMPILER= -D FLAGS= -P run.cmake
+# Installs libddp of BUILD into WORK, builds the project in SOURCE against it and runs it.
+file(REMOVE_RECURSE ${WORK})
+set(prefix ${WORK}/prefix)
+
+function(must)
+  execute_process(COMMAND ${ARGV} RESULT_VARIABLE code)
+  if(NOT code EQUAL 0)
+    list(JOIN ARGV " " command)
+    message(FATAL_ERROR "failed (${code}): ${command}")
+  endif()
+endfunction()
+
+must(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix} --component ddp)
+must(${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/build -G ${GENERATOR}
+     -D CMAKE_PREFIX_PATH=${prefix} -D CMAKE_CXX_COMPILER=${COMPILER} -D CMAKE_CXX_FLAGS=${FLAGS})
+must(${CMAKE_COMMAND} --build ${WORK}/build)
+must(${CMAKE_COMMAND} -E env RANK=0 WORLD_SIZE=1 ${WORK}/build/consumer)
