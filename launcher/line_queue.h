@@ -21,6 +21,7 @@ class LineQueue {
   void begin(const void* writer, bool progress);
 
   void append(std::string_view text) {
+    if (text.empty()) return;
     if (text.size() > capacity_ - end_) make_room(text.size());
     std::memcpy(bytes_.get() + end_, text.data(), text.size());
     end_ += text.size();

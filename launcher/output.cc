@@ -63,9 +63,9 @@ Outlet::Listener Output::listener() {
 
 Result<WorkerPipes> Output::add_worker(int rank, const std::string& prefix, Relay relay) {
   auto out = add_stream(rank, false, prefix, relay);
-  if (!out) return std::move(out.error());
+  if (!out) return out.error();
   auto err = add_stream(rank, true, prefix, relay);
-  if (!err) return std::move(err.error());
+  if (!err) return err.error();
   return WorkerPipes{std::move(*out), std::move(*err)};
 }
 
