@@ -22,6 +22,7 @@
 #include "launcher/guardian.h"
 #include "launcher/output.h"
 #include "launcher/signals.h"
+#include "launcher/worker.h"
 #include "rendezvous/client.h"
 #include "rendezvous/server.h"
 
@@ -120,6 +121,7 @@ Result<> Agent::open() {
   if (!signal_fd) return signal_fd.error();
   signals_.assign(signal_fd->release());
   read_signals();
+  launcher::raise_open_files_limit();  // a connection for each rank of the whole job
 
   rendezvous::RoundSpec round;
   round.min_nodes = job_.min_nodes;

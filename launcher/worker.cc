@@ -4,7 +4,10 @@
 #include <cerrno>
 #include <csignal>
 #include <fcntl.h>
+#include <linux/close_range.h>
+#include <optional>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
@@ -24,6 +27,14 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return result;
 }
 
+std::optional<rlimit> original_open_files;
+
+/// Asio opens its sockets without close-on-exec, so everything above stderr is marked here.
+void close_all_on_exec() {
+  if (close_range(3, ~0U, CLOSE_RANGE_CLOEXEC) == 0) return;
+  for (int fd = 3; fd < 1024; ++fd) fcntl(fd, F_SETFD, FD_CLOEXEC);  // before Linux 5.11
+}
+
 /// Runs in the child between vfork and exec, in the parent's memory: system calls only, and
 /// nothing the parent would miss. Returns the errno of what failed.
 int become(const Command& command, char* const* argv, char* const* env, pid_t parent) {
@@ -38,9 +49,12 @@ int become(const Command& command, char* const* argv, char* const* env, pid_t pa
       return errno;
     }
   }
+  close_all_on_exec();
+  if (original_open_files) setrlimit(RLIMIT_NOFILE, &*original_open_files);
   struct sigaction standard = {};
   standard.sa_handler = SIG_DFL;  // ignored signals survive exec
   sigaction(SIGPIPE, &standard, nullptr);
+  sigaction(SIGTTOU, &standard, nullptr);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);  // so do blocked ones
@@ -85,6 +99,14 @@ Result<pid_t> vfork_exec(const Command& command) {
 }
 
 }  // namespace
+
+void raise_open_files_limit() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  original_open_files = limit;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
 
 Result<Worker> Worker::spawn(boost::asio::any_io_executor executor, const Command& command) {
   const Result<pid_t> child = vfork_exec(command);

@@ -24,9 +24,13 @@ struct Command {
   int stderr_fd = -1;
 };
 
+/// Raises this process's limit of open files as far as it may. Workers start with the limit it had
+/// before. Call it at most once.
+void raise_open_files_limit();
+
 /// One child process: the leader of a session and process group of its own, so that one signal
 /// reaches all it forks and a terminal's signals reach none of it. It dies with the process that
-/// started it.
+/// started it, and finds no descriptor open but the three.
 ///
 /// Destroying a Worker that still runs kills its group with SIGKILL and reaps the child.
 /// Thread: the executor's.

@@ -86,7 +86,6 @@ TEST_CASE("each event is one line of JSON, in the order of what happened") {
   CHECK(lines[3]["code"] == 137);
   CHECK(lines[3]["signal"] == "SIGKILL");
   CHECK(lines[3]["seconds"] == 1.5);
-  CHECK(lines[4]["reason"] == "rank 1 failed");
   CHECK(lines[5]["restarts"] == 1);
   CHECK(lines[6]["signal"] == "SIGINT");
   CHECK(lines[7]["outcome"] == "interrupted");

@@ -16,8 +16,8 @@ template <class... Expected>
 void check(const Actions& actions) {
   REQUIRE(actions.size() == sizeof...(Expected));
   size_t i = 0;
-  (void)i;
-  (CHECK(std::holds_alternative<Expected>(actions[i++])), ...);
+  const bool as_expected = (std::holds_alternative<Expected>(actions[i++]) && ...);
+  CHECK(as_expected);
 }
 
 template <class T>
