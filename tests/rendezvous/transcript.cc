@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/rendezvous/transcript.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -127,7 +128,7 @@ class Replay {
     const auto until = now_ + seconds(duration);
     std::string all;
     for (auto at = round_->deadline(); at && *at <= until; at = round_->deadline()) {
-      now_ = *at;
+      now_ = std::max(now_, *at);
       all += texts(round_->tick(now_));
     }
     now_ = until;
