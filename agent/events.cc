@@ -54,7 +54,10 @@ Result<Events> Events::open(const std::string& path) {
   Events events;
   if (path.empty()) return events;
   events.path_ = path;
-  events.file_ = Fd(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
+  // Non-blocking matters for named pipes alone: one without a reader would be waited for without
+  // end here, and one whose reader sleeps would hold up the job at every line.
+  constexpr int kFlags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+  events.file_ = Fd(::open(path.c_str(), kFlags, 0666));
   if (!events.file_) {
     Error error = os_error("cannot open the events file " + path, errno);
     return Error{Errc::usage, std::move(error.message)};

@@ -24,7 +24,8 @@ namespace ddprun::agent {
 /// Thread: one.
 class Events {
  public:
-  /// Opens `path` for appending, creating it when it is not there; a pipe or device will do.
+  /// Opens `path` for appending, creating it when it is not there. A device will do, and a named
+  /// pipe that has a reader; lines that do not fit into a pipe are dropped.
   /// Errors: usage (it cannot be opened).
   static Result<Events> open(const std::string& path);
 

@@ -3,10 +3,12 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <string>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -165,6 +167,35 @@ TEST_CASE("a file that cannot be opened is refused before anything starts") {
   CHECK(events.error().code == Errc::usage);
   CHECK(events.error().message ==
         "cannot open the events file /no/such/directory/events.jsonl: No such file or directory");
+}
+
+TEST_CASE("a named pipe is refused while nobody reads it, and carries the events to its reader") {
+  ScratchFile file;
+  REQUIRE(mkfifo(file.path().c_str(), 0600) == 0);
+  const Result<Events> unread = Events::open(file.path());
+  if (unread) FAIL("was opened");
+  CHECK(unread.error().code == Errc::usage);
+
+  const Fd reader(::open(file.path().c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  Events events = must(Events::open(file.path()));
+  events.signal_received(SIGHUP);
+
+  char line[512] = {};
+  REQUIRE(::read(reader.get(), line, sizeof line - 1) > 0);
+  CHECK(json::parse(line)["signal"] == "SIGHUP");
+}
+
+TEST_CASE("a pipe that nobody empties does not hold up the job") {
+  ScratchFile file;
+  REQUIRE(mkfifo(file.path().c_str(), 0600) == 0);
+  const Fd reader(::open(file.path().c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  Events events = must(Events::open(file.path()));
+  int told = 0;
+  log::set_writer([&told](std::string_view) { ++told; });
+  for (int i = 0; i < 2000; ++i) events.signal_received(SIGHUP);  // a pipe holds 64 KiB
+  log::set_writer({});
+
+  CHECK(told == 1);
 }
 
 TEST_CASE("a full disk is told once and disturbs nothing") {
