@@ -52,9 +52,9 @@ using Letters = std::vector<std::pair<NodeId, Letter>>;
 ///
 /// | event \ phase   | forming             | active                              | closed |
 /// |-----------------|---------------------|-------------------------------------|--------|
-/// | join, newcomer  | waits; complete?    | room and nobody finished: regroup,  | Closed |
+/// | join, member    | –                   | regroup: it has no workers any more | –      |
+/// | join, others    | waits; complete?    | room and nobody finished: regroup,  | Closed |
 /// |                 |                     | else stands by as a spare           |        |
-/// | join, member    | waits; complete?    | regroup: it has no workers any more | Closed |
 /// | fail            | – (a victim)        | restart left: spend it and regroup, | –      |
 /// |                 |                     | else close with Failed              |        |
 /// | succeed         | – (too late)        | all finished: close with Succeeded  | –      |

@@ -16,14 +16,14 @@ using std::to_string;
 using std::chrono::seconds;
 
 template <class... F>
-struct overloaded : F... {
+struct Overloaded : F... {
   using F::operator()...;
 };
 template <class... F>
-overloaded(F...) -> overloaded<F...>;
+Overloaded(F...) -> Overloaded<F...>;
 
 std::string text(const Ending& ending) {
-  return std::visit(overloaded{
+  return std::visit(Overloaded{
                         [](const Succeeded&) { return std::string("succeeded"); },
                         [](const Failed& e) {
                           return "failed, root cause rank " + to_string(e.root_cause.rank) +
@@ -36,7 +36,7 @@ std::string text(const Ending& ending) {
 
 std::string text(const Letter& letter) {
   return std::visit(
-      overloaded{
+      Overloaded{
           [](const Ready& ready) {
             const Layout& at = ready.layout;
             return "ready round " + to_string(at.round) + " restarts " + to_string(at.restarts) +
