@@ -160,6 +160,14 @@ void Outlet::lose(int error_number) {
       os_error("some output is lost: cannot write to " + name_, error_number).message);
 }
 
+void Outlet::give_up_stopped_reader() {
+  if (!waiting_) return;
+  discarding_ = true;
+  waiting_ = false;
+  room_.close();  // ends the wait
+  flush_soon();
+}
+
 void Outlet::finish(std::chrono::milliseconds limit) {
   using Clock = std::chrono::steady_clock;
   const auto deadline = Clock::now() + limit;

@@ -54,6 +54,10 @@ class Outlet {
   /// Flushes when the handlers that are ready now have run, so that they share one write.
   void flush_soon();
 
+  /// Nobody will wait for the reader any more: if it has stopped reading, everything is discarded
+  /// from now on. on_written follows.
+  void give_up_stopped_reader();
+
   /// Writes what is pending, waiting for the reader for at most `limit`; the rest is discarded.
   void finish(std::chrono::milliseconds limit);
 

@@ -157,6 +157,11 @@ void Output::when_drained(std::function<void()> done) {
   boost::asio::post(executor_, [this] { check_drained(); });
 }
 
+void Output::give_up_stopped_readers() {
+  out_.give_up_stopped_reader();
+  if (err_) err_->give_up_stopped_reader();
+}
+
 void Output::check_drained() {
   const bool ended = std::none_of(streams_.begin(), streams_.end(),
                                   [](const Stream& stream) { return stream.pipe.is_open(); });

@@ -57,6 +57,10 @@ class Output {
   /// reader that stopped reading that may be never. A second call replaces the first.
   void when_drained(std::function<void()> done);
 
+  /// For a user who asked twice to stop: what a stopped reader keeps back, and all that follows on
+  /// that descriptor, is discarded, so that when_drained comes. A reader that reads loses nothing.
+  void give_up_stopped_readers();
+
   /// Forgets the workers, for a new round. What a still open pipe holds is lost: wait for
   /// when_drained first.
   void remove_workers();

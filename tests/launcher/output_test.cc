@@ -309,6 +309,11 @@ TEST_CASE("a stopped reader stops the worker, with bounded memory and without bl
     log::set_writer(nullptr);
     CHECK(reader.text.find(own + own) != reader.text.npos);
   }
+  SECTION("given up, it keeps nobody waiting any more") {
+    pipes = {};
+    output.give_up_stopped_readers();
+    run_until_drained(context, output);
+  }
   SECTION("the last flush gives up after its limit") {
     output.finish(10ms);
     pipes = {};
