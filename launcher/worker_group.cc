@@ -39,8 +39,7 @@ void WorkerGroup::on_worker_ended(int local_rank, ExitStatus status) {
 void WorkerGroup::end_or_sweep() {
   reap_strays({});
   if (has_children()) {
-    if (stop_signal_ == 0) return begin_stop(SIGTERM);
-    return signal_strays();
+    return stop_strays();
   }
   ended_ = true;
   deadline_.cancel();
@@ -79,6 +78,18 @@ void WorkerGroup::kill_now() {
     killed_ = running();
   }
   for (Member& member : members_) member.worker.signal_group(SIGKILL);
+  signal_strays();
+}
+
+/// What outlives its worker gets SIGTERM, whatever its worker got: shells start background commands
+/// with SIGINT ignored.
+void WorkerGroup::stop_strays() {
+  if (stop_signal_ == 0) return begin_stop(SIGTERM);
+  if (stop_signal_ != SIGTERM && stop_signal_ != SIGKILL) {
+    stop_signal_ = SIGTERM;
+    told_groups_.clear();
+    told_processes_.clear();
+  }
   signal_strays();
 }
 

@@ -49,8 +49,8 @@ class WorkerGroup {
 
   /// Sends `signal` to every worker's group; what outlives the grace is killed. A second call
   /// kills at once. all_ended follows, also for processes that left their worker's group or
-  /// outlived it. When the last worker ends by itself, what it left behind is stopped the same
-  /// way, with SIGTERM.
+  /// outlived it: these get SIGTERM once no worker runs, within the same grace. What is left
+  /// behind when the last worker ends by itself is stopped in the same way.
   void stop(int signal);
 
   /// Sends `signal` to each worker itself and changes nothing else.
@@ -75,6 +75,7 @@ class WorkerGroup {
   void end_or_sweep();
   void begin_stop(int signal);
   void kill_now();
+  void stop_strays();
   void signal_strays();
   std::set<pid_t> running_pids() const;
 

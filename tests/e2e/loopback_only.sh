@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A job on one machine listens on loopback alone.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+start sh -c 'echo "port $MASTER_PORT"; exec sleep 600'
+wait_until grep -q '^port' "$out"
+port=$(sed -n 's/^port //p' "$out")
+hex=$(printf ':%04X' "$port")
+listening=$(awk -v port="$hex" '$4 == "0A" && index($2, port) {print $2}' /proc/net/tcp /proc/net/tcp6)
+[ "$listening" = "0100007F$hex" ] || fail "listening on $listening, not on 127.0.0.1 alone"
+kill -TERM "$ddprun"
+finish
+expect_exit 143
+expect_no_process_left
