@@ -91,7 +91,7 @@ TEST_CASE("the memory cgroup is found under v1, v2 and both, also from within a 
   CHECK(oom_count_path("0::/user.slice/job\n", v2_mounts) ==
         "/sys/fs/cgroup/user.slice/job/memory.events");
   CHECK(oom_count_path("0::/\n", v2_mounts) == "/sys/fs/cgroup/memory.events");
-  CHECK(oom_count_path("0::/../other\n", v2_mounts) == "");
+  CHECK(oom_count_path("0::/../other\n", v2_mounts).empty());
 
   const std::string v1_mounts =
       "34 31 0:31 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n"
@@ -102,8 +102,8 @@ TEST_CASE("the memory cgroup is found under v1, v2 and both, also from within a 
         "/sys/fs/cgroup/memory/job/memory.oom_control");
   CHECK(oom_count_path("3:memory:/docker/abc\n0::/\n", v1_mounts) ==
         "/sys/fs/cgroup/memory/memory.oom_control");
-  CHECK(oom_count_path("", v1_mounts) == "");
-  CHECK(oom_count_path("3:memory:/x\n", "") == "");
+  CHECK(oom_count_path("", v1_mounts).empty());
+  CHECK(oom_count_path("3:memory:/x\n", "").empty());
 }
 
 TEST_CASE("memory is told in the unit people would use") {
@@ -137,30 +137,30 @@ const char* const kKilledFive =
 TEST_CASE("a worker whose pid the kernel's log names ran out of memory") {
   Host host;
   OomWatch watch = host.watch();
-  CHECK(watch.cause(5, SIGKILL) == "");  // what the log said before does not count
+  CHECK(watch.cause(5, SIGKILL).empty());  // what the log said before does not count
 
   host.kernel_says(kKilledFive);
   CHECK(watch.cause(5, SIGKILL) ==
         "out of memory (this host's kernel killed it at 61.8 GiB resident)");
-  CHECK(watch.cause(6, SIGKILL) == "");
-  CHECK(watch.cause(5, SIGSEGV) == "");
-  CHECK(watch.cause(5, SIGKILL) != "");  // asked again, it still knows
+  CHECK(watch.cause(6, SIGKILL).empty());
+  CHECK(watch.cause(5, SIGSEGV).empty());
+  CHECK(!watch.cause(5, SIGKILL).empty());  // asked again, it still knows
 
   watch.begin();
-  CHECK(watch.cause(5, SIGKILL) == "");
+  CHECK(watch.cause(5, SIGKILL).empty());
 }
 
 TEST_CASE("pids in the kernel's log mean nothing inside a container, its count does") {
   Host host("pid:[4026532999]");
   OomWatch watch = host.watch();
   host.kernel_says(kKilledFive);
-  CHECK(watch.cause(5, SIGKILL) == "");
+  CHECK(watch.cause(5, SIGKILL).empty());
 
   write(host.count, "oom_kill 8\n");
   CHECK(watch.cause(5, SIGKILL) ==
         "out of memory (this host's kernel killed a process of its cgroup for that)");
   watch.begin();
-  CHECK(watch.cause(5, SIGKILL) == "");
+  CHECK(watch.cause(5, SIGKILL).empty());
 }
 
 TEST_CASE("when the kernel killed somebody else in the cgroup, the cause is only a guess") {
@@ -174,7 +174,7 @@ TEST_CASE("when the kernel killed somebody else in the cgroup, the cause is only
 TEST_CASE("a host that tells nothing is not guessed about") {
   Scratch empty;
   OomWatch watch((empty.path / "kmsg").string(), empty.path.string());
-  CHECK(watch.cause(5, SIGKILL) == "");
+  CHECK(watch.cause(5, SIGKILL).empty());
 }
 
 /// A memory cgroup of 32 MiB below our own; empty when this machine does not let us have one.
