@@ -20,18 +20,6 @@ std::string describe(const Call& call) {
   return start;
 }
 
-std::uint32_t fingerprint(const Call& call) {
-  std::uint64_t mixed = call.number;
-  for (std::uint64_t part :
-       {call.count, std::uint64_t(std::uint32_t(call.root)) << 32 |
-                        std::uint64_t(call.operation) << 16 | std::uint64_t(call.type) << 8 |
-                        std::uint64_t(call.reduce)}) {
-    mixed = (mixed ^ part) * 0x9E3779B97F4A7C15;  // 2^64 / golden ratio: spreads low bits upwards
-    mixed ^= mixed >> 32;
-  }
-  return static_cast<std::uint32_t>(mixed);
-}
-
 const char* name(DataType type) {
   switch (type) {
     case DataType::float32:

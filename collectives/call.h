@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -27,9 +28,6 @@ static_assert(sizeof(Call) == 24);
 
 /// "call 12, all_reduce sum float32[100]".
 std::string describe(const Call& call);
-
-/// 32 bits that differ, as far as 32 bits can, when the calls differ.
-std::uint32_t fingerprint(const Call& call);
 
 const char* name(DataType type);
 const char* name(ReduceOp op);

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/gloo_backend.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
+#include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <gloo/allreduce.h>
-#include <gloo/barrier.h>
 #include <gloo/broadcast.h>
 #include <gloo/rendezvous/context.h>
 #include <gloo/transport/tcp/device.h>
@@ -18,7 +19,9 @@
 
 #include "collectives/call.h"
 #include "collectives/failure.h"
+#include "collectives/gloo_backend_exchange.h"
 #include "collectives/gloo_backend_store.h"
+#include "collectives/reduction.h"
 #include "collectives/sigpipe.h"
 
 namespace ddp::internal {
@@ -26,85 +29,36 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Gloo's own slots begin with a collective's number, 1 to 8, in these bits.
-constexpr std::uint64_t kCallSlot = std::uint64_t{0x70} << 40;
-constexpr std::uint64_t kProbeSlot = std::uint64_t{0x71} << 40;
-// Gloo waits five times its timeout for a connection; by then every rank listens.
-constexpr int kGlooConnectFactor = 5;
-constexpr milliseconds kMinConnectTime{5000};
-// Who waits for its neighbour knows whom to blame, so it gives up before the others do.
-constexpr milliseconds kHeadStart{1000};
-
-using gloo::transport::UnboundBuffer;
-using Reduction = void (*)(void*, const void*, const void*, std::size_t);
-
-template <class T, class Combine>
-void combine(void* out, const void* a, const void* b, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    static_cast<T*>(out)[i] = Combine()(static_cast<const T*>(a)[i], static_cast<const T*>(b)[i]);
-  }
-}
-
-struct Sum {
-  template <class T>
-  T operator()(T a, T b) const {
-    return a + b;
-  }
-};
-struct Min {
-  template <class T>
-  T operator()(T a, T b) const {
-    return b < a ? b : a;
-  }
-};
-struct Max {
-  template <class T>
-  T operator()(T a, T b) const {
-    return a < b ? b : a;
-  }
-};
-
-template <class T>
-Reduction reduction(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::min:
-      return &combine<T, Min>;
-    case ReduceOp::max:
-      return &combine<T, Max>;
-    case ReduceOp::sum:
-    case ReduceOp::mean:  // divided at the end
-      return &combine<T, Sum>;
-  }
-  return nullptr;
-}
-
-template <class T>
-void divide(Buffer buffer, int by) {
-  T* elements = static_cast<T*>(buffer.data);
-  for (std::size_t i = 0; i < buffer.count; ++i) elements[i] /= static_cast<T>(by);
-}
-
-/// Calls `f(T())` with the C++ type of `type`.
-template <class F>
-void with_type(DataType type, F f) {
-  switch (type) {
-    case DataType::float32:
-      return f(float());
-    case DataType::float64:
-      return f(double());
-    case DataType::int32:
-      return f(std::int32_t());
-    case DataType::int64:
-      return f(std::int64_t());
-  }
-}
+// Of a message that only finds out whether a connection still stands; Gloo's own slots begin with
+// 1 to 8 in these bits.
+constexpr std::uint64_t kProbeSlot = std::uint64_t{0x70} << 40;
 
 /// What Gloo says, without the place in its source that it puts in front.
 std::string without_source_place(const std::string& text) {
-  const std::size_t end = text.front() == '[' ? text.find("] ") : std::string::npos;
+  const std::size_t end = text.starts_with('[') ? text.find("] ") : std::string::npos;
   return end == std::string::npos ? text : text.substr(end + 2);
 }
 
+bool is_timeout(const std::string& failure) {
+  return failure.find("imed out") != std::string::npos ||
+         failure.find("imeout") != std::string::npos;
+}
+
+template <class Context>
+void connect_all(Context& context, std::shared_ptr<GlooStore> store,
+                 std::shared_ptr<gloo::transport::Device>& device) {
+  // Newer releases of Gloo share the store.
+  if constexpr (requires { context.connectFullMesh(store, device); }) {
+    context.connectFullMesh(store, device);
+  } else {
+    context.connectFullMesh(*store, device);
+  }
+}
+
+/// Every call begins with an exchange: each rank tells every other which call it makes, so that a
+/// call that differs is told before Gloo moves data, which would not survive other sizes. Small
+/// data travels along, and then that is all; large data follows by Gloo's own algorithms, over
+/// connections made when they are first needed.
 class GlooBackend : public Backend {
  public:
   explicit GlooBackend(Meeting meeting);
@@ -115,54 +69,44 @@ class GlooBackend : public Backend {
   void leave() noexcept override;
 
  private:
+  using Context = std::shared_ptr<gloo::rendezvous::Context>;
+
+  Context connect(const std::string& purpose);
   template <class F>
-  void perform(Call call, F work);
-  void compare_with_neighbours(const Call& call);
+  void perform(Call call, std::string_view data, F rest);
+  void combine_exchanged(Buffer buffer, Reduction reduce);
+  void broadcast_large(Buffer buffer, const Call& call);
+  void all_reduce_large(Buffer buffer, Reduction reduce, const Call& call);
+
   Error explain(const Call& call, const std::string& failure);
   std::vector<int> lost_ranks();
   Error agree_on(const Call& call, ErrorKind kind, const std::string& sentence);
-  void disconnect();
 
-  int left() const { return (meeting_.rank + meeting_.size - 1) % meeting_.size; }
-  int right() const { return (meeting_.rank + 1) % meeting_.size; }
   std::string me() const { return "rank " + std::to_string(meeting_.rank); }
 
   Meeting meeting_;
-  std::shared_ptr<gloo::rendezvous::Context> context_;
+  std::unique_ptr<GlooExchange> exchange_;
+  Context large_;  ///< moves large data; empty until there is some
+  bool exchanging_ = false;
   std::uint64_t calls_ = 0;
-  Call mine_;    ///< on its way to the right neighbour
-  Call theirs_;  ///< from the left neighbour
-  std::unique_ptr<UnboundBuffer> to_right_;
-  std::unique_ptr<UnboundBuffer> from_left_;
-  bool sending_ = false;            ///< mine_ may not have left yet
-  std::optional<int> waiting_for_;  ///< the one rank that can let us go on
 };
 
-template <class Context>
-void connect(Context& context, std::shared_ptr<GlooStore> store,
-             std::shared_ptr<gloo::transport::Device>& device) {
-  // Newer releases of Gloo share the store.
-  if constexpr (requires { context.connectFullMesh(store, device); }) {
-    context.connectFullMesh(store, device);
-  } else {
-    context.connectFullMesh(*store, device);
-  }
+std::size_t bytes_of(Buffer buffer) {
+  return buffer.count * size_of(buffer.type);
 }
 
-GlooBackend::GlooBackend(Meeting meeting)
-    : meeting_(std::move(meeting)),
-      context_(std::make_shared<gloo::rendezvous::Context>(meeting_.rank, meeting_.size)) {
-  const SigpipeBlocked blocked;  // Gloo's thread, started here, inherits it
-  const auto store = std::make_shared<GlooStore>(meeting_.store, meeting_.prefix, meeting_.rank,
-                                                 meeting_.size, meeting_.timeout);
+std::string_view view(Buffer buffer) {
+  return {static_cast<const char*>(buffer.data), bytes_of(buffer)};
+}
+
+bool is_small(Buffer buffer) {
+  return bytes_of(buffer) <= GlooExchange::kLimit;
+}
+
+GlooBackend::GlooBackend(Meeting meeting) : meeting_(std::move(meeting)) {
+  const SigpipeBlocked blocked;
   try {
-    gloo::transport::tcp::attr where(meeting_.store.local_address().c_str());
-    auto device = gloo::transport::tcp::CreateDevice(where);
-    context_->setTimeout(std::max(kMinConnectTime, meeting_.timeout) / kGlooConnectFactor);
-    connect(*context_, store, device);
-    to_right_ = context_->createUnboundBuffer(&mine_, sizeof(mine_));
-    from_left_ = context_->createUnboundBuffer(&theirs_, sizeof(theirs_));
-    from_left_->recv(left(), kCallSlot);
+    exchange_ = std::make_unique<GlooExchange>(connect("exchange/"));
   } catch (const Error&) {
     throw;
   } catch (const std::exception& failure) {
@@ -172,19 +116,30 @@ GlooBackend::GlooBackend(Meeting meeting)
   }
 }
 
+/// Connects every pair of ranks. SIGPIPE is blocked, and stays so in Gloo's thread.
+GlooBackend::Context GlooBackend::connect(const std::string& purpose) {
+  const auto store = std::make_shared<GlooStore>(meeting_.store, meeting_.prefix + purpose,
+                                                 meeting_.rank, meeting_.size, meeting_.timeout);
+  const gloo::transport::tcp::attr where(meeting_.store.local_address().c_str());
+  auto device = gloo::transport::tcp::CreateDevice(where);
+  auto context = std::make_shared<gloo::rendezvous::Context>(meeting_.rank, meeting_.size);
+  context->setTimeout(meeting_.timeout);
+  connect_all(*context, store, device);
+  return context;
+}
+
 void GlooBackend::broadcast(Buffer buffer, int root) {
   Call call{.operation = Operation::broadcast};
   call.count = buffer.count;
   call.root = root;
   call.type = static_cast<std::uint8_t>(buffer.type);
-  perform(call, [&](std::uint32_t tag, milliseconds limit) {
-    if (buffer.count == 0) return;
-    gloo::BroadcastOptions options(context_);
-    options.setOutput(static_cast<char*>(buffer.data), buffer.count * size_of(buffer.type));
-    options.setRoot(root);
-    options.setTag(tag);
-    options.setTimeout(limit);
-    gloo::broadcast(options);
+  const bool small = is_small(buffer);
+  const bool mine = root == meeting_.rank;
+  perform(call, small && mine ? view(buffer) : "", [&](const Call& numbered) {
+    if (!small) return broadcast_large(buffer, numbered);
+    if (!mine && buffer.count > 0) {
+      std::memcpy(buffer.data, exchange_->data_of(root), bytes_of(buffer));
+    }
   });
 }
 
@@ -193,53 +148,83 @@ void GlooBackend::all_reduce(Buffer buffer, ReduceOp op) {
   call.count = buffer.count;
   call.type = static_cast<std::uint8_t>(buffer.type);
   call.reduce = static_cast<std::uint8_t>(op);
-  perform(call, [&](std::uint32_t tag, milliseconds limit) {
-    if (buffer.count == 0) return;
-    gloo::AllreduceOptions options(context_);
-    with_type(buffer.type, [&]<class T>(T) {
-      options.setOutput(static_cast<T*>(buffer.data), buffer.count);
-      options.setReduceFunction(reduction<T>(op));
-    });
-    options.setTag(tag);
-    options.setTimeout(limit);
-    gloo::allreduce(options);
+  const bool small = is_small(buffer);
+  const Reduction reduce = reduction(buffer.type, op);
+  perform(call, small ? view(buffer) : "", [&](const Call& numbered) {
+    if (!small) return all_reduce_large(buffer, reduce, numbered);
+    if (buffer.count > 0) combine_exchanged(buffer, reduce);
   });
-  if (op == ReduceOp::mean) {
-    with_type(buffer.type, [&]<class T>(T) { divide<T>(buffer, meeting_.size); });
-  }
+  if (op == ReduceOp::mean) divide(buffer, meeting_.size);
 }
 
 void GlooBackend::barrier() {
-  perform(Call{.operation = Operation::barrier}, [&](std::uint32_t tag, milliseconds limit) {
-    gloo::BarrierOptions options(context_);
-    options.setTag(tag);
-    options.setTimeout(limit);
-    gloo::barrier(options);
-  });
+  perform(Call{.operation = Operation::barrier}, "", [](const Call&) {});
 }
 
 void GlooBackend::leave() noexcept {
   try {
     // Without it the end of our connections could overtake data another rank still waits for.
-    perform(Call{.operation = Operation::leave}, [&](std::uint32_t tag, milliseconds limit) {
-      gloo::BarrierOptions options(context_);
-      options.setTag(tag);
-      options.setTimeout(limit);
-      gloo::barrier(options);
-      to_right_->waitSend(limit);
-    });
+    perform(Call{.operation = Operation::leave}, "", [](const Call&) {});
   } catch (const std::exception&) {
     // Whoever still needs the group is told by its own next call.
   }
 }
 
+/// Combines everyone's data in the order of ranks, so that all end with the same bits.
+void GlooBackend::combine_exchanged(Buffer buffer, Reduction reduce) {
+  const std::vector<char> own(view(buffer).begin(), view(buffer).end());
+  const auto part = [&](int rank) {
+    return rank == meeting_.rank ? own.data() : exchange_->data_of(rank);
+  };
+  std::memcpy(buffer.data, part(0), own.size());
+  for (int rank = 1; rank < meeting_.size; ++rank) {
+    reduce(buffer.data, buffer.data, part(rank), buffer.count);
+  }
+}
+
+void GlooBackend::broadcast_large(Buffer buffer, const Call& call) {
+  gloo::BroadcastOptions options(large_);
+  options.setOutput(static_cast<char*>(buffer.data), bytes_of(buffer));
+  options.setRoot(call.root);
+  options.setTag(static_cast<std::uint32_t>(call.number));
+  gloo::broadcast(options);
+}
+
+void GlooBackend::all_reduce_large(Buffer buffer, Reduction reduce, const Call& call) {
+  gloo::AllreduceOptions options(large_);
+  // Gloo looks at the size of the elements only; the reduction knows their type.
+  if (size_of(buffer.type) == 4) {
+    options.setOutput(static_cast<std::int32_t*>(buffer.data), buffer.count);
+  } else {
+    options.setOutput(static_cast<std::int64_t*>(buffer.data), buffer.count);
+  }
+  options.setReduceFunction(reduce);
+  options.setTag(static_cast<std::uint32_t>(call.number));
+  gloo::allreduce(options);
+}
+
+/// Runs one call: exchanges `data` with everyone, then does the `rest`.
 template <class F>
-void GlooBackend::perform(Call call, F work) {
+void GlooBackend::perform(Call call, std::string_view data, F rest) {
   const SigpipeBlocked blocked;
   call.number = ++calls_;
+  const auto disconnect = [this] {
+    exchange_.reset();
+    large_.reset();
+  };
   try {
-    compare_with_neighbours(call);
-    work(fingerprint(call), meeting_.timeout + kHeadStart);
+    exchanging_ = true;
+    const std::optional<int> other = exchange_->run(call, data);
+    exchanging_ = false;
+    if (other) {
+      throw agree_on(call, ErrorKind::mismatch,
+                     "is at " + describe(call) + ", but " + name_ranks({*other}) + " is at " +
+                         describe(exchange_->call_of(*other)));
+    }
+    if (call.count * size_of(static_cast<DataType>(call.type)) > GlooExchange::kLimit && !large_) {
+      large_ = connect("large/");
+    }
+    rest(call);
   } catch (const Error&) {
     disconnect();
     throw;
@@ -250,48 +235,29 @@ void GlooBackend::perform(Call call, F work) {
   }
 }
 
-/// Tells the right neighbour what we are about to do and compares it with what the left one does.
-/// Around the ring, two different calls always meet somewhere; and since a call's fingerprint is
-/// its tag, data of different calls never do, which Gloo would not survive.
-void GlooBackend::compare_with_neighbours(const Call& call) {
-  if (sending_) {
-    waiting_for_ = right();
-    to_right_->waitSend(meeting_.timeout);
-  }
-  mine_ = call;
-  to_right_->send(right(), kCallSlot);
-  sending_ = true;
-  waiting_for_ = left();
-  from_left_->waitRecv(meeting_.timeout);
-  waiting_for_.reset();
-  const Call theirs = theirs_;
-  if (theirs != call) {
-    throw agree_on(call, ErrorKind::mismatch,
-                   "is at " + describe(call) + ", but rank " + std::to_string(left()) + " is at " +
-                       describe(theirs));
-  }
-  if (call.operation != Operation::leave) from_left_->recv(left(), kCallSlot);
-}
-
 Error GlooBackend::explain(const Call& call, const std::string& failure) {
-  if (failure.find("imed out") != std::string::npos) {
-    const std::string whom = waiting_for_ ? name_ranks({*waiting_for_}) : "another rank";
+  const std::vector<int> to_blame =
+      exchanging_ ? std::vector<int>{exchange_->partner()} : std::vector<int>{};
+  if (is_timeout(failure)) {
+    const std::string whom = to_blame.empty() ? "another rank" : name_ranks(to_blame);
     return agree_on(
         call, ErrorKind::timed_out,
         "waited " + name_time(meeting_.timeout) + " in vain for " + whom + " in " + describe(call));
   }
-  const std::vector<int> lost = lost_ranks();
-  if (lost.empty())
+  const std::vector<int> lost = exchanging_ ? to_blame : lost_ranks();
+  if (lost.empty()) {
     return agree_on(call, ErrorKind::system, "failed in " + describe(call) + ": " + failure);
+  }
   return agree_on(call, ErrorKind::peer_lost,
                   "lost " + name_ranks(lost) + " in " + describe(call) + ": " + failure);
 }
 
-/// The ranks whose connection is gone: one more message to each finds out.
+/// The ranks whose connection for large data is gone: one more message to each finds out.
 std::vector<int> GlooBackend::lost_ranks() {
   std::vector<int> lost;
+  if (!large_) return lost;
   char nothing = 0;
-  const auto probe = context_->createUnboundBuffer(&nothing, sizeof(nothing));
+  const auto probe = large_->createUnboundBuffer(&nothing, sizeof(nothing));
   for (int rank = 0; rank < meeting_.size; ++rank) {
     if (rank == meeting_.rank) continue;
     try {
@@ -314,12 +280,6 @@ Error GlooBackend::agree_on(const Call& call, ErrorKind kind, const std::string&
   }
   return Error(static_cast<ErrorKind>(std::atoi(verdict->c_str())),
                "ddp: " + me() + " stops in " + describe(call) + ": " + verdict->substr(space + 1));
-}
-
-void GlooBackend::disconnect() {
-  to_right_.reset();
-  from_left_.reset();
-  context_.reset();
 }
 
 }  // namespace

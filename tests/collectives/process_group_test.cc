@@ -37,8 +37,8 @@ TEST_CASE("every operation gives every type's right result at every size of grou
   }
 }
 
-TEST_CASE("a root may be far ahead of who receives") {
-  for (const Ended& rank : run_ranks(3, worker("run-ahead"))) {
+TEST_CASE("calls in quick succession keep to their order") {
+  for (const Ended& rank : run_ranks(3, worker("hurry"))) {
     INFO(rank.output);
     CHECK(rank.code == 0);
   }
@@ -68,7 +68,8 @@ TEST_CASE("without a launcher's store rank 0 serves it, and ranks may come befor
 
 TEST_CASE("a rank killed in the middle of a call fails the others, who name it") {
   const int size = GENERATE(2, 4);
-  const auto ended = run_ranks(size, worker("die"));
+  const std::string call = GENERATE("die-small", "die-large");
+  const auto ended = run_ranks(size, worker(call));
   CHECK(ended[1].code == 128 + 9);
   for (int rank = 0; rank < size; ++rank) {
     if (rank == 1) continue;

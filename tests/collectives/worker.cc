@@ -21,7 +21,8 @@ namespace {
 using ddp::ProcessGroup;
 using ddp::ReduceOp;
 
-const std::vector<std::size_t> kCounts = {0, 1, 2, 3, 7, 64, 1000, 16'411, 65'537};
+// Around 16,384 float32 and 8,192 float64, calls change from small to large.
+const std::vector<std::size_t> kCounts = {0, 1, 3, 64, 1000, 8'192, 8'193, 16'384, 16'385, 65'537};
 
 /// What rank `rank` holds at `i`: spread, of both signs, with ties between ranks.
 template <class T>
@@ -100,7 +101,7 @@ void check_all(ProcessGroup& group) {
 }
 
 /// Rank 1 dies while data moves; the others go on until they notice.
-void die_in_the_middle(ProcessGroup& group) {
+void die_in_the_middle(ProcessGroup& group, std::size_t count) {
   std::atomic<int> calls{0};
   std::thread killer;
   if (group.rank() == 1) {
@@ -109,7 +110,7 @@ void die_in_the_middle(ProcessGroup& group) {
       std::raise(SIGKILL);
     });
   }
-  std::vector<float> data(4 << 20, 1);
+  std::vector<float> data(count, 1);
   for (;;) {
     group.all_reduce(data);
     calls = 1;
@@ -158,22 +159,24 @@ void two_groups(ProcessGroup& first) {
   }
 }
 
-/// The root is done with its part long before the last rank begins.
-void run_ahead(ProcessGroup& group) {
+/// Small and large calls from changing roots, one right after the other.
+void hurry(ProcessGroup& group) {
   for (std::int32_t i = 0; i < 200; ++i) {
-    std::vector<std::int32_t> data(100, group.rank() == 0 ? i : -1);
-    group.broadcast(data, 0);
+    const int root = i % group.size();
+    std::vector<std::int32_t> data(i % 10 == 9 ? 40'000 : 100, group.rank() == root ? i : -1);
+    group.broadcast(data, root);
     if (data.back() != i) wrong("broadcast " + std::to_string(i));
   }
 }
 
 void run(ProcessGroup& group, const std::string& scenario) {
   if (scenario == "all") return check_all(group);
-  if (scenario == "die") return die_in_the_middle(group);
+  if (scenario == "die-small") return die_in_the_middle(group, 10);
+  if (scenario == "die-large") return die_in_the_middle(group, 4 << 20);
   if (scenario.starts_with("differ-")) return differ(group, scenario.substr(7));
   if (scenario == "misuse") return misuse(group);
   if (scenario == "two-groups") return two_groups(group);
-  if (scenario == "run-ahead") return run_ahead(group);
+  if (scenario == "hurry") return hurry(group);
   if (scenario == "leave-early" && group.rank() == 1) return;
   if (scenario == "never-come" && group.rank() == 1) ::pause();
   if (scenario == "throw" && group.rank() == 1) throw std::runtime_error("thrown by the program");

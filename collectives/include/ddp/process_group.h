@@ -21,13 +21,14 @@ struct Options {
 /// The workers of a job, each a process with a rank from 0 to size() - 1, that compute together.
 ///
 /// Every rank makes the same calls in the same order, with the same type, count, operation and
-/// root; each call blocks until this rank's part is done. A group of one rank uses no network.
+/// root; each call blocks until every rank has made it and this rank's part is done. A group of one
+/// rank uses no network.
 ///
 /// Errors are thrown as ddp::Error. After the first that is not of kind `usage` the group is
 /// broken for good: every later call throws that same error, and the contents of the buffer of the
 /// failed call are unspecified. The first rank to fail tells the others through the store, so that
-/// all of them name the same cause. Calls that do not match are told by comparing each rank's call
-/// with its neighbour's before anything else moves.
+/// all of them name the same cause. Ranks compare their calls before any large data moves, so a
+/// call that differs on one of them is an error that names both, never a wrong result or a hang.
 ///
 /// Thread: any, one call at a time.
 class DDP_EXPORT ProcessGroup {
