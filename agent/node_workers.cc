@@ -25,6 +25,12 @@ std::vector<std::string> inherited_environment() {
 /// Whoever waits longer says for whom.
 constexpr std::chrono::seconds kPatience{5};
 
+/// The workers that are left; when there are none, what they had left behind.
+std::string name_processes(const std::vector<int>& ranks) {
+  if (ranks.empty()) return "processes the workers left behind";
+  return (ranks.size() == 1 ? "rank " : "ranks ") + compress_ranks(ranks);
+}
+
 double seconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
@@ -45,7 +51,8 @@ NodeWorkers::NodeWorkers(boost::asio::any_io_executor executor, const JobSpec& j
 
 Result<> NodeWorkers::start(const rendezvous::Layout& layout, std::uint16_t master_port) {
   layout_ = layout;
-  failed_ = false;
+  failure_.clear();
+  all_ended_ = false;
   stop_summary_ = {};
   output_.remove_workers();
   if (!no_input_) no_input_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -134,23 +141,21 @@ void NodeWorkers::say_whom_we_wait_for(std::chrono::seconds so_far) {
   patience_.expires_after(next - so_far);
   patience_.async_wait([this, next](boost::system::error_code cancelled) {
     if (cancelled) return;
-    const std::vector<int> ranks = running();
-    const std::string whom =
-        ranks.empty() ? "processes the workers left behind" : "ranks " + compress_ranks(ranks);
-    log::info("waiting " + duration_text(next) + " for " + whom + " to stop (" +
-              launcher::signal_name(stop_summary_.signal) + "); killing them after " +
-              duration_text(job_.stop_grace) + " (--shutdown_timeout)");
+    log::info(failure_ + "waiting " + duration_text(next) + " for " + whom_we_wait_for());
     say_whom_we_wait_for(next);
   });
+}
+
+std::string NodeWorkers::whom_we_wait_for() const {
+  if (all_ended_) return "whoever reads ddprun's output to read on";
+  return name_processes(running()) + " to stop (" + launcher::signal_name(stop_summary_.signal) +
+         "); killing them after " + duration_text(job_.stop_grace) + " (--shutdown_timeout)";
 }
 
 void NodeWorkers::on_killing(const std::vector<int>& local_ranks) const {
   std::vector<int> ranks;
   for (const int local_rank : local_ranks) ranks.push_back(layout_.first_rank + local_rank);
-  const std::string whom = ranks.empty()       ? "processes the workers left behind"
-                           : ranks.size() == 1 ? "rank " + compress_ranks(ranks)
-                                               : "ranks " + compress_ranks(ranks);
-  log::warning(whom + " did not stop within " + duration_text(job_.stop_grace) +
+  log::warning(name_processes(ranks) + " did not stop within " + duration_text(job_.stop_grace) +
                " (--shutdown_timeout): killed");
 }
 
@@ -174,7 +179,8 @@ void NodeWorkers::on_worker_ended(const launcher::WorkerEnd& end) {
   events_.worker_ended(layout_.round, rank, end.local_rank, end.pid, end.status, seconds(end.ran));
   if (end.stopped) {
     stop_summary_.stopped.push_back(rank);
-  } else if (!end.status.success() && !std::exchange(failed_, true)) {
+  } else if (!end.status.success() && failure_.empty()) {
+    failure_ = "rank " + std::to_string(rank) + " failed (" + end.status.text() + "); ";
     happened_(event::WorkerFailed{failure_of(end)});
   }
 }
@@ -192,12 +198,16 @@ rendezvous::Failure NodeWorkers::failure_of(const launcher::WorkerEnd& end) {
 }
 
 void NodeWorkers::on_all_ended() {
-  patience_.cancel();
+  all_ended_ = true;
+  say_whom_we_wait_for(std::chrono::seconds::zero());
   stop_summary_.took = std::chrono::steady_clock::now() - stop_began_;
   for (const int local_rank : group_->killed()) {
     stop_summary_.killed.push_back(layout_.first_rank + local_rank);
   }
-  output_.when_drained([this] { happened_(event::WorkersEnded{}); });
+  output_.when_drained([this] {
+    patience_.cancel();
+    happened_(event::WorkersEnded{});
+  });
 }
 
 }  // namespace ddprun::agent

@@ -60,6 +60,7 @@ class NodeWorkers {
   void on_worker_ended(const launcher::WorkerEnd& end);
   void on_killing(const std::vector<int>& local_ranks) const;
   void say_whom_we_wait_for(std::chrono::seconds so_far);
+  std::string whom_we_wait_for() const;
   void on_all_ended();
   rendezvous::Failure failure_of(const launcher::WorkerEnd& end);
 
@@ -74,7 +75,8 @@ class NodeWorkers {
   std::optional<launcher::OomWatch> oom_;
   rendezvous::Layout layout_;
   std::optional<launcher::WorkerGroup> group_;
-  bool failed_ = false;
+  bool all_ended_ = false;
+  std::string failure_;  // of the first worker that failed in this round, in words; or empty
   bool said_omp_ = false;
   std::chrono::steady_clock::time_point stop_began_;
   StopSummary stop_summary_;
