@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+// The store against PyTorch's own TCPStore server, side by side: each in a process of its own, the
+// same raw clients, in the numbering of requests that this PyTorch speaks.
+//   bench_store [RUNS]      RUNS of each (5 unless told), each with a fresh server
+// $DDPRUN_BENCH_PYTHON (python3 unless told) is asked for torch. Prints medians and how many times
+// better ddprun is.
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fcntl.h>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+
+#include "bench/harness.h"
+#include "bench/store_load.h"
+#include "rendezvous/store_server.h"
+
+namespace ddprun::bench {
+namespace {
+
+using boost::asio::ip::tcp;
+using rendezvous::Dialect;
+using rendezvous::StoreServer;
+
+constexpr const char* kTorchServer =
+    "import sys, torch, torch.distributed as d\n"
+    "s = d.TCPStore('127.0.0.1', 0, None, True, wait_for_workers=False)\n"
+    "print(s.port, torch.__version__, flush=True)\n"
+    "sys.stdin.read()\n";
+
+void raise_descriptor_limit() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void accept(tcp::acceptor& acceptor, StoreServer& server) {
+  acceptor.async_accept([&](boost::system::error_code error, tcp::socket socket) {
+    if (!error) server.adopt(std::move(socket), "");
+    accept(acceptor, server);
+  });
+}
+
+/// Prints its port and serves until it is killed.
+int serve() {
+  boost::asio::io_context io(1);
+  StoreServer server(io.get_executor());
+  tcp::acceptor acceptor(io, {boost::asio::ip::address_v6::loopback(), 0});
+  accept(acceptor, server);
+  std::printf("%d ddprun\n", acceptor.local_endpoint().port());
+  std::fflush(stdout);
+  io.run();
+  return 0;
+}
+
+/// A server in a process of its own, killed by the destructor.
+class ServerProcess {
+ public:
+  explicit ServerProcess(const Words& command) {
+    int in[2], out[2];
+    if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0) std::exit(1);
+    pid_ = fork();
+    if (pid_ == 0) run(command, in[0], out[1]);
+    close(in[0]);
+    close(out[1]);
+    stdin_.reset(in[1]);
+    const Fd answer(out[0]);
+    std::string line;
+    char character;
+    while (read(answer.get(), &character, 1) == 1 && character != '\n') line += character;
+    std::istringstream(line) >> port_ >> version_;
+  }
+  ~ServerProcess() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  ServerProcess(const ServerProcess&) = delete;
+  ServerProcess& operator=(const ServerProcess&) = delete;
+
+  /// 0: it did not start.
+  std::uint16_t port() const { return port_; }
+  const std::string& version() const { return version_; }
+
+  double resident_mib() const {
+    std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
+    std::string word;
+    double kib = 0;
+    while (status >> word) {
+      if (word == "VmRSS:") status >> kib;
+    }
+    return kib / 1024;
+  }
+
+  double cpu_seconds() const {
+    std::ifstream stat("/proc/" + std::to_string(pid_) + "/stat");
+    std::string line;
+    std::getline(stat, line);
+    std::istringstream fields(line.substr(line.rfind(')') + 2));
+    std::string skipped;
+    for (int i = 0; i < 11; ++i) fields >> skipped;
+    double user = 0, system = 0;
+    fields >> user >> system;
+    return (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  }
+
+ private:
+  [[noreturn]] static void run(const Words& command, int in, int out) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    dup2(in, 0);
+    dup2(out, 1);
+    std::vector<char*> words;
+    for (const auto& word : command) words.push_back(const_cast<char*>(word.c_str()));
+    words.push_back(nullptr);
+    execvp(words[0], words.data());
+    _exit(127);
+  }
+
+  pid_t pid_ = -1;
+  Fd stdin_;
+  std::uint16_t port_ = 0;
+  std::string version_;
+};
+
+/// One server's figures, run by run.
+struct Contender {
+  Words command;
+  std::vector<std::vector<double>> rows;
+};
+
+struct Row {
+  std::string name;
+  bool more_is_better;
+};
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> all = {
+      {"set, 1 client, requests/s", true},
+      {"get, 1 client, requests/s", true},
+      {"add, 1 client, requests/s", true},
+      {"set, 64 clients, requests/s", true},
+      {"get, 64 clients, requests/s", true},
+      {"add, 64 clients, requests/s", true},
+      {"server CPU us per request, 64 clients", false},
+      {"1000 clients connect, ms", false},
+      {"1000 clients pass a barrier, ms", false},
+      {"4000 clients connect, ms", false},
+      {"4000 clients pass a barrier, ms", false},
+      {"resident MiB, no client", false},
+      {"resident MiB, 4000 clients", false},
+  };
+  return all;
+}
+
+void measure_requests(const ServerProcess& server, Dialect dialect, int clients, int each,
+                      std::vector<double>& figures) {
+  StoreLoad load(server.port(), dialect, clients);
+  const double total = static_cast<double>(clients) * each;
+  const double cpu = server.cpu_seconds();
+  figures.push_back(total / load.set(each));
+  figures.push_back(2 * total / load.get(each));  // a wait and a get are two requests
+  figures.push_back(total / load.add(each));
+  if (clients > 1) figures.push_back((server.cpu_seconds() - cpu) / (4 * total) * 1e6);
+}
+
+void measure(Contender& contender, Dialect dialect) {
+  std::vector<double> figures;
+  const ServerProcess server(contender.command);
+  if (server.port() == 0) std::exit(1);
+  const double empty = server.resident_mib();
+  measure_requests(server, dialect, 1, 5'000, figures);
+  measure_requests(server, dialect, 64, 500, figures);
+  for (const int clients : {1000, 4000}) {
+    const ServerProcess fresh(contender.command);
+    StoreLoad load(fresh.port(), dialect, clients);
+    figures.push_back(load.connect_seconds() * 1e3);
+    figures.push_back(load.barrier() * 1e3);
+    if (clients < 4000) continue;
+    figures.push_back(empty);
+    figures.push_back(fresh.resident_mib());
+  }
+  for (std::size_t i = 0; i < figures.size(); ++i) contender.rows[i].push_back(figures[i]);
+}
+
+void print(const Contender& ours, const std::optional<Contender>& torch) {
+  for (std::size_t i = 0; i < rows().size(); ++i) {
+    const double mine = median(ours.rows[i]);
+    const int decimals = mine > 1000 ? 0 : 2;
+    std::printf("  %-40s %12s", rows()[i].name.c_str(), cell(mine, decimals).c_str());
+    if (torch) {
+      const double other = median(torch->rows[i]);
+      const double ratio = rows()[i].more_is_better ? mine / other : other / mine;
+      std::printf(" %12s %8s", cell(other, decimals).c_str(), cell(ratio, 2).c_str());
+    }
+    std::printf("\n");
+  }
+}
+
+/// Whether this version numbers requests as before 2.2.
+bool is_legacy(const std::string& version) {
+  return version.starts_with("1.") || version.starts_with("2.0") || version.starts_with("2.1.");
+}
+
+int compare(int runs) {
+  const char* chosen = std::getenv("DDPRUN_BENCH_PYTHON");
+  Contender ours{{"/proc/self/exe", "serve"}, std::vector<std::vector<double>>(rows().size())};
+  std::optional<Contender> torch;
+  Dialect dialect = Dialect::current;
+  std::string version;
+  {
+    const Words command{chosen != nullptr ? chosen : "python3", "-c", kTorchServer};
+    const ServerProcess probe(command);
+    version = probe.version();
+    if (probe.port() != 0) torch = {command, ours.rows};
+  }
+  if (!torch) std::printf("torch is skipped: %s cannot import it\n", chosen ? chosen : "python3");
+  if (torch && is_legacy(version)) dialect = Dialect::legacy;
+
+  for (int run = 0; run < runs; ++run) {
+    measure(ours, dialect);
+    if (torch) measure(*torch, dialect);
+  }
+  std::printf("medians of %d runs %29s", runs, "ddprun");
+  if (torch) std::printf(" %12s %8s", ("torch " + version.substr(0, 6)).c_str(), "times");
+  std::printf("\n");
+  print(ours, torch);
+  return 0;
+}
+
+}  // namespace
+}  // namespace ddprun::bench
+
+int main(int argc, char** argv) {
+  const std::string argument = argc > 1 ? argv[1] : "5";
+  ddprun::bench::raise_descriptor_limit();
+  if (argument == "serve") return ddprun::bench::serve();
+  return ddprun::bench::compare(std::max(1, std::atoi(argument.c_str())));
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "rendezvous/store_wire.h"
+
+namespace ddprun::bench {
+
+/// Raw clients of a store on this host, all in one thread: the same bytes as PyTorch's own client,
+/// without what that client costs. A failed system call or a lost connection ends the program.
+class StoreLoad {
+ public:
+  /// Connects `count` clients, each until its first reply.
+  StoreLoad(std::uint16_t port, rendezvous::Dialect dialect, int count);
+
+  /// Seconds it took to connect all.
+  double connect_seconds() const { return connect_seconds_; }
+
+  /// Each client sets a key of its own `each` times; the last one has arrived at the end. Returns
+  /// seconds, as all that follow.
+  double set(int each);
+  double get(int each);  // each is a wait and a get
+  double add(int each);
+
+  /// All count themselves, the last sets a key that all wait for.
+  double barrier();
+
+ private:
+  struct Client {
+    Fd socket;
+    std::string unsent;
+    std::size_t missing = 0;  // bytes of the reply
+    std::string reply;
+    int step = 0;
+  };
+  struct Exchange {
+    std::string request;
+    std::size_t reply = 0;
+  };
+  /// What client `i` asks as its `step`th; nullopt: it is done.
+  using Script = std::function<std::optional<Exchange>(std::size_t i, int step)>;
+
+  double play(const Script& script);
+  bool advance(std::size_t i, const Script& script);
+  bool flush(std::size_t i);
+  void receive(std::size_t i);
+  void connect_one(std::uint16_t port);
+
+  std::string type(rendezvous::StoreRequest request) const;
+  std::string key_request(rendezvous::StoreRequest request, const std::string& key) const;
+  std::string set_request(const std::string& key, const std::string& value) const;
+  std::string add_request(const std::string& key) const;
+  std::string wait_request(const std::string& key) const;
+
+  bool legacy_;
+  Fd epoll_;
+  std::vector<Client> clients_;
+  std::deque<std::size_t> ready_;
+  double connect_seconds_ = 0;
+};
+
+}  // namespace ddprun::bench
