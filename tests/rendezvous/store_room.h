@@ -32,6 +32,7 @@ class StoreRoom {
     do {
       step = sender.session->step();
       bring_news();
+      if (!sender.session) return false;
       if (sender.reads || step == StoreSession::Step::broken) collect(sender);
     } while (step == StoreSession::Step::ran || (step == StoreSession::Step::busy && sender.reads));
     if (step == StoreSession::Step::broken) {
