@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Data-parallel training on real data:  ddprun --nproc_per_node 4 train_digits
 //
-// Every rank holds the whole network and takes its share of every batch. Four lines make it
-// distributed; each is marked with "ddp:".
+// Every rank holds the whole network and takes its share of every batch. The lines marked "ddp:"
+// are all that makes it distributed.
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <ddp/process_group.h>
 #include <exception>
 #include <numeric>
 #include <random>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "ddp/process_group.h"
 #include "examples/digits/checkpoint.h"
 #include "examples/digits/data.h"
 #include "examples/digits/flags.h"
