@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <CLI/CLI.hpp>
+
 #include "agent/worker_env.h"
 #include "cli/dry_run.h"
 #include "cli/flags.h"
@@ -19,17 +21,10 @@ namespace {
 
 constexpr const char* kVisibleDevices = "CUDA_VISIBLE_DEVICES";
 
-/// A flag and its value, and who said so: the flag or the environment variable.
-struct Given {
-  const Flag* flag;
-  std::string value;
-  std::string said_by;
-};
-
+/// The two halves of a command line.
 struct CommandLine {
-  std::vector<Given> given;  ///< each flag once, in the order in which they count
-  std::vector<std::string> command;
-  std::optional<std::string_view> question;  ///< kHelp or kVersion: the rest was not read
+  std::vector<std::string> options;  ///< flags as the table spells them, values as words
+  std::vector<std::string> command;  ///< the program and its words
 };
 
 Error usage(std::string sentence) {
@@ -38,12 +33,6 @@ Error usage(std::string sentence) {
 
 std::string spelled(const Flag& flag) {
   return "--" + std::string(flag.name);
-}
-
-/// The later word about a flag counts.
-void give(std::vector<Given>& all, Given one) {
-  std::erase_if(all, [&one](const Given& other) { return other.flag == one.flag; });
-  all.push_back(std::move(one));
 }
 
 Error unknown_flag(std::string_view word) {
@@ -64,67 +53,115 @@ Error unknown_flag(std::string_view word) {
                (near ? "; did you mean " + *near + "?" : "; ddprun --help lists all flags"));
 }
 
-/// The environment's say comes first, so that the command line's counts.
-std::vector<Given> from_environment(const std::vector<std::string>& environment) {
-  std::vector<Given> given;
-  for (const Flag& flag : flags()) {
-    if (flag.environment.empty()) continue;
-    const char* value = agent::find_variable(environment, flag.environment);
-    if (value == nullptr || *value == '\0') continue;
-    given.push_back({&flag, value, std::string(flag.environment)});
-  }
-  return given;
+/// Whether `word` can be the value of the flag before it.
+bool is_value(std::string_view word) {
+  return word != "--" && find_flag(word) == nullptr;
 }
 
-/// The value of the flag at words[at], which is in the same word or in the next; `at` moves to the
-/// last word used.
-Result<std::string> value_of(const Flag& flag, std::span<const char* const> words, size_t& at) {
-  const std::string_view word = words[at];
-  const size_t equals = word.find('=');
-  if (flag.value.empty()) {
-    if (equals == std::string_view::npos) return std::string("1");
-    return usage(spelled(flag) + " takes no value, but got '" +
-                 std::string(word.substr(equals + 1)) + "'");
-  }
-  if (equals != std::string_view::npos) return std::string(word.substr(equals + 1));
-  const bool missing = at + 1 == words.size() || std::string_view(words[at + 1]) == "--" ||
-                       find_flag(words[at + 1]) != nullptr;
-  if (missing) return usage(spelled(flag) + " needs a value: " + std::string(flag.wants));
-  return std::string(words[++at]);
-}
-
-Result<CommandLine> read_words(std::span<const char* const> words, const Host& host) {
-  CommandLine line{from_environment(host.environment), {}, {}};
+/// Finds where the options end. A flag that ends the reading, because it answers or has to be
+/// refused whatever follows it, is the last option.
+CommandLine divide(std::span<const char* const> words) {
+  CommandLine line;
   size_t at = 0;
   for (; at < words.size(); ++at) {
     const std::string_view word = words[at];
-    if (word == "--") {
-      ++at;
-      break;
-    }
-    if (!word.starts_with('-') || word == "-") break;
+    if (!word.starts_with('-') || word == "-" || word == "--") break;
     const Flag* flag = find_flag(word);
-    if (flag == nullptr) return unknown_flag(word);
-    Result<std::string> value = value_of(*flag, words, at);
-    if (!value) return value.error();
-    if (flag->name == kHelp || flag->name == kVersion) {
-      line.question = flag->name;
+    if (flag == nullptr) {
+      line.options.emplace_back(word);
       return line;
     }
-    give(line.given, {flag, std::move(*value), spelled(*flag)});
+    const size_t equals = std::min(word.find('='), word.size());
+    line.options.push_back(spelled(*flag));
+    if (flag->value.empty()) {
+      line.options.back() += word.substr(equals);
+      if (flag->name == kHelp || flag->name == kVersion) return line;
+    } else if (equals < word.size()) {
+      line.options.emplace_back(word.substr(equals + 1));  // "--flag=" is no value to CLI11
+    } else if (at + 1 < words.size() && is_value(words[at + 1])) {
+      line.options.emplace_back(words[++at]);
+    } else {
+      return line;
+    }
   }
+  if (at < words.size() && std::string_view(words[at]) == "--") ++at;
   line.command.assign(words.begin() + static_cast<std::ptrdiff_t>(at), words.end());
   return line;
 }
 
-Result<Choices> take_all(const std::vector<Given>& given) {
-  Choices choices;
-  for (const Given& one : given) {
-    if (one.flag->take(one.value, choices)) continue;
-    return usage(one.said_by + " wants " + std::string(one.flag->wants) + ", not '" + one.value +
-                 "'");
+void add_flags(CLI::App& app) {
+  for (const Flag& flag : flags()) {
+    CLI::Option* option = nullptr;
+    if (flag.name == kHelp) {
+      option = app.set_help_flag(spelled(flag));
+    } else if (flag.name == kVersion) {
+      option = app.set_version_flag(spelled(flag), "ddprun " DDPRUN_VERSION "\n");
+    } else if (flag.value.empty()) {
+      option = app.add_flag(spelled(flag));
+    } else {
+      option = app.add_option(spelled(flag));
+    }
+    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    if (flag.value.empty()) option->disable_flag_override();
   }
-  return choices;
+}
+
+/// Why CLI11 does not take `word`, a flag with or without a value.
+Error refusal(const std::string& word) {
+  const Flag* flag = find_flag(word);
+  if (flag == nullptr) return unknown_flag(word);
+  if (!flag->value.empty()) {
+    return usage(spelled(*flag) + " needs a value: " + std::string(flag->wants));
+  }
+  return usage(spelled(*flag) + " takes no value, but got '" + word.substr(word.find('=') + 1) +
+               "'");
+}
+
+/// Lets CLI11 read the options. The result is the text of the flag that answers, if there is one.
+Result<std::optional<Print>> read_options(CLI::App& app, const std::vector<std::string>& options) {
+  std::vector<std::string> unread(options.rbegin(), options.rend());
+  try {
+    app.parse(unread);
+  } catch (const CLI::CallForHelp&) {
+    return std::optional(Print{help_text()});
+  } catch (const CLI::CallForVersion& version) {
+    return std::optional(Print{version.what()});
+  } catch (const CLI::ExtrasError&) {
+    return refusal(app.remaining().front());
+  } catch (const CLI::ParseError&) {  // at the word before those it left unread
+    return refusal(options[options.size() - 1 - unread.size()]);
+  }
+  return std::optional<Print>();
+}
+
+Result<> take(const Flag& flag, const std::string& value, const std::string& said_by,
+              Choices& choices) {
+  if (flag.take(value, choices)) return {};
+  return usage(said_by + " wants " + std::string(flag.wants) + ", not '" + value + "'");
+}
+
+/// CLI11 could read the environment, but only this process's own, and would blame the flag for
+/// what a variable says.
+Result<> take_environment(const CLI::App& app, const std::vector<std::string>& environment,
+                          Choices& choices) {
+  for (const Flag& flag : flags()) {
+    if (flag.environment.empty() || app.count(spelled(flag)) > 0) continue;
+    const char* value = agent::find_variable(environment, flag.environment);
+    if (value == nullptr || *value == '\0') continue;
+    const Result<> taken = take(flag, value, std::string(flag.environment), choices);
+    if (!taken) return taken.error();
+  }
+  return {};
+}
+
+Result<> take_options(const CLI::App& app, Choices& choices) {
+  for (const CLI::Option* option : app.parse_order()) {
+    const Flag& flag = *find_flag(option->get_name());
+    const std::string value = flag.value.empty() ? "1" : option->results().back();
+    const Result<> taken = take(flag, value, spelled(flag), choices);
+    if (!taken) return taken.error();
+  }
+  return {};
 }
 
 Result<> settle_nodes(Choices& choices) {
@@ -206,21 +243,28 @@ Result<> settle_program(Choices& choices, std::vector<std::string> command, cons
 }  // namespace
 
 Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
-  Result<CommandLine> line = read_words(words, host);
-  if (!line) return line.error();
-  if (line->question == kHelp) return Parsed(Print{help_text()});
-  if (line->question == kVersion) return Parsed(Print{"ddprun " DDPRUN_VERSION "\n"});
+  CommandLine line = divide(words);
+  CLI::App app;
+  add_flags(app);
+  Result<std::optional<Print>> answer = read_options(app, line.options);
+  if (!answer) return answer.error();
+  if (*answer) return Parsed(std::move(**answer));
 
-  Result<Choices> choices = take_all(line->given);
-  if (!choices) return choices.error();
-  if (const Result<> nodes = settle_nodes(*choices); !nodes) return nodes.error();
-  if (const Result<> program = settle_program(*choices, std::move(line->command), host); !program) {
+  // The environment's say comes first, so that the command line's counts where two flags speak of
+  // one thing.
+  Choices choices;
+  if (const Result<> taken = take_environment(app, host.environment, choices); !taken) {
+    return taken.error();
+  }
+  if (const Result<> taken = take_options(app, choices); !taken) return taken.error();
+  if (const Result<> nodes = settle_nodes(choices); !nodes) return nodes.error();
+  if (const Result<> program = settle_program(choices, std::move(line.command), host); !program) {
     return program.error();
   }
-  if (const Result<> workers = settle_workers(*choices, host); !workers) return workers.error();
-  if (const Result<> prefix = settle_prefix(*choices); !prefix) return prefix.error();
-  if (choices->dry_run) return Parsed(Print{dry_run_text(choices->job, host)});
-  return Parsed(std::move(choices->job));
+  if (const Result<> workers = settle_workers(choices, host); !workers) return workers.error();
+  if (const Result<> prefix = settle_prefix(choices); !prefix) return prefix.error();
+  if (choices.dry_run) return Parsed(Print{dry_run_text(choices.job, host)});
+  return Parsed(std::move(choices.job));
 }
 
 }  // namespace ddprun::cli

@@ -2,6 +2,7 @@
 #include "cli/options.h"
 
 #include <chrono>
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,7 +26,7 @@ cli::Host host(std::vector<std::string> environment = {},
   host.name = "gpu-07";
   host.environment = std::move(environment);
   host.cpus = [] { return 4; };
-  host.devices = [gpus](launcher::DeviceSearch) { return gpus; };
+  host.devices = [gpus = std::move(gpus)](launcher::DeviceSearch) { return gpus; };
   host.find_program = [](const std::string& name) -> Result<std::string> { return "/bin/" + name; };
   return host;
 }
@@ -139,6 +140,28 @@ TEST_CASE("a flag given twice counts as it was given last") {
   CHECK_FALSE(job({"--nproc_per_node", "2", "--prefix", "p ", "--no_prefix", "train"}).prefix);
 }
 
+TEST_CASE("only the last value of a flag has to be a right one") {
+  CHECK(job({"--max_restarts", "many", "--max_restarts", "2", "train"}).max_restarts == 2);
+  CHECK(refusal({"--max_restarts", "2", "--max_restarts", "many", "train"}) ==
+        "--max_restarts wants a number, 0 or more, not 'many'");
+}
+
+TEST_CASE("a value is taken as it stands, whatever it looks like") {
+  const std::string value = GENERATE("", "-", "-x", "--> ", "---", "a=b", "=", "[a,b]", "[[a]]",
+                                     "{}", "'a'", "\"a b\"", "%%", "true", "/x:y");
+  INFO(value);
+  const std::string joined = "--prefix=" + value;
+
+  CHECK(job({"--prefix", value.c_str(), "--max_restarts", "1", "train"}).prefix == value);
+  CHECK(job({joined.c_str(), "--max_restarts", "1", "train"}).max_restarts == 1);
+  CHECK(job({joined.c_str(), "--max_restarts", "1", "train"}).prefix == value);
+}
+
+TEST_CASE("after an equals sign a value may even be a flag or two dashes") {
+  CHECK(job({"--prefix=--help", "train"}).prefix == "--help");
+  CHECK(job({"--prefix=--", "train"}).prefix == "--");
+}
+
 TEST_CASE("several workers have a prefix by default, and it can be empty or absent") {
   CHECK(job({"--nproc_per_node", "2", "train"}).prefix == "[${rank}] ");
   CHECK(job({"--nproc_per_node", "2", "--prefix=", "train"}).prefix == "");
@@ -163,6 +186,19 @@ TEST_CASE(
 
   CHECK(refusal({"train"}, on) == "PET_MAX_RESTARTS wants a number, 0 or more, not 'many'");
   CHECK(job({"--max_restarts", "1", "train"}, on).max_restarts == 1);
+}
+
+TEST_CASE("the command line counts also against a variable of the opposite flag") {
+  CHECK(job({"--prefix", "p ", "train"}, host({"DDPRUN_NO_PREFIX=1"})).prefix == "p ");
+  CHECK_FALSE(job({"--no_prefix", "train"}, host({"DDPRUN_PREFIX=p "})).prefix);
+}
+
+TEST_CASE("only the environment of the given host is read") {
+  REQUIRE(setenv("PET_MAX_RESTARTS", "7", 1) == 0);
+  const int restarts = job({"train"}).max_restarts;
+  unsetenv("PET_MAX_RESTARTS");
+
+  CHECK(restarts == 0);
 }
 
 TEST_CASE("standalone means a free port of this machine whatever else was said") {
@@ -241,6 +277,15 @@ TEST_CASE("an unknown flag is answered with the nearest one") {
   CHECK(refusal({"-r", "3", "train"}) == "unknown flag -r; ddprun --help lists all flags");
 }
 
+TEST_CASE("what only resembles a flag is unknown") {
+  const char* word = GENERATE("-3", "-hx", "-host", "---", "--=", "-=", "--Help", "--no_prefix_");
+  INFO(word);
+
+  CHECK(
+      refusal({"--max_restarts", "1", word, "train"})
+          .starts_with("unknown flag " + std::string(word).substr(0, std::string(word).find('='))));
+}
+
 TEST_CASE("a missing value is told, also when the next word is a flag") {
   const std::string sentence = "--max_restarts needs a value: a number, 0 or more";
 
@@ -285,6 +330,13 @@ TEST_CASE("a wrong value is refused with its flag and what would be right") {
 
 TEST_CASE("a switch takes no value") {
   CHECK(refusal({"--standalone=1", "train"}) == "--standalone takes no value, but got '1'");
+  CHECK(refusal({"--max_restarts", "1", "--no-prefix=false", "--store", "agent", "train"}) ==
+        "--no_prefix takes no value, but got 'false'");
+  CHECK(refusal({"--help=all"}) == "--help takes no value, but got 'all'");
+}
+
+TEST_CASE("a switch may be called true") {
+  CHECK_FALSE(job({"--nproc_per_node", "2", "--no_prefix=true", "train"}).prefix);
 }
 
 TEST_CASE("a prefix with an unknown macro is refused") {
@@ -331,6 +383,13 @@ TEST_CASE("no two flags share a name or a variable") {
       CHECK((one.environment.empty() || one.environment != other.environment));
     }
   }
+}
+
+TEST_CASE("help answers before a flag that would be refused, and not after it") {
+  CHECK(printed({"--help", "--max_restarts"}) == printed({"--help"}));
+  CHECK(printed({"--max_restarts", "many", "--help", "--version"}) == printed({"--help"}));
+  CHECK(refusal({"--no_such_flag", "--help"}).starts_with("unknown flag --no_such_flag"));
+  CHECK(refusal({"--standalone=1", "--help"}).starts_with("--standalone takes no value"));
 }
 
 TEST_CASE("version and help answer whatever follows or the environment says") {
