@@ -107,6 +107,7 @@ class Agent {
   Machine machine_;
   NodeWorkers workers_;
   rendezvous::Layout layout_;  // of the last round we were in
+  int restarts_ = 0;           // the highest count we were told
   bool was_member_ = false;
   std::optional<rendezvous::Failure> root_cause_;                   // of the job's end
   std::optional<std::chrono::steady_clock::time_point> broken_at_;  // by a failure
@@ -184,6 +185,7 @@ void Agent::on_letter(rendezvous::Letter letter) {
 }
 
 void Agent::tell_broken(const rendezvous::Broken& broken) {
+  restarts_ = broken.restarts;
   if (!broken.root_cause) return log::info(broken.reason);
   if (!broken_at_) broken_at_ = std::chrono::steady_clock::now();
   log::error(failure_line(*broken.root_cause, layout_.round));
@@ -230,13 +232,14 @@ void Agent::perform(const action::Join&) {
   if (was_member_) {
     request.last_round = layout_.round;
     request.last_node_rank = layout_.node_rank;
-    request.restarts = layout_.restarts;
+    request.restarts = restarts_;
   }
   client_->join(std::move(request));
 }
 
 void Agent::perform(const action::StartWorkers& start) {
   layout_ = start.layout;
+  restarts_ = layout_.restarts;
   was_member_ = true;
   const Result<> started = workers_.start(layout_, server_->address().port());
   if (!started) return happened(event::StartFailed{started.error()});
@@ -253,6 +256,7 @@ void Agent::perform(const action::ReportSuccess&) {
 }
 
 void Agent::perform(const action::StopWorkers& stop) {
+  if (stop.signal == SIGKILL) output_.give_up_stopped_readers();
   workers_.stop(stop.signal);
 }
 

@@ -117,9 +117,9 @@ bool has_children() {
 }
 
 void kill_all_descendants() {
-  for (;;) {
+  while (has_children()) {
     for (const Descendant& process : descendants()) signal_descendant(process, SIGKILL);
-    if (waitpid(-1, nullptr, 0) < 0 && errno == ECHILD) return;
+    waitpid(-1, nullptr, 0);
     while (waitpid(-1, nullptr, WNOHANG) > 0) {
     }
   }

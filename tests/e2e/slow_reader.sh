@@ -6,18 +6,18 @@
 
 mkfifo "$work/fifo"
 exec 3<>"$work/fifo"  # holds the pipe open and does not read yet
-env "$mark" "$DDPRUN" --nproc_per_node 2 --events "$events" \
-  sh -c '[ "$RANK" = 1 ] && exec sleep 600; seq 200000; echo end; exit 3' >"$work/fifo" 2>"$err" &
-ddprun=$!
+file=$out out=$work/fifo
+start --nproc_per_node 2 \
+  sh -c '[ "$RANK" = 1 ] && exec sleep 600; seq 2000000; echo end; exit 3'
+out=$file
 wait_for_event worker_started '"rank":1'
 # The writer is blocked for good now, unless lines were dropped: it cannot have ended.
 ! has_event worker_ended || fail "rank 0 ended although nobody read its output"
 cat <&3 >"$out" &
 reader=$!
-code=0
-wait "$ddprun" || code=$?
+finish
 expect_exit 3
 wait_until grep -q '^\[0\] end$' "$out"
 kill "$reader"
-[ "$(grep -c '^\[0\] [0-9]*$' "$out")" = 200000 ] || fail "lines are lost"
+[ "$(grep -c '^\[0\] [0-9]*$' "$out")" = 2000000 ] || fail "lines are lost"
 expect_no_process_left
