@@ -71,8 +71,8 @@ StoreLoad::StoreLoad(std::uint16_t port, rendezvous::Dialect dialect, int count)
 
 void StoreLoad::connect_one(std::uint16_t port) {
   Client client;
-  // IPv6, because PyTorch's server looks up the name of each client: it finds ::1 in /etc/hosts, but
-  // asks the network for the mapped address of an IPv4 client.
+  // IPv6, because PyTorch's server looks up the name of each client: it finds ::1 in /etc/hosts,
+  // but asks the network for the mapped address of an IPv4 client.
   client.socket.reset(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
   require(static_cast<bool>(client.socket), "socket");
   const int on = 1;
