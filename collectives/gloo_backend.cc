@@ -34,7 +34,8 @@ using std::chrono::milliseconds;
 constexpr std::uint64_t kProbeSlot = std::uint64_t{0x70} << 40;
 
 /// What Gloo says, without the place in its source that it puts in front.
-std::string without_source_place(const std::string& text) {
+std::string what_gloo_says(const std::exception& failure) {
+  const std::string text = failure.what();
   const std::size_t end = text.starts_with('[') ? text.find("] ") : std::string::npos;
   return end == std::string::npos ? text : text.substr(end + 2);
 }
@@ -112,7 +113,7 @@ GlooBackend::GlooBackend(Meeting meeting) : meeting_(std::move(meeting)) {
   } catch (const std::exception& failure) {
     throw Error(ErrorKind::system, "ddp: " + me() + " could not connect to every other rank from " +
                                        meeting_.store.local_address() + ": " +
-                                       without_source_place(failure.what()));
+                                       what_gloo_says(failure));
   }
 }
 
@@ -229,7 +230,7 @@ void GlooBackend::perform(Call call, std::string_view data, F rest) {
     disconnect();
     throw;
   } catch (const std::exception& failure) {
-    const Error error = explain(call, without_source_place(failure.what()));
+    const Error error = explain(call, what_gloo_says(failure));
     disconnect();  // only now: whoever sees it finds our verdict in the store
     throw error;
   }
