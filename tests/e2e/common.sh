@@ -66,7 +66,7 @@ start() {
   set -m
   env "$mark" "$DDPRUN" --events "$events" "$@" <&0 >"$out" 2>"$err" &
   ddprun=$!
-  { sleep "$deadline" && touch "$work/.hung" && kill -KILL "$ddprun"; } </dev/null &>/dev/null &
+  { sleep "$deadline" || true; touch "$work/.hung"; kill -KILL "$ddprun"; } </dev/null &>/dev/null &
   watchdog=$!
   set +m
 }
