@@ -16,12 +16,24 @@ sigset_t taken_signals() {
   return set;
 }
 
+bool is_ignored(int signal) {
+  struct sigaction action = {};
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 }  // namespace
 
 void take_signals() {
-  const sigset_t set = taken_signals();
+  sigset_t set = taken_signals();
   sigprocmask(SIG_BLOCK, &set, nullptr);
-  signal(SIGPIPE, SIG_IGN);  // a reader that is gone shows as EPIPE
+  sigemptyset(&set);
+  for (const int signal : {SIGHUP, SIGINT, SIGQUIT}) {
+    if (is_ignored(signal)) sigaddset(&set, signal);
+  }
+  sigprocmask(SIG_UNBLOCK, &set, nullptr);  // what is blocked waits, even if it is ignored
+  signal(SIGTERM, SIG_DFL);                 // the agent learns by it that the guardian has died
+  signal(SIGCHLD, SIG_DFL);                 // ignored, it would leave nothing to wait for
+  signal(SIGPIPE, SIG_IGN);                 // a reader that is gone shows as EPIPE
   signal(SIGTTOU, SIG_IGN);  // the agent writes to the terminal from its own process group
 }
 

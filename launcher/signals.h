@@ -17,8 +17,10 @@ inline constexpr std::array kStopSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 inline constexpr std::array kForwardedSignals = {SIGUSR1, SIGUSR2};
 
 /// Blocks all of these and SIGCHLD, so that they wait for whoever reads them, and ignores SIGPIPE
-/// and SIGTTOU. From here on no signal but SIGKILL ends this process. Workers start without
-/// either.
+/// and SIGTTOU. From here on none of these ends this process. Workers start without either.
+///
+/// SIGHUP, SIGINT and SIGQUIT stay ignored, here and in the workers, where they were at the start:
+/// by nohup, and by shells without job control for what they run in the background.
 void take_signals();
 
 /// The signals that take_signals blocked, to be read from a signalfd(2), non-blocking.

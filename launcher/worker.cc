@@ -93,6 +93,9 @@ Result<pid_t> vfork_exec(const Command& command) {
   if (got <= 0) return child;  // the pipe closed by itself: exec worked
   waitpid(child, nullptr, 0);
   Error error = os_error("cannot execute " + command.program, failure);
+  if (failure == ENOENT && access(command.program.c_str(), F_OK) == 0) {
+    error.message += " (it is there; the interpreter it names is not)";
+  }
   if (failure == ENOEXEC) error.message += " (a script needs a first line such as #!/bin/sh)";
   error.code = Errc::not_executable;
   return error;

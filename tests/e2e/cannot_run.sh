@@ -23,6 +23,14 @@ expect_stderr "^ddprun: .*$work/not_executable"
 one_line
 expect_no_process_left
 
+echo '#!/no/such/interpreter' >"$work/script"
+chmod +x "$work/script"
+run "$work/script"
+expect_exit 126
+expect_stderr "^ddprun: .*$work/script.*interpreter"
+one_line
+expect_no_process_left
+
 run "$work"  # a folder
 expect_exit 126
 one_line
