@@ -57,7 +57,11 @@ Actions Machine::while_running(const Event& event) {
     state_ = State::stopping;
     return {action::Leave{}, action::StopWorkers{e->signal}};
   }
-  if (const auto* e = std::get_if<event::StartFailed>(&event)) return leave_and_finish(e->error);
+  if (const auto* e = std::get_if<event::StartFailed>(&event)) {
+    ending_ = e->error;
+    state_ = State::stopping;
+    return {action::Leave{}, action::StopWorkers{SIGTERM}};
+  }
   return {};
 }
 

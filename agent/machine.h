@@ -17,7 +17,8 @@
 //  --------------+---------------+----------------------------+----------------------+--------------
 //  RoundReady    | > running;    | -                          | -                    | -
 //                |  StartWorkers |                            |                      |
-//  StartFailed   | -             | > done; Leave, Finish      | -                    | -
+//  StartFailed   | -             | > stopping; ending = it;   | -                    | -
+//                |               |  Leave, StopWorkers(TERM)  |                      |
 //  WorkerFailed  | -             | > stopping; ReportFailure, | - (a sibling that we | -
 //                |               |  StopWorkers(TERM)         |  stopped)            |
 //  WorkersEnded  | -             | > draining; ReportSuccess  | ending known ?       | -
@@ -41,7 +42,7 @@ namespace event {
 struct RoundReady {
   rendezvous::Layout layout;
 };
-/// A worker could not even be started, and none of them runs any more.
+/// A worker could not even be started; others may run.
 struct StartFailed {
   Error error;
 };

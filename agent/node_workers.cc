@@ -55,16 +55,16 @@ Result<> NodeWorkers::start(const rendezvous::Layout& layout, std::uint16_t mast
   all_ended_ = false;
   stop_summary_ = {};
   output_.remove_workers();
-  if (!no_input_) no_input_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!no_input_) return os_error("cannot open /dev/null", errno);
-  const Result<std::uint16_t> port = store_port(master_port);
-  if (!port) return port.error();
-
   group_.emplace(executor_, job_.stop_grace,
                  launcher::WorkerGroup::Hooks{
                      [this](const launcher::WorkerEnd& end) { on_worker_ended(end); },
                      [this](const std::vector<int>& local_ranks) { on_killing(local_ranks); },
                      [this] { on_all_ended(); }});
+  if (!no_input_) no_input_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!no_input_) return os_error("cannot open /dev/null", errno);
+  const Result<std::uint16_t> port = store_port(master_port);
+  if (!port) return port.error();
+
   const WorkerEnv env(job_, inherited_, layout_, *port);
   if (env.limits_omp_threads() && !std::exchange(said_omp_, true)) {
     log::info("OMP_NUM_THREADS=1 is set for every worker; set it yourself to change that");
@@ -72,13 +72,15 @@ Result<> NodeWorkers::start(const rendezvous::Layout& layout, std::uint16_t mast
   events_.round_ready(layout_, job_.master_addr, *port);
   for (int local_rank = 0; local_rank < layout_.local_size; ++local_rank) {
     const Result<> started = start_worker(env, local_rank);
-    if (started) continue;
-    group_.reset();  // kills those that were started
-    return Error(started.error()).in("rank " + std::to_string(layout_.first_rank + local_rank));
+    if (!started) return Error(started.error()).in(rank_text(local_rank));
   }
   if (!oom_) oom_.emplace();  // after the start: nothing waits for it
   oom_->begin();
   return {};
+}
+
+std::string NodeWorkers::rank_text(int local_rank) const {
+  return "rank " + std::to_string(layout_.first_rank + local_rank);
 }
 
 Result<> NodeWorkers::start_worker(const WorkerEnv& env, int local_rank) {
@@ -179,8 +181,10 @@ void NodeWorkers::on_worker_ended(const launcher::WorkerEnd& end) {
   events_.worker_ended(layout_.round, rank, end.local_rank, end.pid, end.status, seconds(end.ran));
   if (end.stopped) {
     stop_summary_.stopped.push_back(rank);
+  } else if (end.exec_failure) {
+    happened_(event::StartFailed{Error(*end.exec_failure).in(rank_text(end.local_rank))});
   } else if (!end.status.success() && failure_.empty()) {
-    failure_ = "rank " + std::to_string(rank) + " failed (" + end.status.text() + "); ";
+    failure_ = rank_text(end.local_rank) + " failed (" + end.status.text() + "); ";
     happened_(event::WorkerFailed{failure_of(end)});
   }
 }
@@ -192,7 +196,7 @@ rendezvous::Failure NodeWorkers::failure_of(const launcher::WorkerEnd& end) {
   failure.pid = end.pid;
   failure.seconds = seconds(end.ran);
   failure.host = host_;
-  failure.cause = oom_->cause(end.pid, end.status.signal());
+  if (oom_) failure.cause = oom_->cause(end.pid, end.status.signal());
   failure.last_words = output_.last_words(failure.rank);
   return failure;
 }
@@ -204,6 +208,7 @@ void NodeWorkers::on_all_ended() {
   for (const int local_rank : group_->killed()) {
     stop_summary_.killed.push_back(layout_.first_rank + local_rank);
   }
+  output_.workers_are_gone();
   output_.when_drained([this] {
     patience_.cancel();
     happened_(event::WorkersEnded{});

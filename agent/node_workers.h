@@ -29,13 +29,14 @@ namespace ddprun::agent {
 /// Thread: the executor's.
 class NodeWorkers {
  public:
-  /// `happened` hears of WorkerFailed, for the first one of a round, and of WorkersEnded, once all
-  /// their output was passed on as well. The references must outlive this.
+  /// `happened` hears of WorkerFailed, for the first one of a round, of StartFailed, for each that
+  /// could not be executed, and of WorkersEnded, once all their output was passed on as well. The
+  /// references must outlive this.
   NodeWorkers(boost::asio::any_io_executor executor, const JobSpec& job, std::string host,
               launcher::Output& output, Events& events, std::function<void(Event)> happened);
 
   /// Starts the workers of a round; those of the round before have ended. `master_port` is where
-  /// the agents' server listens. Errors: those of launcher::Worker::spawn; nothing runs then.
+  /// the agents' server listens. Errors: system; those started before run on, stop() ends them.
   Result<> start(const rendezvous::Layout& layout, std::uint16_t master_port);
 
   /// WorkersEnded follows. A second call, or SIGKILL, kills at once.
@@ -55,6 +56,7 @@ class NodeWorkers {
 
  private:
   Result<> start_worker(const WorkerEnv& env, int local_rank);
+  std::string rank_text(int local_rank) const;
   Result<std::string> prefix_of(int local_rank) const;
   Result<std::uint16_t> store_port(std::uint16_t master_port) const;
   void on_worker_ended(const launcher::WorkerEnd& end);

@@ -35,8 +35,7 @@ void close_all_on_exec() {
   for (int fd = 3; fd < 1024; ++fd) fcntl(fd, F_SETFD, FD_CLOEXEC);  // before Linux 5.11
 }
 
-/// Runs in the child between vfork and exec, in the parent's memory: system calls only, and
-/// nothing the parent would miss. Returns the errno of what failed.
+/// Runs in the child between fork and exec: system calls only. Returns the errno of what failed.
 int become(const Command& command, char* const* argv, char* const* env, pid_t parent) {
   setsid();                                // a session of its own: one kill reaches all it forks
   prctl(PR_SET_PDEATHSIG, SIGKILL);        // the agent must not leave orphans
@@ -62,38 +61,37 @@ int become(const Command& command, char* const* argv, char* const* env, pid_t pa
   return errno;
 }
 
-/// Boost.Process's own vfork launcher tells the io_context of the fork while the child still
-/// shares its memory, which replaces the parent's epoll; so the process is made here and handed to
-/// Boost.Process to be waited for.
-///
-/// The errno of a failed exec comes through a close-on-exec pipe: the memory is shared with the
-/// child, but not under ThreadSanitizer, which turns vfork into fork.
-Result<pid_t> vfork_exec(const Command& command) {
+/// A pipe that closes by itself when exec works; else it brings the errno of the failure.
+struct ExecPipe {
+  Fd read_end;
+  Fd write_end;
+};
+
+Result<ExecPipe> open_exec_pipe() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return os_error("cannot make a pipe", errno);
+  return ExecPipe{Fd(ends[0]), Fd(ends[1])};
+}
+
+/// Boost.Process's launchers wait for each child's exec before they go on, which makes a start as
+/// slow as the scheduler is late, once for each worker (and its vfork launcher tells the io_context
+/// of the fork in memory that the child still shares). So the process is made here, nobody waits,
+/// and Boost.Process sees to its end.
+Result<pid_t> fork_exec(const Command& command, const Fd& exec_failed) {
   const std::vector<char*> argv = pointers(command.arguments);
   const std::vector<char*> env = pointers(command.environment);
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return os_error("cannot make a pipe", errno);
-  const Fd read_end(ends[0]);
-  Fd write_end(ends[1]);
   const pid_t parent = getpid();
-
-  const pid_t child = vfork();
+  const pid_t child = fork();
   if (child < 0) return os_error("cannot make a process for " + command.program, errno);
-  if (child == 0) {
-    const int failure = become(command, argv.data(), env.data(), parent);
-    [[maybe_unused]] const ssize_t told = write(ends[1], &failure, sizeof failure);
-    _exit(127);
-  }
+  if (child > 0) return child;
+  const int failure = become(command, argv.data(), env.data(), parent);
+  [[maybe_unused]] const ssize_t told = write(exec_failed.get(), &failure, sizeof failure);
+  _exit(127);
+}
 
-  write_end.reset();
-  int failure = 0;
-  ssize_t got;
-  do got = read(read_end.get(), &failure, sizeof failure);
-  while (got < 0 && errno == EINTR);
-  if (got <= 0) return child;  // the pipe closed by itself: exec worked
-  waitpid(child, nullptr, 0);
-  Error error = os_error("cannot execute " + command.program, failure);
-  if (failure == ENOENT && access(command.program.c_str(), F_OK) == 0) {
+Error exec_error(const std::string& program, int failure) {
+  Error error = os_error("cannot execute " + program, failure);
+  if (failure == ENOENT && access(program.c_str(), F_OK) == 0) {
     error.message += " (it is there; the interpreter it names is not)";
   }
   if (failure == ENOEXEC) error.message += " (a script needs a first line such as #!/bin/sh)";
@@ -112,12 +110,24 @@ void raise_open_files_limit() {
 }
 
 Result<Worker> Worker::spawn(boost::asio::any_io_executor executor, const Command& command) {
-  const Result<pid_t> child = vfork_exec(command);
+  Result<ExecPipe> pipe = open_exec_pipe();
+  if (!pipe) return pipe.error();
+  const Result<pid_t> child = fork_exec(command, pipe->write_end);
   if (!child) return child.error();
-  return Worker(Process(std::move(executor), *child));
+  return Worker(Process(std::move(executor), *child), command.program, std::move(pipe->read_end));
 }
 
-Worker::Worker(Process process) : process_(std::move(process)), pid_(process_.id()) {}
+Worker::Worker(Process process, std::string program, Fd exec_failure)
+    : process_(std::move(process)),
+      pid_(process_.id()),
+      program_(std::move(program)),
+      exec_failure_(std::move(exec_failure)) {}
+
+std::optional<Error> Worker::exec_failure() const {
+  int failure = 0;
+  if (read(exec_failure_.get(), &failure, sizeof failure) != sizeof failure) return std::nullopt;
+  return exec_error(program_, failure);
+}
 
 Worker::~Worker() {
   if (process_.is_open()) signal_group(SIGKILL);  // ~Process reaps, but kills the child alone
@@ -132,7 +142,9 @@ void Worker::when_ended(std::function<void(ExitStatus)> ended) {
 }
 
 void Worker::signal_group(int signal) {
-  if (running_) kill(-pid_, signal);
+  if (!running_) return;
+  // A child that has not come to setsid yet is alone, and has the signal blocked until exec.
+  if (kill(-pid_, signal) != 0) kill(pid_, signal);
 }
 
 void Worker::signal_leader(int signal) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <sys/types.h>
 #include <vector>
@@ -10,6 +11,7 @@
 #include <boost/process/v2/process.hpp>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "launcher/exit_status.h"
 
 namespace ddprun::launcher {
@@ -36,8 +38,7 @@ void raise_open_files_limit();
 /// Thread: the executor's.
 class Worker {
  public:
-  /// Starts `command`. Errors: not_executable (exec refused it: the sentence gives program and
-  /// reason), system (no process could be made).
+  /// Starts `command`, without waiting until it runs. Errors: system (no process could be made).
   static Result<Worker> spawn(boost::asio::any_io_executor executor, const Command& command);
 
   Worker(Worker&&) = default;
@@ -51,6 +52,10 @@ class Worker {
   /// Worker must outlive the call or the executor's last turn.
   void when_ended(std::function<void(ExitStatus)> ended);
 
+  /// Once it has ended: why it never became the program (not_executable, with program and reason).
+  /// nullopt: it did. Ask once.
+  std::optional<Error> exec_failure() const;
+
   /// Sends `signal` to the whole process group. Does nothing after the child was reaped: its
   /// group's number may belong to somebody else by then.
   void signal_group(int signal);
@@ -61,10 +66,12 @@ class Worker {
  private:
   using Process = boost::process::v2::basic_process<boost::asio::any_io_executor>;
 
-  explicit Worker(Process process);
+  Worker(Process process, std::string program, Fd exec_failure);
 
   Process process_;
   pid_t pid_;
+  std::string program_;
+  Fd exec_failure_;
   bool running_ = true;
 };
 

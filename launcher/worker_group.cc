@@ -32,11 +32,12 @@ void WorkerGroup::on_worker_ended(int local_rank, ExitStatus status) {
   // Asked right after the leader was reaped, before its number can come round again.
   if (kill(-pid, 0) == 0) left_behind_.insert(pid);
   hooks_.worker_ended({local_rank, pid, status, std::chrono::steady_clock::now() - member.started,
-                       stop_signal_ != 0});
+                       stop_signal_ != 0, member.worker.exec_failure()});
   if (running_ == 0) end_or_sweep();
 }
 
 void WorkerGroup::end_or_sweep() {
+  if (ended_) return;
   reap_strays({});
   if (has_children()) {
     return stop_strays();
@@ -48,8 +49,12 @@ void WorkerGroup::end_or_sweep() {
 
 void WorkerGroup::stop(int signal) {
   if (ended_) return;
-  if (stop_signal_ != 0 || grace_ == std::chrono::milliseconds::zero()) return kill_now();
-  begin_stop(signal);
+  if (stop_signal_ != 0 || signal == SIGKILL || grace_ == std::chrono::milliseconds::zero()) {
+    kill_now();
+  } else {
+    begin_stop(signal);
+  }
+  if (running_ == 0) end_or_sweep();  // none may have been started at all
 }
 
 void WorkerGroup::begin_stop(int signal) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -22,7 +23,8 @@ struct WorkerEnd {
   pid_t pid;
   ExitStatus status;
   std::chrono::steady_clock::duration ran;
-  bool stopped;  ///< it ended after we had told it to
+  bool stopped;                       ///< it ended after we had told it to
+  std::optional<Error> exec_failure;  ///< it never became the program: why
 };
 
 /// The workers of one round on this node, and all they fork: from the first start until nothing
@@ -44,7 +46,7 @@ class WorkerGroup {
   WorkerGroup(boost::asio::any_io_executor executor, std::chrono::milliseconds grace, Hooks hooks);
 
   /// Starts the next local rank and gives its pid. Errors: those of Worker::spawn; the ranks
-  /// started before go on.
+  /// started before go on, and stop() ends them.
   Result<pid_t> add(const Command& command);
 
   /// Sends `signal` to every worker's group; what outlives the grace is killed. A second call

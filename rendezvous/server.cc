@@ -21,7 +21,7 @@ namespace {
 
 /// PyTorch up to 2.0 keeps a second connection for each rank that never says a word, so silence is
 /// no reason to close; the number of the silent is bounded instead.
-constexpr size_t kMaxNewcomers = 65'536;
+constexpr size_t kMaxNewcomers = 16'384;
 
 /// Out of descriptors, accept fails at once and again; it can only work when some were closed.
 constexpr std::chrono::milliseconds kAcceptPause{100};
@@ -91,7 +91,10 @@ void Server::accept(tcp::acceptor& acceptor) {
     if (failure == asio::error::operation_aborted) return;
     if (failure) return retry_accept(acceptor);
     if (newcomers_.size() < kMaxNewcomers) {
-      listen_to(newcomers_.insert(newcomers_.end(), Newcomer{std::move(socket), {}, {}}));
+      error_code ignored;  // those of lost hosts shall not stay for ever
+      socket.set_option(asio::socket_base::keep_alive(true), ignored);
+      socket.non_blocking(true, ignored);
+      listen_to(newcomers_.insert(newcomers_.end(), Newcomer{std::move(socket), {}}));
     }
     accept(acceptor);
   });
@@ -105,16 +108,19 @@ void Server::retry_accept(tcp::acceptor& acceptor) {
 }
 
 void Server::listen_to(Newcomers::iterator newcomer) {
-  newcomer->socket.async_read_some(asio::buffer(newcomer->buffer),
-                                   [this, newcomer](error_code failure, size_t size) {
-                                     if (failure == asio::error::operation_aborted) return;
-                                     if (failure) {
-                                       newcomers_.erase(newcomer);
-                                       return;
-                                     }
-                                     newcomer->received.append(newcomer->buffer.data(), size);
-                                     place(newcomer);
-                                   });
+  newcomer->socket.async_wait(tcp::socket::wait_read, [this, newcomer](error_code failure) {
+    if (failure == asio::error::operation_aborted) return;
+    std::array<char, 4096> buffer;  // not in Newcomer: the silent ones shall cost next to nothing
+    size_t size = 0;
+    if (!failure) size = newcomer->socket.read_some(asio::buffer(buffer), failure);
+    if (failure == asio::error::would_block) return listen_to(newcomer);
+    if (failure) {
+      newcomers_.erase(newcomer);
+      return;
+    }
+    newcomer->received.append(buffer.data(), size);
+    place(newcomer);
+  });
 }
 
 /// Decides by the bytes read so far who the newcomer is: an agent, or a client of the store.

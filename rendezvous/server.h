@@ -48,7 +48,6 @@ class Server {
   struct Newcomer {
     Tcp::socket socket;
     std::string received;
-    std::array<char, 4096> buffer;
   };
   using Newcomers = std::list<Newcomer>;
 

@@ -148,12 +148,13 @@ TEST_CASE("a finished node that is told to stop leaves") {
   check<action::Leave, action::Finish>(m.on(event::StopRequested{SIGTERM}));
 }
 
-TEST_CASE("workers that cannot be started end the node with that error") {
+TEST_CASE("a worker that cannot be started stops the others and ends the node with that error") {
   Machine m = running();
-  const Actions actions =
-      m.on(event::StartFailed{Error{Errc::not_executable, "cannot execute ./train"}});
-  check<action::Leave, action::Finish>(actions);
-  CHECK(std::get<Error>(std::get<action::Finish>(actions[1]).outcome).code == Errc::not_executable);
+  check<action::Leave, action::StopWorkers>(
+      m.on(event::StartFailed{Error{Errc::not_executable, "cannot execute ./train"}}));
+  check<>(m.on(event::StartFailed{Error{Errc::not_executable, "cannot execute ./train"}}));
+  const Actions last = m.on(event::WorkersEnded{});
+  CHECK(std::get<Error>(only<action::Finish>(last).outcome).code == Errc::not_executable);
 }
 
 TEST_CASE("a job that closes before its first round ends the node") {

@@ -70,6 +70,7 @@ Ended run(const std::string& script) {
   io.run();
   REQUIRE(status);
   CHECK_FALSE(worker.running());
+  CHECK_FALSE(worker.exec_failure());
   return {*status, capture.text()};
 }
 
@@ -131,12 +132,15 @@ TEST_CASE("a file the kernel refuses to execute is told by name and reason") {
   boost::asio::io_context io;
   Command command = shell("", STDOUT_FILENO);
   command.program = path;
-  const Result<Worker> worker = Worker::spawn(io.get_executor(), command);
+  Worker worker = must(Worker::spawn(io.get_executor(), command));
   close(command.stdin_fd);
+  worker.when_ended([](ExitStatus) {});
+  io.run();
   unlink(path);
-  REQUIRE(worker.has_error());
-  CHECK(worker.error().code == Errc::not_executable);
-  CHECK(worker.error().message.find(path) != std::string::npos);
+  const std::optional<Error> failure = worker.exec_failure();
+  REQUIRE(failure);
+  CHECK(failure->code == Errc::not_executable);
+  CHECK(failure->message.find(path) != std::string::npos);
 }
 
 TEST_CASE("dropping a worker kills its whole group") {
