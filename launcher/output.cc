@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 #include <utility>
 
@@ -37,7 +39,8 @@ struct Output::Stream {
 
   /// How much to read at once. Prefixes multiply short lines: what a batch becomes is bounded too.
   size_t batch_size() const {
-    return std::clamp<size_t>(4 * kBatch / (splitter.prefix().size() + 1), 4096, kBatch);
+    const size_t size = 4 * kBatch / (splitter.prefix().size() + 1);
+    return std::min(left, std::clamp<size_t>(size, 4096, kBatch));
   }
 
   boost::asio::posix::stream_descriptor pipe;  // closed at its end
@@ -46,7 +49,8 @@ struct Output::Stream {
   LineSplitter splitter;
   LastWords last_words;
   Outlet& outlet;
-  bool waiting = false;  // a handler holds an iterator to this
+  size_t left = SIZE_MAX;  // bytes until its end, once that is known
+  bool waiting = false;    // a handler holds an iterator to this
   bool removed = false;
 };
 
@@ -115,6 +119,8 @@ size_t Output::read_once(Stream& stream) {
     const std::string_view bytes(batch_.get(), static_cast<size_t>(count));
     stream.splitter.feed(bytes, stream.outlet.lines());
     if (stream.is_stderr) stream.last_words.feed(bytes);
+    stream.left -= bytes.size();
+    if (stream.left == 0) end(stream);
     return bytes.size();
   }
   if (count == 0 || (errno != EAGAIN && errno != EINTR)) end(stream);
@@ -150,6 +156,16 @@ void Output::on_written() {
   }
   for (auto stream = streams_.begin(); stream != streams_.end(); ++stream) wait(stream);
   check_drained();
+}
+
+void Output::workers_are_gone() {
+  for (Stream& stream : streams_) {
+    if (!stream.pipe.is_open()) continue;
+    int left = 0;
+    ioctl(stream.pipe.native_handle(), FIONREAD, &left);
+    stream.left = static_cast<size_t>(left);
+    if (left == 0) end(stream);
+  }
 }
 
 void Output::when_drained(std::function<void()> done) {

@@ -52,9 +52,14 @@ class Output {
   /// in its pipe, so it is complete once the worker is dead. Empty for an unknown rank.
   std::string last_words(int rank);
 
+  /// Tells that no worker is left, nor anything that one has started: the pipes end after what they
+  /// hold now. A stranger who was handed one (the server of a terminal multiplexer) could keep it
+  /// open for ever.
+  void workers_are_gone();
+
   /// Calls `done` once, later, when all pipes are at their end (no process holds one open any
-  /// more) and everything has been written, or discarded because its reader is gone. With a
-  /// reader that stopped reading that may be never. A second call replaces the first.
+  /// more, or workers_are_gone) and everything has been written, or discarded because its reader is
+  /// gone. With a reader that stopped reading that may be never. A second call replaces the first.
   void when_drained(std::function<void()> done);
 
   /// For a user who asked twice to stop: what a stopped reader keeps back, and all that follows on
