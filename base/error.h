@@ -26,9 +26,7 @@ struct Error {
   std::string message;
 
   /// The same failure seen by a layer that knows more: "`context`: message".
-  Error in(const std::string& context) && {
-    return {code, context + ": " + std::move(message)};
-  }
+  Error in(const std::string& context) && { return {code, context + ": " + std::move(message)}; }
 };
 
 /// A value, or the Error that kept us from having one. A plain `if (!r) return r.error();`

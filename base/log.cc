@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/log.h"
 
-#include <unistd.h>
-
 #include <cstdlib>
 #include <memory>
+#include <unistd.h>
 #include <utility>
 
 #include <spdlog/details/null_mutex.h>
@@ -73,16 +72,23 @@ spdlog::logger& logger() {
 
 spdlog::level::level_enum to_spdlog(Level level) {
   switch (level) {
-    case Level::debug: return spdlog::level::debug;
-    case Level::info: return spdlog::level::info;
-    case Level::warning: return spdlog::level::warn;
-    case Level::error: return spdlog::level::err;
-    case Level::off: return spdlog::level::off;
+    case Level::debug:
+      return spdlog::level::debug;
+    case Level::info:
+      return spdlog::level::info;
+    case Level::warning:
+      return spdlog::level::warn;
+    case Level::error:
+      return spdlog::level::err;
+    case Level::off:
+      return spdlog::level::off;
   }
   std::abort();
 }
 
-spdlog::string_view_t view(std::string_view text) { return {text.data(), text.size()}; }
+spdlog::string_view_t view(std::string_view text) {
+  return {text.data(), text.size()};
+}
 
 }  // namespace
 
@@ -96,15 +102,25 @@ Result<Level> parse_level(std::string_view name) {
                                 "' is not a log level: use debug, info, warning, error or off"};
 }
 
-void set_level(Level level) { logger().set_level(to_spdlog(level)); }
+void set_level(Level level) {
+  logger().set_level(to_spdlog(level));
+}
 
 void set_writer(std::function<void(std::string_view line)> writer) {
   sink().writer = writer ? std::move(writer) : write_to_stderr;
 }
 
-void debug(std::string_view text) { logger().log(spdlog::level::debug, view(text)); }
-void info(std::string_view text) { logger().log(spdlog::level::info, view(text)); }
-void warning(std::string_view text) { logger().log(spdlog::level::warn, view(text)); }
-void error(std::string_view text) { logger().log(spdlog::level::err, view(text)); }
+void debug(std::string_view text) {
+  logger().log(spdlog::level::debug, view(text));
+}
+void info(std::string_view text) {
+  logger().log(spdlog::level::info, view(text));
+}
+void warning(std::string_view text) {
+  logger().log(spdlog::level::warn, view(text));
+}
+void error(std::string_view text) {
+  logger().log(spdlog::level::err, view(text));
+}
 
 }  // namespace ddprun::log

@@ -17,8 +17,6 @@
 namespace ddprun::launcher {
 namespace {
 
-namespace bp = boost::process::v2;
-
 std::vector<char*> pointers(const std::vector<std::string>& strings) {
   std::vector<char*> result;
   result.reserve(strings.size() + 1);

@@ -21,8 +21,8 @@ struct Layout {
 /// How the first worker of a node ended badly, as it crosses the wire. The agent makes sentences
 /// of it; the rendezvous only hands it on.
 struct Failure {
-  int rank = 0;            ///< global rank
-  int wait_status = 0;     ///< as wait(2) gives it
+  int rank = 0;         ///< global rank
+  int wait_status = 0;  ///< as wait(2) gives it
   int pid = 0;
   double seconds = 0;      ///< how long the worker ran
   std::string host;        ///< of the node it ran on

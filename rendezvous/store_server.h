@@ -43,8 +43,8 @@ class StoreServer {
 
  private:
   struct Client {
-    Client(Store& store, ClientId id_, const StoreLimits& limits, Fd socket_)
-        : id(id_), socket(std::move(socket_)), session(store, id_, limits) {}
+    Client(Store& store, ClientId client_id, const StoreLimits& limits, Fd client_socket)
+        : id(client_id), socket(std::move(client_socket)), session(store, client_id, limits) {}
 
     ClientId id;
     Fd socket;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/exit_status.h"
 
+#include <csignal>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <csignal>
 
 #include "tests/catch.h"
 
