@@ -388,10 +388,10 @@ TEST_CASE("drained means that nobody holds a pipe open, grandchildren too") {
   Stage stage;
   const Pipe hold = make_pipe();
   bool drained = false;
-  // The grandchild lives until `hold` is written to: fd 9, which the worker's end does not close.
-  REQUIRE(dup2(hold.read_end.get(), 9) == 9);
-  Child child = stage.start(0, "(read line <&9; echo $line) & echo parent");
-  close(9);
+  // The grandchild lives until `hold` is written to.
+  const std::string held =
+      "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(hold.read_end.get());
+  Child child = stage.start(0, "(read line <" + held + "; echo $line) & echo parent");
   CHECK(child.wait() == 0);
   stage.output.when_drained([&] { drained = true; });
   run_until(stage.context, [&] { return stage.out_reader.text == "[0] parent\n"; });
