@@ -14,6 +14,7 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMaxText = 4 * 1024;  // of any one text in a message; escaped it may be six times
+constexpr int kMaxDepth = 2;           // of a field: a failure is an object in an object
 
 // The names of the messages on the wire.
 constexpr const char* kJoin = "join";
@@ -25,9 +26,16 @@ constexpr const char* kBroken = "broken";
 constexpr const char* kClosed = "closed";
 constexpr const char* kRefused = "refused";
 
-/// The end of a text says more than its beginning when it has to be cut.
+bool continues_character(char byte) {  // in UTF-8
+  return (byte & 0xc0) == 0x80;
+}
+
+/// The end of a text says more than its beginning when it has to be cut: at a whole character.
 std::string tail(const std::string& text) {
-  return text.size() <= kMaxText ? text : text.substr(text.size() - kMaxText);
+  if (text.size() <= kMaxText) return text;
+  size_t begin = text.size() - kMaxText;
+  for (int i = 0; i < 3 && continues_character(text[begin]); ++i) ++begin;
+  return text.substr(begin);
 }
 
 std::string frame(const json& object) {
@@ -243,9 +251,11 @@ Result<Letter> decode_closed(Fields fields) {
   return fields.or_error<Letter>(Closed{std::move(ending)});
 }
 
+/// What is nested deeper than any message is left out: a copy of it would need a deep stack.
 json parse_object(std::string_view text) {
-  json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  return object.is_object() ? object : json::object();
+  const auto is_shallow = [](int depth, json::parse_event_t, json&) { return depth <= kMaxDepth; };
+  json object = json::parse(text, is_shallow, /*allow_exceptions=*/false);
+  return object.is_object() ? std::move(object) : json::object();
 }
 
 Error unknown_type(const std::string& type) {

@@ -10,9 +10,9 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
-TEST_CASE("the store survives the corpus of its fuzz target") {
+TEST_CASE("the corpus of the fuzz target does no harm") {
   int replayed = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(DDPRUN_STORE_CORPUS)) {
+  for (const auto& entry : std::filesystem::directory_iterator(DDPRUN_CORPUS)) {
     INFO(entry.path());
     std::ifstream file(entry.path(), std::ios::binary);
     const std::string input{std::istreambuf_iterator<char>(file), {}};
@@ -20,5 +20,5 @@ TEST_CASE("the store survives the corpus of its fuzz target") {
     LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(input.data()), input.size());
     ++replayed;
   }
-  CHECK(replayed > 50);
+  CHECK(replayed > 30);
 }
