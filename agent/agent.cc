@@ -22,7 +22,7 @@
 #include "launcher/guardian.h"
 #include "launcher/output.h"
 #include "launcher/signals.h"
-#include "launcher/worker.h"
+#include "launcher/spawn.h"
 #include "rendezvous/client.h"
 #include "rendezvous/server.h"
 

@@ -70,10 +70,8 @@ Result<> NodeWorkers::start(const rendezvous::Layout& layout, std::uint16_t mast
     log::info("OMP_NUM_THREADS=1 is set for every worker; set it yourself to change that");
   }
   events_.round_ready(layout_, job_.master_addr, *port);
-  for (int local_rank = 0; local_rank < layout_.local_size; ++local_rank) {
-    const Result<> started = start_worker(env, local_rank);
-    if (!started) return Error(started.error()).in(rank_text(local_rank));
-  }
+  const Result<> started = start_workers(env);
+  if (!started) return started;
   if (!oom_) oom_.emplace();  // after the start: nothing waits for it
   oom_->begin();
   return {};
@@ -83,26 +81,32 @@ std::string NodeWorkers::rank_text(int local_rank) const {
   return "rank " + std::to_string(layout_.first_rank + local_rank);
 }
 
-Result<> NodeWorkers::start_worker(const WorkerEnv& env, int local_rank) {
-  const int rank = layout_.first_rank + local_rank;
-  const Result<std::string> prefix = prefix_of(local_rank);
-  if (!prefix) return prefix.error();
-  const bool alone = layout_.world_size == 1 && prefix->empty();
-  Result<launcher::WorkerPipes> pipes =
-      output_.add_worker(rank, *prefix, alone ? launcher::Relay::bytes : launcher::Relay::lines);
-  if (!pipes) return pipes.error();
-
-  launcher::Command command;
-  command.program = job_.program;
-  command.arguments = job_.command;
-  command.environment = env.of(local_rank);
-  command.stdin_fd = rank == 0 ? STDIN_FILENO : no_input_.get();
-  command.stdout_fd = pipes->out.get();
-  command.stderr_fd = pipes->err.get();
-  const Result<pid_t> pid = group_->add(command);
-  if (!pid) return pid.error();
-  events_.worker_started(layout_.round, rank, local_rank, *pid);
+Result<> NodeWorkers::start_workers(const WorkerEnv& env) {
+  std::vector<launcher::Command> commands;
+  std::vector<std::string> prefixes;
+  for (int local_rank = 0; local_rank < layout_.local_size; ++local_rank) {
+    const bool reads_input = layout_.first_rank + local_rank == 0;
+    commands.push_back({job_.program, job_.command, env.of(local_rank),
+                        reads_input ? STDIN_FILENO : no_input_.get()});
+    Result<std::string> prefix = prefix_of(local_rank);
+    if (!prefix) return prefix.error();
+    prefixes.push_back(std::move(*prefix));
+  }
+  Result<std::vector<launcher::Child>> children = group_->start(commands);
+  if (!children) return children.error();
+  for (int local_rank = 0; local_rank < layout_.local_size; ++local_rank) {
+    const auto i = static_cast<size_t>(local_rank);
+    watch(local_rank, prefixes[i], std::move((*children)[i]));
+  }
   return {};
+}
+
+void NodeWorkers::watch(int local_rank, const std::string& prefix, launcher::Child child) {
+  const int rank = layout_.first_rank + local_rank;
+  const bool alone = layout_.world_size == 1 && prefix.empty();
+  output_.add_worker(rank, prefix, alone ? launcher::Relay::bytes : launcher::Relay::lines,
+                     std::move(child.out), std::move(child.err));
+  events_.worker_started(layout_.round, rank, local_rank, child.pid);
 }
 
 /// The default prefix only tells workers apart, so a worker that is alone has none.

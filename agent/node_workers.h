@@ -55,7 +55,8 @@ class NodeWorkers {
   const StopSummary& stop_summary() const { return stop_summary_; }
 
  private:
-  Result<> start_worker(const WorkerEnv& env, int local_rank);
+  Result<> start_workers(const WorkerEnv& env);
+  void watch(int local_rank, const std::string& prefix, launcher::Child child);
   std::string rank_text(int local_rank) const;
   Result<std::string> prefix_of(int local_rank) const;
   Result<std::uint16_t> store_port(std::uint16_t master_port) const;

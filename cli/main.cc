@@ -32,20 +32,23 @@ int fail(const Error& error) {
   return cli::exit_code(error);
 }
 
-int run_agent(const agent::JobSpec& job, agent::Events& events) {
-  const agent::Outcome outcome = agent::run(job, events);
-  const int code = cli::exit_code(outcome);
-  if (const auto* error = std::get_if<Error>(&outcome)) log::error(error->message);
-  events.job_ended(outcome, code);
-  return code;
-}
-
-int run(const agent::JobSpec& job) {
+int run_job(const agent::JobSpec& job) {
   log::set_level(job.log_level);
   Result<agent::Events> events = agent::Events::open(job.events_file);
   if (!events) return fail(events.error());
-  const Result<int> code = launcher::guard([&] { return run_agent(job, *events); });
-  return code ? *code : fail(code.error());
+  const agent::Outcome outcome = agent::run(job, *events);
+  const int code = cli::exit_code(outcome);
+  if (const auto* error = std::get_if<Error>(&outcome)) log::error(error->message);
+  events->job_ended(outcome, code);
+  return code;
+}
+
+int run(std::span<const char* const> words) {
+  const Result<cli::Parsed> parsed = cli::parse(words, cli::this_host());
+  if (!parsed) return fail(parsed.error());
+  if (const auto* job = std::get_if<agent::JobSpec>(&*parsed)) return run_job(*job);
+  std::fputs(std::get<cli::Print>(*parsed).text.c_str(), stdout);
+  return std::fflush(stdout) == 0 ? 0 : fail(os_error("cannot write to stdout", errno));
 }
 
 }  // namespace
@@ -53,12 +56,8 @@ int run(const agent::JobSpec& job) {
 int main(int argc, char** argv) {
   launcher::take_signals();
   open_standard_descriptors();
-  const Result<cli::Parsed> parsed =
-      cli::parse(std::span<const char* const>(argv + 1, argv + argc), cli::this_host());
-  if (!parsed) return fail(parsed.error());
-  if (const auto* print = std::get_if<cli::Print>(&*parsed)) {
-    std::fputs(print->text.c_str(), stdout);
-    return std::fflush(stdout) == 0 ? 0 : fail(os_error("cannot write to stdout", errno));
-  }
-  return run(std::get<agent::JobSpec>(*parsed));
+  // Forked while it has touched next to nothing, so that it costs next to nothing.
+  const Result<int> code =
+      launcher::guard([&] { return run(std::span<const char* const>(argv + 1, argv + argc)); });
+  return code ? *code : fail(code.error());
 }

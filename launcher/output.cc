@@ -65,29 +65,20 @@ Outlet::Listener Output::listener() {
   return {[this] { on_written(); }, [](const std::string& why) { log::warning(why); }};
 }
 
-Result<WorkerPipes> Output::add_worker(int rank, const std::string& prefix, Relay relay) {
-  auto out = add_stream(rank, false, prefix, relay);
-  if (!out) return out.error();
-  auto err = add_stream(rank, true, prefix, relay);
-  if (!err) return err.error();
-  return WorkerPipes{std::move(*out), std::move(*err)};
+void Output::add_worker(int rank, const std::string& prefix, Relay relay, Fd out, Fd err) {
+  add_stream(rank, false, prefix, relay, std::move(out));
+  add_stream(rank, true, prefix, relay, std::move(err));
 }
 
-Result<Fd> Output::add_stream(int rank, bool is_stderr, const std::string& prefix, Relay relay) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    return os_error("cannot make a pipe for the output of rank " + std::to_string(rank), errno);
-  }
-  Fd write_end(ends[1]);
-  fcntl(ends[0], F_SETFL, O_NONBLOCK);
-  if (big_pipes_ < kMaxBigPipes && fcntl(ends[0], F_SETPIPE_SZ, kBigPipe) > 0) ++big_pipes_;
+void Output::add_stream(int rank, bool is_stderr, const std::string& prefix, Relay relay, Fd pipe) {
+  fcntl(pipe.get(), F_SETFL, O_NONBLOCK);
+  if (big_pipes_ < kMaxBigPipes && fcntl(pipe.get(), F_SETPIPE_SZ, kBigPipe) > 0) ++big_pipes_;
 
   Outlet& outlet = is_stderr ? this->err() : out_;
-  streams_.emplace_back(executor_, ends[0], rank, is_stderr,
+  streams_.emplace_back(executor_, pipe.release(), rank, is_stderr,
                         outlet.is_coloured() ? coloured_prefix(prefix, rank) : prefix, relay,
                         outlet);
   wait(std::prev(streams_.end()));
-  return write_end;
 }
 
 void Output::wait(Streams::iterator stream) {

@@ -20,13 +20,6 @@
 
 namespace ddprun::launcher {
 
-/// The ends of a worker's pipes that become its stdout and stderr. Close-on-exec; close them in
-/// this process once the worker runs, or its end of file never comes.
-struct WorkerPipes {
-  Fd out;
-  Fd err;
-};
-
 /// Passes what the workers of a round print on to ddprun's own stdout and stderr: whole lines,
 /// each with its worker's prefix, nothing lost. A slow reader of ddprun slows the workers: their
 /// pipes are not read while more than Outlet::kFull is pending. Never blocks.
@@ -43,10 +36,10 @@ class Output {
   Output(const Output&) = delete;
   ~Output();
 
-  /// Makes the pipes of a worker and reads from them from now on. On a terminal the prefix gets
-  /// the colour of `rank`. Use Relay::bytes for a worker that is alone and has no prefix.
-  /// Errors: system (out of descriptors), usage (no such pipes any more).
-  Result<WorkerPipes> add_worker(int rank, const std::string& prefix, Relay relay = Relay::lines);
+  /// Reads from the pipes that are the worker's stdout and stderr, from now on. On a terminal the
+  /// prefix gets the colour of `rank`. Use Relay::bytes for a worker that is alone and has no
+  /// prefix.
+  void add_worker(int rank, const std::string& prefix, Relay relay, Fd out, Fd err);
 
   /// The end of what `rank` wrote to stderr: at most 20 lines and 4 KiB. Also takes what is still
   /// in its pipe, so it is complete once the worker is dead. Empty for an unknown rank.
@@ -85,7 +78,7 @@ class Output {
 
   Outlet::Listener listener();
   Outlet& err() { return err_ ? *err_ : out_; }
-  Result<Fd> add_stream(int rank, bool is_stderr, const std::string& prefix, Relay relay);
+  void add_stream(int rank, bool is_stderr, const std::string& prefix, Relay relay, Fd pipe);
   void wait(Streams::iterator stream);
   void on_readable(Streams::iterator stream);
   size_t read_once(Stream& stream);

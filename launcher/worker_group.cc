@@ -13,16 +13,21 @@ WorkerGroup::WorkerGroup(boost::asio::any_io_executor executor, std::chrono::mil
       hooks_(std::move(hooks)),
       deadline_(executor_) {}
 
-Result<pid_t> WorkerGroup::add(const Command& command) {
-  Result<Worker> worker = Worker::spawn(executor_, command);
-  if (!worker) return worker.error();
-  const int local_rank = static_cast<int>(members_.size());
-  Member& member =
-      members_.emplace_back(Member{std::move(*worker), std::chrono::steady_clock::now()});
-  ++running_;
-  member.worker.when_ended(
-      [this, local_rank](ExitStatus status) { on_worker_ended(local_rank, status); });
-  return member.worker.pid();
+Result<std::vector<Child>> WorkerGroup::start(const std::vector<Command>& commands) {
+  const auto started = std::chrono::steady_clock::now();
+  Spawned spawned = spawn(commands);
+  exec_failures_ = std::move(spawned.exec_failures);
+  for (const Child& child : spawned.children) {
+    const size_t i = members_.size();
+    Member& member =
+        members_.emplace_back(Member{Worker(executor_, child.pid), commands[i].program, started});
+    ++running_;
+    member.worker.when_ended([this, local_rank = static_cast<int>(i)](ExitStatus status) {
+      on_worker_ended(local_rank, status);
+    });
+  }
+  if (spawned.failure) return *spawned.failure;
+  return std::move(spawned.children);
 }
 
 void WorkerGroup::on_worker_ended(int local_rank, ExitStatus status) {
@@ -32,7 +37,7 @@ void WorkerGroup::on_worker_ended(int local_rank, ExitStatus status) {
   // Asked right after the leader was reaped, before its number can come round again.
   if (kill(-pid, 0) == 0) left_behind_.insert(pid);
   hooks_.worker_ended({local_rank, pid, status, std::chrono::steady_clock::now() - member.started,
-                       stop_signal_ != 0, member.worker.exec_failure()});
+                       stop_signal_ != 0, exec_failures_.of(pid, member.program)});
   if (running_ == 0) end_or_sweep();
 }
 
@@ -62,6 +67,7 @@ void WorkerGroup::begin_stop(int signal) {
   for (Member& member : members_) {
     if (!member.worker.running()) continue;
     member.worker.signal_group(signal);
+    member.worker.signal_group(SIGCONT);  // a stopped process sees the other only once it goes on
     told_groups_.insert(member.worker.pid());
   }
   if (running_ == 0 || !left_behind_.empty()) signal_strays();

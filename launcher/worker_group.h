@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include <boost/asio/steady_timer.hpp>
@@ -13,6 +14,7 @@
 #include "base/error.h"
 #include "launcher/descendants.h"
 #include "launcher/exit_status.h"
+#include "launcher/spawn.h"
 #include "launcher/worker.h"
 
 namespace ddprun::launcher {
@@ -45,9 +47,9 @@ class WorkerGroup {
   /// once.
   WorkerGroup(boost::asio::any_io_executor executor, std::chrono::milliseconds grace, Hooks hooks);
 
-  /// Starts the next local rank and gives its pid. Errors: those of Worker::spawn; the ranks
-  /// started before go on, and stop() ends them.
-  Result<pid_t> add(const Command& command);
+  /// Starts all workers, local rank 0 first; once. Gives their pids and the pipes of their output.
+  /// Errors: system; what was started before goes on, and stop() ends it.
+  Result<std::vector<Child>> start(const std::vector<Command>& commands);
 
   /// Sends `signal` to every worker's group; what outlives the grace is killed. A second call
   /// kills at once. all_ended follows, also for processes that left their worker's group or
@@ -70,6 +72,7 @@ class WorkerGroup {
  private:
   struct Member {
     Worker worker;
+    std::string program;
     std::chrono::steady_clock::time_point started;
   };
 
@@ -84,6 +87,7 @@ class WorkerGroup {
   boost::asio::any_io_executor executor_;
   std::chrono::milliseconds grace_;
   Hooks hooks_;
+  ExecFailures exec_failures_;
   std::deque<Member> members_;  // a deque: workers must not move while they are waited for
   int running_ = 0;
   bool ended_ = false;

@@ -40,6 +40,20 @@ Pipe make_pipe() {
   return {Fd(ends[0]), Fd(ends[1])};
 }
 
+struct WorkerPipes {
+  Fd out;
+  Fd err;
+};
+
+/// A worker's pipes, whose other ends `output` reads.
+WorkerPipes add_worker(Output& output, int rank, const std::string& prefix,
+                       Relay relay = Relay::lines) {
+  Pipe out = make_pipe();
+  Pipe err = make_pipe();
+  output.add_worker(rank, prefix, relay, std::move(out.read_end), std::move(err.read_end));
+  return {std::move(out.write_end), std::move(err.write_end)};
+}
+
 /// Reads all that comes, on the test's io_context: the user's side of stdout.
 class Reader {
  public:
@@ -118,7 +132,7 @@ struct Stage {
 
   Child start(int rank, const std::string& script, Relay relay = Relay::lines) {
     const std::string prefix = relay == Relay::lines ? "[" + std::to_string(rank) + "] " : "";
-    return Child(script, must(output.add_worker(rank, prefix, relay)));
+    return Child(script, add_worker(output, rank, prefix, relay));
   }
 
   /// Until everything has arrived at the readers.
@@ -185,9 +199,8 @@ TEST_CASE("stdout and stderr that are one file still get whole lines") {
   Output both(stage.context.get_executor(), stage.out.get(), stage.out.get());
   std::vector<Child> children;
   for (int rank = 0; rank < 2; ++rank) {
-    children.emplace_back(
-        "seq 20000 & seq 20000 >&2; wait",
-        must(both.add_worker(rank, "[" + std::to_string(rank) + "] ", Relay::lines)));
+    children.emplace_back("seq 20000 & seq 20000 >&2; wait",
+                          add_worker(both, rank, "[" + std::to_string(rank) + "] ", Relay::lines));
   }
   run_until_drained(stage.context, both);
   stage.finish();
@@ -220,7 +233,7 @@ TEST_CASE("progress and a lonely worker's prompt are seen while the line is open
   Stage stage;
   const bool alone = GENERATE(true, false);
   const WorkerPipes pipes =
-      must(stage.output.add_worker(0, alone ? "" : "[0] ", alone ? Relay::bytes : Relay::lines));
+      add_worker(stage.output, 0, alone ? "" : "[0] ", alone ? Relay::bytes : Relay::lines);
   const std::string text = alone ? "name? " : "\r10%";
   REQUIRE(write(pipes.out.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()));
   const std::string expected = alone ? "name? " : "\r[0] 10%";
@@ -240,8 +253,8 @@ TEST_CASE("on a terminal prefixes have colours and progress lines share one line
   Reader screen(context, Fd(master));
   Output output(context.get_executor(), terminal, terminal);
 
-  const WorkerPipes zero = must(output.add_worker(0, "[0] "));
-  const WorkerPipes one = must(output.add_worker(1, "[1] "));
+  const WorkerPipes zero = add_worker(output, 0, "[0] ");
+  const WorkerPipes one = add_worker(output, 1, "[1] ");
   REQUIRE(write(zero.err.get(), "\r1%", 3) == 3);
   std::string expected = "\r\033[36m[0] \033[0m1%";
   run_until(context, [&] { return screen.text == expected; });
@@ -281,7 +294,7 @@ TEST_CASE("a stopped reader stops the worker, with bounded memory and without bl
   }
   asio::io_context context;
   Output output(context.get_executor(), pipe.write_end.get(), pipe.write_end.get());
-  WorkerPipes pipes = must(output.add_worker(0, "[0] "));
+  WorkerPipes pipes = add_worker(output, 0, "[0] ");
 
   const size_t accepted = fill(context, pipes.out.get());
   CHECK(accepted < (size_t{2} << 20));  // the worker's pipe holds 1 MiB of it
@@ -325,7 +338,7 @@ TEST_CASE("a reader that is gone: the workers run on and end well") {
   Stage stage;
   Pipe gone = make_pipe();
   Output output(stage.context.get_executor(), gone.write_end.get(), stage.err.get());
-  Child child("seq 1000000; echo done >&2", must(output.add_worker(0, "[0] ")));
+  Child child("seq 1000000; echo done >&2", add_worker(output, 0, "[0] "));
   gone.read_end.reset();
   run_until_drained(stage.context, output);
   CHECK(child.wait() == 0);
@@ -339,7 +352,7 @@ TEST_CASE("a pipe without a reader from the start, and a closed stdout, discard"
   const int out = GENERATE(0, 1) == 0 ? gone.write_end.get() : 999;
   asio::io_context context;
   Output output(context.get_executor(), out, out);
-  Child child("seq 100000; seq 100000 >&2", must(output.add_worker(0, "[0] ")));
+  Child child("seq 100000; seq 100000 >&2", add_worker(output, 0, "[0] "));
   run_until_drained(context, output);
   CHECK(child.wait() == 0);
 }
@@ -350,7 +363,7 @@ TEST_CASE("a full disk is told once and stops nobody") {
   REQUIRE(full);
   Output output(stage.context.get_executor(), full.get(), stage.err.get());
   log::set_writer([&](std::string_view line) { output.write_own_line(line); });
-  Child child("seq 100000; echo done >&2", must(output.add_worker(0, "[0] ")));
+  Child child("seq 100000; echo done >&2", add_worker(output, 0, "[0] "));
   run_until_drained(stage.context, output);
   log::set_writer(nullptr);
   CHECK(child.wait() == 0);
@@ -365,7 +378,7 @@ TEST_CASE("a full disk is told once and stops nobody") {
 
 TEST_CASE("ddprun's own lines go between the workers' lines, never into one") {
   Stage stage;
-  const WorkerPipes pipes = must(stage.output.add_worker(0, "[0] "));
+  const WorkerPipes pipes = add_worker(stage.output, 0, "[0] ");
   REQUIRE(write(pipes.err.get(), "\r50%", 4) == 4);
   run_until(stage.context, [&] { return stage.err_reader.text == "\r[0] 50%"; });
   stage.output.write_own_line("ddprun: hello\n");
@@ -405,7 +418,7 @@ TEST_CASE("drained means that nobody holds a pipe open, grandchildren too") {
 
 TEST_CASE("a new round starts with new workers, whatever the old pipes do") {
   Stage stage;
-  const WorkerPipes old = must(stage.output.add_worker(0, "[old] "));
+  const WorkerPipes old = add_worker(stage.output, 0, "[old] ");
   REQUIRE(write(old.out.get(), "unread\n", 7) == 7);
   stage.output.remove_workers();
   Child child = stage.start(0, "echo new");
@@ -420,7 +433,7 @@ TEST_CASE("a regular file gets everything in order, behind what is already there
   REQUIRE(write(file.get(), "head\n", 5) == 5);
   asio::io_context context;
   Output output(context.get_executor(), file.get(), file.get());
-  Child child("seq 100000", must(output.add_worker(0, "")));
+  Child child("seq 100000", add_worker(output, 0, ""));
   run_until_drained(context, output);
 
   std::string expected = "head\n";

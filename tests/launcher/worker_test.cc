@@ -7,6 +7,7 @@
 #include <fstream>
 #include <optional>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
@@ -14,8 +15,8 @@
 
 #include "base/fd.h"
 #include "launcher/descendants.h"
+#include "launcher/spawn.h"
 #include "tests/catch.h"
-#include "tests/must.h"
 
 using namespace ddprun;
 using namespace ddprun::launcher;
@@ -25,53 +26,54 @@ namespace {
 struct Ended {
   ExitStatus status;
   std::string out;
+  std::optional<Error> exec_failure;
 };
 
-/// A pipe to read what a child wrote, with room for all of it.
-struct Capture {
-  Fd read_end, write_end;
-  Capture() {
-    int ends[2];
-    REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
-    read_end.reset(ends[0]);
-    write_end.reset(ends[1]);
+/// What comes out of `pipe` until nobody holds its other end.
+std::string read_all(const Fd& pipe) {
+  std::string text;
+  char buffer[4096];
+  for (ssize_t size; (size = read(pipe.get(), buffer, sizeof buffer)) > 0;) {
+    text.append(buffer, static_cast<size_t>(size));
   }
-  std::string text() {
-    write_end.reset();
-    std::string result;
-    char buffer[4096];
-    for (ssize_t size; (size = read(read_end.get(), buffer, sizeof buffer)) > 0;) {
-      result.append(buffer, static_cast<size_t>(size));
-    }
-    return result;
-  }
-};
+  return text;
+}
 
-Command shell(const std::string& script, int out) {
+Command shell(const std::string& script) {
+  static const Fd no_input(open("/dev/null", O_RDONLY | O_CLOEXEC));
   Command command;
   command.program = "/bin/sh";
   command.arguments = {"sh", "-c", script};
   command.environment = {"PATH=/usr/bin:/bin", "GREETING=hello"};
-  command.stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  command.stdout_fd = out;
-  command.stderr_fd = STDERR_FILENO;
+  command.stdin_fd = no_input.get();
   return command;
 }
 
-/// Runs `script` as a worker to its end.
-Ended run(const std::string& script) {
+Spawned must_spawn(const std::vector<Command>& commands) {
+  Spawned spawned = spawn(commands);
+  if (spawned.failure) FAIL(spawned.failure->message);
+  REQUIRE(spawned.children.size() == commands.size());
+  return spawned;
+}
+
+/// Runs `command` as a worker to its end.
+Ended run(const Command& command) {
   boost::asio::io_context io;
-  Capture capture;
+  Spawned spawned = must_spawn({command});
+  Worker worker(io.get_executor(), spawned.children[0].pid);
   std::optional<ExitStatus> status;
-  const Command command = shell(script, capture.write_end.get());
-  Worker worker = must(Worker::spawn(io.get_executor(), command));
-  close(command.stdin_fd);
   worker.when_ended([&](ExitStatus end) { status = end; });
   io.run();
   REQUIRE(status);
   CHECK_FALSE(worker.running());
-  CHECK_FALSE(worker.exec_failure());
-  return {*status, capture.text()};
+  return {*status, read_all(spawned.children[0].out),
+          spawned.exec_failures.of(worker.pid(), command.program)};
+}
+
+Ended run(const std::string& script) {
+  const Ended ended = run(shell(script));
+  CHECK_FALSE(ended.exec_failure);
+  return ended;
 }
 
 }  // namespace
@@ -127,31 +129,42 @@ TEST_CASE("a file the kernel refuses to execute is told by name and reason") {
   const Fd file(mkstemp(path));
   REQUIRE(write(file.get(), "no first line\n", 14) == 14);
   fchmod(file.get(), 0755);
-  boost::asio::io_context io;
-  Command command = shell("", STDOUT_FILENO);
+  Command command = shell("");
   command.program = path;
-  Worker worker = must(Worker::spawn(io.get_executor(), command));
-  close(command.stdin_fd);
-  worker.when_ended([](ExitStatus) {});
-  io.run();
+  const std::optional<Error> failure = run(command).exec_failure;
   unlink(path);
-  const std::optional<Error> failure = worker.exec_failure();
   REQUIRE(failure);
   CHECK(failure->code == Errc::not_executable);
   CHECK(failure->message.find(path) != std::string::npos);
 }
 
+TEST_CASE("of many children each that cannot be executed is told, and no other") {
+  Command missing = shell("");
+  missing.program = "/no/such/program";
+  const std::vector<Command> commands = {shell("exit 127"), missing, shell("exit 0"), missing};
+  Spawned spawned = must_spawn(commands);
+  for (const Child& child : spawned.children) {
+    int status = 0;
+    REQUIRE(waitpid(child.pid, &status, 0) == child.pid);
+  }
+  std::vector<bool> failed;
+  for (size_t i = 0; i < commands.size(); ++i) {
+    failed.push_back(
+        spawned.exec_failures.of(spawned.children[i].pid, commands[i].program).has_value());
+  }
+  CHECK(failed == std::vector<bool>{false, true, false, true});
+}
+
 TEST_CASE("dropping a worker kills its whole group") {
-  Capture capture;
+  Spawned spawned = must_spawn({shell("sleep 1000 & echo started; wait")});
+  const Fd& out = spawned.children[0].out;
   {
     boost::asio::io_context io;
-    const Command command = shell("sleep 1000 & echo started; wait", capture.write_end.get());
-    const Worker worker = must(Worker::spawn(io.get_executor(), command));
-    close(command.stdin_fd);
+    const Worker worker(io.get_executor(), spawned.children[0].pid);
     char byte;
-    REQUIRE(read(capture.read_end.get(), &byte, 1) == 1);
+    REQUIRE(read(out.get(), &byte, 1) == 1);
   }
-  CHECK(capture.text() == "tarted\n");  // the end of file comes only when the sleep is dead too
+  CHECK(read_all(out) == "tarted\n");  // the end of file comes only when the sleep is dead too
 }
 
 TEST_CASE("a process name with blanks and parentheses is read right") {

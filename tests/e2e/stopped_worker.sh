@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A worker that is stopped (Ctrl-Z, a debugger) still gets its grace: it is made to go on.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+start --shutdown_timeout 3600 bash -c '
+  trap "echo saved; exit 0" TERM
+  echo "pid $$"; kill -STOP $$; while :; do sleep 600 & wait; done'
+wait_until grep -q '^pid' "$out"
+worker=$(sed -n 's/^pid //p' "$out")
+is_stopped() { grep -q '^State:.*T (stopped)' "/proc/$worker/status"; }
+wait_until is_stopped
+kill -TERM "$ddprun"
+finish
+expect_exit 143
+expect_stdout '^saved$'
+expect_no_process_left
