@@ -179,7 +179,10 @@ void run(ProcessGroup& group, const std::string& scenario) {
   if (scenario == "hurry") return hurry(group);
   if (scenario == "leave-early" && group.rank() == 1) return;
   if (scenario == "never-come" && group.rank() == 1) ::pause();
-  if (scenario == "throw" && group.rank() == 1) throw std::runtime_error("thrown by the program");
+  if (scenario == "throw") {
+    group.barrier();  // so that all are connected
+    if (group.rank() == 1) throw std::runtime_error("thrown by the program");
+  }
   group.barrier();
 }
 
