@@ -286,8 +286,8 @@ std::string encode(const Letter& letter) {
   return frame(std::visit([](const auto& l) { return to_json(l); }, letter));
 }
 
-Result<Message> decode_message(std::string_view text) {
-  const json object = parse_object(text);
+Result<Message> decode_message(std::string_view body) {
+  const json object = parse_object(body);
   Fields fields(object);
   const std::string type = fields.text("type");
   if (type == kJoin) return decode_join(fields);
@@ -300,8 +300,8 @@ Result<Message> decode_message(std::string_view text) {
   return unknown_type(type);
 }
 
-Result<Letter> decode_letter(std::string_view text) {
-  const json object = parse_object(text);
+Result<Letter> decode_letter(std::string_view body) {
+  const json object = parse_object(body);
   Fields fields(object);
   const std::string type = fields.text("type");
   if (type == kReady) return decode_ready(fields);

@@ -60,8 +60,8 @@ std::string encode(const Message& message);
 std::string encode(const Letter& letter);
 
 /// The body of one frame. Errors: protocol, naming what is missing or out of range.
-Result<Message> decode_message(std::string_view json);
-Result<Letter> decode_letter(std::string_view json);
+Result<Message> decode_message(std::string_view body);
+Result<Letter> decode_letter(std::string_view body);
 
 /// Cuts a stream of bytes into frame bodies. Nothing is kept beyond one frame.
 class FrameReader {

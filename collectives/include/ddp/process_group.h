@@ -29,6 +29,8 @@ struct Options {
 /// failed call are unspecified. The first rank to fail tells the others through the store, so that
 /// all of them name the same cause. Ranks compare their calls before any large data moves, so a
 /// call that differs on one of them is an error that names both, never a wrong result or a hang.
+/// A rank that dies is seen at once; only if it dies while large data is half written to it, Gloo
+/// may overlook that, and the call ends with timed_out instead of peer_lost.
 ///
 /// Thread: any, one call at a time.
 class DDP_EXPORT ProcessGroup {
