@@ -22,6 +22,9 @@ std::vector<std::string> inherited_environment() {
   return variables;
 }
 
+/// In less time no worker fills a machine's memory.
+constexpr std::chrono::milliseconds kOomDelay{20};
+
 /// Whoever waits longer says for whom.
 constexpr std::chrono::seconds kPatience{5};
 
@@ -47,6 +50,7 @@ NodeWorkers::NodeWorkers(boost::asio::any_io_executor executor, const JobSpec& j
       events_(events),
       happened_(std::move(happened)),
       inherited_(inherited_environment()),
+      oom_begins_(executor_),
       patience_(executor_) {}
 
 Result<> NodeWorkers::start(const rendezvous::Layout& layout, std::uint16_t master_port) {
@@ -72,9 +76,17 @@ Result<> NodeWorkers::start(const rendezvous::Layout& layout, std::uint16_t mast
   events_.round_ready(layout_, job_.master_addr, *port);
   const Result<> started = start_workers(env);
   if (!started) return started;
-  if (!oom_) oom_.emplace();  // after the start: nothing waits for it
-  oom_->begin();
+  watch_for_oom();
   return {};
+}
+
+/// A little later, so that it does not take the processor from workers that begin.
+void NodeWorkers::watch_for_oom() {
+  oom_.reset();
+  oom_begins_.expires_after(kOomDelay);
+  oom_begins_.async_wait([this](boost::system::error_code cancelled) {
+    if (!cancelled) oom_.emplace();
+  });
 }
 
 std::string NodeWorkers::rank_text(int local_rank) const {

@@ -56,6 +56,7 @@ class NodeWorkers {
 
  private:
   Result<> start_workers(const WorkerEnv& env);
+  void watch_for_oom();
   void watch(int local_rank, const std::string& prefix, launcher::Child child);
   std::string rank_text(int local_rank) const;
   Result<std::string> prefix_of(int local_rank) const;
@@ -76,6 +77,7 @@ class NodeWorkers {
   std::vector<std::string> inherited_;
   Fd no_input_;  // /dev/null
   std::optional<launcher::OomWatch> oom_;
+  boost::asio::steady_timer oom_begins_;
   rendezvous::Layout layout_;
   std::optional<launcher::WorkerGroup> group_;
   bool all_ended_ = false;

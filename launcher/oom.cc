@@ -165,11 +165,6 @@ OomWatch::OomWatch(const std::string& kmsg, const std::string& proc_self) {
   const std::string path =
       oom_count_path(read_whole(proc_self + "/cgroup"), read_whole(proc_self + "/mountinfo"));
   if (!path.empty()) count_.reset(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  begin();
-}
-
-void OomWatch::begin() {
-  kills_.clear();
   lseek(log_.get(), 0, SEEK_END);
   count_at_begin_ = count();
 }

@@ -22,17 +22,15 @@ struct OomKill {
 /// those who may read it), which names the process, and the count of such kills in our memory
 /// cgroup (v1 or v2), which workers inherit. Where neither can be read it knows nothing.
 ///
-/// While all goes well it costs one small read a round; both files stay open.
+/// While all goes well it costs two files that stay open and one small read.
 class OomWatch {
  public:
-  /// Opens what there is to read. Other paths are for tests.
+  /// Opens what there is to read. What happened until now does not count. Other paths are for
+  /// tests.
   explicit OomWatch(const std::string& kmsg = "/dev/kmsg",
                     const std::string& proc_self = "/proc/self");
 
-  /// What happened until now does not count.
-  void begin();
-
-  /// What is known of the end of a worker that ran since begin(): "out of memory (this host's
+  /// What is known of the end of a worker that ran since then: "out of memory (this host's
   /// kernel killed it at 61.8 GiB resident)", a guess that begins with "perhaps", or "". `signal`
   /// killed it, 0 if none did.
   std::string cause(pid_t pid, int signal);
@@ -44,7 +42,7 @@ class OomWatch {
   Fd log_;    // read from where the last read ended; empty: pids in it are not ours, or no right
   Fd count_;  // the cgroup's file that has an "oom_kill" line
   std::optional<std::uint64_t> count_at_begin_;
-  std::vector<OomKill> kills_;  // since begin()
+  std::vector<OomKill> kills_;  // since the start
 };
 
 // The pure part.

@@ -54,7 +54,10 @@ bool would_block(int error_number) {
 }  // namespace
 
 StoreServer::StoreServer(boost::asio::any_io_executor executor, StoreLimits limits)
-    : limits_(limits), store_(limits.store_bytes), buffer_(kReadSize), epoll_(executor) {
+    : limits_(limits),
+      store_(limits.store_bytes),
+      buffer_(std::make_unique_for_overwrite<char[]>(kReadSize)),
+      epoll_(executor) {
   Fd set(epoll_create1(EPOLL_CLOEXEC));
   boost::system::error_code error;
   if (set) epoll_.assign(set.get(), error);
@@ -125,10 +128,10 @@ void StoreServer::serve(Client& client, std::uint32_t events) {
 }
 
 void StoreServer::read(Client& client) {
-  const ssize_t size = recv(client.socket.get(), buffer_.data(), buffer_.size(), MSG_DONTWAIT);
+  const ssize_t size = recv(client.socket.get(), buffer_.get(), kReadSize, MSG_DONTWAIT);
   if (size < 0 && would_block(errno)) return;
   if (size <= 0) return drop(client, "");
-  heard(client, {buffer_.data(), static_cast<std::size_t>(size)});
+  heard(client, {buffer_.get(), static_cast<std::size_t>(size)});
 }
 
 void StoreServer::heard(Client& client, std::string_view bytes) {

@@ -78,7 +78,7 @@ class StoreServer {
   std::size_t unfinished_ = 0;  // bytes of large requests on their way
   std::vector<ClientId> told_;  // have something to be sent from another's request
 
-  std::vector<char> buffer_;
+  std::unique_ptr<char[]> buffer_;  // one for all: what a read brings is dealt with at once
   boost::asio::posix::stream_descriptor epoll_;
   // Handlers look at it first: one may be queued already when the server is destroyed.
   std::shared_ptr<int> alive_ = std::make_shared<int>();
