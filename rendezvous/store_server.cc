@@ -20,6 +20,10 @@ namespace {
 
 using boost::asio::ip::tcp;
 
+/// How often in a row the store looks for requests before the rest of the process gets its turn:
+/// while they keep coming, each look costs one system call instead of the loop's four.
+constexpr int kTurns = 16;
+
 constexpr std::size_t kReadSize = 64 << 10;
 constexpr int kReadyAtOnce = 64;  // then everything else in the process has its turn
 constexpr std::size_t kPiecesAtOnce = 16;
@@ -110,10 +114,13 @@ void StoreServer::wait_for_clients() {
 
 void StoreServer::serve_ready() {
   std::array<epoll_event, kReadyAtOnce> ready;
-  const int count = epoll_wait(epoll_.native_handle(), ready.data(), kReadyAtOnce, 0);
-  for (int i = 0; i < count; ++i) {
-    // One that came earlier in this batch may have led to the end of this one.
-    if (Client* client = find(ready[i].data.u64)) serve(*client, ready[i].events);
+  for (int turn = 0; turn < kTurns; ++turn) {
+    const int count = epoll_wait(epoll_.native_handle(), ready.data(), kReadyAtOnce, 0);
+    if (count <= 0) return;
+    for (int i = 0; i < count; ++i) {
+      // One that came earlier in this batch may have led to the end of this one.
+      if (Client* client = find(ready[i].data.u64)) serve(*client, ready[i].events);
+    }
   }
 }
 
