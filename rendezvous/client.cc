@@ -10,12 +10,9 @@ namespace ddprun::rendezvous {
 using boost::asio::ip::tcp;
 using boost::system::error_code;
 
-Client::Client(boost::asio::any_io_executor executor, const tcp::endpoint& server,
+Client::Client(const boost::asio::any_io_executor& executor, const tcp::endpoint& server,
                std::string run_id, Hooks hooks)
-    : server_(server),
-      run_id_(std::move(run_id)),
-      hooks_(std::move(hooks)),
-      socket_(std::move(executor)) {}
+    : server_(server), run_id_(std::move(run_id)), hooks_(std::move(hooks)), socket_(executor) {}
 
 void Client::join(JoinRequest request) {
   const Message join = message::Join{run_id_, std::move(request)};

@@ -27,7 +27,7 @@ class Client {
     std::function<void(Error)> lost;
   };
 
-  Client(boost::asio::any_io_executor executor, const boost::asio::ip::tcp::endpoint& server,
+  Client(const boost::asio::any_io_executor& executor, const boost::asio::ip::tcp::endpoint& server,
          std::string run_id, Hooks hooks);
 
   /// Asks to be part of the next round; connects first when needed. A letter follows.
