@@ -162,8 +162,9 @@ void Agent::on_signal(int signal) {
     return happened(event::StopRequested{SIGKILL});
   }
   if (machine_.state() == Machine::State::running) {
-    log::info("stopping " + std::to_string(workers_.running().size()) + " workers (" +
-              launcher::signal_name(signal) + "); again to kill them at once");
+    const size_t count = workers_.running().size();
+    log::info("stopping " + std::to_string(count) + (count == 1 ? " worker (" : " workers (") +
+              launcher::signal_name(signal) + "); again to end at once");
   }
   happened(event::StopRequested{signal});
 }

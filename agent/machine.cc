@@ -75,8 +75,10 @@ Actions Machine::while_stopping(const Event& event) {
     return {};
   }
   if (const auto* e = std::get_if<event::StopRequested>(&event)) {
-    if (ending_) return {action::StopWorkers{SIGKILL}};  // asked again: stop being polite
+    // Asked again, or by SIGKILL: stop being polite.
+    if (ending_) return {action::StopWorkers{SIGKILL}};
     ending_ = Interrupted{e->signal};
+    if (e->signal == SIGKILL) return {action::Leave{}, action::StopWorkers{SIGKILL}};
     return {action::Leave{}};
   }
   return {};

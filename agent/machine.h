@@ -56,7 +56,7 @@ struct RoundBroken {};
 struct JobClosed {
   Outcome outcome;
 };
-/// Somebody wants us to stop, by this signal.
+/// Somebody wants us to stop, by this signal; SIGKILL means at once.
 struct StopRequested {
   int signal;
 };

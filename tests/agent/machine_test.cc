@@ -120,6 +120,14 @@ TEST_CASE("a first signal while workers stop for a restart prevents the restart"
   CHECK(std::get<Interrupted>(only<action::Finish>(last).outcome).signal == SIGTERM);
 }
 
+TEST_CASE("whoever asks by SIGKILL gets no grace, also while workers stop for a restart") {
+  Machine m = running();
+  m.on(rank_fails(1));
+  const Actions actions = m.on(event::StopRequested{SIGKILL});
+  check<action::Leave, action::StopWorkers>(actions);
+  CHECK(std::get<action::StopWorkers>(actions[1]).signal == SIGKILL);
+}
+
 TEST_CASE("a signal while workers stop for the job's end hurries them and keeps that end") {
   Machine m = running();
   m.on(rank_fails(1));
