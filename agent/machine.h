@@ -33,6 +33,7 @@
 //                |  Finish       |  StopWorkers(same signal)  |  ending = inter-     |  Finish
 //                |               |                            |  rupted; Leave       |
 //
+// A StopRequested by SIGKILL also kills at once in the last case of stopping.
 // done ignores everything. A dash is a deliberate "nothing to do", not a hole.
 
 namespace ddprun::agent {

@@ -20,8 +20,8 @@ namespace {
 
 using boost::asio::ip::tcp;
 
-/// How often in a row the store looks for requests before the rest of the process gets its turn:
-/// while they keep coming, each look costs one system call instead of the loop's four.
+/// How often in a row the store looks for requests, without going through the event loop in
+/// between, before the rest of the process gets its turn.
 constexpr int kTurns = 16;
 
 constexpr std::size_t kReadSize = 64 << 10;
