@@ -25,6 +25,8 @@ enum class StoreHost {
 
 /// Everything the user decided; plain data. Only cli/ fills it, so nothing else reads argv.
 struct JobSpec {
+  using milliseconds = std::chrono::milliseconds;
+
   // What to run.
   std::vector<std::string> command;  ///< argv of every worker, program first
   std::string program;               ///< path of the executable, resolved, checked to be one
@@ -34,14 +36,22 @@ struct JobSpec {
   std::string run_id = "none";  ///< agents with another id are refused
   int min_nodes = 1;            ///< 1 <= min_nodes <= max_nodes
   int max_nodes = 1;
-  std::optional<int> node_rank;                     ///< not given: by order of joining
-  std::string master_addr = "127.0.0.1";            ///< as the user gave it
-  std::uint16_t master_port = 0;                    ///< 0: any free port (one node only)
-  std::chrono::milliseconds join_timeout{600'000};  ///< until enough nodes are there
+  std::optional<int> node_rank;           ///< not given: by order of joining
+  std::string master_addr = "127.0.0.1";  ///< as the user gave it; empty: any address (serve only)
+  std::uint16_t master_port = 0;          ///< 0: any free port (one node only)
+  std::optional<bool> is_host;         ///< hosts the rendezvous; not given: if the address is ours
+  std::string local_addr;              ///< the address to connect from; empty: any
+  milliseconds join_timeout{600'000};  ///< until enough nodes are there
+  milliseconds last_call{30'000};      ///< for more than min_nodes, once these are there
+  milliseconds heartbeat{2'000};       ///< between two signs of life
+  milliseconds lease{10'000};          ///< so long silent, a node is lost; > heartbeat
 
   // What to survive.
-  int max_restarts = 0;                          ///< for the whole job; regrouping is free
-  std::chrono::milliseconds stop_grace{30'000};  ///< first signal to SIGKILL; 0 kills at once
+  int max_restarts = 0;             ///< for the whole job; regrouping is free
+  milliseconds restart_window{0};   ///< max_restarts are allowed within any such time; 0: in all
+  milliseconds restart_backoff{0};  ///< before the first restart; doubles with each
+  milliseconds min_uptime{0};       ///< a round that fails sooner is not restarted; 0: any is
+  milliseconds stop_grace{30'000};  ///< first signal to SIGKILL; 0 kills at once
 
   // What workers see.
   std::vector<std::string> devices;  ///< the node's GPUs, as CUDA_VISIBLE_DEVICES names them

@@ -16,6 +16,11 @@ struct Layout {
   int first_rank = 0;  ///< global rank of this node's local rank 0
   int local_size = 1;  ///< workers on this node
   int world_size = 1;  ///< workers on all nodes
+  int guests = 0;      ///< nodes in this round whose agent is not the master itself
+
+  // Where a store that rank 0 hosts listens; 0 and empty: the agents' store, at the endpoint.
+  int store_port = 0;
+  std::string store_host;  ///< empty: the endpoint's, where node 0 lives
 };
 
 /// How the first worker of a node ended badly, as it crosses the wire. The agent makes sentences
@@ -33,9 +38,12 @@ struct Failure {
 /// All workers of all nodes ended with exit code 0.
 struct Succeeded {};
 
-/// A worker failed and no restart was left.
+/// A worker failed and the job was not restarted. Every node is told the same.
 struct Failed {
   Failure root_cause;
+  int round = 0;           ///< in which it failed
+  std::string aftermath;   ///< whole lines on the other workers: victims, who was stopped; or empty
+  std::string no_restart;  ///< why there is no other try: "no restart left (3 of 3 used)"
 };
 
 /// Not enough nodes came in time; the sentence says who was missing.

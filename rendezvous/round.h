@@ -26,6 +26,7 @@ struct Broken {
   std::string reason;                 ///< "node 1 (gpu-08) is gone: connection closed"
   std::optional<Failure> root_cause;  ///< a worker failed; nullopt: only the membership changed
   int restarts = 0;                   ///< spent so far, this one included
+  bool ends_job = false;              ///< there is no next round: joining again gets Closed
 };
 
 /// To every node: the job is over. It is also the answer to every later join.
@@ -168,7 +169,7 @@ class Round {
 
   Nodes nodes_;                  ///< everyone who joined and is not gone
   std::map<int, NodeId> asked_;  ///< who holds which --node_rank
-  std::array<int, 4> count_{};   ///< nodes by Place
+  std::array<int, 5> count_{};   ///< nodes by Place
   int former_waiting_ = 0;       ///< former members among the waiting
   std::uint64_t joins_ = 0;
   Time forming_since_{};              ///< meaningful while somebody is there
