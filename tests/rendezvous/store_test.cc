@@ -29,8 +29,8 @@ TEST_CASE("a counter is decimal text that starts at nothing and wraps") {
   CHECK(must(store.add("read", 0)) == 0);
   CHECK(text(store.get("read")) == "0");
 
-  constexpr auto most = std::numeric_limits<std::int64_t>::max();
-  must(store.set("c", std::to_string(most)));
+  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+  must(store.set("c", std::to_string(kMost)));
   CHECK(must(store.add("c", 1)) == std::numeric_limits<std::int64_t>::min());
 }
 

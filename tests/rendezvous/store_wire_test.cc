@@ -60,7 +60,7 @@ TEST_CASE("the first five bytes tell the dialect") {
 TEST_CASE("what cannot be a client of the store is refused at the first byte that shows it") {
   CHECK(refused_at("GET / HTTP/1.1\r\n\r\n") == 1);
   CHECK(refused_at("SSH-2.0-OpenSSH") == 1);
-  CHECK(refused_at("\x16\x03\x01\x02\x00") == 1);
+  CHECK(refused_at(std::string("\x16\x03\x01\x02\x00", 5)) == 1);
   CHECK(refused_at("ddprun") == 1);
   CHECK(refused_at("\r\n") == 1);
   CHECK(refused_at(std::string("\0\xCE\xF7\x85\x3D", 5)) == 5);
