@@ -2,7 +2,9 @@
 #include "rendezvous/roll_call.h"
 
 #include <algorithm>
-#include <set>
+#include <cstddef>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/text.h"
@@ -11,17 +13,6 @@ namespace ddprun::rendezvous {
 namespace {
 
 constexpr size_t kMostNames = 8;
-
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i) {
-    text += (i == 0 ? "" : ", ") + names[i];
-  }
-  if (names.size() > kMostNames) {
-    text += " and " + std::to_string(names.size() - kMostNames) + " more";
-  }
-  return text;
-}
 
 /// What the user called it, else what a round called it.
 std::optional<int> known_rank(const Node& node) {
@@ -37,16 +28,46 @@ std::string with_workers(const Node& node) {
 }
 
 std::string missing_ranks(const Nodes& nodes, const RoundSpec& spec) {
-  std::set<int> taken;
+  std::vector<bool> taken(static_cast<size_t>(spec.max_nodes), false);
+  bool any = false;
   for (const auto& [id, node] : nodes) {
-    if (node.request.node_rank) taken.insert(*node.request.node_rank);
+    if (!node.request.node_rank || node.place == Place::leaving) continue;
+    taken[static_cast<size_t>(*node.request.node_rank)] = any = true;
   }
-  if (taken.empty()) return "";
+  if (!any) return "";
   std::vector<int> missing;
   for (int rank = 0; rank < spec.max_nodes; ++rank) {
-    if (!taken.contains(rank)) missing.push_back(rank);
+    if (!taken[static_cast<size_t>(rank)]) missing.push_back(rank);
   }
   return missing.empty() ? "" : "; missing node_rank " + compress_ranks(missing);
+}
+
+/// The first few of `nodes`, by node rank and then in order of joining.
+std::string listed(std::vector<const Node*> nodes, std::string (*text_of)(const Node&)) {
+  const size_t named = std::min(nodes.size(), kMostNames);
+  // Not all of them: there may be thousands.
+  std::partial_sort(nodes.begin(), nodes.begin() + static_cast<std::ptrdiff_t>(named), nodes.end(),
+                    [](const Node* a, const Node* b) {
+                      return std::pair(known_rank(*a), a->order) <
+                             std::pair(known_rank(*b), b->order);
+                    });
+  std::string text;
+  for (size_t i = 0; i < named; ++i) text += (i == 0 ? "" : ", ") + text_of(*nodes[i]);
+  if (nodes.size() > named) text += " and " + std::to_string(nodes.size() - named) + " more";
+  return text;
+}
+
+std::vector<const Node*> select(const Nodes& nodes, bool (*wanted)(Place)) {
+  std::vector<const Node*> selected;
+  for (const auto& [id, node] : nodes) {
+    if (wanted(node.place)) selected.push_back(&node);
+  }
+  return selected;
+}
+
+std::vector<const Node*> stopping_nodes(const Nodes& nodes) {
+  return select(nodes,
+                [](Place place) { return place == Place::returning || place == Place::leaving; });
 }
 
 }  // namespace
@@ -58,19 +79,14 @@ std::string node_name(const Node& node) {
 }
 
 std::string roll_call(const Nodes& nodes, const RoundSpec& spec) {
-  std::vector<const Node*> by_order;
-  for (const auto& [id, node] : nodes) by_order.push_back(&node);
-  std::sort(by_order.begin(), by_order.end(), [](auto* a, auto* b) {
-    return std::pair(known_rank(*a), a->order) < std::pair(known_rank(*b), b->order);
-  });
-
-  std::vector<std::string> here, returning;
-  for (const Node* node : by_order) {
-    (node->place == Place::waiting ? here : returning)
-        .push_back(node->place == Place::waiting ? with_workers(*node) : node_name(*node));
+  const auto here = select(nodes, [](Place place) { return place == Place::waiting; });
+  const int present = static_cast<int>(here.size());
+  const auto stopping = stopping_nodes(nodes);
+  if (present >= spec.max_nodes && !stopping.empty()) {
+    return listed(stopping, node_name) + " to stop " + (stopping.size() == 1 ? "its" : "their") +
+           " workers; have " + listed(here, with_workers);
   }
 
-  const int present = static_cast<int>(here.size());
   std::string text;
   if (present < spec.min_nodes) {
     text = std::to_string(spec.min_nodes - present) + " of " + std::to_string(spec.min_nodes) +
@@ -79,10 +95,21 @@ std::string roll_call(const Nodes& nodes, const RoundSpec& spec) {
     text = "up to " + std::to_string(std::max(spec.max_nodes - present, 0)) + " more of " +
            nnodes_text(spec) + " nodes";
   }
-  text += here.empty() ? ": have none" : ": have " + joined(here);
-  text += missing_ranks(nodes, spec);
-  if (!returning.empty()) text += "; still stopping their workers: " + joined(returning);
-  return text;
+  text += here.empty() ? ": have none" : ": have " + listed(here, with_workers);
+  return text + missing_ranks(nodes, spec) + stopping_text(nodes);
+}
+
+std::string stopping_text(const Nodes& nodes) {
+  const auto stopping = select(
+      nodes, [](Place place) { return place == Place::returning || place == Place::leaving; });
+  return stopping.empty() ? "" : "; still stopping their workers: " + listed(stopping, node_name);
+}
+
+std::string hearsay_text(const Hearsay& hearsay, const RoundSpec& spec) {
+  return std::to_string(hearsay.missing()) + " of " + std::to_string(hearsay.members()) +
+         (hearsay.members() == 1 ? " node" : " nodes") + " of round " +
+         std::to_string(hearsay.round()) + ", whose workers may still run (up to " +
+         duration_text(spec.lease) + ", --lease)";
 }
 
 std::string nnodes_text(const RoundSpec& spec) {

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "rendezvous/hearsay.h"
 #include "rendezvous/node.h"
 
 namespace ddprun::rendezvous {
@@ -15,6 +16,13 @@ std::string node_name(const Node& node);
 /// For whom a round that is being formed waits, to follow "waiting for": "1 of 2 nodes: have node 0
 /// (gpu-07, 8 workers); missing node_rank 1".
 std::string roll_call(const Nodes& nodes, const RoundSpec& spec);
+
+/// "; still stopping their workers: node 1 (gpu-08)"; empty when nobody is.
+std::string stopping_text(const Nodes& nodes);
+
+/// For whom of an earlier master's nodes a round waits: "1 of 3 nodes of round 7, whose workers may
+/// still run (up to 10 s, --lease)".
+std::string hearsay_text(const Hearsay& hearsay, const RoundSpec& spec);
 
 /// "2" or "2:4", as --nnodes takes it.
 std::string nnodes_text(const RoundSpec& spec);

@@ -18,6 +18,9 @@ const T* is(const Event& event) {
 }  // namespace
 
 Letters Round::join(NodeId node, JoinRequest request, Time now) {
+  // Who left and asks again is taken for a newcomer.
+  const auto known = nodes_.find(node);
+  if (known != nodes_.end() && known->second.place == Place::leaving) forget(node);
   return on(Join{node, std::move(request)}, now);
 }
 
@@ -30,11 +33,11 @@ Letters Round::succeed(NodeId node, int round, Time now) {
 }
 
 Letters Round::leave(NodeId node, Time now) {
-  return on(Gone{node, " left"}, now);
+  return on(Gone{node, " left", true}, now);
 }
 
 Letters Round::vanish(NodeId node, const std::string& reason, Time now) {
-  return on(Gone{node, " is gone: " + reason}, now);
+  return on(Gone{node, " is gone: " + reason, false}, now);
 }
 
 Letters Round::tick(Time now) {
@@ -42,49 +45,69 @@ Letters Round::tick(Time now) {
 }
 
 std::optional<Round::Time> Round::deadline() const {
-  if (phase_ != Phase::forming || nodes_.empty()) return std::nullopt;
-  if (enough_since_ && count(Place::returning) == 0) return *enough_since_ + spec_.last_call;
-  return forming_since_ + spec_.join_timeout;
+  if (phase_ == Phase::ending) return since_ + spec_.join_timeout;
+  if (phase_ != Phase::forming || nobody()) return std::nullopt;
+  const Time next = starts_at().value_or(since_ + spec_.join_timeout);
+  // Also then it waits for somebody else.
+  return lease_ends() > now_ ? std::min(next, lease_ends()) : next;
 }
 
 Letters Round::on(const Event& event, Time now) {
+  now_ = now;
+  if (!began_) began_ = now;
   switch (phase_) {
     case Phase::forming:
-      return while_forming(event, now);
+      return while_forming(event);
     case Phase::active:
-      return while_active(event, now);
+      return while_active(event);
+    case Phase::ending:
+      return while_ending(event);
     case Phase::closed:
       return while_closed(event);
   }
   return {};
 }
 
-Letters Round::while_forming(const Event& event, Time now) {
+Letters Round::while_forming(const Event& event) {
   if (auto* e = is<Join>(event)) {
     if (auto sentence = refusal(*e)) return {{e->node, Refused{*sentence}}};
-    if (nodes_.empty()) forming_since_ = now;
+    if (nobody()) since_ = now_;
     admit(*e);
-    return start_if_complete(now);
+    return start_if_complete();
   }
   if (auto* e = is<Gone>(event)) {
-    forget(e->node);
-    return start_if_complete(now);
+    depart(*e);
+    return start_if_complete();
   }
-  if (is<Tick>(event)) {
-    Letters letters = start_if_complete(now);
-    if (phase_ != Phase::forming || enough_since_ || nodes_.empty()) return letters;
-    if (now < forming_since_ + spec_.join_timeout) return letters;
-    return close(TimedOut{"gave up after " + duration_text(now - forming_since_) +
-                          " (--join_timeout) waiting for " + waiting_for()});
-  }
+  if (is<Tick>(event)) return tick_forming();
   return {};  // Fail, Succeed: of a round that is already broken
 }
 
-Letters Round::while_active(const Event& event, Time now) {
-  if (auto* e = is<Join>(event)) return join_active(*e, now);
-  if (auto* e = is<Fail>(event)) return fail_active(*e, now);
+Letters Round::while_active(const Event& event) {
+  if (auto* e = is<Join>(event)) return join_active(*e);
+  if (auto* e = is<Fail>(event)) return fail_active(*e);
   if (auto* e = is<Succeed>(event)) return succeed_active(*e);
-  if (auto* e = is<Gone>(event)) return gone_active(*e, now);
+  if (auto* e = is<Gone>(event)) return gone_active(*e);
+  return {};
+}
+
+Letters Round::while_ending(const Event& event) {
+  if (auto* e = is<Join>(event)) {
+    if (auto sentence = refusal(*e)) return {{e->node, Refused{*sentence}}};
+    const auto known = nodes_.find(e->node);
+    if (known != nodes_.end() && known->second.place == Place::returning &&
+        known->second.last_round == round_) {
+      casualties_.add(e->request.aftermath);
+    }
+    admit(*e);
+    return close_if_all_back();
+  }
+  if (auto* e = is<Gone>(event)) {
+    depart(*e);
+    return close_if_all_back();
+  }
+  if (is<Tick>(event)) return close_if_all_back();
+  // Fail: a victim. What its status means only its node can say, and does when it joins again.
   return {};
 }
 
@@ -93,7 +116,15 @@ Letters Round::while_closed(const Event& event) const {
   return {};
 }
 
-Letters Round::join_active(const Join& event, Time now) {
+Letters Round::tick_forming() {
+  Letters letters = start_if_complete();
+  if (phase_ != Phase::forming || enough_since_ || nobody()) return letters;
+  if (now_ < since_ + spec_.join_timeout) return letters;
+  return close(TimedOut{"gave up after " + duration_text(now_ - since_) +
+                        " (--join_timeout) waiting for " + waiting_for()});
+}
+
+Letters Round::join_active(const Join& event) {
   if (auto sentence = refusal(event)) return {{event.node, Refused{*sentence}}};
   const auto known = nodes_.find(event.node);
   const auto was = known == nodes_.end() ? Place::waiting : known->second.place;
@@ -101,21 +132,23 @@ Letters Round::join_active(const Join& event, Time now) {
 
   const std::string name = node_name(nodes_.at(event.node));
   if (was == Place::running || was == Place::finished) {
-    return regroup({name + " came back without its workers", {}, restarts_}, now);
+    return regroup({name + " came back without its workers", {}, restarts()});
   }
   const int members = count(Place::running) + count(Place::finished);
   // Finished work is not thrown away to make room for a newcomer.
   if (members >= spec_.max_nodes || count(Place::finished) > 0) return {};
-  return regroup({name + " joined", {}, restarts_}, now);
+  return regroup({name + " joined", {}, restarts()});
 }
 
-Letters Round::fail_active(const Fail& event, Time now) {
+Letters Round::fail_active(const Fail& event) {
   if (!runs(event.node, event.round)) return {};
-  if (restarts_ >= spec_.max_restarts) return close(Failed{event.failure});
-  ++restarts_;
-  const std::string reason =
-      "rank " + std::to_string(event.failure.rank) + " failed on " + event.failure.host;
-  return regroup({reason, event.failure, restarts_}, now);
+  Broken news{"rank " + std::to_string(event.failure.rank) + " failed on " + event.failure.host,
+              event.failure, restarts()};
+  std::string no_restart = budget_.refusal(round_, now_ - started_, now_);
+  if (!no_restart.empty()) return end(news, std::move(no_restart));
+  budget_.spend(now_);
+  news.restarts = restarts();
+  return regroup(news);
 }
 
 Letters Round::succeed_active(const Succeed& event) {
@@ -124,14 +157,14 @@ Letters Round::succeed_active(const Succeed& event) {
   return count(Place::running) > 0 ? Letters{} : close(Succeeded{});
 }
 
-Letters Round::gone_active(const Gone& event, Time now) {
+Letters Round::gone_active(const Gone& event) {
   const auto found = nodes_.find(event.node);
   if (found == nodes_.end()) return {};
   const bool was_running = found->second.place == Place::running;
   const std::string reason = node_name(found->second) + event.how;
-  forget(event.node);
+  depart(event);
   // Without a finished node the others can still finish: its part is done.
-  return was_running ? regroup({reason, {}, restarts_}, now) : Letters{};
+  return was_running ? regroup({reason, {}, restarts()}) : Letters{};
 }
 
 std::optional<std::string> Round::refusal(const Join& event) const {
@@ -143,8 +176,11 @@ std::optional<std::string> Round::refusal(const Join& event) const {
   }
   const int rank = *event.request.node_rank;
   if (rank < 0 || rank >= spec_.max_nodes) return out_of_range(rank, spec_);
-  if (asked_.empty() && !nodes_.empty()) {
-    return "--node_rank is given here but not on " + nodes_.begin()->second.request.host +
+  if (asked_.empty() && !nobody()) {
+    const auto stays = std::find_if(nodes_.begin(), nodes_.end(), [](const auto& node) {
+      return node.second.place != Place::leaving;
+    });
+    return "--node_rank is given here but not on " + stays->second.request.host +
            ": give it on every node or on none";
   }
   if (const auto holder = asked_.find(rank); holder != asked_.end()) {
@@ -155,20 +191,23 @@ std::optional<std::string> Round::refusal(const Join& event) const {
 }
 
 void Round::admit(const Join& event) {
+  hearsay_.hear(event.request, last_round_);
   last_round_ = std::max(last_round_, event.request.last_round);
-  restarts_ = std::max(restarts_, event.request.restarts);
+  budget_.learn(event.request.restarts, now_);
 
   if (const auto known = nodes_.find(event.node); known != nodes_.end()) {
     Node& node = known->second;
     const auto node_rank = node.request.node_rank;
     node.request = event.request;
     node.request.node_rank = node_rank;
+    node.request.aftermath = {};
     place(node, Place::waiting);
     return;
   }
   Node& node = nodes_[event.node];
   node.id = event.node;
   node.request = event.request;
+  node.request.aftermath = {};
   node.order = joins_++;
   ++count_[static_cast<size_t>(Place::waiting)];
   if (event.request.node_rank) asked_.emplace(*event.request.node_rank, event.node);
@@ -182,13 +221,31 @@ void Round::place(Node& node, Place next) {
   node.place = next;
 }
 
+/// Takes a node out of everything but, as long as they may run, the count of those with workers.
+void Round::depart(const Gone& event) {
+  const auto found = nodes_.find(event.node);
+  if (found == nodes_.end()) return;
+  Node& node = found->second;
+  const bool has_none = node.place == Place::waiting || node.place == Place::finished;
+  if (!event.workers_may_run || has_none) return forget(event.node);
+  give_back_rank(node);
+  place(node, Place::leaving);
+}
+
+/// A replacement may ask for the node rank of a node that still stops its workers.
+void Round::give_back_rank(const Node& node) {
+  if (!node.request.node_rank) return;
+  const auto holder = asked_.find(*node.request.node_rank);
+  if (holder != asked_.end() && holder->second == node.id) asked_.erase(holder);
+}
+
 void Round::forget(NodeId id) {
   const auto found = nodes_.find(id);
   if (found == nodes_.end()) return;
   const Node& node = found->second;
   if (node.last_round >= 0 && node.place == Place::waiting) --former_waiting_;
   --count_[static_cast<size_t>(node.place)];
-  if (node.request.node_rank) asked_.erase(*node.request.node_rank);
+  give_back_rank(node);
   nodes_.erase(found);
 }
 
@@ -197,36 +254,57 @@ bool Round::runs(NodeId id, int round) const {
   return round == round_ && node != nodes_.end() && node->second.place == Place::running;
 }
 
-bool Round::complete(Time now) const {
-  if (!enough_since_) return false;
-  // Going on without them would only break the round again when they are ready: with workers that
-  // are slow to stop, two halves of a job could take turns for ever.
-  if (count(Place::returning) > 0) return now >= forming_since_ + spec_.join_timeout;
-  if (count(Place::waiting) >= spec_.max_nodes || former_waiting_ > 0) return true;
-  return now >= *enough_since_ + spec_.last_call;
+/// Until when workers may run of which an earlier master knew; in the past: nobody tells of any.
+Round::Time Round::lease_ends() const {
+  return hearsay_.missing() > 0 ? *began_ + spec_.lease : Time::min();
 }
 
-Letters Round::start_if_complete(Time now) {
+/// Whoever else comes is a newcomer, as far as anybody knows.
+bool Round::all_former_back() const {
+  return stopping() == 0 && (former_waiting_ > 0 || hearsay_.all_back());
+}
+
+/// When the next round starts if nothing else happens; nullopt: it does not, too few are here.
+std::optional<Round::Time> Round::starts_at() const {
+  if (!enough_since_) return std::nullopt;
+  const Time allowed = std::max(budget_.pause_ends(), lease_ends());
+  // Going on without them would only break the round again when they are ready: with workers that
+  // are slow to stop, two halves of a job could take turns for ever.
+  if (stopping() > 0) return std::max(allowed, since_ + spec_.join_timeout);
+  if (count(Place::waiting) >= spec_.max_nodes || all_former_back()) {
+    return std::max(allowed, *enough_since_);
+  }
+  return std::max(allowed, *enough_since_ + spec_.last_call);
+}
+
+Letters Round::start_if_complete() {
   if (count(Place::waiting) < spec_.min_nodes) {
     enough_since_.reset();
   } else if (!enough_since_) {
-    enough_since_ = now;
+    enough_since_ = now_;
   }
-  return complete(now) ? start() : Letters{};
+  const auto at = starts_at();
+  return at && now_ >= *at ? start() : Letters{};
 }
 
 Letters Round::start() {
   phase_ = Phase::active;
   round_ = ++last_round_;
+  started_ = now_;
   enough_since_.reset();
+  hearsay_ = {};
 
   const std::vector<Node*> members = seats(nodes_, spec_.max_nodes);
   Layout layout;
   layout.world_size = 0;
   layout.round = round_;
-  layout.restarts = restarts_;
+  layout.restarts = restarts();
   layout.node_count = static_cast<int>(members.size());
-  for (const Node* node : members) layout.world_size += node->request.local_size;
+  layout.store_port = members.front()->request.store_port;
+  for (const Node* node : members) {
+    layout.world_size += node->request.local_size;
+    layout.guests += node->request.hosting ? 0 : 1;
+  }
 
   Letters letters;
   letters.reserve(members.size());
@@ -242,25 +320,46 @@ Letters Round::start() {
   return letters;
 }
 
-Letters Round::regroup(const Broken& news, Time now) {
-  phase_ = Phase::forming;
-  forming_since_ = now;
-
+/// Tells all members of the round to stop their workers.
+Letters Round::recall(const Broken& news) {
+  since_ = now_;
   Letters letters;
   for (auto& [id, node] : nodes_) {
     if (node.place != Place::running && node.place != Place::finished) continue;
     place(node, Place::returning);
     letters.emplace_back(id, news);
   }
-  // A spare may fill the round at once.
-  for (auto& letter : start_if_complete(now)) letters.push_back(std::move(letter));
   return letters;
+}
+
+Letters Round::regroup(const Broken& news) {
+  phase_ = Phase::forming;
+  Letters letters = recall(news);
+  // A spare may fill the round at once.
+  for (auto& letter : start_if_complete()) letters.push_back(std::move(letter));
+  return letters;
+}
+
+Letters Round::end(const Broken& news, std::string no_restart) {
+  phase_ = Phase::ending;
+  ending_ = Failed{*news.root_cause, round_, "", std::move(no_restart)};
+  casualties_ = Casualties(news.root_cause->rank);
+  return recall({news.reason, news.root_cause, news.restarts, true});
+}
+
+Letters Round::close_if_all_back() {
+  if (stopping() > 0 && now_ < since_ + spec_.join_timeout) return {};
+  Failed failed = std::get<Failed>(*ending_);
+  failed.aftermath = casualties_.text();
+  return close(std::move(failed));
 }
 
 Letters Round::close(Ending ending) {
   phase_ = Phase::closed;
   Letters letters;
-  for (const auto& [id, node] : nodes_) letters.emplace_back(id, Closed{ending});
+  for (const auto& [id, node] : nodes_) {
+    if (node.place != Place::leaving) letters.emplace_back(id, Closed{ending});
+  }
   ending_ = std::move(ending);
   return letters;
 }
@@ -268,14 +367,22 @@ Letters Round::close(Ending ending) {
 std::string Round::waiting_for() const {
   switch (phase_) {
     case Phase::forming:
-      return roll_call(nodes_, spec_);
+      if (!enough_since_ || stopping() > 0) break;
+      if (now_ < lease_ends()) return hearsay_text(hearsay_, spec_);
+      if (now_ < budget_.pause_ends()) {
+        return "the end of a pause of " + duration_text(budget_.pause()) +
+               " after the failure (--restart_backoff)";
+      }
+      break;
     case Phase::active:
       if (count(Place::finished) > 0) return "the end of a job that has begun to finish";
       return "a place: all " + nnodes_text(spec_) + " nodes of this job are running";
+    case Phase::ending:
+      return "the end of a job that failed" + stopping_text(nodes_);
     case Phase::closed:
       return "";
   }
-  return "";
+  return roll_call(nodes_, spec_);
 }
 
 }  // namespace ddprun::rendezvous

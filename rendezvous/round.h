@@ -11,8 +11,11 @@
 #include <variant>
 #include <vector>
 
+#include "rendezvous/aftermath.h"
+#include "rendezvous/hearsay.h"
 #include "rendezvous/layout.h"
 #include "rendezvous/node.h"
+#include "rendezvous/restart_budget.h"
 
 namespace ddprun::rendezvous {
 
@@ -46,35 +49,51 @@ using Letters = std::vector<std::pair<NodeId, Letter>>;
 /// that counts restarts. Pure: it reads no clock and sends nothing; whoever calls it delivers the
 /// letters in their order and calls `tick` when `deadline` has come.
 ///
-///   forming ──complete──▶ active ──all finished──▶ closed
-///      ▲  │                 │ │                      ▲ ▲
-///      │  └─timed out───────┼─┼──────────────────────┘ │
-///      └────────regroup─────┘ └─no restart left────────┘
+///   forming ──complete──▶ active ──all finished──────────────────▶ closed
+///      ▲  │                 │ │                                     ▲ ▲ ▲
+///      │  └─timed out───────┼─┼─────────────────────────────────────┘ │ │
+///      └────────regroup─────┘ └─no restart left──▶ ending ──all back──┘ │
+///                                                    └──join_timeout────┘
 ///
-/// | event \ phase   | forming             | active                              | closed |
-/// |-----------------|---------------------|-------------------------------------|--------|
-/// | join, member    | –                   | regroup: it has no workers any more | –      |
-/// | join, others    | waits; complete?    | room and nobody finished: regroup,  | Closed |
-/// |                 |                     | else stands by as a spare           |        |
-/// | fail            | – (a victim)        | restart left: spend it and regroup, | –      |
-/// |                 |                     | else close with Failed              |        |
-/// | succeed         | – (too late)        | all finished: close with Succeeded  | –      |
-/// | leave, vanish   | forgotten;          | running: regroup;                   | –      |
-/// |                 | complete?           | finished or spare: forgotten        |        |
-/// | tick            | complete? too late: | –                                   | –      |
-/// |                 | close with TimedOut |                                     |        |
+/// | event \ phase   | forming             | active                     | ending            |
+/// closed |
+/// |-----------------|---------------------|----------------------------|-------------------|--------|
+/// | join, member    | –                   | regroup: it has no workers | –                 | – |
+/// |                 |                     | any more                   |                   | | |
+/// join, returning | waits; complete?    | as others                  | its aftermath is  | Closed
+/// | |                 |                     |                            | noted; all back?  | |
+/// | join, others    | waits; complete?    | room and nobody finished:  | waits for the end |
+/// Closed | |                 |                     | regroup; else a spare      | |        | |
+/// fail            | – (a victim)        | restart left: spend it and | – (a victim)      | – | |
+/// |                     | regroup; else ending       |                   |        | | succeed | –
+/// (too late)        | all finished: close with   | –                 | –      | | | | Succeeded |
+/// |        | | leave           | returning: leaving; | running: leaving, and the  | as forming; |
+/// –      | |                 | waiting: forgotten; | others regroup; finished   | all back? | | |
+/// | complete?           | or spare: forgotten        |                   |        | | vanish |
+/// forgotten;          | running: forgotten, and    | forgotten;        | –      | | | complete? |
+/// the others regroup; others | all back?         |        | |                 | | forgotten | | |
+/// | tick            | complete? too late: | –                          | too late: close   | – |
+/// |                 | close with TimedOut |                            |                   | |
 ///
 /// Complete is a round for which min_nodes wait, when
-/// - none of the nodes told to come back is still stopping its workers (or join_timeout is over:
-///   it goes on without those), and
-/// - max_nodes wait, or a member of an earlier round does, or the last call is over, which began
-///   when min_nodes were waiting.
+/// - the workers of the round before have ended: none of its nodes is still stopping them, be it to
+///   come back or to leave (or join_timeout is over: it goes on without those),
+/// - those of an earlier master's last round, of which nodes that join tell, have ended too: as
+/// many
+///   of its nodes joined as it had, or a lease is over since this master began,
+/// - the pause after a restart is over (--restart_backoff), and
+/// - max_nodes wait, or a member of an earlier round does, or all of an earlier master's round do,
+///   or the last call is over, which began when min_nodes were waiting.
 /// So a lost node is not waited for while min_nodes are left. When more than max_nodes wait, those
 /// of the latest round go first, then of earlier ones, then the order of joining; the rest stand
 /// by.
 ///
 /// A regroup costs no restart by itself. `fail` and `succeed` count only from a member of that very
-/// round that was not yet told to stop: what is reported later is a consequence, not a cause.
+/// round that was not yet told to stop: what is reported later is a consequence, not a cause. Such
+/// a victim is told once more, in words, when its node joins again.
+///
+/// A job that fails ends in two steps, so that all nodes end with the same full report: its members
+/// stop their workers and join again, telling what became of them, and are answered together.
 ///
 /// Node ranks: --node_rank if given, else a survivor keeps its own, and newcomers take the lowest
 /// free ones in order of joining; a node on the rendezvous host takes 0. When the round shrinks,
@@ -84,7 +103,7 @@ class Round {
   using Clock = std::chrono::steady_clock;
   using Time = Clock::time_point;
 
-  explicit Round(RoundSpec spec) : spec_(spec) {}
+  explicit Round(RoundSpec spec) : spec_(spec), budget_(spec) {}
 
   Letters join(NodeId node, JoinRequest request, Time now);
 
@@ -94,7 +113,8 @@ class Round {
   /// All workers of `node` ended with 0 in round `round`.
   Letters succeed(NodeId node, int round, Time now);
 
-  /// `node` said goodbye (ddprun was stopped there).
+  /// `node` said goodbye (ddprun was stopped there): it takes no further part, but its workers may
+  /// run until it vanishes.
   Letters leave(NodeId node, Time now);
 
   /// `node` is gone; `reason` in words: "silent for 10 s (--lease)".
@@ -111,10 +131,10 @@ class Round {
   std::string waiting_for() const;
 
   bool closed() const { return phase_ == Phase::closed; }
-  int restarts() const { return restarts_; }
+  int restarts() const { return budget_.spent(); }
 
  private:
-  enum class Phase { forming, active, closed };
+  enum class Phase { forming, active, ending, closed };
 
   struct Join {
     NodeId node;
@@ -131,33 +151,45 @@ class Round {
   };
   struct Gone {
     NodeId node;
-    std::string how;  ///< follows the node's name
+    std::string how;       ///< follows the node's name
+    bool workers_may_run;  ///< it only left: what is more comes when it vanishes
   };
   struct Tick {};
   using Event = std::variant<Join, Fail, Succeed, Gone, Tick>;
 
   Letters on(const Event& event, Time now);
-  Letters while_forming(const Event& event, Time now);
-  Letters while_active(const Event& event, Time now);
+  Letters while_forming(const Event& event);
+  Letters while_active(const Event& event);
+  Letters while_ending(const Event& event);
   Letters while_closed(const Event& event) const;
 
-  Letters join_active(const Join& event, Time now);
-  Letters fail_active(const Fail& event, Time now);
+  Letters join_active(const Join& event);
+  Letters fail_active(const Fail& event);
   Letters succeed_active(const Succeed& event);
-  Letters gone_active(const Gone& event, Time now);
+  Letters gone_active(const Gone& event);
+  Letters tick_forming();
 
   std::optional<std::string> refusal(const Join& event) const;
   void admit(const Join& event);
   void place(Node& node, Place next);
+  void depart(const Gone& event);
+  void give_back_rank(const Node& node);
   void forget(NodeId id);
 
-  bool complete(Time now) const;
-  Letters start_if_complete(Time now);
+  Time lease_ends() const;
+  bool all_former_back() const;
+  std::optional<Time> starts_at() const;
+  Letters start_if_complete();
   Letters start();
-  Letters regroup(const Broken& news, Time now);
+  Letters recall(const Broken& news);
+  Letters regroup(const Broken& news);
+  Letters end(const Broken& news, std::string no_restart);
+  Letters close_if_all_back();
   Letters close(Ending ending);
 
   int count(Place place) const { return count_[static_cast<size_t>(place)]; }
+  int stopping() const { return count(Place::returning) + count(Place::leaving); }
+  bool nobody() const { return static_cast<int>(nodes_.size()) == count(Place::leaving); }
   bool runs(NodeId id, int round) const;
 
   RoundSpec spec_;
@@ -165,14 +197,20 @@ class Round {
   std::optional<Ending> ending_;
   int round_ = -1;       ///< the active one, or the last that was
   int last_round_ = -1;  ///< the highest number in use, as far as members tell an earlier master's
-  int restarts_ = 0;
+  RestartBudget budget_;
+  Hearsay hearsay_;
+  Casualties casualties_;  ///< ending
 
   Nodes nodes_;                  ///< everyone who joined and is not gone
   std::map<int, NodeId> asked_;  ///< who holds which --node_rank
   std::array<int, 5> count_{};   ///< nodes by Place
   int former_waiting_ = 0;       ///< former members among the waiting
   std::uint64_t joins_ = 0;
-  Time forming_since_{};              ///< meaningful while somebody is there
+
+  Time now_{};                 ///< of the latest event
+  std::optional<Time> began_;  ///< of the first one
+  Time started_{};             ///< of the latest round's start
+  Time since_{};               ///< forming, ending: since when; meaningful while somebody is there
   std::optional<Time> enough_since_;  ///< forming, and min_nodes are waiting
 };
 

@@ -14,13 +14,18 @@ int wish(const Node& node) {
   return node.node_rank.value_or(node.request.last_node_rank);
 }
 
+/// The latest round that it was in, be it an earlier master's.
+int latest_round(const Node& node) {
+  return std::max(node.last_round, node.request.last_round);
+}
+
 std::vector<Node*> participants(Nodes& nodes, int max_nodes) {
   std::vector<Node*> waiting;
   for (auto& [id, node] : nodes) {
     if (node.place == Place::waiting) waiting.push_back(&node);
   }
   std::sort(waiting.begin(), waiting.end(), [](const Node* a, const Node* b) {
-    return std::tuple(-a->last_round, a->order) < std::tuple(-b->last_round, b->order);
+    return std::tuple(-latest_round(*a), a->order) < std::tuple(-latest_round(*b), b->order);
   });
   if (waiting.size() > static_cast<size_t>(max_nodes))
     waiting.resize(static_cast<size_t>(max_nodes));

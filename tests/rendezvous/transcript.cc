@@ -6,6 +6,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "rendezvous/round.h"
 
@@ -13,7 +14,7 @@ namespace ddprun::rendezvous {
 namespace {
 
 using std::to_string;
-using std::chrono::seconds;
+using std::chrono::milliseconds;
 
 template <class... F>
 struct Overloaded : F... {
@@ -26,8 +27,9 @@ std::string text(const Ending& ending) {
   return std::visit(Overloaded{
                         [](const Succeeded&) { return std::string("succeeded"); },
                         [](const Failed& e) {
-                          return "failed, root cause rank " + to_string(e.root_cause.rank) +
-                                 " on " + e.root_cause.host;
+                          return "failed in round " + to_string(e.round) + ", root cause rank " +
+                                 to_string(e.root_cause.rank) + " on " + e.root_cause.host + "; " +
+                                 e.no_restart + (e.aftermath.empty() ? "" : "\n" + e.aftermath);
                         },
                         [](const TimedOut& e) { return "timed out: " + e.sentence; },
                     },
@@ -42,18 +44,57 @@ std::string text(const Letter& letter) {
             return "ready round " + to_string(at.round) + " restarts " + to_string(at.restarts) +
                    " node " + to_string(at.node_rank) + " of " + to_string(at.node_count) +
                    " ranks " + to_string(at.first_rank) + "-" +
-                   to_string(at.first_rank + at.local_size - 1) + " of " + to_string(at.world_size);
+                   to_string(at.first_rank + at.local_size - 1) + " of " +
+                   to_string(at.world_size) +
+                   (at.guests < at.node_count ? " guests " + to_string(at.guests) : "") +
+                   (at.store_port > 0 ? " store port " + to_string(at.store_port) : "");
           },
           [](const Broken& broken) {
             std::string text = "broken: " + broken.reason;
             if (broken.root_cause)
               text += "; root cause rank " + to_string(broken.root_cause->rank);
-            return text + "; restarts " + to_string(broken.restarts);
+            return text + "; restarts " + to_string(broken.restarts) +
+                   (broken.ends_job ? "; ends the job" : "");
           },
           [](const Closed& closed) { return "closed: " + text(closed.ending); },
           [](const Refused& refused) { return "refused: " + refused.sentence; },
       },
       letter);
+}
+
+/// "1500ms", "60s", "5min", "1h".
+milliseconds duration(const std::string& text) {
+  size_t end = 0;
+  const int number = std::stoi(text, &end);
+  const std::string unit = text.substr(end);
+  const int factor = unit == "ms" ? 1 : unit == "s" ? 1'000 : unit == "min" ? 60'000 : 3'600'000;
+  return milliseconds(number) * factor;
+}
+
+/// "0,1,5".
+std::vector<int> numbers(const std::string& text) {
+  std::vector<int> all;
+  std::istringstream list(text);
+  for (std::string number; std::getline(list, number, ',');) all.push_back(std::stoi(number));
+  return all;
+}
+
+/// `victim 2 (exit 1) stopped 0,1 killed 1 by SIGTERM in 12ms`, one word of it at a time.
+void read_aftermath(const std::string& key, std::istringstream& words, Aftermath& aftermath) {
+  std::string value;
+  if (key == "victim") {
+    Victim victim;
+    words >> victim.rank;
+    words.ignore(2);
+    std::getline(words, victim.how, ')');
+    aftermath.victims.push_back(victim);
+  }
+  if (key == "stopped" && words >> value) aftermath.stopped = numbers(value);
+  if (key == "killed" && words >> value) aftermath.killed = numbers(value);
+  if (key == "by") words >> aftermath.signal;
+  if (key == "in" && words >> value) {
+    aftermath.seconds = std::chrono::duration<double>(duration(value)).count();
+  }
 }
 
 class Replay {
@@ -68,14 +109,12 @@ class Replay {
     if (first == "waiting?") return "waiting: " + round_->waiting_for() + "\n";
 
     words >> verb;
-    if (verb == "pass") return pass(std::stoi(first));
+    if (verb == "pass") return pass(duration(first));
+    if (verb == "restarts" && first == "master") return restart();
     if (verb == "joins") return join(first, words);
 
     const NodeId node = id_of(first);
-    if (verb == "leaves") {
-      ids_.erase(first);
-      return texts(round_->leave(node, now_));
-    }
+    if (verb == "leaves") return texts(round_->leave(node, now_));
     if (verb == "vanishes:") {
       ids_.erase(first);
       return texts(round_->vanish(node, command.substr(command.find(": ") + 2), now_));
@@ -92,19 +131,26 @@ class Replay {
 
  private:
   std::string configure(std::istringstream& words) {
-    RoundSpec spec;
     char colon = 0;
-    words >> spec.min_nodes >> colon >> spec.max_nodes;
-    for (std::string key; words >> key;) {
-      int value = 0;
-      std::string unit;
-      words >> value;
-      if (key == "restarts") spec.max_restarts = value;
-      if (key != "restarts") words >> unit;
-      if (key == "join_timeout") spec.join_timeout = seconds(value);
-      if (key == "last_call") spec.last_call = seconds(value);
+    words >> spec_.min_nodes >> colon >> spec_.max_nodes;
+    std::string value;
+    for (std::string key; words >> key >> value;) {
+      if (key == "restarts") spec_.max_restarts = std::stoi(value);
+      if (key == "window") spec_.restart_window = duration(value);
+      if (key == "backoff") spec_.restart_backoff = duration(value);
+      if (key == "min_uptime") spec_.min_uptime = duration(value);
+      if (key == "join_timeout") spec_.join_timeout = duration(value);
+      if (key == "last_call") spec_.last_call = duration(value);
+      if (key == "lease") spec_.lease = duration(value);
     }
-    round_.emplace(spec);
+    round_.emplace(spec_);
+    return "";
+  }
+
+  /// All connections are new ones then.
+  std::string restart() {
+    round_.emplace(spec_);
+    ids_.clear();
     return "";
   }
 
@@ -117,15 +163,19 @@ class Replay {
       if (key == "rank" && words >> rank) request.node_rank = rank;
       if (key == "host") words >> request.host;
       if (key == "hosting") request.is_host = true;
+      if (key == "master") request.is_host = request.hosting = true;
+      if (key == "store") words >> request.store_port;
       if (key == "round") words >> request.last_round;
       if (key == "restarts") words >> request.restarts;
       if (key == "node") words >> request.last_node_rank;
+      if (key == "guests") words >> request.last_guests;
+      read_aftermath(key, words, request.aftermath);
     }
     return texts(round_->join(id_of(name), request, now_));
   }
 
-  std::string pass(int duration) {
-    const auto until = now_ + seconds(duration);
+  std::string pass(milliseconds duration) {
+    const auto until = now_ + duration;
     std::string all;
     for (auto at = round_->deadline(); at && *at <= until; at = round_->deadline()) {
       now_ = std::max(now_, *at);
@@ -139,7 +189,11 @@ class Replay {
     std::string all;
     for (const auto& [id, letter] : letters) {
       if (auto* ready = std::get_if<Ready>(&letter)) last_round_[id] = ready->layout.round;
-      all += names_[id] + ": " + text(letter) + "\n";
+      std::istringstream lines(text(letter));
+      std::string mark = ": ";
+      for (std::string line; std::getline(lines, line); mark = ": | ") {
+        all += names_[id] + mark + line + "\n";
+      }
     }
     return all;
   }
@@ -157,6 +211,7 @@ class Replay {
     return words >> in >> round >> number ? number : last_round_[node];
   }
 
+  RoundSpec spec_;
   std::optional<Round> round_;
   Round::Time now_{};
   std::map<std::string, NodeId> ids_;

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <string>
+
+#include "rendezvous/node.h"
+
+namespace ddprun::rendezvous {
+
+/// Whether a failed round may be tried again, and how soon: --max_restarts, its window,
+/// --restart_backoff and --min_uptime. Pure.
+class RestartBudget {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using Time = Clock::time_point;
+
+  explicit RestartBudget(const RoundSpec& spec);
+
+  /// Restarts of the whole job, also those that lie before the window.
+  int spent() const { return spent_; }
+
+  /// Why the job ends when round `round` fails `uptime` after its start: "no restart left (3 of 3
+  /// used)". Empty: it may be restarted.
+  std::string refusal(int round, Clock::duration uptime, Time now) const;
+
+  /// One more restart, for a failure at `now`.
+  void spend(Time now);
+
+  /// Nodes tell of `restarts` in all. Nobody knows when an earlier master spent those that are new
+  /// here, so they count as spent at `now`.
+  void learn(int restarts, Time now);
+
+  /// How long after the last failure the next round has to wait, and until when.
+  Clock::duration pause() const { return pause_; }
+  Time pause_ends() const { return pause_ends_; }
+
+ private:
+  int used(Time now) const;
+  void note(int restarts, Time now);
+  Clock::duration pause_after(int restarts) const;
+
+  int max_restarts_;
+  Clock::duration window_;
+  Clock::duration backoff_;
+  Clock::duration min_uptime_;
+
+  int spent_ = 0;
+  std::deque<Time> recent_;  ///< with a window: when the last ones were spent, at most max_restarts
+  Clock::duration pause_{};
+  Time pause_ends_ = Time::min();
+};
+
+}  // namespace ddprun::rendezvous
