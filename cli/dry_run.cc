@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/dry_run.h"
 
-#include <algorithm>
+#include <map>
+#include <optional>
 #include <string_view>
 
 #include "agent/worker_env.h"
+#include "base/text.h"
+#include "rendezvous/endpoint.h"
 #include "rendezvous/layout.h"
 
 namespace ddprun::cli {
@@ -47,33 +50,86 @@ std::string describe_devices(const agent::JobSpec& job, const Host& host) {
   return list + (all ? " (all visible to each worker)" : " (divided among the workers)");
 }
 
-std::string describe_port(const agent::JobSpec& job) {
+std::string describe_place(const agent::JobSpec& job) {
   if (job.master_port == 0) return job.master_addr + " (free port)";
-  const bool ipv6 = job.master_addr.find(':') != std::string::npos;
-  return (ipv6 ? "[" + job.master_addr + "]" : job.master_addr) + ":" +
-         std::to_string(job.master_port);
+  return rendezvous::Endpoint{job.master_addr, job.master_port}.text();
+}
+
+std::string describe_restarts(const agent::JobSpec& job) {
+  const std::string count = std::to_string(job.max_restarts);
+  if (job.restart_window.count() == 0) return count;
+  return count + " within " + duration_text(job.restart_window);
+}
+
+std::string describe_node(const agent::JobSpec& job) {
+  const std::string least = std::to_string(job.min_nodes);
+  const std::string most = std::to_string(job.max_nodes);
+  const std::optional<int> rank = job.max_nodes == 1 ? 0 : job.node_rank;
+  return "node " + (rank ? std::to_string(*rank) : "?") + " of " +
+         (job.min_nodes == job.max_nodes ? most : least + ".." + most);
+}
+
+/// What the numbers of a job of several nodes rest on; empty: nothing.
+std::string describe_assumption(const agent::JobSpec& job) {
+  if (job.max_nodes == 1) return "";
+  const bool elastic = job.min_nodes != job.max_nodes;
+  std::string text =
+      "assuming --nproc_per_node " + std::to_string(job.local_size) + " on every node";
+  if (job.node_rank && elastic) text += " and that those before this one are there";
+  if (!job.node_rank || elastic) text += "; ? is known when they meet";
+  return text + "\n";
+}
+
+/// The job's first round, as far as it is known before the nodes meet.
+rendezvous::Layout guess_layout(const agent::JobSpec& job) {
+  rendezvous::Layout layout;
+  layout.node_rank = job.node_rank.value_or(0);
+  layout.node_count = job.max_nodes;
+  layout.first_rank = layout.node_rank * job.local_size;
+  layout.local_size = job.local_size;
+  layout.world_size = layout.node_count * job.local_size;
+  return layout;
+}
+
+/// The variables whose values nobody can know yet, and what stands for them.
+std::map<std::string_view, std::string_view> unknown_variables(const agent::JobSpec& job) {
+  std::map<std::string_view, std::string_view> unknown;
+  if (job.max_nodes > 1 && !job.node_rank) {
+    for (const char* name : {"RANK", "ROLE_RANK", "GROUP_RANK"}) unknown[name] = "?";
+  }
+  if (job.min_nodes != job.max_nodes) {
+    for (const char* name : {"WORLD_SIZE", "ROLE_WORLD_SIZE", "GROUP_WORLD_SIZE"}) {
+      unknown[name] = "?";
+    }
+  }
+  // With a store in rank 0, workers meet on a port of their own that is free at the start.
+  if (job.master_port == 0 || job.store == agent::StoreHost::worker)
+    unknown["MASTER_PORT"] = "PORT";
+  return unknown;
 }
 
 }  // namespace
 
 std::string dry_run_text(const agent::JobSpec& job, const Host& host) {
-  rendezvous::Layout layout;
-  layout.local_size = job.local_size;
-  layout.world_size = job.local_size;
-  // With a store in rank 0, workers meet on a port of their own that is free at the start.
-  const bool known_port = job.master_port != 0 && job.store == agent::StoreHost::agent;
+  const rendezvous::Layout layout = guess_layout(job);
   const agent::WorkerEnv environment(job, host.environment, layout, job.master_port);
+  const auto unknown = unknown_variables(job);
+  const bool known_ranks = unknown.find("RANK") == unknown.end();
 
-  std::string text = "node 0 of 1 on " + host.name + ", rendezvous " + describe_port(job) +
-                     ", restarts " + std::to_string(job.max_restarts) + ", " +
-                     describe_devices(job, host) + "\n";
+  std::string text = describe_node(job) + " on " + host.name + ", rendezvous " +
+                     describe_place(job) + ", restarts " + describe_restarts(job) + ", " +
+                     describe_devices(job, host) + "\n" + describe_assumption(job);
   std::string command;
   for (const std::string& word : job.command) command += " " + quoted(word);
   for (int local_rank = 0; local_rank < job.local_size; ++local_rank) {
-    text += "rank " + std::to_string(local_rank) + ":";
+    text += known_ranks ? "rank " + std::to_string(layout.first_rank + local_rank)
+                        : "local rank " + std::to_string(local_rank);
+    text += ":";
     for (const std::string& variable : environment.decided(local_rank)) {
-      const bool port = !known_port && variable.starts_with("MASTER_PORT=");
-      text += port ? " MASTER_PORT=PORT" : " " + quoted_assignment(variable);
+      const std::string_view name = std::string_view(variable).substr(0, variable.find('='));
+      const auto value = unknown.find(name);
+      text += value == unknown.end() ? " " + quoted_assignment(variable)
+                                     : " " + std::string(name) + "=" + std::string(value->second);
     }
     text += command + "\n";
   }

@@ -3,25 +3,24 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cmath>
 #include <limits>
+#include <utility>
 
 #include "base/log.h"
+#include "cli/rdzv_conf.h"
+#include "cli/values.h"
 
 namespace ddprun::cli {
 namespace {
 
 constexpr int kMostWorkers = 65'536;
-constexpr double kMostSeconds = 1e9;
+constexpr int kMostNodes = 32'767;  // so that the number of all workers is an int
+constexpr int kMost = std::numeric_limits<int>::max();
 
-template <class Number>
-std::optional<Number> parse_number(std::string_view text, Number least, Number most) {
-  Number number{};
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  const bool good = error == std::errc() && rest == end && number >= least && number <= most;
-  return good ? std::optional(number) : std::nullopt;
+template <class T, class Target>
+bool put(std::optional<T> value, Target& target) {
+  if (value) target = std::move(*value);
+  return value.has_value();
 }
 
 bool take_switch(std::string_view value, bool& target) {
@@ -29,162 +28,248 @@ bool take_switch(std::string_view value, bool& target) {
   return value == "0" || value == "1";
 }
 
-bool take_count(std::string_view value, int& target) {
-  const auto number = parse_number(value, 0, std::numeric_limits<int>::max());
-  if (number) target = *number;
-  return number.has_value();
-}
-
-bool take_local_size(std::string_view value, Choices& choices) {
+Taken take_local_size(std::string_view value, Choices& choices) {
   choices.local_size = value;
   return value == "auto" || value == "gpu" || value == "cpu" ||
-         parse_number(value, 1, kMostWorkers).has_value();
+         parse_count(value, 1, kMostWorkers).has_value();
 }
 
-bool take_nodes(std::string_view value, Choices& choices) {
+Taken take_nodes(std::string_view value, Choices& choices) {
   const size_t colon = value.find(':');
-  const auto least = parse_number(value.substr(0, colon), 1, kMostWorkers);
-  const auto most = colon == std::string_view::npos
-                        ? least
-                        : parse_number(value.substr(colon + 1), 1, kMostWorkers);
+  const auto least = parse_count(value.substr(0, colon), 1, kMostNodes);
+  const auto most =
+      colon == std::string_view::npos ? least : parse_count(value.substr(colon + 1), 1, kMostNodes);
   if (!least || !most || *least > *most) return false;
-  choices.nodes = value;
   choices.job.min_nodes = *least;
   choices.job.max_nodes = *most;
   return true;
 }
 
-bool take_node_rank(std::string_view value, Choices& choices) {
-  choices.job.node_rank = parse_number(value, 0, std::numeric_limits<int>::max());
-  return choices.job.node_rank.has_value();
-}
-
-bool take_master_addr(std::string_view value, Choices& choices) {
-  if (value.starts_with('[') && value.ends_with(']')) {  // an IPv6 address as URLs write it
-    value = value.substr(1, value.size() - 2);
-  } else if (std::count(value.begin(), value.end(), ':') == 1) {
-    return false;
-  }
-  choices.job.master_addr = value;
-  return !value.empty() && value.find_first_of(" \t[]") == std::string_view::npos;
-}
-
-bool take_master_port(std::string_view value, Choices& choices) {
-  const auto port = parse_number(value, 0, 65'535);
-  if (port) choices.job.master_port = static_cast<std::uint16_t>(*port);
-  return port.has_value();
-}
-
-bool take_shutdown_timeout(std::string_view value, Choices& choices) {
-  const auto seconds = parse_number(value, 0.0, kMostSeconds);
-  if (!seconds) return false;
-  // Rounded up, so that a tiny grace does not become none.
-  choices.job.stop_grace = std::chrono::milliseconds(std::llround(std::ceil(*seconds * 1000)));
+Taken take_master_port(std::string_view value, Choices& choices) {
+  const auto port = parse_count(value, 0, 65'535);
+  if (!port) return false;
+  choices.master_port = static_cast<std::uint16_t>(*port);
+  choices.port_said_by = "--master_port " + std::string(value);
   return true;
 }
 
-bool take_gpu_bind(std::string_view value, Choices& choices) {
+Taken take_endpoint(std::string_view value, Choices& choices) {
+  std::optional<Place> place = parse_place(value);
+  if (!place) return false;
+  choices.endpoint = true;
+  choices.master_addr = std::move(place->host);
+  if (!place->port) return true;
+  choices.master_port = place->port;
+  choices.port_said_by = "--rdzv_endpoint " + std::string(value);
+  return true;
+}
+
+Taken take_run_id(std::string_view value, Choices& choices) {
+  choices.job.run_id = value;
+  return is_run_id(value);
+}
+
+Taken take_backend(std::string_view value, Choices&) {
+  if (value == "static" || value == "c10d") return true;
+  if (!value.starts_with("etcd")) return false;
+  return Taken::refused("'" + std::string(value) +
+                        "' is not there, nor needed: give static or c10d, and --rdzv_endpoint "
+                        "HOST:PORT with a host of the job or of ddprun serve");
+}
+
+Taken take_conf(std::string_view value, Choices& choices) {
+  const Result<> taken = take_rdzv_conf(value, choices.job);
+  return taken ? Taken(true) : Taken::refused(taken.error().message);
+}
+
+/// N or N/WINDOW.
+Taken take_restarts(std::string_view value, Choices& choices) {
+  const size_t slash = value.find('/');
+  const auto restarts = parse_count(value.substr(0, slash), 0, kMost);
+  const auto window = slash == std::string_view::npos
+                          ? std::chrono::milliseconds(0)
+                          : parse_time(value.substr(slash + 1), kShortest);
+  if (!restarts || !window) return false;
+  choices.job.max_restarts = *restarts;
+  choices.job.restart_window = *window;
+  return true;
+}
+
+/// A flag's time, which goes into this member of the job.
+template <std::chrono::milliseconds agent::JobSpec::*kMember>
+Taken take_time(std::string_view value, Choices& choices) {
+  return put(parse_time(value), choices.job.*kMember);
+}
+
+template <std::chrono::milliseconds agent::JobSpec::*kMember>
+Taken take_some_time(std::string_view value, Choices& choices) {
+  return put(parse_time(value, kShortest), choices.job.*kMember);
+}
+
+Taken take_gpu_bind(std::string_view value, Choices& choices) {
   choices.job.gpu_bind = value == "isolate" ? agent::GpuBind::isolate : agent::GpuBind::all;
   return value == "all" || value == "isolate";
 }
 
-bool take_store(std::string_view value, Choices& choices) {
+Taken take_store(std::string_view value, Choices& choices) {
   choices.job.store = value == "worker" ? agent::StoreHost::worker : agent::StoreHost::agent;
   return value == "agent" || value == "worker";
 }
 
-bool take_prefix(std::string_view value, Choices& choices) {
+Taken take_prefix(std::string_view value, Choices& choices) {
   choices.prefix = value;
   choices.no_prefix = false;
   return true;
 }
 
-bool take_log_level(std::string_view value, Choices& choices) {
+Taken take_log_level(std::string_view value, Choices& choices) {
   const Result<log::Level> level = log::parse_level(value);
   if (level) choices.job.log_level = *level;
   return level.has_value();
 }
 
-bool take_events(std::string_view value, Choices& choices) {
+Taken take_events(std::string_view value, Choices& choices) {
   choices.job.events_file = value;
   return !value.empty();
 }
 
-bool take_nothing(std::string_view, Choices&) {
+Taken take_nothing(std::string_view, Choices&) {
   return true;
 }
 
 // clang-format off
-constexpr std::array<Flag, 17> kFlags = {{
-    {Group::workers, "nproc_per_node", "N|auto|gpu|cpu", "PET_NPROC_PER_NODE", "1",
+constexpr std::array kFlags = std::to_array<Flag>({
+    {Group::workers, "nproc_per_node", "", "N|auto|gpu|cpu", "PET_NPROC_PER_NODE", "1",
      "a number of workers (1 to 65536), auto, gpu or cpu",
      "Workers on this node. gpu: one for each GPU; cpu: one for each CPU this process may run on; "
      "auto: one for each GPU, without GPUs one for each CPU.",
      take_local_size},
-    {Group::workers, "gpu_bind", "all|isolate", "DDPRUN_GPU_BIND", "all",
+    {Group::workers, "gpu_bind", "", "all|isolate", "DDPRUN_GPU_BIND", "all",
      "all or isolate",
      "GPUs each worker sees. all: every GPU of the node, so that cuda:LOCAL_RANK works; isolate: a "
      "block of its own, the node's GPUs divided evenly. The node's GPUs are those of "
      "CUDA_VISIBLE_DEVICES where it is set, else all there are.",
      take_gpu_bind},
-    {Group::rendezvous, "nnodes", "N|MIN:MAX", "PET_NNODES", "1",
-     "a number of nodes, or the least and the most as MIN:MAX",
-     "Nodes of the job. This version runs on one.",
-     take_nodes},
-    {Group::rendezvous, "node_rank", "N", "PET_NODE_RANK", "0",
+    {Group::rendezvous, "nnodes", "", "N|MIN:MAX", "PET_NNODES", "1",
+     "a number of nodes (1 to 32767), or the least and the most as MIN:MAX",
+     "Nodes of the job, the same on each. MIN:MAX: the job goes on while MIN are left, and takes "
+     "in up to MAX.",
+     take_nodes, Flag::kServes},
+    {Group::rendezvous, "node_rank", "", "N", "PET_NODE_RANK", "by order of joining",
      "a number, 0 or more",
-     "Which of the nodes this one is.",
-     take_node_rank},
-    {Group::rendezvous, "master_addr", "HOST", "PET_MASTER_ADDR", "127.0.0.1",
+     "Which of the nodes this one is, from 0. Give it on all nodes or on none.",
+     [](std::string_view value, Choices& c) -> Taken {
+       return put(parse_count(value, 0, kMost), c.job.node_rank);
+     }},
+    {Group::rendezvous, "rdzv_endpoint", "", "HOST[:PORT]", "PET_RDZV_ENDPOINT", "",
+     "HOST or HOST:PORT, an IPv6 address before a port in brackets",
+     "Where the nodes meet, the same on each: a name or address of one of them, or of ddprun "
+     "serve, where :PORT means every address. Counts more than the two flags below.",
+     take_endpoint, Flag::kServes},
+    {Group::rendezvous, "master_addr", "master_address", "HOST", "PET_MASTER_ADDR",
+     "127.0.0.1 for one node",
      "a host name or an IP address, without a port",
-     "Where the nodes meet, and MASTER_ADDR of the workers.",
-     take_master_addr},
-    {Group::rendezvous, "master_port", "PORT", "PET_MASTER_PORT", "a free port",
+     "The same host in torchrun's other words, and MASTER_ADDR of the workers.",
+     [](std::string_view value, Choices& c) -> Taken {
+       return put(parse_host(value), c.master_addr);
+     },
+     Flag::kServes | Flag::kYields},
+    {Group::rendezvous, "master_port", "", "PORT", "PET_MASTER_PORT",
+     "29500; a free port for one node",
      "a port number, 0 to 65535 (0: a free one)",
-     "TCP port of the master: agents and the workers' store share it.",
-     take_master_port},
-    {Group::rendezvous, "standalone", "", "PET_STANDALONE", "",
+     "TCP port there: agents and the workers' store share it.",
+     take_master_port, Flag::kServes | Flag::kYields},
+    {Group::rendezvous, "rdzv_id", "", "ID", "PET_RDZV_ID", "none",
+     "1 to 256 characters, none of them a control character",
+     "The job's name. Nodes that give another one are refused.",
+     take_run_id, Flag::kServes},
+    {Group::rendezvous, "rdzv_backend", "", "static|c10d", "PET_RDZV_BACKEND", "",
+     "static or c10d, which mean the same",
+     "Taken for torchrun's sake: both mean the one rendezvous there is.",
+     take_backend, Flag::kServes},
+    {Group::rendezvous, "rdzv_conf", "", "KEY=VALUE,...", "PET_RDZV_CONF", "",
+     "pairs such as join_timeout=60,last_call_timeout=5",
+     "torchrun's keys: join_timeout or timeout, last_call_timeout, keep_alive_interval (the "
+     "heartbeat), keep_alive_max_attempt (so many heartbeats are a lease), and is_host=true or "
+     "false where this node must or must not host the rendezvous. Its other keys are taken and "
+     "mean nothing here. The flags below count more.",
+     take_conf, Flag::kServes | Flag::kYields},
+    {Group::rendezvous, "local_addr", "", "ADDRESS", "PET_LOCAL_ADDR", "",
+     "a host name or an IP address, without a port",
+     "The address of this node to connect from.",
+     [](std::string_view value, Choices& c) -> Taken {
+       return put(parse_host(value), c.job.local_addr);
+     }},
+    {Group::rendezvous, "join_timeout", "", "TIME", "DDPRUN_JOIN_TIMEOUT", "600",
+     kWantsSomeTime,
+     "How long to wait for enough nodes. Every time is in seconds, or has a unit, as in 500ms, "
+     "10s, 5min, 1h, 1d.",
+     take_some_time<&agent::JobSpec::join_timeout>, Flag::kServes},
+    {Group::rendezvous, "last_call_timeout", "", "TIME", "DDPRUN_LAST_CALL_TIMEOUT", "30",
+     kWantsTime,
+     "With MIN:MAX: how long to wait for more once MIN nodes are there.",
+     take_time<&agent::JobSpec::last_call>, Flag::kServes},
+    {Group::rendezvous, "heartbeat_interval", "", "TIME", "DDPRUN_HEARTBEAT_INTERVAL", "2",
+     kWantsSomeTime,
+     "Between two signs of life of a node.",
+     take_some_time<&agent::JobSpec::heartbeat>, Flag::kServes},
+    {Group::rendezvous, "lease", "", "TIME", "DDPRUN_LEASE", "10",
+     kWantsSomeTime,
+     "A node that is silent for so long is lost, and stops its workers itself.",
+     take_some_time<&agent::JobSpec::lease>, Flag::kServes},
+    {Group::rendezvous, "standalone", "", "", "PET_STANDALONE", "",
      "0 or 1",
-     "Meet on 127.0.0.1 at a free port, whatever --master_addr and --master_port say.",
-     [](std::string_view value, Choices& c) { return take_switch(value, c.standalone); }},
-    {Group::rendezvous, "store", "agent|worker", "DDPRUN_STORE", "agent",
+     "One node: meet on 127.0.0.1 at a free port, whatever the flags above say.",
+     [](std::string_view value, Choices& c) -> Taken { return take_switch(value, c.standalone); }},
+    {Group::rendezvous, "store", "", "agent|worker", "DDPRUN_STORE", "agent",
      "agent or worker",
      "Who serves the workers' key-value store. agent: ddprun does, every rank is a client; worker: "
      "rank 0, for programs that listen on MASTER_PORT themselves.",
      take_store},
-    {Group::failures, "max_restarts", "N", "PET_MAX_RESTARTS", "0",
-     "a number, 0 or more",
+    {Group::failures, "max_restarts", "", "N|N/WINDOW", "PET_MAX_RESTARTS", "0",
+     "a number, 0 or more, or one within a time as in 3/1h",
      "How often the workers are started again after one of them failed, counted once for the whole "
-     "job.",
-     [](std::string_view value, Choices& c) { return take_count(value, c.job.max_restarts); }},
-    {Group::failures, "shutdown_timeout", "SECONDS", "PET_SHUTDOWN_TIMEOUT", "30",
-     "a number of seconds, 0 or more, such as 2.5",
+     "job. 3/1h: at most 3 times within any hour. Nodes that come and go cost none.",
+     take_restarts, Flag::kServes},
+    {Group::failures, "restart_backoff", "", "TIME", "DDPRUN_RESTART_BACKOFF", "0",
+     kWantsTime,
+     "How long to wait before the first restart; twice as long before each further one, up "
+     "to 5 minutes.",
+     take_time<&agent::JobSpec::restart_backoff>, Flag::kServes},
+    {Group::failures, "min_uptime", "", "TIME", "DDPRUN_MIN_UPTIME", "0",
+     kWantsTime,
+     "Workers that fail before they ran for so long are not started again.",
+     take_time<&agent::JobSpec::min_uptime>, Flag::kServes},
+    {Group::failures, "shutdown_timeout", "", "TIME", "PET_SHUTDOWN_TIMEOUT", "30",
+     kWantsTime,
      "How long a worker may take to end after the first signal; then it is killed. 0: at once.",
-     take_shutdown_timeout},
-    {Group::output, "prefix", "TEMPLATE", "DDPRUN_PREFIX", "'[${rank}] ' for several workers",
+     take_time<&agent::JobSpec::stop_grace>},
+    {Group::output, "prefix", "", "TEMPLATE", "DDPRUN_PREFIX", "'[${rank}] ' for several workers",
      "a template such as '[${rank}] '",
      "What stands before each line of a worker's output. Replaced are ${rank}, ${local_rank}, "
      "${node_rank}, ${world_size}, ${restart}, ${host} and ${role_name}.",
      take_prefix},
-    {Group::output, "no_prefix", "", "DDPRUN_NO_PREFIX", "",
+    {Group::output, "no_prefix", "", "", "DDPRUN_NO_PREFIX", "",
      "0 or 1",
      "Leave the workers' lines as they are.",
-     [](std::string_view value, Choices& c) { return take_switch(value, c.no_prefix); }},
-    {Group::output, "log_level", "LEVEL", "DDPRUN_LOG_LEVEL", "info",
+     [](std::string_view value, Choices& c) -> Taken { return take_switch(value, c.no_prefix); }},
+    {Group::output, "log_level", "", "LEVEL", "DDPRUN_LOG_LEVEL", "info",
      "debug, info, warning, error or off",
      "Which of ddprun's own lines are shown: debug, info, warning, error or off.",
-     take_log_level},
-    {Group::output, "events", "FILE", "DDPRUN_EVENTS", "",
+     take_log_level, Flag::kServes},
+    {Group::output, "events", "", "FILE", "DDPRUN_EVENTS", "",
      "the name of a file",
      "Append one JSON object a line to FILE for each thing that happens.",
-     take_events},
-    {Group::information, "dry_run", "", "", "",
+     take_events, Flag::kServes},
+    {Group::information, "dry_run", "", "", "", "",
      "0 or 1",
      "Print what would be run with which environment, and run nothing.",
-     [](std::string_view value, Choices& c) { return take_switch(value, c.dry_run); }},
-    {Group::information, kHelp, "", "", "", "", "Print this text.", take_nothing},
-    {Group::information, kVersion, "", "", "", "", "Print the version.", take_nothing},
-}};
+     [](std::string_view value, Choices& c) -> Taken { return take_switch(value, c.dry_run); }},
+    {Group::information, kHelp, "", "", "", "", "", "Print this text.", take_nothing,
+     Flag::kServes},
+    {Group::information, kVersion, "", "", "", "", "", "Print the version.", take_nothing,
+     Flag::kServes},
+});
 // clang-format on
 
 }  // namespace
@@ -198,8 +283,10 @@ const Flag* find_flag(std::string_view word) {
   if (!word.starts_with("--")) return nullptr;
   std::string name(word.substr(2, word.find('=') - 2));
   std::replace(name.begin(), name.end(), '-', '_');
-  const auto flag = std::find_if(kFlags.begin(), kFlags.end(),
-                                 [&name](const Flag& candidate) { return candidate.name == name; });
+  if (name.empty()) return nullptr;  // not a flag without an alias
+  const auto flag = std::find_if(kFlags.begin(), kFlags.end(), [&name](const Flag& candidate) {
+    return candidate.name == name || candidate.alias == name;
+  });
   return flag == kFlags.end() ? nullptr : &*flag;
 }
 

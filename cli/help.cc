@@ -12,13 +12,24 @@ constexpr size_t kIndent = 6;
 
 constexpr std::string_view kHead =
     "Usage: ddprun [options] [--] program [args...]\n"
+    "       ddprun serve [options]\n"
     "\n"
     "Starts several copies of a program that train together, each with its rank in the\n"
     "environment, and watches over them: when one fails the others are stopped, and all are\n"
     "started again while restarts are left. Nothing that was started survives ddprun.\n"
+    "A job on several nodes: the same command on each. ddprun serve runs their rendezvous\n"
+    "alone, so that any node may be lost; ddprun serve --help lists its options.\n"
     "\n"
     "Options end at the program. --flag value and --flag=value mean the same, dashes and\n"
     "underscores too. An environment variable gives a flag its default.\n";
+
+constexpr std::string_view kServeHead =
+    "Usage: ddprun serve --rdzv_endpoint [HOST]:PORT [options]\n"
+    "\n"
+    "Runs the rendezvous of a job alone, without workers: its nodes name this place as their\n"
+    "--rdzv_endpoint, and any of them may be lost. Give --nnodes and --rdzv_id as on the nodes.\n"
+    "It ends when the job does, with the job's exit code. A program called serve is run as\n"
+    "ddprun ./serve or ddprun -- serve.\n";
 
 constexpr std::string_view kTail =
     "\n"
@@ -75,14 +86,16 @@ void append_wrapped(std::string& out, std::string_view text) {
 
 }  // namespace
 
-std::string help_text() {
-  std::string text(kHead);
+std::string help_text(Mode mode) {
+  std::string text(mode == Mode::run ? kHead : kServeHead);
   const Flag* before = nullptr;
   for (const Flag& flag : flags()) {
+    if (!flag.in(mode)) continue;
     if (before == nullptr || before->group != flag.group) {
       text.append("\n").append(title(flag.group)).append(":\n");
     }
     text.append("  --").append(flag.name);
+    if (!flag.alias.empty()) text.append(", --").append(flag.alias);
     if (!flag.value.empty()) text.append(" ").append(flag.value);
     text += '\n';
     append_wrapped(text, about(flag));

@@ -2,7 +2,6 @@
 #include "cli/options.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -14,12 +13,12 @@
 #include "cli/dry_run.h"
 #include "cli/flags.h"
 #include "cli/nearest.h"
-#include "launcher/prefix.h"
+#include "cli/settle.h"
 
 namespace ddprun::cli {
 namespace {
 
-constexpr const char* kVisibleDevices = "CUDA_VISIBLE_DEVICES";
+constexpr std::string_view kServe = "serve";  // as the first word
 
 /// The two halves of a command line.
 struct CommandLine {
@@ -41,7 +40,10 @@ Error unknown_flag(std::string_view word) {
   std::replace(canonical.begin() + std::min<std::ptrdiff_t>(2, std::ssize(canonical)),
                canonical.end(), '-', '_');
   std::vector<std::string> names;
-  for (const Flag& flag : flags()) names.push_back(spelled(flag));
+  for (const Flag& flag : flags()) {
+    names.push_back(spelled(flag));
+    if (!flag.alias.empty()) names.push_back("--" + std::string(flag.alias));
+  }
   std::optional<std::string> near = nearest(canonical, names);
   if (!near && canonical.size() > 4) {  // "--nproc": too short to be near, but a beginning
     const auto longer = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
@@ -118,12 +120,13 @@ Error refusal(const std::string& word) {
 }
 
 /// Lets CLI11 read the options. The result is the text of the flag that answers, if there is one.
-Result<std::optional<Print>> read_options(CLI::App& app, const std::vector<std::string>& options) {
+Result<std::optional<Print>> read_options(CLI::App& app, const std::vector<std::string>& options,
+                                          Mode mode) {
   std::vector<std::string> unread(options.rbegin(), options.rend());
   try {
     app.parse(unread);
   } catch (const CLI::CallForHelp&) {
-    return std::optional(Print{help_text()});
+    return std::optional(Print{help_text(mode)});
   } catch (const CLI::CallForVersion& version) {
     return std::optional(Print{version.what()});
   } catch (const CLI::ExtrasError&) {
@@ -134,130 +137,90 @@ Result<std::optional<Print>> read_options(CLI::App& app, const std::vector<std::
   return std::optional<Print>();
 }
 
+/// Whether what was given has a meaning in this mode.
+Result<> check_mode(const CLI::App& app, const CommandLine& line, Mode mode) {
+  if (mode == Mode::run) return {};
+  for (const CLI::Option* option : app.parse_order()) {
+    const Flag& flag = *find_flag(option->get_name());
+    if (flag.in(mode)) continue;
+    return usage(spelled(flag) +
+                 " is not for ddprun serve, which runs no workers; see ddprun serve --help");
+  }
+  if (line.command.empty()) return {};
+  return usage("ddprun serve runs no program, but got '" + line.command.front() +
+               "'; a program called serve is run as ddprun ./serve");
+}
+
 Result<> take(const Flag& flag, const std::string& value, const std::string& said_by,
               Choices& choices) {
-  if (flag.take(value, choices)) return {};
+  const Taken taken = flag.take(value, choices);
+  if (taken) return {};
+  if (!taken.reason().empty()) return usage(said_by + " " + taken.reason());
   return usage(said_by + " wants " + std::string(flag.wants) + ", not '" + value + "'");
 }
 
 /// CLI11 could read the environment, but only this process's own, and would blame the flag for
 /// what a variable says.
 Result<> take_environment(const CLI::App& app, const std::vector<std::string>& environment,
-                          Choices& choices) {
-  for (const Flag& flag : flags()) {
-    if (flag.environment.empty() || app.count(spelled(flag)) > 0) continue;
-    const char* value = agent::find_variable(environment, flag.environment);
-    if (value == nullptr || *value == '\0') continue;
-    const Result<> taken = take(flag, value, std::string(flag.environment), choices);
-    if (!taken) return taken.error();
+                          Mode mode, Choices& choices) {
+  for (const bool yielding : {true, false}) {
+    for (const Flag& flag : flags()) {
+      if (flag.yields() != yielding || flag.environment.empty() || !flag.in(mode)) continue;
+      if (app.count(spelled(flag)) > 0) continue;
+      const char* value = agent::find_variable(environment, flag.environment);
+      if (value == nullptr || *value == '\0') continue;
+      const Result<> taken = take(flag, value, std::string(flag.environment), choices);
+      if (!taken) return taken.error();
+    }
   }
   return {};
 }
 
 Result<> take_options(const CLI::App& app, Choices& choices) {
-  for (const CLI::Option* option : app.parse_order()) {
-    const Flag& flag = *find_flag(option->get_name());
-    const std::string value = flag.value.empty() ? "1" : option->results().back();
-    const Result<> taken = take(flag, value, spelled(flag), choices);
-    if (!taken) return taken.error();
+  for (const bool yielding : {true, false}) {
+    for (const CLI::Option* option : app.parse_order()) {
+      const Flag& flag = *find_flag(option->get_name());
+      if (flag.yields() != yielding) continue;
+      const std::string value = flag.value.empty() ? "1" : option->results().back();
+      const Result<> taken = take(flag, value, spelled(flag), choices);
+      if (!taken) return taken.error();
+    }
   }
   return {};
 }
 
-Result<> settle_nodes(Choices& choices) {
-  agent::JobSpec& job = choices.job;
-  if (job.max_nodes > 1) {
-    return usage("--nnodes " + choices.nodes +
-                 " is not possible yet: this version runs on one node (--nnodes 1)");
-  }
-  if (job.node_rank.value_or(0) >= job.max_nodes) {
-    return usage("--node_rank " + std::to_string(*job.node_rank) +
-                 " is not one of this job's nodes: --nnodes 1 allows only 0");
-  }
-  if (choices.standalone) {
-    job.master_addr = "127.0.0.1";
-    job.master_port = 0;
-  }
-  return {};
-}
+/// Everything that is read before anything is decided. The result is the text of the flag that
+/// answers, if there is one.
+Result<std::optional<Print>> read(const CommandLine& line, const Host& host, Mode mode,
+                                  Choices& choices) {
+  CLI::App app;
+  add_flags(app);
+  Result<std::optional<Print>> answer = read_options(app, line.options, mode);
+  if (!answer || *answer) return answer;
+  if (const Result<> fit = check_mode(app, line, mode); !fit) return fit.error();
 
-/// How many workers, and which GPUs the node has for them.
-Result<> settle_workers(Choices& choices, const Host& host) {
-  agent::JobSpec& job = choices.job;
-  const std::string& size = choices.local_size;
-  const bool isolate = job.gpu_bind == agent::GpuBind::isolate;
-  const char* visible = agent::find_variable(host.environment, kVisibleDevices);
-  if (visible != nullptr) {
-    job.devices = launcher::parse_visible_devices(visible);
-  } else {
-    const bool counts = isolate || size == "gpu" || size == "auto";
-    job.devices =
-        host.devices(counts ? launcher::DeviceSearch::exact : launcher::DeviceSearch::quick);
+  // The environment's say comes first, so that the command line's counts where two flags speak of
+  // one thing.
+  if (const Result<> taken = take_environment(app, host.environment, mode, choices); !taken) {
+    return taken.error();
   }
-  const int gpus = static_cast<int>(job.devices.size());
-  const std::string because =
-      visible ? std::string(" (") + kVisibleDevices + "=" + visible + ")" : "";
-
-  if (size == "gpu" && gpus == 0) {
-    return usage("--nproc_per_node gpu needs a GPU, and there is none on this host" + because);
-  }
-  if (size == "gpu" || (size == "auto" && gpus > 0)) {
-    job.local_size = gpus;
-  } else if (size == "cpu" || size == "auto") {
-    job.local_size = host.cpus();
-  } else {
-    std::from_chars(size.data(), size.data() + size.size(), job.local_size);
-  }
-  if (isolate && gpus < job.local_size) {
-    return usage(
-        "--gpu_bind isolate needs at least one GPU per worker: " + std::to_string(job.local_size) +
-        (job.local_size == 1 ? " worker, " : " workers, ") + std::to_string(gpus) +
-        (gpus == 1 ? " GPU" : " GPUs") + " on this host" + because);
-  }
-  return {};
-}
-
-Result<> settle_prefix(Choices& choices) {
-  if (choices.no_prefix) return {};
-  if (choices.prefix) {
-    Result<std::string> sample = launcher::expand_prefix(*choices.prefix, {});
-    if (!sample) return std::move(sample.error()).in("--prefix");
-    choices.job.prefix = std::move(choices.prefix);
-  } else if (choices.job.local_size > 1) {
-    choices.job.prefix = launcher::kDefaultPrefix;
-  }
-  return {};
-}
-
-Result<> settle_program(Choices& choices, std::vector<std::string> command, const Host& host) {
-  if (command.empty()) {
-    return usage("no program to run: ddprun [options] program [args...]; see ddprun --help");
-  }
-  Result<std::string> program = host.find_program(command.front());
-  if (!program) return program.error();
-  choices.job.program = std::move(*program);
-  choices.job.command = std::move(command);
-  return {};
+  if (const Result<> taken = take_options(app, choices); !taken) return taken.error();
+  return std::optional<Print>();
 }
 
 }  // namespace
 
 Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
-  CommandLine line = divide(words);
-  CLI::App app;
-  add_flags(app);
-  Result<std::optional<Print>> answer = read_options(app, line.options);
+  const bool serves = !words.empty() && std::string_view(words.front()) == kServe;
+  const Mode mode = serves ? Mode::serve : Mode::run;
+  CommandLine line = divide(serves ? words.subspan(1) : words);
+  Choices choices;
+  Result<std::optional<Print>> answer = read(line, host, mode, choices);
   if (!answer) return answer.error();
   if (*answer) return Parsed(std::move(**answer));
 
-  // The environment's say comes first, so that the command line's counts where two flags speak of
-  // one thing.
-  Choices choices;
-  if (const Result<> taken = take_environment(app, host.environment, choices); !taken) {
-    return taken.error();
-  }
-  if (const Result<> taken = take_options(app, choices); !taken) return taken.error();
-  if (const Result<> nodes = settle_nodes(choices); !nodes) return nodes.error();
+  if (const Result<> place = settle_rendezvous(choices, mode); !place) return place.error();
+  if (serves) return Parsed(Serve{std::move(choices.job)});
   if (const Result<> program = settle_program(choices, std::move(line.command), host); !program) {
     return program.error();
   }

@@ -16,9 +16,16 @@ struct Print {
   std::string text;
 };
 
-using Parsed = std::variant<agent::JobSpec, Print>;
+/// The user asked for the rendezvous alone, `ddprun serve`. Of `job`, what concerns workers says
+/// nothing.
+struct Serve {
+  agent::JobSpec job;
+};
 
-/// Reads a command line, `ddprun [options] [--] program [args...]`, without argv[0].
+using Parsed = std::variant<agent::JobSpec, Print, Serve>;
+
+/// Reads a command line, `ddprun [options] [--] program [args...]` or `ddprun serve [options]`,
+/// without argv[0].
 ///
 /// The options end at the first word that is none, or after "--": what follows belongs to the
 /// program and is never looked at. A flag given twice: the last one counts. An environment

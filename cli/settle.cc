@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/settle.h"
+
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include "agent/worker_env.h"
+#include "base/text.h"
+#include "launcher/prefix.h"
+#include "rendezvous/roll_call.h"
+
+namespace ddprun::cli {
+namespace {
+
+constexpr const char* kVisibleDevices = "CUDA_VISIBLE_DEVICES";
+constexpr std::uint16_t kDefaultPort = 29'500;
+
+Error usage(std::string sentence) {
+  return {Errc::usage, std::move(sentence)};
+}
+
+rendezvous::RoundSpec nodes_of(const agent::JobSpec& job) {
+  rendezvous::RoundSpec spec;
+  spec.min_nodes = job.min_nodes;
+  spec.max_nodes = job.max_nodes;
+  return spec;
+}
+
+std::string nnodes(const agent::JobSpec& job) {
+  return "--nnodes " + rendezvous::nnodes_text(nodes_of(job));
+}
+
+Result<> settle_standalone(agent::JobSpec& job) {
+  if (job.max_nodes > 1)
+    return usage("--standalone means one node, and " + nnodes(job) + " does not");
+  job.master_addr = "127.0.0.1";
+  job.master_port = 0;
+  job.is_host.reset();
+  return {};
+}
+
+Result<> settle_addr(Choices& choices, Mode mode) {
+  agent::JobSpec& job = choices.job;
+  if (choices.master_addr) {
+    job.master_addr = *choices.master_addr;
+    if (!job.master_addr.empty() || mode == Mode::serve) return {};
+    return usage("--rdzv_endpoint :" + std::to_string(*choices.master_port) +
+                 " names no host; only ddprun serve can listen at every address");
+  }
+  if (mode == Mode::serve) {
+    return usage("ddprun serve needs --rdzv_endpoint HOST:PORT, or :PORT for every address");
+  }
+  if (job.max_nodes == 1) return {};
+  return usage(nnodes(job) +
+               " needs a place to meet: --rdzv_endpoint HOST[:PORT], the same on every node");
+}
+
+Result<> settle_port(Choices& choices, Mode mode) {
+  agent::JobSpec& job = choices.job;
+  const bool fixed = job.max_nodes > 1 || mode == Mode::serve;  // others have to know it
+  job.master_port = choices.master_port.value_or(fixed || choices.endpoint ? kDefaultPort : 0);
+  if (!fixed || job.master_port != 0) return {};
+  return usage(choices.port_said_by +
+               " means any free port, which other nodes cannot know: give a port from 1 to 65535");
+}
+
+}  // namespace
+
+Result<> settle_rendezvous(Choices& choices, Mode mode) {
+  agent::JobSpec& job = choices.job;
+  if (job.node_rank.value_or(0) >= job.max_nodes) {
+    return usage(rendezvous::out_of_range(*job.node_rank, nodes_of(job)));
+  }
+  if (job.lease <= job.heartbeat) {
+    return usage("--lease " + duration_text(job.lease) +
+                 " has to be longer than --heartbeat_interval " + duration_text(job.heartbeat));
+  }
+  if (choices.standalone) return settle_standalone(job);
+  if (const Result<> addr = settle_addr(choices, mode); !addr) return addr.error();
+  if (mode == Mode::serve) job.is_host = true;
+  return settle_port(choices, mode);
+}
+
+Result<> settle_workers(Choices& choices, const Host& host) {
+  agent::JobSpec& job = choices.job;
+  const std::string& size = choices.local_size;
+  const bool isolate = job.gpu_bind == agent::GpuBind::isolate;
+  const char* visible = agent::find_variable(host.environment, kVisibleDevices);
+  if (visible != nullptr) {
+    job.devices = launcher::parse_visible_devices(visible);
+  } else {
+    const bool counts = isolate || size == "gpu" || size == "auto";
+    job.devices =
+        host.devices(counts ? launcher::DeviceSearch::exact : launcher::DeviceSearch::quick);
+  }
+  const int gpus = static_cast<int>(job.devices.size());
+  const std::string because =
+      visible ? std::string(" (") + kVisibleDevices + "=" + visible + ")" : "";
+
+  if (size == "gpu" && gpus == 0) {
+    return usage("--nproc_per_node gpu needs a GPU, and there is none on this host" + because);
+  }
+  if (size == "gpu" || (size == "auto" && gpus > 0)) {
+    job.local_size = gpus;
+  } else if (size == "cpu" || size == "auto") {
+    job.local_size = host.cpus();
+  } else {
+    std::from_chars(size.data(), size.data() + size.size(), job.local_size);
+  }
+  if (isolate && gpus < job.local_size) {
+    return usage(
+        "--gpu_bind isolate needs at least one GPU per worker: " + std::to_string(job.local_size) +
+        (job.local_size == 1 ? " worker, " : " workers, ") + std::to_string(gpus) +
+        (gpus == 1 ? " GPU" : " GPUs") + " on this host" + because);
+  }
+  return {};
+}
+
+Result<> settle_prefix(Choices& choices) {
+  if (choices.no_prefix) return {};
+  if (choices.prefix) {
+    Result<std::string> sample = launcher::expand_prefix(*choices.prefix, {});
+    if (!sample) return std::move(sample.error()).in("--prefix");
+    choices.job.prefix = std::move(choices.prefix);
+  } else if (choices.job.local_size > 1 || choices.job.max_nodes > 1) {
+    choices.job.prefix = launcher::kDefaultPrefix;
+  }
+  return {};
+}
+
+Result<> settle_program(Choices& choices, std::vector<std::string> command, const Host& host) {
+  if (command.empty()) {
+    return usage("no program to run: ddprun [options] program [args...]; see ddprun --help");
+  }
+  Result<std::string> program = host.find_program(command.front());
+  if (!program) return program.error();
+  choices.job.program = std::move(*program);
+  choices.job.command = std::move(command);
+  return {};
+}
+
+}  // namespace ddprun::cli

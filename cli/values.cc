@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/values.h"
+
+#include <algorithm>
+#include <arpa/inet.h>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <netinet/in.h>
+
+#include "base/text.h"
+
+namespace ddprun::cli {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr size_t kLongestRunId = 256;
+
+struct Unit {
+  std::string_view name;
+  double milliseconds;
+};
+constexpr std::array<Unit, 7> kUnits = {{{"", 1e3},
+                                         {"ms", 1},
+                                         {"s", 1e3},
+                                         {"m", 60e3},
+                                         {"min", 60e3},
+                                         {"h", 3'600e3},
+                                         {"d", 86'400e3}}};
+
+bool is_ipv6(std::string_view text) {
+  const size_t scope = text.find('%');
+  if (scope + 1 == text.size()) return false;
+  in6_addr address;
+  return inet_pton(AF_INET6, std::string(text.substr(0, scope)).c_str(), &address) == 1;
+}
+
+bool is_name(std::string_view text) {
+  const auto is_good = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_';
+  };
+  return !text.empty() && std::all_of(text.begin(), text.end(), is_good);
+}
+
+std::optional<std::uint16_t> parse_port(std::string_view text) {
+  const std::optional<int> port = parse_count(text, 0, 65'535);
+  if (!port) return std::nullopt;
+  return static_cast<std::uint16_t>(*port);
+}
+
+std::optional<Place> place(std::optional<std::string> host, std::optional<std::uint16_t> port) {
+  if (!host || !port) return std::nullopt;
+  return Place{std::move(*host), port};
+}
+
+}  // namespace
+
+std::optional<int> parse_count(std::string_view text, int least, int most) {
+  int number = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  const bool good = error == std::errc() && rest == end && number >= least && number <= most;
+  return good ? std::optional(number) : std::nullopt;
+}
+
+std::optional<milliseconds> parse_time(std::string_view text, milliseconds least) {
+  double number = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc()) return std::nullopt;
+  const std::string_view name(rest, static_cast<size_t>(end - rest));
+  const auto unit = std::find_if(kUnits.begin(), kUnits.end(),
+                                 [name](const Unit& candidate) { return candidate.name == name; });
+  if (unit == kUnits.end()) return std::nullopt;
+
+  const double exact = number * unit->milliseconds;
+  if (!(exact >= 0 && exact <= static_cast<double>(kLongest.count()))) return std::nullopt;  // NaN
+  const milliseconds time(std::max(std::llround(exact), exact > 0 ? 1LL : 0LL));
+  return time >= least ? std::optional(time) : std::nullopt;
+}
+
+std::optional<bool> parse_truth(std::string_view text) {
+  std::string word(text);
+  std::transform(word.begin(), word.end(), word.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  for (const char* yes : {"true", "t", "yes", "y", "1"}) {
+    if (word == yes) return true;
+  }
+  for (const char* no : {"false", "f", "no", "n", "0"}) {
+    if (word == no) return false;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> parse_host(std::string_view text) {
+  const bool brackets = text.size() >= 2 && text.starts_with('[') && text.ends_with(']');
+  if (brackets) text = text.substr(1, text.size() - 2);
+  if (is_ipv6(text) || (!brackets && is_name(text))) return std::string(text);
+  return std::nullopt;
+}
+
+std::optional<Place> parse_place(std::string_view text) {
+  if (std::optional<std::string> host = parse_host(text)) {
+    return Place{std::move(*host), std::nullopt};
+  }
+  const size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  const std::string_view host = text.substr(0, colon);
+  const std::optional<std::uint16_t> port = parse_port(text.substr(colon + 1));
+  if (host.empty()) return place(std::string(), port);
+  // "fe80::1:70000" is an address gone wrong, not one with a port.
+  const bool bare_ipv6 = host.find(':') != std::string_view::npos && !host.starts_with('[');
+  return bare_ipv6 ? std::nullopt : place(parse_host(host), port);
+}
+
+bool is_run_id(std::string_view text) {
+  return !text.empty() && text.size() <= kLongestRunId &&
+         text.find_first_of("\t\n") == std::string_view::npos && printable(text) == text;
+}
+
+}  // namespace ddprun::cli

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ddprun::cli {
+
+// What the words after a flag mean. Pure; nullopt or false: not a right value.
+
+/// A whole number, least <= it <= most.
+std::optional<int> parse_count(std::string_view text, int least, int most);
+
+/// The longest time a flag takes: 1000 days. A deadline so far away still fits every clock.
+constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24'000);
+
+/// A span of time from `least` to kLongest: a number of seconds, or with a unit right after it (ms,
+/// s, m or min, h, d). Rounded to milliseconds, but never down to none.
+std::optional<std::chrono::milliseconds> parse_time(
+    std::string_view text, std::chrono::milliseconds least = std::chrono::milliseconds(0));
+
+/// true, t, yes, y, 1 or false, f, no, n, 0; letters of either case.
+std::optional<bool> parse_truth(std::string_view text);
+
+/// Where to meet, as it was written.
+struct Place {
+  std::string host;                   ///< without brackets; empty: any address of this host
+  std::optional<std::uint16_t> port;  ///< not given: the default
+};
+
+/// "HOST", "HOST:PORT" or ":PORT". HOST is a name, an IPv4 address, or an IPv6 address, which
+/// needs brackets only before a port.
+std::optional<Place> parse_place(std::string_view text);
+
+/// HOST alone, as above.
+std::optional<std::string> parse_host(std::string_view text);
+
+/// Whether `text` can name a job: 1 to 256 bytes of UTF-8 without control characters.
+bool is_run_id(std::string_view text);
+
+}  // namespace ddprun::cli

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/exit_code.h"
+#include "cli/options.h"
+#include "tests/catch.h"
+#include "tests/must.h"
+
+namespace ddprun {
+
+using Words = std::vector<const char*>;
+
+/// A host with four CPUs, two GPUs, and every program in /bin.
+inline cli::Host host(std::vector<std::string> environment = {},
+                      std::vector<std::string> gpus = {"0", "1"}) {
+  cli::Host host;
+  host.name = "gpu-07";
+  host.environment = std::move(environment);
+  host.cpus = [] { return 4; };
+  host.devices = [gpus = std::move(gpus)](launcher::DeviceSearch) { return gpus; };
+  host.find_program = [](const std::string& name) -> Result<std::string> { return "/bin/" + name; };
+  return host;
+}
+
+inline agent::JobSpec job(const Words& words, const cli::Host& on = host()) {
+  return std::get<agent::JobSpec>(must(cli::parse(words, on)));
+}
+
+inline agent::JobSpec served(const Words& words, const cli::Host& on = host()) {
+  return std::get<cli::Serve>(must(cli::parse(words, on))).job;
+}
+
+inline std::string printed(const Words& words, const cli::Host& on = host()) {
+  return std::get<cli::Print>(must(cli::parse(words, on))).text;
+}
+
+/// The one line a refused command line is answered with; checks that it ends with exit code 2.
+inline std::string refusal(const Words& words, const cli::Host& on = host()) {
+  const Result<cli::Parsed> parsed = cli::parse(words, on);
+  if (parsed) FAIL("was not refused");
+  CHECK(cli::exit_code(parsed.error()) == 2);
+  CHECK(parsed.error().message.find('\n') == std::string::npos);
+  return parsed.error().message;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/values.h"
+
+#include <chrono>
+#include <string>
+#include <tuple>
+
+#include "cli/rdzv_conf.h"
+#include "tests/catch.h"
+#include "tests/must.h"
+
+using namespace ddprun;
+using namespace std::chrono_literals;
+using std::chrono::milliseconds;
+
+TEST_CASE("a time is a number of seconds, or has a unit right after it") {
+  const auto [text, time] = GENERATE(table<const char*, milliseconds>({{"0", 0ms},
+                                                                       {"30", 30s},
+                                                                       {"2.5", 2500ms},
+                                                                       {"500ms", 500ms},
+                                                                       {"10s", 10s},
+                                                                       {"0.25s", 250ms},
+                                                                       {"5m", 5min},
+                                                                       {"5min", 5min},
+                                                                       {"1.5h", 90min},
+                                                                       {"1d", 24h},
+                                                                       {"1000d", 24000h},
+                                                                       {"0h", 0ms}}));
+  INFO(text);
+
+  CHECK(cli::parse_time(text) == time);
+}
+
+TEST_CASE("a time so short that it rounds to nothing is not nothing") {
+  CHECK(cli::parse_time("0.0001") == 1ms);
+  CHECK(cli::parse_time("0.07") == 70ms);
+}
+
+TEST_CASE("what is no time, negative or beyond a thousand days is refused") {
+  const char* text =
+      GENERATE("", "s", "-1", "-1s", "nan", "inf", "infinity", "1 s", " 1", "1 ", "10S", "10sec",
+               "10x", "1h30m", "0x10", "+1", "1,5", "1e", "1001d", "1e99", "1e999", "99999999999");
+  INFO(text);
+
+  CHECK_FALSE(cli::parse_time(text));
+}
+
+TEST_CASE("a time below the least is refused") {
+  CHECK(cli::parse_time("10ms", 10ms) == 10ms);
+  CHECK_FALSE(cli::parse_time("9ms", 10ms));
+  CHECK_FALSE(cli::parse_time("0", 10ms));
+}
+
+TEST_CASE("a place is a host with or without a port") {
+  const auto [text, host, port] = GENERATE(
+      table<const char*, const char*, int>({{"gpu-07", "gpu-07", -1},
+                                            {"gpu-07:29500", "gpu-07", 29500},
+                                            {"a.b_c.example.org:1", "a.b_c.example.org", 1},
+                                            {"10.0.0.1", "10.0.0.1", -1},
+                                            {"10.0.0.1:0", "10.0.0.1", 0},
+                                            {"localhost:65535", "localhost", 65535},
+                                            {":29500", "", 29500},
+                                            {"::1", "::1", -1},
+                                            {"fe80::1%eth0", "fe80::1%eth0", -1},
+                                            {"[::1]", "::1", -1},
+                                            {"[::1]:29500", "::1", 29500},
+                                            {"[fe80::1%eth0]:1", "fe80::1%eth0", 1},
+                                            {"::ffff:10.0.0.1", "::ffff:10.0.0.1", -1}}));
+  INFO(text);
+
+  const auto place = cli::parse_place(text);
+
+  REQUIRE(place);
+  CHECK(place->host == host);
+  CHECK((place->port ? *place->port : -1) == port);
+}
+
+TEST_CASE("what is no place is refused") {
+  const char* text = GENERATE("", ":", "gpu-07:", "gpu-07:http", "gpu-07:65536", "gpu-07:-1",
+                              "gpu-07: 1", "http://gpu-07:29500", "a b", "gpu-07/x", "[gpu-07]",
+                              "[gpu-07]:1", "[::1", "::1]", "[::1]29500", "[::1]:", "[]", "[]:1",
+                              "fe80::1:70000", "1:2:3", "fe80::1%", "a,b", "gpu-07:1:2");
+  INFO(text);
+
+  CHECK_FALSE(cli::parse_place(text));
+}
+
+TEST_CASE("a host has no port") {
+  CHECK(cli::parse_host("[fe80::1]") == "fe80::1");
+  CHECK_FALSE(cli::parse_host("gpu-07:1"));
+  CHECK_FALSE(cli::parse_host("[::1]:1"));
+  CHECK_FALSE(cli::parse_host(""));
+}
+
+TEST_CASE("a job's name is text that can be shown") {
+  CHECK(cli::is_run_id("job 42 (größer)"));
+  CHECK(cli::is_run_id(std::string(256, 'x')));
+  CHECK_FALSE(cli::is_run_id(""));
+  CHECK_FALSE(cli::is_run_id(std::string(257, 'x')));
+  CHECK_FALSE(cli::is_run_id("a\nb"));
+  CHECK_FALSE(cli::is_run_id("a\x1b[31mb"));
+  CHECK_FALSE(cli::is_run_id("a\xff"));
+}
+
+TEST_CASE("every key of torchrun's --rdzv_conf is taken, and those with a meaning count") {
+  agent::JobSpec job;
+  must(
+      cli::take_rdzv_conf("join_timeout=60,last_call_timeout=1.5,keep_alive_interval=4, "
+                          "keep_alive_max_attempt = 5 ,is_host=True,close_timeout=x,"
+                          "heartbeat_timeout=5,read_timeout=60,store_type=tcp,use_libuv=1",
+                          job));
+
+  CHECK(job.join_timeout == 60s);
+  CHECK(job.last_call == 1500ms);
+  CHECK(job.heartbeat == 4s);
+  CHECK(job.lease == 20s);
+  CHECK(job.is_host == true);
+}
+
+TEST_CASE("the join timeout is also called timeout, and has units too") {
+  agent::JobSpec job;
+  must(cli::take_rdzv_conf("timeout=2min,is_host=0", job));
+
+  CHECK(job.join_timeout == 120s);
+  CHECK(job.is_host == false);
+}
+
+TEST_CASE("a lease of which only one half is given takes torchrun's other half") {
+  agent::JobSpec interval, attempts, longest;
+  must(cli::take_rdzv_conf("keep_alive_interval=1", interval));
+  must(cli::take_rdzv_conf("keep_alive_max_attempt=10", attempts));
+  must(cli::take_rdzv_conf("keep_alive_interval=1000d,keep_alive_max_attempt=10000", longest));
+
+  CHECK(interval.heartbeat == 1s);
+  CHECK(interval.lease == 3s);
+  CHECK(attempts.heartbeat == 2s);
+  CHECK(attempts.lease == 50s);
+  CHECK(longest.lease == cli::kLongest);
+}
+
+TEST_CASE("an empty --rdzv_conf changes nothing") {
+  agent::JobSpec job;
+  must(cli::take_rdzv_conf("", job));
+
+  CHECK(job.join_timeout == 600s);
+  CHECK(job.last_call == 30s);
+  CHECK(job.heartbeat == 2s);
+  CHECK(job.lease == 10s);
+  CHECK_FALSE(job.is_host);
+}
+
+TEST_CASE("a wrong --rdzv_conf is refused with what would be right, and changes nothing") {
+  const auto [text, sentence] = GENERATE(table<const char*, const char*>(
+      {{"join_timeuot=60", "has no key 'join_timeuot'; did you mean join_timeout?"},
+       {"last_call_timeout=1,is-host=1", "has no key 'is-host'; did you mean is_host?"},
+       {"protocol=https",
+        "has no key 'protocol'; it has join_timeout, timeout, last_call_timeout, "
+        "keep_alive_interval, keep_alive_max_attempt, is_host, close_timeout, heartbeat_timeout, "
+        "read_timeout, store_type, use_libuv"},
+       {"join_timeout", "wants key=value, not 'join_timeout'"},
+       {"last_call_timeout=1,,is_host=1", "wants key=value, not ''"},
+       {"is_host=maybe", "is_host wants true or false, not 'maybe'"},
+       {"keep_alive_max_attempt=0", "keep_alive_max_attempt wants a number, 1 to 10000, not '0'"},
+       {"join_timeout=soon",
+        "join_timeout wants a time from 10ms to 1000d: seconds, or with a unit such as 500ms, "
+        "10min or 1h, not 'soon'"}}));
+  INFO(text);
+  agent::JobSpec job;
+
+  const Result<> taken = cli::take_rdzv_conf(text, job);
+
+  REQUIRE(taken.has_error());
+  CHECK(taken.error().code == Errc::usage);
+  CHECK(taken.error().message == sentence);
+  CHECK(job.last_call == 30s);
+}
