@@ -8,22 +8,25 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <sys/signalfd.h>
 #include <unistd.h>
 #include <utility>
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 
 #include "agent/machine.h"
+#include "agent/master.h"
 #include "agent/node_workers.h"
+#include "agent/patience.h"
 #include "agent/report.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "launcher/guardian.h"
 #include "launcher/output.h"
+#include "launcher/signal_reader.h"
 #include "launcher/signals.h"
 #include "launcher/spawn.h"
 #include "rendezvous/client.h"
+#include "rendezvous/hosting.h"
 #include "rendezvous/server.h"
 
 namespace ddprun::agent {
@@ -40,16 +43,6 @@ std::string host_name() {
   return name.data();
 }
 
-Outcome outcome_of(const rendezvous::Ending& ending) {
-  if (const auto* failed = std::get_if<rendezvous::Failed>(&ending)) {
-    return WorkerFailed{launcher::ExitStatus(failed->root_cause.wait_status).code()};
-  }
-  if (const auto* timed_out = std::get_if<rendezvous::TimedOut>(&ending)) {
-    return Error{Errc::timed_out, timed_out->sentence};
-  }
-  return Succeeded{};
-}
-
 /// Performs what Machine decides and tells it what happened.
 class Agent {
  public:
@@ -57,9 +50,11 @@ class Agent {
       : job_(job),
         events_(events),
         output_(io_.get_executor()),
-        signals_(io_),
-        workers_(io_.get_executor(), job, host_, output_, events,
-                 [this](Event event) { happened(std::move(event)); }) {
+        signals_(io_.get_executor()),
+        search_(io_.get_executor(), job_),
+        workers_(io_.get_executor(), job_, host_, output_, events,
+                 [this](Event event) { happened(std::move(event)); }),
+        patience_(io_.get_executor()) {
     log::set_writer([this](std::string_view line) { output_.write_own_line(line); });
   }
 
@@ -69,22 +64,35 @@ class Agent {
   }
 
   Outcome run() {
-    if (const Result<> ready = open(); !ready) return ready.error();
+    const Result<> hearing = signals_.start([this](int signal) { on_signal(signal); });
+    if (!hearing) return hearing.error();
+    launcher::raise_open_files_limit();  // a connection for each rank of the whole job
     events_.job_started(job_);
-    perform(machine_.start());
+    wait_aloud();
+    search_.start([this](auto addresses) { on_master_found(std::move(addresses)); });
     io_.run();
     return *outcome_;
   }
 
  private:
-  Result<> open();
-  void read_signals();
   void on_signal(int signal);
-  void on_letter(rendezvous::Letter letter);
 
+  void on_master_found(Result<rendezvous::Resolver::Addresses> addresses);
+  Result<> host(const rendezvous::Endpoint& where);
+  void meet_master();
+
+  void on_welcome(const rendezvous::reply::Welcome& welcome);
+  void on_letter(rendezvous::Letter letter);
+  void on_line_changed(const std::string& sentence);
+  void on_lease_over();
+  void on_round_lost(const std::string& reason);
+
+  void wait_aloud();
+  void tell_waiting(const std::string& sentence);
   void tell_broken(const rendezvous::Broken& broken);
-  void tell_restart();
+  void tell_ready();
   void tell_end(const Outcome& outcome);
+  void finish(Outcome outcome);
 
   void happened(Event event);
   void perform(const Actions& actions);
@@ -96,67 +104,42 @@ class Agent {
   void perform(const action::Leave&);
   void perform(const action::Finish& finish);
 
-  const JobSpec& job_;
+  bool runs_workers() const {
+    const auto state = machine_.state();
+    return state == Machine::State::running || state == Machine::State::stopping;
+  }
+  rendezvous::Aftermath aftermath() const;
+  rendezvous::Endpoint workers_store() const;
+
+  JobSpec job_;  // with what the master decided for every node
   Events& events_;
   const std::string host_ = host_name();
   asio::io_context io_{1};
   launcher::Output output_;
-  asio::posix::stream_descriptor signals_;
-  std::unique_ptr<rendezvous::Server> server_;
+  launcher::SignalReader signals_;
+  MasterSearch search_;
+  std::unique_ptr<rendezvous::Server> server_;  // of a node that hosts the rendezvous
   std::unique_ptr<rendezvous::Client> client_;
+  bool is_host_ = false;  // the endpoint is an address of this host
   Machine machine_;
   NodeWorkers workers_;
+  Patience patience_;
   rendezvous::Layout layout_;  // of the last round we were in
   int restarts_ = 0;           // the highest count we were told
   bool was_member_ = false;
-  std::optional<rendezvous::Failure> root_cause_;                   // of the job's end
+  std::optional<rendezvous::Failed> failed_;                        // how the job ended
+  std::optional<rendezvous::Failure> root_cause_;                   // of the round's end
   std::optional<std::chrono::steady_clock::time_point> broken_at_;  // by a failure
   std::deque<Event> waiting_;  // events that came while another one was dealt with
   bool deciding_ = false;
   std::optional<Outcome> outcome_;
 };
 
-/// One node: the rendezvous is here, and we meet it over loopback like any other agent would.
-Result<> Agent::open() {
-  Result<Fd> signal_fd = launcher::open_signal_fd();
-  if (!signal_fd) return signal_fd.error();
-  signals_.assign(signal_fd->release());
-  read_signals();
-  launcher::raise_open_files_limit();  // a connection for each rank of the whole job
-
-  rendezvous::RoundSpec round;
-  round.min_nodes = job_.min_nodes;
-  round.max_nodes = job_.max_nodes;
-  round.max_restarts = job_.max_restarts;
-  round.join_timeout = job_.join_timeout;
-  Result<std::unique_ptr<rendezvous::Server>> server = rendezvous::Server::listen(
-      io_.get_executor(), {job_.master_addr, job_.master_port}, {job_.run_id, round});
-  if (!server) return server.error();
-  server_ = std::move(*server);
-  client_ = std::make_unique<rendezvous::Client>(
-      io_.get_executor(), server_->address(), job_.run_id,
-      rendezvous::Client::Hooks{
-          [this](rendezvous::Letter letter) { on_letter(std::move(letter)); },
-          [this](Error error) { happened(event::JobClosed{std::move(error)}); }});
-  return {};
-}
-
-void Agent::read_signals() {
-  signals_.async_wait(asio::posix::descriptor_base::wait_read,
-                      [this](boost::system::error_code failure) {
-                        if (failure) return;
-                        signalfd_siginfo info = {};
-                        while (read(signals_.native_handle(), &info, sizeof info) == sizeof info) {
-                          on_signal(static_cast<int>(info.ssi_signo));
-                        }
-                        read_signals();
-                      });
-}
-
 void Agent::on_signal(int signal) {
   if (signal == SIGCHLD) return workers_.child_changed();
   events_.signal_received(signal);
   if (signal == SIGUSR1 || signal == SIGUSR2) return workers_.forward(signal);
+  if (outcome_) return io_.stop();  // the others hear of the end by our silence
   if (launcher::guardian_is_gone()) {
     // Whoever killed the guardian with SIGKILL wants no grace.
     return happened(event::StopRequested{SIGKILL});
@@ -169,41 +152,150 @@ void Agent::on_signal(int signal) {
   happened(event::StopRequested{signal});
 }
 
+void Agent::on_master_found(Result<rendezvous::Resolver::Addresses> addresses) {
+  if (outcome_) return;
+  if (!addresses) return finish(addresses.error());
+  const auto where = rendezvous::where_to_host(master_endpoint(job_), *addresses, job_.is_host);
+  is_host_ = where.has_value();
+  if (where) {
+    if (const Result<> hosted = host(*where); !hosted) return finish(hosted.error());
+  }
+  meet_master();
+  perform(machine_.start());
+}
+
+/// On a host with several agents, or with a rendezvous that runs alone, the first one has the port;
+/// the others are its clients.
+Result<> Agent::host(const rendezvous::Endpoint& where) {
+  Result<std::unique_ptr<rendezvous::Server>> server =
+      rendezvous::Server::listen(io_.get_executor(), where, master_options(job_));
+  const bool may_be_client = job_.max_nodes > 1 && !job_.is_host;
+  if (!server && server.error().code == Errc::usage && may_be_client) return {};
+  if (!server) return server.error();
+  server_ = std::move(*server);
+  return {};
+}
+
+void Agent::meet_master() {
+  rendezvous::Client::Options options;
+  options.server = master_endpoint(job_);
+  if (server_) {
+    const auto address = server_->address();
+    const bool any = address.address().is_unspecified();
+    options.server = {any ? "127.0.0.1" : address.address().to_string(), address.port()};
+  } else if (!job_.local_addr.empty()) {
+    options.local = asio::ip::make_address(job_.local_addr);
+  }
+  options.run_id = job_.run_id;
+  options.min_nodes = job_.min_nodes;
+  options.max_nodes = job_.max_nodes;
+  options.host = host_;
+  options.hosting = server_ != nullptr;
+  options.join_timeout = job_.join_timeout;
+  client_ = std::make_unique<rendezvous::Client>(
+      io_.get_executor(), std::move(options),
+      rendezvous::Client::Hooks{
+          [this](const rendezvous::reply::Welcome& welcome) { on_welcome(welcome); },
+          [this](rendezvous::Letter letter) { on_letter(std::move(letter)); },
+          [this](const std::string& sentence) { tell_waiting(sentence); },
+          [this](const std::string& sentence) { on_line_changed(sentence); },
+          [this] { on_lease_over(); }, [this](const std::string& reason) { on_round_lost(reason); },
+          [this](Error error) { happened(event::JobClosed{std::move(error)}); }});
+}
+
+/// One job has one answer to each of these, whatever the flags of its nodes say.
+void Agent::on_welcome(const rendezvous::reply::Welcome& welcome) {
+  job_.max_restarts = welcome.max_restarts;
+  job_.lease = welcome.lease;
+}
+
 void Agent::on_letter(rendezvous::Letter letter) {
   using namespace rendezvous;
   if (const auto* ready = std::get_if<Ready>(&letter)) {
     happened(event::RoundReady{ready->layout});
   } else if (const auto* broken = std::get_if<Broken>(&letter)) {
     tell_broken(*broken);
-    happened(event::RoundBroken{});
+    happened(event::RoundBroken{broken->ends_job});
   } else if (const auto* closed = std::get_if<Closed>(&letter)) {
-    if (const auto* failed = std::get_if<Failed>(&closed->ending)) root_cause_ = failed->root_cause;
+    if (const auto* failed = std::get_if<Failed>(&closed->ending)) failed_ = *failed;
     happened(event::JobClosed{outcome_of(closed->ending)});
   } else if (const auto* refused = std::get_if<Refused>(&letter)) {
-    happened(event::JobClosed{
-        Error{Errc::usage, "the rendezvous refused this node: " + refused->sentence}});
+    happened(event::JobClosed{Error{
+        Errc::usage, master_endpoint(job_).text() + " refused this node: " + refused->sentence}});
   }
+}
+
+void Agent::on_line_changed(const std::string& sentence) {
+  const bool lost = client_->out_of_touch();
+  log::warning(sentence + (lost && runs_workers() ? "; the workers run on for up to " +
+                                                        duration_text(job_.lease) + " (--lease)"
+                                                  : ""));
+}
+
+void Agent::on_lease_over() {
+  if (runs_workers()) {
+    log::warning("no word from the master at " + master_endpoint(job_).text() + " for " +
+                 duration_text(job_.lease) +
+                 " (--lease): killing this node's workers, the others may go on without it");
+  }
+  happened(event::LeaseOver{});
+}
+
+void Agent::on_round_lost(const std::string& reason) {
+  root_cause_.reset();
+  log::warning(reason + ": this node joins again");
+  happened(event::RoundBroken{});
+}
+
+void Agent::wait_aloud() {
+  patience_.begin([this](std::chrono::seconds) {
+    if (outcome_) return tell_waiting(server_->waiting_for());
+    if (!client_) return tell_waiting(search_.waiting_for());
+    client_->ask();
+  });
+}
+
+void Agent::tell_waiting(const std::string& sentence) {
+  if (sentence.empty()) return;
+  log::info("waiting " + duration_text(patience_.waited()) + " for " + printable(sentence));
 }
 
 void Agent::tell_broken(const rendezvous::Broken& broken) {
   restarts_ = broken.restarts;
-  if (!broken.root_cause) return log::info(broken.reason);
+  root_cause_ = broken.root_cause;
+  if (!broken.root_cause) return log::info(printable(broken.reason));
   if (!broken_at_) broken_at_ = std::chrono::steady_clock::now();
+  if (broken.ends_job) return;  // the report follows
   log::error(failure_line(*broken.root_cause, layout_.round));
   events_.restart(layout_.round, broken.restarts, job_.max_restarts);
 }
 
-void Agent::tell_restart() {
-  log::info(
-      restart_line(layout_, job_.max_restarts, std::chrono::steady_clock::now() - *broken_at_));
+void Agent::tell_ready() {
+  if (broken_at_) {
+    log::info(
+        restart_line(layout_, job_.max_restarts, std::chrono::steady_clock::now() - *broken_at_));
+  } else if (layout_.round > 0) {
+    log::info(regroup_line(layout_, job_.min_nodes, job_.max_nodes));
+  } else if (patience_.has_spoken()) {
+    log::info("all " + std::to_string(layout_.node_count) + " nodes are here after " +
+              duration_text(patience_.waited()));
+  }
   broken_at_.reset();
 }
 
 void Agent::tell_end(const Outcome& outcome) {
-  if (root_cause_ && std::holds_alternative<WorkerFailed>(outcome)) {
-    log::error(failure_report(*root_cause_, layout_.round, workers_.stop_summary(),
-                              layout_.restarts, job_.max_restarts));
+  if (failed_ && std::holds_alternative<WorkerFailed>(outcome)) {
+    log::error(failure_report(*failed_));
   }
+}
+
+/// Ends this node's part. The master stays until every node knows that the job is over.
+void Agent::finish(Outcome outcome) {
+  tell_end(outcome);
+  outcome_ = std::move(outcome);
+  if (!server_ || !server_->ending()) return io_.stop();
+  wait_aloud();
+  server_->when_settled([this] { io_.stop(); });
 }
 
 void Agent::happened(Event event) {
@@ -229,22 +321,52 @@ void Agent::perform(const action::Join&) {
   request.local_size = job_.local_size;
   request.node_rank = job_.node_rank;
   request.host = host_;
-  request.is_host = server_ != nullptr;
+  request.is_host = is_host_;
+  request.hosting = server_ != nullptr;
+  if (job_.store == StoreHost::worker) {
+    const auto port = rendezvous::free_port(asio::ip::address_v4::any());
+    if (!port) return happened(event::JobClosed{port.error()});
+    request.store_port = *port;
+  }
   if (was_member_) {
     request.last_round = layout_.round;
     request.last_node_rank = layout_.node_rank;
+    request.last_guests = layout_.guests;
     request.restarts = restarts_;
+    request.aftermath = aftermath();
+    wait_aloud();
   }
   client_->join(std::move(request));
+}
+
+/// Without the root cause, which is no victim of itself.
+rendezvous::Aftermath Agent::aftermath() const {
+  rendezvous::Aftermath aftermath = workers_.aftermath();
+  if (root_cause_) {
+    std::erase_if(aftermath.victims, [this](const rendezvous::Victim& victim) {
+      return victim.rank == root_cause_->rank;
+    });
+  }
+  return aftermath;
+}
+
+/// Where the workers find it, which the user named for all of them.
+rendezvous::Endpoint Agent::workers_store() const {
+  rendezvous::Endpoint store = master_endpoint(job_);
+  if (server_ && store.port == 0) store.port = server_->address().port();
+  if (layout_.store_port != 0) store.port = static_cast<std::uint16_t>(layout_.store_port);
+  if (!layout_.store_host.empty()) store.host = layout_.store_host;
+  return store;
 }
 
 void Agent::perform(const action::StartWorkers& start) {
   layout_ = start.layout;
   restarts_ = layout_.restarts;
   was_member_ = true;
-  const Result<> started = workers_.start(layout_, server_->address().port());
+  const Result<> started = workers_.start(layout_, workers_store());
   if (!started) return happened(event::StartFailed{started.error()});
-  if (broken_at_) tell_restart();
+  tell_ready();
+  patience_.end();
 }
 
 void Agent::perform(const action::ReportFailure& report) {
@@ -253,6 +375,7 @@ void Agent::perform(const action::ReportFailure& report) {
 }
 
 void Agent::perform(const action::ReportSuccess&) {
+  wait_aloud();
   client_->succeed(layout_.round);
 }
 
@@ -262,13 +385,11 @@ void Agent::perform(const action::StopWorkers& stop) {
 }
 
 void Agent::perform(const action::Leave&) {
-  client_->leave();
+  if (client_) client_->leave();
 }
 
-void Agent::perform(const action::Finish& finish) {
-  tell_end(finish.outcome);
-  outcome_ = finish.outcome;
-  io_.stop();
+void Agent::perform(const action::Finish& end) {
+  finish(end.outcome);
 }
 
 }  // namespace

@@ -14,4 +14,8 @@ namespace ddprun::agent {
 /// Call it once, as the agent of launcher::guard, with launcher::take_signals in force.
 Outcome run(const JobSpec& job, Events& events);
 
+/// Runs the rendezvous of `job` alone, at its endpoint, until the job ends; the nodes are
+/// elsewhere. What `job` says of workers counts for nothing. Called as `run` is.
+Outcome serve(const JobSpec& job, Events& events);
+
 }  // namespace ddprun::agent

@@ -94,6 +94,11 @@ void Events::job_started(const JobSpec& job) {
                           {"devices", job.devices}}});
 }
 
+void Events::serving(std::uint16_t port) {
+  if (!file_) return;
+  append("serving", {{{"port", port}}});
+}
+
 void Events::round_ready(const rendezvous::Layout& layout, std::string_view master_addr,
                          std::uint16_t master_port) {
   if (!file_) return;

@@ -32,6 +32,8 @@ class Events {
   Events() = default;
 
   void job_started(const JobSpec& job);
+  /// The rendezvous listens at `port`, without workers of its own.
+  void serving(std::uint16_t port);
   void round_ready(const rendezvous::Layout& layout, std::string_view master_addr,
                    std::uint16_t master_port);
   void worker_started(int round, int rank, int local_rank, pid_t pid);

@@ -47,7 +47,11 @@ Actions Machine::while_running(const Event& event) {
     state_ = State::draining;
     return {action::ReportSuccess{}};
   }
-  if (std::holds_alternative<event::RoundBroken>(event)) return stop_workers(SIGTERM);
+  if (const auto* e = std::get_if<event::RoundBroken>(&event)) {
+    job_ends_ = e->ends_job;
+    return stop_workers(SIGTERM);
+  }
+  if (std::holds_alternative<event::LeaseOver>(event)) return stop_workers(SIGKILL);
   if (const auto* e = std::get_if<event::JobClosed>(&event)) {
     ending_ = e->outcome;
     return stop_workers(SIGTERM);
@@ -70,13 +74,18 @@ Actions Machine::while_stopping(const Event& event) {
     if (ending_) return finish(*ending_);
     return join();
   }
+  if (const auto* e = std::get_if<event::RoundBroken>(&event)) {
+    job_ends_ = e->ends_job;
+    return {};
+  }
+  if (std::holds_alternative<event::LeaseOver>(event)) return {action::StopWorkers{SIGKILL}};
   if (const auto* e = std::get_if<event::JobClosed>(&event)) {
     if (!ending_) ending_ = e->outcome;
     return {};
   }
   if (const auto* e = std::get_if<event::StopRequested>(&event)) {
     // Asked again, or by SIGKILL: stop being polite.
-    if (ending_) return {action::StopWorkers{SIGKILL}};
+    if (ending_ || job_ends_) return {action::StopWorkers{SIGKILL}};
     ending_ = Interrupted{e->signal};
     if (e->signal == SIGKILL) return {action::Leave{}, action::StopWorkers{SIGKILL}};
     return {action::Leave{}};

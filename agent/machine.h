@@ -28,13 +28,16 @@
 //                |               |  StopWorkers(TERM)         |                      |  Join
 //  JobClosed     | > done;       | > stopping; ending = it;   | ending = it, if none | > done;
 //                |  Finish       |  StopWorkers(TERM)         |                      |  Finish
+//  LeaseOver     | -             | > stopping;                | StopWorkers(KILL)    | - (nothing
+//                |               |  StopWorkers(KILL)         |                      |  runs here)
 //  StopRequested | > done;       | > stopping; ending =       | ending known ?       | > done;
 //                |  Leave,       |  interrupted; Leave,       |  StopWorkers(KILL) : |  Leave,
 //                |  Finish       |  StopWorkers(same signal)  |  ending = inter-     |  Finish
 //                |               |                            |  rupted; Leave       |
 //
-// A StopRequested by SIGKILL also kills at once in the last case of stopping.
-// done ignores everything. A dash is a deliberate "nothing to do", not a hole.
+// A job that ends by a failure has a known ending, too: the round is broken for good, and the
+// answer to Join tells how. A StopRequested by SIGKILL also kills at once in the last case of
+// stopping. done ignores everything. A dash is a deliberate "nothing to do", not a hole.
 
 namespace ddprun::agent {
 
@@ -52,7 +55,11 @@ struct WorkerFailed {
 };
 /// Nothing of the round's workers is left on this node.
 struct WorkersEnded {};
-struct RoundBroken {};
+struct RoundBroken {
+  bool ends_job = false;  ///< by a failure: whoever joins again hears how
+};
+/// The master may be about to go on without us: nothing of our round may run any more.
+struct LeaseOver {};
 /// The rendezvous says how the job ends.
 struct JobClosed {
   Outcome outcome;
@@ -66,7 +73,7 @@ struct StopRequested {
 
 using Event =
     std::variant<event::RoundReady, event::StartFailed, event::WorkerFailed, event::WorkersEnded,
-                 event::RoundBroken, event::JobClosed, event::StopRequested>;
+                 event::RoundBroken, event::LeaseOver, event::JobClosed, event::StopRequested>;
 
 namespace action {
 
@@ -120,6 +127,7 @@ class Machine {
 
   State state_ = State::joining;
   std::optional<Outcome> ending_;  ///< how the job ends for us, once that is decided
+  bool job_ends_ = false;          ///< we shall hear how
 };
 
 }  // namespace ddprun::agent

@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "launcher/prefix.h"
-#include "rendezvous/endpoint.h"
 
 namespace ddprun::agent {
 namespace {
@@ -24,9 +23,6 @@ std::vector<std::string> inherited_environment() {
 
 /// In less time no worker fills a machine's memory.
 constexpr std::chrono::milliseconds kOomDelay{20};
-
-/// Whoever waits longer says for whom.
-constexpr std::chrono::seconds kPatience{5};
 
 /// The workers that are left; when there are none, what they had left behind.
 std::string name_processes(const std::vector<int>& ranks) {
@@ -53,11 +49,12 @@ NodeWorkers::NodeWorkers(boost::asio::any_io_executor executor, const JobSpec& j
       oom_begins_(executor_),
       patience_(executor_) {}
 
-Result<> NodeWorkers::start(const rendezvous::Layout& layout, std::uint16_t master_port) {
+Result<> NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::Endpoint& store) {
   layout_ = layout;
   failure_.clear();
   all_ended_ = false;
-  stop_summary_ = {};
+  stop_signal_ = 0;
+  aftermath_ = {};
   output_.remove_workers();
   group_.emplace(executor_, job_.stop_grace,
                  launcher::WorkerGroup::Hooks{
@@ -66,14 +63,12 @@ Result<> NodeWorkers::start(const rendezvous::Layout& layout, std::uint16_t mast
                      [this] { on_all_ended(); }});
   if (!no_input_) no_input_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!no_input_) return os_error("cannot open /dev/null", errno);
-  const Result<std::uint16_t> port = store_port(master_port);
-  if (!port) return port.error();
 
-  const WorkerEnv env(job_, inherited_, layout_, *port);
+  const WorkerEnv env(job_, inherited_, layout_, store);
   if (env.limits_omp_threads() && !std::exchange(said_omp_, true)) {
     log::info("OMP_NUM_THREADS=1 is set for every worker; set it yourself to change that");
   }
-  events_.round_ready(layout_, job_.master_addr, *port);
+  events_.round_ready(layout_, store.host, store.port);
   const Result<> started = start_workers(env);
   if (!started) return started;
   watch_for_oom();
@@ -135,39 +130,28 @@ Result<std::string> NodeWorkers::prefix_of(int local_rank) const {
   return launcher::expand_prefix(*job_.prefix, facts);
 }
 
-Result<std::uint16_t> NodeWorkers::store_port(std::uint16_t master_port) const {
-  if (job_.store == StoreHost::agent) return master_port;
-  const auto addresses = rendezvous::resolve({job_.master_addr, 0});
-  if (!addresses) return addresses.error();
-  return rendezvous::free_port(addresses->front().address());
-}
-
 void NodeWorkers::stop(int signal) {
   if (!group_) return;
-  if (stop_summary_.signal == 0) {
-    stop_summary_.signal = signal;
+  if (stop_signal_ == 0) {
+    stop_signal_ = signal;
+    aftermath_.signal = launcher::signal_name(signal);
     stop_began_ = std::chrono::steady_clock::now();
     events_.round_stopping(layout_.round, signal);
-    say_whom_we_wait_for(std::chrono::seconds::zero());
+    say_whom_we_wait_for();
   }
   group_->stop(signal);
 }
 
-/// Says so after five seconds, and again each time the wait has doubled.
-void NodeWorkers::say_whom_we_wait_for(std::chrono::seconds so_far) {
-  const auto next = std::max(kPatience, 2 * so_far);
-  patience_.expires_after(next - so_far);
-  patience_.async_wait([this, next](boost::system::error_code cancelled) {
-    if (cancelled) return;
-    log::info(failure_ + "waiting " + duration_text(next) + " for " + whom_we_wait_for());
-    say_whom_we_wait_for(next);
+void NodeWorkers::say_whom_we_wait_for() {
+  patience_.begin([this](std::chrono::seconds waited) {
+    log::info(failure_ + "waiting " + duration_text(waited) + " for " + whom_we_wait_for());
   });
 }
 
 std::string NodeWorkers::whom_we_wait_for() const {
   if (all_ended_) return "whoever reads ddprun's output to read on";
-  return name_processes(running()) + " to stop (" + launcher::signal_name(stop_summary_.signal) +
-         "); killing them after " + duration_text(job_.stop_grace) + " (--shutdown_timeout)";
+  return name_processes(running()) + " to stop (" + aftermath_.signal + "); killing them after " +
+         duration_text(job_.stop_grace) + " (--shutdown_timeout)";
 }
 
 void NodeWorkers::on_killing(const std::vector<int>& local_ranks) const {
@@ -196,10 +180,12 @@ void NodeWorkers::on_worker_ended(const launcher::WorkerEnd& end) {
   const int rank = layout_.first_rank + end.local_rank;
   events_.worker_ended(layout_.round, rank, end.local_rank, end.pid, end.status, seconds(end.ran));
   if (end.stopped) {
-    stop_summary_.stopped.push_back(rank);
+    aftermath_.stopped.push_back(rank);
   } else if (end.exec_failure) {
     happened_(event::StartFailed{Error(*end.exec_failure).in(rank_text(end.local_rank))});
-  } else if (!end.status.success() && failure_.empty()) {
+  } else if (!end.status.success()) {
+    aftermath_.victims.push_back({rank, end.status.text()});
+    if (!failure_.empty()) return;
     failure_ = rank_text(end.local_rank) + " failed (" + end.status.text() + "); ";
     happened_(event::WorkerFailed{failure_of(end)});
   }
@@ -219,14 +205,15 @@ rendezvous::Failure NodeWorkers::failure_of(const launcher::WorkerEnd& end) {
 
 void NodeWorkers::on_all_ended() {
   all_ended_ = true;
-  say_whom_we_wait_for(std::chrono::seconds::zero());
-  stop_summary_.took = std::chrono::steady_clock::now() - stop_began_;
+  say_whom_we_wait_for();
+  if (stop_signal_ != 0)
+    aftermath_.seconds = seconds(std::chrono::steady_clock::now() - stop_began_);
   for (const int local_rank : group_->killed()) {
-    stop_summary_.killed.push_back(layout_.first_rank + local_rank);
+    aftermath_.killed.push_back(layout_.first_rank + local_rank);
   }
   output_.workers_are_gone();
   output_.when_drained([this] {
-    patience_.cancel();
+    patience_.end();
     happened_(event::WorkersEnded{});
   });
 }

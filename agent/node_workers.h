@@ -13,14 +13,16 @@
 #include "agent/events.h"
 #include "agent/job_spec.h"
 #include "agent/machine.h"
-#include "agent/report.h"
+#include "agent/patience.h"
 #include "agent/worker_env.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "launcher/oom.h"
 #include "launcher/output.h"
 #include "launcher/worker_group.h"
+#include "rendezvous/endpoint.h"
 #include "rendezvous/layout.h"
+#include "rendezvous/node.h"
 
 namespace ddprun::agent {
 
@@ -35,9 +37,10 @@ class NodeWorkers {
   NodeWorkers(boost::asio::any_io_executor executor, const JobSpec& job, std::string host,
               launcher::Output& output, Events& events, std::function<void(Event)> happened);
 
-  /// Starts the workers of a round; those of the round before have ended. `master_port` is where
-  /// the agents' server listens. Errors: system; those started before run on, stop() ends them.
-  Result<> start(const rendezvous::Layout& layout, std::uint16_t master_port);
+  /// Starts the workers of a round; those of the round before have ended. `store` is where they
+  /// find their store: MASTER_ADDR and MASTER_PORT. Errors: system; those started before run on,
+  /// stop() ends them.
+  Result<> start(const rendezvous::Layout& layout, const rendezvous::Endpoint& store);
 
   /// WorkersEnded follows. A second call, or SIGKILL, kills at once.
   void stop(int signal);
@@ -51,8 +54,9 @@ class NodeWorkers {
   /// Global ranks whose process runs.
   std::vector<int> running() const;
 
-  /// Of the round before, once its workers have ended.
-  const StopSummary& stop_summary() const { return stop_summary_; }
+  /// What became of the workers of the round before, once they have ended. Also its first failure
+  /// is among the victims: who knows the root cause knows whether it is one.
+  const rendezvous::Aftermath& aftermath() const { return aftermath_; }
 
  private:
   Result<> start_workers(const WorkerEnv& env);
@@ -60,10 +64,9 @@ class NodeWorkers {
   void watch(int local_rank, const std::string& prefix, launcher::Child child);
   std::string rank_text(int local_rank) const;
   Result<std::string> prefix_of(int local_rank) const;
-  Result<std::uint16_t> store_port(std::uint16_t master_port) const;
   void on_worker_ended(const launcher::WorkerEnd& end);
   void on_killing(const std::vector<int>& local_ranks) const;
-  void say_whom_we_wait_for(std::chrono::seconds so_far);
+  void say_whom_we_wait_for();
   std::string whom_we_wait_for() const;
   void on_all_ended();
   rendezvous::Failure failure_of(const launcher::WorkerEnd& end);
@@ -84,8 +87,9 @@ class NodeWorkers {
   std::string failure_;  // of the first worker that failed in this round, in words; or empty
   bool said_omp_ = false;
   std::chrono::steady_clock::time_point stop_began_;
-  StopSummary stop_summary_;
-  boost::asio::steady_timer patience_;
+  int stop_signal_ = 0;  // the first one they got; 0: nobody stopped them
+  rendezvous::Aftermath aftermath_;
+  Patience patience_;
 };
 
 }  // namespace ddprun::agent

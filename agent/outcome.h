@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "base/error.h"
+#include "rendezvous/layout.h"
 
 namespace ddprun::agent {
 
@@ -22,5 +23,8 @@ struct Interrupted {
 
 /// How a job ended for this node; an Error is a failure of ddprun's own or of the rendezvous.
 using Outcome = std::variant<Succeeded, WorkerFailed, Interrupted, Error>;
+
+/// The same as every node is told it.
+Outcome outcome_of(const rendezvous::Ending& ending);
 
 }  // namespace ddprun::agent

@@ -21,12 +21,6 @@ std::string plural(int count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
-/// "rank 3 was", "ranks 0-6, 8-127 were".
-std::string ranks_text(const std::vector<int>& ranks, const char* one, const char* many) {
-  return (ranks.size() == 1 ? "rank " : "ranks ") + compress_ranks(ranks) + " " +
-         (ranks.size() == 1 ? one : many);
-}
-
 /// At most kMostColumns bytes of `line`, without half a character at the end.
 std::string cut(std::string line) {
   if (line.size() <= kMostColumns) return line;
@@ -73,33 +67,18 @@ std::string unexplained_kill(const Failure& failure) {
          one_line(failure.host) + " says so (dmesg)";
 }
 
-std::string stopped_text(const StopSummary& stop) {
-  if (stop.stopped.empty()) return "";
-  std::string text = "\n" + ranks_text(stop.stopped, "was", "were") + " stopped by ddprun (" +
-                     signal_name(stop.signal) + ", gone after " + duration_text(stop.took);
-  if (!stop.killed.empty() && stop.signal != SIGKILL) {
-    text += "; " + ranks_text(stop.killed, "needed", "needed") + " SIGKILL";
-  }
-  return text + ")";
-}
-
-std::string ending_text(const Failure& failure, int restarts, int max_restarts) {
-  std::string text = "\nexit code " + std::to_string(ExitStatus(failure.wait_status).code());
-  if (max_restarts == 0) return text + "; no restarts were asked for (--max_restarts N)";
-  return text + "; no restart left (" + std::to_string(restarts) + " of " +
-         std::to_string(max_restarts) + " used)";
-}
-
 }  // namespace
 
-std::string failure_report(const Failure& root_cause, int round, const StopSummary& stop,
-                           int restarts, int max_restarts) {
-  std::string report = cause_line(root_cause, round);
-  const auto words = last_lines(root_cause.last_words, kMostLines);
+std::string failure_report(const rendezvous::Failed& failed) {
+  const Failure& cause = failed.root_cause;
+  std::string report = cause_line(cause, failed.round);
+  const auto words = last_lines(cause.last_words, kMostLines);
   if (!words.empty()) report += "\nits last words on stderr:";
   for (const std::string& line : words) report += "\n  " + line;
-  return report + unexplained_kill(root_cause) + stopped_text(stop) +
-         ending_text(root_cause, restarts, max_restarts);
+  report += unexplained_kill(cause);
+  for (const std::string& line : last_lines(failed.aftermath, kMostLines)) report += "\n" + line;
+  return report + "\nexit code " + std::to_string(ExitStatus(cause.wait_status).code()) + "; " +
+         one_line(failed.no_restart);
 }
 
 std::string failure_line(const Failure& root_cause, int round) {
@@ -115,6 +94,15 @@ std::string restart_line(const rendezvous::Layout& layout, int max_restarts,
          ": round " + std::to_string(layout.round) + " with " + plural(layout.node_count, "node") +
          ", " + plural(layout.world_size, "worker") + ", ready " + duration_text(since_failure) +
          " after the failure";
+}
+
+std::string regroup_line(const rendezvous::Layout& layout, int min_nodes, int max_nodes) {
+  const std::string nodes = min_nodes == max_nodes ? plural(layout.node_count, "node")
+                                                   : std::to_string(layout.node_count) + " of " +
+                                                         std::to_string(min_nodes) + ":" +
+                                                         std::to_string(max_nodes) + " nodes";
+  return "round " + std::to_string(layout.round) + " with " + nodes + ", " +
+         plural(layout.world_size, "worker");
 }
 
 }  // namespace ddprun::agent

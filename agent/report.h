@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <string>
-#include <vector>
 
 #include "rendezvous/layout.h"
 
@@ -14,18 +13,9 @@
 
 namespace ddprun::agent {
 
-/// How the workers of a round were stopped on this node.
-struct StopSummary {
-  int signal = 0;                              ///< the first one they got; 0: nobody stopped them
-  std::vector<int> stopped;                    ///< global ranks that ended after it
-  std::vector<int> killed;                     ///< of these, the ones that needed SIGKILL
-  std::chrono::steady_clock::duration took{};  ///< until nothing was left
-};
-
-/// The job ends: the cause, the worker's last words, whom ddprun stopped, the exit code and why
-/// there is no other try. `restarts` of `max_restarts` were spent.
-std::string failure_report(const rendezvous::Failure& root_cause, int round,
-                           const StopSummary& stop, int restarts, int max_restarts);
+/// The job ends: the cause, the worker's last words, what became of the other workers, the exit
+/// code and why there is no other try. The same on every node.
+std::string failure_report(const rendezvous::Failed& failed);
 
 /// The job goes on: the cause on one line, with the last line that the worker wrote.
 std::string failure_line(const rendezvous::Failure& root_cause, int round);
@@ -34,5 +24,8 @@ std::string failure_line(const rendezvous::Failure& root_cause, int round);
 /// the failure".
 std::string restart_line(const rendezvous::Layout& layout, int max_restarts,
                          std::chrono::nanoseconds since_failure);
+
+/// The round after a change of membership: "round 3 with 3 of 2:4 nodes, 24 workers".
+std::string regroup_line(const rendezvous::Layout& layout, int min_nodes, int max_nodes);
 
 }  // namespace ddprun::agent

@@ -72,7 +72,7 @@ std::vector<std::string> device_block(const std::vector<std::string>& devices, i
 }
 
 WorkerEnv::WorkerEnv(const JobSpec& job, const std::vector<std::string>& inherited,
-                     const rendezvous::Layout& layout, std::uint16_t master_port)
+                     const rendezvous::Layout& layout, const rendezvous::Endpoint& store)
     : job_(job), first_rank_(layout.first_rank) {
   const bool isolate = job.gpu_bind == GpuBind::isolate;
   inherited_.reserve(inherited.size());
@@ -81,10 +81,10 @@ WorkerEnv::WorkerEnv(const JobSpec& job, const std::vector<std::string>& inherit
     if (always_decided(name) || (isolate && name == kVisibleDevices)) continue;
     inherited_.push_back(text);
   }
-  decide_shared(layout, master_port);
+  decide_shared(layout, store);
 }
 
-void WorkerEnv::decide_shared(const rendezvous::Layout& layout, std::uint16_t master_port) {
+void WorkerEnv::decide_shared(const rendezvous::Layout& layout, const rendezvous::Endpoint& store) {
   const bool agent_store = job_.store == StoreHost::agent;
   shared_ = {
       variable("WORLD_SIZE", layout.world_size),
@@ -93,8 +93,8 @@ void WorkerEnv::decide_shared(const rendezvous::Layout& layout, std::uint16_t ma
       variable("GROUP_WORLD_SIZE", layout.node_count),
       variable("ROLE_NAME", "default"),
       variable("ROLE_WORLD_SIZE", layout.world_size),
-      variable("MASTER_ADDR", job_.master_addr),
-      variable("MASTER_PORT", master_port),
+      variable("MASTER_ADDR", store.host),
+      variable("MASTER_PORT", store.port),
       variable("TORCHELASTIC_RESTART_COUNT", layout.restarts),
       variable("TORCHELASTIC_MAX_RESTARTS", job_.max_restarts),
       variable("TORCHELASTIC_RUN_ID", job_.run_id),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "agent/job_spec.h"
+#include "rendezvous/endpoint.h"
 #include "rendezvous/layout.h"
 
 namespace ddprun::agent {
@@ -17,10 +17,10 @@ namespace ddprun::agent {
 /// Worked out once for the node; a worker adds only its own few variables. `job` must outlive it.
 class WorkerEnv {
  public:
-  /// `inherited` are "NAME=value" strings. `master_port` is where the workers' store listens,
-  /// which is known only when the round is.
+  /// `inherited` are "NAME=value" strings. `store` is where the workers' store listens, which is
+  /// known only when the round is.
   WorkerEnv(const JobSpec& job, const std::vector<std::string>& inherited,
-            const rendezvous::Layout& layout, std::uint16_t master_port);
+            const rendezvous::Layout& layout, const rendezvous::Endpoint& store);
 
   /// The whole environment of the worker with this local rank, each name once.
   std::vector<std::string> of(int local_rank) const;
@@ -32,7 +32,7 @@ class WorkerEnv {
   bool limits_omp_threads() const { return limits_omp_threads_; }
 
  private:
-  void decide_shared(const rendezvous::Layout& layout, std::uint16_t master_port);
+  void decide_shared(const rendezvous::Layout& layout, const rendezvous::Endpoint& store);
   void append_own(int local_rank, std::vector<std::string>& variables) const;
 
   const JobSpec& job_;

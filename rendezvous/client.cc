@@ -1,61 +1,280 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/client.h"
 
+#include <algorithm>
 #include <utility>
 
-#include "rendezvous/endpoint.h"
+#include "base/text.h"
+#include "rendezvous/random_name.h"
 
 namespace ddprun::rendezvous {
 
-using boost::asio::ip::tcp;
+namespace asio = boost::asio;
 using boost::system::error_code;
+using std::chrono::milliseconds;
 
-Client::Client(const boost::asio::any_io_executor& executor, const tcp::endpoint& server,
-               std::string run_id, Hooks hooks)
-    : server_(server), run_id_(std::move(run_id)), hooks_(std::move(hooks)), socket_(executor) {}
+namespace {
+
+/// For one address; a SYN that was lost is sent again after one second (RFC 6298).
+constexpr milliseconds kDialLimit{3'000};
+
+/// Waiting between attempts never adds more than an eighth to the time it took so far.
+constexpr milliseconds kLeastPause{10};
+constexpr milliseconds kMostPause{1'000};
+
+milliseconds pause_after(std::chrono::steady_clock::duration so_far) {
+  const auto eighth = std::chrono::duration_cast<milliseconds>(so_far / 8);
+  return std::clamp(eighth, kLeastPause, kMostPause);
+}
+
+}  // namespace
+
+Client::Client(const asio::any_io_executor& executor, Options options, Hooks hooks)
+    : options_(std::move(options)),
+      hooks_(std::move(hooks)),
+      session_(random_name()),
+      dialer_(executor, options_.server, options_.local,
+              {[this](Tcp::socket socket) { on_connected(std::move(socket)); },
+               [this](const Error& error) {
+                 reason_ = error.message;
+                 dial_later();
+               }}),
+      next_dial_(executor),
+      trial_limit_(executor),
+      next_beat_(executor),
+      lease_end_(executor),
+      give_up_(executor) {}
 
 void Client::join(JoinRequest request) {
-  const Message join = message::Join{run_id_, std::move(request)};
-  if (connection_) return connection_->send(encode(join));
-  socket_.async_connect(server_, [this, first = encode(join)](error_code failure) {
-    if (failure == boost::asio::error::operation_aborted) return;
-    if (!failure) return on_connected(first);
-    const Endpoint where{server_.address().to_string(), server_.port()};
-    hooks_.lost(Error{Errc::unreachable,
-                      "cannot reach the master at " + where.text() + ": " + failure.message()});
-  });
-}
-
-void Client::on_connected(const std::string& first_message) {
-  connection_.emplace(std::move(socket_), std::string_view(),
-                      ControlConnection::Hooks{
-                          [this](std::string_view body) { on_frame(body); },
-                          [this](Error error) {
-                            hooks_.lost(std::move(error).in("lost the connection to the master"));
-                          }});
-  connection_->send(greeting() + first_message);
-}
-
-void Client::on_frame(std::string_view body) {
-  Result<Letter> letter = decode_letter(body);
-  if (!letter) return hooks_.lost(Error(letter.error()).in("the master sent nonsense"));
-  hooks_.received(std::move(*letter));
+  const bool first = !lost_at_ && !line_;
+  asked_for_ = std::move(request);
+  if (!first) return send_counted(message::Join{*asked_for_});
+  lose_touch(Clock::now(), {});
+  dial();
 }
 
 void Client::fail(int round, Failure failure) {
-  send(message::Fail{round, std::move(failure)});
+  send_counted(message::Fail{round, std::move(failure)});
 }
 
 void Client::succeed(int round) {
-  send(message::Succeed{round});
+  send_counted(message::Succeed{round});
 }
 
 void Client::leave() {
-  send(message::Leave{});
+  send_counted(message::Leave{});
 }
 
-void Client::send(const Message& message) {
-  if (connection_) connection_->send(encode(message));
+void Client::ask() {
+  if (over_) return;
+  if (!line_ || silent()) return hooks_.waiting(waiting_for_master());
+  say(message::Ask{});
+}
+
+void Client::say(const Message& message) {
+  if (line_) line_->send(encode(message));
+}
+
+void Client::send_counted(const Message& message) {
+  std::string frame = encode(message);
+  if (line_) line_->send(frame);
+  backlog_.add(std::move(frame));
+}
+
+void Client::dial() {
+  if (!over_ && !trial_) dialer_.dial(kDialLimit);
+}
+
+void Client::dial_later() {
+  if (over_) return;
+  next_dial_.expires_after(pause_after(Clock::now() - lost_at_.value_or(heard_)));
+  next_dial_.async_wait([this, alive = std::weak_ptr(alive_)](error_code cancelled) {
+    if (!cancelled && !alive.expired()) dial();
+  });
+}
+
+void Client::on_connected(Tcp::socket socket) {
+  const std::uint64_t connection = ++dialed_;
+  trial_ = std::make_unique<ControlConnection>(
+      std::move(socket), std::string_view(),
+      ControlConnection::Hooks{
+          [this, connection](std::string_view body) { on_frame(connection, body); },
+          [this, connection](const Error& error) { on_connection_lost(connection, error); }});
+  introduce();
+  trial_limit_.expires_after(kDialLimit);
+  trial_limit_.async_wait([this, connection, alive = std::weak_ptr(alive_)](error_code cancelled) {
+    if (!cancelled && !alive.expired() && is_trial(connection)) drop_trial("it does not answer");
+  });
+}
+
+void Client::introduce() {
+  hello_sent_ = Clock::now();
+  std::string bytes =
+      greeting() + encode(message::Hello{options_.run_id, options_.min_nodes, options_.max_nodes,
+                                         options_.host, session_, received_});
+  if (dialed_ == 1) {  // nobody knows our session yet: no need to wait for the welcome
+    backlog_.add(encode(message::Join{*asked_for_}));
+    bytes += backlog_.unconfirmed().back();
+  }
+  trial_->send(bytes);
+}
+
+void Client::drop_trial(const std::string& reason) {
+  trial_limit_.cancel();
+  trial_.reset();
+  reason_ = reason;
+  dial_later();
+}
+
+void Client::on_connection_lost(std::uint64_t connection, const Error& error) {
+  if (over_) return;
+  if (error.code == Errc::protocol) {
+    return finish(
+        Error(error).in("what answers at " + options_.server.text() + " is no ddprun master"));
+  }
+  if (is_trial(connection)) return drop_trial(error.message);
+  line_.reset();
+  reason_ = error.message;
+  lose_touch(Clock::now(),
+             "lost the master at " + options_.server.text() + " (" + error.message + ")");
+  dial();
+}
+
+void Client::on_frame(std::uint64_t connection, std::string_view body) {
+  Result<Reply> reply = decode_reply(body);
+  if (!reply) return on_connection_lost(connection, reply.error());
+  heard_ = Clock::now();
+  if (is_trial(connection)) {
+    trial_limit_.cancel();
+    line_ = std::move(trial_);
+  }
+  if (lost_at_) in_touch();
+  if (const auto* welcome = std::get_if<reply::Welcome>(&*reply)) return on_welcome(*welcome);
+  if (const auto* beat = std::get_if<Heartbeat>(&*reply)) return on_heartbeat(*beat);
+  if (const auto* waiting = std::get_if<reply::Waiting>(&*reply)) {
+    return hooks_.waiting(waiting->sentence);
+  }
+  on_letter(std::get<Letter>(std::move(*reply)));
+}
+
+void Client::on_welcome(const reply::Welcome& welcome) {
+  const std::string before = std::exchange(master_, welcome.master);
+  heartbeat_ = welcome.heartbeat;
+  lease_ = welcome.lease;
+  unanswered_.clear();
+  renew_lease(hello_sent_);
+  hooks_.welcomed(welcome);
+  if (welcome.resumed) {
+    repeat(welcome.received);
+  } else if (dialed_ > 1) {
+    start_anew(before == welcome.master ? "the master had given this node up"
+                                        : "the master was started anew");
+  }
+  if (before.empty()) beat();
+}
+
+/// What the server has not received.
+void Client::repeat(std::uint64_t received) {
+  backlog_.confirm(received);
+  for (const std::string& frame : backlog_.unconfirmed()) line_->send(frame);
+}
+
+/// What was said in the old session means nothing to this server.
+void Client::start_anew(const std::string& reason) {
+  received_ = 0;
+  backlog_ = {};
+  if (asked_for_) {
+    send_counted(message::Join{*asked_for_});
+  } else {
+    hooks_.round_lost(reason);
+  }
+}
+
+void Client::on_letter(Letter letter) {
+  ++received_;
+  over_ = std::holds_alternative<Closed>(letter) || std::holds_alternative<Refused>(letter);
+  if (over_ || std::holds_alternative<Ready>(letter)) asked_for_.reset();
+  if (over_) {  // by closing the line we say that we know
+    lease_end_.cancel();
+    next_beat_.cancel();
+    line_.reset();
+  }
+  hooks_.received(std::move(letter));
+}
+
+void Client::on_heartbeat(const Heartbeat& heartbeat) {
+  backlog_.confirm(heartbeat.received);
+  if (unanswered_.empty()) return;  // nobody asked
+  renew_lease(unanswered_.front());
+  unanswered_.pop_front();
+}
+
+void Client::finish(Error error) {
+  over_ = true;
+  dialer_.cancel();
+  next_dial_.cancel();
+  next_beat_.cancel();
+  trial_.reset();
+  line_.reset();
+  hooks_.gave_up(std::move(error));
+}
+
+void Client::lose_touch(Clock::time_point since, const std::string& sentence) {
+  if (lost_at_) return;
+  lost_at_ = since;
+  give_up_.expires_at(since + options_.join_timeout);
+  give_up_.async_wait([this, alive = std::weak_ptr(alive_)](error_code cancelled) {
+    if (cancelled || alive.expired() || !lost_at_) return;
+    finish({Errc::timed_out, "gave up after " + duration_text(Clock::now() - *lost_at_) +
+                                 " (--join_timeout) waiting for " + waiting_for_master()});
+  });
+  if (!sentence.empty()) hooks_.line_changed(sentence);
+}
+
+void Client::in_touch() {
+  const auto since = *std::exchange(lost_at_, std::nullopt);
+  give_up_.cancel();
+  next_dial_.cancel();
+  dialer_.cancel();
+  if (master_.empty()) return;
+  hooks_.line_changed("the master at " + options_.server.text() + " is there again after " +
+                      duration_text(Clock::now() - since));
+}
+
+void Client::beat() {
+  if (over_ || options_.hosting || heartbeat_ == milliseconds::zero()) return;
+  if (line_) {
+    say(Heartbeat{received_});
+    unanswered_.push_back(Clock::now());
+  }
+  if (line_ && silent()) {
+    reason_ = "silent for " + duration_text(Clock::now() - heard_);
+    lose_touch(heard_, "the master at " + options_.server.text() + " is " + reason_);
+    dial();
+  }
+  next_beat_.expires_after(heartbeat_);
+  next_beat_.async_wait([this, alive = std::weak_ptr(alive_)](error_code cancelled) {
+    if (!cancelled && !alive.expired()) beat();
+  });
+}
+
+void Client::renew_lease(Clock::time_point from) {
+  if (options_.hosting || lease_ == milliseconds::zero()) return;
+  lease_end_.expires_at(from + lease_);
+  lease_end_.async_wait([this, alive = std::weak_ptr(alive_)](error_code cancelled) {
+    if (!cancelled && !alive.expired() && !over_) hooks_.lease_over();
+  });
+}
+
+/// Two heartbeats without an answer: no load of a healthy server explains that.
+bool Client::silent() const {
+  return heartbeat_ > milliseconds::zero() && !options_.hosting &&
+         Clock::now() - heard_ > 2 * heartbeat_;
+}
+
+std::string Client::waiting_for_master() const {
+  return "the master at " + options_.server.text() + ": " +
+         (reason_.empty() ? "no answer yet" : reason_);
 }
 
 }  // namespace ddprun::rendezvous

@@ -1,34 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
+#include <cstdint>
+#include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include "base/error.h"
+#include "rendezvous/backlog.h"
 #include "rendezvous/control_connection.h"
+#include "rendezvous/dialer.h"
+#include "rendezvous/endpoint.h"
 #include "rendezvous/protocol.h"
 #include "rendezvous/round.h"
 
 namespace ddprun::rendezvous {
 
-/// This node's line to the rendezvous server: one TCP connection, kept open for the whole job.
-/// Losing it is how either side learns that the other is gone.
+/// This node's line to the rendezvous server, kept for the whole job. A connection that breaks, or
+/// on which the server falls silent, is made anew, and what was lost on the way is said again: as
+/// long as the server still knows this node, nobody else notices.
+///
+/// Time. Every heartbeat that the server answers renews the lease, from the moment it was *sent*:
+/// so this side knows that the lease is over before the server can, and its workers are gone when
+/// the others go on. A client in the server's own process cannot lose it and has no lease.
 ///
 /// Destroying it closes the connection; no hook is called any more.
 /// Thread: the executor's.
 class Client {
  public:
-  struct Hooks {
-    std::function<void(Letter)> received;
-    /// No letter will come any more. Errors: unreachable, protocol.
-    std::function<void(Error)> lost;
+  struct Options {
+    Endpoint server;
+    std::optional<boost::asio::ip::address> local;  ///< where to connect from
+    std::string run_id;
+    int min_nodes = 1;
+    int max_nodes = 1;
+    std::string host;                                 ///< this one's name, for people
+    bool hosting = false;                             ///< the server is in this process
+    std::chrono::milliseconds join_timeout{600'000};  ///< out of touch for so long: given up
   };
 
-  Client(const boost::asio::any_io_executor& executor, const boost::asio::ip::tcp::endpoint& server,
-         std::string run_id, Hooks hooks);
+  struct Hooks {
+    /// What the master decided for every node; before any letter.
+    std::function<void(const reply::Welcome&)> welcomed;
+    std::function<void(Letter)> received;
+    /// The answer to ask().
+    std::function<void(const std::string& sentence)> waiting;
+    /// The line broke, or is there again: a sentence for people.
+    std::function<void(const std::string& sentence)> line_changed;
+    /// The lease is over and the server may be about to go on without this node: nothing of its
+    /// round may run any more. The client keeps trying.
+    std::function<void()> lease_over;
+    /// The server is there again but has forgotten this node's round.
+    std::function<void(const std::string& reason)> round_lost;
+    /// No letter will come any more. Errors: timed_out, protocol.
+    std::function<void(Error)> gave_up;
+  };
+
+  Client(const boost::asio::any_io_executor& executor, Options options, Hooks hooks);
 
   /// Asks to be part of the next round; connects first when needed. A letter follows.
   void join(JoinRequest request);
@@ -39,19 +74,73 @@ class Client {
   /// Tells that all workers of `round` ended well here.
   void succeed(int round);
 
-  /// Says goodbye: the others go on without this node.
+  /// Says that this node takes no further part. The others go on when the line is closed.
   void leave();
 
- private:
-  void send(const Message& message);
-  void on_connected(const std::string& first_message);
-  void on_frame(std::string_view body);
+  /// For whom does this node wait? `waiting` tells, at once while the server is out of reach.
+  void ask();
 
-  boost::asio::ip::tcp::endpoint server_;
-  std::string run_id_;
+  /// Whether the server is out of reach, or has not been reached yet.
+  bool out_of_touch() const { return lost_at_.has_value(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Tcp = boost::asio::ip::tcp;
+
+  void say(const Message& message);
+  void send_counted(const Message& message);
+
+  void dial();
+  void dial_later();
+  void on_connected(Tcp::socket socket);
+  void introduce();
+  void drop_trial(const std::string& reason);
+
+  void on_frame(std::uint64_t connection, std::string_view body);
+  void on_connection_lost(std::uint64_t connection, const Error& error);
+  bool is_trial(std::uint64_t connection) const { return trial_ && connection == dialed_; }
+
+  void on_welcome(const reply::Welcome& welcome);
+  void repeat(std::uint64_t received);
+  void start_anew(const std::string& reason);
+  void on_letter(Letter letter);
+  void on_heartbeat(const Heartbeat& heartbeat);
+  void finish(Error error);
+
+  void lose_touch(Clock::time_point since, const std::string& sentence);
+  void in_touch();
+  void beat();
+  void renew_lease(Clock::time_point from);
+  bool silent() const;
+  std::string waiting_for_master() const;
+
+  Options options_;
   Hooks hooks_;
-  boost::asio::ip::tcp::socket socket_;          // until it is connected
-  std::optional<ControlConnection> connection_;  // from then on
+  const std::string session_;
+  Dialer dialer_;
+  std::unique_ptr<ControlConnection> line_;   // in use
+  std::unique_ptr<ControlConnection> trial_;  // the newest, not welcomed yet
+  std::uint64_t dialed_ = 0;                  // connections so far
+  Clock::time_point hello_sent_;
+
+  std::string master_;  // the server that welcomed us last; empty: none yet
+  std::chrono::milliseconds heartbeat_{0};
+  std::chrono::milliseconds lease_{0};
+  Backlog backlog_;
+  std::uint64_t received_ = 0;            // letters of this session
+  std::optional<JoinRequest> asked_for_;  // the join that has no answer yet
+  bool over_ = false;                     // Closed, Refused or given up
+
+  Clock::time_point heard_{};                 // the last word of the server
+  std::deque<Clock::time_point> unanswered_;  // heartbeats, by when they were sent
+  std::optional<Clock::time_point> lost_at_;  // out of touch since then
+  std::string reason_;                        // why the last attempt to connect failed
+  boost::asio::steady_timer next_dial_;
+  boost::asio::steady_timer trial_limit_;
+  boost::asio::steady_timer next_beat_;
+  boost::asio::steady_timer lease_end_;
+  boost::asio::steady_timer give_up_;
+  std::shared_ptr<char> alive_ = std::make_shared<char>();  // timers that have fired look at it
 };
 
 }  // namespace ddprun::rendezvous

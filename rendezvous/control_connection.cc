@@ -17,8 +17,18 @@ using asio::ip::tcp;
 using boost::system::error_code;
 
 namespace {
+
 constexpr size_t kMaxUnsent = 1024 * 1024;
+
+/// A kernel closes the sockets of a process that ended, with a reset where bytes were unread. All
+/// other errors speak of the way there, which may come back.
+Error why_lost(const error_code& failure) {
+  if (failure == asio::error::eof) return {Errc::closed, "connection closed"};
+  if (failure == asio::error::connection_reset) return {Errc::closed, "connection reset"};
+  return {Errc::unreachable, failure.message()};
 }
+
+}  // namespace
 
 class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
  public:
@@ -65,10 +75,7 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
     socket_.async_read_some(asio::buffer(buffer_),
                             [self = shared_from_this()](error_code failure, size_t size) {
                               if (self->closed_) return;
-                              if (failure == asio::error::eof)
-                                return self->lose({Errc::unreachable, "connection closed"});
-                              if (failure)
-                                return self->lose({Errc::unreachable, failure.message()});
+                              if (failure) return self->lose(why_lost(failure));
                               self->frames_.feed({self->buffer_.data(), size});
                               self->take_frames();
                             });

@@ -21,7 +21,8 @@ class ControlConnection {
  public:
   struct Hooks {
     std::function<void(std::string_view body)> received;
-    /// The peer closed, the connection broke, or what came was no frame. The last hook called.
+    /// The last hook called. Errors: closed (the peer's kernel closed it: the process there has
+    /// ended), unreachable (the way there is broken), protocol (what came was no frame).
     std::function<void(Error)> lost;
   };
 

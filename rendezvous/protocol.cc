@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/protocol.h"
 
+#include <algorithm>
 #include <climits>
 #include <cmath>
 #include <type_traits>
@@ -14,9 +15,19 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMaxText = 4 * 1024;  // of any one text in a message; escaped it may be six times
-constexpr int kMaxDepth = 2;           // of a field: a failure is an object in an object
+constexpr int kMaxDepth = 3;           // of a field: a list in an aftermath in a join
+constexpr size_t kMaxRanks = 2'048;    // in one list; who stops more workers tells of the first
+constexpr size_t kMaxVictims = 128;
+constexpr size_t kMaxHow = 64;
+constexpr std::uint64_t kMaxCount = 1ULL << 53;  // what every JSON library reads exactly
+constexpr std::int64_t kMaxMilliseconds = 1'000'000'000'000;
 
 // The names of the messages on the wire.
+constexpr const char* kHello = "hello";
+constexpr const char* kHeartbeat = "heartbeat";
+constexpr const char* kAsk = "ask";
+constexpr const char* kWelcome = "welcome";
+constexpr const char* kWaiting = "waiting";
 constexpr const char* kJoin = "join";
 constexpr const char* kFail = "fail";
 constexpr const char* kSucceed = "succeed";
@@ -68,6 +79,39 @@ class Fields {
     const auto number = huge ? std::int64_t{INT_MAX} + 1 : value->get<std::int64_t>();
     if (number < min || number > max) return wrong(name), min;
     return static_cast<int>(number);
+  }
+
+  std::uint64_t count(const char* name) {
+    const json* value = find(name);
+    if (value == nullptr || !value->is_number_unsigned()) return wrong(name), 0;
+    const auto number = value->get<std::uint64_t>();
+    if (number > kMaxCount) return wrong(name), 0;
+    return number;
+  }
+
+  std::chrono::milliseconds milliseconds(const char* name) {
+    const std::uint64_t number = count(name);
+    if (number > kMaxMilliseconds) return wrong(name), std::chrono::milliseconds(0);
+    return std::chrono::milliseconds(number);
+  }
+
+  /// A list of at most `most` elements; none when it is missing.
+  const json& list(const char* name, size_t most) {
+    static const json empty = json::array();
+    const json* value = find(name);
+    if (value == nullptr || !value->is_array() || value->size() > most) return wrong(name), empty;
+    return *value;
+  }
+
+  std::vector<int> ranks(const char* name) {
+    std::vector<int> ranks;
+    for (const json& element : list(name, kMaxRanks)) {
+      if (!element.is_number_unsigned() || element.get<std::uint64_t>() > INT_MAX) {
+        return wrong(name), std::vector<int>();
+      }
+      ranks.push_back(element.get<int>());
+    }
+    return ranks;
   }
 
   double seconds(const char* name) {
@@ -142,16 +186,85 @@ Failure failure_in(Fields& outer, const char* name) {
   return failure;
 }
 
+std::vector<int> first(std::vector<int> ranks) {
+  ranks.resize(std::min(ranks.size(), kMaxRanks));
+  return ranks;
+}
+
+json to_json(const Aftermath& aftermath) {
+  json victims = json::array();
+  for (const Victim& victim : aftermath.victims) {
+    if (victims.size() == kMaxVictims) break;
+    victims.push_back({{"rank", victim.rank}, {"how", victim.how.substr(0, kMaxHow)}});
+  }
+  return {{"victims", std::move(victims)},
+          {"stopped", first(aftermath.stopped)},
+          {"killed", first(aftermath.killed)},
+          {"signal", aftermath.signal.substr(0, kMaxHow)},
+          {"seconds", aftermath.seconds}};
+}
+
+Aftermath aftermath_in(Fields& outer, const char* name) {
+  Fields fields(outer.object(name));
+  Aftermath aftermath;
+  for (const json& element : fields.list("victims", kMaxVictims)) {
+    Fields victim(element);
+    aftermath.victims.push_back({victim.integer("rank", 0, INT_MAX), victim.text("how")});
+    fields.take_error(victim);
+  }
+  aftermath.stopped = fields.ranks("stopped");
+  aftermath.killed = fields.ranks("killed");
+  aftermath.signal = fields.text("signal");
+  aftermath.seconds = fields.seconds("seconds");
+  outer.take_error(fields);
+  return aftermath;
+}
+
+json to_json(const message::Hello& hello) {
+  return {{"type", kHello},
+          {"run_id", tail(hello.run_id)},
+          {"min_nodes", hello.min_nodes},
+          {"max_nodes", hello.max_nodes},
+          {"host", tail(hello.host)},
+          {"session", hello.session},
+          {"received", hello.received}};
+}
+
+json to_json(const Heartbeat& heartbeat) {
+  return {{"type", kHeartbeat}, {"received", heartbeat.received}};
+}
+
+json to_json(const message::Ask&) {
+  return {{"type", kAsk}};
+}
+
+json to_json(const reply::Welcome& welcome) {
+  return {{"type", kWelcome},
+          {"master", welcome.master},
+          {"resumed", welcome.resumed},
+          {"received", welcome.received},
+          {"heartbeat_ms", welcome.heartbeat.count()},
+          {"lease_ms", welcome.lease.count()},
+          {"max_restarts", welcome.max_restarts}};
+}
+
+json to_json(const reply::Waiting& waiting) {
+  return {{"type", kWaiting}, {"sentence", tail(waiting.sentence)}};
+}
+
 json to_json(const message::Join& join) {
   const JoinRequest& request = join.request;
   json object = {{"type", kJoin},
-                 {"run_id", join.run_id},
                  {"local_size", request.local_size},
                  {"host", tail(request.host)},
                  {"is_host", request.is_host},
+                 {"hosting", request.hosting},
+                 {"store_port", request.store_port},
                  {"last_round", request.last_round},
                  {"last_node_rank", request.last_node_rank},
-                 {"restarts", request.restarts}};
+                 {"last_guests", request.last_guests},
+                 {"restarts", request.restarts},
+                 {"aftermath", to_json(request.aftermath)}};
   if (request.node_rank) object["node_rank"] = *request.node_rank;
   return object;
 }
@@ -177,11 +290,17 @@ json to_json(const Ready& ready) {
           {"node_count", layout.node_count},
           {"first_rank", layout.first_rank},
           {"local_size", layout.local_size},
-          {"world_size", layout.world_size}};
+          {"world_size", layout.world_size},
+          {"guests", layout.guests},
+          {"store_port", layout.store_port},
+          {"store_host", layout.store_host}};
 }
 
 json to_json(const Broken& broken) {
-  json object = {{"type", kBroken}, {"reason", tail(broken.reason)}, {"restarts", broken.restarts}};
+  json object = {{"type", kBroken},
+                 {"reason", tail(broken.reason)},
+                 {"restarts", broken.restarts},
+                 {"ends_job", broken.ends_job}};
   if (broken.root_cause) object["root_cause"] = to_json(*broken.root_cause);
   return object;
 }
@@ -190,6 +309,9 @@ json to_json(const Closed& closed) {
   json object = {{"type", kClosed}};
   if (const auto* failed = std::get_if<Failed>(&closed.ending)) {
     object["failed"] = to_json(failed->root_cause);
+    object["round"] = failed->round;
+    object["aftermath"] = tail(failed->aftermath);
+    object["no_restart"] = tail(failed->no_restart);
   } else if (const auto* timed_out = std::get_if<TimedOut>(&closed.ending)) {
     object["timed_out"] = tail(timed_out->sentence);
   }
@@ -200,18 +322,46 @@ json to_json(const Refused& refused) {
   return {{"type", kRefused}, {"sentence", tail(refused.sentence)}};
 }
 
+json to_json(const Letter& letter) {
+  return std::visit([](const auto& l) { return to_json(l); }, letter);
+}
+
+Result<Message> decode_hello(Fields fields) {
+  message::Hello hello;
+  hello.run_id = fields.text("run_id");
+  hello.min_nodes = fields.integer("min_nodes", 1, INT_MAX);
+  hello.max_nodes = fields.integer("max_nodes", hello.min_nodes, INT_MAX);
+  hello.host = fields.text("host");
+  hello.session = fields.text("session");
+  hello.received = fields.count("received");
+  return fields.or_error<Message>(std::move(hello));
+}
+
+Result<Reply> decode_welcome(Fields fields) {
+  reply::Welcome welcome;
+  welcome.master = fields.text("master");
+  welcome.resumed = fields.boolean("resumed");
+  welcome.received = fields.count("received");
+  welcome.heartbeat = fields.milliseconds("heartbeat_ms");
+  welcome.lease = fields.milliseconds("lease_ms");
+  welcome.max_restarts = fields.integer("max_restarts", 0, INT_MAX);
+  return fields.or_error<Reply>(std::move(welcome));
+}
+
 Result<Message> decode_join(Fields fields) {
-  message::Join join;
-  join.run_id = fields.text("run_id");
-  JoinRequest& request = join.request;
+  JoinRequest request;
   request.local_size = fields.integer("local_size", 1, 65'536);
   if (fields.has("node_rank")) request.node_rank = fields.integer("node_rank", 0, INT_MAX);
   request.host = fields.text("host");
   request.is_host = fields.boolean("is_host");
+  request.hosting = fields.boolean("hosting");
+  request.store_port = fields.integer("store_port", 0, 65'535);
   request.last_round = fields.integer("last_round", -1, INT_MAX - 1);
   request.last_node_rank = fields.integer("last_node_rank", -1, INT_MAX);
+  request.last_guests = fields.integer("last_guests", 0, INT_MAX);
   request.restarts = fields.integer("restarts", 0, INT_MAX);
-  return fields.or_error<Message>(std::move(join));
+  request.aftermath = aftermath_in(fields, "aftermath");
+  return fields.or_error<Message>(message::Join{std::move(request)});
 }
 
 Result<Message> decode_fail(Fields fields) {
@@ -221,7 +371,7 @@ Result<Message> decode_fail(Fields fields) {
   return fields.or_error<Message>(std::move(fail));
 }
 
-Result<Letter> decode_ready(Fields fields) {
+Result<Reply> decode_ready(Fields fields) {
   Layout layout;
   layout.round = fields.integer("round", 0, INT_MAX);
   layout.restarts = fields.integer("restarts", 0, INT_MAX);
@@ -230,25 +380,34 @@ Result<Letter> decode_ready(Fields fields) {
   layout.world_size = fields.integer("world_size", 1, INT_MAX);
   layout.local_size = fields.integer("local_size", 1, layout.world_size);
   layout.first_rank = fields.integer("first_rank", 0, layout.world_size - layout.local_size);
-  return fields.or_error<Letter>(Ready{layout});
+  layout.guests = fields.integer("guests", 0, layout.node_count);
+  layout.store_port = fields.integer("store_port", 0, 65'535);
+  layout.store_host = fields.text("store_host");
+  return fields.or_error<Reply>(Ready{std::move(layout)});
 }
 
-Result<Letter> decode_broken(Fields fields) {
+Result<Reply> decode_broken(Fields fields) {
   Broken broken;
   broken.reason = fields.text("reason");
   broken.restarts = fields.integer("restarts", 0, INT_MAX);
+  broken.ends_job = fields.boolean("ends_job");
   if (fields.has("root_cause")) broken.root_cause = failure_in(fields, "root_cause");
-  return fields.or_error<Letter>(std::move(broken));
+  return fields.or_error<Reply>(std::move(broken));
 }
 
-Result<Letter> decode_closed(Fields fields) {
+Result<Reply> decode_closed(Fields fields) {
   Ending ending = Succeeded{};
   if (fields.has("failed")) {
-    ending = Failed{failure_in(fields, "failed")};
+    Failed failed;
+    failed.root_cause = failure_in(fields, "failed");
+    failed.round = fields.integer("round", 0, INT_MAX);
+    failed.aftermath = fields.text("aftermath");
+    failed.no_restart = fields.text("no_restart");
+    ending = std::move(failed);
   } else if (fields.has("timed_out")) {
     ending = TimedOut{fields.text("timed_out")};
   }
-  return fields.or_error<Letter>(Closed{std::move(ending)});
+  return fields.or_error<Reply>(Closed{std::move(ending)});
 }
 
 /// What is nested deeper than any message is left out: a copy of it would need a deep stack.
@@ -282,14 +441,16 @@ std::string encode(const Message& message) {
   return frame(std::visit([](const auto& m) { return to_json(m); }, message));
 }
 
-std::string encode(const Letter& letter) {
-  return frame(std::visit([](const auto& l) { return to_json(l); }, letter));
+std::string encode(const Reply& reply) {
+  return frame(std::visit([](const auto& r) { return to_json(r); }, reply));
 }
 
 Result<Message> decode_message(std::string_view body) {
   const json object = parse_object(body);
   Fields fields(object);
   const std::string type = fields.text("type");
+  if (type == kHello) return decode_hello(fields);
+  if (type == kHeartbeat) return fields.or_error<Message>(Heartbeat{fields.count("received")});
   if (type == kJoin) return decode_join(fields);
   if (type == kFail) return decode_fail(fields);
   if (type == kSucceed) {
@@ -297,17 +458,21 @@ Result<Message> decode_message(std::string_view body) {
     return fields.or_error<Message>(message::Succeed{round});
   }
   if (type == kLeave) return Message(message::Leave{});
+  if (type == kAsk) return Message(message::Ask{});
   return unknown_type(type);
 }
 
-Result<Letter> decode_letter(std::string_view body) {
+Result<Reply> decode_reply(std::string_view body) {
   const json object = parse_object(body);
   Fields fields(object);
   const std::string type = fields.text("type");
+  if (type == kWelcome) return decode_welcome(fields);
+  if (type == kHeartbeat) return fields.or_error<Reply>(Heartbeat{fields.count("received")});
+  if (type == kWaiting) return fields.or_error<Reply>(reply::Waiting{fields.text("sentence")});
   if (type == kReady) return decode_ready(fields);
   if (type == kBroken) return decode_broken(fields);
   if (type == kClosed) return decode_closed(fields);
-  if (type == kRefused) return fields.or_error<Letter>(Refused{fields.text("sentence")});
+  if (type == kRefused) return fields.or_error<Reply>(Refused{fields.text("sentence")});
   return unknown_type(type);
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,7 +15,11 @@
 
 // What agents and the rendezvous server say to each other. A connection begins with the greeting,
 // then come frames in both directions: a 32-bit big-endian length and that many bytes of JSON, one
-// object with a "type". Pure.
+// object with a "type". The agent's first frame is Hello, the server's answer Welcome, or Refused.
+//
+// Join, Fail, Succeed, Leave and every letter survive the connection: each side counts those it
+// received and says so in Hello, Welcome and Heartbeat, and the other repeats what is missing when
+// the agent comes back with the session of its Hello. Pure.
 
 namespace ddprun::rendezvous {
 
@@ -28,11 +34,23 @@ inline constexpr size_t kGreetingSize = 8;
 /// The largest frame body, in bytes. A report with its last words stays far below.
 inline constexpr size_t kMaxFrame = 128 * 1024;
 
+/// A sign of life, in both directions: the server answers each at once.
+struct Heartbeat {
+  std::uint64_t received = 0;  ///< counted messages of the other side so far
+};
+
 /// What an agent says.
 namespace message {
 
-struct Join {
+struct Hello {
   std::string run_id;  ///< only agents of the same job may meet
+  int min_nodes = 1;   ///< --nnodes, which must be the same on every node
+  int max_nodes = 1;
+  std::string host;            ///< for people
+  std::string session;         ///< random, the agent's own: who knows it is that agent
+  std::uint64_t received = 0;  ///< letters of that session so far
+};
+struct Join {
   JoinRequest request;
 };
 struct Fail {
@@ -43,10 +61,34 @@ struct Succeed {
   int round;
 };
 struct Leave {};
+/// For whom do I wait?
+struct Ask {};
 
 }  // namespace message
 
-using Message = std::variant<message::Join, message::Fail, message::Succeed, message::Leave>;
+using Message = std::variant<message::Hello, Heartbeat, message::Join, message::Fail,
+                             message::Succeed, message::Leave, message::Ask>;
+
+/// What the server says beside letters.
+namespace reply {
+
+struct Welcome {
+  std::string master;          ///< random, another one each time the server is started
+  bool resumed = false;        ///< it knew the session; else this is a new one
+  std::uint64_t received = 0;  ///< counted messages of that session so far
+  // The master's settings hold for every node.
+  std::chrono::milliseconds heartbeat{0};
+  std::chrono::milliseconds lease{0};
+  int max_restarts = 0;
+};
+/// The answer to Ask, to follow "waiting for"; empty: for nobody.
+struct Waiting {
+  std::string sentence;
+};
+
+}  // namespace reply
+
+using Reply = std::variant<reply::Welcome, Heartbeat, reply::Waiting, Letter>;
 
 /// The greeting of this version.
 std::string greeting();
@@ -57,11 +99,11 @@ std::optional<int> greeted_version(std::string_view bytes);
 /// A whole frame, ready to be sent. Texts that are not UTF-8 have those bytes replaced; last words
 /// and causes are cut to fit.
 std::string encode(const Message& message);
-std::string encode(const Letter& letter);
+std::string encode(const Reply& reply);
 
 /// The body of one frame. Errors: protocol, naming what is missing or out of range.
 Result<Message> decode_message(std::string_view body);
-Result<Letter> decode_letter(std::string_view body);
+Result<Reply> decode_reply(std::string_view body);
 
 /// Cuts a stream of bytes into frame bodies. Nothing is kept beyond one frame.
 class FrameReader {

@@ -131,6 +131,10 @@ class Round {
   std::string waiting_for() const;
 
   bool closed() const { return phase_ == Phase::closed; }
+
+  /// How the job ended; nullopt: it has not.
+  const std::optional<Ending>& ending() const { return ending_; }
+
   int restarts() const { return budget_.spent(); }
 
  private:

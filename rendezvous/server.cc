@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/server.h"
 
-#include <algorithm>
-#include <array>
-#include <chrono>
 #include <utility>
 
-#include <boost/asio/buffer.hpp>
-#include <boost/asio/ip/v6_only.hpp>
+#include <boost/asio/post.hpp>
 
 #include "base/log.h"
+#include "base/text.h"
+#include "rendezvous/random_name.h"
+#include "rendezvous/roll_call.h"
 
 namespace ddprun::rendezvous {
 
@@ -19,24 +18,20 @@ using boost::system::error_code;
 
 namespace {
 
-/// PyTorch up to 2.0 keeps a second connection for each rank that never says a word, so silence is
-/// no reason to close; the number of the silent is bounded instead.
-constexpr size_t kMaxNewcomers = 16'384;
+/// Connections that greet and say no more are strangers for ever; this many may.
+constexpr size_t kMaxStrangers = 16'384;
 
-/// Out of descriptors, accept fails at once and again; it can only work when some were closed.
-constexpr std::chrono::milliseconds kAcceptPause{100};
+/// So old may be the answer to "for whom do I wait": thousands ask in the same moment.
+constexpr std::chrono::milliseconds kRollCallAge{100};
 
-Error listen_error(const tcp::endpoint& address, const error_code& failure) {
-  const std::string where = Endpoint{address.address().to_string(), address.port()}.text();
-  Error error = os_error("cannot listen on " + where, failure.value());
-  if (failure == asio::error::address_in_use) {
-    error.code = Errc::usage;
-    error.message += " (another job? choose another --master_port, or leave it out)";
-  } else if (failure == error_code(EADDRNOTAVAIL, boost::system::system_category())) {
-    error.code = Errc::usage;
-    error.message += " (--master_addr must be an address of this host)";
-  }
-  return error;
+std::string peer_of(const tcp::socket& socket) {
+  error_code gone;
+  const tcp::endpoint peer = socket.remote_endpoint(gone);
+  if (gone) return "a node that is gone";
+  const auto address = peer.address();
+  const bool mapped = address.is_v6() && address.to_v6().is_v4_mapped();
+  return mapped ? asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).to_string()
+                : address.to_string();
 }
 
 }  // namespace
@@ -44,124 +39,171 @@ Error listen_error(const tcp::endpoint& address, const error_code& failure) {
 Server::Server(asio::any_io_executor executor, Options options)
     : executor_(std::move(executor)),
       options_(std::move(options)),
+      name_(random_name()),
       round_(options_.round),
       store_(executor_),
       deadline_(executor_),
-      accept_pause_(executor_) {}
+      silence_(executor_),
+      listener_(executor_, {[this](tcp::socket socket, std::string_view received, int version) {
+                              admit(std::move(socket), received, version);
+                            },
+                            [this](tcp::socket socket, std::string_view received) {
+                              store_.adopt(std::move(socket), received);
+                            }}) {}
 
 Result<std::unique_ptr<Server>> Server::listen(asio::any_io_executor executor,
                                                const Endpoint& endpoint, Options options) {
-  const Result<std::vector<tcp::endpoint>> addresses = resolve(endpoint);
-  if (!addresses) return addresses.error();
+  options.round.lease = options.lease + options.lease / 5;
   std::unique_ptr<Server> server(new Server(std::move(executor), std::move(options)));
-  Result<> first_failure;
-  for (tcp::endpoint address : *addresses) {
-    if (!server->acceptors_.empty()) address.port(server->address().port());
-    const Result<> added = server->add_listener(address);
-    if (!added && first_failure) first_failure = added;
+  if (const Result<> listening = server->listener_.listen(endpoint); !listening) {
+    return listening.error();
   }
-  // A name may stand for addresses that are not this host's; one that is will do.
-  if (server->acceptors_.empty()) return first_failure.error();
   return server;
 }
 
-tcp::endpoint Server::address() const {
-  error_code ignored;  // a listening socket has an address
-  return acceptors_.front().local_endpoint(ignored);
+void Server::when_settled(std::function<void()> settled) {
+  settled_ = std::move(settled);
+  tell_if_settled();
 }
 
-Result<> Server::add_listener(const tcp::endpoint& address) {
-  tcp::acceptor acceptor(executor_);
-  error_code failure;
-  acceptor.open(address.protocol(), failure);
-  if (!failure) acceptor.set_option(tcp::acceptor::reuse_address(true), failure);
-  if (!failure && address.address().is_v6()) {
-    acceptor.set_option(asio::ip::v6_only(!address.address().is_unspecified()), failure);
-  }
-  if (!failure) acceptor.bind(address, failure);
-  if (!failure) acceptor.listen(asio::socket_base::max_listen_connections, failure);
-  if (failure) return listen_error(address, failure);
-  acceptors_.push_back(std::move(acceptor));
-  accept(acceptors_.back());
-  return {};
-}
-
-void Server::accept(tcp::acceptor& acceptor) {
-  acceptor.async_accept([this, &acceptor](error_code failure, tcp::socket socket) {
-    if (failure == asio::error::operation_aborted) return;
-    if (failure) return retry_accept(acceptor);
-    if (newcomers_.size() < kMaxNewcomers) {
-      error_code ignored;  // those of lost hosts shall not stay for ever
-      socket.set_option(asio::socket_base::keep_alive(true), ignored);
-      socket.non_blocking(true, ignored);
-      listen_to(newcomers_.insert(newcomers_.end(), Newcomer{std::move(socket), {}}));
+std::string Server::waiting_for() {
+  if (!round_.closed()) {
+    const auto now = Clock::now();
+    if (roll_call_.empty() || now - roll_call_made_ > kRollCallAge) {
+      roll_call_ = round_.waiting_for();
+      roll_call_made_ = now;
     }
-    accept(acceptor);
-  });
-}
-
-void Server::retry_accept(tcp::acceptor& acceptor) {
-  accept_pause_.expires_after(kAcceptPause);
-  accept_pause_.async_wait([this, &acceptor](error_code cancelled) {
-    if (!cancelled) accept(acceptor);
-  });
-}
-
-void Server::listen_to(Newcomers::iterator newcomer) {
-  newcomer->socket.async_wait(tcp::socket::wait_read, [this, newcomer](error_code failure) {
-    if (failure == asio::error::operation_aborted) return;
-    std::array<char, 4096> buffer;  // not in Newcomer: the silent ones shall cost next to nothing
-    size_t size = 0;
-    if (!failure) size = newcomer->socket.read_some(asio::buffer(buffer), failure);
-    if (failure == asio::error::would_block) return listen_to(newcomer);
-    if (failure) {
-      newcomers_.erase(newcomer);
-      return;
-    }
-    newcomer->received.append(buffer.data(), size);
-    place(newcomer);
-  });
-}
-
-/// Decides by the bytes read so far who the newcomer is: an agent, or a client of the store.
-void Server::place(Newcomers::iterator newcomer) {
-  const std::string& received = newcomer->received;
-  const bool agent = received.starts_with(kGreetingName.substr(0, received.size()));
-  if (agent && received.size() < kGreetingSize) return listen_to(newcomer);
-  if (const std::optional<int> version = greeted_version(received)) {
-    admit_agent(std::move(newcomer->socket), std::string_view(received).substr(kGreetingSize),
-                *version);
-  } else {
-    store_.adopt(std::move(newcomer->socket), received);
+    return roll_call_;
   }
-  newcomers_.erase(newcomer);
+  if (agents_.empty()) return "";
+  return agents_.begin()->second.host +
+         (agents_.size() > 1 ? " and " + std::to_string(agents_.size() - 1) + " more" : "") +
+         " to hear that the job is over";
 }
 
-void Server::admit_agent(tcp::socket socket, std::string_view received, int version) {
-  const NodeId node = ++last_node_;
-  agents_.try_emplace(
-      node, std::move(socket), received,
-      ControlConnection::Hooks{[this, node](std::string_view body) { on_frame(node, body); },
-                               [this, node](const Error& error) { on_lost(node, error); }});
+void Server::admit(tcp::socket socket, std::string_view received, int version) {
+  if (strangers_ >= kMaxStrangers) return;
+  ++strangers_;
+  const auto line = lines_.insert(lines_.end(), Line{peer_of(socket), {}, false, nullptr});
+  line->connection = std::make_unique<ControlConnection>(
+      std::move(socket), received,
+      ControlConnection::Hooks{[this, line](std::string_view body) { on_frame(line, body); },
+                               [this, line](const Error& error) { on_lost(line, error); }});
   if (version == kProtocolVersion) return;
-  deliver({{node, Refused{"it speaks protocol version " + std::to_string(kProtocolVersion) +
-                          ", this ddprun version " + std::to_string(version) +
-                          ": use the same ddprun on all nodes"}}});
+  refuse(*line, line->address,
+         "it speaks protocol version " + std::to_string(kProtocolVersion) +
+             ", this ddprun version " + std::to_string(version) +
+             ": use the same ddprun on all nodes");
 }
 
-void Server::on_frame(NodeId node, std::string_view body) {
+void Server::on_frame(Lines::iterator line, std::string_view body) {
+  if (line->refused) return;
   const Result<Message> message = decode_message(body);
-  if (!message) return on_lost(node, message.error());
-  deliver(answer(node, *message));
+  if (!message) return on_lost(line, message.error());
+  if (line->node) return on_message(*line->node, *message);
+  if (const auto* hello = std::get_if<message::Hello>(&*message)) return introduce(line, *hello);
+  on_lost(line, {Errc::protocol, "its first word is no hello"});
+}
+
+void Server::on_lost(Lines::iterator line, const Error& error) {
+  const std::optional<NodeId> node = line->node;
+  if (!node) --strangers_;
+  lines_.erase(line);
+  if (!node) return;
+  agents_.at(*node).line.reset();
+  // Where the way there is broken, it may come back on another.
+  if (error.code == Errc::unreachable && !round_.closed()) return;
+  gone(*node, error.code == Errc::protocol ? "it sent nonsense (" + error.message + ")"
+                                           : "its agent was killed (" + error.message + ")");
+}
+
+void Server::introduce(Lines::iterator line, const message::Hello& hello) {
+  if (const auto sentence = refusal(hello)) return refuse(*line, hello.host, *sentence);
+  const auto known = sessions_.find(hello.session);
+  const bool resumed = known != sessions_.end();
+  const NodeId node = resumed ? known->second : add_agent(hello);
+  replace_line(node, line);
+  welcome(agents_.at(node), resumed, hello.received);
+}
+
+std::optional<std::string> Server::refusal(const message::Hello& hello) const {
+  if (hello.run_id != options_.run_id) {
+    return "it belongs to the job '" + options_.run_id + "', not to '" + hello.run_id +
+           "' (--rdzv_id)";
+  }
+  RoundSpec theirs;
+  theirs.min_nodes = hello.min_nodes;
+  theirs.max_nodes = hello.max_nodes;
+  const std::string ours = nnodes_text(options_.round);
+  if (nnodes_text(theirs) == ours) return std::nullopt;
+  return "its job has --nnodes " + ours + ", this node was started with " + nnodes_text(theirs);
+}
+
+/// The connection stays until the other side has read why and closes it.
+void Server::refuse(Line& line, const std::string& who, const std::string& sentence) {
+  line.refused = true;
+  log::warning(printable("refused " + who + " (" + line.address + "): " + sentence));
+  line.connection->send(encode(Reply(Letter(Refused{sentence}))));
+}
+
+NodeId Server::add_agent(const message::Hello& hello) {
+  const NodeId node = ++last_node_;
+  Agent& agent = agents_[node];
+  agent.session = hello.session;
+  agent.host = printable(hello.host);
+  agent.heard = Clock::now();
+  agent.quiet = quiet_.insert(quiet_.end(), node);
+  sessions_.emplace(hello.session, node);
+  if (quiet_.size() == 1) wait_for_silence();
+  return node;
+}
+
+void Server::replace_line(NodeId node, Lines::iterator line) {
+  Agent& agent = agents_.at(node);
+  if (agent.line) lines_.erase(*agent.line);
+  agent.line = line;
+  line->node = node;
+  --strangers_;
+}
+
+void Server::welcome(Agent& agent, bool resumed, std::uint64_t letters_received) {
+  send(agent, reply::Welcome{name_, resumed, agent.received, options_.heartbeat, options_.lease,
+                             options_.round.max_restarts});
+  agent.letters.confirm(letters_received);
+  for (const std::string& letter : agent.letters.unconfirmed()) {
+    (*agent.line)->connection->send(letter);
+  }
+}
+
+void Server::send(Agent& agent, const Reply& reply) const {
+  if (agent.line) (*agent.line)->connection->send(encode(reply));
+}
+
+void Server::on_message(NodeId node, const Message& message) {
+  Agent& agent = agents_.at(node);
+  agent.heard = Clock::now();
+  if (agent.quiet) quiet_.splice(quiet_.end(), quiet_, *agent.quiet);
+  if (const auto* beat = std::get_if<Heartbeat>(&message)) {
+    agent.letters.confirm(beat->received);
+    return send(agent, Heartbeat{agent.received});
+  }
+  if (std::holds_alternative<message::Ask>(message)) {
+    return send(agent, reply::Waiting{waiting_for()});
+  }
+  ++agent.received;
+  deliver(answer(node, agent, message));
   wait_for_deadline();
 }
 
-Letters Server::answer(NodeId node, const Message& message) {
-  const auto now = Round::Clock::now();
+Letters Server::answer(NodeId node, Agent& agent, const Message& message) {
+  const auto now = Clock::now();
   if (const auto* join = std::get_if<message::Join>(&message)) {
-    if (join->run_id == options_.run_id) return round_.join(node, join->request, now);
-    return {{node, Refused{"it belongs to the job '" + options_.run_id + "', not to '" +
-                           join->run_id + "' (--rdzv_id)"}}};
+    agent.is_host = join->request.is_host;
+    if (join->request.hosting && agent.quiet) {  // it cannot be silent without us
+      quiet_.erase(*agent.quiet);
+      agent.quiet.reset();
+    }
+    return round_.join(node, join->request, now);
   }
   if (const auto* fail = std::get_if<message::Fail>(&message)) {
     return round_.fail(node, fail->round, fail->failure, now);
@@ -169,26 +211,62 @@ Letters Server::answer(NodeId node, const Message& message) {
   if (const auto* succeed = std::get_if<message::Succeed>(&message)) {
     return round_.succeed(node, succeed->round, now);
   }
-  return round_.leave(node, now);
+  if (std::holds_alternative<message::Leave>(message)) return round_.leave(node, now);
+  return {};  // a second Hello
 }
 
-void Server::on_lost(NodeId node, const Error& error) {
-  agents_.erase(node);
-  deliver(round_.vanish(node, "its agent was killed (" + error.message + ")", Round::Clock::now()));
+void Server::gone(NodeId node, const std::string& how) {
+  const auto agent = agents_.find(node);
+  if (agent->second.quiet) quiet_.erase(*agent->second.quiet);
+  if (agent->second.line) lines_.erase(*agent->second.line);
+  sessions_.erase(agent->second.session);
+  agents_.erase(agent);
+  deliver(round_.vanish(node, how, Clock::now()));
   wait_for_deadline();
+  tell_if_settled();
 }
 
-void Server::deliver(const Letters& letters) {
+void Server::deliver(Letters letters) {
+  name_store_host(letters);
+  for (auto& [node, letter] : letters) {
+    const auto found = agents_.find(node);
+    if (found == agents_.end()) continue;
+    Agent& agent = found->second;
+    if (const auto* ready = std::get_if<Ready>(&letter)) begin_round(ready->layout.round);
+    if (const auto* refused = std::get_if<Refused>(&letter)) {
+      log::warning("refused " + agent.host + ": " + printable(refused->sentence));
+    }
+    std::string frame = encode(Reply(std::move(letter)));
+    if (agent.line) (*agent.line)->connection->send(frame);
+    if (agent.quiet) agent.letters.add(std::move(frame));
+  }
+}
+
+/// A store that rank 0 hosts is at the endpoint where node 0 lives there, else where it is seen.
+void Server::name_store_host(Letters& letters) const {
+  std::string host;
   for (const auto& [node, letter] : letters) {
     const auto* ready = std::get_if<Ready>(&letter);
-    if (ready != nullptr && ready->layout.round != store_round_) {
-      // No member has a client left: nodes join when their workers are reaped.
-      store_.reset();
-      store_round_ = ready->layout.round;
-    }
-    const auto agent = agents_.find(node);
-    if (agent != agents_.end()) agent->second.send(encode(letter));
+    if (ready == nullptr || ready->layout.node_rank != 0 || ready->layout.store_port == 0) continue;
+    const Agent& first = agents_.at(node);
+    if (!first.is_host && first.line) host = (*first.line)->address;
   }
+  if (host.empty()) return;
+  for (auto& [node, letter] : letters) {
+    if (auto* ready = std::get_if<Ready>(&letter)) ready->layout.store_host = host;
+  }
+}
+
+/// No member has a client of the old store left: nodes join when their workers are reaped.
+void Server::begin_round(int round) {
+  if (round == store_round_) return;
+  store_.reset();
+  store_round_ = round;
+}
+
+void Server::tell_if_settled() {
+  if (!round_.closed() || !agents_.empty() || !settled_) return;
+  asio::post(executor_, std::exchange(settled_, nullptr));
 }
 
 void Server::wait_for_deadline() {
@@ -200,9 +278,34 @@ void Server::wait_for_deadline() {
   deadline_.expires_at(*deadline);
   deadline_.async_wait([this](error_code cancelled) {
     if (cancelled) return;
-    deliver(round_.tick(Round::Clock::now()));
+    deliver(round_.tick(Clock::now()));
     wait_for_deadline();
   });
+}
+
+void Server::wait_for_silence() {
+  if (quiet_.empty()) return;
+  const auto due = agents_.at(quiet_.front()).heard + patience();
+  silence_.expires_at(due);
+  silence_.async_wait([this, due](error_code cancelled) {
+    if (!cancelled) on_silence(due);
+  });
+}
+
+void Server::on_silence(Clock::time_point due) {
+  const auto now = Clock::now();
+  if (now > due + options_.heartbeat) {
+    // It was this process that stood still: the words of the others wait to be read.
+    for (const NodeId node : quiet_) agents_.at(node).heard = now;
+  }
+  while (!quiet_.empty()) {
+    const NodeId node = quiet_.front();
+    const auto heard = agents_.at(node).heard;
+    if (heard + patience() > now) break;
+    gone(node, "silent for " + duration_text(now - heard) + " (--lease " +
+                   duration_text(options_.lease) + ")");
+  }
+  wait_for_silence();
 }
 
 }  // namespace ddprun::rendezvous

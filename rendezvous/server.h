@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <vector>
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include "base/error.h"
+#include "rendezvous/backlog.h"
 #include "rendezvous/control_connection.h"
 #include "rendezvous/endpoint.h"
+#include "rendezvous/listener.h"
 #include "rendezvous/protocol.h"
 #include "rendezvous/round.h"
 #include "rendezvous/store_server.h"
@@ -22,7 +26,11 @@
 namespace ddprun::rendezvous {
 
 /// The rendezvous of one job on one port: agents, who find each other through it, and workers, who
-/// find the store there; the first bytes of a connection tell them apart. DOES what Round decides.
+/// find the store there. DOES what Round decides, and knows who is in reach.
+///
+/// An agent whose kernel closed its connection is gone at once. One that is silent, or whose
+/// connection broke on the way, is gone when its lease is over and the time that it needs to kill
+/// its workers then.
 ///
 /// Destroying it closes every connection.
 /// Thread: the executor's.
@@ -31,52 +39,97 @@ class Server {
   struct Options {
     std::string run_id;  ///< agents of another job are refused
     RoundSpec round;
+    std::chrono::milliseconds heartbeat{2'000};  ///< between two signs of life of an agent
+    std::chrono::milliseconds lease{10'000};     ///< > heartbeat
   };
 
   /// Listens on every address of `endpoint`; port 0 takes a free one, the same for all.
-  /// Errors: usage (an address is not this host's, or the port is taken: says which and what to
-  /// do), unreachable (the name does not resolve), system.
+  /// Errors: as Listener::listen.
   static Result<std::unique_ptr<Server>> listen(boost::asio::any_io_executor executor,
                                                 const Endpoint& endpoint, Options options);
 
   /// Where it listens first.
-  boost::asio::ip::tcp::endpoint address() const;
+  boost::asio::ip::tcp::endpoint address() const { return listener_.address(); }
+
+  /// Calls `settled` when the job is over and every agent knows, or is gone.
+  void when_settled(std::function<void()> settled);
+
+  /// How the job ended; nullopt: it has not.
+  const std::optional<Ending>& ending() const { return round_.ending(); }
+
+  /// For whom everybody waits, as Round::waiting_for; once the job is over, who does not know yet.
+  std::string waiting_for();
 
  private:
+  using Clock = std::chrono::steady_clock;
   using Tcp = boost::asio::ip::tcp;
-  /// A connection that has not said yet what it is.
-  struct Newcomer {
-    Tcp::socket socket;
-    std::string received;
+  using Quiet = std::list<NodeId>;
+
+  /// A connection that greeted as an agent.
+  struct Line {
+    std::string address;         ///< of the other side
+    std::optional<NodeId> node;  ///< nullopt: it has not said yet who it is, or was refused
+    bool refused = false;
+    std::unique_ptr<ControlConnection> connection;
   };
-  using Newcomers = std::list<Newcomer>;
+  using Lines = std::list<Line>;
+
+  struct Agent {
+    std::string session;
+    std::string host;
+    bool is_host = false;                 ///< as it said when it joined
+    std::optional<Lines::iterator> line;  ///< nullopt: it is out of reach
+    Backlog letters;
+    std::uint64_t received = 0;  ///< counted messages of its session
+    Clock::time_point heard;
+    std::optional<Quiet::iterator> quiet;  ///< nullopt: it is this process and has no lease
+  };
 
   Server(boost::asio::any_io_executor executor, Options options);
 
-  Result<> add_listener(const Tcp::endpoint& address);
-  void accept(Tcp::acceptor& acceptor);
-  void retry_accept(Tcp::acceptor& acceptor);
-  void listen_to(Newcomers::iterator newcomer);
-  void place(Newcomers::iterator newcomer);
-  void admit_agent(Tcp::socket socket, std::string_view received, int version);
+  void admit(Tcp::socket socket, std::string_view received, int version);
+  void on_frame(Lines::iterator line, std::string_view body);
+  void on_lost(Lines::iterator line, const Error& error);
 
-  void on_frame(NodeId node, std::string_view body);
-  Letters answer(NodeId node, const Message& message);
-  void on_lost(NodeId node, const Error& error);
-  void deliver(const Letters& letters);
+  void introduce(Lines::iterator line, const message::Hello& hello);
+  std::optional<std::string> refusal(const message::Hello& hello) const;
+  void refuse(Line& line, const std::string& who, const std::string& sentence);
+  NodeId add_agent(const message::Hello& hello);
+  void replace_line(NodeId node, Lines::iterator line);
+  void welcome(Agent& agent, bool resumed, std::uint64_t letters_received);
+
+  void on_message(NodeId node, const Message& message);
+  Letters answer(NodeId node, Agent& agent, const Message& message);
+  void gone(NodeId node, const std::string& how);
+  void deliver(Letters letters);
+  void name_store_host(Letters& letters) const;
+  void begin_round(int round);
+  void send(Agent& agent, const Reply& reply) const;
+  void tell_if_settled();
+
   void wait_for_deadline();
+  void wait_for_silence();
+  void on_silence(Clock::time_point due);
+  Clock::duration patience() const { return options_.lease + options_.lease / 5; }
 
   boost::asio::any_io_executor executor_;
   Options options_;
+  const std::string name_;  ///< of this master, another one after a restart
   Round round_;
   StoreServer store_;
   int store_round_ = 0;  ///< the round whose keys the store holds
-  std::list<Tcp::acceptor> acceptors_;
-  Newcomers newcomers_;
-  std::unordered_map<NodeId, ControlConnection> agents_;
+  Lines lines_;
+  size_t strangers_ = 0;  ///< lines without a node
+  std::unordered_map<NodeId, Agent> agents_;
+  std::unordered_map<std::string, NodeId> sessions_;
+  Quiet quiet_;  ///< agents, the one that was heard longest ago first
   NodeId last_node_ = 0;
+  std::string roll_call_;  ///< for everyone who asks at about the same time
+  Clock::time_point roll_call_made_{};
+  std::function<void()> settled_;
   boost::asio::steady_timer deadline_;
-  boost::asio::steady_timer accept_pause_;
+  boost::asio::steady_timer silence_;
+  Listener listener_;
 };
 
 }  // namespace ddprun::rendezvous

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/master.h"
+
+#include <utility>
+
+#include "base/text.h"
+
+namespace ddprun::agent {
+
+namespace {
+
+constexpr std::chrono::milliseconds kPause{500};  // a name server is not asked more often
+
+}  // namespace
+
+rendezvous::Server::Options master_options(const JobSpec& job) {
+  rendezvous::Server::Options options;
+  options.run_id = job.run_id;
+  options.heartbeat = job.heartbeat;
+  options.lease = job.lease;
+  rendezvous::RoundSpec& round = options.round;
+  round.min_nodes = job.min_nodes;
+  round.max_nodes = job.max_nodes;
+  round.max_restarts = job.max_restarts;
+  round.restart_window = job.restart_window;
+  round.restart_backoff = job.restart_backoff;
+  round.min_uptime = job.min_uptime;
+  round.join_timeout = job.join_timeout;
+  round.last_call = job.last_call;
+  return options;
+}
+
+rendezvous::Endpoint master_endpoint(const JobSpec& job) {
+  return {job.master_addr, job.master_port};
+}
+
+MasterSearch::MasterSearch(boost::asio::any_io_executor executor, const JobSpec& job)
+    : job_(job), resolver_(executor), pause_(executor) {}
+
+void MasterSearch::start(Found found) {
+  boost::system::error_code is_name;
+  const auto address = boost::asio::ip::make_address(job_.master_addr, is_name);
+  if (!is_name) return found(rendezvous::Resolver::Addresses{{address, job_.master_port}});
+  // Who is told that it is the host, or that it is not, need not ask.
+  if (job_.is_host) return found(rendezvous::Resolver::Addresses());
+  began_ = std::chrono::steady_clock::now();
+  found_ = std::move(found);
+  look_up();
+}
+
+std::string MasterSearch::waiting_for() const {
+  return "the master at " + master_endpoint(job_).text() + ": " +
+         (reason_.empty() ? "looking up its name" : reason_);
+}
+
+void MasterSearch::look_up() {
+  resolver_.resolve(master_endpoint(job_), [this](Result<rendezvous::Resolver::Addresses> result) {
+    if (result) return found_(std::move(result));
+    reason_ = result.error().message;
+    look_up_again();
+  });
+}
+
+void MasterSearch::look_up_again() {
+  const auto waited = std::chrono::steady_clock::now() - began_;
+  if (waited >= job_.join_timeout) {
+    return found_(Error{Errc::timed_out, "gave up after " + duration_text(waited) +
+                                             " (--join_timeout) waiting for " + waiting_for()});
+  }
+  pause_.expires_after(
+      std::min<std::chrono::steady_clock::duration>(kPause, job_.join_timeout - waited));
+  pause_.async_wait([this](boost::system::error_code cancelled) {
+    if (!cancelled) look_up();
+  });
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "agent/job_spec.h"
+#include "base/error.h"
+#include "rendezvous/resolver.h"
+#include "rendezvous/server.h"
+
+namespace ddprun::agent {
+
+/// The job's rendezvous, as its master is to hold it.
+rendezvous::Server::Options master_options(const JobSpec& job);
+
+/// The endpoint as the user gave it.
+rendezvous::Endpoint master_endpoint(const JobSpec& job);
+
+/// Finds out what addresses the job's endpoint stands for. A name that does not resolve yet, as a
+/// service's whose pods are being started, is looked up again until the join timeout.
+///
+/// Thread: the executor's.
+class MasterSearch {
+ public:
+  using Found = std::function<void(Result<rendezvous::Resolver::Addresses>)>;
+
+  /// `job` must outlive it.
+  MasterSearch(boost::asio::any_io_executor executor, const JobSpec& job);
+
+  /// Calls `found` once: at once when there is nothing to look up. Errors: timed_out.
+  void start(Found found);
+
+  /// To follow "waiting for".
+  std::string waiting_for() const;
+
+ private:
+  void look_up();
+  void look_up_again();
+
+  const JobSpec& job_;
+  rendezvous::Resolver resolver_;
+  boost::asio::steady_timer pause_;
+  std::chrono::steady_clock::time_point began_;
+  Found found_;
+  std::string reason_;
+};
+
+}  // namespace ddprun::agent

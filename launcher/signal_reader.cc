@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/signal_reader.h"
+
+#include <sys/signalfd.h>
+#include <unistd.h>
+#include <utility>
+
+#include "base/fd.h"
+#include "launcher/signals.h"
+
+namespace ddprun::launcher {
+
+Result<> SignalReader::start(std::function<void(int signal)> received) {
+  Result<Fd> signal_fd = open_signal_fd();
+  if (!signal_fd) return signal_fd.error();
+  received_ = std::move(received);
+  signals_.assign(signal_fd->release());
+  read_next();
+  return {};
+}
+
+void SignalReader::read_next() {
+  signals_.async_wait(boost::asio::posix::descriptor_base::wait_read,
+                      [this](boost::system::error_code failure) {
+                        if (failure) return;
+                        signalfd_siginfo info = {};
+                        while (read(signals_.native_handle(), &info, sizeof info) == sizeof info) {
+                          received_(static_cast<int>(info.ssi_signo));
+                        }
+                        read_next();
+                      });
+}
+
+}  // namespace ddprun::launcher

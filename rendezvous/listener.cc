@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/listener.h"
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/ip/v6_only.hpp>
+
+#include "rendezvous/protocol.h"
+
+namespace ddprun::rendezvous {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+namespace {
+
+/// PyTorch up to 2.0 keeps a second connection for each rank that never says a word, so silence is
+/// no reason to close; the number of the silent is bounded instead.
+constexpr size_t kMaxNewcomers = 16'384;
+
+/// Out of descriptors, accept fails at once and again; it can only work when some were closed.
+constexpr std::chrono::milliseconds kAcceptPause{100};
+
+Error listen_error(const tcp::endpoint& address, const error_code& failure) {
+  const std::string where = Endpoint{address.address().to_string(), address.port()}.text();
+  Error error = os_error("cannot listen on " + where, failure.value());
+  if (failure == asio::error::address_in_use) {
+    error.code = Errc::usage;
+    error.message += " (another job? choose another --master_port, or leave it out)";
+  } else if (failure == error_code(EADDRNOTAVAIL, boost::system::system_category())) {
+    error.code = Errc::usage;
+    error.message += " (--master_addr must be an address of this host)";
+  }
+  return error;
+}
+
+}  // namespace
+
+Result<> Listener::listen(const Endpoint& endpoint) {
+  const Result<std::vector<tcp::endpoint>> addresses = resolve(endpoint);
+  if (!addresses) return addresses.error();
+  Result<> first_failure;
+  for (tcp::endpoint address : *addresses) {
+    if (!acceptors_.empty()) address.port(this->address().port());
+    const Result<> added = listen_at(address);
+    if (!added && first_failure) first_failure = added;
+  }
+  // A name may stand for addresses that are not this host's; one that is will do.
+  return acceptors_.empty() ? first_failure : Result<>();
+}
+
+tcp::endpoint Listener::address() const {
+  error_code ignored;  // a listening socket has an address
+  return acceptors_.front().local_endpoint(ignored);
+}
+
+Result<> Listener::listen_at(const tcp::endpoint& address) {
+  tcp::acceptor acceptor(executor_);
+  error_code failure;
+  acceptor.open(address.protocol(), failure);
+  if (!failure) acceptor.set_option(tcp::acceptor::reuse_address(true), failure);
+  if (!failure && address.address().is_v6()) {
+    acceptor.set_option(asio::ip::v6_only(!address.address().is_unspecified()), failure);
+  }
+  if (!failure) acceptor.bind(address, failure);
+  if (!failure) acceptor.listen(asio::socket_base::max_listen_connections, failure);
+  if (failure) return listen_error(address, failure);
+  acceptors_.push_back(std::move(acceptor));
+  accept(acceptors_.back());
+  return {};
+}
+
+void Listener::accept(tcp::acceptor& acceptor) {
+  acceptor.async_accept([this, &acceptor](error_code failure, tcp::socket socket) {
+    if (failure == asio::error::operation_aborted) return;
+    if (failure) return retry_accept(acceptor);
+    if (newcomers_.size() < kMaxNewcomers) {
+      error_code ignored;  // those of lost hosts shall not stay for ever
+      socket.set_option(asio::socket_base::keep_alive(true), ignored);
+      socket.non_blocking(true, ignored);
+      listen_to(newcomers_.insert(newcomers_.end(), Newcomer{std::move(socket), {}}));
+    }
+    accept(acceptor);
+  });
+}
+
+void Listener::retry_accept(tcp::acceptor& acceptor) {
+  accept_pause_.expires_after(kAcceptPause);
+  accept_pause_.async_wait([this, &acceptor](error_code cancelled) {
+    if (!cancelled) accept(acceptor);
+  });
+}
+
+void Listener::listen_to(Newcomers::iterator newcomer) {
+  newcomer->socket.async_wait(tcp::socket::wait_read, [this, newcomer](error_code failure) {
+    if (failure == asio::error::operation_aborted) return;
+    std::array<char, 4096> buffer;  // not in Newcomer: the silent ones shall cost next to nothing
+    size_t size = 0;
+    if (!failure) size = newcomer->socket.read_some(asio::buffer(buffer), failure);
+    if (failure == asio::error::would_block) return listen_to(newcomer);
+    if (failure) {
+      newcomers_.erase(newcomer);
+      return;
+    }
+    newcomer->received.append(buffer.data(), size);
+    place(newcomer);
+  });
+}
+
+/// Decides by the bytes read so far who the newcomer is: an agent, or a client of the store.
+void Listener::place(Newcomers::iterator newcomer) {
+  const std::string& received = newcomer->received;
+  const bool agent = received.starts_with(kGreetingName.substr(0, received.size()));
+  if (agent && received.size() < kGreetingSize) return listen_to(newcomer);
+  if (const std::optional<int> version = greeted_version(received)) {
+    hooks_.agent(std::move(newcomer->socket), std::string_view(received).substr(kGreetingSize),
+                 *version);
+  } else {
+    hooks_.other(std::move(newcomer->socket), received);
+  }
+  newcomers_.erase(newcomer);
+}
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <list>
+#include <string>
+#include <string_view>
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "base/error.h"
+#include "rendezvous/endpoint.h"
+
+namespace ddprun::rendezvous {
+
+/// The one port of a job: takes every connection and finds out by its first bytes who it is.
+///
+/// Destroying it closes what has not been handed on.
+/// Thread: the executor's.
+class Listener {
+ public:
+  struct Hooks {
+    /// An agent that speaks protocol `version`. `received`: what it said after the greeting.
+    std::function<void(boost::asio::ip::tcp::socket, std::string_view received, int version)> agent;
+    /// Anybody else: a client of the store, or a stranger whom the store will turn away.
+    std::function<void(boost::asio::ip::tcp::socket, std::string_view received)> other;
+  };
+
+  Listener(boost::asio::any_io_executor executor, Hooks hooks)
+      : executor_(executor), hooks_(std::move(hooks)), accept_pause_(executor) {}
+
+  /// Listens on every address of `endpoint` that is this host's; port 0 takes a free one, the same
+  /// for all. Errors: usage (no address is this host's, or the port is taken: says which and what
+  /// to do), unreachable (the name does not resolve), system.
+  Result<> listen(const Endpoint& endpoint);
+
+  /// Where it listens first.
+  boost::asio::ip::tcp::endpoint address() const;
+
+ private:
+  using Tcp = boost::asio::ip::tcp;
+  /// A connection that has not said yet what it is.
+  struct Newcomer {
+    Tcp::socket socket;
+    std::string received;
+  };
+  using Newcomers = std::list<Newcomer>;
+
+  Result<> listen_at(const Tcp::endpoint& address);
+  void accept(Tcp::acceptor& acceptor);
+  void retry_accept(Tcp::acceptor& acceptor);
+  void listen_to(Newcomers::iterator newcomer);
+  void place(Newcomers::iterator newcomer);
+
+  boost::asio::any_io_executor executor_;
+  Hooks hooks_;
+  std::list<Tcp::acceptor> acceptors_;
+  Newcomers newcomers_;
+  boost::asio::steady_timer accept_pause_;
+};
+
+}  // namespace ddprun::rendezvous
