@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/dry_run.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -15,6 +16,10 @@ namespace {
 
 constexpr std::string_view kPlain =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+
+/// The variables whose values nobody can know yet, and what stands for them.
+using Unknown = std::map<std::string_view, std::string_view>;
+constexpr std::string_view kUnknown = "?";
 
 /// `word` as a POSIX shell reads it back.
 std::string quoted(const std::string& word) {
@@ -50,9 +55,12 @@ std::string describe_devices(const agent::JobSpec& job, const Host& host) {
   return list + (all ? " (all visible to each worker)" : " (divided among the workers)");
 }
 
+rendezvous::Endpoint endpoint_of(const agent::JobSpec& job) {
+  return {job.master_addr, job.master_port};
+}
+
 std::string describe_place(const agent::JobSpec& job) {
-  if (job.master_port == 0) return job.master_addr + " (free port)";
-  return rendezvous::Endpoint{job.master_addr, job.master_port}.text();
+  return job.master_port == 0 ? job.master_addr + " (free port)" : endpoint_of(job).text();
 }
 
 std::string describe_restarts(const agent::JobSpec& job) {
@@ -69,17 +77,6 @@ std::string describe_node(const agent::JobSpec& job) {
          (job.min_nodes == job.max_nodes ? most : least + ".." + most);
 }
 
-/// What the numbers of a job of several nodes rest on; empty: nothing.
-std::string describe_assumption(const agent::JobSpec& job) {
-  if (job.max_nodes == 1) return "";
-  const bool elastic = job.min_nodes != job.max_nodes;
-  std::string text =
-      "assuming --nproc_per_node " + std::to_string(job.local_size) + " on every node";
-  if (job.node_rank && elastic) text += " and that those before this one are there";
-  if (!job.node_rank || elastic) text += "; ? is known when they meet";
-  return text + "\n";
-}
-
 /// The job's first round, as far as it is known before the nodes meet.
 rendezvous::Layout guess_layout(const agent::JobSpec& job) {
   rendezvous::Layout layout;
@@ -91,34 +88,48 @@ rendezvous::Layout guess_layout(const agent::JobSpec& job) {
   return layout;
 }
 
-/// The variables whose values nobody can know yet, and what stands for them.
-std::map<std::string_view, std::string_view> unknown_variables(const agent::JobSpec& job) {
-  std::map<std::string_view, std::string_view> unknown;
+Unknown unknown_variables(const agent::JobSpec& job) {
+  Unknown unknown;
   if (job.max_nodes > 1 && !job.node_rank) {
-    for (const char* name : {"RANK", "ROLE_RANK", "GROUP_RANK"}) unknown[name] = "?";
+    for (const char* name : {"RANK", "ROLE_RANK", "GROUP_RANK"}) unknown[name] = kUnknown;
   }
   if (job.min_nodes != job.max_nodes) {
     for (const char* name : {"WORLD_SIZE", "ROLE_WORLD_SIZE", "GROUP_WORLD_SIZE"}) {
-      unknown[name] = "?";
+      unknown[name] = kUnknown;
     }
   }
-  // With a store in rank 0, workers meet on a port of their own that is free at the start.
-  if (job.master_port == 0 || job.store == agent::StoreHost::worker)
-    unknown["MASTER_PORT"] = "PORT";
+  // With a store in rank 0, workers meet where that is, on a port that is free at the start.
+  const bool own_store = job.store == agent::StoreHost::worker;
+  if (own_store && job.max_nodes > 1) unknown["MASTER_ADDR"] = kUnknown;
+  if (own_store || job.master_port == 0) unknown["MASTER_PORT"] = "PORT";
   return unknown;
+}
+
+/// What the numbers of a job of several nodes rest on; empty: nothing.
+std::string describe_assumption(const agent::JobSpec& job, const Unknown& unknown) {
+  if (job.max_nodes == 1) return "";
+  std::string text =
+      "assuming --nproc_per_node " + std::to_string(job.local_size) + " on every node";
+  if (job.node_rank.value_or(0) > 0 && job.min_nodes != job.max_nodes) {
+    text += " and that those before this one are there";
+  }
+  const bool some = std::any_of(unknown.begin(), unknown.end(),
+                                [](const auto& variable) { return variable.second == kUnknown; });
+  if (some) text += "; ? is known when they meet";
+  return text + "\n";
 }
 
 }  // namespace
 
 std::string dry_run_text(const agent::JobSpec& job, const Host& host) {
   const rendezvous::Layout layout = guess_layout(job);
-  const agent::WorkerEnv environment(job, host.environment, layout, job.master_port);
-  const auto unknown = unknown_variables(job);
+  const agent::WorkerEnv environment(job, host.environment, layout, endpoint_of(job));
+  const Unknown unknown = unknown_variables(job);
   const bool known_ranks = unknown.find("RANK") == unknown.end();
 
   std::string text = describe_node(job) + " on " + host.name + ", rendezvous " +
                      describe_place(job) + ", restarts " + describe_restarts(job) + ", " +
-                     describe_devices(job, host) + "\n" + describe_assumption(job);
+                     describe_devices(job, host) + "\n" + describe_assumption(job, unknown);
   std::string command;
   for (const std::string& word : job.command) command += " " + quoted(word);
   for (int local_rank = 0; local_rank < job.local_size; ++local_rank) {

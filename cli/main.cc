@@ -32,11 +32,12 @@ int fail(const Error& error) {
   return cli::exit_code(error);
 }
 
-int run_job(const agent::JobSpec& job) {
+/// `work` is agent::run or agent::serve.
+int perform(decltype(agent::run) work, const agent::JobSpec& job) {
   log::set_level(job.log_level);
   Result<agent::Events> events = agent::Events::open(job.events_file);
   if (!events) return fail(events.error());
-  const agent::Outcome outcome = agent::run(job, *events);
+  const agent::Outcome outcome = work(job, *events);
   const int code = cli::exit_code(outcome);
   if (const auto* error = std::get_if<Error>(&outcome)) log::error(error->message);
   events->job_ended(outcome, code);
@@ -46,7 +47,10 @@ int run_job(const agent::JobSpec& job) {
 int run(std::span<const char* const> words) {
   const Result<cli::Parsed> parsed = cli::parse(words, cli::this_host());
   if (!parsed) return fail(parsed.error());
-  if (const auto* job = std::get_if<agent::JobSpec>(&*parsed)) return run_job(*job);
+  if (const auto* job = std::get_if<agent::JobSpec>(&*parsed)) return perform(agent::run, *job);
+  if (const auto* serve = std::get_if<cli::Serve>(&*parsed)) {
+    return perform(agent::serve, serve->job);
+  }
   std::fputs(std::get<cli::Print>(*parsed).text.c_str(), stdout);
   return std::fflush(stdout) == 0 ? 0 : fail(os_error("cannot write to stdout", errno));
 }

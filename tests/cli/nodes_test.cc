@@ -278,3 +278,11 @@ TEST_CASE("a dry run of a node without a rank leaves open what only the others c
                   "LOCAL_WORLD_SIZE=2 GROUP_RANK=? GROUP_WORLD_SIZE=? ") != std::string::npos);
   CHECK(text.find("\nrank ") == std::string::npos);
 }
+
+TEST_CASE("a dry run knows that a store in rank 0 is where only the nodes will tell") {
+  const std::string text = printed({"--nnodes", "2", "--node_rank", "0", "--rdzv_endpoint", "a",
+                                    "--store", "worker", "--dry_run", "train"});
+
+  CHECK(text.find("on every node; ? is known when they meet\nrank 0: ") != std::string::npos);
+  CHECK(text.find(" MASTER_ADDR=? MASTER_PORT=PORT ") != std::string::npos);
+}
