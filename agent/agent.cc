@@ -108,7 +108,6 @@ class Agent {
     const auto state = machine_.state();
     return state == Machine::State::running || state == Machine::State::stopping;
   }
-  rendezvous::Aftermath aftermath() const;
   rendezvous::Endpoint workers_store() const;
 
   JobSpec job_;  // with what the master decided for every node
@@ -128,7 +127,6 @@ class Agent {
   int restarts_ = 0;           // the highest count we were told
   bool was_member_ = false;
   std::optional<rendezvous::Failed> failed_;                        // how the job ended
-  std::optional<rendezvous::Failure> root_cause_;                   // of the round's end
   std::optional<std::chrono::steady_clock::time_point> broken_at_;  // by a failure
   std::deque<Event> waiting_;  // events that came while another one was dealt with
   bool deciding_ = false;
@@ -242,7 +240,6 @@ void Agent::on_lease_over() {
 }
 
 void Agent::on_round_lost(const std::string& reason) {
-  root_cause_.reset();
   log::warning(reason + ": this node joins again");
   happened(event::RoundBroken{});
 }
@@ -262,7 +259,6 @@ void Agent::tell_waiting(const std::string& sentence) {
 
 void Agent::tell_broken(const rendezvous::Broken& broken) {
   restarts_ = broken.restarts;
-  root_cause_ = broken.root_cause;
   if (!broken.root_cause) return log::info(printable(broken.reason));
   if (!broken_at_) broken_at_ = std::chrono::steady_clock::now();
   if (broken.ends_job) return;  // the report follows
@@ -333,21 +329,10 @@ void Agent::perform(const action::Join&) {
     request.last_node_rank = layout_.node_rank;
     request.last_guests = layout_.guests;
     request.restarts = restarts_;
-    request.aftermath = aftermath();
+    request.aftermath = workers_.aftermath();
     wait_aloud();
   }
   client_->join(std::move(request));
-}
-
-/// Without the root cause, which is no victim of itself.
-rendezvous::Aftermath Agent::aftermath() const {
-  rendezvous::Aftermath aftermath = workers_.aftermath();
-  if (root_cause_) {
-    std::erase_if(aftermath.victims, [this](const rendezvous::Victim& victim) {
-      return victim.rank == root_cause_->rank;
-    });
-  }
-  return aftermath;
 }
 
 /// Where the workers find it, which the user named for all of them.

@@ -54,8 +54,8 @@ class NodeWorkers {
   /// Global ranks whose process runs.
   std::vector<int> running() const;
 
-  /// What became of the workers of the round before, once they have ended. Also its first failure
-  /// is among the victims: who knows the root cause knows whether it is one.
+  /// What became of the workers of the round before, once they have ended. Its first failure is
+  /// among the victims, too: the master knows whether it is the root cause.
   const rendezvous::Aftermath& aftermath() const { return aftermath_; }
 
  private:

@@ -15,8 +15,8 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMaxText = 4 * 1024;  // of any one text in a message; escaped it may be six times
-constexpr int kMaxDepth = 3;           // of a field: a list in an aftermath in a join
-constexpr size_t kMaxRanks = 2'048;    // in one list; who stops more workers tells of the first
+constexpr int kMaxDepth = 4;         // of a field: of a victim in a list in an aftermath in a join
+constexpr size_t kMaxRanks = 2'048;  // in one list; who stops more workers tells of the first
 constexpr size_t kMaxVictims = 128;
 constexpr size_t kMaxHow = 64;
 constexpr std::uint64_t kMaxCount = 1ULL << 53;  // what every JSON library reads exactly

@@ -99,7 +99,11 @@ void Server::admit(tcp::socket socket, std::string_view received, int version) {
 void Server::on_frame(Lines::iterator line, std::string_view body) {
   if (line->refused) return;
   const Result<Message> message = decode_message(body);
-  if (!message) return on_lost(line, message.error());
+  if (!message) {
+    // An agent that we only hung up on would come back and say it again.
+    refuse(*line, line->address, "it cannot make sense of a message: " + message.error().message);
+    return line->node ? gone(*line->node, "it sent nonsense") : on_lost(line, message.error());
+  }
   if (line->node) return on_message(*line->node, *message);
   if (const auto* hello = std::get_if<message::Hello>(&*message)) return introduce(line, *hello);
   on_lost(line, {Errc::protocol, "its first word is no hello"});
@@ -113,7 +117,7 @@ void Server::on_lost(Lines::iterator line, const Error& error) {
   agents_.at(*node).line.reset();
   // Where the way there is broken, it may come back on another.
   if (error.code == Errc::unreachable && !round_.closed()) return;
-  gone(*node, error.code == Errc::protocol ? "it sent nonsense (" + error.message + ")"
+  gone(*node, error.code == Errc::protocol ? "it sent nonsense"
                                            : "its agent was killed (" + error.message + ")");
 }
 
