@@ -17,6 +17,7 @@ struct Meeting {
   ddprun::rendezvous::StoreClient store;
   std::string prefix;  ///< of this group's keys, ends with '/'
   std::chrono::milliseconds timeout;
+  bool rank_0_serves = false;  ///< the store ends with rank 0
 };
 
 /// Connects all ranks through Gloo's TCP transport, on the address of this host that reaches the

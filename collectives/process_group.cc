@@ -35,7 +35,7 @@ std::unique_ptr<internal::Backend> connect(const internal::Environment& env,
   auto store = StoreClient::connect(env.master_addr, env.master_port, options.timeout, kReplyLimit);
   if (!store) throw internal::to_error(env.rank, store.error());
   return internal::make_gloo_backend(
-      {env.rank, env.size, std::move(*store), prefix, options.timeout});
+      {env.rank, env.size, std::move(*store), prefix, options.timeout, !env.agent_store});
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/store_host.h"
 
-#include <csignal>
 #include <optional>
 #include <thread>
 
@@ -9,6 +8,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ip/v6_only.hpp>
 
+#include "collectives/quiet_thread.h"
 #include "ddp/error.h"
 #include "rendezvous/store_server.h"
 
@@ -58,7 +58,7 @@ class StoreHost {
                                          std::to_string(port) + ": " + error.message());
     }
     accept();
-    start();
+    thread_ = quiet_thread([this] { context_.run(); });
   }
 
   ~StoreHost() {
@@ -72,16 +72,6 @@ class StoreHost {
       if (!error) server_.adopt(std::move(socket), {});
       accept();
     });
-  }
-
-  /// The program's signals are for the program's threads.
-  void start() {
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    thread_ = std::thread([this] { context_.run(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
   asio::io_context context_{1};

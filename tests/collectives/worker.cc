@@ -70,6 +70,11 @@ void check_reduce(ProcessGroup& group, ReduceOp op, std::size_t count) {
             std::to_string(expected));
     }
   }
+  std::vector<T> again = values<T>(group.rank(), count);
+  group.all_reduce(again, op);
+  if (count > 0 && std::memcmp(again.data(), data.data(), count * sizeof(T)) != 0) {
+    wrong("another result the second time");
+  }
   std::vector<T> of_last = data;
   group.broadcast(of_last, group.size() - 1);
   if (count > 0 && std::memcmp(of_last.data(), data.data(), count * sizeof(T)) != 0) {
@@ -100,11 +105,12 @@ void check_all(ProcessGroup& group) {
   group.barrier();
 }
 
-/// Rank 1 dies while data moves; the others go on until they notice.
-void die_in_the_middle(ProcessGroup& group, std::size_t count) {
+/// Rank `victim` dies while `call` moves data; the others go on until they notice.
+template <class F>
+void die_in_the_middle(ProcessGroup& group, int victim, std::size_t count, F call) {
   std::atomic<int> calls{0};
   std::thread killer;
-  if (group.rank() == 1) {
+  if (group.rank() == victim) {
     killer = std::thread([&] {
       calls.wait(0);
       std::raise(SIGKILL);
@@ -112,10 +118,19 @@ void die_in_the_middle(ProcessGroup& group, std::size_t count) {
   }
   std::vector<float> data(count, 1);
   for (;;) {
-    group.all_reduce(data);
+    call(data);
     calls = 1;
     calls.notify_one();
   }
+}
+
+void die(ProcessGroup& group, const std::string& how) {
+  const auto all_reduce = [&](auto& data) { group.all_reduce(data); };
+  const auto broadcast = [&](auto& data) { group.broadcast(data, 0); };
+  if (how == "first") die_in_the_middle(group, 0, 10, all_reduce);
+  if (how == "small") die_in_the_middle(group, 1, 10, all_reduce);
+  if (how == "large") die_in_the_middle(group, 1, 4 << 20, all_reduce);
+  if (how == "broadcast") die_in_the_middle(group, 1, 4 << 20, broadcast);
 }
 
 /// Rank 1 makes another call than the others.
@@ -171,8 +186,7 @@ void hurry(ProcessGroup& group) {
 
 void run(ProcessGroup& group, const std::string& scenario) {
   if (scenario == "all") return check_all(group);
-  if (scenario == "die-small") return die_in_the_middle(group, 10);
-  if (scenario == "die-large") return die_in_the_middle(group, 4 << 20);
+  if (scenario.starts_with("die-")) return die(group, scenario.substr(4));
   if (scenario.starts_with("differ-")) return differ(group, scenario.substr(7));
   if (scenario == "misuse") return misuse(group);
   if (scenario == "two-groups") return two_groups(group);

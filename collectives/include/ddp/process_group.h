@@ -29,8 +29,7 @@ struct Options {
 /// failed call are unspecified. The first rank to fail tells the others through the store, so that
 /// all of them name the same cause. Ranks compare their calls before any large data moves, so a
 /// call that differs on one of them is an error that names both, never a wrong result or a hang.
-/// A rank that dies is seen at once; only if it dies while large data is half written to it, Gloo
-/// may overlook that, and the call ends with timed_out instead of peer_lost.
+/// A rank whose process dies is seen at once, in every call and while the ranks connect.
 ///
 /// Thread: any, one call at a time.
 class DDP_EXPORT ProcessGroup {
@@ -40,7 +39,7 @@ class DDP_EXPORT ProcessGroup {
   /// TORCHELASTIC_USE_AGENT_STORE is "True", else rank 0 serves it. A process may join several
   /// times, with every rank in the same order; each group is separate.
   /// Errors: usage (a variable is missing or wrong), unreachable, timed_out (names the ranks that
-  /// did not come).
+  /// did not come), peer_lost (a rank ended after it had come).
   static ProcessGroup from_env(const Options& options = {});
 
   ProcessGroup(ProcessGroup&& other) noexcept;

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/gloo_backend_mesh.h"
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <optional>
+
+#include <boost/asio/buffer.hpp>
+#include <gloo/transport/tcp/address.h>
+#include <gloo/transport/tcp/device.h>
+
+#include "collectives/failure.h"
+#include "collectives/gloo_backend_verdict.h"
+
+namespace ddp::internal {
+namespace {
+
+constexpr const char* kWhere = "while connecting";
+
+}  // namespace
+
+/// What another rank told when it joined, as far as it is for us.
+struct GlooMesh::Peer {
+  PeerWatch::Peer watch;
+  std::vector<char> address;  // of its end of our connection
+};
+
+GlooMesh::GlooMesh(Meeting& meeting)
+    : meeting_(meeting),
+      watch_(meeting.store.local_address()),
+      addresses_(static_cast<std::size_t>(meeting.size)) {
+  const gloo::transport::tcp::attr where(meeting_.store.local_address().c_str());
+  context_ = gloo::transport::tcp::CreateDevice(where)->createContext(rank(), size());
+  context_->setTimeout(meeting_.timeout);
+  join();
+  wait_for_everyone();
+  std::vector<Peer> peers;
+  for (int other = 0; other < size(); ++other) {
+    if (other != rank()) peers.push_back(find(other));
+  }
+  connect(peers);
+}
+
+/// Tells "ADDRESS PORT\n", to watch us, then for every other rank, in order, the address of our end
+/// of its connection, all of one length.
+void GlooMesh::join() {
+  const auto watched = watch_.endpoint();
+  std::string told = watched.address().to_string() + " " + std::to_string(watched.port()) + "\n";
+  for (int other = 0; other < size(); ++other) {
+    if (other == rank()) continue;
+    auto& address = addresses_[static_cast<std::size_t>(other)];
+    address = context_->createPair(other)->address().bytes();
+    told.append(address.begin(), address.end());
+  }
+  auto stored = meeting_.store.set(key(rank()), told);
+  if (!stored) throw store_error(meeting_, stored.error());
+}
+
+void GlooMesh::wait_for_everyone() {
+  std::vector<std::string> keys;
+  for (int other = 0; other < size(); ++other) keys.push_back(key(other));
+  auto there = meeting_.store.wait(keys, meeting_.timeout);
+  if (!there && there.error().code == ddprun::Errc::timed_out) {
+    throw Error(ErrorKind::timed_out, "ddp: rank " + std::to_string(rank()) + ": " +
+                                          missing_ranks() + " did not join within " +
+                                          name_time(meeting_.timeout) + " (store " +
+                                          meeting_.store.server() + ")");
+  }
+  if (!there) throw store_error(meeting_, there.error());
+}
+
+std::string GlooMesh::missing_ranks() {
+  std::vector<int> missing;
+  for (int other = 0; other < size(); ++other) {
+    auto joined = meeting_.store.check({key(other)});
+    if (joined && !*joined) missing.push_back(other);
+  }
+  return missing.empty() ? "some rank" : name_ranks(missing);
+}
+
+GlooMesh::Peer GlooMesh::find(int other) {
+  auto told = meeting_.store.get(key(other), meeting_.timeout);
+  if (!told) throw store_error(meeting_, told.error());
+  const std::size_t space = told->find(' ');
+  const std::size_t line = told->find('\n');
+  if (line == std::string::npos || space > line) {
+    throw Error(ErrorKind::system, "ddp: rank " + std::to_string(rank()) + ": " + key(other) +
+                                       " in the store is not of this program");
+  }
+  const auto host = boost::asio::ip::make_address(told->substr(0, space));
+  const int port = std::atoi(told->c_str() + space + 1);
+  const std::size_t length = (told->size() - line - 1) / static_cast<std::size_t>(size() - 1);
+  const int place = rank() < other ? rank() : rank() - 1;
+  const char* address = told->data() + line + 1 + static_cast<std::size_t>(place) * length;
+  return {{other, {host, static_cast<std::uint16_t>(port)}}, {address, address + length}};
+}
+
+/// Ends Gloo's wait for `other`, if it waits for that side to come. To close our end would reset a
+/// connection that is just made, and a Gloo that has yet to accept that ends its process.
+void GlooMesh::come_instead_of(int other, boost::asio::ip::tcp::socket& stand_in) const {
+  const gloo::transport::tcp::Address ours(addresses_[static_cast<std::size_t>(other)]);
+  PeerWatch::Endpoint endpoint;
+  endpoint.resize(ours.getSockaddr().ss_family == AF_INET ? sizeof(sockaddr_in)
+                                                          : sizeof(sockaddr_in6));
+  std::memcpy(endpoint.data(), &ours.getSockaddr(), endpoint.size());
+  boost::system::error_code refused;  // then nobody waits
+  stand_in.connect(endpoint, refused);
+  // Newer releases of Gloo share one port, and read first whom the connection is for.
+  const auto sequence = ours.getSeq();
+  if (!refused) stand_in.write_some(boost::asio::buffer(&sequence, sizeof(sequence)), refused);
+}
+
+void GlooMesh::connect(const std::vector<Peer>& peers) {
+  std::atomic<bool> stopped = false;
+  std::optional<std::string> failure;
+  const auto work = [&] {
+    try {
+      for (const Peer& peer : peers) {
+        turn_to(peer.watch.rank);
+        if (stopped) return;
+        pair(peer.watch.rank).connect(peer.address);
+        pair(peer.watch.rank).setSync(true, false);
+      }
+    } catch (const std::exception& thrown) {
+      failure = what_gloo_says(thrown);
+    }
+  };
+  std::optional<Error> error;  // agreed on before the connections break
+  boost::asio::io_context context;
+  boost::asio::ip::tcp::socket stand_in(context);
+  const auto lost = [&](int other, const std::string& reason) {
+    error = agree_on_loss(meeting_, kWhere, other, reason);
+    stopped = true;
+    come_instead_of(partner(), stand_in);
+  };
+  const auto timed_out = [&] {
+    error = agree_on_timeout(meeting_, kWhere, partner());
+    stopped = true;
+    pair(partner()).close();
+  };
+  std::vector<PeerWatch::Peer> watched;
+  for (const Peer& peer : peers) watched.push_back(peer.watch);
+  turn_to(watched.front().rank);
+  PeerWatch::during(work, {lost, timed_out}, watched, meeting_.timeout);
+  if (error) throw Error(*error);
+  if (failure) throw agree_on_loss(meeting_, kWhere, partner(), *failure);
+}
+
+}  // namespace ddp::internal

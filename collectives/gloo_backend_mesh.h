@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gloo/transport/context.h>
+#include <gloo/transport/pair.h>
+
+#include "collectives/gloo_backend.h"
+#include "collectives/gloo_backend_watch.h"
+
+namespace ddp::internal {
+
+/// A connection to every other rank, through Gloo's TCP transport.
+///
+/// In Gloo's synchronous mode: the thread that calls reads and writes, and so sees itself when a
+/// connection ends. In the other mode Gloo's thread does, which hands every message over (on a busy
+/// machine each can cost a time slice of the scheduler) and can overlook the end of a connection.
+class GlooMesh {
+ public:
+  /// Joins the others through the store, on the address of this host that reaches it, and connects
+  /// every pair of ranks. Throws ddp::Error, or what Gloo and asio throw when this host fails.
+  explicit GlooMesh(Meeting& meeting);
+
+  int rank() const { return meeting_.rank; }
+  int size() const { return meeting_.size; }
+  gloo::transport::Pair& pair(int rank) const { return *context_->getPair(rank); }
+
+  /// The rank that is to blame when Gloo throws: whoever reads or writes says with whom.
+  void turn_to(int rank) { partner_ = rank; }
+  int partner() const { return partner_; }
+
+ private:
+  struct Peer;
+
+  std::string key(int rank) const { return meeting_.prefix + "joined/" + std::to_string(rank); }
+  void join();
+  void wait_for_everyone();
+  std::string missing_ranks();
+  Peer find(int rank);
+  void connect(const std::vector<Peer>& peers);
+  void come_instead_of(int other, boost::asio::ip::tcp::socket& stand_in) const;
+
+  Meeting& meeting_;
+  PeerWatch watch_;
+  std::shared_ptr<gloo::transport::Context> context_;
+  std::vector<std::vector<char>> addresses_;  // of our ends, by rank
+  std::atomic<int> partner_ = 0;              // set by the thread that connects, too
+};
+
+}  // namespace ddp::internal

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+
+namespace ddp::internal {
+
+/// Sees other ranks end while the ranks connect: Gloo, where it waits for the other side to come,
+/// would wait for a dead one all the same.
+///
+/// Each rank listens on a port of its own from before it joins until the group ends, and accepts
+/// nobody: to be connected to it is to be told by the kernel when the process ends.
+class PeerWatch {
+ public:
+  using Endpoint = boost::asio::ip::tcp::endpoint;
+
+  struct Peer {
+    int rank = 0;
+    Endpoint endpoint;
+  };
+
+  /// Listens on `address`. Throws what asio throws.
+  explicit PeerWatch(const std::string& address);
+
+  /// Where other ranks connect to.
+  Endpoint endpoint() const { return acceptor_.local_endpoint(); }
+
+  /// What is called, once at most, when a peer ended or the time is over.
+  struct Alarm {
+    std::function<void(int rank, const std::string& reason)> lost;
+    std::function<void()> timed_out;
+  };
+
+  /// Runs `work` in a thread of its own and returns when it ends. Raises the alarm in the calling
+  /// thread, which must make the work end soon.
+  static void during(const std::function<void()>& work, const Alarm& alarm,
+                     const std::vector<Peer>& peers, std::chrono::milliseconds limit);
+
+ private:
+  boost::asio::io_context context_{1};
+  boost::asio::ip::tcp::acceptor acceptor_;
+};
+
+}  // namespace ddp::internal
