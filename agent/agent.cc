@@ -84,6 +84,7 @@ class Agent {
   void on_welcome(const rendezvous::reply::Welcome& welcome);
   void on_letter(rendezvous::Letter letter);
   void on_line_changed(const std::string& sentence);
+  void on_lease_renewed(std::chrono::steady_clock::time_point until) const;
   void on_lease_over();
   void on_round_lost(const std::string& reason);
 
@@ -197,6 +198,7 @@ void Agent::meet_master() {
           [this](rendezvous::Letter letter) { on_letter(std::move(letter)); },
           [this](const std::string& sentence) { tell_waiting(sentence); },
           [this](const std::string& sentence) { on_line_changed(sentence); },
+          [this](std::chrono::steady_clock::time_point until) { on_lease_renewed(until); },
           [this] { on_lease_over(); }, [this](const std::string& reason) { on_round_lost(reason); },
           [this](Error error) { happened(event::JobClosed{std::move(error)}); }});
 }
@@ -230,6 +232,12 @@ void Agent::on_line_changed(const std::string& sentence) {
                                                   : ""));
 }
 
+/// The guardian kills the workers where we cannot, before the master goes on without us.
+void Agent::on_lease_renewed(std::chrono::steady_clock::time_point until) const {
+  const auto mercy = job_.lease / 20;
+  launcher::promise_life(until + mercy, mercy);
+}
+
 void Agent::on_lease_over() {
   if (runs_workers()) {
     log::warning("no word from the master at " + master_endpoint(job_).text() + " for " +
@@ -237,6 +245,7 @@ void Agent::on_lease_over() {
                  " (--lease): killing this node's workers, the others may go on without it");
   }
   happened(event::LeaseOver{});
+  launcher::promise_nothing();
 }
 
 void Agent::on_round_lost(const std::string& reason) {
@@ -288,6 +297,7 @@ void Agent::tell_end(const Outcome& outcome) {
 /// Ends this node's part. The master stays until every node knows that the job is over.
 void Agent::finish(Outcome outcome) {
   tell_end(outcome);
+  launcher::promise_nothing();
   outcome_ = std::move(outcome);
   if (!server_ || !server_->ending()) return io_.stop();
   wait_aloud();

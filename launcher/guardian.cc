@@ -3,10 +3,16 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
+#include <optional>
+#include <poll.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "launcher/descendants.h"
 #include "launcher/exit_status.h"
@@ -17,6 +23,40 @@ namespace {
 
 pid_t guardian = 0;  // as the agent knows it
 
+/// A timer that both processes have: the agent sets it, the guardian hears it. Here steady_clock is
+/// CLOCK_MONOTONIC.
+Fd promise;
+
+timespec timespec_of(std::chrono::nanoseconds time) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
+  return {static_cast<time_t>(seconds.count()), static_cast<long>((time - seconds).count())};
+}
+
+void set_promise(std::chrono::nanoseconds until, std::chrono::nanoseconds mercy) {
+  const itimerspec timer = {timespec_of(mercy), timespec_of(until)};
+  timerfd_settime(promise.get(), TFD_TIMER_ABSTIME, &timer, nullptr);
+}
+
+/// The promise was broken: it has expired, and again after the mercy, without being renewed.
+class Promise {
+ public:
+  bool is_broken() {
+    std::uint64_t expired = 0;
+    if (read(promise.get(), &expired, sizeof expired) != sizeof expired) return false;
+    itimerspec timer = {};
+    timerfd_gettime(promise.get(), &timer);
+    const auto now = std::chrono::steady_clock::now();
+    const auto mercy = std::chrono::seconds(timer.it_interval.tv_sec) +
+                       std::chrono::nanoseconds(timer.it_interval.tv_nsec);
+    const bool again = expired_at_ && now - *expired_at_ < 3 * mercy;
+    expired_at_ = now;
+    return again;
+  }
+
+ private:
+  std::optional<std::chrono::steady_clock::time_point> expired_at_;
+};
+
 void become_agent(pid_t parent) {
   guardian = parent;
   prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -24,15 +64,29 @@ void become_agent(pid_t parent) {
   setpgid(0, 0);
 }
 
+/// The next signal that take_signals blocked; 0: something else happened.
+int read_signal(const Fd& signals) {
+  signalfd_siginfo info = {};
+  return read(signals.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo)
+                                                                : 0;
+}
+
 /// Until the agent ends: signals go down, and orphans that outlived the agent's care are reaped.
-ExitStatus wait_for_agent(pid_t agent) {
+ExitStatus wait_for_agent(pid_t agent, const Fd& signals) {
+  Promise watched;
   for (;;) {
     int status = 0;
     const pid_t ended = waitpid(-1, &status, WNOHANG);
     if (ended == agent) return ExitStatus(status);
     if (ended > 0) continue;
-    const int signal = wait_for_signal();
-    if (signal != SIGCHLD) kill(agent, signal);  // it is ours and not reaped: its pid is its own
+    pollfd sources[] = {{signals.get(), POLLIN, 0}, {promise.get(), POLLIN, 0}};
+    poll(sources, std::size(sources), -1);
+    const int signal = read_signal(signals);
+    if (signal > 0 && signal != SIGCHLD) kill(agent, signal);  // it is ours and not reaped
+    if (sources[1].revents != 0 && watched.is_broken()) {
+      log::error("ddprun's agent stands still longer than the others may wait for it (--lease)");
+      kill(agent, SIGKILL);
+    }
   }
 }
 
@@ -49,13 +103,28 @@ int end_for(ExitStatus agent) {
 Result<int> guard(const std::function<int()>& agent) {
   const pid_t parent = getpid();
   prctl(PR_SET_CHILD_SUBREAPER, 1);
+  promise.reset(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  if (!promise) return os_error("cannot make a timer", errno);
   const pid_t child = fork();
   if (child < 0) return os_error("cannot make a process for the agent", errno);
   if (child == 0) {
     become_agent(parent);
     return guardian_is_gone() ? 128 + SIGKILL : agent();
   }
-  return end_for(wait_for_agent(child));
+  const Result<Fd> signals = open_signal_fd();
+  if (!signals) {
+    kill(child, SIGKILL);
+    return signals.error();
+  }
+  return end_for(wait_for_agent(child, *signals));
+}
+
+void promise_life(std::chrono::steady_clock::time_point until, std::chrono::milliseconds mercy) {
+  set_promise(until.time_since_epoch(), mercy);
+}
+
+void promise_nothing() {
+  set_promise(std::chrono::nanoseconds::zero(), std::chrono::nanoseconds::zero());
 }
 
 bool guardian_is_gone() {

@@ -44,12 +44,4 @@ Result<Fd> open_signal_fd() {
   return fd;
 }
 
-int wait_for_signal() {
-  const sigset_t set = taken_signals();
-  for (;;) {
-    const int signal = sigwaitinfo(&set, nullptr);
-    if (signal > 0) return signal;
-  }
-}
-
 }  // namespace ddprun::launcher

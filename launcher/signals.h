@@ -27,7 +27,4 @@ void take_signals();
 /// Errors: system.
 Result<Fd> open_signal_fd();
 
-/// Waits for one of the signals that take_signals blocked. Its number.
-int wait_for_signal();
-
 }  // namespace ddprun::launcher

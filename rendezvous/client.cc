@@ -162,8 +162,8 @@ void Client::on_welcome(const reply::Welcome& welcome) {
   heartbeat_ = welcome.heartbeat;
   lease_ = welcome.lease;
   unanswered_.clear();
-  renew_lease(hello_sent_);
   hooks_.welcomed(welcome);
+  renew_lease(hello_sent_);
   if (welcome.resumed) {
     repeat(welcome.received);
   } else if (dialed_ > 1) {
@@ -260,6 +260,7 @@ void Client::beat() {
 
 void Client::renew_lease(Clock::time_point from) {
   if (options_.hosting || lease_ == milliseconds::zero()) return;
+  hooks_.lease_renewed(from + lease_);
   lease_end_.expires_at(from + lease_);
   lease_end_.async_wait([this, alive = std::weak_ptr(alive_)](error_code cancelled) {
     if (!cancelled && !alive.expired() && !over_) hooks_.lease_over();

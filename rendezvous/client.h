@@ -54,6 +54,8 @@ class Client {
     std::function<void(const std::string& sentence)> waiting;
     /// The line broke, or is there again: a sentence for people.
     std::function<void(const std::string& sentence)> line_changed;
+    /// The lease runs until then. With it runs out the server's patience, a fifth of it later.
+    std::function<void(std::chrono::steady_clock::time_point until)> lease_renewed;
     /// The lease is over and the server may be about to go on without this node: nothing of its
     /// round may run any more. The client keeps trying.
     std::function<void()> lease_over;
