@@ -25,6 +25,7 @@
 #include "launcher/signal_reader.h"
 #include "launcher/signals.h"
 #include "launcher/spawn.h"
+#include "rendezvous/addresses.h"
 #include "rendezvous/client.h"
 #include "rendezvous/hosting.h"
 #include "rendezvous/server.h"

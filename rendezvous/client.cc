@@ -37,7 +37,7 @@ Client::Client(const asio::any_io_executor& executor, Options options, Hooks hoo
               {[this](Tcp::socket socket) { on_connected(std::move(socket)); },
                [this](const Error& error) {
                  reason_ = error.message;
-                 dial_later();
+                 dial_later(milliseconds::zero());
                }}),
       next_dial_(executor),
       trial_limit_(executor),
@@ -62,6 +62,7 @@ void Client::succeed(int round) {
 }
 
 void Client::leave() {
+  left_ = true;
   send_counted(message::Leave{});
 }
 
@@ -85,9 +86,10 @@ void Client::dial() {
   if (!over_ && !trial_) dialer_.dial(kDialLimit);
 }
 
-void Client::dial_later() {
+void Client::dial_later(milliseconds least_pause) {
   if (over_) return;
-  next_dial_.expires_after(pause_after(Clock::now() - lost_at_.value_or(heard_)));
+  const auto so_far = Clock::now() - lost_at_.value_or(heard_);
+  next_dial_.expires_after(std::max(least_pause, pause_after(so_far)));
   next_dial_.async_wait([this, alive = std::weak_ptr(alive_)](error_code cancelled) {
     if (!cancelled && !alive.expired()) dial();
   });
@@ -123,7 +125,7 @@ void Client::drop_trial(const std::string& reason) {
   trial_limit_.cancel();
   trial_.reset();
   reason_ = reason;
-  dial_later();
+  dial_later(milliseconds::zero());
 }
 
 void Client::on_connection_lost(std::uint64_t connection, const Error& error) {
@@ -134,6 +136,7 @@ void Client::on_connection_lost(std::uint64_t connection, const Error& error) {
   }
   if (is_trial(connection)) return drop_trial(error.message);
   line_.reset();
+  if (left_) return;
   reason_ = error.message;
   lose_touch(Clock::now(),
              "lost the master at " + options_.server.text() + " (" + error.message + ")");
@@ -247,7 +250,7 @@ void Client::beat() {
     say(Heartbeat{received_});
     unanswered_.push_back(Clock::now());
   }
-  if (line_ && silent()) {
+  if (line_ && silent() && !left_) {
     reason_ = "silent for " + duration_text(Clock::now() - heard_);
     lose_touch(heard_, "the master at " + options_.server.text() + " is " + reason_);
     dial();

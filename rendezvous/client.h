@@ -76,7 +76,8 @@ class Client {
   /// Tells that all workers of `round` ended well here.
   void succeed(int round);
 
-  /// Says that this node takes no further part. The others go on when the line is closed.
+  /// Says that this node takes no further part. The others go on when the line is closed; should it
+  /// break, nobody needs it any more.
   void leave();
 
   /// For whom does this node wait? `waiting` tells, at once while the server is out of reach.
@@ -93,7 +94,7 @@ class Client {
   void send_counted(const Message& message);
 
   void dial();
-  void dial_later();
+  void dial_later(std::chrono::milliseconds least_pause);
   void on_connected(Tcp::socket socket);
   void introduce();
   void drop_trial(const std::string& reason);
@@ -131,7 +132,8 @@ class Client {
   Backlog backlog_;
   std::uint64_t received_ = 0;            // letters of this session
   std::optional<JoinRequest> asked_for_;  // the join that has no answer yet
-  bool over_ = false;                     // Closed, Refused or given up
+  bool left_ = false;
+  bool over_ = false;  // Closed, Refused or given up
 
   Clock::time_point heard_{};                 // the last word of the server
   std::deque<Clock::time_point> unanswered_;  // heartbeats, by when they were sent

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <string>
 
+#include "rendezvous/addresses.h"
+
 namespace ddprun::rendezvous {
 namespace {
 

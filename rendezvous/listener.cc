@@ -11,6 +11,7 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/ip/v6_only.hpp>
 
+#include "rendezvous/addresses.h"
 #include "rendezvous/protocol.h"
 
 namespace ddprun::rendezvous {
@@ -33,7 +34,7 @@ Error listen_error(const tcp::endpoint& address, const error_code& failure) {
   Error error = os_error("cannot listen on " + where, failure.value());
   if (failure == asio::error::address_in_use) {
     error.code = Errc::usage;
-    error.message += " (another job? choose another --master_port, or leave it out)";
+    error.message += " (another job, or another node of this one? choose another --master_port)";
   } else if (failure == error_code(EADDRNOTAVAIL, boost::system::system_category())) {
     error.code = Errc::usage;
     error.message += " (--master_addr must be an address of this host)";

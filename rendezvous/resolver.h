@@ -9,6 +9,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 
 #include "base/error.h"
+#include "rendezvous/addresses.h"
 #include "rendezvous/endpoint.h"
 
 namespace ddprun::rendezvous {

@@ -33,13 +33,15 @@ std::vector<Node*> participants(Nodes& nodes, int max_nodes) {
 }
 
 /// The node on the rendezvous host that is to have node rank 0; null when there is none, or when
-/// the user gave the ranks.
+/// the user gave the ranks. Where several live there, a survivor keeps its rank if it can: the one
+/// that had 0 goes before a newcomer, and a newcomer before the others.
 Node* host_node(const std::vector<Node*>& members) {
   Node* host = nullptr;
   for (Node* node : members) {
     if (node->request.node_rank) return nullptr;
     if (!node->request.is_host) continue;
-    if (host == nullptr || wish(*node) == 0) host = node;
+    const auto claim = [](const Node& n) { return wish(n) == 0 ? 0 : wish(n) < 0 ? 1 : 2; };
+    if (host == nullptr || claim(*node) < claim(*host)) host = node;
   }
   return host;
 }
