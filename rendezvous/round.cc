@@ -342,16 +342,15 @@ Letters Round::regroup(const Broken& news) {
 
 Letters Round::end(const Broken& news, std::string no_restart) {
   phase_ = Phase::ending;
-  ending_ = Failed{*news.root_cause, round_, "", std::move(no_restart)};
+  failed_ = Failed{*news.root_cause, round_, "", std::move(no_restart)};
   casualties_ = Casualties(news.root_cause->rank);
   return recall({news.reason, news.root_cause, news.restarts, true});
 }
 
 Letters Round::close_if_all_back() {
   if (stopping() > 0 && now_ < since_ + spec_.join_timeout) return {};
-  Failed failed = std::get<Failed>(*ending_);
-  failed.aftermath = casualties_.text();
-  return close(std::move(failed));
+  failed_.aftermath = casualties_.text();
+  return close(failed_);
 }
 
 Letters Round::close(Ending ending) {

@@ -198,11 +198,12 @@ class Round {
 
   RoundSpec spec_;
   Phase phase_ = Phase::forming;
-  std::optional<Ending> ending_;
-  int round_ = -1;       ///< the active one, or the last that was
+  std::optional<Ending> ending_;  ///< closed
+  int round_ = -1;                ///< the active one, or the last that was
   int last_round_ = -1;  ///< the highest number in use, as far as members tell an earlier master's
   RestartBudget budget_;
   Hearsay hearsay_;
+  Failed failed_;          ///< ending: with what the job is going to be closed
   Casualties casualties_;  ///< ending
 
   Nodes nodes_;                  ///< everyone who joined and is not gone

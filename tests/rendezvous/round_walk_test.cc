@@ -471,6 +471,7 @@ class Walk {
       if (ready != nullptr) members.emplace_back(&agents_.at(at_node_.at(node)), ready->layout);
     }
     CHECK(round_->restarts() == spent_);
+    CHECK(round_->ending().has_value() == round_->closed());
     if (members.empty()) return;
 
     CHECK(now_ >= pause_ends_);
