@@ -72,13 +72,20 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
   }
 
   void receive() {
-    socket_.async_read_some(asio::buffer(buffer_),
-                            [self = shared_from_this()](error_code failure, size_t size) {
-                              if (self->closed_) return;
-                              if (failure) return self->lose(why_lost(failure));
-                              self->frames_.feed({self->buffer_.data(), size});
-                              self->take_frames();
-                            });
+    socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](error_code failure) {
+      if (!self->closed_) self->read_what_came(failure);
+    });
+  }
+
+  void read_what_came(error_code failure) {
+    std::array<char, 4096>
+        buffer;  // not a member: thousands of agents say nothing most of the time
+    size_t size = 0;
+    if (!failure) size = socket_.read_some(asio::buffer(buffer), failure);
+    if (failure == asio::error::would_block) return receive();
+    if (failure) return lose(why_lost(failure));
+    frames_.feed({buffer.data(), size});
+    take_frames();
   }
 
   /// What the kernel takes without waiting, in bytes. A broken connection shows when we read.
@@ -104,7 +111,6 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
   tcp::socket socket_;
   Hooks hooks_;
   FrameReader frames_;
-  std::array<char, 4096> buffer_;
   std::string unsent_;
   bool closed_ = false;
 };
