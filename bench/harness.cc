@@ -158,6 +158,8 @@ Run::~Run() {
     kill(pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);
   }
+  for (const pid_t pid : more_) kill(pid, SIGKILL);
+  for (const pid_t pid : more_) waitpid(pid, nullptr, 0);
   for (const Stamp& stamp : stamps()) {
     std::error_code gone;
     const auto exe =
@@ -166,6 +168,12 @@ Run::~Run() {
   }
   while (waitpid(-1, nullptr, WNOHANG) > 0) continue;
   std::filesystem::remove_all(folder_);
+}
+
+pid_t Run::add(const Words& command) {
+  more_.push_back(must(fork(), "fork"));
+  if (more_.back() == 0) become(command);
+  return more_.back();
 }
 
 std::optional<std::int64_t> Run::wait_for_end(int limit_ms) {

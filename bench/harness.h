@@ -41,7 +41,8 @@ std::vector<Launcher> launchers();
 std::string beside(const std::string& name);
 
 /// A launcher that runs, with a fresh file of stamps, its stdio on /dev/null and a gate its workers
-/// can wait at. The destructor kills it and the workers that left stamps, and removes the files.
+/// can wait at. The destructor kills it, those that joined it and the workers that left stamps, and
+/// removes the files.
 class Run {
  public:
   explicit Run(const Words& command);
@@ -51,6 +52,9 @@ class Run {
 
   pid_t pid() const { return pid_; }
   std::int64_t began() const { return began_; }
+
+  /// Starts one more, with the same stamps and gate: another node of its job.
+  pid_t add(const Words& command);
 
   /// When it ended; nullopt: not within `limit_ms`, and it was killed. Reaps it.
   std::optional<std::int64_t> wait_for_end(int limit_ms);
@@ -71,6 +75,7 @@ class Run {
   Fd gate_;
   Fd pidfd_;
   pid_t pid_ = -1;
+  std::vector<pid_t> more_;
   bool reaped_ = false;
   int status_ = -1;
   std::int64_t began_ = 0;

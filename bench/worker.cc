@@ -4,6 +4,7 @@
 //   bench_worker wait    notes it and waits; the one of rank 1 ends with code 1, or by SIGKILL,
 //                        once the file BENCH_GATE (a FIFO) says so, and notes when
 //                        In a later generation it is "stamp".
+//   bench_worker watch   as "wait", and notes when SIGTERM reaches it, which ends it
 // Notes are Stamp records at the end of the file BENCH_STAMPS.
 #include <cstdlib>
 #include <cstring>
@@ -42,17 +43,29 @@ void note(Stamp stamp) {
   _exit(1);
 }
 
+Stamp mine{};
+
+void on_stop(int) {
+  mine.kind = Stamp::Kind::asked_to_stop;
+  mine.time = ddprun::bench::monotonic_ns();
+  note(mine);
+  _exit(0);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  const auto asked_to = [&](const char* mode) { return argc > 1 && strcmp(argv[1], mode) == 0; };
   Stamp stamp{};
   stamp.time = ddprun::bench::monotonic_ns();
   stamp.kind = Stamp::Kind::main;
   stamp.pid = getpid();
   stamp.rank = number("RANK", number("PMI_RANK", number("OMPI_COMM_WORLD_RANK", 0)));
   stamp.generation = number("TORCHELASTIC_RESTART_COUNT", 0);
+  mine = stamp;
+  if (asked_to("watch")) signal(SIGTERM, on_stop);
   note(stamp);
-  if (argc < 2 || strcmp(argv[1], "wait") != 0 || stamp.generation > 0) return 0;
+  if (stamp.generation > 0 || !(asked_to("wait") || asked_to("watch"))) return 0;
   if (stamp.rank == 1) die_at_the_gate(stamp);
   for (;;) pause();
 }

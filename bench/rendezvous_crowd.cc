@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/rendezvous_crowd.h"
+
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+
+#include "bench/stamp.h"
+#include "rendezvous/client.h"
+#include "rendezvous/server.h"
+
+namespace ddprun::bench {
+
+namespace {
+
+namespace asio = boost::asio;
+using rendezvous::Client;
+
+constexpr int kLocalSize = 8;
+
+[[noreturn]] void give_up(const std::string& what) {
+  std::fprintf(stderr, "bench_rendezvous: %s\n", what.c_str());
+  _exit(1);
+}
+
+template <class Word>
+void say(int socket, const Word& word) {
+  if (write(socket, &word, sizeof word) != sizeof word) _exit(1);
+}
+
+/// Hands every order that comes to `obey`; the process ends with the other side.
+class Orders {
+ public:
+  Orders(asio::io_context& io, int socket, std::function<void(char)> obey)
+      : socket_(io, socket), obey_(std::move(obey)) {
+    wait();
+  }
+
+ private:
+  void wait() {
+    socket_.async_read_some(asio::buffer(&order_, 1),
+                            [this](boost::system::error_code over, std::size_t) {
+                              if (over) _exit(0);
+                              obey_(order_);
+                              wait();
+                            });
+  }
+
+  asio::posix::stream_descriptor socket_;
+  std::function<void(char)> obey_;
+  char order_ = 0;
+};
+
+Usage usage() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return {seconds(used.ru_utime) + seconds(used.ru_stime),
+          static_cast<double>(used.ru_maxrss) / 1024};
+}
+
+/// What the agents of a part have in common.
+struct Crowd {
+  Part part;
+  int socket;
+  int ready = 0;
+  int told = 0;
+
+  void count(int& those) const {
+    if (++those < part.count) return;
+    those = 0;
+    say(socket, Progress{monotonic_ns()});
+  }
+};
+
+/// One node's agent, whose workers start and stop in no time.
+class SimulatedAgent {
+ public:
+  SimulatedAgent(asio::io_context& io, Crowd& crowd, int number)
+      : crowd_(crowd), client_(io.get_executor(), options(number), hooks()) {
+    request_.local_size = kLocalSize;
+    request_.host = options(number).host;
+  }
+
+  void join() { client_.join(request_); }
+
+  void fail() {
+    rendezvous::Failure failure;
+    failure.rank = layout_.first_rank;
+    failure.wait_status = 1 << 8;
+    failure.pid = getpid();
+    failure.host = request_.host;
+    failure.last_words = "RuntimeError: a worker failed\n";
+    client_.fail(layout_.round, failure);
+  }
+
+ private:
+  Client::Options options(int number) const {
+    Client::Options options;
+    options.server = {"127.0.0.1", crowd_.part.port};
+    options.run_id = "bench";
+    options.min_nodes = options.max_nodes = crowd_.part.nodes;
+    options.host = "gpu-" + std::to_string(10'000 + number);
+    return options;
+  }
+
+  Client::Hooks hooks() {
+    Client::Hooks hooks;
+    hooks.welcomed = [](const auto&) {};
+    hooks.received = [this](const rendezvous::Letter& letter) { on_letter(letter); };
+    hooks.waiting = [](const auto&) {};
+    hooks.line_changed = [](const std::string& sentence) { give_up(sentence); };
+    hooks.lease_renewed = [](auto) {};
+    hooks.lease_over = [] { give_up("a lease ran out: this machine is too busy"); };
+    hooks.round_lost = [](const std::string& reason) { give_up(reason); };
+    hooks.gave_up = [](const Error& error) { give_up(error.message); };
+    return hooks;
+  }
+
+  void on_letter(const rendezvous::Letter& letter) {
+    if (const auto* ready = std::get_if<rendezvous::Ready>(&letter)) {
+      layout_ = ready->layout;
+      return crowd_.count(crowd_.ready);
+    }
+    const auto* broken = std::get_if<rendezvous::Broken>(&letter);
+    if (broken == nullptr) give_up("the job is over");
+    crowd_.count(crowd_.told);
+    come_back(broken->restarts);
+  }
+
+  void come_back(int restarts) {
+    request_.last_round = layout_.round;
+    request_.last_node_rank = layout_.node_rank;
+    request_.last_guests = layout_.guests;
+    request_.restarts = restarts;
+    request_.aftermath = {};
+    for (int i = 0; i < kLocalSize; ++i) {
+      request_.aftermath.stopped.push_back(layout_.first_rank + i);
+    }
+    request_.aftermath.signal = "SIGTERM";
+    request_.aftermath.seconds = 0.012;
+    join();
+  }
+
+  Crowd& crowd_;
+  rendezvous::JoinRequest request_;
+  rendezvous::Layout layout_;
+  Client client_;
+};
+
+}  // namespace
+
+Servant::Servant(const std::function<void(int socket)>& serve) {
+  std::array<int, 2> ends{};
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    give_up("socketpair failed");
+  }
+  std::fflush(stdout);
+  pid_ = fork();
+  if (pid_ < 0) give_up("fork failed");
+  if (pid_ == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    close(ends[0]);
+    serve(ends[1]);
+    _exit(0);
+  }
+  close(ends[1]);
+  socket_.reset(ends[0]);
+}
+
+Servant::~Servant() {
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+}
+
+void Servant::order(char what) const {
+  if (write(socket_.get(), &what, 1) != 1) give_up("a process of the benchmark has ended");
+}
+
+void Servant::hear(void* word, std::size_t size) const {
+  if (recv(socket_.get(), word, size, MSG_WAITALL) != static_cast<ssize_t>(size)) {
+    give_up("a process of the benchmark has ended");
+  }
+}
+
+void serve_rendezvous(int socket, int nodes) {
+  asio::io_context io(1);
+  rendezvous::Server::Options options;
+  options.run_id = "bench";
+  options.round.min_nodes = options.round.max_nodes = nodes;
+  options.round.max_restarts = 1;
+  const auto server = rendezvous::Server::listen(io.get_executor(), {"127.0.0.1", 0}, options);
+  if (!server) give_up(server.error().message);
+  say(socket, std::uint16_t{(*server)->address().port()});
+  const Orders orders(io, socket, [socket](char) { say(socket, usage()); });
+  io.run();
+}
+
+void run_agents(int socket, const Part& part) {
+  asio::io_context io(1);
+  Crowd crowd{part, socket};
+  std::vector<std::unique_ptr<SimulatedAgent>> agents;
+  for (int i = 0; i < part.count; ++i) {
+    agents.push_back(std::make_unique<SimulatedAgent>(io, crowd, part.first + i));
+  }
+  const Orders orders(io, socket, [&](char order) {
+    if (order == 't') return say(socket, tcp_traffic());
+    if (order == 'f') return agents.front()->fail();
+    for (const auto& agent : agents) agent->join();
+  });
+  say(socket, Progress{monotonic_ns()});  // ready to begin
+  io.run();
+}
+
+}  // namespace ddprun::bench
