@@ -9,9 +9,9 @@
 namespace ddprun::agent {
 namespace {
 
+using rendezvous::Failed;
 using rendezvous::Failure;
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 constexpr int exited(int code) {
   return code << 8;
@@ -30,8 +30,9 @@ Failure segfault() {
           "step 812: loss nan\nAddressSanitizer: SEGV on unknown address 0x000000000010"};
 }
 
-StopSummary stopped(std::vector<int> ranks) {
-  return {SIGTERM, std::move(ranks), {}, milliseconds(12)};
+/// The job's end by this failure, in round 0, with nobody else.
+Failed ended_by(Failure failure) {
+  return {std::move(failure), 0, "", "no restarts were asked for (--max_restarts N)"};
 }
 
 auto lines(const std::string& text) {
@@ -39,34 +40,48 @@ auto lines(const std::string& text) {
 }
 
 TEST_CASE("a failure that ends the job is told from the cause to the exit code") {
-  CHECK(failure_report(segfault(), 0, stopped({0, 1, 3}), 0, 0) ==
+  Failed failed = ended_by(segfault());
+  failed.aftermath =
+      "rank 3 failed because of it (exit 1)\n"
+      "ranks 0, 1 were stopped by ddprun (SIGTERM, gone after 12 ms)";
+  CHECK(failure_report(failed) ==
         "rank 2 failed first: killed by SIGSEGV after 41.3 s (host gpu-07, pid 48121, round 0)\n"
         "its last words on stderr:\n"
         "  step 812: loss nan\n"
         "  AddressSanitizer: SEGV on unknown address 0x000000000010\n"
-        "ranks 0, 1, 3 were stopped by ddprun (SIGTERM, gone after 12 ms)\n"
+        "rank 3 failed because of it (exit 1)\n"
+        "ranks 0, 1 were stopped by ddprun (SIGTERM, gone after 12 ms)\n"
         "exit code 139; no restarts were asked for (--max_restarts N)");
 }
 
-TEST_CASE("a silent worker alone on its node has a short report") {
-  const Failure failure = {0, exited(3), 77, 0.004, "gpu-07", "", ""};
-  CHECK(failure_report(failure, 4, {}, 3, 3) ==
+TEST_CASE("a silent worker alone in its job has a short report") {
+  const Failed failed = {
+      {0, exited(3), 77, 0.004, "gpu-07", "", ""}, 4, "", "no restart left (3 of 3 used)"};
+  CHECK(failure_report(failed) ==
         "rank 0 failed first: exit 3 after 4 ms (host gpu-07, pid 77, round 4)\n"
         "exit code 3; no restart left (3 of 3 used)");
 }
 
-TEST_CASE("ranks that outlived the grace are named") {
-  StopSummary stop = stopped({1, 2, 3});
-  stop.killed = {3};
-  stop.took = seconds(30);
-  const Failure failure = {0, exited(1), 77, 1, "h", "", ""};
-  CHECK(failure_report(failure, 0, stop, 0, 0)
-            .find("ranks 1-3 were stopped by ddprun (SIGTERM, gone after 30 s; rank 3 needed "
-                  "SIGKILL)") != std::string::npos);
+TEST_CASE("a job that ends says why there is no other try, on one line") {
+  Failed failed = ended_by(segfault());
+  failed.no_restart = "round 0 ran for 2 s only (--min_uptime)\nddprun: all is well\x1b[2J";
+  const std::string report = failure_report(failed);
+  CHECK(
+      report.ends_with("\nexit code 139; round 0 ran for 2 s only (--min_uptime) "
+                       "ddprun: all is well\\x1b[2J"));
+}
 
-  stop.signal = SIGKILL;  // there was no grace to outlive
-  stop.killed = stop.stopped;
-  CHECK(failure_report(failure, 0, stop, 0, 0).find("needed") == std::string::npos);
+TEST_CASE("an aftermath in any bytes and of any length neither fills the screen nor steers it") {
+  Failed failed = ended_by(segfault());
+  failed.root_cause.last_words.clear();
+  for (int i = 0; i < 500; ++i)
+    failed.aftermath += "rank " + std::to_string(i) + " failed\x1b[2J\n";
+  failed.aftermath += std::string(10'000, 'x');
+  const std::string report = failure_report(failed);
+  CHECK(lines(report) <= 20);
+  CHECK(report.size() < 2'000);
+  CHECK(report.find("\nrank 499 failed\\x1b[2J\n") != std::string::npos);
+  CHECK(report.find('\x1b') == std::string::npos);
 }
 
 TEST_CASE("a failure after which the job goes on is one line with the worker's last one") {
@@ -90,34 +105,42 @@ TEST_CASE("a failure after which the job goes on is one line with the worker's l
         "restart 1 of 3: round 1 with 2 nodes, 16 workers, ready 38 ms after the failure");
 }
 
+TEST_CASE("a round after a change of membership says how many nodes of how many there are") {
+  rendezvous::Layout layout;
+  layout.round = 3;
+  layout.node_count = 3;
+  layout.world_size = 24;
+  CHECK(regroup_line(layout, 2, 4) == "round 3 with 3 of 2:4 nodes, 24 workers");
+  CHECK(regroup_line(layout, 3, 3) == "round 3 with 3 nodes, 24 workers");
+  layout.node_count = layout.world_size = 1;
+  CHECK(regroup_line(layout, 1, 1) == "round 3 with 1 node, 1 worker");
+}
+
 TEST_CASE("what is known beyond the signal is part of the cause") {
   Failure failure = {1, killed_by(SIGKILL), 9, 96, "gpu-07", "out of memory", "epoch 3"};
   const std::string cause =
       "rank 1 failed first: killed by SIGKILL after 96 s (host gpu-07, pid 9, round 0): "
       "out of memory";
   CHECK(failure_line(failure, 0) == cause);
-  CHECK(failure_report(failure, 0, {}, 0, 0).find(cause + "\n") == 0);
-  CHECK(failure_report(failure, 0, {}, 0, 0).find("dmesg") == std::string::npos);
+  CHECK(failure_report(ended_by(failure)).find(cause + "\n") == 0);
+  CHECK(failure_report(ended_by(failure)).find("dmesg") == std::string::npos);
 
   failure.cause = "";
-  CHECK(failure_report(failure, 0, {}, 0, 0).find("ddprun did not send this signal") !=
+  CHECK(failure_report(ended_by(failure)).find("ddprun did not send this signal") !=
         std::string::npos);
 }
 
-TEST_CASE("a thousand ranks and endless last words stay on one screen") {
+TEST_CASE("endless last words stay on one screen") {
   Failure failure = segfault();
   failure.last_words.clear();
   for (int i = 0; i < 500; ++i) failure.last_words += "line " + std::to_string(i) + "\n";
-  std::vector<int> others;
-  for (int rank = 0; rank < 1000; rank += 2) others.push_back(rank);
 
-  const std::string report = failure_report(failure, 0, stopped(others), 0, 0);
+  const std::string report = failure_report(ended_by(failure));
   CHECK(lines(report) <= 20);
   CHECK(report.find("  line 499\n") != std::string::npos);
-  CHECK(report.find(" 22 and 488 more were stopped by ddprun") != std::string::npos);
 
   failure.last_words = std::string(100'000, 'x');
-  CHECK(failure_report(failure, 0, {}, 0, 0).size() < 1000);
+  CHECK(failure_report(ended_by(failure)).size() < 1000);
   CHECK(failure_line(failure, 0).size() < 1000);
 }
 
@@ -127,7 +150,7 @@ TEST_CASE("a worker's bytes cannot garble the report") {
       "\x1b[2J\x1b]0;owned\x07 20%\r30%\b\n\ttabbed \xff \xc2\x9b"
       "1m h\xc3\xa9\n";
   failure.host = "evil\nddprun: all is well";
-  const std::string report = failure_report(failure, 0, {}, 0, 0);
+  const std::string report = failure_report(ended_by(failure));
   CHECK(report.find("  \\x1b[2J\\x1b]0;owned\\x07 20%\\x0d30%\\x08\n") != std::string::npos);
   CHECK(report.find("  \ttabbed \\xff \\xc2\\x9b1m h\xc3\xa9\n") != std::string::npos);
   CHECK(report.find("(host evil ddprun: all is well, pid") != std::string::npos);

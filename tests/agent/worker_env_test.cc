@@ -25,6 +25,8 @@ rendezvous::Layout second_node() {
   return layout;
 }
 
+const rendezvous::Endpoint kStore{"gpu-07", 41237};
+
 rendezvous::Layout alone() {
   return {};
 }
@@ -51,7 +53,7 @@ std::string value(const Strings& environment, const std::string& name) {
 
 TEST_CASE("a worker finds its place in the job as torchrun's workers do") {
   const agent::JobSpec job = two_workers();
-  const agent::WorkerEnv env(job, {}, second_node(), 41237);
+  const agent::WorkerEnv env(job, {}, second_node(), kStore);
 
   CHECK(Strings{value(env.of(1), "RANK"), value(env.of(1), "LOCAL_RANK"),
                 value(env.of(1), "ROLE_RANK")} == Strings{"3", "1", "3"});
@@ -73,7 +75,7 @@ TEST_CASE("what ddprun decides replaces what it inherited, the rest is handed on
                              "=odd",
                              "LONELY",
                              "TORCHELASTIC_RESTART_COUNT=9"};
-  const agent::WorkerEnv env(job, inherited, second_node(), 41237);
+  const agent::WorkerEnv env(job, inherited, second_node(), kStore);
   const Strings all = env.of(0);
 
   CHECK(value(all, "RANK") == "2");
@@ -89,15 +91,23 @@ TEST_CASE("workers are told when rank 0 has to serve the store") {
   agent::JobSpec job = two_workers();
   job.store = agent::StoreHost::worker;
 
-  const agent::WorkerEnv env(job, {}, second_node(), 1);
+  const agent::WorkerEnv env(job, {}, second_node(), kStore);
   CHECK(value(env.of(0), "TORCHELASTIC_USE_AGENT_STORE") == "False");
+}
+
+TEST_CASE("the store is where the round has it, not where the user said") {
+  const agent::JobSpec job = two_workers();
+  const agent::WorkerEnv env(job, {"MASTER_ADDR=old"}, second_node(), {"fd00::7", 29501});
+
+  CHECK(value(env.of(1), "MASTER_ADDR") == "fd00::7");
+  CHECK(value(env.of(1), "MASTER_PORT") == "29501");
 }
 
 TEST_CASE("several workers get one OpenMP thread each unless the user said otherwise") {
   const agent::JobSpec job = two_workers();
-  const agent::WorkerEnv several(job, {}, second_node(), 1);
-  const agent::WorkerEnv users(job, {"OMP_NUM_THREADS=6"}, second_node(), 1);
-  const agent::WorkerEnv one(job, {}, alone(), 1);
+  const agent::WorkerEnv several(job, {}, second_node(), kStore);
+  const agent::WorkerEnv users(job, {"OMP_NUM_THREADS=6"}, second_node(), kStore);
+  const agent::WorkerEnv one(job, {}, alone(), kStore);
 
   CHECK(several.limits_omp_threads());
   CHECK(value(several.of(0), "OMP_NUM_THREADS") == "1");
@@ -109,7 +119,7 @@ TEST_CASE("several workers get one OpenMP thread each unless the user said other
 
 TEST_CASE("the user's way of handling NCCL errors is kept") {
   const agent::JobSpec job = two_workers();
-  const agent::WorkerEnv env(job, {"TORCH_NCCL_ASYNC_ERROR_HANDLING=3"}, second_node(), 1);
+  const agent::WorkerEnv env(job, {"TORCH_NCCL_ASYNC_ERROR_HANDLING=3"}, second_node(), kStore);
 
   CHECK(value(env.of(0), "TORCH_NCCL_ASYNC_ERROR_HANDLING") == "3");
 }
@@ -117,7 +127,7 @@ TEST_CASE("the user's way of handling NCCL errors is kept") {
 TEST_CASE("every worker sees all GPUs of the node") {
   agent::JobSpec job = two_workers();
   job.devices = {"0", "1", "2"};
-  const agent::WorkerEnv env(job, {}, second_node(), 1);
+  const agent::WorkerEnv env(job, {}, second_node(), kStore);
 
   CHECK(value(env.of(0), "CUDA_VISIBLE_DEVICES") == "0,1,2");
   CHECK(value(env.of(1), "CUDA_VISIBLE_DEVICES") == "0,1,2");
@@ -127,14 +137,15 @@ TEST_CASE("an inherited list of GPUs stays the text it is") {
   const char* list = GENERATE("", "-1", "GPU-a,MIG-b", "3,-1,4");
   agent::JobSpec job = two_workers();
   if (std::string(list) == "GPU-a,MIG-b") job.devices = {"GPU-a", "MIG-b"};
-  const agent::WorkerEnv env(job, {std::string("CUDA_VISIBLE_DEVICES=") + list}, second_node(), 1);
+  const agent::WorkerEnv env(job, {std::string("CUDA_VISIBLE_DEVICES=") + list}, second_node(),
+                             kStore);
 
   CHECK(value(env.of(0), "CUDA_VISIBLE_DEVICES") == list);
 }
 
 TEST_CASE("without GPUs the list of GPUs is not set") {
   const agent::JobSpec job = two_workers();
-  const agent::WorkerEnv env(job, {}, second_node(), 1);
+  const agent::WorkerEnv env(job, {}, second_node(), kStore);
 
   CHECK(value(env.of(0), "CUDA_VISIBLE_DEVICES") == "(unset)");
 }
@@ -143,7 +154,7 @@ TEST_CASE("an isolated worker sees its own block of the node's GPUs under any na
   agent::JobSpec job = two_workers();
   job.gpu_bind = agent::GpuBind::isolate;
   job.devices = {"GPU-a", "MIG-b", "7", "2"};
-  const agent::WorkerEnv env(job, {"CUDA_VISIBLE_DEVICES=GPU-a,MIG-b,7,2"}, second_node(), 1);
+  const agent::WorkerEnv env(job, {"CUDA_VISIBLE_DEVICES=GPU-a,MIG-b,7,2"}, second_node(), kStore);
 
   CHECK(value(env.of(0), "CUDA_VISIBLE_DEVICES") == "GPU-a,MIG-b");
   CHECK(value(env.of(1), "CUDA_VISIBLE_DEVICES") == "7,2");

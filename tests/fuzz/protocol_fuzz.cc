@@ -74,7 +74,7 @@ void decode_again(std::string_view body, Decode decode) {
 
 void understand(std::string_view body) {
   decode_again(body, decode_message);
-  decode_again(body, decode_letter);
+  decode_again(body, decode_reply);
 }
 
 }  // namespace

@@ -1,100 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/server.h"
 
-#include <deque>
-#include <functional>
+#include <sys/resource.h>
 #include <thread>
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/read.hpp>
-#include <boost/asio/write.hpp>
+#include <boost/asio/post.hpp>
 
-#include "rendezvous/client.h"
 #include "rendezvous/store_client.h"
 #include "tests/catch.h"
 #include "tests/must.h"
+#include "tests/rendezvous/world.h"
 
 using namespace ddprun;
 using namespace ddprun::rendezvous;
 namespace asio = boost::asio;
-using asio::ip::tcp;
+using std::chrono::milliseconds;
 
 namespace {
 
-constexpr std::chrono::seconds kDeadline{60};
+Client::Options alone(const World& world, const std::string& name) {
+  Client::Options options = Member::options(name, world.endpoint());
+  options.min_nodes = options.max_nodes = 1;
+  return options;
+}
 
-/// A server and everybody who talks to it, in one thread.
-struct World {
-  asio::io_context io;
-  std::unique_ptr<Server> server;
+Failure exit_3(int rank) {
+  Failure failure;
+  failure.rank = rank;
+  failure.pid = 1;
+  failure.wait_status = 3 << 8;
+  return failure;
+}
 
-  explicit World(RoundSpec spec = {}) {
-    server = must(Server::listen(io.get_executor(), {"127.0.0.1", 0}, {"job", spec}));
-  }
-
-  /// Turns the loop until `condition` holds.
-  void until(const std::function<bool()>& condition) {
-    const auto deadline = std::chrono::steady_clock::now() + kDeadline;
-    while (!condition()) {
-      REQUIRE(std::chrono::steady_clock::now() < deadline);
-      io.run_one_for(std::chrono::seconds(1));
-    }
-  }
-};
-
-/// An agent without workers.
-struct Agent {
-  World& world;
-  std::deque<Letter> letters;
-  std::optional<Error> lost;
-  Client client;
-
-  explicit Agent(World& w, const std::string& run_id = "job")
-      : world(w),
-        client(w.io.get_executor(), w.server->address(), run_id,
-               {[this](Letter letter) { letters.push_back(std::move(letter)); },
-                [this](Error error) { lost = std::move(error); }}) {}
-
-  void join(int local_size) {
-    JoinRequest request;
-    request.local_size = local_size;
-    request.host = "here";
-    client.join(request);
-  }
-
-  template <class T>
-  T next() {
-    world.until([this] { return !letters.empty(); });
-    const Letter letter = letters.front();
-    letters.pop_front();
-    REQUIRE(std::holds_alternative<T>(letter));
-    return std::get<T>(letter);
-  }
-};
-
-/// A connection that sends raw bytes.
-struct Stranger {
-  World& world;
-  tcp::socket socket;
-  std::array<char, 4096> buffer{};
-  std::string received;
-  bool closed = false;
-
-  explicit Stranger(World& w) : world(w), socket(w.io) {
-    socket.connect(w.server->address());
-    read();
-  }
-
-  void read() {
-    socket.async_read_some(asio::buffer(buffer), [this](boost::system::error_code e, size_t size) {
-      closed = static_cast<bool>(e);
-      received.append(buffer.data(), size);
-      if (!closed) read();
-    });
-  }
-
-  void send(const std::string& bytes) { asio::write(socket, asio::buffer(bytes)); }
-};
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 }  // namespace
 
@@ -102,89 +42,135 @@ TEST_CASE("a single node gets its round, fails, restarts, fails again and is tol
   RoundSpec spec;
   spec.max_restarts = 1;
   World world(spec);
-  Agent agent(world);
+  Member agent(world, alone(world, "a"));
 
   agent.join(4);
   CHECK(agent.next<Ready>().layout.world_size == 4);
-  Failure failure;
-  failure.rank = 2;
-  failure.pid = 1;
-  failure.wait_status = 3 << 8;
-  agent.client.fail(0, failure);
-  CHECK(agent.next<Broken>().root_cause->rank == 2);
+  agent.client.fail(0, exit_3(2));
+  const auto first = agent.next<Broken>();
+  CHECK(first.root_cause->rank == 2);
+  CHECK_FALSE(first.ends_job);
   agent.join(4);
   const Layout second = agent.next<Ready>().layout;
   CHECK(second.round == 1);
   CHECK(second.restarts == 1);
-  agent.client.fail(1, failure);
-  CHECK(std::get<Failed>(agent.next<Closed>().ending).root_cause.wait_status == 3 << 8);
+  agent.client.fail(1, exit_3(2));
+  CHECK(agent.next<Broken>().ends_job);
+  agent.request.aftermath.victims = {{3, "exit 1"}};
+  agent.join(4);
+  const auto failed = std::get<Failed>(agent.next<Closed>().ending);
+  CHECK(failed.root_cause.wait_status == 3 << 8);
+  CHECK(failed.round == 1);
+  CHECK(failed.aftermath == "rank 3 failed because of it (exit 1)");
 }
 
 TEST_CASE("success of the only node ends the job") {
-  World world;
-  Agent agent(world);
+  World world(RoundSpec{});
+  Member agent(world, alone(world, "a"));
   agent.join(1);
   agent.next<Ready>();
   agent.client.succeed(0);
   CHECK(std::holds_alternative<Succeeded>(agent.next<Closed>().ending));
 }
 
-TEST_CASE("two nodes share the ranks, and one whose connection breaks is gone at once") {
-  RoundSpec spec;
-  spec.min_nodes = spec.max_nodes = 2;
-  World world(spec);
-  Agent stays(world);
+TEST_CASE("two nodes share the ranks, and one whose socket its kernel closes is gone at once") {
+  World world(nodes(2, 2));
+  Member stays(world, "stays");
   {
-    Agent goes(world);
+    Member goes(world, "goes");
     stays.join(2);
     goes.join(3);
     CHECK(stays.next<Ready>().layout.world_size == 5);
     CHECK(goes.next<Ready>().layout.world_size == 5);
   }
-  CHECK(stays.next<Broken>().reason.find("connection closed") != std::string::npos);
+  CHECK(contains(stays.next<Broken>().reason, "its agent was killed (connection "));
 }
 
 TEST_CASE("nobody else comes: the join timeout ends the job and says who is missing") {
-  RoundSpec spec;
-  spec.min_nodes = spec.max_nodes = 2;
-  spec.join_timeout = std::chrono::milliseconds(1);
+  RoundSpec spec = nodes(2, 2);
+  spec.join_timeout = milliseconds(1);
   World world(spec);
-  Agent agent(world);
+  Member agent(world, "here");
   agent.join(1);
-  const auto closed = agent.next<Closed>();
-  CHECK(std::get<TimedOut>(closed.ending).sentence.find("here") != std::string::npos);
+  CHECK(contains(std::get<TimedOut>(agent.next<Closed>().ending).sentence, "here"));
 }
 
-TEST_CASE("an agent of another job is refused, naming both") {
-  World world;
-  Agent agent(world, "other");
+TEST_CASE("whoever asks is told for whom everybody waits") {
+  World world(nodes(2, 2));
+  Member agent(world, "here");
   agent.join(1);
-  const std::string sentence = agent.next<Refused>().sentence;
-  CHECK(sentence.find("'job'") != std::string::npos);
-  CHECK(sentence.find("'other'") != std::string::npos);
+  world.until([&] { return !agent.welcomes.empty(); });
+  agent.client.ask();
+  world.until([&] { return !agent.waiting.empty(); });
+  CHECK(contains(agent.waiting[0], "1 of 2 nodes: have here"));
 }
 
-TEST_CASE("another protocol version is refused, naming both versions") {
-  World world;
-  Stranger stranger(world);
+TEST_CASE("an agent of another job is refused on both sides, naming both jobs") {
+  World world(nodes(2, 2));
+  Client::Options options = Member::options("stray", world.endpoint());
+  options.run_id = "other";
+  Member agent(world, options);
+  agent.join(1);
+  CHECK(agent.next<Refused>().sentence ==
+        "it belongs to the job 'job', not to 'other' (--rdzv_id)");
+  CHECK(world.logged("refused stray (127.0.0.1): it belongs to the job 'job', not to 'other'"));
+}
+
+TEST_CASE("an agent with other numbers of nodes is refused on both sides, naming both") {
+  World world(nodes(2, 4));
+  Member agent(world, "stray");
+  agent.join(1);
+  CHECK(agent.next<Refused>().sentence == "its job has --nnodes 2:4, this node was started with 2");
+  CHECK(world.logged("refused stray (127.0.0.1): its job has --nnodes 2:4"));
+}
+
+TEST_CASE("a node rank that is taken or out of range is refused on both sides") {
+  World world(nodes(2, 2));
+  Member first(world, "first"), second(world, "second"), third(world, "third");
+  first.request.node_rank = second.request.node_rank = 1;
+  third.request.node_rank = 2;
+  first.join();
+  world.until([&] { return !first.welcomes.empty(); });
+  second.join();
+  third.join();
+  CHECK(contains(second.next<Refused>().sentence, "1"));
+  CHECK(contains(third.next<Refused>().sentence, "2"));
+  CHECK(world.logged("refused second: "));
+  CHECK(world.logged("refused third: "));
+  CHECK_FALSE(world.logged("refused first"));
+}
+
+TEST_CASE("another protocol version is refused on both sides, naming both versions") {
+  World world(RoundSpec{});
+  Peer stranger(world);
   stranger.send(std::string("ddprun\x00\x63", 8));
-  FrameReader frames;
-  world.until([&] { return stranger.received.size() > 4; });
-  frames.feed(stranger.received);
-  const auto refused = std::get<Refused>(must(decode_letter(must(frames.next()).value())));
-  CHECK(refused.sentence.find("version 1") != std::string::npos);
-  CHECK(refused.sentence.find("version 99") != std::string::npos);
+  const std::string sentence = stranger.next_letter<Refused>().sentence;
+  CHECK(contains(sentence, "version 1,"));
+  CHECK(contains(sentence, "version 99:"));
+  CHECK(world.logged("refused 127.0.0.1 (127.0.0.1): it speaks protocol version 1, "));
+}
+
+TEST_CASE("a refused host's name cannot steer the terminal of the master's user") {
+  World world(RoundSpec{});
+  Peer stranger(world);
+  stranger.send(greeting() +
+                encode(message::Hello{"\x1b[2J", 1, 1, "evil\x1b]0;owned\x07", "s", 0}));
+  stranger.next_letter<Refused>();
+  CHECK(world.logged("refused evil\\x1b]0;owned\\x07"));
+  CHECK_FALSE(world.logged("\x1b"));
 }
 
 TEST_CASE("a peer that speaks nonsense is dropped and harms nobody") {
-  World world;
-  Agent agent(world);
+  World world(RoundSpec{});
+  Member agent(world, alone(world, "a"));
   agent.join(1);
   agent.next<Ready>();
   for (const std::string& bytes :
        {std::string("GET / HTTP/1.1\r\n\r\n"), greeting() + "\xff\xff\xff\xff",
-        greeting() + std::string("\x00\x00\x00\x02{}", 6), std::string("ddprxx")}) {
-    Stranger stranger(world);
+        greeting() + std::string("\x00\x00\x00\x02{}", 6), std::string("ddprxx"),
+        greeting() + encode(Message(Heartbeat{})), greeting() + encode(Message(message::Ask{})),
+        greeting() + encode(Message(message::Join{}))}) {
+    Peer stranger(world);
     stranger.send(bytes);
     world.until([&] { return stranger.closed; });
   }
@@ -192,35 +178,240 @@ TEST_CASE("a peer that speaks nonsense is dropped and harms nobody") {
   agent.next<Closed>();
 }
 
+TEST_CASE("an agent that no longer makes sense is told so, and its round goes on without it") {
+  World world(nodes(1, 2));
+  Client::Options options = Member::options("stays", world.endpoint());
+  options.min_nodes = 1;
+  Member stays(world, options);
+  Peer mad(world);
+  mad.send(greeting() + encode(message::Hello{"job", 1, 2, "mad", "s", 0}));
+  mad.next_reply<reply::Welcome>();
+  stays.join();
+  stays.next<Ready>();
+  mad.join();
+  CHECK_FALSE(stays.next<Broken>().root_cause);
+  stays.join();
+  CHECK(stays.next<Ready>().layout.node_count == 2);
+  mad.next_letter<Ready>();
+
+  mad.send(std::string("\x00\x00\x00\x02{}", 6));
+  CHECK(contains(mad.next_letter<Refused>().sentence, "it cannot make sense of a message"));
+  CHECK(contains(stays.next<Broken>().reason, "it sent nonsense"));
+  CHECK(world.logged("it cannot make sense of a message"));
+}
+
 TEST_CASE("the greeting may come one byte at a time") {
-  World world;
-  Stranger stranger(world);
-  JoinRequest request;
-  request.host = "slow";
-  for (const char byte : greeting() + encode(Message(message::Join{"job", request}))) {
-    stranger.send(std::string(1, byte));
+  World world(RoundSpec{});
+  Peer slow(world);
+  for (const char byte : greeting() + encode(message::Hello{"job", 1, 1, "slow", "s", 0}) +
+                             encode(message::Join{JoinRequest()})) {
+    slow.send(std::string(1, byte));
     world.io.poll();
   }
-  world.until([&] { return !stranger.received.empty(); });
-  FrameReader frames;
-  frames.feed(stranger.received);
-  const Letter letter = must(decode_letter(must(frames.next()).value()));
-  CHECK(std::holds_alternative<Ready>(letter));
+  CHECK_FALSE(slow.next_reply<reply::Welcome>().resumed);
+  slow.next_letter<Ready>();
+}
+
+TEST_CASE("a hello that comes twice changes nothing") {
+  World world(RoundSpec{});
+  Peer agent(world);
+  agent.introduce("s");
+  const auto welcome = agent.next_reply<reply::Welcome>();
+  CHECK(welcome.heartbeat == World::kSoon);
+  CHECK(welcome.lease == World::kNever);
+  agent.say(message::Hello{"job", 1, 1, "another", "another", 0});
+  agent.join();
+  agent.next_letter<Ready>();
+  agent.say(message::Succeed{0});
+  agent.next_letter<Closed>();
+}
+
+TEST_CASE("a session's second connection takes the place of the first") {
+  World world(RoundSpec{});
+  Peer first(world);
+  first.introduce("s");
+  CHECK_FALSE(first.next_reply<reply::Welcome>().resumed);
+  first.join();
+  first.next_letter<Ready>();
+
+  Peer second(world);
+  second.introduce("s", 1, 1);
+  const auto welcome = second.next_reply<reply::Welcome>();
+  CHECK(welcome.resumed);
+  CHECK(welcome.received == 1);
+  world.until([&] { return first.closed; });
+  second.say(message::Succeed{0});
+  second.next_letter<Closed>();
+}
+
+TEST_CASE("letters that a session did not count are repeated in order, and no others") {
+  World world(nodes(2, 2));
+  Peer first(world);
+  first.introduce("s", 2);
+  first.next_reply<reply::Welcome>();
+  first.join();
+  {
+    Member other(world, "other");
+    other.join();
+    other.next<Ready>();
+  }
+  first.next_letter<Ready>();
+  first.next_letter<Broken>();
+
+  Peer knows_none(world);
+  knows_none.introduce("s", 2, 0);
+  knows_none.next_reply<reply::Welcome>();
+  CHECK(knows_none.next_letter<Ready>().layout.round == 0);
+  knows_none.next_letter<Broken>();
+  knows_none.say(message::Ask{});
+  knows_none.next_reply<reply::Waiting>();
+
+  Peer knows_one(world);
+  knows_one.introduce("s", 2, 1);
+  knows_one.next_reply<reply::Welcome>();
+  knows_one.next_letter<Broken>();
+  knows_one.say(Heartbeat{2});
+  CHECK(knows_one.next_reply<Heartbeat>().received == 1);
+
+  Peer knows_all(world);
+  knows_all.introduce("s", 2, 0);  // what was counted once is not kept
+  knows_all.next_reply<reply::Welcome>();
+  knows_all.say(message::Ask{});
+  knows_all.next_reply<reply::Waiting>();
+}
+
+TEST_CASE("a message that the server counted and one that it did not are told apart") {
+  World world(RoundSpec{});
+  Peer agent(world);
+  agent.introduce("s");
+  CHECK(agent.next_reply<reply::Welcome>().received == 0);
+  agent.say(Heartbeat{});
+  CHECK(agent.next_reply<Heartbeat>().received == 0);
+  agent.say(message::Ask{});
+  agent.next_reply<reply::Waiting>();
+  agent.join();
+  agent.next_letter<Ready>();
+  agent.say(Heartbeat{1});
+  CHECK(agent.next_reply<Heartbeat>().received == 1);
+}
+
+TEST_CASE("a silent agent is gone after its lease, and one that is heard is not") {
+  World world(nodes(2, 2), milliseconds(300));
+  Peer silent(world);
+  silent.introduce("s", 2);
+  silent.join();
+  Member stays(world, "stays");
+  stays.join();
+  stays.next<Ready>();
+  const std::string reason = stays.next<Broken>().reason;
+  CHECK(contains(reason, "peer"));
+  CHECK(contains(reason, "silent for "));
+  CHECK(contains(reason, "(--lease 300 ms)"));
+  CHECK(stays.leases_over == 0);
+}
+
+TEST_CASE("the master's own node has no lease") {
+  World world(nodes(2, 2), milliseconds(300));
+  Peer own(world);
+  own.introduce("own", 2);
+  own.next_reply<reply::Welcome>();
+  JoinRequest request;
+  request.host = "own";
+  request.is_host = request.hosting = true;
+  own.say(message::Join{request});
+  Peer silent(world);
+  silent.introduce("s", 2);
+  silent.join();
+  CHECK(own.next_letter<Ready>().layout.node_rank == 0);
+  // Both have been silent for as long; a join of the one that is gone does not count.
+  CHECK(contains(own.next_letter<Broken>().reason, "silent for "));
+}
+
+TEST_CASE("the job is settled when every agent has closed its connection, not before") {
+  World world(nodes(2, 2));
+  bool settled = false;
+  world.server->when_settled([&] { settled = true; });
+  Member member(world, "member");
+  Peer slow(world);
+  slow.introduce("s", 2);
+  member.join();
+  slow.join();
+  member.next<Ready>();
+  slow.next_reply<reply::Welcome>();
+  slow.next_letter<Ready>();
+  CHECK_FALSE(world.server->ending());
+  member.client.succeed(0);
+  slow.say(message::Succeed{0});
+  slow.next_letter<Closed>();
+  member.next<Closed>();
+  world.until([&] { return world.server->waiting_for() == "peer to hear that the job is over"; });
+  REQUIRE(world.server->ending());
+  CHECK(std::holds_alternative<Succeeded>(*world.server->ending()));
+  CHECK_FALSE(settled);
+  slow.close();
+  world.until([&] { return settled; });
+  CHECK(world.server->waiting_for().empty());
+
+  bool again = false;
+  world.server->when_settled([&] { again = true; });
+  world.until([&] { return again; });
+}
+
+TEST_CASE("an agent that comes when the job is over is told how it ended") {
+  World world(RoundSpec{});
+  Member first(world, alone(world, "first"));
+  first.join();
+  first.next<Ready>();
+  first.client.succeed(0);
+  first.next<Closed>();
+  Member late(world, alone(world, "late"));
+  late.join();
+  CHECK(std::holds_alternative<Succeeded>(late.next<Closed>().ending));
+}
+
+TEST_CASE("strangers who only greet are bounded in number, and agents go on") {
+  constexpr size_t kMost = 16'384;
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const rlimit before = limit;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_max < 3 * kMost) {
+    WARN("not checked: too few open files are allowed");
+    return;
+  }
+  World world(RoundSpec{});
+  Member agent(world, alone(world, "a"));
+  agent.join();
+  agent.next<Ready>();
+  {
+    std::vector<std::unique_ptr<Peer>> strangers;
+    for (size_t i = 0; i <= kMost; ++i) {
+      strangers.push_back(std::make_unique<Peer>(world));
+      strangers.back()->send(greeting());
+      world.io.poll();
+    }
+    world.until([&] { return strangers.back()->closed; });
+    CHECK_FALSE(strangers[kMost - 1]->closed);
+  }
+  agent.client.succeed(0);
+  agent.next<Closed>();
+  setrlimit(RLIMIT_NOFILE, &before);
 }
 
 TEST_CASE("workers find the store on the same port, empty again in each round") {
   RoundSpec spec;
   spec.max_restarts = 1;
   World world(spec);
-  Agent agent(world);
+  Member agent(world, alone(world, "a"));
   agent.join(1);
   agent.next<Ready>();
 
   const auto ask = [&](const std::function<void(StoreClient&)>& questions) {
+    constexpr std::chrono::seconds kDeadline{60};
     bool answered = false;
     std::thread worker([&] {
-      StoreClient store = must(
-          StoreClient::connect("127.0.0.1", world.server->address().port(), kDeadline, kDeadline));
+      StoreClient store = must(StoreClient::connect("127.0.0.1", world.port, kDeadline, kDeadline));
       questions(store);
       asio::post(world.io, [&] { answered = true; });
     });
@@ -229,9 +420,7 @@ TEST_CASE("workers find the store on the same port, empty again in each round") 
   };
   std::int64_t first = 0, second = 0;
   ask([&](StoreClient& store) { first = must(store.add("/count", 5)); });
-  Failure failure;
-  failure.pid = 1;
-  agent.client.fail(0, failure);
+  agent.client.fail(0, exit_3(0));
   agent.next<Broken>();
   agent.join(1);
   agent.next<Ready>();
@@ -241,17 +430,16 @@ TEST_CASE("workers find the store on the same port, empty again in each round") 
 }
 
 TEST_CASE("a port that is taken is told with what to do") {
-  World world;
-  const auto second = Server::listen(world.io.get_executor(),
-                                     {"127.0.0.1", world.server->address().port()}, {"job", {}});
+  World world(RoundSpec{});
+  const auto second = Server::listen(world.io.get_executor(), world.endpoint(), {});
   REQUIRE(second.has_error());
   CHECK(second.error().code == Errc::usage);
-  CHECK(second.error().message.find("--master_port") != std::string::npos);
+  CHECK(contains(second.error().message, "--master_port"));
 }
 
 TEST_CASE("an address of another host cannot be listened on") {
   asio::io_context io;
-  const auto server = Server::listen(io.get_executor(), {"192.0.2.1", 0}, {"job", {}});
+  const auto server = Server::listen(io.get_executor(), {"192.0.2.1", 0}, {});
   REQUIRE(server.has_error());
-  CHECK(server.error().message.find("--master_addr") != std::string::npos);
+  CHECK(contains(server.error().message, "--master_addr"));
 }
