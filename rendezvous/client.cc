@@ -48,6 +48,7 @@ Client::Client(const asio::any_io_executor& executor, Options options, Hooks hoo
 void Client::join(JoinRequest request) {
   const bool first = !lost_at_ && !line_;
   asked_for_ = std::move(request);
+  round_lost_ = false;
   if (!first) return send_counted(message::Join{*asked_for_});
   lose_touch(Clock::now(), {});
   dial();
@@ -166,13 +167,13 @@ void Client::on_welcome(const reply::Welcome& welcome) {
   lease_ = welcome.lease;
   unanswered_.clear();
   hooks_.welcomed(welcome);
-  renew_lease(hello_sent_);
   if (welcome.resumed) {
     repeat(welcome.received);
   } else if (dialed_ > 1) {
     start_anew(before == welcome.master ? "the master had given this node up"
                                         : "the master was started anew");
   }
+  renew_lease(hello_sent_);
   if (before.empty()) beat();
 }
 
@@ -189,6 +190,7 @@ void Client::start_anew(const std::string& reason) {
   if (asked_for_) {
     send_counted(message::Join{*asked_for_});
   } else {
+    round_lost_ = true;
     hooks_.round_lost(reason);
   }
 }
@@ -262,7 +264,7 @@ void Client::beat() {
 }
 
 void Client::renew_lease(Clock::time_point from) {
-  if (options_.hosting || lease_ == milliseconds::zero()) return;
+  if (options_.hosting || round_lost_ || lease_ == milliseconds::zero()) return;
   hooks_.lease_renewed(from + lease_);
   lease_end_.expires_at(from + lease_);
   lease_end_.async_wait([this, alive = std::weak_ptr(alive_)](error_code cancelled) {

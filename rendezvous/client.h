@@ -132,6 +132,9 @@ class Client {
   Backlog backlog_;
   std::uint64_t received_ = 0;            // letters of this session
   std::optional<JoinRequest> asked_for_;  // the join that has no answer yet
+  // The round that runs here was another session's: this server does not wait for its workers, so
+  // the lease of then is not renewed.
+  bool round_lost_ = false;
   bool left_ = false;
   bool over_ = false;  // Closed, Refused or given up
 

@@ -121,7 +121,7 @@ Letters Round::tick_forming() {
   if (phase_ != Phase::forming || enough_since_ || nobody()) return letters;
   if (now_ < since_ + spec_.join_timeout) return letters;
   return close(TimedOut{"gave up after " + duration_text(now_ - since_) +
-                        " (--join_timeout) waiting for " + waiting_for()});
+                        " (--join_timeout) waiting for " + missing()});
 }
 
 Letters Round::join_active(const Join& event) {
@@ -364,6 +364,13 @@ Letters Round::close(Ending ending) {
 }
 
 std::string Round::waiting_for() const {
+  const bool may_give_up = phase_ == Phase::forming && !enough_since_ && !nobody();
+  return missing() + (may_give_up ? "; giving up after " + duration_text(spec_.join_timeout) +
+                                        " (--join_timeout)"
+                                  : "");
+}
+
+std::string Round::missing() const {
   switch (phase_) {
     case Phase::forming:
       if (!enough_since_ || stopping() > 0) break;

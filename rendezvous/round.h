@@ -43,6 +43,7 @@ struct Refused {
 };
 
 using Letter = std::variant<Ready, Broken, Closed, Refused>;
+/// What one event leads to. Every Broken in it is the same, and so is every Closed.
 using Letters = std::vector<std::pair<NodeId, Letter>>;
 
 /// DECIDES who takes part in a round, when to regroup, and when the job is over. The only place
@@ -127,7 +128,8 @@ class Round {
   std::optional<Time> deadline() const;
 
   /// For whom a node that joined waits, to follow "waiting for": "1 of 2 nodes: have node 0
-  /// (gpu-07, 8 workers); missing node_rank 1". Empty when the job is over.
+  /// (gpu-07, 8 workers); missing node_rank 1; giving up after 10 min (--join_timeout)". Empty when
+  /// the job is over.
   std::string waiting_for() const;
 
   bool closed() const { return phase_ == Phase::closed; }
@@ -193,6 +195,7 @@ class Round {
 
   int count(Place place) const { return count_[static_cast<size_t>(place)]; }
   int stopping() const { return count(Place::returning) + count(Place::leaving); }
+  std::string missing() const;
   bool nobody() const { return static_cast<int>(nodes_.size()) == count(Place::leaving); }
   bool runs(NodeId id, int round) const;
 

@@ -34,6 +34,25 @@ std::string peer_of(const tcp::socket& socket) {
                 : address.to_string();
 }
 
+/// Frames of the letters of one event. Every Broken among them is the same, and every Closed:
+/// thousands of nodes may get it, so it is encoded once.
+class Frames {
+ public:
+  std::string of(Letter letter) {
+    const bool common =
+        std::holds_alternative<Broken>(letter) || std::holds_alternative<Closed>(letter);
+    if (!common) return encode(Reply(std::move(letter)));
+    const size_t kind = letter.index();
+    if (kind_ != kind) common_ = encode(Reply(std::move(letter)));
+    kind_ = kind;
+    return common_;
+  }
+
+ private:
+  size_t kind_ = std::variant_npos;
+  std::string common_;
+};
+
 }  // namespace
 
 Server::Server(asio::any_io_executor executor, Options options)
@@ -232,6 +251,7 @@ void Server::gone(NodeId node, const std::string& how) {
 
 void Server::deliver(Letters letters) {
   name_store_host(letters);
+  Frames frames;
   for (auto& [node, letter] : letters) {
     const auto found = agents_.find(node);
     if (found == agents_.end()) continue;
@@ -240,7 +260,7 @@ void Server::deliver(Letters letters) {
     if (const auto* refused = std::get_if<Refused>(&letter)) {
       log::warning("refused " + agent.host + ": " + printable(refused->sentence));
     }
-    std::string frame = encode(Reply(std::move(letter)));
+    std::string frame = frames.of(std::move(letter));
     if (agent.line) (*agent.line)->connection->send(frame);
     if (agent.quiet) agent.letters.add(std::move(frame));
   }
