@@ -14,6 +14,18 @@
 # After run and finish: $code is the exit code, $out and $err are files with what was written, $work
 # is an empty folder of this test. Nothing here is timed: a deadline only ends a test that hangs.
 #
+# A job of several nodes has several ddpruns, each with a name of the test's choice. All of the above
+# is about the one that was named last:
+#
+#   on NAME COMMAND...                COMMAND for that one: `on b start ...`, `on b expect_exit 0`
+#   agent_of                          prints the pid of its agent, as $ddprun is the guardian
+#   worker_of [RANK]                  prints the pid of its latest worker, or of that rank
+#   same_report NAME...               what they say from "failed first" on is the same text
+#
+# Tests of several nodes meet at $here, and take the times in ${quick[@]}.
+#
+#   skip REASON                       ends the test, which is then neither good nor bad
+#
 # DDPRUN is the binary, DDPRUN_BIN the folder of all built programs. By hand:
 #   DDPRUN=build/bin/ddprun DDPRUN_BIN=build/bin bash tests/e2e/exit_codes.sh
 # shellcheck shell=bash
@@ -22,9 +34,25 @@ set -euo pipefail
 
 deadline=${DDPRUN_TEST_DEADLINE:-60}  # seconds
 work=$(mktemp -d)
-out=$work/.stdout err=$work/.stderr events=$work/.events
-: >"$out" >"$err" >"$events"
-ddprun='' code='' watchdog='' proved=''
+proved=''
+at_exit=()                       # functions that take down what a test set up
+declare -A pids codes watchdogs  # of each ddprun, by name
+declare -A ways                  # a test may fill it: words to put before `ddprun` when NAME starts
+
+on() {
+  name=$1
+  out=$work/.$name.stdout err=$work/.$name.stderr events=$work/.$name.events
+  [ -e "$events" ] || : >"$out" >"$err" >"$events"
+  ddprun=${pids[$name]:-} code=${codes[$name]:-}
+  "${@:2}"
+}
+on only true
+
+# An address of this host that no test running at the same time has: ports there are free.
+here=127.$((1 + $$ / 65536 % 250)).$(($$ / 256 % 256)).$(($$ % 256))
+
+# shellcheck disable=SC2034  # for tests
+quick=(--heartbeat_interval 0.5 --lease 4)  # a healthy node keeps it on a busy machine, too
 
 # Every process of a test inherits this variable, wherever it hides: in another session, under
 # another parent, after its starter is dead. The script itself does not have it.
@@ -35,54 +63,89 @@ survivors() {  # the pids that carry the mark; a zombie has no environment any m
 }
 
 fail() {
+  local each
   {
-    echo "FAILED: $*"
-    echo "--- exit code: ${code:-none yet}"
-    echo "--- stdout:" && tail -c 4000 "$out"
-    echo "--- stderr:" && tail -c 4000 "$err"
-    if [ -s "$events" ]; then echo "--- events:" && tail -c 4000 "$events"; fi
+    echo "FAILED: $name: $*"
+    for each in "${!pids[@]}"; do
+      on "$each" true
+      echo "=== $name, exit code: ${code:-none yet}"
+      echo "--- stdout:" && tail -c 4000 "$out"
+      echo "--- stderr:" && tail -c 4000 "$err"
+      if [ -s "$events" ]; then echo "--- events:" && tail -c 4000 "$events"; fi
+    done
   } >&2
   exit 1
 }
 
+skip() {
+  echo "SKIPPED: $*" >&2
+  exit 77
+}
+
 clean_up() {
-  local status=$? pid
-  [ -z "$watchdog" ] || kill -KILL -- "-$watchdog" 2>/dev/null || true
+  local status=$? pid undo
+  for pid in "${watchdogs[@]}"; do kill -KILL -- "-$pid" 2>/dev/null || true; done
   if [ $status = 0 ] && [ -z "$proved" ]; then
     echo "FAILED: the test does not end with expect_no_process_left" >&2
     status=1
   fi
   for pid in $(survivors); do kill -KILL "$pid" 2>/dev/null || true; done
+  for undo in "${at_exit[@]}"; do "$undo" || true; done
   rm -rf "$work"
   exit $status
 }
 trap clean_up EXIT
 
 start() {
+  local command=()
   proved='' code=''
+  if [ "$1" = serve ]; then command=(serve) && shift; fi
   : >"$out" >"$err" >"$events"
   # Job control gives each its own process group and leaves SIGINT alone, as an interactive shell
   # does; without it a background command starts with SIGINT ignored.
   set -m
-  env "$mark" "$DDPRUN" --events "$events" "$@" <&0 >"$out" 2>"$err" &
+  # shellcheck disable=SC2086
+  env "$mark" ${ways[$name]:-} "$DDPRUN" "${command[@]}" --events "$events" "$@" \
+    <&0 >"$out" 2>"$err" &
   ddprun=$!
   { sleep "$deadline" || true; touch "$work/.hung"; kill -KILL "$ddprun"; } </dev/null &>/dev/null &
-  watchdog=$!
+  watchdogs[$name]=$!
   set +m
+  pids[$name]=$ddprun codes[$name]=''
 }
 
 finish() {
   code=0
   wait "$ddprun" 2>/dev/null || code=$?
-  kill -KILL -- "-$watchdog" 2>/dev/null || true
-  wait "$watchdog" 2>/dev/null || true  # or the shell would tell of its end
-  watchdog=''
+  codes[$name]=$code
+  kill -KILL -- "-${watchdogs[$name]}" 2>/dev/null || true
+  wait "${watchdogs[$name]}" 2>/dev/null || true  # or the shell would tell of its end
+  unset "watchdogs[$name]"
   [ ! -e "$work/.hung" ] || fail "ddprun did not end within $deadline s"
 }
 
 run() {
   start "$@"
   finish
+}
+
+agent_of() {
+  pgrep -P "$ddprun"
+}
+
+worker_of() {
+  grep -F '"event":"worker_started"' "$events" | grep -F "\"rank\":${1:-}" |
+    sed -n '$s/.*"pid":\([0-9]*\)}.*/\1/p'
+}
+
+same_report() {
+  local each
+  for each in "$@"; do
+    on "$each" expect_stderr 'failed first'
+    sed -n '/failed first/,$p' "$err" >"$work/.report.$each"
+    cmp -s "$work/.report.$1" "$work/.report.$each" ||
+      fail "not the report of $1: $(diff "$work/.report.$1" "$work/.report.$each")"
+  done
 }
 
 wait_until() {

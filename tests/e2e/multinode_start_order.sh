@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The master starts last: whoever is early waits, says for whom, and ranks are as asked for. Each
+# node has as many workers as it wants.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+job=(--nnodes 3 --master_addr "$here" --master_port 29500 "${quick[@]}")
+show='echo "rank $RANK of $WORLD_SIZE, node $GROUP_RANK, local $LOCAL_RANK of $LOCAL_WORLD_SIZE"'
+
+on early start "${job[@]}" --rdzv_conf is_host=false --node_rank 2 --nproc_per_node 3 sh -c "$show"
+wait_until grep -qE "waiting [0-9.]+ s for the master at $here:29500: Connection refused" "$err"
+on next start "${job[@]}" --rdzv_conf is_host=false --node_rank 1 sh -c "$show"
+on master start "${job[@]}" --node_rank 0 --nproc_per_node 2 sh -c "$show"
+
+on master finish
+expect_exit 0
+expect_stdout '^\[1\] rank 1 of 6, node 0, local 1 of 2$'
+on next finish
+expect_exit 0
+expect_stdout '^\[2\] rank 2 of 6, node 1, local 0 of 1$'
+on early finish
+expect_exit 0
+expect_stdout '^\[5\] rank 5 of 6, node 2, local 2 of 3$'
+expect_stderr 'all 3 nodes are here after'
+expect_no_process_left
