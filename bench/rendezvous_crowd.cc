@@ -30,6 +30,7 @@ namespace asio = boost::asio;
 using rendezvous::Client;
 
 constexpr int kLocalSize = 8;
+constexpr int kLastLines = 20;  // that a failed worker said: 4 KiB, the most that is handed on
 
 [[noreturn]] void give_up(const std::string& what) {
   std::fprintf(stderr, "bench_rendezvous: %s\n", what.c_str());
@@ -105,7 +106,8 @@ class SimulatedAgent {
     failure.wait_status = 1 << 8;
     failure.pid = getpid();
     failure.host = request_.host;
-    failure.last_words = "RuntimeError: a worker failed\n";
+    for (int line = 0; line < kLastLines; ++line)
+      failure.last_words += std::string(200, 'x') + '\n';
     client_.fail(layout_.round, failure);
   }
 

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <sys/resource.h>
+#include <thread>
+
+#include "bench/rendezvous_crowd.h"
+#include "bench/rendezvous_parts.h"
+
+namespace ddprun::bench {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kParts = 2;
+constexpr auto kQuiet = milliseconds(4'000);  ///< two heartbeats
+
+/// Bytes per agent.
+struct BothWays {
+  std::vector<double> received;
+  std::vector<double> sent;
+};
+
+struct CrowdTimes {
+  std::vector<double> formed, told, formed_again;  ///< ms
+  std::vector<double> form_cpu, fault_cpu;         ///< seconds of the server
+  std::vector<double> quiet_cpu;                   ///< % of a core
+  std::vector<double> peak;                        ///< MiB
+  BothWays form_bytes, fault_bytes, quiet_bytes;
+};
+
+class CrowdRun {
+ public:
+  explicit CrowdRun(int nodes)
+      : nodes_(nodes), server_([nodes](int socket) { serve_rendezvous(socket, nodes); }) {
+    Part part{server_.hear<std::uint16_t>(), nodes, 0, 0};
+    for (int i = 0; i < kParts; ++i) {
+      part.first += part.count;
+      part.count = (nodes - part.first) / (kParts - i);
+      parts_.push_back(std::make_unique<Servant>([part](int socket) { run_agents(socket, part); }));
+    }
+    last_progress();
+  }
+
+  void measure(CrowdTimes& times) {
+    Usage before = usage();
+    Traffic bytes{};
+    std::int64_t began = monotonic_ns();
+    for (const auto& part : parts_) part->order('j');
+    times.formed.push_back(ms(began, last_progress()));
+    note(times.form_cpu, before);
+    note(times.form_bytes, bytes);
+
+    began = monotonic_ns();
+    parts_.front()->order('f');
+    times.told.push_back(ms(began, last_progress()));
+    times.formed_again.push_back(ms(began, last_progress()));
+    note(times.fault_cpu, before);
+    note(times.fault_bytes, bytes);
+
+    std::this_thread::sleep_for(kQuiet);
+    std::vector<double> seconds;
+    note(seconds, before);
+    note(times.quiet_bytes, bytes);
+    times.quiet_cpu.push_back(100 * seconds.front() * 1e3 / static_cast<double>(kQuiet.count()));
+    times.peak.push_back(before.peak_mib);
+  }
+
+ private:
+  Usage usage() const {
+    server_.order('u');
+    return server_.hear<Usage>();
+  }
+
+  /// Waits until every part has come to its next point.
+  std::int64_t last_progress() const {
+    std::int64_t last = 0;
+    for (const auto& part : parts_) last = std::max(last, part->hear<Progress>().last);
+    return last;
+  }
+
+  void note(std::vector<double>& cpu, Usage& before) const {
+    const Usage now = usage();
+    cpu.push_back(now.cpu_seconds - before.cpu_seconds);
+    before = now;
+  }
+
+  void note(BothWays& bytes, Traffic& before) const {
+    Traffic now;
+    for (const auto& part : parts_) {
+      part->order('t');
+      const auto its = part->hear<Traffic>();
+      now.sent += its.sent;
+      now.received += its.received;
+    }
+    bytes.received.push_back(static_cast<double>(now.received - before.received) / nodes_);
+    bytes.sent.push_back(static_cast<double>(now.sent - before.sent) / nodes_);
+    before = now;
+  }
+
+  int nodes_;
+  Servant server_;
+  std::vector<std::unique_ptr<Servant>> parts_;
+};
+
+void print(int nodes, const CrowdTimes& times) {
+  const auto bytes = [](const BothWays& both) {
+    return cell(median(both.received), 0) + " + " + cell(median(both.sent), 0);
+  };
+  std::printf("\nN = %-6d ms, median (least): all have their layout %s\n", nodes,
+              median_and_least(times.formed, 0).c_str());
+  std::printf("  a worker fails: all know %s, all have the next layout %s\n",
+              median_and_least(times.told, 0).c_str(),
+              median_and_least(times.formed_again, 0).c_str());
+  std::printf("  server: CPU s forming %s, failure and next round %s; peak %s MiB\n",
+              cell(median(times.form_cpu), 2).c_str(), cell(median(times.fault_cpu), 2).c_str(),
+              cell(median(times.peak)).c_str());
+  std::printf("  bytes per agent received + sent: forming %s, failure and next round %s\n",
+              bytes(times.form_bytes).c_str(), bytes(times.fault_bytes).c_str());
+  std::printf("  running on, for %d s: %s %% of a core in the server, %s bytes per agent\n",
+              static_cast<int>(kQuiet.count() / 1'000), cell(median(times.quiet_cpu)).c_str(),
+              bytes(times.quiet_bytes).c_str());
+}
+
+}  // namespace
+
+void measure_crowds(int runs) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  std::printf("\nSimulated agents, all joining at once (at most %ld open files)\n",
+              static_cast<long>(limit.rlim_cur));
+  for (const int nodes : {1'000, 4'000, 10'000}) {
+    if (static_cast<long>(limit.rlim_cur) < nodes + 100) {
+      std::printf("\nN = %d is skipped: too few files may be open\n", nodes);
+      continue;
+    }
+    CrowdTimes times;
+    for (int run = 0; run < runs; ++run) CrowdRun(nodes).measure(times);
+    print(nodes, times);
+  }
+}
+
+}  // namespace ddprun::bench
