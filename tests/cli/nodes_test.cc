@@ -64,7 +64,7 @@ TEST_CASE("the port is 29500 for several nodes or an endpoint, and a free one fo
   CHECK(job({"train"}).master_port == 0);
 }
 
-TEST_CASE("--master_address is another spelling of --master_addr") {
+TEST_CASE("the other spelling, --master_address, means --master_addr") {
   CHECK(job({"--master_address", "a", "train"}).master_addr == "a");
   CHECK(job({"--master-address=a", "train"}).master_addr == "a");
   CHECK(job({"--master_address", "a", "--master_addr", "b", "train"}).master_addr == "b");
