@@ -29,6 +29,7 @@ Actions Machine::on(const Event& event) {
 Actions Machine::while_joining(const Event& event) {
   if (const auto* e = std::get_if<event::RoundReady>(&event)) {
     state_ = State::running;
+    job_ends_ = false;
     return {action::StartWorkers{e->layout}};
   }
   if (const auto* e = std::get_if<event::JobClosed>(&event)) return finish(e->outcome);

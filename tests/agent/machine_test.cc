@@ -172,6 +172,83 @@ TEST_CASE("a job that closes before its first round ends the node") {
   CHECK(std::get<Error>(only<action::Finish>(last).outcome).code == Errc::timed_out);
 }
 
+TEST_CASE("a lease that is over kills the workers at once and the node joins again") {
+  Machine m = running();
+  CHECK(only<action::StopWorkers>(m.on(event::LeaseOver{})).signal == SIGKILL);
+  CHECK(m.state() == State::stopping);
+  check<>(m.on(event::RoundBroken{}));  // the master came back and had gone on
+  check<action::Join>(m.on(event::WorkersEnded{}));
+  check<action::StartWorkers>(m.on(event::RoundReady{}));
+}
+
+TEST_CASE("a lease that is over while workers stop takes the rest of their grace") {
+  Machine m = running();
+  m.on(rank_fails(1));
+  CHECK(only<action::StopWorkers>(m.on(event::LeaseOver{})).signal == SIGKILL);
+  check<action::Join>(m.on(event::WorkersEnded{}));
+
+  Machine leaving = running();
+  leaving.on(event::StopRequested{SIGTERM});
+  CHECK(only<action::StopWorkers>(leaving.on(event::LeaseOver{})).signal == SIGKILL);
+  const Actions last = leaving.on(event::WorkersEnded{});
+  CHECK(std::get<Interrupted>(only<action::Finish>(last).outcome).signal == SIGTERM);
+}
+
+TEST_CASE("a lease that is over where nothing runs changes nothing") {
+  Machine joining;
+  joining.start();
+  check<>(joining.on(event::LeaseOver{}));
+  CHECK(joining.state() == State::joining);
+
+  Machine drained = draining();
+  check<>(drained.on(event::LeaseOver{}));
+  check<action::Join>(drained.on(event::RoundBroken{}));
+
+  Machine done = draining();
+  done.on(event::JobClosed{Succeeded{}});
+  check<>(done.on(event::LeaseOver{}));
+  CHECK(done.state() == State::done);
+}
+
+TEST_CASE("a round that is broken for good stops the workers and the node joins to hear the end") {
+  Machine m = running();
+  CHECK(only<action::StopWorkers>(m.on(event::RoundBroken{true})).signal == SIGTERM);
+  check<action::Join>(m.on(event::WorkersEnded{}));
+  const Actions last = m.on(closed_with(139));
+  CHECK(std::get<WorkerFailed>(only<action::Finish>(last).outcome).code == 139);
+}
+
+TEST_CASE("a signal after the round broke for good hurries the workers and keeps the job's end") {
+  const bool failed_here = GENERATE(false, true);
+  Machine m = running();
+  if (failed_here) m.on(rank_fails(2));
+  m.on(event::RoundBroken{true});
+  CHECK(only<action::StopWorkers>(m.on(event::StopRequested{SIGTERM})).signal == SIGKILL);
+  check<action::Join>(m.on(event::WorkersEnded{}));
+  const Actions last = m.on(closed_with(3));
+  CHECK(std::get<WorkerFailed>(only<action::Finish>(last).outcome).code == 3);
+}
+
+TEST_CASE("a signal while the node waits to hear the job's end still ends it") {
+  Machine m = running();
+  m.on(event::RoundBroken{true});
+  m.on(event::WorkersEnded{});
+  const Actions actions = m.on(event::StopRequested{SIGTERM});
+  check<action::Leave, action::Finish>(actions);
+  CHECK(std::get<Interrupted>(std::get<action::Finish>(actions[1]).outcome).signal == SIGTERM);
+}
+
+TEST_CASE("a round that broke for good does not outlast the next one") {
+  Machine m = running();
+  m.on(event::RoundBroken{true});
+  m.on(event::WorkersEnded{});
+  m.on(event::RoundReady{});  // of a master that was started anew and does not know
+  m.on(rank_fails(0));
+  check<action::Leave>(m.on(event::StopRequested{SIGTERM}));
+  const Actions last = m.on(event::WorkersEnded{});
+  CHECK(std::get<Interrupted>(only<action::Finish>(last).outcome).signal == SIGTERM);
+}
+
 TEST_CASE("events that a state does not care for change nothing") {
   Machine joining;
   joining.start();
