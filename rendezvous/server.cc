@@ -103,7 +103,7 @@ std::string Server::waiting_for() {
 void Server::admit(tcp::socket socket, std::string_view received, int version) {
   if (strangers_ >= kMaxStrangers) return;
   ++strangers_;
-  const auto line = lines_.insert(lines_.end(), Line{peer_of(socket), {}, false, nullptr});
+  const auto line = lines_.insert(lines_.end(), Line{peer_of(socket), {}, false, false, nullptr});
   line->connection = std::make_unique<ControlConnection>(
       std::move(socket), received,
       ControlConnection::Hooks{[this, line](std::string_view body) { on_frame(line, body); },
@@ -123,19 +123,24 @@ void Server::on_frame(Lines::iterator line, std::string_view body) {
     refuse(*line, line->address, "it cannot make sense of a message: " + message.error().message);
     return line->node ? gone(*line->node, "it sent nonsense") : on_lost(line, message.error());
   }
-  if (line->node) return on_message(*line->node, *message);
+  if (line->node) {
+    line->spoke = true;
+    return on_message(*line->node, *message);
+  }
   if (const auto* hello = std::get_if<message::Hello>(&*message)) return introduce(line, *hello);
   on_lost(line, {Errc::protocol, "its first word is no hello"});
 }
 
 void Server::on_lost(Lines::iterator line, const Error& error) {
   const std::optional<NodeId> node = line->node;
+  const bool spoke = line->spoke;
   if (!node) --strangers_;
   lines_.erase(line);
   if (!node) return;
   agents_.at(*node).line.reset();
-  // Where the way there is broken, it may come back on another.
-  if (error.code == Errc::unreachable && !round_.closed()) return;
+  // Where the way there is broken, it may come back on another. And it may have closed this one for
+  // want of an answer, before we read its hello.
+  if ((error.code == Errc::unreachable || !spoke) && !round_.closed()) return;
   gone(*node, error.code == Errc::protocol ? "it sent nonsense"
                                            : "its agent was killed (" + error.message + ")");
 }

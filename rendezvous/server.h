@@ -70,6 +70,7 @@ class Server {
     std::string address;         ///< of the other side
     std::optional<NodeId> node;  ///< nullopt: it has not said yet who it is, or was refused
     bool refused = false;
+    bool spoke = false;  ///< since its hello
     std::unique_ptr<ControlConnection> connection;
   };
   using Lines = std::list<Line>;
