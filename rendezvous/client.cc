@@ -112,6 +112,7 @@ void Client::on_connected(Tcp::socket socket) {
 
 void Client::introduce() {
   hello_sent_ = Clock::now();
+  hello_received_ = received_;
   std::string bytes =
       greeting() + encode(message::Hello{options_.run_id, options_.min_nodes, options_.max_nodes,
                                          options_.host, session_, received_});
@@ -168,6 +169,7 @@ void Client::on_welcome(const reply::Welcome& welcome) {
   unanswered_.clear();
   hooks_.welcomed(welcome);
   if (welcome.resumed) {
+    repeated_ = received_ - hello_received_;
     repeat(welcome.received);
   } else if (dialed_ > 1) {
     start_anew(before == welcome.master ? "the master had given this node up"
@@ -186,6 +188,7 @@ void Client::repeat(std::uint64_t received) {
 /// What was said in the old session means nothing to this server.
 void Client::start_anew(const std::string& reason) {
   received_ = 0;
+  repeated_ = 0;
   backlog_ = {};
   if (asked_for_) {
     send_counted(message::Join{*asked_for_});
@@ -196,12 +199,17 @@ void Client::start_anew(const std::string& reason) {
 }
 
 void Client::on_letter(Letter letter) {
+  if (repeated_ > 0) {
+    --repeated_;
+    return;
+  }
   ++received_;
   over_ = std::holds_alternative<Closed>(letter) || std::holds_alternative<Refused>(letter);
   if (over_ || std::holds_alternative<Ready>(letter)) asked_for_.reset();
   if (over_) {  // by closing the line we say that we know
     lease_end_.cancel();
     next_beat_.cancel();
+    trial_.reset();
     line_.reset();
   }
   hooks_.received(std::move(letter));
@@ -249,7 +257,7 @@ void Client::in_touch() {
 void Client::beat() {
   if (over_ || options_.hosting || heartbeat_ == milliseconds::zero()) return;
   if (line_) {
-    say(Heartbeat{received_});
+    say(Heartbeat{trial_ ? hello_received_ : received_});  // what it repeats is what hello said
     unanswered_.push_back(Clock::now());
   }
   if (line_ && silent() && !left_) {

@@ -131,6 +131,8 @@ class Client {
   std::chrono::milliseconds lease_{0};
   Backlog backlog_;
   std::uint64_t received_ = 0;            // letters of this session
+  std::uint64_t hello_received_ = 0;      // of these, when we said hello last
+  std::uint64_t repeated_ = 0;            // letters on their way that we know from the line before
   std::optional<JoinRequest> asked_for_;  // the join that has no answer yet
   // The round that runs here was another session's: this server does not wait for its workers, so
   // the lease of then is not renewed.

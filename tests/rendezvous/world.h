@@ -149,6 +149,9 @@ class Peer {
 
   void close();
 
+  /// Of the other side.
+  std::string address() const { return socket_.remote_endpoint().address().to_string(); }
+
   std::string received;  ///< bytes that were not taken yet
   bool closed = false;   ///< by the other side
 
