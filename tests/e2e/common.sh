@@ -5,6 +5,7 @@
 #   run OPTIONS... PROGRAM ARGS...    runs ddprun to its end
 #   start OPTIONS... PROGRAM ARGS...  starts it; $ddprun is its pid, $events its --events file
 #   wait_for_event NAME [TEXT]        until the events file has that event in a line with TEXT
+#   wait_for_stdout REGEX  wait_for_stderr REGEX
 #   wait_until COMMAND...             until COMMAND succeeds
 #   finish                            waits for what `start` started
 #   expect_exit CODE
@@ -17,10 +18,11 @@
 # A job of several nodes has several ddpruns, each with a name of the test's choice. All of the above
 # is about the one that was named last:
 #
-#   on NAME COMMAND...                COMMAND for that one: `on b start ...`, `on b expect_exit 0`
+#   on NAME COMMAND...                COMMAND for that one: `on b start ...`, `on b expect_exit 0`.
+#                                     "$out" and the like have to wait for a line of their own
 #   agent_of                          prints the pid of its agent, as $ddprun is the guardian
 #   worker_of [RANK]                  prints the pid of its latest worker, or of that rank
-#   same_report NAME...               what they say from "failed first" on is the same text
+#   same_report NAME...               what they say from the last "failed first" on is the same
 #
 # Tests of several nodes meet at $here, and take the times in ${quick[@]}.
 #
@@ -142,7 +144,7 @@ same_report() {
   local each
   for each in "$@"; do
     on "$each" expect_stderr 'failed first'
-    sed -n '/failed first/,$p' "$err" >"$work/.report.$each"
+    tac "$err" | sed '/failed first/q' >"$work/.report.$each"
     cmp -s "$work/.report.$1" "$work/.report.$each" ||
       fail "not the report of $1: $(diff "$work/.report.$1" "$work/.report.$each")"
   done
@@ -162,6 +164,14 @@ wait_until() {
 
 wait_for_event() {
   wait_until has_event "$@"
+}
+
+wait_for_stdout() {
+  wait_until grep -qE -- "$1" "$out"
+}
+
+wait_for_stderr() {
+  wait_until grep -qE -- "$1" "$err"
 }
 
 has_event() {  # has_event NAME [TEXT]

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# SIGTERM to one node: it leaves politely, its workers get their signal, and the others go on when
+# these have ended, without waiting for a lease and without a restart.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+job=(--nnodes 1:2 --rdzv_endpoint "$here:29500" --last_call_timeout 600 --heartbeat_interval 60
+     --lease 600)
+
+on stays start "${job[@]}" sh -c 'echo "alone: $WORLD_SIZE"; exec sleep 600'
+on goes start "${job[@]}" --rdzv_conf is_host=false bash -c 'trap "echo saved; exit 0" TERM; echo up
+                                   while :; do sleep 600 & wait; done'
+wait_for_stdout '\] up'
+kill -TERM "$ddprun"
+finish
+expect_exit 143
+expect_stdout '\] saved$'
+on stays
+wait_for_event round_ready '"node_count":1,'
+expect_stderr 'node [01] \(.*\) left'
+wait_for_stdout 'alone: 1'
+kill -INT "$ddprun"
+finish
+expect_exit 130
+expect_no_process_left
