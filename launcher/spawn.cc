@@ -3,75 +3,39 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <utility>
+
+#include "launcher/raw_syscall.h"
+
+// clone(2) under the name that the thread sanitizer does not take for a fork.
+extern "C" int __clone(int (*run)(void*), void* stack, int flags, void* argument, ...);
 
 namespace ddprun::launcher {
 namespace {
 
-std::vector<char*> pointers(const std::vector<std::string>& strings) {
-  std::vector<char*> result;
-  result.reserve(strings.size() + 1);
-  for (const std::string& string : strings) result.push_back(const_cast<char*>(string.c_str()));
-  result.push_back(nullptr);
-  return result;
-}
+/// A child runs a handful of system calls on it, with all signals blocked.
+constexpr size_t kStackSize = 2048;
 
 std::optional<rlimit> original_open_files;
 
+/// As the kernel, not libc, reads them: a sigaction with nothing in it, and no signal at all.
+constexpr unsigned long kStandardAction[4] = {};
+constexpr unsigned long kNoSignals = 0;
+
 /// Asio opens its sockets without close-on-exec, so everything above stderr is marked here.
-void close_all_on_exec() {
-  if (close_range(3, ~0U, CLOSE_RANGE_CLOEXEC) == 0) return;
-  for (int fd = 3; fd < 1024; ++fd) fcntl(fd, F_SETFD, FD_CLOEXEC);  // before Linux 5.11
-}
-
-/// A command as execve wants it. Made before the first fork: between two forks nothing writes to
-/// memory that need not, for each page written costs a fault and a copy.
-struct Image {
-  explicit Image(const Command& command)
-      : program(command.program.c_str()),
-        argv(pointers(command.arguments)),
-        environment(pointers(command.environment)),
-        stdin_fd(command.stdin_fd) {}
-
-  const char* program;
-  std::vector<char*> argv;
-  std::vector<char*> environment;
-  int stdin_fd;
-};
-
-/// What a child that cannot become its program writes into the pipe of ExecFailures.
-struct ExecFailure {
-  pid_t pid;
-  int error_number;
-};
-
-/// Runs in the child between fork and exec: system calls only. Returns the errno of what failed.
-int become(const Image& image, int out, int err, pid_t parent) {
-  setsid();                                // a session of its own: one kill reaches all it forks
-  prctl(PR_SET_PDEATHSIG, SIGKILL);        // the agent must not leave orphans
-  if (getppid() != parent) return ECHILD;  // it died before prctl took effect
-  if (image.stdin_fd == STDIN_FILENO) {
-    fcntl(STDIN_FILENO, F_SETFD, 0);  // dup2 to itself would leave close-on-exec set
-  } else if (dup2(image.stdin_fd, STDIN_FILENO) < 0) {
-    return errno;
+DDPRUN_UNSANITIZED void close_all_on_exec() {
+  if (raw_syscall(SYS_close_range, 3, ~0U, CLOSE_RANGE_CLOEXEC) == 0) return;
+  for (int fd = 3; fd < 1024; ++fd) {  // before Linux 5.11
+    raw_syscall(SYS_fcntl, fd, F_SETFD, FD_CLOEXEC);
   }
-  if (dup2(out, STDOUT_FILENO) < 0 || dup2(err, STDERR_FILENO) < 0) return errno;
-  close_all_on_exec();
-  if (original_open_files) setrlimit(RLIMIT_NOFILE, &*original_open_files);
-  struct sigaction standard = {};
-  standard.sa_handler = SIG_DFL;  // ignored signals survive exec
-  sigaction(SIGPIPE, &standard, nullptr);
-  sigaction(SIGTTOU, &standard, nullptr);
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);  // so do blocked ones
-  execve(image.program, image.argv.data(), image.environment.data());
-  return errno;
 }
 
 struct Pipe {
@@ -85,22 +49,6 @@ Result<Pipe> make_pipe() {
   return Pipe{Fd(ends[0]), Fd(ends[1])};
 }
 
-Result<Child> start(const Image& image, const Fd& exec_failures) {
-  Result<Pipe> out = make_pipe();
-  if (!out) return out.error();
-  Result<Pipe> err = make_pipe();
-  if (!err) return err.error();
-  const pid_t parent = getpid();
-  const pid_t pid = fork();
-  if (pid < 0) return os_error(std::string("cannot make a process for ") + image.program, errno);
-  if (pid > 0) return Child{pid, std::move(out->read_end), std::move(err->read_end)};
-
-  const int error_number = become(image, out->write_end.get(), err->write_end.get(), parent);
-  const ExecFailure failure = {getpid(), error_number};
-  [[maybe_unused]] const ssize_t told = write(exec_failures.get(), &failure, sizeof failure);
-  _exit(127);
-}
-
 Error exec_error(const std::string& program, int failure) {
   Error error = os_error("cannot execute " + program, failure);
   if (failure == ENOENT && access(program.c_str(), F_OK) == 0) {
@@ -111,40 +59,150 @@ Error exec_error(const std::string& program, int failure) {
   return error;
 }
 
+/// Blocks every signal while it lives: a child that shares our memory must run none of our
+/// handlers, and none must come between.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before_);
+  }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+  ~SignalsBlocked() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
 }  // namespace
 
-std::optional<Error> ExecFailures::of(pid_t pid, const std::string& program) {
-  ExecFailure failure;
-  while (read(pipe_.get(), &failure, sizeof failure) == sizeof failure) {
-    errnos_[failure.pid] = failure.error_number;
+/// All that one child needs until it is its program.
+struct Launchpad::Start {
+  const char* program;
+  char** argv;
+  char** environment;
+  int stdin_fd;
+  int out;
+  int err;
+  pid_t parent;
+  const rlimit* open_files;  // nullptr: as they are
+  int error_number;          // set by a child that failed to become its program
+  alignas(16) char stack[kStackSize];
+
+  int become() const;
+  static int run(void* self);
+};
+
+/// Runs in the child, in the memory of the parent, which goes on meanwhile: system calls only.
+/// Returns the errno of what failed.
+DDPRUN_UNSANITIZED int Launchpad::Start::become() const {
+  raw_syscall(SYS_setsid);  // a session of its own: one kill reaches all it forks
+  raw_syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);      // the agent must not leave orphans
+  if (raw_syscall(SYS_getppid) != parent) return ECHILD;  // it died before prctl took effect
+  long result = 0;
+  if (stdin_fd == STDIN_FILENO) {
+    raw_syscall(SYS_fcntl, STDIN_FILENO, F_SETFD, 0);  // it is close-on-exec for all we know
+  } else {
+    result = raw_syscall(SYS_dup3, stdin_fd, STDIN_FILENO, 0);
   }
-  const auto found = errnos_.find(pid);
-  if (found == errnos_.end()) return std::nullopt;
-  return exec_error(program, found->second);
+  if (result >= 0) result = raw_syscall(SYS_dup3, out, STDOUT_FILENO, 0);
+  if (result >= 0) result = raw_syscall(SYS_dup3, err, STDERR_FILENO, 0);
+  if (result < 0) return static_cast<int>(-result);
+  close_all_on_exec();
+  if (open_files != nullptr) raw_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, open_files);
+  // Ignored signals survive exec, and so do blocked ones.
+  raw_syscall(SYS_rt_sigaction, SIGPIPE, kStandardAction, nullptr, sizeof kNoSignals);
+  raw_syscall(SYS_rt_sigaction, SIGTTOU, kStandardAction, nullptr, sizeof kNoSignals);
+  raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &kNoSignals, nullptr, sizeof kNoSignals);
+  return static_cast<int>(-raw_syscall(SYS_execve, program, argv, environment));
+}
+
+DDPRUN_UNSANITIZED int Launchpad::Start::run(void* self) {
+  auto* start = static_cast<Start*>(self);
+  start->error_number = start->become();
+  return 127;  // its exit code
+}
+
+Launchpad::Launchpad(Launchpad&&) noexcept = default;
+Launchpad& Launchpad::operator=(Launchpad&&) noexcept = default;
+Launchpad::~Launchpad() = default;
+
+Launchpad::Launchpad(const std::vector<Command>& commands)
+    : starts_(std::make_unique_for_overwrite<Start[]>(commands.size())) {
+  size_t bytes = 0;
+  size_t words = 0;
+  for (const Command& command : commands) {
+    bytes += command.program.size() + 1;
+    words += command.arguments.size() + command.environment.size() + 2;
+    for (const std::string& argument : command.arguments) bytes += argument.size() + 1;
+    for (const std::string& variable : command.environment) bytes += variable.size() + 1;
+  }
+  bytes_ = std::make_unique_for_overwrite<char[]>(bytes);
+  words_ = std::make_unique_for_overwrite<char*[]>(words);
+  char* byte = bytes_.get();
+  char** word = words_.get();
+  const auto copy = [&byte](const std::string& text) {
+    std::memcpy(byte, text.c_str(), text.size() + 1);
+    return std::exchange(byte, byte + text.size() + 1);
+  };
+  const auto list = [&word, copy](const std::vector<std::string>& texts) {
+    char** const first = word;
+    for (const std::string& text : texts) *word++ = copy(text);
+    *word++ = nullptr;
+    return first;
+  };
+  for (size_t i = 0; i < commands.size(); ++i) {
+    Start& start = starts_[i];
+    start.program = copy(commands[i].program);
+    start.argv = list(commands[i].arguments);
+    start.environment = list(commands[i].environment);
+    start.stdin_fd = commands[i].stdin_fd;
+    start.parent = getpid();
+    start.open_files = original_open_files ? &*original_open_files : nullptr;
+    start.error_number = 0;
+  }
+}
+
+Result<Child> Launchpad::launch(size_t index) {
+  Result<Pipe> out = make_pipe();
+  if (!out) return out.error();
+  Result<Pipe> err = make_pipe();
+  if (!err) return err.error();
+  Start& start = starts_[index];
+  start.out = out->write_end.get();
+  start.err = err->write_end.get();
+  // Neither fork, which copies our page tables and makes each of us copy what it writes to, nor
+  // vfork, which waits until the scheduler has let the child come to its exec.
+  int pidfd = -1;
+  const pid_t pid = __clone(Start::run, start.stack + kStackSize, CLONE_VM | CLONE_PIDFD | SIGCHLD,
+                            &start, &pidfd);
+  if (pid < 0) return os_error(std::string("cannot make a process for ") + start.program, errno);
+  return Child{pid, Fd(pidfd), std::move(out->read_end), std::move(err->read_end)};
+}
+
+std::optional<Error> Launchpad::exec_failure(size_t index) const {
+  const Start& start = starts_[index];
+  if (start.error_number == 0) return std::nullopt;
+  return exec_error(start.program, start.error_number);
 }
 
 /// Boost.Process's launchers wait for each child's exec before they go on, which makes a start as
 /// slow as the scheduler is late, once for each worker; and its vfork launcher tells the io_context
 /// of the fork in memory that the child still shares. So the processes are made here.
 Spawned spawn(const std::vector<Command>& commands) {
-  Spawned spawned;
-  Result<Pipe> failures = make_pipe();
-  if (!failures) {
-    spawned.failure = failures.error();
-    return spawned;
-  }
-  fcntl(failures->read_end.get(), F_SETFL, O_NONBLOCK);
-  const std::vector<Image> images(commands.begin(), commands.end());
-  spawned.children.reserve(images.size());
-  for (const Image& image : images) {
-    Result<Child> child = start(image, failures->write_end);
+  Spawned spawned{{}, Launchpad(commands), std::nullopt};
+  spawned.children.reserve(commands.size());
+  const SignalsBlocked blocked;
+  for (size_t i = 0; i < commands.size(); ++i) {
+    Result<Child> child = spawned.launchpad.launch(i);
     if (!child) {
       spawned.failure = child.error();
       break;
     }
     spawned.children.push_back(std::move(*child));
   }
-  spawned.exec_failures = ExecFailures(std::move(failures->read_end));
   return spawned;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <sys/types.h>
@@ -20,32 +20,43 @@ struct Command {
   int stdin_fd = -1;                     ///< stays the caller's
 };
 
-/// A process that was started, and the ends to read of the pipes that are its stdout and stderr.
+/// A process that was started, its pidfd, and the ends to read of the pipes that are its stdout and
+/// stderr.
 struct Child {
   pid_t pid;
+  Fd pidfd;
   Fd out;
   Fd err;
 };
 
-/// Tells why a child never became its program.
-class ExecFailures {
+/// Our memory, in which children of `spawn` run until they are their programs. Destroy it only when
+/// each of them is, or has ended.
+class Launchpad {
  public:
-  ExecFailures() = default;
-  explicit ExecFailures(Fd pipe) : pipe_(std::move(pipe)) {}
+  Launchpad(Launchpad&&) noexcept;
+  Launchpad& operator=(Launchpad&&) noexcept;
+  ~Launchpad();
 
-  /// For a child that has ended: not_executable, with `program` and the reason; nullopt: it had
-  /// become its program.
-  std::optional<Error> of(pid_t pid, const std::string& program);
+  /// Why child number `index`, which has ended, never became its program: not_executable, with the
+  /// program and the reason; nullopt: it had become it.
+  std::optional<Error> exec_failure(size_t index) const;
 
  private:
-  Fd pipe_;  // each child that fails to exec writes one record
-  std::map<pid_t, int> errnos_;
+  struct Start;
+  friend struct Spawned spawn(const std::vector<Command>& commands);
+
+  explicit Launchpad(const std::vector<Command>& commands);
+  Result<Child> launch(size_t index);
+
+  std::unique_ptr<char[]> bytes_;   // of all programs, arguments and environments
+  std::unique_ptr<char*[]> words_;  // each argv and environment, one after the other
+  std::unique_ptr<Start[]> starts_;
 };
 
 /// What `spawn` has started.
 struct Spawned {
   std::vector<Child> children;  ///< in the order of the commands
-  ExecFailures exec_failures;
+  Launchpad launchpad;
   std::optional<Error> failure;  ///< system: why the rest of the commands was not started
 };
 
@@ -54,7 +65,7 @@ struct Spawned {
 /// process that started it, finds no descriptor open but the three, and no signal blocked or
 /// ignored that launcher::take_signals had touched. Does not wait for any exec.
 ///
-/// For a process with one thread.
+/// For a process with one thread that handles no signal.
 Spawned spawn(const std::vector<Command>& commands);
 
 /// Raises this process's limit of open files as far as it may. Children of `spawn` start with the

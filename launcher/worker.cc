@@ -6,8 +6,8 @@
 
 namespace ddprun::launcher {
 
-Worker::Worker(boost::asio::any_io_executor executor, pid_t pid)
-    : process_(std::move(executor), pid), pid_(pid) {}
+Worker::Worker(boost::asio::any_io_executor executor, pid_t pid, Fd pidfd)
+    : process_(std::move(executor), pid, pidfd.release()), pid_(pid) {}
 
 Worker::~Worker() {
   if (process_.is_open()) signal_group(SIGKILL);  // ~Process reaps, but kills the child alone

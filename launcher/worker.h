@@ -7,6 +7,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/process/v2/process.hpp>
 
+#include "base/fd.h"
 #include "launcher/exit_status.h"
 
 namespace ddprun::launcher {
@@ -17,8 +18,8 @@ namespace ddprun::launcher {
 /// Thread: the executor's.
 class Worker {
  public:
-  /// Takes over the child `pid`: nobody else waits for it.
-  Worker(boost::asio::any_io_executor executor, pid_t pid);
+  /// Takes over the child `pid`, which `pidfd` stands for: nobody else waits for it.
+  Worker(boost::asio::any_io_executor executor, pid_t pid, Fd pidfd);
 
   Worker(Worker&&) = default;
   Worker& operator=(Worker&&) = delete;

@@ -16,11 +16,11 @@ WorkerGroup::WorkerGroup(boost::asio::any_io_executor executor, std::chrono::mil
 Result<std::vector<Child>> WorkerGroup::start(const std::vector<Command>& commands) {
   const auto started = std::chrono::steady_clock::now();
   Spawned spawned = spawn(commands);
-  exec_failures_ = std::move(spawned.exec_failures);
-  for (const Child& child : spawned.children) {
+  launchpad_ = std::move(spawned.launchpad);
+  for (Child& child : spawned.children) {
     const size_t i = members_.size();
-    Member& member =
-        members_.emplace_back(Member{Worker(executor_, child.pid), commands[i].program, started});
+    Member& member = members_.emplace_back(
+        Member{Worker(executor_, child.pid, std::move(child.pidfd)), started});
     ++running_;
     member.worker.when_ended([this, local_rank = static_cast<int>(i)](ExitStatus status) {
       on_worker_ended(local_rank, status);
@@ -37,7 +37,8 @@ void WorkerGroup::on_worker_ended(int local_rank, ExitStatus status) {
   // Asked right after the leader was reaped, before its number can come round again.
   if (kill(-pid, 0) == 0) left_behind_.insert(pid);
   hooks_.worker_ended({local_rank, pid, status, std::chrono::steady_clock::now() - member.started,
-                       stop_signal_ != 0, exec_failures_.of(pid, member.program)});
+                       stop_signal_ != 0,
+                       launchpad_->exec_failure(static_cast<size_t>(local_rank))});
   if (running_ == 0) end_or_sweep();
 }
 

@@ -60,14 +60,13 @@ Spawned must_spawn(const std::vector<Command>& commands) {
 Ended run(const Command& command) {
   boost::asio::io_context io;
   Spawned spawned = must_spawn({command});
-  Worker worker(io.get_executor(), spawned.children[0].pid);
+  Worker worker(io.get_executor(), spawned.children[0].pid, std::move(spawned.children[0].pidfd));
   std::optional<ExitStatus> status;
   worker.when_ended([&](ExitStatus end) { status = end; });
   io.run();
   REQUIRE(status);
   CHECK_FALSE(worker.running());
-  return {*status, read_all(spawned.children[0].out),
-          spawned.exec_failures.of(worker.pid(), command.program)};
+  return {*status, read_all(spawned.children[0].out), spawned.launchpad.exec_failure(0)};
 }
 
 Ended run(const std::string& script) {
@@ -149,8 +148,7 @@ TEST_CASE("of many children each that cannot be executed is told, and no other")
   }
   std::vector<bool> failed;
   for (size_t i = 0; i < commands.size(); ++i) {
-    failed.push_back(
-        spawned.exec_failures.of(spawned.children[i].pid, commands[i].program).has_value());
+    failed.push_back(spawned.launchpad.exec_failure(i).has_value());
   }
   CHECK(failed == std::vector<bool>{false, true, false, true});
 }
@@ -160,7 +158,8 @@ TEST_CASE("dropping a worker kills its whole group") {
   const Fd& out = spawned.children[0].out;
   {
     boost::asio::io_context io;
-    const Worker worker(io.get_executor(), spawned.children[0].pid);
+    const Worker worker(io.get_executor(), spawned.children[0].pid,
+                        std::move(spawned.children[0].pidfd));
     char byte;
     REQUIRE(read(out.get(), &byte, 1) == 1);
   }
