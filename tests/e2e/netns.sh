@@ -6,6 +6,9 @@
 #   on I start ...          starts ddprun on host I
 #   unplug I  plug I        the cable of host I: what it sends is lost without a word
 #
+#   $stamper                for `bash -c "$stamper" "$work"`: a worker that writes down when it lives
+#   expect_no_two_rounds    no worker of a round lived when one of a later round already did
+#
 # Skipped where namespaces cannot be made, as by anyone but root.
 # shellcheck shell=bash
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -56,4 +59,33 @@ unplug() {
 
 plug() {
   ip -n "$switch" link set "port$1" master switch
+}
+
+# shellcheck disable=SC2016
+stamper='exec >>"$0/stamps"
+  until [ -e "$0/finish" ]; do echo "$$ $EPOCHREALTIME"; read -rt 0.02 <>"$0/fifo"; done; true'
+mkfifo "$work/fifo"  # to wait at without a new process
+
+expect_no_two_rounds() {
+  cat "$work"/.*.events | sed -n \
+    's/.*"worker_started".*"round":\([0-9]*\),.*"pid":\([0-9]*\)}.*/round \2 \1/p' >"$work/rounds"
+  awk '
+    $1 == "round" { round[$2] = $3; next }
+    {
+      r = round[$1]
+      if (r == "") { print "a stranger: " $0; bad = 1; next }
+      if (!(r in first) || $2 < first[r]) first[r] = $2
+      if (!(r in last) || $2 > last[r]) last[r] = $2
+      if (r > rounds) rounds = r
+    }
+    END {
+      for (r = 0; r < rounds; ++r) for (s = r + 1; s <= rounds; ++s) {
+        if ((r in last) && (s in first) && last[r] >= first[s]) {
+          printf "round %d lived until %.6f, round %d began at %.6f\n", r, last[r], s, first[s]
+          bad = 1
+        }
+      }
+      if (rounds < 1) { print "there was only one round"; bad = 1 }
+      exit bad
+    }' OFMT=%.6f "$work/rounds" "$work/stamps" >"$work/overlap" || fail "$(cat "$work/overlap")"
 }

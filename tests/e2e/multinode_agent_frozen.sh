@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# An agent that stands still cannot stop its workers: its guardian does before the others go on.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+job=(--nnodes 1:2 --rdzv_endpoint "$here:29500" "${quick[@]}" --last_call_timeout 1s)
+
+on stays start "${job[@]}" sh -c 'exec sleep 600'
+on freezes start "${job[@]}" --rdzv_conf is_host=false sh -c 'trap "" TERM; echo up; sleep 600; sleep 600'
+wait_for_stdout up
+on stays wait_for_event round_ready '"node_count":2,'
+on freezes
+worker=$(worker_of)
+kill -STOP "$(agent_of)"
+on stays wait_for_event round_ready '"node_count":1,'
+[ ! -e "/proc/$worker" ] || fail "two rounds have workers"
+kill -INT "$ddprun"
+finish
+expect_exit 130
+on freezes finish
+expect_exit 137
+expect_no_process_left

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Two of five hosts are cut off for longer than the lease: they kill their workers before the others
+# start a new round, and join again when their links are back.
+. "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
+hosts 5
+job=(--nnodes 3:5 --rdzv_endpoint 10.9.0.1:29500 "${quick[@]}" --last_call_timeout 1s)
+
+for host in 1 2 3 4 5; do on "$host" start "${job[@]}" bash -c "$stamper" "$work"; done
+for host in 1 2 3 4 5; do on "$host" wait_for_event round_ready '"node_count":5,'; done
+unplug 3
+unplug 5
+for host in 1 2 4; do on "$host" wait_for_event round_ready '"node_count":3,'; done
+expect_stderr 'node [0-9] \(node[35]\) is gone: silent for .* \(--lease 4 s\)'
+for host in 3 5; do
+  on "$host" expect_stderr 'for 4 s \(--lease\): killing this node.s workers'
+  [ ! -e "/proc/$(worker_of)" ] || fail "two rounds have workers"
+done
+plug 3
+plug 5
+after_the_cut() { sed '1,/"node_count":3,/d' "$events" | grep -q '"round_ready".*"node_count":5,'; }
+for host in 1 2 4; do on "$host"; wait_until after_the_cut; done
+: >"$work/finish"
+for host in 1 2 3 4 5; do
+  on "$host" finish
+  expect_exit 0
+  expect_no_stderr 'restart [0-9]'
+done
+expect_no_two_rounds
+expect_no_process_left
