@@ -148,29 +148,24 @@ struct FaultTimes {
   int spoilt = 0;
 };
 
-/// Node 1 fails: its worker (`kills_agent`: its agent, by SIGKILL).
+/// Node 1 fails: its worker ends with code 1, or (`kills_agent`) its agent is killed.
 void fault(int nodes, bool kills_agent, FaultTimes& times) {
   const std::string port = free_port();
   Run run(node_of_job(nodes, 0, port));
-  std::vector<pid_t> others;
-  for (int node = 1; node < nodes; ++node) {
-    others.push_back(run.add(node_of_job(nodes, node, port)));
-  }
-  bool good = run.wait_for_workers(nodes);
+  const pid_t agent = run.add(node_of_job(nodes, 1, port));
+  for (int node = 2; node < nodes; ++node) run.add(node_of_job(nodes, node, port));
+  const bool started = run.wait_for_workers(nodes);
   std::this_thread::sleep_for(milliseconds(50));  // what the start left to do is done
   std::int64_t failed = monotonic_ns();
-  if (kills_agent) {
-    kill(others.front(), SIGKILL);
-  } else {
-    run.open_gate('e');
-  }
-  const std::vector<std::int64_t> told = good ? stops(run, nodes) : std::vector<std::int64_t>();
-  for (const Stamp& stamp : run.stamps()) {
-    if (stamp.kind == Stamp::Kind::death) failed = stamp.time;
-  }
+  if (started && kills_agent) kill(agent, SIGKILL);
+  if (started && !kills_agent) run.open_gate('e');
+  const auto told = started ? stops(run, nodes) : std::vector<std::int64_t>();
   if (static_cast<int>(told.size()) != nodes - 1) {
     ++times.spoilt;
     return;
+  }
+  for (const Stamp& stamp : run.stamps()) {
+    if (stamp.kind == Stamp::Kind::death) failed = stamp.time;
   }
   times.first.push_back(ms(failed, *std::min_element(told.begin(), told.end())));
   times.last.push_back(ms(failed, *std::max_element(told.begin(), told.end())));
