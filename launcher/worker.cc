@@ -2,6 +2,7 @@
 #include "launcher/worker.h"
 
 #include <csignal>
+#include <sys/wait.h>
 #include <utility>
 
 namespace ddprun::launcher {
@@ -19,6 +20,13 @@ void Worker::when_ended(std::function<void(ExitStatus)> ended) {
     running_ = false;
     ended(ExitStatus(process_.native_exit_code()));
   });
+}
+
+bool Worker::is_dead() const {
+  if (!running_) return true;
+  siginfo_t info = {};
+  constexpr int kLook = WEXITED | WNOHANG | WNOWAIT;
+  return waitid(P_PID, static_cast<id_t>(pid_), &info, kLook) == 0 && info.si_pid != 0;
 }
 
 void Worker::signal_group(int signal) {

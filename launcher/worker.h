@@ -28,6 +28,9 @@ class Worker {
   pid_t pid() const { return pid_; }
   bool running() const { return running_; }
 
+  /// Whether the child has ended, be it that `ended` was not called yet.
+  bool is_dead() const;
+
   /// Calls `ended` once, from the executor, as soon as the child has ended and was reaped. The
   /// Worker must outlive the call or the executor's last turn, and must not move.
   void when_ended(std::function<void(ExitStatus)> ended);

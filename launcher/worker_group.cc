@@ -20,7 +20,7 @@ Result<std::vector<Child>> WorkerGroup::start(const std::vector<Command>& comman
   for (Child& child : spawned.children) {
     const size_t i = members_.size();
     Member& member = members_.emplace_back(
-        Member{Worker(executor_, child.pid, std::move(child.pidfd)), started});
+        Member{Worker(executor_, child.pid, std::move(child.pidfd)), started, false});
     ++running_;
     member.worker.when_ended([this, local_rank = static_cast<int>(i)](ExitStatus status) {
       on_worker_ended(local_rank, status);
@@ -37,8 +37,7 @@ void WorkerGroup::on_worker_ended(int local_rank, ExitStatus status) {
   // Asked right after the leader was reaped, before its number can come round again.
   if (kill(-pid, 0) == 0) left_behind_.insert(pid);
   hooks_.worker_ended({local_rank, pid, status, std::chrono::steady_clock::now() - member.started,
-                       stop_signal_ != 0,
-                       launchpad_->exec_failure(static_cast<size_t>(local_rank))});
+                       member.stopped, launchpad_->exec_failure(static_cast<size_t>(local_rank))});
   if (running_ == 0) end_or_sweep();
 }
 
@@ -67,6 +66,7 @@ void WorkerGroup::begin_stop(int signal) {
   stop_signal_ = signal;
   for (Member& member : members_) {
     if (!member.worker.running()) continue;
+    member.stopped = !member.worker.is_dead();  // an end of its own may still wait to be heard of
     member.worker.signal_group(signal);
     member.worker.signal_group(SIGCONT);  // a stopped process sees the other only once it goes on
     told_groups_.insert(member.worker.pid());
@@ -88,6 +88,7 @@ void WorkerGroup::kill_now() {
     told_groups_.clear();
     told_processes_.clear();
     killed_ = running();
+    for (Member& member : members_) member.stopped = member.stopped || !member.worker.is_dead();
   }
   for (Member& member : members_) member.worker.signal_group(SIGKILL);
   signal_strays();

@@ -25,7 +25,7 @@ struct WorkerEnd {
   pid_t pid;
   ExitStatus status;
   std::chrono::steady_clock::duration ran;
-  bool stopped;                       ///< it ended after we had told it to
+  bool stopped;                       ///< it ended after we had told it to; not before by itself
   std::optional<Error> exec_failure;  ///< it never became the program: why
 };
 
@@ -73,6 +73,7 @@ class WorkerGroup {
   struct Member {
     Worker worker;
     std::chrono::steady_clock::time_point started;
+    bool stopped = false;  ///< it lived when it was told to stop
   };
 
   void on_worker_ended(int local_rank, ExitStatus status);
