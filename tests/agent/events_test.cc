@@ -118,6 +118,42 @@ TEST_CASE("a worker that ended by itself has a code and no signal") {
   CHECK_FALSE(line.contains("signal"));
 }
 
+TEST_CASE("a rendezvous without workers tells its port") {
+  ScratchFile file;
+  Events events = must(Events::open(file.path()));
+  events.serving(29500);
+
+  const json line = file.lines().at(0);
+  CHECK(line["event"] == "serving");
+  CHECK(line["port"] == 29500);
+}
+
+TEST_CASE("every event and field that is written is documented") {
+  ScratchFile file;
+  Events events = must(Events::open(file.path()));
+  events.job_started(training());
+  events.serving(29500);
+  events.round_ready(rendezvous::Layout(), "127.0.0.1", 41237);
+  events.worker_started(3, 1, 1, 4711);
+  events.worker_ended(3, 1, 1, 4711, launcher::ExitStatus(SIGKILL), 1.5);
+  events.round_stopping(3, SIGTERM);
+  events.restart(3, 1, 1);
+  events.signal_received(SIGINT);
+  events.job_ended(agent::Interrupted{SIGINT}, 130);
+  events.job_ended(Error{Errc::timed_out, "nobody came"}, 124);
+
+  std::ifstream page(DDPRUN_DOCS "/events.md");
+  const std::string text{std::istreambuf_iterator<char>(page), {}};
+  for (const json& line : file.lines()) {
+    for (const auto& [field, value] : line.items()) {
+      INFO(field);
+      CHECK(text.find("`" + field + "`") != std::string::npos);
+    }
+    INFO(line["event"]);
+    CHECK(text.find("\n| `" + line["event"].get<std::string>() + "` |") != std::string::npos);
+  }
+}
+
 TEST_CASE("the end of the job is told by name") {
   ScratchFile file;
   Events events = must(Events::open(file.path()));
