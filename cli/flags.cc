@@ -195,10 +195,10 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "mean nothing here. The flags below count more.",
      take_conf, Flag::kServes | Flag::kYields},
     {Group::rendezvous, "local_addr", "", "ADDRESS", "PET_LOCAL_ADDR", "",
-     "a host name or an IP address, without a port",
-     "The address of this node to connect from.",
+     "an IP address of this host, without a port",
+     "The IP address of this node to connect from.",
      [](std::string_view value, Choices& c) -> Taken {
-       return put(parse_host(value), c.job.local_addr);
+       return put(parse_address(value), c.job.local_addr);
      }},
     {Group::rendezvous, "join_timeout", "", "TIME", "DDPRUN_JOIN_TIMEOUT", "600",
      kWantsSomeTime,

@@ -101,6 +101,13 @@ std::optional<std::string> parse_host(std::string_view text) {
   return std::nullopt;
 }
 
+std::optional<std::string> parse_address(std::string_view text) {
+  std::optional<std::string> host = parse_host(text);
+  in_addr address;
+  if (!host || is_ipv6(*host) || inet_pton(AF_INET, host->c_str(), &address) == 1) return host;
+  return std::nullopt;
+}
+
 std::optional<Place> parse_place(std::string_view text) {
   if (std::optional<std::string> host = parse_host(text)) {
     return Place{std::move(*host), std::nullopt};

@@ -38,6 +38,9 @@ std::optional<Place> parse_place(std::string_view text);
 /// HOST alone, as above.
 std::optional<std::string> parse_host(std::string_view text);
 
+/// HOST alone that is an address and no name.
+std::optional<std::string> parse_address(std::string_view text);
+
 /// Whether `text` can name a job: 1 to 256 bytes of UTF-8 without control characters.
 bool is_run_id(std::string_view text);
 
