@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The agent with the rendezvous stands still for longer than the lease: the others kill their
+# workers, and when it moves again all meet in the next round.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+job=(--nnodes 2 --rdzv_endpoint "$here:29500" "${quick[@]}")
+program='echo up; until [ -e "$0/finish" ]; do sleep 0.05; done'
+
+on master start "${job[@]}" sh -c "$program" "$work"
+on other start "${job[@]}" --rdzv_conf is_host=false sh -c "$program" "$work"
+wait_for_stdout up
+on master
+wait_for_stdout up
+agent=$(agent_of)
+kill -STOP "$agent"
+on other wait_for_event worker_ended '"signal":"SIGKILL"'
+kill -CONT "$agent"
+for node in master other; do on "$node" wait_for_event round_ready '"round":1,"restarts":0,'; done
+: >"$work/finish"
+for node in master other; do
+  on "$node" finish
+  expect_exit 0
+done
+expect_no_process_left

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# An interface that goes down and comes up again within the lease, on the master's host or another
+# one, changes nothing.
+. "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
+hosts 3 4
+job=(--nnodes 3 --rdzv_endpoint node1:29500 --heartbeat_interval 0.5 --lease 600)
+program='echo "up"; until [ -e "$0/finish" ]; do sleep 0.05; done'
+
+for host in 1 2 3; do on "$host" start "${job[@]}" sh -c "$program" "$work"; done
+for host in 1 2 3; do on "$host" wait_for_stdout up; done
+said() { [ "$(grep -c "$2" "$err")" = "$1" ]; }
+times=0
+on 2
+for down in 2 1; do
+  times=$((times + 1))
+  ip -n "$net-$down" link set eth0 down
+  wait_until said "$times" 'the workers run on'
+  ip -n "$net-$down" link set eth0 up
+  wait_until said "$times" 'the master at node1:29500 is there again after'
+done
+: >"$work/finish"
+for host in 1 2 3; do
+  on "$host" finish
+  expect_exit 0
+  [ "$(grep -c round_ready "$events")" = 1 ] || fail "another round"
+done
+expect_no_process_left
