@@ -8,18 +8,30 @@
 namespace ddprun::launcher {
 
 Worker::Worker(boost::asio::any_io_executor executor, pid_t pid, Fd pidfd)
-    : process_(std::move(executor), pid, pidfd.release()), pid_(pid) {}
+    : pidfd_(std::move(executor), pidfd.release()), pid_(pid) {}
 
 Worker::~Worker() {
-  if (process_.is_open()) signal_group(SIGKILL);  // ~Process reaps, but kills the child alone
+  if (!running_ || !pidfd_.is_open()) return;  // it has ended, or is another Worker's by now
+  signal_group(SIGKILL);
+  waitpid(pid_, nullptr, 0);
 }
 
 void Worker::when_ended(std::function<void(ExitStatus)> ended) {
-  process_.async_wait([this, ended = std::move(ended)](boost::system::error_code error, int) {
-    if (error) return;  // only when the process handle was closed before
-    running_ = false;
-    ended(ExitStatus(process_.native_exit_code()));
-  });
+  ended_ = std::move(ended);
+  wait();
+}
+
+void Worker::wait() {
+  pidfd_.async_wait(boost::asio::posix::descriptor_base::wait_read,
+                    [this](boost::system::error_code cancelled) {
+                      if (cancelled) return;
+                      int status = 0;
+                      // Asio may mean a descriptor that was closed while its event was in the
+                      // queue: to wait for the child here would be to wait for its whole life.
+                      if (waitpid(pid_, &status, WNOHANG) == 0) return wait();
+                      running_ = false;
+                      ended_(ExitStatus(status));
+                    });
 }
 
 bool Worker::is_dead() const {

@@ -5,7 +5,7 @@
 #include <sys/types.h>
 
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/process/v2/process.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 
 #include "base/fd.h"
 #include "launcher/exit_status.h"
@@ -43,8 +43,11 @@ class Worker {
   void signal_leader(int signal);
 
  private:
-  boost::process::v2::basic_process<boost::asio::any_io_executor> process_;
+  void wait();
+
+  boost::asio::posix::stream_descriptor pidfd_;
   pid_t pid_;
+  std::function<void(ExitStatus)> ended_;
   bool running_ = true;
 };
 
