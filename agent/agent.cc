@@ -38,6 +38,8 @@ namespace asio = boost::asio;
 /// How long the last output may take when its reader has stopped reading.
 constexpr std::chrono::seconds kLastFlush{5};
 
+constexpr int kListenAgain = 8;
+
 std::string host_name() {
   std::array<char, 256> name = {};
   gethostname(name.data(), name.size() - 1);
@@ -104,7 +106,7 @@ class Agent {
   void perform(const action::ReportSuccess&);
   void perform(const action::StopWorkers& stop);
   void perform(const action::Leave&);
-  void perform(const action::Finish& finish);
+  void perform(const action::Finish& end);
 
   bool runs_workers() const {
     const auto state = machine_.state();
@@ -169,8 +171,13 @@ void Agent::on_master_found(Result<rendezvous::Resolver::Addresses> addresses) {
 Result<> Agent::host(const rendezvous::Endpoint& where) {
   Result<std::unique_ptr<rendezvous::Server>> server =
       rendezvous::Server::listen(io_.get_executor(), where, master_options(job_));
+  const auto taken = [&server] { return !server && server.error().code == Errc::usage; };
+  // Of two that begin to listen in the same instant Linux may refuse both.
+  for (int again = 0; taken() && again < kListenAgain; ++again) {
+    server = rendezvous::Server::listen(io_.get_executor(), where, master_options(job_));
+  }
   const bool may_be_client = job_.max_nodes > 1 && !job_.is_host;
-  if (!server && server.error().code == Errc::usage && may_be_client) return {};
+  if (taken() && may_be_client) return {};
   if (!server) return server.error();
   server_ = std::move(*server);
   return {};
