@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <functional>
-#include <utility>
 
 #include <boost/asio/steady_timer.hpp>
 
@@ -17,7 +16,7 @@ class Patience {
  public:
   using Speak = std::function<void(std::chrono::seconds waited)>;
 
-  explicit Patience(boost::asio::any_io_executor executor) : timer_(std::move(executor)) {}
+  explicit Patience(const boost::asio::any_io_executor& executor) : timer_(executor) {}
 
   /// A wait begins; one that was under way is over.
   void begin(Speak speak);

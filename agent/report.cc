@@ -11,7 +11,6 @@ namespace ddprun::agent {
 namespace {
 
 using launcher::ExitStatus;
-using launcher::signal_name;
 using rendezvous::Failure;
 
 constexpr size_t kMostLines = 14;     // of last words: a screen has 24

@@ -40,7 +40,7 @@ class GlooMesh {
   void join();
   void wait_for_everyone();
   std::string missing_ranks();
-  Peer find(int rank);
+  Peer find(int other);
   void connect(const std::vector<Peer>& peers);
   void come_instead_of(int other, boost::asio::ip::tcp::socket& stand_in) const;
 

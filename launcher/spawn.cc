@@ -15,10 +15,13 @@
 
 #include "launcher/raw_syscall.h"
 
-// clone(2) under the name that the thread sanitizer does not take for a fork.
-extern "C" int __clone(int (*run)(void*), void* stack, int flags, void* argument, ...);
-
 namespace ddprun::launcher {
+
+/// clone(2) by libc's other name for it: what the thread sanitizer puts in the place of `clone`
+/// takes the child for a fork's.
+extern "C" int clone_process(int (*run)(void*), void* stack, int flags, void* argument,
+                             ...) __asm__("__clone");
+
 namespace {
 
 /// A child runs a handful of system calls on it, with all signals blocked.
@@ -140,9 +143,9 @@ Launchpad::Launchpad(const std::vector<Command>& commands)
     for (const std::string& variable : command.environment) bytes += variable.size() + 1;
   }
   bytes_ = std::make_unique_for_overwrite<char[]>(bytes);
-  words_ = std::make_unique_for_overwrite<char*[]>(words);
+  words_.resize(words);
   char* byte = bytes_.get();
-  char** word = words_.get();
+  char** word = words_.data();
   const auto copy = [&byte](const std::string& text) {
     std::memcpy(byte, text.c_str(), text.size() + 1);
     return std::exchange(byte, byte + text.size() + 1);
@@ -176,8 +179,8 @@ Result<Child> Launchpad::launch(size_t index) {
   // Neither fork, which copies our page tables and makes each of us copy what it writes to, nor
   // vfork, which waits until the scheduler has let the child come to its exec.
   int pidfd = -1;
-  const pid_t pid = __clone(Start::run, start.stack + kStackSize, CLONE_VM | CLONE_PIDFD | SIGCHLD,
-                            &start, &pidfd);
+  const pid_t pid = clone_process(Start::run, start.stack + kStackSize,
+                                  CLONE_VM | CLONE_PIDFD | SIGCHLD, &start, &pidfd);
   if (pid < 0) return os_error(std::string("cannot make a process for ") + start.program, errno);
   return Child{pid, Fd(pidfd), std::move(out->read_end), std::move(err->read_end)};
 }

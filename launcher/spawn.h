@@ -48,8 +48,8 @@ class Launchpad {
   explicit Launchpad(const std::vector<Command>& commands);
   Result<Child> launch(size_t index);
 
-  std::unique_ptr<char[]> bytes_;   // of all programs, arguments and environments
-  std::unique_ptr<char*[]> words_;  // each argv and environment, one after the other
+  std::unique_ptr<char[]> bytes_;  // of all programs, arguments and environments
+  std::vector<char*> words_;       // each argv and environment, one after the other
   std::unique_ptr<Start[]> starts_;
 };
 
