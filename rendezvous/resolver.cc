@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/resolver.h"
 
+#include <atomic>
 #include <cerrno>
 #include <fcntl.h>
 #include <sys/eventfd.h>
@@ -21,9 +22,11 @@ struct LookUp {
   Endpoint endpoint;
   Fd answered;
   Result<Resolver::Addresses> addresses = Resolver::Addresses();
+  std::atomic<bool> done = false;  // what goes through the kernel orders nothing in C++
 
   void run() {
     addresses = resolve(endpoint);
+    done.store(true, std::memory_order_release);
     const std::uint64_t one = 1;
     while (write(answered.get(), &one, sizeof one) < 0 && errno == EINTR) {
     }
@@ -53,19 +56,21 @@ void Resolver::resolve(const Endpoint& endpoint, Hook resolved) {
   const int event = look_up ? fcntl((*look_up)->answered.get(), F_DUPFD_CLOEXEC, 0)
                             : eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
   answered_.assign(event, ignored);
-  answered_.async_wait(boost::asio::posix::descriptor_base::wait_read,
-                       [this, asked = std::weak_ptr(asked_), look_up = std::move(look_up),
-                        resolved = std::move(resolved)](boost::system::error_code failure) {
-                         if (asked.expired()) return;
-                         std::uint64_t count = 0;
-                         const ssize_t got = read(answered_.native_handle(), &count, sizeof count);
-                         boost::system::error_code nobody_listens;
-                         answered_.close(nobody_listens);
-                         if (!look_up) return resolved(look_up.error());
-                         if (failure || got < 0)
-                           return resolved(os_error("cannot look up a name", errno));
-                         resolved(std::move((*look_up)->addresses));
-                       });
+  answered_.async_wait(
+      boost::asio::posix::descriptor_base::wait_read,
+      [this, asked = std::weak_ptr(asked_), look_up = std::move(look_up),
+       resolved = std::move(resolved)](boost::system::error_code failure) {
+        if (asked.expired()) return;
+        std::uint64_t count = 0;
+        const ssize_t got = read(answered_.native_handle(), &count, sizeof count);
+        boost::system::error_code nobody_listens;
+        answered_.close(nobody_listens);
+        if (!look_up) return resolved(look_up.error());
+        if (failure || got < 0 || !(*look_up)->done.load(std::memory_order_acquire)) {
+          return resolved(os_error("cannot look up a name", errno));
+        }
+        resolved(std::move((*look_up)->addresses));
+      });
 }
 
 }  // namespace ddprun::rendezvous
