@@ -396,23 +396,98 @@ TEST_CASE("heartbeats tell how many letters have come, and an answer renews the 
   world.until([&] { return agent.leases_over == 1; });
 }
 
-TEST_CASE("answers that nobody asked for do not renew the lease") {
+TEST_CASE("the lease runs from the moment the agent spoke, not from the answer") {
   World world;
   Door door(world);
-  Client::Options options = Member::options("agent", door.endpoint());
-  Member agent(world, options);
+  Member agent(world, "agent", door.endpoint());
   agent.join();
   const auto master = door.next();
   master->greeted();
-  reply::Welcome no_beats = welcome(0);
+  master->next_message<message::Join>();
+  const auto hello_came = std::chrono::steady_clock::now();
+  master->answer(welcome(1));
+  CHECK(master->next_message<Heartbeat>().received == 0);
+  const auto beat_came = std::chrono::steady_clock::now();
+  REQUIRE(agent.leases.size() == 1);
+  CHECK(agent.leases[0] <= hello_came + World::kNever);
+  master->answer(Heartbeat{1});
+  world.until([&] { return agent.leases.size() == 2; });
+  CHECK(agent.leases[1] <= beat_came + World::kNever);
+}
+
+TEST_CASE("answers that nobody asked for do not renew the lease") {
+  World world;
+  Door door(world);
+  Member agent(world, "agent", door.endpoint());
+  agent.join();
+  const auto master = door.next();
+  master->greeted();
+  master->next_message<message::Join>();
+  reply::Welcome no_beats = welcome(1);
   no_beats.heartbeat = World::kNever;
-  no_beats.lease = kShortLease;
   master->answer(no_beats);
-  // One heartbeat is sent with the welcome; the second answer is one too many.
-  world.until([&] {
-    master->answer(Heartbeat{1});
-    return agent.leases_over > 0;
-  });
+  master->next_message<Heartbeat>();  // with the welcome, and no other for long
+  for (int i = 0; i < 3; ++i) master->answer(Heartbeat{1});
+  master->answer(ready(0));
+  agent.next<Ready>();
+  CHECK(agent.leases.size() == 2);
+}
+
+TEST_CASE("an agent that says hello again holds back what came over the old line meanwhile") {
+  World world;
+  Door door(world);
+  Member agent(world, "agent", door.endpoint());
+  agent.join();
+  const auto first = door.next();
+  first->greeted();
+  first->next_message<message::Join>();
+  first->answer(welcome(1));
+  first->answer(ready(0));
+  agent.next<Ready>();
+  const auto second = door.next();  // the first one is silent
+  CHECK(second->greeted().received == 1);
+  first->answer(Letter(Broken{"a node left", {}, 0, false}));
+  agent.next<Broken>();
+  first->received.clear();
+  CHECK(first->next_message<Heartbeat>().received == 1);
+  CHECK(first->next_message<Heartbeat>().received == 1);
+  second->answer(welcome(1, true));
+  CHECK(second->next_message<Heartbeat>().received == 2);
+
+  SECTION("and takes it once when it is repeated") {
+    second->answer(Letter(Broken{"a node left", {}, 0, false}));
+    second->answer(ready(1));
+    CHECK(agent.next<Ready>().layout.round == 1);
+  }
+  SECTION("and takes all letters of a master that is started anew before it repeated any") {
+    second->close();
+    const auto third = door.next();
+    CHECK(third->greeted().received == 2);
+    reply::Welcome anew = welcome(0);
+    anew.master = "another";
+    third->answer(anew);
+    world.until([&] { return !agent.rounds_lost.empty(); });
+    CHECK(agent.rounds_lost[0] == "the master was started anew");
+    third->answer(ready(1));
+    CHECK(agent.next<Ready>().layout.round == 1);
+  }
+}
+
+TEST_CASE("an agent that hears the job's end drops its attempt to come back") {
+  World world;
+  Door door(world);
+  Member agent(world, "agent", door.endpoint());
+  agent.join();
+  const auto first = door.next();
+  first->greeted();
+  first->next_message<message::Join>();
+  first->answer(welcome(1));
+  const auto second = door.next();
+  first->answer(Letter(Closed{Succeeded{}}));
+  agent.next<Closed>();
+  second->answer(welcome(0));
+  world.until([&] { return first->closed && second->closed; });
+  CHECK(agent.rounds_lost.empty());
 }
 
 TEST_CASE("a node on the master's own host loses no lease to a master that is in its process") {

@@ -107,7 +107,7 @@ Client::Hooks Member::hooks() {
   };
   hooks.waiting = [this](const std::string& sentence) { waiting.push_back(sentence); };
   hooks.line_changed = [this](const std::string& sentence) { line_changes.push_back(sentence); };
-  hooks.lease_renewed = [](std::chrono::steady_clock::time_point) {};
+  hooks.lease_renewed = [this](auto until) { leases.push_back(until); };
   hooks.lease_over = [this, note] {
     note("lease over");
     ++leases_over;
