@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -29,6 +30,8 @@ struct JobSpec {
 
   // What to run.
   std::vector<std::string> command;  ///< argv of every worker, program first
+  std::size_t own_arguments = 1;     ///< where in it the program's own begin; after a script's name
+  std::string local_rank_flag;       ///< each worker gets it there, with =LOCAL_RANK; empty: none
   std::string program;               ///< path of the executable, resolved, checked to be one
   int local_size = 1;                ///< workers on this node, >= 1
 
@@ -57,6 +60,7 @@ struct JobSpec {
   std::vector<std::string> devices;  ///< the node's GPUs, as CUDA_VISIBLE_DEVICES names them
   GpuBind gpu_bind = GpuBind::all;
   StoreHost store = StoreHost::agent;
+  std::string role = "default";  ///< ROLE_NAME
 
   // What the user sees.
   std::optional<std::string> prefix;        ///< template of line prefixes; nullopt: no prefix

@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "agent/worker_command.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "launcher/prefix.h"
@@ -93,7 +94,7 @@ Result<> NodeWorkers::start_workers(const WorkerEnv& env) {
   std::vector<std::string> prefixes;
   for (int local_rank = 0; local_rank < layout_.local_size; ++local_rank) {
     const bool reads_input = layout_.first_rank + local_rank == 0;
-    commands.push_back({job_.program, job_.command, env.of(local_rank),
+    commands.push_back({job_.program, worker_command(job_, local_rank), env.of(local_rank),
                         reads_input ? STDIN_FILENO : no_input_.get()});
     Result<std::string> prefix = prefix_of(local_rank);
     if (!prefix) return prefix.error();
@@ -127,6 +128,7 @@ Result<std::string> NodeWorkers::prefix_of(int local_rank) const {
   facts.world_size = layout_.world_size;
   facts.restart = layout_.restarts;
   facts.host = host_;
+  facts.role_name = job_.role;
   return launcher::expand_prefix(*job_.prefix, facts);
 }
 

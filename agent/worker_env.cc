@@ -91,7 +91,7 @@ void WorkerEnv::decide_shared(const rendezvous::Layout& layout, const rendezvous
       variable("LOCAL_WORLD_SIZE", layout.local_size),
       variable("GROUP_RANK", layout.node_rank),
       variable("GROUP_WORLD_SIZE", layout.node_count),
-      variable("ROLE_NAME", "default"),
+      variable("ROLE_NAME", job_.role),
       variable("ROLE_WORLD_SIZE", layout.world_size),
       variable("MASTER_ADDR", store.host),
       variable("MASTER_PORT", store.port),

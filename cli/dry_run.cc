@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "agent/worker_command.h"
 #include "agent/worker_env.h"
 #include "base/text.h"
 #include "rendezvous/endpoint.h"
@@ -130,8 +131,6 @@ std::string dry_run_text(const agent::JobSpec& job, const Host& host) {
   std::string text = describe_node(job) + " on " + host.name + ", rendezvous " +
                      describe_place(job) + ", restarts " + describe_restarts(job) + ", " +
                      describe_devices(job, host) + "\n" + describe_assumption(job, unknown);
-  std::string command;
-  for (const std::string& word : job.command) command += " " + quoted(word);
   for (int local_rank = 0; local_rank < job.local_size; ++local_rank) {
     text += known_ranks ? "rank " + std::to_string(layout.first_rank + local_rank)
                         : "local rank " + std::to_string(local_rank);
@@ -142,7 +141,10 @@ std::string dry_run_text(const agent::JobSpec& job, const Host& host) {
       text += value == unknown.end() ? " " + quoted_assignment(variable)
                                      : " " + std::string(name) + "=" + std::string(value->second);
     }
-    text += command + "\n";
+    for (const std::string& word : agent::worker_command(job, local_rank)) {
+      text += " " + quoted(word);
+    }
+    text += "\n";
   }
   return text;
 }

@@ -133,12 +133,68 @@ Taken take_events(std::string_view value, Choices& choices) {
   return !value.empty();
 }
 
+Taken take_local_rank_style(std::string_view value, Choices& choices) {
+  choices.job.local_rank_flag = value == "underscore" ? "--local_rank" : "--local-rank";
+  return value == "dash" || value == "underscore";
+}
+
+Taken take_role(std::string_view value, Choices& choices) {
+  choices.job.role = value;
+  return is_run_id(value);
+}
+
+Taken take_event_handler(std::string_view value, Choices&) {
+  if (value == "null") return true;  // torchrun's default: no events
+  return Taken::refused("'" + std::string(value) +
+                        "' is a plug-in of torchrun's Python, which is not here: give --events "
+                        "FILE, which gets a JSON object a line");
+}
+
+Taken refuse_logs_specs(std::string_view value, Choices&) {
+  return Taken::refused("'" + std::string(value) +
+                        "' is a plug-in of torchrun's Python, which is not here: leave it out, and "
+                        "see Output in ddprun --help");
+}
+
+Taken take_run_path(std::string_view value, Choices&) {
+  if (value == "0") return true;
+  return Taken::refused(
+      "runs a file inside torchrun's Python, which is not here: leave it out, and python3 runs "
+      "any program that ends in .py");
+}
+
+Taken take_start_method(std::string_view value, Choices&) {
+  return value == "spawn" || value == "fork" || value == "forkserver";
+}
+
 Taken take_nothing(std::string_view, Choices&) {
   return true;
 }
 
 // clang-format off
 constexpr std::array kFlags = std::to_array<Flag>({
+    {Group::program, "module", "", "", "PET_MODULE", "",
+     "0 or 1",
+     "The program is the name of a Python module: python3 -u -m runs it.",
+     [](std::string_view value, Choices& c) -> Taken { return take_switch(value, c.module); },
+     0, 'm'},
+    {Group::program, "no_python", "", "", "PET_NO_PYTHON", "",
+     "0 or 1",
+     "Execute the program itself, even if its name ends in .py.",
+     [](std::string_view value, Choices& c) -> Taken { return take_switch(value, c.no_python); }},
+    {Group::program, "pass_local_rank", "", "dash|underscore", "DDPRUN_PASS_LOCAL_RANK", "",
+     "dash or underscore",
+     "Give each worker its local rank as the first argument, for programs that do not read "
+     "LOCAL_RANK. dash: --local-rank=N, as torch.distributed.launch does; underscore: "
+     "--local_rank=N, as it did before PyTorch 2.",
+     take_local_rank_style},
+    {Group::program, "use_env", "", "", "", "",
+     "0 or 1",
+     "Give no such argument. So it is without --pass_local_rank, too.",
+     [](std::string_view, Choices& c) -> Taken {
+       c.job.local_rank_flag.clear();
+       return true;
+     }},
     {Group::workers, "nproc_per_node", "", "N|auto|gpu|cpu", "PET_NPROC_PER_NODE", "1",
      "a number of workers (1 to 65536), auto, gpu or cpu",
      "Workers on this node. gpu: one for each GPU; cpu: one for each CPU this process may run on; "
@@ -150,6 +206,10 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "block of its own, the node's GPUs divided evenly. The node's GPUs are those of "
      "CUDA_VISIBLE_DEVICES where it is set, else all there are.",
      take_gpu_bind},
+    {Group::workers, "role", "", "NAME", "PET_ROLE", "default",
+     "1 to 256 characters, none of them a control character",
+     "ROLE_NAME of the workers, and ${role_name} in a prefix. The same on every node.",
+     take_role},
     {Group::rendezvous, "nnodes", "", "N|MIN:MAX", "PET_NNODES", "1",
      "a number of nodes (1 to 32767), or the least and the most as MIN:MAX",
      "Nodes of the job, the same on each. MIN:MAX: the job goes on while MIN are left, and takes "
@@ -261,12 +321,32 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "the name of a file",
      "Append one JSON object a line to FILE for each thing that happens.",
      take_events, Flag::kServes},
+    {Group::torchrun, "monitor_interval", "", "TIME", "PET_MONITOR_INTERVAL", "",
+     kWantsTime,
+     "Means nothing: ddprun does not look from time to time, it is told when a worker ends.",
+     [](std::string_view value, Choices&) -> Taken { return parse_time(value).has_value(); }},
+    {Group::torchrun, "start_method", "", "spawn|fork|forkserver", "PET_START_METHOD", "",
+     "spawn, fork or forkserver",
+     "Means nothing: every worker is a program that is executed.",
+     take_start_method},
+    {Group::torchrun, "event_log_handler", "", "null", "PET_EVENT_LOG_HANDLER", "",
+     "null",
+     "Plug-ins are refused: --events writes a file.",
+     take_event_handler},
+    {Group::torchrun, "logs_specs", "", "NAME", "", "",
+     "to be left out",
+     "Refused: a plug-in, too.",
+     refuse_logs_specs},
+    {Group::torchrun, "run_path", "", "", "PET_RUN_PATH", "",
+     "0",
+     "Refused: python3 runs any program that ends in .py.",
+     take_run_path},
     {Group::information, "dry_run", "", "", "", "",
      "0 or 1",
      "Print what would be run with which environment, and run nothing.",
      [](std::string_view value, Choices& c) -> Taken { return take_switch(value, c.dry_run); }},
     {Group::information, kHelp, "", "", "", "", "", "Print this text.", take_nothing,
-     Flag::kServes},
+     Flag::kServes, 'h'},
     {Group::information, kVersion, "", "", "", "", "", "Print the version.", take_nothing,
      Flag::kServes},
 });
@@ -279,12 +359,14 @@ std::span<const Flag> flags() {
 }
 
 const Flag* find_flag(std::string_view word) {
-  if (word == "-h") word = "--help";
-  if (!word.starts_with("--")) return nullptr;
-  std::string name(word.substr(2, word.find('=') - 2));
+  word = word.substr(0, word.find('='));
+  if (word.size() < 2 || word.front() != '-' || word == "--") return nullptr;
+  std::string name;  // stays empty where a letter is meant
+  if (word.starts_with("--")) name = word.substr(2);
+  if (name.empty() && word.size() > 2) return nullptr;
   std::replace(name.begin(), name.end(), '-', '_');
-  if (name.empty()) return nullptr;  // not a flag without an alias
-  const auto flag = std::find_if(kFlags.begin(), kFlags.end(), [&name](const Flag& candidate) {
+  const auto flag = std::find_if(kFlags.begin(), kFlags.end(), [&](const Flag& candidate) {
+    if (name.empty()) return candidate.letter == word[1];
     return candidate.name == name || candidate.alias == name;
   });
   return flag == kFlags.end() ? nullptr : &*flag;

@@ -29,6 +29,8 @@ struct Choices {
   bool standalone = false;
   std::optional<std::string> prefix;  ///< the template the user gave
   bool no_prefix = false;
+  bool module = false;     ///< the program is the name of a Python module
+  bool no_python = false;  ///< the program is executed, whatever its name
   bool dry_run = false;
 };
 
@@ -53,7 +55,7 @@ class Taken {
 };
 
 /// Headings of --help, in its order.
-enum class Group { workers, rendezvous, failures, output, information };
+enum class Group { program, workers, rendezvous, failures, output, torchrun, information };
 
 /// One flag. Names are written with underscores; dashes mean the same.
 struct Flag {
@@ -74,6 +76,7 @@ struct Flag {
   /// Takes the value into `choices`, a switch "0" or "1".
   Taken (*take)(std::string_view value, Choices& choices);
   unsigned traits = 0;
+  char letter = '\0';  ///< "-m" for short; '\0': there is none
 
   bool yields() const { return (traits & kYields) != 0; }
   bool in(Mode mode) const { return mode == Mode::run || (traits & kServes) != 0; }
@@ -82,7 +85,8 @@ struct Flag {
 /// Every flag there is, in the order of --help.
 std::span<const Flag> flags();
 
-/// The flag written as `word` up to any '=', dashes and underscores mixed at will; nullptr: none.
+/// The flag written as `word` up to any '=', its letter or its name with dashes and underscores
+/// mixed at will; nullptr: none.
 const Flag* find_flag(std::string_view word);
 
 /// Flags that answer instead of running something.

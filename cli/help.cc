@@ -12,6 +12,7 @@ constexpr size_t kIndent = 6;
 
 constexpr std::string_view kHead =
     "Usage: ddprun [options] [--] program [args...]\n"
+    "       ddprun [options] -m module [args...]\n"
     "       ddprun serve [options]\n"
     "\n"
     "Starts several copies of a program that train together, each with its rank in the\n"
@@ -20,6 +21,8 @@ constexpr std::string_view kHead =
     "A job on several nodes: the same command on each. ddprun serve runs their rendezvous\n"
     "alone, so that any node may be lost; ddprun serve --help lists its options.\n"
     "\n"
+    "A program that ends in .py, or a module, is run by python3 -u; PYTHON_EXEC names another\n"
+    "interpreter. Every other program is executed.\n"
     "Options end at the program. --flag value and --flag=value mean the same, dashes and\n"
     "underscores too. An environment variable gives a flag its default.\n";
 
@@ -41,6 +44,8 @@ constexpr std::string_view kTail =
 
 std::string_view title(Group group) {
   switch (group) {
+    case Group::program:
+      return "Program";
     case Group::workers:
       return "Workers";
     case Group::rendezvous:
@@ -49,6 +54,8 @@ std::string_view title(Group group) {
       return "Failures";
     case Group::output:
       return "Output";
+    case Group::torchrun:
+      return "Taken for torchrun's sake";
     case Group::information:
       return "Information";
   }
@@ -96,6 +103,7 @@ std::string help_text(Mode mode) {
     }
     text.append("  --").append(flag.name);
     if (!flag.alias.empty()) text.append(", --").append(flag.alias);
+    if (flag.letter != '\0') text.append(", -") += flag.letter;
     if (!flag.value.empty()) text.append(" ").append(flag.value);
     text += '\n';
     append_wrapped(text, about(flag));

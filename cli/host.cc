@@ -49,6 +49,7 @@ Host this_host() {
   const char* path = agent::find_variable(host.environment, "PATH");
   host.find_program = [search = path ? std::string(path) : default_path()](
                           const std::string& name) { return find_program(name, search); };
+  host.check_script = check_script;
   return host;
 }
 

@@ -18,6 +18,7 @@ struct Host {
   std::function<int()> cpus;             ///< how many this process may run on
   std::function<std::vector<std::string>(launcher::DeviceSearch)> devices;  ///< all of its GPUs
   std::function<Result<std::string>(const std::string& name)> find_program;
+  std::function<Result<>(const std::string& name)> check_script;
 };
 
 /// The machine and process we are.

@@ -18,6 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kAskPython = " (without --no_python, python3 runs it)";
+
 /// 0 when `path` is a file we may execute, else the errno that says why not.
 int executable_error(const std::string& path) {
   struct stat status {};
@@ -29,10 +31,6 @@ int executable_error(const std::string& path) {
 
 bool is_missing(int error_number) {
   return error_number == ENOENT || error_number == ENOTDIR;
-}
-
-bool is_python(const std::string& name) {
-  return name.ends_with(".py");
 }
 
 std::vector<std::string> split_path(const std::string& search_path) {
@@ -47,11 +45,21 @@ std::vector<std::string> split_path(const std::string& search_path) {
   }
 }
 
-void append_programs(const std::string& directory, std::vector<std::string>& names) {
+using IsWanted = bool (*)(const std::string& path);
+
+bool is_program(const std::string& path) {
+  return executable_error(path) == 0;
+}
+
+bool is_readable_script(const std::string& path) {
+  return is_script(path) && access(path.c_str(), R_OK) == 0;
+}
+
+void append_files(const std::string& directory, IsWanted wanted, std::vector<std::string>& names) {
   std::error_code ignored;  // a directory that cannot be read has nothing to suggest
   for (fs::directory_iterator entry(directory, ignored), end; entry != end;
        entry.increment(ignored)) {
-    if (executable_error(entry->path()) == 0) names.push_back(entry->path().filename());
+    if (wanted(entry->path())) names.push_back(entry->path().filename());
   }
 }
 
@@ -59,11 +67,11 @@ std::string in_brackets(const std::optional<std::string>& suggestion) {
   return suggestion ? " (did you mean " + *suggestion + "?)" : "";
 }
 
-Error missing_file(const std::string& name) {
+Error missing_file(const std::string& name, IsWanted wanted) {
   const size_t slash = name.rfind('/') + 1;
   const std::string directory = name.substr(0, slash);
   std::vector<std::string> names;
-  append_programs(directory, names);
+  append_files(directory.empty() ? "." : directory, wanted, names);
   std::sort(names.begin(), names.end());  // the same suggestion every time
   std::optional<std::string> near = nearest(name.substr(slash), names);
   if (near) near->insert(0, directory);
@@ -74,33 +82,42 @@ Error missing_command(const std::string& name, const std::vector<std::string>& d
   const std::string said = "cannot run " + name + ": not found in PATH";
   const std::string here = "./" + name;
   if (executable_error(here) == 0) return {Errc::not_found, said + in_brackets(here)};
-  if (is_python(name) && access(name.c_str(), R_OK) == 0) {
-    return {Errc::not_found, said + in_brackets("python3 " + name)};
-  }
+  if (is_readable_script(name)) return {Errc::not_found, said + std::string(kAskPython)};
   std::vector<std::string> names;
-  for (const std::string& directory : directories) append_programs(directory, names);
+  for (const std::string& directory : directories) append_files(directory, is_program, names);
   std::sort(names.begin(), names.end());
   return {Errc::not_found, said + in_brackets(nearest(name, names))};
 }
 
 Error refused(const std::string& path, int error_number) {
-  const bool script = error_number == EACCES && is_python(path) && access(path.c_str(), R_OK) == 0;
+  const bool script = error_number == EACCES && is_readable_script(path);
   return {Errc::not_executable,
           "cannot run " + path + ": " +
               (error_number == EISDIR   ? "is a directory"
                : error_number == EACCES ? "permission denied"
                                         : std::generic_category().message(error_number)) +
-              (script ? in_brackets("python3 " + path) : "")};
+              (script ? std::string(kAskPython) : "")};
 }
 
 }  // namespace
+
+bool is_script(std::string_view name) {
+  return name.ends_with(".py");
+}
+
+Result<> check_script(const std::string& name) {
+  if (access(name.c_str(), R_OK) == 0) return {};
+  const int error_number = errno;
+  if (is_missing(error_number)) return missing_file(name, is_readable_script);
+  return refused(name, error_number);
+}
 
 Result<std::string> find_program(const std::string& name, const std::string& search_path) {
   if (name.empty()) return Error{Errc::not_found, "cannot run '': the program's name is empty"};
   if (name.find('/') != std::string::npos) {
     const int error_number = executable_error(name);
     if (error_number == 0) return name;
-    return is_missing(error_number) ? missing_file(name) : refused(name, error_number);
+    return is_missing(error_number) ? missing_file(name, is_program) : refused(name, error_number);
   }
   const std::vector<std::string> directories = split_path(search_path);
   std::optional<Error> refusal;  // told only when no later directory has a better one

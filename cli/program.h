@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/error.h"
 
@@ -14,5 +15,14 @@ namespace ddprun::cli {
 /// Errors: not_found (with the nearest name there is), not_executable (a directory, a file without
 /// execute permission, a path that may not be searched).
 Result<std::string> find_program(const std::string& name, const std::string& search_path);
+
+/// Whether `name` is a script: the name ends in .py.
+bool is_script(std::string_view name);
+
+/// Whether an interpreter can read the script `name`, which is not looked for in PATH. A directory
+/// passes: python3 runs one that holds a __main__.py.
+///
+/// Errors: not_found (with the nearest script there is), not_executable (may not be read).
+Result<> check_script(const std::string& name);
 
 }  // namespace ddprun::cli

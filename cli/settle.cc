@@ -129,15 +129,4 @@ Result<> settle_prefix(Choices& choices) {
   return {};
 }
 
-Result<> settle_program(Choices& choices, std::vector<std::string> command, const Host& host) {
-  if (command.empty()) {
-    return usage("no program to run: ddprun [options] program [args...]; see ddprun --help");
-  }
-  Result<std::string> program = host.find_program(command.front());
-  if (!program) return program.error();
-  choices.job.program = std::move(*program);
-  choices.job.command = std::move(command);
-  return {};
-}
-
 }  // namespace ddprun::cli

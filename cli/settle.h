@@ -22,7 +22,7 @@ Result<> settle_workers(Choices& choices, const Host& host);
 /// What stands before their lines. After settle_workers.
 Result<> settle_prefix(Choices& choices);
 
-/// What they run. Errors also: not_found, not_executable.
+/// What they run: the program itself, or python with it. Errors also: not_found, not_executable.
 Result<> settle_program(Choices& choices, std::vector<std::string> command, const Host& host);
 
 }  // namespace ddprun::cli

@@ -41,7 +41,7 @@ std::optional<std::string> parse_host(std::string_view text);
 /// HOST alone that is an address and no name.
 std::optional<std::string> parse_address(std::string_view text);
 
-/// Whether `text` can name a job: 1 to 256 bytes of UTF-8 without control characters.
+/// Whether `text` can name a job, or a role: 1 to 256 bytes of UTF-8 without control characters.
 bool is_run_id(std::string_view text);
 
 }  // namespace ddprun::cli

@@ -14,7 +14,7 @@ namespace ddprun {
 
 using Words = std::vector<const char*>;
 
-/// A host with four CPUs, two GPUs, and every program in /bin.
+/// A host with four CPUs, two GPUs, every program in /bin, and every script.
 inline cli::Host host(std::vector<std::string> environment = {},
                       std::vector<std::string> gpus = {"0", "1"}) {
   cli::Host host;
@@ -23,6 +23,7 @@ inline cli::Host host(std::vector<std::string> environment = {},
   host.cpus = [] { return 4; };
   host.devices = [gpus = std::move(gpus)](launcher::DeviceSearch) { return gpus; };
   host.find_program = [](const std::string& name) -> Result<std::string> { return "/bin/" + name; };
+  host.check_script = [](const std::string&) -> Result<> { return {}; };
   return host;
 }
 

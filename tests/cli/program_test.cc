@@ -52,6 +52,13 @@ void check_refused(const std::string& name, const std::string& search_path, int 
   CHECK(cli::exit_code(found.error()) == code);
 }
 
+void check_script_refused(const std::string& name, int code, const std::string& sentence) {
+  const Result<> checked = cli::check_script(name);
+  if (checked) FAIL("passed " + name);
+  CHECK(checked.error().message == sentence);
+  CHECK(cli::exit_code(checked.error()) == code);
+}
+
 }  // namespace
 
 TEST_CASE("a name with a slash is the path itself") {
@@ -101,7 +108,7 @@ TEST_CASE("a command that is not in PATH is looked for in the current directory"
   check_refused("train", here.path("bin"), 127,
                 "cannot run train: not found in PATH (did you mean ./train?)");
   check_refused("model.py", here.path("bin"), 127,
-                "cannot run model.py: not found in PATH (did you mean python3 model.py?)");
+                "cannot run model.py: not found in PATH (without --no_python, python3 runs it)");
   check_refused("evalute", here.path("bin"), 127,
                 "cannot run evalute: not found in PATH (did you mean evaluate?)");
 }
@@ -115,9 +122,28 @@ TEST_CASE("what exists but cannot be executed ends with 126") {
   check_refused("./notes", "", 126, "cannot run ./notes: permission denied");
   check_refused("./bin", "", 126, "cannot run ./bin: is a directory");
   check_refused("./model.py", "", 126,
-                "cannot run ./model.py: permission denied (did you mean python3 ./model.py?)");
+                "cannot run ./model.py: permission denied (without --no_python, python3 runs it)");
   check_refused("notes", here.path("bin"), 126,
                 "cannot run " + here.path("bin/notes") + ": permission denied");
+}
+
+TEST_CASE("a script has to be there and is not looked for in PATH") {
+  Workplace here;
+  here.add("train.py", false);
+  here.add("models/evaluate.py", false);
+  here.add("trial", true);
+  fs::create_directories(here.path("package.py"));
+
+  must(cli::check_script("train.py"));
+  must(cli::check_script(here.path("models/evaluate.py")));
+  must(cli::check_script("package.py"));
+  check_script_refused("trian.py", 127,
+                       "cannot run trian.py: no such file (did you mean train.py?)");
+  check_script_refused("models/evalute.py", 127,
+                       "cannot run models/evalute.py: no such file "
+                       "(did you mean models/evaluate.py?)");
+  check_script_refused("sample.py", 127, "cannot run sample.py: no such file");
+  check_script_refused("train.py/x.py", 127, "cannot run train.py/x.py: no such file");
 }
 
 TEST_CASE("the nearest word is the one with the fewest typing mistakes") {

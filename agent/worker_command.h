@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "agent/job_spec.h"
+
+namespace ddprun::agent {
+
+/// The argv of the worker with this local rank: the job's command, and in it the local rank where
+/// the job asks for that. Pure.
+std::vector<std::string> worker_command(const JobSpec& job, int local_rank);
+
+}  // namespace ddprun::agent

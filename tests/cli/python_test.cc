@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+#include <vector>
+
+#include "agent/worker_command.h"
+#include "cli/flags.h"
+#include "cli/options.h"
+#include "tests/catch.h"
+#include "tests/cli/command_line.h"
+
+using namespace ddprun;
+using Strings = std::vector<std::string>;
+
+namespace {
+
+/// The host of the other tests, with only these programs.
+cli::Host host_with(const Strings& programs, const Strings& environment = {}) {
+  cli::Host on = host(environment);
+  on.find_program = [programs](const std::string& name) -> Result<std::string> {
+    for (const std::string& program : programs) {
+      if (program == name) return "/bin/" + name;
+    }
+    return Error{Errc::not_found, "cannot run " + name + ": no such file"};
+  };
+  return on;
+}
+
+Error refused(const Words& words, const cli::Host& on) {
+  const Result<cli::Parsed> parsed = cli::parse(words, on);
+  if (parsed) FAIL("was not refused");
+  return parsed.error();
+}
+
+}  // namespace
+
+TEST_CASE("a program that ends in .py is run by an unbuffered python3") {
+  const agent::JobSpec spec = job({"models/train.py", "--lr", "0.1"});
+
+  CHECK(spec.program == "/bin/python3");
+  CHECK(spec.command == Strings{"/bin/python3", "-u", "models/train.py", "--lr", "0.1"});
+}
+
+TEST_CASE("a module is run by an unbuffered python3, and what follows it is its own") {
+  const char* spelling = GENERATE("-m", "--module");
+  INFO(spelling);
+  const agent::JobSpec spec = job({spelling, "pkg.train", "-m", "x", "--lr", "0.1"});
+
+  CHECK(spec.program == "/bin/python3");
+  CHECK(spec.command == Strings{"/bin/python3", "-u", "-m", "pkg.train", "-m", "x", "--lr", "0.1"});
+}
+
+TEST_CASE("other options may stand between -m and its module, as under torchrun") {
+  const agent::JobSpec spec = job({"-m", "--nproc_per_node", "2", "pkg.train"});
+
+  CHECK(spec.local_size == 2);
+  CHECK(spec.command == Strings{"/bin/python3", "-u", "-m", "pkg.train"});
+}
+
+TEST_CASE("PYTHON_EXEC names the interpreter, and an empty one none") {
+  const cli::Host other = host({"PYTHON_EXEC=python3.11"});
+
+  CHECK(job({"train.py"}, other).command == Strings{"/bin/python3.11", "-u", "train.py"});
+  CHECK(job({"-m", "train"}, other).program == "/bin/python3.11");
+  CHECK(job({"train.py"}, host({"PYTHON_EXEC="})).program == "/bin/python3");
+  CHECK(job({"train"}, other).program == "/bin/train");
+}
+
+TEST_CASE("no_python executes the program itself, whatever its name") {
+  const agent::JobSpec spec = job({"--no_python", "train.py", "x"});
+
+  CHECK(spec.program == "/bin/train.py");
+  CHECK(spec.command == Strings{"train.py", "x"});
+}
+
+TEST_CASE("only a name that ends in .py makes a script") {
+  const char* name = GENERATE("train.pyc", "train.PY", "train.py.sh", "py", "python3");
+  INFO(name);
+
+  CHECK(job({name, "x.py"}).command == Strings{name, "x.py"});
+}
+
+TEST_CASE("torchrun's variables choose how a program is run, too") {
+  CHECK(job({"train"}, host({"PET_MODULE=1"})).command ==
+        Strings{"/bin/python3", "-u", "-m", "train"});
+  CHECK(job({"train.py"}, host({"PET_NO_PYTHON=1"})).command == Strings{"train.py"});
+  CHECK(job({"train"}, host({"PET_MODULE=0"})).command == Strings{"train"});
+  CHECK(refusal({"train"}, host({"PET_MODULE=true"})) == "PET_MODULE wants 0 or 1, not 'true'");
+}
+
+TEST_CASE("a module without python is refused") {
+  CHECK(refusal({"--no_python", "-m", "pkg.train"}) ==
+        "--module is run by python, and --no_python wants none: give one of the two");
+}
+
+TEST_CASE("a missing module is told, and -m takes no value of its own") {
+  CHECK(refusal({"-m"}) ==
+        "no module to run: ddprun [options] -m module [args...]; see ddprun --help");
+  CHECK(refusal({"--module=pkg", "x"}) == "--module takes no value, but got 'pkg'");
+  CHECK(refusal({"-m=pkg", "x"}) == "--module takes no value, but got 'pkg'");
+  CHECK(refusal({"-mpkg", "x"}).starts_with("unknown flag -mpkg;"));
+}
+
+TEST_CASE("a missing interpreter ends with 127 and names where it was looked for") {
+  const Error nowhere = refused({"train.py"}, host_with({"train"}));
+  CHECK(nowhere.message ==
+        "cannot run train.py: there is no python3 in PATH; PYTHON_EXEC=FILE names another "
+        "interpreter");
+  CHECK(cli::exit_code(nowhere) == 127);
+
+  const Error chosen = refused({"train.py"}, host_with({"python3"}, {"PYTHON_EXEC=/opt/py"}));
+  CHECK(chosen.message == "PYTHON_EXEC: cannot run /opt/py: no such file");
+  CHECK(cli::exit_code(chosen) == 127);
+}
+
+TEST_CASE("an interpreter that may not be executed is not called missing") {
+  cli::Host on = host();
+  on.find_program = [](const std::string& name) -> Result<std::string> {
+    return Error{Errc::not_executable, "cannot run /bin/" + name + ": permission denied"};
+  };
+
+  CHECK(refused({"train.py"}, on).message == "cannot run /bin/python3: permission denied");
+}
+
+TEST_CASE("a script that cannot be read is told before an interpreter is looked for") {
+  cli::Host on = host_with({});
+  on.check_script = [](const std::string& name) -> Result<> {
+    return Error{Errc::not_found, "cannot run " + name + ": no such file"};
+  };
+
+  CHECK(refused({"train.py"}, on).message == "cannot run train.py: no such file");
+}
+
+TEST_CASE("each worker is given its local rank before the program's own arguments") {
+  const auto [style, flag] = GENERATE(table<const char*, std::string>(
+      {{"dash", "--local-rank=1"}, {"underscore", "--local_rank=1"}}));
+  const auto second = [style = style](Words words) {
+    words.insert(words.begin(), {"--nproc_per_node", "2", "--pass_local_rank", style});
+    return agent::worker_command(job(words), 1);
+  };
+
+  CHECK(second({"train.py", "--lr", "1"}) ==
+        Strings{"/bin/python3", "-u", "train.py", flag, "--lr", "1"});
+  CHECK(second({"-m", "train", "--lr", "1"}) ==
+        Strings{"/bin/python3", "-u", "-m", "train", flag, "--lr", "1"});
+  CHECK(second({"train", "--lr", "1"}) == Strings{"train", flag, "--lr", "1"});
+  CHECK(second({"--no_python", "train.py"}) == Strings{"train.py", flag});
+}
+
+TEST_CASE("without being asked ddprun adds no argument, and use_env takes a wish back") {
+  const cli::Host asked = host({"DDPRUN_PASS_LOCAL_RANK=dash"});
+
+  CHECK(agent::worker_command(job({"train", "x"}), 0) == Strings{"train", "x"});
+  CHECK(agent::worker_command(job({"train"}, asked), 0) == Strings{"train", "--local-rank=0"});
+  CHECK(agent::worker_command(job({"--use_env", "train"}, asked), 0) == Strings{"train"});
+  CHECK(agent::worker_command(job({"--use-env", "train"}), 0) == Strings{"train"});
+  CHECK(refusal({"--pass_local_rank", "both", "train"}) ==
+        "--pass_local_rank wants dash or underscore, not 'both'");
+}
+
+TEST_CASE("a role is default, what the flag says, or what its variable says") {
+  CHECK(job({"train"}).role == "default");
+  CHECK(job({"--role", "trainer", "train"}).role == "trainer");
+  CHECK(job({"train"}, host({"PET_ROLE=reader"})).role == "reader");
+  CHECK(refusal({"--role", "", "train"}).starts_with("--role wants 1 to 256 characters"));
+}
+
+TEST_CASE("a dry run shows the command line that python gets, with each worker's rank and role") {
+  const std::string text = printed({"--nproc_per_node", "2", "--pass_local_rank", "dash", "--role",
+                                    "trainer", "--dry_run", "train.py", "--lr", "0.1"});
+
+  CHECK(text.find(" /bin/python3 -u train.py --local-rank=0 --lr 0.1\nrank 1: ") !=
+        std::string::npos);
+  CHECK(text.ends_with(" /bin/python3 -u train.py --local-rank=1 --lr 0.1\n"));
+  CHECK(text.find(" ROLE_NAME=trainer ") != std::string::npos);
+}
+
+TEST_CASE("what tunes torchrun's own machinery is taken without effect") {
+  const agent::JobSpec spec = job({"--monitor_interval", "0.1", "--start_method", "forkserver",
+                                   "--event-log-handler=null", "train"},
+                                  host({"PET_RUN_PATH=0"}));
+
+  CHECK(spec.command == Strings{"train"});
+  CHECK(refusal({"--monitor_interval", "often", "train"}).starts_with("--monitor_interval wants "));
+  CHECK(refusal({"--start_method", "exec", "train"}) ==
+        "--start_method wants spawn, fork or forkserver, not 'exec'");
+  CHECK(refusal({"train"}, host({"PET_START_METHOD=exec"})).starts_with("PET_START_METHOD wants "));
+}
+
+TEST_CASE("torchrun's plug-ins are refused with what to use instead") {
+  CHECK(refusal({"--logs_specs", "mine", "train"}) ==
+        "--logs_specs 'mine' is a plug-in of torchrun's Python, which is not here: leave it out, "
+        "and see Output in ddprun --help");
+  CHECK(refusal({"--event_log_handler", "mine", "train"}) ==
+        "--event_log_handler 'mine' is a plug-in of torchrun's Python, which is not here: give "
+        "--events FILE, which gets a JSON object a line");
+  CHECK(refusal({"--run_path", "train.py"}) ==
+        "--run_path runs a file inside torchrun's Python, which is not here: leave it out, and "
+        "python3 runs any program that ends in .py");
+  CHECK(refusal({"train"}, host({"PET_RUN_PATH=1"})).starts_with("PET_RUN_PATH runs a file "));
+}
+
+TEST_CASE("the rendezvous alone takes no flag of a program, and no notice of their variables") {
+  CHECK(refusal({"serve", "--rdzv_endpoint", ":29500", "-m"}).starts_with("--module is not for "));
+  CHECK(served({"serve", "--rdzv_endpoint", ":29500"}, host({"PET_MODULE=1", "PET_RUN_PATH=1"}))
+            .master_port == 29500);
+}
+
+TEST_CASE("no two flags share a letter") {
+  for (const cli::Flag& one : cli::flags()) {
+    for (const cli::Flag& other : cli::flags()) {
+      CHECK((&one == &other || one.letter == '\0' || one.letter != other.letter));
+    }
+  }
+  CHECK(printed({"--help"}).find("  --module, -m\n") != std::string::npos);
+}
