@@ -113,7 +113,7 @@ class Peer {
   void answer(const Reply& reply) { send(encode(reply)); }
 
   /// Greets and says who it is: an agent of a job of `nodes` nodes.
-  void introduce(const std::string& session, int nodes = 1, std::uint64_t received = 0);
+  void introduce(const std::string& session, int nodes = 1, std::uint64_t letters = 0);
   void join(int local_size = 1);
 
   /// The next word of the server; must be a T.
