@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/guardian.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
-#include <optional>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -37,24 +37,48 @@ void set_promise(std::chrono::nanoseconds until, std::chrono::nanoseconds mercy)
   timerfd_settime(promise.get(), TFD_TIMER_ABSTIME, &timer, nullptr);
 }
 
-/// The promise was broken: it has expired, and again after the mercy, without being renewed.
+/// Hears the promise expire. It is broken when it is not renewed within the mercy after that, by
+/// the guardian's own time: a host that stood still as a whole begins with an expired promise.
 class Promise {
  public:
+  /// What poll(2) is to listen to, and for how long.
+  int fd() const { return in_doubt() ? -1 : promise.get(); }
+  int timeout() const {
+    if (!in_doubt()) return -1;
+    const auto left = doubt_ends_ - Clock::now();
+    return std::max(0,
+                    static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count()));
+  }
+
+  /// To be asked after each poll.
   bool is_broken() {
     std::uint64_t expired = 0;
-    if (read(promise.get(), &expired, sizeof expired) != sizeof expired) return false;
-    itimerspec timer = {};
-    timerfd_gettime(promise.get(), &timer);
-    const auto now = std::chrono::steady_clock::now();
-    const auto mercy = std::chrono::seconds(timer.it_interval.tv_sec) +
-                       std::chrono::nanoseconds(timer.it_interval.tv_nsec);
-    const bool again = expired_at_ && now - *expired_at_ < 3 * mercy;
-    expired_at_ = now;
-    return again;
+    if (!in_doubt() && read(promise.get(), &expired, sizeof expired) == sizeof expired) {
+      doubt_ends_ = Clock::now() + duration_of(remaining().it_interval);
+    }
+    if (!in_doubt() || Clock::now() < doubt_ends_) return false;
+    doubt_ends_ = Clock::time_point::max();
+    const itimerspec timer = remaining();
+    const auto next = duration_of(timer.it_value);
+    return next > next.zero() && next <= duration_of(timer.it_interval);
   }
 
  private:
-  std::optional<std::chrono::steady_clock::time_point> expired_at_;
+  using Clock = std::chrono::steady_clock;
+
+  static itimerspec remaining() {
+    itimerspec timer = {};
+    timerfd_gettime(promise.get(), &timer);
+    return timer;
+  }
+
+  static std::chrono::nanoseconds duration_of(const timespec& time) {
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  }
+
+  bool in_doubt() const { return doubt_ends_ < Clock::time_point::max(); }
+
+  Clock::time_point doubt_ends_ = Clock::time_point::max();
 };
 
 void become_agent(pid_t parent) {
@@ -79,11 +103,11 @@ ExitStatus wait_for_agent(pid_t agent, const Fd& signals) {
     const pid_t ended = waitpid(-1, &status, WNOHANG);
     if (ended == agent) return ExitStatus(status);
     if (ended > 0) continue;
-    pollfd sources[] = {{signals.get(), POLLIN, 0}, {promise.get(), POLLIN, 0}};
-    poll(sources, std::size(sources), -1);
+    pollfd sources[] = {{signals.get(), POLLIN, 0}, {watched.fd(), POLLIN, 0}};
+    poll(sources, std::size(sources), watched.timeout());
     const int signal = read_signal(signals);
     if (signal > 0 && signal != SIGCHLD) kill(agent, signal);  // it is ours and not reaped
-    if (sources[1].revents != 0 && watched.is_broken()) {
+    if (watched.is_broken()) {
       log::error("ddprun's agent stands still longer than the others may wait for it (--lease)");
       kill(agent, SIGKILL);
     }

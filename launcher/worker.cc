@@ -2,18 +2,19 @@
 #include "launcher/worker.h"
 
 #include <csignal>
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <utility>
 
 namespace ddprun::launcher {
 
-Worker::Worker(boost::asio::any_io_executor executor, pid_t pid, Fd pidfd)
-    : pidfd_(std::move(executor), pidfd.release()), pid_(pid) {}
+Worker::Worker(const boost::asio::any_io_executor& executor, pid_t pid, Fd pidfd)
+    : process_(executor, pid, fcntl(pidfd.get(), F_DUPFD_CLOEXEC, 0)),
+      end_(executor, pidfd.release()),
+      pid_(pid) {}
 
 Worker::~Worker() {
-  if (!running_ || !pidfd_.is_open()) return;  // it has ended, or is another Worker's by now
-  signal_group(SIGKILL);
-  waitpid(pid_, nullptr, 0);
+  if (process_.is_open()) signal_group(SIGKILL);  // ~process reaps, but kills the child alone
 }
 
 void Worker::when_ended(std::function<void(ExitStatus)> ended) {
@@ -22,16 +23,17 @@ void Worker::when_ended(std::function<void(ExitStatus)> ended) {
 }
 
 void Worker::wait() {
-  pidfd_.async_wait(boost::asio::posix::descriptor_base::wait_read,
-                    [this](boost::system::error_code cancelled) {
-                      if (cancelled) return;
-                      int status = 0;
-                      // Asio may mean a descriptor that was closed while its event was in the
-                      // queue: to wait for the child here would be to wait for its whole life.
-                      if (waitpid(pid_, &status, WNOHANG) == 0) return wait();
-                      running_ = false;
-                      ended_(ExitStatus(status));
-                    });
+  end_.async_wait(boost::asio::posix::descriptor_base::wait_read,
+                  [this](boost::system::error_code cancelled) {
+                    if (cancelled) return;
+                    // Asio may mean a descriptor that was closed while its event was in the queue.
+                    // Boost.Process's own wait would then block for the child's whole life.
+                    if (process_.running(cancelled)) return wait();
+                    running_ = false;
+                    const ExitStatus status(process_.native_exit_code());
+                    process_.detach();  // its number may be somebody else's from now on
+                    ended_(status);
+                  });
 }
 
 bool Worker::is_dead() const {

@@ -6,6 +6,7 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/process/v2/process.hpp>
 
 #include "base/fd.h"
 #include "launcher/exit_status.h"
@@ -19,7 +20,7 @@ namespace ddprun::launcher {
 class Worker {
  public:
   /// Takes over the child `pid`, which `pidfd` stands for: nobody else waits for it.
-  Worker(boost::asio::any_io_executor executor, pid_t pid, Fd pidfd);
+  Worker(const boost::asio::any_io_executor& executor, pid_t pid, Fd pidfd);
 
   Worker(Worker&&) = default;
   Worker& operator=(Worker&&) = delete;
@@ -45,7 +46,8 @@ class Worker {
  private:
   void wait();
 
-  boost::asio::posix::stream_descriptor pidfd_;
+  boost::process::v2::basic_process<boost::asio::any_io_executor> process_;
+  boost::asio::posix::stream_descriptor end_;  // its pidfd once more, readable at its end
   pid_t pid_;
   std::function<void(ExitStatus)> ended_;
   bool running_ = true;
