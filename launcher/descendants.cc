@@ -3,11 +3,13 @@
 
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <dirent.h>
 #include <fcntl.h>
 #include <memory>
+#include <poll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -122,6 +124,21 @@ void kill_all_descendants() {
     waitpid(-1, nullptr, 0);
     while (waitpid(-1, nullptr, WNOHANG) > 0) {
     }
+  }
+}
+
+void kill_all_descendants_but(pid_t spared) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::seconds(1);
+  for (;;) {
+    std::vector<Descendant> left = descendants();
+    std::erase_if(left, [spared](const Descendant& process) { return process.pid == spared; });
+    const auto time = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+    if (left.empty() || time <= time.zero()) return;
+    for (const Descendant& process : left) signal_descendant(process, SIGKILL);
+    const Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, left.front().pid, 0)));
+    pollfd its_end = {pidfd.get(), POLLIN, 0};
+    if (pidfd) poll(&its_end, 1, static_cast<int>(time.count()));
   }
 }
 

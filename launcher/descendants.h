@@ -44,4 +44,8 @@ bool has_children();
 /// process that waits for no child elsewhere.
 void kill_all_descendants();
 
+/// Kills everything below this process but its child `spared`, and waits until it is dead, reaped
+/// or not; for a second at most, should the kernel not let go of one.
+void kill_all_descendants_but(pid_t spared);
+
 }  // namespace ddprun::launcher

@@ -95,6 +95,13 @@ int read_signal(const Fd& signals) {
                                                                 : 0;
 }
 
+/// Its end is what the others hear of: by then its workers have ended.
+void end_agent(pid_t agent) {
+  kill(agent, SIGSTOP);  // should it just move again, it shall start no others
+  kill_all_descendants_but(agent);
+  kill(agent, SIGKILL);
+}
+
 /// Until the agent ends: signals go down, and orphans that outlived the agent's care are reaped.
 ExitStatus wait_for_agent(pid_t agent, const Fd& signals) {
   Promise watched;
@@ -109,7 +116,7 @@ ExitStatus wait_for_agent(pid_t agent, const Fd& signals) {
     if (signal > 0 && signal != SIGCHLD) kill(agent, signal);  // it is ours and not reaped
     if (watched.is_broken()) {
       log::error("ddprun's agent stands still longer than the others may wait for it (--lease)");
-      kill(agent, SIGKILL);
+      end_agent(agent);
     }
   }
 }
