@@ -264,7 +264,10 @@ void Agent::on_round_lost(const std::string& reason) {
 void Agent::wait_aloud() {
   patience_.begin([this](std::chrono::seconds) {
     if (outcome_) return tell_waiting(server_->waiting_for());
-    if (!client_) return tell_waiting(search_.waiting_for());
+    if (!client_) {
+      return tell_waiting(search_.waiting_for() + "; giving up after " +
+                          duration_text(job_.join_timeout) + " (--join_timeout)");
+    }
     client_->ask();
   });
 }

@@ -69,7 +69,11 @@ void Client::leave() {
 
 void Client::ask() {
   if (over_) return;
-  if (!line_ || silent()) return hooks_.waiting(waiting_for_master());
+  if (!line_ || silent()) {
+    return hooks_.waiting(waiting_for_master() +
+                          " (is it started? is the port open in the firewall?); giving up after " +
+                          duration_text(options_.join_timeout) + " (--join_timeout)");
+  }
   say(message::Ask{});
 }
 

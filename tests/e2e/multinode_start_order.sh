@@ -7,7 +7,7 @@ job=(--nnodes 3 --master_addr "$here" --master_port 29500 "${quick[@]}")
 show='echo "rank $RANK of $WORLD_SIZE, node $GROUP_RANK, local $LOCAL_RANK of $LOCAL_WORLD_SIZE"'
 
 on early start "${job[@]}" --rdzv_conf is_host=false --node_rank 2 --nproc_per_node 3 sh -c "$show"
-wait_for_stderr "waiting [0-9.]+ s for the master at $here:29500: Connection refused"
+wait_for_stderr "waiting [0-9.]+ s for the master at $here:29500: Connection refused .*; giving up after .* \(--join_timeout\)"
 on next start "${job[@]}" --rdzv_conf is_host=false --node_rank 1 sh -c "$show"
 on master start "${job[@]}" --node_rank 0 --nproc_per_node 2 sh -c "$show"
 

@@ -10,7 +10,7 @@ for host in 1 2; do
   on "$host" start "${job[@]}" sh -c 'echo "$RANK at $MASTER_ADDR:$MASTER_PORT"'
 done
 for host in 1 2; do
-  on "$host" wait_for_stderr 'waiting [0-9.]+ s for the master at trainer.job.test:29500: '
+  on "$host" wait_for_stderr 'waiting [0-9.]+ s for the master at trainer.job.test:29500: .*; giving up after .* \(--join_timeout\)'
 done
 echo '10.9.0.2 trainer.job.test' >>"$work/hosts"
 for host in 1 2; do on "$host" finish && expect_exit 0; done
