@@ -352,24 +352,47 @@ constexpr std::array kFlags = std::to_array<Flag>({
 });
 // clang-format on
 
+const Flag* find_name(std::string_view written) {
+  std::string name(written);
+  std::replace(name.begin(), name.end(), '-', '_');
+  if (name.empty()) return nullptr;  // as the alias is of a flag that has none
+  const auto flag = std::find_if(kFlags.begin(), kFlags.end(), [&](const Flag& candidate) {
+    return candidate.name == name || candidate.alias == name;
+  });
+  return flag == kFlags.end() ? nullptr : &*flag;
+}
+
+const Flag* find_letter(char letter) {
+  const auto flag = std::find_if(kFlags.begin(), kFlags.end(), [letter](const Flag& candidate) {
+    return candidate.letter == letter;
+  });
+  return flag == kFlags.end() ? nullptr : &*flag;
+}
+
 }  // namespace
 
 std::span<const Flag> flags() {
   return kFlags;
 }
 
+Said read_flag(std::string_view word) {
+  const size_t equals = word.find('=');
+  if (word.starts_with("--")) {
+    const Flag* flag = find_name(word.substr(2, equals - 2));
+    if (equals == std::string_view::npos) return {flag, std::nullopt};
+    return {flag, word.substr(equals + 1)};
+  }
+  if (word.size() < 2 || word.front() != '-') return {};
+  if (find_name(word.substr(1, equals - 1))) return {};  // "-role" lacks a dash, and is no "-r ole"
+  const Flag* flag = find_letter(word[1]);
+  const std::string_view rest = word.substr(2);
+  if (flag == nullptr || rest.empty()) return {flag, std::nullopt};
+  if (rest.front() == '=') return {flag, rest.substr(1)};
+  return flag->value.empty() ? Said() : Said{flag, rest};
+}
+
 const Flag* find_flag(std::string_view word) {
-  word = word.substr(0, word.find('='));
-  if (word.size() < 2 || word.front() != '-' || word == "--") return nullptr;
-  std::string name;  // stays empty where a letter is meant
-  if (word.starts_with("--")) name = word.substr(2);
-  if (name.empty() && word.size() > 2) return nullptr;
-  std::replace(name.begin(), name.end(), '-', '_');
-  const auto flag = std::find_if(kFlags.begin(), kFlags.end(), [&](const Flag& candidate) {
-    if (name.empty()) return candidate.letter == word[1];
-    return candidate.name == name || candidate.alias == name;
-  });
-  return flag == kFlags.end() ? nullptr : &*flag;
+  return read_flag(word).flag;
 }
 
 }  // namespace ddprun::cli

@@ -85,8 +85,17 @@ struct Flag {
 /// Every flag there is, in the order of --help.
 std::span<const Flag> flags();
 
-/// The flag written as `word` up to any '=', its letter or its name with dashes and underscores
-/// mixed at will; nullptr: none.
+/// A word of the command line that is a flag, and the value that may stand in it.
+struct Said {
+  const Flag* flag = nullptr;             ///< nullptr: the word is no flag
+  std::optional<std::string_view> value;  ///< points into the word
+};
+
+/// Reads "--name", "--name=value", with dashes and underscores mixed at will, or "-r", "-r=3" and
+/// "-r3", which is no flag where the letter takes no value.
+Said read_flag(std::string_view word);
+
+/// Its flag alone.
 const Flag* find_flag(std::string_view word);
 
 /// Flags that answer instead of running something.

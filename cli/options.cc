@@ -34,6 +34,14 @@ std::string spelled(const Flag& flag) {
   return "--" + std::string(flag.name);
 }
 
+/// "-m pkg" for "-mpkg": this letter takes no value, so what follows it is another word.
+std::optional<std::string> parted(const std::string& word) {
+  if (word.starts_with("--")) return std::nullopt;
+  const Flag* flag = find_flag(word.substr(0, 2));
+  if (flag == nullptr || flag->name == kHelp) return std::nullopt;
+  return word.substr(0, 2) + " " + word.substr(2);
+}
+
 Error unknown_flag(std::string_view word) {
   const std::string said(word.substr(0, word.find('=')));
   std::string canonical = said;
@@ -45,6 +53,7 @@ Error unknown_flag(std::string_view word) {
     if (!flag.alias.empty()) names.push_back("--" + std::string(flag.alias));
   }
   std::optional<std::string> near = nearest(canonical, names);
+  if (!near) near = parted(said);
   if (!near && canonical.size() > 4) {  // "--nproc": too short to be near, but a beginning
     const auto longer = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
       return name.starts_with(canonical);
@@ -68,18 +77,17 @@ CommandLine divide(std::span<const char* const> words) {
   for (; at < words.size(); ++at) {
     const std::string_view word = words[at];
     if (!word.starts_with('-') || word == "-" || word == "--") break;
-    const Flag* flag = find_flag(word);
+    const auto [flag, value] = read_flag(word);
     if (flag == nullptr) {
       line.options.emplace_back(word);
       return line;
     }
-    const size_t equals = std::min(word.find('='), word.size());
     line.options.push_back(spelled(*flag));
     if (flag->value.empty()) {
-      line.options.back() += word.substr(equals);
+      if (value) line.options.back().append("=").append(*value);
       if (flag->name == kHelp || flag->name == kVersion) return line;
-    } else if (equals < word.size()) {
-      line.options.emplace_back(word.substr(equals + 1));  // "--flag=" is no value to CLI11
+    } else if (value) {
+      line.options.emplace_back(*value);  // "--flag=" is no value to CLI11
     } else if (at + 1 < words.size() && is_value(words[at + 1])) {
       line.options.emplace_back(words[++at]);
     } else {

@@ -230,7 +230,10 @@ TEST_CASE("an unknown flag is answered with the nearest one") {
         "unknown flag --max-restart; did you mean --max_restarts?");
   CHECK(refusal({"--nproc", "4", "train"}) ==
         "unknown flag --nproc; did you mean --nproc_per_node?");
-  CHECK(refusal({"-r", "3", "train"}) == "unknown flag -r; ddprun --help lists all flags");
+  CHECK(refusal({"-x", "3", "train"}) == "unknown flag -x; ddprun --help lists all flags");
+  CHECK(refusal({"-role=x", "train"}) == "unknown flag -role; did you mean --role?");
+  CHECK(refusal({"-max-restarts", "3", "train"}) ==
+        "unknown flag -max-restarts; did you mean --max_restarts?");
 }
 
 TEST_CASE("what only resembles a flag is unknown") {
