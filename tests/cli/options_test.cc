@@ -2,7 +2,6 @@
 #include "cli/options.h"
 
 #include <chrono>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -129,40 +128,6 @@ TEST_CASE("several workers have a prefix by default, and it can be empty or abse
   CHECK(job({"--nproc_per_node", "2", "train"}).prefix == "[${rank}] ");
   CHECK(job({"--nproc_per_node", "2", "--prefix=", "train"}).prefix == "");
   CHECK_FALSE(job({"--nproc_per_node", "2", "--no_prefix", "train"}).prefix);
-}
-
-TEST_CASE("the environment gives a flag its default and the command line wins") {
-  const cli::Host on = host({"PET_NPROC_PER_NODE=2", "PET_MAX_RESTARTS=5", "DDPRUN_STORE=worker",
-                             "PET_STANDALONE=0", "PET_NODE_RANK="});
-
-  const agent::JobSpec spec = job({"--max_restarts", "1", "train"}, on);
-
-  CHECK(spec.local_size == 2);
-  CHECK(spec.max_restarts == 1);
-  CHECK(spec.store == agent::StoreHost::worker);
-  CHECK_FALSE(spec.node_rank);
-}
-
-TEST_CASE(
-    "a wrong default in the environment is refused by its own name, unless it was overruled") {
-  const cli::Host on = host({"PET_MAX_RESTARTS=many"});
-
-  CHECK(refusal({"train"}, on) ==
-        "PET_MAX_RESTARTS wants a number, 0 or more, or one within a time as in 3/1h, not 'many'");
-  CHECK(job({"--max_restarts", "1", "train"}, on).max_restarts == 1);
-}
-
-TEST_CASE("the command line counts also against a variable of the opposite flag") {
-  CHECK(job({"--prefix", "p ", "train"}, host({"DDPRUN_NO_PREFIX=1"})).prefix == "p ");
-  CHECK_FALSE(job({"--no_prefix", "train"}, host({"DDPRUN_PREFIX=p "})).prefix);
-}
-
-TEST_CASE("only the environment of the given host is read") {
-  REQUIRE(setenv("PET_MAX_RESTARTS", "7", 1) == 0);
-  const int restarts = job({"train"}).max_restarts;
-  unsetenv("PET_MAX_RESTARTS");
-
-  CHECK(restarts == 0);
 }
 
 TEST_CASE("an IPv6 address may stand in brackets") {

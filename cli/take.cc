@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/take.h"
+
+#include <string>
+
+#include "base/log.h"
+#include "cli/rdzv_conf.h"
+
+namespace ddprun::cli {
+namespace {
+
+constexpr int kMostWorkers = 65'536;
+constexpr int kMostNodes = 32'767;  // so that the number of all workers is an int
+
+}  // namespace
+
+bool take_switch(std::string_view value, bool& target) {
+  const std::optional<int> number = parse_count(value, std::numeric_limits<int>::min(), kMost);
+  target = number.value_or(0) != 0;  // torchrun reads its variables so
+  return number.has_value();
+}
+
+Taken take_local_size(std::string_view value, Choices& choices) {
+  choices.local_size = value;
+  return value == "auto" || value == "gpu" || value == "cpu" ||
+         parse_count(value, 1, kMostWorkers).has_value();
+}
+
+Taken take_nodes(std::string_view value, Choices& choices) {
+  const size_t colon = value.find(':');
+  const auto least = parse_count(value.substr(0, colon), 1, kMostNodes);
+  const auto most =
+      colon == std::string_view::npos ? least : parse_count(value.substr(colon + 1), 1, kMostNodes);
+  if (!least || !most || *least > *most) return false;
+  choices.job.min_nodes = *least;
+  choices.job.max_nodes = *most;
+  return true;
+}
+
+Taken take_master_port(std::string_view value, Choices& choices) {
+  const auto port = parse_count(value, 0, 65'535);
+  if (!port) return false;
+  choices.master_port = static_cast<std::uint16_t>(*port);
+  choices.port_said_by = "--master_port " + std::string(value);
+  return true;
+}
+
+Taken take_endpoint(std::string_view value, Choices& choices) {
+  std::optional<Place> place = parse_place(value);
+  if (!place) return false;
+  choices.endpoint = true;
+  choices.master_addr = std::move(place->host);
+  if (!place->port) return true;
+  choices.master_port = place->port;
+  choices.port_said_by = "--rdzv_endpoint " + std::string(value);
+  return true;
+}
+
+Taken take_run_id(std::string_view value, Choices& choices) {
+  choices.job.run_id = value;
+  return is_run_id(value);
+}
+
+Taken take_backend(std::string_view value, Choices&) {
+  if (value == "static" || value == "c10d") return true;
+  if (!value.starts_with("etcd")) return false;
+  return Taken::refused("'" + std::string(value) +
+                        "' is not there, nor needed: give static or c10d, and --rdzv_endpoint "
+                        "HOST:PORT with a host of the job or of ddprun serve");
+}
+
+Taken take_conf(std::string_view value, Choices& choices) {
+  const Result<> taken = take_rdzv_conf(value, choices.job);
+  return taken ? Taken(true) : Taken::refused(taken.error().message);
+}
+
+Taken take_restarts(std::string_view value, Choices& choices) {
+  const size_t slash = value.find('/');
+  const auto restarts = parse_count(value.substr(0, slash), 0, kMost);
+  const auto window = slash == std::string_view::npos
+                          ? std::chrono::milliseconds(0)
+                          : parse_time(value.substr(slash + 1), kShortest);
+  if (!restarts || !window) return false;
+  choices.job.max_restarts = *restarts;
+  choices.job.restart_window = *window;
+  return true;
+}
+
+Taken take_gpu_bind(std::string_view value, Choices& choices) {
+  choices.job.gpu_bind = value == "isolate" ? agent::GpuBind::isolate : agent::GpuBind::all;
+  return value == "all" || value == "isolate";
+}
+
+Taken take_store(std::string_view value, Choices& choices) {
+  choices.job.store = value == "worker" ? agent::StoreHost::worker : agent::StoreHost::agent;
+  return value == "agent" || value == "worker";
+}
+
+Taken take_prefix(std::string_view value, Choices& choices) {
+  choices.prefix = value;
+  choices.no_prefix = false;
+  return true;
+}
+
+Taken take_log_level(std::string_view value, Choices& choices) {
+  const Result<log::Level> level = log::parse_level(value);
+  if (level) choices.job.log_level = *level;
+  return level.has_value();
+}
+
+Taken take_events(std::string_view value, Choices& choices) {
+  choices.job.events_file = value;
+  return !value.empty();
+}
+
+Taken take_local_rank_style(std::string_view value, Choices& choices) {
+  choices.job.local_rank_flag = value == "underscore" ? "--local_rank" : "--local-rank";
+  return value == "dash" || value == "underscore";
+}
+
+Taken take_role(std::string_view value, Choices& choices) {
+  choices.job.role = value;
+  return is_run_id(value);
+}
+
+Taken take_event_handler(std::string_view value, Choices&) {
+  if (value == "null") return true;  // torchrun's default: no events
+  return Taken::refused("'" + std::string(value) +
+                        "' is a plug-in of torchrun's Python, which is not here: give --events "
+                        "FILE, which gets a JSON object a line");
+}
+
+Taken refuse_logs_specs(std::string_view value, Choices&) {
+  return Taken::refused("'" + std::string(value) +
+                        "' is a plug-in of torchrun's Python, which is not here: leave it out, and "
+                        "see Output in ddprun --help");
+}
+
+Taken take_run_path(std::string_view value, Choices&) {
+  if (value == "0") return true;
+  return Taken::refused(
+      "runs a file inside torchrun's Python, which is not here: leave it out, and python3 runs "
+      "any program that ends in .py");
+}
+
+Taken take_start_method(std::string_view value, Choices&) {
+  return value == "spawn" || value == "fork" || value == "forkserver";
+}
+
+Taken take_nothing(std::string_view, Choices&) {
+  return true;
+}
+
+}  // namespace ddprun::cli

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "cli/flags.h"
+#include "cli/values.h"
+
+namespace ddprun::cli {
+
+// What the table's rows do with a value that is more than one line. Pure; each takes a right value
+// into `choices` and answers a wrong one as Flag::take does.
+
+constexpr int kMost = std::numeric_limits<int>::max();
+
+/// Takes a value that there is into `target`. Returns whether there is one.
+template <class T, class Target>
+bool put(std::optional<T> value, Target& target) {
+  if (value) target = std::move(*value);
+  return value.has_value();
+}
+
+/// A switch, on or off.
+bool take_switch(std::string_view value, bool& target);
+
+/// A time, which goes into this member of the job; the second: one of at least kShortest.
+template <std::chrono::milliseconds agent::JobSpec::*kMember>
+Taken take_time(std::string_view value, Choices& choices) {
+  return put(parse_time(value), choices.job.*kMember);
+}
+
+template <std::chrono::milliseconds agent::JobSpec::*kMember>
+Taken take_some_time(std::string_view value, Choices& choices) {
+  return put(parse_time(value, kShortest), choices.job.*kMember);
+}
+
+// Where the nodes meet.
+Taken take_nodes(std::string_view value, Choices& choices);
+Taken take_endpoint(std::string_view value, Choices& choices);
+Taken take_master_port(std::string_view value, Choices& choices);
+Taken take_run_id(std::string_view value, Choices& choices);
+Taken take_backend(std::string_view value, Choices& choices);
+Taken take_conf(std::string_view value, Choices& choices);
+Taken take_store(std::string_view value, Choices& choices);
+Taken take_restarts(std::string_view value, Choices& choices);  ///< N or N/WINDOW
+
+// The workers and what they run.
+Taken take_local_rank_style(std::string_view value, Choices& choices);
+Taken take_local_size(std::string_view value, Choices& choices);
+Taken take_gpu_bind(std::string_view value, Choices& choices);
+Taken take_role(std::string_view value, Choices& choices);
+
+// Output.
+Taken take_prefix(std::string_view value, Choices& choices);
+Taken take_log_level(std::string_view value, Choices& choices);
+Taken take_events(std::string_view value, Choices& choices);
+
+// What tunes torchrun's own Python: refused where it would change what happens.
+Taken take_event_handler(std::string_view value, Choices& choices);
+Taken refuse_logs_specs(std::string_view value, Choices& choices);
+Taken take_run_path(std::string_view value, Choices& choices);
+Taken take_start_method(std::string_view value, Choices& choices);
+
+/// For a flag that answers by itself.
+Taken take_nothing(std::string_view value, Choices& choices);
+
+}  // namespace ddprun::cli

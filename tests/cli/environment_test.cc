@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <string>
+
+#include "tests/catch.h"
+#include "tests/cli/command_line.h"
+
+using namespace ddprun;
+
+TEST_CASE("the environment gives a flag its default and the command line wins") {
+  const cli::Host on = host({"PET_NPROC_PER_NODE=2", "PET_MAX_RESTARTS=5", "DDPRUN_STORE=worker",
+                             "PET_STANDALONE=0", "PET_NODE_RANK="});
+
+  const agent::JobSpec spec = job({"--max_restarts", "1", "train"}, on);
+
+  CHECK(spec.local_size == 2);
+  CHECK(spec.max_restarts == 1);
+  CHECK(spec.store == agent::StoreHost::worker);
+  CHECK_FALSE(spec.node_rank);
+}
+
+TEST_CASE(
+    "a wrong default in the environment is refused by its own name, unless it was overruled") {
+  const cli::Host on = host({"PET_MAX_RESTARTS=many"});
+
+  CHECK(refusal({"train"}, on) ==
+        "PET_MAX_RESTARTS wants a number, 0 or more, or one within a time as in 3/1h, not 'many'");
+  CHECK(job({"--max_restarts", "1", "train"}, on).max_restarts == 1);
+}
+
+TEST_CASE("the command line counts also against a variable of the opposite flag") {
+  CHECK(job({"--prefix", "p ", "train"}, host({"DDPRUN_NO_PREFIX=1"})).prefix == "p ");
+  CHECK_FALSE(job({"--no_prefix", "train"}, host({"DDPRUN_PREFIX=p "})).prefix);
+}
+
+TEST_CASE("a switch's variable is a number, and any but 0 means on, as under torchrun") {
+  CHECK(job({"train"}, host({"PET_STANDALONE=2", "PET_RDZV_ENDPOINT=a:1"})).master_port == 0);
+  CHECK(job({"train"}, host({"PET_STANDALONE=-1", "PET_RDZV_ENDPOINT=a:1"})).master_port == 0);
+  CHECK(job({"train"}, host({"PET_STANDALONE=00", "PET_RDZV_ENDPOINT=a:1"})).master_port == 1);
+  const std::string word = GENERATE("true", "yes", "on", "1.0", "1x", " ");
+  CHECK(refusal({"train"}, host({"PET_STANDALONE=" + word})) ==
+        "PET_STANDALONE wants 0 or 1, not '" + word + "'");
+}
+
+TEST_CASE("only the environment of the given host is read") {
+  REQUIRE(setenv("PET_MAX_RESTARTS", "7", 1) == 0);
+  const int restarts = job({"train"}).max_restarts;
+  unsetenv("PET_MAX_RESTARTS");
+
+  CHECK(restarts == 0);
+}
