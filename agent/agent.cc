@@ -67,6 +67,7 @@ class Agent {
   }
 
   Outcome run() {
+    if (const Result<> opened = workers_.open_logs(); !opened) return opened.error();
     const Result<> hearing = signals_.start([this](int signal) { on_signal(signal); });
     if (!hearing) return hearing.error();
     launcher::raise_open_files_limit();  // a connection for each rank of the whole job

@@ -50,6 +50,14 @@ NodeWorkers::NodeWorkers(boost::asio::any_io_executor executor, const JobSpec& j
       oom_begins_(executor_),
       patience_(executor_) {}
 
+Result<> NodeWorkers::open_logs() {
+  const Result<> opened = logs_.open(job_.log_dir, job_.run_id);
+  if (opened || opened.error().code == Errc::usage) return opened;
+  log::warning(opened.error().message +
+               ": workers get no TORCHELASTIC_ERROR_FILE (--log_dir DIR gives them a place)");
+  return {};
+}
+
 Result<> NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::Endpoint& store) {
   layout_ = layout;
   failure_.clear();
@@ -65,6 +73,7 @@ Result<> NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::
   if (!no_input_) no_input_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!no_input_) return os_error("cannot open /dev/null", errno);
 
+  begin_attempt();
   const WorkerEnv env(job_, inherited_, layout_, store);
   if (env.limits_omp_threads() && !std::exchange(said_omp_, true)) {
     log::info("OMP_NUM_THREADS=1 is set for every worker; set it yourself to change that");
@@ -74,6 +83,11 @@ Result<> NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::
   if (!started) return started;
   watch_for_oom();
   return {};
+}
+
+void NodeWorkers::begin_attempt() {
+  const Result<> begun = logs_.begin_attempt(layout_.round, layout_.local_size);
+  if (!begun) log::warning(begun.error().message + ": this round has no log nor error files");
 }
 
 /// A little later, so that it does not take the processor from workers that begin.
@@ -94,7 +108,8 @@ Result<> NodeWorkers::start_workers(const WorkerEnv& env) {
   std::vector<std::string> prefixes;
   for (int local_rank = 0; local_rank < layout_.local_size; ++local_rank) {
     const bool reads_input = layout_.first_rank + local_rank == 0;
-    commands.push_back({job_.program, worker_command(job_, local_rank), env.of(local_rank),
+    commands.push_back({job_.program, worker_command(job_, local_rank),
+                        env.of(local_rank, logs_.error_file(local_rank)),
                         reads_input ? STDIN_FILENO : no_input_.get()});
     Result<std::string> prefix = prefix_of(local_rank);
     if (!prefix) return prefix.error();

@@ -17,6 +17,7 @@
 #include "agent/worker_env.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "launcher/log_dir.h"
 #include "launcher/oom.h"
 #include "launcher/output.h"
 #include "launcher/worker_group.h"
@@ -36,6 +37,9 @@ class NodeWorkers {
   /// references must outlive this.
   NodeWorkers(boost::asio::any_io_executor executor, const JobSpec& job, std::string host,
               launcher::Output& output, Events& events, std::function<void(Event)> happened);
+
+  /// Makes the place for log and error files; once, before any start. Errors: usage (--log_dir).
+  Result<> open_logs();
 
   /// Starts the workers of a round; those of the round before have ended. `store` is where they
   /// find their store: MASTER_ADDR and MASTER_PORT. Errors: system; those started before run on,
@@ -59,6 +63,7 @@ class NodeWorkers {
   const rendezvous::Aftermath& aftermath() const { return aftermath_; }
 
  private:
+  void begin_attempt();
   Result<> start_workers(const WorkerEnv& env);
   void watch_for_oom();
   void watch(int local_rank, const std::string& prefix, launcher::Child child);
@@ -78,6 +83,7 @@ class NodeWorkers {
   Events& events_;
   std::function<void(Event)> happened_;
   std::vector<std::string> inherited_;
+  launcher::LogDir logs_;
   Fd no_input_;  // /dev/null
   std::optional<launcher::OomWatch> oom_;
   boost::asio::steady_timer oom_begins_;

@@ -8,8 +8,10 @@
 namespace ddprun::agent {
 namespace {
 
+constexpr std::string_view kErrorFile = "TORCHELASTIC_ERROR_FILE";
+
 /// Names every worker gets from us whatever was inherited.
-constexpr std::array<std::string_view, 15> kAlwaysDecided = {
+constexpr std::array<std::string_view, 16> kAlwaysDecided = {
     "RANK",
     "LOCAL_RANK",
     "WORLD_SIZE",
@@ -25,6 +27,7 @@ constexpr std::array<std::string_view, 15> kAlwaysDecided = {
     "TORCHELASTIC_MAX_RESTARTS",
     "TORCHELASTIC_RUN_ID",
     "TORCHELASTIC_USE_AGENT_STORE",
+    kErrorFile,
 };
 
 constexpr std::string_view kVisibleDevices = "CUDA_VISIBLE_DEVICES";
@@ -124,19 +127,21 @@ void WorkerEnv::append_own(int local_rank, std::vector<std::string>& variables) 
   }
 }
 
-std::vector<std::string> WorkerEnv::of(int local_rank) const {
+std::vector<std::string> WorkerEnv::of(int local_rank, const std::string& error_file) const {
   std::vector<std::string> all;
-  all.reserve(inherited_.size() + shared_.size() + 4);
+  all.reserve(inherited_.size() + shared_.size() + 5);
   all.insert(all.end(), inherited_.begin(), inherited_.end());
   all.insert(all.end(), shared_.begin(), shared_.end());
   append_own(local_rank, all);
+  all.push_back(variable(kErrorFile, error_file));
   return all;
 }
 
-std::vector<std::string> WorkerEnv::decided(int local_rank) const {
+std::vector<std::string> WorkerEnv::decided(int local_rank, const std::string& error_file) const {
   std::vector<std::string> variables;
   append_own(local_rank, variables);
   variables.insert(variables.end(), shared_.begin(), shared_.end());
+  variables.push_back(variable(kErrorFile, error_file));
   return variables;
 }
 

@@ -22,11 +22,12 @@ class WorkerEnv {
   WorkerEnv(const JobSpec& job, const std::vector<std::string>& inherited,
             const rendezvous::Layout& layout, const rendezvous::Endpoint& store);
 
-  /// The whole environment of the worker with this local rank, each name once.
-  std::vector<std::string> of(int local_rank) const;
+  /// The whole environment of the worker with this local rank, each name once. `error_file` is
+  /// where it may tell what it died of; empty: nowhere.
+  std::vector<std::string> of(int local_rank, const std::string& error_file) const;
 
   /// Only the part ddprun decides, in the order a reader looks for it.
-  std::vector<std::string> decided(int local_rank) const;
+  std::vector<std::string> decided(int local_rank, const std::string& error_file) const;
 
   /// Whether OMP_NUM_THREADS=1 is ours: several workers, and the user had not set it.
   bool limits_omp_threads() const { return limits_omp_threads_; }

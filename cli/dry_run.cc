@@ -9,6 +9,7 @@
 #include "agent/worker_command.h"
 #include "agent/worker_env.h"
 #include "base/text.h"
+#include "launcher/log_dir.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/layout.h"
 
@@ -103,6 +104,7 @@ Unknown unknown_variables(const agent::JobSpec& job) {
   const bool own_store = job.store == agent::StoreHost::worker;
   if (own_store && job.max_nodes > 1) unknown["MASTER_ADDR"] = kUnknown;
   if (own_store || job.master_port == 0) unknown["MASTER_PORT"] = "PORT";
+  if (job.log_dir != launcher::LogDir::kNone) unknown["TORCHELASTIC_ERROR_FILE"] = "FILE";
   return unknown;
 }
 
@@ -135,7 +137,7 @@ std::string dry_run_text(const agent::JobSpec& job, const Host& host) {
     text += known_ranks ? "rank " + std::to_string(layout.first_rank + local_rank)
                         : "local rank " + std::to_string(local_rank);
     text += ":";
-    for (const std::string& variable : environment.decided(local_rank)) {
+    for (const std::string& variable : environment.decided(local_rank, "")) {
       const std::string_view name = std::string_view(variable).substr(0, variable.find('='));
       const auto value = unknown.find(name);
       text += value == unknown.end() ? " " + quoted_assignment(variable)

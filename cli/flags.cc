@@ -151,6 +151,11 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "0 or 1",
      "Leave the workers' lines as they are.",
      [](std::string_view value, Choices& c) -> Taken { return take_switch(value, c.no_prefix); }},
+    {Group::output, "log_dir", "", "DIR", "PET_LOG_DIR", "a temporary one",
+     "the name of a directory, or /dev/null",
+     "Where log and error files go: DIR/ID_RANDOM/attempt_N/LOCAL_RANK/, N counting rounds from 0. "
+     "Made when it is missing. /dev/null: no files at all.",
+     take_log_dir},
     {Group::output, "log_level", "", "LEVEL", "DDPRUN_LOG_LEVEL", "info",
      "debug, info, warning, error or off",
      "Which of ddprun's own lines are shown: debug, info, warning, error or off.",

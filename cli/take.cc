@@ -108,6 +108,11 @@ Taken take_log_level(std::string_view value, Choices& choices) {
   return level.has_value();
 }
 
+Taken take_log_dir(std::string_view value, Choices& choices) {
+  choices.job.log_dir = value;
+  return !value.empty();
+}
+
 Taken take_events(std::string_view value, Choices& choices) {
   choices.job.events_file = value;
   return !value.empty();

@@ -57,6 +57,7 @@ Taken take_role(std::string_view value, Choices& choices);
 // Output.
 Taken take_prefix(std::string_view value, Choices& choices);
 Taken take_log_level(std::string_view value, Choices& choices);
+Taken take_log_dir(std::string_view value, Choices& choices);
 Taken take_events(std::string_view value, Choices& choices);
 
 // What tunes torchrun's own Python: refused where it would change what happens.

@@ -3,9 +3,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstdint>
+#include <cstring>
+#include <filesystem>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
@@ -26,6 +30,9 @@ pid_t guardian = 0;  // as the agent knows it
 /// A timer that both processes have: the agent sets it, the guardian hears it. Here steady_clock is
 /// CLOCK_MONOTONIC.
 Fd promise;
+
+/// A directory that the guardian is to remove, in memory that both processes share; empty: none.
+char* legacy = nullptr;
 
 timespec timespec_of(std::chrono::nanoseconds time) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
@@ -123,6 +130,7 @@ ExitStatus wait_for_agent(pid_t agent, const Fd& signals) {
 
 int end_for(ExitStatus agent) {
   kill_all_descendants();
+  if (*legacy != '\0') remove_directory(legacy);
   if (agent.signal() != 0) {
     log::error("ddprun's agent was " + agent.text() + "; all its workers were killed");
   }
@@ -136,6 +144,9 @@ Result<int> guard(const std::function<int()>& agent) {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   promise.reset(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   if (!promise) return os_error("cannot make a timer", errno);
+  void* memory = mmap(nullptr, PATH_MAX, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return os_error("cannot share memory with the agent", errno);
+  legacy = static_cast<char*>(memory);
   const pid_t child = fork();
   if (child < 0) return os_error("cannot make a process for the agent", errno);
   if (child == 0) {
@@ -160,6 +171,17 @@ void promise_nothing() {
 
 bool guardian_is_gone() {
   return getppid() != guardian;
+}
+
+void leave_to_guardian(const std::string& path) {
+  if (legacy == nullptr || path.size() >= PATH_MAX) return;
+  std::memcpy(legacy, path.c_str(), path.size() + 1);
+}
+
+void remove_directory(const std::string& path) {
+  if (rmdir(path.c_str()) == 0) return;  // as a rule it is empty
+  std::error_code ignored;
+  std::filesystem::remove_all(path, ignored);
 }
 
 }  // namespace ddprun::launcher

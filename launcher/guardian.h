@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <functional>
+#include <string>
 
 #include "base/error.h"
 
@@ -30,5 +31,12 @@ void promise_nothing();
 
 /// In the agent: whether the guardian has died.
 bool guardian_is_gone();
+
+/// In the agent: should it end before it takes this back with an empty `path`, the guardian removes
+/// this directory with all that is in it. An absolute path; one longer than PATH_MAX is not taken.
+void leave_to_guardian(const std::string& path);
+
+/// Removes a directory with all that is in it, as far as that can be done.
+void remove_directory(const std::string& path);
 
 }  // namespace ddprun::launcher

@@ -55,15 +55,15 @@ TEST_CASE("a worker finds its place in the job as torchrun's workers do") {
   const agent::JobSpec job = two_workers();
   const agent::WorkerEnv env(job, {}, second_node(), kStore);
 
-  CHECK(Strings{value(env.of(1), "RANK"), value(env.of(1), "LOCAL_RANK"),
-                value(env.of(1), "ROLE_RANK")} == Strings{"3", "1", "3"});
-  CHECK(env.decided(0) == Strings{"RANK=2", "LOCAL_RANK=0", "ROLE_RANK=2", "WORLD_SIZE=4",
-                                  "LOCAL_WORLD_SIZE=2", "GROUP_RANK=1", "GROUP_WORLD_SIZE=2",
-                                  "ROLE_NAME=default", "ROLE_WORLD_SIZE=4", "MASTER_ADDR=gpu-07",
-                                  "MASTER_PORT=41237", "TORCHELASTIC_RESTART_COUNT=1",
-                                  "TORCHELASTIC_MAX_RESTARTS=3", "TORCHELASTIC_RUN_ID=run-1",
-                                  "TORCHELASTIC_USE_AGENT_STORE=True",
-                                  "TORCH_NCCL_ASYNC_ERROR_HANDLING=1", "OMP_NUM_THREADS=1"});
+  CHECK(Strings{value(env.of(1, ""), "RANK"), value(env.of(1, ""), "LOCAL_RANK"),
+                value(env.of(1, ""), "ROLE_RANK")} == Strings{"3", "1", "3"});
+  CHECK(env.decided(0, "/logs/e.json") ==
+        Strings{"RANK=2", "LOCAL_RANK=0", "ROLE_RANK=2", "WORLD_SIZE=4", "LOCAL_WORLD_SIZE=2",
+                "GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "ROLE_NAME=default", "ROLE_WORLD_SIZE=4",
+                "MASTER_ADDR=gpu-07", "MASTER_PORT=41237", "TORCHELASTIC_RESTART_COUNT=1",
+                "TORCHELASTIC_MAX_RESTARTS=3", "TORCHELASTIC_RUN_ID=run-1",
+                "TORCHELASTIC_USE_AGENT_STORE=True", "TORCH_NCCL_ASYNC_ERROR_HANDLING=1",
+                "OMP_NUM_THREADS=1", "TORCHELASTIC_ERROR_FILE=/logs/e.json"});
 }
 
 TEST_CASE("what ddprun decides replaces what it inherited, the rest is handed on") {
@@ -76,7 +76,7 @@ TEST_CASE("what ddprun decides replaces what it inherited, the rest is handed on
                              "LONELY",
                              "TORCHELASTIC_RESTART_COUNT=9"};
   const agent::WorkerEnv env(job, inherited, second_node(), kStore);
-  const Strings all = env.of(0);
+  const Strings all = env.of(0, "");
 
   CHECK(value(all, "RANK") == "2");
   CHECK(value(all, "MASTER_PORT") == "41237");
@@ -84,7 +84,7 @@ TEST_CASE("what ddprun decides replaces what it inherited, the rest is handed on
   CHECK(value(all, "HOME") == "/root");
   CHECK(value(all, "RANKING") == "x");
   CHECK(std::count(all.begin(), all.end(), "LONELY") == 1);
-  CHECK(all.size() == 4 + env.decided(0).size());
+  CHECK(all.size() == 4 + env.decided(0, "").size());
 }
 
 TEST_CASE("workers are told when rank 0 has to serve the store") {
@@ -92,15 +92,15 @@ TEST_CASE("workers are told when rank 0 has to serve the store") {
   job.store = agent::StoreHost::worker;
 
   const agent::WorkerEnv env(job, {}, second_node(), kStore);
-  CHECK(value(env.of(0), "TORCHELASTIC_USE_AGENT_STORE") == "False");
+  CHECK(value(env.of(0, ""), "TORCHELASTIC_USE_AGENT_STORE") == "False");
 }
 
 TEST_CASE("the store is where the round has it, not where the user said") {
   const agent::JobSpec job = two_workers();
   const agent::WorkerEnv env(job, {"MASTER_ADDR=old"}, second_node(), {"fd00::7", 29501});
 
-  CHECK(value(env.of(1), "MASTER_ADDR") == "fd00::7");
-  CHECK(value(env.of(1), "MASTER_PORT") == "29501");
+  CHECK(value(env.of(1, ""), "MASTER_ADDR") == "fd00::7");
+  CHECK(value(env.of(1, ""), "MASTER_PORT") == "29501");
 }
 
 TEST_CASE("several workers get one OpenMP thread each unless the user said otherwise") {
@@ -110,18 +110,18 @@ TEST_CASE("several workers get one OpenMP thread each unless the user said other
   const agent::WorkerEnv one(job, {}, alone(), kStore);
 
   CHECK(several.limits_omp_threads());
-  CHECK(value(several.of(0), "OMP_NUM_THREADS") == "1");
+  CHECK(value(several.of(0, ""), "OMP_NUM_THREADS") == "1");
   CHECK_FALSE(users.limits_omp_threads());
-  CHECK(value(users.of(0), "OMP_NUM_THREADS") == "6");
+  CHECK(value(users.of(0, ""), "OMP_NUM_THREADS") == "6");
   CHECK_FALSE(one.limits_omp_threads());
-  CHECK(value(one.of(0), "OMP_NUM_THREADS") == "(unset)");
+  CHECK(value(one.of(0, ""), "OMP_NUM_THREADS") == "(unset)");
 }
 
 TEST_CASE("the user's way of handling NCCL errors is kept") {
   const agent::JobSpec job = two_workers();
   const agent::WorkerEnv env(job, {"TORCH_NCCL_ASYNC_ERROR_HANDLING=3"}, second_node(), kStore);
 
-  CHECK(value(env.of(0), "TORCH_NCCL_ASYNC_ERROR_HANDLING") == "3");
+  CHECK(value(env.of(0, ""), "TORCH_NCCL_ASYNC_ERROR_HANDLING") == "3");
 }
 
 TEST_CASE("every worker sees all GPUs of the node") {
@@ -129,8 +129,8 @@ TEST_CASE("every worker sees all GPUs of the node") {
   job.devices = {"0", "1", "2"};
   const agent::WorkerEnv env(job, {}, second_node(), kStore);
 
-  CHECK(value(env.of(0), "CUDA_VISIBLE_DEVICES") == "0,1,2");
-  CHECK(value(env.of(1), "CUDA_VISIBLE_DEVICES") == "0,1,2");
+  CHECK(value(env.of(0, ""), "CUDA_VISIBLE_DEVICES") == "0,1,2");
+  CHECK(value(env.of(1, ""), "CUDA_VISIBLE_DEVICES") == "0,1,2");
 }
 
 TEST_CASE("an inherited list of GPUs stays the text it is") {
@@ -140,14 +140,14 @@ TEST_CASE("an inherited list of GPUs stays the text it is") {
   const agent::WorkerEnv env(job, {std::string("CUDA_VISIBLE_DEVICES=") + list}, second_node(),
                              kStore);
 
-  CHECK(value(env.of(0), "CUDA_VISIBLE_DEVICES") == list);
+  CHECK(value(env.of(0, ""), "CUDA_VISIBLE_DEVICES") == list);
 }
 
 TEST_CASE("without GPUs the list of GPUs is not set") {
   const agent::JobSpec job = two_workers();
   const agent::WorkerEnv env(job, {}, second_node(), kStore);
 
-  CHECK(value(env.of(0), "CUDA_VISIBLE_DEVICES") == "(unset)");
+  CHECK(value(env.of(0, ""), "CUDA_VISIBLE_DEVICES") == "(unset)");
 }
 
 TEST_CASE("an isolated worker sees its own block of the node's GPUs under any name") {
@@ -156,9 +156,9 @@ TEST_CASE("an isolated worker sees its own block of the node's GPUs under any na
   job.devices = {"GPU-a", "MIG-b", "7", "2"};
   const agent::WorkerEnv env(job, {"CUDA_VISIBLE_DEVICES=GPU-a,MIG-b,7,2"}, second_node(), kStore);
 
-  CHECK(value(env.of(0), "CUDA_VISIBLE_DEVICES") == "GPU-a,MIG-b");
-  CHECK(value(env.of(1), "CUDA_VISIBLE_DEVICES") == "7,2");
-  CHECK(value(env.of(1), "LOCAL_RANK") == "1");
+  CHECK(value(env.of(0, ""), "CUDA_VISIBLE_DEVICES") == "GPU-a,MIG-b");
+  CHECK(value(env.of(1, ""), "CUDA_VISIBLE_DEVICES") == "7,2");
+  CHECK(value(env.of(1, ""), "LOCAL_RANK") == "1");
 }
 
 TEST_CASE("blocks of GPUs use every one and differ by at most one") {
