@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/failure.h"
 
+#include <string_view>
+
 namespace ddp::internal {
 namespace {
 
@@ -26,6 +28,20 @@ ErrorKind to_kind(ddprun::Errc code) {
 
 Error to_error(int rank, const ddprun::Error& error) {
   return {to_kind(error.code), "ddp: rank " + std::to_string(rank) + ": " + error.message};
+}
+
+Error to_error(const ddprun::Error& error) {
+  return {to_kind(error.code), "ddp: " + error.message};
+}
+
+Error to_error(const Store& store, const ddprun::Error& error) {
+  return {to_kind(error.code), "ddp: " + store.name() + ": " + error.message};
+}
+
+Error at_rank(int rank, const Error& error) {
+  std::string_view sentence = error.what();
+  if (sentence.starts_with("ddp: ")) sentence.remove_prefix(5);
+  return {error.kind(), "ddp: rank " + std::to_string(rank) + ": " + std::string(sentence)};
 }
 
 std::string name_ranks(const std::vector<int>& ranks) {

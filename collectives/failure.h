@@ -7,11 +7,31 @@
 
 #include "base/error.h"
 #include "ddp/error.h"
+#include "ddp/store.h"
 
 namespace ddp::internal {
 
 /// A failure of ours as one of the public API, with "ddp: rank N: " in front.
 Error to_error(int rank, const ddprun::Error& error);
+
+/// The same with "ddp: " alone.
+Error to_error(const ddprun::Error& error);
+
+/// The same for what was asked of a store, with "ddp: STORE: " in front.
+Error to_error(const Store& store, const ddprun::Error& error);
+
+/// What a store threw at rank `rank`, with "ddp: rank N: " in front.
+Error at_rank(int rank, const Error& error);
+
+/// Runs `work`; its ddp::Error is thrown as this rank's.
+template <class F>
+auto at_rank(int rank, F work) -> decltype(work()) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    throw at_rank(rank, error);
+  }
+}
 
 /// "rank 3", "ranks 1, 2 and 7".
 std::string name_ranks(const std::vector<int>& ranks);

@@ -67,8 +67,7 @@ GlooBackend::GlooBackend(Meeting meeting) : meeting_(std::move(meeting)) {
   } catch (const std::exception& failure) {
     throw Error(ErrorKind::system, "ddp: rank " + std::to_string(meeting_.rank) +
                                        " could not connect to every other rank from " +
-                                       meeting_.store.local_address() + ": " +
-                                       what_gloo_says(failure));
+                                       meeting_.address + ": " + what_gloo_says(failure));
   }
 }
 

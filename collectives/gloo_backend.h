@@ -6,7 +6,7 @@
 #include <string>
 
 #include "collectives/backend.h"
-#include "rendezvous/store_client.h"
+#include "ddp/store.h"
 
 namespace ddp::internal {
 
@@ -14,14 +14,14 @@ namespace ddp::internal {
 struct Meeting {
   int rank = 0;
   int size = 2;  ///< at least 2
-  ddprun::rendezvous::StoreClient store;
-  std::string prefix;  ///< of this group's keys, ends with '/'
+  std::shared_ptr<Store> store;
+  std::string address;  ///< of this host, numeric: where the other ranks reach this one
+  std::string prefix;   ///< of this group's keys, ends with '/'
   std::chrono::milliseconds timeout;
   bool rank_0_serves = false;  ///< the store ends with rank 0
 };
 
-/// Connects all ranks through Gloo's TCP transport, on the address of this host that reaches the
-/// store, and returns when every rank is connected.
+/// Connects all ranks through Gloo's TCP transport and returns when every rank is connected.
 std::unique_ptr<Backend> make_gloo_backend(Meeting meeting);
 
 }  // namespace ddp::internal

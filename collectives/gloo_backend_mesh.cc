@@ -29,9 +29,9 @@ struct GlooMesh::Peer {
 
 GlooMesh::GlooMesh(Meeting& meeting)
     : meeting_(meeting),
-      watch_(meeting.store.local_address()),
+      watch_(meeting.address),
       addresses_(static_cast<std::size_t>(meeting.size)) {
-  const gloo::transport::tcp::attr where(meeting_.store.local_address().c_str());
+  const gloo::transport::tcp::attr where(meeting_.address.c_str());
   context_ = gloo::transport::tcp::CreateDevice(where)->createContext(rank(), size());
   context_->setTimeout(meeting_.timeout);
   join();
@@ -54,46 +54,47 @@ void GlooMesh::join() {
     address = context_->createPair(other)->address().bytes();
     told.append(address.begin(), address.end());
   }
-  auto stored = meeting_.store.set(key(rank()), told);
-  if (!stored) throw store_error(meeting_, stored.error());
+  ask_store(meeting_, [&](Store& store) { store.set(key(rank()), told); });
 }
 
 void GlooMesh::wait_for_everyone() {
   std::vector<std::string> keys;
   for (int other = 0; other < size(); ++other) keys.push_back(key(other));
-  auto there = meeting_.store.wait(keys, meeting_.timeout);
-  if (!there && there.error().code == ddprun::Errc::timed_out) {
+  try {
+    ask_store(meeting_, [&](Store& store) { store.wait(keys, meeting_.timeout); });
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::timed_out) throw;
     throw Error(ErrorKind::timed_out, "ddp: rank " + std::to_string(rank()) + ": " +
                                           missing_ranks() + " did not join within " +
-                                          name_time(meeting_.timeout) + " (store " +
-                                          meeting_.store.server() + ")");
+                                          name_time(meeting_.timeout) + " (" +
+                                          meeting_.store->name() + ")");
   }
-  if (!there) throw store_error(meeting_, there.error());
 }
 
 std::string GlooMesh::missing_ranks() {
   std::vector<int> missing;
   for (int other = 0; other < size(); ++other) {
-    auto joined = meeting_.store.check({key(other)});
-    if (joined && !*joined) missing.push_back(other);
+    ask_store(meeting_, [&](Store& store) {
+      if (!store.check({key(other)})) missing.push_back(other);
+    });
   }
   return missing.empty() ? "some rank" : name_ranks(missing);
 }
 
 GlooMesh::Peer GlooMesh::find(int other) {
-  auto told = meeting_.store.get(key(other), meeting_.timeout);
-  if (!told) throw store_error(meeting_, told.error());
-  const std::size_t space = told->find(' ');
-  const std::size_t line = told->find('\n');
+  std::string told;
+  ask_store(meeting_, [&](Store& store) { told = store.get(key(other), meeting_.timeout); });
+  const std::size_t space = told.find(' ');
+  const std::size_t line = told.find('\n');
   if (line == std::string::npos || space > line) {
     throw Error(ErrorKind::system, "ddp: rank " + std::to_string(rank()) + ": " + key(other) +
                                        " in the store is not of this program");
   }
-  const auto host = boost::asio::ip::make_address(told->substr(0, space));
-  const int port = std::atoi(told->c_str() + space + 1);
-  const std::size_t length = (told->size() - line - 1) / static_cast<std::size_t>(size() - 1);
+  const auto host = boost::asio::ip::make_address(told.substr(0, space));
+  const int port = std::atoi(told.c_str() + space + 1);
+  const std::size_t length = (told.size() - line - 1) / static_cast<std::size_t>(size() - 1);
   const int place = rank() < other ? rank() : rank() - 1;
-  const char* address = told->data() + line + 1 + static_cast<std::size_t>(place) * length;
+  const char* address = told.data() + line + 1 + static_cast<std::size_t>(place) * length;
   return {{other, {host, static_cast<std::uint16_t>(port)}}, {address, address + length}};
 }
 

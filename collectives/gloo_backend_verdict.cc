@@ -8,8 +8,8 @@
 namespace ddp::internal {
 namespace {
 
-bool store_died_with_rank_0(const Meeting& meeting, const ddprun::Error& error) {
-  return meeting.rank_0_serves && error.code == ddprun::Errc::unreachable;
+bool store_died_with_rank_0(const Meeting& meeting, const Error& error) {
+  return meeting.rank_0_serves && error.kind() == ErrorKind::unreachable;
 }
 
 }  // namespace
@@ -18,17 +18,21 @@ Error agree_on(Meeting& meeting, const std::string& where, ErrorKind kind,
                const std::string& sentence) {
   const std::string me = "rank " + std::to_string(meeting.rank);
   const std::string mine = std::to_string(static_cast<int>(kind)) + " " + me + " " + sentence;
-  const auto verdict = meeting.store.compare_set(meeting.prefix + "verdict", "", mine);
-  if (!verdict && kind == ErrorKind::peer_lost &&
-      store_died_with_rank_0(meeting, verdict.error())) {
-    // The partner may have gone because rank 0 did.
-    return {kind, "ddp: " + me + " " + sentence + " (and the store with rank 0, which served it)"};
+  std::string verdict = mine;
+  try {
+    verdict = meeting.store->compare_set(meeting.prefix + "verdict", "", mine);
+  } catch (const Error& error) {
+    // Without a store, what we saw ourselves has to do. The partner may have gone because rank 0
+    // did.
+    if (kind == ErrorKind::peer_lost && store_died_with_rank_0(meeting, error)) {
+      return {kind,
+              "ddp: " + me + " " + sentence + " (and the store with rank 0, which served it)"};
+    }
   }
-  const std::size_t space = verdict ? verdict->find(' ') : std::string::npos;
-  // Without a store, what we saw ourselves has to do.
-  if (space == std::string::npos || *verdict == mine) return {kind, "ddp: " + me + " " + sentence};
-  return {static_cast<ErrorKind>(std::atoi(verdict->c_str())),
-          "ddp: " + me + " stops " + where + ": " + verdict->substr(space + 1)};
+  const std::size_t space = verdict.find(' ');
+  if (space == std::string::npos || verdict == mine) return {kind, "ddp: " + me + " " + sentence};
+  return {static_cast<ErrorKind>(std::atoi(verdict.c_str())),
+          "ddp: " + me + " stops " + where + ": " + verdict.substr(space + 1)};
 }
 
 Error agree_on_loss(Meeting& meeting, const std::string& where, int partner,
@@ -58,10 +62,14 @@ std::string what_gloo_says(const std::exception& failure) {
   return end == std::string::npos ? text : text.substr(end + 2);
 }
 
-Error store_error(const Meeting& meeting, const ddprun::Error& error) {
-  Error told = to_error(meeting.rank, error);
-  if (!store_died_with_rank_0(meeting, error)) return told;
-  return {ErrorKind::peer_lost, std::string(told.what()) + ": lost rank 0, which served it"};
+void ask_store(const Meeting& meeting, const std::function<void(Store& store)>& ask) {
+  try {
+    ask(*meeting.store);
+  } catch (const Error& error) {
+    const Error told = at_rank(meeting.rank, error);
+    if (!store_died_with_rank_0(meeting, error)) throw Error(told);
+    throw Error(ErrorKind::peer_lost, std::string(told.what()) + ": lost rank 0, which served it");
+  }
 }
 
 }  // namespace ddp::internal

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <exception>
+#include <functional>
 #include <string>
 
-#include "base/error.h"
 #include "collectives/gloo_backend.h"
 #include "ddp/error.h"
 
@@ -30,7 +30,7 @@ Error agree_on_failure(Meeting& meeting, const std::string& where, int partner,
 /// What Gloo says, without the place in its source that it puts in front.
 std::string what_gloo_says(const std::exception& failure);
 
-/// A failure of the store while the ranks join.
-Error store_error(const Meeting& meeting, const ddprun::Error& error);
+/// Asks the store while the ranks join, and throws what it throws as this rank's.
+void ask_store(const Meeting& meeting, const std::function<void(Store& store)>& ask);
 
 }  // namespace ddp::internal

@@ -13,29 +13,27 @@
 #include "collectives/failure.h"
 #include "collectives/gloo_backend.h"
 #include "collectives/store_host.h"
-#include "rendezvous/store_client.h"
+#include "ddp/tcp_store.h"
 
 namespace ddp {
 namespace {
 
-using ddprun::rendezvous::StoreClient;
-
-constexpr std::chrono::seconds kReplyLimit{10};
-
-/// "/ddp/0/" for the first group of the process, "/ddp/1/" for the next: the same on every rank.
+/// "ddp/0/" for the first group of the process, "ddp/1/" for the next: the same on every rank.
 std::string next_prefix() {
   static std::atomic<int> groups{0};
-  return "/ddp/" + std::to_string(groups++) + "/";
+  return "ddp/" + std::to_string(groups++) + "/";
 }
 
 std::unique_ptr<internal::Backend> connect(const internal::Environment& env,
                                            const Options& options) {
   const std::string prefix = next_prefix();
   if (!env.agent_store && env.rank == 0) internal::host_store(env.master_addr, env.master_port);
-  auto store = StoreClient::connect(env.master_addr, env.master_port, options.timeout, kReplyLimit);
-  if (!store) throw internal::to_error(env.rank, store.error());
-  return internal::make_gloo_backend(
-      {env.rank, env.size, std::move(*store), prefix, options.timeout, !env.agent_store});
+  const auto store = internal::at_rank(env.rank, [&] {
+    return std::make_shared<TcpStore>(env.master_addr, env.master_port,
+                                      TcpStoreOptions{.timeout = options.timeout});
+  });
+  return internal::make_gloo_backend({env.rank, env.size, store, store->local_address(), prefix,
+                                      options.timeout, !env.agent_store});
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/store_host.h"
 
+#include <map>
+#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -42,48 +44,57 @@ error_code listen(tcp::acceptor& acceptor, const tcp::endpoint& endpoint) {
   return error;
 }
 
-class StoreHost {
- public:
-  StoreHost(const std::string& address, std::uint16_t port)
-      : acceptor_(context_), server_(context_.get_executor()) {
+}  // namespace
+
+struct StoreHost::Impl {
+  Impl(const std::string& address, std::uint16_t port)
+      : acceptor(context), server(context.get_executor()) {
     error_code error;
     if (const auto only = loopback(address)) {
-      error = listen(acceptor_, {*only, port});
+      error = listen(acceptor, {*only, port});
     } else {
-      error = listen(acceptor_, {asio::ip::address_v6::any(), port});
-      if (error) error = listen(acceptor_, {asio::ip::address_v4::any(), port});
+      error = listen(acceptor, {asio::ip::address_v6::any(), port});
+      if (error) error = listen(acceptor, {asio::ip::address_v4::any(), port});
     }
     if (error) {
-      throw Error(ErrorKind::system, "ddp: rank 0 cannot serve the store on port " +
-                                         std::to_string(port) + ": " + error.message());
+      throw Error(ErrorKind::system, "ddp: cannot serve the store on port " + std::to_string(port) +
+                                         ": " + error.message());
     }
     accept();
-    thread_ = quiet_thread([this] { context_.run(); });
+    thread = quiet_thread([this] { context.run(); });
   }
 
-  ~StoreHost() {
-    context_.stop();
-    thread_.join();
+  ~Impl() {
+    context.stop();
+    thread.join();
   }
 
- private:
   void accept() {
-    acceptor_.async_accept([this](const error_code& error, tcp::socket socket) {
-      if (!error) server_.adopt(std::move(socket), {});
+    acceptor.async_accept([this](const error_code& error, tcp::socket socket) {
+      if (!error) server.adopt(std::move(socket), {});
       accept();
     });
   }
 
-  asio::io_context context_{1};
-  tcp::acceptor acceptor_;
-  ddprun::rendezvous::StoreServer server_;
-  std::thread thread_;
+  asio::io_context context{1};
+  tcp::acceptor acceptor;
+  ddprun::rendezvous::StoreServer server;
+  std::thread thread;
 };
 
-}  // namespace
+StoreHost::StoreHost(const std::string& address, std::uint16_t port)
+    : impl_(std::make_unique<Impl>(address, port)) {}
+StoreHost::~StoreHost() = default;
+
+std::uint16_t StoreHost::port() const {
+  return impl_->acceptor.local_endpoint().port();
+}
 
 void host_store(const std::string& address, std::uint16_t port) {
-  static StoreHost host(address, port);
+  static std::mutex mutex;
+  static std::map<std::uint16_t, StoreHost> hosts;
+  const std::scoped_lock lock(mutex);
+  if (!hosts.contains(port)) hosts.try_emplace(port, address, port);
 }
 
 }  // namespace ddp::internal

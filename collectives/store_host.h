@@ -2,14 +2,29 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace ddp::internal {
 
-/// Serves the job's store in this process, in a thread of its own, from the first call until the
-/// process ends: for rank 0 when no launcher serves one. Listens on loopback alone when `address`
-/// is loopback, else on every address of the host. Later calls change nothing.
-/// Throws ddp::Error when the port cannot be had.
+/// ddprun's store served by this process, in a thread of its own that takes no signals, until the
+/// destructor. Listens on loopback alone when `address` is loopback, else on every address of the
+/// host.
+class StoreHost {
+ public:
+  /// Port 0 is a free one. Throws ddp::Error of kind system when the port cannot be had.
+  StoreHost(const std::string& address, std::uint16_t port);
+  ~StoreHost();
+
+  std::uint16_t port() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Serves a store on `port`, not 0, from the first call with it until the process ends: what rank 0
+/// does when no launcher serves one, for as many groups as there are. Thread: any.
 void host_store(const std::string& address, std::uint16_t port);
 
 }  // namespace ddp::internal

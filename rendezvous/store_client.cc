@@ -26,6 +26,7 @@ using Deadline = steady_clock::time_point;
 constexpr milliseconds kFirstRetry{5};
 constexpr milliseconds kLastRetry{500};
 constexpr std::int64_t kMaxReply = 64 << 20;  // more is another protocol, or a broken server
+constexpr std::int64_t kAtOnce = 64 << 10;    // made room for before it has come
 
 /// One request being put together.
 class Request {
@@ -48,10 +49,15 @@ class Request {
   }
 
   const std::string& bytes() const { return bytes_; }
+  std::string take() { return std::move(bytes_); }
 
  private:
   std::string bytes_;
 };
+
+std::uint32_t own_nonce() {
+  return static_cast<std::uint32_t>(::getpid());
+}
 
 std::uint64_t decode(const char* bytes, int size) {
   std::uint64_t value = 0;
@@ -168,18 +174,40 @@ Result<StoreClient> StoreClient::connect(const std::string& host, std::uint16_t 
 }
 
 Result<> StoreClient::greet(Deadline deadline) {
-  const auto nonce = static_cast<std::uint32_t>(::getpid());
   const std::string hello = Request(StoreRequest::validate).integer(kStoreMagic, 4).bytes() +
-                            Request(StoreRequest::ping).integer(nonce, 4).bytes();
+                            Request(StoreRequest::ping).integer(own_nonce(), 4).bytes();
   if (auto sent = send(hello, deadline); !sent) return sent;
+  return receive_echo(own_nonce(), deadline);
+}
+
+/// The answer to a ping.
+Result<> StoreClient::receive_echo(std::uint32_t nonce, Deadline deadline) {
   std::array<char, 4> echo{};
   if (auto got = receive(echo.data(), echo.size(), deadline); !got) return got;
   if (decode(echo.data(), 4) != nonce) return broken(Errc::protocol, "is not a store");
   return {};
 }
 
+Result<> StoreClient::send_and_confirm(std::string request) {
+  const Deadline deadline = reply_deadline();
+  request += Request(StoreRequest::ping).integer(own_nonce(), 4).bytes();
+  if (auto sent = send(request, deadline); !sent) return sent;
+  return receive_echo(own_nonce(), deadline);
+}
+
 Result<> StoreClient::set(std::string_view key, std::string_view value) {
-  return send(Request(StoreRequest::set).string(key).string(value).bytes(), reply_deadline());
+  return send_and_confirm(Request(StoreRequest::set).string(key).string(value).take());
+}
+
+Result<> StoreClient::append(std::string_view key, std::string_view suffix) {
+  return send_and_confirm(Request(StoreRequest::append).string(key).string(suffix).take());
+}
+
+Result<> StoreClient::multi_set(const std::vector<std::pair<std::string, std::string>>& entries) {
+  Request request(StoreRequest::multi_set);
+  request.integer(entries.size());
+  for (const auto& [key, value] : entries) request.string(key).string(value);
+  return send_and_confirm(request.take());
 }
 
 Result<std::string> StoreClient::get(std::string_view key, milliseconds limit) {
@@ -187,7 +215,22 @@ Result<std::string> StoreClient::get(std::string_view key, milliseconds limit) {
   const Deadline deadline = reply_deadline();
   auto sent = send(Request(StoreRequest::get).string(key).bytes(), deadline);
   if (!sent) return sent.error();
-  return receive_string(deadline);
+  return receive_string(deadline, kMaxReply);
+}
+
+Result<std::vector<std::string>> StoreClient::multi_get(const std::vector<std::string>& keys) {
+  const Deadline deadline = reply_deadline();
+  auto sent = send(Request(StoreRequest::multi_get).strings(keys).bytes(), deadline);
+  if (!sent) return sent.error();
+  std::vector<std::string> values;
+  std::int64_t room = kMaxReply;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    auto value = receive_string(deadline, room);
+    if (!value) return value.error();
+    room -= static_cast<std::int64_t>(value->size());
+    values.push_back(std::move(*value));
+  }
+  return values;
 }
 
 Result<> StoreClient::wait(const std::vector<std::string>& keys, milliseconds limit) {
@@ -249,7 +292,7 @@ Result<std::string> StoreClient::compare_set(std::string_view key, std::string_v
   request.string(key).string(expected).string(desired);
   auto sent = send(request.bytes(), deadline);
   if (!sent) return sent.error();
-  return receive_string(deadline);
+  return receive_string(deadline, kMaxReply);
 }
 
 Result<bool> StoreClient::delete_key(std::string_view key) {
@@ -259,6 +302,13 @@ Result<bool> StoreClient::delete_key(std::string_view key) {
   auto removed = receive_integer(deadline);
   if (!removed) return removed.error();
   return *removed != 0;
+}
+
+Result<std::int64_t> StoreClient::num_keys() {
+  const Deadline deadline = reply_deadline();
+  auto sent = send(Request(StoreRequest::get_num_keys).bytes(), deadline);
+  if (!sent) return sent.error();
+  return receive_integer(deadline);
 }
 
 Result<> StoreClient::send(std::string_view bytes, Deadline deadline) {
@@ -310,12 +360,20 @@ Result<std::int64_t> StoreClient::receive_integer(Deadline deadline) {
   return static_cast<std::int64_t>(decode(bytes.data(), 8));
 }
 
-Result<std::string> StoreClient::receive_string(Deadline deadline) {
+/// A string of at most `limit` bytes. A length alone makes nobody allocate much: room for a long
+/// one grows with what has come.
+Result<std::string> StoreClient::receive_string(Deadline deadline, std::int64_t limit) {
   auto size = receive_integer(deadline);
   if (!size) return size.error();
-  if (*size < 0 || *size > kMaxReply) return broken(Errc::protocol, "sent an absurd length");
-  std::string value(static_cast<std::size_t>(*size), '\0');
-  if (auto got = receive(value.data(), value.size(), deadline); !got) return got.error();
+  if (*size < 0 || *size > limit) return broken(Errc::protocol, "sent an absurd length");
+  std::string value;
+  std::int64_t piece = kAtOnce;
+  for (std::int64_t had = 0; had < *size; had += piece) {
+    piece = std::min(*size - had, std::max(kAtOnce, had));
+    value.resize(static_cast<std::size_t>(had + piece));
+    auto got = receive(value.data() + had, static_cast<std::size_t>(piece), deadline);
+    if (!got) return got.error();
+  }
   return value;
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -15,7 +16,7 @@
 namespace ddprun::rendezvous {
 
 /// A worker's side of the store: c10d's TCPStore protocol over one blocking connection. Speaks to
-/// ddprun's store, to torchrun's and to PyTorch's own alike.
+/// ddprun's store, and to torchrun's and PyTorch's own from 2.5 on.
 ///
 /// Keys and values are bytes. Keys reach the server as they are; PyTorch's clients put a '/' before
 /// theirs, so only keys that start with one are seen by them.
@@ -35,11 +36,24 @@ class StoreClient {
                                      std::chrono::milliseconds limit,
                                      std::chrono::milliseconds reply_limit);
 
-  /// Replaces the value and wakes who waits for the key. Returns once the bytes are sent.
+  // The protocol has no reply to these three. So each takes a ping along, and returns when the
+  // server has done what it was asked.
+
+  /// Replaces the value and wakes who waits for the key.
   Result<> set(std::string_view key, std::string_view value);
+
+  /// Puts `suffix` behind the value, or creates the key with it, and wakes who waits for the key.
+  Result<> append(std::string_view key, std::string_view suffix);
+
+  /// As set() of each, in order, in one request.
+  Result<> multi_set(const std::vector<std::pair<std::string, std::string>>& entries);
 
   /// The value, once the key exists. Errors: timed_out after `limit`; the client stays usable.
   Result<std::string> get(std::string_view key, std::chrono::milliseconds limit);
+
+  /// The values of keys that exist, in their order: 64 MiB at most. A server may hang up when one
+  /// does not, or send an empty value.
+  Result<std::vector<std::string>> multi_get(const std::vector<std::string>& keys);
 
   /// Returns once all keys exist. Errors: timed_out after `limit`; the client stays usable.
   Result<> wait(const std::vector<std::string>& keys, std::chrono::milliseconds limit);
@@ -58,6 +72,12 @@ class StoreClient {
   /// Whether there was such a key.
   Result<bool> delete_key(std::string_view key);
 
+  /// How many keys the server has, PyTorch's own "init/" included.
+  Result<std::int64_t> num_keys();
+
+  /// The error that every later call returns; nullopt while the connection can be trusted.
+  const std::optional<Error>& lost() const { return broken_; }
+
   /// This end's numeric address: the one of this host that reaches the server.
   const std::string& local_address() const { return local_address_; }
 
@@ -74,10 +94,12 @@ class StoreClient {
   Result<> cancel_wait();
 
   Result<> send(std::string_view bytes, Deadline deadline);
+  Result<> send_and_confirm(std::string request);
+  Result<> receive_echo(std::uint32_t nonce, Deadline deadline);
   Result<> receive(char* into, std::size_t size, Deadline deadline);
   Result<std::uint8_t> receive_byte(Deadline deadline);
   Result<std::int64_t> receive_integer(Deadline deadline);
-  Result<std::string> receive_string(Deadline deadline);
+  Result<std::string> receive_string(Deadline deadline, std::int64_t limit);
 
   Deadline reply_deadline() const { return std::chrono::steady_clock::now() + reply_limit_; }
   Error broken(Errc code, const std::string& what);
