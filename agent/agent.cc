@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/agent.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <csignal>
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unistd.h>
 #include <utility>
@@ -46,6 +48,10 @@ std::string host_name() {
   return name.data();
 }
 
+bool contains(std::span<const int> signals, int signal) {
+  return std::find(signals.begin(), signals.end(), signal) != signals.end();
+}
+
 /// Performs what Machine decides and tells it what happened.
 class Agent {
  public:
@@ -80,6 +86,7 @@ class Agent {
 
  private:
   void on_signal(int signal);
+  void tell_stop(int signal, bool handled) const;
 
   void on_master_found(Result<rendezvous::Resolver::Addresses> addresses);
   Result<> host(const rendezvous::Endpoint& where);
@@ -141,18 +148,24 @@ class Agent {
 void Agent::on_signal(int signal) {
   if (signal == SIGCHLD) return workers_.child_changed();
   events_.signal_received(signal);
-  if (signal == SIGUSR1 || signal == SIGUSR2) return workers_.forward(signal);
+  const bool handled = contains(job_.signals_to_handle, signal);
+  if (!handled && contains(launcher::kForwardedSignals, signal)) return workers_.forward(signal);
   if (outcome_) return io_.stop();  // the others hear of the end by our silence
   if (launcher::guardian_is_gone()) {
     // Whoever killed the guardian with SIGKILL wants no grace.
-    return happened(event::StopRequested{SIGKILL});
+    return happened(event::StopRequested{SIGKILL, true});
   }
-  if (machine_.state() == Machine::State::running) {
-    const size_t count = workers_.running().size();
-    log::info("stopping " + std::to_string(count) + (count == 1 ? " worker (" : " workers (") +
-              launcher::signal_name(signal) + "); again to end at once");
-  }
-  happened(event::StopRequested{signal});
+  if (machine_.state() == Machine::State::running) tell_stop(signal, handled);
+  happened(event::StopRequested{signal, !handled});
+}
+
+void Agent::tell_stop(int signal, bool handled) const {
+  const size_t count = workers_.running().size();
+  const std::string workers = std::to_string(count) + (count == 1 ? " worker" : " workers");
+  const std::string name = launcher::signal_name(signal);
+  log::info(handled
+                ? "stopping " + workers + " (" + name + "); again to end at once"
+                : "killing " + workers + ": " + name + " is not one of the --signals_to_handle");
 }
 
 void Agent::on_master_found(Result<rendezvous::Resolver::Addresses> addresses) {

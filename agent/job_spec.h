@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "launcher/signals.h"
 
 namespace ddprun::agent {
 
@@ -55,6 +56,8 @@ struct JobSpec {
   milliseconds restart_backoff{0};  ///< before the first restart; doubles with each
   milliseconds min_uptime{0};       ///< a round that fails sooner is not restarted; 0: any is
   milliseconds stop_grace{30'000};  ///< first signal to SIGKILL; 0 kills at once
+  std::vector<int> signals_to_handle{launcher::kStopSignals.begin(),  ///< these stop the job
+                                     launcher::kStopSignals.end()};
 
   // What workers see.
   std::vector<std::string> devices;  ///< the node's GPUs, as CUDA_VISIBLE_DEVICES names them

@@ -60,7 +60,7 @@ Actions Machine::while_running(const Event& event) {
   if (const auto* e = std::get_if<event::StopRequested>(&event)) {
     ending_ = Interrupted{e->signal};
     state_ = State::stopping;
-    return {action::Leave{}, action::StopWorkers{e->signal}};
+    return {action::Leave{}, action::StopWorkers{e->at_once ? SIGKILL : e->signal}};
   }
   if (const auto* e = std::get_if<event::StartFailed>(&event)) {
     ending_ = e->error;
@@ -85,10 +85,10 @@ Actions Machine::while_stopping(const Event& event) {
     return {};
   }
   if (const auto* e = std::get_if<event::StopRequested>(&event)) {
-    // Asked again, or by SIGKILL: stop being polite.
+    // Asked again: stop being polite.
     if (ending_ || job_ends_) return {action::StopWorkers{SIGKILL}};
     ending_ = Interrupted{e->signal};
-    if (e->signal == SIGKILL) return {action::Leave{}, action::StopWorkers{SIGKILL}};
+    if (e->at_once) return {action::Leave{}, action::StopWorkers{SIGKILL}};
     return {action::Leave{}};
   }
   return {};

@@ -36,8 +36,9 @@
 //                |               |                            |  rupted; Leave       |
 //
 // A job that ends by a failure has a known ending, too: the round is broken for good, and the
-// answer to Join tells how. A StopRequested by SIGKILL also kills at once in the last case of
-// stopping. done ignores everything. A dash is a deliberate "nothing to do", not a hole.
+// answer to Join tells how. A StopRequested at once kills instead of sending its signal, and also
+// in the last case of stopping. done ignores everything. A dash is a deliberate "nothing to do",
+// not a hole.
 
 namespace ddprun::agent {
 
@@ -64,9 +65,10 @@ struct LeaseOver {};
 struct JobClosed {
   Outcome outcome;
 };
-/// Somebody wants us to stop, by this signal; SIGKILL means at once.
+/// Somebody wants us to stop, by this signal.
 struct StopRequested {
   int signal;
+  bool at_once = false;  ///< without any grace for the workers
 };
 
 }  // namespace event

@@ -5,13 +5,15 @@
 #include <array>
 #include <string_view>
 
+#include "launcher/exit_status.h"
+
 namespace ddprun::agent {
 namespace {
 
 constexpr std::string_view kErrorFile = "TORCHELASTIC_ERROR_FILE";
 
 /// Names every worker gets from us whatever was inherited.
-constexpr std::array<std::string_view, 16> kAlwaysDecided = {
+constexpr std::array<std::string_view, 17> kAlwaysDecided = {
     "RANK",
     "LOCAL_RANK",
     "WORLD_SIZE",
@@ -27,6 +29,7 @@ constexpr std::array<std::string_view, 16> kAlwaysDecided = {
     "TORCHELASTIC_MAX_RESTARTS",
     "TORCHELASTIC_RUN_ID",
     "TORCHELASTIC_USE_AGENT_STORE",
+    "TORCHELASTIC_SIGNALS_TO_HANDLE",
     kErrorFile,
 };
 
@@ -50,10 +53,16 @@ std::string variable(std::string_view name, int value) {
   return variable(name, std::to_string(value));
 }
 
-std::string join(const std::vector<std::string>& devices) {
+std::string join(const std::vector<std::string>& words) {
   std::string list;
-  for (const std::string& device : devices) list.append(list.empty() ? "" : ",").append(device);
+  for (const std::string& word : words) list.append(list.empty() ? "" : ",").append(word);
   return list;
+}
+
+std::vector<std::string> names_of(const std::vector<int>& signals) {
+  std::vector<std::string> names;
+  for (const int signal : signals) names.push_back(launcher::signal_name(signal));
+  return names;
 }
 
 }  // namespace
@@ -102,6 +111,7 @@ void WorkerEnv::decide_shared(const rendezvous::Layout& layout, const rendezvous
       variable("TORCHELASTIC_MAX_RESTARTS", job_.max_restarts),
       variable("TORCHELASTIC_RUN_ID", job_.run_id),
       variable("TORCHELASTIC_USE_AGENT_STORE", agent_store ? "True" : "False"),
+      variable("TORCHELASTIC_SIGNALS_TO_HANDLE", join(names_of(job_.signals_to_handle))),
   };
   if (!find_variable(inherited_, "TORCH_NCCL_ASYNC_ERROR_HANDLING")) {
     shared_.push_back(variable("TORCH_NCCL_ASYNC_ERROR_HANDLING", 1));

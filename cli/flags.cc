@@ -142,6 +142,13 @@ constexpr std::array kFlags = std::to_array<Flag>({
      kWantsTime,
      "How long a worker may take to end after the first signal; then it is killed. 0: at once.",
      take_time<&agent::JobSpec::stop_grace>},
+    {Group::failures, "signals_to_handle", "", "NAME,...", "PET_SIGNALS_TO_HANDLE",
+     "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
+     "names of signals, with commas between them",
+     "The signals that stop the job: the workers get the same one, and then the time above. Of the "
+     "others, SIGUSR1 and SIGUSR2 are handed to the workers and stop nothing; the rest end ddprun "
+     "as they would end any process, and its workers with it, at once.",
+     take_signals},
     {Group::output, "prefix", "", "TEMPLATE", "DDPRUN_PREFIX", "'[${rank}] ' for several workers",
      "a template such as '[${rank}] '",
      "What stands before each line of a worker's output. Replaced are ${rank}, ${local_rank}, "

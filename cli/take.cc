@@ -2,9 +2,11 @@
 #include "cli/take.h"
 
 #include <string>
+#include <vector>
 
 #include "base/log.h"
 #include "cli/rdzv_conf.h"
+#include "cli/signal_list.h"
 
 namespace ddprun::cli {
 namespace {
@@ -126,6 +128,13 @@ Taken take_local_rank_style(std::string_view value, Choices& choices) {
 Taken take_role(std::string_view value, Choices& choices) {
   choices.job.role = value;
   return is_run_id(value);
+}
+
+Taken take_signals(std::string_view value, Choices& choices) {
+  Result<std::vector<int>> signals = parse_signals(value);
+  if (!signals) return Taken::refused(signals.error().message);
+  choices.job.signals_to_handle = std::move(*signals);
+  return true;
 }
 
 Taken take_event_handler(std::string_view value, Choices&) {

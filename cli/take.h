@@ -53,6 +53,7 @@ Taken take_local_rank_style(std::string_view value, Choices& choices);
 Taken take_local_size(std::string_view value, Choices& choices);
 Taken take_gpu_bind(std::string_view value, Choices& choices);
 Taken take_role(std::string_view value, Choices& choices);
+Taken take_signals(std::string_view value, Choices& choices);
 
 // Output.
 Taken take_prefix(std::string_view value, Choices& choices);

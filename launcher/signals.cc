@@ -12,6 +12,7 @@ sigset_t taken_signals() {
   sigemptyset(&set);
   for (const int signal : kStopSignals) sigaddset(&set, signal);
   for (const int signal : kForwardedSignals) sigaddset(&set, signal);
+  for (const int signal : kOtherSignals) sigaddset(&set, signal);
   sigaddset(&set, SIGCHLD);
   return set;
 }
@@ -27,9 +28,11 @@ void take_signals() {
   sigset_t set = taken_signals();
   sigprocmask(SIG_BLOCK, &set, nullptr);
   sigemptyset(&set);
-  for (const int signal : {SIGHUP, SIGINT, SIGQUIT}) {
-    if (is_ignored(signal)) sigaddset(&set, signal);
-  }
+  const auto stays_ignored = [&set](int signal) {
+    if (signal != SIGTERM && is_ignored(signal)) sigaddset(&set, signal);
+  };
+  for (const int signal : kStopSignals) stays_ignored(signal);
+  for (const int signal : kOtherSignals) stays_ignored(signal);
   sigprocmask(SIG_UNBLOCK, &set, nullptr);  // what is blocked waits, even if it is ignored
   signal(SIGTERM, SIG_DFL);                 // the agent learns by it that the guardian has died
   signal(SIGCHLD, SIG_DFL);                 // ignored, it would leave nothing to wait for

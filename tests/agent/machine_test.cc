@@ -120,10 +120,19 @@ TEST_CASE("a first signal while workers stop for a restart prevents the restart"
   CHECK(std::get<Interrupted>(only<action::Finish>(last).outcome).signal == SIGTERM);
 }
 
-TEST_CASE("whoever asks by SIGKILL gets no grace, also while workers stop for a restart") {
+TEST_CASE("whoever asks at once has the workers killed, and its signal names the end") {
+  Machine m = running();
+  const Actions actions = m.on(event::StopRequested{SIGTERM, true});
+  check<action::Leave, action::StopWorkers>(actions);
+  CHECK(std::get<action::StopWorkers>(actions[1]).signal == SIGKILL);
+  const Actions last = m.on(event::WorkersEnded{});
+  CHECK(std::get<Interrupted>(only<action::Finish>(last).outcome).signal == SIGTERM);
+}
+
+TEST_CASE("whoever asks at once gets no grace, also while workers stop for a restart") {
   Machine m = running();
   m.on(rank_fails(1));
-  const Actions actions = m.on(event::StopRequested{SIGKILL});
+  const Actions actions = m.on(event::StopRequested{SIGTERM, true});
   check<action::Leave, action::StopWorkers>(actions);
   CHECK(std::get<action::StopWorkers>(actions[1]).signal == SIGKILL);
 }

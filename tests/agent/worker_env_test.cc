@@ -2,6 +2,7 @@
 #include "agent/worker_env.h"
 
 #include <algorithm>
+#include <csignal>
 #include <string>
 #include <vector>
 
@@ -62,8 +63,10 @@ TEST_CASE("a worker finds its place in the job as torchrun's workers do") {
                 "GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "ROLE_NAME=default", "ROLE_WORLD_SIZE=4",
                 "MASTER_ADDR=gpu-07", "MASTER_PORT=41237", "TORCHELASTIC_RESTART_COUNT=1",
                 "TORCHELASTIC_MAX_RESTARTS=3", "TORCHELASTIC_RUN_ID=run-1",
-                "TORCHELASTIC_USE_AGENT_STORE=True", "TORCH_NCCL_ASYNC_ERROR_HANDLING=1",
-                "OMP_NUM_THREADS=1", "TORCHELASTIC_ERROR_FILE=/logs/e.json"});
+                "TORCHELASTIC_USE_AGENT_STORE=True",
+                "TORCHELASTIC_SIGNALS_TO_HANDLE=SIGTERM,SIGINT,SIGHUP,SIGQUIT",
+                "TORCH_NCCL_ASYNC_ERROR_HANDLING=1", "OMP_NUM_THREADS=1",
+                "TORCHELASTIC_ERROR_FILE=/logs/e.json"});
 }
 
 TEST_CASE("what ddprun decides replaces what it inherited, the rest is handed on") {
@@ -93,6 +96,15 @@ TEST_CASE("workers are told when rank 0 has to serve the store") {
 
   const agent::WorkerEnv env(job, {}, second_node(), kStore);
   CHECK(value(env.of(0, ""), "TORCHELASTIC_USE_AGENT_STORE") == "False");
+}
+
+TEST_CASE("workers are told which signals stop the job, and not what was inherited") {
+  agent::JobSpec job = two_workers();
+  job.signals_to_handle = {SIGTERM, SIGUSR1};
+
+  const agent::WorkerEnv env(job, {"TORCHELASTIC_SIGNALS_TO_HANDLE=SIGALRM"}, second_node(),
+                             kStore);
+  CHECK(value(env.of(0, ""), "TORCHELASTIC_SIGNALS_TO_HANDLE") == "SIGTERM,SIGUSR1");
 }
 
 TEST_CASE("the store is where the round has it, not where the user said") {
