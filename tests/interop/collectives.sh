@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# All of torch.distributed over gloo works as under torchrun, whoever serves the store and however
+# the workers meet there.
+. "$(dirname "${BASH_SOURCE[0]}")/interop.sh"
+program=$interop/collectives.py
+
+said() { sed 's/^\[default[0-9]*\]://; s/^\[[0-9]*\] //' "$out" | sort; }  # without who said it
+expect_same() {
+  expect_exit 0
+  [ "$(said)" = "$wanted" ] || fail "not what torchrun's workers said: $wanted"
+}
+
+wanted=$(sort <<'LINES'
+all_reduce ok
+broadcast ok
+reduce ok
+all_gather ok
+all_gather_into_tensor ok
+gather ok
+scatter ok
+reduce_scatter ok
+reduce_scatter_tensor ok
+all_to_all ok
+all_to_all_single ok
+send_recv ok
+isend_irecv ok
+batch_isend_irecv ok
+objects ok
+new_group ok
+barrier ok
+monitored_barrier ok
+file:// ok
+mp.spawn ok
+LINES
+)
+for launcher in $(proofs) ddprun; do
+  under "$launcher" --nproc_per_node 4 "$program" --scratch "$(scratch)" --spawn
+  expect_same
+done
+expect_no_process_left
+
+wanted=$(grep -v mp.spawn <<<"$wanted")
+under ddprun --nproc_per_node 2 --store worker "$program" --scratch "$(scratch)" --init tcp
+expect_same
+expect_no_process_left

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Training whose workers are killed at random goes on from its checkpoint and ends with the loss of an
+# undisturbed one; each attempt finds an empty store on the port that all of them share.
+. "$(dirname "${BASH_SOURCE[0]}")/interop.sh"
+program=$interop/train.py
+seed=$RANDOM
+port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+
+loss() { sed -n 's/^.*loss \([0-9.]*\)$/\1/p' "$out"; }
+
+killed() {  # killed LAUNCHER RESTARTS OPTIONS...
+  under "$1" --nproc_per_node 2 --max_restarts "$2" "${@:3}" \
+    "$program" --checkpoint "$(scratch)/checkpoint" --kill "$seed"
+  expect_exit 0
+  [ "$(loss)" = "$wanted" ] || fail "seed $seed: loss $(loss), undisturbed $wanted"
+  expect_stdout "attempt $2 begins with epoch [0-9]"
+}
+
+under ddprun --nproc_per_node 2 "$program"
+expect_exit 0
+wanted=$(loss)
+[ -n "$wanted" ] || fail "no loss"
+
+# torchrun 2.15 serves all attempts from one store, in which new workers find the addresses of dead
+# ones; that of rank 0 it starts anew.
+for launcher in $(proofs); do
+  TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 killed "$launcher" 1
+done
+killed ddprun 3 --master_port "$port"
+[ "$(grep -c 'failed first: killed by SIGKILL' "$err")" = 3 ] || fail "seed $seed: not 3 deaths"
+expect_stderr 'restart 3 of 3'
+expect_no_process_left
+killed ddprun 1 --store worker
+expect_no_process_left

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A worker's environment is that of torchrun's workers, but for the differences listed here.
+. "$(dirname "${BASH_SOURCE[0]}")/interop.sh"
+unset OMP_NUM_THREADS
+
+# What torchrun says and ddprun does not, or says otherwise; docs/torchrun.md has the reasons.
+differing='TORCHELASTIC_ERROR_FILE TORCHELASTIC_SIGNALS_TO_HANDLE'
+
+cat >"$work/show.py" <<'PROGRAM'
+import os
+for name, value in sorted(os.environ.items()):
+    print(os.environ["RANK"], name, repr(value))
+PROGRAM
+
+variables() {  # but for those that this test has different, too
+  sed 's/^\[[0-9]*\] //' "$out" | grep -vE " (${differing// /|}|DDPRUN|_) " |
+    sort
+}
+
+compare() {  # compare OPTIONS...: under both
+  local port
+  port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  for launcher in torchrun ddprun; do
+    under "$launcher" --master_addr 127.0.0.1 --master_port "$port" "$@" "$work/show.py"
+    expect_exit 0
+    variables >"$work/$launcher.variables"
+  done
+  grep -q ' MASTER_PORT ' "$work/torchrun.variables" || fail "torchrun sets nothing"
+  diff "$work/torchrun.variables" "$work/ddprun.variables" >"$work/difference" ||
+    fail "$*: < torchrun, > ddprun: $(cat "$work/difference")"
+  expect_no_process_left
+}
+
+compare --nproc_per_node 2 --max_restarts 3 --role trainer --rdzv_id job
+OMP_NUM_THREADS=3 CUDA_VISIBLE_DEVICES=1,0 TORCH_NCCL_ASYNC_ERROR_HANDLING=0 PET_ROLE=reader \
+  compare --nproc_per_node 1

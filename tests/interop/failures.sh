@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What goes wrong in a Python worker is told with the worker's own exit code and its last words.
+. "$(dirname "${BASH_SOURCE[0]}")/interop.sh"
+program=$interop/failures.py
+
+fails() {  # fails CODE CODE_IN_TORCHRUN_S_REPORT HOW
+  local launcher
+  for launcher in $(proofs) ddprun; do
+    under "$launcher" --nproc_per_node 2 --shutdown_timeout 1 "$program" "$3"
+    if [ "$launcher" = torchrun ]; then
+      expect_exit 1
+      expect_stderr "exitcode *: $2 "
+    fi
+  done
+  expect_exit "$1"
+  expect_no_process_left
+}
+
+fails 1 1 traceback
+expect_stderr '^ddprun: rank 1 failed first: exit 1 '
+expect_stderr '^          ValueError: not the answer: 41$'
+expect_stderr '^        rank 0 was stopped by ddprun \(SIGTERM'
+
+fails 3 3 exit
+expect_stderr '^ddprun: rank 1 failed first: exit 3 '
+
+fails 137 -9 kill
+expect_stderr '^ddprun: rank 1 failed first: killed by SIGKILL '
+
+fails 1 1 import
+expect_stderr "^          ModuleNotFoundError: No module named 'no_such_module'$"
+
+# A worker that ignores SIGTERM holds nobody up for longer than --shutdown_timeout, whether another
+# one fails (torchrun waits 30 s then, whatever it was told) or the job is stopped.
+under ddprun --nproc_per_node 2 --shutdown_timeout 1 "$program" exit "$work/ready"
+expect_exit 3
+expect_stderr '^ddprun: rank 0 did not stop within 1 s \(--shutdown_timeout\): killed$'
+expect_no_process_left
+
+for launcher in $(proofs) ddprun; do
+  rm "$work/ready"
+  DDPRUN=$real_ddprun
+  [ "$launcher" = ddprun ] || DDPRUN=$work/torchrun
+  on "$launcher" start --nproc_per_node 2 --shutdown_timeout 1 "$program" wait "$work/ready"
+  on "$launcher" wait_for_stdout waiting
+  kill -TERM "$ddprun"
+  finish
+  [ "$code" != 0 ] || fail "stopped by a signal, but exit code 0"
+done
+expect_exit 143
+expect_stderr 'rank 0 did not stop within 1 s'
+expect_no_process_left
+
+for launcher in $(proofs) ddprun; do
+  PYTHON_EXEC=$work/no/python under "$launcher" --nproc_per_node 2 "$program" exit
+  [ "$launcher" = ddprun ] || expect_exit 1
+done
+expect_exit 127
+[ "$(wc -l <"$err")" = 1 ] || fail "not one line"
+expect_stderr "^ddprun: PYTHON_EXEC: cannot run $work/no/python: no such file$"
+expect_no_process_left

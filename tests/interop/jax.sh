@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# JAX's processes find each other in the way that docs/jax.md tells, on one node and on two.
+. "$(dirname "${BASH_SOURCE[0]}")/interop.sh"
+export JAX_PLATFORMS=cpu
+program=$interop/psum.py
+
+for launcher in $(proofs); do
+  TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 under "$launcher" --nproc_per_node 2 "$program"
+  expect_exit 0
+  expect_stdout '^process 1 of 2: 3$'
+done
+under ddprun --nproc_per_node 2 --store worker "$program"
+expect_exit 0
+for rank in 0 1; do expect_stdout "^\[$rank\] process $rank of 2: 3$"; done
+expect_no_process_left
+
+DDPRUN=$real_ddprun
+job=(--nnodes 2 --rdzv_endpoint "$here:29500" --store worker "$program")
+on first start --nproc_per_node 2 "${job[@]}"
+on second start --nproc_per_node 1 "${job[@]}"
+for node in first second; do
+  on "$node" finish
+  expect_exit 0
+  [ "$(grep -c 'process [012] of 3: 6$' "$out")" -gt 0 ] || fail "no sum of three"
+done
+expect_no_process_left

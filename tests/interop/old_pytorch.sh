@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# PyTorch 1.13, whose store speaks an older dialect, works as under its own torchrun; killed again and
+# again, it finds an empty store at the same port each time.
+. "$(dirname "${BASH_SOURCE[0]}")/interop.sh"
+needs_old_torch
+program=$interop/collectives.py
+
+said() { sed 's/^\[default[0-9]*\]://; s/^\[[0-9]*\] //' "$out" | sort; }  # without who said it
+
+under old_torchrun --nproc_per_node 4 "$program" --scratch "$(scratch)"
+expect_exit 0
+expect_stdout 'monitored_barrier ok$'
+expect_stdout 'file:// ok$'
+wanted=$(said)
+
+for options in '--store agent' '--store worker'; do
+  for init in env tcp; do
+    # shellcheck disable=SC2086
+    under old_ddprun $options --nproc_per_node 4 "$program" --scratch "$(scratch)" --init "$init"
+    expect_exit 0
+    [ "$(said)" = "$wanted" ] || fail "$options, $init: not what torchrun's workers said: $wanted"
+    expect_no_process_left
+  done
+done
+
+port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+seed=$RANDOM
+under old_ddprun --nproc_per_node 2 --max_restarts 8 --master_port "$port" \
+  "$interop/train.py" --checkpoint "$(scratch)/checkpoint" --kill "$seed"
+expect_exit 0
+expect_stdout 'attempt 8 begins'
+[ "$(grep -c 'failed first: killed by SIGKILL' "$err")" = 8 ] || fail "seed $seed: not 8 deaths"
+expect_no_process_left

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A script of the days before torchrun: its local rank is an argument."""
+import argparse
+import os
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--local_rank", "--local-rank", type=int, default=-1, dest="local_rank")
+parser.add_argument("--lr", type=float)
+arguments = parser.parse_args()
+rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+print(f"rank {rank} of {size}: local rank {arguments.local_rank}, lr {arguments.lr}")
