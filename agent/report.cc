@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/report.h"
 
+#include <algorithm>
 #include <csignal>
+#include <iterator>
+#include <set>
 #include <string_view>
 
 #include "base/text.h"
@@ -13,39 +16,91 @@ namespace {
 using launcher::ExitStatus;
 using rendezvous::Failure;
 
-constexpr size_t kMostLines = 14;     // of last words: a screen has 24
+constexpr size_t kMostLines = 14;     // of a worker's own words: a screen has 24
+constexpr size_t kMostFrames = 10;    // of these, for a traceback
 constexpr size_t kMostColumns = 240;  // three lines of a terminal
+constexpr std::string_view kTraceback = "Traceback (most recent call last):";
 
 std::string plural(int count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
-/// At most kMostColumns bytes of `line`, without half a character at the end.
-std::string cut(std::string line) {
-  if (line.size() <= kMostColumns) return line;
-  size_t end = kMostColumns;
-  while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xc0) == 0x80) --end;
-  line.resize(end);
-  return line + "...";
 }
 
 /// A stranger's text on one line of ours.
 std::string one_line(std::string_view text) {
   std::string line = printable(text);
   for (size_t at = 0; (at = line.find('\n', at)) != std::string::npos; ++at) line[at] = ' ';
-  return cut(std::move(line));
+  return cut(std::move(line), kMostColumns);
 }
 
-/// The last lines of `text`, the empty ones at its end left out.
-std::vector<std::string> last_lines(std::string_view text, size_t most) {
-  std::vector<std::string> lines;
-  while (!text.empty() && lines.size() < most) {
-    const size_t newline = text.rfind('\n');
-    const std::string_view line = newline == text.npos ? text : text.substr(newline + 1);
-    text = text.substr(0, newline == text.npos ? 0 : newline);
-    if (!line.empty() || !lines.empty()) lines.insert(lines.begin(), one_line(line));
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const size_t size = std::min(text.find('\n'), text.size());
+    lines.push_back(text.substr(0, size));
+    text.remove_prefix(std::min(size + 1, text.size()));
   }
   return lines;
+}
+
+/// The last of `lines`, the empty ones at their end left out, each on one line of ours.
+std::vector<std::string> last_of(const std::vector<std::string_view>& lines, size_t most) {
+  std::vector<std::string> last;
+  for (auto line = lines.rbegin(); line != lines.rend() && last.size() < most; ++line) {
+    if (!line->empty() || !last.empty()) last.insert(last.begin(), one_line(*line));
+  }
+  return last;
+}
+
+/// What ended the worker, as it told itself; the signal's name only where the status does not say.
+std::string_view exception_of(const Failure& failure) {
+  const std::string signal = launcher::signal_name(ExitStatus(failure.wait_status).signal()) + ": ";
+  std::string_view exception = failure.exception;
+  if (exception.starts_with(signal)) exception.remove_prefix(signal.size());
+  return exception;
+}
+
+/// Whether a line only points at columns of the line above.
+bool is_marker(std::string_view line) {
+  return !line.empty() && line.find_first_not_of(" ^~") == line.npos;
+}
+
+/// The frames of its traceback; how that ends, too, when the line of the cause has no room for it.
+std::vector<std::string_view> frames_of(const Failure& failure) {
+  std::string_view traceback = failure.traceback;
+  while (traceback.ends_with('\n')) traceback.remove_suffix(1);
+  if (failure.exception.size() <= kMostColumns && traceback.ends_with(failure.exception)) {
+    traceback.remove_suffix(failure.exception.size());
+    traceback = traceback.substr(0, traceback.rfind('\n') + 1);  // and the type's module
+  }
+  std::vector<std::string_view> frames = lines_of(traceback);
+  std::erase_if(frames, is_marker);
+  if (!frames.empty() && frames.front() == kTraceback) frames.erase(frames.begin());
+  return frames;
+}
+
+/// Its last words without the exception, which as a rule stands there, too.
+std::vector<std::string_view> other_words(const Failure& failure) {
+  std::set<std::string_view> known;
+  for (const std::string_view line : lines_of(failure.traceback)) known.insert(line);
+  for (const std::string_view line : lines_of(failure.exception)) known.insert(line);
+  known.erase("");
+
+  std::vector<std::string_view> words = lines_of(failure.last_words);
+  const auto is_known = [&known](std::string_view line) { return known.contains(line); };
+  auto first = std::find_if(words.begin(), words.end(), is_known);
+  if (first == words.end()) return words;
+  const auto last = std::find_if(words.rbegin(), words.rend(), is_known).base();
+  while (first != words.begin() && std::prev(first)->starts_with("  ")) --first;  // outer frames
+  words.erase(first, last);
+  return words;
+}
+
+/// `lines` under `title`, each on a line of its own; nothing when there are none.
+std::string block(std::string_view title, const std::vector<std::string>& lines) {
+  std::string text;
+  if (!lines.empty()) text.append("\n").append(title);
+  for (const std::string& line : lines) text += "\n  " + line;
+  return text;
 }
 
 std::string cause_line(const Failure& failure, int round) {
@@ -56,6 +111,7 @@ std::string cause_line(const Failure& failure, int round) {
                      " (host " + one_line(failure.host) + ", pid " + std::to_string(failure.pid) +
                      ", round " + std::to_string(round) + ")";
   if (!failure.cause.empty()) line += ": " + one_line(failure.cause);
+  if (!failure.exception.empty()) line += ": " + one_line(exception_of(failure));
   return line;
 }
 
@@ -71,19 +127,22 @@ std::string unexplained_kill(const Failure& failure) {
 std::string failure_report(const rendezvous::Failed& failed) {
   const Failure& cause = failed.root_cause;
   std::string report = cause_line(cause, failed.round);
-  const auto words = last_lines(cause.last_words, kMostLines);
-  if (!words.empty()) report += "\nits last words on stderr:";
-  for (const std::string& line : words) report += "\n  " + line;
+  const auto frames = last_of(frames_of(cause), kMostFrames);
+  report += block("its traceback, the innermost call last:", frames);
+  report +=
+      block("its last words on stderr:", last_of(other_words(cause), kMostLines - frames.size()));
   report += unexplained_kill(cause);
-  for (const std::string& line : last_lines(failed.aftermath, kMostLines)) report += "\n" + line;
+  for (const std::string& line : last_of(lines_of(failed.aftermath), kMostLines))
+    report += "\n" + line;
   return report + "\nexit code " + std::to_string(ExitStatus(cause.wait_status).code()) + "; " +
          one_line(failed.no_restart);
 }
 
 std::string failure_line(const Failure& root_cause, int round) {
   std::string line = cause_line(root_cause, round);
-  const auto words = last_lines(root_cause.last_words, 1);
-  if (root_cause.cause.empty() && !words.empty()) line += ": " + words.front();
+  const auto words = last_of(lines_of(root_cause.last_words), 1);
+  const bool has_cause = !root_cause.cause.empty() || !root_cause.exception.empty();
+  if (!has_cause && !words.empty()) line += ": " + words.front();
   return line;
 }
 

@@ -13,11 +13,13 @@
 
 namespace ddprun::agent {
 
-/// The job ends: the cause, the worker's last words, what became of the other workers, the exit
-/// code and why there is no other try. The same on every node.
+/// The job ends: the cause, with the exception that the worker told of and its innermost calls; its
+/// last words, as far as they say more; what became of the other workers, the exit code and why
+/// there is no other try. The same on every node.
 std::string failure_report(const rendezvous::Failed& failed);
 
-/// The job goes on: the cause on one line, with the last line that the worker wrote.
+/// The job goes on: the cause on one line, with the exception, or else the last line that the
+/// worker wrote.
 std::string failure_line(const rendezvous::Failure& root_cause, int round);
 
 /// The round after a failure: "restart 1 of 3: round 1 with 2 nodes, 16 workers, ready 38 ms after

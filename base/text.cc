@@ -77,6 +77,14 @@ std::string compress_ranks(std::vector<int> ranks, size_t most) {
   return text;
 }
 
+std::string cut(std::string text, size_t most) {
+  if (text.size() <= most) return text;
+  size_t end = most;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  text.resize(end);
+  return text + "...";
+}
+
 std::string printable(std::string_view text) {
   std::string safe;
   safe.reserve(text.size());

@@ -16,6 +16,10 @@ std::string duration_text(std::chrono::nanoseconds duration);
 /// More than `most` pieces are cut: "0, 2, 4 and 497 more".
 std::string compress_ranks(std::vector<int> ranks, size_t most = 12);
 
+/// At most `most` bytes of the beginning of `text`, and "..." when that is not all. A character of
+/// UTF-8 is not cut in two.
+std::string cut(std::string text, size_t most);
+
 /// `text` with every control character but tab and newline written as "\x1b", so that bytes from
 /// a stranger cannot steer the reader's terminal. UTF-8 passes; bytes that are not become "\xff".
 std::string printable(std::string_view text);

@@ -169,7 +169,9 @@ json to_json(const Failure& failure) {
           {"seconds", failure.seconds},
           {"host", tail(failure.host)},
           {"cause", tail(failure.cause)},
-          {"last_words", tail(failure.last_words)}};
+          {"last_words", tail(failure.last_words)},
+          {"exception", tail(failure.exception)},
+          {"traceback", tail(failure.traceback)}};
 }
 
 Failure failure_in(Fields& outer, const char* name) {
@@ -182,6 +184,8 @@ Failure failure_in(Fields& outer, const char* name) {
   failure.host = fields.text("host");
   failure.cause = fields.text("cause");
   failure.last_words = fields.text("last_words");
+  failure.exception = fields.text("exception");
+  failure.traceback = fields.text("traceback");
   outer.take_error(fields);
   return failure;
 }

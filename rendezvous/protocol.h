@@ -24,7 +24,7 @@
 namespace ddprun::rendezvous {
 
 /// The protocol's version; both sides must speak the same one.
-inline constexpr int kProtocolVersion = 1;
+inline constexpr int kProtocolVersion = 2;
 
 /// A control connection's first bytes: these letters, then the version as 16 bits, big-endian. No
 /// store client begins with a 'd' (0x64): one port serves both.
@@ -32,7 +32,7 @@ inline constexpr std::string_view kGreetingName = "ddprun";
 inline constexpr size_t kGreetingSize = 8;
 
 /// The largest frame body, in bytes. A report with its last words stays far below.
-inline constexpr size_t kMaxFrame = 128 * 1024;
+inline constexpr size_t kMaxFrame = 256 * 1024;
 
 /// A sign of life, in both directions: the server answers each at once.
 struct Heartbeat {

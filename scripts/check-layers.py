@@ -21,7 +21,7 @@ CONFINED = {
     r"CLI/": r"cli/options\.cc",
     r"(spdlog|fmt)/": r"base/log\.cc",
     r"boost/process": r"launcher/worker\w*\.(h|cc)",
-    r"nlohmann/": r"rendezvous/protocol\.cc|agent/(report|events)\.cc",
+    r"nlohmann/": r"rendezvous/protocol\.cc|agent/(error_file|events)\.cc",
     r"gloo/": r"collectives/gloo_backend\w*\.(h|cc)",
     r"nccl\.h": r"collectives/nccl_backend\.cc",
 }

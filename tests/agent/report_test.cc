@@ -27,7 +27,9 @@ Failure segfault() {
           41.37,
           "gpu-07",
           "",
-          "step 812: loss nan\nAddressSanitizer: SEGV on unknown address 0x000000000010"};
+          "step 812: loss nan\nAddressSanitizer: SEGV on unknown address 0x000000000010",
+          "",
+          ""};
 }
 
 /// The job's end by this failure, in round 0, with nobody else.
@@ -56,7 +58,7 @@ TEST_CASE("a failure that ends the job is told from the cause to the exit code")
 
 TEST_CASE("a silent worker alone in its job has a short report") {
   const Failed failed = {
-      {0, exited(3), 77, 0.004, "gpu-07", "", ""}, 4, "", "no restart left (3 of 3 used)"};
+      {0, exited(3), 77, 0.004, "gpu-07", "", "", "", ""}, 4, "", "no restart left (3 of 3 used)"};
   CHECK(failure_report(failed) ==
         "rank 0 failed first: exit 3 after 4 ms (host gpu-07, pid 77, round 4)\n"
         "exit code 3; no restart left (3 of 3 used)");
@@ -91,7 +93,9 @@ TEST_CASE("a failure after which the job goes on is one line with the worker's l
                            3 * 3600 + 12 * 60 + 5,
                            "gpu-08",
                            "",
-                           "Traceback\nRuntimeError: CUDA error: uncorrectable ECC error\n\n"};
+                           "Traceback\nRuntimeError: CUDA error: uncorrectable ECC error\n\n",
+                           "",
+                           ""};
   CHECK(failure_line(failure, 0) ==
         "rank 5 failed first: exit 1 after 3 h 12 min (host gpu-08, pid 9120, round 0): "
         "RuntimeError: CUDA error: uncorrectable ECC error");
@@ -117,7 +121,7 @@ TEST_CASE("a round after a change of membership says how many nodes of how many 
 }
 
 TEST_CASE("what is known beyond the signal is part of the cause") {
-  Failure failure = {1, killed_by(SIGKILL), 9, 96, "gpu-07", "out of memory", "epoch 3"};
+  Failure failure = {1, killed_by(SIGKILL), 9, 96, "gpu-07", "out of memory", "epoch 3", "", ""};
   const std::string cause =
       "rank 1 failed first: killed by SIGKILL after 96 s (host gpu-07, pid 9, round 0): "
       "out of memory";
@@ -142,6 +146,126 @@ TEST_CASE("endless last words stay on one screen") {
   failure.last_words = std::string(100'000, 'x');
   CHECK(failure_report(ended_by(failure)).size() < 1000);
   CHECK(failure_line(failure, 0).size() < 1000);
+}
+
+/// As a Python worker leaves it: outer frames of its wrapper stand on stderr alone.
+Failure python_failure() {
+  Failure failure = segfault();
+  failure.wait_status = exited(1);
+  failure.exception = "RuntimeError: loss is nan";
+  failure.traceback =
+      "Traceback (most recent call last):\n"
+      "  File \"train.py\", line 80, in main\n"
+      "    train(loader)\n"
+      "    ~~~~~^^^^^^^^\n"
+      "  File \"train.py\", line 12, in train\n"
+      "    raise RuntimeError(\"loss is nan\")\n"
+      "RuntimeError: loss is nan";
+  failure.last_words =
+      "step 812: loss nan\n"
+      "Traceback (most recent call last):\n"
+      "  File \"train.py\", line 99, in <module>\n"
+      "    main()\n"
+      "    ~~~~^^\n"
+      "  File \"train.py\", line 80, in main\n"
+      "    train(loader)\n"
+      "    ~~~~~^^^^^^^^\n"
+      "  File \"train.py\", line 12, in train\n"
+      "    raise RuntimeError(\"loss is nan\")\n"
+      "RuntimeError: loss is nan\n"
+      "Warning: destroy_process_group() was not called";
+  return failure;
+}
+
+TEST_CASE("an exception that the worker told of is the cause, and nothing is said twice") {
+  CHECK(failure_report(ended_by(python_failure())) ==
+        "rank 2 failed first: exit 1 after 41.3 s (host gpu-07, pid 48121, round 0): "
+        "RuntimeError: loss is nan\n"
+        "its traceback, the innermost call last:\n"
+        "    File \"train.py\", line 80, in main\n"
+        "      train(loader)\n"
+        "    File \"train.py\", line 12, in train\n"
+        "      raise RuntimeError(\"loss is nan\")\n"
+        "its last words on stderr:\n"
+        "  step 812: loss nan\n"
+        "  Warning: destroy_process_group() was not called\n"
+        "exit code 1; no restarts were asked for (--max_restarts N)");
+  CHECK(failure_line(python_failure(), 0) ==
+        "rank 2 failed first: exit 1 after 41.3 s (host gpu-07, pid 48121, round 0): "
+        "RuntimeError: loss is nan");
+}
+
+TEST_CASE("last words that are the traceback alone, whole or cut, are left out") {
+  Failure failure = python_failure();
+  for (const char* from : {"Traceback", "    main()", "  File \"train.py\", line 12"}) {
+    INFO(from);
+    failure.last_words = python_failure().last_words;
+    failure.last_words.erase(0, failure.last_words.find(from));
+    failure.last_words.erase(failure.last_words.find("\nWarning"));
+    CHECK(failure_report(ended_by(failure)).find("last words") == std::string::npos);
+  }
+}
+
+TEST_CASE("last words about something else stay beside the traceback") {
+  Failure failure = python_failure();
+  failure.last_words = "NCCL WARN Cuda failure";
+  const std::string report = failure_report(ended_by(failure));
+  CHECK(report.find("\n      raise RuntimeError(\"loss is nan\")\n"
+                    "its last words on stderr:\n"
+                    "  NCCL WARN Cuda failure\n") != std::string::npos);
+}
+
+TEST_CASE("a message without a traceback is not repeated by the last words") {
+  Failure failure = python_failure();
+  failure.traceback.clear();
+  failure.last_words = "step 812\nRuntimeError: loss is nan";
+  CHECK(failure_report(ended_by(failure)) ==
+        "rank 2 failed first: exit 1 after 41.3 s (host gpu-07, pid 48121, round 0): "
+        "RuntimeError: loss is nan\n"
+        "its last words on stderr:\n"
+        "  step 812\n"
+        "exit code 1; no restarts were asked for (--max_restarts N)");
+}
+
+TEST_CASE("a signal is named once, and the class of an exception by its short name") {
+  Failure failure = segfault();
+  failure.exception = "SIGSEGV: nothing is mapped at address 0x10";
+  failure.traceback =
+      "Traceback (most recent call last):\n  ./train(main+0x1f)\n" + failure.exception;
+  failure.last_words = failure.traceback;
+  CHECK(failure_report(ended_by(failure)) ==
+        "rank 2 failed first: killed by SIGSEGV after 41.3 s (host gpu-07, pid 48121, round 0): "
+        "nothing is mapped at address 0x10\n"
+        "its traceback, the innermost call last:\n"
+        "    ./train(main+0x1f)\n"
+        "exit code 139; no restarts were asked for (--max_restarts N)");
+
+  failure = python_failure();
+  failure.traceback = "  raise OutOfMemoryError\ntorch.cuda.OutOfMemoryError: no room";
+  failure.exception = "OutOfMemoryError: no room";
+  const std::string report = failure_report(ended_by(failure));
+  CHECK(report.find("round 0): OutOfMemoryError: no room\n") != std::string::npos);
+  CHECK(report.find("torch.cuda") == std::string::npos);
+}
+
+TEST_CASE("a long message stands whole at the end of the traceback, on one screen") {
+  Failure failure = python_failure();
+  failure.exception = "ValueError: " + std::string(300, 'x');
+  failure.traceback = "  File \"train.py\", line 12, in train\n" + failure.exception;
+  failure.last_words.clear();
+  CHECK(failure_report(ended_by(failure)).find("\n  ValueError: xxx") != std::string::npos);
+
+  for (int i = 0; i < 500; ++i) failure.traceback += "\n  frame " + std::to_string(i);
+  for (int i = 0; i < 500; ++i) failure.last_words += "line " + std::to_string(i) + "\n";
+  const std::string report = failure_report(ended_by(failure));
+  CHECK(lines(report) <= 20);
+  CHECK(report.find("\n    frame 499\n") != std::string::npos);
+  CHECK(report.find("\n  line 499\n") != std::string::npos);
+}
+
+TEST_CASE("what the kernel did and what the worker told are both the cause") {
+  Failure failure = {1, killed_by(SIGKILL), 9, 96, "gpu-07", "out of memory", "", "Slow: wait", ""};
+  CHECK(failure_line(failure, 0).ends_with("round 0): out of memory: Slow: wait"));
 }
 
 TEST_CASE("a worker's bytes cannot garble the report") {

@@ -60,6 +60,8 @@ Failure sample_failure() {
   failure.host = "gpu-07";
   failure.cause = "out of memory";
   failure.last_words = "line \"one\"\nline\ttwo\n";
+  failure.exception = "RuntimeError: loss is nan";
+  failure.traceback = "  File \"train.py\", line 12, in train\nRuntimeError: loss is nan";
   return failure;
 }
 
@@ -71,6 +73,8 @@ void check_same(const Failure& a, const Failure& b) {
   CHECK(a.host == b.host);
   CHECK(a.cause == b.cause);
   CHECK(a.last_words == b.last_words);
+  CHECK(a.exception == b.exception);
+  CHECK(a.traceback == b.traceback);
 }
 
 JoinRequest sample_request() {
@@ -267,6 +271,8 @@ TEST_CASE("last words in any bytes and of any length fit into a frame") {
   Failure failure = sample_failure();
   failure.last_words = nasty(100'000) + "\xff\xfe the end";
   failure.cause = nasty(100'000);
+  failure.exception = nasty(100'000);
+  failure.traceback = nasty(100'000) + "raise";
   failure.host = nasty(100'000);
   const auto fail = sent_and_received<message::Fail>(message::Fail{0, failure});
   CHECK(fail.failure.last_words.ends_with(" the end"));
@@ -274,6 +280,7 @@ TEST_CASE("last words in any bytes and of any length fit into a frame") {
   const Failed sent = {failure, 0, nasty(100'000) + "the others", nasty(100'000) + "why"};
   const auto failed = std::get<Failed>(delivered<Closed>(Closed{sent}).ending);
   CHECK(failed.root_cause.last_words.ends_with(" the end"));
+  CHECK(failed.root_cause.traceback.ends_with("raise"));
   CHECK(failed.aftermath.ends_with("the others"));
   CHECK(failed.no_restart.ends_with("why"));
 
@@ -315,7 +322,7 @@ TEST_CASE("several frames in one piece are cut apart") {
 
 TEST_CASE("a frame that claims to be too long is refused before its bytes come") {
   FrameReader reader;
-  reader.feed(std::string("\x00\x02\x00\x01", 4));
+  reader.feed(std::string("\x00\x04\x00\x01", 4));
   CHECK(reader.next().has_error());
 }
 
@@ -382,7 +389,9 @@ TEST_CASE("a number of an agent's that cannot be is refused by its name") {
                  {"/failure/wait_status", 0x10000},
                  {"/failure/pid", 0},
                  {"/failure/seconds", "long"},
-                 {"/failure/last_words", kTooLong}});
+                 {"/failure/last_words", kTooLong},
+                 {"/failure/exception", nullptr},
+                 {"/failure/traceback", json::array()}});
 }
 
 TEST_CASE("a number of the master's that cannot be is refused by its name") {

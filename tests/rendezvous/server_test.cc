@@ -208,9 +208,10 @@ TEST_CASE("another protocol version is refused on both sides, naming both versio
   Peer stranger(world);
   stranger.send(std::string("ddprun\x00\x63", 8));
   const std::string sentence = stranger.next_letter<Refused>().sentence;
-  CHECK(contains(sentence, "version 1,"));
+  const std::string ours = "version " + std::to_string(kProtocolVersion) + ", ";
+  CHECK(contains(sentence, ours));
   CHECK(contains(sentence, "version 99:"));
-  CHECK(world.logged("refused 127.0.0.1 (127.0.0.1): it speaks protocol version 1, "));
+  CHECK(world.logged("refused 127.0.0.1 (127.0.0.1): it speaks protocol " + ours));
 }
 
 TEST_CASE("a refused host's name cannot steer the terminal of the master's user") {

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/error_file.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "base/fd.h"
+#include "base/text.h"
+#include "launcher/exit_status.h"
+#include "launcher/last_words.h"
+
+namespace ddprun::agent {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kMaxDepth = 8;  // what lies deeper is left out: a copy of it would need a deep stack
+
+Json parse(std::string_view bytes) {
+  const auto is_shallow = [](int depth, Json::parse_event_t, Json&) { return depth <= kMaxDepth; };
+  return Json::parse(bytes, is_shallow, /*allow_exceptions=*/false);
+}
+
+/// The field `name` of what may be no object; null when there is none.
+const Json& field(const Json& json, const char* name) {
+  static const Json none;
+  if (!json.is_object()) return none;
+  const auto found = json.find(name);
+  return found == json.end() ? none : *found;
+}
+
+std::string text_of(const Json& json) {
+  return json.is_string() ? json.get<std::string>() : std::string();
+}
+
+std::string without_end(std::string text, const char* characters) {
+  text.erase(text.find_last_not_of(characters) + 1);  // npos + 1 is 0
+  return text;
+}
+
+std::string end_of(std::string_view traceback) {
+  launcher::LastWords words;
+  words.feed(traceback);
+  return words.text();
+}
+
+/// As Python's subprocess has it.
+int error_code(const rendezvous::Failure& failure) {
+  const launcher::ExitStatus status(failure.wait_status);
+  return status.signal() != 0 ? -status.signal() : status.code();
+}
+
+Result<> write_all(const std::string& path, std::string_view bytes) {
+  const Fd file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!file) return os_error("cannot make " + path, errno);
+  while (!bytes.empty()) {
+    const ssize_t written = write(file.get(), bytes.data(), bytes.size());
+    if (written < 0 && errno != EINTR) return os_error("cannot write to " + path, errno);
+    if (written > 0) bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<WorkerException> parse_error_file(std::string_view bytes) {
+  if (bytes.size() > kMaxErrorFile) return std::nullopt;
+  const Json file = parse(bytes);
+  const Json& message = field(file, "message");
+  std::string text = text_of(message.is_object() ? field(message, "message") : message);
+  // An exception without a text is "AssertionError: ".
+  text = without_end(without_end(std::move(text), " \r\n\t"), ":");
+  if (text.empty()) return std::nullopt;
+  return WorkerException{cut(std::move(text), kMaxExceptionMessage),
+                         end_of(text_of(field(field(message, "extraInfo"), "py_callstack")))};
+}
+
+std::string read_error_file(const std::string& path) {
+  // A named pipe without a writer would be waited for.
+  const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+  struct stat about {};
+  if (!file || fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode)) return "";
+  std::string bytes(kMaxErrorFile + 1, '\0');
+  std::size_t size = 0;
+  while (size < bytes.size()) {
+    const ssize_t got = read(file.get(), bytes.data() + size, bytes.size() - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return "";
+    if (got == 0) break;
+    size += static_cast<std::size_t>(got);
+  }
+  if (size > kMaxErrorFile) return "";
+  bytes.resize(size);
+  return bytes;
+}
+
+std::string error_file_for_caller(const rendezvous::Failure& failure, std::string_view worker_file,
+                                  std::time_t now) {
+  if (failure.exception.empty()) return "";
+  Json file = worker_file.empty() ? Json() : parse(worker_file);
+  if (field(file, "message").is_string()) return std::string(worker_file);
+  if (!field(file, "message").is_object()) {
+    file = {{"message",
+             {{"message", failure.exception},
+              {"extraInfo",
+               {{"py_callstack", failure.traceback}, {"timestamp", std::to_string(now)}}}}}};
+  }
+  file["message"]["errorCode"] = error_code(failure);
+  return file.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<> write_error_file(const std::string& path, std::string_view bytes) {
+  struct stat about {};
+  if (stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode)) {
+    return Error{Errc::system, path + " is not an ordinary file"};
+  }
+  const std::string whole = path + "." + std::to_string(getpid()) + ".tmp";
+  Result<> written = write_all(whole, bytes);
+  if (written && std::rename(whole.c_str(), path.c_str()) != 0) {
+    written = os_error("cannot make " + path, errno);
+  }
+  if (!written) unlink(whole.c_str());
+  return written;
+}
+
+}  // namespace ddprun::agent
