@@ -48,14 +48,15 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "1 to 256 characters, none of them a control character",
      "ROLE_NAME of the workers, and ${role_name} in a prefix. The same on every node.",
      take_role},
-    {Group::rendezvous, "nnodes", "", "N|MIN:MAX", "PET_NNODES", "1",
+    {Group::rendezvous, "nnodes", "nnode", "N|MIN:MAX", "PET_NNODES", "1",
      "a number of nodes (1 to 32767), or the least and the most as MIN:MAX",
      "Nodes of the job, the same on each. MIN:MAX: the job goes on while MIN are left, and takes "
      "in up to MAX.",
      take_nodes, Flag::kServes},
     {Group::rendezvous, "node_rank", "", "N", "PET_NODE_RANK", "by order of joining",
      "a number, 0 or more",
-     "Which of the nodes this one is, from 0. Give it on all nodes or on none.",
+     "Which of the nodes this one is, from 0. Give it on all nodes or on none. Not looked at with "
+     "--rdzv_backend c10d, as by torchrun.",
      [](std::string_view value, Choices& c) -> Taken {
        return put(parse_count(value, 0, kMost), c.job.node_rank);
      }},
@@ -82,7 +83,7 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "The job's name. Nodes that give another one are refused.",
      take_run_id, Flag::kServes},
     {Group::rendezvous, "rdzv_backend", "", "static|c10d", "PET_RDZV_BACKEND", "",
-     "static or c10d, which mean the same",
+     "static or c10d",
      "Taken for torchrun's sake: both mean the one rendezvous there is.",
      take_backend, Flag::kServes},
     {Group::rendezvous, "rdzv_conf", "", "KEY=VALUE,...", "PET_RDZV_CONF", "",
@@ -183,6 +184,11 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "null",
      "Plug-ins are refused: --events writes a file.",
      take_event_handler},
+    {Group::torchrun, "log_line_prefix_template", "", "TEMPLATE", "PET_LOG_LINE_PREFIX_TEMPLATE", "",
+     "a template such as '[${rank}] '",
+     "--prefix in torchrun's words.",
+     [](std::string_view value, Choices& c) -> Taken { return value.empty() || take_prefix(value, c); },
+     Flag::kYields},
     {Group::torchrun, "logs_specs", "", "NAME", "", "",
      "to be left out",
      "Refused: a plug-in, too.",

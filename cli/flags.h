@@ -32,6 +32,8 @@ struct Choices {
   bool module = false;     ///< the program is the name of a Python module
   bool no_python = false;  ///< the program is executed, whatever its name
   bool dry_run = false;
+  bool set_apart = false;  ///< "--" stood before the program: every word after it is the program's
+  bool joining_order = false;  ///< the nodes' ranks are by order of joining, whatever is given
 };
 
 /// What became of a flag's value. Made from a bool: whether it was a right one.

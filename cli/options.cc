@@ -24,6 +24,7 @@ constexpr std::string_view kServe = "serve";  // as the first word
 struct CommandLine {
   std::vector<std::string> options;  ///< flags as the table spells them, values as words
   std::vector<std::string> command;  ///< the program and its words
+  bool set_apart = false;            ///< "--" stands between the two
 };
 
 Error usage(std::string sentence) {
@@ -53,6 +54,7 @@ Error unknown_flag(std::string_view word) {
     if (!flag.alias.empty()) names.push_back("--" + std::string(flag.alias));
   }
   std::optional<std::string> near = nearest(canonical, names);
+  if (near) near = spelled(*find_flag(*near));  // and not one of its other names
   if (!near) near = parted(said);
   if (!near && canonical.size() > 4) {  // "--nproc": too short to be near, but a beginning
     const auto longer = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
@@ -94,7 +96,8 @@ CommandLine divide(std::span<const char* const> words) {
       return line;
     }
   }
-  if (at < words.size() && std::string_view(words[at]) == "--") ++at;
+  line.set_apart = at < words.size() && std::string_view(words[at]) == "--";
+  if (line.set_apart) ++at;
   line.command.assign(words.begin() + static_cast<std::ptrdiff_t>(at), words.end());
   return line;
 }
@@ -223,6 +226,7 @@ Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
   const Mode mode = serves ? Mode::serve : Mode::run;
   CommandLine line = divide(serves ? words.subspan(1) : words);
   Choices choices;
+  choices.set_apart = line.set_apart;
   Result<std::optional<Print>> answer = read(line, host, mode, choices);
   if (!answer) return answer.error();
   if (*answer) return Parsed(std::move(**answer));

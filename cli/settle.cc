@@ -69,6 +69,7 @@ Result<> settle_port(Choices& choices, Mode mode) {
 
 Result<> settle_rendezvous(Choices& choices, Mode mode) {
   agent::JobSpec& job = choices.job;
+  if (choices.joining_order) job.node_rank.reset();
   if (job.node_rank.value_or(0) >= job.max_nodes) {
     return usage(rendezvous::out_of_range(*job.node_rank, nodes_of(job)));
   }

@@ -34,6 +34,12 @@ Result<std::string> find_python(const std::string& what, const Host& host) {
                                     kPythonExec + "=FILE names another interpreter"};
 }
 
+/// "train.py -- --log x" is what users write to keep --log from torchrun, which takes the dashes
+/// away. What is executed itself keeps its words: its "--" may be its own.
+void drop_dashes(std::vector<std::string>& command) {
+  if (command.size() > 1 && command[1] == "--") command.erase(command.begin() + 1);
+}
+
 /// Puts before the script or module what runs it. The path stands in for the name, since python
 /// finds its virtual environment by it.
 void prepend_python(const std::string& python, bool module, std::vector<std::string>& command) {
@@ -60,6 +66,7 @@ Result<> settle_program(Choices& choices, std::vector<std::string> command, cons
   if (!program) return program.error();
 
   agent::JobSpec& job = choices.job;
+  if ((module || script) && !choices.set_apart) drop_dashes(command);
   if (module || script) prepend_python(*program, module, command);
   job.own_arguments = module ? 4 : script ? 3 : 1;
   job.program = std::move(*program);

@@ -63,7 +63,8 @@ Taken take_run_id(std::string_view value, Choices& choices) {
   return is_run_id(value);
 }
 
-Taken take_backend(std::string_view value, Choices&) {
+Taken take_backend(std::string_view value, Choices& choices) {
+  choices.joining_order = value == "c10d";
   if (value == "static" || value == "c10d") return true;
   if (!value.starts_with("etcd")) return false;
   return Taken::refused("'" + std::string(value) +

@@ -16,7 +16,7 @@ std::optional<std::string> value_of(std::string_view macro, const PrefixFacts& f
   if (macro == "node_rank") return std::to_string(facts.node_rank);
   if (macro == "world_size") return std::to_string(facts.world_size);
   if (macro == "restart") return std::to_string(facts.restart);
-  if (macro == "host") return facts.host;
+  if (macro == "host" || macro == "hostname") return facts.host;  // the second is torchrun's
   if (macro == "role_name") return facts.role_name;
   return std::nullopt;
 }

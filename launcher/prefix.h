@@ -22,7 +22,7 @@ struct PrefixFacts {
 inline constexpr std::string_view kDefaultPrefix = "[${rank}] ";
 
 /// `text` with each macro replaced: ${rank}, ${local_rank}, ${node_rank}, ${world_size},
-/// ${restart}, ${host}, ${role_name}. Anything else, a lone $ too, stays as it is.
+/// ${restart}, ${host} (${hostname} too), ${role_name}. Anything else, a lone $ too, stays as it is.
 /// Errors: usage (a macro without its }, an unknown one, a line break in `text`), naming the known
 /// ones.
 Result<std::string> expand_prefix(std::string_view text, const PrefixFacts& facts);

@@ -70,7 +70,7 @@ TEST_CASE("the other spelling, --master_address, means --master_addr") {
   CHECK(job({"--master_address", "a", "--master_addr", "b", "train"}).master_addr == "b");
   CHECK(refusal({"--master_address", "train"}).starts_with("no program to run"));
   CHECK(refusal({"--master_adress", "a", "train"}) ==
-        "unknown flag --master_adress; did you mean --master_address?");
+        "unknown flag --master_adress; did you mean --master_addr?");
 }
 
 TEST_CASE("the endpoint counts more than the master's address and port, in either order") {
