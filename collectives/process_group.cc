@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ddp/process_group.h"
 
-#include <atomic>
 #include <exception>
 #include <optional>
 #include <string>
@@ -9,35 +8,10 @@
 
 #include "collectives/backend.h"
 #include "collectives/call.h"
-#include "collectives/environment.h"
-#include "collectives/failure.h"
 #include "collectives/gloo_backend.h"
-#include "collectives/store_host.h"
-#include "ddp/tcp_store.h"
+#include "collectives/init.h"
 
 namespace ddp {
-namespace {
-
-/// "ddp/0/" for the first group of the process, "ddp/1/" for the next: the same on every rank.
-std::string next_prefix() {
-  static std::atomic<int> groups{0};
-  return "ddp/" + std::to_string(groups++) + "/";
-}
-
-std::unique_ptr<internal::Backend> connect(const internal::Environment& env,
-                                           const Options& options) {
-  const std::string prefix = next_prefix();
-  if (!env.agent_store && env.rank == 0) internal::host_store(env.master_addr, env.master_port);
-  const auto store = internal::at_rank(env.rank, [&] {
-    return std::make_shared<TcpStore>(env.master_addr, env.master_port,
-                                      TcpStoreOptions{.timeout = options.timeout});
-  });
-  return internal::make_gloo_backend({env.rank, env.size, store, store->local_address(), prefix,
-                                      options.timeout, !env.agent_store});
-}
-
-}  // namespace
-
 struct ProcessGroup::Impl {
   int rank = 0;
   int size = 1;
@@ -63,15 +37,14 @@ struct ProcessGroup::Impl {
 };
 
 ProcessGroup ProcessGroup::from_env(const Options& options) {
-  if (options.timeout.count() <= 0) {
-    throw Error(ErrorKind::usage, "ddp: the timeout must be more than 0, not " +
-                                      internal::name_time(options.timeout));
-  }
-  const internal::Environment env = internal::read_environment();
+  const internal::Rendezvous met = internal::rendezvous(options);
   auto impl = std::make_unique<Impl>();
-  impl->rank = env.rank;
-  impl->size = env.size;
-  if (env.size > 1) impl->backend = connect(env, options);
+  impl->rank = met.place.rank;
+  impl->size = met.place.size;
+  if (impl->size > 1) {
+    impl->backend = internal::make_gloo_backend({impl->rank, impl->size, met.store, met.address,
+                                                 met.prefix, options.timeout, met.rank_0_serves});
+  }
   return ProcessGroup(std::move(impl));
 }
 

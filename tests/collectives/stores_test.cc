@@ -9,9 +9,11 @@
 #include <thread>
 #include <vector>
 
+#include "ddp/file_store.h"
 #include "ddp/store.h"
 #include "ddp/tcp_store.h"
 #include "tests/catch.h"
+#include "tests/collectives/folder.h"
 #include "tests/collectives/ranks.h"
 
 using namespace std::chrono_literals;
@@ -45,6 +47,12 @@ Stores master_and_client() {
   return {nullptr, master, std::make_shared<ddp::TcpStore>("127.0.0.1", master->port())};
 }
 
+Stores file_stores() {
+  const auto folder = std::make_shared<Folder>();
+  const auto open = [&] { return std::make_shared<ddp::FileStore>(folder->path / "store"); };
+  return {folder, open(), open()};
+}
+
 Stores prefixed(const Stores& plain) {
   return {plain.server, std::make_shared<ddp::PrefixStore>("room", plain.a),
           std::make_shared<ddp::PrefixStore>("room", plain.b)};
@@ -54,7 +62,8 @@ Stores prefixed(const Stores& plain) {
 Stores each_store() {
   const auto make = GENERATE(
       as<std::function<Stores()>>(), hash_stores, clients_of_the_launcher, master_and_client,
-      [] { return prefixed(hash_stores()); }, [] { return prefixed(master_and_client()); });
+      file_stores, [] { return prefixed(hash_stores()); },
+      [] { return prefixed(master_and_client()); });
   Stores stores = make();
   UNSCOPED_INFO(stores.a->name());
   for (auto& store : {stores.a, stores.b}) store->set_timeout(20s);

@@ -5,22 +5,13 @@
 #include <fstream>
 
 #include "tests/catch.h"
+#include "tests/collectives/folder.h"
 #include "tests/collectives/ranks.h"
 
 using namespace ddprun::tests;
 namespace fs = std::filesystem;
 
 namespace {
-
-/// A folder that goes away with the test.
-struct Folder {
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "ddp-test-XXXXXX").string();
-    path = ::mkdtemp(name.data());
-  }
-  ~Folder() { fs::remove_all(path); }
-  fs::path path;
-};
 
 std::vector<std::string> train(std::vector<std::string> flags) {
   flags.insert(flags.begin(), TRAIN_DIGITS);

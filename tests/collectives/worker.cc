@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of the tests: worker SCENARIO. Exit code: 0 all right, 1 a wrong result (told), 10 +
-// kind for a ddp::Error (told), of which it checked that it is sticky.
+// One rank of the tests: worker SCENARIO [TIMEOUT_MS [INIT_METHOD]]. Exit code: 0 all right, 1 a
+// wrong result (told), 10 + kind for a ddp::Error (told), of which it checked that it is sticky.
 
 #include <atomic>
 #include <chrono>
@@ -20,6 +20,8 @@ namespace {
 
 using ddp::ProcessGroup;
 using ddp::ReduceOp;
+
+std::string init_method = "env://";
 
 // Around 16,384 float32 and 8,192 float64, calls change from small to large.
 const std::vector<std::size_t> kCounts = {0, 1, 3, 64, 1000, 8'192, 8'193, 16'384, 16'385, 65'537};
@@ -165,7 +167,8 @@ void misuse(ProcessGroup& group) {
 }
 
 void two_groups(ProcessGroup& first) {
-  auto second = ProcessGroup::from_env({.timeout = std::chrono::seconds(60)});
+  auto second =
+      ProcessGroup::from_env({.timeout = std::chrono::seconds(60), .init_method = init_method});
   for (int i = 0; i < 20; ++i) {
     std::vector<std::int64_t> one(1, i);
     first.broadcast(one, 0);
@@ -210,9 +213,11 @@ int report(const ddp::Error& error) {
 int main(int argc, char** argv) {
   const std::string scenario = argc > 1 ? argv[1] : "all";
   const bool impatient = argc > 2;
+  if (argc > 3) init_method = argv[3];
   try {
     auto group = ProcessGroup::from_env(
-        {.timeout = std::chrono::milliseconds(impatient ? std::atoi(argv[2]) : 60'000)});
+        {.timeout = std::chrono::milliseconds(impatient ? std::atoi(argv[2]) : 60'000),
+         .init_method = init_method});
     try {
       run(group, scenario);
     } catch (const ddp::Error& first) {

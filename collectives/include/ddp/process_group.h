@@ -3,19 +3,37 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <ranges>
 #include <span>
+#include <string>
 
 #include "ddp/error.h"
 #include "ddp/export.h"
+#include "ddp/store.h"
 #include "ddp/types.h"
 
 namespace ddp {
 
-/// How a ProcessGroup behaves.
+/// How a ProcessGroup begins and behaves; the names of torch.distributed.init_process_group.
 struct Options {
   /// How long one step of a call, joining included, waits for another rank. More than 0.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
+
+  /// Where the ranks meet.
+  ///   env://             where the launcher says: ddprun, torchrun, mpirun (Open MPI, hydra), srun
+  ///   tcp://HOST:PORT    at a store that rank 0, on HOST, serves at PORT
+  ///   file:///PATH       in a file that all ranks can open, and no earlier run has used
+  ///   (FileStore)
+  /// "?rank=R&world_size=N" may follow.
+  std::string init_method = "env://";
+
+  /// A store to meet in instead. It may be used for more than this group.
+  std::shared_ptr<Store> store = nullptr;
+
+  /// Which of how many this process is: both or none. None: as init_method says, else the launcher.
+  std::optional<int> rank = {};
+  std::optional<int> world_size = {};
 };
 
 /// The workers of a job, each a process with a rank from 0 to size() - 1, that compute together.
@@ -34,12 +52,18 @@ struct Options {
 /// Thread: any, one call at a time.
 class DDP_EXPORT ProcessGroup {
  public:
-  /// Joins the group a launcher describes by RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and
-  /// waits until every rank has. The store at that address is the launcher's when
-  /// TORCHELASTIC_USE_AGENT_STORE is "True", else rank 0 serves it. A process may join several
-  /// times, with every rank in the same order; each group is separate.
-  /// Errors: usage (a variable is missing or wrong), unreachable, timed_out (names the ranks that
-  /// did not come), peer_lost (a rank ended after it had come).
+  /// Joins the group that `options` describe, and waits until every rank has. A process may join
+  /// several times, with every rank in the same order; each group is separate.
+  ///
+  /// env:// reads RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, which ddprun and torchrun set; the
+  /// store there is the launcher's when TORCHELASTIC_USE_AGENT_STORE is "True", else rank 0 serves
+  /// it. Other launchers say their own variables: OMPI_COMM_WORLD_RANK and _SIZE, PMI_RANK and
+  /// _SIZE, SLURM_PROCID and SLURM_STEP_NUM_TASKS. They name no store. So without MASTER_ADDR rank
+  /// 0 serves it on this host if all ranks run here, and on the first node under srun; without
+  /// MASTER_PORT at a port made of the job's name. For more nodes under mpirun set MASTER_ADDR.
+  ///
+  /// Errors: usage (an option or a variable is missing or wrong), unreachable, timed_out (names the
+  /// ranks that did not come), peer_lost (a rank ended after it had come).
   static ProcessGroup from_env(const Options& options = {});
 
   ProcessGroup(ProcessGroup&& other) noexcept;
@@ -86,5 +110,10 @@ class DDP_EXPORT ProcessGroup {
 
   std::unique_ptr<Impl> impl_;
 };
+
+/// Joins a group: ProcessGroup::from_env under the name that PyTorch gives it.
+inline ProcessGroup init_process_group(const Options& options = {}) {
+  return ProcessGroup::from_env(options);
+}
 
 }  // namespace ddp
