@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ddp/tcp_store.h"
 
+#include <algorithm>
 #include <mutex>
 #include <thread>
 #include <type_traits>
@@ -51,12 +52,6 @@ struct TcpStore::Impl {
   std::vector<StoreClient> idle;
   std::optional<Error> lost;
 
-  StoreClient connect(milliseconds limit) const {
-    auto client = StoreClient::connect(host, port, limit, kReplyLimit);
-    if (!client) throw internal::to_error(client.error());
-    return std::move(*client);
-  }
-
   StoreClient take(milliseconds limit) {
     {
       const std::scoped_lock lock(mutex);
@@ -67,7 +62,11 @@ struct TcpStore::Impl {
         return client;
       }
     }
-    return connect(limit);
+    auto client = StoreClient::connect(host, port, std::min(limit, kReplyLimit), kReplyLimit);
+    if (client) return std::move(*client);
+    const std::scoped_lock lock(mutex);  // it was there before, so it is lost
+    if (!lost) lost = Error(ErrorKind::unreachable, "ddp: " + client.error().message);
+    throw Error(*lost);
   }
 
   /// Keeps the connection, or throws what broke it. Its contents may be gone, so the store as a
@@ -128,13 +127,14 @@ TcpStore::TcpStore(const std::string& host, std::uint16_t port, const TcpStoreOp
   if (port == 0 && !options.is_master) refuse("port 0 is for the master alone");
   set_timeout(options.timeout);
   if (options.is_master) impl_->port = impl_->served.emplace(host, port).port();
-  StoreClient client = impl_->connect(options.timeout);
-  impl_->server = client.server();
-  impl_->local_address = client.local_address();
+  auto client = StoreClient::connect(host, impl_->port, options.timeout, kReplyLimit);
+  if (!client) throw internal::to_error(client.error());
+  impl_->server = client->server();
+  impl_->local_address = client->local_address();
   if (options.world_size) {
-    impl_->join(client, *options.world_size, options.is_master, options.timeout);
+    impl_->join(*client, *options.world_size, options.is_master, options.timeout);
   }
-  impl_->give_back(std::move(client));
+  impl_->give_back(std::move(*client));
 }
 
 TcpStore::~TcpStore() = default;

@@ -86,8 +86,11 @@ TEST_CASE("wrong options of a TCP store are refused") {
 TEST_CASE("a store whose server is gone is lost for good") {
   auto master = std::make_unique<TcpStore>("127.0.0.1", 0, ddp::TcpStoreOptions{.is_master = true});
   TcpStore client("127.0.0.1", master->port(), {.timeout = 20s});
-  auto waiting = std::async(std::launch::async, [&] { return client.get("never"); });
-  client.set("k", "v");
+  auto waiting = std::async(std::launch::async, [&] {
+    client.set("k", "v");
+    return client.get("never");
+  });
+  master->get("k");
   master.reset();
   CHECK(error_of([&] { waiting.get(); }).kind() == ErrorKind::unreachable);
   const auto first = error_of([&] { client.set("k", "w"); });
