@@ -7,8 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "agent/worker_env.h"
 #include "cli/dry_run.h"
 #include "cli/flags.h"
@@ -20,11 +18,22 @@ namespace {
 
 constexpr std::string_view kServe = "serve";  // as the first word
 
+/// A flag that was given; the value of a switch is "1".
+struct Option {
+  const Flag* flag;
+  std::string value;
+};
+
 /// The two halves of a command line.
 struct CommandLine {
-  std::vector<std::string> options;  ///< flags as the table spells them, values as words
+  std::vector<Option> options;       ///< each flag once, where it stood last
   std::vector<std::string> command;  ///< the program and its words
   bool set_apart = false;            ///< "--" stands between the two
+
+  bool gives(const Flag& flag) const {
+    return std::any_of(options.begin(), options.end(),
+                       [&](const Option& option) { return option.flag == &flag; });
+  }
 };
 
 Error usage(std::string sentence) {
@@ -66,35 +75,42 @@ Error unknown_flag(std::string_view word) {
                (near ? "; did you mean " + *near + "?" : "; ddprun --help lists all flags"));
 }
 
+Error missing_value(const Flag& flag) {
+  return usage(spelled(flag) + " needs a value: " + std::string(flag.wants));
+}
+
+Error needless_value(const Said& said) {
+  return usage(spelled(*said.flag) + " takes no value, but got '" + std::string(*said.value) + "'");
+}
+
+bool answers(const Flag& flag) {
+  return flag.name == kHelp || flag.name == kVersion;
+}
+
 /// Whether `word` can be the value of the flag before it.
 bool is_value(std::string_view word) {
   return word != "--" && find_flag(word) == nullptr;
 }
 
-/// Finds where the options end. A flag that ends the reading, because it answers or has to be
-/// refused whatever follows it, is the last option.
-CommandLine divide(std::span<const char* const> words) {
+/// Finds where the options end. A flag that answers is the last option, whatever follows it.
+Result<CommandLine> divide(std::span<const char* const> words) {
   CommandLine line;
   size_t at = 0;
   for (; at < words.size(); ++at) {
     const std::string_view word = words[at];
     if (!word.starts_with('-') || word == "-" || word == "--") break;
-    const auto [flag, value] = read_flag(word);
-    if (flag == nullptr) {
-      line.options.emplace_back(word);
-      return line;
+    Said said = read_flag(word);
+    if (said.flag == nullptr) return unknown_flag(word);
+    if (said.flag->value.empty()) {
+      if (said.value && *said.value != "true") return needless_value(said);
+      said.value = "1";
+    } else if (!said.value) {
+      if (at + 1 == words.size() || !is_value(words[at + 1])) return missing_value(*said.flag);
+      said.value = words[++at];
     }
-    line.options.push_back(spelled(*flag));
-    if (flag->value.empty()) {
-      if (value) line.options.back().append("=").append(*value);
-      if (flag->name == kHelp || flag->name == kVersion) return line;
-    } else if (value) {
-      line.options.emplace_back(*value);  // "--flag=" is no value to CLI11
-    } else if (at + 1 < words.size() && is_value(words[at + 1])) {
-      line.options.emplace_back(words[++at]);
-    } else {
-      return line;
-    }
+    std::erase_if(line.options, [&](const Option& earlier) { return earlier.flag == said.flag; });
+    line.options.push_back({said.flag, std::string(*said.value)});
+    if (answers(*said.flag)) return line;
   }
   line.set_apart = at < words.size() && std::string_view(words[at]) == "--";
   if (line.set_apart) ++at;
@@ -102,59 +118,12 @@ CommandLine divide(std::span<const char* const> words) {
   return line;
 }
 
-void add_flags(CLI::App& app) {
-  for (const Flag& flag : flags()) {
-    CLI::Option* option = nullptr;
-    if (flag.name == kHelp) {
-      option = app.set_help_flag(spelled(flag));
-    } else if (flag.name == kVersion) {
-      option = app.set_version_flag(spelled(flag), "ddprun " DDPRUN_VERSION "\n");
-    } else if (flag.value.empty()) {
-      option = app.add_flag(spelled(flag));
-    } else {
-      option = app.add_option(spelled(flag));
-    }
-    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-    if (flag.value.empty()) option->disable_flag_override();
-  }
-}
-
-/// Why CLI11 does not take `word`, a flag with or without a value.
-Error refusal(const std::string& word) {
-  const Flag* flag = find_flag(word);
-  if (flag == nullptr) return unknown_flag(word);
-  if (!flag->value.empty()) {
-    return usage(spelled(*flag) + " needs a value: " + std::string(flag->wants));
-  }
-  return usage(spelled(*flag) + " takes no value, but got '" + word.substr(word.find('=') + 1) +
-               "'");
-}
-
-/// Lets CLI11 read the options. The result is the text of the flag that answers, if there is one.
-Result<std::optional<Print>> read_options(CLI::App& app, const std::vector<std::string>& options,
-                                          Mode mode) {
-  std::vector<std::string> unread(options.rbegin(), options.rend());
-  try {
-    app.parse(unread);
-  } catch (const CLI::CallForHelp&) {
-    return std::optional(Print{help_text(mode)});
-  } catch (const CLI::CallForVersion& version) {
-    return std::optional(Print{version.what()});
-  } catch (const CLI::ExtrasError&) {
-    return refusal(app.remaining().front());
-  } catch (const CLI::ParseError&) {  // at the word before those it left unread
-    return refusal(options[options.size() - 1 - unread.size()]);
-  }
-  return std::optional<Print>();
-}
-
 /// Whether what was given has a meaning in this mode.
-Result<> check_mode(const CLI::App& app, const CommandLine& line, Mode mode) {
+Result<> check_mode(const CommandLine& line, Mode mode) {
   if (mode == Mode::run) return {};
-  for (const CLI::Option* option : app.parse_order()) {
-    const Flag& flag = *find_flag(option->get_name());
-    if (flag.in(mode)) continue;
-    return usage(spelled(flag) +
+  for (const Option& option : line.options) {
+    if (option.flag->in(mode)) continue;
+    return usage(spelled(*option.flag) +
                  " is not for ddprun serve, which runs no workers; see ddprun serve --help");
   }
   if (line.command.empty()) return {};
@@ -170,14 +139,12 @@ Result<> take(const Flag& flag, const std::string& value, const std::string& sai
   return usage(said_by + " wants " + std::string(flag.wants) + ", not '" + value + "'");
 }
 
-/// CLI11 could read the environment, but only this process's own, and would blame the flag for
-/// what a variable says.
-Result<> take_environment(const CLI::App& app, const std::vector<std::string>& environment,
+Result<> take_environment(const CommandLine& line, const std::vector<std::string>& environment,
                           Mode mode, Choices& choices) {
   for (const bool yielding : {true, false}) {
     for (const Flag& flag : flags()) {
       if (flag.yields() != yielding || flag.environment.empty() || !flag.in(mode)) continue;
-      if (app.count(spelled(flag)) > 0) continue;
+      if (line.gives(flag)) continue;
       const char* value = agent::find_variable(environment, flag.environment);
       if (value == nullptr || *value == '\0') continue;
       const Result<> taken = take(flag, value, std::string(flag.environment), choices);
@@ -187,36 +154,28 @@ Result<> take_environment(const CLI::App& app, const std::vector<std::string>& e
   return {};
 }
 
-Result<> take_options(const CLI::App& app, Choices& choices) {
+Result<> take_options(const CommandLine& line, Choices& choices) {
   for (const bool yielding : {true, false}) {
-    for (const CLI::Option* option : app.parse_order()) {
-      const Flag& flag = *find_flag(option->get_name());
-      if (flag.yields() != yielding) continue;
-      const std::string value = flag.value.empty() ? "1" : option->results().back();
-      const Result<> taken = take(flag, value, spelled(flag), choices);
+    for (const Option& option : line.options) {
+      if (option.flag->yields() != yielding) continue;
+      const Result<> taken = take(*option.flag, option.value, spelled(*option.flag), choices);
       if (!taken) return taken.error();
     }
   }
   return {};
 }
 
-/// Everything that is read before anything is decided. The result is the text of the flag that
-/// answers, if there is one.
-Result<std::optional<Print>> read(const CommandLine& line, const Host& host, Mode mode,
-                                  Choices& choices) {
-  CLI::App app;
-  add_flags(app);
-  Result<std::optional<Print>> answer = read_options(app, line.options, mode);
-  if (!answer || *answer) return answer;
-  if (const Result<> fit = check_mode(app, line, mode); !fit) return fit.error();
-
+/// Everything that is said before anything is decided.
+Result<Choices> choose(const CommandLine& line, const Host& host, Mode mode) {
+  if (const Result<> fit = check_mode(line, mode); !fit) return fit.error();
+  Choices choices;
   // The environment's say comes first, so that the command line's counts where two flags speak of
   // one thing.
-  if (const Result<> taken = take_environment(app, host.environment, mode, choices); !taken) {
+  if (const Result<> taken = take_environment(line, host.environment, mode, choices); !taken) {
     return taken.error();
   }
-  if (const Result<> taken = take_options(app, choices); !taken) return taken.error();
-  return std::optional<Print>();
+  if (const Result<> taken = take_options(line, choices); !taken) return taken.error();
+  return choices;
 }
 
 }  // namespace
@@ -224,16 +183,20 @@ Result<std::optional<Print>> read(const CommandLine& line, const Host& host, Mod
 Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
   const bool serves = !words.empty() && std::string_view(words.front()) == kServe;
   const Mode mode = serves ? Mode::serve : Mode::run;
-  CommandLine line = divide(serves ? words.subspan(1) : words);
-  Choices choices;
-  choices.set_apart = line.set_apart;
-  Result<std::optional<Print>> answer = read(line, host, mode, choices);
-  if (!answer) return answer.error();
-  if (*answer) return Parsed(std::move(**answer));
+  Result<CommandLine> line = divide(serves ? words.subspan(1) : words);
+  if (!line) return line.error();
+  if (!line->options.empty() && answers(*line->options.back().flag)) {
+    const bool help = line->options.back().flag->name == kHelp;
+    return Parsed(Print{help ? help_text(mode) : "ddprun " DDPRUN_VERSION "\n"});
+  }
+  Result<Choices> chosen = choose(*line, host, mode);
+  if (!chosen) return chosen.error();
+  Choices& choices = *chosen;
+  choices.set_apart = line->set_apart;
 
   if (const Result<> place = settle_rendezvous(choices, mode); !place) return place.error();
   if (serves) return Parsed(Serve{std::move(choices.job)});
-  if (const Result<> program = settle_program(choices, std::move(line.command), host); !program) {
+  if (const Result<> program = settle_program(choices, std::move(line->command), host); !program) {
     return program.error();
   }
   if (const Result<> workers = settle_workers(choices, host); !workers) return workers.error();

@@ -6,7 +6,7 @@
 #include <array>
 #include <cctype>
 #include <charconv>
-#include <cmath>
+#include <cstdlib>
 #include <netinet/in.h>
 
 #include "base/text.h"
@@ -66,18 +66,20 @@ std::optional<int> parse_count(std::string_view text, int least, int most) {
 }
 
 std::optional<milliseconds> parse_time(std::string_view text, milliseconds least) {
-  double number = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc()) return std::nullopt;
-  const std::string_view name(rest, static_cast<size_t>(end - rest));
+  // Not from_chars, nor llround below: each start would have to load the mathematics library. What
+  // strtod takes beyond numbers, such as "inf" or "0x10", is made of other characters.
+  const std::string numeral(text.substr(0, text.find_first_not_of("0123456789.eE+-")));
+  char* rest = nullptr;
+  const double number = std::strtod(numeral.c_str(), &rest);
+  if (rest == numeral.c_str() || numeral.front() == '+') return std::nullopt;
+  const auto name = text.substr(static_cast<size_t>(rest - numeral.c_str()));
   const auto unit = std::find_if(kUnits.begin(), kUnits.end(),
                                  [name](const Unit& candidate) { return candidate.name == name; });
   if (unit == kUnits.end()) return std::nullopt;
 
   const double exact = number * unit->milliseconds;
-  if (!(exact >= 0 && exact <= static_cast<double>(kLongest.count()))) return std::nullopt;  // NaN
-  const milliseconds time(std::max(std::llround(exact), exact > 0 ? 1LL : 0LL));
+  if (exact < 0 || exact > static_cast<double>(kLongest.count())) return std::nullopt;
+  const milliseconds time(std::max(static_cast<long long>(exact + 0.5), exact > 0 ? 1LL : 0LL));
   return time >= least ? std::optional(time) : std::nullopt;
 }
 
