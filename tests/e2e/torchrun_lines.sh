@@ -43,3 +43,11 @@ expect_no_process_left
 run --nproc_per_node 2 printf '<%s>' -- x '${local_rank}'
 expect_stdout '^\[1\] <--><x><1>'
 expect_no_process_left
+
+# One node of up to two, which comes alone.
+run --nnodes=1:2 --nproc-per-node=2 --rdzv-backend=c10d --rdzv-endpoint="$here:29500" --rdzv-id=9 \
+  --rdzv-conf=join_timeout=60,last_call_timeout=0,timeout=60 --node_rank=1 --max-restarts=0 \
+  show.py x
+expect_exit 0
+expect_stdout "^\[1\] 1 None 1 \['x'\]$"
+expect_no_process_left
