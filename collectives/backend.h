@@ -1,20 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <vector>
+
+#include "collectives/call.h"
 #include "ddp/types.h"
 
 namespace ddp::internal {
 
-/// What moves the data of a group of at least two ranks: one class, in one file, for each library
-/// that can. Arguments were checked by ProcessGroup. Failures are thrown as ddp::Error; after one,
-/// nothing but the destructor is called. One call at a time.
+/// One call of this rank, checked by ProcessGroup: what every backend is asked to do. Blocks of
+/// ranks lie one after the other, in the order of ranks.
+struct Task {
+  Operation operation = Operation::barrier;
+  DataType type = DataType::float32;
+  ReduceOp reduce = ReduceOp::sum;
+  int root = 0;
+  std::size_t count = 0;  ///< elements of this rank's block, or of each block where all are equal
+  const void* in = nullptr;  ///< may be null where this rank gives nothing
+  void* out = nullptr;  ///< may be null where this rank gets nothing; may be `in`, or its block
+  std::vector<std::size_t> send_counts = {};  ///< of the blocks of `in`; empty: all are `count`
+  std::vector<std::size_t> recv_counts = {};  ///< of the blocks of `out`; empty: all are `count`
+};
+
+/// What moves the data of a group of at least two ranks: one class, in files of its own, for each
+/// library that can. Failures are thrown as ddp::Error; after one, nothing but the destructor is
+/// called. One call at a time.
 class Backend {
  public:
   virtual ~Backend() = default;
 
-  virtual void broadcast(Buffer buffer, int root) = 0;
-  virtual void all_reduce(Buffer buffer, ReduceOp op) = 0;
-  virtual void barrier() = 0;
+  /// Does the task and returns when this rank's part is done.
+  virtual void run(const Task& task) = 0;
 
   /// Waits until every rank leaves too; the last call, if it is made at all. Does not throw: who
   /// leaves does not care how.

@@ -9,13 +9,31 @@
 
 namespace ddp::internal {
 
-enum class Operation : std::uint8_t { broadcast, all_reduce, barrier, leave };
+enum class Operation : std::uint8_t {
+  broadcast,
+  reduce,
+  all_reduce,
+  gather,
+  gather_v,
+  all_gather,
+  all_gather_v,
+  scatter,
+  scatter_v,
+  reduce_scatter,
+  reduce_scatter_v,
+  all_to_all,
+  all_to_all_v,
+  barrier,
+  leave,
+  send,
+  recv,
+};
 
 /// One call as every rank must make it: equal on all ranks or the program is wrong. Sent between
 /// ranks as it lies in memory, so it has no padding.
 struct Call {
   std::uint64_t number = 0;  ///< calls of this group so far
-  std::uint64_t count = 0;   ///< elements
+  std::uint64_t count = 0;   ///< elements of a rank; 0 where it differs between ranks
   std::int32_t root = 0;
   Operation operation = Operation::barrier;
   std::uint8_t type = 0;    ///< a DataType
@@ -29,8 +47,19 @@ static_assert(sizeof(Call) == 24);
 /// "call 12, all_reduce sum float32[100]".
 std::string describe(const Call& call);
 
+/// "all_reduce".
+const char* name(Operation operation);
 const char* name(DataType type);
 const char* name(ReduceOp op);
 std::size_t size_of(DataType type);
+
+bool has_root(Operation operation);
+
+/// Of those that have a root: whether data comes from it, or goes to it.
+bool is_from_root(Operation operation);
+bool reduces(Operation operation);
+
+/// Whether counts may differ between ranks.
+bool is_unequal(Operation operation);
 
 }  // namespace ddp::internal

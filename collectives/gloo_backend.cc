@@ -4,16 +4,19 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <new>
 #include <optional>
-#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "collectives/blocks.h"
 #include "collectives/call.h"
 #include "collectives/failure.h"
 #include "collectives/gloo_backend_exchange.h"
 #include "collectives/gloo_backend_mesh.h"
-#include "collectives/gloo_backend_ring.h"
+#include "collectives/gloo_backend_reduce.h"
+#include "collectives/gloo_backend_route.h"
+#include "collectives/gloo_backend_turns.h"
 #include "collectives/gloo_backend_verdict.h"
 #include "collectives/reduction.h"
 #include "collectives/sigpipe.h"
@@ -22,46 +25,51 @@ namespace ddp::internal {
 namespace {
 
 /// Every call begins with an exchange: each rank tells every other which call it makes, so that a
-/// call that differs is told before large data moves. Small data travels along, and then that is
-/// all; large data follows around the ring.
+/// call that differs is told before large data moves. What one rank has for another travels along
+/// if it is small, and then one step is all; what is large follows in turns.
 class GlooBackend : public Backend {
  public:
   explicit GlooBackend(Meeting meeting);
 
-  void broadcast(Buffer buffer, int root) override;
-  void all_reduce(Buffer buffer, ReduceOp op) override;
-  void barrier() override;
+  void run(const Task& task) override;
   void leave() noexcept override;
 
  private:
   template <class F>
-  void perform(Call call, std::string_view data, F rest);
-  void combine_exchanged(Buffer buffer, Reduction reduce);
+  void perform(const Task& task, F rest);
+  void agree(const Call& call);
+  std::string difference(const Call& call, int other) const;
+
+  void broadcast(const Task& task);
+  void move(const Task& task);
+  void reduce(const Task& task);
+  void collect_shares(const Task& task, const std::vector<Share>& shares, const char* mine);
   void disconnect();
+
+  Parcel& parcel(int rank) { return parcels_[static_cast<std::size_t>(rank)]; }
 
   Meeting meeting_;
   std::unique_ptr<GlooMesh> mesh_;
   std::unique_ptr<GlooExchange> exchange_;
+  std::unique_ptr<GlooTurns> turns_;
+  std::unique_ptr<GlooReduce> reduce_;
+  std::vector<Parcel> parcels_;  // of the call to come, by rank
+  std::vector<char> scratch_;
   std::uint64_t calls_ = 0;
 };
 
-std::size_t bytes_of(Buffer buffer) {
-  return buffer.count * size_of(buffer.type);
+bool is_small(std::size_t bytes) {
+  return bytes <= GlooExchange::kLimit;
 }
 
-std::string_view view(Buffer buffer) {
-  return {static_cast<const char*>(buffer.data), bytes_of(buffer)};
-}
-
-bool is_small(Buffer buffer) {
-  return bytes_of(buffer) <= GlooExchange::kLimit;
-}
-
-GlooBackend::GlooBackend(Meeting meeting) : meeting_(std::move(meeting)) {
+GlooBackend::GlooBackend(Meeting meeting)
+    : meeting_(std::move(meeting)), parcels_(static_cast<std::size_t>(meeting_.size)) {
   const SigpipeBlocked blocked;  // and so in Gloo's thread
   try {
     mesh_ = std::make_unique<GlooMesh>(meeting_);
     exchange_ = std::make_unique<GlooExchange>(*mesh_);
+    turns_ = std::make_unique<GlooTurns>(*mesh_);
+    reduce_ = std::make_unique<GlooReduce>(*mesh_, *exchange_, *turns_);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& failure) {
@@ -71,76 +79,147 @@ GlooBackend::GlooBackend(Meeting meeting) : meeting_(std::move(meeting)) {
   }
 }
 
-void GlooBackend::broadcast(Buffer buffer, int root) {
-  Call call{.operation = Operation::broadcast};
-  call.count = buffer.count;
-  call.root = root;
-  call.type = static_cast<std::uint8_t>(buffer.type);
-  const bool small = is_small(buffer);
-  const bool mine = root == meeting_.rank;
-  perform(call, small && mine ? view(buffer) : "", [&] {
-    if (!small) return GlooRing(*mesh_).broadcast(buffer, root);
-    if (!mine && buffer.count > 0) {
-      std::memcpy(buffer.data, exchange_->data_of(root), bytes_of(buffer));
-    }
-  });
-}
-
-void GlooBackend::all_reduce(Buffer buffer, ReduceOp op) {
-  Call call{.operation = Operation::all_reduce};
-  call.count = buffer.count;
-  call.type = static_cast<std::uint8_t>(buffer.type);
-  call.reduce = static_cast<std::uint8_t>(op);
-  const bool small = is_small(buffer);
-  const Reduction reduce = reduction(buffer.type, op);
-  perform(call, small ? view(buffer) : "", [&] {
-    if (!small) return GlooRing(*mesh_).all_reduce(buffer, reduce);
-    if (buffer.count > 0) combine_exchanged(buffer, reduce);
-  });
-  if (op == ReduceOp::mean) divide(buffer, meeting_.size);
-}
-
-void GlooBackend::barrier() {
-  perform(Call{.operation = Operation::barrier}, "", [] {});
+void GlooBackend::run(const Task& task) {
+  if (reduces(task.operation)) return reduce(task);
+  if (task.operation == Operation::broadcast) return broadcast(task);
+  move(task);
 }
 
 void GlooBackend::leave() noexcept {
   try {
     // Without it the end of our connections could overtake data another rank still waits for.
-    perform(Call{.operation = Operation::leave}, "", [] {});
+    move({.operation = Operation::leave});
   } catch (const std::exception&) {
     // Whoever still needs the group is told by its own next call.
   }
 }
 
-/// Combines everyone's data in the order of ranks, so that all end with the same bits.
-void GlooBackend::combine_exchanged(Buffer buffer, Reduction reduce) {
-  const std::vector<char> own(view(buffer).begin(), view(buffer).end());
-  const auto part = [&](int rank) {
-    return rank == meeting_.rank ? own.data() : exchange_->data_of(rank);
-  };
-  std::memcpy(buffer.data, part(0), own.size());
-  for (int rank = 1; rank < meeting_.size; ++rank) {
-    reduce(buffer.data, buffer.data, part(rank), buffer.count);
-  }
+void GlooBackend::broadcast(const Task& task) {
+  const std::size_t bytes = task.count * size_of(task.type);
+  if (is_small(bytes)) return move(task);
+  parcels_.assign(parcels_.size(), {});
+  perform(task, [&] { turns_->broadcast(static_cast<char*>(task.out), bytes, task.root); });
 }
 
-/// Runs one call: exchanges `data` with everyone, then does the `rest`.
-template <class F>
-void GlooBackend::perform(Call call, std::string_view data, F rest) {
-  const SigpipeBlocked blocked;
-  call.number = ++calls_;
-  try {
-    const std::optional<int> other = exchange_->run(call, data);
-    if (other) {
-      throw agree_on(meeting_, "in " + describe(call), ErrorKind::mismatch,
-                     "is at " + describe(call) + ", but " + name_ranks({*other}) + " is at " +
-                         describe(exchange_->call_of(*other)));
+/// Every block goes straight from the rank that has it to the one that gets it.
+void GlooBackend::move(const Task& task) {
+  Task apart = task;
+  const bool swaps =
+      task.operation == Operation::all_to_all || task.operation == Operation::all_to_all_v;
+  const GlooRoute route(apart, meeting_.rank, meeting_.size);
+  for (int other = 0; other < meeting_.size; ++other) {
+    const auto out = route.to(other);
+    parcel(other) = {out.data, is_small(out.bytes) ? out.bytes : 0, out.bytes / route.width(),
+                     route.from(other).bytes / route.width()};
+  }
+  perform(task, [&] {
+    if (swaps && task.in == task.out) {  // what arrives must not replace what is yet to be sent
+      const Blocks all(task.send_counts, task.count, meeting_.size);
+      const char* const in = static_cast<const char*>(task.in);
+      scratch_.assign(in, in + all.total() * route.width());
+      apart.in = scratch_.data();
     }
+    const auto own = route.to(meeting_.rank);
+    const auto place = route.from(meeting_.rank);
+    if (place.bytes > 0 && place.data != own.data) std::memmove(place.data, own.data, own.bytes);
+    for (int other = 0; other < meeting_.size; ++other) {
+      const auto in = route.from(other);
+      if (other == meeting_.rank || in.bytes == 0 || !is_small(in.bytes)) continue;
+      std::memcpy(in.data, exchange_->data_of(other), in.bytes);
+    }
+    turns_->exchange(
+        [&](int other) {
+          const auto out = route.to(other);
+          return is_small(out.bytes) ? GlooTurns::Outgoing{} : out;
+        },
+        [&](int other) {
+          const auto in = route.from(other);
+          return is_small(in.bytes) ? GlooTurns::Incoming{} : in;
+        });
+  });
+}
+
+/// Small data of one rank goes whole to everyone who wants the result, and everyone combines it.
+/// Of large data each rank combines one share, and the shares are collected after: Rabenseifner's
+/// algorithm (Thakur, Rabenseifner, Gropp 2005, 3.4 and 3.5), whose 2 (n-1)/n times the data for
+/// all_reduce is the least that can be (Patarasuk, Yuan: Bandwidth Optimal All-reduce Algorithms
+/// for Clusters of Workstations, 2009).
+void GlooBackend::reduce(const Task& task) {
+  const std::size_t width = size_of(task.type);
+  const bool scatters =
+      task.operation == Operation::reduce_scatter || task.operation == Operation::reduce_scatter_v;
+  const bool collects = !scatters && !is_small(task.count * width);
+  const Blocks blocks = collects ? Blocks::even(task.count, meeting_.size)
+                                 : Blocks(task.send_counts, task.count, meeting_.size);
+  const char* const in = static_cast<const char*>(task.in);
+  std::vector<Share> shares(static_cast<std::size_t>(meeting_.size));
+  for (int rank = 0; rank < meeting_.size; ++rank) {
+    Share& share = shares[static_cast<std::size_t>(rank)];
+    const bool wants = task.operation == Operation::all_reduce || rank == task.root;
+    if (scatters || collects) {
+      share = {blocks.begin(rank), blocks.count(rank)};
+    } else if (wants) {
+      share = {0, task.count};
+    }
+  }
+  const Share& mine = shares[static_cast<std::size_t>(meeting_.rank)];
+  for (int rank = 0; rank < meeting_.size; ++rank) {
+    const Share& share = shares[static_cast<std::size_t>(rank)];
+    const std::size_t bytes = share.count * width;
+    parcel(rank) = {in + share.begin * width, is_small(bytes) ? bytes : 0, share.count, mine.count};
+  }
+  perform(task, [&] {
+    const Reduction reduction = internal::reduction(task.type, task.reduce);
+    char* out = static_cast<char*>(task.out);
+    if (collects && out != nullptr) out += mine.begin * width;
+    if (collects && out == nullptr) {  // not the root: only a share on its way there
+      scratch_.resize(mine.count * width);
+      out = scratch_.data();
+    }
+    reduce_->run(reduction, width, in, shares, out);
+    if (collects) collect_shares(task, shares, out);
+  });
+}
+
+/// To everyone, or to the root.
+void GlooBackend::collect_shares(const Task& task, const std::vector<Share>& shares,
+                                 const char* mine) {
+  const std::size_t width = size_of(task.type);
+  const auto gets = [&](int rank) {
+    return task.operation == Operation::all_reduce || rank == task.root;
+  };
+  turns_->exchange(
+      [&](int other) {
+        const Share& share = shares[static_cast<std::size_t>(meeting_.rank)];
+        return gets(other) ? GlooTurns::Outgoing{mine, share.count * width} : GlooTurns::Outgoing{};
+      },
+      [&](int other) {
+        if (!gets(meeting_.rank)) return GlooTurns::Incoming{};
+        const Share& share = shares[static_cast<std::size_t>(other)];
+        return GlooTurns::Incoming{static_cast<char*>(task.out) + share.begin * width,
+                                   share.count * width};
+      });
+}
+
+/// Runs one call: exchanges parcels with everyone, then does the `rest`.
+template <class F>
+void GlooBackend::perform(const Task& task, F rest) {
+  const SigpipeBlocked blocked;
+  Call call{.number = ++calls_, .root = task.root, .operation = task.operation};
+  call.count = is_unequal(task.operation) ? 0 : task.count;
+  call.type = static_cast<std::uint8_t>(task.type);
+  call.reduce = static_cast<std::uint8_t>(task.reduce);
+  try {
+    agree(call);
     rest();
   } catch (const Error&) {
     disconnect();
     throw;
+  } catch (const std::bad_alloc&) {
+    const Error error = agree_on(meeting_, "in " + describe(call), ErrorKind::system,
+                                 "has no memory left in " + describe(call));
+    disconnect();
+    throw error;
   } catch (const std::exception& failure) {
     const Error error =
         agree_on_failure(meeting_, "in " + describe(call), mesh_->partner(), failure);
@@ -149,7 +228,28 @@ void GlooBackend::perform(Call call, std::string_view data, F rest) {
   }
 }
 
+void GlooBackend::agree(const Call& call) {
+  const std::optional<int> other = exchange_->run(call, parcels_);
+  if (!other) return;
+  throw agree_on(meeting_, "in " + describe(call), ErrorKind::mismatch, difference(call, *other));
+}
+
+std::string GlooBackend::difference(const Call& call, int other) const {
+  const std::string start = "is at " + describe(call);
+  const Call theirs = exchange_->call_of(other);
+  if (theirs != call) return start + ", but " + name_ranks({other}) + " is at " + describe(theirs);
+  const Parcel& ours = parcels_[static_cast<std::size_t>(other)];
+  if (exchange_->sends_of(other) != ours.expects) {
+    return start + " and expects " + std::to_string(ours.expects) + " elements of " +
+           name_ranks({other}) + ", which sends " + std::to_string(exchange_->sends_of(other));
+  }
+  return start + " and sends " + std::to_string(ours.sends) + " elements to " +
+         name_ranks({other}) + ", which expects " + std::to_string(exchange_->expects_of(other));
+}
+
 void GlooBackend::disconnect() {
+  reduce_.reset();
+  turns_.reset();
   exchange_.reset();
   mesh_.reset();
 }

@@ -11,7 +11,7 @@ constexpr int kSlot = 0;
 }  // namespace
 
 GlooExchange::GlooExchange(GlooMesh& mesh)
-    : mesh_(mesh), outbox_(sizeof(Call) + kLimit), peers_(static_cast<std::size_t>(mesh.size())) {
+    : mesh_(mesh), outbox_(sizeof(Head) + kLimit), peers_(static_cast<std::size_t>(mesh.size())) {
   for (int rank = 0; rank < mesh.size(); ++rank) {
     if (rank == mesh.rank()) continue;
     Peer& peer = peers_[static_cast<std::size_t>(rank)];
@@ -21,34 +21,54 @@ GlooExchange::GlooExchange(GlooMesh& mesh)
   }
 }
 
-std::optional<int> GlooExchange::run(const Call& call, std::string_view data) {
-  std::memcpy(outbox_.data(), &call, sizeof(call));
-  if (!data.empty()) std::memcpy(outbox_.data() + sizeof(call), data.data(), data.size());
+std::optional<int> GlooExchange::run(const Call& call, const std::vector<Parcel>& parcels) {
   const int size = mesh_.size();
+  const char* in_outbox = nullptr;
   for (int step = 1; step < size; ++step) {
     const int other = (mesh_.rank() + step) % size;
+    const Parcel& parcel = parcels[static_cast<std::size_t>(other)];
+    const Head head{call, parcel.sends, parcel.expects};
+    std::memcpy(outbox_.data(), &head, sizeof(head));
+    if (parcel.bytes > 0 && parcel.data != in_outbox) {
+      std::memcpy(outbox_.data() + sizeof(head), parcel.data, parcel.bytes);
+      in_outbox = parcel.data;
+    }
     mesh_.turn_to(other);
     auto& to = *peers_[static_cast<std::size_t>(other)].to;
-    to.send(0, sizeof(call) + data.size());
+    to.send(0, sizeof(head) + parcel.bytes);
     to.waitSend();
   }
   for (int step = 1; step < size; ++step) {
     const int other = (mesh_.rank() + size - step) % size;
+    const Parcel& parcel = parcels[static_cast<std::size_t>(other)];
     mesh_.turn_to(other);
     peers_[static_cast<std::size_t>(other)].from->waitRecv();
-    if (call_of(other) != call) return other;
+    const Head head = head_of(other);
+    if (head.call != call || head.sends != parcel.expects || head.expects != parcel.sends) {
+      return other;
+    }
   }
   return std::nullopt;
 }
 
 const char* GlooExchange::data_of(int rank) const {
-  return peers_[static_cast<std::size_t>(rank)].inbox.data() + sizeof(Call);
+  return peers_[static_cast<std::size_t>(rank)].inbox.data() + sizeof(Head);
+}
+
+GlooExchange::Head GlooExchange::head_of(int rank) const {
+  Head head;
+  std::memcpy(&head, peers_[static_cast<std::size_t>(rank)].inbox.data(), sizeof(head));
+  return head;
 }
 
 Call GlooExchange::call_of(int rank) const {
-  Call call;
-  std::memcpy(&call, peers_[static_cast<std::size_t>(rank)].inbox.data(), sizeof(call));
-  return call;
+  return head_of(rank).call;
+}
+std::uint64_t GlooExchange::sends_of(int rank) const {
+  return head_of(rank).sends;
+}
+std::uint64_t GlooExchange::expects_of(int rank) const {
+  return head_of(rank).expects;
 }
 
 }  // namespace ddp::internal

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include <gloo/transport/buffer.h>
@@ -12,6 +13,14 @@
 #include "collectives/gloo_backend_mesh.h"
 
 namespace ddp::internal {
+
+/// What this rank and another move between them in one call.
+struct Parcel {
+  const char* data = nullptr;  ///< what we send, unless it follows later
+  std::size_t bytes = 0;       ///< of `data`; at most GlooExchange::kLimit
+  std::uint64_t sends = 0;     ///< elements we send in all
+  std::uint64_t expects = 0;   ///< elements the other sends
+};
 
 /// Every rank sends every other its call and a little data: one step.
 class GlooExchange {
@@ -22,20 +31,30 @@ class GlooExchange {
 
   explicit GlooExchange(GlooMesh& mesh);
 
-  /// Sends `call` and `data` (at most kLimit bytes) to every other rank and waits for theirs.
-  /// The rank that makes another call; nullopt: all make the same. Throws what Gloo throws.
-  std::optional<int> run(const Call& call, std::string_view data);
+  /// Sends every other rank `call` and its parcel (by rank; ours is not looked at) and waits for
+  /// theirs. The first rank found that makes another call, or counts other elements than we do;
+  /// nullopt: all agree. Throws what Gloo throws.
+  std::optional<int> run(const Call& call, const std::vector<Parcel>& parcels);
 
   /// What another rank sent in the last run; valid until the next.
   const char* data_of(int rank) const;
   Call call_of(int rank) const;
+  std::uint64_t sends_of(int rank) const;
+  std::uint64_t expects_of(int rank) const;
 
  private:
+  struct Head {
+    Call call;
+    std::uint64_t sends = 0;
+    std::uint64_t expects = 0;
+  };
   struct Peer {
     std::vector<char> inbox;
     std::unique_ptr<gloo::transport::Buffer> from;
     std::unique_ptr<gloo::transport::Buffer> to;
   };
+
+  Head head_of(int rank) const;
 
   GlooMesh& mesh_;
   std::vector<char> outbox_;

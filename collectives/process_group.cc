@@ -7,32 +7,29 @@
 #include <utility>
 
 #include "collectives/backend.h"
-#include "collectives/call.h"
 #include "collectives/gloo_backend.h"
 #include "collectives/init.h"
+#include "collectives/local_backend.h"
+#include "collectives/task.h"
 
 namespace ddp {
+
 struct ProcessGroup::Impl {
   int rank = 0;
   int size = 1;
-  std::unique_ptr<internal::Backend> backend;  ///< none when size is 1
-  std::optional<Error> failure;                ///< the first; thrown by every later call
+  std::unique_ptr<internal::Backend> backend;
+  std::optional<Error> failure;  ///< the first; thrown by every later call
 
-  /// Runs one call on the backend.
-  template <class F>
-  void perform(F call) {
+  internal::TaskMaker make() const { return {rank, size}; }
+
+  void run(const internal::Task& task) {
     if (failure) throw *failure;
-    if (!backend) return;
     try {
-      call(*backend);
+      backend->run(task);
     } catch (const Error& error) {
       failure = error;
       throw;
     }
-  }
-
-  [[noreturn]] void refuse(const std::string& what) const {
-    throw Error(ErrorKind::usage, "ddp: rank " + std::to_string(rank) + ": " + what);
   }
 };
 
@@ -41,10 +38,10 @@ ProcessGroup ProcessGroup::from_env(const Options& options) {
   auto impl = std::make_unique<Impl>();
   impl->rank = met.place.rank;
   impl->size = met.place.size;
-  if (impl->size > 1) {
-    impl->backend = internal::make_gloo_backend({impl->rank, impl->size, met.store, met.address,
-                                                 met.prefix, options.timeout, met.rank_0_serves});
-  }
+  impl->backend =
+      impl->size > 1 ? internal::make_gloo_backend({impl->rank, impl->size, met.store, met.address,
+                                                    met.prefix, options.timeout, met.rank_0_serves})
+                     : internal::make_local_backend();
   return ProcessGroup(std::move(impl));
 }
 
@@ -58,7 +55,7 @@ ProcessGroup& ProcessGroup::operator=(ProcessGroup&& other) noexcept {
 }
 
 ProcessGroup::~ProcessGroup() {
-  if (!impl_ || !impl_->backend || impl_->failure) return;
+  if (!impl_ || impl_->failure) return;
   if (std::uncaught_exceptions() == 0) impl_->backend->leave();
 }
 
@@ -69,25 +66,62 @@ int ProcessGroup::size() const noexcept {
   return impl_->size;
 }
 
-void ProcessGroup::broadcast(Buffer buffer, int root) {
-  if (root < 0 || root >= size()) {
-    impl_->refuse("broadcast from rank " + std::to_string(root) + ", but ranks are 0 to " +
-                  std::to_string(size() - 1));
-  }
-  impl_->perform([&](internal::Backend& backend) { backend.broadcast(buffer, root); });
-}
-
-void ProcessGroup::all_reduce(Buffer buffer, ReduceOp op) {
-  const bool integers = buffer.type == DataType::int32 || buffer.type == DataType::int64;
-  if (op == ReduceOp::mean && integers) {
-    impl_->refuse(std::string("all_reduce cannot take the ") + internal::name(op) + " of " +
-                  internal::name(buffer.type) + ": only of float32 and float64");
-  }
-  impl_->perform([&](internal::Backend& backend) { backend.all_reduce(buffer, op); });
-}
-
 void ProcessGroup::barrier() {
-  impl_->perform([](internal::Backend& backend) { backend.barrier(); });
+  impl_->run({.operation = internal::Operation::barrier});
+}
+
+void ProcessGroup::broadcast(Buffer data, int root) {
+  impl_->run(impl_->make().broadcast(data, root));
+}
+
+void ProcessGroup::reduce(ConstBuffer in, Buffer out, int root, ReduceOp op) {
+  impl_->run(impl_->make().reduce(in, out, root, op));
+}
+void ProcessGroup::reduce(Buffer data, int root, ReduceOp op) {
+  reduce(data, data, root, op);
+}
+
+void ProcessGroup::all_reduce(ConstBuffer in, Buffer out, ReduceOp op) {
+  impl_->run(impl_->make().all_reduce(in, out, op));
+}
+void ProcessGroup::all_reduce(Buffer data, ReduceOp op) {
+  all_reduce(data, data, op);
+}
+
+void ProcessGroup::gather(ConstBuffer in, Buffer out, int root) {
+  impl_->run(impl_->make().gather(in, out, root));
+}
+void ProcessGroup::gather_v(ConstBuffer in, Buffer out, Counts counts, int root) {
+  impl_->run(impl_->make().gather_v(in, out, counts, root));
+}
+
+void ProcessGroup::all_gather(ConstBuffer in, Buffer out) {
+  impl_->run(impl_->make().all_gather(in, out));
+}
+void ProcessGroup::all_gather_v(ConstBuffer in, Buffer out, Counts counts) {
+  impl_->run(impl_->make().all_gather_v(in, out, counts));
+}
+
+void ProcessGroup::scatter(ConstBuffer in, Buffer out, int root) {
+  impl_->run(impl_->make().scatter(in, out, root));
+}
+void ProcessGroup::scatter_v(ConstBuffer in, Counts counts, Buffer out, int root) {
+  impl_->run(impl_->make().scatter_v(in, counts, out, root));
+}
+
+void ProcessGroup::reduce_scatter(ConstBuffer in, Buffer out, ReduceOp op) {
+  impl_->run(impl_->make().reduce_scatter(in, out, op));
+}
+void ProcessGroup::reduce_scatter_v(ConstBuffer in, Buffer out, Counts counts, ReduceOp op) {
+  impl_->run(impl_->make().reduce_scatter_v(in, out, counts, op));
+}
+
+void ProcessGroup::all_to_all(ConstBuffer in, Buffer out) {
+  impl_->run(impl_->make().all_to_all(in, out));
+}
+void ProcessGroup::all_to_all_v(ConstBuffer in, Counts send_counts, Buffer out,
+                                Counts recv_counts) {
+  impl_->run(impl_->make().all_to_all_v(in, send_counts, out, recv_counts));
 }
 
 }  // namespace ddp

@@ -197,7 +197,7 @@ TEST_CASE("wrong arguments are refused and leave the group as it was") {
   for (const Ended& rank : run_ranks(2, worker("misuse"))) {
     INFO(rank.output);
     CHECK(rank.code == 0);
-    CHECK(contains(rank.output, "cannot take the mean of int32"));
+    CHECK(contains(rank.output, "cannot take the avg of int32"));
     CHECK(contains(rank.output, "broadcast from rank 99, but ranks are 0 to 1"));
   }
 }

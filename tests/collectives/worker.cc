@@ -48,9 +48,9 @@ double reference(ReduceOp op, int size, std::size_t i) {
     const double next = static_cast<double>(value<T>(rank, i));
     if (op == ReduceOp::min) result = std::min(result, next);
     if (op == ReduceOp::max) result = std::max(result, next);
-    if (op == ReduceOp::sum || op == ReduceOp::mean) result += next;
+    if (op == ReduceOp::sum || op == ReduceOp::avg) result += next;
   }
-  return op == ReduceOp::mean ? result / size : result;
+  return op == ReduceOp::avg ? result / size : result;
 }
 
 [[noreturn]] void wrong(const std::string& what) {
@@ -90,7 +90,7 @@ void check_type(ProcessGroup& group) {
     for (ReduceOp op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max}) {
       check_reduce<T>(group, op, count);
     }
-    if (std::is_floating_point_v<T>) check_reduce<T>(group, ReduceOp::mean, count);
+    if (std::is_floating_point_v<T>) check_reduce<T>(group, ReduceOp::avg, count);
     for (int root = 0; root < group.size(); ++root) {
       std::vector<T> data = values<T>(group.rank(), count);
       group.broadcast(data, root);
@@ -155,7 +155,7 @@ void misuse(ProcessGroup& group) {
   std::vector<std::int32_t> data(4, group.rank());
   for (int attempt = 0; attempt < 2; ++attempt) {
     try {
-      attempt == 0 ? group.all_reduce(data, ReduceOp::mean) : group.broadcast(data, 99);
+      attempt == 0 ? group.all_reduce(data, ReduceOp::avg) : group.broadcast(data, 99);
       wrong("accepted");
     } catch (const ddp::Error& error) {
       if (error.kind() != ddp::ErrorKind::usage) wrong(error.what());

@@ -6,7 +6,7 @@
 int main() {
   auto group = ddp::ProcessGroup::from_env();
   std::vector<float> data = {1, 2, 3};
-  group.all_reduce(data, ddp::ReduceOp::mean);
+  group.all_reduce(data, ddp::ReduceOp::avg);
   std::printf("rank %d of %d: %g\n", group.rank(), group.size(), data[2]);
   try {
     group.broadcast(data, 7);

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <optional>
-#include <ranges>
 #include <span>
 #include <string>
 
@@ -39,8 +39,14 @@ struct Options {
 /// The workers of a job, each a process with a rank from 0 to size() - 1, that compute together.
 ///
 /// Every rank makes the same calls in the same order, with the same type, count, operation and
-/// root; each call blocks until every rank has made it and this rank's part is done. A group of one
-/// rank uses no network.
+/// root; each call blocks until this rank's part is done. A group of one rank uses no network.
+///
+/// Buffers: any range of elements (a std::vector, std::array, std::span, ...) is a Buffer to be
+/// written or a ConstBuffer to be read. Where a buffer holds a block of every rank, these lie one
+/// after the other in the order of ranks. Counts are elements. `out` may be `in` itself, or, where
+/// one of them holds a block of every rank, this rank's block of it: in place. Otherwise they may
+/// not overlap. Where only one rank gets (or gives) a result, the others' `out` (or `in`) is not
+/// looked at and may be `{}`.
 ///
 /// Errors are thrown as ddp::Error. After the first that is not of kind `usage` the group is
 /// broken for good: every later call throws that same error, and the contents of the buffer of the
@@ -52,6 +58,9 @@ struct Options {
 /// Thread: any, one call at a time.
 class DDP_EXPORT ProcessGroup {
  public:
+  /// How many elements the blocks of ranks have, by rank.
+  using Counts = std::span<const std::size_t>;
+
   /// Joins the group that `options` describe, and waits until every rank has. A process may join
   /// several times, with every rank in the same order; each group is separate.
   ///
@@ -77,36 +86,49 @@ class DDP_EXPORT ProcessGroup {
   int rank() const noexcept;
   int size() const noexcept;
 
-  /// Overwrites `data` (a std::vector, std::array, std::span, ...) on every rank with what `root`
-  /// has.
-  template <Elements R>
-  void broadcast(R&& data, int root = 0) {
-    broadcast(buffer_of(data), root);
-  }
-
-  /// Overwrites `data` on every rank with the element-wise combination of all ranks' data. Every
-  /// rank ends with the same bits.
-  template <Elements R>
-  void all_reduce(R&& data, ReduceOp op = ReduceOp::sum) {
-    all_reduce(buffer_of(data), op);
-  }
-
   /// Returns once every rank has called it.
   void barrier();
 
-  /// The same two for callers that know the element type only at run time.
-  void broadcast(Buffer buffer, int root);
-  void all_reduce(Buffer buffer, ReduceOp op);
+  /// Overwrites `data` on every rank with what `root` has.
+  void broadcast(Buffer data, int root = 0);
+
+  /// `out` on `root`: the combination of all ranks' `in`, element by element.
+  void reduce(ConstBuffer in, Buffer out, int root, ReduceOp op = ReduceOp::sum);
+  /// In place: `data` on the other ranks stays as it is.
+  void reduce(Buffer data, int root, ReduceOp op = ReduceOp::sum);
+
+  /// `out` on every rank: the combination of all ranks' `in`, element by element. Every rank ends
+  /// with the same bits.
+  void all_reduce(ConstBuffer in, Buffer out, ReduceOp op = ReduceOp::sum);
+  void all_reduce(Buffer data, ReduceOp op = ReduceOp::sum);
+
+  /// `out` on `root`: every rank's `in`. The _v form: of `counts` elements, which only `root` has
+  /// to give.
+  void gather(ConstBuffer in, Buffer out, int root);
+  void gather_v(ConstBuffer in, Buffer out, Counts counts, int root);
+
+  /// `out` on every rank: every rank's `in`. The _v form: of `counts` elements.
+  void all_gather(ConstBuffer in, Buffer out);
+  void all_gather_v(ConstBuffer in, Buffer out, Counts counts);
+
+  /// `out` on every rank: its block of `in` on `root`. The _v form: of `counts` elements, which
+  /// only `root` has to give.
+  void scatter(ConstBuffer in, Buffer out, int root);
+  void scatter_v(ConstBuffer in, Counts counts, Buffer out, int root);
+
+  /// `out` on every rank: its block of the combination of all ranks' `in`. The _v form: of `counts`
+  /// elements.
+  void reduce_scatter(ConstBuffer in, Buffer out, ReduceOp op = ReduceOp::sum);
+  void reduce_scatter_v(ConstBuffer in, Buffer out, Counts counts, ReduceOp op = ReduceOp::sum);
+
+  /// Block r of `out` on rank q: block q of `in` on rank r. The _v form: `send_counts` elements for
+  /// each rank, and `recv_counts` of each. In place in the _v form only where these are equal.
+  void all_to_all(ConstBuffer in, Buffer out);
+  void all_to_all_v(ConstBuffer in, Counts send_counts, Buffer out, Counts recv_counts);
 
  private:
   struct Impl;
   explicit ProcessGroup(std::unique_ptr<Impl> impl);
-
-  template <Elements R>
-  static Buffer buffer_of(R& data) {
-    const std::span elements(data);
-    return {elements.data(), elements.size(), data_type<std::ranges::range_value_t<R>>()};
-  }
 
   std::unique_ptr<Impl> impl_;
 };

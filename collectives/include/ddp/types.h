@@ -5,47 +5,123 @@
 #include <cstddef>
 #include <cstdint>
 #include <ranges>
+#include <type_traits>
+
+#include "ddp/float16.h"
 
 namespace ddp {
 
-/// How all_reduce combines one element of every rank.
+/// How one element of every rank becomes one. Integers wrap around, as unsigned ones do in C++;
+/// float16 and bfloat16 are combined in float32 and rounded once, at the end. Where a NaN takes
+/// part, min and max may give it or not.
 enum class ReduceOp {
   sum,
-  mean,  ///< the sum divided by the number of ranks; not for integers
+  avg,  ///< the sum divided by the number of ranks; not for integers
+  product,
   min,
   max,
+  band,  ///< bitwise and; this and the next two are for integers alone
+  bor,   ///< bitwise or
+  bxor,  ///< bitwise exclusive or
 };
 
 /// The element types ddp moves.
-enum class DataType { float32, float64, int32, int64 };
+enum class DataType { float16, bfloat16, float32, float64, int8, uint8, int32, int64 };
 
-/// A C++ type ddp moves: float, double, std::int32_t or std::int64_t.
+namespace internal {
+
+/// The DataType of a C++ type, or nothing where it has none.
 template <class T>
-concept Element = std::same_as<T, float> || std::same_as<T, double> ||
-    std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t>;
+struct TypeOf {};
+template <DataType type>
+using IsType = std::integral_constant<DataType, type>;
 
-/// Writable elements that lie side by side in memory.
-template <class R>
-concept Elements =
-    std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
-    Element<std::ranges::range_value_t<R>> && std::same_as < std::ranges::range_reference_t<R>,
-        std::ranges::range_value_t<R>
-& > ;
+template <>
+struct TypeOf<float16> : IsType<DataType::float16> {};
+template <>
+struct TypeOf<bfloat16> : IsType<DataType::bfloat16> {};
+template <>
+struct TypeOf<float> : IsType<DataType::float32> {};
+template <>
+struct TypeOf<double> : IsType<DataType::float64> {};
+template <>
+struct TypeOf<std::int8_t> : IsType<DataType::int8> {};
+template <>
+struct TypeOf<std::uint8_t> : IsType<DataType::uint8> {};
+template <>
+struct TypeOf<std::int32_t> : IsType<DataType::int32> {};
+template <>
+struct TypeOf<std::int64_t> : IsType<DataType::int64> {};
+#ifdef __STDCPP_FLOAT16_T__
+template <>
+struct TypeOf<std::float16_t> : IsType<DataType::float16> {};
+#endif
+#ifdef __STDCPP_BFLOAT16_T__
+template <>
+struct TypeOf<std::bfloat16_t> : IsType<DataType::bfloat16> {};
+#endif
+
+}  // namespace internal
+
+/// A C++ type ddp moves: ddp::float16, ddp::bfloat16, float, double, std::int8_t, std::uint8_t,
+/// std::int32_t, std::int64_t, and std::float16_t and std::bfloat16_t where the compiler has them.
+template <class T>
+concept Element = requires {
+  internal::TypeOf<T>::value;
+};
 
 /// The DataType of a C++ type.
 template <Element T>
 constexpr DataType data_type() {
-  if constexpr (std::same_as<T, float>) return DataType::float32;
-  if constexpr (std::same_as<T, double>) return DataType::float64;
-  if constexpr (std::same_as<T, std::int32_t>) return DataType::int32;
-  return DataType::int64;
+  return internal::TypeOf<T>::value;
 }
 
-/// Elements of one type in memory the caller owns.
+/// Elements that lie side by side in memory and outlive the expression: a std::vector or std::array
+/// that has a name, a std::span, ...
+template <class R>
+concept ReadableElements = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
+    std::ranges::borrowed_range<R> && Element<std::ranges::range_value_t<R>>;
+
+/// The same, and they can be written.
+template <class R>
+concept Elements = ReadableElements<R> && std::same_as < std::ranges::range_reference_t<R>,
+        std::ranges::range_value_t<R>
+& > ;
+
+/// Elements of one type in memory the caller owns, to be written. Any range of elements is one:
+/// every call takes a std::vector<float> as it is. Programs that know the element type only at run
+/// time name it.
 struct Buffer {
   void* data = nullptr;
   std::size_t count = 0;  ///< elements, not bytes
   DataType type = DataType::float32;
+
+  constexpr Buffer() = default;
+  constexpr Buffer(void* data_, std::size_t count_, DataType type_)
+      : data(data_), count(count_), type(type_) {}
+  template <Elements R>
+  constexpr Buffer(R&& range)  // NOLINT(google-explicit-constructor)
+      : data(std::ranges::data(range)),
+        count(std::ranges::size(range)),
+        type(data_type<std::ranges::range_value_t<R>>()) {}
+};
+
+/// The same, only to be read.
+struct ConstBuffer {
+  const void* data = nullptr;
+  std::size_t count = 0;  ///< elements, not bytes
+  DataType type = DataType::float32;
+
+  constexpr ConstBuffer() = default;
+  constexpr ConstBuffer(const void* data_, std::size_t count_, DataType type_)
+      : data(data_), count(count_), type(type_) {}
+  constexpr ConstBuffer(const Buffer& buffer)  // NOLINT(google-explicit-constructor)
+      : data(buffer.data), count(buffer.count), type(buffer.type) {}
+  template <ReadableElements R>
+  constexpr ConstBuffer(R&& range)  // NOLINT(google-explicit-constructor)
+      : data(std::ranges::data(range)),
+        count(std::ranges::size(range)),
+        type(data_type<std::ranges::range_value_t<R>>()) {}
 };
 
 }  // namespace ddp

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace ddp::internal {
+
+/// Where each rank's block begins in memory that holds one of every rank; in elements.
+class Blocks {
+ public:
+  /// `counts` of every rank, or, if it is empty, `count` for each of `ranks`.
+  Blocks(const std::vector<std::size_t>& counts, std::size_t count, int ranks) {
+    begins_.reserve(static_cast<std::size_t>(ranks) + 1);
+    begins_.push_back(0);
+    for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank) {
+      begins_.push_back(begins_.back() + (counts.empty() ? count : counts[rank]));
+    }
+  }
+
+  /// `count` elements cut into blocks as even as can be.
+  static Blocks even(std::size_t count, int ranks) {
+    Blocks blocks({}, 0, ranks);
+    const auto parts = static_cast<std::size_t>(ranks);
+    for (std::size_t rank = 1; rank <= parts; ++rank) {
+      blocks.begins_[rank] = count / parts * rank + count % parts * rank / parts;
+    }
+    return blocks;
+  }
+
+  std::size_t begin(int rank) const { return begins_[static_cast<std::size_t>(rank)]; }
+  std::size_t count(int rank) const { return begin(rank + 1) - begin(rank); }
+  std::size_t total() const { return begins_.back(); }
+
+ private:
+  std::vector<std::size_t> begins_;
+};
+
+}  // namespace ddp::internal
