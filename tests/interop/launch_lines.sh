@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The same line starts the same workers with the same arguments under torchrun and under ddprun.
+. "$(dirname "${BASH_SOURCE[0]}")/interop.sh"
+cd "$work"
+
+cat >show.py <<'PROGRAM'
+import os, sys
+names = "RANK LOCAL_RANK WORLD_SIZE GROUP_WORLD_SIZE ROLE_NAME TORCHELASTIC_MAX_RESTARTS".split()
+print([os.environ[name] for name in names], sys.argv, flush=True)
+PROGRAM
+
+same() {  # same COUNT OPTIONS...: COUNT workers
+  local launcher
+  for launcher in torchrun ddprun; do
+    under "$launcher" "${@:2}"
+    expect_exit 0
+    sed 's/^\[[0-9]*\] //' "$out" | sort >"$launcher.said"
+  done
+  [ "$(wc -l <torchrun.said)" = "$1" ] || fail "not $1 workers"
+  diff torchrun.said ddprun.said >difference || fail "$*: < torchrun, > ddprun: $(cat difference)"
+  expect_no_process_left
+}
+
+port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+same 2 --nproc_per_node 2 show.py -- --log '${local_rank}' '$${local_rank}' '${rank}' '$HOME' ''
+same 1 -- show.py -- --nproc_per_node 4
+same 2 -m --nproc-per-node=2 --max_restarts 3 --role reader show a -- b
+same 2 --nnode=1 --node_rank=0 --master_port="$port" --no-python --nproc_per_node=2 \
+  sh -c 'echo "$RANK" "$@"' sh '${local_rank}'
+PET_NPROC_PER_NODE=2 PET_MODULE=1 PET_MAX_RESTARTS=2 PET_STANDALONE=1 same 2 --max_restarts 1 show x
+same 1 --nnodes=1:2 --node_rank=1 --rdzv-id=7 --rdzv-backend=c10d --rdzv-endpoint="127.0.0.1:$port" \
+  --rdzv-conf=last_call_timeout=1 show.py
+same "$(env -u OMP_NUM_THREADS nproc)" --standalone --nproc_per_node=cpu show.py
