@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/store_host.h"
 
+#include <cerrno>
+#include <cstring>
 #include <map>
 #include <mutex>
+#include <netinet/in.h>
 #include <optional>
+#include <sys/socket.h>
 #include <thread>
+#include <utility>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -60,13 +65,22 @@ struct StoreHost::Impl {
       throw Error(ErrorKind::system, "ddp: cannot serve the store on port " + std::to_string(port) +
                                          ": " + error.message());
     }
-    accept();
-    thread = quiet_thread([this] { context.run(); });
+    start();
+  }
+
+  explicit Impl(Listening at) : acceptor(context), server(context.get_executor()) {
+    acceptor.assign(tcp::v4(), at.socket.release());
+    start();
   }
 
   ~Impl() {
     context.stop();
     thread.join();
+  }
+
+  void start() {
+    accept();
+    thread = quiet_thread([this] { context.run(); });
   }
 
   void accept() {
@@ -84,7 +98,26 @@ struct StoreHost::Impl {
 
 StoreHost::StoreHost(const std::string& address, std::uint16_t port)
     : impl_(std::make_unique<Impl>(address, port)) {}
+StoreHost::StoreHost(Listening at) : impl_(std::make_unique<Impl>(std::move(at))) {}
 StoreHost::~StoreHost() = default;
+
+Listening listen_on_loopback() {
+  Listening at;
+  at.socket.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  if (!at.socket || ::bind(at.socket.get(), any, size) != 0 ||
+      ::listen(at.socket.get(), SOMAXCONN) != 0 ||
+      ::getsockname(at.socket.get(), any, &size) != 0) {
+    throw Error(ErrorKind::system,
+                std::string("ddp: cannot listen on 127.0.0.1: ") + std::strerror(errno));
+  }
+  at.port = ntohs(address.sin_port);
+  return at;
+}
 
 std::uint16_t StoreHost::port() const {
   return impl_->acceptor.local_endpoint().port();
