@@ -41,16 +41,6 @@ bool readable_until(int fd, std::int64_t deadline) {
   return poll(&entry, 1, static_cast<int>(left / 1'000'000)) == 1;
 }
 
-std::string which(const std::string& name) {
-  const char* path = std::getenv("PATH");
-  std::istringstream folders(path == nullptr ? "" : path);
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    std::string candidate = folder + "/" + name;
-    if (access(candidate.c_str(), X_OK) == 0) return candidate;
-  }
-  return "";
-}
-
 Words split(const std::string& text) {
   std::istringstream stream(text);
   Words words;
@@ -131,6 +121,16 @@ std::vector<Launcher> launchers() {
 
 std::string beside(const std::string& name) {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
+}
+
+std::string which(const std::string& name) {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    std::string candidate = folder + "/" + name;
+    if (access(candidate.c_str(), X_OK) == 0) return candidate;
+  }
+  return "";
 }
 
 Run::Run(const Words& command) {

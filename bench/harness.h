@@ -40,6 +40,9 @@ std::vector<Launcher> launchers();
 /// The path of a program built beside this one.
 std::string beside(const std::string& name);
 
+/// The first executable file of that name in the PATH; empty: there is none.
+std::string which(const std::string& name);
+
 /// A launcher that runs, with a fresh file of stamps, its stdio on /dev/null and a gate its workers
 /// can wait at. The destructor kills it, those that joined it and the workers that left stamps, and
 /// removes the files.

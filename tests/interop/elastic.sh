@@ -5,7 +5,6 @@
 . "$(dirname "${BASH_SOURCE[0]}")/interop.sh"
 program=$interop/train.py
 seed=$RANDOM
-port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 
 loss() { sed -n 's/^.*loss \([0-9.]*\)$/\1/p' "$out"; }
 
@@ -27,7 +26,7 @@ wanted=$(loss)
 for launcher in $(proofs); do
   TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 killed "$launcher" 1
 done
-killed ddprun 3 --master_port "$port"
+killed ddprun 3 --rdzv_endpoint "$here:29500"
 [ "$(grep -c 'failed first: killed by SIGKILL' "$err")" = 3 ] || fail "seed $seed: not 3 deaths"
 expect_stderr 'restart 3 of 3'
 expect_no_process_left

@@ -24,9 +24,8 @@ for options in '--store agent' '--store worker'; do
   done
 done
 
-port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 seed=$RANDOM
-under old_ddprun --nproc_per_node 2 --max_restarts 8 --master_port "$port" \
+under old_ddprun --nproc_per_node 2 --max_restarts 8 --rdzv_endpoint "$here:29500" \
   "$interop/train.py" --checkpoint "$(scratch)/checkpoint" --kill "$seed"
 expect_exit 0
 expect_stdout 'attempt 8 begins'
