@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # A worker's environment is that of torchrun's workers, to the letter, when the command line settles
-# what is otherwise chosen: the address, the port and the name of the job. The one difference is that
-# the error file has another path.
+# what is otherwise chosen: address, port, name of the job and GPUs. The one difference is that the
+# error file has another path.
 . "$(dirname "${BASH_SOURCE[0]}")/interop.sh"
 unset OMP_NUM_THREADS
+export CUDA_VISIBLE_DEVICES=1,0
 
 cat >"$work/show.py" <<'PROGRAM'
 import os
@@ -31,5 +32,5 @@ compare() {  # compare OPTIONS...: under both
 }
 
 compare --nproc_per_node 2 --max_restarts 3 --role trainer --rdzv_id job
-OMP_NUM_THREADS=3 CUDA_VISIBLE_DEVICES=1,0 TORCH_NCCL_ASYNC_ERROR_HANDLING=0 PET_ROLE=reader \
+OMP_NUM_THREADS=3 TORCH_NCCL_ASYNC_ERROR_HANDLING=0 PET_ROLE=reader \
   compare --nproc_per_node 1
