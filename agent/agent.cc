@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <csignal>
+#include <ctime>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 
 #include <boost/asio/io_context.hpp>
 
+#include "agent/error_file.h"
 #include "agent/machine.h"
 #include "agent/master.h"
 #include "agent/node_workers.h"
@@ -104,6 +106,7 @@ class Agent {
   void tell_broken(const rendezvous::Broken& broken);
   void tell_ready();
   void tell_end(const Outcome& outcome);
+  void tell_caller() const;
   void finish(Outcome outcome);
 
   void happened(Event event);
@@ -316,6 +319,19 @@ void Agent::tell_ready() {
 void Agent::tell_end(const Outcome& outcome) {
   if (failed_ && std::holds_alternative<WorkerFailed>(outcome)) {
     log::error(failure_report(*failed_));
+    tell_caller();
+  }
+}
+
+/// Who runs ddprun as a worker of its own learns the cause as from torchrun.
+void Agent::tell_caller() const {
+  if (job_.error_file.empty()) return;
+  const bool is_ours = failed_->round == layout_.round;
+  const std::string told = is_ours ? workers_.error_file_of(failed_->root_cause.rank) : "";
+  const std::string file = error_file_for_caller(failed_->root_cause, told, std::time(nullptr));
+  if (file.empty()) return;
+  if (const Result<> written = write_error_file(job_.error_file, file); !written) {
+    log::warning("TORCHELASTIC_ERROR_FILE: " + written.error().message);
   }
 }
 

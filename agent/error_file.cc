@@ -86,7 +86,8 @@ std::string read_error_file(const std::string& path) {
   const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
   struct stat about {};
   if (!file || fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode)) return "";
-  std::string bytes(kMaxErrorFile + 1, '\0');
+  if (about.st_size > static_cast<off_t>(kMaxErrorFile)) return "";
+  std::string bytes(static_cast<std::size_t>(about.st_size), '\0');
   std::size_t size = 0;
   while (size < bytes.size()) {
     const ssize_t got = read(file.get(), bytes.data() + size, bytes.size() - size);
@@ -95,7 +96,6 @@ std::string read_error_file(const std::string& path) {
     if (got == 0) break;
     size += static_cast<std::size_t>(got);
   }
-  if (size > kMaxErrorFile) return "";
   bytes.resize(size);
   return bytes;
 }

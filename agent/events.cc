@@ -120,11 +120,12 @@ void Events::worker_started(int round, int rank, int local_rank, pid_t pid) {
 }
 
 void Events::worker_ended(int round, int rank, int local_rank, pid_t pid,
-                          launcher::ExitStatus status, double seconds) {
+                          launcher::ExitStatus status, double seconds, std::string_view exception) {
   if (!file_) return;
   Fields fields{{{"round", round}, {"rank", rank}, {"local_rank", local_rank}, {"pid", pid}}};
   add_status(fields.json, status);
   fields.json["seconds"] = seconds;
+  if (!exception.empty()) fields.json["exception"] = exception;
   append("worker_ended", fields);
 }
 

@@ -37,9 +37,9 @@ class Events {
   void round_ready(const rendezvous::Layout& layout, std::string_view master_addr,
                    std::uint16_t master_port);
   void worker_started(int round, int rank, int local_rank, pid_t pid);
-  /// `seconds`: how long it ran.
+  /// `seconds`: how long it ran. `exception`: what it told that ended it; empty: nothing.
   void worker_ended(int round, int rank, int local_rank, pid_t pid, launcher::ExitStatus status,
-                    double seconds);
+                    double seconds, std::string_view exception);
   /// The workers of `round` that are left get `signal` from ddprun.
   void round_stopping(int round, int signal);
   /// A restart was spent; `restarts` counts it.

@@ -68,6 +68,7 @@ struct JobSpec {
   // What the user sees.
   std::optional<std::string> prefix;        ///< template of line prefixes; nullopt: no prefix
   std::string log_dir;                      ///< of log and error files; empty: a temporary one
+  std::string error_file;                   ///< the root cause is copied there; empty: nowhere
   std::string events_file;                  ///< JSON lines are appended here; empty: none
   log::Level log_level = log::Level::info;  ///< ddprun's own lines below it are dropped
 };

@@ -195,7 +195,9 @@ std::vector<int> NodeWorkers::running() const {
 
 void NodeWorkers::on_worker_ended(const launcher::WorkerEnd& end) {
   const int rank = layout_.first_rank + end.local_rank;
-  events_.worker_ended(layout_.round, rank, end.local_rank, end.pid, end.status, seconds(end.ran));
+  const WorkerException told = exception_of(end);
+  events_.worker_ended(layout_.round, rank, end.local_rank, end.pid, end.status, seconds(end.ran),
+                       told.message);
   if (end.stopped) {
     aftermath_.stopped.push_back(rank);
   } else if (end.exec_failure) {
@@ -204,11 +206,25 @@ void NodeWorkers::on_worker_ended(const launcher::WorkerEnd& end) {
     aftermath_.victims.push_back({rank, end.status.text()});
     if (!failure_.empty()) return;
     failure_ = rank_text(end.local_rank) + " failed (" + end.status.text() + "); ";
-    happened_(event::WorkerFailed{failure_of(end)});
+    happened_(event::WorkerFailed{failure_of(end, told)});
   }
 }
 
-rendezvous::Failure NodeWorkers::failure_of(const launcher::WorkerEnd& end) {
+/// What one that failed by itself told in its error file.
+WorkerException NodeWorkers::exception_of(const launcher::WorkerEnd& end) const {
+  if (end.stopped || end.exec_failure || end.status.success()) return {};
+  return parse_error_file(read_error_file(logs_.error_file(end.local_rank)))
+      .value_or(WorkerException());
+}
+
+std::string NodeWorkers::error_file_of(int rank) const {
+  const int local_rank = rank - layout_.first_rank;
+  if (local_rank < 0 || local_rank >= layout_.local_size) return "";
+  return read_error_file(logs_.error_file(local_rank));
+}
+
+rendezvous::Failure NodeWorkers::failure_of(const launcher::WorkerEnd& end,
+                                            const WorkerException& told) {
   rendezvous::Failure failure;
   failure.rank = layout_.first_rank + end.local_rank;
   failure.wait_status = end.status.wait_status();
@@ -217,6 +233,8 @@ rendezvous::Failure NodeWorkers::failure_of(const launcher::WorkerEnd& end) {
   failure.host = host_;
   if (oom_) failure.cause = oom_->cause(end.pid, end.status.signal());
   failure.last_words = output_.last_words(failure.rank);
+  failure.exception = told.message;
+  failure.traceback = told.traceback;
   return failure;
 }
 

@@ -10,6 +10,7 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include "agent/error_file.h"
 #include "agent/events.h"
 #include "agent/job_spec.h"
 #include "agent/machine.h"
@@ -62,6 +63,10 @@ class NodeWorkers {
   /// among the victims, too: the master knows whether it is the root cause.
   const rendezvous::Aftermath& aftermath() const { return aftermath_; }
 
+  /// The bytes of the error file of the worker with this global rank in the latest round; empty:
+  /// there is none, or it belongs to another node.
+  std::string error_file_of(int rank) const;
+
  private:
   void begin_attempt();
   Result<> start_workers(const WorkerEnv& env);
@@ -74,7 +79,8 @@ class NodeWorkers {
   void say_whom_we_wait_for();
   std::string whom_we_wait_for() const;
   void on_all_ended();
-  rendezvous::Failure failure_of(const launcher::WorkerEnd& end);
+  WorkerException exception_of(const launcher::WorkerEnd& end) const;
+  rendezvous::Failure failure_of(const launcher::WorkerEnd& end, const WorkerException& told);
 
   boost::asio::any_io_executor executor_;
   const JobSpec& job_;

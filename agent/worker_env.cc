@@ -10,8 +10,6 @@
 namespace ddprun::agent {
 namespace {
 
-constexpr std::string_view kErrorFile = "TORCHELASTIC_ERROR_FILE";
-
 /// Names every worker gets from us whatever was inherited.
 constexpr std::array<std::string_view, 17> kAlwaysDecided = {
     "RANK",

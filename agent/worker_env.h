@@ -11,6 +11,9 @@
 
 namespace ddprun::agent {
 
+/// The variable that names the file in which a process tells what it died of.
+inline constexpr std::string_view kErrorFile = "TORCHELASTIC_ERROR_FILE";
+
 /// The environments of one node's workers in one round: what ddprun inherited, overlaid by what
 /// PyTorch's env:// rendezvous and torchrun's users expect to find. Pure.
 ///

@@ -69,7 +69,7 @@ TEST_CASE("each event is one line of JSON, in the order of what happened") {
   events.job_started(training());
   events.round_ready(layout, "127.0.0.1", 41237);
   events.worker_started(3, 1, 1, 4711);
-  events.worker_ended(3, 1, 1, 4711, launcher::ExitStatus(SIGKILL), 1.5);
+  events.worker_ended(3, 1, 1, 4711, launcher::ExitStatus(SIGKILL), 1.5, "Slow: wait");
   events.round_stopping(3, SIGTERM);
   events.restart(3, 1, 1);
   events.signal_received(SIGINT);
@@ -88,6 +88,7 @@ TEST_CASE("each event is one line of JSON, in the order of what happened") {
   CHECK(lines[3]["code"] == 137);
   CHECK(lines[3]["signal"] == "SIGKILL");
   CHECK(lines[3]["seconds"] == 1.5);
+  CHECK(lines[3]["exception"] == "Slow: wait");
   CHECK(lines[5]["restarts"] == 1);
   CHECK(lines[6]["signal"] == "SIGINT");
   CHECK(lines[7]["outcome"] == "interrupted");
@@ -110,12 +111,13 @@ TEST_CASE("every event carries both clocks and who wrote it, and time does not r
 TEST_CASE("a worker that ended by itself has a code and no signal") {
   ScratchFile file;
   Events events = must(Events::open(file.path()));
-  events.worker_ended(0, 0, 0, 4711, launcher::ExitStatus(3 << 8), 0.25);
+  events.worker_ended(0, 0, 0, 4711, launcher::ExitStatus(3 << 8), 0.25, "");
 
   const json line = file.lines().at(0);
   CHECK(line["code"] == 3);
   CHECK(line["status"] == "exit 3");
   CHECK_FALSE(line.contains("signal"));
+  CHECK_FALSE(line.contains("exception"));
 }
 
 TEST_CASE("a rendezvous without workers tells its port") {
@@ -135,7 +137,7 @@ TEST_CASE("every event and field that is written is documented") {
   events.serving(29500);
   events.round_ready(rendezvous::Layout(), "127.0.0.1", 41237);
   events.worker_started(3, 1, 1, 4711);
-  events.worker_ended(3, 1, 1, 4711, launcher::ExitStatus(SIGKILL), 1.5);
+  events.worker_ended(3, 1, 1, 4711, launcher::ExitStatus(SIGKILL), 1.5, "Slow: wait");
   events.round_stopping(3, SIGTERM);
   events.restart(3, 1, 1);
   events.signal_received(SIGINT);

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What a worker wrote into its error file is the cause that every node reports; our own caller gets
+# it, too. A file that is broken, or of an attempt before, says nothing.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+# As @record of PyTorch does it.
+cat >"$work/train.py" <<'END'
+import json, os, sys, time, traceback
+
+def step(batch):
+    raise RuntimeError("loss is nan in batch %d" % batch)
+
+def train():
+    for batch in range(7, 9):
+        step(batch)
+
+try:
+    if os.environ["RANK"] != "3":
+        time.sleep(600)
+    print("step 812", file=sys.stderr)
+    train()
+except Exception as e:
+    with open(os.environ["TORCHELASTIC_ERROR_FILE"], "w") as file:
+        json.dump({"message": {"message": f"{type(e).__name__}: {e}", "extraInfo": {
+            "py_callstack": traceback.format_exc(), "timestamp": str(int(time.time()))}}}, file)
+    raise
+END
+
+for node in a b; do
+  on $node true
+  ways[$node]="TORCHELASTIC_ERROR_FILE=$work/$node.json"
+  on $node start --nnodes 2 --rdzv_endpoint "$here:29500" "${quick[@]}" --nproc_per_node 2 \
+    "$work/train.py"
+done
+for node in a b; do
+  on $node finish
+  expect_exit 1
+  expect_stderr 'rank 3 failed first: exit 1 .*round 0\): RuntimeError: loss is nan in batch 7$'
+  expect_stderr '^ +its traceback, the innermost call last:$'
+  expect_stderr '^ +File ".*/train.py", line 8, in train$'
+  expect_stderr '^ +raise RuntimeError\("loss is nan in batch %d" % batch\)$'
+  expect_stderr '^ +its last words on stderr:$'
+  expect_stderr '^ +step 812$'
+  sed '1,/failed first/d' "$err" >"$work/report"
+  ! grep -qE 'Traceback|loss is nan in batch 7' "$work/report" || fail "something is said twice"
+  [ "$(wc -l <"$work/report")" -le 20 ] || fail "the report is more than a screen"
+  # What our caller reads.
+  python3 - "$work/$node.json" <<'END' || fail "not the file of the root cause"
+import json, sys
+message = json.load(open(sys.argv[1]))["message"]
+assert message["message"] == "RuntimeError: loss is nan in batch 7", message
+assert message["errorCode"] == 1, message
+assert "in step" in message["extraInfo"]["py_callstack"], message
+assert int(message["extraInfo"]["timestamp"]) > 0, message
+END
+done
+same_report a b
+cat "$work"/.?.events | grep -F '"exception":"RuntimeError: loss is nan in batch 7"' |
+  grep -qF '"event":"worker_ended"' || fail "no event tells of the exception"
+expect_no_process_left
+
+# Each attempt is told by its own file alone.
+on only run --max_restarts 3 sh -c 'case $TORCHELASTIC_RESTART_COUNT in
+  0) echo "{\"message\": \"of the first\", \"timestamp\": 1}" >"$TORCHELASTIC_ERROR_FILE";;
+  1) echo "{\"message\": \"cut of" >"$TORCHELASTIC_ERROR_FILE";;
+  2) mkfifo "$TORCHELASTIC_ERROR_FILE";;
+  esac; echo "attempt $TORCHELASTIC_RESTART_COUNT" >&2; exit 5'
+expect_exit 5
+expect_stderr 'round 0\): of the first$'
+expect_stderr 'round 1\): attempt 1$'
+expect_stderr 'round 2\): attempt 2$'
+expect_stderr 'round 3\)$'
+expect_no_stderr 'traceback'
+expect_no_process_left
+
+# A worker that says nothing leaves our caller's file alone.
+echo mine >"$work/mine.json"
+TORCHELASTIC_ERROR_FILE=$work/mine.json run sh -c 'exit 5'
+expect_exit 5
+[ "$(cat "$work/mine.json")" = mine ] || fail "the caller's file was touched"
+TORCHELASTIC_ERROR_FILE=$work/none/error.json run sh -c '
+  echo "{\"message\": \"flat\"}" >"$TORCHELASTIC_ERROR_FILE"; exit 5'
+expect_exit 5
+expect_stderr "^ddprun: TORCHELASTIC_ERROR_FILE: cannot make $work/none/error.json.*: No such file"
+expect_no_process_left
