@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every process brings one number, and all of them learn the sum:
+//
+//     ddprun --nproc_per_node 4 allreduce_hello     torchrun --no_python, mpirun and srun do as
+//     well allreduce_hello 4                             without a launcher
+#include <cstdio>
+#include <cstdlib>
+#include <ddp/process_group.h>
+#include <ddp/spawn.h>
+#include <vector>
+
+namespace {
+
+void hello() {
+  auto group = ddp::init_process_group();
+  std::vector<float> data = {static_cast<float>(group.rank() + 1)};
+  group.all_reduce(data);
+  std::printf("rank %d of %d: the sum is %g\n", group.rank(), group.size(), data[0]);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    if (argc == 1) {
+      hello();
+    } else {
+      ddp::spawn(std::atoi(argv[1]), [](int) { hello(); });
+    }
+  } catch (const ddp::Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

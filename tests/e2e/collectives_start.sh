@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A program of the collectives library starts in each of the ways there are: under ddprun, with
+# either store, without a launcher, and under each mpirun that is here.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+hello=$DDPRUN_BIN/allreduce_hello
+
+expect_four_sums() {
+  local rank
+  [ "$code" = 0 ] || fail "exit code $code"
+  for rank in 0 1 2 3; do expect_stdout "rank $rank of 4: the sum is 10\$"; done
+  [ "$(grep -c sum "$out")" = 4 ] || fail "somebody said more than once what the sum is"
+}
+
+for store in agent worker; do
+  run --nproc_per_node 4 --store "$store" "$hello"
+  expect_four_sums
+done
+
+straight() {
+  code=0
+  env "$mark" timeout "$deadline" "$@" </dev/null >"$out" 2>"$err" || code=$?
+}
+straight "$hello" 4
+expect_four_sums
+straight "$hello"
+[ "$code" = 1 ] || fail "exit code $code without a launcher"
+expect_stderr '^ddp: RANK is not set: start the program with ddprun'
+
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+for mpirun in mpirun.openmpi mpirun.mpich; do
+  if ! command -v "$mpirun" >/dev/null; then
+    echo "not here, and so not tested: $mpirun"
+    continue
+  fi
+  enough=()
+  [ "$mpirun" = mpirun.mpich ] || enough=(--oversubscribe)
+  straight "$mpirun" "${enough[@]}" -n 4 "$hello"
+  expect_four_sums
+done
+
+expect_no_process_left
