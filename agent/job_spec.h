@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "launcher/log_spec.h"
 #include "launcher/signals.h"
 
 namespace ddprun::agent {
@@ -69,6 +70,7 @@ struct JobSpec {
   std::optional<std::string> prefix;        ///< template of line prefixes; nullopt: no prefix
   std::string log_dir;                      ///< of log and error files; empty: a temporary one
   std::string error_file;                   ///< the root cause is copied there; empty: nowhere
+  launcher::LogSpec logs;                   ///< what of the output goes there
   std::string events_file;                  ///< JSON lines are appended here; empty: none
   log::Level log_level = log::Level::info;  ///< ddprun's own lines below it are dropped
 };

@@ -51,10 +51,19 @@ NodeWorkers::NodeWorkers(boost::asio::any_io_executor executor, const JobSpec& j
       patience_(executor_) {}
 
 Result<> NodeWorkers::open_logs() {
-  const Result<> opened = logs_.open(job_.log_dir, job_.run_id);
-  if (opened || opened.error().code == Errc::usage) return opened;
-  log::warning(opened.error().message +
-               ": workers get no TORCHELASTIC_ERROR_FILE (--log_dir DIR gives them a place)");
+  const bool wants_files = job_.logs.wants_files();
+  const Result<> opened = logs_.open(job_.log_dir, job_.run_id, wants_files);
+  if (!opened) {
+    Error error = opened.error();
+    if (error.code == Errc::usage) return error;
+    if (wants_files) {
+      return Error{Errc::usage,
+                   "no place for log files: " + error.message + "; give --log_dir DIR"};
+    }
+    log::warning(error.message +
+                 ": workers get no TORCHELASTIC_ERROR_FILE (--log_dir DIR gives them a place)");
+  }
+  if (wants_files && job_.log_dir.empty()) log::info("log files are in " + logs_.path());
   return {};
 }
 
@@ -87,7 +96,23 @@ Result<> NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::
 
 void NodeWorkers::begin_attempt() {
   const Result<> begun = logs_.begin_attempt(layout_.round, layout_.local_size);
+  said_no_logs_ = !begun;
   if (!begun) log::warning(begun.error().message + ": this round has no log nor error files");
+}
+
+/// Of stdout and stderr. What cannot go to a file is on the console, so that it is not lost.
+std::array<launcher::Tap, 2> NodeWorkers::open_taps(launcher::AttemptLogs& logs, int local_rank) {
+  std::array<launcher::Tap, 2> taps;
+  const std::array streams = {launcher::LogDir::Stream::out, launcher::LogDir::Stream::err};
+  for (size_t i = 0; i < taps.size(); ++i) {
+    Result<launcher::Tap> tap = logs.tap(local_rank, streams[i]);
+    if (tap) {
+      taps[i] = std::move(*tap);
+    } else if (!std::exchange(said_no_logs_, true)) {
+      log::warning(tap.error().message + ": the output is on the console instead");
+    }
+  }
+  return taps;
 }
 
 /// A little later, so that it does not take the processor from workers that begin.
@@ -106,11 +131,15 @@ std::string NodeWorkers::rank_text(int local_rank) const {
 Result<> NodeWorkers::start_workers(const WorkerEnv& env) {
   std::vector<launcher::Command> commands;
   std::vector<std::string> prefixes;
+  std::vector<std::array<launcher::Tap, 2>> taps;
+  launcher::AttemptLogs logs(job_.logs, logs_);
   for (int local_rank = 0; local_rank < layout_.local_size; ++local_rank) {
     const bool reads_input = layout_.first_rank + local_rank == 0;
+    taps.push_back(open_taps(logs, local_rank));
     commands.push_back({job_.program, worker_command(job_, local_rank),
                         env.of(local_rank, logs_.error_file(local_rank)),
-                        reads_input ? STDIN_FILENO : no_input_.get()});
+                        reads_input ? STDIN_FILENO : no_input_.get(), taps.back()[0].direct_fd(),
+                        taps.back()[1].direct_fd()});
     Result<std::string> prefix = prefix_of(local_rank);
     if (!prefix) return prefix.error();
     prefixes.push_back(std::move(*prefix));
@@ -119,16 +148,18 @@ Result<> NodeWorkers::start_workers(const WorkerEnv& env) {
   if (!children) return children.error();
   for (int local_rank = 0; local_rank < layout_.local_size; ++local_rank) {
     const auto i = static_cast<size_t>(local_rank);
-    watch(local_rank, prefixes[i], std::move((*children)[i]));
+    watch(local_rank, prefixes[i], std::move((*children)[i]), std::move(taps[i]));
   }
   return {};
 }
 
-void NodeWorkers::watch(int local_rank, const std::string& prefix, launcher::Child child) {
+void NodeWorkers::watch(int local_rank, const std::string& prefix, launcher::Child child,
+                        std::array<launcher::Tap, 2> taps) {
   const int rank = layout_.first_rank + local_rank;
   const bool alone = layout_.world_size == 1 && prefix.empty();
   output_.add_worker(rank, prefix, alone ? launcher::Relay::bytes : launcher::Relay::lines,
-                     std::move(child.out), std::move(child.err));
+                     std::move(child.out), std::move(child.err), std::move(taps[0]),
+                     std::move(taps[1]));
   events_.worker_started(layout_.round, rank, local_rank, child.pid);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -18,6 +19,7 @@
 #include "agent/worker_env.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "launcher/attempt_logs.h"
 #include "launcher/log_dir.h"
 #include "launcher/oom.h"
 #include "launcher/output.h"
@@ -71,7 +73,9 @@ class NodeWorkers {
   void begin_attempt();
   Result<> start_workers(const WorkerEnv& env);
   void watch_for_oom();
-  void watch(int local_rank, const std::string& prefix, launcher::Child child);
+  std::array<launcher::Tap, 2> open_taps(launcher::AttemptLogs& logs, int local_rank);
+  void watch(int local_rank, const std::string& prefix, launcher::Child child,
+             std::array<launcher::Tap, 2> taps);
   std::string rank_text(int local_rank) const;
   Result<std::string> prefix_of(int local_rank) const;
   void on_worker_ended(const launcher::WorkerEnd& end);
@@ -98,6 +102,7 @@ class NodeWorkers {
   bool all_ended_ = false;
   std::string failure_;  // of the first worker that failed in this round, in words; or empty
   bool said_omp_ = false;
+  bool said_no_logs_ = false;  // in this round
   std::chrono::steady_clock::time_point stop_began_;
   int stop_signal_ = 0;  // the first one they got; 0: nobody stopped them
   rendezvous::Aftermath aftermath_;

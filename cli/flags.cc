@@ -9,6 +9,11 @@
 namespace ddprun::cli {
 namespace {
 
+constexpr std::string_view kWantsMasks =
+    "0, 1, 2 or 3 for every worker, or LOCALRANK:MASK,... for some, as in 0:3,7:1";
+constexpr std::string_view kWantsTexts =
+    "texts with commas between them, none of them empty; two commas stand for one in a text";
+
 // clang-format off
 constexpr std::array kFlags = std::to_array<Flag>({
     {Group::program, "module", "", "", "PET_MODULE", "",
@@ -164,6 +169,40 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "Where log and error files go: DIR/ID_RANDOM/attempt_N/LOCAL_RANK/, N counting rounds from 0. "
      "Made when it is missing. /dev/null: no files at all.",
      take_log_dir},
+    {Group::output, "redirects", "", "MASK", "PET_REDIRECTS", "0",
+     kWantsMasks,
+     "What goes to a log file and not to the console: 1 stdout, 2 stderr, 3 both, of every worker; "
+     "0:3,7:1 of some local ranks.",
+     [](std::string_view value, Choices& c) -> Taken {
+       return put(parse_masks(value), c.job.logs.redirects);
+     },
+     0, 'r'},
+    {Group::output, "tee", "", "MASK", "PET_TEE", "0",
+     kWantsMasks,
+     "Likewise what goes to a log file and to the console. Counts more than --redirects.",
+     [](std::string_view value, Choices& c) -> Taken {
+       return put(parse_masks(value), c.job.logs.tees);
+     },
+     0, 't'},
+    {Group::output, "local_ranks_filter", "", "N,...", "PET_LOCAL_RANKS_FILTER", "",
+     "local ranks with commas between them",
+     "Show the output of these local ranks alone. Log files are not changed by it.",
+     [](std::string_view value, Choices& c) -> Taken {
+       return put(parse_ranks(value), c.job.logs.shown);
+     }},
+    {Group::output, "duplicate_stdout_filters", "", "TEXT,...", "PET_DUPLICATE_STDOUT_FILTERS", "",
+     kWantsTexts,
+     "Copy each line of stdout with one of these texts in it, of all workers, to "
+     "attempt_N/filtered_stdout.log. Two commas stand for one.",
+     [](std::string_view value, Choices& c) -> Taken {
+       return put(parse_texts(value), c.job.logs.duplicate_out_filters);
+     }},
+    {Group::output, "duplicate_stderr_filters", "", "TEXT,...", "PET_DUPLICATE_STDERR_FILTERS", "",
+     kWantsTexts,
+     "Likewise for stderr.",
+     [](std::string_view value, Choices& c) -> Taken {
+       return put(parse_texts(value), c.job.logs.duplicate_err_filters);
+     }},
     {Group::output, "log_level", "", "LEVEL", "DDPRUN_LOG_LEVEL", "info",
      "debug, info, warning, error or off",
      "Which of ddprun's own lines are shown: debug, info, warning, error or off.",

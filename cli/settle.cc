@@ -14,6 +14,7 @@ namespace ddprun::cli {
 namespace {
 
 constexpr const char* kVisibleDevices = "CUDA_VISIBLE_DEVICES";
+constexpr const char* kPrefixTemplate = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE";
 constexpr std::uint16_t kDefaultPort = 29'500;
 
 Error usage(std::string sentence) {
@@ -118,12 +119,17 @@ Result<> settle_workers(Choices& choices, const Host& host) {
   return {};
 }
 
-Result<> settle_prefix(Choices& choices) {
+Result<> settle_prefix(Choices& choices, const Host& host) {
   if (choices.no_prefix) return {};
-  if (choices.prefix) {
-    Result<std::string> sample = launcher::expand_prefix(*choices.prefix, {});
-    if (!sample) return std::move(sample.error()).in("--prefix");
-    choices.job.prefix = std::move(choices.prefix);
+  const char* torchruns = agent::find_variable(host.environment, kPrefixTemplate);
+  const bool has_torchruns = torchruns != nullptr && *torchruns != '\0';
+  if (choices.prefix || has_torchruns) {
+    const std::string text = choices.prefix ? *choices.prefix : torchruns;
+    Result<std::string> sample = launcher::expand_prefix(text, {});
+    if (!sample) {
+      return std::move(sample.error()).in(choices.prefix ? "--prefix" : kPrefixTemplate);
+    }
+    choices.job.prefix = text;
   } else if (choices.job.local_size > 1 || choices.job.max_nodes > 1) {
     choices.job.prefix = launcher::kDefaultPrefix;
   }

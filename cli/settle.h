@@ -20,7 +20,7 @@ Result<> settle_rendezvous(Choices& choices, Mode mode);
 Result<> settle_workers(Choices& choices, const Host& host);
 
 /// What stands before their lines. After settle_workers.
-Result<> settle_prefix(Choices& choices);
+Result<> settle_prefix(Choices& choices, const Host& host);
 
 /// What they run: the program itself, or python with it. Errors also: not_found, not_executable.
 Result<> settle_program(Choices& choices, std::vector<std::string> command, const Host& host);

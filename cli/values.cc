@@ -7,6 +7,7 @@
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
+#include <limits>
 #include <netinet/in.h>
 
 #include "base/text.h"
@@ -17,6 +18,19 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr size_t kLongestRunId = 256;
+
+constexpr int kMostRank = std::numeric_limits<int>::max();
+
+/// The words between commas; of an empty text, one that is empty.
+std::vector<std::string_view> split(std::string_view text) {
+  std::vector<std::string_view> words;
+  for (;;) {
+    const size_t comma = text.find(',');
+    words.push_back(text.substr(0, comma));
+    if (comma == std::string_view::npos) return words;
+    text.remove_prefix(comma + 1);
+  }
+}
 
 struct Unit {
   std::string_view name;
@@ -122,6 +136,49 @@ std::optional<Place> parse_place(std::string_view text) {
   // "fe80::1:70000" is an address gone wrong, not one with a port.
   const bool bare_ipv6 = host.find(':') != std::string_view::npos && !host.starts_with('[');
   return bare_ipv6 ? std::nullopt : place(parse_host(host), port);
+}
+
+std::optional<launcher::StreamMasks> parse_masks(std::string_view text) {
+  constexpr int kMostMask = launcher::StreamMasks::kBoth;
+  launcher::StreamMasks masks;
+  if (const std::optional<int> mask = parse_count(text, 0, kMostMask)) {
+    masks.others = static_cast<unsigned>(*mask);
+    return masks;
+  }
+  for (const std::string_view pair : split(text)) {
+    const size_t colon = std::min(pair.find(':'), pair.size());
+    const auto rank = parse_count(pair.substr(0, colon), 0, kMostRank);
+    const auto mask = parse_count(pair.substr(std::min(colon + 1, pair.size())), 0, kMostMask);
+    if (!rank || !mask) return std::nullopt;
+    masks.named[*rank] = static_cast<unsigned>(*mask);
+  }
+  return masks;
+}
+
+std::optional<std::set<int>> parse_ranks(std::string_view text) {
+  std::set<int> ranks;
+  for (const std::string_view word : split(text)) {
+    const auto rank = parse_count(word, 0, kMostRank);
+    if (!rank) return std::nullopt;
+    ranks.insert(*rank);
+  }
+  return ranks;
+}
+
+std::optional<std::vector<std::string>> parse_texts(std::string_view text) {
+  std::vector<std::string> texts(1);
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (text[at] != ',') {
+      texts.back() += text[at];
+    } else if (at + 1 < text.size() && text[at + 1] == ',') {
+      texts.back() += text[at++];
+    } else {
+      texts.emplace_back();
+    }
+  }
+  const bool good = std::none_of(texts.begin(), texts.end(),
+                                 [](const std::string& each) { return each.empty(); });
+  return good ? std::optional(std::move(texts)) : std::nullopt;
 }
 
 bool is_run_id(std::string_view text) {

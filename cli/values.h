@@ -4,8 +4,12 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "launcher/log_spec.h"
 
 namespace ddprun::cli {
 
@@ -40,6 +44,16 @@ std::optional<std::string> parse_host(std::string_view text);
 
 /// HOST alone that is an address and no name.
 std::optional<std::string> parse_address(std::string_view text);
+
+/// torchrun's masks, 0 to 3: "MASK" for every worker, or "LOCALRANK:MASK,..." for some, where no
+/// other gets one. A rank that is named twice has its last.
+std::optional<launcher::StreamMasks> parse_masks(std::string_view text);
+
+/// Numbers from 0 with commas between them.
+std::optional<std::set<int>> parse_ranks(std::string_view text);
+
+/// Texts with commas between them; two commas are one in a text. None is empty.
+std::optional<std::vector<std::string>> parse_texts(std::string_view text);
 
 /// Whether `text` can name a job, or a role: 1 to 256 bytes of UTF-8 without control characters.
 bool is_run_id(std::string_view text);

@@ -44,6 +44,10 @@ std::string in_attempt(const std::string& attempt_dir, int local_rank) {
   return attempt_dir + "/" + std::to_string(local_rank);
 }
 
+const char* name_of(LogDir::Stream stream) {
+  return stream == LogDir::Stream::out ? "stdout.log" : "stderr.log";
+}
+
 }  // namespace
 
 LogDir::~LogDir() {
@@ -52,9 +56,13 @@ LogDir::~LogDir() {
   leave_to_guardian("");
 }
 
-Result<> LogDir::open(const std::string& root, const std::string& run_id) {
-  if (root == kNone) return {};
-  if (root.empty()) return open_temporary();
+Result<> LogDir::open(const std::string& root, const std::string& run_id, bool logs) {
+  discards_ = root == kNone;
+  if (discards_) return {};
+  if (root.empty()) {
+    is_temporary_ = !logs;
+    return open_temporary(logs ? "ddprun_" + name_of(run_id) + "_" : "ddprun_");
+  }
 
   std::error_code error;
   const fs::path absolute = fs::absolute(root, error);
@@ -71,18 +79,18 @@ Result<> LogDir::open(const std::string& root, const std::string& run_id) {
   return {};
 }
 
-Result<> LogDir::open_temporary() {
+Result<> LogDir::open_temporary(const std::string& name) {
   const char* chosen = std::getenv("TMPDIR");
   for (const std::string place : {chosen == nullptr ? "" : chosen, "/tmp"}) {
     std::error_code error;
     if (place.empty()) continue;
-    std::string run = (fs::absolute(place, error) / "ddprun_").string();
+    std::string run = (fs::absolute(place, error) / name).string();
     if (error || !make_unique(run)) continue;
     run_ = std::move(run);
-    is_temporary_ = true;
-    leave_to_guardian(run_);
+    if (is_temporary_) leave_to_guardian(run_);
     return {};
   }
+  is_temporary_ = false;
   return os_error("cannot make a temporary directory in $TMPDIR or /tmp", errno);
 }
 
@@ -105,6 +113,16 @@ std::string LogDir::error_file(int local_rank) const {
     return run_ + "/error_" + std::to_string(attempt_) + "_" + std::to_string(local_rank) + ".json";
   }
   return attempt_dir_.empty() ? "" : in_attempt(attempt_dir_, local_rank) + "/error.json";
+}
+
+std::string LogDir::log_file(int local_rank, Stream stream) const {
+  if (discards_) return std::string(kNone);
+  return in_attempt(attempt_dir_, local_rank) + "/" + name_of(stream);
+}
+
+std::string LogDir::filtered_file(Stream stream) const {
+  if (discards_) return std::string(kNone);
+  return attempt_dir_ + "/filtered_" + name_of(stream);
 }
 
 }  // namespace ddprun::launcher

@@ -12,6 +12,7 @@
 #include <boost/asio/post.hpp>
 
 #include "base/log.h"
+#include "launcher/line_filter.h"
 #include "launcher/prefix.h"
 
 namespace ddprun::launcher {
@@ -29,13 +30,17 @@ constexpr int kMaxBigPipes = 16;
 }  // namespace
 
 struct Output::Stream {
-  Stream(boost::asio::any_io_executor executor, int fd, int the_rank, bool stderr_of_it,
-         std::string prefix, Relay relay, Outlet& where)
-      : pipe(executor, fd),
+  Stream(boost::asio::any_io_executor executor, int the_rank, bool stderr_of_it, std::string prefix,
+         Relay relay, Outlet& where, Tap what_else)
+      : pipe(executor),
         rank(the_rank),
         is_stderr(stderr_of_it),
         splitter(std::move(prefix), relay),
-        outlet(where) {}
+        outlet(where),
+        tap(std::move(what_else)) {}
+
+  /// A stream that is not shown waits for no reader.
+  bool may_be_read() const { return pipe.is_open() && (!tap.shown || outlet.has_room()); }
 
   /// How much to read at once. Prefixes multiply short lines: what a batch becomes is bounded too.
   size_t batch_size() const {
@@ -43,14 +48,16 @@ struct Output::Stream {
     return std::min(left, std::clamp<size_t>(size, 4096, kBatch));
   }
 
-  boost::asio::posix::stream_descriptor pipe;  // closed at its end
+  boost::asio::posix::stream_descriptor pipe;  // closed at its end, or if there is none
   int rank;
   bool is_stderr;
   LineSplitter splitter;
   LastWords last_words;
   Outlet& outlet;
-  size_t left = SIZE_MAX;  // bytes until its end, once that is known
-  bool waiting = false;    // a handler holds an iterator to this
+  Tap tap;
+  std::optional<LineFilter> filter;  // set with tap.duplicates
+  size_t left = SIZE_MAX;            // bytes until its end, once that is known
+  bool waiting = false;              // a handler holds an iterator to this
   bool removed = false;
 };
 
@@ -65,24 +72,28 @@ Outlet::Listener Output::listener() {
   return {[this] { on_written(); }, [](const std::string& why) { log::warning(why); }};
 }
 
-void Output::add_worker(int rank, const std::string& prefix, Relay relay, Fd out, Fd err) {
-  add_stream(rank, false, prefix, relay, std::move(out));
-  add_stream(rank, true, prefix, relay, std::move(err));
+void Output::add_worker(int rank, const std::string& prefix, Relay relay, Fd out, Fd err,
+                        Tap out_tap, Tap err_tap) {
+  add_stream(rank, false, prefix, relay, std::move(out), std::move(out_tap));
+  add_stream(rank, true, prefix, relay, std::move(err), std::move(err_tap));
 }
 
-void Output::add_stream(int rank, bool is_stderr, const std::string& prefix, Relay relay, Fd pipe) {
+void Output::add_stream(int rank, bool is_stderr, const std::string& prefix, Relay relay, Fd pipe,
+                        Tap tap) {
+  Outlet& outlet = is_stderr ? this->err() : out_;
+  Stream& stream = streams_.emplace_back(
+      executor_, rank, is_stderr, outlet.is_coloured() ? coloured_prefix(prefix, rank) : prefix,
+      relay, outlet, std::move(tap));
+  if (!pipe) return;
+  if (stream.tap.duplicates) stream.filter.emplace(prefix, *stream.tap.filters);
   fcntl(pipe.get(), F_SETFL, O_NONBLOCK);
   if (big_pipes_ < kMaxBigPipes && fcntl(pipe.get(), F_SETPIPE_SZ, kBigPipe) > 0) ++big_pipes_;
-
-  Outlet& outlet = is_stderr ? this->err() : out_;
-  streams_.emplace_back(executor_, pipe.release(), rank, is_stderr,
-                        outlet.is_coloured() ? coloured_prefix(prefix, rank) : prefix, relay,
-                        outlet);
+  stream.pipe.assign(pipe.release());
   wait(std::prev(streams_.end()));
 }
 
 void Output::wait(Streams::iterator stream) {
-  if (!stream->pipe.is_open() || stream->waiting || !stream->outlet.has_room()) return;
+  if (stream->waiting || !stream->may_be_read()) return;
   stream->waiting = true;
   stream->pipe.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                           [this, stream](const boost::system::error_code&) {
@@ -97,7 +108,7 @@ void Output::wait(Streams::iterator stream) {
 
 void Output::on_readable(Streams::iterator stream) {
   Outlet& outlet = stream->outlet;
-  if (stream->pipe.is_open() && outlet.has_room()) read_once(*stream);
+  if (stream->may_be_read()) read_once(*stream);
   outlet.lines().size() >= kFlushAt ? outlet.flush() : outlet.flush_soon();
   wait(stream);
 }
@@ -108,8 +119,7 @@ size_t Output::read_once(Stream& stream) {
   const ssize_t count = ::read(stream.pipe.native_handle(), batch_.get(), stream.batch_size());
   if (count > 0) {
     const std::string_view bytes(batch_.get(), static_cast<size_t>(count));
-    stream.splitter.feed(bytes, stream.outlet.lines());
-    if (stream.is_stderr) stream.last_words.feed(bytes);
+    pass_on(stream, bytes);
     stream.left -= bytes.size();
     if (stream.left == 0) end(stream);
     return bytes.size();
@@ -118,7 +128,28 @@ size_t Output::read_once(Stream& stream) {
   return 0;
 }
 
+void Output::pass_on(Stream& stream, std::string_view bytes) {
+  if (stream.tap.shown) stream.splitter.feed(bytes, stream.outlet.lines());
+  if (stream.is_stderr) stream.last_words.feed(bytes);
+  if (stream.tap.file) append(*stream.tap.file, bytes);
+  if (!stream.filter) return;
+  std::string lines;
+  stream.filter->feed(bytes, lines);
+  append(*stream.tap.duplicates, lines);
+}
+
+void Output::append(const LogFile& file, std::string_view bytes) {
+  const Result<> appended = file.append(bytes);
+  if (appended || std::exchange(log_loss_told_, true)) return;
+  log::warning("log files will have gaps: " + appended.error().message);
+}
+
 void Output::end(Stream& stream) {
+  if (stream.filter) {
+    std::string line;
+    stream.filter->finish(line);
+    append(*stream.tap.duplicates, line);
+  }
   stream.splitter.finish(stream.outlet.lines());
   stream.outlet.flush_soon();
   boost::system::error_code ignored;
@@ -128,6 +159,11 @@ void Output::end(Stream& stream) {
 std::string Output::last_words(int rank) {
   for (Stream& stream : streams_) {
     if (stream.rank != rank || !stream.is_stderr) continue;
+    if (stream.tap.direct) {
+      LastWords words;
+      words.feed(stream.tap.file->tail(2 * LastWords::kBytes));
+      return words.text();
+    }
     // Its pipe holds at most kBigPipe: a grandchild that writes on must not keep us here.
     for (size_t taken = 0; stream.pipe.is_open() && taken < kBigPipe;) {
       const size_t count = read_once(stream);

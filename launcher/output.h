@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "launcher/attempt_logs.h"
 #include "launcher/last_words.h"
 #include "launcher/line_splitter.h"
 #include "launcher/outlet.h"
@@ -24,7 +25,11 @@ namespace ddprun::launcher {
 /// each with its worker's prefix, nothing lost. A slow reader of ddprun slows the workers: their
 /// pipes are not read while more than Outlet::kFull is pending. Never blocks.
 ///
-/// Bounded: at most 1 MiB is kept of each stream (its unfinished line).
+/// What a stream's Tap says goes to files as it is read, unchanged; a full disk is told once and
+/// stops nothing.
+///
+/// Bounded: at most 1 MiB is kept of each stream (its unfinished line), twice if lines are
+/// filtered.
 ///
 /// Ignore SIGPIPE before use. Thread: the executor's. Destroy it only when the executor runs no
 /// more.
@@ -38,11 +43,13 @@ class Output {
 
   /// Reads from the pipes that are the worker's stdout and stderr, from now on. On a terminal the
   /// prefix gets the colour of `rank`. Use Relay::bytes for a worker that is alone and has no
-  /// prefix.
-  void add_worker(int rank, const std::string& prefix, Relay relay, Fd out, Fd err);
+  /// prefix. There is no pipe for a stream whose tap is direct.
+  void add_worker(int rank, const std::string& prefix, Relay relay, Fd out, Fd err,
+                  Tap out_tap = {}, Tap err_tap = {});
 
   /// The end of what `rank` wrote to stderr: at most 20 lines and 4 KiB. Also takes what is still
-  /// in its pipe, so it is complete once the worker is dead. Empty for an unknown rank.
+  /// in its pipe, or what it wrote to a file itself, so it is complete once the worker is dead.
+  /// Empty for an unknown rank.
   std::string last_words(int rank);
 
   /// Tells that no worker is left, nor anything that one has started: the pipes end after what they
@@ -78,10 +85,13 @@ class Output {
 
   Outlet::Listener listener();
   Outlet& err() { return err_ ? *err_ : out_; }
-  void add_stream(int rank, bool is_stderr, const std::string& prefix, Relay relay, Fd pipe);
+  void add_stream(int rank, bool is_stderr, const std::string& prefix, Relay relay, Fd pipe,
+                  Tap tap);
   void wait(Streams::iterator stream);
   void on_readable(Streams::iterator stream);
   size_t read_once(Stream& stream);
+  void pass_on(Stream& stream, std::string_view bytes);
+  void append(const LogFile& file, std::string_view bytes);
   void end(Stream& stream);
   void on_written();
   void check_drained();
@@ -93,6 +103,7 @@ class Output {
   std::unique_ptr<char[]> batch_;  // one for all: what a read brings is passed on at once
   int big_pipes_ = 0;
   size_t dropped_own_lines_ = 0;
+  bool log_loss_told_ = false;
   std::function<void()> done_;
 };
 

@@ -46,7 +46,9 @@ struct Pipe {
   Fd write_end;
 };
 
-Result<Pipe> make_pipe() {
+/// With `given` there is none, and that is written to.
+Result<Pipe> make_pipe_unless(int given) {
+  if (given >= 0) return Pipe{};
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return os_error("cannot make a pipe", errno);
   return Pipe{Fd(ends[0]), Fd(ends[1])};
@@ -162,6 +164,8 @@ Launchpad::Launchpad(const std::vector<Command>& commands)
     start.argv = list(commands[i].arguments);
     start.environment = list(commands[i].environment);
     start.stdin_fd = commands[i].stdin_fd;
+    start.out = commands[i].stdout_fd;
+    start.err = commands[i].stderr_fd;
     start.parent = getpid();
     start.open_files = original_open_files ? &*original_open_files : nullptr;
     start.error_number = 0;
@@ -169,13 +173,13 @@ Launchpad::Launchpad(const std::vector<Command>& commands)
 }
 
 Result<Child> Launchpad::launch(size_t index) {
-  Result<Pipe> out = make_pipe();
-  if (!out) return out.error();
-  Result<Pipe> err = make_pipe();
-  if (!err) return err.error();
   Start& start = starts_[index];
-  start.out = out->write_end.get();
-  start.err = err->write_end.get();
+  Result<Pipe> out = make_pipe_unless(start.out);
+  if (!out) return out.error();
+  Result<Pipe> err = make_pipe_unless(start.err);
+  if (!err) return err.error();
+  if (out->write_end) start.out = out->write_end.get();
+  if (err->write_end) start.err = err->write_end.get();
   // Neither fork, which copies our page tables and makes each of us copy what it writes to, nor
   // vfork, which waits until the scheduler has let the child come to its exec.
   int pidfd = -1;

@@ -17,11 +17,13 @@ struct Command {
   std::string program;                   ///< path of the executable; PATH is not searched
   std::vector<std::string> arguments;    ///< argv, program name first
   std::vector<std::string> environment;  ///< "NAME=value", all of it
-  int stdin_fd = -1;                     ///< stays the caller's
+  int stdin_fd = -1;                     ///< these three stay the caller's
+  int stdout_fd = -1;                    ///< -1: a pipe
+  int stderr_fd = -1;
 };
 
 /// A process that was started, its pidfd, and the ends to read of the pipes that are its stdout and
-/// stderr.
+/// stderr; empty where its command has another descriptor for that.
 struct Child {
   pid_t pid;
   Fd pidfd;

@@ -49,3 +49,34 @@ TEST_CASE("only the environment of the given host is read") {
 
   CHECK(restarts == 0);
 }
+
+TEST_CASE("torchrun's template is the prefix where none is given") {
+  const cli::Host torchruns =
+      host({"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE=[${role_name}-${local_rank}]"});
+  CHECK(job({"train"}, torchruns).prefix == "[${role_name}-${local_rank}]");
+  CHECK(job({"--prefix", "p ", "train"}, torchruns).prefix == "p ");
+  CHECK_FALSE(job({"--no_prefix", "train"}, torchruns).prefix);
+  CHECK(refusal({"train"}, host({"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE=${rnak}"}))
+            .starts_with("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE: prefix '${rnak}': unknown macro"));
+}
+
+TEST_CASE("torchrun's flags and variables for log files") {
+  const auto logs = [](const Words& words, const cli::Host& on = host()) {
+    return job(words, on).logs;
+  };
+  CHECK_FALSE(logs({"train"}).wants_files());
+  CHECK(logs({"-r3", "train"}).redirects.others == 3);
+  CHECK(logs({"-t", "11:1", "train"}).tees.named.at(11) == 1);
+  CHECK(logs({"--tee=1", "train"}, host({"PET_TEE=2", "PET_REDIRECTS=0:1"})).tees.others == 1);
+  CHECK(logs({"train"}, host({"PET_REDIRECTS=0:1"})).redirects.holds(0, 1));
+  CHECK(logs({"--local-ranks-filter", "0,12", "train"}).shown == std::set<int>{0, 12});
+  CHECK(logs({"--duplicate-stdout-filters", "a,,b,c", "train"}).duplicate_out_filters.size() == 2);
+  CHECK(logs({"train"}, host({"PET_DUPLICATE_STDERR_FILTERS=x"})).wants_files());
+  CHECK(job({"train"}, host({"PET_LOG_DIR=/logs"})).log_dir == "/logs");
+
+  CHECK(refusal({"-r", "4", "train"}).starts_with("--redirects wants 0, 1, 2 or 3 for every"));
+  CHECK(refusal({"train"}, host({"PET_TEE=1:"})).starts_with("PET_TEE wants 0, 1, 2 or 3"));
+  CHECK(refusal({"--local_ranks_filter", "a", "train"}).ends_with("not 'a'"));
+  CHECK(refusal({"--duplicate_stderr_filters", "a,", "train"}).ends_with("not 'a,'"));
+  CHECK(refusal({"--log_dir", "", "train"}).starts_with("--log_dir wants the name of a directory"));
+}

@@ -2,8 +2,11 @@
 #include "cli/values.h"
 
 #include <chrono>
+#include <map>
+#include <set>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "cli/rdzv_conf.h"
 #include "tests/catch.h"
@@ -173,4 +176,46 @@ TEST_CASE("a wrong --rdzv_conf is refused with what would be right, and changes 
   CHECK(taken.error().code == Errc::usage);
   CHECK(taken.error().message == sentence);
   CHECK(job.last_call == 30s);
+}
+
+TEST_CASE("a mask is for every worker, or for those that are named") {
+  const auto all = cli::parse_masks("2");
+  CHECK((all && all->any() && !all->holds(0, 1) && all->holds(0, 2) && all->holds(4711, 2)));
+
+  const auto some = cli::parse_masks("0:3,12:1,0:2");
+  REQUIRE(some);
+  CHECK(some->named == std::map<int, unsigned>{{0, 2}, {12, 1}});
+  CHECK(some->others == 0);
+  CHECK(some->holds(12, 1));
+  CHECK_FALSE(some->holds(1, 3));
+
+  CHECK_FALSE(cli::parse_masks("0")->any());
+  CHECK_FALSE(cli::parse_masks("3:0")->any());
+}
+
+TEST_CASE("what is no mask is refused") {
+  const char* text = GENERATE("", "4", "-1", "x", "1:", ":1", "1:4", "0:1,", ",0:1", "0:1,,1:1",
+                              "0:1;1:1", "1:1:1", "0x1:1", "-1:1", "1,2", " 1", "99999999999:1");
+  INFO(text);
+  CHECK_FALSE(cli::parse_masks(text));
+}
+
+TEST_CASE("ranks have commas between them") {
+  CHECK(cli::parse_ranks("0") == std::set<int>{0});
+  CHECK(cli::parse_ranks("12,0,12") == std::set<int>{0, 12});
+  const char* text = GENERATE("", ",", "1,", "-1", "a", "1 2", "1:2");
+  INFO(text);
+  CHECK_FALSE(cli::parse_ranks(text));
+}
+
+TEST_CASE("two commas are one in a text, one is between two") {
+  using Texts = std::vector<std::string>;
+  CHECK(cli::parse_texts("loss") == Texts{"loss"});
+  CHECK(cli::parse_texts("a b,c") == Texts{"a b", "c"});
+  CHECK(cli::parse_texts("a,,b,c") == Texts{"a,b", "c"});
+  CHECK(cli::parse_texts("a,,,b") == Texts{"a,", "b"});
+  CHECK(cli::parse_texts(",,") == Texts{","});
+  const char* text = GENERATE("", ",", "a,", ",a");
+  INFO(text);
+  CHECK_FALSE(cli::parse_texts(text));
 }

@@ -45,7 +45,7 @@ std::ptrdiff_t entries(const fs::path& directory) {
 /// The error file of local rank 0 in the first attempt of a job with this id.
 fs::path first_error_file(const fs::path& root, const std::string& run_id) {
   LogDir logs;
-  must(logs.open(root.string(), run_id));
+  must(logs.open(root.string(), run_id, false));
   must(logs.begin_attempt(0, 1));
   return logs.error_file(0);
 }
@@ -60,7 +60,7 @@ void write(const fs::path& file) {
 TEST_CASE("error files are in torchrun's tree, whose directories are made with their parents") {
   const Scratch scratch;
   LogDir logs;
-  must(logs.open((scratch / "a/b").string(), "job-7"));
+  must(logs.open((scratch / "a/b").string(), "job-7", false));
   must(logs.begin_attempt(0, 12));
 
   const fs::path file = logs.error_file(11);
@@ -77,7 +77,7 @@ TEST_CASE("error files are in torchrun's tree, whose directories are made with t
 TEST_CASE("no attempt touches the files of an earlier one") {
   const Scratch scratch;
   LogDir logs;
-  must(logs.open((scratch / "logs").string(), "none"));
+  must(logs.open((scratch / "logs").string(), "none", false));
   must(logs.begin_attempt(2, 1));
   const fs::path earlier = logs.error_file(0);
   write(earlier);
@@ -138,7 +138,7 @@ TEST_CASE("a log directory that cannot be is refused with its name") {
   const std::string name = GENERATE(as<std::string>(), "file", "file/below", "/proc/nothing/here");
   const std::string root = (scratch / name).string();
   LogDir logs;
-  const Result<> opened = logs.open(root, "none");
+  const Result<> opened = logs.open(root, "none", false);
 
   REQUIRE_FALSE(opened.has_value());
   CHECK(opened.error().code == Errc::usage);
@@ -149,10 +149,12 @@ TEST_CASE("a log directory that cannot be is refused with its name") {
 TEST_CASE("/dev/null means no files") {
   const Scratch scratch;
   LogDir logs;
-  must(logs.open("/dev/null", "none"));
+  must(logs.open("/dev/null", "none", false));
   must(logs.begin_attempt(0, 2));
 
   CHECK(logs.error_file(1).empty());
+  CHECK(logs.log_file(1, LogDir::Stream::out) == "/dev/null");
+  CHECK(logs.filtered_file(LogDir::Stream::err) == "/dev/null");
   CHECK(scratch.empty());
 }
 
@@ -160,7 +162,7 @@ TEST_CASE("without a log directory error files are in a temporary one, which goe
   const Scratch scratch;
   {
     LogDir logs;
-    must(logs.open("", "none"));
+    must(logs.open("", "none", false));
     must(logs.begin_attempt(0, 2));
     write(logs.error_file(0));
     write(logs.error_file(1));
@@ -173,11 +175,29 @@ TEST_CASE("without a log directory error files are in a temporary one, which goe
   CHECK(scratch.empty());
 }
 
+TEST_CASE("log files without a log directory are in a temporary one, which stays") {
+  const Scratch scratch;
+  std::string file;
+  {
+    LogDir logs;
+    must(logs.open("", "a/b", true));
+    must(logs.begin_attempt(0, 11));
+    file = logs.log_file(10, LogDir::Stream::err);
+    CHECK(file == logs.path() + "/attempt_0/10/stderr.log");
+    CHECK(logs.error_file(10) == logs.path() + "/attempt_0/10/error.json");
+    CHECK(logs.filtered_file(LogDir::Stream::out) ==
+          logs.path() + "/attempt_0/filtered_stdout.log");
+    CHECK(logs.path().starts_with((scratch / "ddprun_a_b_").string()));
+    write(file);
+  }
+  CHECK(fs::exists(file));
+}
+
 TEST_CASE("a TMPDIR that is not there is passed over") {
   const Scratch scratch;
   setenv("TMPDIR", (scratch / "missing").c_str(), 1);
   LogDir logs;
-  must(logs.open("", "none"));
+  must(logs.open("", "none", false));
 
   CHECK(logs.error_file(0).starts_with("/tmp/"));
 }
@@ -185,7 +205,7 @@ TEST_CASE("a TMPDIR that is not there is passed over") {
 TEST_CASE("an attempt whose directories cannot be made has no files") {
   const Scratch scratch;
   LogDir logs;
-  must(logs.open((scratch / "logs").string(), "none"));
+  must(logs.open((scratch / "logs").string(), "none", false));
   fs::remove_all(scratch / "logs");
   const Result<> begun = logs.begin_attempt(0, 1);
 
