@@ -73,7 +73,7 @@ GlooBackend::GlooBackend(Meeting meeting)
   } catch (const Error&) {
     throw;
   } catch (const std::exception& failure) {
-    throw Error(ErrorKind::system, "ddp: rank " + std::to_string(meeting_.rank) +
+    throw Error(ErrorKind::system, "ddp: rank " + std::to_string(meeting_.named(meeting_.rank)) +
                                        " could not connect to every other rank from " +
                                        meeting_.address + ": " + what_gloo_says(failure));
   }
@@ -205,7 +205,7 @@ void GlooBackend::collect_shares(const Task& task, const std::vector<Share>& sha
 template <class F>
 void GlooBackend::perform(const Task& task, F rest) {
   const SigpipeBlocked blocked;
-  Call call{.number = ++calls_, .root = task.root, .operation = task.operation};
+  Call call{.number = ++calls_, .root = meeting_.named(task.root), .operation = task.operation};
   call.count = is_unequal(task.operation) ? 0 : task.count;
   call.type = static_cast<std::uint8_t>(task.type);
   call.reduce = static_cast<std::uint8_t>(task.reduce);
@@ -237,14 +237,17 @@ void GlooBackend::agree(const Call& call) {
 std::string GlooBackend::difference(const Call& call, int other) const {
   const std::string start = "is at " + describe(call);
   const Call theirs = exchange_->call_of(other);
-  if (theirs != call) return start + ", but " + name_ranks({other}) + " is at " + describe(theirs);
+  if (theirs != call)
+    return start + ", but " + name_ranks({meeting_.named(other)}) + " is at " + describe(theirs);
   const Parcel& ours = parcels_[static_cast<std::size_t>(other)];
   if (exchange_->sends_of(other) != ours.expects) {
     return start + " and expects " + std::to_string(ours.expects) + " elements of " +
-           name_ranks({other}) + ", which sends " + std::to_string(exchange_->sends_of(other));
+           name_ranks({meeting_.named(other)}) + ", which sends " +
+           std::to_string(exchange_->sends_of(other));
   }
   return start + " and sends " + std::to_string(ours.sends) + " elements to " +
-         name_ranks({other}) + ", which expects " + std::to_string(exchange_->expects_of(other));
+         name_ranks({meeting_.named(other)}) + ", which expects " +
+         std::to_string(exchange_->expects_of(other));
 }
 
 void GlooBackend::disconnect() {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "collectives/backend.h"
 #include "ddp/store.h"
@@ -18,7 +19,11 @@ struct Meeting {
   std::string address;  ///< of this host, numeric: where the other ranks reach this one
   std::string prefix;   ///< of this group's keys, ends with '/'
   std::chrono::milliseconds timeout;
-  bool rank_0_serves = false;  ///< the store ends with rank 0
+  bool rank_0_serves = false;   ///< the store ends with rank 0 of the whole
+  std::vector<int> whole = {};  ///< by rank, its rank in the group this one is a part of, if any
+
+  /// How messages name a rank: by its number in the whole.
+  int named(int of) const { return whole.empty() ? of : whole[static_cast<std::size_t>(of)]; }
 };
 
 /// Connects all ranks through Gloo's TCP transport and returns when every rank is connected.

@@ -64,7 +64,7 @@ void GlooMesh::wait_for_everyone() {
     ask_store(meeting_, [&](Store& store) { store.wait(keys, meeting_.timeout); });
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::timed_out) throw;
-    throw Error(ErrorKind::timed_out, "ddp: rank " + std::to_string(rank()) + ": " +
+    throw Error(ErrorKind::timed_out, "ddp: rank " + std::to_string(meeting_.named(rank())) + ": " +
                                           missing_ranks() + " did not join within " +
                                           name_time(meeting_.timeout) + " (" +
                                           meeting_.store->name() + ")");
@@ -75,7 +75,7 @@ std::string GlooMesh::missing_ranks() {
   std::vector<int> missing;
   for (int other = 0; other < size(); ++other) {
     ask_store(meeting_, [&](Store& store) {
-      if (!store.check({key(other)})) missing.push_back(other);
+      if (!store.check({key(other)})) missing.push_back(meeting_.named(other));
     });
   }
   return missing.empty() ? "some rank" : name_ranks(missing);
@@ -87,8 +87,8 @@ GlooMesh::Peer GlooMesh::find(int other) {
   const std::size_t space = told.find(' ');
   const std::size_t line = told.find('\n');
   if (line == std::string::npos || space > line) {
-    throw Error(ErrorKind::system, "ddp: rank " + std::to_string(rank()) + ": " + key(other) +
-                                       " in the store is not of this program");
+    throw Error(ErrorKind::system, "ddp: rank " + std::to_string(meeting_.named(rank())) + ": " +
+                                       key(other) + " in the store is not of this program");
   }
   const auto host = boost::asio::ip::make_address(told.substr(0, space));
   const int port = std::atoi(told.c_str() + space + 1);

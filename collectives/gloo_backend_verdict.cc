@@ -16,7 +16,7 @@ bool store_died_with_rank_0(const Meeting& meeting, const Error& error) {
 
 Error agree_on(Meeting& meeting, const std::string& where, ErrorKind kind,
                const std::string& sentence) {
-  const std::string me = "rank " + std::to_string(meeting.rank);
+  const std::string me = "rank " + std::to_string(meeting.named(meeting.rank));
   const std::string mine = std::to_string(static_cast<int>(kind)) + " " + me + " " + sentence;
   std::string verdict = mine;
   try {
@@ -38,13 +38,13 @@ Error agree_on(Meeting& meeting, const std::string& where, ErrorKind kind,
 Error agree_on_loss(Meeting& meeting, const std::string& where, int partner,
                     const std::string& reason) {
   return agree_on(meeting, where, ErrorKind::peer_lost,
-                  "lost " + name_ranks({partner}) + " " + where + ": " + reason);
+                  "lost " + name_ranks({meeting.named(partner)}) + " " + where + ": " + reason);
 }
 
 Error agree_on_timeout(Meeting& meeting, const std::string& where, int partner) {
   return agree_on(meeting, where, ErrorKind::timed_out,
-                  "waited " + name_time(meeting.timeout) + " in vain for " + name_ranks({partner}) +
-                      " " + where);
+                  "waited " + name_time(meeting.timeout) + " in vain for " +
+                      name_ranks({meeting.named(partner)}) + " " + where);
 }
 
 Error agree_on_failure(Meeting& meeting, const std::string& where, int partner,
@@ -66,7 +66,7 @@ void ask_store(const Meeting& meeting, const std::function<void(Store& store)>& 
   try {
     ask(*meeting.store);
   } catch (const Error& error) {
-    const Error told = at_rank(meeting.rank, error);
+    const Error told = at_rank(meeting.named(meeting.rank), error);
     if (!store_died_with_rank_0(meeting, error)) throw Error(told);
     throw Error(ErrorKind::peer_lost, std::string(told.what()) + ": lost rank 0, which served it");
   }

@@ -2,47 +2,39 @@
 #include "ddp/process_group.h"
 
 #include <exception>
-#include <optional>
-#include <string>
 #include <utility>
+#include <vector>
 
-#include "collectives/backend.h"
 #include "collectives/gloo_backend.h"
-#include "collectives/init.h"
+#include "collectives/leaving.h"
 #include "collectives/local_backend.h"
+#include "collectives/process_group_impl.h"
 #include "collectives/task.h"
 
 namespace ddp {
 
-struct ProcessGroup::Impl {
-  int rank = 0;
-  int size = 1;
-  std::unique_ptr<internal::Backend> backend;
-  std::optional<Error> failure;  ///< the first; thrown by every later call
+ProcessGroup::Impl::Impl(internal::Rendezvous rendezvous, std::chrono::milliseconds limit,
+                         std::vector<int> names)
+    : met(std::move(rendezvous)), timeout(limit), whole(std::move(names)) {
+  const auto [rank, size] = std::pair(met.place.rank, met.place.size);
+  backend = size == 1 ? internal::make_local_backend()
+                      : internal::make_gloo_backend({rank, size, met.store, met.address, met.prefix,
+                                                     limit, met.rank_0_serves, whole});
+}
 
-  internal::TaskMaker make() const { return {rank, size}; }
-
-  void run(const internal::Task& task) {
-    if (failure) throw *failure;
-    try {
-      backend->run(task);
-    } catch (const Error& error) {
-      failure = error;
-      throw;
-    }
+void ProcessGroup::Impl::run(const internal::Task& task) {
+  if (failure) throw *failure;
+  try {
+    backend->run(task);
+  } catch (const Error& error) {
+    failure = error;
+    throw;
   }
-};
+}
 
 ProcessGroup ProcessGroup::from_env(const Options& options) {
-  const internal::Rendezvous met = internal::rendezvous(options);
-  auto impl = std::make_unique<Impl>();
-  impl->rank = met.place.rank;
-  impl->size = met.place.size;
-  impl->backend =
-      impl->size > 1 ? internal::make_gloo_backend({impl->rank, impl->size, met.store, met.address,
-                                                    met.prefix, options.timeout, met.rank_0_serves})
-                     : internal::make_local_backend();
-  return ProcessGroup(std::move(impl));
+  return ProcessGroup(
+      std::make_unique<Impl>(internal::rendezvous(options), options.timeout, std::vector<int>()));
 }
 
 ProcessGroup::ProcessGroup(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -56,14 +48,16 @@ ProcessGroup& ProcessGroup::operator=(ProcessGroup&& other) noexcept {
 
 ProcessGroup::~ProcessGroup() {
   if (!impl_ || impl_->failure) return;
-  if (std::uncaught_exceptions() == 0) impl_->backend->leave();
+  if (std::uncaught_exceptions() == 0 && size() > 1) {
+    internal::leave_aside(std::move(impl_->backend));
+  }
 }
 
 int ProcessGroup::rank() const noexcept {
-  return impl_->rank;
+  return impl_->met.place.rank;
 }
 int ProcessGroup::size() const noexcept {
-  return impl_->size;
+  return impl_->met.place.size;
 }
 
 void ProcessGroup::barrier() {

@@ -99,19 +99,19 @@ void store_average(void* __restrict elements, const void* __restrict sums, std::
 }
 
 template <class T, class S, class Op>
-constexpr Reduction by = {sizeof(S), &load<T, S>, &add<T, S, Op>, &store<T, S>};
+constexpr Reduction kBy = {sizeof(S), &load<T, S>, &add<T, S, Op>, &store<T, S>};
 
 template <class T, class S>
 Reduction reduction_of(ReduceOp op) {
   if constexpr (std::is_integral_v<T>) {
-    if (op == ReduceOp::band) return by<T, S, And>;
-    if (op == ReduceOp::bor) return by<T, S, Or>;
-    if (op == ReduceOp::bxor) return by<T, S, Xor>;
+    if (op == ReduceOp::band) return kBy<T, S, And>;
+    if (op == ReduceOp::bor) return kBy<T, S, Or>;
+    if (op == ReduceOp::bxor) return kBy<T, S, Xor>;
   }
-  if (op == ReduceOp::product) return by<T, S, Product>;
-  if (op == ReduceOp::min) return by<T, S, Min>;
-  if (op == ReduceOp::max) return by<T, S, Max>;
-  Reduction sum = by<T, S, Sum>;
+  if (op == ReduceOp::product) return kBy<T, S, Product>;
+  if (op == ReduceOp::min) return kBy<T, S, Min>;
+  if (op == ReduceOp::max) return kBy<T, S, Max>;
+  Reduction sum = kBy<T, S, Sum>;
   if constexpr (!std::is_integral_v<T>) {
     if (op == ReduceOp::avg) sum.store = &store_average<T, S>;
   }

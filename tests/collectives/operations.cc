@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <ddp/process_group.h>
 #include <numeric>
 #include <string>
@@ -61,6 +60,15 @@ using Wide = std::conditional_t<std::is_integral_v<T>, std::uint64_t,
                                 std::conditional_t<sizeof(T) == 8, double, float>>;
 
 template <class T>
+Wide<T> wide(T value) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<std::make_unsigned_t<T>>(value);
+  } else {
+    return static_cast<Wide<T>>(value);
+  }
+}
+
+template <class T>
 T combined(ReduceOp op, int size, std::size_t i) {
   if (op == ReduceOp::min || op == ReduceOp::max) {
     T best = value<T>(0, i);
@@ -70,9 +78,9 @@ T combined(ReduceOp op, int size, std::size_t i) {
     }
     return best;
   }
-  auto all = static_cast<Wide<T>>(value<T>(0, i));
+  auto all = wide(value<T>(0, i));
   for (int rank = 1; rank < size; ++rank) {
-    const auto next = static_cast<Wide<T>>(value<T>(rank, i));
+    const auto next = wide(value<T>(rank, i));
     if (op == ReduceOp::sum || op == ReduceOp::avg) all += next;
     if (op == ReduceOp::product) all *= next;
     if constexpr (std::is_integral_v<T>) {
@@ -141,8 +149,7 @@ class Checker {
   void same(const char* what, const std::vector<T>& got, const std::vector<T>& expected) const {
     if (got.size() != expected.size()) wrong(what);
     for (std::size_t i = 0; i < got.size(); ++i) {
-      // Of zeros, the sign is not fixed.
-      if (std::memcmp(&got[i], &expected[i], sizeof(T)) == 0 || got[i] == expected[i]) continue;
+      if (got[i] == expected[i]) continue;
       wrong(std::string(what) + ", type " + std::to_string(static_cast<int>(ddp::data_type<T>())) +
             ", " + std::to_string(size_) + " ranks, count " + std::to_string(count_) +
             ": element " + std::to_string(i) + " is " + std::to_string(got[i]) + ", not " +

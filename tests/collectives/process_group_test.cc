@@ -56,6 +56,29 @@ TEST_CASE("two groups of the same ranks do not disturb each other") {
   }
 }
 
+TEST_CASE("a group is parted, parts are parted, and ranks leave them in any order") {
+  const int size = GENERATE(2, 3, 5);
+  for (const Ended& rank : run_ranks(size, worker("parts"))) {
+    INFO(size << " ranks: " << rank.output);
+    CHECK(rank.code == 0);
+  }
+}
+
+TEST_CASE("two threads use two groups at once") {
+  for (const Ended& rank : run_ranks(3, worker("threads"))) {
+    INFO(rank.output);
+    CHECK(rank.code == 0);
+  }
+}
+
+TEST_CASE("byte strings of any length are broadcast and gathered") {
+  const int size = GENERATE(1, 2, 4);
+  for (const Ended& rank : run_ranks(size, worker("objects"))) {
+    INFO(size << " ranks: " << rank.output);
+    CHECK(rank.code == 0);
+  }
+}
+
 TEST_CASE("without a launcher's store rank 0 serves it, and ranks may come before it") {
   const std::uint16_t port = free_port();
   std::vector<Rank> ranks;
@@ -73,7 +96,9 @@ TEST_CASE("without a launcher's store rank 0 serves it, and ranks may come befor
 
 TEST_CASE("a rank killed in the middle of a call fails the others, who name it") {
   const int size = GENERATE(2, 4);
-  const std::string call = GENERATE("small", "large", "broadcast");
+  const std::string call =
+      GENERATE(as<std::string>(), "small", "large", "broadcast", "reduce", "gather", "all_gather",
+               "scatter", "reduce_scatter", "all_to_all", "barrier", "part");
   const auto ended = run_ranks(size, worker("die-" + call));
   CHECK(ended[1].code == 128 + 9);
   for (int rank = 0; rank < size; ++rank) {
@@ -137,6 +162,8 @@ TEST_CASE("calls that differ between ranks are told before anything moves") {
       {"type", {"all_reduce sum float32[100]", "all_reduce sum float64[100]"}},
       {"reduction", {"all_reduce sum float32[100]", "all_reduce max float32[100]"}},
       {"operation", {"all_reduce sum float32[100]", "barrier"}},
+      {"list", {"makes a new_group of other ranks than rank"}},
+      {"counts", {"all_to_all_v float32", "elements", "which", "rank 0", "rank 1"}},
       {"root", {"broadcast float32[100] from rank 0", "broadcast float32[100] from rank 1"}},
   }));
   const int size = GENERATE(2, 4);

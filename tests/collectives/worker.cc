@@ -128,6 +128,19 @@ void die_in_the_middle(ProcessGroup& group, int victim, std::size_t count, F cal
 
 void die(ProcessGroup& group, const std::string& how) {
   const auto all_reduce = [&](auto& data) { group.all_reduce(data); };
+  std::vector<float> blocks((1 << 20) * static_cast<std::size_t>(group.size()));
+  const auto with_blocks = [&](auto call) { die_in_the_middle(group, 1, 1 << 20, call); };
+  if (how == "reduce") with_blocks([&](auto& data) { group.reduce(data, 0); });
+  if (how == "gather") with_blocks([&](auto& data) { group.gather(data, blocks, 0); });
+  if (how == "all_gather") with_blocks([&](auto& data) { group.all_gather(data, blocks); });
+  if (how == "scatter") with_blocks([&](auto& data) { group.scatter(blocks, data, 0); });
+  if (how == "reduce_scatter") with_blocks([&](auto& data) { group.reduce_scatter(blocks, data); });
+  if (how == "all_to_all") with_blocks([&](auto&) { group.all_to_all(blocks, blocks); });
+  if (how == "barrier") with_blocks([&](auto&) { group.barrier(); });
+  if (how == "part") {
+    auto part = group.split(0, -group.rank());
+    die_in_the_middle(group, 1, 100, [&](auto& data) { part->all_reduce(data); });
+  }
   const auto broadcast = [&](auto& data) { group.broadcast(data, 0); };
   if (how == "first") die_in_the_middle(group, 0, 10, all_reduce);
   if (how == "small") die_in_the_middle(group, 1, 10, all_reduce);
@@ -142,6 +155,16 @@ void differ(ProcessGroup& group, const std::string& how) {
   std::vector<double> doubles(100);
   if (odd && how == "operation") {
     group.barrier();
+  } else if (how == "list") {
+    group.new_group(odd ? std::vector{0} : std::vector{1});
+  } else if (how == "counts") {
+    const auto blocks = static_cast<std::size_t>(group.size());
+    std::vector<std::size_t> counts(blocks, 5);
+    std::vector<float> all(5 * blocks);
+    std::vector<std::size_t> sends = counts;
+    if (odd) sends[0] = 4;
+    std::vector<float> out(odd ? all.size() - 1 : all.size());
+    group.all_to_all_v(out, sends, all, counts);
   } else if (odd && how == "type") {
     group.all_reduce(doubles);
   } else if (how == "root") {
@@ -177,6 +200,72 @@ void two_groups(ProcessGroup& first) {
   }
 }
 
+std::int64_t sum_of_ranks(ProcessGroup& group, std::int64_t own) {
+  group.all_reduce(std::span(&own, 1));
+  return own;
+}
+
+/// Groups made of groups, left in another order by every rank.
+void parts(ProcessGroup& group) {
+  const int rank = group.rank();
+  const int size = group.size();
+  auto half = group.split(rank % 2, -rank);
+  if (half->size() != (size + 1 - rank % 2) / 2) wrong("size of a half");
+  if (half->rank() != half->size() - 1 - rank / 2) wrong("rank in a half");
+  std::int64_t expected = 0;
+  for (int other = rank % 2; other < size; other += 2) expected += other;
+  if (sum_of_ranks(*half, rank) != expected) wrong("sum of a half");
+
+  auto two = group.new_group(std::vector{size - 1, 0});
+  if (two.has_value() != (rank == 0 || rank == size - 1)) wrong("who is in the new group");
+  if (two && sum_of_ranks(*two, rank) != size - 1) wrong("sum of the new group");
+  if (two && two->rank() != (rank == 0 ? 1 : 0)) wrong("rank in the new group");
+
+  auto none = group.split(rank == 0 ? -1 : 3);
+  if (none.has_value() == (rank == 0)) wrong("who is in no part");
+  auto quarter = half->split(0, half->rank());
+  if (sum_of_ranks(*quarter, rank) != expected) wrong("sum of a part's part");
+  if (rank % 2 == 0) half.reset();
+  two.reset();
+  none.reset();
+  quarter.reset();
+}
+
+/// Two groups of all ranks, each used by a thread of its own.
+void threads(ProcessGroup& first) {
+  auto second = *first.split(0);
+  const auto work = [](ProcessGroup& group, std::size_t count) {
+    for (std::int64_t i = 0; i < 100; ++i) {
+      std::vector<std::int64_t> data(count, i + group.rank());
+      group.all_reduce(data);
+      const std::int64_t size = group.size();
+      if (data.back() != size * i + size * (size - 1) / 2) wrong("sum in a thread");
+    }
+  };
+  std::thread other([&] { work(second, 1); });
+  work(first, 30'000);
+  other.join();
+}
+
+void objects(ProcessGroup& group) {
+  const auto object_of = [](int rank) {
+    return std::string(static_cast<std::size_t>(rank % 3) * 70'000, static_cast<char>('a' + rank));
+  };
+  std::vector<std::string> expected;
+  for (int rank = 0; rank < group.size(); ++rank) expected.push_back(object_of(rank));
+  const std::string own = object_of(group.rank());
+  if (group.all_gather_object(own) != expected) wrong("all_gather_object");
+  for (int root = 0; root < group.size(); ++root) {
+    const auto got = group.gather_object(own, root);
+    if (got != (group.rank() == root ? expected : std::vector<std::string>())) {
+      wrong("gather_object");
+    }
+    std::string object = own;
+    group.broadcast_object(object, root);
+    if (object != expected[static_cast<std::size_t>(root)]) wrong("broadcast_object");
+  }
+}
+
 /// Small and large calls from changing roots, one right after the other.
 void hurry(ProcessGroup& group) {
   for (std::int32_t i = 0; i < 200; ++i) {
@@ -194,6 +283,9 @@ void run(ProcessGroup& group, const std::string& scenario) {
   if (scenario == "misuse") return misuse(group);
   if (scenario == "two-groups") return two_groups(group);
   if (scenario == "hurry") return hurry(group);
+  if (scenario == "parts") return parts(group);
+  if (scenario == "threads") return threads(group);
+  if (scenario == "objects") return objects(group);
   if (scenario == "leave-early" && group.rank() == 1) return;
   if (scenario == "never-come" && group.rank() == 1) ::pause();
   if (scenario == "throw") {
@@ -221,6 +313,7 @@ int main(int argc, char** argv) {
     try {
       run(group, scenario);
     } catch (const ddp::Error& first) {
+      if (scenario == "die-part") return report(first);  // the whole group did not fail
       try {
         group.barrier();
         wrong("a broken group went on");

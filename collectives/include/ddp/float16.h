@@ -11,7 +11,7 @@ namespace ddp {
 
 /// IEEE 754 binary16 ("half"): 1 sign bit, 5 of exponent, 10 of fraction. It stores a number and
 /// converts; to compute, convert to float, which holds every value of it exactly.
-class float16 {
+class float16 {  // NOLINT(readability-identifier-naming): as the types it stands beside
  public:
   constexpr float16() = default;
 
@@ -60,7 +60,7 @@ class float16 {
 
 /// The upper half of a float ("brain float"): 1 sign bit, 8 of exponent, 7 of fraction. It stores a
 /// number and converts, as float16 does.
-class bfloat16 {
+class bfloat16 {  // NOLINT(readability-identifier-naming)
  public:
   constexpr bfloat16() = default;
 

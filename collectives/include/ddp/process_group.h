@@ -7,6 +7,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "ddp/error.h"
 #include "ddp/export.h"
@@ -78,9 +80,10 @@ class DDP_EXPORT ProcessGroup {
   ProcessGroup(ProcessGroup&& other) noexcept;
   ProcessGroup& operator=(ProcessGroup&& other) noexcept;
 
-  /// Leaves: waits, at most the timeout, until every rank is done with its last call. While an
-  /// exception is on its way, or after a failure, it waits for nobody and the others' next call
-  /// fails.
+  /// Leaves, in the background: the connections last until every rank is done with its last call,
+  /// at most the timeout, and the process does not end before. So ranks may destroy their groups in
+  /// any order. While an exception is on its way, or after a failure, it waits for nobody and the
+  /// others' next call fails.
   ~ProcessGroup();
 
   int rank() const noexcept;
@@ -126,9 +129,27 @@ class DDP_EXPORT ProcessGroup {
   void all_to_all(ConstBuffer in, Buffer out);
   void all_to_all_v(ConstBuffer in, Counts send_counts, Buffer out, Counts recv_counts);
 
+  /// The same for byte strings of any length, which may differ: `object` becomes that of `root`;
+  /// every rank's object, by rank, on `root` (nothing on the others) or on every rank.
+  void broadcast_object(std::string& object, int root = 0);
+  std::vector<std::string> gather_object(std::string_view object, int root);
+  std::vector<std::string> all_gather_object(std::string_view object);
+
+  /// A group of some ranks of this one, which all call it with the same list: ranks[r] is rank r
+  /// there. Nothing on the ranks that are not in the list. Errors: usage (the list is empty, names
+  /// a rank twice or one that is none).
+  /// Messages of such a group name ranks by their number in the first group.
+  std::optional<ProcessGroup> new_group(std::span<const int> ranks);
+
+  /// Parts this group, whose ranks all call it: those with the same `color`, from 0, make a group,
+  /// in the order of their `key` and, where that is the same, of their rank here. Nothing where
+  /// `color` is below 0.
+  std::optional<ProcessGroup> split(int color, int key = 0);
+
  private:
   struct Impl;
   explicit ProcessGroup(std::unique_ptr<Impl> impl);
+  std::optional<ProcessGroup> part(const std::vector<int>& members, int color);
 
   std::unique_ptr<Impl> impl_;
 };

@@ -97,10 +97,11 @@ struct Buffer {
   DataType type = DataType::float32;
 
   constexpr Buffer() = default;
-  constexpr Buffer(void* data_, std::size_t count_, DataType type_)
-      : data(data_), count(count_), type(type_) {}
+  constexpr Buffer(void* memory, std::size_t elements, DataType of)
+      : data(memory), count(elements), type(of) {}
   template <Elements R>
-  constexpr Buffer(R&& range)  // NOLINT(google-explicit-constructor)
+  constexpr Buffer(
+      R&& range)  // NOLINT(google-explicit-constructor,bugprone-forwarding-reference-overload)
       : data(std::ranges::data(range)),
         count(std::ranges::size(range)),
         type(data_type<std::ranges::range_value_t<R>>()) {}
@@ -113,12 +114,13 @@ struct ConstBuffer {
   DataType type = DataType::float32;
 
   constexpr ConstBuffer() = default;
-  constexpr ConstBuffer(const void* data_, std::size_t count_, DataType type_)
-      : data(data_), count(count_), type(type_) {}
+  constexpr ConstBuffer(const void* memory, std::size_t elements, DataType of)
+      : data(memory), count(elements), type(of) {}
   constexpr ConstBuffer(const Buffer& buffer)  // NOLINT(google-explicit-constructor)
       : data(buffer.data), count(buffer.count), type(buffer.type) {}
   template <ReadableElements R>
-  constexpr ConstBuffer(R&& range)  // NOLINT(google-explicit-constructor)
+  constexpr ConstBuffer(
+      R&& range)  // NOLINT(google-explicit-constructor,bugprone-forwarding-reference-overload)
       : data(std::ranges::data(range)),
         count(std::ranges::size(range)),
         type(data_type<std::ranges::range_value_t<R>>()) {}

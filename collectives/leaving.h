@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "collectives/backend.h"
+
+namespace ddp::internal {
+
+/// Leaves a group in a thread of its own and closes its connections after: ranks may leave their
+/// groups in different orders, so none of them may wait in one before it leaves the next. The
+/// process ends only when all is left.
+void leave_aside(std::unique_ptr<Backend> backend);
+
+}  // namespace ddp::internal

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "collectives/backend.h"
+#include "collectives/init.h"
+#include "collectives/task.h"
+#include "ddp/process_group.h"
+
+namespace ddp {
+
+struct ProcessGroup::Impl {
+  internal::Rendezvous met;
+  std::chrono::milliseconds timeout;
+  std::vector<int> whole;  ///< by rank, its rank among all that ever met; empty: the same
+  std::unique_ptr<internal::Backend> backend;
+  std::optional<Error> failure;  ///< the first; thrown by every later call
+  int parts = 0;                 ///< made of this group so far
+
+  /// Connects the ranks.
+  Impl(internal::Rendezvous rendezvous, std::chrono::milliseconds limit, std::vector<int> names);
+
+  internal::TaskMaker make() const { return {met.place.rank, met.place.size}; }
+  void run(const internal::Task& task);
+};
+
+}  // namespace ddp
