@@ -80,8 +80,8 @@ std::optional<int> parse_count(std::string_view text, int least, int most) {
 }
 
 std::optional<milliseconds> parse_time(std::string_view text, milliseconds least) {
-  // Not from_chars, nor llround below: each start would have to load the mathematics library. What
-  // strtod takes beyond numbers, such as "inf" or "0x10", is made of other characters.
+  // Not from_chars, and no llround below: each start would have to load the mathematics library.
+  // What strtod takes beyond numbers, such as "inf" or "0x10", is made of other characters.
   const std::string numeral(text.substr(0, text.find_first_not_of("0123456789.eE+-")));
   char* rest = nullptr;
   const double number = std::strtod(numeral.c_str(), &rest);
@@ -93,7 +93,9 @@ std::optional<milliseconds> parse_time(std::string_view text, milliseconds least
 
   const double exact = number * unit->milliseconds;
   if (exact < 0 || exact > static_cast<double>(kLongest.count())) return std::nullopt;
-  const milliseconds time(std::max(static_cast<long long>(exact + 0.5), exact > 0 ? 1LL : 0LL));
+  const milliseconds shortest(exact > 0 ? 1 : 0);
+  const auto time = std::max(
+      shortest, std::chrono::round<milliseconds>(std::chrono::duration<double, std::milli>(exact)));
   return time >= least ? std::optional(time) : std::nullopt;
 }
 
