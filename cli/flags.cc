@@ -169,7 +169,7 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "Where log and error files go: DIR/ID_RANDOM/attempt_N/LOCAL_RANK/, N counting rounds from 0. "
      "Made when it is missing. /dev/null: no files at all.",
      take_log_dir},
-    {Group::output, "redirects", "", "MASK", "PET_REDIRECTS", "0",
+    {Group::output, "redirects", "redirect", "MASK", "PET_REDIRECTS", "0",
      kWantsMasks,
      "What goes to a log file and not to the console: 1 stdout, 2 stderr, 3 both, of every worker; "
      "0:3,7:1 of some local ranks.",

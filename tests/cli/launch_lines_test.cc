@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launch lines as manuals, tutorials and users' scripts have them, with `ddprun` in torchrun's
 // place.
+#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -266,4 +267,19 @@ TEST_CASE("torchrun's template for prefixes means --prefix, which counts more") 
   CHECK(prefix({"--nproc_per_node", "2", "--log_line_prefix_template="}) == "[${rank}] ");
   CHECK(prefix({}, on) == "${rank}> ");
   CHECK(prefix({"--prefix", "a "}, on) == "a ");
+}
+
+TEST_CASE("the letters of torchrun's log flags may have their value in the same word or the next") {
+  const std::string spelling = GENERATE("-r3 -t0:1,7:3", "-r 3 -t 0:1,7:3", "-r=3 -t=0:1,7:3",
+                                        "--redirects 3 --tee=0:1,7:3", "--redirect=3 -t 0:1,7:3");
+  INFO(spelling);
+  const agent::JobSpec spec =
+      job(Line("torchrun --local-ranks-filter 0 --role rank " + spelling + " train.py -r 0 -t0")
+              .words());
+
+  CHECK(spec.logs.redirects.others == 3);
+  CHECK(spec.logs.redirects.named.empty());
+  CHECK(spec.logs.tees.others == 0);
+  CHECK(spec.logs.tees.named == std::map<int, unsigned>{{0, 1}, {7, 3}});
+  CHECK(spec.command.back() == "-t0");
 }
