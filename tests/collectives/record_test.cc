@@ -30,7 +30,7 @@ std::string contents(const fs::path& path) {
 class Worker {
  public:
   /// `error_file`: what TORCHELASTIC_ERROR_FILE is; without it, a file of our own.
-  explicit Worker(const std::string& how, std::optional<std::string> error_file = {}) {
+  explicit Worker(const std::string& how, const std::optional<std::string>& error_file = {}) {
     char name[] = "/tmp/ddprun-record-XXXXXX";
     if (mkdtemp(name) == nullptr) FAIL("no temporary directory");
     directory_ = name;
