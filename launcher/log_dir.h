@@ -17,9 +17,8 @@ namespace ddprun::launcher {
 /// attempt's files are never used again nor removed. Directories are their owner's alone (0700).
 ///
 /// Without a root a temporary directory ($TMPDIR, or /tmp) takes its place. It stays when there are
-/// log files in it. When there are only error files it goes with this object; should the process
-/// die before, the guardian removes it.
-/// Thread: any one.
+/// log files in it. When there are only error files it is in $TMPDIR, /dev/shm or /tmp, and goes
+/// with this object; should the process die before, the guardian removes it. Thread: any one.
 class LogDir {
  public:
   /// The root that means: no files at all.

@@ -199,7 +199,7 @@ TEST_CASE("a TMPDIR that is not there is passed over") {
   LogDir logs;
   must(logs.open("", "none", false));
 
-  CHECK(logs.error_file(0).starts_with("/tmp/"));
+  CHECK(fs::is_directory(fs::path(logs.error_file(0)).parent_path()));
 }
 
 TEST_CASE("an attempt whose directories cannot be made has no files") {
