@@ -22,6 +22,12 @@ expect_stderr '^ddprun: rank 1 failed first: exit 1 '
 expect_stderr '^          ValueError: not the answer: 41$'
 expect_stderr '^        rank 0 was stopped by ddprun \(SIGTERM'
 
+# What @record writes down is the cause, and is not told a second time as its last words.
+fails 1 1 record
+expect_stderr '^ddprun: rank 1 failed first: exit 1 .*: ValueError: not the answer: 41$'
+expect_stderr '^ +File ".*/failures\.py", line [0-9]+, in deep_thought$'
+[ "$(grep -c 'not the answer: 41' <(grep -v '^\[1\]' "$err"))" = 1 ] || fail "said twice"
+
 fails 3 3 exit
 expect_stderr '^ddprun: rank 1 failed first: exit 3 '
 
