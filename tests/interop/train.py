@@ -21,9 +21,14 @@ STEPS = POINTS // BATCH
 
 
 def expect_empty_store():
-    """Of an earlier attempt, nothing is left in the store."""
-    store = dist.distributed_c10d._get_default_store()
-    assert store.add("interop/visits", 1) <= dist.get_world_size(), "a key of an earlier attempt"
+    """Of an earlier attempt, nothing is left in the launcher's store."""
+    if os.environ["TORCHELASTIC_USE_AGENT_STORE"] != "True":
+        return
+    store = dist.TCPStore(
+        os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), wait_for_workers=False
+    )
+    visits = store.add("visits", 1)
+    assert visits <= int(os.environ["WORLD_SIZE"]), "the store has a key of an earlier attempt"
 
 
 def planned_death(seed):
@@ -41,9 +46,9 @@ def main():
     parser.add_argument("--kill", metavar="SEED")
     arguments = parser.parse_args()
     assert dist.is_torchelastic_launched()
+    expect_empty_store()
     dist.init_process_group("gloo")
     rank, size = dist.get_rank(), dist.get_world_size()
-    expect_empty_store()
     death = planned_death(arguments.kill)
 
     torch.manual_seed(0)
