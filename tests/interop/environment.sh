@@ -9,8 +9,8 @@ export CUDA_VISIBLE_DEVICES=1,0
 
 cat >"$work/show.py" <<'PROGRAM'
 import os
-for name, value in sorted(os.environ.items()):
-    print(os.environ["RANK"], name, repr(value))
+lines = [f"{os.environ['RANK']} {name} {value!r}\n" for name, value in sorted(os.environ.items())]
+os.write(1, "".join(lines).encode())  # at once: torchrun's workers share the file
 PROGRAM
 
 variables() {  # but for those that this test has different, too
@@ -19,7 +19,7 @@ variables() {  # but for those that this test has different, too
 
 compare() {  # compare OPTIONS...: under both
   local port
-  port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  port=$(free_port)
   for launcher in torchrun ddprun; do
     under "$launcher" --master_addr 127.0.0.1 --master_port "$port" "$@" "$work/show.py"
     expect_exit 0

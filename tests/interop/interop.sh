@@ -11,6 +11,7 @@
 #                  there the time is ddprun's, and the Release build has run the same test
 #   needs_old_torch        skips the test where there is no PyTorch 1.13
 #   scratch                prints a new, empty folder
+#   free_port              prints one that is free on all addresses, as torchrun needs it
 #
 # $python is the interpreter that has PyTorch and JAX, and python3 in PATH, too. Without the
 # environment that scripts/setup --interop makes, each test is skipped.
@@ -67,4 +68,8 @@ needs_old_torch() {
 
 scratch() {
   mktemp -d "$work/scratch.XXXXXX"
+}
+
+free_port() {
+  "$python" -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])'
 }

@@ -7,7 +7,7 @@ cd "$work"
 cat >show.py <<'PROGRAM'
 import os, sys
 names = "RANK LOCAL_RANK WORLD_SIZE GROUP_WORLD_SIZE ROLE_NAME TORCHELASTIC_MAX_RESTARTS".split()
-print([os.environ[name] for name in names], sys.argv, flush=True)
+os.write(1, f"{[os.environ[name] for name in names]} {sys.argv}\n".encode())  # at once
 PROGRAM
 
 same() {  # same COUNT OPTIONS...: COUNT workers
@@ -22,7 +22,7 @@ same() {  # same COUNT OPTIONS...: COUNT workers
   expect_no_process_left
 }
 
-port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+port=$(free_port)
 same 2 --nproc_per_node 2 show.py -- --log '${local_rank}' '$${local_rank}' '${rank}' '$HOME' ''
 same 1 -- show.py -- --nproc_per_node 4
 same 2 -m --nproc-per-node=2 --max_restarts 3 --role reader show a -- b

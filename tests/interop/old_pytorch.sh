@@ -8,7 +8,7 @@ program=$interop/collectives.py
 
 said() { sed 's/^\[default[0-9]*\]://; s/^\[[0-9]*\] //' "$out" | sort; }  # without who said it
 
-under old_torchrun --nproc_per_node 4 "$program" --scratch "$(scratch)"
+under old_torchrun --master_port "$(free_port)" --nproc_per_node 4 "$program" --scratch "$(scratch)"
 expect_exit 0
 expect_stdout 'monitored_barrier ok$'
 expect_stdout 'file:// ok$'

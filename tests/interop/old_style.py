@@ -2,10 +2,12 @@
 """A script of the days before torchrun: its local rank is an argument."""
 import argparse
 import os
+import sys
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--local_rank", "--local-rank", type=int, default=-1, dest="local_rank")
 parser.add_argument("--lr", type=float)
 arguments = parser.parse_args()
 rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-print(f"rank {rank} of {size}: local rank {arguments.local_rank}, lr {arguments.lr}")
+# At once: torchrun's workers share the file.
+sys.stdout.write(f"rank {rank} of {size}: local rank {arguments.local_rank}, lr {arguments.lr}\n")

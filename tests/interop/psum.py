@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adds a number of each process with JAX. The coordinator is rank 0, as docs/jax.md tells."""
 import os
+import sys
 
 import jax
 
@@ -13,4 +14,5 @@ import jax.numpy as jnp
 
 mine = jnp.full((jax.local_device_count(),), float(jax.process_index() + 1))
 sums = jax.pmap(lambda x: jax.lax.psum(x, "workers"), axis_name="workers")(mine)
-print(f"process {jax.process_index()} of {jax.process_count()}: {sums[0]:g}")
+# At once: torchrun's workers share the file.
+sys.stdout.write(f"process {jax.process_index()} of {jax.process_count()}: {sums[0]:g}\n")
