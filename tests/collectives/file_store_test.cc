@@ -93,7 +93,9 @@ TEST_CASE("a process killed while it wrote costs the others nothing") {
   FileStore alive(path, {.world_size = 2, .timeout = 20s});
   die_with(path, [&](FileStore& store) {
     store.set("k", "whole");
-    std::ofstream(path, std::ios::app | std::ios::binary) << "S\x05";  // the start of an entry
+    // The start of an entry, longer than what is written after it.
+    const std::string begun = std::string("S\x02\0\0\0\x64\0\0\0/k", 11) + std::string(60, 'y');
+    std::ofstream(path, std::ios::app | std::ios::binary) << begun;
   });
   CHECK(alive.get("k") == "whole");
   alive.set("after", "v");
