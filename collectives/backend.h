@@ -2,12 +2,23 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "collectives/call.h"
 #include "ddp/types.h"
 
 namespace ddp::internal {
+
+/// One message to or from another rank.
+struct Transfer {
+  bool sends = true;  ///< else receives
+  int peer = 0;
+  std::int32_t tag = 0;
+  DataType type = DataType::float32;
+  std::size_t count = 0;
+  void* data = nullptr;  ///< only read where it sends
+};
 
 /// One call of this rank, checked by ProcessGroup: what every backend is asked to do. Blocks of
 /// ranks lie one after the other, in the order of ranks.
@@ -21,6 +32,7 @@ struct Task {
   void* out = nullptr;  ///< may be null where this rank gets nothing; may be `in`, or its block
   std::vector<std::size_t> send_counts = {};  ///< of the blocks of `in`; empty: all are `count`
   std::vector<std::size_t> recv_counts = {};  ///< of the blocks of `out`; empty: all are `count`
+  std::vector<Transfer> transfers = {};       ///< of calls between two ranks, and nothing else
 };
 
 /// What moves the data of a group of at least two ranks: one class, in files of its own, for each

@@ -6,14 +6,20 @@ namespace ddp::internal {
 std::string describe(const Call& call) {
   std::string text = "call " + std::to_string(call.number) + ", " + name(call.operation);
   if (call.operation == Operation::barrier || call.operation == Operation::leave) return text;
+  if (call.operation == Operation::batch_send_recv) {
+    return text + " of " + std::to_string(call.count) + " transfers with rank " +
+           std::to_string(call.root);
+  }
   if (reduces(call.operation)) {
     text += std::string(" ") + name(static_cast<ReduceOp>(call.reduce));
   }
   text += std::string(" ") + name(static_cast<DataType>(call.type));
   if (!is_unequal(call.operation)) text += "[" + std::to_string(call.count) + "]";
   if (!has_root(call.operation)) return text;
-  return text + (is_from_root(call.operation) ? " from rank " : " to rank ") +
-         std::to_string(call.root);
+  text += is_from_root(call.operation) ? " from rank " : " to rank ";
+  text += std::to_string(call.root);
+  if (is_point_to_point(call.operation)) text += ", tag " + std::to_string(call.tag);
+  return text;
 }
 
 const char* name(Operation operation) {
@@ -52,6 +58,8 @@ const char* name(Operation operation) {
       return "send";
     case Operation::recv:
       return "recv";
+    case Operation::batch_send_recv:
+      return "batch_send_recv";
   }
   return "unknown operation";
 }
@@ -137,6 +145,11 @@ bool has_root(Operation operation) {
 bool is_from_root(Operation operation) {
   return operation == Operation::broadcast || operation == Operation::scatter ||
          operation == Operation::scatter_v || operation == Operation::recv;
+}
+
+bool is_point_to_point(Operation operation) {
+  return operation == Operation::send || operation == Operation::recv ||
+         operation == Operation::batch_send_recv;
 }
 
 bool reduces(Operation operation) {

@@ -16,6 +16,7 @@
 #include "collectives/gloo_backend_mesh.h"
 #include "collectives/gloo_backend_reduce.h"
 #include "collectives/gloo_backend_route.h"
+#include "collectives/gloo_backend_transfers.h"
 #include "collectives/gloo_backend_turns.h"
 #include "collectives/gloo_backend_verdict.h"
 #include "collectives/reduction.h"
@@ -36,6 +37,8 @@ class GlooBackend : public Backend {
 
  private:
   template <class F>
+  void guarded(const Call& call, F work);
+  template <class F>
   void perform(const Task& task, F rest);
   void agree(const Call& call);
   std::string difference(const Call& call, int other) const;
@@ -44,6 +47,7 @@ class GlooBackend : public Backend {
   void move(const Task& task);
   void reduce(const Task& task);
   void collect_shares(const Task& task, const std::vector<Share>& shares, const char* mine);
+  void transfer(const Task& task);
   void disconnect();
 
   Parcel& parcel(int rank) { return parcels_[static_cast<std::size_t>(rank)]; }
@@ -53,6 +57,7 @@ class GlooBackend : public Backend {
   std::unique_ptr<GlooExchange> exchange_;
   std::unique_ptr<GlooTurns> turns_;
   std::unique_ptr<GlooReduce> reduce_;
+  std::unique_ptr<GlooTransfers> transfers_;
   std::vector<Parcel> parcels_;  // of the call to come, by rank
   std::vector<char> scratch_;
   std::uint64_t calls_ = 0;
@@ -70,6 +75,7 @@ GlooBackend::GlooBackend(Meeting meeting)
     exchange_ = std::make_unique<GlooExchange>(*mesh_);
     turns_ = std::make_unique<GlooTurns>(*mesh_);
     reduce_ = std::make_unique<GlooReduce>(*mesh_, *exchange_, *turns_);
+    transfers_ = std::make_unique<GlooTransfers>(*mesh_, *exchange_, *turns_);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& failure) {
@@ -81,6 +87,7 @@ GlooBackend::GlooBackend(Meeting meeting)
 
 void GlooBackend::run(const Task& task) {
   if (reduces(task.operation)) return reduce(task);
+  if (is_point_to_point(task.operation)) return transfer(task);
   if (task.operation == Operation::broadcast) return broadcast(task);
   move(task);
 }
@@ -204,14 +211,39 @@ void GlooBackend::collect_shares(const Task& task, const std::vector<Share>& sha
 /// Runs one call: exchanges parcels with everyone, then does the `rest`.
 template <class F>
 void GlooBackend::perform(const Task& task, F rest) {
-  const SigpipeBlocked blocked;
   Call call{.number = ++calls_, .root = meeting_.named(task.root), .operation = task.operation};
   call.count = is_unequal(task.operation) ? 0 : task.count;
   call.type = static_cast<std::uint8_t>(task.type);
   call.reduce = static_cast<std::uint8_t>(task.reduce);
-  try {
+  guarded(call, [&] {
     agree(call);
     rest();
+  });
+}
+
+void GlooBackend::transfer(const Task& task) {
+  if (task.transfers.empty()) return;
+  std::vector<int> names;
+  for (int rank = 0; rank < meeting_.size; ++rank) names.push_back(meeting_.named(rank));
+  const auto call_with = [&](int other) {
+    return transfers_->call_with(other, meeting_.named(other), task);
+  };
+  guarded(call_with(task.transfers.front().peer), [&] {
+    const std::optional<int> other = transfers_->run(task, names);
+    if (!other) return;
+    const std::string ours = describe(call_with(*other));
+    throw agree_on(meeting_, "in " + ours, ErrorKind::mismatch,
+                   "is at " + ours + ", but " + name_ranks({meeting_.named(*other)}) + " is at " +
+                       describe(exchange_->call_of(*other)));
+  });
+}
+
+/// What fails breaks the group, and is told to all.
+template <class F>
+void GlooBackend::guarded(const Call& call, F work) {
+  const SigpipeBlocked blocked;
+  try {
+    work();
   } catch (const Error&) {
     disconnect();
     throw;
@@ -251,6 +283,7 @@ std::string GlooBackend::difference(const Call& call, int other) const {
 }
 
 void GlooBackend::disconnect() {
+  transfers_.reset();
   reduce_.reset();
   turns_.reset();
   exchange_.reset();

@@ -21,28 +21,33 @@ GlooExchange::GlooExchange(GlooMesh& mesh)
   }
 }
 
+void GlooExchange::send(int other, const Call& call, const Parcel& parcel) {
+  const Head head{call, parcel.sends, parcel.expects};
+  std::memcpy(outbox_.data(), &head, sizeof(head));
+  if (parcel.bytes > 0) {
+    std::memcpy(outbox_.data() + sizeof(head), parcel.data, parcel.bytes);
+  }
+  mesh_.turn_to(other);
+  auto& to = *peers_[static_cast<std::size_t>(other)].to;
+  to.send(0, sizeof(head) + parcel.bytes);
+  to.waitSend();
+}
+
+void GlooExchange::receive(int other) {
+  mesh_.turn_to(other);
+  peers_[static_cast<std::size_t>(other)].from->waitRecv();
+}
+
 std::optional<int> GlooExchange::run(const Call& call, const std::vector<Parcel>& parcels) {
   const int size = mesh_.size();
-  const char* in_outbox = nullptr;
   for (int step = 1; step < size; ++step) {
     const int other = (mesh_.rank() + step) % size;
-    const Parcel& parcel = parcels[static_cast<std::size_t>(other)];
-    const Head head{call, parcel.sends, parcel.expects};
-    std::memcpy(outbox_.data(), &head, sizeof(head));
-    if (parcel.bytes > 0 && parcel.data != in_outbox) {
-      std::memcpy(outbox_.data() + sizeof(head), parcel.data, parcel.bytes);
-      in_outbox = parcel.data;
-    }
-    mesh_.turn_to(other);
-    auto& to = *peers_[static_cast<std::size_t>(other)].to;
-    to.send(0, sizeof(head) + parcel.bytes);
-    to.waitSend();
+    send(other, call, parcels[static_cast<std::size_t>(other)]);
   }
   for (int step = 1; step < size; ++step) {
     const int other = (mesh_.rank() + size - step) % size;
     const Parcel& parcel = parcels[static_cast<std::size_t>(other)];
-    mesh_.turn_to(other);
-    peers_[static_cast<std::size_t>(other)].from->waitRecv();
+    receive(other);
     const Head head = head_of(other);
     if (head.call != call || head.sends != parcel.expects || head.expects != parcel.sends) {
       return other;

@@ -36,7 +36,11 @@ class GlooExchange {
   /// nullopt: all agree. Throws what Gloo throws.
   std::optional<int> run(const Call& call, const std::vector<Parcel>& parcels);
 
-  /// What another rank sent in the last run; valid until the next.
+  /// One direction of it, with one rank alone: for calls that do not concern the others.
+  void send(int other, const Call& call, const Parcel& parcel);
+  void receive(int other);
+
+  /// What another rank sent last; valid until the next.
   const char* data_of(int rank) const;
   Call call_of(int rank) const;
   std::uint64_t sends_of(int rank) const;

@@ -118,4 +118,14 @@ void ProcessGroup::all_to_all_v(ConstBuffer in, Counts send_counts, Buffer out,
   impl_->run(impl_->make().all_to_all_v(in, send_counts, out, recv_counts));
 }
 
+void ProcessGroup::send(ConstBuffer data, int to, int tag) {
+  impl_->run(impl_->make().send(data, to, tag));
+}
+void ProcessGroup::recv(Buffer data, int from, int tag) {
+  impl_->run(impl_->make().recv(data, from, tag));
+}
+void ProcessGroup::batch_send_recv(std::span<const P2POp> ops) {
+  impl_->run(impl_->make().batch_send_recv(ops));
+}
+
 }  // namespace ddp

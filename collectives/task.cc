@@ -195,6 +195,32 @@ Task TaskMaker::all_to_all_v(const ConstBuffer& in, Counts send_counts, const Bu
           .recv_counts = list(recv_counts)};
 }
 
+Task TaskMaker::send(const ConstBuffer& data, int to, int tag) const {
+  const P2POp op = P2POp::send(data, to, tag);
+  return {.operation = Operation::send, .transfers = {transfer(Operation::send, op)}};
+}
+
+Task TaskMaker::recv(const Buffer& data, int from, int tag) const {
+  const P2POp op = P2POp::recv(data, from, tag);
+  return {.operation = Operation::recv, .transfers = {transfer(Operation::recv, op)}};
+}
+
+Task TaskMaker::batch_send_recv(std::span<const P2POp> ops) const {
+  Task task{.operation = Operation::batch_send_recv};
+  for (const P2POp& op : ops) {
+    task.transfers.push_back(transfer(op.sends ? Operation::send : Operation::recv, op));
+  }
+  return task;
+}
+
+Transfer TaskMaker::transfer(Operation operation, const P2POp& op) const {
+  check_root(operation, op.peer);
+  if (op.peer == rank_) {
+    refuse(std::string(name(operation)) + (op.sends ? " to" : " from") + " itself");
+  }
+  return {op.sends, op.peer, op.tag, op.buffer.type, op.buffer.count, op.buffer.data};
+}
+
 void TaskMaker::refuse(const std::string& what) const {
   throw Error(ErrorKind::usage, "ddp: rank " + std::to_string(rank_) + ": " + what);
 }

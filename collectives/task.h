@@ -34,7 +34,12 @@ class TaskMaker {
   Task all_to_all_v(const ConstBuffer& in, Counts send_counts, const Buffer& out,
                     Counts recv_counts) const;
 
+  Task send(const ConstBuffer& data, int to, int tag) const;
+  Task recv(const Buffer& data, int from, int tag) const;
+  Task batch_send_recv(std::span<const P2POp> ops) const;
+
  private:
+  Transfer transfer(Operation operation, const P2POp& op) const;
   [[noreturn]] void refuse(const std::string& what) const;
   void check_root(Operation operation, int root) const;
   void check_types(Operation operation, const ConstBuffer& in, const Buffer& out) const;

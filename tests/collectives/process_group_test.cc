@@ -64,6 +64,14 @@ TEST_CASE("a group is parted, parts are parted, and ranks leave them in any orde
   }
 }
 
+TEST_CASE("messages go between two ranks, and around a ring at once") {
+  const int size = GENERATE(2, 3, 4);
+  for (const Ended& rank : run_ranks(size, worker("messages"))) {
+    INFO(size << " ranks: " << rank.output);
+    CHECK(rank.code == 0);
+  }
+}
+
 TEST_CASE("two threads use two groups at once") {
   for (const Ended& rank : run_ranks(3, worker("threads"))) {
     INFO(rank.output);
@@ -98,7 +106,7 @@ TEST_CASE("a rank killed in the middle of a call fails the others, who name it")
   const int size = GENERATE(2, 4);
   const std::string call =
       GENERATE(as<std::string>(), "small", "large", "broadcast", "reduce", "gather", "all_gather",
-               "scatter", "reduce_scatter", "all_to_all", "barrier", "part");
+               "scatter", "reduce_scatter", "all_to_all", "barrier", "send", "part");
   const auto ended = run_ranks(size, worker("die-" + call));
   CHECK(ended[1].code == 128 + 9);
   for (int rank = 0; rank < size; ++rank) {
@@ -164,6 +172,8 @@ TEST_CASE("calls that differ between ranks are told before anything moves") {
       {"operation", {"all_reduce sum float32[100]", "barrier"}},
       {"list", {"makes a new_group of other ranks than rank"}},
       {"counts", {"all_to_all_v float32", "elements", "which", "rank 0", "rank 1"}},
+      {"tag", {"send float32[100] to rank 1, tag 5", "recv float32[100] from rank 0, tag 6"}},
+      {"both-send", {"send float32[100] to rank 1, tag 0", "send float32[100] to rank 0, tag 0"}},
       {"root", {"broadcast float32[100] from rank 0", "broadcast float32[100] from rank 1"}},
   }));
   const int size = GENERATE(2, 4);

@@ -136,6 +136,16 @@ void die(ProcessGroup& group, const std::string& how) {
   if (how == "scatter") with_blocks([&](auto& data) { group.scatter(blocks, data, 0); });
   if (how == "reduce_scatter") with_blocks([&](auto& data) { group.reduce_scatter(blocks, data); });
   if (how == "all_to_all") with_blocks([&](auto&) { group.all_to_all(blocks, blocks); });
+  if (how == "send") {
+    with_blocks([&](auto& data) {
+      const bool first = group.rank() == 0;
+      if (first) group.send(blocks, 1);
+      if (group.rank() == 1) group.recv(blocks, 0);
+      if (group.rank() > 1) group.barrier();
+      if (first) group.recv(data, 1);
+      if (group.rank() == 1) group.send(data, 0);
+    });
+  }
   if (how == "barrier") with_blocks([&](auto&) { group.barrier(); });
   if (how == "part") {
     auto part = group.split(0, -group.rank());
@@ -155,6 +165,10 @@ void differ(ProcessGroup& group, const std::string& how) {
   std::vector<double> doubles(100);
   if (odd && how == "operation") {
     group.barrier();
+  } else if (how == "tag" && group.rank() < 2) {
+    odd ? group.recv(data, 0, 6) : group.send(data, 1, 5);
+  } else if (how == "both-send" && group.rank() < 2) {
+    group.send(data, odd ? 0 : 1);
   } else if (how == "list") {
     group.new_group(odd ? std::vector{0} : std::vector{1});
   } else if (how == "counts") {
@@ -165,6 +179,7 @@ void differ(ProcessGroup& group, const std::string& how) {
     if (odd) sends[0] = 4;
     std::vector<float> out(odd ? all.size() - 1 : all.size());
     group.all_to_all_v(out, sends, all, counts);
+    group.barrier();  // whoever found nothing wrong with its own blocks is told now
   } else if (odd && how == "type") {
     group.all_reduce(doubles);
   } else if (how == "root") {
@@ -231,6 +246,34 @@ void parts(ProcessGroup& group) {
   quarter.reset();
 }
 
+/// Messages of every size: around a ring, and from each rank to each other.
+void messages(ProcessGroup& group) {
+  const int rank = group.rank();
+  const int size = group.size();
+  const int next = (rank + 1) % size;
+  const int previous = (rank + size - 1) % size;
+  for (std::size_t count : kCounts) {
+    const auto own = values<float>(rank, count);
+    std::vector<float> got(count);
+    std::vector<double> wide(count);
+    const auto own_wide = values<double>(rank, count);
+    group.batch_send_recv(
+        std::vector{ddp::P2POp::send(own, next, 7), ddp::P2POp::recv(wide, next, 8),
+                    ddp::P2POp::recv(got, previous, 7), ddp::P2POp::send(own_wide, previous, 8)});
+    if (got != values<float>(previous, count)) wrong("message around the ring");
+    if (wide != values<double>(next, count)) wrong("message around the ring, backwards");
+    for (int from = 0; from < size; ++from) {
+      for (int to = 0; to < size; ++to) {
+        if (from == to) continue;
+        if (rank == from) group.send(own, to, 3);
+        if (rank == to) group.recv(got, from, 3);
+        if (rank == to && got != values<float>(from, count)) wrong("message");
+      }
+    }
+    group.barrier();
+  }
+}
+
 /// Two groups of all ranks, each used by a thread of its own.
 void threads(ProcessGroup& first) {
   auto second = *first.split(0);
@@ -283,6 +326,7 @@ void run(ProcessGroup& group, const std::string& scenario) {
   if (scenario == "misuse") return misuse(group);
   if (scenario == "two-groups") return two_groups(group);
   if (scenario == "hurry") return hurry(group);
+  if (scenario == "messages") return messages(group);
   if (scenario == "parts") return parts(group);
   if (scenario == "threads") return threads(group);
   if (scenario == "objects") return objects(group);

@@ -129,7 +129,19 @@ class DDP_EXPORT ProcessGroup {
   void all_to_all(ConstBuffer in, Buffer out);
   void all_to_all_v(ConstBuffer in, Counts send_counts, Buffer out, Counts recv_counts);
 
-  /// The same for byte strings of any length, which may differ: `object` becomes that of `root`;
+  /// One message between two ranks, which the others do not take part in: one calls send, the other
+  /// recv, with the same type, count and tag. Each returns when both have called and its own part
+  /// is done. The two ranks make their calls with each other in one order, the calls of all ranks
+  /// included; to send and receive at once, as around a ring, there is the batch.
+  void send(ConstBuffer data, int to, int tag = 0);
+  void recv(Buffer data, int from, int tag = 0);
+
+  /// Many messages at once, with any number of ranks, each of which makes a batch (or, for a single
+  /// message, a send or recv) of the other half. Between two ranks messages meet by
+  /// their tag, and those of one tag in their order.
+  void batch_send_recv(std::span<const P2POp> ops);
+
+  /// Byte strings of any length, which may differ: `object` becomes that of `root`;
   /// every rank's object, by rank, on `root` (nothing on the others) or on every rank.
   void broadcast_object(std::string& object, int root = 0);
   std::vector<std::string> gather_object(std::string_view object, int root);

@@ -126,4 +126,17 @@ struct ConstBuffer {
         type(data_type<std::ranges::range_value_t<R>>()) {}
 };
 
+/// One message of ProcessGroup::batch_send_recv.
+struct P2POp {
+  bool sends = true;  ///< else receives
+  Buffer buffer;      ///< only read where it sends
+  int peer = 0;       ///< the rank it goes to, or comes from
+  int tag = 0;        ///< the same on both sides
+
+  static P2POp send(const ConstBuffer& data, int to, int tag = 0) {
+    return {true, {const_cast<void*>(data.data), data.count, data.type}, to, tag};
+  }
+  static P2POp recv(const Buffer& data, int from, int tag = 0) { return {false, data, from, tag}; }
+};
+
 }  // namespace ddp
