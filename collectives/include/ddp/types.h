@@ -100,8 +100,8 @@ struct Buffer {
   constexpr Buffer(void* memory, std::size_t elements, DataType of)
       : data(memory), count(elements), type(of) {}
   template <Elements R>
-  constexpr Buffer(
-      R&& range)  // NOLINT(google-explicit-constructor,bugprone-forwarding-reference-overload)
+  // NOLINTNEXTLINE(google-explicit-constructor,bugprone-forwarding-reference-overload)
+  constexpr Buffer(R&& range)
       : data(std::ranges::data(range)),
         count(std::ranges::size(range)),
         type(data_type<std::ranges::range_value_t<R>>()) {}
@@ -119,8 +119,8 @@ struct ConstBuffer {
   constexpr ConstBuffer(const Buffer& buffer)  // NOLINT(google-explicit-constructor)
       : data(buffer.data), count(buffer.count), type(buffer.type) {}
   template <ReadableElements R>
-  constexpr ConstBuffer(
-      R&& range)  // NOLINT(google-explicit-constructor,bugprone-forwarding-reference-overload)
+  // NOLINTNEXTLINE(google-explicit-constructor,bugprone-forwarding-reference-overload)
+  constexpr ConstBuffer(R&& range)
       : data(std::ranges::data(range)),
         count(std::ranges::size(range)),
         type(data_type<std::ranges::range_value_t<R>>()) {}
