@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <CLI/CLI.hpp>
+
 #include "agent/worker_env.h"
 #include "cli/dry_run.h"
 #include "cli/flags.h"
@@ -18,21 +20,15 @@ namespace {
 
 constexpr std::string_view kServe = "serve";  // as the first word
 
-/// A flag that was given; the value of a switch is "1".
-struct Option {
-  const Flag* flag;
-  std::string value;
-};
-
 /// The two halves of a command line.
 struct CommandLine {
-  std::vector<Option> options;       ///< each flag once, where it stood last
+  std::vector<std::string> options;  ///< flags as the table spells them, values as words
+  std::vector<const Flag*> given;    ///< those flags, each once
   std::vector<std::string> command;  ///< the program and its words
   bool set_apart = false;            ///< "--" stands between the two
 
   bool gives(const Flag& flag) const {
-    return std::any_of(options.begin(), options.end(),
-                       [&](const Option& option) { return option.flag == &flag; });
+    return std::find(given.begin(), given.end(), &flag) != given.end();
   }
 };
 
@@ -75,42 +71,36 @@ Error unknown_flag(std::string_view word) {
                (near ? "; did you mean " + *near + "?" : "; ddprun --help lists all flags"));
 }
 
-Error missing_value(const Flag& flag) {
-  return usage(spelled(flag) + " needs a value: " + std::string(flag.wants));
-}
-
-Error needless_value(const Said& said) {
-  return usage(spelled(*said.flag) + " takes no value, but got '" + std::string(*said.value) + "'");
-}
-
-bool answers(const Flag& flag) {
-  return flag.name == kHelp || flag.name == kVersion;
-}
-
 /// Whether `word` can be the value of the flag before it.
 bool is_value(std::string_view word) {
   return word != "--" && find_flag(word) == nullptr;
 }
 
-/// Finds where the options end. A flag that answers is the last option, whatever follows it.
-Result<CommandLine> divide(std::span<const char* const> words) {
+/// Finds where the options end. A flag that ends the reading, because it answers or has to be
+/// refused whatever follows it, is the last option.
+CommandLine divide(std::span<const char* const> words) {
   CommandLine line;
   size_t at = 0;
   for (; at < words.size(); ++at) {
     const std::string_view word = words[at];
     if (!word.starts_with('-') || word == "-" || word == "--") break;
-    Said said = read_flag(word);
-    if (said.flag == nullptr) return unknown_flag(word);
-    if (said.flag->value.empty()) {
-      if (said.value && *said.value != "true") return needless_value(said);
-      said.value = "1";
-    } else if (!said.value) {
-      if (at + 1 == words.size() || !is_value(words[at + 1])) return missing_value(*said.flag);
-      said.value = words[++at];
+    const auto [flag, value] = read_flag(word);
+    if (flag == nullptr) {
+      line.options.emplace_back(word);
+      return line;
     }
-    std::erase_if(line.options, [&](const Option& earlier) { return earlier.flag == said.flag; });
-    line.options.push_back({said.flag, std::string(*said.value)});
-    if (answers(*said.flag)) return line;
+    line.options.push_back(spelled(*flag));
+    if (!line.gives(*flag)) line.given.push_back(flag);
+    if (flag->value.empty()) {
+      if (value) line.options.back().append("=").append(*value);
+      if (flag->name == kHelp || flag->name == kVersion) return line;
+    } else if (value) {
+      line.options.emplace_back(*value);  // "--flag=" is no value to CLI11
+    } else if (at + 1 < words.size() && is_value(words[at + 1])) {
+      line.options.emplace_back(words[++at]);
+    } else {
+      return line;
+    }
   }
   line.set_apart = at < words.size() && std::string_view(words[at]) == "--";
   if (line.set_apart) ++at;
@@ -118,12 +108,60 @@ Result<CommandLine> divide(std::span<const char* const> words) {
   return line;
 }
 
+CLI::Option* add_flag(CLI::App& app, const Flag& flag) {
+  if (flag.name == kHelp) return app.set_help_flag(spelled(flag));
+  if (flag.name == kVersion) {
+    return app.set_version_flag(spelled(flag), "ddprun " DDPRUN_VERSION "\n");
+  }
+  if (!flag.value.empty()) return app.add_option(spelled(flag));
+  return app.add_flag(spelled(flag))->disable_flag_override();
+}
+
+/// Tells CLI11 of the flags that are given, and of no other: it compares each one it learns with
+/// all before, which for the whole table would cost each start 0.2 ms.
+void add_flags(CLI::App& app, const CommandLine& line) {
+  app.set_help_flag();
+  for (const Flag* flag : line.given) {
+    add_flag(app, *flag)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
+}
+
+/// Why CLI11 does not take `word`, a flag with or without a value.
+Error refusal(const std::string& word) {
+  const Flag* flag = find_flag(word);
+  if (flag == nullptr) return unknown_flag(word);
+  if (!flag->value.empty()) {
+    return usage(spelled(*flag) + " needs a value: " + std::string(flag->wants));
+  }
+  return usage(spelled(*flag) + " takes no value, but got '" + word.substr(word.find('=') + 1) +
+               "'");
+}
+
+/// Lets CLI11 read the options. The result is the text of the flag that answers, if there is one.
+Result<std::optional<Print>> read_options(CLI::App& app, const std::vector<std::string>& options,
+                                          Mode mode) {
+  std::vector<std::string> unread(options.rbegin(), options.rend());
+  try {
+    app.parse(unread);
+  } catch (const CLI::CallForHelp&) {
+    return std::optional(Print{help_text(mode)});
+  } catch (const CLI::CallForVersion& version) {
+    return std::optional(Print{version.what()});
+  } catch (const CLI::ExtrasError&) {
+    return refusal(app.remaining().front());
+  } catch (const CLI::ParseError&) {  // at the word before those it left unread
+    return refusal(options[options.size() - 1 - unread.size()]);
+  }
+  return std::optional<Print>();
+}
+
 /// Whether what was given has a meaning in this mode.
-Result<> check_mode(const CommandLine& line, Mode mode) {
+Result<> check_mode(const CLI::App& app, const CommandLine& line, Mode mode) {
   if (mode == Mode::run) return {};
-  for (const Option& option : line.options) {
-    if (option.flag->in(mode)) continue;
-    return usage(spelled(*option.flag) +
+  for (const CLI::Option* option : app.parse_order()) {
+    const Flag& flag = *find_flag(option->get_name());
+    if (flag.in(mode)) continue;
+    return usage(spelled(flag) +
                  " is not for ddprun serve, which runs no workers; see ddprun serve --help");
   }
   if (line.command.empty()) return {};
@@ -139,6 +177,8 @@ Result<> take(const Flag& flag, const std::string& value, const std::string& sai
   return usage(said_by + " wants " + std::string(flag.wants) + ", not '" + value + "'");
 }
 
+/// CLI11 could read the environment, but only this process's own, and would blame the flag for
+/// what a variable says.
 Result<> take_environment(const CommandLine& line, const std::vector<std::string>& environment,
                           Mode mode, Choices& choices) {
   for (const bool yielding : {true, false}) {
@@ -154,28 +194,36 @@ Result<> take_environment(const CommandLine& line, const std::vector<std::string
   return {};
 }
 
-Result<> take_options(const CommandLine& line, Choices& choices) {
+Result<> take_options(const CLI::App& app, Choices& choices) {
   for (const bool yielding : {true, false}) {
-    for (const Option& option : line.options) {
-      if (option.flag->yields() != yielding) continue;
-      const Result<> taken = take(*option.flag, option.value, spelled(*option.flag), choices);
+    for (const CLI::Option* option : app.parse_order()) {
+      const Flag& flag = *find_flag(option->get_name());
+      if (flag.yields() != yielding) continue;
+      const std::string value = flag.value.empty() ? "1" : option->results().back();
+      const Result<> taken = take(flag, value, spelled(flag), choices);
       if (!taken) return taken.error();
     }
   }
   return {};
 }
 
-/// Everything that is said before anything is decided.
-Result<Choices> choose(const CommandLine& line, const Host& host, Mode mode) {
-  if (const Result<> fit = check_mode(line, mode); !fit) return fit.error();
-  Choices choices;
+/// Everything that is read before anything is decided. The result is the text of the flag that
+/// answers, if there is one.
+Result<std::optional<Print>> read(const CommandLine& line, const Host& host, Mode mode,
+                                  Choices& choices) {
+  CLI::App app;
+  add_flags(app, line);
+  Result<std::optional<Print>> answer = read_options(app, line.options, mode);
+  if (!answer || *answer) return answer;
+  if (const Result<> fit = check_mode(app, line, mode); !fit) return fit.error();
+
   // The environment's say comes first, so that the command line's counts where two flags speak of
   // one thing.
   if (const Result<> taken = take_environment(line, host.environment, mode, choices); !taken) {
     return taken.error();
   }
-  if (const Result<> taken = take_options(line, choices); !taken) return taken.error();
-  return choices;
+  if (const Result<> taken = take_options(app, choices); !taken) return taken.error();
+  return std::optional<Print>();
 }
 
 }  // namespace
@@ -183,20 +231,16 @@ Result<Choices> choose(const CommandLine& line, const Host& host, Mode mode) {
 Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
   const bool serves = !words.empty() && std::string_view(words.front()) == kServe;
   const Mode mode = serves ? Mode::serve : Mode::run;
-  Result<CommandLine> line = divide(serves ? words.subspan(1) : words);
-  if (!line) return line.error();
-  if (!line->options.empty() && answers(*line->options.back().flag)) {
-    const bool help = line->options.back().flag->name == kHelp;
-    return Parsed(Print{help ? help_text(mode) : "ddprun " DDPRUN_VERSION "\n"});
-  }
-  Result<Choices> chosen = choose(*line, host, mode);
-  if (!chosen) return chosen.error();
-  Choices& choices = *chosen;
-  choices.set_apart = line->set_apart;
+  CommandLine line = divide(serves ? words.subspan(1) : words);
+  Choices choices;
+  choices.set_apart = line.set_apart;
+  Result<std::optional<Print>> answer = read(line, host, mode, choices);
+  if (!answer) return answer.error();
+  if (*answer) return Parsed(std::move(**answer));
 
   if (const Result<> place = settle_rendezvous(choices, mode); !place) return place.error();
   if (serves) return Parsed(Serve{std::move(choices.job)});
-  if (const Result<> program = settle_program(choices, std::move(line->command), host); !program) {
+  if (const Result<> program = settle_program(choices, std::move(line.command), host); !program) {
     return program.error();
   }
   if (const Result<> workers = settle_workers(choices, host); !workers) return workers.error();
