@@ -147,7 +147,7 @@ constexpr std::array kFlags = std::to_array<Flag>({
     {Group::failures, "shutdown_timeout", "", "TIME", "PET_SHUTDOWN_TIMEOUT", "30",
      kWantsTime,
      "How long a worker may take to end after the first signal; then it is killed. 0: at once.",
-     take_time<&agent::JobSpec::stop_grace>},
+     take_time<&agent::JobSpec::stop_grace>, 0, '\0', "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"},
     {Group::failures, "signals_to_handle", "", "NAME,...", "PET_SIGNALS_TO_HANDLE",
      "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
      "names of signals, with commas between them",

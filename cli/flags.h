@@ -78,7 +78,8 @@ struct Flag {
   /// Takes the value into `choices`, a switch "0" or "1".
   Taken (*take)(std::string_view value, Choices& choices);
   unsigned traits = 0;
-  char letter = '\0';  ///< "-m" for short; '\0': there is none
+  char letter = '\0';                        ///< "-m" for short; '\0': there is none
+  std::string_view second_environment = {};  ///< counts where the other variable is not set
 
   bool yields() const { return (traits & kYields) != 0; }
   bool in(Mode mode) const { return mode == Mode::run || (traits & kServes) != 0; }

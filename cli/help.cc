@@ -69,6 +69,7 @@ std::string about(const Flag& flag) {
   text += " [";
   if (has_default) text.append("default: ").append(flag.fallback);
   if (!flag.environment.empty()) text.append(has_default ? "; " : "").append(flag.environment);
+  if (!flag.second_environment.empty()) text.append(", ").append(flag.second_environment);
   return text += "]";
 }
 

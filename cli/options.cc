@@ -177,17 +177,29 @@ Result<> take(const Flag& flag, const std::string& value, const std::string& sai
   return usage(said_by + " wants " + std::string(flag.wants) + ", not '" + value + "'");
 }
 
+/// The variable that speaks for `flag`, and what it says; nothing: none is set.
+struct Spoken {
+  std::string_view variable;
+  const char* value = nullptr;
+};
+Spoken find_spoken(const Flag& flag, const std::vector<std::string>& environment) {
+  for (const std::string_view variable : {flag.environment, flag.second_environment}) {
+    const char* value = variable.empty() ? nullptr : agent::find_variable(environment, variable);
+    if (value != nullptr && *value != '\0') return {variable, value};
+  }
+  return {};
+}
+
 /// CLI11 could read the environment, but only this process's own, and would blame the flag for
 /// what a variable says.
 Result<> take_environment(const CommandLine& line, const std::vector<std::string>& environment,
                           Mode mode, Choices& choices) {
   for (const bool yielding : {true, false}) {
     for (const Flag& flag : flags()) {
-      if (flag.yields() != yielding || flag.environment.empty() || !flag.in(mode)) continue;
-      if (line.gives(flag)) continue;
-      const char* value = agent::find_variable(environment, flag.environment);
-      if (value == nullptr || *value == '\0') continue;
-      const Result<> taken = take(flag, value, std::string(flag.environment), choices);
+      if (flag.yields() != yielding || !flag.in(mode) || line.gives(flag)) continue;
+      const Spoken spoken = find_spoken(flag, environment);
+      if (spoken.value == nullptr) continue;
+      const Result<> taken = take(flag, spoken.value, std::string(spoken.variable), choices);
       if (!taken) return taken.error();
     }
   }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
 #include <cstdlib>
 #include <string>
 
@@ -40,6 +41,16 @@ TEST_CASE("a switch's variable is a number, and any but 0 means on, as under tor
   const std::string word = GENERATE("true", "yes", "on", "1.0", "1x", " ");
   CHECK(refusal({"train"}, host({"PET_STANDALONE=" + word})) ==
         "PET_STANDALONE wants 0 or 1, not '" + word + "'");
+}
+
+TEST_CASE("torchrun's two variables for the grace count, its own one more") {
+  using std::chrono::seconds;
+  CHECK(job({"train"}, host({"TORCH_ELASTIC_SHUTDOWN_TIMEOUT=120"})).stop_grace == seconds(120));
+  const cli::Host both = host({"TORCH_ELASTIC_SHUTDOWN_TIMEOUT=120", "PET_SHUTDOWN_TIMEOUT=60"});
+  CHECK(job({"train"}, both).stop_grace == seconds(60));
+  CHECK(job({"--shutdown_timeout", "5", "train"}, both).stop_grace == seconds(5));
+  CHECK(refusal({"train"}, host({"TORCH_ELASTIC_SHUTDOWN_TIMEOUT=-1"}))
+            .starts_with("TORCH_ELASTIC_SHUTDOWN_TIMEOUT wants a time"));
 }
 
 TEST_CASE("only the environment of the given host is read") {
