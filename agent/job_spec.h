@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "launcher/binding.h"
 #include "launcher/log_spec.h"
 #include "launcher/signals.h"
 
@@ -63,8 +64,14 @@ struct JobSpec {
   // What workers see.
   std::vector<std::string> devices;  ///< the node's GPUs, as CUDA_VISIBLE_DEVICES names them
   GpuBind gpu_bind = GpuBind::all;
+  bool virtual_local_rank = false;  ///< each has LOCAL_RANK 0, and one GPU: that of its local rank
   StoreHost store = StoreHost::agent;
   std::string role = "default";  ///< ROLE_NAME
+
+  // Where workers run.
+  std::optional<launcher::NumaBinding> numa_binding;  ///< nullopt: where ddprun may
+  std::vector<launcher::Binding> bindings;  ///< of each local rank, if either flag is given
+  bool report_bindings = false;             ///< say so before they start
 
   // What the user sees.
   std::optional<std::string> prefix;        ///< template of line prefixes; nullopt: no prefix

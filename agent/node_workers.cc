@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "agent/worker_command.h"
+#include "agent/worker_place.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "launcher/prefix.h"
@@ -139,11 +140,12 @@ Result<> NodeWorkers::start_workers(const WorkerEnv& env) {
     commands.push_back({job_.program, worker_command(job_, local_rank),
                         env.of(local_rank, logs_.error_file(local_rank)),
                         reads_input ? STDIN_FILENO : no_input_.get(), taps.back()[0].direct_fd(),
-                        taps.back()[1].direct_fd()});
+                        taps.back()[1].direct_fd(), cpus_of(local_rank)});
     Result<std::string> prefix = prefix_of(local_rank);
     if (!prefix) return prefix.error();
     prefixes.push_back(std::move(*prefix));
   }
+  if (job_.report_bindings) tell_places();
   Result<std::vector<launcher::Child>> children = group_->start(commands);
   if (!children) return children.error();
   for (int local_rank = 0; local_rank < layout_.local_size; ++local_rank) {
@@ -151,6 +153,18 @@ Result<> NodeWorkers::start_workers(const WorkerEnv& env) {
     watch(local_rank, prefixes[i], std::move((*children)[i]), std::move(taps[i]));
   }
   return {};
+}
+
+std::vector<int> NodeWorkers::cpus_of(int local_rank) const {
+  if (!job_.numa_binding) return {};
+  return job_.bindings[static_cast<size_t>(local_rank)].cpus;
+}
+
+void NodeWorkers::tell_places() const {
+  for (int local_rank = 0; local_rank < layout_.local_size; ++local_rank) {
+    log::info(rank_text(local_rank) + " (local " + std::to_string(local_rank) +
+              "): " + worker_place(job_, local_rank));
+  }
 }
 
 void NodeWorkers::watch(int local_rank, const std::string& prefix, launcher::Child child,

@@ -76,6 +76,8 @@ class NodeWorkers {
   std::array<launcher::Tap, 2> open_taps(launcher::AttemptLogs& logs, int local_rank);
   void watch(int local_rank, const std::string& prefix, launcher::Child child,
              std::array<launcher::Tap, 2> taps);
+  std::vector<int> cpus_of(int local_rank) const;
+  void tell_places() const;
   std::string rank_text(int local_rank) const;
   Result<std::string> prefix_of(int local_rank) const;
   void on_worker_ended(const launcher::WorkerEnd& end);

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <string_view>
 
+#include "agent/worker_env.h"
+
 namespace ddprun::agent {
 namespace {
 
@@ -32,7 +34,7 @@ std::vector<std::string> worker_command(const JobSpec& job, int local_rank) {
   }
   if (!job.local_rank_flag.empty()) {
     command.insert(command.begin() + static_cast<std::ptrdiff_t>(job.own_arguments),
-                   job.local_rank_flag + "=" + std::to_string(local_rank));
+                   job.local_rank_flag + "=" + std::to_string(visible_local_rank(job, local_rank)));
   }
   return command;
 }

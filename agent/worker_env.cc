@@ -33,6 +33,11 @@ constexpr std::array<std::string_view, 17> kAlwaysDecided = {
 
 constexpr std::string_view kVisibleDevices = "CUDA_VISIBLE_DEVICES";
 
+/// Whether each worker has a list of GPUs of its own.
+bool divides_devices(const JobSpec& job) {
+  return job.virtual_local_rank || job.gpu_bind == GpuBind::isolate;
+}
+
 std::string_view name_of(std::string_view variable) {
   return variable.substr(0, variable.find('='));
 }
@@ -81,14 +86,26 @@ std::vector<std::string> device_block(const std::vector<std::string>& devices, i
           devices.begin() + count * (local_rank + 1) / local_size};
 }
 
+int visible_local_rank(const JobSpec& job, int local_rank) {
+  return job.virtual_local_rank ? 0 : local_rank;
+}
+
+std::vector<std::string> devices_of(const JobSpec& job, int local_rank) {
+  if (job.devices.empty()) return {};
+  if (job.gpu_bind == GpuBind::isolate) {
+    return device_block(job.devices, local_rank, job.local_size);
+  }
+  return {job.devices[static_cast<size_t>(local_rank) % job.devices.size()]};
+}
+
 WorkerEnv::WorkerEnv(const JobSpec& job, const std::vector<std::string>& inherited,
                      const rendezvous::Layout& layout, const rendezvous::Endpoint& store)
     : job_(job), first_rank_(layout.first_rank) {
-  const bool isolate = job.gpu_bind == GpuBind::isolate;
+  const bool divided = divides_devices(job);
   inherited_.reserve(inherited.size());
   for (const std::string& text : inherited) {
     const std::string_view name = name_of(text);
-    if (always_decided(name) || (isolate && name == kVisibleDevices)) continue;
+    if (always_decided(name) || (divided && name == kVisibleDevices)) continue;
     inherited_.push_back(text);
   }
   decide_shared(layout, store);
@@ -118,7 +135,7 @@ void WorkerEnv::decide_shared(const rendezvous::Layout& layout, const rendezvous
   if (limits_omp_threads_) shared_.push_back(variable("OMP_NUM_THREADS", 1));
 
   // A list the user gave stays the text it is, also one that hides every device.
-  const bool ours = job_.gpu_bind == GpuBind::all && !find_variable(inherited_, kVisibleDevices);
+  const bool ours = !divides_devices(job_) && !find_variable(inherited_, kVisibleDevices);
   if (ours && !job_.devices.empty()) {
     shared_.push_back(variable(kVisibleDevices, join(job_.devices)));
   }
@@ -127,11 +144,10 @@ void WorkerEnv::decide_shared(const rendezvous::Layout& layout, const rendezvous
 void WorkerEnv::append_own(int local_rank, std::vector<std::string>& variables) const {
   const int rank = first_rank_ + local_rank;
   variables.push_back(variable("RANK", rank));
-  variables.push_back(variable("LOCAL_RANK", local_rank));
+  variables.push_back(variable("LOCAL_RANK", visible_local_rank(job_, local_rank)));
   variables.push_back(variable("ROLE_RANK", rank));
-  if (job_.gpu_bind == GpuBind::isolate) {
-    variables.push_back(
-        variable(kVisibleDevices, join(device_block(job_.devices, local_rank, job_.local_size))));
+  if (divides_devices(job_)) {
+    variables.push_back(variable(kVisibleDevices, join(devices_of(job_, local_rank))));
   }
 }
 

@@ -46,6 +46,13 @@ class WorkerEnv {
   std::vector<std::string> shared_;     // decided, the same for every worker of the node
 };
 
+/// LOCAL_RANK as the worker with this local rank sees it.
+int visible_local_rank(const JobSpec& job, int local_rank);
+
+/// The GPUs that the worker with this local rank is to use. Where it sees all, that is the one with
+/// its number, `cuda:LOCAL_RANK`, and where there are fewer GPUs than workers they take turns.
+std::vector<std::string> devices_of(const JobSpec& job, int local_rank);
+
 /// The part of `devices` that belongs to the worker with this local rank when each gets a block of
 /// its own: consecutive, every device used, sizes differing by at most one.
 std::vector<std::string> device_block(const std::vector<std::string>& devices, int local_rank,

@@ -8,6 +8,7 @@
 
 #include "agent/worker_command.h"
 #include "agent/worker_env.h"
+#include "agent/worker_place.h"
 #include "base/text.h"
 #include "launcher/log_dir.h"
 #include "rendezvous/endpoint.h"
@@ -53,7 +54,7 @@ std::string describe_devices(const agent::JobSpec& job, const Host& host) {
     const bool hidden = agent::find_variable(host.environment, "CUDA_VISIBLE_DEVICES") != nullptr;
     return hidden ? "no GPUs (CUDA_VISIBLE_DEVICES hides them)" : "no GPUs";
   }
-  const bool all = job.gpu_bind == agent::GpuBind::all;
+  const bool all = job.gpu_bind == agent::GpuBind::all && !job.virtual_local_rank;
   return list + (all ? " (all visible to each worker)" : " (divided among the workers)");
 }
 
@@ -128,15 +129,19 @@ std::string dry_run_text(const agent::JobSpec& job, const Host& host) {
   const rendezvous::Layout layout = guess_layout(job);
   const agent::WorkerEnv environment(job, host.environment, layout, endpoint_of(job));
   const Unknown unknown = unknown_variables(job);
-  const bool known_ranks = unknown.find("RANK") == unknown.end();
+  const auto rank_text = [&, known = unknown.find("RANK") == unknown.end()](int local_rank) {
+    return known ? "rank " + std::to_string(layout.first_rank + local_rank)
+                 : "local rank " + std::to_string(local_rank);
+  };
 
   std::string text = describe_node(job) + " on " + host.name + ", rendezvous " +
                      describe_place(job) + ", restarts " + describe_restarts(job) + ", " +
                      describe_devices(job, host) + "\n" + describe_assumption(job, unknown);
+  for (int local_rank = 0; local_rank < std::ssize(job.bindings); ++local_rank) {
+    text += rank_text(local_rank) + " on " + agent::worker_place(job, local_rank) + "\n";
+  }
   for (int local_rank = 0; local_rank < job.local_size; ++local_rank) {
-    text += known_ranks ? "rank " + std::to_string(layout.first_rank + local_rank)
-                        : "local rank " + std::to_string(local_rank);
-    text += ":";
+    text += rank_text(local_rank) + ":";
     for (const std::string& variable : environment.decided(local_rank, "")) {
       const std::string_view name = std::string_view(variable).substr(0, variable.find('='));
       const auto value = unknown.find(name);

@@ -49,6 +49,26 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "block of its own, the node's GPUs divided evenly. The node's GPUs are those of "
      "CUDA_VISIBLE_DEVICES where it is set, else all there are.",
      take_gpu_bind},
+    {Group::workers, "virtual_local_rank", "", "", "PET_VIRTUAL_LOCAL_RANK", "",
+     "0 or 1",
+     "Every worker gets LOCAL_RANK=0 and sees one GPU alone, that of its place on the node. "
+     "LOCAL_WORLD_SIZE stays.",
+     [](std::string_view value, Choices& c) -> Taken {
+       return take_switch(value, c.job.virtual_local_rank);
+     }},
+    {Group::workers, "numa_binding", "", "node|socket|exclusive|core-complex",
+     "DDPRUN_NUMA_BINDING", "",
+     "node, socket, exclusive or core-complex",
+     "CPUs each worker runs on, next to its GPU; without GPUs an even share of the cores. node, "
+     "socket: all CPUs there; exclusive: cores that no other worker has; core-complex: cores that "
+     "share a cache.",
+     take_numa_binding},
+    {Group::workers, "report_bindings", "", "", "DDPRUN_REPORT_BINDINGS", "",
+     "0 or 1",
+     "Say for each worker, before it starts, which GPU and which CPUs it has.",
+     [](std::string_view value, Choices& c) -> Taken {
+       return take_switch(value, c.job.report_bindings);
+     }},
     {Group::workers, "role", "", "NAME", "PET_ROLE", "default",
      "1 to 256 characters, none of them a control character",
      "ROLE_NAME of the workers, and ${role_name} in a prefix. The same on every node.",

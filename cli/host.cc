@@ -2,26 +2,14 @@
 #include "cli/host.h"
 
 #include <cstdlib>
-#include <sched.h>
 #include <unistd.h>
 
 #include "agent/worker_env.h"
 #include "cli/program.h"
+#include "launcher/affinity.h"
 
 namespace ddprun::cli {
 namespace {
-
-/// The CPUs of our affinity mask, as nproc(1) counts them. A container's CPU quota is a share of
-/// time, not a set of CPUs: torchrun's users do not expect it to count, and neither do we.
-int usable_cpus() {
-  for (size_t most = 1024; most <= 1 << 20; most *= 4) {  // the kernel refuses too small a mask
-    std::vector<unsigned long> words(most / (8 * sizeof(unsigned long)));
-    auto* mask = reinterpret_cast<cpu_set_t*>(words.data());
-    const size_t bytes = words.size() * sizeof(unsigned long);
-    if (sched_getaffinity(0, bytes, mask) == 0) return CPU_COUNT_S(bytes, mask);
-  }
-  return 1;
-}
 
 std::string host_name() {
   char name[256] = {};
@@ -44,8 +32,12 @@ Host this_host() {
   for (char** variable = environ; *variable != nullptr; ++variable) {
     host.environment.emplace_back(*variable);
   }
-  host.cpus = usable_cpus;
+  host.cpus = launcher::allowed_cpus;
+  host.topology = [] { return launcher::discover_topology(launcher::allowed_cpus()); };
   host.devices = [](launcher::DeviceSearch search) { return launcher::find_devices(search); };
+  host.gpu_nodes = [](const std::vector<std::string>& devices) {
+    return launcher::numa_nodes(devices);
+  };
   const char* path = agent::find_variable(host.environment, "PATH");
   host.find_program = [search = path ? std::string(path) : default_path()](
                           const std::string& name) { return find_program(name, search); };

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "launcher/devices.h"
+#include "launcher/topology.h"
 
 namespace ddprun::cli {
 
@@ -14,9 +16,12 @@ namespace ddprun::cli {
 /// an answer is needed, and at most once each.
 struct Host {
   std::string name;
-  std::vector<std::string> environment;  ///< "NAME=value"
-  std::function<int()> cpus;             ///< how many this process may run on
+  std::vector<std::string> environment;    ///< "NAME=value"
+  std::function<std::vector<int>()> cpus;  ///< those this process may run on, ascending
+  std::function<Result<launcher::Topology>()> topology;                     ///< where these are
   std::function<std::vector<std::string>(launcher::DeviceSearch)> devices;  ///< all of its GPUs
+  /// The NUMA nodes that some GPUs are next to, as launcher::numa_nodes gives them.
+  std::function<std::vector<std::optional<int>>(const std::vector<std::string>& devices)> gpu_nodes;
   std::function<Result<std::string>(const std::string& name)> find_program;
   std::function<Result<>(const std::string& name)> check_script;
 };

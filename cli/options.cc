@@ -256,6 +256,7 @@ Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
     return program.error();
   }
   if (const Result<> workers = settle_workers(choices, host); !workers) return workers.error();
+  if (const Result<> bindings = settle_bindings(choices, host); !bindings) return bindings.error();
   if (const Result<> prefix = settle_prefix(choices, host); !prefix) return prefix.error();
   const char* error_file = agent::find_variable(host.environment, agent::kErrorFile);
   if (error_file != nullptr) choices.job.error_file = error_file;

@@ -88,11 +88,17 @@ Result<> settle_workers(Choices& choices, const Host& host) {
   agent::JobSpec& job = choices.job;
   const std::string& size = choices.local_size;
   const bool isolate = job.gpu_bind == agent::GpuBind::isolate;
+  const bool own = isolate || job.virtual_local_rank;  // each worker sees its own GPUs alone
+  if (isolate && job.virtual_local_rank) {
+    return usage(
+        "--virtual_local_rank gives each worker one GPU, and --gpu_bind isolate all that "
+        "its share has: give one of the two");
+  }
   const char* visible = agent::find_variable(host.environment, kVisibleDevices);
   if (visible != nullptr) {
     job.devices = launcher::parse_visible_devices(visible);
   } else {
-    const bool counts = isolate || size == "gpu" || size == "auto";
+    const bool counts = own || size == "gpu" || size == "auto";
     job.devices =
         host.devices(counts ? launcher::DeviceSearch::exact : launcher::DeviceSearch::quick);
   }
@@ -106,15 +112,15 @@ Result<> settle_workers(Choices& choices, const Host& host) {
   if (size == "gpu" || (size == "auto" && gpus > 0)) {
     job.local_size = gpus;
   } else if (size == "cpu" || size == "auto") {
-    job.local_size = host.cpus();
+    job.local_size = static_cast<int>(host.cpus().size());
   } else {
     std::from_chars(size.data(), size.data() + size.size(), job.local_size);
   }
-  if (isolate && gpus < job.local_size) {
-    return usage(
-        "--gpu_bind isolate needs at least one GPU per worker: " + std::to_string(job.local_size) +
-        (job.local_size == 1 ? " worker, " : " workers, ") + std::to_string(gpus) +
-        (gpus == 1 ? " GPU" : " GPUs") + " on this host" + because);
+  if (own && gpus < job.local_size) {
+    return usage(std::string(isolate ? "--gpu_bind isolate" : "--virtual_local_rank") +
+                 " needs at least one GPU per worker: " + std::to_string(job.local_size) +
+                 (job.local_size == 1 ? " worker, " : " workers, ") + std::to_string(gpus) +
+                 (gpus == 1 ? " GPU" : " GPUs") + " on this host" + because);
   }
   return {};
 }

@@ -19,6 +19,9 @@ Result<> settle_rendezvous(Choices& choices, Mode mode);
 /// How many workers there are, and which GPUs the node has for them.
 Result<> settle_workers(Choices& choices, const Host& host);
 
+/// Where each of them runs. After settle_workers. Errors also: system (hwloc fails).
+Result<> settle_bindings(Choices& choices, const Host& host);
+
 /// What stands before their lines. After settle_workers.
 Result<> settle_prefix(Choices& choices, const Host& host);
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/take.h"
 
+#include <algorithm>
+#include <array>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,17 @@ namespace {
 
 constexpr int kMostWorkers = 65'536;
 constexpr int kMostNodes = 32'767;  // so that the number of all workers is an int
+
+struct NumaBinding {
+  std::string_view name;
+  launcher::NumaBinding how;
+};
+constexpr std::array<NumaBinding, 4> kNumaBindings = {{
+    {"node", launcher::NumaBinding::node},
+    {"socket", launcher::NumaBinding::socket},
+    {"exclusive", launcher::NumaBinding::exclusive},
+    {"core-complex", launcher::NumaBinding::core_complex},
+}};
 
 }  // namespace
 
@@ -92,6 +105,20 @@ Taken take_restarts(std::string_view value, Choices& choices) {
 Taken take_gpu_bind(std::string_view value, Choices& choices) {
   choices.job.gpu_bind = value == "isolate" ? agent::GpuBind::isolate : agent::GpuBind::all;
   return value == "all" || value == "isolate";
+}
+
+Taken take_numa_binding(std::string_view value, Choices& choices) {
+  if (value == "core_complex") value = "core-complex";
+  for (const NumaBinding& binding : kNumaBindings) {
+    if (binding.name == value) choices.job.numa_binding = binding.how;
+  }
+  return choices.job.numa_binding && numa_binding_name(*choices.job.numa_binding) == value;
+}
+
+std::string_view numa_binding_name(launcher::NumaBinding how) {
+  return std::find_if(kNumaBindings.begin(), kNumaBindings.end(),
+                      [how](const NumaBinding& binding) { return binding.how == how; })
+      ->name;
 }
 
 Taken take_store(std::string_view value, Choices& choices) {

@@ -52,6 +52,7 @@ Taken take_restarts(std::string_view value, Choices& choices);  ///< N or N/WIND
 Taken take_local_rank_style(std::string_view value, Choices& choices);
 Taken take_local_size(std::string_view value, Choices& choices);
 Taken take_gpu_bind(std::string_view value, Choices& choices);
+Taken take_numa_binding(std::string_view value, Choices& choices);
 Taken take_role(std::string_view value, Choices& choices);
 Taken take_signals(std::string_view value, Choices& choices);
 
@@ -66,6 +67,9 @@ Taken take_event_handler(std::string_view value, Choices& choices);
 Taken refuse_logs_specs(std::string_view value, Choices& choices);
 Taken take_run_path(std::string_view value, Choices& choices);
 Taken take_start_method(std::string_view value, Choices& choices);
+
+/// How take_numa_binding reads it.
+std::string_view numa_binding_name(launcher::NumaBinding how);
 
 /// For a flag that answers by itself.
 Taken take_nothing(std::string_view value, Choices& choices);

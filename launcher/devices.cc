@@ -2,10 +2,12 @@
 #include "launcher/devices.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <cstdio>
 #include <dlfcn.h>
 #include <filesystem>
-#include <functional>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -16,15 +18,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-size_t count_entries(const fs::path& directory,
-                     const std::function<bool(const std::string& name)>& counts) {
-  size_t count = 0;
+constexpr const char* kDriverList = "/proc/driver/nvidia/gpus";  // entries are PCI addresses
+
+std::vector<std::string> entries(const fs::path& directory) {
+  std::vector<std::string> names;
   std::error_code ignored;  // no directory: no entries
   for (fs::directory_iterator entry(directory, ignored), end; entry != end;
        entry.increment(ignored)) {
-    if (counts(entry->path().filename())) ++count;
+    names.push_back(entry->path().filename());
   }
-  return count;
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 bool is_gpu_node(const std::string& name) {
@@ -37,8 +41,9 @@ bool is_gpu_node(const std::string& name) {
 /// The driver lists every GPU of the machine; a container may have been given the device nodes of
 /// fewer, and nodes may not exist yet on a machine where nothing has used them since boot.
 size_t count_by_kernel(const std::string& root) {
-  const size_t known = count_entries(root + "/proc/driver/nvidia/gpus", [](auto&) { return true; });
-  const size_t nodes = count_entries(root + "/dev", is_gpu_node);
+  const size_t known = entries(root + kDriverList).size();
+  const std::vector<std::string> files = entries(root + "/dev");
+  const auto nodes = static_cast<size_t>(std::count_if(files.begin(), files.end(), is_gpu_node));
   if (known == 0 || nodes == 0) return std::max(known, nodes);
   return std::min(known, nodes);
 }
@@ -52,6 +57,23 @@ std::vector<std::string> numbered(size_t count) {
   std::vector<std::string> names(count);
   for (size_t i = 0; i < count; ++i) names[i] = std::to_string(i);
   return names;
+}
+
+/// A GPU that a CUDA process could open.
+struct Gpu {
+  std::string uuid;
+  std::string address;  // of PCI, as in /sys/bus/pci/devices; empty: not known
+  bool mig = false;
+  std::vector<std::string> instances;  // of one in MIG mode: their UUIDs
+};
+
+/// Whether an entry of CUDA_VISIBLE_DEVICES that is no index means this GPU or a part of it. A UUID
+/// may be cut short, and old names of MIG instances have their GPU's in it.
+bool names(const std::string& entry, const Gpu& gpu) {
+  if (gpu.uuid.empty()) return false;
+  return (entry.starts_with("GPU-") && gpu.uuid.starts_with(entry)) ||
+         entry.starts_with("MIG-" + gpu.uuid + "/") ||
+         std::find(gpu.instances.begin(), gpu.instances.end(), entry) != gpu.instances.end();
 }
 
 /// The few calls of NVML's stable C interface that we need; 0 is NVML_SUCCESS everywhere.
@@ -74,27 +96,33 @@ class Nvml {
     if (library_) shutdown_();
   }
 
-  /// Every device a CUDA process could open, MIG instances instead of their GPU.
-  std::optional<std::vector<std::string>> devices() const {
+  /// Every GPU that a CUDA process could open, in the order of the PCI bus.
+  std::optional<std::vector<Gpu>> gpus() const {
     unsigned count = 0;
     if (count_(&count) != 0) return std::nullopt;
-    std::vector<std::string> uuids;
-    size_t gpus = 0;
-    bool any_mig = false;
+    std::vector<Gpu> gpus;
     for (unsigned i = 0; i < count; ++i) {
-      Device gpu = nullptr;
-      if (handle_(i, &gpu) != 0) continue;  // not ours to open: CUDA skips it too
-      ++gpus;
-      const bool mig = in_mig_mode(gpu);
-      any_mig = any_mig || mig;
-      mig ? append_instances(gpu, uuids) : append_uuid(gpu, uuids);
+      Device device = nullptr;
+      if (handle_(i, &device) != 0) continue;  // not ours to open: CUDA skips it too
+      Gpu& gpu = gpus.emplace_back();
+      gpu.uuid = uuid(device);
+      gpu.address = address(device);
+      gpu.mig = in_mig_mode(device);
+      if (gpu.mig) gpu.instances = instances(device);
     }
-    return any_mig ? uuids : numbered(gpus);
+    return gpus;
   }
 
  private:
   struct Close {
     void operator()(void* library) const { dlclose(library); }
+  };
+
+  /// nvmlPciInfo_t of nvml.h.
+  struct PciInfo {
+    std::array<char, 16> legacy_text;
+    unsigned domain, bus, device, ids, subsystem_ids;
+    std::array<char, 32> text;
   };
 
   Nvml() = default;
@@ -109,6 +137,7 @@ class Nvml {
     find("nvmlDeviceGetMigMode", mig_mode_);  // drivers older than MIG lack these three
     find("nvmlDeviceGetMaxMigDeviceCount", mig_count_);
     find("nvmlDeviceGetMigDeviceHandleByIndex", mig_handle_);
+    find("nvmlDeviceGetPciInfo_v3", pci_info_);
     return find("nvmlInit_v2", init_) && find("nvmlShutdown", shutdown_) &&
            find("nvmlDeviceGetCount_v2", count_) &&
            find("nvmlDeviceGetHandleByIndex_v2", handle_) && find("nvmlDeviceGetUUID", uuid_);
@@ -120,18 +149,28 @@ class Nvml {
            current == 1;
   }
 
-  void append_instances(Device gpu, std::vector<std::string>& uuids) const {
+  std::vector<std::string> instances(Device gpu) const {
+    std::vector<std::string> uuids;
     unsigned most = 0;
-    if (mig_count_(gpu, &most) != 0) return;
+    if (mig_count_(gpu, &most) != 0) return uuids;
     for (unsigned i = 0; i < most; ++i) {
       Device instance = nullptr;
-      if (mig_handle_(gpu, i, &instance) == 0) append_uuid(instance, uuids);  // else a free slot
+      if (mig_handle_(gpu, i, &instance) == 0) uuids.push_back(uuid(instance));  // else a free slot
     }
+    return uuids;
   }
 
-  void append_uuid(Device device, std::vector<std::string>& uuids) const {
+  std::string uuid(Device device) const {
     char text[96] = {};  // NVML_DEVICE_UUID_V2_BUFFER_SIZE
-    if (uuid_(device, text, sizeof text) == 0) uuids.emplace_back(text);
+    return uuid_(device, text, sizeof text) == 0 ? text : "";
+  }
+
+  std::string address(Device device) const {
+    PciInfo info = {};
+    if (!pci_info_ || pci_info_(device, &info) != 0) return "";
+    char text[32] = {};
+    std::snprintf(text, sizeof text, "%04x:%02x:%02x.0", info.domain, info.bus, info.device);
+    return text;
   }
 
   std::unique_ptr<void, Close> library_;
@@ -143,7 +182,46 @@ class Nvml {
   int (*mig_mode_)(Device, unsigned*, unsigned*) = nullptr;
   int (*mig_count_)(Device, unsigned*) = nullptr;
   int (*mig_handle_)(Device, unsigned, Device*) = nullptr;
+  int (*pci_info_)(Device, PciInfo*) = nullptr;
 };
+
+/// As CUDA_VISIBLE_DEVICES names them: where one is divided, an index would not do.
+std::vector<std::string> visible_names(const std::vector<Gpu>& gpus) {
+  if (std::none_of(gpus.begin(), gpus.end(), [](const Gpu& gpu) { return gpu.mig; })) {
+    return numbered(gpus.size());
+  }
+  std::vector<std::string> uuids;
+  for (const Gpu& gpu : gpus) {
+    uuids.insert(uuids.end(), gpu.instances.begin(), gpu.instances.end());
+    if (!gpu.mig) uuids.push_back(gpu.uuid);
+  }
+  std::erase(uuids, "");
+  return uuids;
+}
+
+/// The driver's list, where it is the whole truth.
+std::vector<Gpu> gpus_by_kernel(const std::string& root) {
+  std::vector<Gpu> gpus;
+  for (std::string& address : entries(root + kDriverList)) {
+    gpus.emplace_back().address = std::move(address);
+  }
+  if (gpus.size() != count_by_kernel(root)) gpus.clear();
+  return gpus;
+}
+
+std::vector<Gpu> find_gpus(const std::string& root, const std::string& nvml_library) {
+  if (const std::optional<Nvml> nvml = Nvml::load(nvml_library)) {
+    if (auto gpus = nvml->gpus()) return *gpus;
+  }
+  return gpus_by_kernel(root);
+}
+
+std::optional<int> node_of(const Gpu& gpu, const std::string& root) {
+  std::ifstream file(root + "/sys/bus/pci/devices/" + gpu.address + "/numa_node");
+  int node = -1;  // as the kernel writes where it does not know (sysfs-bus-pci)
+  if (gpu.address.empty() || !(file >> node) || node < 0) return std::nullopt;
+  return node;
+}
 
 }  // namespace
 
@@ -167,10 +245,25 @@ std::vector<std::string> find_devices(DeviceSearch search, const std::string& ro
   if (!driver_seems_present(root)) return {};
   if (search == DeviceSearch::exact) {
     if (const std::optional<Nvml> nvml = Nvml::load(nvml_library)) {
-      if (auto devices = nvml->devices()) return *devices;
+      if (const auto gpus = nvml->gpus()) return visible_names(*gpus);
     }
   }
   return numbered(count_by_kernel(root));
+}
+
+std::vector<std::optional<int>> numa_nodes(const std::vector<std::string>& devices,
+                                           const std::string& root,
+                                           const std::string& nvml_library) {
+  std::vector<std::optional<int>> nodes(devices.size());
+  if (devices.empty() || !driver_seems_present(root)) return nodes;
+  const std::vector<Gpu> gpus = find_gpus(root, nvml_library);
+  for (size_t i = 0; i < devices.size(); ++i) {
+    for (size_t index = 0; index < gpus.size(); ++index) {
+      const bool is_meant = devices[i] == std::to_string(index) || names(devices[i], gpus[index]);
+      if (is_meant) nodes[i] = node_of(gpus[index], root);
+    }
+  }
+  return nodes;
 }
 
 }  // namespace ddprun::launcher

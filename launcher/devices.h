@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,5 +26,15 @@ std::vector<std::string> parse_visible_devices(std::string_view list);
 /// missing or fails, an exact search is a quick one. Files are looked for under `root`.
 std::vector<std::string> find_devices(DeviceSearch search, const std::string& root = "",
                                       const std::string& nvml_library = "libnvidia-ml.so.1");
+
+/// The NUMA nodes that these GPUs of this machine, entries of a CUDA_VISIBLE_DEVICES list, are next
+/// to, as the kernel says in /sys/bus/pci; nullopt where it does not, or where an entry is no GPU
+/// that NVML or, without it, the driver's list of GPUs knows. A MIG instance is where its GPU is.
+///
+/// Indices are taken in the order of the PCI bus, as with CUDA_DEVICE_ORDER=PCI_BUS_ID: CUDA's own
+/// order differs only where the GPUs of a machine do.
+std::vector<std::optional<int>> numa_nodes(const std::vector<std::string>& devices,
+                                           const std::string& root = "",
+                                           const std::string& nvml_library = "libnvidia-ml.so.1");
 
 }  // namespace ddprun::launcher

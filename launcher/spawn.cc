@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "launcher/affinity.h"
 #include "launcher/raw_syscall.h"
 
 namespace ddprun::launcher {
@@ -93,16 +94,19 @@ struct Launchpad::Start {
   int err;
   pid_t parent;
   const rlimit* open_files;  // nullptr: as they are
-  int error_number;          // set by a child that failed to become its program
+  const unsigned long* cpus;
+  size_t cpus_size;  // in bytes; 0: no matter which
+  bool unbindable;   // set by a child that may run on none of its CPUs
+  int error_number;  // set by a child that failed to become its program
   alignas(16) char stack[kStackSize];
 
-  int become() const;
+  int become();
   static int run(void* self);
 };
 
 /// Runs in the child, in the memory of the parent, which goes on meanwhile: system calls only.
 /// Returns the errno of what failed.
-DDPRUN_UNSANITIZED int Launchpad::Start::become() const {
+DDPRUN_UNSANITIZED int Launchpad::Start::become() {
   raw_syscall(SYS_setsid);  // a session of its own: one kill reaches all it forks
   raw_syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);      // the agent must not leave orphans
   if (raw_syscall(SYS_getppid) != parent) return ECHILD;  // it died before prctl took effect
@@ -116,6 +120,9 @@ DDPRUN_UNSANITIZED int Launchpad::Start::become() const {
   if (result >= 0) result = raw_syscall(SYS_dup3, err, STDERR_FILENO, 0);
   if (result < 0) return static_cast<int>(-result);
   close_all_on_exec();
+  if (cpus_size > 0) result = raw_syscall(SYS_sched_setaffinity, 0, cpus_size, cpus);
+  unbindable = result < 0;
+  if (unbindable) return static_cast<int>(-result);
   if (open_files != nullptr) raw_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, open_files);
   // Ignored signals survive exec, and so do blocked ones.
   raw_syscall(SYS_rt_sigaction, SIGPIPE, kStandardAction, nullptr, sizeof kNoSignals);
@@ -168,6 +175,10 @@ Launchpad::Launchpad(const std::vector<Command>& commands)
     start.err = commands[i].stderr_fd;
     start.parent = getpid();
     start.open_files = original_open_files ? &*original_open_files : nullptr;
+    masks_.push_back(affinity_mask(commands[i].cpus));
+    start.cpus = masks_.back().data();
+    start.cpus_size = masks_.back().size() * sizeof(unsigned long);
+    start.unbindable = false;
     start.error_number = 0;
   }
 }
@@ -192,6 +203,7 @@ Result<Child> Launchpad::launch(size_t index) {
 std::optional<Error> Launchpad::exec_failure(size_t index) const {
   const Start& start = starts_[index];
   if (start.error_number == 0) return std::nullopt;
+  if (start.unbindable) return os_error("cannot bind it to its CPUs", start.error_number);
   return exec_error(start.program, start.error_number);
 }
 

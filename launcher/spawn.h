@@ -20,6 +20,7 @@ struct Command {
   int stdin_fd = -1;                     ///< these three stay the caller's
   int stdout_fd = -1;                    ///< -1: a pipe
   int stderr_fd = -1;
+  std::vector<int> cpus = {};  ///< it may run on these alone; empty: where we may
 };
 
 /// A process that was started, its pidfd, and the ends to read of the pipes that are its stdout and
@@ -40,7 +41,8 @@ class Launchpad {
   ~Launchpad();
 
   /// Why child number `index`, which has ended, never became its program: not_executable, with the
-  /// program and the reason; nullopt: it had become it.
+  /// program and the reason, or system, when it may run on none of its CPUs; nullopt: it had become
+  /// it.
   std::optional<Error> exec_failure(size_t index) const;
 
  private:
@@ -50,8 +52,9 @@ class Launchpad {
   explicit Launchpad(const std::vector<Command>& commands);
   Result<Child> launch(size_t index);
 
-  std::unique_ptr<char[]> bytes_;  // of all programs, arguments and environments
-  std::vector<char*> words_;       // each argv and environment, one after the other
+  std::unique_ptr<char[]> bytes_;                  // of all programs, arguments and environments
+  std::vector<char*> words_;                       // each argv and environment, one after the other
+  std::vector<std::vector<unsigned long>> masks_;  // of their CPUs
   std::unique_ptr<Start[]> starts_;
 };
 

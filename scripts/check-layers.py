@@ -21,13 +21,14 @@ CONFINED = {
     r"CLI/": r"cli/options\.cc",
     r"(spdlog|fmt)/": r"base/log\.cc",
     r"boost/process": r"launcher/worker\w*\.(h|cc)",
+    r"hwloc": r"launcher/topology\.cc",
     r"nlohmann/": r"rendezvous/protocol\.cc|agent/(error_file|events)\.cc",
     r"gloo/": r"collectives/gloo_backend\w*\.(h|cc)",
     r"nccl\.h": r"collectives/nccl_backend\.cc",
 }
 # These decide and never do: no asio, not even through a header of ours.
 PURE = ("agent/machine agent/worker_env agent/report rendezvous/round rendezvous/store "
-        "rendezvous/store_wire launcher/exit_status cli/exit_code").split()
+        "rendezvous/store_wire launcher/binding launcher/exit_status cli/exit_code").split()
 
 root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent)
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)', re.MULTILINE)

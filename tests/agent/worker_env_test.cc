@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/worker_command.h"
 #include "tests/catch.h"
 
 using namespace ddprun;
@@ -171,6 +172,32 @@ TEST_CASE("an isolated worker sees its own block of the node's GPUs under any na
   CHECK(value(env.of(0, ""), "CUDA_VISIBLE_DEVICES") == "GPU-a,MIG-b");
   CHECK(value(env.of(1, ""), "CUDA_VISIBLE_DEVICES") == "7,2");
   CHECK(value(env.of(1, ""), "LOCAL_RANK") == "1");
+}
+
+TEST_CASE("a worker with a virtual local rank is rank 0 on its node and has one GPU") {
+  agent::JobSpec job = two_workers();
+  job.virtual_local_rank = true;
+  job.local_rank_flag = "--local-rank";
+  job.command = {"train", "-x"};
+  job.devices = {"GPU-a", "MIG-b", "07"};
+  const agent::WorkerEnv env(job, {"CUDA_VISIBLE_DEVICES=GPU-a,MIG-b,07"}, second_node(), kStore);
+
+  CHECK(value(env.of(0, ""), "CUDA_VISIBLE_DEVICES") == "GPU-a");
+  CHECK(value(env.of(1, ""), "CUDA_VISIBLE_DEVICES") == "MIG-b");
+  for (const int local_rank : {0, 1}) {
+    CHECK(value(env.of(local_rank, ""), "LOCAL_RANK") == "0");
+    CHECK(value(env.of(local_rank, ""), "LOCAL_WORLD_SIZE") == "2");
+    CHECK(agent::worker_command(job, local_rank) == Strings{"train", "--local-rank=0", "-x"});
+  }
+  CHECK(value(env.of(1, ""), "RANK") == "3");
+}
+
+TEST_CASE("workers that see all GPUs are to use them in turn") {
+  agent::JobSpec job = two_workers();
+  CHECK(agent::devices_of(job, 1).empty());
+  job.devices = {"0", "GPU-b"};
+  CHECK(agent::devices_of(job, 1) == Strings{"GPU-b"});
+  CHECK(agent::devices_of(job, 2) == Strings{"0"});
 }
 
 TEST_CASE("blocks of GPUs use every one and differ by at most one") {

@@ -20,7 +20,7 @@ inline cli::Host host(std::vector<std::string> environment = {},
   cli::Host host;
   host.name = "gpu-07";
   host.environment = std::move(environment);
-  host.cpus = [] { return 4; };
+  host.cpus = [] { return std::vector<int>{0, 1, 2, 3}; };
   host.devices = [gpus = std::move(gpus)](launcher::DeviceSearch) { return gpus; };
   host.find_program = [](const std::string& name) -> Result<std::string> { return "/bin/" + name; };
   host.check_script = [](const std::string&) -> Result<> { return {}; };

@@ -42,6 +42,21 @@ class Machine {
     for (const std::string& name : names) std::ofstream(root_ + "/dev/" + name).put('\n');
     return *this;
   }
+  /// GPU number i is at 0000:0i:00.0, next to the i-th of these NUMA nodes.
+  Machine& with_nodes_of_gpus(const std::vector<int>& nodes) {
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      const std::string folder =
+          root_ + "/sys/bus/pci/devices/0000:0" + std::to_string(i) + ":00.0";
+      fs::create_directories(folder);
+      std::ofstream(folder + "/numa_node") << nodes[i] << '\n';
+    }
+    return *this;
+  }
+  std::vector<int> nodes_of(const Strings& gpus, const std::string& nvml = "/no/such.so") const {
+    std::vector<int> nodes;  // -1: not known
+    for (const auto& node : numa_nodes(gpus, root_, nvml)) nodes.push_back(node.value_or(-1));
+    return nodes;
+  }
   Strings find(DeviceSearch search, const std::string& nvml = "/no/such/library.so") const {
     return find_devices(search, root_, nvml);
   }
@@ -125,4 +140,26 @@ TEST_CASE("a library that is missing, broken or not NVML leaves the kernel's ans
   CHECK(machine.find(DeviceSearch::exact, "libm.so.6") == Strings{"0", "1"});
   nvml_reports("broken");
   CHECK(machine.find(DeviceSearch::exact, FAKE_NVML_LIBRARY) == Strings{"0", "1"});
+}
+
+TEST_CASE("a GPU's NUMA node is found under each of its names") {
+  nvml_reports("gpu mig denied gpu");
+  Machine machine;
+  machine.with_gpus(4).with_nodes_of_gpus({0, 1, 2, 3});
+
+  CHECK(machine.nodes_of({"1", "2", "0"}, FAKE_NVML_LIBRARY) == std::vector<int>{1, 3, 0});
+  CHECK(machine.nodes_of({"GPU-3", "GPU-0"}, FAKE_NVML_LIBRARY) == std::vector<int>{3, 0});
+  CHECK(machine.nodes_of({"MIG-1-2", "MIG-GPU-1/7/0"}, FAKE_NVML_LIBRARY) ==
+        std::vector<int>{1, 1});
+  CHECK(machine.nodes_of({"7", "GPU-9", "MIG-0", "01", ""}, FAKE_NVML_LIBRARY) ==
+        std::vector<int>{-1, -1, -1, -1, -1});
+}
+
+TEST_CASE("without NVML the driver's list of GPUs tells their NUMA nodes") {
+  Machine machine;
+  machine.with_gpus(3).with_nodes_of_gpus({1, -1, 0});
+  CHECK(machine.nodes_of({"0", "1", "2", "3"}) == std::vector<int>{1, -1, 0, -1});
+
+  machine.with_nodes({"nvidiactl", "nvidia2"});  // which of the three is GPU 0 is not known
+  CHECK(machine.nodes_of({"0"}) == std::vector<int>{-1});
 }

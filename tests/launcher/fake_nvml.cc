@@ -20,6 +20,13 @@ struct Device {
   std::vector<Device> instances;
 };
 
+/// nvmlPciInfo_t of nvml.h.
+struct PciInfo {
+  char legacy_text[16];
+  unsigned domain, bus, device, ids, subsystem_ids;
+  char text[32];
+};
+
 std::vector<Device>& devices() {
   static std::vector<Device> all;
   return all;
@@ -62,6 +69,12 @@ int nvmlDeviceGetCount_v2(unsigned* count) {
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** handle) {
   if (devices()[index].denied) return kNoPermission;
   *handle = &devices()[index];
+  return kSuccess;
+}
+
+/// Device number i is at 0000:0i:00.0.
+int nvmlDeviceGetPciInfo_v3(void* handle, PciInfo* info) {
+  info->bus = static_cast<unsigned>(&as_device(handle) - devices().data());
   return kSuccess;
 }
 

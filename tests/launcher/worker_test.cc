@@ -14,6 +14,7 @@
 #include <boost/asio/ip/tcp.hpp>
 
 #include "base/fd.h"
+#include "launcher/affinity.h"
 #include "launcher/descendants.h"
 #include "launcher/spawn.h"
 #include "tests/catch.h"
@@ -121,6 +122,26 @@ TEST_CASE("our higher limit of open files is not handed on to workers") {
   CHECK(raised.rlim_cur == raised.rlim_max);
   CHECK(run("ulimit -n").out == std::to_string(low.rlim_cur) + "\n");
   setrlimit(RLIMIT_NOFILE, &before);
+}
+
+TEST_CASE("a worker runs on the CPUs it was given, and a sibling where we do") {
+  const std::vector<int> allowed = allowed_cpus();
+  Command bound = shell("grep Cpus_allowed_list /proc/self/status");
+  const std::string anywhere = run(bound).out;
+  CHECK(anywhere == "Cpus_allowed_list:\t" + list_text(allowed) + "\n");
+  bound.cpus = {allowed.back()};
+  CHECK(run(bound).out == "Cpus_allowed_list:\t" + std::to_string(allowed.back()) + "\n");
+  CHECK(allowed_cpus() == allowed);
+}
+
+TEST_CASE("a worker that can run on none of its CPUs is told, and never runs") {
+  Command command = shell("echo runs");
+  command.cpus = {8191};  // Linux has no more than 8192
+  const Ended ended = run(command);
+  REQUIRE(ended.exec_failure);
+  CHECK(ended.exec_failure->code == Errc::system);
+  CHECK(ended.exec_failure->message.starts_with("cannot bind it to its CPUs: "));
+  CHECK(ended.out.empty());
 }
 
 TEST_CASE("a file the kernel refuses to execute is told by name and reason") {
