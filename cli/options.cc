@@ -113,8 +113,7 @@ CLI::Option* add_flag(CLI::App& app, const Flag& flag) {
   if (flag.name == kVersion) {
     return app.set_version_flag(spelled(flag), "ddprun " DDPRUN_VERSION "\n");
   }
-  if (!flag.value.empty()) return app.add_option(spelled(flag));
-  return app.add_flag(spelled(flag))->disable_flag_override();
+  return flag.value.empty() ? app.add_flag(spelled(flag)) : app.add_option(spelled(flag));
 }
 
 /// Tells CLI11 of the flags that are given, and of no other: it compares each one it learns with
@@ -122,7 +121,9 @@ CLI::Option* add_flag(CLI::App& app, const Flag& flag) {
 void add_flags(CLI::App& app, const CommandLine& line) {
   app.set_help_flag();
   for (const Flag* flag : line.given) {
-    add_flag(app, *flag)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    CLI::Option* option = add_flag(app, *flag);
+    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    if (flag->value.empty()) option->disable_flag_override();
   }
 }
 
