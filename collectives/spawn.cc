@@ -71,6 +71,10 @@ void set_environment(int rank, int nprocs, std::uint16_t port) {
   for (const auto& [name, value] : variables) ::setenv(name, value, 1);
 }
 
+/// Whoever loses another may say so before that one has ended or said why. This long the cause is
+/// waited for; as a rule it comes within a millisecond.
+constexpr std::chrono::seconds kPatience{1};
+
 /// Runs `fn`; the exit code.
 int run(int rank, const std::function<void(int)>& fn, int pipe) {
   try {
@@ -132,7 +136,7 @@ class Processes {
       wait_for_news();
       read_reports();
       for (Process& process : processes_) reap(process);
-      if (failure_ && !stopping_) stop();
+      if (failure_ && !stopping_ && !failed_by_loss()) stop();
     }
     read_reports();
     if (!failure_) return;
@@ -180,12 +184,13 @@ class Processes {
       if (process.running) entries.push_back({process.pidfd.get(), POLLIN, 0});
     }
     int limit = -1;
-    if (stopping_ && !killed_) {
+    if (failure_ && !killed_) {
       const auto left =
           std::chrono::ceil<std::chrono::milliseconds>(deadline_ - steady_clock::now());
       limit = static_cast<int>(std::clamp<long>(left.count(), 0, INT_MAX));
     }
     if (::poll(entries.data(), entries.size(), limit) != 0) return;
+    if (!stopping_) return stop();
     killed_ = true;
     signal_all(SIGKILL);
   }
@@ -204,20 +209,36 @@ class Processes {
     if (ended == 0) return;
     process.running = false;
     if (ended < 0) {  // the program ignores SIGCHLD, or waited for it itself
-      if (!failure_) failure_ = failed(process.rank, "ended, and somebody else was told how");
+      if (!failure_) fail_by(process, false, "ended, and somebody else was told how");
       return;
     }
-    if (status == 0 || stopping_) return;
     const bool by_signal = WIFSIGNALED(status);
+    if (status == 0 || (by_signal && is_ours(WTERMSIG(status)))) return;
     read_reports();  // it wrote before it ended
     const bool reported =
         std::any_of(told_.begin(), told_.end(), [&](auto& it) { return it.rank == process.rank; });
     // Whoever says nothing did not fail by losing another.
-    if (failure_ && (reported || !failure_is_report_)) return;
+    if (failure_ && (reported || !failed_by_loss())) return;
+    fail_by(process, reported,
+            by_signal ? "was killed by " + name_signal(WTERMSIG(status))
+                      : "ended with exit code " + std::to_string(WEXITSTATUS(status)));
+  }
+
+  void fail_by(const Process& process, bool reported, const std::string& how) {
+    if (!failure_) deadline_ = steady_clock::now() + kPatience;
     failure_is_report_ = reported;
-    failure_ = failed(process.rank,
-                      by_signal ? "was killed by " + name_signal(WTERMSIG(status))
-                                : "ended with exit code " + std::to_string(WEXITSTATUS(status)));
+    failure_ = failed(process.rank, how);
+  }
+
+  /// Whether a process may have ended by this signal because we sent it.
+  bool is_ours(int number) const {
+    return stopping_ && (number == SIGTERM || (killed_ && number == SIGKILL));
+  }
+
+  /// Whether all failures so far are of processes that lost another.
+  bool failed_by_loss() const {
+    return failure_is_report_ &&
+           std::all_of(told_.begin(), told_.end(), [](auto& it) { return it.victim; });
   }
 
   void stop() {
@@ -241,7 +262,7 @@ class Processes {
   bool failure_is_report_ = false;
   bool stopping_ = false;
   bool killed_ = false;
-  steady_clock::time_point deadline_;
+  steady_clock::time_point deadline_;  // of the patience, then of the grace
 };
 
 std::ptrdiff_t threads() {

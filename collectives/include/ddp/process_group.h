@@ -55,7 +55,8 @@ struct Options {
 /// failed call are unspecified. The first rank to fail tells the others through the store, so that
 /// all of them name the same cause. Ranks compare their calls before any large data moves, so a
 /// call that differs on one of them is an error that names both, never a wrong result or a hang.
-/// A rank whose process dies is seen at once, in every call and while the ranks connect.
+/// (In all_to_all_v a rank whose own counts fit may get its result, and the error in its next
+/// call.) A rank whose process dies is seen at once, in every call and while the ranks connect.
 ///
 /// Thread: any, one call at a time.
 class DDP_EXPORT ProcessGroup {
