@@ -32,9 +32,9 @@ void ProcessGroup::Impl::run(const internal::Task& task) {
   }
 }
 
-ProcessGroup ProcessGroup::from_env(const Options& options) {
-  return ProcessGroup(
-      std::make_unique<Impl>(internal::rendezvous(options), options.timeout, std::vector<int>()));
+ProcessGroup init_process_group(const Options& options) {
+  return ProcessGroup(std::make_unique<ProcessGroup::Impl>(internal::rendezvous(options),
+                                                           options.timeout, std::vector<int>()));
 }
 
 ProcessGroup::ProcessGroup(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -144,7 +144,7 @@ class Trainer {
 int main(int argc, char** argv) {
   const digits::Flags flags = digits::parse_flags(argc, argv);
   try {
-    auto group = ddp::ProcessGroup::from_env();  // ddp: join the other ranks
+    auto group = ddp::init_process_group();  // ddp: join the other ranks
     Trainer(group, flags).run();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "train_digits: %s\n", error.what());

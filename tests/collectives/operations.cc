@@ -327,7 +327,7 @@ void check(ProcessGroup& group) {
 
 int main(int argc, char**) {
   try {
-    auto group = ProcessGroup::from_env({.timeout = std::chrono::seconds(120)});
+    auto group = ddp::init_process_group({.timeout = std::chrono::seconds(120)});
     if (argc > 1) {
       Checker<float>(group, (std::size_t{64} << 20) / sizeof(float) / 3).large();
       return 0;

@@ -110,6 +110,7 @@ void check_all(ProcessGroup& group) {
 /// Rank `victim` dies while `call` moves data; the others go on until they notice.
 template <class F>
 void die_in_the_middle(ProcessGroup& group, int victim, std::size_t count, F call) {
+  group.barrier();  // so that all are connected
   std::atomic<int> calls{0};
   std::thread killer;
   if (group.rank() == victim) {
@@ -206,7 +207,7 @@ void misuse(ProcessGroup& group) {
 
 void two_groups(ProcessGroup& first) {
   auto second =
-      ProcessGroup::from_env({.timeout = std::chrono::seconds(60), .init_method = init_method});
+      ddp::init_process_group({.timeout = std::chrono::seconds(60), .init_method = init_method});
   for (int i = 0; i < 20; ++i) {
     std::vector<std::int64_t> one(1, i);
     first.broadcast(one, 0);
@@ -351,7 +352,7 @@ int main(int argc, char** argv) {
   const bool impatient = argc > 2;
   if (argc > 3) init_method = argv[3];
   try {
-    auto group = ProcessGroup::from_env(
+    auto group = ddp::init_process_group(
         {.timeout = std::chrono::milliseconds(impatient ? std::atoi(argv[2]) : 60'000),
          .init_method = init_method});
     try {

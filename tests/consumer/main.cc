@@ -4,7 +4,7 @@
 #include <vector>
 
 int main() {
-  auto group = ddp::ProcessGroup::from_env();
+  auto group = ddp::init_process_group();
   std::vector<float> data = {1, 2, 3};
   group.all_reduce(data, ddp::ReduceOp::avg);
   std::printf("rank %d of %d: %g\n", group.rank(), group.size(), data[2]);

@@ -64,20 +64,6 @@ class DDP_EXPORT ProcessGroup {
   /// How many elements the blocks of ranks have, by rank.
   using Counts = std::span<const std::size_t>;
 
-  /// Joins the group that `options` describe, and waits until every rank has. A process may join
-  /// several times, with every rank in the same order; each group is separate.
-  ///
-  /// env:// reads RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, which ddprun and torchrun set; the
-  /// store there is the launcher's when TORCHELASTIC_USE_AGENT_STORE is "True", else rank 0 serves
-  /// it. Other launchers say their own variables: OMPI_COMM_WORLD_RANK and _SIZE, PMI_RANK and
-  /// _SIZE, SLURM_PROCID and SLURM_STEP_NUM_TASKS. They name no store. So without MASTER_ADDR rank
-  /// 0 serves it on this host if all ranks run here, and on the first node under srun; without
-  /// MASTER_PORT at a port made of the job's name. For more nodes under mpirun set MASTER_ADDR.
-  ///
-  /// Errors: usage (an option or a variable is missing or wrong), unreachable, timed_out (names the
-  /// ranks that did not come), peer_lost (a rank ended after it had come).
-  static ProcessGroup from_env(const Options& options = {});
-
   ProcessGroup(ProcessGroup&& other) noexcept;
   ProcessGroup& operator=(ProcessGroup&& other) noexcept;
 
@@ -160,6 +146,7 @@ class DDP_EXPORT ProcessGroup {
   std::optional<ProcessGroup> split(int color, int key = 0);
 
  private:
+  friend ProcessGroup init_process_group(const Options& options);
   struct Impl;
   explicit ProcessGroup(std::unique_ptr<Impl> impl);
   std::optional<ProcessGroup> part(const std::vector<int>& members, int color);
@@ -167,9 +154,18 @@ class DDP_EXPORT ProcessGroup {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Joins a group: ProcessGroup::from_env under the name that PyTorch gives it.
-inline ProcessGroup init_process_group(const Options& options = {}) {
-  return ProcessGroup::from_env(options);
-}
+/// Joins the group that `options` describe, and waits until every rank has. A process may join
+/// several times, with every rank in the same order; each group is separate.
+///
+/// env:// reads RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, which ddprun and torchrun set; the
+/// store there is the launcher's when TORCHELASTIC_USE_AGENT_STORE is "True", else rank 0 serves
+/// it. Other launchers say their own variables: OMPI_COMM_WORLD_RANK and _SIZE, PMI_RANK and
+/// _SIZE, SLURM_PROCID and SLURM_STEP_NUM_TASKS. They name no store. So without MASTER_ADDR rank
+/// 0 serves it on this host if all ranks run here, and on the first node under srun; without
+/// MASTER_PORT at a port made of the job's name. For more nodes under mpirun set MASTER_ADDR.
+///
+/// Errors: usage (an option or a variable is missing or wrong), unreachable, timed_out (names the
+/// ranks that did not come), peer_lost (a rank ended after it had come).
+DDP_EXPORT ProcessGroup init_process_group(const Options& options = {});
 
 }  // namespace ddp
