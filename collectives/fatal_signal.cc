@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/fatal_signal.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -8,6 +9,7 @@
 #include <cstdint>
 #include <pthread.h>
 #include <string_view>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "collectives/death_note.h"
@@ -45,7 +47,6 @@ constexpr std::array kReasons = std::to_array<Reason>({
 });
 
 constexpr unsigned kSecondsToTell = 10;  // a thread that holds a lock of the loader may be stuck
-constexpr int kOwnFrames = 2;            // the handler, and the kernel's way into it
 constexpr std::uintptr_t kGuardGap = 1UL << 20;  // below a stack: 256 pages, mmap(2), MAP_GROWSDOWN
 constexpr std::uintptr_t kStackEnd = 64UL << 10;
 
@@ -125,10 +126,28 @@ void set_alarm(int signal, struct sigaction& previous) {
   alarm(kSecondsToTell);
 }
 
-void tell(const FixedText& message, const Calls& calls) {
+/// The instruction that was next when the signal came.
+void* interrupted_at(void* context) {
+  const mcontext_t& machine = static_cast<ucontext_t*>(context)->uc_mcontext;
+#ifdef __x86_64__
+  return reinterpret_cast<void*>(machine.gregs[REG_RIP]);
+#else  // AArch64
+  return reinterpret_cast<void*>(machine.pc);
+#endif
+}
+
+/// How many of the calls are those of our handler, which are of no interest. Sanitizers add some.
+int own_calls(const Calls& calls, void* context) {
+  const auto* const begin = calls.frames.begin();
+  const auto* const end = begin + calls.count;
+  const auto* const found = std::find(begin, end, interrupted_at(context));
+  return found == end ? 0 : static_cast<int>(found - begin);
+}
+
+void tell(const FixedText& message, const Calls& calls, void* context) {
   static FixedText traceback;
   traceback << "Traceback (most recent call last):\n";
-  calls.describe(traceback, kOwnFrames);
+  calls.describe(traceback, own_calls(calls, context));
   traceback << message.view() << "\n";
   write_death_note(message.view(), traceback.view());
   print(traceback.view());
@@ -144,7 +163,7 @@ void on_fatal_signal(int signal, siginfo_t* info, void* context) {
     write_death_note(message.view(), "");  // a stack that is broken may break whoever walks it
     static Calls calls;
     calls.take();
-    tell(message, calls);
+    tell(message, calls, context);
     alarm(0);
     sigaction(SIGALRM, &previous, nullptr);
     finish_death_note();
