@@ -22,9 +22,9 @@ struct PrefixFacts {
 inline constexpr std::string_view kDefaultPrefix = "[${rank}] ";
 
 /// `text` with each macro replaced: ${rank}, ${local_rank}, ${node_rank}, ${world_size},
-/// ${restart}, ${host} (${hostname} too), ${role_name}. Anything else, a lone $ too, stays as it is.
-/// Errors: usage (a macro without its }, an unknown one, a line break in `text`), naming the known
-/// ones.
+/// ${restart}, ${host} (${hostname} too), ${role_name}. Anything else, a lone $ too, stays as it
+/// is. Errors: usage (a macro without its }, an unknown one, a line break in `text`), naming the
+/// known ones.
 Result<std::string> expand_prefix(std::string_view text, const PrefixFacts& facts);
 
 /// `prefix` in the colour of `rank`, for a terminal. An empty prefix stays empty.
