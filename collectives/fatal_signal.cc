@@ -127,20 +127,23 @@ void set_alarm(int signal, struct sigaction& previous) {
 }
 
 /// The instruction that was next when the signal came.
-void* interrupted_at(void* context) {
+std::uintptr_t interrupted_at(void* context) {
   const mcontext_t& machine = static_cast<ucontext_t*>(context)->uc_mcontext;
 #ifdef __x86_64__
-  return reinterpret_cast<void*>(machine.gregs[REG_RIP]);
+  return static_cast<std::uintptr_t>(machine.gregs[REG_RIP]);
 #else  // AArch64
-  return reinterpret_cast<void*>(machine.pc);
+  return machine.pc;
 #endif
 }
 
 /// How many of the calls are those of our handler, which are of no interest. Sanitizers add some.
 int own_calls(const Calls& calls, void* context) {
+  const std::uintptr_t place = interrupted_at(context);
   const auto* const begin = calls.frames.begin();
   const auto* const end = begin + calls.count;
-  const auto* const found = std::find(begin, end, interrupted_at(context));
+  const auto* const found = std::find_if(begin, end, [place](const void* frame) {
+    return reinterpret_cast<std::uintptr_t>(frame) == place;
+  });
   return found == end ? 0 : static_cast<int>(found - begin);
 }
 
