@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
@@ -71,10 +72,11 @@ class Console {
     REQUIRE(bytes.size() < 65536);  // what a pipe holds
     const auto size = static_cast<ssize_t>(bytes.size());
     REQUIRE(write(ends[on_stderr ? 1 : 0].get(), bytes.data(), bytes.size()) == size);
-    Tap none;
+    std::array<Tap, 2> taps;
+    taps[on_stderr ? 1 : 0] = std::move(tap);
     output_.add_worker(rank, "[" + std::to_string(rank) + "] ", Relay::lines,
-                       std::move(read_ends[0]), std::move(read_ends[1]),
-                       on_stderr ? none : std::move(tap), on_stderr ? std::move(tap) : none);
+                       std::move(read_ends[0]), std::move(read_ends[1]), std::move(taps[0]),
+                       std::move(taps[1]));
   }
 
   /// Until all is written. Returns what is on stdout and stderr.
