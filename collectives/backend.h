@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "collectives/call.h"
+#include "collectives/pending.h"
 #include "ddp/types.h"
 
 namespace ddp::internal {
@@ -27,8 +29,10 @@ struct Task {
   DataType type = DataType::float32;
   ReduceOp reduce = ReduceOp::sum;
   int root = 0;
-  std::size_t count = 0;  ///< elements of this rank's block, or of each block where all are equal
-  const void* in = nullptr;  ///< may be null where this rank gives nothing
+  std::size_t count = 0;   ///< elements of this rank's block, or of each block where all are equal
+  bool on_device = false;  ///< whether `in` and `out` are in a GPU's memory
+  CUstream_st* stream = nullptr;  ///< of the caller, where they are: runs before and after
+  const void* in = nullptr;       ///< may be null where this rank gives nothing
   void* out = nullptr;  ///< may be null where this rank gets nothing; may be `in`, or its block
   std::vector<std::size_t> send_counts = {};  ///< of the blocks of `in`; empty: all are `count`
   std::vector<std::size_t> recv_counts = {};  ///< of the blocks of `out`; empty: all are `count`
@@ -36,14 +40,23 @@ struct Task {
 };
 
 /// What moves the data of a group of at least two ranks: one class, in files of its own, for each
-/// library that can. Failures are thrown as ddp::Error; after one, nothing but the destructor is
-/// called. One call at a time.
+/// library that can. Failures are ddp::Error; after one, nothing but the destructor is called.
+///
+/// Tasks are given to it by one thread at a time, in the same order on every rank.
 class Backend {
  public:
   virtual ~Backend() = default;
 
-  /// Does the task and returns when this rank's part is done.
+  /// Does the task, after all that were begun before. Buffers in host memory: returns when this
+  /// rank's part is done. On a device: returns at once, and the task's stream runs after it.
   virtual void run(const Task& task) = 0;
+
+  /// Begins the task. Its failure is the Pending's.
+  virtual std::shared_ptr<Pending> begin(const Task& task) = 0;
+
+  /// Makes whatever is under way fail soon, without a word to the others. From any thread, at any
+  /// time.
+  virtual void abort() noexcept = 0;
 
   /// Waits until every rank leaves too; the last call, if it is made at all. Does not throw: who
   /// leaves does not care how.

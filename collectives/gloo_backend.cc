@@ -4,6 +4,7 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <optional>
 #include <utility>
@@ -11,6 +12,7 @@
 
 #include "collectives/blocks.h"
 #include "collectives/call.h"
+#include "collectives/call_queue.h"
 #include "collectives/failure.h"
 #include "collectives/gloo_backend_exchange.h"
 #include "collectives/gloo_backend_mesh.h"
@@ -32,14 +34,17 @@ class GlooBackend : public Backend {
  public:
   explicit GlooBackend(Meeting meeting);
 
-  void run(const Task& task) override;
+  void run(const Task& task) override { queue_.run(task); }
+  std::shared_ptr<Pending> begin(const Task& task) override { return queue_.begin(task); }
+  void abort() noexcept override;
   void leave() noexcept override;
 
  private:
+  void perform(const Task& task);
   template <class F>
   void guarded(const Call& call, F work);
   template <class F>
-  void perform(const Task& task, F rest);
+  void agree_and(const Task& task, F rest);
   void agree(const Call& call);
   std::string difference(const Call& call, int other) const;
 
@@ -53,6 +58,7 @@ class GlooBackend : public Backend {
   Parcel& parcel(int rank) { return parcels_[static_cast<std::size_t>(rank)]; }
 
   Meeting meeting_;
+  std::mutex mesh_mutex_;  // of the pointer, for whoever aborts
   std::unique_ptr<GlooMesh> mesh_;
   std::unique_ptr<GlooExchange> exchange_;
   std::unique_ptr<GlooTurns> turns_;
@@ -61,6 +67,7 @@ class GlooBackend : public Backend {
   std::vector<Parcel> parcels_;  // of the call to come, by rank
   std::vector<char> scratch_;
   std::uint64_t calls_ = 0;
+  CallQueue queue_{[this](const Task& task) { perform(task); }};  // ends before what it uses
 };
 
 bool is_small(std::size_t bytes) {
@@ -85,7 +92,7 @@ GlooBackend::GlooBackend(Meeting meeting)
   }
 }
 
-void GlooBackend::run(const Task& task) {
+void GlooBackend::perform(const Task& task) {
   if (reduces(task.operation)) return reduce(task);
   if (is_point_to_point(task.operation)) return transfer(task);
   if (task.operation == Operation::broadcast) return broadcast(task);
@@ -95,17 +102,22 @@ void GlooBackend::run(const Task& task) {
 void GlooBackend::leave() noexcept {
   try {
     // Without it the end of our connections could overtake data another rank still waits for.
-    move({.operation = Operation::leave});
+    queue_.run({.operation = Operation::leave});
   } catch (const std::exception&) {
     // Whoever still needs the group is told by its own next call.
   }
+}
+
+void GlooBackend::abort() noexcept {
+  const std::lock_guard lock(mesh_mutex_);
+  if (mesh_) mesh_->abort();
 }
 
 void GlooBackend::broadcast(const Task& task) {
   const std::size_t bytes = task.count * size_of(task.type);
   if (is_small(bytes)) return move(task);
   parcels_.assign(parcels_.size(), {});
-  perform(task, [&] { turns_->broadcast(static_cast<char*>(task.out), bytes, task.root); });
+  agree_and(task, [&] { turns_->broadcast(static_cast<char*>(task.out), bytes, task.root); });
 }
 
 /// Every block goes straight from the rank that has it to the one that gets it.
@@ -119,7 +131,7 @@ void GlooBackend::move(const Task& task) {
     parcel(other) = {out.data, is_small(out.bytes) ? out.bytes : 0, out.bytes / route.width(),
                      route.from(other).bytes / route.width()};
   }
-  perform(task, [&] {
+  agree_and(task, [&] {
     if (swaps && task.in == task.out) {  // what arrives must not replace what is yet to be sent
       const Blocks all(task.send_counts, task.count, meeting_.size);
       const char* const in = static_cast<const char*>(task.in);
@@ -175,7 +187,7 @@ void GlooBackend::reduce(const Task& task) {
     const std::size_t bytes = share.count * width;
     parcel(rank) = {in + share.begin * width, is_small(bytes) ? bytes : 0, share.count, mine.count};
   }
-  perform(task, [&] {
+  agree_and(task, [&] {
     const Reduction reduction = internal::reduction(task.type, task.reduce);
     char* out = static_cast<char*>(task.out);
     if (collects && out != nullptr) out += mine.begin * width;
@@ -210,7 +222,7 @@ void GlooBackend::collect_shares(const Task& task, const std::vector<Share>& sha
 
 /// Runs one call: exchanges parcels with everyone, then does the `rest`.
 template <class F>
-void GlooBackend::perform(const Task& task, F rest) {
+void GlooBackend::agree_and(const Task& task, F rest) {
   Call call{.number = ++calls_, .root = meeting_.named(task.root), .operation = task.operation};
   call.count = is_unequal(task.operation) ? 0 : task.count;
   call.type = static_cast<std::uint8_t>(task.type);
@@ -287,6 +299,7 @@ void GlooBackend::disconnect() {
   reduce_.reset();
   turns_.reset();
   exchange_.reset();
+  const std::lock_guard lock(mesh_mutex_);
   mesh_.reset();
 }
 

@@ -1,30 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "collectives/backend.h"
-#include "ddp/store.h"
+#include "collectives/meeting.h"
 
 namespace ddp::internal {
-
-/// Where a group meets.
-struct Meeting {
-  int rank = 0;
-  int size = 2;  ///< at least 2
-  std::shared_ptr<Store> store;
-  std::string address;  ///< of this host, numeric: where the other ranks reach this one
-  std::string prefix;   ///< of this group's keys, ends with '/'
-  std::chrono::milliseconds timeout;
-  bool rank_0_serves = false;   ///< the store ends with rank 0 of the whole
-  std::vector<int> whole = {};  ///< by rank, its rank in the group this one is a part of, if any
-
-  /// How messages name a rank: by its number in the whole.
-  int named(int of) const { return whole.empty() ? of : whole[static_cast<std::size_t>(of)]; }
-};
 
 /// Connects all ranks through Gloo's TCP transport and returns when every rank is connected.
 std::unique_ptr<Backend> make_gloo_backend(Meeting meeting);

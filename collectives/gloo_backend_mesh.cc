@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/gloo_backend_mesh.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <fcntl.h>
+#include <filesystem>
 #include <optional>
+#include <sys/socket.h>
 
 #include <boost/asio/buffer.hpp>
 #include <gloo/transport/tcp/address.h>
@@ -18,6 +22,14 @@ namespace ddp::internal {
 namespace {
 
 constexpr const char* kWhere = "while connecting";
+
+PeerWatch::Endpoint endpoint_of(const std::vector<char>& address) {
+  const sockaddr_storage storage = gloo::transport::tcp::Address(address).getSockaddr();
+  PeerWatch::Endpoint endpoint;
+  endpoint.resize(storage.ss_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+  std::memcpy(endpoint.data(), &storage, endpoint.size());
+  return endpoint;
+}
 
 }  // namespace
 
@@ -101,15 +113,11 @@ GlooMesh::Peer GlooMesh::find(int other) {
 /// Ends Gloo's wait for `other`, if it waits for that side to come. To close our end would reset a
 /// connection that is just made, and a Gloo that has yet to accept that ends its process.
 void GlooMesh::come_instead_of(int other, boost::asio::ip::tcp::socket& stand_in) const {
-  const gloo::transport::tcp::Address ours(addresses_[static_cast<std::size_t>(other)]);
-  PeerWatch::Endpoint endpoint;
-  endpoint.resize(ours.getSockaddr().ss_family == AF_INET ? sizeof(sockaddr_in)
-                                                          : sizeof(sockaddr_in6));
-  std::memcpy(endpoint.data(), &ours.getSockaddr(), endpoint.size());
+  const auto& ours = addresses_[static_cast<std::size_t>(other)];
   boost::system::error_code refused;  // then nobody waits
-  stand_in.connect(endpoint, refused);
+  stand_in.connect(endpoint_of(ours), refused);
   // Newer releases of Gloo share one port, and read first whom the connection is for.
-  const auto sequence = ours.getSeq();
+  const auto sequence = gloo::transport::tcp::Address(ours).getSeq();
   if (!refused) stand_in.write_some(boost::asio::buffer(&sequence, sizeof(sequence)), refused);
 }
 
@@ -147,6 +155,31 @@ void GlooMesh::connect(const std::vector<Peer>& peers) {
   PeerWatch::during(work, {lost, timed_out}, watched, meeting_.timeout);
   if (error) throw Error(*error);
   if (failure) throw agree_on_loss(meeting_, kWhere, partner(), *failure);
+  keep_sockets(peers);
+}
+
+/// Of a connection one end has the address that this rank or the other told.
+void GlooMesh::keep_sockets(const std::vector<Peer>& peers) {
+  std::vector<PeerWatch::Endpoint> told;
+  for (const Peer& peer : peers) {
+    told.push_back(endpoint_of(peer.address));
+    told.push_back(endpoint_of(addresses_[static_cast<std::size_t>(peer.watch.rank)]));
+  }
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::atoi(entry.path().filename().c_str());
+    PeerWatch::Endpoint theirs;
+    PeerWatch::Endpoint ours;
+    auto length = static_cast<socklen_t>(theirs.capacity());
+    if (::getpeername(fd, theirs.data(), &length) != 0) continue;
+    if (::getsockname(fd, ours.data(), &length) != 0) continue;
+    if (std::ranges::count(told, theirs) + std::ranges::count(told, ours) > 0) {
+      sockets_.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    }
+  }
+}
+
+void GlooMesh::abort() noexcept {
+  for (const ddprun::Fd& socket : sockets_) ::shutdown(socket.get(), SHUT_RDWR);
 }
 
 }  // namespace ddp::internal

@@ -9,6 +9,7 @@
 #include <gloo/transport/context.h>
 #include <gloo/transport/pair.h>
 
+#include "base/fd.h"
 #include "collectives/gloo_backend.h"
 #include "collectives/gloo_backend_watch.h"
 
@@ -29,6 +30,9 @@ class GlooMesh {
   int size() const { return meeting_.size; }
   gloo::transport::Pair& pair(int rank) const { return *context_->getPair(rank); }
 
+  /// Ends every connection under the hands of whoever reads or writes. From any thread.
+  void abort() noexcept;
+
   /// The rank that is to blame when Gloo throws: whoever reads or writes says with whom.
   void turn_to(int rank) { partner_ = rank; }
   int partner() const { return partner_; }
@@ -42,12 +46,14 @@ class GlooMesh {
   std::string missing_ranks();
   Peer find(int other);
   void connect(const std::vector<Peer>& peers);
+  void keep_sockets(const std::vector<Peer>& peers);
   void come_instead_of(int other, boost::asio::ip::tcp::socket& stand_in) const;
 
   Meeting& meeting_;
   PeerWatch watch_;
   std::shared_ptr<gloo::transport::Context> context_;
   std::vector<std::vector<char>> addresses_;  // of our ends, by rank
+  std::vector<ddprun::Fd> sockets_;           // Gloo's, once more: its close() waits for readers
   std::atomic<int> partner_ = 0;              // set by the thread that connects, too
 };
 

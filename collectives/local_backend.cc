@@ -16,6 +16,13 @@ class LocalBackend : public Backend {
     if (count == 0 || task.in == task.out) return;
     std::memmove(task.out, task.in, count * size_of(task.type));
   }
+  std::shared_ptr<Pending> begin(const Task& task) override {
+    auto done = std::make_shared<Completion>();
+    run(task);
+    done->succeed();
+    return done;
+  }
+  void abort() noexcept override {}
   void leave() noexcept override {}
 };
 

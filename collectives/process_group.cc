@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/gloo_backend.h"
+#include "collectives/backends.h"
 #include "collectives/leaving.h"
 #include "collectives/local_backend.h"
 #include "collectives/process_group_impl.h"
@@ -14,12 +14,16 @@
 namespace ddp {
 
 ProcessGroup::Impl::Impl(internal::Rendezvous rendezvous, std::chrono::milliseconds limit,
-                         std::vector<int> names)
-    : met(std::move(rendezvous)), timeout(limit), whole(std::move(names)) {
+                         std::string chosen, std::vector<int> names)
+    : met(std::move(rendezvous)),
+      timeout(limit),
+      backend_name(std::move(chosen)),
+      whole(std::move(names)) {
   const auto [rank, size] = std::pair(met.place.rank, met.place.size);
   backend = size == 1 ? internal::make_local_backend()
-                      : internal::make_gloo_backend({rank, size, met.store, met.address, met.prefix,
-                                                     limit, met.rank_0_serves, whole});
+                      : internal::make_backend(
+                            backend_name, {rank, size, met.store, met.address, met.prefix, limit,
+                                           met.rank_0_serves, whole});
 }
 
 void ProcessGroup::Impl::run(const internal::Task& task) {
@@ -32,9 +36,15 @@ void ProcessGroup::Impl::run(const internal::Task& task) {
   }
 }
 
+Work ProcessGroup::Impl::begin(const internal::Task& task) {
+  if (failure) throw *failure;
+  return Work(backend->begin(task));
+}
+
 ProcessGroup init_process_group(const Options& options) {
-  return ProcessGroup(std::make_unique<ProcessGroup::Impl>(internal::rendezvous(options),
-                                                           options.timeout, std::vector<int>()));
+  const std::string chosen = internal::choose_backend(options.backend);
+  return ProcessGroup(std::make_unique<ProcessGroup::Impl>(
+      internal::rendezvous(options), options.timeout, chosen, std::vector<int>()));
 }
 
 ProcessGroup::ProcessGroup(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -47,8 +57,10 @@ ProcessGroup& ProcessGroup::operator=(ProcessGroup&& other) noexcept {
 }
 
 ProcessGroup::~ProcessGroup() {
-  if (!impl_ || impl_->failure) return;
-  if (std::uncaught_exceptions() == 0 && size() > 1) {
+  if (!impl_) return;
+  if (impl_->failure || std::uncaught_exceptions() > 0) {
+    impl_->backend->abort();
+  } else if (size() > 1) {
     internal::leave_aside(std::move(impl_->backend));
   }
 }
@@ -59,13 +71,22 @@ int ProcessGroup::rank() const noexcept {
 int ProcessGroup::size() const noexcept {
   return impl_->met.place.size;
 }
+const std::string& ProcessGroup::backend() const noexcept {
+  return impl_->backend_name;
+}
 
 void ProcessGroup::barrier() {
   impl_->run({.operation = internal::Operation::barrier});
 }
+Work ProcessGroup::ibarrier() {
+  return impl_->begin({.operation = internal::Operation::barrier});
+}
 
 void ProcessGroup::broadcast(Buffer data, int root) {
   impl_->run(impl_->make().broadcast(data, root));
+}
+Work ProcessGroup::ibroadcast(Buffer data, int root) {
+  return impl_->begin(impl_->make().broadcast(data, root));
 }
 
 void ProcessGroup::reduce(ConstBuffer in, Buffer out, int root, ReduceOp op) {
@@ -74,6 +95,12 @@ void ProcessGroup::reduce(ConstBuffer in, Buffer out, int root, ReduceOp op) {
 void ProcessGroup::reduce(Buffer data, int root, ReduceOp op) {
   reduce(data, data, root, op);
 }
+Work ProcessGroup::ireduce(ConstBuffer in, Buffer out, int root, ReduceOp op) {
+  return impl_->begin(impl_->make().reduce(in, out, root, op));
+}
+Work ProcessGroup::ireduce(Buffer data, int root, ReduceOp op) {
+  return ireduce(data, data, root, op);
+}
 
 void ProcessGroup::all_reduce(ConstBuffer in, Buffer out, ReduceOp op) {
   impl_->run(impl_->make().all_reduce(in, out, op));
@@ -81,51 +108,104 @@ void ProcessGroup::all_reduce(ConstBuffer in, Buffer out, ReduceOp op) {
 void ProcessGroup::all_reduce(Buffer data, ReduceOp op) {
   all_reduce(data, data, op);
 }
+Work ProcessGroup::iall_reduce(ConstBuffer in, Buffer out, ReduceOp op) {
+  return impl_->begin(impl_->make().all_reduce(in, out, op));
+}
+Work ProcessGroup::iall_reduce(Buffer data, ReduceOp op) {
+  return iall_reduce(data, data, op);
+}
 
 void ProcessGroup::gather(ConstBuffer in, Buffer out, int root) {
   impl_->run(impl_->make().gather(in, out, root));
 }
+Work ProcessGroup::igather(ConstBuffer in, Buffer out, int root) {
+  return impl_->begin(impl_->make().gather(in, out, root));
+}
+
 void ProcessGroup::gather_v(ConstBuffer in, Buffer out, Counts counts, int root) {
   impl_->run(impl_->make().gather_v(in, out, counts, root));
+}
+Work ProcessGroup::igather_v(ConstBuffer in, Buffer out, Counts counts, int root) {
+  return impl_->begin(impl_->make().gather_v(in, out, counts, root));
 }
 
 void ProcessGroup::all_gather(ConstBuffer in, Buffer out) {
   impl_->run(impl_->make().all_gather(in, out));
 }
+Work ProcessGroup::iall_gather(ConstBuffer in, Buffer out) {
+  return impl_->begin(impl_->make().all_gather(in, out));
+}
+
 void ProcessGroup::all_gather_v(ConstBuffer in, Buffer out, Counts counts) {
   impl_->run(impl_->make().all_gather_v(in, out, counts));
+}
+Work ProcessGroup::iall_gather_v(ConstBuffer in, Buffer out, Counts counts) {
+  return impl_->begin(impl_->make().all_gather_v(in, out, counts));
 }
 
 void ProcessGroup::scatter(ConstBuffer in, Buffer out, int root) {
   impl_->run(impl_->make().scatter(in, out, root));
 }
+Work ProcessGroup::iscatter(ConstBuffer in, Buffer out, int root) {
+  return impl_->begin(impl_->make().scatter(in, out, root));
+}
+
 void ProcessGroup::scatter_v(ConstBuffer in, Counts counts, Buffer out, int root) {
   impl_->run(impl_->make().scatter_v(in, counts, out, root));
+}
+Work ProcessGroup::iscatter_v(ConstBuffer in, Counts counts, Buffer out, int root) {
+  return impl_->begin(impl_->make().scatter_v(in, counts, out, root));
 }
 
 void ProcessGroup::reduce_scatter(ConstBuffer in, Buffer out, ReduceOp op) {
   impl_->run(impl_->make().reduce_scatter(in, out, op));
 }
+Work ProcessGroup::ireduce_scatter(ConstBuffer in, Buffer out, ReduceOp op) {
+  return impl_->begin(impl_->make().reduce_scatter(in, out, op));
+}
+
 void ProcessGroup::reduce_scatter_v(ConstBuffer in, Buffer out, Counts counts, ReduceOp op) {
   impl_->run(impl_->make().reduce_scatter_v(in, out, counts, op));
+}
+Work ProcessGroup::ireduce_scatter_v(ConstBuffer in, Buffer out, Counts counts, ReduceOp op) {
+  return impl_->begin(impl_->make().reduce_scatter_v(in, out, counts, op));
 }
 
 void ProcessGroup::all_to_all(ConstBuffer in, Buffer out) {
   impl_->run(impl_->make().all_to_all(in, out));
 }
+Work ProcessGroup::iall_to_all(ConstBuffer in, Buffer out) {
+  return impl_->begin(impl_->make().all_to_all(in, out));
+}
+
 void ProcessGroup::all_to_all_v(ConstBuffer in, Counts send_counts, Buffer out,
                                 Counts recv_counts) {
   impl_->run(impl_->make().all_to_all_v(in, send_counts, out, recv_counts));
+}
+Work ProcessGroup::iall_to_all_v(ConstBuffer in, Counts send_counts, Buffer out,
+                                 Counts recv_counts) {
+  return impl_->begin(impl_->make().all_to_all_v(in, send_counts, out, recv_counts));
 }
 
 void ProcessGroup::send(ConstBuffer data, int to, int tag) {
   impl_->run(impl_->make().send(data, to, tag));
 }
+Work ProcessGroup::isend(ConstBuffer data, int to, int tag) {
+  return impl_->begin(impl_->make().send(data, to, tag));
+}
+
 void ProcessGroup::recv(Buffer data, int from, int tag) {
   impl_->run(impl_->make().recv(data, from, tag));
 }
+Work ProcessGroup::irecv(Buffer data, int from, int tag) {
+  return impl_->begin(impl_->make().recv(data, from, tag));
+}
+
 void ProcessGroup::batch_send_recv(std::span<const P2POp> ops) {
   impl_->run(impl_->make().batch_send_recv(ops));
+}
+Work ProcessGroup::batch_isend_irecv(std::span<const P2POp> ops) {
+  return impl_->begin(impl_->make().batch_send_recv(ops));
 }
 
 }  // namespace ddp

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "collectives/backend.h"
@@ -16,16 +17,19 @@ namespace ddp {
 struct ProcessGroup::Impl {
   internal::Rendezvous met;
   std::chrono::milliseconds timeout;
+  std::string backend_name;
   std::vector<int> whole;  ///< by rank, its rank among all that ever met; empty: the same
   std::unique_ptr<internal::Backend> backend;
   std::optional<Error> failure;  ///< the first; thrown by every later call
   int parts = 0;                 ///< made of this group so far
 
   /// Connects the ranks.
-  Impl(internal::Rendezvous rendezvous, std::chrono::milliseconds limit, std::vector<int> names);
+  Impl(internal::Rendezvous rendezvous, std::chrono::milliseconds limit, std::string chosen,
+       std::vector<int> names);
 
   internal::TaskMaker make() const { return {met.place.rank, met.place.size}; }
   void run(const internal::Task& task);
+  Work begin(const internal::Task& task);
 };
 
 }  // namespace ddp

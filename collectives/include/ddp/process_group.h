@@ -14,11 +14,15 @@
 #include "ddp/export.h"
 #include "ddp/store.h"
 #include "ddp/types.h"
+#include "ddp/work.h"
 
 namespace ddp {
 
 /// How a ProcessGroup begins and behaves; the names of torch.distributed.init_process_group.
 struct Options {
+  /// What moves the data: gloo. Empty: gloo.
+  std::string backend = {};
+
   /// How long one step of a call, joining included, waits for another rank. More than 0.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
 
@@ -41,7 +45,9 @@ struct Options {
 /// The workers of a job, each a process with a rank from 0 to size() - 1, that compute together.
 ///
 /// Every rank makes the same calls in the same order, with the same type, count, operation and
-/// root; each call blocks until this rank's part is done. A group of one rank uses no network.
+/// root. Each call blocks until this rank's part is done; its twin with an i in front, as MPI and
+/// torch.distributed have it, only begins, and gives a Work to wait for. Calls of both kinds are
+/// done in the order in which they are made. A group of one rank uses no network.
 ///
 /// Buffers: any range of elements (a std::vector, std::array, std::span, ...) is a Buffer to be
 /// written or a ConstBuffer to be read. Where a buffer holds a block of every rank, these lie one
@@ -69,52 +75,73 @@ class DDP_EXPORT ProcessGroup {
 
   /// Leaves, in the background: the connections last until every rank is done with its last call,
   /// at most the timeout, and the process does not end before. So ranks may destroy their groups in
-  /// any order. While an exception is on its way, or after a failure, it waits for nobody and the
-  /// others' next call fails.
+  /// any order. Calls that were begun are done first. While an exception is on its way, or after a
+  /// failure, it waits for nobody: calls under way are given up, and the others' next call fails.
   ~ProcessGroup();
 
   int rank() const noexcept;
   int size() const noexcept;
 
+  /// The name of what moves the data.
+  const std::string& backend() const noexcept;
+
   /// Returns once every rank has called it.
   void barrier();
+  [[nodiscard]] Work ibarrier();
 
   /// Overwrites `data` on every rank with what `root` has.
   void broadcast(Buffer data, int root = 0);
+  [[nodiscard]] Work ibroadcast(Buffer data, int root = 0);
 
   /// `out` on `root`: the combination of all ranks' `in`, element by element.
   void reduce(ConstBuffer in, Buffer out, int root, ReduceOp op = ReduceOp::sum);
   /// In place: `data` on the other ranks stays as it is.
   void reduce(Buffer data, int root, ReduceOp op = ReduceOp::sum);
+  [[nodiscard]] Work ireduce(ConstBuffer in, Buffer out, int root, ReduceOp op = ReduceOp::sum);
+  [[nodiscard]] Work ireduce(Buffer data, int root, ReduceOp op = ReduceOp::sum);
 
   /// `out` on every rank: the combination of all ranks' `in`, element by element. Every rank ends
   /// with the same bits.
   void all_reduce(ConstBuffer in, Buffer out, ReduceOp op = ReduceOp::sum);
   void all_reduce(Buffer data, ReduceOp op = ReduceOp::sum);
+  [[nodiscard]] Work iall_reduce(ConstBuffer in, Buffer out, ReduceOp op = ReduceOp::sum);
+  [[nodiscard]] Work iall_reduce(Buffer data, ReduceOp op = ReduceOp::sum);
 
   /// `out` on `root`: every rank's `in`. The _v form: of `counts` elements, which only `root` has
   /// to give.
   void gather(ConstBuffer in, Buffer out, int root);
   void gather_v(ConstBuffer in, Buffer out, Counts counts, int root);
+  [[nodiscard]] Work igather(ConstBuffer in, Buffer out, int root);
+  [[nodiscard]] Work igather_v(ConstBuffer in, Buffer out, Counts counts, int root);
 
   /// `out` on every rank: every rank's `in`. The _v form: of `counts` elements.
   void all_gather(ConstBuffer in, Buffer out);
   void all_gather_v(ConstBuffer in, Buffer out, Counts counts);
+  [[nodiscard]] Work iall_gather(ConstBuffer in, Buffer out);
+  [[nodiscard]] Work iall_gather_v(ConstBuffer in, Buffer out, Counts counts);
 
   /// `out` on every rank: its block of `in` on `root`. The _v form: of `counts` elements, which
   /// only `root` has to give.
   void scatter(ConstBuffer in, Buffer out, int root);
   void scatter_v(ConstBuffer in, Counts counts, Buffer out, int root);
+  [[nodiscard]] Work iscatter(ConstBuffer in, Buffer out, int root);
+  [[nodiscard]] Work iscatter_v(ConstBuffer in, Counts counts, Buffer out, int root);
 
   /// `out` on every rank: its block of the combination of all ranks' `in`. The _v form: of `counts`
   /// elements.
   void reduce_scatter(ConstBuffer in, Buffer out, ReduceOp op = ReduceOp::sum);
   void reduce_scatter_v(ConstBuffer in, Buffer out, Counts counts, ReduceOp op = ReduceOp::sum);
+  [[nodiscard]] Work ireduce_scatter(ConstBuffer in, Buffer out, ReduceOp op = ReduceOp::sum);
+  [[nodiscard]] Work ireduce_scatter_v(ConstBuffer in, Buffer out, Counts counts,
+                                       ReduceOp op = ReduceOp::sum);
 
   /// Block r of `out` on rank q: block q of `in` on rank r. The _v form: `send_counts` elements for
   /// each rank, and `recv_counts` of each. In place in the _v form only where these are equal.
   void all_to_all(ConstBuffer in, Buffer out);
   void all_to_all_v(ConstBuffer in, Counts send_counts, Buffer out, Counts recv_counts);
+  [[nodiscard]] Work iall_to_all(ConstBuffer in, Buffer out);
+  [[nodiscard]] Work iall_to_all_v(ConstBuffer in, Counts send_counts, Buffer out,
+                                   Counts recv_counts);
 
   /// One message between two ranks, which the others do not take part in: one calls send, the other
   /// recv, with the same type, count and tag. Each returns when both have called and its own part
@@ -122,11 +149,14 @@ class DDP_EXPORT ProcessGroup {
   /// included; to send and receive at once, as around a ring, there is the batch.
   void send(ConstBuffer data, int to, int tag = 0);
   void recv(Buffer data, int from, int tag = 0);
+  [[nodiscard]] Work isend(ConstBuffer data, int to, int tag = 0);
+  [[nodiscard]] Work irecv(Buffer data, int from, int tag = 0);
 
   /// Many messages at once, with any number of ranks, each of which makes a batch (or, for a single
   /// message, a send or recv) of the other half. Between two ranks messages meet by
   /// their tag, and those of one tag in their order.
   void batch_send_recv(std::span<const P2POp> ops);
+  [[nodiscard]] Work batch_isend_irecv(std::span<const P2POp> ops);
 
   /// Byte strings of any length, which may differ: `object` becomes that of `root`;
   /// every rank's object, by rank, on `root` (nothing on the others) or on every rank.

@@ -9,6 +9,8 @@
 
 #include "ddp/float16.h"
 
+struct CUstream_st;  // what CUDA's cudaStream_t points to
+
 namespace ddp {
 
 /// How one element of every rank becomes one. Integers wrap around, as unsigned ones do in C++;
@@ -88,17 +90,35 @@ concept Elements = ReadableElements<R> && std::same_as < std::ranges::range_refe
         std::ranges::range_value_t<R>
 & > ;
 
-/// Elements of one type in memory the caller owns, to be written. Any range of elements is one:
-/// every call takes a std::vector<float> as it is. Programs that know the element type only at run
-/// time name it.
+/// Elements that lie side by side in the memory of a GPU, this process's current one, and the
+/// stream whose work before the call writes them and whose work after it may use them (null: CUDA's
+/// default stream). Where both buffers of a call are on a device, `out`'s stream counts.
+template <class T>
+requires Element<std::remove_const_t<T>>
+struct DeviceSpan {
+  T* data = nullptr;
+  std::size_t count = 0;  ///< elements, not bytes
+  CUstream_st* stream = nullptr;
+};
+
+/// Elements of one type in memory the caller owns, to be written. Any range of elements in host
+/// memory is one, and a DeviceSpan: every call takes a std::vector<float> as it is. Programs that
+/// know the element type only at run time name it.
 struct Buffer {
   void* data = nullptr;
   std::size_t count = 0;  ///< elements, not bytes
   DataType type = DataType::float32;
+  bool on_device = false;
+  CUstream_st* stream = nullptr;  ///< only looked at where on_device
 
   constexpr Buffer() = default;
   constexpr Buffer(void* memory, std::size_t elements, DataType of)
       : data(memory), count(elements), type(of) {}
+  constexpr Buffer(void* memory, std::size_t elements, DataType of, CUstream_st* device_stream)
+      : data(memory), count(elements), type(of), on_device(true), stream(device_stream) {}
+  template <Element T>
+  constexpr Buffer(const DeviceSpan<T>& span)  // NOLINT(google-explicit-constructor)
+      : Buffer(span.data, span.count, data_type<T>(), span.stream) {}
   template <Elements R>
   // NOLINTNEXTLINE(google-explicit-constructor,bugprone-forwarding-reference-overload)
   constexpr Buffer(R&& range)
@@ -112,12 +132,25 @@ struct ConstBuffer {
   const void* data = nullptr;
   std::size_t count = 0;  ///< elements, not bytes
   DataType type = DataType::float32;
+  bool on_device = false;
+  CUstream_st* stream = nullptr;  ///< only looked at where on_device
 
   constexpr ConstBuffer() = default;
   constexpr ConstBuffer(const void* memory, std::size_t elements, DataType of)
       : data(memory), count(elements), type(of) {}
+  constexpr ConstBuffer(const void* memory, std::size_t elements, DataType of,
+                        CUstream_st* device_stream)
+      : data(memory), count(elements), type(of), on_device(true), stream(device_stream) {}
   constexpr ConstBuffer(const Buffer& buffer)  // NOLINT(google-explicit-constructor)
-      : data(buffer.data), count(buffer.count), type(buffer.type) {}
+      : data(buffer.data),
+        count(buffer.count),
+        type(buffer.type),
+        on_device(buffer.on_device),
+        stream(buffer.stream) {}
+  template <class T>
+  requires Element<std::remove_const_t<T>>
+  constexpr ConstBuffer(const DeviceSpan<T>& span)  // NOLINT(google-explicit-constructor)
+      : ConstBuffer(span.data, span.count, data_type<std::remove_const_t<T>>(), span.stream) {}
   template <ReadableElements R>
   // NOLINTNEXTLINE(google-explicit-constructor,bugprone-forwarding-reference-overload)
   constexpr ConstBuffer(R&& range)
@@ -134,7 +167,13 @@ struct P2POp {
   int tag = 0;        ///< the same on both sides
 
   static P2POp send(const ConstBuffer& data, int to, int tag = 0) {
-    return {true, {const_cast<void*>(data.data), data.count, data.type}, to, tag};
+    P2POp op{.sends = true, .buffer = {}, .peer = to, .tag = tag};
+    op.buffer.data = const_cast<void*>(data.data);
+    op.buffer.count = data.count;
+    op.buffer.type = data.type;
+    op.buffer.on_device = data.on_device;
+    op.buffer.stream = data.stream;
+    return op;
   }
   static P2POp recv(const Buffer& data, int from, int tag = 0) { return {false, data, from, tag}; }
 };

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ddp/error.h"
+#include "tests/catch.h"
+#include "tests/collectives/ranks.h"
+
+using namespace ddprun::tests;
+
+namespace {
+
+constexpr int kPeerLost = 10 + static_cast<int>(ddp::ErrorKind::peer_lost);
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("calls that are begun are done in their order, among others that block") {
+  const int size = GENERATE(1, 2, 4);
+  for (const Ended& rank : run_ranks(size, {DDP_ASYNC, "many"})) {
+    INFO(size << " ranks: " << rank.output);
+    CHECK(rank.code == 0);
+  }
+}
+
+TEST_CASE("a call goes on after an impatient wait") {
+  for (const Ended& rank : run_ranks(3, {DDP_ASYNC, "late"})) {
+    INFO(rank.output);
+    CHECK(rank.code == 0);
+  }
+}
+
+TEST_CASE("every call that is under way when a rank ends fails with the same words") {
+  const auto ended = run_ranks(3, {DDP_ASYNC, "die"});
+  for (const int rank : {0, 2}) {
+    INFO(ended[rank].output);
+    CHECK(ended[rank].code == kPeerLost);
+    CHECK(contains(ended[rank].output, "lost rank 1"));
+  }
+}
+
+TEST_CASE("an exception gives up the calls under way") {
+  const auto ended = run_ranks(2, {DDP_ASYNC, "unwind"});
+  INFO(ended[0].output << ended[1].output);
+  CHECK(ended[0].code == 2);
+  CHECK(contains(ended[0].output, "thrown by the program"));
+  CHECK(ended[1].code == kPeerLost);
+}
