@@ -47,6 +47,10 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
+  /// Throws ddp::Error of kind usage for a task that this backend cannot do at all: buffers in
+  /// memory it does not reach, for one. Such a task is not given to it. From any thread.
+  virtual void check(const Task& task) const = 0;
+
   /// Does the task, after all that were begun before. Buffers in host memory: returns when this
   /// rank's part is done. On a device: returns at once, and the task's stream runs after it.
   virtual void run(const Task& task) = 0;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "collectives/gloo_backend.h"
+#include "collectives/local_backend.h"
 #include "ddp/error.h"
 
 namespace ddp::internal {
@@ -13,7 +14,8 @@ std::string choose_backend(const std::string& wanted) {
   throw Error(ErrorKind::usage, "ddp: backend " + wanted + " is not gloo");
 }
 
-std::unique_ptr<Backend> make_backend(const std::string& /*chosen*/, Meeting meeting) {
+std::unique_ptr<Backend> make_backend(const std::string& chosen, Meeting meeting) {
+  if (meeting.size == 1) return make_local_backend(chosen);
   return make_gloo_backend(std::move(meeting));
 }
 

@@ -13,7 +13,7 @@ namespace ddp::internal {
 /// kind usage for a name that is none.
 std::string choose_backend(const std::string& wanted);
 
-/// Connects all ranks through the backend that was chosen.
+/// Connects all ranks, of which there may be one, through the backend that was chosen.
 std::unique_ptr<Backend> make_backend(const std::string& chosen, Meeting meeting);
 
 }  // namespace ddp::internal

@@ -17,11 +17,12 @@
 #include "collectives/gloo_backend_exchange.h"
 #include "collectives/gloo_backend_mesh.h"
 #include "collectives/gloo_backend_reduce.h"
-#include "collectives/gloo_backend_route.h"
 #include "collectives/gloo_backend_transfers.h"
 #include "collectives/gloo_backend_turns.h"
 #include "collectives/gloo_backend_verdict.h"
+#include "collectives/host_memory.h"
 #include "collectives/reduction.h"
+#include "collectives/route.h"
 #include "collectives/sigpipe.h"
 
 namespace ddp::internal {
@@ -34,6 +35,9 @@ class GlooBackend : public Backend {
  public:
   explicit GlooBackend(Meeting meeting);
 
+  void check(const Task& task) const override {
+    check_in_host_memory(task, "gloo", meeting_.named(meeting_.rank));
+  }
   void run(const Task& task) override { queue_.run(task); }
   std::shared_ptr<Pending> begin(const Task& task) override { return queue_.begin(task); }
   void abort() noexcept override;
@@ -125,7 +129,7 @@ void GlooBackend::move(const Task& task) {
   Task apart = task;
   const bool swaps =
       task.operation == Operation::all_to_all || task.operation == Operation::all_to_all_v;
-  const GlooRoute route(apart, meeting_.rank, meeting_.size);
+  const Route route(apart, meeting_.rank, meeting_.size);
   for (int other = 0; other < meeting_.size; ++other) {
     const auto out = route.to(other);
     parcel(other) = {out.data, is_small(out.bytes) ? out.bytes : 0, out.bytes / route.width(),

@@ -47,7 +47,7 @@ GlooMesh::GlooMesh(Meeting& meeting)
   context_ = gloo::transport::tcp::CreateDevice(where)->createContext(rank(), size());
   context_->setTimeout(meeting_.timeout);
   join();
-  wait_for_everyone();
+  wait_for_everyone(meeting_, "joined");
   std::vector<Peer> peers;
   for (int other = 0; other < size(); ++other) {
     if (other != rank()) peers.push_back(find(other));
@@ -67,30 +67,6 @@ void GlooMesh::join() {
     told.append(address.begin(), address.end());
   }
   ask_store(meeting_, [&](Store& store) { store.set(key(rank()), told); });
-}
-
-void GlooMesh::wait_for_everyone() {
-  std::vector<std::string> keys;
-  for (int other = 0; other < size(); ++other) keys.push_back(key(other));
-  try {
-    ask_store(meeting_, [&](Store& store) { store.wait(keys, meeting_.timeout); });
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::timed_out) throw;
-    throw Error(ErrorKind::timed_out, "ddp: rank " + std::to_string(meeting_.named(rank())) + ": " +
-                                          missing_ranks() + " did not join within " +
-                                          name_time(meeting_.timeout) + " (" +
-                                          meeting_.store->name() + ")");
-  }
-}
-
-std::string GlooMesh::missing_ranks() {
-  std::vector<int> missing;
-  for (int other = 0; other < size(); ++other) {
-    ask_store(meeting_, [&](Store& store) {
-      if (!store.check({key(other)})) missing.push_back(meeting_.named(other));
-    });
-  }
-  return missing.empty() ? "some rank" : name_ranks(missing);
 }
 
 GlooMesh::Peer GlooMesh::find(int other) {

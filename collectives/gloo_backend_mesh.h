@@ -42,8 +42,6 @@ class GlooMesh {
 
   std::string key(int rank) const { return meeting_.prefix + "joined/" + std::to_string(rank); }
   void join();
-  void wait_for_everyone();
-  std::string missing_ranks();
   Peer find(int other);
   void connect(const std::vector<Peer>& peers);
   void keep_sockets(const std::vector<Peer>& peers);

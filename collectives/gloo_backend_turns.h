@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "collectives/gloo_backend_mesh.h"
+#include "collectives/route.h"
 
 namespace ddp::internal {
 
@@ -22,15 +23,8 @@ class GlooTurns {
 
   explicit GlooTurns(GlooMesh& mesh) : mesh_(mesh) {}
 
-  /// Memory of one rank's data; nothing moves where it is empty.
-  struct Outgoing {
-    const char* data = nullptr;
-    std::size_t bytes = 0;
-  };
-  struct Incoming {
-    char* data = nullptr;
-    std::size_t bytes = 0;
-  };
+  using Outgoing = internal::Outgoing;
+  using Incoming = internal::Incoming;
 
   /// Every rank sends every other what is for it: to the next and from the previous first, then to
   /// the second next, and so on; each rank sends to one and hears one at a time. This is MPICH's

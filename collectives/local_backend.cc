@@ -2,14 +2,19 @@
 #include "collectives/local_backend.h"
 
 #include <cstring>
+#include <utility>
 
 #include "collectives/call.h"
+#include "collectives/host_memory.h"
 
 namespace ddp::internal {
 namespace {
 
 class LocalBackend : public Backend {
  public:
+  explicit LocalBackend(std::string name) : name_(std::move(name)) {}
+
+  void check(const Task& task) const override { check_in_host_memory(task, name_, 0); }
   void run(const Task& task) override {
     // In all_to_all_v no count is common to all blocks.
     const std::size_t count = task.send_counts.empty() ? task.count : task.send_counts.front();
@@ -24,12 +29,15 @@ class LocalBackend : public Backend {
   }
   void abort() noexcept override {}
   void leave() noexcept override {}
+
+ private:
+  std::string name_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_local_backend() {
-  return std::make_unique<LocalBackend>();
+std::unique_ptr<Backend> make_local_backend(std::string name) {
+  return std::make_unique<LocalBackend>(std::move(name));
 }
 
 }  // namespace ddp::internal

@@ -2,12 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "collectives/backend.h"
 
 namespace ddp::internal {
 
-/// For a group of one rank, whatever the library: what goes in comes out.
-std::unique_ptr<Backend> make_local_backend();
+/// For a group of one rank, whatever the library: what goes in comes out. `name` is the library's.
+std::unique_ptr<Backend> make_local_backend(std::string name);
 
 }  // namespace ddp::internal

@@ -13,10 +13,10 @@ namespace ddp::internal {
 /// Where a group meets.
 struct Meeting {
   int rank = 0;
-  int size = 2;  ///< at least 2
-  std::shared_ptr<Store> store;
-  std::string address;  ///< of this host, numeric: where the other ranks reach this one
-  std::string prefix;   ///< of this group's keys, ends with '/'
+  int size = 1;
+  std::shared_ptr<Store> store;  ///< none when the group has one rank
+  std::string address;           ///< of this host, numeric: where the other ranks reach this one
+  std::string prefix;            ///< of this group's keys, ends with '/'
   std::chrono::milliseconds timeout;
   bool rank_0_serves = false;   ///< the store ends with rank 0 of the whole
   std::vector<int> whole = {};  ///< by rank, its rank in the group this one is a part of, if any

@@ -7,7 +7,6 @@
 
 #include "collectives/backends.h"
 #include "collectives/leaving.h"
-#include "collectives/local_backend.h"
 #include "collectives/process_group_impl.h"
 #include "collectives/task.h"
 
@@ -20,14 +19,13 @@ ProcessGroup::Impl::Impl(internal::Rendezvous rendezvous, std::chrono::milliseco
       backend_name(std::move(chosen)),
       whole(std::move(names)) {
   const auto [rank, size] = std::pair(met.place.rank, met.place.size);
-  backend = size == 1 ? internal::make_local_backend()
-                      : internal::make_backend(
-                            backend_name, {rank, size, met.store, met.address, met.prefix, limit,
-                                           met.rank_0_serves, whole});
+  backend = internal::make_backend(backend_name, {rank, size, met.store, met.address, met.prefix,
+                                                  limit, met.rank_0_serves, whole});
 }
 
 void ProcessGroup::Impl::run(const internal::Task& task) {
   if (failure) throw *failure;
+  backend->check(task);
   try {
     backend->run(task);
   } catch (const Error& error) {
@@ -38,6 +36,7 @@ void ProcessGroup::Impl::run(const internal::Task& task) {
 
 Work ProcessGroup::Impl::begin(const internal::Task& task) {
   if (failure) throw *failure;
+  backend->check(task);
   return Work(backend->begin(task));
 }
 

@@ -2,6 +2,7 @@
 #include "collectives/task.h"
 
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "collectives/call.h"
@@ -22,12 +23,13 @@ std::vector<std::size_t> list(TaskMaker::Counts counts) {
 
 Task TaskMaker::broadcast(const Buffer& data, int root) const {
   check_root(Operation::broadcast, root);
-  return {.operation = Operation::broadcast,
-          .type = data.type,
-          .root = root,
-          .count = data.count,
-          .in = data.data,
-          .out = data.data};
+  return placed({.operation = Operation::broadcast,
+                 .type = data.type,
+                 .root = root,
+                 .count = data.count,
+                 .in = data.data,
+                 .out = data.data},
+                data, data);
 }
 
 Task TaskMaker::reduce(const ConstBuffer& in, const Buffer& out, int root, ReduceOp op) const {
@@ -38,13 +40,14 @@ Task TaskMaker::reduce(const ConstBuffer& in, const Buffer& out, int root, Reduc
     check_types(kThis, in, out);
     check_count(kThis, "out", out.count, in.count);
   }
-  return {.operation = kThis,
-          .type = in.type,
-          .reduce = op,
-          .root = root,
-          .count = in.count,
-          .in = in.data,
-          .out = rank_ == root ? out.data : nullptr};
+  return placed({.operation = kThis,
+                 .type = in.type,
+                 .reduce = op,
+                 .root = root,
+                 .count = in.count,
+                 .in = in.data,
+                 .out = rank_ == root ? out.data : nullptr},
+                in, rank_ == root ? out : Buffer());
 }
 
 Task TaskMaker::all_reduce(const ConstBuffer& in, const Buffer& out, ReduceOp op) const {
@@ -52,12 +55,13 @@ Task TaskMaker::all_reduce(const ConstBuffer& in, const Buffer& out, ReduceOp op
   check_op(kThis, in.type, op);
   check_types(kThis, in, out);
   check_count(kThis, "out", out.count, in.count);
-  return {.operation = kThis,
-          .type = in.type,
-          .reduce = op,
-          .count = in.count,
-          .in = in.data,
-          .out = out.data};
+  return placed({.operation = kThis,
+                 .type = in.type,
+                 .reduce = op,
+                 .count = in.count,
+                 .in = in.data,
+                 .out = out.data},
+                in, out);
 }
 
 Task TaskMaker::gather(const ConstBuffer& in, const Buffer& out, int root) const {
@@ -67,32 +71,35 @@ Task TaskMaker::gather(const ConstBuffer& in, const Buffer& out, int root) const
     check_types(kThis, in, out);
     check_count(kThis, "out", out.count, times_size(kThis, in.count));
   }
-  return {.operation = kThis,
-          .type = in.type,
-          .root = root,
-          .count = in.count,
-          .in = in.data,
-          .out = rank_ == root ? out.data : nullptr};
+  return placed({.operation = kThis,
+                 .type = in.type,
+                 .root = root,
+                 .count = in.count,
+                 .in = in.data,
+                 .out = rank_ == root ? out.data : nullptr},
+                in, rank_ == root ? out : Buffer());
 }
 
 Task TaskMaker::gather_v(const ConstBuffer& in, const Buffer& out, Counts counts, int root) const {
   constexpr auto kThis = Operation::gather_v;
   check_root(kThis, root);
   Task task{.operation = kThis, .type = in.type, .root = root, .count = in.count, .in = in.data};
-  if (rank_ != root) return task;
+  if (rank_ != root) return placed(std::move(task), in, {});
   check_types(kThis, in, out);
   check_count(kThis, "out", out.count, sum(kThis, "counts", counts));
   check_count(kThis, "in", in.count, counts[static_cast<std::size_t>(rank_)]);
   task.out = out.data;
   task.recv_counts = list(counts);
-  return task;
+  return placed(std::move(task), in, out);
 }
 
 Task TaskMaker::all_gather(const ConstBuffer& in, const Buffer& out) const {
   constexpr auto kThis = Operation::all_gather;
   check_types(kThis, in, out);
   check_count(kThis, "out", out.count, times_size(kThis, in.count));
-  return {.operation = kThis, .type = in.type, .count = in.count, .in = in.data, .out = out.data};
+  return placed(
+      {.operation = kThis, .type = in.type, .count = in.count, .in = in.data, .out = out.data}, in,
+      out);
 }
 
 Task TaskMaker::all_gather_v(const ConstBuffer& in, const Buffer& out, Counts counts) const {
@@ -100,12 +107,13 @@ Task TaskMaker::all_gather_v(const ConstBuffer& in, const Buffer& out, Counts co
   check_types(kThis, in, out);
   check_count(kThis, "out", out.count, sum(kThis, "counts", counts));
   check_count(kThis, "in", in.count, counts[static_cast<std::size_t>(rank_)]);
-  return {.operation = kThis,
-          .type = in.type,
-          .count = in.count,
-          .in = in.data,
-          .out = out.data,
-          .recv_counts = list(counts)};
+  return placed({.operation = kThis,
+                 .type = in.type,
+                 .count = in.count,
+                 .in = in.data,
+                 .out = out.data,
+                 .recv_counts = list(counts)},
+                in, out);
 }
 
 Task TaskMaker::scatter(const ConstBuffer& in, const Buffer& out, int root) const {
@@ -115,12 +123,13 @@ Task TaskMaker::scatter(const ConstBuffer& in, const Buffer& out, int root) cons
     check_types(kThis, in, out);
     check_count(kThis, "in", in.count, times_size(kThis, out.count));
   }
-  return {.operation = kThis,
-          .type = out.type,
-          .root = root,
-          .count = out.count,
-          .in = rank_ == root ? in.data : nullptr,
-          .out = out.data};
+  return placed({.operation = kThis,
+                 .type = out.type,
+                 .root = root,
+                 .count = out.count,
+                 .in = rank_ == root ? in.data : nullptr,
+                 .out = out.data},
+                rank_ == root ? in : ConstBuffer(), out);
 }
 
 Task TaskMaker::scatter_v(const ConstBuffer& in, Counts counts, const Buffer& out, int root) const {
@@ -128,13 +137,13 @@ Task TaskMaker::scatter_v(const ConstBuffer& in, Counts counts, const Buffer& ou
   check_root(kThis, root);
   Task task{
       .operation = kThis, .type = out.type, .root = root, .count = out.count, .out = out.data};
-  if (rank_ != root) return task;
+  if (rank_ != root) return placed(std::move(task), {}, out);
   check_types(kThis, in, out);
   check_count(kThis, "in", in.count, sum(kThis, "counts", counts));
   check_count(kThis, "out", out.count, counts[static_cast<std::size_t>(rank_)]);
   task.in = in.data;
   task.send_counts = list(counts);
-  return task;
+  return placed(std::move(task), in, out);
 }
 
 Task TaskMaker::reduce_scatter(const ConstBuffer& in, const Buffer& out, ReduceOp op) const {
@@ -142,12 +151,13 @@ Task TaskMaker::reduce_scatter(const ConstBuffer& in, const Buffer& out, ReduceO
   check_op(kThis, in.type, op);
   check_types(kThis, in, out);
   check_count(kThis, "in", in.count, times_size(kThis, out.count));
-  return {.operation = kThis,
-          .type = in.type,
-          .reduce = op,
-          .count = out.count,
-          .in = in.data,
-          .out = out.data};
+  return placed({.operation = kThis,
+                 .type = in.type,
+                 .reduce = op,
+                 .count = out.count,
+                 .in = in.data,
+                 .out = out.data},
+                in, out);
 }
 
 Task TaskMaker::reduce_scatter_v(const ConstBuffer& in, const Buffer& out, Counts counts,
@@ -157,13 +167,14 @@ Task TaskMaker::reduce_scatter_v(const ConstBuffer& in, const Buffer& out, Count
   check_types(kThis, in, out);
   check_count(kThis, "in", in.count, sum(kThis, "counts", counts));
   check_count(kThis, "out", out.count, counts[static_cast<std::size_t>(rank_)]);
-  return {.operation = kThis,
-          .type = in.type,
-          .reduce = op,
-          .count = out.count,
-          .in = in.data,
-          .out = out.data,
-          .send_counts = list(counts)};
+  return placed({.operation = kThis,
+                 .type = in.type,
+                 .reduce = op,
+                 .count = out.count,
+                 .in = in.data,
+                 .out = out.data,
+                 .send_counts = list(counts)},
+                in, out);
 }
 
 Task TaskMaker::all_to_all(const ConstBuffer& in, const Buffer& out) const {
@@ -176,7 +187,9 @@ Task TaskMaker::all_to_all(const ConstBuffer& in, const Buffer& out) const {
            " elements, which cannot be cut into equal blocks for " + std::to_string(size_) +
            " ranks");
   }
-  return {.operation = kThis, .type = in.type, .count = block, .in = in.data, .out = out.data};
+  return placed(
+      {.operation = kThis, .type = in.type, .count = block, .in = in.data, .out = out.data}, in,
+      out);
 }
 
 Task TaskMaker::all_to_all_v(const ConstBuffer& in, Counts send_counts, const Buffer& out,
@@ -187,29 +200,58 @@ Task TaskMaker::all_to_all_v(const ConstBuffer& in, Counts send_counts, const Bu
   check_count(kThis, "out", out.count, sum(kThis, "recv_counts", recv_counts));
   const auto own = static_cast<std::size_t>(rank_);
   check_count(kThis, "own block of out", recv_counts[own], send_counts[own]);
-  return {.operation = kThis,
-          .type = in.type,
-          .in = in.data,
-          .out = out.data,
-          .send_counts = list(send_counts),
-          .recv_counts = list(recv_counts)};
+  return placed({.operation = kThis,
+                 .type = in.type,
+                 .in = in.data,
+                 .out = out.data,
+                 .send_counts = list(send_counts),
+                 .recv_counts = list(recv_counts)},
+                in, out);
 }
 
 Task TaskMaker::send(const ConstBuffer& data, int to, int tag) const {
   const P2POp op = P2POp::send(data, to, tag);
-  return {.operation = Operation::send, .transfers = {transfer(Operation::send, op)}};
+  return placed({.operation = Operation::send, .transfers = {transfer(Operation::send, op)}}, data,
+                {});
 }
 
 Task TaskMaker::recv(const Buffer& data, int from, int tag) const {
   const P2POp op = P2POp::recv(data, from, tag);
-  return {.operation = Operation::recv, .transfers = {transfer(Operation::recv, op)}};
+  return placed({.operation = Operation::recv, .transfers = {transfer(Operation::recv, op)}}, {},
+                data);
 }
 
 Task TaskMaker::batch_send_recv(std::span<const P2POp> ops) const {
   Task task{.operation = Operation::batch_send_recv};
   for (const P2POp& op : ops) {
     task.transfers.push_back(transfer(op.sends ? Operation::send : Operation::recv, op));
+    if (op.buffer.on_device != ops.front().buffer.on_device) {
+      refuse("batch_send_recv of buffers in host memory and on a device");
+    }
+    if (op.buffer.on_device && op.buffer.stream != ops.front().buffer.stream) {
+      refuse("batch_send_recv of buffers with several streams");
+    }
   }
+  return ops.empty() ? task : placed(std::move(task), {}, ops.front().buffer);
+}
+
+/// With the place of the buffers that this rank uses; another is empty.
+Task TaskMaker::placed(Task task, const ConstBuffer& in, const Buffer& out) const {
+  const auto is_nowhere = [](const ConstBuffer& buffer) {
+    return buffer.data == nullptr && buffer.count == 0;
+  };
+  if (is_nowhere(out)) {
+    task.on_device = in.on_device;
+    task.stream = in.stream;
+    return task;
+  }
+  if (!is_nowhere(in) && in.on_device != out.on_device) {
+    const auto place = [](bool on_device) { return on_device ? "on a device" : "in host memory"; };
+    refuse(std::string(name(task.operation)) + ": in is " + place(in.on_device) + ", but out " +
+           place(out.on_device));
+  }
+  task.on_device = out.on_device;
+  task.stream = out.stream;
   return task;
 }
 

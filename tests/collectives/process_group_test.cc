@@ -236,6 +236,11 @@ TEST_CASE("wrong arguments are refused and leave the group as it was") {
     CHECK(rank.code == 0);
     CHECK(contains(rank.output, "cannot take the avg of int32"));
     CHECK(contains(rank.output, "broadcast from rank 99, but ranks are 0 to 1"));
+    CHECK(contains(rank.output, "all_reduce: in is in host memory, but out on a device"));
+    CHECK(contains(rank.output, "batch_send_recv of buffers in host memory and on a device"));
+    CHECK(contains(rank.output, "reduce: backend gloo moves data in host memory only"));
+    CHECK(contains(rank.output, "broadcast: backend gloo moves data in host memory only"));
+    CHECK(contains(rank.output, "it takes init_process_group({.backend = \"nccl\"})"));
   }
 }
 

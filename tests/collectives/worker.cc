@@ -190,17 +190,28 @@ void differ(ProcessGroup& group, const std::string& how) {
   }
 }
 
+template <class F>
+void refused(F call) {
+  try {
+    call();
+    wrong("accepted");
+  } catch (const ddp::Error& error) {
+    if (error.kind() != ddp::ErrorKind::usage) wrong(error.what());
+    std::printf("%s\n", error.what());
+  }
+}
+
 void misuse(ProcessGroup& group) {
   std::vector<std::int32_t> data(4, group.rank());
-  for (int attempt = 0; attempt < 2; ++attempt) {
-    try {
-      attempt == 0 ? group.all_reduce(data, ReduceOp::avg) : group.broadcast(data, 99);
-      wrong("accepted");
-    } catch (const ddp::Error& error) {
-      if (error.kind() != ddp::ErrorKind::usage) wrong(error.what());
-      std::printf("%s\n", error.what());
-    }
-  }
+  const ddp::DeviceSpan<std::int32_t> device = {data.data(), data.size()};
+  const ddp::P2POp mixture[] = {ddp::P2POp::send(data, 1 - group.rank()),
+                                ddp::P2POp::recv(device, 1 - group.rank())};
+  refused([&] { group.all_reduce(data, ReduceOp::avg); });
+  refused([&] { group.broadcast(data, 99); });
+  refused([&] { group.all_reduce(data, device); });
+  refused([&] { group.batch_send_recv(mixture); });
+  refused([&] { group.reduce(device, {}, 1 - group.rank()); });
+  refused([&] { (void)group.ibroadcast(device); });
   group.all_reduce(data);  // the group is as good as before
   if (data[0] != group.size() * (group.size() - 1) / 2) wrong("sum after misuse");
 }

@@ -56,6 +56,8 @@ struct Options {
 /// not overlap. Where only one rank gets (or gives) a result, the others' `out` (or `in`) is not
 /// looked at and may be `{}`.
 ///
+/// Buffers on a device (DeviceSpan) need a backend that reaches them.
+///
 /// Errors are thrown as ddp::Error. After the first that is not of kind `usage` the group is
 /// broken for good: every later call throws that same error, and the contents of the buffer of the
 /// failed call are unspecified. The first rank to fail tells the others through the store, so that

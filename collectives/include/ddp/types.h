@@ -92,7 +92,8 @@ concept Elements = ReadableElements<R> && std::same_as < std::ranges::range_refe
 
 /// Elements that lie side by side in the memory of a GPU, this process's current one, and the
 /// stream whose work before the call writes them and whose work after it may use them (null: CUDA's
-/// default stream). Where both buffers of a call are on a device, `out`'s stream counts.
+/// default stream). The buffers of one call are all on a device or none. Of two, `out`'s stream
+/// counts; those of a batch_send_recv have the same one.
 template <class T>
 requires Element<std::remove_const_t<T>>
 struct DeviceSpan {

@@ -5,27 +5,36 @@
 
 #include "collectives/backend.h"
 #include "collectives/blocks.h"
-#include "collectives/gloo_backend_turns.h"
 
 namespace ddp::internal {
 
+/// Memory of one rank's data; nothing moves where it is empty.
+struct Outgoing {
+  const char* data = nullptr;
+  std::size_t bytes = 0;
+};
+struct Incoming {
+  char* data = nullptr;
+  std::size_t bytes = 0;
+};
+
 /// Which data of a task that only moves some goes from this rank to which, and where it arrives.
 /// The task must outlive it.
-class GlooRoute {
+class Route {
  public:
-  GlooRoute(const Task& task, int rank, int size);
+  Route(const Task& task, int rank, int size);
 
   /// For this rank itself, too: both are the same data then.
-  GlooTurns::Outgoing to(int other) const;
-  GlooTurns::Incoming from(int other) const;
+  Outgoing to(int other) const;
+  Incoming from(int other) const;
 
   std::size_t width() const { return width_; }
 
  private:
-  GlooTurns::Outgoing all_of_in() const;
-  GlooTurns::Incoming all_of_out() const;
-  GlooTurns::Outgoing in_block(int other) const;
-  GlooTurns::Incoming out_block(int other) const;
+  Outgoing all_of_in() const;
+  Incoming all_of_out() const;
+  Outgoing in_block(int other) const;
+  Incoming out_block(int other) const;
 
   const Task& task_;
   int rank_;

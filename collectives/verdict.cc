@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/verdict.h"
+
+#include <cstddef>
+#include <cstdlib>
+#include <vector>
+
+#include "collectives/failure.h"
+
+namespace ddp::internal {
+namespace {
+
+bool store_died_with_rank_0(const Meeting& meeting, const Error& error) {
+  return meeting.rank_0_serves && error.kind() == ErrorKind::unreachable;
+}
+
+std::string missing_ranks(const Meeting& meeting, const std::vector<std::string>& keys) {
+  std::vector<int> missing;
+  for (int other = 0; other < meeting.size; ++other) {
+    ask_store(meeting, [&](Store& store) {
+      if (!store.check({keys[static_cast<std::size_t>(other)]})) {
+        missing.push_back(meeting.named(other));
+      }
+    });
+  }
+  return missing.empty() ? "some rank" : name_ranks(missing);
+}
+
+}  // namespace
+
+Error agree_on(Meeting& meeting, const std::string& where, ErrorKind kind,
+               const std::string& sentence) {
+  const std::string me = "rank " + std::to_string(meeting.named(meeting.rank));
+  const std::string mine = std::to_string(static_cast<int>(kind)) + " " + me + " " + sentence;
+  std::string verdict = mine;
+  try {
+    verdict = meeting.store->compare_set(meeting.prefix + "verdict", "", mine);
+  } catch (const Error& error) {
+    // Without a store, what we saw ourselves has to do. The partner may have gone because rank 0
+    // did.
+    if (kind == ErrorKind::peer_lost && store_died_with_rank_0(meeting, error)) {
+      return {kind,
+              "ddp: " + me + " " + sentence + " (and the store with rank 0, which served it)"};
+    }
+  }
+  const std::size_t space = verdict.find(' ');
+  if (space == std::string::npos || verdict == mine) return {kind, "ddp: " + me + " " + sentence};
+  return {static_cast<ErrorKind>(std::atoi(verdict.c_str())),
+          "ddp: " + me + " stops " + where + ": " + verdict.substr(space + 1)};
+}
+
+Error agree_on_loss(Meeting& meeting, const std::string& where, int partner,
+                    const std::string& reason) {
+  return agree_on(meeting, where, ErrorKind::peer_lost,
+                  "lost " + name_ranks({meeting.named(partner)}) + " " + where + ": " + reason);
+}
+
+Error agree_on_timeout(Meeting& meeting, const std::string& where, int partner) {
+  return agree_on(meeting, where, ErrorKind::timed_out,
+                  "waited " + name_time(meeting.timeout) + " in vain for " +
+                      name_ranks({meeting.named(partner)}) + " " + where);
+}
+
+void ask_store(const Meeting& meeting, const std::function<void(Store& store)>& ask) {
+  try {
+    ask(*meeting.store);
+  } catch (const Error& error) {
+    const Error told = at_rank(meeting.named(meeting.rank), error);
+    if (!store_died_with_rank_0(meeting, error)) throw Error(told);
+    throw Error(ErrorKind::peer_lost, std::string(told.what()) + ": lost rank 0, which served it");
+  }
+}
+
+void wait_for_everyone(const Meeting& meeting, const std::string& stem) {
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < meeting.size; ++rank) {
+    keys.push_back(meeting.prefix + stem + "/" + std::to_string(rank));
+  }
+  try {
+    ask_store(meeting, [&](Store& store) { store.wait(keys, meeting.timeout); });
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::timed_out) throw;
+    throw Error(ErrorKind::timed_out, "ddp: rank " + std::to_string(meeting.named(meeting.rank)) +
+                                          ": " + missing_ranks(meeting, keys) +
+                                          " did not join within " + name_time(meeting.timeout) +
+                                          " (" + meeting.store->name() + ")");
+  }
+}
+
+}  // namespace ddp::internal

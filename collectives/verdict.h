@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "collectives/meeting.h"
+#include "ddp/error.h"
+
+namespace ddp::internal {
+
+/// What a rank says that fails. The first rank to fail decides for all: its sentence becomes the
+/// group's verdict, kept in the store. So a rank may break its connections only afterwards: whoever
+/// sees them break finds the verdict.
+
+/// `sentence` begins after "rank N "; `where` is "in call 12, barrier" or "while connecting".
+Error agree_on(Meeting& meeting, const std::string& where, ErrorKind kind,
+               const std::string& sentence);
+
+/// The same for a rank whose connection ended, and for one that was waited for too long.
+Error agree_on_loss(Meeting& meeting, const std::string& where, int partner,
+                    const std::string& reason);
+Error agree_on_timeout(Meeting& meeting, const std::string& where, int partner);
+
+/// Asks the store while the ranks join, and throws what it throws as this rank's.
+void ask_store(const Meeting& meeting, const std::function<void(Store& store)>& ask);
+
+/// Returns when every rank has set the group's key STEM/RANK. Error of kind timed_out names those
+/// that did not within the group's timeout.
+void wait_for_everyone(const Meeting& meeting, const std::string& stem);
+
+}  // namespace ddp::internal
