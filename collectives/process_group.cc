@@ -19,25 +19,27 @@ ProcessGroup::Impl::Impl(internal::Rendezvous rendezvous, std::chrono::milliseco
       backend_name(std::move(chosen)),
       whole(std::move(names)) {
   const auto [rank, size] = std::pair(met.place.rank, met.place.size);
-  backend = internal::make_backend(backend_name, {rank, size, met.store, met.address, met.prefix,
-                                                  limit, met.rank_0_serves, whole});
+  const internal::Meeting meeting = {rank,       size,  met.store,         met.address,
+                                     met.prefix, limit, met.rank_0_serves, whole};
+  backend = internal::make_backend(backend_name, meeting);
+  calls = std::make_shared<internal::GroupCalls>(meeting, backend_name);
 }
 
 void ProcessGroup::Impl::run(const internal::Task& task) {
-  if (failure) throw *failure;
   backend->check(task);
+  const auto call = calls->begin(task);
   try {
     backend->run(task);
   } catch (const Error& error) {
-    failure = error;
-    throw;
+    throw Error(calls->fail(call, error));
   }
+  calls->succeed(call);
 }
 
 Work ProcessGroup::Impl::begin(const internal::Task& task) {
-  if (failure) throw *failure;
   backend->check(task);
-  return Work(backend->begin(task));
+  const auto call = calls->begin(task);
+  return Work(calls->follow(call, backend->begin(task)));
 }
 
 ProcessGroup init_process_group(const Options& options) {
@@ -57,7 +59,7 @@ ProcessGroup& ProcessGroup::operator=(ProcessGroup&& other) noexcept {
 
 ProcessGroup::~ProcessGroup() {
   if (!impl_) return;
-  if (impl_->failure || std::uncaught_exceptions() > 0) {
+  if (impl_->calls->has_failed() || std::uncaught_exceptions() > 0) {
     impl_->backend->abort();
   } else if (size() > 1) {
     internal::leave_aside(std::move(impl_->backend));

@@ -3,11 +3,11 @@
 
 #include <chrono>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "collectives/backend.h"
+#include "collectives/group_calls.h"
 #include "collectives/init.h"
 #include "collectives/task.h"
 #include "ddp/process_group.h"
@@ -20,8 +20,8 @@ struct ProcessGroup::Impl {
   std::string backend_name;
   std::vector<int> whole;  ///< by rank, its rank among all that ever met; empty: the same
   std::unique_ptr<internal::Backend> backend;
-  std::optional<Error> failure;  ///< the first; thrown by every later call
-  int parts = 0;                 ///< made of this group so far
+  std::shared_ptr<internal::GroupCalls> calls;
+  int parts = 0;  ///< made of this group so far
 
   /// Connects the ranks.
   Impl(internal::Rendezvous rendezvous, std::chrono::milliseconds limit, std::string chosen,

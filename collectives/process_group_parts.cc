@@ -78,10 +78,10 @@ std::optional<ProcessGroup> ProcessGroup::new_group(std::span<const int> ranks) 
   const auto lists = all_gather_object(list);
   for (std::size_t other = 0; other < lists.size(); ++other) {
     if (lists[other] == list) continue;
-    impl_->failure = Error(ErrorKind::mismatch, "ddp: rank " + std::to_string(rank()) +
-                                                    " makes a new_group of other ranks than rank " +
-                                                    std::to_string(other));
-    throw Error(*impl_->failure);
+    throw Error(impl_->calls->fail(
+        Error(ErrorKind::mismatch, "ddp: rank " + std::to_string(rank()) +
+                                       " makes a new_group of other ranks than rank " +
+                                       std::to_string(other))));
   }
   return part({ranks.begin(), ranks.end()}, 0);
 }
