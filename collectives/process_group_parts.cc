@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <fstream>
 #include <numeric>
+#include <sys/utsname.h>
 #include <utility>
 
 #include "collectives/process_group_impl.h"
@@ -26,6 +28,15 @@ Buffer bytes_of(std::string& text) {
 }
 ConstBuffer bytes_of(std::string_view text) {
   return {text.data(), text.size(), DataType::uint8};
+}
+
+/// The same for all processes of a machine, and for no other.
+std::string name_of_machine() {
+  utsname names{};
+  ::uname(&names);
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  return boot + " " + names.nodename;
 }
 
 std::size_t total(const std::vector<std::size_t>& lengths) {
@@ -99,6 +110,16 @@ std::optional<ProcessGroup> ProcessGroup::split(int color, int key) {
   std::vector<int> members;
   for (const auto& [_, member] : keyed) members.push_back(member);
   return part(members, color);
+}
+
+ProcessGroup ProcessGroup::split_by_node() {
+  const auto machines = all_gather_object(name_of_machine());
+  const std::string& ours = machines[static_cast<std::size_t>(rank())];
+  std::vector<int> members;
+  for (int other = 0; other < size(); ++other) {
+    if (machines[static_cast<std::size_t>(other)] == ours) members.push_back(other);
+  }
+  return *part(members, members.front());
 }
 
 /// `color` tells apart what is made by one call.

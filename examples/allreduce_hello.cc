@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every process brings one number, and all of them learn the sum:
 //
-//     ddprun --nproc_per_node 4 allreduce_hello     torchrun --no_python, mpirun and srun do as
-//     well allreduce_hello 4                             without a launcher
+//     ddprun --nproc_per_node 4 allreduce_hello
+//     allreduce_hello 4
+//
+// The second starts them without a launcher. torchrun --no_python, mpirun and srun do as well as
+// ddprun.
 #include <cstdio>
 #include <cstdlib>
 #include <ddp/process_group.h>

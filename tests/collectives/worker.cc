@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ddp/process_group.h>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -331,6 +332,16 @@ void hurry(ProcessGroup& group) {
   }
 }
 
+void by_node(ProcessGroup& group) {
+  auto node = group.split_by_node();
+  std::vector<int> ranks(static_cast<std::size_t>(node.size()));
+  const int own = group.rank();
+  node.all_gather(std::span(&own, 1), ranks);
+  std::string line = "rank " + std::to_string(group.rank()) + " is on a node with";
+  for (const int rank : ranks) line += " " + std::to_string(rank);
+  std::puts(line.c_str());
+}
+
 void run(ProcessGroup& group, const std::string& scenario) {
   if (scenario == "all") return check_all(group);
   if (scenario.starts_with("die-")) return die(group, scenario.substr(4));
@@ -340,6 +351,7 @@ void run(ProcessGroup& group, const std::string& scenario) {
   if (scenario == "hurry") return hurry(group);
   if (scenario == "messages") return messages(group);
   if (scenario == "parts") return parts(group);
+  if (scenario == "by-node") return by_node(group);
   if (scenario == "threads") return threads(group);
   if (scenario == "objects") return objects(group);
   if (scenario == "leave-early" && group.rank() == 1) return;

@@ -177,6 +177,11 @@ class DDP_EXPORT ProcessGroup {
   /// `color` is below 0.
   std::optional<ProcessGroup> split(int color, int key = 0);
 
+  /// Parts this group, whose ranks all call it, by machine: those that run where this rank does
+  /// make a group, in the order of their ranks here. Machines differ where their host name or their
+  /// boot differs, as for NCCL, so containers with names of their own are machines.
+  ProcessGroup split_by_node();
+
  private:
   friend ProcessGroup init_process_group(const Options& options);
   struct Impl;
