@@ -10,15 +10,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <numeric>
-#include <random>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "ddp/checkpoint.h"
 #include "ddp/process_group.h"
-#include "examples/digits/checkpoint.h"
+#include "ddp/sampler.h"
 #include "examples/digits/data.h"
 #include "examples/digits/flags.h"
 #include "examples/digits/network.h"
@@ -27,21 +25,15 @@ namespace {
 
 using digits::Digit;
 
-/// The order of the training digits in one epoch; the same on every rank.
-std::vector<std::size_t> shuffled(std::size_t count, std::uint64_t seed, int epoch) {
-  std::vector<std::size_t> order(count);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::mt19937_64 random(seed * 1'000'003 + static_cast<std::uint64_t>(epoch));
-  for (std::size_t i = count; i > 1; --i) std::swap(order[i - 1], order[random() % i]);
-  return order;
-}
-
 class Trainer {
  public:
   Trainer(ddp::ProcessGroup& group, const digits::Flags& flags)
       : group_(group),
         flags_(flags),
         data_(digits::load(flags.data)),
+        sampler_(data_.training.size(), group, {.seed = flags.seed}),
+        evaluated_(data_.held_out.size(), group, {.shuffle = false}),
+        checkpoint_(flags.checkpoint),
         network_(flags.seed),
         optimizer_(flags.rate) {}
 
@@ -51,59 +43,64 @@ class Trainer {
     for (int epoch = done + 1; epoch <= flags_.epochs; ++epoch) {
       const double loss = train(epoch);
       report(epoch, loss, accuracy());
-      if (group_.rank() == 0 && !flags_.checkpoint.empty()) {
-        digits::save_checkpoint(flags_.checkpoint, epoch, network_.parameters(),
-                                optimizer_.state());
+      if (!flags_.checkpoint.empty()) {
+        checkpoint_.save(group_, static_cast<std::uint64_t>(epoch), state());  // ddp: by rank 0
       }
     }
   }
 
  private:
-  /// Rank 0 decides where to start; everyone starts there, with the same parameters.
+  std::vector<ddp::Buffer> state() { return {network_.parameters(), optimizer_.state()}; }
+
+  /// The epochs done; after them everyone goes on with the same parameters.
   int resume() {
-    std::int32_t done = 0;
-    if (group_.rank() == 0 && !flags_.checkpoint.empty()) {
-      done = digits::load_checkpoint(flags_.checkpoint, network_.parameters(), optimizer_.state());
-      if (done > 0) std::printf("resumed after epoch %d/%d\n", done, flags_.epochs);
+    if (flags_.checkpoint.empty()) return 0;
+    const int done = static_cast<int>(checkpoint_.load(group_, state()).value_or(0));  // ddp
+    if (done > 0 && group_.rank() == 0) {
+      std::printf("resumed after epoch %d/%d\n", done, flags_.epochs);
     }
-    group_.broadcast(std::span(&done, 1));    // ddp: from rank 0 to all
-    group_.broadcast(network_.parameters());  // ddp
-    group_.broadcast(optimizer_.state());     // ddp
     return done;
   }
 
   /// One pass over the training digits; the mean loss.
   double train(int epoch) {
-    const std::vector<std::size_t> order = shuffled(data_.training.size(), flags_.seed, epoch);
-    const std::size_t batch = static_cast<std::size_t>(flags_.batch);
+    sampler_.set_epoch(static_cast<std::uint64_t>(epoch));
+    const std::vector<std::size_t> indices = sampler_.indices();  // ddp: this rank's share
+    const std::size_t own = indices.size() - sampler_.padding();
+    const std::size_t all = data_.training.size();
+    const auto batch = static_cast<std::size_t>(flags_.batch);
     double loss = 0;
-    for (std::size_t start = 0; start < order.size(); start += batch) {
-      const std::size_t end = std::min(start + batch, order.size());
-      loss += step(std::span(order).subspan(start, end - start));
-      if (start <= order.size() / 2 && order.size() / 2 < end) crash_if_asked(epoch);
+    std::size_t next = 0;
+    for (std::size_t start = 0; start < all; start += batch) {
+      // This rank's digits of the batch: its i-th is the one at i * size + rank of all.
+      const std::size_t end = std::min(start + batch, all);
+      const std::size_t first = next;
+      while (next < own && next * size() + rank() < end) ++next;
+      loss += step(std::span(indices).subspan(first, next - first), end - start);
+      if (start <= all / 2 && all / 2 < end) crash_if_asked(epoch);
     }
-    return loss / static_cast<double>(order.size());
+    return loss / static_cast<double>(all);
   }
 
-  /// One step on one global batch; the sum of its losses. The last batch may be smaller, or have
-  /// nothing for some ranks: sums over all ranks, divided by the batch's size, are right anyway.
-  double step(std::span<const std::size_t> batch) {
+  /// One step on a global batch of `count` digits, of which these are this rank's; the sum of all
+  /// losses. The last batch may be smaller, or have nothing for some ranks: sums over all ranks,
+  /// divided by the batch's size, are right anyway.
+  double step(std::span<const std::size_t> batch, std::size_t count) {
     std::vector<double> sums(digits::Network::kParameters + 1);  // gradients, then the loss
-    const auto size = static_cast<std::size_t>(group_.size());
-    for (auto i = static_cast<std::size_t>(group_.rank()); i < batch.size(); i += size) {
-      sums.back() += network_.accumulate(data_.training[batch[i]], sums);
+    for (const std::size_t i : batch) {
+      sums.back() += network_.accumulate(data_.training[i], sums);
     }
     group_.all_reduce(sums, ddp::ReduceOp::sum);  // ddp: everyone's share, summed
-    optimizer_.step(network_.parameters(), sums, static_cast<double>(batch.size()));
+    optimizer_.step(network_.parameters(), sums, static_cast<double>(count));
     return sums.back();
   }
 
   /// The share of held-out digits that are recognized; each rank looks at its part of them.
   double accuracy() {
     std::int64_t right = 0;
-    const auto size = static_cast<std::size_t>(group_.size());
-    for (auto i = static_cast<std::size_t>(group_.rank()); i < data_.held_out.size(); i += size) {
-      const Digit& digit = data_.held_out[i];
+    const std::vector<std::size_t> indices = evaluated_.indices();  // ddp: this rank's share
+    for (std::size_t i = 0; i < indices.size() - evaluated_.padding(); ++i) {
+      const Digit& digit = data_.held_out[indices[i]];
       right += network_.classify(digit) == digit.label ? 1 : 0;
     }
     group_.all_reduce(std::span(&right, 1));  // ddp
@@ -131,9 +128,15 @@ class Trainer {
     std::raise(SIGKILL);
   }
 
+  std::size_t rank() const { return static_cast<std::size_t>(group_.rank()); }
+  std::size_t size() const { return static_cast<std::size_t>(group_.size()); }
+
   ddp::ProcessGroup& group_;
   const digits::Flags& flags_;
   digits::Data data_;
+  ddp::DistributedSampler sampler_;
+  ddp::DistributedSampler evaluated_;
+  ddp::Checkpoint checkpoint_;
   digits::Network network_;
   digits::Optimizer optimizer_;
   bool may_crash_ = false;

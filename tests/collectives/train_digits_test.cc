@@ -97,7 +97,7 @@ TEST_CASE("a damaged checkpoint is told, not trained on") {
   const Ended ended = run_ranks(1, train({"--epochs", "2", "--checkpoint", path}))[0];
   INFO(ended.output);
   CHECK(ended.code == 1);
-  CHECK(ended.output.find("train_digits: " + path + " is ") == 0);
+  CHECK(ended.output.find("train_digits: ddp: rank 0: " + path + " is damaged: ") == 0);
 }
 
 TEST_CASE("a data file of another shape is named with the line") {

@@ -18,6 +18,10 @@
 
 namespace ddp {
 
+namespace internal {
+struct GroupAccess;
+}  // namespace internal
+
 /// How a ProcessGroup begins and behaves; the names of torch.distributed.init_process_group.
 struct Options {
   /// What moves the data: gloo. Empty: gloo.
@@ -184,6 +188,7 @@ class DDP_EXPORT ProcessGroup {
 
  private:
   friend ProcessGroup init_process_group(const Options& options);
+  friend struct internal::GroupAccess;
   struct Impl;
   explicit ProcessGroup(std::unique_ptr<Impl> impl);
   std::optional<ProcessGroup> part(const std::vector<int>& members, int color);
