@@ -70,4 +70,11 @@ int GroupAccess::named(const ProcessGroup& group, int rank) {
   return whole.empty() ? rank : whole[static_cast<std::size_t>(rank)];
 }
 
+void GroupAccess::abort(ProcessGroup& group) {
+  group.impl_->calls->fail(
+      Error(ErrorKind::system, "ddp: rank " + std::to_string(named(group, group.rank())) +
+                                   ": the group was given up in the middle of a backward pass"));
+  group.impl_->backend->abort();
+}
+
 }  // namespace ddp::internal

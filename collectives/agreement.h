@@ -28,6 +28,9 @@ void check_succeeded(ProcessGroup& group, ErrorKind kind, const std::string& tex
 struct GroupAccess {
   /// How messages name a rank of the group.
   static int named(const ProcessGroup& group, int rank);
+
+  /// Gives up what is under way, and the group, as a program does that leaves with an exception.
+  static void abort(ProcessGroup& group);
 };
 
 }  // namespace ddp::internal

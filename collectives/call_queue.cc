@@ -53,6 +53,7 @@ void CallQueue::work_off() {
     calls_.pop_front();
     busy_ = true;
     lock.unlock();
+    call.completion->start();
     const auto error = end_turn(attempt(call.task));
     if (error) {
       call.completion->fail(*error);

@@ -71,6 +71,7 @@ class GlooBackend : public Backend {
   std::vector<Parcel> parcels_;  // of the call to come, by rank
   std::vector<char> scratch_;
   std::uint64_t calls_ = 0;
+  std::atomic<bool> aborted_ = false;
   CallQueue queue_{[this](const Task& task) { perform(task); }};  // ends before what it uses
 };
 
@@ -113,6 +114,7 @@ void GlooBackend::leave() noexcept {
 }
 
 void GlooBackend::abort() noexcept {
+  aborted_ = true;
   const std::lock_guard lock(mesh_mutex_);
   if (mesh_) mesh_->abort();
 }
@@ -269,8 +271,13 @@ void GlooBackend::guarded(const Call& call, F work) {
     disconnect();
     throw error;
   } catch (const std::exception& failure) {
-    const Error error =
-        agree_on_failure(meeting_, "in " + describe(call), mesh_->partner(), failure);
+    const std::string where = "in " + describe(call);
+    // Whoever gives up accuses nobody: the others see who it was.
+    const Error error = aborted_
+                            ? Error(ErrorKind::system,
+                                    "ddp: rank " + std::to_string(meeting_.named(meeting_.rank)) +
+                                        " gave up the group " + where)
+                            : agree_on_failure(meeting_, where, mesh_->partner(), failure);
     disconnect();
     throw error;
   }

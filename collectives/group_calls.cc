@@ -38,6 +38,8 @@ class FollowedPending : public Pending {
     return pending_->completes_until(deadline) && see_end();
   }
 
+  std::optional<std::chrono::nanoseconds> duration() override { return pending_->duration(); }
+
  private:
   bool see_end() {
     if (const auto error = pending_->error()) {

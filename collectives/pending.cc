@@ -5,6 +5,11 @@
 
 namespace ddp::internal {
 
+void Completion::start() {
+  const std::lock_guard lock(mutex_);
+  started_ = std::chrono::steady_clock::now();
+}
+
 void Completion::succeed() {
   finish(std::nullopt);
 }
@@ -17,6 +22,7 @@ void Completion::finish(std::optional<Error> error) {
   const std::lock_guard lock(mutex_);
   completed_ = true;
   error_ = std::move(error);
+  if (started_) duration_ = std::chrono::steady_clock::now() - *started_;
   over_.notify_all();  // under the lock: whoever waits may destroy this next
 }
 
@@ -39,6 +45,11 @@ void Completion::wait() {
 bool Completion::completes_until(std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock(mutex_);
   return over_.wait_until(lock, deadline, [&] { return completed_; });
+}
+
+std::optional<std::chrono::nanoseconds> Completion::duration() {
+  const std::lock_guard lock(mutex_);
+  return duration_;
 }
 
 }  // namespace ddp::internal

@@ -27,11 +27,17 @@ class Pending {
 
   /// Whether this rank's part is over, well or not, by then.
   virtual bool completes_until(std::chrono::steady_clock::time_point deadline) = 0;
+
+  /// As Work::duration(); nothing where it is not known.
+  virtual std::optional<std::chrono::nanoseconds> duration() { return std::nullopt; }
 };
 
 /// A call in host memory that one thread does while others wait.
 class Completion : public Pending {
  public:
+  /// The thread turns to it. Once, if at all.
+  void start();
+
   /// It is over: well, or not. Once.
   void succeed();
   void fail(const Error& error);
@@ -40,6 +46,7 @@ class Completion : public Pending {
   std::optional<Error> error() override;
   void wait() override;
   bool completes_until(std::chrono::steady_clock::time_point deadline) override;
+  std::optional<std::chrono::nanoseconds> duration() override;
 
  private:
   void finish(std::optional<Error> error);
@@ -48,6 +55,8 @@ class Completion : public Pending {
   std::condition_variable over_;
   bool completed_ = false;
   std::optional<Error> error_;
+  std::optional<std::chrono::steady_clock::time_point> started_;
+  std::optional<std::chrono::nanoseconds> duration_;
 };
 
 }  // namespace ddp::internal

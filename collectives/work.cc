@@ -30,4 +30,8 @@ void Work::wait(std::chrono::milliseconds timeout) const {
   if (const auto error = pending_->error()) throw Error(*error);
 }
 
+std::optional<std::chrono::nanoseconds> Work::duration() const {
+  return pending_->duration();
+}
+
 }  // namespace ddp

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "ddp/checkpoint.h"
+#include "ddp/distributed_data_parallel.h"
 #include "ddp/process_group.h"
 #include "ddp/sampler.h"
 #include "examples/digits/data.h"
@@ -35,7 +36,10 @@ class Trainer {
         evaluated_(data_.held_out.size(), group, {.shuffle = false}),
         checkpoint_(flags.checkpoint),
         network_(flags.seed),
-        optimizer_(flags.rate) {}
+        model_(group, buffers(), {.gradient_type = ddp::DataType::float64}),
+        optimizer_(flags.rate) {
+    for (std::size_t p = 0; p < gradients_.size(); ++p) gradients_[p] = model_.gradient<double>(p);
+  }
 
   void run() {
     const int done = resume();
@@ -50,7 +54,16 @@ class Trainer {
   }
 
  private:
-  std::vector<ddp::Buffer> state() { return {network_.parameters(), optimizer_.state()}; }
+  /// The parameters, and all that training goes on from.
+  std::vector<ddp::Buffer> buffers() {
+    const auto parts = network_.parts();
+    return {parts.begin(), parts.end()};
+  }
+  std::vector<ddp::Buffer> state() {
+    std::vector<ddp::Buffer> all = buffers();
+    all.emplace_back(optimizer_.state());
+    return all;
+  }
 
   /// The epochs done; after them everyone goes on with the same parameters.
   int resume() {
@@ -79,20 +92,23 @@ class Trainer {
       loss += step(std::span(indices).subspan(first, next - first), end - start);
       if (start <= all / 2 && all / 2 < end) crash_if_asked(epoch);
     }
+    group_.all_reduce(std::span(&loss, 1));  // ddp: everyone's share, summed
     return loss / static_cast<double>(all);
   }
 
-  /// One step on a global batch of `count` digits, of which these are this rank's; the sum of all
-  /// losses. The last batch may be smaller, or have nothing for some ranks: sums over all ranks,
-  /// divided by the batch's size, are right anyway.
-  double step(std::span<const std::size_t> batch, std::size_t count) {
-    std::vector<double> sums(digits::Network::kParameters + 1);  // gradients, then the loss
-    for (const std::size_t i : batch) {
-      sums.back() += network_.accumulate(data_.training[i], sums);
-    }
-    group_.all_reduce(sums, ddp::ReduceOp::sum);  // ddp: everyone's share, summed
-    optimizer_.step(network_.parameters(), sums, static_cast<double>(count));
-    return sums.back();
+  /// One step on a global batch of `count` digits, of which these are this rank's; the sum of their
+  /// losses. The last batch may be smaller, or have nothing for some ranks: the average of all
+  /// ranks' sums, times their number and divided by the batch's, is right anyway.
+  double step(std::span<const std::size_t> indices, std::size_t count) {
+    std::vector<const Digit*> batch;
+    for (const std::size_t i : indices) batch.push_back(&data_.training[i]);
+    const double loss = network_.backward(batch, gradients_, [&](std::size_t part) {
+      model_.gradient_ready(part);  // ddp: may be averaged while the others are computed
+    });
+    model_.finish();  // ddp: all are averages now
+    optimizer_.step(network_.parts(), gradients_,
+                    static_cast<double>(size()) / static_cast<double>(count));
+    return loss;
   }
 
   /// The share of held-out digits that are recognized; each rank looks at its part of them.
@@ -138,6 +154,8 @@ class Trainer {
   ddp::DistributedSampler evaluated_;
   ddp::Checkpoint checkpoint_;
   digits::Network network_;
+  ddp::DistributedDataParallel model_;
+  digits::Network::Gradients gradients_;
   digits::Optimizer optimizer_;
   bool may_crash_ = false;
 };

@@ -28,8 +28,8 @@ void affine(const float* weights, const float* bias, std::span<const float> in,
 
 /// Adds one digit's part to the gradients of a layer: the outer product of what came back and what
 /// went in.
-void accumulate_layer(double* weights, double* bias, std::span<const float> back,
-                      std::span<const float> in) {
+void add_outer(std::span<double> weights, std::span<double> bias, std::span<const float> back,
+               std::span<const float> in) {
   for (std::size_t row = 0; row < back.size(); ++row) {
     for (std::size_t i = 0; i < in.size(); ++i) weights[row * in.size() + i] += back[row] * in[i];
     bias[row] += back[row];
@@ -60,30 +60,47 @@ void Network::forward(const Digit& digit) {
   affine(p + kW2, p + kB2, hidden_, logits_);
 }
 
-double Network::accumulate(const Digit& digit, std::span<double> gradient) {
-  forward(digit);
-  const std::size_t label = static_cast<std::size_t>(digit.label);
+Network::Parts Network::parts() {
+  const std::span all(parameters_);
+  return {all.subspan(kW1, kB1 - kW1), all.subspan(kB1, kW2 - kB1), all.subspan(kW2, kB2 - kW2),
+          all.subspan(kB2)};
+}
 
-  // Softmax and cross-entropy: what comes back to the logits is probability minus truth.
-  const float top = *std::max_element(logits_.begin(), logits_.end());
-  float total = 0;
-  for (float logit : logits_) total += std::exp(logit - top);
-  std::vector<float> back(kClasses);
-  for (std::size_t c = 0; c < kClasses; ++c) back[c] = std::exp(logits_[c] - top) / total;
-  const double loss = std::log(total) - (logits_[label] - top);
-  back[label] -= 1;
+double Network::backward(std::span<const Digit* const> batch, const Gradients& gradients,
+                         const std::function<void(std::size_t)>& ready) {
+  const auto& [w1, b1, w2, b2] = gradients;
+  for (const auto& gradient : gradients) std::fill(gradient.begin(), gradient.end(), 0.0);
+  double loss = 0;
+  std::vector<std::vector<float>> hidden_back;
+  for (const Digit* digit : batch) {
+    forward(*digit);
+    const std::size_t label = static_cast<std::size_t>(digit->label);
 
-  // Through the rectifier, only to units that were on.
-  std::vector<float> hidden_back(kHidden);
-  for (std::size_t c = 0; c < kClasses; ++c) {
-    const float* weights = parameters_.data() + kW2 + c * kHidden;
-    for (std::size_t h = 0; h < kHidden; ++h) hidden_back[h] += back[c] * weights[h];
+    // Softmax and cross-entropy: what comes back to the logits is probability minus truth.
+    const float top = *std::max_element(logits_.begin(), logits_.end());
+    float total = 0;
+    for (float logit : logits_) total += std::exp(logit - top);
+    std::vector<float> back(kClasses);
+    for (std::size_t c = 0; c < kClasses; ++c) back[c] = std::exp(logits_[c] - top) / total;
+    loss += std::log(total) - (logits_[label] - top);
+    back[label] -= 1;
+    add_outer(w2, b2, back, hidden_);
+
+    // Through the rectifier, only to units that were on.
+    hidden_back.emplace_back(kHidden);
+    for (std::size_t c = 0; c < kClasses; ++c) {
+      const float* weights = parameters_.data() + kW2 + c * kHidden;
+      for (std::size_t h = 0; h < kHidden; ++h) hidden_back.back()[h] += back[c] * weights[h];
+    }
+    for (std::size_t h = 0; h < kHidden; ++h) hidden_back.back()[h] *= hidden_[h] > 0 ? 1.0F : 0.0F;
   }
-  for (std::size_t h = 0; h < kHidden; ++h) hidden_back[h] *= hidden_[h] > 0 ? 1.0F : 0.0F;
-
-  double* g = gradient.data();
-  accumulate_layer(g + kW2, g + kB2, back, hidden_);
-  accumulate_layer(g + kW1, g + kB1, hidden_back, digit.pixels);
+  ready(3);
+  ready(2);
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    add_outer(w1, b1, hidden_back[i], batch[i]->pixels);
+  }
+  ready(1);
+  ready(0);
   return loss;
 }
 
@@ -92,11 +109,14 @@ int Network::classify(const Digit& digit) {
   return static_cast<int>(std::max_element(logits_.begin(), logits_.end()) - logits_.begin());
 }
 
-void Optimizer::step(std::span<float> parameters, std::span<const double> gradient_sum,
-                     double count) {
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    velocity_[i] = kMomentum * velocity_[i] + static_cast<float>(gradient_sum[i] / count);
-    parameters[i] -= rate_ * velocity_[i];
+void Optimizer::step(const Network::Parts& parameters, const Network::Gradients& gradients,
+                     double scale) {
+  auto velocity = velocity_.begin();
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    for (std::size_t i = 0; i < parameters[p].size(); ++i, ++velocity) {
+      *velocity = kMomentum * *velocity + static_cast<float>(gradients[p][i] * scale);
+      parameters[p][i] -= rate_ * *velocity;
+    }
   }
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -10,23 +12,28 @@
 
 namespace digits {
 
-/// A multi-layer perceptron, 64 pixels - 64 hidden units - 10 classes. All parameters lie in one
-/// vector, so that moving them between ranks is one call.
+/// A multi-layer perceptron, 64 pixels - 64 hidden units - 10 classes.
 class Network {
  public:
   static constexpr std::size_t kHidden = 64;
   static constexpr std::size_t kParameters = (kPixels + 1) * kHidden + (kHidden + 1) * kClasses;
 
+  /// Weights and bias of the hidden layer, then of the output layer.
+  using Parts = std::array<std::span<float>, 4>;
+
+  /// Of each part, kept in double so that it does not matter how digits are shared out among ranks:
+  /// the same global batch gives the same step, whatever the number of workers.
+  using Gradients = std::array<std::span<double>, 4>;
+
   /// Random parameters; the same on every machine for the same seed.
   explicit Network(std::uint64_t seed);
 
-  std::vector<float>& parameters() { return parameters_; }
+  Parts parts();
 
-  /// The loss of one digit (cross-entropy). Adds its gradient to `gradient`, kParameters long.
-  ///
-  /// The sum is kept in double so that it does not matter how digits are shared out among ranks:
-  /// the same global batch gives the same step, whatever the number of workers.
-  double accumulate(const Digit& digit, std::span<double> gradient);
+  /// Makes `gradients` the sums over a batch, layer by layer from the last, and calls ready(p) as
+  /// soon as that of part p is done. The sum of the losses (cross-entropy).
+  double backward(std::span<const Digit* const> batch, const Gradients& gradients,
+                  const std::function<void(std::size_t)>& ready);
 
   /// The class the network sees in a digit.
   int classify(const Digit& digit);
@@ -44,8 +51,8 @@ class Optimizer {
  public:
   explicit Optimizer(float rate) : rate_(rate), velocity_(Network::kParameters) {}
 
-  /// One step against the mean of the gradients of `count` digits, of which the sum is given.
-  void step(std::span<float> parameters, std::span<const double> gradient_sum, double count);
+  /// One step against the gradients, each times `scale`.
+  void step(const Network::Parts& parameters, const Network::Gradients& gradients, double scale);
 
   std::vector<float>& state() { return velocity_; }
 

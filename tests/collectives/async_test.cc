@@ -45,4 +45,5 @@ TEST_CASE("an exception gives up the calls under way") {
   CHECK(ended[0].code == 2);
   CHECK(contains(ended[0].output, "thrown by the program"));
   CHECK(ended[1].code == kPeerLost);
+  CHECK(contains(ended[1].output, "lost rank 0"));
 }

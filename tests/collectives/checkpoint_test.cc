@@ -20,7 +20,8 @@ struct Place : Folder {
 
   std::vector<Ended> run(int size, std::vector<std::string> actions,
                          const std::string& named = "") const {
-    actions.insert(actions.begin(), {DDP_CHECKPOINT, named.empty() ? file : (path / named).string()});
+    actions.insert(actions.begin(),
+                   {DDP_CHECKPOINT, named.empty() ? file : (path / named).string()});
     return run_ranks(size, actions);
   }
 

@@ -41,6 +41,11 @@ class DDP_EXPORT Work {
   /// timed_out, if it is not done after `timeout`: the call goes on, and the group is not broken.
   void wait(std::chrono::milliseconds timeout) const;
 
+  /// How long this rank's part took, from its turn, after the calls that were begun before, to its
+  /// end: waiting for other ranks is part of it. Nothing before its end, and where it is not known:
+  /// in device memory, or if there was nothing to do. Never blocks.
+  std::optional<std::chrono::nanoseconds> duration() const;
+
  private:
   std::shared_ptr<internal::Pending> pending_;
 };

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "ddp/types.h"
+
+namespace ddp::internal {
+
+/// Gradients that are averaged in one call: they lie side by side, in this order.
+struct PlannedBucket {
+  DataType type = DataType::float32;
+  std::size_t count = 0;  ///< elements of all
+  std::vector<std::size_t> parameters = {};
+};
+
+/// Puts gradients into buckets as PyTorch's compute_bucket_assignment_by_size does (reducer.cpp):
+/// from the last to the first; each goes into the open bucket of its type, which is closed when it
+/// has `first_bytes`, the first of its type, or `bytes`. Buckets are in the order in which they are
+/// complete if gradients come from the last to the first. Pure.
+std::vector<PlannedBucket> plan_buckets(std::span<const Buffer> gradients, std::size_t first_bytes,
+                                        std::size_t bytes);
+
+}  // namespace ddp::internal

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ddp/distributed_data_parallel.h"
+#include "ddp/work.h"
+
+namespace ddp::internal {
+
+/// The passes of a DistributedDataParallel: which gradients are ready, which buckets are under way.
+class Reducer {
+ public:
+  using Options = DistributedDataParallelOptions;
+  using Statistics = DistributedDataParallel::Statistics;
+
+  /// `gradients`: types and counts; where they are is for the reducer to say.
+  Reducer(ProcessGroup& group, std::vector<Buffer> gradients, const Options& options);
+  Reducer(const Reducer&) = delete;
+  Reducer& operator=(const Reducer&) = delete;
+  ~Reducer();
+
+  std::size_t size() const { return gradients_.size(); }
+  const Buffer& gradient(std::size_t parameter) const;
+  void gradient_ready(std::size_t parameter);
+  void finish();
+  void begin_no_sync();
+  void end_no_sync() { --no_sync_; }
+  const Statistics& statistics() const { return statistics_; }
+  std::vector<std::vector<std::size_t>> buckets() const;
+
+  [[noreturn]] void refuse(const std::string& what) const;
+
+ private:
+  struct Bucket {
+    Buffer memory;
+    std::vector<std::size_t> parameters;
+    std::size_t missing = 0;  ///< gradients that are not ready in this pass
+  };
+
+  void lay_out(const Options& options);
+  void check_parameter(std::size_t parameter) const;
+  void begin_complete();
+  void begin(const Buffer& memory);
+  void begin_rest();
+  void begin_used(const Bucket& bucket, const std::vector<std::uint8_t>& used);
+  void wait();
+  void agree_on_order();
+  void end_pass();
+  std::string missing() const;
+
+  ProcessGroup& group_;
+  std::optional<ProcessGroup> own_;  ///< for what other ranks may do earlier or later
+  std::vector<Buffer> gradients_;
+  std::vector<std::shared_ptr<void>> memory_;
+  std::vector<Bucket> buckets_;
+  std::vector<std::size_t> bucket_of_;  ///< of each parameter
+  std::vector<std::size_t> order_;      ///< in which buckets are begun
+
+  // Of this pass.
+  std::vector<std::uint8_t> ready_;
+  std::size_t ready_count_ = 0;
+  std::size_t begun_ = 0;  ///< buckets, of order_
+  std::vector<std::size_t> completed_;
+  std::vector<Work> works_;
+  std::size_t bytes_ = 0;
+
+  std::vector<std::uint8_t> used_;  ///< since gradients were averaged
+  bool learns_order_;
+  int no_sync_ = 0;
+  const int exceptions_;
+  Statistics statistics_;
+};
+
+}  // namespace ddp::internal

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank that trains with DistributedDataParallel: data_parallel SCENARIO [SEED], over the
+// backend that DDP_TEST_BACKEND names. Exit code: 0 all right, 1 a wrong result (told), 10 + kind
+// for a ddp::Error (told), 2 for another exception.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <ddp/distributed_data_parallel.h>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <unistd.h>
+
+namespace {
+
+using ddp::Buffer;
+using ddp::DataType;
+using ddp::DistributedDataParallel;
+using ddp::ProcessGroup;
+using Order = std::vector<std::size_t>;
+
+[[noreturn]] void wrong(const std::string& what) {
+  std::printf("wrong: %s\n", what.c_str());
+  std::exit(1);
+}
+
+void check(bool right, const std::string& what) {
+  if (!right) wrong(what);
+}
+
+void check_refused(const std::string& words, const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const ddp::Error& error) {
+    check(error.kind() == ddp::ErrorKind::usage, std::string("the kind of: ") + error.what());
+    check(std::string(error.what()).find(words) != std::string::npos, error.what());
+    return;
+  }
+  wrong("not refused: " + words);
+}
+
+/// Parameters of float32 and float64, which every rank fills with other numbers.
+struct Model {
+  std::vector<std::vector<float>> floats;
+  std::vector<std::vector<double>> doubles;
+  std::vector<Buffer> parameters;
+
+  Model(const std::vector<std::size_t>& counts, int rank, std::size_t double_every = 0) {
+    floats.resize(counts.size());
+    doubles.resize(counts.size());
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      if (double_every > 0 && i % double_every == 0) {
+        parameters.emplace_back(doubles[i] = std::vector<double>(counts[i], rank + 1));
+      } else {
+        parameters.emplace_back(floats[i] =
+                                    std::vector<float>(counts[i], static_cast<float>(rank + 1)));
+      }
+    }
+  }
+};
+
+double at(const Buffer& buffer, std::size_t i) {
+  return buffer.type == DataType::float64 ? static_cast<const double*>(buffer.data)[i]
+                                          : static_cast<const float*>(buffer.data)[i];
+}
+
+void add(const Buffer& buffer, std::size_t i, double value) {
+  if (buffer.type == DataType::float64) {
+    static_cast<double*>(buffer.data)[i] += value;
+  } else {
+    static_cast<float*>(buffer.data)[i] += static_cast<float>(value);
+  }
+}
+
+/// A gradient of a rank; small whole numbers, so that sums have no rounding.
+double gradient(int rank, std::size_t pass, std::size_t parameter, std::size_t i) {
+  return static_cast<double>((i * 7 + parameter * 3 + pass) % 11) * (rank + 1);
+}
+
+/// What a plain average of gradient() is.
+double average(int size, std::size_t pass, std::size_t parameter, std::size_t i) {
+  return gradient(0, pass, parameter, i) * (size + 1) / 2;
+}
+
+void set_zero(const DistributedDataParallel& model) {
+  for (std::size_t p = 0; p < model.size(); ++p) {
+    const Buffer buffer = model.gradient(p);
+    for (std::size_t i = 0; i < buffer.count; ++i) add(buffer, i, -at(buffer, i));
+  }
+}
+
+void compute(DistributedDataParallel& model, int rank, std::size_t pass, std::size_t parameter) {
+  const Buffer buffer = model.gradient(parameter);
+  for (std::size_t i = 0; i < buffer.count; ++i) add(buffer, i, gradient(rank, pass, parameter, i));
+  model.gradient_ready(parameter);
+}
+
+void backward(DistributedDataParallel& model, int rank, std::size_t pass, const Order& order) {
+  for (const std::size_t parameter : order) compute(model, rank, pass, parameter);
+}
+
+void check_average(const DistributedDataParallel& model, int size, std::size_t pass) {
+  for (std::size_t p = 0; p < model.size(); ++p) {
+    const Buffer buffer = model.gradient(p);
+    for (std::size_t i = 0; i < buffer.count; ++i) {
+      const double expected = average(size, pass, p, i);
+      if (std::abs(at(buffer, i) - expected) <= 1e-5 * expected) continue;
+      wrong("pass " + std::to_string(pass) + ", element " + std::to_string(i) + " of gradient " +
+            std::to_string(p) + ": " + std::to_string(at(buffer, i)) + " instead of " +
+            std::to_string(expected));
+    }
+  }
+}
+
+Order forth(std::size_t count) {
+  Order order(count);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  return order;
+}
+
+void check_buckets(const DistributedDataParallel& model) {
+  Order seen;
+  for (const Order& bucket : model.buckets()) {
+    const char* end = nullptr;
+    for (const std::size_t p : bucket) {
+      const Buffer buffer = model.gradient(p);
+      check(buffer.type == model.gradient(bucket.front()).type, "a bucket of two types");
+      check(end == nullptr || buffer.data == end, "a gradient that is not next to the one before");
+      end = static_cast<const char*>(buffer.data) +
+            buffer.count * (buffer.type == DataType::float64 ? 8 : 4);
+      seen.push_back(p);
+    }
+  }
+  std::sort(seen.begin(), seen.end());
+  check(seen == forth(model.size()), "each parameter is in one bucket");
+}
+
+/// Models, buckets and orders of readiness by chance: the first two the same on all ranks.
+void random(ProcessGroup& group, unsigned seed) {
+  std::mt19937 shared(seed);
+  std::mt19937 own(seed + 1000 * static_cast<unsigned>(group.rank()) + 1);
+  for (const std::size_t bytes :
+       {std::size_t{1}, std::size_t{500}, std::size_t{20'000}, std::size_t{25} << 20}) {
+    std::vector<std::size_t> counts(1 + shared() % 40);
+    for (std::size_t& count : counts) count = shared() % 5 == 0 ? shared() % 9000 : shared() % 40;
+    const Model made(counts, group.rank(), 1 + shared() % 4);
+    DistributedDataParallel model(group, made.parameters,
+                                  {.first_bucket_bytes = bytes, .bucket_bytes = 2 * bytes});
+    for (const Buffer& parameter : made.parameters) {
+      for (std::size_t i = 0; i < parameter.count; ++i) {
+        check(at(parameter, i) == 1, "a parameter that is not rank 0's");
+      }
+    }
+    check_buckets(model);
+    if (bytes == 1) check(model.buckets().size() >= counts.size() / 2, "buckets of one parameter");
+    std::vector<void*> places;
+    for (std::size_t p = 0; p < model.size(); ++p) places.push_back(model.gradient(p).data);
+    Order order = forth(model.size());
+    for (std::size_t pass = 0; pass < 4; ++pass) {
+      std::shuffle(order.begin(), order.end(), own);
+      backward(model, group.rank(), pass, order);
+      model.finish();
+      check_average(model, group.size(), pass);
+      set_zero(model);
+    }
+    for (std::size_t p = 0; p < model.size(); ++p) {
+      check(model.gradient(p).data == places[p], "a gradient that moved");
+    }
+  }
+}
+
+/// One bucket of 100 MiB (sanitizers make looking at each element slow, and get less), and a
+/// gradient beside it.
+void large(ProcessGroup& group) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  constexpr std::size_t kBytes = std::size_t{8} << 20;
+#else
+  constexpr std::size_t kBytes = std::size_t{100} << 20;
+#endif
+  const Model made({kBytes / sizeof(float), 3}, group.rank());
+  DistributedDataParallel model(group, made.parameters, {.first_bucket_bytes = 1});
+  backward(model, group.rank(), 0, {1, 0});
+  model.finish();
+  check_average(model, group.size(), 0);
+  check(model.statistics().bytes == kBytes + 12, "the bytes of a pass");
+  check(model.statistics().all_reduces == 2, "the calls of a pass");
+}
+
+/// 0 is used by all, 1 by the last rank, 2 by none, 3 by rank 0 before a pass that averages.
+void unused(ProcessGroup& group) {
+  const Model made({5, 6, 7, 8}, group.rank());
+  DistributedDataParallel model(group, made.parameters, {.find_unused_parameters = true});
+  const int size = group.size();
+  const bool is_last = group.rank() + 1 == size;
+  for (std::size_t pass = 0; pass < 3; ++pass) {
+    set_zero(model);
+    for (float& element : model.gradient<float>(2)) element = static_cast<float>(group.rank());
+    if (pass == 1) {
+      const auto scope = model.no_sync();
+      if (group.rank() == 0) compute(model, 0, pass, 3);
+      model.finish();
+    }
+    compute(model, group.rank(), pass, 0);
+    if (is_last) compute(model, group.rank(), pass, 1);
+    model.finish();
+    for (std::size_t i = 0; i < 5; ++i) {
+      check(model.gradient<float>(0)[i] == average(size, pass, 0, i), "a gradient all have");
+    }
+    for (std::size_t i = 0; i < 6; ++i) {
+      const double expected = gradient(size - 1, pass, 1, i) / size;
+      check(std::abs(model.gradient<float>(1)[i] - expected) < 1e-5, "a gradient one rank has");
+    }
+    for (const float element : model.gradient<float>(2)) {
+      check(element == static_cast<float>(group.rank()), "a gradient no rank has");
+    }
+    for (std::size_t i = 0; i < 8; ++i) {
+      const double expected = pass == 1 ? gradient(0, pass, 3, i) / size : 0;
+      check(std::abs(model.gradient<float>(3)[i] - expected) < 1e-5, "a gradient of a pass before");
+    }
+  }
+}
+
+void no_sync(ProcessGroup& group) {
+  const Model made({300, 2}, group.rank());
+  DistributedDataParallel model(group, made.parameters);
+  {
+    const auto scope = model.no_sync();
+    for (std::size_t pass = 0; pass < 2; ++pass) {
+      const auto nested = model.no_sync();
+      backward(model, group.rank(), 0, {0, 1});
+      model.finish();
+      check(model.gradient<float>(0)[1] ==
+                static_cast<float>(pass + 1) * gradient(group.rank(), 0, 0, 1),
+            "a pass without all_reduce changed a gradient");
+    }
+    model.finish();  // a pass that used nothing
+    check(model.statistics().all_reduces == 0, "a call of a pass without all_reduce");
+  }
+  backward(model, group.rank(), 0, {1, 0});
+  model.finish();
+  for (std::size_t i = 0; i < 300; ++i) {
+    check(std::abs(model.gradient<float>(0)[i] - 3 * average(group.size(), 0, 0, i)) < 1e-4,
+          "the average of three passes");
+  }
+}
+
+/// Buckets are begun in rank 0's order after the first pass, whatever the others do.
+void order(ProcessGroup& group) {
+  const Model made({4, 4, 4, 4}, group.rank());
+  DistributedDataParallel model(group, made.parameters,
+                                {.first_bucket_bytes = 1, .bucket_bytes = 1});
+  const std::vector<Order> reverse = {{3}, {2}, {1}, {0}};
+  check(model.buckets() == reverse, "the first order is the reverse one");
+  const std::vector<Order> ready = {{2, 0, 3, 1}, {0, 1, 2, 3}, {1, 3, 0, 2}};
+  for (std::size_t pass = 0; pass < 3; ++pass) {
+    const auto shift = static_cast<std::size_t>(group.rank()) + pass;
+    backward(model, group.rank(), pass, ready[shift % ready.size()]);
+    model.finish();
+    check_average(model, group.size(), pass);
+    set_zero(model);
+    const std::vector<Order> learned = {{2}, {0}, {3}, {1}};
+    check(model.buckets() == learned, "the order of rank 0's first pass");
+  }
+}
+
+void misuse(ProcessGroup& group) {
+  Model made({3, 4, 5}, group.rank());
+  std::vector<int> whole(3);
+  check_refused("of no parameters", [&] { DistributedDataParallel(group, {}); });
+  check_refused("parameter 0 has gradients of int32: only floating-point types",
+                [&] { DistributedDataParallel(group, {whole}); });
+  check_refused("buckets of 0 bytes", [&] {
+    DistributedDataParallel(group, made.parameters, {.first_bucket_bytes = 0});
+  });
+  const ddp::DeviceSpan<float> elsewhere{made.floats[0].data(), 3};
+  check_refused("without the option allocate",
+                [&] { DistributedDataParallel(group, {elsewhere}); });
+  check_refused("parameter 1 is not in the memory", [&] {
+    DistributedDataParallel(group, {made.floats[0], elsewhere});
+  });
+
+  DistributedDataParallel model(group, made.parameters);
+  check_refused("parameter 3 of a model that has 3", [&] { model.gradient_ready(3); });
+  check_refused("the gradient of parameter 1 as float64", [&] { model.gradient<double>(1); });
+  compute(model, group.rank(), 0, 1);
+  check_refused("parameter 1 is ready a second time", [&] { model.gradient_ready(1); });
+  check_refused("no_sync() in a pass", [&] { static_cast<void>(model.no_sync()); });
+  check_refused("parameters 0, 2 of 3 were not ready", [&] { model.finish(); });
+  compute(model, group.rank(), 0, 0);
+  compute(model, group.rank(), 0, 2);
+  model.finish();
+  check_average(model, group.size(), 0);
+}
+
+/// Gradients of another type than the parameters.
+void type(ProcessGroup& group) {
+  const Model made({10, 20}, group.rank());
+  DistributedDataParallel model(group, made.parameters, {.gradient_type = DataType::float64});
+  check(model.gradient<double>(1).size() == 20, "gradients of float64");
+  backward(model, group.rank(), 0, {1, 0});
+  model.finish();
+  check_average(model, group.size(), 0);
+  const auto& statistics = model.statistics();
+  check(statistics.bytes == 240, "the bytes of a pass");
+  check(statistics.hidden <= statistics.communication, "more was hidden than there was");
+  if (group.size() > 1) check(statistics.communication.count() > 0, "communication took no time");
+}
+
+void mismatch(ProcessGroup& group, const std::string& what) {
+  const bool other = group.rank() == 2;
+  std::vector<std::size_t> counts = {3, 4, 5};
+  if (other && what == "count") counts[1] = 7;
+  if (other && what == "more") counts.push_back(1);
+  const Model made(counts, group.rank(), other && what == "type" ? 3 : 0);
+  DistributedDataParallel(group, made.parameters,
+                          {.bucket_bytes = other && what == "option" ? 5U : 6U});
+}
+
+/// In the middle of a pass, with a bucket under way that the others have not begun.
+void leave(ProcessGroup& group, bool dies) {
+  const Model made({100, 100}, group.rank());
+  DistributedDataParallel model(group, made.parameters, {.first_bucket_bytes = 1});
+  if (group.rank() == 1) {
+    compute(model, 1, 0, 1);
+    if (dies) ::_exit(0);
+    throw std::runtime_error("thrown by the program");
+  }
+  backward(model, group.rank(), 0, {0, 1});
+  model.finish();
+}
+
+void run(ProcessGroup group, const std::string& scenario, const std::string& argument) {
+  if (scenario == "random") return random(group, static_cast<unsigned>(std::stoul(argument)));
+  if (scenario == "large") return large(group);
+  if (scenario == "unused") return unused(group);
+  if (scenario == "no_sync") return no_sync(group);
+  if (scenario == "order") return order(group);
+  if (scenario == "misuse") return misuse(group);
+  if (scenario == "type") return type(group);
+  if (scenario == "mismatch") return mismatch(group, argument);
+  if (scenario == "leave") return leave(group, argument == "dies");
+  wrong("no scenario " + scenario);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const char* backend = std::getenv("DDP_TEST_BACKEND");
+    run(ddp::init_process_group({.backend = backend == nullptr ? "" : backend}),
+        argc > 1 ? argv[1] : "random", argc > 2 ? argv[2] : "1");
+  } catch (const ddp::Error& error) {
+    std::printf("%s\n", error.what());
+    return 10 + static_cast<int>(error.kind());
+  } catch (const std::exception& error) {
+    std::printf("%s\n", error.what());
+    return 2;
+  }
+  return 0;
+}
