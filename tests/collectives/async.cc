@@ -1,29 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank whose calls are begun and waited for later: async SCENARIO. Exit code: 0 all right, 1 a
-// wrong result (told), 10 + kind for a ddp::Error (told).
+// One rank whose calls are begun and waited for later: async SCENARIO.
 
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <ddp/process_group.h>
 #include <stdexcept>
 #include <string>
 #include <unistd.h>
 #include <vector>
 
+#include "tests/collectives/scenario.h"
+
 namespace {
 
+using namespace ddprun::tests;
 using ddp::ProcessGroup;
 using ddp::Work;
-
-[[noreturn]] void wrong(const std::string& what) {
-  std::printf("wrong: %s\n", what.c_str());
-  std::exit(1);
-}
-
-void check(bool right, const std::string& what) {
-  if (!right) wrong(what);
-}
 
 /// Many calls of all lengths under way at once, blocking ones between them, waited for from the
 /// last to the first.
@@ -113,14 +104,5 @@ void run(ProcessGroup group, const std::string& scenario) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    run(ddp::init_process_group(), argc > 1 ? argv[1] : "many");
-  } catch (const ddp::Error& error) {
-    std::printf("%s\n", error.what());
-    return 10 + static_cast<int>(error.kind());
-  } catch (const std::exception& error) {
-    std::printf("%s\n", error.what());
-    return 2;
-  }
-  return 0;
+  return exit_code_of([&] { run(ddp::init_process_group(), argc > 1 ? argv[1] : "many"); });
 }

@@ -2,16 +2,13 @@
 #include "ddp/error.h"
 #include "tests/catch.h"
 #include "tests/collectives/ranks.h"
+#include "tests/contains.h"
 
 using namespace ddprun::tests;
 
 namespace {
 
 constexpr int kPeerLost = 10 + static_cast<int>(ddp::ErrorKind::peer_lost);
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 }  // namespace
 

@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a group in which something goes wrong: failing SCENARIO [FILE]. Exit code: 0 all
-// right, 1 a wrong result (told), 10 + kind for a ddp::Error (told).
+// One rank of a group in which something goes wrong: failing SCENARIO [FILE].
 
 #include <cstdio>
-#include <cstdlib>
 #include <ddp/process_group.h>
 #include <ddp/trace.h>
 #include <string>
 #include <vector>
 
+#include "tests/collectives/scenario.h"
+
 namespace {
 
+using namespace ddprun::tests;
 using ddp::ProcessGroup;
-
-[[noreturn]] void wrong(const std::string& what) {
-  std::printf("wrong: %s\n", what.c_str());
-  std::exit(1);
-}
 
 /// Calls of several kinds, in two groups; then rank 1 makes another than the others.
 void differ(ProcessGroup& group) {
@@ -54,12 +50,8 @@ void run(ProcessGroup& group, const std::string& scenario, const std::string& fi
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
+  return exit_code_of([&] {
     auto group = ddp::init_process_group();
     run(group, argc > 1 ? argv[1] : "", argc > 2 ? argv[2] : "");
-  } catch (const ddp::Error& error) {
-    std::printf("%s\n", error.what());
-    return 10 + static_cast<int>(error.kind());
-  }
-  return 0;
+  });
 }

@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #include "tests/catch.h"
+#include "tests/collectives/error_of.h"
 #include "tests/collectives/folder.h"
+#include "tests/contains.h"
 
 using namespace std::chrono_literals;
 using namespace ddprun::tests;
@@ -20,18 +22,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-ddp::Error error_of(const std::string& path, const ddp::FileStoreOptions& options = {}) {
-  try {
-    FileStore store(path, options);
-  } catch (const ddp::Error& error) {
-    return error;
-  }
-  FAIL("no error");
-  return {ErrorKind::system, ""};
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
+ddp::Error refusal(const std::string& path, const ddp::FileStoreOptions& options = {}) {
+  return error_of([&] { FileStore(path, options); });
 }
 
 /// Another process that opens the store, does `work` and is killed.
@@ -71,7 +63,7 @@ TEST_CASE("a file that a run left whose processes died is told, not used") {
   const Folder folder;
   const std::string path = folder.path / "store";
   die_with(path, [](FileStore& store) { store.set("k", "old"); });
-  const auto error = error_of(path, {.world_size = 2});
+  const auto error = refusal(path, {.world_size = 2});
   CHECK(error.kind() == ErrorKind::usage);
   CHECK(contains(error.what(), "ddp: file store " + path + ": was left by an earlier run: 1"));
   CHECK(contains(error.what(), "remove it"));
@@ -82,7 +74,7 @@ TEST_CASE("a file that as many have opened as there are is told, not used") {
   const std::string path = folder.path / "store";
   FileStore one(path, {.world_size = 2});
   FileStore two(path, {.world_size = 2});
-  const auto error = error_of(path, {.world_size = 2});
+  const auto error = refusal(path, {.world_size = 2});
   CHECK(error.kind() == ErrorKind::usage);
   CHECK(contains(error.what(), "2 processes opened it before, of world_size 2"));
 }
@@ -108,9 +100,9 @@ TEST_CASE("a file that is no store, or is damaged, is named with the place") {
   const Folder folder;
   const std::string path = folder.path / "store";
   std::ofstream(path) << "something else entirely";
-  CHECK(contains(error_of(path).what(), path + ": is another kind of file"));
-  CHECK(contains(error_of(folder.path).what(), "cannot be opened: Is a directory"));
-  CHECK(contains(error_of("/nonexistent/store").what(), "cannot be opened: No such file"));
+  CHECK(contains(refusal(path).what(), path + ": is another kind of file"));
+  CHECK(contains(refusal(folder.path).what(), "cannot be opened: Is a directory"));
+  CHECK(contains(refusal("/nonexistent/store").what(), "cannot be opened: No such file"));
 
   const std::string damaged = folder.path / "damaged";
   FileStore store(damaged);

@@ -10,16 +10,13 @@
 #include "tests/catch.h"
 #include "tests/collectives/folder.h"
 #include "tests/collectives/ranks.h"
+#include "tests/contains.h"
 
 using namespace std::chrono_literals;
 using namespace ddprun::tests;
 using ddp::ErrorKind;
 
 namespace {
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 /// What a launcher says, and nothing of what others say.
 Variables only(Variables said) {

@@ -13,19 +13,17 @@
 #include <type_traits>
 #include <vector>
 
+#include "tests/collectives/scenario.h"
+
 namespace {
 
 using ddp::ProcessGroup;
 using ddp::ReduceOp;
+using ddprun::tests::wrong;
 using Counts = std::vector<std::size_t>;
 
 constexpr std::array kOps = {ReduceOp::sum, ReduceOp::avg,  ReduceOp::product, ReduceOp::min,
                              ReduceOp::max, ReduceOp::band, ReduceOp::bor,     ReduceOp::bxor};
-
-[[noreturn]] void wrong(const std::string& what) {
-  std::printf("wrong: %s\n", what.c_str());
-  std::exit(1);
-}
 
 /// Element `i` of what rank `rank` has: random, the same whoever asks. Floating-point values are
 /// small and whole, so that no order of summing makes a difference.

@@ -13,9 +13,11 @@
 
 #include "agent/error_file.h"
 #include "tests/catch.h"
+#include "tests/contains.h"
 
 using ddprun::agent::parse_error_file;
 using ddprun::agent::WorkerException;
+using ddprun::tests::contains;
 
 namespace {
 
@@ -63,10 +65,6 @@ class Worker {
   int status_ = -1;
   std::optional<WorkerException> exception_;
 };
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 }  // namespace
 

@@ -7,6 +7,7 @@
 
 #include "tests/catch.h"
 #include "tests/collectives/ranks.h"
+#include "tests/contains.h"
 
 using namespace ddprun::tests;
 using ddp::ErrorKind;
@@ -19,10 +20,6 @@ constexpr int kUsage = 10 + static_cast<int>(ErrorKind::usage);
 /// Returns when everyone who could write to the output has ended.
 Ended spawner(const std::string& scenario) {
   return Rank({DDP_SPAWNER, scenario}, {}).wait();
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "tests/catch.h"
 #include "tests/collectives/ranks.h"
+#include "tests/contains.h"
 #include "tests/must.h"
 
 using namespace std::chrono_literals;
@@ -24,10 +25,6 @@ namespace {
 
 StoreClient client_of(const LiveStore& store, const std::string& host = "127.0.0.1") {
   return must(StoreClient::connect(host, store.port(), 20s, 20s));
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

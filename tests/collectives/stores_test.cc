@@ -13,8 +13,10 @@
 #include "ddp/store.h"
 #include "ddp/tcp_store.h"
 #include "tests/catch.h"
+#include "tests/collectives/error_of.h"
 #include "tests/collectives/folder.h"
 #include "tests/collectives/ranks.h"
+#include "tests/contains.h"
 
 using namespace std::chrono_literals;
 using namespace ddprun::tests;
@@ -68,21 +70,6 @@ Stores each_store() {
   UNSCOPED_INFO(stores.a->name());
   for (auto& store : {stores.a, stores.b}) store->set_timeout(20s);
   return stores;
-}
-
-template <class F>
-ddp::Error error_of(F call) {
-  try {
-    call();
-  } catch (const ddp::Error& error) {
-    return error;
-  }
-  FAIL("no error");
-  return {ErrorKind::system, ""};
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

@@ -6,31 +6,14 @@
 #include <memory>
 
 #include "tests/catch.h"
+#include "tests/collectives/error_of.h"
 #include "tests/collectives/ranks.h"
+#include "tests/contains.h"
 
 using namespace std::chrono_literals;
 using namespace ddprun::tests;
 using ddp::ErrorKind;
 using ddp::TcpStore;
-
-namespace {
-
-template <class F>
-ddp::Error error_of(F call) {
-  try {
-    call();
-  } catch (const ddp::Error& error) {
-    return error;
-  }
-  FAIL("no error");
-  return {ErrorKind::system, ""};
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-}  // namespace
 
 TEST_CASE("a master with a world size waits until every store is made") {
   const std::uint16_t port = free_port();

@@ -5,21 +5,19 @@
 
 #include "rendezvous/addresses.h"
 #include "tests/catch.h"
+#include "tests/contains.h"
 #include "tests/must.h"
 #include "tests/rendezvous/network.h"
 #include "tests/rendezvous/world.h"
 
 using namespace ddprun;
 using namespace ddprun::rendezvous;
+using ddprun::tests::contains;
 using std::chrono::milliseconds;
 
 namespace {
 
 constexpr milliseconds kShortLease{300};
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 reply::Welcome welcome(std::uint64_t received, bool resumed = false) {
   return {"master", resumed, received, milliseconds(50), World::kNever, 0};

@@ -19,12 +19,14 @@
 #include "base/fd.h"
 #include "rendezvous/store_client.h"
 #include "tests/catch.h"
+#include "tests/contains.h"
 #include "tests/must.h"
 #include "tests/rendezvous/world.h"
 
 using namespace ddprun;
 using namespace ddprun::rendezvous;
 namespace asio = boost::asio;
+using ddprun::tests::contains;
 using std::chrono::milliseconds;
 
 namespace {
@@ -94,10 +96,6 @@ class Strangers {
   rlimit before_{};
   pid_t pid_ = -1;
 };
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 }  // namespace
 

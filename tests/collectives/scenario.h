@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the programs of the tests have in common that are one rank each. Exit code: 0 all right, 1 a
+// wrong result (told), 2 another exception (told), 10 + kind for a ddp::Error (told).
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <ddp/error.h>
+#include <exception>
+#include <string>
+
+namespace ddprun::tests {
+
+[[noreturn]] inline void wrong(const std::string& what) {
+  std::printf("wrong: %s\n", what.c_str());
+  std::exit(1);
+}
+
+inline void check(bool right, const std::string& what) {
+  if (!right) wrong(what);
+}
+
+inline int report(const ddp::Error& error) {
+  std::printf("%s\n", error.what());
+  return 10 + static_cast<int>(error.kind());
+}
+
+/// Runs `program` and gives the exit code.
+template <class F>
+int exit_code_of(F program) {
+  try {
+    program();
+  } catch (const ddp::Error& error) {
+    return report(error);
+  } catch (const std::exception& error) {
+    std::printf("%s\n", error.what());
+    return 2;
+  }
+  return 0;
+}
+
+}  // namespace ddprun::tests
