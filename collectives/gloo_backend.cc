@@ -16,8 +16,8 @@
 #include "collectives/failure.h"
 #include "collectives/gloo_backend_exchange.h"
 #include "collectives/gloo_backend_mesh.h"
+#include "collectives/gloo_backend_messages.h"
 #include "collectives/gloo_backend_reduce.h"
-#include "collectives/gloo_backend_transfers.h"
 #include "collectives/gloo_backend_turns.h"
 #include "collectives/gloo_backend_verdict.h"
 #include "collectives/host_memory.h"
@@ -38,8 +38,8 @@ class GlooBackend : public Backend {
   void check(const Task& task) const override {
     check_in_host_memory(task, "gloo", meeting_.named(meeting_.rank));
   }
-  void run(const Task& task) override { queue_.run(task); }
-  std::shared_ptr<Pending> begin(const Task& task) override { return queue_.begin(task); }
+  void run(const Task& task) override;
+  std::shared_ptr<Pending> begin(const Task& task) override;
   void abort() noexcept override;
   void leave() noexcept override;
 
@@ -56,22 +56,24 @@ class GlooBackend : public Backend {
   void move(const Task& task);
   void reduce(const Task& task);
   void collect_shares(const Task& task, const std::vector<Share>& shares, const char* mine);
-  void transfer(const Task& task);
+  void break_up(const Error& error) noexcept;
+  void break_mesh(const Error& error) noexcept;
+  std::optional<Error> failure();
   void disconnect();
 
   Parcel& parcel(int rank) { return parcels_[static_cast<std::size_t>(rank)]; }
 
   Meeting meeting_;
-  std::mutex mesh_mutex_;  // of the pointer, for whoever aborts
+  std::mutex mutex_;  // of the first failure, and of the pointer to the mesh for whoever aborts
+  std::optional<Error> failure_;
   std::unique_ptr<GlooMesh> mesh_;
   std::unique_ptr<GlooExchange> exchange_;
   std::unique_ptr<GlooTurns> turns_;
   std::unique_ptr<GlooReduce> reduce_;
-  std::unique_ptr<GlooTransfers> transfers_;
+  std::unique_ptr<GlooMessages> messages_;
   std::vector<Parcel> parcels_;  // of the call to come, by rank
   std::vector<char> scratch_;
   std::uint64_t calls_ = 0;
-  std::atomic<bool> aborted_ = false;
   CallQueue queue_{[this](const Task& task) { perform(task); }};  // ends before what it uses
 };
 
@@ -87,7 +89,8 @@ GlooBackend::GlooBackend(Meeting meeting)
     exchange_ = std::make_unique<GlooExchange>(*mesh_);
     turns_ = std::make_unique<GlooTurns>(*mesh_);
     reduce_ = std::make_unique<GlooReduce>(*mesh_, *exchange_, *turns_);
-    transfers_ = std::make_unique<GlooTransfers>(*mesh_, *exchange_, *turns_);
+    messages_ = std::make_unique<GlooMessages>(meeting_, *mesh_,
+                                               [this](const Error& error) { break_mesh(error); });
   } catch (const Error&) {
     throw;
   } catch (const std::exception& failure) {
@@ -97,15 +100,24 @@ GlooBackend::GlooBackend(Meeting meeting)
   }
 }
 
+void GlooBackend::run(const Task& task) {
+  if (is_point_to_point(task.operation)) return messages_->begin(task)->wait();
+  queue_.run(task);
+}
+
+std::shared_ptr<Pending> GlooBackend::begin(const Task& task) {
+  return is_point_to_point(task.operation) ? messages_->begin(task) : queue_.begin(task);
+}
+
 void GlooBackend::perform(const Task& task) {
   if (reduces(task.operation)) return reduce(task);
-  if (is_point_to_point(task.operation)) return transfer(task);
   if (task.operation == Operation::broadcast) return broadcast(task);
   move(task);
 }
 
 void GlooBackend::leave() noexcept {
   try {
+    messages_->finish();
     // Without it the end of our connections could overtake data another rank still waits for.
     queue_.run({.operation = Operation::leave});
   } catch (const std::exception&) {
@@ -114,9 +126,25 @@ void GlooBackend::leave() noexcept {
 }
 
 void GlooBackend::abort() noexcept {
-  aborted_ = true;
-  const std::lock_guard lock(mesh_mutex_);
+  break_up(Error(ErrorKind::system, "ddp: rank " + std::to_string(meeting_.named(meeting_.rank)) +
+                                        " gave up the group"));
+}
+
+/// Whatever is under way ends with this error, which is the group's unless another came before.
+void GlooBackend::break_up(const Error& error) noexcept {
+  break_mesh(error);
+  messages_->fail(error);
+}
+
+void GlooBackend::break_mesh(const Error& error) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!failure_) failure_ = error;
   if (mesh_) mesh_->abort();
+}
+
+std::optional<Error> GlooBackend::failure() {
+  const std::lock_guard lock(mutex_);
+  return failure_;
 }
 
 void GlooBackend::broadcast(const Task& task) {
@@ -239,48 +267,28 @@ void GlooBackend::agree_and(const Task& task, F rest) {
   });
 }
 
-void GlooBackend::transfer(const Task& task) {
-  if (task.transfers.empty()) return;
-  std::vector<int> names;
-  for (int rank = 0; rank < meeting_.size; ++rank) names.push_back(meeting_.named(rank));
-  const auto call_with = [&](int other) {
-    return transfers_->call_with(other, meeting_.named(other), task);
-  };
-  guarded(call_with(task.transfers.front().peer), [&] {
-    const std::optional<int> other = transfers_->run(task, names);
-    if (!other) return;
-    const std::string ours = describe(call_with(*other));
-    throw agree_on(meeting_, "in " + ours, ErrorKind::mismatch,
-                   "is at " + ours + ", but " + name_ranks({meeting_.named(*other)}) + " is at " +
-                       describe(exchange_->call_of(*other)));
-  });
-}
-
 /// What fails breaks the group, and is told to all.
 template <class F>
 void GlooBackend::guarded(const Call& call, F work) {
   const SigpipeBlocked blocked;
+  if (const auto error = failure()) throw Error(*error);
   try {
-    work();
-  } catch (const Error&) {
-    disconnect();
-    throw;
+    return work();
+  } catch (const Error& error) {
+    break_up(error);
   } catch (const std::bad_alloc&) {
-    const Error error = agree_on(meeting_, "in " + describe(call), ErrorKind::system,
-                                 "has no memory left in " + describe(call));
-    disconnect();
-    throw error;
-  } catch (const std::exception& failure) {
-    const std::string where = "in " + describe(call);
-    // Whoever gives up accuses nobody: the others see who it was.
-    const Error error = aborted_
-                            ? Error(ErrorKind::system,
-                                    "ddp: rank " + std::to_string(meeting_.named(meeting_.rank)) +
-                                        " gave up the group " + where)
-                            : agree_on_failure(meeting_, where, mesh_->partner(), failure);
-    disconnect();
-    throw error;
+    if (!failure()) {
+      break_up(agree_on(meeting_, "in " + describe(call), ErrorKind::system,
+                        "has no memory left in " + describe(call)));
+    }
+  } catch (const std::exception& thrown) {
+    // Who breaks the connections under our hands has said why.
+    if (!failure()) {
+      break_up(agree_on_failure(meeting_, "in " + describe(call), mesh_->partner(), thrown));
+    }
   }
+  disconnect();
+  throw Error(*failure());
 }
 
 void GlooBackend::agree(const Call& call) {
@@ -306,11 +314,10 @@ std::string GlooBackend::difference(const Call& call, int other) const {
 }
 
 void GlooBackend::disconnect() {
-  transfers_.reset();
   reduce_.reset();
   turns_.reset();
   exchange_.reset();
-  const std::lock_guard lock(mesh_mutex_);
+  const std::lock_guard lock(mutex_);
   mesh_.reset();
 }
 

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <optional>
+#include <random>
 #include <sys/socket.h>
 
 #include <boost/asio/buffer.hpp>
@@ -31,6 +32,11 @@ PeerWatch::Endpoint endpoint_of(const std::vector<char>& address) {
   return endpoint;
 }
 
+std::uint64_t random_token() {
+  std::random_device random;  // 32 bits at a time
+  return std::uint64_t{random()} << 32U | random();
+}
+
 }  // namespace
 
 /// What another rank told when it joined, as far as it is for us.
@@ -42,6 +48,8 @@ struct GlooMesh::Peer {
 GlooMesh::GlooMesh(Meeting& meeting)
     : meeting_(meeting),
       watch_(meeting.address),
+      token_(random_token()),
+      neighbours_(static_cast<std::size_t>(meeting.size)),
       addresses_(static_cast<std::size_t>(meeting.size)) {
   const gloo::transport::tcp::attr where(meeting_.address.c_str());
   context_ = gloo::transport::tcp::CreateDevice(where)->createContext(rank(), size());
@@ -55,11 +63,12 @@ GlooMesh::GlooMesh(Meeting& meeting)
   connect(peers);
 }
 
-/// Tells "ADDRESS PORT\n", to watch us, then for every other rank, in order, the address of our end
-/// of its connection, all of one length.
+/// Tells "ADDRESS PORT TOKEN\n", to watch us and to connect for messages, then for every other
+/// rank, in order, the address of our end of its connection, all of one length.
 void GlooMesh::join() {
   const auto watched = watch_.endpoint();
-  std::string told = watched.address().to_string() + " " + std::to_string(watched.port()) + "\n";
+  std::string told = watched.address().to_string() + " " + std::to_string(watched.port()) + " " +
+                     std::to_string(token_) + "\n";
   for (int other = 0; other < size(); ++other) {
     if (other == rank()) continue;
     auto& address = addresses_[static_cast<std::size_t>(other)];
@@ -69,6 +78,7 @@ void GlooMesh::join() {
   ask_store(meeting_, [&](Store& store) { store.set(key(rank()), told); });
 }
 
+/// What another rank told, as join() does.
 GlooMesh::Peer GlooMesh::find(int other) {
   std::string told;
   ask_store(meeting_, [&](Store& store) { told = store.get(key(other), meeting_.timeout); });
@@ -79,11 +89,13 @@ GlooMesh::Peer GlooMesh::find(int other) {
                                        key(other) + " in the store is not of this program");
   }
   const auto host = boost::asio::ip::make_address(told.substr(0, space));
-  const int port = std::atoi(told.c_str() + space + 1);
+  char* end = nullptr;
+  const auto port = static_cast<std::uint16_t>(std::strtoul(told.c_str() + space, &end, 10));
+  neighbours_[static_cast<std::size_t>(other)] = {{host, port}, std::strtoull(end, nullptr, 10)};
   const std::size_t length = (told.size() - line - 1) / static_cast<std::size_t>(size() - 1);
   const int place = rank() < other ? rank() : rank() - 1;
   const char* address = told.data() + line + 1 + static_cast<std::size_t>(place) * length;
-  return {{other, {host, static_cast<std::uint16_t>(port)}}, {address, address + length}};
+  return {{other, {host, port}}, {address, address + length}};
 }
 
 /// Ends Gloo's wait for `other`, if it waits for that side to come. To close our end would reset a

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,6 +29,19 @@ class GlooMesh {
 
   int rank() const { return meeting_.rank; }
   int size() const { return meeting_.size; }
+
+  /// Where another rank listens for connections that are not Gloo's, and what it asks of those who
+  /// come: nobody outside the group knows it.
+  struct Neighbour {
+    PeerWatch::Endpoint endpoint;
+    std::uint64_t token = 0;
+  };
+  const Neighbour& neighbour(int rank) const { return neighbours_[static_cast<std::size_t>(rank)]; }
+
+  /// What we ask of those who come to us, and the place where they do.
+  std::uint64_t token() const { return token_; }
+  void hand_listener_to(boost::asio::ip::tcp::acceptor& acceptor) { watch_.hand_over_to(acceptor); }
+
   gloo::transport::Pair& pair(int rank) const { return *context_->getPair(rank); }
 
   /// Ends every connection under the hands of whoever reads or writes. From any thread.
@@ -49,6 +63,8 @@ class GlooMesh {
 
   Meeting& meeting_;
   PeerWatch watch_;
+  std::uint64_t token_;
+  std::vector<Neighbour> neighbours_;  // by rank; ours is empty
   std::shared_ptr<gloo::transport::Context> context_;
   std::vector<std::vector<char>> addresses_;  // of our ends, by rank
   std::vector<ddprun::Fd> sockets_;           // Gloo's, once more: its close() waits for readers

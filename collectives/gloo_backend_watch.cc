@@ -20,6 +20,11 @@ using boost::system::error_code;
 PeerWatch::PeerWatch(const std::string& address)
     : acceptor_(context_, tcp::endpoint(asio::ip::make_address(address), 0)) {}
 
+void PeerWatch::hand_over_to(tcp::acceptor& other) {
+  const tcp protocol = endpoint().protocol();
+  other.assign(protocol, acceptor_.release());
+}
+
 void PeerWatch::during(const std::function<void()>& work, const Alarm& alarm,
                        const std::vector<Peer>& peers, std::chrono::milliseconds limit) {
   bool raised = false;

@@ -14,8 +14,8 @@ namespace ddp::internal {
 /// Sees other ranks end while the ranks connect: Gloo, where it waits for the other side to come,
 /// would wait for a dead one all the same.
 ///
-/// Each rank listens on a port of its own from before it joins until the group ends, and accepts
-/// nobody: to be connected to it is to be told by the kernel when the process ends.
+/// Each rank listens on a port of its own from before it joins until the group ends, and says
+/// nothing there: to be connected to it is to be told by the kernel when the process ends.
 class PeerWatch {
  public:
   using Endpoint = boost::asio::ip::tcp::endpoint;
@@ -30,6 +30,9 @@ class PeerWatch {
 
   /// Where other ranks connect to.
   Endpoint endpoint() const { return acceptor_.local_endpoint(); }
+
+  /// Gives the port away, to go on listening there.
+  void hand_over_to(boost::asio::ip::tcp::acceptor& other);
 
   /// What is called, once at most, when a peer ended or the time is over.
   struct Alarm {

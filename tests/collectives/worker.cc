@@ -17,8 +17,11 @@
 #include <unistd.h>
 #include <vector>
 
+#include "tests/collectives/scenario.h"
+
 namespace {
 
+using namespace ddprun::tests;
 using ddp::ProcessGroup;
 using ddp::ReduceOp;
 
@@ -52,11 +55,6 @@ double reference(ReduceOp op, int size, std::size_t i) {
     if (op == ReduceOp::sum || op == ReduceOp::avg) result += next;
   }
   return op == ReduceOp::avg ? result / size : result;
-}
-
-[[noreturn]] void wrong(const std::string& what) {
-  std::printf("wrong: %s\n", what.c_str());
-  std::exit(1);
 }
 
 template <class T>
@@ -149,6 +147,20 @@ void die(ProcessGroup& group, const std::string& how) {
     });
   }
   if (how == "barrier") with_blocks([&](auto&) { group.barrier(); });
+  const std::vector<std::size_t> counts(static_cast<std::size_t>(group.size()), 1 << 20);
+  if (how == "gather_v") with_blocks([&](auto& data) { group.gather_v(data, blocks, counts, 0); });
+  if (how == "all_gather_v") {
+    with_blocks([&](auto& data) { group.all_gather_v(data, blocks, counts); });
+  }
+  if (how == "scatter_v") {
+    with_blocks([&](auto& data) { group.scatter_v(blocks, counts, data, 0); });
+  }
+  if (how == "reduce_scatter_v") {
+    with_blocks([&](auto& data) { group.reduce_scatter_v(blocks, data, counts); });
+  }
+  if (how == "all_to_all_v") {
+    with_blocks([&](auto&) { group.all_to_all_v(blocks, counts, blocks, counts); });
+  }
   if (how == "part") {
     auto part = group.split(0, -group.rank());
     die_in_the_middle(group, 1, 100, [&](auto& data) { part->all_reduce(data); });
@@ -167,10 +179,6 @@ void differ(ProcessGroup& group, const std::string& how) {
   std::vector<double> doubles(100);
   if (odd && how == "operation") {
     group.barrier();
-  } else if (how == "tag" && group.rank() < 2) {
-    odd ? group.recv(data, 0, 6) : group.send(data, 1, 5);
-  } else if (how == "both-send" && group.rank() < 2) {
-    group.send(data, odd ? 0 : 1);
   } else if (how == "list") {
     group.new_group(odd ? std::vector{0} : std::vector{1});
   } else if (how == "counts") {
@@ -259,34 +267,6 @@ void parts(ProcessGroup& group) {
   quarter.reset();
 }
 
-/// Messages of every size: around a ring, and from each rank to each other.
-void messages(ProcessGroup& group) {
-  const int rank = group.rank();
-  const int size = group.size();
-  const int next = (rank + 1) % size;
-  const int previous = (rank + size - 1) % size;
-  for (std::size_t count : kCounts) {
-    const auto own = values<float>(rank, count);
-    std::vector<float> got(count);
-    std::vector<double> wide(count);
-    const auto own_wide = values<double>(rank, count);
-    group.batch_send_recv(
-        std::vector{ddp::P2POp::send(own, next, 7), ddp::P2POp::recv(wide, next, 8),
-                    ddp::P2POp::recv(got, previous, 7), ddp::P2POp::send(own_wide, previous, 8)});
-    if (got != values<float>(previous, count)) wrong("message around the ring");
-    if (wide != values<double>(next, count)) wrong("message around the ring, backwards");
-    for (int from = 0; from < size; ++from) {
-      for (int to = 0; to < size; ++to) {
-        if (from == to) continue;
-        if (rank == from) group.send(own, to, 3);
-        if (rank == to) group.recv(got, from, 3);
-        if (rank == to && got != values<float>(from, count)) wrong("message");
-      }
-    }
-    group.barrier();
-  }
-}
-
 /// Two groups of all ranks, each used by a thread of its own.
 void threads(ProcessGroup& first) {
   auto second = *first.split(0);
@@ -349,7 +329,6 @@ void run(ProcessGroup& group, const std::string& scenario) {
   if (scenario == "misuse") return misuse(group);
   if (scenario == "two-groups") return two_groups(group);
   if (scenario == "hurry") return hurry(group);
-  if (scenario == "messages") return messages(group);
   if (scenario == "parts") return parts(group);
   if (scenario == "by-node") return by_node(group);
   if (scenario == "threads") return threads(group);
@@ -361,11 +340,6 @@ void run(ProcessGroup& group, const std::string& scenario) {
     if (group.rank() == 1) throw std::runtime_error("thrown by the program");
   }
   group.barrier();
-}
-
-int report(const ddp::Error& error) {
-  std::printf("%s\n", error.what());
-  return 10 + static_cast<int>(error.kind());
 }
 
 }  // namespace

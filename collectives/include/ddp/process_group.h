@@ -51,7 +51,8 @@ struct Options {
 /// Every rank makes the same calls in the same order, with the same type, count, operation and
 /// root. Each call blocks until this rank's part is done; its twin with an i in front, as MPI and
 /// torch.distributed have it, only begins, and gives a Work to wait for. Calls of both kinds are
-/// done in the order in which they are made. A group of one rank uses no network.
+/// done in the order in which they are made, all but messages between two ranks: these go on beside
+/// them. A group of one rank uses no network.
 ///
 /// Buffers: any range of elements (a std::vector, std::array, std::span, ...) is a Buffer to be
 /// written or a ConstBuffer to be read. Where a buffer holds a block of every rank, these lie one
@@ -150,17 +151,20 @@ class DDP_EXPORT ProcessGroup {
                                    Counts recv_counts);
 
   /// One message between two ranks, which the others do not take part in: one calls send, the other
-  /// recv, with the same type, count and tag. Each returns when both have called and its own part
-  /// is done. The two ranks make their calls with each other in one order, the calls of all ranks
-  /// included; to send and receive at once, as around a ring, there is the batch.
+  /// recv, with the same type and count. Of one rank, the first message with a tag goes to the
+  /// first receive with it, the second to the second; messages of other tags and calls of all ranks
+  /// may come in any order between them, and be under way at the same time. recv returns when the
+  /// data is there; send when `data` may be written again, which for up to 64 KiB can be before the
+  /// other calls recv. The timeout counts from the call, and for longer data again from each piece.
+  /// Errors: usage (the other rank is this one), mismatch (both calls are named, once both are
+  /// made; the other rank has left), timed_out (names the tags that came instead), peer_lost.
   void send(ConstBuffer data, int to, int tag = 0);
   void recv(Buffer data, int from, int tag = 0);
   [[nodiscard]] Work isend(ConstBuffer data, int to, int tag = 0);
   [[nodiscard]] Work irecv(Buffer data, int from, int tag = 0);
 
-  /// Many messages at once, with any number of ranks, each of which makes a batch (or, for a single
-  /// message, a send or recv) of the other half. Between two ranks messages meet by
-  /// their tag, and those of one tag in their order.
+  /// Many messages at once, with any number of ranks: as if each was begun alone, in the order of
+  /// `ops`. Over when all are.
   void batch_send_recv(std::span<const P2POp> ops);
   [[nodiscard]] Work batch_isend_irecv(std::span<const P2POp> ops);
 

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/gloo_backend_lines.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <fcntl.h>
+#include <utility>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/error.hpp>
+
+namespace ddp::internal {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+/// Long messages go in pieces of so many bytes, so that others are not held up.
+constexpr std::size_t kPiece = 1 << 20;
+
+/// After so many bytes a line lets others have the lock.
+constexpr std::size_t kTurn = 1 << 20;
+
+std::string reason_of(const error_code& error) {
+  return error == asio::error::eof ? "its connection ended" : error.message();
+}
+
+}  // namespace
+
+void prepare(tcp::socket& socket) {
+  error_code ignored;  // of a connection that has ended already: reading tells
+  socket.non_blocking(true, ignored);
+  socket.set_option(tcp::no_delay(true), ignored);
+  ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
+}
+
+GlooOutlet::GlooOutlet(asio::io_context& context, Enter enter,
+                       std::function<void(const std::string& reason)> ended)
+    : socket_(context), enter_(std::move(enter)), ended_(std::move(ended)) {}
+
+void GlooOutlet::open(const tcp::endpoint& to, const Frame& first) {
+  opened_ = true;
+  sayings_.push_front({.frame = first});
+  socket_.async_connect(to, [this](const error_code& error) {
+    enter_([&] {
+      if (error) return ended_(error.message());
+      prepare(socket_);
+      watch();
+      write();
+    });
+  });
+}
+
+/// Nothing is ever sent to us here: to read is to be told of the end.
+void GlooOutlet::watch() {
+  socket_.async_wait(tcp::socket::wait_read, [this](const error_code&) {
+    enter_([&] {
+      char byte = 0;
+      error_code error;
+      socket_.read_some(asio::buffer(&byte, 1), error);
+      ended_(error ? reason_of(error) : "it sends what is no message");
+    });
+  });
+}
+
+void GlooOutlet::say(const Frame& frame, const char* data, std::function<void()> written) {
+  sayings_.push_back({frame, data, frame.follow(), 0, std::move(written)});
+  if (!waits_) write();
+}
+
+void GlooOutlet::stream(std::uint64_t number, const char* data, std::size_t bytes,
+                        std::function<void(bool last)> moved) {
+  streams_.push_back({number, data, bytes, std::move(moved)});
+  if (!waits_) write();
+}
+
+void GlooOutlet::close() noexcept {
+  error_code ignored;
+  socket_.close(ignored);
+}
+
+bool GlooOutlet::choose() {
+  if (current_) return true;
+  if (!sayings_.empty()) {
+    current_ = std::move(sayings_.front());
+    sayings_.pop_front();
+  } else if (!streams_.empty()) {
+    choose_piece();
+  }
+  return current_.has_value();
+}
+
+void GlooOutlet::choose_piece() {
+  Stream stream = std::move(streams_.front());
+  streams_.pop_front();
+  const std::size_t bytes = std::min(stream.bytes, kPiece);
+  const Frame frame{.kind = Frame::Kind::data, .number = stream.number, .count = bytes};
+  const char* const piece = stream.data;
+  stream.data += bytes;
+  stream.bytes -= bytes;
+  current_ = {frame, piece, bytes, 0, [this, stream = std::move(stream)]() mutable {
+                const bool last = stream.bytes == 0;
+                stream.moved(last);
+                if (!last) streams_.push_back(std::move(stream));
+              }};
+}
+
+void GlooOutlet::write() {
+  waits_ = false;
+  for (std::size_t turn = 0; turn < kTurn && choose();) {
+    const std::size_t of_frame = std::min(current_->written, sizeof(Frame));
+    const std::size_t of_data = current_->written - of_frame;
+    const std::array<asio::const_buffer, 2> rest = {
+        asio::buffer(reinterpret_cast<const char*>(&current_->frame) + of_frame,
+                     sizeof(Frame) - of_frame),
+        asio::buffer(current_->data + of_data, current_->bytes - of_data)};
+    error_code error;
+    const std::size_t written = socket_.write_some(rest, error);
+    if (error == asio::error::would_block) break;
+    if (error) return ended_(error.message());
+    turn += written;
+    current_->written += written;
+    if (current_->written < sizeof(Frame) + current_->bytes) continue;
+    const auto whole = std::move(current_->whole);
+    current_.reset();
+    if (whole) whole();
+  }
+  if (choose()) wait_until_writable();
+}
+
+void GlooOutlet::wait_until_writable() {
+  waits_ = true;
+  socket_.async_wait(tcp::socket::wait_write, [this](const error_code&) {
+    enter_([&] { write(); });  // which finds the error itself
+  });
+}
+
+GlooInlet::GlooInlet(tcp::socket socket, Enter enter, Events events)
+    : socket_(std::move(socket)),
+      enter_(std::move(enter)),
+      events_(std::move(events)),
+      staging_(sizeof(Frame)) {}  // enough until we know who it is
+
+void GlooInlet::close() noexcept {
+  error_code ignored;
+  socket_.close(ignored);
+}
+
+void GlooInlet::wait_until_readable() {
+  socket_.async_wait(tcp::socket::wait_read, [this](const error_code&) {
+    enter_([&] { read(); });  // which finds the error itself
+  });
+}
+
+void GlooInlet::read() {
+  for (std::size_t turn = 0; turn < kTurn;) {
+    error_code error;
+    const std::size_t bytes = fill(error);
+    if (error == asio::error::would_block) break;
+    if (error) return end(reason_of(error));
+    turn += bytes;
+    if (!understand()) return end("it sends what is no message");
+  }
+  wait_until_readable();
+}
+
+/// Data of a long message goes straight to its place, and the next frame behind it to our staging.
+std::size_t GlooInlet::fill(error_code& error) {
+  const std::size_t room = staging_.size() - end_;
+  const std::array<asio::mutable_buffer, 2> places = {
+      asio::buffer(place_, left_),
+      asio::buffer(staging_.data() + end_, left_ > 0 ? std::min(room, sizeof(Frame)) : room)};
+  const std::size_t bytes = socket_.read_some(places, error);
+  const std::size_t direct = std::min(bytes, left_);
+  if (direct > 0) move(direct);
+  end_ += bytes - direct;
+  return bytes;
+}
+
+void GlooInlet::move(std::size_t bytes) {
+  place_ += bytes;
+  left_ -= bytes;
+  events_.came(number_, bytes);
+}
+
+bool GlooInlet::understand() {
+  for (;;) {
+    if (const std::size_t staged = std::min(left_, end_ - begin_); staged > 0) {
+      std::memcpy(place_, staging_.data() + begin_, staged);
+      begin_ += staged;
+      move(staged);
+    }
+    Frame frame;
+    if (left_ > 0 || end_ - begin_ < sizeof(frame)) break;
+    const char* const data = staging_.data() + begin_ + sizeof(frame);
+    std::memcpy(&frame, staging_.data() + begin_, sizeof(frame));
+    if (!frame.is_sound()) return false;
+    if (end_ - begin_ < sizeof(frame) + frame.follow()) break;
+    begin_ += sizeof(frame) + frame.follow();
+    if (frame.kind != Frame::Kind::data) {
+      if (!events_.heard(frame, data)) return false;
+      continue;
+    }
+    const std::optional<char*> place = events_.place(frame.number, frame.count);
+    if (!place) return false;
+    number_ = frame.number;
+    place_ = *place;
+    left_ = frame.count;
+    if (left_ == 0) move(0);
+  }
+  if (begin_ == 0) return true;
+  std::copy(staging_.begin() + static_cast<std::ptrdiff_t>(begin_),
+            staging_.begin() + static_cast<std::ptrdiff_t>(end_), staging_.begin());
+  end_ -= std::exchange(begin_, 0);
+  staging_.resize(2 * (sizeof(Frame) + Frame::kShort));  // whoever came has said who it is
+  return true;
+}
+
+void GlooInlet::end(const std::string& reason) {
+  close();
+  events_.ended(reason);
+}
+
+}  // namespace ddp::internal

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "collectives/gloo_backend_lines.h"
+#include "collectives/gloo_backend_mesh.h"
+#include "collectives/gloo_backend_message.h"
+#include "collectives/gloo_backend_peer.h"
+#include "collectives/meeting.h"
+#include "ddp/error.h"
+
+namespace ddp::internal {
+
+/// Messages between pairs of ranks: they go on in the background, whatever else the ranks do.
+///
+/// On connections of our own, beside Gloo's: its buffers cannot be asked whether they are done, and
+/// in its asynchronous mode the end of a connection can be overlooked. Ranks connect when there is
+/// first a message between them. One thread reads, and writes what no socket took at once; a short
+/// message is written by the thread that sends it.
+///
+/// The first failure ends all messages, after the group's verdict on it is known.
+///
+/// Thread: any, several at once.
+class GlooMessages {
+ public:
+  /// Accepts other ranks at the mesh's listener. `broke` is called with the first failure that is
+  /// seen here, in any thread.
+  GlooMessages(Meeting& meeting, GlooMesh& mesh, std::function<void(const Error& error)> broke);
+  GlooMessages(const GlooMessages&) = delete;
+  GlooMessages& operator=(const GlooMessages&) = delete;
+
+  /// Gives up what is not done.
+  ~GlooMessages();
+
+  /// Begins all messages of the task at once.
+  std::shared_ptr<Pending> begin(const Task& task);
+
+  /// Fails all messages, those under way included.
+  void fail(const Error& error) noexcept;
+
+  /// Waits for the messages that were begun, then tells the other ranks that none is waited for.
+  void finish();
+
+ private:
+  /// Somebody who connected; a rank once it has said so.
+  struct Guest {
+    std::unique_ptr<GlooInlet> inlet;
+    GlooPeer* peer = nullptr;
+  };
+
+  template <class F>
+  void enter(F work);
+  void run();
+  void accept();
+  void welcome(boost::asio::ip::tcp::socket socket);
+  bool heard(Guest& guest, const Frame& frame, const char* data);
+  GlooPeer::Events events_with(int other);
+  GlooPeer& peer(int other) { return *peers_[static_cast<std::size_t>(other)]; }
+
+  void done(MessageAt message);
+  std::optional<MessageAt> oldest_with(int other);
+  void differ(MessageAt message, const std::string& theirs);
+  void lose(int other, const std::string& reason);
+  void lose_listener(const std::string& reason);
+  void time_out(MessageAt message);
+  void watch_the_clock();
+  std::string named(MessageAt message) const;
+  std::string rank_of(MessageAt message) const;
+
+  Meeting& meeting_;
+  const std::uint64_t token_;
+  const std::function<void(const Error& error)> broke_;
+  boost::asio::io_context context_{1};
+  boost::asio::ip::tcp::acceptor acceptor_;
+  boost::asio::steady_timer clock_;
+
+  std::mutex mutex_;  // of all that follows
+  std::condition_variable changed_;
+  Messages open_;  // in the order in which they were begun
+  std::list<Guest> guests_;
+  std::vector<std::unique_ptr<GlooPeer>> peers_;  // by rank; ours is null
+  bool watches_ = false;                          // the clock
+  std::function<Error()> trouble_;                // asks the group what to say of what went wrong
+  bool breaks_ = false;                           // asks it
+  std::optional<Error> failure_;
+  std::thread thread_;
+};
+
+}  // namespace ddp::internal
