@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// How much of the communication of gradients is hidden behind the backward pass: averaged at its
+// end, one parameter at a time, and in the buckets of DistributedDataParallel.
+//   build/bin/bench_ddp [RANKS [MIB [ROUNDS [BACKEND]]]]
+// RANKS processes on this host (2), MIB of float32 gradients in 64 parameters (64), ROUNDS of each
+// (9). The ways take turns; figures are medians of rank 0.
+//
+// The backward pass is a model, as long as communication alone or twice as long, each parameter's
+// part by its size:
+//   wait   the processor is free: as if a GPU computed
+//   spin   it is not: as if this thread computed. Communication over TCP needs the processor, too,
+//   so
+//          where there are no more processors than ranks it cannot be hidden: there, the time it
+//          takes is only moved
+// "hidden" is what the step is shorter than with all communication at the end, as a share of what
+// that adds to the backward pass. "spin" promises nothing about the work done, only about time:
+// where processors are few, other threads take theirs from it unseen.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bench/harness.h"
+#include "ddp/distributed_data_parallel.h"
+#include "ddp/spawn.h"
+
+namespace {
+
+using std::chrono::duration;
+using std::chrono::steady_clock;
+using Seconds = duration<double>;
+
+struct Settings {
+  int ranks = 2;
+  std::size_t bytes = std::size_t{64} << 20;
+  int rounds = 9;
+  std::string backend;
+};
+
+enum class Kind { wait, spin };
+
+/// The time a parameter's part of the backward pass takes.
+void compute(Kind kind, steady_clock::time_point end) {
+  if (kind == Kind::wait) return std::this_thread::sleep_until(end);
+  while (steady_clock::now() < end) continue;
+}
+
+/// Sizes as of layers: every fourth is large.
+std::vector<std::vector<float>> make_parameters(std::size_t bytes) {
+  constexpr std::size_t kLayers = 16;
+  const std::size_t unit = bytes / sizeof(float) / kLayers / 8;
+  std::vector<std::vector<float>> parameters;
+  for (std::size_t layer = 0; layer < kLayers; ++layer) {
+    for (const std::size_t units : {1, 1, 1, 5}) parameters.emplace_back(units * unit, 1.0F);
+  }
+  return parameters;
+}
+
+/// One way to average: what is done when a gradient is ready, and at the end.
+struct Way {
+  std::string name;
+  std::function<void(std::size_t parameter)> ready;
+  std::function<void()> finish;
+};
+
+class Bench {
+ public:
+  Bench(ddp::ProcessGroup& group, const Settings& settings)
+      : group_(group),
+        settings_(settings),
+        parameters_(make_parameters(settings.bytes)),
+        gradients_(parameters_) {
+    for (const auto& parameter : parameters_) elements_ += parameter.size();
+    ways_.push_back({"at the end", [](std::size_t) {}, [this] { average(0, gradients_.size()); }});
+    ways_.push_back({"per parameter", [this](std::size_t p) { begin(p); }, [this] { wait(); }});
+    add_buckets(5);
+    add_buckets(25);
+  }
+
+  void run() {
+    for (const Way& way : ways_) step(way, Kind::wait, Seconds(0));  // warm, and orders are learned
+    say("%d ranks, %s, %.0f MiB of gradients\n\n", group_.size(), group_.backend().c_str(),
+        static_cast<double>(elements_) * sizeof(float) / 1048576);
+    say("%-10s %-14s %10s %10s %8s\n", "backward", "averaged", "backward", "step", "hidden");
+    for (const Kind kind : {Kind::wait, Kind::spin}) {
+      for (const int times : {1, 2}) compare(kind, times);
+    }
+  }
+
+ private:
+  template <class... Args>
+  void say(const char* format, Args... args) const {
+    if (group_.rank() == 0) std::printf(format, args...);
+  }
+
+  void add_buckets(std::size_t mib) {
+    std::vector<ddp::Buffer> buffers(parameters_.begin(), parameters_.end());
+    models_.push_back(std::make_unique<ddp::DistributedDataParallel>(
+        group_, buffers, ddp::DistributedDataParallelOptions{.bucket_bytes = mib << 20}));
+    ddp::DistributedDataParallel& model = *models_.back();
+    ways_.push_back({"buckets " + std::to_string(mib) + " MiB",
+                     [&model](std::size_t p) { model.gradient_ready(p); },
+                     [&model] { model.finish(); }});
+  }
+
+  void begin(std::size_t parameter) {
+    works_.push_back(group_.iall_reduce(gradients_[parameter], ddp::ReduceOp::avg));
+  }
+  void wait() {
+    for (const ddp::Work& work : works_) work.wait();
+    works_.clear();
+  }
+  void average(std::size_t first, std::size_t end) {
+    for (std::size_t p = end; p-- > first;) begin(p);
+    wait();
+  }
+
+  Seconds step(const Way& way, Kind kind, Seconds backward) {
+    group_.barrier();
+    const auto began = steady_clock::now();
+    std::size_t done = 0;
+    for (std::size_t p = parameters_.size(); p-- > 0;) {
+      done += parameters_[p].size();
+      const double share = static_cast<double>(done) / static_cast<double>(elements_);
+      compute(kind, began + std::chrono::duration_cast<steady_clock::duration>(backward * share));
+      way.ready(p);
+    }
+    way.finish();
+    return steady_clock::now() - began;
+  }
+
+  /// How long communication takes now, alone; the same on all ranks.
+  Seconds communication() {
+    std::vector<double> alone;
+    for (int i = 0; i < settings_.rounds; ++i) {
+      alone.push_back(step(ways_[0], Kind::wait, Seconds(0)).count());
+    }
+    double median = ddprun::bench::median(alone);
+    group_.broadcast(std::span(&median, 1));
+    return Seconds(median);
+  }
+
+  void compare(Kind kind, int times) {
+    const Seconds backward = communication() * times;
+    std::vector<std::vector<double>> steps(ways_.size());
+    for (int round = 0; round < settings_.rounds; ++round) {
+      for (std::size_t w = 0; w < ways_.size(); ++w) {
+        steps[w].push_back(step(ways_[w], kind, backward).count());
+      }
+    }
+    const double unhidden = ddprun::bench::median(steps[0]) - backward.count();
+    const std::string name = (kind == Kind::wait ? "wait x" : "spin x") + std::to_string(times);
+    for (std::size_t w = 0; w < ways_.size(); ++w) {
+      const double median = ddprun::bench::median(steps[w]);
+      say("%-10s %-14s %7.1f ms %7.1f ms %6.0f %%\n", name.c_str(), ways_[w].name.c_str(),
+          backward.count() * 1e3, median * 1e3, 100 * (1 - (median - backward.count()) / unhidden));
+    }
+  }
+
+  ddp::ProcessGroup& group_;
+  const Settings settings_;
+  std::vector<std::vector<float>> parameters_;
+  std::vector<std::vector<float>> gradients_;  ///< of the ways without buckets
+  std::size_t elements_ = 0;
+  std::vector<std::unique_ptr<ddp::DistributedDataParallel>> models_;
+  std::vector<ddp::Work> works_;
+  std::vector<Way> ways_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Settings settings;
+  if (argc > 1) settings.ranks = std::max(std::atoi(argv[1]), 1);
+  if (argc > 2) settings.bytes = static_cast<std::size_t>(std::max(std::atoi(argv[2]), 1)) << 20;
+  if (argc > 3) settings.rounds = std::max(std::atoi(argv[3]), 1);
+  if (argc > 4) settings.backend = argv[4];
+  try {
+    ddp::spawn(settings.ranks, [&](int) {
+      auto group = ddp::init_process_group({.backend = settings.backend});
+      Bench(group, settings).run();
+    });
+  } catch (const ddp::Error& error) {
+    std::fprintf(stderr, "bench_ddp: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
