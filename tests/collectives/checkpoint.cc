@@ -20,12 +20,11 @@
 #include <sys/resource.h>
 #include <vector>
 
+#include "tests/collectives/scenario.h"
+
 namespace {
 
-[[noreturn]] void wrong(const std::string& what) {
-  std::printf("wrong: %s\n", what.c_str());
-  std::exit(1);
-}
+using ddprun::tests::wrong;
 
 struct State {
   std::vector<float> weights = std::vector<float>(1000, -1);
@@ -93,28 +92,26 @@ void act(ddp::ProcessGroup& group, ddp::Checkpoint& checkpoint, const std::strin
   }
 }
 
+void run(int argc, char** argv) {
+  auto group = ddp::init_process_group();
+  std::string path = argc > 1 ? argv[1] : "";
+  const std::size_t at = path.find('%');
+  if (at != std::string::npos) path.replace(at, 1, std::to_string(group.rank()));
+  ddp::Checkpoint checkpoint(path);
+  for (int i = 2; i < argc; ++i) {
+    try {
+      act(group, checkpoint, argv[i]);
+    } catch (const ddp::Error& error) {
+      if (error.kind() == ddp::ErrorKind::peer_lost) throw;
+      std::printf("error %d: %s\n", static_cast<int>(error.kind()), error.what());
+    }
+    std::fflush(stdout);
+    group.barrier();  // it is usable
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    auto group = ddp::init_process_group();
-    std::string path = argc > 1 ? argv[1] : "";
-    const std::size_t at = path.find('%');
-    if (at != std::string::npos) path.replace(at, 1, std::to_string(group.rank()));
-    ddp::Checkpoint checkpoint(path);
-    for (int i = 2; i < argc; ++i) {
-      try {
-        act(group, checkpoint, argv[i]);
-      } catch (const ddp::Error& error) {
-        if (error.kind() == ddp::ErrorKind::peer_lost) throw;
-        std::printf("error %d: %s\n", static_cast<int>(error.kind()), error.what());
-      }
-      std::fflush(stdout);
-      group.barrier();  // it is usable
-    }
-  } catch (const ddp::Error& error) {
-    std::printf("%s\n", error.what());
-    return 10 + static_cast<int>(error.kind());
-  }
-  return 0;
+  return ddprun::tests::exit_code_of([&] { run(argc, argv); });
 }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <ddp/distributed_data_parallel.h>
 #include <functional>
@@ -15,22 +14,17 @@
 #include <string>
 #include <unistd.h>
 
+#include "tests/collectives/scenario.h"
+
 namespace {
 
 using ddp::Buffer;
 using ddp::DataType;
 using ddp::DistributedDataParallel;
 using ddp::ProcessGroup;
+using ddprun::tests::check;
+using ddprun::tests::wrong;
 using Order = std::vector<std::size_t>;
-
-[[noreturn]] void wrong(const std::string& what) {
-  std::printf("wrong: %s\n", what.c_str());
-  std::exit(1);
-}
-
-void check(bool right, const std::string& what) {
-  if (!right) wrong(what);
-}
 
 void check_refused(const std::string& words, const std::function<void()>& call) {
   try {
@@ -349,16 +343,9 @@ void run(ProcessGroup group, const std::string& scenario, const std::string& arg
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
+  return ddprun::tests::exit_code_of([&] {
     const char* backend = std::getenv("DDP_TEST_BACKEND");
     run(ddp::init_process_group({.backend = backend == nullptr ? "" : backend}),
         argc > 1 ? argv[1] : "random", argc > 2 ? argv[2] : "1");
-  } catch (const ddp::Error& error) {
-    std::printf("%s\n", error.what());
-    return 10 + static_cast<int>(error.kind());
-  } catch (const std::exception& error) {
-    std::printf("%s\n", error.what());
-    return 2;
-  }
-  return 0;
+  });
 }

@@ -4,6 +4,7 @@
 #include "ddp/error.h"
 #include "tests/catch.h"
 #include "tests/collectives/ranks.h"
+#include "tests/contains.h"
 
 using namespace ddprun::tests;
 
@@ -84,6 +85,6 @@ TEST_CASE("a rank that leaves in the middle of a backward pass is named by the o
   for (const int rank : {0, 2}) {
     INFO(ended[rank].output);
     CHECK(ended[rank].code == code(ddp::ErrorKind::peer_lost));
-    CHECK(ended[rank].output.find("lost rank 1") != std::string::npos);
+    CHECK(contains(ended[rank].output, "lost rank 1"));
   }
 }
