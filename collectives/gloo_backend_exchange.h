@@ -36,10 +36,6 @@ class GlooExchange {
   /// nullopt: all agree. Throws what Gloo throws.
   std::optional<int> run(const Call& call, const std::vector<Parcel>& parcels);
 
-  /// One direction of it, with one rank alone: for calls that do not concern the others.
-  void send(int other, const Call& call, const Parcel& parcel);
-  void receive(int other);
-
   /// What another rank sent last; valid until the next.
   const char* data_of(int rank) const;
   Call call_of(int rank) const;
@@ -58,6 +54,8 @@ class GlooExchange {
     std::unique_ptr<gloo::transport::Buffer> to;
   };
 
+  void send(int other, const Call& call, const Parcel& parcel);
+  void receive(int other);
   Head head_of(int rank) const;
 
   GlooMesh& mesh_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank that makes every call there is, with every type, and compares each result with a plain
-// computation of its own: operations [large]. Exit code: 0 all right, 1 a wrong result (told).
+// computation of its own: operations [large|begun].
 
 #include <algorithm>
 #include <array>
@@ -13,13 +13,14 @@
 #include <type_traits>
 #include <vector>
 
+#include "tests/collectives/begun_calls.h"
 #include "tests/collectives/scenario.h"
 
 namespace {
 
 using ddp::ProcessGroup;
 using ddp::ReduceOp;
-using ddprun::tests::wrong;
+using namespace ddprun::tests;
 using Counts = std::vector<std::size_t>;
 
 constexpr std::array kOps = {ReduceOp::sum, ReduceOp::avg,  ReduceOp::product, ReduceOp::min,
@@ -98,10 +99,11 @@ std::vector<T> all_combined(ReduceOp op, int size, std::size_t count, std::size_
   return all;
 }
 
-template <class T>
+/// `Calls` makes them: a ProcessGroup, or BegunCalls.
+template <class T, class Calls>
 class Checker {
  public:
-  Checker(ProcessGroup& group, std::size_t count)
+  Checker(Calls& group, std::size_t count)
       : group_(group), rank_(group.rank()), size_(group.size()), count_(count) {
     for (int rank = 0; rank < size_; ++rank) {
       // Of the ranks after the first, some have nothing and some have more than others.
@@ -301,7 +303,7 @@ class Checker {
     }
   }
 
-  ProcessGroup& group_;
+  Calls& group_;
   int rank_;
   int size_;
   std::size_t count_;
@@ -317,39 +319,42 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 
-template <class T>
-void check(ProcessGroup& group) {
+template <class T, class Calls>
+void check_type(Calls& group) {
   // Around 64 KiB of a block calls change from small to large; pieces have 126 KiB.
   const std::size_t limit = (64 << 10) / sizeof(T);
   const std::size_t piece = (126 << 10) / sizeof(T);
   std::vector<std::size_t> counts = {0, 1, 7};
   if (!kSanitized) counts.insert(counts.end(), {1001, limit, limit + 1});
   if (!kSanitized || std::is_same_v<T, double>) counts.push_back(2 * piece + 3);
-  for (const std::size_t count : counts) Checker<T>(group, count).all();
+  for (const std::size_t count : counts) Checker<T, Calls>(group, count).all();
+  group.barrier();
+}
+
+void run(ProcessGroup& group, const std::string& how) {
+  if (how == "large") {
+    constexpr std::size_t kBytes = std::size_t{kSanitized ? 8 : 64} << 20;
+    return Checker<float, ProcessGroup>(group, kBytes / sizeof(float) / 3).large();
+  }
+  if (how == "begun") {
+    BegunCalls begun(group);
+    return check_type<double>(begun);
+  }
+  check_type<ddp::float16>(group);
+  check_type<ddp::bfloat16>(group);
+  check_type<float>(group);
+  check_type<double>(group);
+  check_type<std::int8_t>(group);
+  check_type<std::uint8_t>(group);
+  check_type<std::int32_t>(group);
+  check_type<std::int64_t>(group);
 }
 
 }  // namespace
 
-int main(int argc, char**) {
-  try {
+int main(int argc, char** argv) {
+  return exit_code_of([&] {
     auto group = ddp::init_process_group({.timeout = std::chrono::seconds(120)});
-    if (argc > 1) {
-      constexpr std::size_t kBytes = std::size_t{kSanitized ? 8 : 64} << 20;
-      Checker<float>(group, kBytes / sizeof(float) / 3).large();
-      return 0;
-    }
-    check<ddp::float16>(group);
-    check<ddp::bfloat16>(group);
-    check<float>(group);
-    check<double>(group);
-    check<std::int8_t>(group);
-    check<std::uint8_t>(group);
-    check<std::int32_t>(group);
-    check<std::int64_t>(group);
-    group.barrier();
-  } catch (const std::exception& error) {
-    std::printf("%s\n", error.what());
-    return 2;
-  }
-  return 0;
+    run(group, argc > 1 ? argv[1] : "");
+  });
 }

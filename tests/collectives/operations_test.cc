@@ -31,6 +31,13 @@ TEST_CASE("every operation gives every type's right result, in place or not, sma
         std::string::npos);
 }
 
+TEST_CASE("every call that is begun and waited for gives what the one that blocks does") {
+  const int size = GENERATE(1, 2, 3);
+  const Ended job = under_ddprun(size, {DDP_OPERATIONS, "begun"});
+  INFO(size << " ranks: " << job.output);
+  CHECK(job.code == 0);
+}
+
 TEST_CASE("64 MiB are moved and combined as less is") {
   const Ended job = under_ddprun(3, {DDP_OPERATIONS, "large"});
   INFO(job.output);
