@@ -17,8 +17,10 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-/// Long messages go in pieces of so many bytes, so that others are not held up.
-constexpr std::size_t kPiece = 1 << 20;
+/// Long messages go in pieces of so many bytes, so that others are not held up and what is copied
+/// stays in the cache. With its frame a piece is just under two segments of the loopback device
+/// (65,483 bytes each).
+constexpr std::size_t kPiece = 126 << 10;
 
 /// After so many bytes a line lets others have the lock.
 constexpr std::size_t kTurn = 1 << 20;
