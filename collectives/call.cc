@@ -4,11 +4,11 @@
 namespace ddp::internal {
 
 std::string describe(const Call& call) {
-  std::string text = "call " + std::to_string(call.number) + ", " + name(call.operation);
+  std::string text = "#" + std::to_string(call.number) + " " + name(call.operation);
   if (call.operation == Operation::barrier || call.operation == Operation::leave) return text;
   if (call.operation == Operation::batch_send_recv) {
-    return text + " of " + std::to_string(call.count) + " transfers with rank " +
-           std::to_string(call.root);
+    text += " of " + std::to_string(call.count) + " transfers";
+    return call.root < 0 ? text : text + " with rank " + std::to_string(call.root);
   }
   if (reduces(call.operation)) {
     text += std::string(" ") + name(static_cast<ReduceOp>(call.reduce));

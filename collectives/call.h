@@ -35,7 +35,7 @@ enum class Operation : std::uint8_t {
 struct Call {
   std::uint64_t number = 0;  ///< calls of this group so far
   std::uint64_t count = 0;   ///< elements of a rank; 0 where it differs between ranks
-  std::int32_t root = 0;     ///< or the other rank, where there are two
+  std::int32_t root = 0;     ///< or the other rank, where there are two; -1: several
   std::int32_t tag = 0;
   Operation operation = Operation::barrier;
   std::uint8_t type = 0;    ///< a DataType
@@ -46,7 +46,7 @@ struct Call {
 };
 static_assert(sizeof(Call) == 32);
 
-/// "call 12, all_reduce sum float32[100]".
+/// "#12 all_reduce sum float32[100]".
 std::string describe(const Call& call);
 
 /// "all_reduce".

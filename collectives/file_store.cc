@@ -30,6 +30,7 @@ constexpr std::size_t kMaxBytes = 1 << 30;
 constexpr std::size_t kReadAtOnce = 1 << 20;
 constexpr milliseconds kFirstPause{1};
 constexpr milliseconds kLastPause{16};
+constexpr milliseconds kLongestPause{250};  // of a wait
 
 // How many processes opened and left the file. Users' keys begin with '/', as in PyTorch's files.
 constexpr const char* kOpened = "opened";
@@ -352,12 +353,16 @@ void FileStore::do_multi_set(const std::vector<std::pair<std::string, std::strin
 }
 
 bool FileStore::do_wait(const std::vector<std::string>& keys, Deadline deadline) {
-  for (milliseconds pause = kFirstPause;; pause = std::min(2 * pause, kLastPause)) {
-    if (do_check(keys)) return true;
-    const auto left = deadline - steady_clock::now();
-    if (left.count() <= 0) return false;
-    std::this_thread::sleep_for(std::min<steady_clock::duration>(left, pause));
+  const auto start = steady_clock::now();
+  while (!do_check(keys)) {
+    const auto now = steady_clock::now();
+    if (now >= deadline) return false;
+    // Who has waited long can wait a little longer, and spares the file.
+    const auto pause =
+        std::clamp<steady_clock::duration>((now - start) / 16, kFirstPause, kLongestPause);
+    std::this_thread::sleep_for(std::min(deadline - now, pause));
   }
+  return true;
 }
 
 std::vector<std::string> FileStore::do_multi_get(const std::vector<std::string>& keys) {

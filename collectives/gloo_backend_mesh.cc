@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 
 #include <boost/asio/buffer.hpp>
+#include <gloo/common/error.h>
 #include <gloo/transport/tcp/address.h>
 #include <gloo/transport/tcp/device.h>
 
@@ -53,7 +54,7 @@ GlooMesh::GlooMesh(Meeting& meeting)
       addresses_(static_cast<std::size_t>(meeting.size)) {
   const gloo::transport::tcp::attr where(meeting_.address.c_str());
   context_ = gloo::transport::tcp::CreateDevice(where)->createContext(rank(), size());
-  context_->setTimeout(meeting_.timeout);
+  context_->setTimeout(gloo::kNoTimeout);  // PeerWatch sees to it here, and the watchdog later
   join();
   wait_for_everyone(meeting_, "joined");
   std::vector<Peer> peers;

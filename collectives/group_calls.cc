@@ -6,11 +6,15 @@
 #include <utility>
 
 #include "collectives/trace.h"
+#include "collectives/watchdog.h"
 
 namespace ddp::internal {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::steady_clock;
+
+constexpr milliseconds kForever = std::chrono::hours(24 * 365);  // a deadline has to be a time
 
 class FollowedPending : public Pending {
  public:
@@ -55,6 +59,11 @@ class FollowedPending : public Pending {
   std::shared_ptr<Pending> pending_;
 };
 
+/// Known to be done, and well.
+bool is_done(const std::shared_ptr<Pending>& pending) {
+  return pending && pending->is_completed() && !pending->error();
+}
+
 FlightRecorder::Group describe(const Meeting& meeting, const std::string& backend) {
   std::vector<int> ranks = meeting.whole;
   if (ranks.empty()) {
@@ -66,8 +75,10 @@ FlightRecorder::Group describe(const Meeting& meeting, const std::string& backen
 
 }  // namespace
 
-GroupCalls::GroupCalls(Meeting meeting, const std::string& backend)
-    : meeting_(std::move(meeting)), group_(recorder_.add(describe(meeting_, backend))) {}
+GroupCalls::GroupCalls(Meeting meeting, const std::string& backend_name)
+    : meeting_(std::move(meeting)),
+      group_(recorder_.add(describe(meeting_, backend_name))),
+      limit_(std::min(meeting_.timeout, kForever)) {}
 
 GroupCalls::~GroupCalls() {
   recorder_.remove(group_);
@@ -79,12 +90,13 @@ Call GroupCalls::call_of(const Task& task) {
   call.reduce = static_cast<std::uint8_t>(task.reduce);
   call.root = meeting_.named(task.root);
   if (!is_point_to_point(task.operation)) {
-    call.number = ++calls_;
+    call.number = ++calls_so_far_;
     return call;
   }
-  call.number = ++messages_;
+  call.number = ++messages_so_far_;
   if (task.operation == Operation::batch_send_recv) {
     call.count = task.transfers.size();
+    call.root = -1;
     return call;
   }
   const Transfer& message = task.transfers.front();
@@ -95,18 +107,54 @@ Call GroupCalls::call_of(const Task& task) {
   return call;
 }
 
+void GroupCalls::set_limit(milliseconds limit) {
+  limit_ = std::min(limit, kForever);
+}
+
 GroupCalls::Ticket GroupCalls::begin(const Task& task) {
+  const Time now = steady_clock::now();
+  const milliseconds limit = limit_;
   const std::lock_guard lock(mutex_);
   if (failure_) throw Error(*failure_);
-  return recorder_.begin(group_, call_of(task), steady_clock::now());
+  while (!calls_.empty() && is_done(calls_.front().pending)) {
+    close(calls_, calls_.begin(), true, now);
+  }
+  const Call call = call_of(task);
+  const Ticket ticket = recorder_.begin(group_, call, now);
+  Opens& line = is_point_to_point(call.operation) ? messages_ : calls_;
+  line.push_back({ticket, call, limit, now, nullptr});
+  if (watchdog_) watchdog_->look_at(next_look(now));
+  return ticket;
+}
+
+/// Those behind a call of all ranks have their time from its end.
+GroupCalls::Opens::iterator GroupCalls::close(Opens& line, const Opens::iterator& open, bool well,
+                                              Time now) {
+  recorder_.end(open->ticket, well, now);
+  const bool first = open == line.begin();
+  if (&line == &calls_ && well) last_ = open->call;
+  const auto next = line.erase(open);
+  if (&line == &calls_ && first && !line.empty()) line.front().since = now;
+  return next;
+}
+
+void GroupCalls::close(Ticket ticket, bool well) {
+  const Time now = steady_clock::now();
+  const std::lock_guard lock(mutex_);
+  for (Opens* line : {&calls_, &messages_}) {
+    const auto open = std::ranges::find(*line, ticket, &Open::ticket);
+    if (open == line->end()) continue;
+    close(*line, open, well, now);
+    return;
+  }
 }
 
 void GroupCalls::succeed(Ticket ticket) {
-  recorder_.end(ticket, true, steady_clock::now());
+  close(ticket, true);
 }
 
 Error GroupCalls::fail(Ticket ticket, const Error& error) {
-  recorder_.end(ticket, false, steady_clock::now());
+  close(ticket, false);
   return fail(error);
 }
 
@@ -121,6 +169,13 @@ Error GroupCalls::fail(const Error& error) {
 }
 
 std::shared_ptr<Pending> GroupCalls::follow(Ticket ticket, std::shared_ptr<Pending> pending) {
+  {
+    const std::lock_guard lock(mutex_);
+    for (Opens* line : {&calls_, &messages_}) {
+      const auto open = std::ranges::find(*line, ticket, &Open::ticket);
+      if (open != line->end()) open->pending = pending;
+    }
+  }
   return std::make_shared<FollowedPending>(shared_from_this(), ticket, std::move(pending));
 }
 

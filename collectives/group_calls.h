@@ -1,36 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "collectives/backend.h"
 #include "collectives/flight_recorder.h"
 #include "collectives/meeting.h"
 #include "collectives/pending.h"
+#include "collectives/verdict.h"
 #include "ddp/error.h"
 
 namespace ddp::internal {
 
-/// What this rank calls in one group: numbers it, has it recorded, and keeps the first failure,
-/// which every later call meets.
+class Alarm;
+class Watchdog;
+
+/// What this rank calls in one group: numbers it, has it recorded and watched, and keeps the first
+/// failure, which every later call meets.
 ///
-/// Calls of all ranks are numbered from 1, which is the same on all of them. Calls between two
-/// ranks are counted apart, each rank its own.
+/// Calls of all ranks are numbered from 1, which is the same on all of them, and are done in their
+/// order: the time of one begins when those before it are over. Calls between two ranks are counted
+/// apart, each rank its own, and their time begins with them.
 ///
 /// Thread: any, several at once.
 class GroupCalls : public std::enable_shared_from_this<GroupCalls> {
  public:
   using Ticket = FlightRecorder::Ticket;
+  using Time = FlightRecorder::Time;
 
-  GroupCalls(Meeting meeting, const std::string& backend);
+  /// A call that took too long.
+  struct Overdue {
+    Call call;
+    std::chrono::milliseconds limit;
+  };
+
+  GroupCalls(Meeting meeting, const std::string& backend_name);
   GroupCalls(const GroupCalls&) = delete;
   GroupCalls& operator=(const GroupCalls&) = delete;
   ~GroupCalls();
+
+  /// From now on `watchdog` watches, and may abort `backend`.
+  void begin_watch(Backend& backend, std::shared_ptr<Watchdog> watchdog,
+                   std::shared_ptr<Alarm> alarm);
+  /// Before the backend ends. Not in a thread of the watchdog's or the alarm's.
+  void end_watch();
+
+  /// How long each call may take that begins from now on.
+  void set_limit(std::chrono::milliseconds limit);
+  std::chrono::milliseconds limit() const { return limit_; }
+  const std::shared_ptr<Alarm>& alarm() const { return alarm_; }
 
   /// A call begins. Throws the failure of the group.
   Ticket begin(const Task& task);
@@ -46,16 +72,65 @@ class GroupCalls : public std::enable_shared_from_this<GroupCalls> {
   Error fail(const Error& error);
   bool has_failed() const;
 
+  // What follows is for the watchdog.
+
+  const Meeting& meeting() const { return meeting_; }
+
+  /// Closes what is over, and says when to look again; Time::max() where nothing is under way.
+  Time look(Time now);
+  /// Once, and not after a failure.
+  std::optional<Overdue> find_overdue(Time now);
+  bool has_calls() const;
+
+  /// Where this rank stands, as stand.h has it, for the others to see in the store.
+  void publish_stand() const;
+
+  /// The verdict on a call that took too long: asks the other ranks where they stand, and decides
+  /// with them. Does not throw: without the store it says what this rank knows.
+  Verdict judge(const Overdue& overdue);
+
+  /// Breaks the group with the verdict, or the group's own if it has one. Waits for the backend.
+  void give_up(const Verdict& verdict);
+
+  /// Ends the calls without a word.
+  void abort() noexcept;
+
  private:
+  struct Open {
+    Ticket ticket;
+    Call call;
+    std::chrono::milliseconds limit;
+    Time since;
+    std::shared_ptr<Pending> pending;  ///< null: a thread is in it
+  };
+  using Opens = std::deque<Open>;
+
   Call call_of(const Task& task);
+  Opens::iterator close(Opens& line, const Opens::iterator& open, bool well, Time now);
+  void close(Ticket ticket, bool well);
+  std::optional<Error> close_completed(Time now);
+  Time next_look(Time now) const;
+  std::map<int, std::string> ask_stands() const;
+  std::string where() const;
 
   const Meeting meeting_;
   FlightRecorder& recorder_ = FlightRecorder::of_process();
   const int group_;
-  mutable std::mutex mutex_;
+  std::atomic<std::chrono::milliseconds> limit_;
+  std::shared_ptr<Watchdog> watchdog_;
+  std::shared_ptr<Alarm> alarm_;
+
+  std::mutex backend_mutex_;  // held while it is aborted
+  Backend* backend_ = nullptr;
+
+  mutable std::mutex mutex_;  // of what follows
   std::optional<Error> failure_;
-  std::uint64_t calls_ = 0;
-  std::uint64_t messages_ = 0;
+  std::uint64_t calls_so_far_ = 0;
+  std::uint64_t messages_so_far_ = 0;
+  std::optional<Call> last_;  // of all ranks, and done
+  bool judged_ = false;       // a call was overdue
+  Opens calls_;
+  Opens messages_;
 };
 
 }  // namespace ddp::internal

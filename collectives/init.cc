@@ -116,10 +116,10 @@ std::shared_ptr<Store> file_of_process(const std::string& path, int world_size,
 }
 
 /// The store of the method; rank 0 serves it where nobody does.
-std::shared_ptr<Store> make_store(const InitMethod& method, const Options& options,
+std::shared_ptr<Store> make_store(const InitMethod& method, std::chrono::milliseconds timeout,
                                   Rendezvous& found) {
   if (method.scheme == InitMethod::Scheme::file) {
-    return file_of_process(method.path, found.place.size, options.timeout);
+    return file_of_process(method.path, found.place.size, timeout);
   }
   const StoreAddress address = method.scheme == InitMethod::Scheme::tcp
                                    ? StoreAddress{method.host, method.port, false}
@@ -127,7 +127,7 @@ std::shared_ptr<Store> make_store(const InitMethod& method, const Options& optio
   found.rank_0_serves = !address.agent;
   if (found.rank_0_serves && found.place.rank == 0) host_store(address.host, address.port);
   return std::make_shared<TcpStore>(address.host, address.port,
-                                    TcpStoreOptions{.timeout = options.timeout});
+                                    TcpStoreOptions{.timeout = timeout});
 }
 
 }  // namespace
@@ -153,17 +153,20 @@ InitMethod parse_init_method(const std::string& text) {
   refuse("init_method " + text + " is none of env://, tcp://HOST:PORT and file:///PATH");
 }
 
-Rendezvous rendezvous(const Options& options) {
-  if (options.timeout.count() <= 0) {
-    refuse("the timeout must be more than 0, not " + name_time(options.timeout));
+void check_timeout(std::chrono::milliseconds timeout) {
+  if (timeout.count() <= 0) {
+    refuse("the timeout must be more than 0, not " + name_time(timeout));
   }
+}
+
+Rendezvous rendezvous(const Options& options, std::chrono::milliseconds timeout) {
   const InitMethod method = parse_init_method(options.init_method);
   Rendezvous found;
   found.place = find_place(options, method);
   const int rank = found.place.rank;
   if (found.place.size == 1) return found;
   at_rank(rank, [&] {
-    found.store = options.store ? options.store : make_store(method, options, found);
+    found.store = options.store ? options.store : make_store(method, timeout, found);
     found.address = address_towards(found.store);
     // The n-th group that this rank joins through this store: the same number on every rank.
     const auto groups = found.store->add("ddp/groups/" + std::to_string(rank), 1);

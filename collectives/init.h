@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -23,7 +24,10 @@ struct Rendezvous {
 
 /// Does what the options say: finds this process's place and the store, which it serves where rank
 /// 0 has to. Throws ddp::Error.
-Rendezvous rendezvous(const Options& options);
+Rendezvous rendezvous(const Options& options, std::chrono::milliseconds timeout);
+
+/// Throws ddp::Error of kind usage unless it is more than 0.
+void check_timeout(std::chrono::milliseconds timeout);
 
 /// An init_method in its parts.
 struct InitMethod {

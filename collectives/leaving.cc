@@ -28,10 +28,17 @@ class Leavers {
 
 }  // namespace
 
-void leave_aside(std::unique_ptr<Backend> backend) {
+void leave_aside(std::unique_ptr<Backend> backend, std::shared_ptr<GroupCalls> calls) {
   static Leavers leavers;
-  leavers.add(quiet_thread([kept = std::shared_ptr<Backend>(std::move(backend))]() mutable {
-    kept->leave();
+  leavers.add(quiet_thread([kept = std::move(backend), calls = std::move(calls)]() mutable {
+    try {
+      const auto call = calls->begin({.operation = Operation::leave});
+      kept->leave();
+      calls->succeed(call);
+    } catch (const Error&) {
+      kept->abort();  // the group has failed: there is nobody to wait for
+    }
+    calls->end_watch();
     kept.reset();
   }));
 }

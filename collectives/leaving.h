@@ -4,12 +4,13 @@
 #include <memory>
 
 #include "collectives/backend.h"
+#include "collectives/group_calls.h"
 
 namespace ddp::internal {
 
 /// Leaves a group in a thread of its own and closes its connections after: ranks may leave their
 /// groups in different orders, so none of them may wait in one before it leaves the next. The
 /// process ends only when all is left.
-void leave_aside(std::unique_ptr<Backend> backend);
+void leave_aside(std::unique_ptr<Backend> backend, std::shared_ptr<GroupCalls> calls);
 
 }  // namespace ddp::internal

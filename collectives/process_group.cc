@@ -9,23 +9,33 @@
 #include "collectives/leaving.h"
 #include "collectives/process_group_impl.h"
 #include "collectives/task.h"
+#include "collectives/watchdog.h"
 
 namespace ddp {
 
 ProcessGroup::Impl::Impl(internal::Rendezvous rendezvous, std::chrono::milliseconds limit,
-                         std::string chosen, std::vector<int> names)
-    : met(std::move(rendezvous)),
-      timeout(limit),
-      backend_name(std::move(chosen)),
-      whole(std::move(names)) {
+                         std::string chosen, std::vector<int> names,
+                         std::shared_ptr<internal::Alarm> alarm)
+    : met(std::move(rendezvous)), backend_name(std::move(chosen)), whole(std::move(names)) {
   const auto [rank, size] = std::pair(met.place.rank, met.place.size);
   const internal::Meeting meeting = {rank,       size,  met.store,         met.address,
                                      met.prefix, limit, met.rank_0_serves, whole};
   backend = internal::make_backend(backend_name, meeting);
   calls = std::make_shared<internal::GroupCalls>(meeting, backend_name);
+  if (size == 1) return;  // nobody to wait for
+  auto watchdog = internal::Watchdog::of_process();
+  if (!alarm) {
+    alarm = std::make_shared<internal::Alarm>(
+        met.store, met.prefix, rank, size,
+        [store = met.store, to = std::weak_ptr(watchdog)](const std::string& group) {
+          if (const auto awake = to.lock()) awake->hear(*store, group);
+        });
+  }
+  calls->begin_watch(*backend, std::move(watchdog), std::move(alarm));
 }
 
 void ProcessGroup::Impl::run(const internal::Task& task) {
+  if (task.on_device) return begin(task).wait();  // it is under way when run() would return
   backend->check(task);
   const auto call = calls->begin(task);
   try {
@@ -44,8 +54,10 @@ Work ProcessGroup::Impl::begin(const internal::Task& task) {
 
 ProcessGroup init_process_group(const Options& options) {
   const std::string chosen = internal::choose_backend(options.backend);
+  const auto limit = options.timeout.value_or(std::chrono::minutes(chosen == "nccl" ? 10 : 30));
+  internal::check_timeout(limit);
   return ProcessGroup(std::make_unique<ProcessGroup::Impl>(
-      internal::rendezvous(options), options.timeout, chosen, std::vector<int>()));
+      internal::rendezvous(options, limit), limit, chosen, std::vector<int>(), nullptr));
 }
 
 ProcessGroup::ProcessGroup(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -61,8 +73,9 @@ ProcessGroup::~ProcessGroup() {
   if (!impl_) return;
   if (impl_->calls->has_failed() || std::uncaught_exceptions() > 0) {
     impl_->backend->abort();
+    impl_->calls->end_watch();
   } else if (size() > 1) {
-    internal::leave_aside(std::move(impl_->backend));
+    internal::leave_aside(std::move(impl_->backend), impl_->calls);
   }
 }
 
@@ -74,6 +87,14 @@ int ProcessGroup::size() const noexcept {
 }
 const std::string& ProcessGroup::backend() const noexcept {
   return impl_->backend_name;
+}
+
+void ProcessGroup::set_timeout(std::chrono::milliseconds timeout) {
+  internal::check_timeout(timeout);
+  impl_->calls->set_limit(timeout);
+}
+std::chrono::milliseconds ProcessGroup::timeout() const noexcept {
+  return impl_->calls->limit();
 }
 
 void ProcessGroup::barrier() {

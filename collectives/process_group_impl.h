@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/alarm.h"
 #include "collectives/backend.h"
 #include "collectives/group_calls.h"
 #include "collectives/init.h"
@@ -16,16 +17,15 @@ namespace ddp {
 
 struct ProcessGroup::Impl {
   internal::Rendezvous met;
-  std::chrono::milliseconds timeout;
   std::string backend_name;
   std::vector<int> whole;  ///< by rank, its rank among all that ever met; empty: the same
   std::unique_ptr<internal::Backend> backend;
   std::shared_ptr<internal::GroupCalls> calls;
   int parts = 0;  ///< made of this group so far
 
-  /// Connects the ranks.
+  /// Connects the ranks. `alarm` is that of the group it is a part of, if any.
   Impl(internal::Rendezvous rendezvous, std::chrono::milliseconds limit, std::string chosen,
-       std::vector<int> names);
+       std::vector<int> names, std::shared_ptr<internal::Alarm> alarm);
 
   internal::TaskMaker make() const { return {met.place.rank, met.place.size}; }
   void run(const internal::Task& task);

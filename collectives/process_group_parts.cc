@@ -134,8 +134,9 @@ std::optional<ProcessGroup> ProcessGroup::part(const std::vector<int>& members, 
   for (const int member : members) {
     whole.push_back(impl_->whole.empty() ? member : impl_->whole[static_cast<std::size_t>(member)]);
   }
-  return ProcessGroup(std::make_unique<Impl>(std::move(met), impl_->timeout, impl_->backend_name,
-                                             std::move(whole)));
+  return ProcessGroup(std::make_unique<Impl>(std::move(met), impl_->calls->limit(),
+                                             impl_->backend_name, std::move(whole),
+                                             impl_->calls->alarm()));
 }
 
 }  // namespace ddp

@@ -62,7 +62,12 @@ struct TcpStore::Impl {
         return client;
       }
     }
-    auto client = StoreClient::connect(host, port, std::min(limit, kReplyLimit), kReplyLimit);
+    const auto is_lost = [this] {  // as another thread sees that waits on a connection
+      const std::scoped_lock lock(mutex);
+      return lost.has_value();
+    };
+    auto client =
+        StoreClient::connect(host, port, std::min(limit, kReplyLimit), kReplyLimit, is_lost);
     if (client) return std::move(*client);
     const std::scoped_lock lock(mutex);  // it was there before, so it is lost
     if (!lost) lost = Error(ErrorKind::unreachable, "ddp: " + client.error().message);

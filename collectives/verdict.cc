@@ -10,6 +10,15 @@
 namespace ddp::internal {
 namespace {
 
+constexpr const char* kKey = "verdict";
+
+/// "3 rank 1 waited ...".
+Verdict parse(const std::string& text) {
+  const std::size_t space = text.find(' ');
+  if (space == std::string::npos) return {ErrorKind::system, "a rank failed and did not say how"};
+  return {static_cast<ErrorKind>(std::atoi(text.c_str())), text.substr(space + 1)};
+}
+
 bool store_died_with_rank_0(const Meeting& meeting, const Error& error) {
   return meeting.rank_0_serves && error.kind() == ErrorKind::unreachable;
 }
@@ -28,25 +37,36 @@ std::string missing_ranks(const Meeting& meeting, const std::vector<std::string>
 
 }  // namespace
 
+Verdict decide(const Meeting& meeting, const Verdict& mine) {
+  const std::string text = std::to_string(static_cast<int>(mine.kind)) + " " + mine.sentence;
+  return parse(meeting.store->compare_set(meeting.prefix + kKey, "", text));
+}
+
+Verdict wait_for_verdict(Store& store, const std::string& prefix, std::chrono::milliseconds limit) {
+  return parse(store.get(prefix + kKey, limit));
+}
+
+Error told_by(const Meeting& meeting, const std::string& where, const Verdict& verdict) {
+  const std::string me = "rank " + std::to_string(meeting.named(meeting.rank)) + " ";
+  if (verdict.sentence.starts_with(me)) return {verdict.kind, "ddp: " + verdict.sentence};
+  return {verdict.kind,
+          "ddp: " + me + "stops" + (where.empty() ? "" : " " + where) + ": " + verdict.sentence};
+}
+
 Error agree_on(Meeting& meeting, const std::string& where, ErrorKind kind,
                const std::string& sentence) {
-  const std::string me = "rank " + std::to_string(meeting.named(meeting.rank));
-  const std::string mine = std::to_string(static_cast<int>(kind)) + " " + me + " " + sentence;
-  std::string verdict = mine;
+  const Verdict mine = {kind,
+                        "rank " + std::to_string(meeting.named(meeting.rank)) + " " + sentence};
   try {
-    verdict = meeting.store->compare_set(meeting.prefix + "verdict", "", mine);
+    return told_by(meeting, where, decide(meeting, mine));
   } catch (const Error& error) {
     // Without a store, what we saw ourselves has to do. The partner may have gone because rank 0
     // did.
     if (kind == ErrorKind::peer_lost && store_died_with_rank_0(meeting, error)) {
-      return {kind,
-              "ddp: " + me + " " + sentence + " (and the store with rank 0, which served it)"};
+      return {kind, "ddp: " + mine.sentence + " (and the store with rank 0, which served it)"};
     }
   }
-  const std::size_t space = verdict.find(' ');
-  if (space == std::string::npos || verdict == mine) return {kind, "ddp: " + me + " " + sentence};
-  return {static_cast<ErrorKind>(std::atoi(verdict.c_str())),
-          "ddp: " + me + " stops " + where + ": " + verdict.substr(space + 1)};
+  return {kind, "ddp: " + mine.sentence};
 }
 
 Error agree_on_loss(Meeting& meeting, const std::string& where, int partner,

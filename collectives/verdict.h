@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 
@@ -13,7 +14,23 @@ namespace ddp::internal {
 /// group's verdict, kept in the store. So a rank may break its connections only afterwards: whoever
 /// sees them break finds the verdict.
 
-/// `sentence` begins after "rank N "; `where` is "in call 12, barrier" or "while connecting".
+/// As the store has it.
+struct Verdict {
+  ErrorKind kind = ErrorKind::system;
+  std::string sentence;  ///< begins with "rank N "
+};
+
+/// The group's verdict, which `mine` becomes if there was none. Throws what the store throws.
+Verdict decide(const Meeting& meeting, const Verdict& mine);
+
+/// The group's verdict, once there is one. Error of kind timed_out after `limit`.
+Verdict wait_for_verdict(Store& store, const std::string& prefix, std::chrono::milliseconds limit);
+
+/// As this rank throws it, which stops `where`; that may be empty.
+Error told_by(const Meeting& meeting, const std::string& where, const Verdict& verdict);
+
+/// Decides and tells. `sentence` begins after "rank N "; `where` is "in #12 barrier" or "while
+/// connecting".
 Error agree_on(Meeting& meeting, const std::string& where, ErrorKind kind,
                const std::string& sentence);
 

@@ -147,7 +147,8 @@ StoreClient::StoreClient(Fd socket, std::string server, milliseconds reply_limit
       reply_limit_(reply_limit) {}
 
 Result<StoreClient> StoreClient::connect(const std::string& host, std::uint16_t port,
-                                         milliseconds limit, milliseconds reply_limit) {
+                                         milliseconds limit, milliseconds reply_limit,
+                                         const std::function<bool()>& is_pointless) {
   const Deadline deadline = steady_clock::now() + limit;
   const std::string server = endpoint_text(host, port);
   auto addresses = resolve(host, port);
@@ -164,8 +165,8 @@ Result<StoreClient> StoreClient::connect(const std::string& host, std::uint16_t 
     } else {
       reason = "store at " + server + ": " + socket.error().message;
     }
-    // The server's host may be later than we are, so only time ends the attempts.
-    if (steady_clock::now() + pause >= deadline) {
+    // The server's host may be later than we are, so no refusal ends the attempts.
+    if (steady_clock::now() + pause >= deadline || (is_pointless && is_pointless())) {
       return Error{Errc::timed_out,
                    "cannot reach the " + reason + " (tried for " + seconds_text(limit) + ")"};
     }

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,12 +30,14 @@ namespace ddprun::rendezvous {
 /// leaves the keys where they are.
 class StoreClient {
  public:
-  /// Connects and greets the server, trying again while it is not listening yet, until `limit`.
+  /// Connects and greets the server, trying again while it is not listening yet, until `limit` or
+  /// until `is_pointless`, which is asked after every attempt.
   /// `reply_limit` bounds every later reply that needs no waiting for other workers.
   /// Errors: also usage (host does not resolve).
   static Result<StoreClient> connect(const std::string& host, std::uint16_t port,
                                      std::chrono::milliseconds limit,
-                                     std::chrono::milliseconds reply_limit);
+                                     std::chrono::milliseconds reply_limit,
+                                     const std::function<bool()>& is_pointless = {});
 
   // The protocol has no reply to these three. So each takes a ping along, and returns when the
   // server has done what it was asked.

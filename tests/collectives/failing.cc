@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank of a group in which something goes wrong: failing SCENARIO [FILE].
 
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <ddp/process_group.h>
+#include <ddp/record.h>
+#include <ddp/tcp_store.h>
 #include <ddp/trace.h>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tests/collectives/scenario.h"
@@ -13,6 +21,14 @@ namespace {
 
 using namespace ddprun::tests;
 using ddp::ProcessGroup;
+
+constexpr std::chrono::milliseconds kImpatient(1500);
+
+std::shared_ptr<ddp::TcpStore> store_of_job() {
+  return std::make_shared<ddp::TcpStore>(
+      std::getenv("MASTER_ADDR"),
+      static_cast<std::uint16_t>(std::atoi(std::getenv("MASTER_PORT"))));
+}
 
 /// Calls of several kinds, in two groups; then rank 1 makes another than the others.
 void differ(ProcessGroup& group) {
@@ -41,17 +57,123 @@ void many(ProcessGroup& group, const std::string& file) {
   group.barrier();
 }
 
+/// Rank 1 sleeps until the others have failed, who go on and wake it.
+void sleep(ProcessGroup& group) {
+  const auto store = store_of_job();
+  group.barrier();
+  group.set_timeout(kImpatient);
+  std::vector<float> data(262'144);
+  if (group.rank() == 1) store->get("woken");
+  try {
+    group.all_reduce(data);
+    wrong("a call without rank 1 went well");
+  } catch (const ddp::Error&) {
+    store->set("woken", "");
+    throw;
+  }
+}
+
+/// Rank 1 leaves out a call and waits, patiently, in a call of another group.
+void skip(ProcessGroup& group) {
+  auto other = group.split(0);
+  std::vector<double> data(7);
+  if (group.rank() == 1) return other->barrier();
+  group.set_timeout(kImpatient);
+  group.broadcast(data, 0);
+}
+
+/// Nobody waits for the calls before they are all overdue.
+void begun(ProcessGroup& group) {
+  const auto store = store_of_job();
+  group.barrier();
+  group.set_timeout(kImpatient);
+  if (group.rank() == 1) store->get("woken");
+  if (group.rank() == 1) return group.barrier();
+  std::vector<int> data(3);
+  std::vector<int> more(300'000);
+  const ddp::Work works[] = {group.iall_reduce(data), group.iall_reduce(more), group.ibarrier()};
+  std::string told;
+  for (const ddp::Work& work : works) {
+    try {
+      work.wait();
+      wrong("a call without rank 1 went well");
+    } catch (const ddp::Error& error) {
+      if (told.empty()) told = error.what();
+      if (told != error.what()) wrong("another error: " + std::string(error.what()));
+    }
+  }
+  store->set("woken", "");
+  group.barrier();
+}
+
+/// A store that takes everything but a verdict, and does not say so.
+class StuckStore : public ddp::Store {
+ public:
+  std::string name() const override { return "a stuck store"; }
+
+ private:
+  void do_set(std::string_view key, std::string_view value) override { store_->set(key, value); }
+  std::int64_t do_add(std::string_view key, std::int64_t amount) override {
+    return store_->add(key, amount);
+  }
+  bool do_check(const std::vector<std::string>& keys) override { return store_->check(keys); }
+  std::string do_compare_set(std::string_view key, std::string_view expected,
+                             std::string_view desired) override {
+    std::unique_lock lock(mutex_);
+    if (key.ends_with("verdict")) never_.wait(lock, [] { return false; });
+    return store_->compare_set(key, expected, desired);
+  }
+  bool do_delete_key(std::string_view key) override { return store_->delete_key(key); }
+  std::int64_t do_num_keys() override { return store_->num_keys(); }
+  void do_append(std::string_view key, std::string_view suffix) override {
+    store_->append(key, suffix);
+  }
+  void do_multi_set(const std::vector<std::pair<std::string, std::string>>& entries) override {
+    store_->multi_set(entries);
+  }
+  bool do_wait(const std::vector<std::string>& keys, Deadline deadline) override {
+    using std::chrono::milliseconds;
+    const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
+    try {
+      store_->wait(keys, std::max(left, milliseconds(0)));
+    } catch (const ddp::Error& error) {
+      if (error.kind() != ddp::ErrorKind::timed_out) throw;
+      return false;
+    }
+    return true;
+  }
+  std::vector<std::string> do_multi_get(const std::vector<std::string>& keys) override {
+    return store_->multi_get(keys);
+  }
+
+  const std::shared_ptr<ddp::TcpStore> store_ = store_of_job();
+  std::mutex mutex_;
+  std::condition_variable never_;
+};
+
 void run(ProcessGroup& group, const std::string& scenario, const std::string& file) {
   if (scenario == "differ") return differ(group);
   if (scenario == "many") return many(group, file);
+  if (scenario == "sleep" || scenario == "stuck" || scenario == "uncaught") return sleep(group);
+  if (scenario == "skip") return skip(group);
+  if (scenario == "begun") return begun(group);
   wrong("no scenario " + scenario);
+}
+
+int start(const std::string& scenario, const std::string& file) {
+  const auto work = [&] {
+    ddp::Options options;
+    if (scenario == "stuck") options.store = std::make_shared<StuckStore>();
+    auto group = ddp::init_process_group(options);
+    run(group, scenario, file);
+  };
+  if (scenario != "uncaught") return exit_code_of(work);
+  work();
+  return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return exit_code_of([&] {
-    auto group = ddp::init_process_group();
-    run(group, argc > 1 ? argv[1] : "", argc > 2 ? argv[2] : "");
-  });
+  return ddp::record([&] { return start(argc > 1 ? argv[1] : "", argc > 2 ? argv[2] : ""); });
 }

@@ -27,8 +27,9 @@ struct Options {
   /// What moves the data: gloo. Empty: gloo.
   std::string backend = {};
 
-  /// How long one step of a call, joining included, waits for another rank. More than 0.
-  std::chrono::milliseconds timeout = std::chrono::minutes(30);
+  /// How long joining and, until set_timeout(), a call may take. More than 0. Empty: 10 minutes
+  /// with nccl, 30 with others, as in torch.distributed.
+  std::optional<std::chrono::milliseconds> timeout = {};
 
   /// Where the ranks meet.
   ///   env://             where the launcher says: ddprun, torchrun, mpirun (Open MPI, hydra), srun
@@ -70,6 +71,9 @@ struct Options {
 /// call that differs on one of them is an error that names both, never a wrong result or a hang.
 /// (In all_to_all_v a rank whose own counts fit may get its result, and the error in its next
 /// call.) A rank whose process dies is seen at once, in every call and while the ranks connect.
+/// A call that takes longer than the timeout fails, and so do all calls of all groups of its ranks,
+/// those of other threads included: the sentence says at which call each rank is. If calls cannot
+/// be made to end, the process does, with exit code 124 and the sentence on stderr.
 ///
 /// Thread: any, one call at a time.
 class DDP_EXPORT ProcessGroup {
@@ -91,6 +95,12 @@ class DDP_EXPORT ProcessGroup {
 
   /// The name of what moves the data.
   const std::string& backend() const noexcept;
+
+  /// How long each call may take that is made from now on, in this group and in those that are made
+  /// of it later: ranks may have different ones. Its time begins when the calls that were begun
+  /// before it are over. Errors: usage (not more than 0).
+  void set_timeout(std::chrono::milliseconds timeout);
+  std::chrono::milliseconds timeout() const noexcept;
 
   /// Returns once every rank has called it.
   void barrier();

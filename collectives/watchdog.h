@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collectives/group_calls.h"
+#include "collectives/verdict.h"
+
+namespace ddp::internal {
+
+/// Sees calls of this process that take too long, in any group, and ends them: asks the other ranks
+/// where they stand, makes a sentence of it the group's verdict, tells everyone through the alarm,
+/// and aborts every group of the process, since whoever waits in another group for a rank that is
+/// gone would wait for ever. Ranks that hear the alarm do the same with the same verdict.
+///
+/// If that takes too long, or calls do not end, the process does, with kExitCode: a rank that hangs
+/// in a library keeps the whole job from starting anew.
+///
+/// One quiet thread, from the first group of more than one rank to the last. It sleeps until a call
+/// may be overdue; while several calls are under way in one group it looks every second (more often
+/// where limits are short) which of them is the first, for a library tells whether a call is over,
+/// not when.
+///
+/// Thread: any, several at once.
+class Watchdog {
+ public:
+  using Time = GroupCalls::Time;
+
+  static constexpr int kExitCode = 124;  // as timeout(1) ends
+
+  static std::shared_ptr<Watchdog> of_process();
+
+  Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  /// Not in a thread that fails groups.
+  ~Watchdog();
+
+  void add(const std::shared_ptr<GroupCalls>& group);
+
+  /// Looks at `when`, at the latest.
+  void look_at(Time when);
+
+  /// Another rank has raised the alarm about the group with this prefix. Breaks all groups.
+  void hear(Store& store, const std::string& prefix);
+
+ private:
+  /// Groups are being failed.
+  struct Emergency {
+    std::string why;
+    std::chrono::milliseconds bound;
+    Time end;
+    int actors = 0;  // fail_all() to come, or under way
+  };
+
+  std::vector<std::shared_ptr<GroupCalls>> groups();
+  void run();
+  void look();
+  void begin_emergency(const std::string& why, std::chrono::milliseconds bound);
+  void fail_all(const Verdict& verdict);
+  void check_emergency();
+  [[noreturn]] static void end_process(const Emergency& emergency);
+
+  std::atomic<Time> looks_at_ = Time::max();
+  std::mutex mutex_;  // of what follows, and of every change of looks_at_
+  std::condition_variable changed_;
+  std::vector<std::weak_ptr<GroupCalls>> groups_;
+  std::optional<Emergency> emergency_;
+  bool ends_ = false;
+  std::vector<std::thread> helpers_;
+  std::thread thread_;
+};
+
+}  // namespace ddp::internal
