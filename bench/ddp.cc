@@ -5,16 +5,13 @@
 // RANKS processes on this host (2), MIB of float32 gradients in 64 parameters (64), ROUNDS of each
 // (9). The ways take turns; figures are medians of rank 0.
 //
-// The backward pass is a model, as long as communication alone or twice as long, each parameter's
-// part by its size:
+// The backward pass is a model, as long as what communication at its end adds to it, or twice as
+// long; each parameter's part by its size:
 //   wait   the processor is free: as if a GPU computed
-//   spin   it is not: as if this thread computed. Communication over TCP needs the processor, too,
-//   so
-//          where there are no more processors than ranks it cannot be hidden: there, the time it
-//          takes is only moved
-// "hidden" is what the step is shorter than with all communication at the end, as a share of what
-// that adds to the backward pass. "spin" promises nothing about the work done, only about time:
-// where processors are few, other threads take theirs from it unseen.
+//   spin   it is not: as if this thread computed. Communication over TCP needs it, too, so where
+//          there are no more processors than ranks it is not hidden, but takes its time from the
+//          work, which this model does not see
+// "hidden" is the share of what communication adds at the end that a step does not add.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -85,7 +82,7 @@ class Bench {
     for (const Way& way : ways_) step(way, Kind::wait, Seconds(0));  // warm, and orders are learned
     say("%d ranks, %s, %.0f MiB of gradients\n\n", group_.size(), group_.backend().c_str(),
         static_cast<double>(elements_) * sizeof(float) / 1048576);
-    say("%-10s %-14s %10s %10s %8s\n", "backward", "averaged", "backward", "step", "hidden");
+    say("%-10s %-14s %10s %13s %8s\n", "backward", "averaged", "it takes", "step adds", "hidden");
     for (const Kind kind : {Kind::wait, Kind::spin}) {
       for (const int times : {1, 2}) compare(kind, times);
     }
@@ -133,31 +130,27 @@ class Bench {
     return steady_clock::now() - began;
   }
 
-  /// How long communication takes now, alone; the same on all ranks.
-  Seconds communication() {
-    std::vector<double> alone;
-    for (int i = 0; i < settings_.rounds; ++i) {
-      alone.push_back(step(ways_[0], Kind::wait, Seconds(0)).count());
-    }
-    double median = ddprun::bench::median(alone);
-    group_.broadcast(std::span(&median, 1));
-    return Seconds(median);
-  }
-
   void compare(Kind kind, int times) {
-    const Seconds backward = communication() * times;
-    std::vector<std::vector<double>> steps(ways_.size());
+    Seconds backward = step(ways_[0], kind, Seconds(0)) * times;
+    std::vector<double> backwards;
+    std::vector<std::vector<double>> shown(ways_.size());  // what steps are longer than that
     for (int round = 0; round < settings_.rounds; ++round) {
+      // What communication adds at the end, as of the rounds so far: the same on all ranks.
+      double length = backward.count();
+      if (round > 0) length = times * std::max(ddprun::bench::median(shown[0]), 1e-6);
+      group_.broadcast(std::span(&length, 1));
+      backward = Seconds(length);
+      backwards.push_back(length);
       for (std::size_t w = 0; w < ways_.size(); ++w) {
-        steps[w].push_back(step(ways_[w], kind, backward).count());
+        shown[w].push_back((step(ways_[w], kind, backward) - backward).count());
       }
     }
-    const double unhidden = ddprun::bench::median(steps[0]) - backward.count();
     const std::string name = (kind == Kind::wait ? "wait x" : "spin x") + std::to_string(times);
     for (std::size_t w = 0; w < ways_.size(); ++w) {
-      const double median = ddprun::bench::median(steps[w]);
-      say("%-10s %-14s %7.1f ms %7.1f ms %6.0f %%\n", name.c_str(), ways_[w].name.c_str(),
-          backward.count() * 1e3, median * 1e3, 100 * (1 - (median - backward.count()) / unhidden));
+      const double median = ddprun::bench::median(shown[w]);
+      say("%-10s %-14s %7.1f ms %10.1f ms %6.0f %%\n", name.c_str(), ways_[w].name.c_str(),
+          ddprun::bench::median(backwards) * 1e3, median * 1e3,
+          100 * (1 - median / ddprun::bench::median(shown[0])));
     }
   }
 

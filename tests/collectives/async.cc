@@ -85,7 +85,7 @@ void die(ProcessGroup& group) {
 /// An exception ends a call that would wait for ever: the others are in another group's call.
 void unwind(ProcessGroup& group) {
   auto other_way = group.split(0);
-  std::vector<int> data(3);
+  static std::vector<int> data(3);  // stays until the group has given up the call
   if (group.rank() == 0) {
     static_cast<void>(group.iall_reduce(data));
     throw std::runtime_error("thrown by the program");
