@@ -278,7 +278,7 @@ void strangers(ProcessGroup& group) {
 /// Rank 1 ends, or leaves, or throws, while others wait for messages with it.
 void lose(ProcessGroup& group, const std::string& how) {
   const Elements data(kLong);
-  Elements place(kLong);
+  static Elements place(kLong);  // until the group is gone, which may use it
   group.barrier();
   std::vector<Work> works;
   if (group.rank() == 1) {
