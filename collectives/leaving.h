@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "collectives/backend.h"
@@ -12,5 +13,11 @@ namespace ddp::internal {
 /// groups in different orders, so none of them may wait in one before it leaves the next. The
 /// process ends only when all is left.
 void leave_aside(std::unique_ptr<Backend> backend, std::shared_ptr<GroupCalls> calls);
+
+/// Waits until every group that was given to leave_aside is left.
+void finish_leaving();
+
+/// Has `last` called when the process ends, once all groups are left.
+void after_leaving(std::function<void()> last);
 
 }  // namespace ddp::internal

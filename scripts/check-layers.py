@@ -24,6 +24,7 @@ CONFINED = {
     r"hwloc": r"launcher/topology\.cc",
     r"nlohmann/": r"rendezvous/protocol\.cc|agent/(error_file|events)\.cc|collectives/trace\.cc",
     r"gloo/": r"collectives/gloo_backend\w*\.(h|cc)",
+    r"mpi\.h": r"collectives/mpi_plugin\w*\.(h|cc)",
     r"nccl\.h": r"collectives/nccl_backend\.cc",
 }
 # These decide and never do: no asio, not even through a header of ours.

@@ -104,5 +104,7 @@ void run(ProcessGroup group, const std::string& scenario) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return exit_code_of([&] { run(ddp::init_process_group(), argc > 1 ? argv[1] : "many"); });
+  return exit_code_of([&] {
+    run(ddp::init_process_group({.backend = backend_of_test()}), argc > 1 ? argv[1] : "many");
+  });
 }

@@ -341,6 +341,7 @@ void run(ProcessGroup group, const std::string& scenario) {
 int main(int argc, char** argv) {
   return exit_code_of([&] {
     const auto timeout = std::chrono::milliseconds(argc > 2 ? std::atoi(argv[2]) : 60'000);
-    run(ddp::init_process_group({.timeout = timeout}), argc > 1 ? argv[1] : "both-ways");
+    run(ddp::init_process_group({.backend = backend_of_test(), .timeout = timeout}),
+        argc > 1 ? argv[1] : "both-ways");
   });
 }

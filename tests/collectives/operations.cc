@@ -354,7 +354,8 @@ void run(ProcessGroup& group, const std::string& how) {
 
 int main(int argc, char** argv) {
   return exit_code_of([&] {
-    auto group = ddp::init_process_group({.timeout = std::chrono::seconds(120)});
+    auto group = ddp::init_process_group(
+        {.backend = backend_of_test(), .timeout = std::chrono::seconds(120)});
     run(group, argc > 1 ? argv[1] : "");
   });
 }

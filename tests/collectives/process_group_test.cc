@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <optional>
 
 #include "ddp/error.h"
 #include "rendezvous/store_client.h"
 #include "tests/catch.h"
+#include "tests/collectives/folder.h"
 #include "tests/collectives/ranks.h"
 #include "tests/contains.h"
 #include "tests/must.h"
@@ -247,4 +250,20 @@ TEST_CASE("a wrong environment is refused with what would be right") {
   INFO(ended.output);
   CHECK(ended.code == failed(ErrorKind::usage));
   CHECK(contains(ended.output, told));
+}
+
+TEST_CASE("a backend that is not installed, or cannot be loaded, is told with what is missing") {
+  const Folder folder;
+  std::filesystem::copy_file(DDP_LIBRARY, folder.path / DDP_SONAME);
+  const bool broken = GENERATE(false, true);
+  if (broken) std::ofstream(folder.path / "libddp_mpi.so") << "no library";
+  const Variables over_mpi = {{"DDP_TEST_BACKEND", "mpi"},
+                              {"LD_LIBRARY_PATH", folder.path.string()}};
+  for (const Ended& rank : run_ranks(2, worker("all"), over_mpi)) {
+    INFO(rank.output);
+    CHECK(rank.code == failed(ErrorKind::usage));
+    CHECK(contains(rank.output, broken ? "backend mpi cannot be loaded: "
+                                       : "backend mpi is not installed here: there is no "));
+    CHECK(contains(rank.output, "/libddp_mpi.so"));
+  }
 }

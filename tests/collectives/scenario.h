@@ -11,6 +11,12 @@
 
 namespace ddprun::tests {
 
+/// What the ranks are to move data with: DDP_TEST_BACKEND, or what is usual.
+inline std::string backend_of_test() {
+  const char* const told = std::getenv("DDP_TEST_BACKEND");
+  return told == nullptr ? "" : told;
+}
+
 [[noreturn]] inline void wrong(const std::string& what) {
   std::printf("wrong: %s\n", what.c_str());
   std::exit(1);

@@ -226,8 +226,9 @@ void misuse(ProcessGroup& group) {
 }
 
 void two_groups(ProcessGroup& first) {
-  auto second =
-      ddp::init_process_group({.timeout = std::chrono::seconds(60), .init_method = init_method});
+  auto second = ddp::init_process_group({.backend = backend_of_test(),
+                                         .timeout = std::chrono::seconds(60),
+                                         .init_method = init_method});
   for (int i = 0; i < 20; ++i) {
     std::vector<std::int64_t> one(1, i);
     first.broadcast(one, 0);
@@ -350,7 +351,8 @@ int main(int argc, char** argv) {
   if (argc > 3) init_method = argv[3];
   try {
     auto group = ddp::init_process_group(
-        {.timeout = std::chrono::milliseconds(impatient ? std::atoi(argv[2]) : 60'000),
+        {.backend = backend_of_test(),
+         .timeout = std::chrono::milliseconds(impatient ? std::atoi(argv[2]) : 60'000),
          .init_method = init_method});
     try {
       run(group, scenario);

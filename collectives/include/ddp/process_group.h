@@ -24,7 +24,7 @@ struct GroupAccess;
 
 /// How a ProcessGroup begins and behaves; the names of torch.distributed.init_process_group.
 struct Options {
-  /// What moves the data: gloo. Empty: gloo.
+  /// What moves the data: gloo, or mpi where mpirun started the processes. Empty: gloo.
   std::string backend = {};
 
   /// How long joining and, until set_timeout(), a call may take. More than 0. Empty: 10 minutes

@@ -1,0 +1,22 @@
+# Looks for MPI, as DDPRUN_MPI asks (AUTO, ON, OFF), and says what was found: ddprun_mpi_summary. Sets
+# DDPRUN_HAS_MPI and makes the target MPI::MPI_CXX where it is here.
+
+if(NOT DDPRUN_MPI MATCHES "^(AUTO|ON|OFF)$")
+  message(FATAL_ERROR "DDPRUN_MPI is AUTO, ON or OFF, not ${DDPRUN_MPI}")
+endif()
+set(DDPRUN_HAS_MPI FALSE)
+if(DDPRUN_MPI STREQUAL "OFF")
+  set(ddprun_mpi_summary "MPI not looked for (DDPRUN_MPI=OFF)")
+else()
+  set(MPI_CXX_SKIP_MPICXX TRUE)  # the C++ bindings that MPI 3 dropped
+  find_package(MPI QUIET COMPONENTS CXX)
+  if(MPI_CXX_FOUND)
+    set(DDPRUN_HAS_MPI TRUE)
+    set(ddprun_mpi_summary "MPI ${MPI_CXX_VERSION} found (${MPI_mpi_LIBRARY})")
+  elseif(DDPRUN_MPI STREQUAL "ON")
+    message(FATAL_ERROR "DDPRUN_MPI=ON, but CMake finds no MPI: install libopenmpi-dev, or set \
+MPI_HOME or MPI_CXX_COMPILER")
+  else()
+    set(ddprun_mpi_summary "MPI not found (missing: mpi.h)")
+  endif()
+endif()

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/mpi_backend.h"
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "collectives/call.h"
+#include "collectives/call_queue.h"
+#include "collectives/failure.h"
+#include "collectives/host_memory.h"
+#include "collectives/mpi_agreement.h"
+#include "collectives/mpi_combine.h"
+#include "collectives/mpi_library.h"
+#include "collectives/mpi_messages.h"
+#include "collectives/mpi_process.h"
+#include "collectives/route.h"
+#include "collectives/verdict.h"
+
+namespace ddp::internal {
+namespace {
+
+class MpiBackend : public Backend {
+ public:
+  explicit MpiBackend(Meeting meeting);
+
+  void check(const Task& task) const override;
+  void run(const Task& task) override;
+  std::shared_ptr<Pending> begin(const Task& task) override;
+  void abort() noexcept override;
+  void leave() noexcept override;
+
+ private:
+  void perform(const Task& task);
+  void compare_counts(const Task& task, const Call& call);
+  [[noreturn]] void refuse(const Task& task, const std::string& why) const;
+
+  Meeting meeting_;
+  MpiLibrary& library_;
+  int greatest_tag_ = 0;
+  std::unique_ptr<MpiGroup> group_;
+  std::unique_ptr<MpiAgreement> agreement_;
+  std::unique_ptr<MpiMessages> messages_;
+  MpiCombine combine_;
+  std::uint64_t calls_ = 0;
+  CallQueue queue_{[this](const Task& task) { perform(task); }};  // ends before what it uses
+};
+
+MpiLibrary& joined(const Meeting& meeting) {
+  const std::string stem = "joined";
+  ask_store(meeting, [&](Store& store) {
+    store.set(meeting.prefix + stem + "/" + std::to_string(meeting.rank), "");
+  });
+  wait_for_everyone(meeting, stem);  // MPI waits for ever for ranks that do not start it
+  return start_mpi(meeting);
+}
+
+MpiBackend::MpiBackend(Meeting meeting) : meeting_(std::move(meeting)), library_(joined(meeting_)) {
+  std::vector<int> ranks(static_cast<std::size_t>(meeting_.size));
+  for (int rank = 0; rank < meeting_.size; ++rank) {
+    ranks[static_cast<std::size_t>(rank)] = meeting_.named(rank);
+  }
+  try {
+    constexpr std::size_t kTags = 32'768;
+    const auto tag = static_cast<int>(std::hash<std::string>()(meeting_.prefix) % kTags);
+    group_ = library_.make_group(ranks, tag);
+    greatest_tag_ = library_.greatest_tag();
+  } catch (const std::exception& failure) {
+    throw Error(ErrorKind::system, "ddp: rank " + std::to_string(meeting_.named(meeting_.rank)) +
+                                       ": MPI makes no group: " + failure.what());
+  }
+  agreement_ = std::make_unique<MpiAgreement>(meeting_, *group_);
+  messages_ = std::make_unique<MpiMessages>(meeting_, *group_);
+  begin_mpi_group();
+}
+
+void MpiBackend::refuse(const Task& task, const std::string& why) const {
+  throw Error(ErrorKind::usage, "ddp: rank " + std::to_string(meeting_.named(meeting_.rank)) +
+                                    ": " + name(task.operation) + ": " + why);
+}
+
+/// MPI counts in int. What has no blocks of ranks goes in pieces.
+void MpiBackend::check(const Task& task) const {
+  check_in_host_memory(task, "mpi", meeting_.named(meeting_.rank));
+  constexpr std::size_t kMost = std::numeric_limits<int>::max();
+  const auto check_count = [&](std::size_t count) {
+    if (count <= kMost) return;
+    refuse(task, "backend mpi moves at most " + std::to_string(kMost) + " elements, not " +
+                     std::to_string(count));
+  };
+  for (const Transfer& transfer : task.transfers) {
+    check_count(transfer.count);
+    if (transfer.tag <= greatest_tag_ && transfer.tag >= ~greatest_tag_) continue;
+    refuse(task, "tag " + std::to_string(transfer.tag) + ", but with this MPI tags are from " +
+                     std::to_string(~greatest_tag_) + " to " + std::to_string(greatest_tag_));
+  }
+  if (task.operation == Operation::broadcast || task.operation == Operation::reduce ||
+      task.operation == Operation::all_reduce) {
+    return;
+  }
+  const auto ranks = static_cast<std::size_t>(is_unequal(task.operation) ? 1 : meeting_.size);
+  check_count(task.count * ranks);
+  check_count(std::reduce(task.send_counts.begin(), task.send_counts.end()));
+  check_count(std::reduce(task.recv_counts.begin(), task.recv_counts.end()));
+}
+
+void MpiBackend::run(const Task& task) {
+  is_point_to_point(task.operation) ? messages_->run(task) : queue_.run(task);
+}
+
+std::shared_ptr<Pending> MpiBackend::begin(const Task& task) {
+  return is_point_to_point(task.operation) ? messages_->begin(task) : queue_.begin(task);
+}
+
+void MpiBackend::perform(const Task& task) {
+  if (const auto failure = messages_->failure()) throw Error(*failure);
+  Call call{.number = ++calls_, .root = meeting_.named(task.root), .operation = task.operation};
+  call.count = is_unequal(task.operation) ? 0 : task.count;
+  call.type = static_cast<std::uint8_t>(task.type);
+  call.reduce = static_cast<std::uint8_t>(task.reduce);
+  try {
+    agreement_->run(call);
+    if (is_unequal(task.operation)) compare_counts(task, call);
+    if (reduces(task.operation)) {
+      combine_.run(*group_, task, meeting_.rank, meeting_.size);
+    } else {
+      group_->run(task);
+    }
+  } catch (const Error& error) {
+    throw messages_->fail(error);
+  } catch (const std::exception& failure) {
+    const std::string where = "in " + describe(call);
+    throw messages_->fail(
+        agree_on(meeting_, where, ErrorKind::system, "failed " + where + ": " + failure.what()));
+  }
+}
+
+/// Each rank tells every other how many elements it sends to it, and says whether it hears what it
+/// expects.
+void MpiBackend::compare_counts(const Task& task, const Call& call) {
+  const bool combines = reduces(task.operation);
+  const Route route(task, meeting_.rank, meeting_.size);
+  std::vector<std::int64_t> sends;
+  std::vector<std::int64_t> expected;
+  for (int rank = 0; rank < meeting_.size; ++rank) {
+    const auto place = static_cast<std::size_t>(rank);
+    sends.push_back(static_cast<std::int64_t>(combines ? task.send_counts[place]
+                                                       : route.to(rank).bytes / route.width()));
+    expected.push_back(
+        static_cast<std::int64_t>(combines ? task.count : route.from(rank).bytes / route.width()));
+  }
+  std::vector<std::int64_t> told(sends.size());
+  group_->run({.operation = Operation::all_to_all,
+               .type = DataType::int64,
+               .count = 1,
+               .in = sends.data(),
+               .out = told.data()});
+  std::optional<Error> difference;
+  for (int rank = 0; rank < meeting_.size && !difference; ++rank) {
+    const auto place = static_cast<std::size_t>(rank);
+    if (told[place] == expected[place]) continue;
+    difference =
+        agree_on(meeting_, "in " + describe(call), ErrorKind::mismatch,
+                 "is at " + describe(call) + " and expects " + std::to_string(expected[place]) +
+                     " elements of " + name_ranks({meeting_.named(rank)}) + ", which sends " +
+                     std::to_string(told[place]));
+  }
+  agreement_->run(call, !difference);
+}
+
+void MpiBackend::abort() noexcept {
+  agreement_->abort();
+  messages_->fail(Error(
+      ErrorKind::system,
+      "ddp: rank " + std::to_string(meeting_.named(meeting_.rank)) + " gives up its messages"));
+}
+
+void MpiBackend::leave() noexcept {
+  if (!library_.runs()) return;
+  try {
+    messages_->finish();
+    queue_.run({.operation = Operation::leave});
+  } catch (const std::exception&) {
+    return;  // whoever still needs the group is told by its own next call
+  }
+  group_->free();
+  end_mpi_group();
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> make_mpi_backend(Meeting meeting) {
+  return std::make_unique<MpiBackend>(std::move(meeting));
+}
+
+}  // namespace ddp::internal
