@@ -1,21 +1,15 @@
-# Looks for NCCL, as DDPRUN_NCCL asks (AUTO, ON, OFF), and says what was found: ddprun_nccl_summary.
-# Sets DDPRUN_NCCL_INCLUDE_DIR and DDPRUN_NCCL_LIBRARY when NCCL and the CUDA runtime are here.
+# Looks for the headers of NCCL and CUDA, as DDPRUN_NCCL asks (AUTO, ON, OFF): DDPRUN_HAS_NCCL, with
+# DDPRUN_NCCL_INCLUDE_DIR and CUDAToolkit_INCLUDE_DIRS. Says what was found: ddprun_nccl_summary.
 
 function(ddprun_probe_nccl)
-  set(places ENV NCCL_HOME ENV CUDA_HOME ENV CUDA_PATH)
-  find_path(DDPRUN_NCCL_INCLUDE_DIR nccl.h HINTS ${places} PATHS /usr/local/cuda
-            PATH_SUFFIXES include)
-  find_library(DDPRUN_NCCL_LIBRARY nccl HINTS ${places} PATHS /usr/local/cuda
-               PATH_SUFFIXES lib64 lib)
-  mark_as_advanced(DDPRUN_NCCL_INCLUDE_DIR DDPRUN_NCCL_LIBRARY)
+  find_path(DDPRUN_NCCL_INCLUDE_DIR nccl.h HINTS ENV NCCL_HOME ENV CUDA_HOME ENV CUDA_PATH
+            PATHS /usr/local/cuda PATH_SUFFIXES include)
+  mark_as_advanced(DDPRUN_NCCL_INCLUDE_DIR)
   find_package(CUDAToolkit QUIET)
 
   set(missing)
   if(NOT DDPRUN_NCCL_INCLUDE_DIR)
     list(APPEND missing nccl.h)
-  endif()
-  if(NOT DDPRUN_NCCL_LIBRARY)
-    list(APPEND missing libnccl)
   endif()
   if(NOT CUDAToolkit_FOUND)
     list(APPEND missing "the CUDA toolkit")
@@ -26,7 +20,7 @@ function(ddprun_probe_nccl)
     message(FATAL_ERROR "DDPRUN_NCCL=ON, but this is missing: ${missing_text} "
                         "(set NCCL_HOME or CUDA_HOME to where it is)")
   elseif(missing)
-    set(summary "NCCL not found (missing: ${missing_text})")
+    set(summary "no NCCL (missing: ${missing_text})")
   else()
     set(version)
     foreach(part MAJOR MINOR PATCH)
@@ -35,16 +29,18 @@ function(ddprun_probe_nccl)
       list(APPEND version ${number})
     endforeach()
     list(JOIN version "." version)
-    set(summary "NCCL ${version} found (${DDPRUN_NCCL_LIBRARY}), CUDA ${CUDAToolkit_VERSION}; \
-its backend is not part of this version yet")
+    set(DDPRUN_HAS_NCCL TRUE PARENT_SCOPE)
+    set(CUDAToolkit_INCLUDE_DIRS ${CUDAToolkit_INCLUDE_DIRS} PARENT_SCOPE)
+    set(summary "NCCL, of which the headers are ${version}, with CUDA ${CUDAToolkit_VERSION}")
   endif()
   set(ddprun_nccl_summary "${summary}" PARENT_SCOPE)
 endfunction()
 
+set(DDPRUN_HAS_NCCL FALSE)
 if(NOT DDPRUN_NCCL MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR "DDPRUN_NCCL is AUTO, ON or OFF, not ${DDPRUN_NCCL}")
 elseif(DDPRUN_NCCL STREQUAL "OFF")
-  set(ddprun_nccl_summary "NCCL not looked for (DDPRUN_NCCL=OFF)")
+  set(ddprun_nccl_summary "no NCCL (DDPRUN_NCCL=OFF)")
 else()
   ddprun_probe_nccl()
 endif()

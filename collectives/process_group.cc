@@ -34,6 +34,15 @@ ProcessGroup::Impl::Impl(internal::Rendezvous rendezvous, std::chrono::milliseco
   calls->begin_watch(*backend, std::move(watchdog), std::move(alarm));
 }
 
+ProcessGroup::Impl::Impl(internal::Rendezvous rendezvous, std::string chosen,
+                         std::unique_ptr<internal::Backend> connected)
+    : met(std::move(rendezvous)), backend_name(std::move(chosen)), backend(std::move(connected)) {
+  internal::Meeting meeting{};
+  meeting.rank = met.place.rank;
+  meeting.size = met.place.size;
+  calls = std::make_shared<internal::GroupCalls>(meeting, backend_name);
+}
+
 void ProcessGroup::Impl::run(const internal::Task& task) {
   if (task.on_device) return begin(task).wait();  // it is under way when run() would return
   backend->check(task);

@@ -25,7 +25,7 @@ CONFINED = {
     r"nlohmann/": r"rendezvous/protocol\.cc|agent/(error_file|events)\.cc|collectives/trace\.cc",
     r"gloo/": r"collectives/gloo_backend\w*\.(h|cc)",
     r"mpi\.h": r"collectives/mpi_plugin\w*\.(h|cc)",
-    r"nccl\.h": r"collectives/nccl_backend\.cc",
+    r"nccl\.h": r"collectives/nccl_\w*\.(h|cc)",
 }
 # These decide and never do: no asio, not even through a header of ours.
 PURE = ("agent/machine agent/worker_env agent/report rendezvous/round rendezvous/store "

@@ -24,7 +24,11 @@ struct GroupAccess;
 
 /// How a ProcessGroup begins and behaves; the names of torch.distributed.init_process_group.
 struct Options {
-  /// What moves the data: gloo, or mpi where mpirun started the processes. Empty: gloo.
+  /// What moves the data.
+  ///   gloo   host memory, over TCP
+  ///   mpi    host memory, where mpirun started the processes
+  ///   nccl   memory of NVIDIA's GPUs through NCCL, and host memory through Gloo
+  /// Empty: nccl where this process sees a GPU and finds NCCL, else gloo.
   std::string backend = {};
 
   /// How long joining and, until set_timeout(), a call may take. More than 0. Empty: 10 minutes
@@ -62,7 +66,14 @@ struct Options {
 /// not overlap. Where only one rank gets (or gives) a result, the others' `out` (or `in`) is not
 /// looked at and may be `{}`.
 ///
-/// Buffers on a device (DeviceSpan) need a backend that reaches them.
+/// Buffers on a device (DeviceSpan) need backend nccl. Calls with them do not hold up the host:
+/// they come after what their stream was given before, and before what it is given after. The first
+/// such call of a group connects it, on the device that is current, and waits for every rank; it
+/// may not be captured into a graph, later ones may. Their order among calls in host memory, and
+/// barrier(), is of no matter to the device. NCCL does not compare the ranks' calls, ignores the
+/// tags of messages, which match in the order of the calls, and rounds 16-bit sums at each step. A
+/// failure ends all calls on the device: streams go on, with unspecified contents, and every wait
+/// for a Work and every later call throws it.
 ///
 /// Errors are thrown as ddp::Error. After the first that is not of kind `usage` the group is
 /// broken for good: every later call throws that same error, and the contents of the buffer of the
@@ -203,6 +214,8 @@ class DDP_EXPORT ProcessGroup {
  private:
   friend ProcessGroup init_process_group(const Options& options);
   friend struct internal::GroupAccess;
+  friend std::vector<ProcessGroup> init_local_devices(const std::vector<int>& devices,
+                                                      std::chrono::milliseconds timeout);
   struct Impl;
   explicit ProcessGroup(std::unique_ptr<Impl> impl);
   std::optional<ProcessGroup> part(const std::vector<int>& members, int color);

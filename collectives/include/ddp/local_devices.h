@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <vector>
+
+#include "ddp/export.h"
+#include "ddp/process_group.h"
+
+namespace ddp {
+
+/// One process that drives several GPUs, without a launcher: a group whose rank i is the GPU
+/// `devices[i]` of this process; empty: all of its GPUs. What ncclCommInitAll is to NCCL.
+///
+///     auto gpus = ddp::init_local_devices();
+///     ddp::group_call([&] {
+///       for (std::size_t i = 0; i < gpus.size(); ++i) gpus[i].all_reduce(buffers[i]);
+///     });
+///
+/// The groups move buffers on their devices alone: calls with buffers in host memory, barrier(),
+/// objects, new_group() and split() are errors of kind usage. Errors: usage (no NCCL, no GPU, no
+/// such device, one twice), system, timed_out.
+DDP_EXPORT std::vector<ProcessGroup> init_local_devices(
+    const std::vector<int>& devices = {},
+    std::chrono::milliseconds timeout = std::chrono::minutes(30));
+
+/// Starts the calls that `calls` makes, with buffers on devices, all at once when it returns. One
+/// thread that makes the same call for several ranks has to do it so, or the first would wait for
+/// the others; for one rank it makes one start of many small calls (ncclGroupStart, ncclGroupEnd).
+///
+/// Not in it: reductions by band, bor and bxor, all_to_all in place, and the first call of a group
+/// that is not connected yet. Errors: what `calls` throws, and what the calls do. A Work that was
+/// begun in it may be waited for after it.
+///
+/// Thread: any; the group call is the thread's.
+DDP_EXPORT void group_call(const std::function<void()>& calls);
+
+}  // namespace ddp

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/nccl_backend.h"
+
+#include <algorithm>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "collectives/call.h"
+#include "collectives/nccl_calls.h"
+#include "collectives/nccl_communicator.h"
+#include "collectives/nccl_device.h"
+#include "collectives/nccl_group.h"
+#include "collectives/nccl_libraries.h"
+#include "collectives/nccl_watch.h"
+
+namespace ddp::internal {
+namespace {
+
+/// A call whose end the host need not wait for.
+class NcclPending : public Pending {
+ public:
+  NcclPending(std::shared_ptr<NcclCall> call, CUstream stream)
+      : call_(std::move(call)), stream_(stream) {}
+
+  bool is_completed() override { return call_->is_over(); }
+  std::optional<Error> error() override { return call_->error(); }
+  void wait() override {
+    if (const auto error = call_->error()) throw Error(*error);
+    NcclGroup::after([call = call_, stream = stream_] { call->make_wait(stream); });
+  }
+
+  /// An event can only be asked for without a deadline, so it is asked again and again.
+  bool completes_until(std::chrono::steady_clock::time_point deadline) override {
+    using std::chrono::microseconds;
+    for (microseconds pause(10); !is_completed(); pause = std::min(2 * pause, microseconds(1000))) {
+      if (std::chrono::steady_clock::now() >= deadline) return false;
+      std::this_thread::sleep_for(pause);
+    }
+    return true;
+  }
+
+ private:
+  std::shared_ptr<NcclCall> call_;
+  CUstream stream_;
+};
+
+class NcclBackend : public Backend {
+ public:
+  NcclBackend(Meeting meeting, std::unique_ptr<Backend> host)
+      : meeting_(std::move(meeting)), host_(std::move(host)) {}
+  explicit NcclBackend(const std::shared_ptr<NcclCommunicator>& connected)
+      : meeting_(connected->meeting()), communicator_(connected) {
+    prepare();
+  }
+
+  /// Calls of a group of one rank, which nobody leaves, are done first.
+  ~NcclBackend() override {
+    if (communicator_) communicator_->close();
+  }
+
+  void check(const Task& task) const override;
+  void run(const Task& task) override;
+  std::shared_ptr<Pending> begin(const Task& task) override;
+  void abort() noexcept override;
+  void leave() noexcept override;
+
+ private:
+  [[noreturn]] void refuse(const Task& task, const std::string& what) const;
+  void prepare();
+  void connect();
+  std::shared_ptr<Pending> give(const Task& task);
+  std::string where(const Task& task) const;
+
+  Meeting meeting_;
+  std::unique_ptr<Backend> host_;  // none where all ranks are in this process
+  mutable std::mutex mutex_;       // of the next two
+  std::shared_ptr<NcclCommunicator> communicator_;
+  bool is_aborted_ = false;
+  std::optional<NcclCalls> calls_;
+  std::optional<NcclWatch> watch_;
+  std::optional<DeviceEvent> begin_;  // of the call that is being given
+  std::uint64_t given_ = 0;
+};
+
+void NcclBackend::refuse(const Task& task, const std::string& what) const {
+  throw Error(ErrorKind::usage, "ddp: rank " + std::to_string(meeting_.named(meeting_.rank)) +
+                                    ": " + name(task.operation) + what);
+}
+
+void NcclBackend::check(const Task& task) const {
+  if (!task.on_device) {
+    if (host_) return host_->check(task);
+    refuse(task, " in host memory: the ranks of init_local_devices move data on devices alone");
+  }
+  if (NcclGroup::is_open() && NcclCalls::has_steps(task)) {
+    refuse(task,
+           ": band, bor, bxor and all_to_all in place take several steps, and cannot be "
+           "part of a group call");
+  }
+  const std::lock_guard lock(mutex_);
+  if (communicator_) return;
+  if (NcclGroup::is_open() || is_capturing(task.stream)) {
+    refuse(task,
+           ": a group's first call with buffers on a device connects its ranks, and cannot "
+           "be captured nor be part of a group call: make one before");
+  }
+}
+
+void NcclBackend::run(const Task& task) {
+  if (task.on_device) return give(task)->wait();
+  if (communicator_) {
+    if (const auto failure = communicator_->failure()) throw Error(*failure);
+  }
+  host_->run(task);
+}
+
+std::shared_ptr<Pending> NcclBackend::begin(const Task& task) {
+  if (!task.on_device) return host_->begin(task);
+  try {
+    return give(task);
+  } catch (const Error& error) {
+    auto failed = std::make_shared<Completion>();
+    failed->fail(error);
+    return failed;
+  }
+}
+
+/// The communicator's stream waits for what the caller's stream had before, and an event follows
+/// the call. In a capture, of which the caller's stream is a part, the same makes a fork of its
+/// graph, which Pending::wait() joins.
+std::shared_ptr<Pending> NcclBackend::give(const Task& task) {
+  connect();
+  const OnDevice here(communicator_->device());
+  if (const auto failure = communicator_->failure()) throw Error(*failure);
+  const auto call =
+      std::make_shared<NcclCall>(communicator_, where(task), is_capturing(task.stream));
+  communicator_->look_for_failure(call->where());
+  ++given_;
+  const auto end = [this, call] {
+    const OnDevice there(communicator_->device());
+    call->mark_end();
+    watch_->add(call);
+  };
+  try {
+    begin_->record(task.stream);
+    begin_->make_wait(communicator_->stream());
+    calls_->enqueue(task, call->where());
+    NcclGroup::after(end);
+  } catch (const Error& error) {
+    throw Error(communicator_->fail(call->where(), error));
+  }
+  return std::make_shared<NcclPending>(call, task.stream);
+}
+
+std::string NcclBackend::where(const Task& task) const {
+  Call call{.number = given_ + 1,
+            .count = task.count,
+            .root = meeting_.named(task.root),
+            .operation = task.operation,
+            .type = static_cast<std::uint8_t>(task.type),
+            .reduce = static_cast<std::uint8_t>(task.reduce)};
+  if (!task.transfers.empty()) {
+    const Transfer& first = task.transfers.front();
+    const bool one = task.operation != Operation::batch_send_recv;
+    call.count = one ? first.count : task.transfers.size();
+    call.root = meeting_.named(first.peer);
+    call.tag = first.tag;
+    call.type = static_cast<std::uint8_t>(first.type);
+  }
+  return "in " + describe(call);
+}
+
+void NcclBackend::connect() {
+  if (communicator_) return;
+  const auto made = std::make_shared<NcclCommunicator>(meeting_, choose_device());
+  {
+    const std::lock_guard lock(mutex_);
+    communicator_ = made;
+    if (is_aborted_) made->abort();
+  }
+  made->connect();
+  prepare();
+}
+
+/// For calls of a communicator that is connected.
+void NcclBackend::prepare() {
+  const OnDevice here(communicator_->device());
+  calls_.emplace(*communicator_);
+  begin_.emplace();
+  watch_.emplace(communicator_);
+}
+
+void NcclBackend::abort() noexcept {
+  if (host_) host_->abort();
+  std::shared_ptr<NcclCommunicator> communicator;
+  {
+    const std::lock_guard lock(mutex_);
+    is_aborted_ = true;
+    communicator = communicator_;
+  }
+  if (communicator) communicator->abort();
+}
+
+void NcclBackend::leave() noexcept {
+  if (communicator_) communicator_->close();
+  if (host_) host_->leave();
+}
+
+}  // namespace
+
+bool can_use_nccl() noexcept {
+  try {
+    require_nccl();
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+void require_nccl() {
+  count_gpus();
+  nccl();
+}
+
+std::unique_ptr<Backend> make_nccl_backend(Meeting meeting, std::unique_ptr<Backend> host) {
+  return std::make_unique<NcclBackend>(std::move(meeting), std::move(host));
+}
+
+std::vector<std::unique_ptr<Backend>> make_local_nccl_backends(std::span<const int> devices,
+                                                               std::chrono::milliseconds timeout) {
+  std::vector<std::shared_ptr<NcclCommunicator>> ranks;
+  for (const int device : devices) {
+    Meeting meeting{};
+    meeting.rank = static_cast<int>(ranks.size());
+    meeting.size = static_cast<int>(devices.size());
+    meeting.timeout = timeout;
+    ranks.push_back(std::make_shared<NcclCommunicator>(meeting, device));
+  }
+  NcclCommunicator::connect_together(ranks);
+  std::vector<std::unique_ptr<Backend>> backends;
+  for (const auto& rank : ranks) backends.push_back(std::make_unique<NcclBackend>(rank));
+  return backends;
+}
+
+void start_nccl_group() {
+  NcclGroup::start();
+}
+
+void end_nccl_group() {
+  NcclGroup::end();
+}
+
+std::vector<int> list_gpus() {
+  std::vector<int> all(static_cast<std::size_t>(count_gpus()));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+}  // namespace ddp::internal

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "collectives/backend.h"
+#include "collectives/meeting.h"
+
+namespace ddp::internal {
+
+/// Whether this process can use the backend: it sees a GPU, and NCCL is there. Never throws.
+bool can_use_nccl() noexcept;
+
+/// Throws ddp::Error of kind usage that says what is missing, if it cannot.
+void require_nccl();
+
+/// For buffers on a device; `host` is for the others. The ranks meet through NCCL in the first call
+/// with buffers on a device, on the device that is current then (choose_device() in nccl_device.h):
+/// so init_process_group() does not touch a GPU, and groups that move nothing on one cost nothing
+/// there.
+std::unique_ptr<Backend> make_nccl_backend(Meeting meeting, std::unique_ptr<Backend> host);
+
+/// The same for ranks that are all in this process, one for each of the `devices`: for buffers on a
+/// device alone, and connected at once.
+std::vector<std::unique_ptr<Backend>> make_local_nccl_backends(std::span<const int> devices,
+                                                               std::chrono::milliseconds timeout);
+
+/// What ddp::group_call() is made of.
+void start_nccl_group();
+void end_nccl_group();
+
+/// All of this process's GPUs; at least one. Throws ddp::Error of kind usage where there is none.
+std::vector<int> list_gpus();
+
+}  // namespace ddp::internal

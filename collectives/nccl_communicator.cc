@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/nccl_communicator.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "collectives/failure.h"
+#include "collectives/nccl_group.h"
+#include "collectives/nccl_libraries.h"
+#include "collectives/verdict.h"
+
+namespace ddp::internal {
+namespace {
+
+constexpr const char* kWhere = "while connecting through NCCL";
+
+/// What NCCL returned, on its way out of the calls of launch().
+struct Refusal {
+  ncclResult_t result;
+};
+
+}  // namespace
+
+NcclCommunicator::NcclCommunicator(Meeting meeting, int device)
+    : meeting_(std::move(meeting)), device_(device) {
+  const OnDevice here(device_);
+  int lowest = 0;
+  int highest = 0;
+  check_cuda(cuda().cuCtxGetStreamPriorityRange(&lowest, &highest), "cuCtxGetStreamPriorityRange");
+  // Before the program's own kernels, which would keep the other ranks waiting, too.
+  check_cuda(cuda().cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, highest),
+             "cuStreamCreateWithPriority");
+}
+
+NcclCommunicator::~NcclCommunicator() {
+  abort_handle();
+  cuda().cuStreamDestroy(stream_);
+}
+
+void NcclCommunicator::connect() {
+  const OnDevice here(device_);
+  try {
+    begin_to_connect(meet());
+    settle(kWhere);
+  } catch (const Error& error) {
+    set_failure(error);
+    abort_handle();
+    throw;
+  }
+}
+
+void NcclCommunicator::connect_together(std::span<const std::shared_ptr<NcclCommunicator>> ranks) {
+  ncclUniqueId id;
+  if (const auto result = nccl().ncclGetUniqueId(&id); result != ncclSuccess) {
+    throw Error(ranks.front()->fail(kWhere, result));
+  }
+  NcclGroup::start();
+  std::optional<Error> failure;
+  for (const auto& rank : ranks) {
+    try {
+      const OnDevice here(rank->device_);
+      rank->begin_to_connect(id);
+    } catch (const Error& error) {
+      failure = error;
+      break;
+    }
+  }
+  NcclGroup::end();
+  if (failure) throw Error(*failure);
+  for (const auto& rank : ranks) rank->settle(kWhere);
+}
+
+/// NCCL itself waits without an end for a rank that does not come, so it is not begun before all
+/// have said that they do.
+ncclUniqueId NcclCommunicator::meet() {
+  ncclUniqueId id;
+  const bool first = meeting_.rank == 0;
+  if (first) {
+    const auto result = nccl().ncclGetUniqueId(&id);
+    if (result != ncclSuccess) throw Error(fail(kWhere, result));
+  }
+  if (meeting_.size == 1) return id;
+  const std::string key = meeting_.prefix + "nccl/joined/";
+  const std::string told = first ? std::string(id.internal, sizeof(id.internal)) : "";
+  ask_store(meeting_, [&](Store& store) { store.set(key + std::to_string(meeting_.rank), told); });
+  wait_for_everyone(meeting_, "nccl/joined");
+  if (first) return id;
+  std::string text;
+  ask_store(meeting_, [&](Store& store) { text = store.get(key + "0", meeting_.timeout); });
+  if (text.size() != sizeof(id.internal)) {
+    throw Error(
+        fail(kWhere, ErrorKind::system, "finds no ncclUniqueId of this program in the store"));
+  }
+  std::memcpy(id.internal, text.data(), text.size());
+  return id;
+}
+
+void NcclCommunicator::begin_to_connect(const ncclUniqueId& id) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclResult_t result = ncclSuccess;
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_) throw Error(*failure_);
+    result = nccl().ncclCommInitRankConfig(&handle_, meeting_.size, id, meeting_.rank, &config);
+  }
+  if (result != ncclSuccess && result != ncclInProgress) throw Error(fail(kWhere, result));
+}
+
+void NcclCommunicator::launch(const std::string& where,
+                              const std::function<void(ncclComm_t)>& calls) {
+  std::optional<Refusal> refused;
+  ncclResult_t started = ncclSuccess;
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_) throw Error(*failure_);
+    nccl().ncclGroupStart();
+    try {
+      calls(handle_);
+    } catch (const Refusal& refusal) {
+      refused = refusal;
+    }
+    started = nccl().ncclGroupEnd();
+  }
+  if (refused) throw Error(fail(where, refused->result));
+  if (started != ncclSuccess && started != ncclInProgress) throw Error(fail(where, started));
+  NcclGroup::after([this, where] { settle(where); });
+}
+
+void NcclCommunicator::accept(ncclResult_t result) {
+  if (result != ncclSuccess && result != ncclInProgress) throw Refusal{result};
+}
+
+ncclResult_t NcclCommunicator::state() {
+  const std::lock_guard lock(mutex_);
+  if (failure_) throw Error(*failure_);
+  if (handle_ == nullptr) return ncclSuccess;
+  ncclResult_t told = ncclSuccess;
+  const ncclResult_t result = nccl().ncclCommGetAsyncError(handle_, &told);
+  return result == ncclSuccess ? told : result;
+}
+
+void NcclCommunicator::look_for_failure(const std::string& where) {
+  const ncclResult_t result = state();
+  if (result != ncclSuccess && result != ncclInProgress) throw Error(fail(where, result));
+}
+
+/// Until then a communicator may not be used (ncclInvalidArgument), nor an event be recorded: the
+/// work may not be in the stream yet.
+void NcclCommunicator::settle(const std::string& where) {
+  using std::chrono::microseconds;
+  const auto deadline = std::chrono::steady_clock::now() + meeting_.timeout;
+  for (microseconds pause(10);; pause = std::min(2 * pause, microseconds(1000))) {
+    const ncclResult_t result = state();
+    if (result == ncclSuccess) return;
+    if (result != ncclInProgress) throw Error(fail(where, result));
+    if (std::chrono::steady_clock::now() > deadline) throw Error(fail_waiting(where));
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+std::optional<Error> NcclCommunicator::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+Error NcclCommunicator::fail(const std::string& where, ncclResult_t result) {
+  const char* const last = nccl().ncclGetLastError(nullptr);
+  const bool is_remote = result == ncclRemoteError;
+  return fail(where, is_remote ? ErrorKind::peer_lost : ErrorKind::system,
+              std::string(is_remote ? "lost another rank " : "failed ") + where +
+                  ": NCCL: " + nccl().ncclGetErrorString(result) +
+                  (last == nullptr || *last == '\0' ? "" : ": " + std::string(last)));
+}
+
+Error NcclCommunicator::fail(const std::string& where, ErrorKind kind,
+                             const std::string& sentence) {
+  if (const auto first = failure()) return *first;
+  const std::string me = "ddp: rank " + std::to_string(meeting_.named(meeting_.rank)) + " ";
+  // Told before the others see this communicator end.
+  set_failure(meeting_.store ? agree_on(meeting_, where, kind, sentence)
+                             : Error(kind, me + sentence));
+  abort_handle();
+  return *failure();
+}
+
+Error NcclCommunicator::fail_waiting(const std::string& where) {
+  return fail(where, ErrorKind::timed_out,
+              "waited " + name_time(meeting_.timeout) + " in vain for the other ranks " + where);
+}
+
+Error NcclCommunicator::fail(const std::string& where, const Error& thrown) {
+  std::string_view sentence = thrown.what();
+  if (sentence.starts_with("ddp: ")) sentence.remove_prefix(5);
+  return fail(where, thrown.kind(), "failed " + where + ": " + std::string(sentence));
+}
+
+void NcclCommunicator::set_failure(const Error& error) {
+  const std::lock_guard lock(mutex_);
+  if (!failure_) failure_ = error;
+}
+
+void NcclCommunicator::abort() noexcept {
+  set_failure({ErrorKind::system, "ddp: rank " + std::to_string(meeting_.named(meeting_.rank)) +
+                                      " gave up the group's calls"});
+  abort_handle();
+}
+
+void NcclCommunicator::abort_handle() noexcept {
+  ncclComm_t handle = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    std::swap(handle, handle_);
+  }
+  if (handle != nullptr) nccl().ncclCommAbort(handle);
+}
+
+void NcclCommunicator::close() noexcept {
+  const std::string where = "at the group's end";
+  try {
+    {
+      const std::lock_guard lock(mutex_);
+      if (failure_ || handle_ == nullptr) return;
+      const auto result = nccl().ncclCommFinalize(handle_);
+      if (result != ncclSuccess && result != ncclInProgress) return;  // the destructor aborts
+    }
+    settle(where);
+    ncclComm_t handle = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      std::swap(handle, handle_);
+    }
+    if (handle != nullptr) nccl().ncclCommDestroy(handle);
+  } catch (const Error&) {
+    // Broken by then; who leaves does not care.
+  }
+}
+
+}  // namespace ddp::internal

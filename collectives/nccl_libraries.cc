@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/nccl_libraries.h"
+
+#include <cstdlib>
+#include <dlfcn.h>
+
+#include "ddp/error.h"
+
+namespace ddp::internal {
+namespace {
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error(ErrorKind::usage, "ddp: backend nccl: " + what);
+}
+
+std::string last_error_of_loader() {
+  const char* const text = ::dlerror();
+  return text == nullptr ? "" : text;
+}
+
+/// Never closed: both have threads of their own once they were used.
+void* open(const char* file, const char* advice) {
+  void* const library = ::dlopen(file, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) refuse(last_error_of_loader() + ": " + advice);
+  return library;
+}
+
+template <class F>
+void find(void* library, const char* name, F*& function) {
+  function = reinterpret_cast<F*>(::dlsym(library, name));
+  if (function == nullptr) refuse(last_error_of_loader() + ": it is too old");
+}
+
+#define DDP_TEXT(name) #name
+#define DDP_FIND(name) find(library, DDP_TEXT(name), table.name);
+
+Cuda load_cuda() {
+  void* const library = open("libcuda.so.1", "it comes with NVIDIA's driver");
+  Cuda table;
+  DDP_CUDA_FUNCTIONS(DDP_FIND)
+  const CUresult result = table.cuInit(0);
+  if (result == CUDA_SUCCESS) return table;
+  const char* text = "unknown error";
+  table.cuGetErrorString(result, &text);
+  refuse(std::string("cuInit: ") + text);
+}
+
+Nccl load_nccl() {
+  void* const library = open("libnccl.so.2",
+                             "install NCCL (libnccl2), or put the folder that has it into "
+                             "LD_LIBRARY_PATH");
+  Nccl table;
+  DDP_NCCL_FUNCTIONS(DDP_FIND)
+  return table;
+}
+
+#undef DDP_FIND
+#undef DDP_TEXT
+
+}  // namespace
+
+const Cuda& cuda() {
+  static const Cuda table = load_cuda();
+  return table;
+}
+
+const Nccl& nccl() {
+  static const Nccl table = load_nccl();
+  return table;
+}
+
+void check_cuda(CUresult result, const char* what) {
+  if (result == CUDA_SUCCESS) return;
+  const char* text = "unknown error";
+  cuda().cuGetErrorString(result, &text);
+  throw Error(ErrorKind::system, std::string("ddp: ") + what + ": " + text);
+}
+
+int count_gpus() {
+  int count = 0;
+  check_cuda(cuda().cuDeviceGetCount(&count), "cuDeviceGetCount");
+  if (count > 0) return count;
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  refuse("this process sees no GPU" +
+         (visible == nullptr ? "" : " (CUDA_VISIBLE_DEVICES=" + std::string(visible) + ")"));
+}
+
+}  // namespace ddp::internal

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "collectives/nccl_communicator.h"
+#include "collectives/nccl_device.h"
+
+namespace ddp::internal {
+
+/// One call in the communicator's stream. Thread: any.
+class NcclCall {
+ public:
+  /// On the communicator's device.
+  NcclCall(std::shared_ptr<NcclCommunicator> communicator, std::string where, bool is_captured);
+
+  /// All of it is in the stream now.
+  void mark_end();
+
+  /// Where what is in `stream` from now on runs after it.
+  void make_wait(CUstream stream) const;
+
+  /// Whether it is done, well or not. Never blocks. Of one that was captured nothing is under way.
+  bool is_over();
+  std::optional<Error> error();
+
+  const std::string& where() const { return where_; }
+
+ private:
+  const std::shared_ptr<NcclCommunicator> communicator_;
+  const std::string where_;
+  const bool is_captured_;
+  DeviceEvent end_;
+  std::atomic<bool> is_marked_ = false;
+  std::atomic<bool> succeeded_ = false;
+};
+
+/// Watches the calls of a communicator in a thread of its own, while there are any, for the program
+/// may wait for its streams where it cannot be told of a failure: when NCCL tells an error, or a
+/// call takes longer than the group's timeout, the communicator is broken, and streams go on.
+class NcclWatch {
+ public:
+  explicit NcclWatch(std::shared_ptr<NcclCommunicator> communicator);
+  NcclWatch(const NcclWatch&) = delete;
+  NcclWatch& operator=(const NcclWatch&) = delete;
+  ~NcclWatch();
+
+  /// In the order of the stream.
+  void add(std::shared_ptr<NcclCall> call);
+
+ private:
+  void watch();
+  void look(const NcclCall& first, std::chrono::steady_clock::time_point since);
+
+  const std::shared_ptr<NcclCommunicator> communicator_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<NcclCall>> calls_;
+  bool ends_ = false;
+  std::thread thread_;
+};
+
+}  // namespace ddp::internal

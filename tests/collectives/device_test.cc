@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Buffers on devices, through libddp's NCCL backend. With DDP_REAL_GPU=1 on this machine's GPUs and
+// its NCCL; else with a driver and an NCCL of our own that work in host memory (fake_gpu/).
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "ddp/error.h"
+#include "tests/catch.h"
+#include "tests/collectives/ranks.h"
+#include "tests/contains.h"
+
+using namespace ddprun::tests;
+using ddp::ErrorKind;
+
+namespace {
+
+constexpr const char* kImpatient = "1500";  // milliseconds
+
+bool is_real() {
+  return std::getenv("DDP_REAL_GPU") != nullptr;
+}
+
+Variables surroundings(const Variables& more = {}) {
+  Variables all = more;
+  if (!is_real()) all.emplace("LD_LIBRARY_PATH", FAKE_GPU);
+  return all;
+}
+
+int failed(ErrorKind kind) {
+  return 10 + static_cast<int>(kind);
+}
+
+/// As many ranks, where there are as many GPUs.
+bool are_enough(int ranks) {
+  static const int gpus = [] {
+    if (!is_real()) return 4;
+    const Ended told = Rank({DEVICE_COUNT}, {}).wait();
+    return std::atoi(told.output.c_str());
+  }();
+  return ranks <= gpus;
+}
+
+std::vector<Ended> run_workers(int size, std::vector<std::string> arguments,
+                               const Variables& more = {}) {
+  arguments.insert(arguments.begin(), DEVICE_WORKER);
+  return run_ranks(size, arguments, surroundings(more));
+}
+
+}  // namespace
+
+TEST_CASE("every operation gives every type's right result on a device, in place or not", "[gpu]") {
+  const int size = GENERATE(1, 2, 3, 4);
+  if (!are_enough(size)) return;
+  for (const Ended& rank : run_ranks(size, {DEVICE_OPERATIONS}, surroundings())) {
+    INFO(size << " ranks: " << rank.output);
+    CHECK(rank.code == 0);
+  }
+}
+
+TEST_CASE("calls on a device keep to their places among streams, hosts and groups", "[gpu]") {
+  const std::string scenario = GENERATE("order", "beside", "messages", "capture");
+  if (!are_enough(3)) return;
+  for (const Ended& rank : run_workers(3, {scenario})) {
+    INFO(scenario << ": " << rank.output);
+    CHECK(rank.code == 0);
+  }
+}
+
+TEST_CASE("what cannot be done on a device is refused, and the group is as good as before",
+          "[gpu]") {
+  if (!are_enough(2)) return;
+  for (const Ended& rank : run_workers(2, {"misuse"})) {
+    INFO(rank.output);
+    CHECK(rank.code == 0);
+    CHECK(contains(rank.output, "all_reduce: in is on a device, but out in host memory"));
+    CHECK(contains(rank.output, "connects its ranks, and cannot be captured"));
+    CHECK(contains(rank.output, "cannot be part of a group call"));
+  }
+}
+
+TEST_CASE("one process drives all GPUs", "[gpu]") {
+  const Ended ended = Rank({DEVICE_WORKER, "local"}, surroundings()).wait();
+  INFO(ended.output);
+  CHECK(ended.code == 0);
+  CHECK(contains(ended.output, "barrier in host memory: the ranks of init_local_devices"));
+  CHECK(contains(ended.output, "device 99, but devices are 0 to "));
+  CHECK(contains(ended.output, "device 0 is there twice"));
+}
+
+TEST_CASE("a rank that ends in a call ends it for all, and streams go on", "[gpu]") {
+  if (!are_enough(3)) return;
+  const auto ended = run_workers(3, {"die", "20000"});
+  for (const int rank : {0, 2}) {
+    INFO(ended[rank].output);
+    // NCCL sees it where it uses sockets; else the group's timeout does.
+    CHECK((ended[rank].code == failed(ErrorKind::peer_lost) ||
+           (is_real() && ended[rank].code == failed(ErrorKind::timed_out))));
+    CHECK(contains(ended[rank].output, "in #2 all_reduce sum float32[1000]"));
+  }
+}
+
+TEST_CASE("a rank that makes no call is waited for until the timeout", "[gpu]") {
+  if (!are_enough(2)) return;
+  const LiveStore store;
+  Variables first = surroundings(place(0, 2, store.port()));
+  Variables second = surroundings(place(1, 2, store.port()));
+  const std::string scenario = GENERATE("late", "never-come");
+  const Rank idle({DEVICE_WORKER, scenario, kImpatient}, second);
+  const Ended ended = Rank({DEVICE_WORKER, scenario, kImpatient}, first).wait();
+  INFO(ended.output);
+  CHECK(ended.code == failed(ErrorKind::timed_out));
+  // Whoever notices first tells: the group's watchdog, or the backend.
+  CHECK(contains(ended.output, "1500 ms"));
+  CHECK(contains(ended.output,
+                 scenario == "late" ? "in #2 all_reduce sum float32[1000]" : "rank 1 "));
+}
+
+TEST_CASE("an exception gives up the calls on a device", "[gpu]") {
+  if (!are_enough(2)) return;
+  const LiveStore store;
+  const Rank idle({DEVICE_WORKER, "unwind"}, surroundings(place(1, 2, store.port())));
+  const Ended ended =
+      Rank({DEVICE_WORKER, "unwind"}, surroundings(place(0, 2, store.port()))).wait();
+  INFO(ended.output);
+  CHECK(ended.code == 2);
+  CHECK(contains(ended.output, "thrown by the program"));
+}
+
+TEST_CASE("a failure that NCCL finds by itself reaches all ranks with its words") {
+  const auto ended = run_workers(2, {"fail"}, {{"FAKE_NCCL_FAIL", "1:1"}});
+  INFO(ended[0].output << ended[1].output);
+  CHECK(ended[1].code == failed(ErrorKind::system));
+  CHECK(contains(ended[1].output,
+                 "rank 1 failed in #1 all_reduce sum float32[1000]: NCCL: an error of the "
+                 "fake NCCL: made to fail"));
+  CHECK(ended[0].code != 0);
+}
+
+TEST_CASE("an NCCL that does not connect is given up after the timeout") {
+  const auto ended = run_workers(2, {"stuck", kImpatient}, {{"FAKE_NCCL_STUCK", "0"}});
+  for (const Ended& rank : ended) {
+    INFO(rank.output);
+    CHECK(rank.code == failed(ErrorKind::timed_out));
+    CHECK(contains(rank.output, "1500 ms in vain"));
+  }
+}
+
+TEST_CASE("a machine without GPU, driver or NCCL is told what is missing") {
+  const std::filesystem::path folder = FAKE_GPU_BROKEN;
+  const auto told = [&](const Variables& variables) {
+    Variables all = place(0, 1, 1);
+    for (const auto& [name, value] : variables) all[name] = value;
+    const Ended ended = Rank({DEVICE_WORKER, "missing"}, all).wait();
+    INFO(ended.output);
+    CHECK(ended.code == failed(ErrorKind::usage));
+    return ended.output;
+  };
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  const std::ofstream no_driver(folder / "libcuda.so.1");  // found, and no library
+  CHECK(contains(told({{"LD_LIBRARY_PATH", folder}}), "it comes with NVIDIA's driver"));
+  std::filesystem::remove(folder / "libcuda.so.1");
+  const std::ofstream no_nccl(folder / "libnccl.so.2");
+  CHECK(contains(told({{"LD_LIBRARY_PATH", folder.string() + ":" + FAKE_GPU}}),
+                 "install NCCL (libnccl2)"));
+  CHECK(contains(told({{"LD_LIBRARY_PATH", FAKE_GPU}, {"FAKE_GPUS", "0"}}),
+                 "this process sees no GPU"));
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank that does what a test asks with buffers on a device: device_worker SCENARIO [TIMEOUT]
+// (milliseconds). Exit code: 0 all right, 1 a wrong result (told), 10 + kind for a ddp::Error
+// (told), 77 no GPU (told).
+
+#include <condition_variable>
+#include <ddp/local_devices.h>
+#include <mutex>
+#include <stdexcept>
+#include <unistd.h>
+
+#include "tests/collectives/device.h"
+
+using namespace ddp_tests;
+using ddp::DeviceSpan;
+using ddp::P2POp;
+using ddp::ProcessGroup;
+using ddp::Work;
+using ddprun::tests::check;
+
+namespace {
+
+constexpr std::size_t kCount = 1000;
+
+/// Holds up a stream until it is opened.
+class Gate {
+ public:
+  explicit Gate(CUstream stream) {
+    DRIVER(
+        cuLaunchHostFunc, stream, [](void* gate) { static_cast<Gate*>(gate)->pass(); }, this);
+  }
+  void open() {
+    const std::lock_guard lock(mutex_);
+    is_open_ = true;
+    opened_.notify_all();
+  }
+
+ private:
+  void pass() {
+    std::unique_lock lock(mutex_);
+    opened_.wait(lock, [&] { return is_open_; });
+  }
+
+  std::mutex mutex_;
+  std::condition_variable opened_;
+  bool is_open_ = false;
+};
+
+CUstream make_stream() {
+  CUstream stream = nullptr;
+  DRIVER(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
+  return stream;
+}
+
+/// Floats on the current device.
+class Floats {
+ public:
+  Floats(CUstream stream, float value, std::size_t count = kCount)
+      : stream_(stream), host_(count, value), memory_(count * sizeof(float), stream) {
+    memory_.write(host_.data());
+  }
+  DeviceSpan<float> span() const {
+    return {reinterpret_cast<float*>(memory_.data()), host_.size(), stream_};
+  }
+  operator ddp::Buffer() const { return span(); }       // NOLINT(google-explicit-constructor)
+  operator ddp::ConstBuffer() const { return span(); }  // NOLINT(google-explicit-constructor)
+
+  /// After all that the stream was given.
+  void expect(float value, const char* what) {
+    memory_.read(host_.data());
+    for (const float element : host_) {
+      if (element == value) continue;
+      wrong(std::string(what) + ": " + std::to_string(element) + ", not " + std::to_string(value));
+    }
+  }
+  void write(float value) {
+    host_.assign(host_.size(), value);
+    memory_.write(host_.data());
+  }
+
+ private:
+  CUstream stream_;
+  std::vector<float> host_;
+  DeviceMemory memory_;
+};
+
+template <class F>
+void refused(F call) {
+  try {
+    call();
+    wrong("accepted");
+  } catch (const ddp::Error& error) {
+    if (error.kind() != ddp::ErrorKind::usage) wrong(error.what());
+    std::printf("%s\n", error.what());
+  }
+}
+
+float sum_of_ranks(const ProcessGroup& group) {
+  return static_cast<float>(group.size() * (group.size() + 1)) / 2;
+}
+
+float own(const ProcessGroup& group) {
+  return static_cast<float>(group.rank() + 1);
+}
+
+/// The host goes on at once; the call comes after what its stream was given before, and before what
+/// that is given after, though it is in another stream.
+void order(ProcessGroup& group) {
+  const CUstream stream = make_stream();
+  Floats data(stream, -1);
+  group.all_reduce(data.span());  // connects
+  DRIVER(cuStreamSynchronize, stream);
+  Gate gate(stream);
+  data.write(own(group));
+  group.all_reduce(data.span());
+  const Work work = group.iall_reduce(data.span());
+  check(!work.is_completed() && !work.error(), "over before its stream came to it");
+  try {
+    work.wait(std::chrono::milliseconds(1));
+    wrong("waited for before its stream came to it");
+  } catch (const ddp::Error& error) {
+    check(error.kind() == ddp::ErrorKind::timed_out, error.what());
+  }
+  work.wait();
+  gate.open();
+  data.expect(sum_of_ranks(group) * static_cast<float>(group.size()), "two sums");
+  work.wait(std::chrono::minutes(1));
+  check(work.is_completed() && !work.error(), "done, and not completed");
+}
+
+/// Calls in host memory, objects and barriers go their own way, and parts of the group are groups.
+void beside(ProcessGroup& group) {
+  const CUstream stream = make_stream();
+  Floats data(stream, own(group));
+  std::vector<float> host = {own(group)};
+  group.all_reduce(data.span());
+  group.all_reduce(host);
+  check(host.front() == sum_of_ranks(group), "a sum in host memory");
+  auto part = group.split(group.rank() % 2);
+  Floats once(stream, 1);
+  part->all_reduce(once.span());
+  group.barrier();
+  check(part->backend() == "nccl" && group.all_gather_object("x").size() == host.size() * 3,
+        "part");
+  once.expect(static_cast<float>(part->size()), "a sum in a part");
+  data.expect(sum_of_ranks(group), "a sum");
+}
+
+/// Around a ring, one at a time and many at once.
+void messages(ProcessGroup& group) {
+  const CUstream stream = make_stream();
+  const int next = (group.rank() + 1) % group.size();
+  const int last = (group.rank() + group.size() - 1) % group.size();
+  Floats out(stream, own(group));
+  Floats in(stream, -1);
+  const P2POp ring[] = {P2POp::send(out, next), P2POp::recv(in, last)};
+  group.batch_send_recv(ring);
+  in.expect(static_cast<float>(last + 1), "batch_send_recv");
+  if (group.rank() > 0) group.recv(in, group.rank() - 1);
+  if (group.rank() + 1 < group.size()) group.send(group.rank() == 0 ? out : in, next);
+  in.expect(group.rank() == 0 ? static_cast<float>(last + 1) : 1.0F, "passed on");
+}
+
+void misuse(ProcessGroup& group) {
+  const CUstream stream = make_stream();
+  Floats data(stream, own(group));
+  std::vector<float> host(kCount);
+  std::vector<std::int32_t> bits(kCount);
+  const DeviceSpan<std::int32_t> on_device = {reinterpret_cast<std::int32_t*>(data.span().data),
+                                              kCount, stream};
+  refused([&] { group.all_reduce(data.span(), host); });
+  DRIVER(cuStreamBeginCapture, stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  refused([&] { group.all_reduce(data.span()); });
+  CUgraph graph = nullptr;
+  DRIVER(cuStreamEndCapture, stream, &graph);
+  group.all_reduce(data.span());
+  refused([&] { ddp::group_call([&] { group.all_reduce(on_device, ddp::ReduceOp::bxor); }); });
+  data.expect(sum_of_ranks(group), "a sum after misuse");
+}
+
+/// Calls become part of a graph, and are made again each time that is launched.
+void capture(ProcessGroup& group) {
+  const CUstream stream = make_stream();
+  Floats data(stream, own(group));
+  Floats bits(stream, 1);
+  group.all_reduce(data.span());  // connects
+  data.expect(sum_of_ranks(group), "a sum");
+  data.write(1);
+  bits.write(0);
+  DRIVER(cuStreamSynchronize, stream);
+  DRIVER(cuStreamBeginCapture, stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  group.all_reduce(data.span());
+  const Work work = group.iall_reduce(data.span());
+  work.wait();
+  group.all_reduce(
+      DeviceSpan<std::int32_t>{reinterpret_cast<std::int32_t*>(bits.span().data), kCount, stream},
+      ddp::ReduceOp::bor);
+  CUgraph graph = nullptr;
+  CUgraphExec launchable = nullptr;
+  DRIVER(cuStreamEndCapture, stream, &graph);
+  DRIVER(cuGraphInstantiate, &launchable, graph, 0);
+  check(work.is_completed() && !work.error(), "captured, and under way");
+  const auto size = static_cast<float>(group.size());
+  for (float expected = size * size; expected <= size * size * size * size;
+       expected *= size * size) {
+    DRIVER(cuGraphLaunch, launchable, stream);
+    data.expect(expected, "a sum by a graph");
+  }
+  bits.expect(0, "bits by a graph");
+  DRIVER(cuGraphExecDestroy, launchable);
+  DRIVER(cuGraphDestroy, graph);
+  group.all_reduce(data.span());
+  data.expect(size * size * size * size * size, "a sum after the graph");
+}
+
+/// What a call that cannot end brings, however it is waited for. Streams go on all the same.
+void expect_failure(ProcessGroup& group, bool is_kept_waiting) {
+  const CUstream stream = make_stream();
+  Floats data(stream, own(group));
+  group.all_reduce(data.span());
+  data.expect(sum_of_ranks(group), "a sum");
+  if (group.rank() == 1 && !is_kept_waiting) ::_exit(0);
+  if (group.rank() == 1) ::pause();
+  const Work work = group.iall_reduce(data.span());
+  DRIVER(cuStreamSynchronize, stream);
+  try {
+    work.wait(std::chrono::minutes(1));
+    wrong("a call without rank 1 went well");
+  } catch (const ddp::Error& error) {
+    check(work.is_completed() && work.error(), "failed, and not completed");
+  }
+  group.all_reduce(data.span());
+}
+
+/// An exception ends a call that would wait for ever.
+void unwind(ProcessGroup& group) {
+  const CUstream stream = make_stream();
+  const Floats data(stream, own(group));
+  group.all_reduce(data.span());
+  group.barrier();
+  if (group.rank() == 1) ::pause();
+  (void)group.iall_reduce(data.span());
+  throw std::runtime_error("thrown by the program");
+}
+
+/// One process for all GPUs.
+void local(std::chrono::milliseconds timeout) {
+  auto gpus = ddp::init_local_devices({}, timeout);
+  std::vector<std::unique_ptr<Floats>> data;
+  for (ProcessGroup& gpu : gpus) {
+    use_device(gpu.rank());
+    data.push_back(std::make_unique<Floats>(make_stream(), own(gpu)));
+  }
+  std::vector<Work> works;
+  ddp::group_call([&] {
+    for (std::size_t i = 0; i < gpus.size(); ++i) works.push_back(gpus[i].iall_reduce(*data[i]));
+  });
+  for (const Work& work : works) work.wait();
+  ddp::group_call([&] {
+    for (std::size_t i = 0; i < gpus.size(); ++i) gpus[i].all_reduce(*data[i]);
+  });
+  const float sum = sum_of_ranks(gpus.front()) * static_cast<float>(gpus.size());
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    use_device(static_cast<int>(i));
+    data[i]->expect(sum, "a sum over the GPUs of a process");
+  }
+  refused([&] { gpus.front().barrier(); });
+  refused([&] { (void)ddp::init_local_devices({0, 99}); });
+  refused([&] { (void)ddp::init_local_devices({0, 0}); });
+}
+
+void run(ProcessGroup group, const std::string& scenario) {
+  if (scenario == "order") return order(group);
+  if (scenario == "beside") return beside(group);
+  if (scenario == "messages") return messages(group);
+  if (scenario == "misuse") return misuse(group);
+  if (scenario == "capture") return capture(group);
+  if (scenario == "die") return expect_failure(group, false);
+  if (scenario == "late") return expect_failure(group, true);
+  if (scenario == "unwind") return unwind(group);
+  if (scenario == "never-come" && group.rank() == 1) ::pause();
+  const Floats data(make_stream(), own(group));
+  group.all_reduce(data.span());
+  DRIVER(cuStreamSynchronize, data.span().stream);
+  group.all_reduce(data.span());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string scenario = argc > 1 ? argv[1] : "order";
+  const std::chrono::milliseconds timeout(argc > 2 ? std::atoi(argv[2]) : 60'000);
+  if (scenario != "missing" && count_devices() == 0) {
+    std::printf("no GPU here\n");
+    return 77;
+  }
+  return ddprun::tests::exit_code_of([&] {
+    if (scenario == "local") return local(timeout);
+    auto group = ddp::init_process_group({.backend = "nccl", .timeout = timeout});
+    use_device(group.rank() % count_devices());
+    run(std::move(group), scenario);
+  });
+}

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+// CUDA's driver, as far as libddp and its tests use it, over this host's memory: libcuda.so.1 where
+// there is no GPU. FAKE_GPUS: how many there are; 4 if it is not set. What the real one forbids is
+// refused here, too, as far as libddp might do it: no current context, a stream and an event of
+// different ones, asking for an event that was captured, a capture that forks are not joined to.
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "tests/collectives/fake_gpu/stream.h"
+
+namespace {
+
+using fake_gpu::Capture;
+
+constexpr int kMostDevices = 16;
+
+thread_local std::vector<CUcontext> current;
+
+int count_devices() {
+  const char* const told = std::getenv("FAKE_GPUS");
+  return told == nullptr ? 4 : std::atoi(told);
+}
+
+/// For ever, as the driver's are.
+CUcontext primary_context(int device) {
+  static std::mutex mutex;
+  static CUcontext contexts[kMostDevices];
+  const std::lock_guard lock(mutex);
+  CUcontext& context = contexts[device];
+  if (context == nullptr) {
+    context = new CUctx_st{device};
+    context->usual = new CUstream_st(context);
+  }
+  return context;
+}
+
+/// Null, where there is no context.
+CUstream resolve(CUstream stream) {
+  if (stream != nullptr) return stream;
+  return current.empty() ? nullptr : current.back()->usual;
+}
+
+void* at(CUdeviceptr address) {
+  return reinterpret_cast<void*>(address);
+}
+
+/// Replaces its elements, by the name of the kernel: ddp_and_32.
+void combine(const std::string& name, unsigned char* into, const unsigned char* from,
+             std::uint64_t elements) {
+  const bool is_word = name.ends_with("_32");
+  const std::uint64_t bytes = is_word ? 4 * elements : elements;
+  for (std::uint64_t i = 0; i < bytes; ++i) {
+    if (name.find("_and_") != std::string::npos) into[i] &= from[i];
+    if (name.find("_or_") != std::string::npos) into[i] |= from[i];
+    if (name.find("_xor_") != std::string::npos) into[i] ^= from[i];
+  }
+}
+
+}  // namespace
+
+struct CUmod_st {
+  std::string text;
+  std::vector<std::unique_ptr<std::string>> functions;
+};
+
+extern "C" {
+
+CUresult cuInit(unsigned /*flags*/) {
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGetErrorString(CUresult result, const char** text) {
+  *text = result == CUDA_SUCCESS ? "no error" : "an error of the fake driver";
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetCount(int* count) {
+  *count = count_devices();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGet(CUdevice* device, int number) {
+  if (number < 0 || number >= count_devices()) return CUDA_ERROR_INVALID_DEVICE;
+  *device = number;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  *context = primary_context(device);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxRelease(CUdevice /*device*/) {
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetCurrent(CUcontext* context) {
+  *context = current.empty() ? nullptr : current.back();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetCurrent(CUcontext context) {
+  if (!current.empty()) current.pop_back();
+  current.push_back(context);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPushCurrent(CUcontext context) {
+  current.push_back(context);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPopCurrent(CUcontext* context) {
+  if (current.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  *context = current.back();
+  current.pop_back();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetDevice(CUdevice* device) {
+  if (current.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  *device = current.back()->device;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetStreamPriorityRange(int* lowest, int* highest) {
+  *lowest = 0;
+  *highest = -5;
+  return current.empty() ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+}
+
+CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned /*flags*/, int /*priority*/) {
+  if (current.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  *stream = new CUstream_st(current.back());
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
+  return cuStreamCreateWithPriority(stream, flags, 0);
+}
+
+CUresult cuStreamDestroy(CUstream stream) {
+  delete stream;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamSynchronize(CUstream stream) {
+  const CUstream meant = resolve(stream);
+  if (meant == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (meant->capture) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  meant->synchronize();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
+  const CUstream meant = resolve(stream);
+  if (meant == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  meant->give([function, data] { function(data); });
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventCreate(CUevent* event, unsigned /*flags*/) {
+  if (current.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  *event = new CUevent_st;
+  (*event)->context = current.back();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventDestroy(CUevent event) {
+  delete event;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuEventRecord(CUevent event, CUstream stream) {
+  const CUstream meant = resolve(stream);
+  if (meant == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if (meant->context != event->context) return CUDA_ERROR_INVALID_HANDLE;
+  return meant->record(event);
+}
+
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned /*flags*/) {
+  const CUstream meant = resolve(stream);
+  return meant == nullptr ? CUDA_ERROR_INVALID_CONTEXT : meant->wait_for(event);
+}
+
+CUresult cuEventQuery(CUevent event) {
+  if (event->capture) return CUDA_ERROR_CAPTURED_EVENT;
+  const std::lock_guard lock(event->state->mutex);
+  return event->state->reached == event->state->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+CUresult cuMemAlloc(CUdeviceptr* address, std::size_t bytes) {
+  if (current.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  *address = reinterpret_cast<CUdeviceptr>(std::malloc(bytes));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemFree(CUdeviceptr address) {
+  std::free(at(address));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemAllocAsync(CUdeviceptr* address, std::size_t bytes, CUstream stream) {
+  void* const memory = std::malloc(bytes);
+  *address = reinterpret_cast<CUdeviceptr>(memory);
+  if (resolve(stream)->capture) resolve(stream)->capture->memory.push_back(memory);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
+  if (resolve(stream)->capture) return CUDA_SUCCESS;  // with the graph
+  resolve(stream)->give([address] { std::free(at(address)); });
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+  const CUstream meant = resolve(stream);
+  if (meant == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  meant->give([=] { std::memcpy(at(to), at(from), bytes); });
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) {
+  return cuMemcpyAsync(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream);
+}
+
+CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
+  return cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(to), from, bytes, stream);
+}
+
+CUresult cuModuleLoadData(CUmodule* module, const void* image) {
+  *module = new CUmod_st{static_cast<const char*>(image), {}};
+  return CUDA_SUCCESS;
+}
+
+CUresult cuModuleUnload(CUmodule module) {
+  delete module;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
+  if (module->text.find(".entry " + std::string(name) + "(") == std::string::npos) {
+    return CUDA_ERROR_NOT_FOUND;
+  }
+  module->functions.push_back(std::make_unique<std::string>(name));
+  *function = reinterpret_cast<CUfunction>(module->functions.back().get());
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchKernel(CUfunction function, unsigned /*blocks*/, unsigned /*y*/, unsigned /*z*/,
+                        unsigned /*threads*/, unsigned /*thread_y*/, unsigned /*thread_z*/,
+                        unsigned /*shared*/, CUstream stream, void** arguments, void** /*extra*/) {
+  const std::string name = *reinterpret_cast<std::string*>(function);
+  auto* const into = *static_cast<unsigned char**>(arguments[0]);
+  const auto* const from = *static_cast<const unsigned char**>(arguments[1]);
+  const auto elements = *static_cast<std::uint64_t*>(arguments[2]);
+  resolve(stream)->give([=] { combine(name, into, from, elements); });
+  return CUDA_SUCCESS;
+}
+
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* /*mode*/) {
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
+  const CUstream meant = resolve(stream);
+  if (meant == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  *status = meant->capture ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode /*mode*/) {
+  stream->capture = std::make_shared<Capture>();
+  stream->capture->origin = stream;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
+  const auto capture = stream->capture;
+  if (!capture || capture->origin != stream) return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+  bool is_joined = true;
+  for (const auto& [fork, given] : capture->given) {
+    fork->capture.reset();
+    if (fork != stream && capture->joined[fork] < given) is_joined = false;
+  }
+  stream->capture.reset();
+  if (!is_joined) return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+  *graph = new CUgraph_st{capture};
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphInstantiate(CUgraphExec* launchable, CUgraph graph, unsigned long long /*flags*/) {
+  *launchable = new CUgraphExec_st{{graph->captured}};
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream) {
+  for (const auto& work : graph->captured->works) resolve(stream)->give(work);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphExecDestroy(CUgraphExec graph) {
+  for (void* const memory : graph->captured->memory) std::free(memory);
+  delete graph;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphDestroy(CUgraph graph) {
+  delete graph;
+  return CUDA_SUCCESS;
+}
+
+}  // extern "C"

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <cuda.h>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace fake_gpu {
+
+using Work = std::function<void()>;
+
+/// How often an event was recorded, and how often a stream has come to that.
+struct EventState {
+  std::mutex mutex;
+  std::condition_variable changed;
+  unsigned recorded = 0;
+  unsigned reached = 0;
+};
+
+/// What goes into a graph: the work in the order in which it was given, which no fork contradicts,
+/// and how much each stream has that takes part, and how much of that was waited for by another.
+struct Capture {
+  std::vector<Work> works;
+  std::vector<void*> memory;  // of cuMemAllocAsync, for as long as the graph is there
+  CUstream origin = nullptr;
+  std::map<CUstream, std::size_t> given;
+  std::map<CUstream, std::size_t> joined;
+};
+
+}  // namespace fake_gpu
+
+struct CUctx_st {
+  int device = 0;
+  CUstream usual = nullptr;  // what the null stream is
+};
+
+struct CUgraph_st {
+  std::shared_ptr<fake_gpu::Capture> captured;
+};
+
+struct CUgraphExec_st : CUgraph_st {};
+
+struct CUevent_st {
+  CUcontext context = nullptr;
+  std::shared_ptr<fake_gpu::EventState> state = std::make_shared<fake_gpu::EventState>();
+  // Of the record before, if that was captured.
+  std::shared_ptr<fake_gpu::Capture> capture;
+  CUstream recorder = nullptr;
+  std::size_t place = 0;
+};
+
+/// Does its work in order, in a thread of its own: so what is not ordered by an event happens in
+/// any order.
+struct CUstream_st {
+ public:
+  explicit CUstream_st(CUcontext of);
+  CUstream_st(const CUstream_st&) = delete;
+  CUstream_st& operator=(const CUstream_st&) = delete;
+
+  /// Does all that was given first.
+  ~CUstream_st();
+
+  /// Now, or whenever the graph is launched, if it is captured.
+  void give(fake_gpu::Work work);
+  CUresult record(CUevent event);
+  CUresult wait_for(CUevent event);
+  void synchronize();
+
+  CUcontext context;
+  std::shared_ptr<fake_gpu::Capture> capture;
+
+ private:
+  void work_off();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<fake_gpu::Work> works_;
+  bool busy_ = false;
+  bool ends_ = false;
+  std::thread thread_;
+};
