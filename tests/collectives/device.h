@@ -22,7 +22,7 @@ inline void* driver() {
 }
 
 template <class F>
-F* driver_function(F* /*declared*/, const char* name) {
+F* driver_function(const char* name) {
   auto* const function = reinterpret_cast<F*>(::dlsym(driver(), name));
   if (function == nullptr) wrong(std::string("the driver has no ") + name);
   return function;
@@ -34,7 +34,7 @@ inline void check_driver(CUresult result, const char* what) {
 
 // Of today's version, whose name a macro of cuda.h says.
 #define DRIVER_TEXT(name) #name
-#define DRIVER_FUNCTION(name) ddp_tests::driver_function(&::name, DRIVER_TEXT(name))
+#define DRIVER_FUNCTION(name) ddp_tests::driver_function<decltype(::name)>(DRIVER_TEXT(name))
 #define DRIVER(name, ...) \
   ddp_tests::check_driver(DRIVER_FUNCTION(name)(__VA_ARGS__), DRIVER_TEXT(name))
 
