@@ -173,6 +173,7 @@ void misuse(ProcessGroup& group) {
   refused([&] { group.all_reduce(data.span()); });
   CUgraph graph = nullptr;
   DRIVER(cuStreamEndCapture, stream, &graph);
+  DRIVER(cuGraphDestroy, graph);
   group.all_reduce(data.span());
   refused([&] { ddp::group_call([&] { group.all_reduce(on_device, ddp::ReduceOp::bxor); }); });
   data.expect(sum_of_ranks(group), "a sum after misuse");
@@ -233,9 +234,10 @@ void expect_failure(ProcessGroup& group, bool is_kept_waiting) {
 }
 
 /// An exception ends a call that would wait for ever.
-void unwind(ProcessGroup& group) {
+void unwind(ProcessGroup given) {
   const CUstream stream = make_stream();
-  const Floats data(stream, own(group));
+  const Floats data(stream, own(given));  // stays until the group has given up the call
+  ProcessGroup group(std::move(given));
   group.all_reduce(data.span());
   group.barrier();
   if (group.rank() == 1) ::pause();
@@ -277,7 +279,7 @@ void run(ProcessGroup group, const std::string& scenario) {
   if (scenario == "capture") return capture(group);
   if (scenario == "die") return expect_failure(group, false);
   if (scenario == "late") return expect_failure(group, true);
-  if (scenario == "unwind") return unwind(group);
+  if (scenario == "unwind") return unwind(std::move(group));
   if (scenario == "never-come" && group.rank() == 1) ::pause();
   const Floats data(make_stream(), own(group));
   group.all_reduce(data.span());

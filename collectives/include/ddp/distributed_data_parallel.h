@@ -72,6 +72,7 @@ struct DistributedDataParallelOptions {
 /// Thread: one at a time.
 class DDP_EXPORT DistributedDataParallel {
  public:
+  /// What may be set.
   using Options = DistributedDataParallelOptions;
 
   /// Compares the lists of all ranks, gives all of them the parameters of rank 0, and makes the
@@ -122,6 +123,7 @@ class DDP_EXPORT DistributedDataParallel {
   /// nothing. The first pass after it averages what they have written, too.
   class DDP_EXPORT NoSync {
    public:
+    /// `other` ends no scope any more.
     NoSync(NoSync&& other) noexcept : of_(std::exchange(other.of_, nullptr)) {}
     NoSync& operator=(NoSync&&) = delete;
     ~NoSync();
@@ -137,14 +139,16 @@ class DDP_EXPORT DistributedDataParallel {
 
   /// Of the last finish() that averaged.
   struct Statistics {
-    std::size_t bytes = 0;  ///< of gradients, given to all_reduce by this rank
-    std::size_t all_reduces = 0;
+    std::size_t bytes = 0;        ///< of gradients, given to all_reduce by this rank
+    std::size_t all_reduces = 0;  ///< one for each bucket
     /// How long they took, one after the other, waiting for other ranks included; in device memory
     /// this is not known, and nothing.
     std::chrono::nanoseconds communication{0};
     std::chrono::nanoseconds waited{0};  ///< in finish(), for the rest of it
     std::chrono::nanoseconds hidden{0};  ///< of the communication: behind the backward pass
   };
+
+  /// Those of the last finish() that averaged; zeros before.
   const Statistics& statistics() const noexcept;
 
   /// The parameters of each bucket, as they lie there; buckets in the order they are begun in.

@@ -22,9 +22,11 @@ enum class ErrorKind {
 /// rank, the call and, where it is known, the rank to blame.
 class DDP_EXPORT Error : public std::runtime_error {
  public:
+  /// What what() and kind() give.
   Error(ErrorKind kind, const std::string& sentence);
   ~Error() override;
 
+  /// What went wrong, for programs.
   ErrorKind kind() const noexcept { return kind_; }
 
  private:

@@ -19,6 +19,7 @@ class float16 {  // NOLINT(readability-identifier-naming): as the types it stand
   /// 65520 on that is infinity. A NaN stays one, with its sign.
   constexpr explicit float16(float value) : bits_(round(value)) {}
 
+  /// The same value.
   constexpr operator float() const {  // NOLINT(google-explicit-constructor): exact, so safe
     const std::uint32_t sign = (bits_ & 0x8000U) << 16U;
     const std::uint32_t magnitude = bits_ & 0x7fffU;
@@ -31,6 +32,7 @@ class float16 {  // NOLINT(readability-identifier-naming): as the types it stand
     return std::bit_cast<float>(sign | ((magnitude << 13U) + bias));
   }
 
+  /// As it lies in memory.
   static constexpr float16 from_bits(std::uint16_t bits) {
     float16 value;
     value.bits_ = bits;
@@ -68,10 +70,12 @@ class bfloat16 {  // NOLINT(readability-identifier-naming)
   /// sign.
   constexpr explicit bfloat16(float value) : bits_(round(value)) {}
 
+  /// The same value.
   constexpr operator float() const {  // NOLINT(google-explicit-constructor): exact, so safe
     return std::bit_cast<float>(static_cast<std::uint32_t>(bits_) << 16U);
   }
 
+  /// As it lies in memory.
   static constexpr bfloat16 from_bits(std::uint16_t bits) {
     bfloat16 value;
     value.bits_ = bits;

@@ -92,6 +92,8 @@ class DDP_EXPORT ProcessGroup {
   /// How many elements the blocks of ranks have, by rank.
   using Counts = std::span<const std::size_t>;
 
+  /// `other` may only be destroyed or assigned to afterwards. What is assigned to leaves first, as
+  /// at its end.
   ProcessGroup(ProcessGroup&& other) noexcept;
   ProcessGroup& operator=(ProcessGroup&& other) noexcept;
 
@@ -101,6 +103,7 @@ class DDP_EXPORT ProcessGroup {
   /// failure, it waits for nobody: calls under way are given up, and the others' next call fails.
   ~ProcessGroup();
 
+  /// This process's number in the group, and how many there are.
   int rank() const noexcept;
   int size() const noexcept;
 

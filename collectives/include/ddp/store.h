@@ -38,6 +38,7 @@ namespace ddp {
 /// stored, every call that begins after it returned sees, in every process.
 class DDP_EXPORT Store {
  public:
+  /// Of one call; none: the store's own.
   using Timeout = std::optional<std::chrono::milliseconds>;
 
   Store(const Store&) = delete;
@@ -92,6 +93,7 @@ class DDP_EXPORT Store {
   virtual std::string name() const = 0;
 
  protected:
+  /// When a call gives up.
   using Deadline = std::chrono::steady_clock::time_point;
 
   Store() = default;
@@ -125,6 +127,7 @@ class DDP_EXPORT PrefixStore final : public Store {
   PrefixStore(std::string prefix, std::shared_ptr<Store> store);
   ~PrefixStore() override;
 
+  /// The store it was made of.
   const std::shared_ptr<Store>& underlying() const noexcept { return store_; }
   std::string name() const override;
 

@@ -98,21 +98,22 @@ concept Elements = ReadableElements<R> && std::same_as < std::ranges::range_refe
 template <class T>
 requires Element<std::remove_const_t<T>>
 struct DeviceSpan {
-  T* data = nullptr;
-  std::size_t count = 0;  ///< elements, not bytes
-  CUstream_st* stream = nullptr;
+  T* data = nullptr;              ///< an address of the device
+  std::size_t count = 0;          ///< elements, not bytes
+  CUstream_st* stream = nullptr;  ///< as said above
 };
 
 /// Elements of one type in memory the caller owns, to be written. Any range of elements in host
 /// memory is one, and a DeviceSpan: every call takes a std::vector<float> as it is. Programs that
 /// know the element type only at run time name it.
 struct Buffer {
-  void* data = nullptr;
-  std::size_t count = 0;  ///< elements, not bytes
-  DataType type = DataType::float32;
-  bool on_device = false;
-  CUstream_st* stream = nullptr;  ///< only looked at where on_device
+  void* data = nullptr;               ///< the caller's
+  std::size_t count = 0;              ///< elements, not bytes
+  DataType type = DataType::float32;  ///< of each element
+  bool on_device = false;             ///< else in host memory
+  CUstream_st* stream = nullptr;      ///< only looked at where on_device
 
+  /// No elements; those in host memory; those on a device; what a span or a range holds.
   constexpr Buffer() = default;
   constexpr Buffer(void* memory, std::size_t elements, DataType of)
       : data(memory), count(elements), type(of) {}
@@ -131,12 +132,13 @@ struct Buffer {
 
 /// The same, only to be read.
 struct ConstBuffer {
-  const void* data = nullptr;
-  std::size_t count = 0;  ///< elements, not bytes
-  DataType type = DataType::float32;
-  bool on_device = false;
-  CUstream_st* stream = nullptr;  ///< only looked at where on_device
+  const void* data = nullptr;         ///< the caller's
+  std::size_t count = 0;              ///< elements, not bytes
+  DataType type = DataType::float32;  ///< of each element
+  bool on_device = false;             ///< else in host memory
+  CUstream_st* stream = nullptr;      ///< only looked at where on_device
 
+  /// No elements; those in host memory; those on a device; what a Buffer, span or range holds.
   constexpr ConstBuffer() = default;
   constexpr ConstBuffer(const void* memory, std::size_t elements, DataType of)
       : data(memory), count(elements), type(of) {}
@@ -168,6 +170,7 @@ struct P2POp {
   int peer = 0;       ///< the rank it goes to, or comes from
   int tag = 0;        ///< the same on both sides
 
+  /// A message to rank `to`, one from rank `from`.
   static P2POp send(const ConstBuffer& data, int to, int tag = 0) {
     P2POp op{.sends = true, .buffer = {}, .peer = to, .tag = tag};
     op.buffer.data = const_cast<void*>(data.data);

@@ -7,6 +7,7 @@
 //   FAKE_NCCL_FAIL=R:N   on rank R of any communicator the N-th launch, from 1, fails
 //   FAKE_NCCL_STUCK=R    rank R never connects
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -191,7 +192,8 @@ void perform(Communicator& self, const std::vector<Call>& calls, bool fails) {
     std::vector<Part> came = call.from;
     for (Part& part : came) {
       const auto peer = static_cast<std::size_t>(part.peer);
-      std::memcpy(part.data.data(), in[peer].data() + used[peer], part.data.size());
+      std::copy_n(in[peer].begin() + static_cast<std::ptrdiff_t>(used[peer]), part.data.size(),
+                  part.data.begin());
       used[peer] += part.data.size();
     }
     call.finish(came);
