@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// What ddp adds to the library that it moves data with: the collectives of both, side by side in
+// the same processes.
+//   build/bin/bench_collectives [OPERATION [LARGEST [FACTOR [ROUNDS [RANKS]]]]]
+//   mpirun --oversubscribe --bind-to none -n RANKS build/bin/bench_collectives [...]
+// The first is ddp over gloo beside Gloo, in RANKS processes (2) or those that ddprun started; the
+// second is ddp over mpi beside MPI. OPERATION is all_reduce (unless told), broadcast, reduce,
+// all_gather, reduce_scatter, all_to_all or all; sizes go from 4 B to LARGEST bytes (67108864),
+// each FACTOR (4) times the last.
+//
+// Columns and factors are those of nccl-tests (doc/PERFORMANCE.md there): float32, size is that of
+// the whole array, GB are 1e9 bytes, and a call is out of place (broadcast is always in place).
+// Unlike there, the time is that of the slowest rank. For each size ROUNDS rounds (15) of both
+// libraries take turns, each of as many calls as take 10 ms; figures are medians of rounds.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "bench/collectives_library.h"
+#include "bench/harness.h"
+#include "ddp/spawn.h"
+
+namespace ddprun::bench {
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+
+struct Operation {
+  const char* name;
+  Collective collective;
+  bool has_blocks;               ///< one of each rank
+  double (*bus_factor)(double);  ///< of the number of ranks
+};
+
+double one(double /*ranks*/) {
+  return 1;
+}
+double others_share(double ranks) {
+  return (ranks - 1) / ranks;
+}
+double twice_others_share(double ranks) {
+  return 2 * others_share(ranks);
+}
+
+constexpr std::array<Operation, 6> kOperations = {{
+    {"all_reduce", Collective::all_reduce, false, twice_others_share},
+    {"broadcast", Collective::broadcast, false, one},
+    {"reduce", Collective::reduce, false, one},
+    {"all_gather", Collective::all_gather, true, others_share},
+    {"reduce_scatter", Collective::reduce_scatter, true, others_share},
+    {"all_to_all", Collective::all_to_all, true, others_share},
+}};
+
+struct Settings {
+  std::string operation = "all_reduce";
+  std::size_t largest = std::size_t{64} << 20;
+  std::size_t factor = 4;
+  int rounds = 15;
+  int ranks = 2;
+};
+
+/// Sums of these are exact.
+float element(int rank, std::size_t at) {
+  return static_cast<float>((at + 3 * static_cast<std::size_t>(rank)) % 61);
+}
+
+class Table {
+ public:
+  Table(ddp::ProcessGroup& group, const Settings& settings, const Operation& operation,
+        Library& ours, Library& theirs)
+      : group_(group), settings_(settings), operation_(operation), libraries_{&ours, &theirs} {}
+
+  void print() {
+    in_.resize(largest_array());
+    out_.resize(in_.size());
+    for (std::size_t i = 0; i < in_.size(); ++i) in_[i] = element(group_.rank(), i);
+    print_head();
+    std::size_t last = 0;
+    for (std::size_t bytes = sizeof(float); bytes <= settings_.largest; bytes *= settings_.factor) {
+      const Arrays arrays = arrays_of(bytes);
+      if (arrays.count != last) print_row(arrays);
+      last = arrays.count;
+    }
+    print_aim();
+  }
+
+ private:
+  struct Figures {
+    double time = 0;  ///< of a call, in seconds
+    std::int64_t wrong = 0;
+  };
+
+  template <class... Args>
+  void say(const char* format, Args... args) const {
+    if (group_.rank() == 0) std::printf(format, args...);
+  }
+
+  std::size_t largest_array() const {
+    return std::max(settings_.largest / sizeof(float), static_cast<std::size_t>(group_.size()));
+  }
+
+  /// Where there are blocks each has at least one element.
+  Arrays arrays_of(std::size_t bytes) {
+    const auto blocks = static_cast<std::size_t>(operation_.has_blocks ? group_.size() : 1);
+    const std::size_t count = std::max<std::size_t>(bytes / sizeof(float) / blocks, 1);
+    return {in_.data(), out_.data(), count, blocks};
+  }
+
+  void print_head() const {
+    say("# %s, %d ranks\n#\n", operation_.name, group_.size());
+    say("# %26s  %-36s  %s\n", "", libraries_[0]->name().c_str(), libraries_[1]->name().c_str());
+    say("# %9s %9s %6s", "size", "count", "type");
+    for (std::size_t i = 0; i < libraries_.size(); ++i) {
+      say("  %10s %8s %8s %7s", "time", "algbw", "busbw", "#wrong");
+    }
+    say("  %6s %10s\n", "ratio", "more");
+    say("# %9s %9s %6s", "(B)", "(elem)", "");
+    for (std::size_t i = 0; i < libraries_.size(); ++i) {
+      say("  %10s %8s %8s %7s", "(us)", "(GB/s)", "(GB/s)", "");
+    }
+    say("  %6s %10s\n", "", "(us)");
+  }
+
+  void print_row(const Arrays& arrays) {
+    const std::size_t bytes = arrays.total() * sizeof(float);
+    say("  %9zu %9zu %6s", bytes, arrays.count, "float");
+    const auto figures = measure(arrays);
+    for (const auto& of : figures) {
+      if (of) print_figures(*of, static_cast<double>(bytes));
+    }
+    if (figures[0] && figures[1]) compare(figures[0]->time, figures[1]->time);
+    say("\n");
+    if (group_.rank() == 0) std::fflush(stdout);
+  }
+
+  void print_figures(const Figures& figures, double bytes) const {
+    const double algorithm = bytes / figures.time / 1e9;
+    say("  %10.2f %8.3f %8.3f %7lld", figures.time * 1e6, algorithm,
+        algorithm * operation_.bus_factor(group_.size()), static_cast<long long>(figures.wrong));
+  }
+
+  void compare(double ours, double theirs) {
+    say("  %6.3f %10.2f", ours / theirs, (ours - theirs) * 1e6);
+    ++compared_;
+    if (ours <= 1.05 * theirs || ours - theirs <= 1e-6) ++met_;
+  }
+
+  void print_aim() const {
+    if (compared_ > 0) {
+      say("# at most 5 %% or 1 us more: at %d of %d sizes\n\n", met_, compared_);
+    } else {
+      say("# %s has no %s\n\n", libraries_[1]->name().c_str(), operation_.name);
+    }
+  }
+
+  /// Of each library that has the operation.
+  std::array<std::optional<Figures>, 2> measure(const Arrays& arrays) {
+    std::array<std::optional<Figures>, 2> figures;
+    std::array<std::size_t, 2> calls{};
+    std::array<std::vector<double>, 2> times;  // of a call, by round
+    for (std::size_t i = 0; i < libraries_.size(); ++i) {
+      if (!libraries_[i]->has(operation_.collective)) continue;
+      figures[i] = {.wrong = wrong_elements(*libraries_[i], arrays)};
+      calls[i] = calls_in_round(*libraries_[i], arrays);
+    }
+    for (int round = 0; round < settings_.rounds; ++round) {
+      for (std::size_t i = 0; i < libraries_.size(); ++i) {
+        if (figures[i]) times[i].push_back(time_call(*libraries_[i], arrays, calls[i]));
+      }
+    }
+    for (std::size_t i = 0; i < libraries_.size(); ++i) {
+      if (!figures[i]) continue;
+      group_.all_reduce(times[i], ddp::ReduceOp::max);
+      figures[i]->time = median(times[i]);
+    }
+    return figures;
+  }
+
+  /// What a call takes on this rank, on average of many.
+  double time_call(Library& library, const Arrays& arrays, std::size_t calls) {
+    group_.barrier();
+    const auto began = std::chrono::steady_clock::now();
+    for (std::size_t call = 0; call < calls; ++call) library.run(operation_.collective, arrays);
+    const Seconds took = std::chrono::steady_clock::now() - began;
+    return took.count() / static_cast<double>(calls);
+  }
+
+  /// The same on all ranks. Warms up, too.
+  std::size_t calls_in_round(Library& library, const Arrays& arrays) {
+    constexpr double kRound = 0.01;  // seconds
+    for (std::size_t calls = 1;; calls *= 4) {
+      double time = time_call(library, arrays, calls);
+      group_.all_reduce(std::span(&time, 1), ddp::ReduceOp::max);
+      if (time * static_cast<double>(calls) < kRound / 4) continue;
+      return std::max<std::size_t>(static_cast<std::size_t>(std::lround(kRound / time)), 1);
+    }
+  }
+
+  /// On all ranks together, after one call.
+  std::int64_t wrong_elements(Library& library, const Arrays& arrays) {
+    const auto out = std::span(out_).first(arrays.total());
+    std::ranges::fill(out, std::numeric_limits<float>::quiet_NaN());
+    if (operation_.collective == Collective::broadcast && group_.rank() == 0) {
+      std::copy_n(in_.begin(), out.size(), out.begin());
+    }
+    library.run(operation_.collective, arrays);
+    std::int64_t wrong = 0;
+    for (std::size_t i = 0; i < result_size(arrays); ++i) {
+      if (out[i] != expected(arrays, i)) ++wrong;
+    }
+    group_.all_reduce(std::span(&wrong, 1));
+    return wrong;
+  }
+
+  /// Elements of the result on this rank.
+  std::size_t result_size(const Arrays& arrays) const {
+    if (operation_.collective == Collective::reduce && group_.rank() != 0) return 0;
+    return operation_.collective == Collective::reduce_scatter ? arrays.count : arrays.total();
+  }
+
+  float expected(const Arrays& arrays, std::size_t at) const {
+    const std::size_t own = static_cast<std::size_t>(group_.rank()) * arrays.count;
+    const int block = static_cast<int>(at / arrays.count);
+    switch (operation_.collective) {
+      case Collective::all_reduce:
+      case Collective::reduce:
+        return sum(at);
+      case Collective::broadcast:
+        return element(0, at);
+      case Collective::all_gather:
+        return element(block, at % arrays.count);
+      case Collective::reduce_scatter:
+        return sum(own + at);
+      case Collective::all_to_all:
+        return element(block, own + at % arrays.count);
+    }
+    std::abort();
+  }
+
+  float sum(std::size_t at) const {
+    float sum = 0;
+    for (int rank = 0; rank < group_.size(); ++rank) sum += element(rank, at);
+    return sum;
+  }
+
+  ddp::ProcessGroup& group_;
+  const Settings& settings_;
+  const Operation& operation_;
+  const std::array<Library*, 2> libraries_;
+  std::vector<float> in_;
+  std::vector<float> out_;
+  int compared_ = 0;  ///< sizes
+  int met_ = 0;       ///< those of them where ddp adds no more than it is to
+};
+
+void run(const Settings& settings, bool mpi) {
+  auto group = ddp::init_process_group({.backend = mpi ? "mpi" : "gloo"});
+  const auto ours = make_ddp(group);
+  const auto theirs = mpi ? make_mpi() : make_gloo(group);
+  for (const Operation& operation : kOperations) {
+    if (settings.operation != "all" && settings.operation != operation.name) continue;
+    Table(group, settings, operation, *ours, *theirs).print();
+  }
+}
+
+Settings settings_of(const std::vector<std::string>& arguments) {
+  Settings settings;
+  const auto number = [&](std::size_t place, auto& value, int least) {
+    if (arguments.size() > place) value = std::max(std::atoi(arguments[place].c_str()), least);
+  };
+  if (!arguments.empty()) settings.operation = arguments[0];
+  number(1, settings.largest, 4);
+  number(2, settings.factor, 2);
+  number(3, settings.rounds, 1);
+  number(4, settings.ranks, 1);
+  const bool known = std::ranges::any_of(
+      kOperations, [&](const Operation& each) { return each.name == settings.operation; });
+  if (known || settings.operation == "all") return settings;
+  throw ddp::Error(ddp::ErrorKind::usage, "there is no operation " + settings.operation +
+                                              ": see the head of bench/collectives.cc");
+}
+
+}  // namespace
+}  // namespace ddprun::bench
+
+int main(int argc, char** argv) {
+  using namespace ddprun::bench;
+  const auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };
+  try {
+    const Settings settings = settings_of({argv + 1, argv + argc});
+    if (is_set("OMPI_COMM_WORLD_RANK") || is_set("PMI_RANK")) {
+      run(settings, true);
+    } else if (is_set("RANK")) {
+      run(settings, false);
+    } else {
+      ddp::spawn(settings.ranks, [&](int) { run(settings, false); });
+    }
+  } catch (const std::exception& failure) {
+    std::fprintf(stderr, "bench_collectives: %s\n", failure.what());
+    return 1;
+  }
+  return 0;
+}

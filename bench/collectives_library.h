@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "ddp/process_group.h"
+
+// The collectives of ddp and of what it is measured against, behind one interface: the same loop
+// times them all.
+
+namespace ddprun::bench {
+
+enum class Collective { all_reduce, broadcast, reduce, all_gather, reduce_scatter, all_to_all };
+
+/// What one call works on. broadcast has its data in `out`; the root of broadcast and reduce is 0.
+struct Arrays {
+  const float* in;
+  float* out;
+  std::size_t count;   ///< elements; of one block, where there is one for each rank
+  std::size_t blocks;  ///< the number of ranks where there is a block for each, else 1
+
+  std::size_t total() const { return count * blocks; }
+};
+
+/// Blocking calls, which every rank makes. What fails is thrown, or ends the program.
+class Library {
+ public:
+  Library() = default;
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+  virtual ~Library() = default;
+
+  virtual std::string name() const = 0;
+  virtual bool has(Collective collective) const = 0;
+  virtual void run(Collective collective, const Arrays& arrays) = 0;
+};
+
+/// ddp itself. The group has to outlive it.
+std::unique_ptr<Library> make_ddp(ddp::ProcessGroup& group);
+
+/// Gloo's calls with options, over TCP on the loopback interface: one host alone. The ranks of
+/// `group`, which is only needed to connect them.
+std::unique_ptr<Library> make_gloo(ddp::ProcessGroup& group);
+
+/// MPI's calls in MPI_COMM_WORLD, once MPI runs. Throws ddp::Error where this was built without.
+std::unique_ptr<Library> make_mpi();
+
+}  // namespace ddprun::bench

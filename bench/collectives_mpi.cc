@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <mpi.h>
+
+#include "bench/collectives_library.h"
+
+namespace ddprun::bench {
+namespace {
+
+/// MPI ends the program where a call fails: MPI_ERRORS_ARE_FATAL is MPI_COMM_WORLD's handler.
+class Mpi : public Library {
+ public:
+  /// "Open MPI v4.1.4, package: ..."
+  std::string name() const override {
+    std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> version{};
+    int length = 0;
+    MPI_Get_library_version(version.data(), &length);
+    const std::string whole(version.data());
+    return whole.substr(0, whole.find_first_of(",\n"));
+  }
+
+  bool has(Collective /*collective*/) const override { return true; }
+
+  void run(Collective collective, const Arrays& arrays) override {
+    const int count = static_cast<int>(arrays.count);
+    const float* const in = arrays.in;
+    float* const out = arrays.out;
+    switch (collective) {
+      case Collective::all_reduce:
+        MPI_Allreduce(in, out, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        return;
+      case Collective::broadcast:
+        MPI_Bcast(out, count, MPI_FLOAT, 0, MPI_COMM_WORLD);
+        return;
+      case Collective::reduce:
+        MPI_Reduce(in, out, count, MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD);
+        return;
+      case Collective::all_gather:
+        MPI_Allgather(in, count, MPI_FLOAT, out, count, MPI_FLOAT, MPI_COMM_WORLD);
+        return;
+      case Collective::reduce_scatter:
+        MPI_Reduce_scatter_block(in, out, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        return;
+      case Collective::all_to_all:
+        MPI_Alltoall(in, count, MPI_FLOAT, out, count, MPI_FLOAT, MPI_COMM_WORLD);
+        return;
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Library> make_mpi() {
+  return std::make_unique<Mpi>();
+}
+
+}  // namespace ddprun::bench
