@@ -64,12 +64,14 @@ TEST_CASE("a rank that sleeps is named by all, with its last call, and by itself
 
     const json trace = read(folder.path / ("rank_" + std::to_string(rank) + ".json"));
     CHECK(trace["reason"].get<std::string>() + "\n" == one.output);
-    REQUIRE(trace["calls"].size() == (rank == 1 ? 1 : 2));
-    CHECK(trace["calls"][0]["number"] == 1);
-    CHECK(trace["calls"][0]["state"] == "done");
-    if (rank == 1) continue;
-    CHECK(trace["calls"][1]["number"] == 2);
-    CHECK(trace["calls"][1]["state"] == "begun");
+    const json& calls = trace["calls"];
+    REQUIRE(!calls.empty());
+    CHECK(calls[0]["number"] == 1);
+    CHECK(calls[0]["state"] == "done");
+    if (rank == 1 && calls.size() == 1) continue;  // woken after the alarm reached it, or before
+    REQUIRE(calls.size() == 2);
+    CHECK(calls[1]["number"] == 2);
+    CHECK(calls[1]["state"] != "done");  // as the alarm found it, or failed by it already
   }
 }
 

@@ -56,11 +56,11 @@ struct Communicator {
   std::vector<int> sockets;  // by rank
   std::atomic<bool> is_aborted = false;
   std::atomic<ncclResult_t> state = ncclInProgress;
-  std::vector<Call> calls;  // launched, but not yet in the stream
-  int questions = 0;        // until they are
+  std::vector<Call> calls;         // launched, but not yet in the stream
+  std::atomic<int> questions = 0;  // until they are
   int launches = 0;
   std::atomic<int> under_way = 0;
-  bool is_finalized = false;
+  std::atomic<bool> is_finalized = false;
   std::thread connector;
 
   /// The others see it.
