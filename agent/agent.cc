@@ -296,7 +296,10 @@ void Agent::tell_waiting(const std::string& sentence) {
 
 void Agent::tell_broken(const rendezvous::Broken& broken) {
   restarts_ = broken.restarts;
-  if (!broken.root_cause) return log::info(printable(broken.reason));
+  if (!broken.root_cause) {
+    broken_at_.reset();  // what failed here was a victim, and costs no restart
+    return log::info(printable(broken.reason));
+  }
   if (!broken_at_) broken_at_ = std::chrono::steady_clock::now();
   if (broken.ends_job) return;  // the report follows
   log::error(failure_line(*broken.root_cause, layout_.round));
