@@ -8,6 +8,7 @@
 //   FAKE_NCCL_STUCK=R    rank R never connects
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -359,12 +360,10 @@ const char* ncclGetErrorString(ncclResult_t result) {
 }
 
 const char* ncclGetLastError(ncclComm_t /*handle*/) {
-  thread_local std::string copy;
-  {
-    const std::lock_guard lock(error_mutex);
-    copy = last_error;
-  }
-  return copy.c_str();
+  thread_local std::array<char, 256> copy;
+  const std::lock_guard lock(error_mutex);
+  copy[last_error.copy(copy.data(), copy.size() - 1)] = '\0';
+  return copy.data();
 }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
