@@ -9,6 +9,7 @@ import argparse
 import os
 import random
 import signal
+import sys
 
 import torch
 import torch.distributed as dist
@@ -31,13 +32,13 @@ def expect_empty_store():
     assert visits <= int(os.environ["WORLD_SIZE"]), "the store has a key of an earlier attempt"
 
 
-def planned_death(seed):
-    """The rank and the step of this attempt's death."""
+def planned_death(seed, steps_left):
+    """The rank and the step of this attempt's death, which comes before its end."""
     attempt, last = (os.environ["TORCHELASTIC_" + n] for n in ("RESTART_COUNT", "MAX_RESTARTS"))
     if seed is None or attempt == last:
         return None
     choice = random.Random(f"{seed} {attempt}")
-    return choice.randrange(dist.get_world_size()), choice.randrange(2 * STEPS)
+    return choice.randrange(dist.get_world_size()), choice.randrange(min(2 * STEPS, steps_left))
 
 
 def main():
@@ -49,7 +50,6 @@ def main():
     expect_empty_store()
     dist.init_process_group("gloo")
     rank, size = dist.get_rank(), dist.get_world_size()
-    death = planned_death(arguments.kill)
 
     torch.manual_seed(0)
     inputs = torch.randn(POINTS, 8)
@@ -64,6 +64,7 @@ def main():
         saved = torch.load(arguments.checkpoint)
         module.load_state_dict(saved["model"])
         first = saved["epochs"]
+    death = planned_death(arguments.kill, (EPOCHS - first) * STEPS)
     if rank == 0:
         print(f"attempt {os.environ['TORCHELASTIC_RESTART_COUNT']} begins with epoch {first}")
 
@@ -85,6 +86,10 @@ def main():
             loss = torch.nn.functional.mse_loss(module(data.tensors[0]), data.tensors[1])
         print(f"loss {loss.item():.4f}")
     dist.destroy_process_group()
+    # At the end of the interpreter PyTorch 2.15 now and then destroys a thread of its own that still
+    # runs ("terminate called without an active exception"), under torchrun, too.
+    sys.stdout.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":
