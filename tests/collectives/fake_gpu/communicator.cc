@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/collectives/fake_gpu/communicator.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <utility>
+
+namespace fake_gpu {
+namespace {
+
+sockaddr_un address_of(const ncclUniqueId& id, int rank) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string name = "fake_nccl_" + std::string(id.internal) + "_" + std::to_string(rank);
+  std::memcpy(address.sun_path + 1, name.data(), name.size());  // abstract: nothing to remove
+  return address;
+}
+
+bool is_chosen(const char* variable, int rank) {
+  const char* const told = std::getenv(variable);
+  return told != nullptr && std::atoi(told) == rank;
+}
+
+struct Launch {
+  std::shared_ptr<Communicator> self;
+  std::vector<Call> calls;
+  bool fails;
+  bool is_counted;  // of a communicator's end; what a graph does is not
+};
+
+}  // namespace
+
+Communicator::~Communicator() {
+  if (connector.joinable()) connector.join();
+  for (const int socket : sockets) ::close(socket);
+}
+
+void Communicator::hang_up() {
+  if (connector.joinable()) connector.join();
+  for (const int socket : sockets) ::shutdown(socket, SHUT_RDWR);
+}
+
+void Communicator::connect(const ncclUniqueId& id) {
+  constexpr auto kPause = std::chrono::milliseconds(1);
+  const int listener = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const sockaddr_un own = address_of(id, rank);
+  (void)::bind(listener, reinterpret_cast<const sockaddr*>(&own), sizeof(own));
+  ::listen(listener, size);
+  const bool is_stuck = is_chosen("FAKE_NCCL_STUCK", rank);
+  for (int other = 0; other < rank && !is_aborted && !is_stuck; ++other) {
+    const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const sockaddr_un theirs = address_of(id, other);
+    while (!is_aborted &&
+           ::connect(socket, reinterpret_cast<const sockaddr*>(&theirs), sizeof(theirs)) != 0) {
+      std::this_thread::sleep_for(kPause);
+    }
+    ::send(socket, &rank, sizeof(rank), MSG_NOSIGNAL);
+    sockets[static_cast<std::size_t>(other)] = socket;
+  }
+  for (int left = size - 1 - rank; (left > 0 || is_stuck) && !is_aborted;) {
+    pollfd waits{listener, POLLIN, 0};
+    if (is_stuck || ::poll(&waits, 1, 10) <= 0) {
+      if (is_stuck) std::this_thread::sleep_for(kPause);
+      continue;
+    }
+    const int socket = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+    int other = 0;
+    if (::recv(socket, &other, sizeof(other), MSG_WAITALL) != sizeof(other)) continue;
+    sockets[static_cast<std::size_t>(other)] = socket;
+    --left;
+  }
+  ::close(listener);
+  if (!is_aborted) state = ncclSuccess;
+}
+
+/// Moves bytes both ways at once. False: another rank is gone, or this one gave up.
+bool Communicator::exchange(const std::vector<std::vector<char>>& out,
+                            std::vector<std::vector<char>>& in) {
+  const auto ranks = static_cast<std::size_t>(size);
+  std::vector<std::size_t> sent(ranks);
+  std::vector<std::size_t> received(ranks);
+  while (!is_aborted) {
+    std::vector<pollfd> waits;
+    std::vector<std::size_t> peers;
+    for (std::size_t peer = 0; peer < ranks; ++peer) {
+      short events = 0;
+      if (sent[peer] < out[peer].size()) events |= POLLOUT;
+      if (received[peer] < in[peer].size()) events |= POLLIN;
+      if (events == 0) continue;
+      waits.push_back({sockets[peer], events, 0});
+      peers.push_back(peer);
+    }
+    if (waits.empty()) return true;
+    ::poll(waits.data(), waits.size(), 10);
+    for (std::size_t i = 0; i < waits.size(); ++i) {
+      const std::size_t peer = peers[i];
+      if ((waits[i].revents & POLLOUT) != 0) {
+        const ssize_t n = ::send(waits[i].fd, out[peer].data() + sent[peer],
+                                 out[peer].size() - sent[peer], MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n > 0) sent[peer] += static_cast<std::size_t>(n);
+      }
+      if ((waits[i].revents & (POLLIN | POLLHUP | POLLERR)) == 0) continue;
+      const ssize_t n = ::recv(waits[i].fd, in[peer].data() + received[peer],
+                               in[peer].size() - received[peer], MSG_DONTWAIT);
+      if (n > 0) received[peer] += static_cast<std::size_t>(n);
+      if (n == 0 || (n < 0 && errno != EAGAIN)) return false;
+    }
+  }
+  return false;
+}
+
+void Communicator::perform(const std::vector<Call>& started, bool fails) {
+  const auto ranks = static_cast<std::size_t>(size);
+  std::vector<std::vector<char>> out(ranks);
+  std::vector<std::vector<char>> in(ranks);
+  for (const Call& call : started) {
+    for (const Part& part : call.to()) {
+      auto& all = out[static_cast<std::size_t>(part.peer)];
+      all.insert(all.end(), part.data.begin(), part.data.end());
+    }
+    for (const Part& part : call.from) {
+      auto& all = in[static_cast<std::size_t>(part.peer)];
+      all.resize(all.size() + part.data.size());
+    }
+  }
+  if (fails || !exchange(out, in)) {
+    tell(fails ? "made to fail" : "a connection ended");
+    state = fails ? ncclSystemError : ncclRemoteError;
+    while (!is_aborted) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return;
+  }
+  std::vector<std::size_t> used(ranks);
+  for (const Call& call : started) {
+    std::vector<Part> came = call.from;
+    for (Part& part : came) {
+      const auto peer = static_cast<std::size_t>(part.peer);
+      std::copy_n(in[peer].begin() + static_cast<std::ptrdiff_t>(used[peer]), part.data.size(),
+                  part.data.begin());
+      used[peer] += part.data.size();
+    }
+    call.finish(came);
+  }
+}
+
+void put_into_stream(const std::shared_ptr<Communicator>& self) {
+  const char* const told = std::getenv("FAKE_NCCL_FAIL");
+  const std::string chosen = std::to_string(self->rank) + ":" + std::to_string(++self->launches);
+  const CUstream stream = self->calls.front().stream;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  cuStreamIsCapturing(stream, &status);
+  // For as long as the process: a graph may do it again.
+  auto* const launch =
+      new Launch{self, std::exchange(self->calls, {}), told != nullptr && told == chosen,
+                 status == CU_STREAM_CAPTURE_STATUS_NONE};
+  static std::vector<std::unique_ptr<Launch>> all;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  all.emplace_back(launch);
+  if (launch->is_counted) ++self->under_way;
+  cuLaunchHostFunc(
+      stream,
+      [](void* data) {
+        const auto& [communicator, calls, fails, is_counted] = *static_cast<Launch*>(data);
+        communicator->perform(calls, fails);
+        if (is_counted) --communicator->under_way;
+      },
+      launch);
+}
+
+}  // namespace fake_gpu

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cuda.h>
+#include <functional>
+#include <memory>
+#include <nccl.h>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace fake_gpu {
+
+/// Data for, or from, another rank.
+struct Part {
+  int peer;
+  std::vector<char> data;
+};
+
+/// One call. `finish` gets what came, in the order of `from`.
+struct Call {
+  std::function<std::vector<Part>()> to;  // reads the data, in the stream's turn
+  std::vector<Part> from;                 // sizes count
+  std::function<void(const std::vector<Part>& came)> finish;
+  CUstream stream;
+};
+
+/// One rank's end of a communicator: a socket to each other rank, and the calls it was given.
+struct Communicator {
+  int rank = 0;
+  int size = 1;
+  std::vector<int> sockets;  // by rank
+  std::atomic<bool> is_aborted = false;
+  std::atomic<ncclResult_t> state = ncclInProgress;
+  std::vector<Call> calls;         // launched, but not yet in the stream
+  std::atomic<int> questions = 0;  // until they are
+  int launches = 0;
+  std::atomic<int> under_way = 0;
+  std::atomic<bool> is_finalized = false;
+  std::thread connector;
+
+  ~Communicator();
+
+  /// Meets the others, who have the same id. Blocks.
+  void connect(const ncclUniqueId& id);
+
+  /// Does calls that were started together, in a stream. After a failure it blocks until the
+  /// communicator is aborted.
+  void perform(const std::vector<Call>& started, bool fails);
+
+  /// The others see it.
+  void hang_up();
+
+ private:
+  bool exchange(const std::vector<std::vector<char>>& out, std::vector<std::vector<char>>& in);
+};
+
+/// Puts the communicator's calls into their stream.
+void put_into_stream(const std::shared_ptr<Communicator>& self);
+
+/// Adds a call to the thread's group of calls; what ncclAllReduce and the like return.
+ncclResult_t add(ncclComm_t handle, Call call);
+
+/// What ncclGetLastError() says from now on.
+void tell(const std::string& text);
+
+}  // namespace fake_gpu
+
+struct ncclComm {
+  std::shared_ptr<fake_gpu::Communicator> self;
+};

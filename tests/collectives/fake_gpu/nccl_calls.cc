@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operations of the tests' NCCL.
+
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#include "collectives/call.h"
+#include "collectives/reduction.h"
+#include "tests/collectives/fake_gpu/communicator.h"
+
+using fake_gpu::add;
+using fake_gpu::Communicator;
+using fake_gpu::Part;
+
+namespace {
+
+std::size_t width(ncclDataType_t type) {
+  switch (type) {
+    case ncclInt8:
+    case ncclUint8:
+      return 1;
+    case ncclFloat16:
+    case ncclBfloat16:
+      return 2;
+    case ncclInt32:
+    case ncclFloat32:
+      return 4;
+    default:
+      return 8;
+  }
+}
+
+ddp::internal::Reduction reduction_of(ncclDataType_t type, ncclRedOp_t op) {
+  using ddp::DataType;
+  using ddp::ReduceOp;
+  const auto ours = [&] {
+    switch (type) {
+      case ncclInt8:
+        return DataType::int8;
+      case ncclUint8:
+        return DataType::uint8;
+      case ncclFloat16:
+        return DataType::float16;
+      case ncclBfloat16:
+        return DataType::bfloat16;
+      case ncclInt32:
+        return DataType::int32;
+      case ncclFloat32:
+        return DataType::float32;
+      case ncclFloat64:
+        return DataType::float64;
+      default:
+        return DataType::int64;
+    }
+  }();
+  constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::product, ReduceOp::max, ReduceOp::min,
+                               ReduceOp::avg};
+  return ddp::internal::reduction(ours, kOps[op]);
+}
+
+std::vector<char> bytes_at(const void* data, std::size_t bytes) {
+  const char* const begin = static_cast<const char*>(data);
+  return {begin, begin + bytes};
+}
+
+/// The combination of this rank's elements, at `in`, and of the others'.
+std::vector<char> combine(const Communicator& self, const void* in, std::size_t count,
+                          const ddp::internal::Reduction& reduction, std::size_t element,
+                          const std::vector<Part>& came) {
+  std::vector<char> sums(count * reduction.sum_width);
+  std::vector<char> result = bytes_at(in, count * element);
+  reduction.load(sums.data(), result.data(), count);
+  for (const Part& part : came) reduction.add(sums.data(), part.data.data(), count);
+  reduction.store(result.data(), sums.data(), count, self.size);
+  return result;
+}
+
+template <class Wants>
+std::vector<int> others(const Communicator& self, Wants wants) {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < self.size; ++rank) {
+    if (rank != self.rank && wants(rank)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+std::vector<Part> blank(const std::vector<int>& ranks, std::size_t bytes) {
+  std::vector<Part> parts;
+  for (const int rank : ranks) parts.push_back({rank, std::vector<char>(bytes)});
+  return parts;
+}
+
+/// To `receivers`, a block at in + block(receiver) each.
+template <class Place>
+std::function<std::vector<Part>()> sends(const std::vector<int>& receivers, const void* in,
+                                         std::size_t bytes, Place place) {
+  return [=] {
+    std::vector<Part> parts;
+    for (const int rank : receivers) {
+      parts.push_back({rank, bytes_at(static_cast<const char*>(in) + place(rank), bytes)});
+    }
+    return parts;
+  };
+}
+
+constexpr auto kSamePlace = [](int /*rank*/) { return std::size_t{0}; };
+constexpr auto kEveryone = [](int /*rank*/) { return true; };
+
+void put(void* out, const std::vector<char>& data) {
+  if (!data.empty()) std::memcpy(out, data.data(), data.size());
+}
+
+}  // namespace
+
+extern "C" {
+
+ncclResult_t ncclBroadcast(const void* in, void* out, std::size_t count, ncclDataType_t type,
+                           int root, ncclComm_t handle, CUstream stream) {
+  const Communicator& self = *handle->self;
+  const std::size_t bytes = count * width(type);
+  const bool gives = self.rank == root;
+  return add(handle, {sends(others(self, [=](int) { return gives; }), in, bytes, kSamePlace),
+                      blank(others(self, [=](int rank) { return rank == root; }), bytes),
+                      [=](const std::vector<Part>& came) {
+                        if (!gives) put(out, came.front().data);
+                      },
+                      stream});
+}
+
+ncclResult_t ncclReduce(const void* in, void* out, std::size_t count, ncclDataType_t type,
+                        ncclRedOp_t op, int root, ncclComm_t handle, CUstream stream) {
+  const Communicator& self = *handle->self;
+  const std::size_t bytes = count * width(type);
+  const bool gets = self.rank == root;
+  return add(handle,
+             {sends(others(self, [=](int rank) { return rank == root; }), in, bytes, kSamePlace),
+              blank(others(self, [=](int) { return gets; }), bytes),
+              [=, &self](const std::vector<Part>& came) {
+                if (gets)
+                  put(out, combine(self, in, count, reduction_of(type, op), width(type), came));
+              },
+              stream});
+}
+
+ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t handle, CUstream stream) {
+  const Communicator& self = *handle->self;
+  const std::size_t bytes = count * width(type);
+  return add(
+      handle,
+      {sends(others(self, kEveryone), in, bytes, kSamePlace), blank(others(self, kEveryone), bytes),
+       [=, &self](const std::vector<Part>& came) {
+         put(out, combine(self, in, count, reduction_of(type, op), width(type), came));
+       },
+       stream});
+}
+
+ncclResult_t ncclAllGather(const void* in, void* out, std::size_t count, ncclDataType_t type,
+                           ncclComm_t handle, CUstream stream) {
+  const Communicator& self = *handle->self;
+  const std::size_t bytes = count * width(type);
+  return add(
+      handle,
+      {sends(others(self, kEveryone), in, bytes, kSamePlace), blank(others(self, kEveryone), bytes),
+       [=, &self](const std::vector<Part>& came) {
+         char* const begin = static_cast<char*>(out);
+         std::memmove(begin + static_cast<std::size_t>(self.rank) * bytes, in, bytes);
+         for (const Part& part : came) {
+           put(begin + static_cast<std::size_t>(part.peer) * bytes, part.data);
+         }
+       },
+       stream});
+}
+
+ncclResult_t ncclReduceScatter(const void* in, void* out, std::size_t count, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t handle, CUstream stream) {
+  const Communicator& self = *handle->self;
+  const std::size_t bytes = count * width(type);
+  const auto place = [bytes](int rank) { return static_cast<std::size_t>(rank) * bytes; };
+  return add(
+      handle,
+      {sends(others(self, kEveryone), in, bytes, place), blank(others(self, kEveryone), bytes),
+       [=, &self](const std::vector<Part>& came) {
+         const char* const own = static_cast<const char*>(in) + place(self.rank);
+         put(out, combine(self, own, count, reduction_of(type, op), width(type), came));
+       },
+       stream});
+}
+
+ncclResult_t ncclSend(const void* in, std::size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t handle, CUstream stream) {
+  return add(handle, {sends({peer}, in, count * width(type), kSamePlace),
+                      {},
+                      [](const std::vector<Part>& /*came*/) {},
+                      stream});
+}
+
+ncclResult_t ncclRecv(void* out, std::size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t handle, CUstream stream) {
+  return add(handle, {[] { return std::vector<Part>(); }, blank({peer}, count * width(type)),
+                      [=](const std::vector<Part>& came) { put(out, came.front().data); }, stream});
+}
+
+}  // extern "C"
