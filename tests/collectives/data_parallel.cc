@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank that trains with DistributedDataParallel: data_parallel SCENARIO [SEED], over the
-// backend that DDP_TEST_BACKEND names. Exit code: 0 all right, 1 a wrong result (told), 10 + kind
-// for a ddp::Error (told), 2 for another exception.
+// One rank that trains with DistributedDataParallel: data_parallel SCENARIO [SEED], in the memory
+// of make_memory() and over the backend that DDP_TEST_BACKEND names. Exit code: 0 all right, 1 a
+// wrong result (told), 10 + kind for a ddp::Error (told), 2 for another exception.
+
+#include "tests/collectives/data_parallel.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <ddp/distributed_data_parallel.h>
 #include <functional>
 #include <numeric>
 #include <random>
@@ -22,9 +22,16 @@ using ddp::Buffer;
 using ddp::DataType;
 using ddp::DistributedDataParallel;
 using ddp::ProcessGroup;
+using ddp_tests::Memory;
 using ddprun::tests::check;
 using ddprun::tests::wrong;
 using Order = std::vector<std::size_t>;
+using Values = std::vector<double>;
+
+Memory& memory() {
+  static const std::unique_ptr<Memory> made = ddp_tests::make_memory();
+  return *made;
+}
 
 void check_refused(const std::string& words, const std::function<void()>& call) {
   try {
@@ -37,38 +44,61 @@ void check_refused(const std::string& words, const std::function<void()>& call) 
   wrong("not refused: " + words);
 }
 
+/// What is in each of the buffers.
+std::vector<Values> read(const std::vector<Buffer>& buffers) {
+  std::vector<Values> all;
+  std::vector<std::vector<float>> floats;
+  for (const Buffer& buffer : buffers) {
+    const bool is_double = buffer.type == DataType::float64;
+    all.emplace_back(is_double ? buffer.count : 0);
+    floats.emplace_back(is_double ? 0 : buffer.count);
+    memory().read(buffer, is_double ? static_cast<void*>(all.back().data()) : floats.back().data());
+  }
+  memory().settle();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i].insert(all[i].end(), floats[i].begin(), floats[i].end());
+  }
+  return all;
+}
+
+Values read(const Buffer& buffer) {
+  return read(std::vector{buffer}).front();
+}
+
+std::vector<Buffer> gradients(const DistributedDataParallel& model) {
+  std::vector<Buffer> all;
+  for (std::size_t p = 0; p < model.size(); ++p) all.push_back(model.gradient(p));
+  return all;
+}
+
+void write(const Buffer& buffer, const Values& values) {
+  if (buffer.type == DataType::float64) return memory().write(buffer, values.data());
+  const std::vector<float> floats(values.begin(), values.end());
+  memory().write(buffer, floats.data());
+}
+
+void fill(const Buffer& buffer, double value) {
+  write(buffer, Values(buffer.count, value));
+}
+
+DistributedDataParallel::Options placed(DistributedDataParallel::Options options = {}) {
+  options.allocate = memory().allocator();
+  return options;
+}
+
 /// Parameters of float32 and float64, which every rank fills with other numbers.
 struct Model {
-  std::vector<std::vector<float>> floats;
-  std::vector<std::vector<double>> doubles;
   std::vector<Buffer> parameters;
 
   Model(const std::vector<std::size_t>& counts, int rank, std::size_t double_every = 0) {
-    floats.resize(counts.size());
-    doubles.resize(counts.size());
     for (std::size_t i = 0; i < counts.size(); ++i) {
-      if (double_every > 0 && i % double_every == 0) {
-        parameters.emplace_back(doubles[i] = std::vector<double>(counts[i], rank + 1));
-      } else {
-        parameters.emplace_back(floats[i] =
-                                    std::vector<float>(counts[i], static_cast<float>(rank + 1)));
-      }
+      const bool is_double = double_every > 0 && i % double_every == 0;
+      parameters.push_back(
+          memory().make(counts[i], is_double ? DataType::float64 : DataType::float32));
+      fill(parameters.back(), rank + 1);
     }
   }
 };
-
-double at(const Buffer& buffer, std::size_t i) {
-  return buffer.type == DataType::float64 ? static_cast<const double*>(buffer.data)[i]
-                                          : static_cast<const float*>(buffer.data)[i];
-}
-
-void add(const Buffer& buffer, std::size_t i, double value) {
-  if (buffer.type == DataType::float64) {
-    static_cast<double*>(buffer.data)[i] += value;
-  } else {
-    static_cast<float*>(buffer.data)[i] += static_cast<float>(value);
-  }
-}
 
 /// A gradient of a rank; small whole numbers, so that sums have no rounding.
 double gradient(int rank, std::size_t pass, std::size_t parameter, std::size_t i) {
@@ -80,31 +110,30 @@ double average(int size, std::size_t pass, std::size_t parameter, std::size_t i)
   return gradient(0, pass, parameter, i) * (size + 1) / 2;
 }
 
-void set_zero(const DistributedDataParallel& model) {
-  for (std::size_t p = 0; p < model.size(); ++p) {
-    const Buffer buffer = model.gradient(p);
-    for (std::size_t i = 0; i < buffer.count; ++i) add(buffer, i, -at(buffer, i));
-  }
-}
-
-void compute(DistributedDataParallel& model, int rank, std::size_t pass, std::size_t parameter) {
+/// Writes a gradient, or adds to it.
+void compute(DistributedDataParallel& model, int rank, std::size_t pass, std::size_t parameter,
+             bool adds = false) {
   const Buffer buffer = model.gradient(parameter);
-  for (std::size_t i = 0; i < buffer.count; ++i) add(buffer, i, gradient(rank, pass, parameter, i));
+  Values values = adds ? read(buffer) : Values(buffer.count);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] += gradient(rank, pass, parameter, i);
+  write(buffer, values);
   model.gradient_ready(parameter);
 }
 
-void backward(DistributedDataParallel& model, int rank, std::size_t pass, const Order& order) {
-  for (const std::size_t parameter : order) compute(model, rank, pass, parameter);
+void backward(DistributedDataParallel& model, int rank, std::size_t pass, const Order& order,
+              bool adds = false) {
+  for (const std::size_t parameter : order) compute(model, rank, pass, parameter, adds);
 }
 
 void check_average(const DistributedDataParallel& model, int size, std::size_t pass) {
+  const std::vector<Values> all = read(gradients(model));
   for (std::size_t p = 0; p < model.size(); ++p) {
-    const Buffer buffer = model.gradient(p);
-    for (std::size_t i = 0; i < buffer.count; ++i) {
+    const Values& values = all[p];
+    for (std::size_t i = 0; i < values.size(); ++i) {
       const double expected = average(size, pass, p, i);
-      if (std::abs(at(buffer, i) - expected) <= 1e-5 * expected) continue;
+      if (std::abs(values[i] - expected) <= 1e-5 * expected) continue;
       wrong("pass " + std::to_string(pass) + ", element " + std::to_string(i) + " of gradient " +
-            std::to_string(p) + ": " + std::to_string(at(buffer, i)) + " instead of " +
+            std::to_string(p) + ": " + std::to_string(values[i]) + " instead of " +
             std::to_string(expected));
     }
   }
@@ -143,10 +172,10 @@ void random(ProcessGroup& group, unsigned seed) {
     for (std::size_t& count : counts) count = shared() % 5 == 0 ? shared() % 9000 : shared() % 40;
     const Model made(counts, group.rank(), 1 + shared() % 4);
     DistributedDataParallel model(group, made.parameters,
-                                  {.first_bucket_bytes = bytes, .bucket_bytes = 2 * bytes});
-    for (const Buffer& parameter : made.parameters) {
-      for (std::size_t i = 0; i < parameter.count; ++i) {
-        check(at(parameter, i) == 1, "a parameter that is not rank 0's");
+                                  placed({.first_bucket_bytes = bytes, .bucket_bytes = 2 * bytes}));
+    for (const Values& parameter : read(made.parameters)) {
+      for (const double element : parameter) {
+        check(element == 1, "a parameter that is not rank 0's");
       }
     }
     check_buckets(model);
@@ -159,7 +188,6 @@ void random(ProcessGroup& group, unsigned seed) {
       backward(model, group.rank(), pass, order);
       model.finish();
       check_average(model, group.size(), pass);
-      set_zero(model);
     }
     for (std::size_t p = 0; p < model.size(); ++p) {
       check(model.gradient(p).data == places[p], "a gradient that moved");
@@ -176,7 +204,7 @@ void large(ProcessGroup& group) {
   constexpr std::size_t kBytes = std::size_t{100} << 20;
 #endif
   const Model made({kBytes / sizeof(float), 3}, group.rank());
-  DistributedDataParallel model(group, made.parameters, {.first_bucket_bytes = 1});
+  DistributedDataParallel model(group, made.parameters, placed({.first_bucket_bytes = 1}));
   backward(model, group.rank(), 0, {1, 0});
   model.finish();
   check_average(model, group.size(), 0);
@@ -187,12 +215,12 @@ void large(ProcessGroup& group) {
 /// 0 is used by all, 1 by the last rank, 2 by none, 3 by rank 0 before a pass that averages.
 void unused(ProcessGroup& group) {
   const Model made({5, 6, 7, 8}, group.rank());
-  DistributedDataParallel model(group, made.parameters, {.find_unused_parameters = true});
+  DistributedDataParallel model(group, made.parameters, placed({.find_unused_parameters = true}));
   const int size = group.size();
   const bool is_last = group.rank() + 1 == size;
   for (std::size_t pass = 0; pass < 3; ++pass) {
-    set_zero(model);
-    for (float& element : model.gradient<float>(2)) element = static_cast<float>(group.rank());
+    for (const Buffer& buffer : gradients(model)) fill(buffer, 0);
+    fill(model.gradient(2), group.rank());
     if (pass == 1) {
       const auto scope = model.no_sync();
       if (group.rank() == 0) compute(model, 0, pass, 3);
@@ -201,43 +229,45 @@ void unused(ProcessGroup& group) {
     compute(model, group.rank(), pass, 0);
     if (is_last) compute(model, group.rank(), pass, 1);
     model.finish();
-    for (std::size_t i = 0; i < 5; ++i) {
-      check(model.gradient<float>(0)[i] == average(size, pass, 0, i), "a gradient all have");
+    const Values all_have = read(model.gradient(0));
+    for (std::size_t i = 0; i < all_have.size(); ++i) {
+      check(all_have[i] == average(size, pass, 0, i), "a gradient all have");
     }
-    for (std::size_t i = 0; i < 6; ++i) {
+    const Values one_has = read(model.gradient(1));
+    for (std::size_t i = 0; i < one_has.size(); ++i) {
       const double expected = gradient(size - 1, pass, 1, i) / size;
-      check(std::abs(model.gradient<float>(1)[i] - expected) < 1e-5, "a gradient one rank has");
+      check(std::abs(one_has[i] - expected) < 1e-5, "a gradient one rank has");
     }
-    for (const float element : model.gradient<float>(2)) {
-      check(element == static_cast<float>(group.rank()), "a gradient no rank has");
-    }
-    for (std::size_t i = 0; i < 8; ++i) {
+    check(read(model.gradient(2)) == Values(7, group.rank()), "a gradient no rank has");
+    const Values before = read(model.gradient(3));
+    for (std::size_t i = 0; i < before.size(); ++i) {
       const double expected = pass == 1 ? gradient(0, pass, 3, i) / size : 0;
-      check(std::abs(model.gradient<float>(3)[i] - expected) < 1e-5, "a gradient of a pass before");
+      check(std::abs(before[i] - expected) < 1e-5, "a gradient of a pass before");
     }
   }
 }
 
 void no_sync(ProcessGroup& group) {
   const Model made({300, 2}, group.rank());
-  DistributedDataParallel model(group, made.parameters);
+  DistributedDataParallel model(group, made.parameters, placed());
   {
     const auto scope = model.no_sync();
     for (std::size_t pass = 0; pass < 2; ++pass) {
       const auto nested = model.no_sync();
-      backward(model, group.rank(), 0, {0, 1});
+      backward(model, group.rank(), 0, {0, 1}, true);
       model.finish();
-      check(model.gradient<float>(0)[1] ==
-                static_cast<float>(pass + 1) * gradient(group.rank(), 0, 0, 1),
+      check(read(model.gradient(0))[1] ==
+                static_cast<double>(pass + 1) * gradient(group.rank(), 0, 0, 1),
             "a pass without all_reduce changed a gradient");
     }
     model.finish();  // a pass that used nothing
     check(model.statistics().all_reduces == 0, "a call of a pass without all_reduce");
   }
-  backward(model, group.rank(), 0, {1, 0});
+  backward(model, group.rank(), 0, {1, 0}, true);
   model.finish();
-  for (std::size_t i = 0; i < 300; ++i) {
-    check(std::abs(model.gradient<float>(0)[i] - 3 * average(group.size(), 0, 0, i)) < 1e-4,
+  const Values values = read(model.gradient(0));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    check(std::abs(values[i] - 3 * average(group.size(), 0, 0, i)) < 1e-4,
           "the average of three passes");
   }
 }
@@ -246,7 +276,7 @@ void no_sync(ProcessGroup& group) {
 void order(ProcessGroup& group) {
   const Model made({4, 4, 4, 4}, group.rank());
   DistributedDataParallel model(group, made.parameters,
-                                {.first_bucket_bytes = 1, .bucket_bytes = 1});
+                                placed({.first_bucket_bytes = 1, .bucket_bytes = 1}));
   const std::vector<Order> reverse = {{3}, {2}, {1}, {0}};
   check(model.buckets() == reverse, "the first order is the reverse one");
   const std::vector<Order> ready = {{2, 0, 3, 1}, {0, 1, 2, 3}, {1, 3, 0, 2}};
@@ -255,29 +285,29 @@ void order(ProcessGroup& group) {
     backward(model, group.rank(), pass, ready[shift % ready.size()]);
     model.finish();
     check_average(model, group.size(), pass);
-    set_zero(model);
     const std::vector<Order> learned = {{2}, {0}, {3}, {1}};
     check(model.buckets() == learned, "the order of rank 0's first pass");
   }
 }
 
 void misuse(ProcessGroup& group) {
-  Model made({3, 4, 5}, group.rank());
+  const Model made({3, 4, 5}, group.rank());
   std::vector<int> whole(3);
+  std::vector<float> here(3);
   check_refused("of no parameters", [&] { DistributedDataParallel(group, {}); });
   check_refused("parameter 0 has gradients of int32: only floating-point types",
                 [&] { DistributedDataParallel(group, {whole}); });
   check_refused("buckets of 0 bytes", [&] {
-    DistributedDataParallel(group, made.parameters, {.first_bucket_bytes = 0});
+    DistributedDataParallel(group, made.parameters, placed({.first_bucket_bytes = 0}));
   });
-  const ddp::DeviceSpan<float> elsewhere{made.floats[0].data(), 3};
+  const ddp::DeviceSpan<float> elsewhere{here.data(), 3};
   check_refused("without the option allocate",
                 [&] { DistributedDataParallel(group, {elsewhere}); });
   check_refused("parameter 1 is not in the memory", [&] {
-    DistributedDataParallel(group, {made.floats[0], elsewhere});
+    DistributedDataParallel(group, {here, elsewhere});
   });
 
-  DistributedDataParallel model(group, made.parameters);
+  DistributedDataParallel model(group, made.parameters, placed());
   check_refused("parameter 3 of a model that has 3", [&] { model.gradient_ready(3); });
   check_refused("the gradient of parameter 1 as float64", [&] { model.gradient<double>(1); });
   compute(model, group.rank(), 0, 1);
@@ -293,15 +323,19 @@ void misuse(ProcessGroup& group) {
 /// Gradients of another type than the parameters.
 void type(ProcessGroup& group) {
   const Model made({10, 20}, group.rank());
-  DistributedDataParallel model(group, made.parameters, {.gradient_type = DataType::float64});
-  check(model.gradient<double>(1).size() == 20, "gradients of float64");
+  DistributedDataParallel model(group, made.parameters,
+                                placed({.gradient_type = DataType::float64}));
+  const Buffer second = model.gradient(1);
+  check(second.type == DataType::float64 && second.count == 20, "gradients of float64");
+  if (!second.on_device) check(model.gradient<double>(1).data() == second.data, "the same");
   backward(model, group.rank(), 0, {1, 0});
   model.finish();
   check_average(model, group.size(), 0);
   const auto& statistics = model.statistics();
   check(statistics.bytes == 240, "the bytes of a pass");
   check(statistics.hidden <= statistics.communication, "more was hidden than there was");
-  if (group.size() > 1) check(statistics.communication.count() > 0, "communication took no time");
+  if (group.size() > 1 && !second.on_device)
+    check(statistics.communication.count() > 0, "communication took no time");
 }
 
 void mismatch(ProcessGroup& group, const std::string& what) {
@@ -311,13 +345,13 @@ void mismatch(ProcessGroup& group, const std::string& what) {
   if (other && what == "more") counts.push_back(1);
   const Model made(counts, group.rank(), other && what == "type" ? 3 : 0);
   DistributedDataParallel(group, made.parameters,
-                          {.bucket_bytes = other && what == "option" ? 5U : 6U});
+                          placed({.bucket_bytes = other && what == "option" ? 5U : 6U}));
 }
 
 /// In the middle of a pass, with a bucket under way that the others have not begun.
 void leave(ProcessGroup& group, bool dies) {
   const Model made({100, 100}, group.rank());
-  DistributedDataParallel model(group, made.parameters, {.first_bucket_bytes = 1});
+  DistributedDataParallel model(group, made.parameters, placed({.first_bucket_bytes = 1}));
   if (group.rank() == 1) {
     compute(model, 1, 0, 1);
     if (dies) ::_exit(0);
@@ -344,8 +378,8 @@ void run(ProcessGroup group, const std::string& scenario, const std::string& arg
 
 int main(int argc, char** argv) {
   return ddprun::tests::exit_code_of([&] {
-    const char* backend = std::getenv("DDP_TEST_BACKEND");
-    run(ddp::init_process_group({.backend = backend == nullptr ? "" : backend}),
+    static_cast<void>(memory());  // before the group: a device is to be current by then
+    run(ddp::init_process_group({.backend = ddprun::tests::backend_of_test()}),
         argc > 1 ? argv[1] : "random", argc > 2 ? argv[2] : "1");
   });
 }

@@ -60,11 +60,28 @@ TEST_CASE("every operation gives every type's right result on a device, in place
 }
 
 TEST_CASE("calls on a device keep to their places among streams, hosts and groups", "[gpu]") {
-  const std::string scenario = GENERATE("order", "beside", "messages", "capture");
+  const std::string scenario = GENERATE("order", "beside", "messages", "capture", "train");
   if (!are_enough(3)) return;
   for (const Ended& rank : run_workers(3, {scenario})) {
     INFO(scenario << ": " << rank.output);
     CHECK(rank.code == 0);
+  }
+}
+
+TEST_CASE("gradients on a device are averaged as those in host memory are", "[gpu]") {
+  const auto [size, scenario] = GENERATE(table<int, std::string>({{1, "random"},
+                                                                  {2, "random"},
+                                                                  {4, "random"},
+                                                                  {3, "order"},
+                                                                  {4, "type"},
+                                                                  {3, "no_sync"},
+                                                                  {4, "unused"},
+                                                                  {2, "misuse"}}));
+  if (!are_enough(size)) return;
+  for (const Ended& rank : run_ranks(size, {DEVICE_DATA_PARALLEL, scenario}, surroundings())) {
+    INFO(size << " ranks, " << scenario << ": " << rank.output);
+    CHECK(rank.code == 0);
+    CHECK(rank.output.empty());
   }
 }
 

@@ -4,6 +4,7 @@
 // (told), 77 no GPU (told).
 
 #include <condition_variable>
+#include <ddp/distributed_data_parallel.h>
 #include <ddp/local_devices.h>
 #include <mutex>
 #include <stdexcept>
@@ -62,6 +63,7 @@ class Floats {
   DeviceSpan<float> span() const {
     return {reinterpret_cast<float*>(memory_.data()), host_.size(), stream_};
   }
+  CUdeviceptr address() const { return reinterpret_cast<CUdeviceptr>(memory_.data()); }
   operator ddp::Buffer() const { return span(); }       // NOLINT(google-explicit-constructor)
   operator ddp::ConstBuffer() const { return span(); }  // NOLINT(google-explicit-constructor)
 
@@ -214,6 +216,45 @@ void capture(ProcessGroup& group) {
   data.expect(size * size * size * size * size, "a sum after the graph");
 }
 
+/// The host goes through backward passes that the GPU has not begun: a bucket is averaged after
+/// what its stream was given before gradient_ready(), and what that is given after finish() finds
+/// it so.
+void train(ProcessGroup& group) {
+  const CUstream stream = make_stream();
+  const Floats weights(stream, own(group));
+  const Floats bias(stream, own(group), 10);
+  std::vector<std::unique_ptr<DeviceMemory>> buckets;
+  const auto allocate = [&](std::size_t bytes) {
+    buckets.push_back(std::make_unique<DeviceMemory>(bytes, stream));
+    return std::shared_ptr<void>(buckets.back()->data(), [](void*) {});
+  };
+  ddp::DistributedDataParallel model(group, {weights, bias},
+                                     {.first_bucket_bytes = 1, .allocate = allocate});
+  const auto pass = [&](const Floats& gradient) {
+    for (const std::size_t parameter : {1, 0}) {
+      const ddp::Buffer place = model.gradient(parameter);
+      DRIVER(cuMemcpyAsync, reinterpret_cast<CUdeviceptr>(place.data), gradient.address(),
+             place.count * sizeof(float), stream);
+      model.gradient_ready(parameter);
+    }
+    model.finish();
+  };
+  pass(weights);  // of rank 0 by now; the ranks tell each other the order of the buckets
+  Floats first(stream, -1);
+  Floats second(stream, -1);
+  Gate gate(stream);
+  for (Floats* seen : {&first, &second}) {
+    seen->write(own(group) * (seen == &first ? 1.0F : 2.0F));
+    pass(*seen);
+    DRIVER(cuMemcpyAsync, seen->address(), reinterpret_cast<CUdeviceptr>(model.gradient(0).data),
+           kCount * sizeof(float), stream);
+  }
+  gate.open();
+  const float average = sum_of_ranks(group) / static_cast<float>(group.size());
+  first.expect(average, "an average");
+  second.expect(2 * average, "the next average");
+}
+
 /// What a call that cannot end brings, however it is waited for. Streams go on all the same.
 void expect_failure(ProcessGroup& group, bool is_kept_waiting) {
   const CUstream stream = make_stream();
@@ -277,6 +318,7 @@ void run(ProcessGroup group, const std::string& scenario) {
   if (scenario == "messages") return messages(group);
   if (scenario == "misuse") return misuse(group);
   if (scenario == "capture") return capture(group);
+  if (scenario == "train") return train(group);
   if (scenario == "die") return expect_failure(group, false);
   if (scenario == "late") return expect_failure(group, true);
   if (scenario == "unwind") return unwind(std::move(group));
