@@ -203,18 +203,12 @@ Result<> Agent::host(const rendezvous::Endpoint& where) {
 void Agent::meet_master() {
   rendezvous::Client::Options options;
   options.server = master_endpoint(job_);
-  if (server_) {
-    const auto address = server_->address();
-    const bool any = address.address().is_unspecified();
-    options.server = {any ? "127.0.0.1" : address.address().to_string(), address.port()};
-  } else if (!job_.local_addr.empty()) {
-    options.local = asio::ip::make_address(job_.local_addr);
-  }
+  if (!job_.local_addr.empty()) options.local = asio::ip::make_address(job_.local_addr);
   options.run_id = job_.run_id;
   options.min_nodes = job_.min_nodes;
   options.max_nodes = job_.max_nodes;
   options.host = host_;
-  options.hosting = server_ != nullptr;
+  options.hosted = server_.get();
   options.join_timeout = job_.join_timeout;
   client_ = std::make_unique<rendezvous::Client>(
       io_.get_executor(), std::move(options),

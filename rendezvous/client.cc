@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "rendezvous/random_name.h"
+#include "rendezvous/server.h"
 
 namespace ddprun::rendezvous {
 
@@ -34,7 +35,7 @@ Client::Client(const asio::any_io_executor& executor, Options options, Hooks hoo
       hooks_(std::move(hooks)),
       session_(random_name()),
       dialer_(executor, options_.server, options_.local,
-              {[this](Tcp::socket socket) { on_connected(std::move(socket)); },
+              {[this](asio::ip::tcp::socket socket) { on_connected(std::move(socket)); },
                [this](const Error& error) {
                  reason_ = error.message;
                  dial_later(milliseconds::zero());
@@ -88,7 +89,12 @@ void Client::send_counted(const Message& message) {
 }
 
 void Client::dial() {
-  if (!over_ && !trial_) dialer_.dial(kDialLimit);
+  if (over_ || trial_) return;
+  if (!hosting()) return dialer_.dial(kDialLimit);
+  Result<StreamSocket> socket = options_.hosted->connect();
+  if (socket) return on_connected(std::move(*socket));
+  reason_ = socket.error().message;
+  dial_later(milliseconds::zero());
 }
 
 void Client::dial_later(milliseconds least_pause) {
@@ -100,7 +106,7 @@ void Client::dial_later(milliseconds least_pause) {
   });
 }
 
-void Client::on_connected(Tcp::socket socket) {
+void Client::on_connected(StreamSocket socket) {
   const std::uint64_t connection = ++dialed_;
   trial_ = std::make_unique<ControlConnection>(
       std::move(socket), std::string_view(),
@@ -118,7 +124,7 @@ void Client::introduce() {
   hello_sent_ = Clock::now();
   hello_received_ = received_;
   std::string bytes =
-      greeting() + encode(message::Hello{options_.run_id, options_.min_nodes, options_.max_nodes,
+      (hosting() ? "" : greeting()) + encode(message::Hello{options_.run_id, options_.min_nodes, options_.max_nodes,
                                          options_.host, session_, received_});
   if (dialed_ == 1) {  // nobody knows our session yet: no need to wait for the welcome
     backlog_.add(encode(message::Join{*asked_for_}));
@@ -259,7 +265,7 @@ void Client::in_touch() {
 }
 
 void Client::beat() {
-  if (over_ || options_.hosting || heartbeat_ == milliseconds::zero()) return;
+  if (over_ || hosting() || heartbeat_ == milliseconds::zero()) return;
   if (line_) {
     say(Heartbeat{trial_ ? hello_received_ : received_});  // what it repeats is what hello said
     unanswered_.push_back(Clock::now());
@@ -276,7 +282,7 @@ void Client::beat() {
 }
 
 void Client::renew_lease(Clock::time_point from) {
-  if (options_.hosting || round_lost_ || lease_ == milliseconds::zero()) return;
+  if (hosting() || round_lost_ || lease_ == milliseconds::zero()) return;
   hooks_.lease_renewed(from + lease_);
   lease_end_.expires_at(from + lease_);
   lease_end_.async_wait([this, alive = std::weak_ptr(alive_)](error_code cancelled) {
@@ -286,7 +292,7 @@ void Client::renew_lease(Clock::time_point from) {
 
 /// Two heartbeats without an answer: no load of a healthy server explains that.
 bool Client::silent() const {
-  return heartbeat_ > milliseconds::zero() && !options_.hosting &&
+  return heartbeat_ > milliseconds::zero() && !hosting() &&
          Clock::now() - heard_ > 2 * heartbeat_;
 }
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ip/address.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include "base/error.h"
@@ -20,8 +20,11 @@
 #include "rendezvous/endpoint.h"
 #include "rendezvous/protocol.h"
 #include "rendezvous/round.h"
+#include "rendezvous/stream_socket.h"
 
 namespace ddprun::rendezvous {
+
+class Server;
 
 /// This node's line to the rendezvous server, kept for the whole job. A connection that breaks, or
 /// on which the server falls silent, is made anew, and what was lost on the way is said again: as
@@ -42,7 +45,7 @@ class Client {
     int min_nodes = 1;
     int max_nodes = 1;
     std::string host;                                 ///< this one's name, for people
-    bool hosting = false;                             ///< the server is in this process
+    Server* hosted = nullptr;                         ///< the server, if it is in this process
     std::chrono::milliseconds join_timeout{600'000};  ///< out of touch for so long: given up
   };
 
@@ -88,14 +91,13 @@ class Client {
 
  private:
   using Clock = std::chrono::steady_clock;
-  using Tcp = boost::asio::ip::tcp;
 
   void say(const Message& message);
   void send_counted(const Message& message);
 
   void dial();
   void dial_later(std::chrono::milliseconds least_pause);
-  void on_connected(Tcp::socket socket);
+  void on_connected(StreamSocket socket);
   void introduce();
   void drop_trial(const std::string& reason);
 
@@ -115,6 +117,7 @@ class Client {
   void beat();
   void renew_lease(Clock::time_point from);
   bool silent() const;
+  bool hosting() const { return options_.hosted != nullptr; }
   std::string waiting_for_master() const;
 
   Options options_;

@@ -6,6 +6,7 @@
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 
 #include "rendezvous/protocol.h"
@@ -32,7 +33,7 @@ Error why_lost(const error_code& failure) {
 
 class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
  public:
-  Stream(tcp::socket socket, Hooks hooks) : socket_(std::move(socket)), hooks_(std::move(hooks)) {
+  Stream(StreamSocket socket, Hooks hooks) : socket_(std::move(socket)), hooks_(std::move(hooks)) {
     error_code ignored;  // options of a socket that is gone already; reading will tell
     socket_.non_blocking(true, ignored);
     socket_.set_option(tcp::no_delay(true), ignored);
@@ -72,7 +73,7 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
   }
 
   void receive() {
-    socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](error_code failure) {
+    socket_.async_wait(StreamSocket::wait_read, [self = shared_from_this()](error_code failure) {
       if (!self->closed_) self->read_what_came(failure);
     });
   }
@@ -95,7 +96,7 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
   }
 
   void wait_to_send() {
-    socket_.async_wait(tcp::socket::wait_write, [self = shared_from_this()](error_code failure) {
+    socket_.async_wait(StreamSocket::wait_write, [self = shared_from_this()](error_code failure) {
       if (self->closed_ || failure) return;
       self->unsent_.erase(0, self->send_now(self->unsent_));
       if (!self->unsent_.empty()) self->wait_to_send();
@@ -108,14 +109,14 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
     hooks_.lost(std::move(error));
   }
 
-  tcp::socket socket_;
+  StreamSocket socket_;
   Hooks hooks_;
   FrameReader frames_;
   std::string unsent_;
   bool closed_ = false;
 };
 
-ControlConnection::ControlConnection(tcp::socket socket, std::string_view received, Hooks hooks)
+ControlConnection::ControlConnection(StreamSocket socket, std::string_view received, Hooks hooks)
     : stream_(std::make_shared<Stream>(std::move(socket), std::move(hooks))) {
   stream_->start(received);
 }

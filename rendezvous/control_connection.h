@@ -6,9 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include <boost/asio/ip/tcp.hpp>
-
 #include "base/error.h"
+#include "rendezvous/stream_socket.h"
 
 namespace ddprun::rendezvous {
 
@@ -27,7 +26,7 @@ class ControlConnection {
   };
 
   /// Begins to read. `received` are bytes of the peer's that were read before.
-  ControlConnection(boost::asio::ip::tcp::socket socket, std::string_view received, Hooks hooks);
+  ControlConnection(StreamSocket socket, std::string_view received, Hooks hooks);
   ~ControlConnection();
 
   /// Sends `bytes` (a frame, or the greeting). They are in the kernel's hands when this returns

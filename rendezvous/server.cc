@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include <boost/asio/local/connect_pair.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
 
 #include "base/log.h"
@@ -64,7 +66,7 @@ Server::Server(asio::any_io_executor executor, Options options)
       deadline_(executor_),
       silence_(executor_),
       listener_(executor_, {[this](tcp::socket socket, std::string_view received, int version) {
-                              admit(std::move(socket), received, version);
+                              admit_newcomer(std::move(socket), received, version);
                             },
                             [this](tcp::socket socket, std::string_view received) {
                               store_.adopt(std::move(socket), received);
@@ -100,19 +102,37 @@ std::string Server::waiting_for() {
          " to hear that the job is over";
 }
 
-void Server::admit(tcp::socket socket, std::string_view received, int version) {
+Result<StreamSocket> Server::connect() {
+  asio::local::stream_protocol::socket ours(executor_);
+  asio::local::stream_protocol::socket theirs(executor_);
+  error_code failure;
+  asio::local::connect_pair(ours, theirs, failure);
+  if (failure) return os_error("cannot make a pair of sockets", failure.value());
+  admit(std::move(ours), "this process", {});
+  return StreamSocket(std::move(theirs));
+}
+
+void Server::admit_newcomer(tcp::socket socket, std::string_view received, int version) {
   if (strangers_ >= kMaxStrangers) return;
-  ++strangers_;
-  const auto line = lines_.insert(lines_.end(), Line{peer_of(socket), {}, false, false, nullptr});
-  line->connection = std::make_unique<ControlConnection>(
-      std::move(socket), received,
-      ControlConnection::Hooks{[this, line](std::string_view body) { on_frame(line, body); },
-                               [this, line](const Error& error) { on_lost(line, error); }});
+  std::string address = peer_of(socket);
+  const auto line = admit(std::move(socket), std::move(address), received);
   if (version == kProtocolVersion) return;
   refuse(*line, line->address,
          "it speaks protocol version " + std::to_string(kProtocolVersion) +
              ", this ddprun version " + std::to_string(version) +
              ": use the same ddprun on all nodes");
+}
+
+Server::Lines::iterator Server::admit(StreamSocket socket, std::string address,
+                                      std::string_view received) {
+  ++strangers_;
+  const auto line =
+      lines_.insert(lines_.end(), Line{std::move(address), {}, false, false, nullptr});
+  line->connection = std::make_unique<ControlConnection>(
+      std::move(socket), received,
+      ControlConnection::Hooks{[this, line](std::string_view body) { on_frame(line, body); },
+                               [this, line](const Error& error) { on_lost(line, error); }});
+  return line;
 }
 
 void Server::on_frame(Lines::iterator line, std::string_view body) {

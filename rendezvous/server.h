@@ -22,6 +22,7 @@
 #include "rendezvous/protocol.h"
 #include "rendezvous/round.h"
 #include "rendezvous/store_server.h"
+#include "rendezvous/stream_socket.h"
 
 namespace ddprun::rendezvous {
 
@@ -50,6 +51,10 @@ class Server {
 
   /// Where it listens first.
   boost::asio::ip::tcp::endpoint address() const { return listener_.address(); }
+
+  /// A connection to this server for the agent of its own process, who leaves out the greeting. It
+  /// ends with the server only. Errors: system.
+  Result<StreamSocket> connect();
 
   /// Calls `settled` when the job is over and every agent knows, or is gone.
   void when_settled(std::function<void()> settled);
@@ -88,7 +93,8 @@ class Server {
 
   Server(boost::asio::any_io_executor executor, Options options);
 
-  void admit(Tcp::socket socket, std::string_view received, int version);
+  Lines::iterator admit(StreamSocket socket, std::string address, std::string_view received);
+  void admit_newcomer(Tcp::socket socket, std::string_view received, int version);
   void on_frame(Lines::iterator line, std::string_view body);
   void on_lost(Lines::iterator line, const Error& error);
 

@@ -491,7 +491,7 @@ TEST_CASE("an agent that hears the job's end drops its attempt to come back") {
 TEST_CASE("a node on the master's own host loses no lease to a master that is in its process") {
   World world(nodes(2, 2), kShortLease);
   Client::Options options = Member::options("host", world.endpoint());
-  options.hosting = true;
+  options.hosted = world.server.get();
   Member host(world, options);
   host.request.hosting = host.request.is_host = true;
   Network network(world);

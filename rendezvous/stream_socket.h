@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <boost/asio/generic/stream_protocol.hpp>
+
+namespace ddprun::rendezvous {
+
+/// What a control connection runs over: TCP between processes, a pair of sockets within one.
+using StreamSocket = boost::asio::generic::stream_protocol::socket;
+
+}  // namespace ddprun::rendezvous
