@@ -123,9 +123,9 @@ void Client::on_connected(StreamSocket socket) {
 void Client::introduce() {
   hello_sent_ = Clock::now();
   hello_received_ = received_;
-  std::string bytes =
-      (hosting() ? "" : greeting()) + encode(message::Hello{options_.run_id, options_.min_nodes, options_.max_nodes,
-                                         options_.host, session_, received_});
+  std::string bytes = (hosting() ? "" : greeting()) +
+                      encode(message::Hello{options_.run_id, options_.min_nodes, options_.max_nodes,
+                                            options_.host, session_, received_});
   if (dialed_ == 1) {  // nobody knows our session yet: no need to wait for the welcome
     backlog_.add(encode(message::Join{*asked_for_}));
     bytes += backlog_.unconfirmed().back();
@@ -292,8 +292,7 @@ void Client::renew_lease(Clock::time_point from) {
 
 /// Two heartbeats without an answer: no load of a healthy server explains that.
 bool Client::silent() const {
-  return heartbeat_ > milliseconds::zero() && !hosting() &&
-         Clock::now() - heard_ > 2 * heartbeat_;
+  return heartbeat_ > milliseconds::zero() && !hosting() && Clock::now() - heard_ > 2 * heartbeat_;
 }
 
 std::string Client::waiting_for_master() const {

@@ -3,9 +3,11 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <span>
 #include <string>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -19,10 +21,16 @@ namespace ddprun::rendezvous {
 namespace {
 
 using boost::asio::ip::tcp;
+using Clock = std::chrono::steady_clock;
 
 /// How often in a row the store looks for requests, without going through the event loop in
 /// between, before the rest of the process gets its turn.
 constexpr int kTurns = 16;
+
+/// How long it looks for another request after one that has no answer. A client that sends many of
+/// these in a row (SET) would pay for waking the store with each of them, more than twice their
+/// cost.
+constexpr std::chrono::microseconds kLookAgain{20};
 
 constexpr std::size_t kReadSize = 64 << 10;
 constexpr int kReadyAtOnce = 64;  // then everything else in the process has its turn
@@ -49,6 +57,15 @@ std::string peer_name(int fd) {
   if (getpeername(fd, peer.data(), &size) != 0) return "a client";
   peer.resize(size);
   return peer.address().to_string() + " port " + std::to_string(peer.port());
+}
+
+/// What is ready now, or comes before `until`; does not sleep.
+int poll_events(int epoll, std::span<epoll_event> events, Clock::time_point until) {
+  int count = 0;
+  do {
+    count = epoll_wait(epoll, events.data(), static_cast<int>(events.size()), 0);
+  } while (count == 0 && Clock::now() < until);
+  return count;
 }
 
 bool would_block(int error_number) {
@@ -114,13 +131,16 @@ void StoreServer::wait_for_clients() {
 
 void StoreServer::serve_ready() {
   std::array<epoll_event, kReadyAtOnce> ready;
+  Clock::time_point look_until;
   for (int turn = 0; turn < kTurns; ++turn) {
-    const int count = epoll_wait(epoll_.native_handle(), ready.data(), kReadyAtOnce, 0);
+    const int count = poll_events(epoll_.native_handle(), ready, look_until);
     if (count <= 0) return;
+    answered_ = false;
     for (int i = 0; i < count; ++i) {
       // One that came earlier in this batch may have led to the end of this one.
       if (Client* client = find(ready[i].data.u64)) serve(*client, ready[i].events);
     }
+    look_until = answered_ ? Clock::time_point() : Clock::now() + kLookAgain;
   }
 }
 
@@ -207,6 +227,7 @@ bool StoreServer::send(Client& client) {
     message.msg_iovlen = count;
     const ssize_t sent = sendmsg(client.socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0) return would_block(errno);
+    answered_ = true;
     outbox.drop(static_cast<std::size_t>(sent));
     if (static_cast<std::size_t>(sent) < size) return true;
   }
