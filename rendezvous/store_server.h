@@ -75,7 +75,6 @@ class StoreServer {
   ClientId next_id_ = 1;
   std::unordered_map<ClientId, Client> clients_;
   std::size_t silent_ = 0;      // clients that are
-  bool answered_ = false;       // something was sent since it was last asked for
   std::size_t unfinished_ = 0;  // bytes of large requests on their way
   std::vector<ClientId> told_;  // have something to be sent from another's request
 
