@@ -3,24 +3,22 @@
 
 #include <algorithm>
 #include <climits>
-#include <cmath>
 #include <type_traits>
 #include <utility>
 
 #include <nlohmann/json.hpp>
+
+#include "rendezvous/fields.h"
 
 namespace ddprun::rendezvous {
 namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMaxText = 4 * 1024;  // of any one text in a message; escaped it may be six times
 constexpr int kMaxDepth = 4;         // of a field: of a victim in a list in an aftermath in a join
 constexpr size_t kMaxRanks = 2'048;  // in one list; who stops more workers tells of the first
 constexpr size_t kMaxVictims = 128;
 constexpr size_t kMaxHow = 64;
-constexpr std::uint64_t kMaxCount = 1ULL << 53;  // what every JSON library reads exactly
-constexpr std::int64_t kMaxMilliseconds = 1'000'000'000'000;
 
 // The names of the messages on the wire.
 constexpr const char* kHello = "hello";
@@ -57,110 +55,6 @@ std::string frame(const json& object) {
   for (const int shift : {24, 16, 8, 0}) frame += static_cast<char>(size >> shift & 0xff);
   return frame += body;
 }
-
-/// Takes fields out of an object; the first one that is missing or wrong is remembered, and all
-/// that is read after it does not matter.
-class Fields {
- public:
-  explicit Fields(const json& object) : object_(object) {}
-
-  std::string text(const char* name) {
-    const json* value = find(name);
-    if (value == nullptr || !value->is_string()) return wrong(name), std::string();
-    auto text = value->get<std::string>();
-    if (text.size() > kMaxText * 3) return wrong(name), std::string();
-    return text;
-  }
-
-  int integer(const char* name, int min, int max) {
-    const json* value = find(name);
-    if (value == nullptr || !value->is_number_integer()) return wrong(name), min;
-    const bool huge = value->is_number_unsigned() && value->get<std::uint64_t>() > INT_MAX;
-    const auto number = huge ? std::int64_t{INT_MAX} + 1 : value->get<std::int64_t>();
-    if (number < min || number > max) return wrong(name), min;
-    return static_cast<int>(number);
-  }
-
-  std::uint64_t count(const char* name) {
-    const json* value = find(name);
-    if (value == nullptr || !value->is_number_unsigned()) return wrong(name), 0;
-    const auto number = value->get<std::uint64_t>();
-    if (number > kMaxCount) return wrong(name), 0;
-    return number;
-  }
-
-  std::chrono::milliseconds milliseconds(const char* name) {
-    const std::uint64_t number = count(name);
-    if (number > kMaxMilliseconds) return wrong(name), std::chrono::milliseconds(0);
-    return std::chrono::milliseconds(number);
-  }
-
-  /// A list of at most `most` elements; none when it is missing.
-  const json& list(const char* name, size_t most) {
-    static const json empty = json::array();
-    const json* value = find(name);
-    if (value == nullptr || !value->is_array() || value->size() > most) return wrong(name), empty;
-    return *value;
-  }
-
-  std::vector<int> ranks(const char* name) {
-    std::vector<int> ranks;
-    for (const json& element : list(name, kMaxRanks)) {
-      if (!element.is_number_unsigned() || element.get<std::uint64_t>() > INT_MAX) {
-        return wrong(name), std::vector<int>();
-      }
-      ranks.push_back(element.get<int>());
-    }
-    return ranks;
-  }
-
-  double seconds(const char* name) {
-    const json* value = find(name);
-    if (value == nullptr || !value->is_number()) return wrong(name), 0;
-    const auto number = value->get<double>();
-    if (!std::isfinite(number) || number < 0) return wrong(name), 0;
-    return number;
-  }
-
-  bool boolean(const char* name) {
-    const json* value = find(name);
-    if (value == nullptr || !value->is_boolean()) return wrong(name), false;
-    return value->get<bool>();
-  }
-
-  bool has(const char* name) const { return find(name) != nullptr; }
-
-  /// The object in field `name`; an empty one when it is missing.
-  const json& object(const char* name) {
-    static const json empty = json::object();
-    const json* value = find(name);
-    if (value == nullptr || !value->is_object()) return wrong(name), empty;
-    return *value;
-  }
-
-  void wrong(const char* name) {
-    if (error_.empty()) error_ = "field '" + std::string(name) + "' is missing or out of range";
-  }
-
-  void take_error(const Fields& inner) {
-    if (error_.empty()) error_ = inner.error_;
-  }
-
-  template <class T>
-  Result<T> or_error(T value) const {
-    if (error_.empty()) return value;
-    return Error{Errc::protocol, error_};
-  }
-
- private:
-  const json* find(const char* name) const {
-    const auto found = object_.find(name);
-    return found == object_.end() ? nullptr : &*found;
-  }
-
-  const json& object_;
-  std::string error_;
-};
 
 json to_json(const Failure& failure) {
   return {{"rank", failure.rank},
@@ -216,8 +110,8 @@ Aftermath aftermath_in(Fields& outer, const char* name) {
     aftermath.victims.push_back({victim.integer("rank", 0, INT_MAX), victim.text("how")});
     fields.take_error(victim);
   }
-  aftermath.stopped = fields.ranks("stopped");
-  aftermath.killed = fields.ranks("killed");
+  aftermath.stopped = fields.ranks("stopped", kMaxRanks);
+  aftermath.killed = fields.ranks("killed", kMaxRanks);
   aftermath.signal = fields.text("signal");
   aftermath.seconds = fields.seconds("seconds");
   outer.take_error(fields);

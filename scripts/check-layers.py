@@ -22,7 +22,7 @@ CONFINED = {
     r"(spdlog|fmt)/": r"base/log\.cc",
     r"boost/process": r"launcher/worker\w*\.(h|cc)",
     r"hwloc": r"launcher/topology\.cc",
-    r"nlohmann/": r"rendezvous/protocol\.cc|agent/(error_file|events)\.cc|collectives/trace\.cc",
+    r"nlohmann/": r"rendezvous/(fields|protocol)\.(h|cc)|agent/(error_file|events)\.cc|collectives/trace\.cc",
     r"gloo/": r"collectives/gloo_backend\w*\.(h|cc)",
     r"mpi\.h": r"collectives/mpi_plugin\w*\.(h|cc)",
     r"nccl\.h": r"collectives/nccl_\w*\.(h|cc)",

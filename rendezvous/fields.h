@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/error.h"
+
+namespace ddprun::rendezvous {
+
+/// The longest text in a message, in bytes; escaped it may be six times as long.
+inline constexpr size_t kMaxText = 4 * 1024;
+
+/// Takes fields out of a message's object, which has to outlive it. The first one that is missing
+/// or wrong is remembered, and all that is read after it does not matter. Pure.
+class Fields {
+ public:
+  explicit Fields(const nlohmann::json& object) : object_(object) {}
+
+  /// A text of at most three times kMaxText: of each byte that was not UTF-8 three were made.
+  std::string text(const char* name);
+
+  int integer(const char* name, int min, int max);
+
+  /// A number that every JSON library reads exactly: at most 2^53.
+  std::uint64_t count(const char* name);
+
+  /// At most 10^12.
+  std::chrono::milliseconds milliseconds(const char* name);
+
+  /// Finite and not negative.
+  double seconds(const char* name);
+
+  bool boolean(const char* name);
+
+  /// A list of at most `most` elements; an empty one when it is missing.
+  const nlohmann::json& list(const char* name, size_t most);
+
+  /// A list of at most `most` numbers of ranks.
+  std::vector<int> ranks(const char* name, size_t most);
+
+  /// The object in field `name`; an empty one when it is missing.
+  const nlohmann::json& object(const char* name);
+
+  bool has(const char* name) const { return find(name) != nullptr; }
+
+  /// Remembers what `inner`, of an object within this one, found to be wrong.
+  void take_error(const Fields& inner);
+
+  /// `value`, which was made of these fields. Errors: protocol, naming the first wrong field.
+  template <class T>
+  Result<T> or_error(T value) const {
+    if (error_.empty()) return value;
+    return Error{Errc::protocol, error_};
+  }
+
+ private:
+  const nlohmann::json* find(const char* name) const;
+  void wrong(const char* name);
+
+  const nlohmann::json& object_;
+  std::string error_;
+};
+
+}  // namespace ddprun::rendezvous
