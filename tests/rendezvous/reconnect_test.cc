@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// Agents and a server that lose sight of each other: what is lost on the way, who is given up, and
+// a master that is started anew.
+#include <algorithm>
+
+#include "rendezvous/client.h"
+#include "tests/catch.h"
+#include "tests/contains.h"
+#include "tests/rendezvous/network.h"
+#include "tests/rendezvous/world.h"
+
+using namespace ddprun;
+using namespace ddprun::rendezvous;
+using ddprun::tests::contains;
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr milliseconds kShortLease{300};
+
+/// Two members of one round: "far", beyond a network, and "near".
+struct Couple {
+  explicit Couple(milliseconds lease, int max_restarts = 0)
+      : world(spec(max_restarts), lease), network(world) {
+    far.join();
+    near.join();
+    CHECK(far.next<Ready>().layout.node_count == 2);
+    near.next<Ready>();
+  }
+
+  static RoundSpec spec(int max_restarts) {
+    RoundSpec spec = nodes(2, 2);
+    spec.max_restarts = max_restarts;
+    return spec;
+  }
+
+  World world;
+  Network network;
+  Member far{world, "far", network.endpoint()};
+  Member near{world, "near"};
+};
+
+bool same_events(const std::vector<std::string>& history, std::vector<std::string> expected) {
+  return std::equal(history.begin(), history.end(), expected.begin(), expected.end());
+}
+}  // namespace
+
+TEST_CASE("a connection that breaks and comes back is noticed by nobody else") {
+  Couple couple(World::kNever);
+  couple.network.break_members_ends();
+  couple.world.until([&] { return couple.far.line_changes.size() == 2; });
+  CHECK(contains(couple.far.line_changes[0],
+                 "lost the master at " + couple.network.endpoint().text() + " (connection"));
+  CHECK(contains(couple.far.line_changes[1], "is there again after "));
+  couple.world.until([&] { return couple.far.welcomes.size() == 2; });
+  CHECK(couple.far.welcomes[1].resumed);
+
+  couple.far.client.succeed(0);
+  couple.near.client.succeed(0);
+  CHECK(std::holds_alternative<Succeeded>(couple.far.next<Closed>().ending));
+  CHECK(std::holds_alternative<Succeeded>(couple.near.next<Closed>().ending));
+  CHECK(couple.far.rounds_lost.empty());
+  CHECK(couple.far.leases_over == 0);
+}
+
+TEST_CASE("a message that is lost on the way arrives when the line is there again") {
+  Couple couple(World::kNever, 1);
+  couple.network.swallow();
+  couple.far.fail(0);
+  couple.network.break_members_ends();
+  CHECK(couple.near.next<Broken>().root_cause->host == "far");
+  CHECK(couple.far.next<Broken>().restarts == 1);
+  couple.near.join();
+  couple.far.join();
+  CHECK(couple.near.next<Ready>().layout.restarts == 1);
+  CHECK(couple.far.next<Ready>().layout.restarts == 1);
+}
+
+TEST_CASE("letters that are lost on the way arrive when the line is there again, in order, once") {
+  Couple couple(World::kNever, 5);
+  couple.network.swallow();
+  couple.near.fail(0);
+  couple.near.next<Broken>();
+  couple.near.join();
+  couple.network.break_members_ends();
+  CHECK(couple.far.next<Broken>().restarts == 1);
+  couple.far.join();
+  CHECK(couple.far.next<Ready>().layout.round == 1);
+  couple.near.next<Ready>();
+
+  couple.network.swallow();
+  couple.far.fail(1);
+  couple.near.fail(1);
+  couple.network.break_members_ends();
+  CHECK(couple.far.next<Broken>().restarts == 2);
+  couple.far.join();
+  couple.near.next<Broken>();
+  couple.near.join();
+  CHECK(couple.far.next<Ready>().layout.round == 2);
+  CHECK(couple.near.next<Ready>().layout.restarts == 2);
+  CHECK(couple.far.letters.empty());
+}
+
+TEST_CASE("a master that is silent is tried anew, and the old line is good again if it speaks") {
+  Couple couple(World::kNever);
+  couple.network.stall();
+  couple.world.until([&] { return couple.network.connections() == 2; });
+  CHECK(couple.far.client.out_of_touch());
+  REQUIRE(couple.far.line_changes.size() == 1);
+  CHECK(contains(couple.far.line_changes[0], "is silent for "));
+  couple.network.heal(0);
+  couple.world.until([&] { return !couple.far.client.out_of_touch(); });
+  CHECK(contains(couple.far.line_changes[1], "is there again after "));
+  couple.network.heal();
+  couple.far.client.succeed(0);
+  couple.near.client.succeed(0);
+  couple.far.next<Closed>();
+  CHECK(couple.near.rounds_lost.empty());
+}
+
+TEST_CASE("a letter that comes over the old line and over the new one counts once") {
+  Couple couple(World::kNever, 5);
+  couple.network.stall();
+  couple.near.fail(0);
+  couple.near.next<Broken>();
+  // The new connection's hello is on its way, and counts one letter.
+  couple.world.until([&] { return couple.network.connections() == 2; });
+  couple.network.heal(0);
+  couple.far.next<Broken>();
+  couple.network.heal();
+  couple.world.until([&] { return couple.far.welcomes.size() == 2; });
+  CHECK(couple.far.welcomes[1].resumed);
+  couple.far.client.ask();
+  couple.world.until([&] { return !couple.far.waiting.empty(); });
+  CHECK(couple.far.letters.empty());
+
+  // Both sides count the same again: the next letter that is lost is repeated.
+  couple.near.join();
+  couple.network.swallow();
+  couple.far.join();
+  couple.network.break_members_ends();
+  CHECK(couple.far.next<Ready>().layout.round == 1);
+  couple.near.next<Ready>();
+}
+
+TEST_CASE("a node whose attempt to come back took too long is not gone when the attempt is heard") {
+  Couple couple(World::kNever);
+  couple.network.stall();
+  // The first attempt is called off, and the second one waits, too.
+  couple.world.until([&] { return couple.network.connections() == 3; });
+  couple.network.heal(1);
+  couple.network.heal();
+  couple.world.until([&] { return couple.far.welcomes.size() == 2; });
+  CHECK(couple.far.welcomes[1].resumed);
+  couple.far.client.succeed(0);
+  couple.near.client.succeed(0);
+  CHECK(std::holds_alternative<Succeeded>(couple.far.next<Closed>().ending));
+  couple.near.next<Closed>();
+}
+
+TEST_CASE("a node that is out of touch kills its workers before the others go on without it") {
+  Couple couple(kShortLease);
+  couple.world.history.clear();
+  couple.network.stall();
+  CHECK(contains(couple.near.next<Broken>().reason, "silent for "));
+  CHECK(same_events(couple.world.history, {"far: lease over", "near: letter"}));
+  CHECK(couple.far.client.out_of_touch());
+  CHECK_FALSE(couple.far.gave_up);
+}
+
+TEST_CASE("a node that was given up learns it when it comes back, and joins the next round") {
+  Couple couple(kShortLease);
+  couple.network.stall();
+  couple.near.next<Broken>();
+  couple.near.join();
+  couple.network.heal();
+  couple.world.until([&] { return !couple.far.rounds_lost.empty(); });
+  CHECK(couple.far.rounds_lost[0] == "the master had given this node up");
+  couple.far.join();
+  CHECK(couple.far.next<Ready>().layout.round == 1);
+  CHECK(couple.near.next<Ready>().layout.round == 1);
+}
+
+TEST_CASE("a master that is started anew at its port goes on from the last round it is told") {
+  Couple couple(World::kNever, 3);
+  couple.far.fail(0);
+  for (Member* member : {&couple.far, &couple.near}) {
+    member->next<Broken>();
+    member->join();
+  }
+  for (Member* member : {&couple.far, &couple.near}) CHECK(member->next<Ready>().layout.round == 1);
+
+  couple.world.server.reset();
+  couple.world.until(
+      [&] { return couple.far.client.out_of_touch() && couple.near.client.out_of_touch(); });
+  couple.world.start_server(Couple::spec(3), World::kNever);
+  for (Member* member : {&couple.far, &couple.near}) {
+    couple.world.until([&] { return !member->rounds_lost.empty(); });
+    CHECK(member->rounds_lost[0] == "the master was started anew");
+    member->join();
+  }
+  for (Member* member : {&couple.far, &couple.near}) {
+    const Layout layout = member->next<Ready>().layout;
+    CHECK(layout.round == 2);
+    CHECK(layout.restarts == 1);
+    CHECK(layout.node_count == 2);
+  }
+}
+
+TEST_CASE("a node that waits for a round asks a master that is started anew again by itself") {
+  World world(nodes(2, 2));
+  Member early(world, "early");
+  early.join(3);
+  world.until([&] { return !early.welcomes.empty(); });
+  world.server.reset();
+  world.until([&] { return early.client.out_of_touch(); });
+  world.start_server(nodes(2, 2));
+  Member late(world, "late");
+  late.join(2);
+  CHECK(early.next<Ready>().layout.world_size == 5);
+  CHECK(early.rounds_lost.empty());
+}
+
+TEST_CASE("a node on the master's own host loses no lease to a master that is in its process") {
+  World world(nodes(2, 2), kShortLease);
+  Client::Options options = Member::options("host", world.endpoint());
+  options.hosted = world.server.get();
+  Member host(world, options);
+  host.request.hosting = host.request.is_host = true;
+  Network network(world);
+  Member guest(world, "guest", network.endpoint());
+  host.join();
+  guest.join();
+  CHECK(host.next<Ready>().layout.guests == 1);
+  guest.next<Ready>();
+  network.stall();
+  CHECK(contains(host.next<Broken>().reason, "silent for "));
+  CHECK(guest.leases_over == 1);
+  CHECK(host.leases_over == 0);
+}

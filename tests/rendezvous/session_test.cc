@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// An agent's session at the server: connections that come and go, what is said again, and the
+// lease.
+#include "rendezvous/server.h"
+#include "tests/catch.h"
+#include "tests/contains.h"
+#include "tests/rendezvous/world.h"
+
+using namespace ddprun;
+using namespace ddprun::rendezvous;
+using ddprun::tests::contains;
+using std::chrono::milliseconds;
+
+TEST_CASE("the greeting may come one byte at a time") {
+  World world(RoundSpec{});
+  Peer slow(world);
+  for (const char byte : greeting() + encode(message::Hello{"job", 1, 1, "slow", "s", 0}) +
+                             encode(message::Join{JoinRequest()})) {
+    slow.send(std::string(1, byte));
+    world.io.poll();
+  }
+  CHECK_FALSE(slow.next_reply<reply::Welcome>().resumed);
+  slow.next_letter<Ready>();
+}
+
+TEST_CASE("a hello that comes twice changes nothing") {
+  World world(RoundSpec{});
+  Peer agent(world);
+  agent.introduce("s");
+  const auto welcome = agent.next_reply<reply::Welcome>();
+  CHECK(welcome.heartbeat == World::kSoon);
+  CHECK(welcome.lease == World::kNever);
+  agent.say(message::Hello{"job", 1, 1, "another", "another", 0});
+  agent.join();
+  agent.next_letter<Ready>();
+  agent.say(message::Succeed{0});
+  agent.next_letter<Closed>();
+}
+
+TEST_CASE("a connection that breaks before it said more than hello leaves the agent its lease") {
+  World world(nodes(2, 2));
+  Member other(world, "other");
+  other.join();
+  Peer first(world);
+  first.introduce("s", 2);
+  first.join();
+  other.next<Ready>();
+  {
+    Peer second(world);
+    second.introduce("s", 2);
+    CHECK(second.next_reply<reply::Welcome>().resumed);
+  }
+  Peer third(world);
+  third.introduce("s", 2);
+  CHECK(third.next_reply<reply::Welcome>().resumed);
+  third.next_letter<Ready>();
+  CHECK(other.letters.empty());
+  third.say(message::Ask{});
+  third.next_reply<reply::Waiting>();
+  third.close();
+  CHECK(contains(other.next<Broken>().reason, "its agent was killed"));
+}
+
+TEST_CASE("a session's second connection takes the place of the first") {
+  World world(RoundSpec{});
+  Peer first(world);
+  first.introduce("s");
+  CHECK_FALSE(first.next_reply<reply::Welcome>().resumed);
+  first.join();
+  first.next_letter<Ready>();
+
+  Peer second(world);
+  second.introduce("s", 1, 1);
+  const auto welcome = second.next_reply<reply::Welcome>();
+  CHECK(welcome.resumed);
+  CHECK(welcome.received == 1);
+  world.until([&] { return first.closed; });
+  second.say(message::Succeed{0});
+  second.next_letter<Closed>();
+}
+
+TEST_CASE("letters that a session did not count are repeated in order, and no others") {
+  World world(nodes(2, 2));
+  Peer first(world);
+  first.introduce("s", 2);
+  first.next_reply<reply::Welcome>();
+  first.join();
+  {
+    Member other(world, "other");
+    other.join();
+    other.next<Ready>();
+  }
+  first.next_letter<Ready>();
+  first.next_letter<Broken>();
+
+  Peer knows_none(world);
+  knows_none.introduce("s", 2, 0);
+  knows_none.next_reply<reply::Welcome>();
+  CHECK(knows_none.next_letter<Ready>().layout.round == 0);
+  knows_none.next_letter<Broken>();
+  knows_none.say(message::Ask{});
+  knows_none.next_reply<reply::Waiting>();
+
+  Peer knows_one(world);
+  knows_one.introduce("s", 2, 1);
+  knows_one.next_reply<reply::Welcome>();
+  knows_one.next_letter<Broken>();
+  knows_one.say(Heartbeat{2});
+  CHECK(knows_one.next_reply<Heartbeat>().received == 1);
+
+  Peer knows_all(world);
+  knows_all.introduce("s", 2, 0);  // what was counted once is not kept
+  knows_all.next_reply<reply::Welcome>();
+  knows_all.say(message::Ask{});
+  knows_all.next_reply<reply::Waiting>();
+}
+
+TEST_CASE("a message that the server counted and one that it did not are told apart") {
+  World world(RoundSpec{});
+  Peer agent(world);
+  agent.introduce("s");
+  CHECK(agent.next_reply<reply::Welcome>().received == 0);
+  agent.say(Heartbeat{});
+  CHECK(agent.next_reply<Heartbeat>().received == 0);
+  agent.say(message::Ask{});
+  agent.next_reply<reply::Waiting>();
+  agent.join();
+  agent.next_letter<Ready>();
+  agent.say(Heartbeat{1});
+  CHECK(agent.next_reply<Heartbeat>().received == 1);
+}
+
+TEST_CASE("a silent agent is gone after its lease, and one that is heard is not") {
+  World world(nodes(2, 2), milliseconds(300));
+  Peer silent(world);
+  silent.introduce("s", 2);
+  silent.join();
+  Member stays(world, "stays");
+  stays.join();
+  stays.next<Ready>();
+  const std::string reason = stays.next<Broken>().reason;
+  CHECK(contains(reason, "peer"));
+  CHECK(contains(reason, "silent for "));
+  CHECK(contains(reason, "(--lease 300 ms)"));
+  CHECK(stays.leases_over == 0);
+}
+
+TEST_CASE("the master's own node has no lease") {
+  World world(nodes(2, 2), milliseconds(300));
+  Peer own(world);
+  own.introduce("own", 2);
+  own.next_reply<reply::Welcome>();
+  JoinRequest request;
+  request.host = "own";
+  request.is_host = request.hosting = true;
+  own.say(message::Join{request});
+  Peer silent(world);
+  silent.introduce("s", 2);
+  silent.join();
+  CHECK(own.next_letter<Ready>().layout.node_rank == 0);
+  // Both have been silent for as long; a join of the one that is gone does not count.
+  CHECK(contains(own.next_letter<Broken>().reason, "silent for "));
+}
