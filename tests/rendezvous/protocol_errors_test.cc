@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the control protocol refuses, and by which name.
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "rendezvous/protocol.h"
+#include "tests/catch.h"
+#include "tests/rendezvous/protocol_samples.h"
+
+using namespace ddprun;
+using namespace ddprun::rendezvous;
+using nlohmann::json;
+
+namespace {
+
+std::string refusal(std::string_view body) {
+  const Result<Message> message = decode_message(body);
+  REQUIRE(message.has_error());
+  CHECK(message.error().code == Errc::protocol);
+  return message.error().message;
+}
+
+/// A field somewhere in a body, and a value that it cannot have.
+struct Wrong {
+  const char* field;
+  json value;
+};
+
+/// Each of the values in place of the right one is refused by the name of its field.
+template <class Decode>
+void check_refused(const std::string& frame, Decode decode, const std::vector<Wrong>& wrongs) {
+  const json body = json::parse(body_of(frame));
+  REQUIRE(decode(body.dump()).has_value());
+  for (const Wrong& wrong : wrongs) {
+    const json::json_pointer at(wrong.field);
+    const std::string name = "'" + at.back() + "'";
+    json changed = body;
+    changed.at(at) = wrong.value;
+    INFO(changed.dump());
+    const auto refused = decode(changed.dump());
+    REQUIRE(refused.has_error());
+    CHECK(refused.error().code == Errc::protocol);
+    CHECK(refused.error().message.find(name) != std::string::npos);
+  }
+}
+
+const json kTooBig = 1ULL << 31;
+const json kTooLong = std::string(13'000, 'x');
+
+}  // namespace
+
+TEST_CASE("nonsense is an error, never a crash") {
+  for (const char* body :
+       {"", "{", "[]", "17", "null", "{\"type\":5}", "{\"type\":\"dance\"}", "{\"type\":\"hello\"}",
+        "{\"type\":\"heartbeat\"}", "{\"type\":\"join\"}", "{\"type\":\"fail\",\"round\":1}",
+        "{\"type\":\"welcome\"}"}) {
+    INFO(body);
+    refusal(body);
+  }
+  CHECK(refusal(R"({"type":"succeed"})").find("'round'") != std::string::npos);
+  CHECK(refusal(R"({"type":"succeed","round":1.5})").find("'round'") != std::string::npos);
+  CHECK(refusal(R"({"type":"succeed","round":99999999999999999999})").find("'round'") !=
+        std::string::npos);
+  CHECK(refusal("{\"type\":\"" + std::string(1'000, 'x') + "\"}").size() < 100);
+  for (const char* body :
+       {"", "[]", "{\"type\":\"ready\"}", "{\"type\":\"welcome\"}", "{\"type\":\"waiting\"}",
+        "{\"type\":\"closed\",\"failed\":3}", "{\"type\":\"hello\"}", "{\"type\":\"ask\"}"}) {
+    INFO(body);
+    CHECK(decode_reply(body).has_error());
+  }
+}
+
+TEST_CASE("a number of an agent's that cannot be is refused by its name") {
+  check_refused(encode(Message(sample_hello())), decode_message,
+                {{"/min_nodes", 0},
+                 {"/max_nodes", 1},
+                 {"/max_nodes", kTooBig},
+                 {"/received", -1},
+                 {"/received", (1ULL << 53) + 1},
+                 {"/received", 0.5},
+                 {"/run_id", 7},
+                 {"/host", kTooLong},
+                 {"/session", nullptr}});
+  check_refused(encode(Message(Heartbeat{1})), decode_message, {{"/received", "1"}});
+  check_refused(encode(Message(message::Join{sample_request()})), decode_message,
+                {{"/local_size", 0},
+                 {"/local_size", 65'537},
+                 {"/node_rank", -1},
+                 {"/node_rank", kTooBig},
+                 {"/is_host", 1},
+                 {"/hosting", "no"},
+                 {"/store_port", 65'536},
+                 {"/last_round", -2},
+                 {"/last_round", (1LL << 31) - 1},
+                 {"/last_node_rank", -2},
+                 {"/last_guests", -1},
+                 {"/restarts", -1},
+                 {"/aftermath", json::array()},
+                 {"/aftermath/victims", json::object()},
+                 {"/aftermath/victims/1/rank", -1},
+                 {"/aftermath/victims/0/how", 3},
+                 {"/aftermath/stopped", 3},
+                 {"/aftermath/stopped", std::vector<int>(2'049)},
+                 {"/aftermath/killed", {-1}},
+                 {"/aftermath/killed", {kTooBig}},
+                 {"/aftermath/signal", 15},
+                 {"/aftermath/seconds", -0.5}});
+  check_refused(encode(Message(message::Fail{0, sample_failure()})), decode_message,
+                {{"/round", -1},
+                 {"/failure", "x"},
+                 {"/failure/rank", -1},
+                 {"/failure/wait_status", 0x10000},
+                 {"/failure/pid", 0},
+                 {"/failure/seconds", "long"},
+                 {"/failure/last_words", kTooLong},
+                 {"/failure/exception", nullptr},
+                 {"/failure/traceback", json::array()}});
+}
+
+TEST_CASE("a number of the master's that cannot be is refused by its name") {
+  check_refused(encode(Reply(sample_welcome())), decode_reply,
+                {{"/master", 1},
+                 {"/resumed", 0},
+                 {"/received", -1},
+                 {"/heartbeat_ms", -1},
+                 {"/lease_ms", 1e18},
+                 {"/lease_ms", 1'000'000'000'001},
+                 {"/max_restarts", -1}});
+  check_refused(encode(Reply(Letter(Ready{sample_layout()}))), decode_reply,
+                {{"/round", kTooBig},
+                 {"/restarts", -1},
+                 {"/node_count", 0},
+                 {"/node_rank", 3},
+                 {"/world_size", 0},
+                 {"/local_size", 21},
+                 {"/first_rank", 17},
+                 {"/guests", 4},
+                 {"/store_port", -1},
+                 {"/store_host", false}});
+  check_refused(encode(Reply(Letter(Broken{"", sample_failure(), 0, true}))), decode_reply,
+                {{"/restarts", -1}, {"/ends_job", 1}, {"/root_cause/pid", 0}});
+  check_refused(encode(Reply(Letter(Closed{Failed{sample_failure(), 0, "", ""}}))), decode_reply,
+                {{"/round", -1}, {"/aftermath", 1}, {"/no_restart", 1}, {"/failed/rank", -1}});
+}
