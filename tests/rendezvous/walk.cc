@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens in a history: what agents do, and what happens around them.
+#include "tests/rendezvous/walk.h"
+
+#include <algorithm>
+#include <variant>
+
+#include "tests/catch.h"
+
+namespace ddprun::rendezvous {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+Walk::Walk(unsigned seed) : random_(seed) {
+  spec_.min_nodes = number(1, 4);
+  spec_.max_nodes = spec_.min_nodes + number(0, 3);
+  spec_.max_restarts = number(0, 8);
+  spec_.join_timeout = seconds(number(10, 100));
+  spec_.last_call = seconds(number(0, 20));
+  if (chance(2)) spec_.restart_window = seconds(number(1, 200));
+  if (chance(2)) spec_.restart_backoff = milliseconds(number(1, 20'000));
+  if (chance(4)) spec_.min_uptime = seconds(number(1, 20));
+  if (chance(2)) spec_.lease = seconds(number(1, 20));
+  ranks_given_ = chance(4);
+  master_takes_part_ = chance(2);
+  round_.emplace(spec_);
+  if (master_takes_part_) new_agent(true);
+}
+
+void Walk::run(int steps) {
+  for (int i = 0; i < steps; ++i) step();
+  settle();
+}
+
+void Walk::step() {
+  switch (number(0, 12)) {
+    case 0:
+      return agents_.size() < 9 ? new_agent(false) : wait(milliseconds(number(0, 5'000)));
+    case 1:
+      return wait(milliseconds(number(0, 30'000)));
+    case 2:
+      return chance(4) ? misfortune() : wait(milliseconds(number(0, 100)));
+    case 3:
+    case 4:
+      return on_any([this](Agent& agent) { worker_event(agent); });
+    case 5:
+    case 6:
+    case 7:
+      return on_any([this](Agent& agent) { end_stopped(agent); });
+    case 8:
+    case 9:
+      return on_any([this](Agent& agent) { read(agent); });
+    case 10:
+      return on_any([this](Agent& agent) { contact(agent); });
+    default:
+      return on_any([this](Agent& agent) { deliver(agent); });
+  }
+}
+
+void Walk::misfortune() {
+  switch (number(0, 6)) {
+    case 0:
+      return restart_master();
+    case 1:
+    case 2:
+      return on_any([this](Agent& agent) { leave(agent); });
+    case 3:
+      return on_any([this](Agent& agent) { kill(agent); });
+    default:
+      return on_any([this](Agent& agent) {
+        if (agent.cut) {
+          agent.cut.reset();
+        } else if (agent.connected && spec_.lease > spec_.lease.zero()) {
+          agent.cut = now_;
+        }
+      });
+  }
+}
+
+void Walk::settle() {
+  for (auto& [name, agent] : agents_) agent.cut.reset();
+  for (int i = 0; i < 10'000 && !all_done(); ++i) {
+    bool moved = false;
+    for (const int name : names()) {
+      const auto act = [&](auto&& action) {
+        if (agents_.count(name) > 0) action(agents_.at(name));
+      };
+      act([&](Agent& agent) {
+        moved |= !agent.outbox.empty() || !agent.inbox.empty() || agent.works() ||
+                 (!agent.connected && !agent.told_end);
+        contact(agent);
+      });
+      act([&](Agent& agent) { deliver(agent); });
+      act([&](Agent& agent) { read(agent); });
+      act([&](Agent& agent) { end_stopped(agent); });
+      act([&](Agent& agent) {
+        if (agent.state == Agent::State::running) succeed(agent);
+      });
+    }
+    if (!moved && !all_done()) {
+      REQUIRE(round_->deadline().has_value());  // else they would wait for ever
+      CHECK(*round_->deadline() > now_);
+      CHECK(!round_->waiting_for().empty());
+      wait(*round_->deadline() - now_);
+    }
+  }
+  REQUIRE(all_done());
+  CHECK((everyone_was_refused() || round_->closed()));
+}
+
+bool Walk::everyone_was_refused() const {
+  return std::all_of(agents_.begin(), agents_.end(), [](const auto& agent) {
+    return agent.second.refused || !agent.second.connected;
+  });
+}
+
+bool Walk::all_done() const {
+  return std::all_of(agents_.begin(), agents_.end(), [](const auto& agent) {
+    return agent.second.state == Agent::State::done && !agent.second.leaves;
+  });
+}
+
+std::vector<int> Walk::names() const {
+  std::vector<int> all;
+  for (const auto& [name, agent] : agents_) all.push_back(name);
+  return all;
+}
+
+void Walk::new_agent(bool hosting) {
+  const int name = next_name_++;
+  Agent& agent = agents_[name];
+  agent.request.host = std::to_string(name);
+  agent.request.local_size = number(1, 8);
+  agent.request.hosting = hosting;
+  agent.request.is_host = hosting || chance(5);
+  if (chance(2)) agent.request.store_port = 20'000 + name;
+  if (ranks_given_) agent.request.node_rank = number(0, spec_.max_nodes - 1);
+  agent.connected = false;
+  contact(agent);
+}
+
+void Walk::contact(Agent& agent) {
+  if (agent.connected || agent.leaves || agent.told_end) return;
+  agent.connected = true;
+  agent.node = ++last_node_;
+  at_node_[agent.node] = name_of(agent);
+  if (agent.state == Agent::State::running) agent.state = Agent::State::stopping;
+  if (agent.state != Agent::State::stopping) join(agent);
+}
+
+void Walk::disconnect(Agent& agent) {
+  agent.connected = false;
+  agent.cut.reset();
+  agent.inbox.clear();
+  agent.outbox.clear();
+  at_node_.erase(agent.node);
+  if (agent.works()) agent.doomed = now_ + spec_.lease;
+}
+
+void Walk::join(Agent& agent) {
+  agent.state = Agent::State::joining;
+  if (!agent.connected) return;
+  agent.outbox.push_back(
+      [this, node = agent.node, request = agent.request] { return joined(node, request); });
+}
+
+void Walk::worker_event(Agent& agent) {
+  if (agent.state != Agent::State::running) return;
+  if (chance(4)) return succeed(agent);
+  agent.state = Agent::State::stopping;
+  if (!agent.connected) return;
+  Failure failure;
+  failure.rank = agent.layout->first_rank;
+  failure.host = agent.request.host;
+  agent.outbox.push_back([this, node = agent.node, failure, round = agent.layout->round] {
+    return failed(node, round, failure);
+  });
+}
+
+void Walk::succeed(Agent& agent) {
+  agent.state = Agent::State::draining;
+  agent.doomed.reset();
+  if (!agent.connected) return;
+  agent.outbox.push_back([this, node = agent.node, round = agent.layout->round] {
+    return round_->succeed(node, round, now_);
+  });
+}
+
+void Walk::end_stopped(Agent& agent) {
+  if (agent.state == Agent::State::stopping) end_workers(agent);
+}
+
+void Walk::end_workers(Agent& agent) {
+  agent.doomed.reset();
+  if (agent.leaves) return vanish(agent);
+  if (agent.told_end) {
+    agent.state = Agent::State::done;
+    return;
+  }
+  agent.request.aftermath = {};
+  agent.request.aftermath.stopped = {agent.layout->first_rank};
+  agent.request.aftermath.signal = "SIGTERM";
+  if (chance(2)) {
+    agent.request.aftermath.victims = {{number(0, 1'000), "exit " + std::to_string(number(1, 9))}};
+  }
+  join(agent);
+}
+
+void Walk::leave(Agent& agent) {
+  if (agent.leaves || agent.state == Agent::State::done) return;
+  agent.leaves = true;
+  if (agent.connected) {
+    agent.outbox.push_back([this, node = agent.node] {
+      Agent& leaver = agents_.at(at_node_.at(node));
+      if (!leaver.told) leaver.told = now_;
+      return round_->leave(node, now_);
+    });
+  }
+  if (!agent.works()) return vanish(agent);
+  agent.state = Agent::State::stopping;
+}
+
+void Walk::vanish(Agent& agent) {
+  agent.state = Agent::State::done;
+  const int name = name_of(agent);
+  if (!agent.connected) {
+    agents_.erase(name);
+    return;
+  }
+  agent.outbox.push_back([this, name, node = agent.node] {
+    at_node_.erase(node);
+    agents_.erase(name);
+    return round_->vanish(node, "connection closed", now_);
+  });
+}
+
+void Walk::kill(Agent& agent) {
+  const NodeId node = agent.node;
+  const bool connected = agent.connected;
+  agents_.erase(name_of(agent));  // what was on the way is lost with it
+  if (!connected) return;
+  at_node_.erase(node);
+  post(round_->vanish(node, "connection closed", now_));
+}
+
+void Walk::read(Agent& agent) {
+  if (agent.inbox.empty() || agent.cut) return;
+  const Letter letter = std::move(agent.inbox.front());
+  agent.inbox.pop_front();
+  if (agent.leaves) return;
+  if (auto* ready = std::get_if<Ready>(&letter)) {
+    start_workers(agent, ready->layout);
+  } else if (auto* broken = std::get_if<Broken>(&letter)) {
+    agent.request.restarts = std::max(agent.request.restarts, broken->restarts);
+    if (agent.state == Agent::State::running) agent.state = Agent::State::stopping;
+    if (agent.state == Agent::State::draining) join(agent);
+  } else {
+    agent.refused = std::holds_alternative<Refused>(letter);
+    agent.told_end = true;
+    agent.outbox.clear();
+    agent.state = agent.works() ? Agent::State::stopping : Agent::State::done;
+  }
+}
+
+void Walk::start_workers(Agent& agent, const Layout& layout) {
+  REQUIRE(agent.state == Agent::State::joining);  // so no older worker of it runs
+  if (!blind_) CHECK(layout.round > (agent.layout ? agent.layout->round : -1));
+  if (!given_up(agent)) check_nobody_works_but_in(layout.round);
+  agent.layout = layout;
+  agent.state = Agent::State::running;
+  agent.request.last_round = layout.round;
+  agent.request.last_node_rank = layout.node_rank;
+  agent.request.last_guests = layout.guests;
+  agent.request.restarts = std::max(agent.request.restarts, layout.restarts);
+  agent.request.aftermath = {};
+}
+
+void Walk::wait(Round::Clock::duration duration) {
+  now_ += duration;
+  end_leases();
+  if (round_->deadline() && *round_->deadline() <= now_) post(round_->tick(now_));
+}
+
+void Walk::end_leases() {
+  const auto silent = [this](const Agent& agent) {
+    return agent.cut && now_ >= *agent.cut + spec_.lease;
+  };
+  for (const int name : names()) {
+    Agent& agent = agents_.at(name);
+    const bool doomed = agent.doomed && now_ >= *agent.doomed;
+    if (agent.works() && (doomed || silent(agent))) end_workers(agent);
+  }
+  for (const int name : names()) {
+    Agent& agent = agents_.at(name);
+    if (!silent(agent)) continue;
+    const NodeId node = agent.node;
+    disconnect(agent);
+    if (agent.leaves) agents_.erase(name);
+    post(round_->vanish(node, "silent for 10 s (--lease)", now_));
+  }
+}
+
+void Walk::restart_master() {
+  round_.emplace(spec_);
+  highest_ = -1;
+  spent_ = 0;
+  spends_.clear();
+  pause_ends_ = Time::min();
+  ended_.reset();
+  end_.reset();
+  bool takes_part = false;
+  for (const int name : names()) {
+    Agent& agent = agents_.at(name);
+    takes_part |= agent.request.hosting;
+    if (agent.connected) disconnect(agent);
+    if (agent.request.hosting || (agent.leaves && !agent.works())) agents_.erase(name);
+  }
+  ++masters_;
+  end_leases();
+  if (takes_part && !chance(4)) new_agent(true);
+}
+
+void Walk::deliver(Agent& agent) {
+  if (agent.outbox.empty() || agent.cut) return;
+  const auto message = std::move(agent.outbox.front());
+  agent.outbox.pop_front();
+  post(message());
+}
+
+Letters Walk::joined(NodeId node, const JoinRequest& request) {
+  Letters letters = round_->join(node, request, now_);
+  for (const auto& [id, letter] : letters) {
+    if (id == node && !std::holds_alternative<Ready>(letter)) return letters;  // not let in
+  }
+  agents_.at(at_node_.at(node)).told.reset();
+  highest_ = std::max(highest_, request.last_round);
+  for (; spent_ < request.restarts; ++spent_) spends_.push_back(now_);
+  return letters;
+}
+
+Letters Walk::failed(NodeId node, int round, const Failure& failure) {
+  Letters letters = round_->fail(node, round, failure, now_);
+  if (letters.empty()) return letters;
+  const auto& broken = std::get<Broken>(letters.front().second);
+  REQUIRE(broken.root_cause.has_value());
+  const bool too_soon = now_ - started_ < spec_.min_uptime;
+  if (broken.ends_job) {
+    CHECK((spec_.max_restarts == 0 || too_soon || used() >= spec_.max_restarts));
+    ended_ = now_;
+    return letters;
+  }
+  CHECK_FALSE(too_soon);
+  ++spent_;
+  spends_.push_back(now_);
+  CHECK(used() <= spec_.max_restarts);
+  Round::Clock::duration pause = spec_.restart_backoff;
+  for (int i = 1; i < used(); ++i) pause = std::min<Round::Clock::duration>(2 * pause, minutes(5));
+  pause_ends_ = now_ + pause;
+  return letters;
+}
+
+int Walk::used() const {
+  if (spec_.restart_window == spec_.restart_window.zero()) return spent_;
+  return static_cast<int>(std::count_if(spends_.begin(), spends_.end(), [this](Time at) {
+    return now_ - at < spec_.restart_window;
+  }));
+}
+
+void Walk::post(const Letters& letters) {
+  check_round_of(letters);
+  for (const auto& [node, letter] : letters) {
+    REQUIRE(at_node_.count(node) == 1);  // nobody writes to the lost
+    Agent& agent = agents_.at(at_node_[node]);
+    if (std::holds_alternative<Broken>(letter) && !agent.told) agent.told = now_;
+    if (auto* closed = std::get_if<Closed>(&letter)) check_end(closed->ending);
+    agent.inbox.push_back(letter);
+  }
+}
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random histories: agents that behave as agent/machine does, letters and messages that cross on
+// the way, links that are cut in silence, crashes, goodbyes and masters that start anew at any
+// time. Whatever happens, the invariants hold.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/round.h"
+
+namespace ddprun::rendezvous {
+
+/// One simulated agent and the two directions of its connection, each in order.
+struct Agent {
+  enum class State { joining, running, stopping, draining, done };
+  State state = State::joining;
+  bool refused = false;
+  bool leaves = false;                ///< it said goodbye and ends when its workers have
+  bool told_end = false;              ///< of the job: likewise
+  bool connected = true;              ///< to the master of today
+  std::optional<Round::Time> cut;     ///< since when its link is down in silence
+  std::optional<Round::Time> doomed;  ///< lost its master: when its workers are killed
+  std::optional<Round::Time> told;    ///< to stop its workers, or told us that it would
+  NodeId node = 0;                    ///< its number at the master of today
+  JoinRequest request;
+  std::optional<Layout> layout;                 ///< of the round it was last in
+  std::deque<Letter> inbox;                     ///< sent by Round, not read yet
+  std::deque<std::function<Letters()>> outbox;  ///< sent to Round, not delivered yet
+
+  bool works() const { return state == State::running || state == State::stopping; }
+};
+
+/// One history. What does not hold is a failed CHECK of the test that runs it.
+class Walk {
+ public:
+  explicit Walk(unsigned seed);
+
+  /// So many things happen; then nothing bad does any more, until everyone has heard of the end.
+  void run(int steps);
+
+  /// Rounds that were started, and those of them that a master went on from an earlier one's.
+  int rounds() const { return rounds_; }
+  int resumed() const { return resumed_; }
+
+ private:
+  using Time = Round::Time;
+
+  int number(int from, int to) { return std::uniform_int_distribution<>(from, to)(random_); }
+  bool chance(int one_in) { return number(1, one_in) == 1; }
+
+  /// One thing happens, of any kind.
+  void step();
+  void misfortune();
+
+  /// From here on nothing bad happens and everybody does what is left to do: the job must end, and
+  /// every agent must hear of it.
+  void settle();
+
+  /// Or was told the end by a master before.
+  bool everyone_was_refused() const;
+  bool all_done() const;
+  std::vector<int> names() const;
+
+  template <class F>
+  void on_any(F act) {
+    if (agents_.empty()) return;
+    auto any = agents_.begin();
+    std::advance(any, number(0, static_cast<int>(agents_.size()) - 1));
+    act(any->second);
+  }
+
+  // What agents do.
+
+  void new_agent(bool hosting);
+
+  int name_of(const Agent& agent) const { return std::stoi(agent.request.host); }
+
+  /// Finds the master of today, which is not the one of its round: that round is over.
+  void contact(Agent& agent);
+
+  /// Its workers run on until its lease is over, or until it finds a master.
+  void disconnect(Agent& agent);
+
+  void join(Agent& agent);
+  void worker_event(Agent& agent);
+  void succeed(Agent& agent);
+  void end_stopped(Agent& agent);
+  void end_workers(Agent& agent);
+  void leave(Agent& agent);
+
+  /// The end of its process, in order, after all that it said.
+  void vanish(Agent& agent);
+
+  void kill(Agent& agent);
+  void read(Agent& agent);
+  void start_workers(Agent& agent, const Layout& layout);
+
+  // What happens around them.
+
+  void wait(Round::Clock::duration duration);
+
+  /// Kills what may not run any longer, and then tells the master who was silent for so long.
+  void end_leases();
+
+  void restart_master();
+  void deliver(Agent& agent);
+  Letters joined(NodeId node, const JoinRequest& request);
+  Letters failed(NodeId node, int round, const Failure& failure);
+
+  /// Restarts that count against the budget now.
+  int used() const;
+
+  void post(const Letters& letters);
+
+  // What must hold.
+
+  /// Round goes on without a node that needs so long to stop.
+  bool given_up(const Agent& agent) const;
+
+  void check_nobody_works_but_in(int round);
+
+  /// The Ready letters of one answer are one round, whole.
+  void check_round_of(const Letters& letters);
+
+  /// A survivor keeps its rank unless the round shrank below it, or a rendezvous host took rank 0;
+  /// a given rank is kept always.
+  void check_stable(const std::vector<std::pair<const Agent*, Layout>>& members);
+
+  /// The same for everyone, and not before everyone can know all of it.
+  void check_end(const Ending& ending);
+
+  std::mt19937 random_;
+  RoundSpec spec_;
+  bool ranks_given_ = false;
+  bool master_takes_part_ = false;
+  Time now_{};
+  std::map<int, Agent> agents_;  ///< by name, which is also their host's
+  std::map<NodeId, int> at_node_;
+  int next_name_ = 1;
+  NodeId last_node_ = 0;
+
+  // The master of today.
+  std::optional<Round> round_;
+  int highest_ = -1;          ///< round that it started or was told of
+  int before_ = -1;           ///< the same before its latest round
+  int spent_ = 0;             ///< restarts that it spent or was told of
+  std::vector<Time> spends_;  ///< when
+  Time pause_ends_ = Time::min();
+  Time started_{};
+  std::optional<Time> ended_;       ///< when it told a round to stop for good
+  std::optional<std::string> end_;  ///< what it told about that
+
+  int masters_ = 1;
+  bool blind_ = false;  ///< a master could not know of an earlier one's round, and went on
+  int rounds_ = 0;
+  int resumed_ = 0;  ///< after an earlier master's
+};
+
+}  // namespace ddprun::rendezvous
