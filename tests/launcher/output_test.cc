@@ -17,6 +17,7 @@
 namespace ddprun::launcher {
 namespace {
 
+using namespace ddprun::tests;
 namespace asio = boost::asio;
 
 std::vector<std::string> numbers_to(int last) {

@@ -14,6 +14,7 @@
 namespace ddprun::launcher {
 namespace {
 
+using namespace ddprun::tests;
 using namespace std::chrono_literals;
 namespace asio = boost::asio;
 

@@ -10,7 +10,7 @@
 
 #include <boost/asio/buffer.hpp>
 
-namespace ddprun::launcher {
+namespace ddprun::tests {
 namespace {
 
 namespace asio = boost::asio;
@@ -98,4 +98,4 @@ std::map<int, std::vector<std::string>> by_rank(const std::string& text) {
   return lines;
 }
 
-}  // namespace ddprun::launcher
+}  // namespace ddprun::tests

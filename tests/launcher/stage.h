@@ -17,7 +17,10 @@
 #include "launcher/output.h"
 #include "tests/catch.h"
 
-namespace ddprun::launcher {
+namespace ddprun::tests {
+
+using launcher::Output;
+using launcher::Relay;
 
 struct Pipe {
   Fd read_end;
@@ -98,4 +101,4 @@ struct Stage {
 /// Each rank's lines, without their prefix "[rank] ". Fails on a line without one.
 std::map<int, std::vector<std::string>> by_rank(const std::string& text);
 
-}  // namespace ddprun::launcher
+}  // namespace ddprun::tests
