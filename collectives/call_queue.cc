@@ -38,8 +38,8 @@ std::shared_ptr<Pending> CallQueue::begin(const Task& task) {
     completion->fail(*failure_);
     return completion;
   }
-  calls_.push_back({task, completion});
   if (!thread_.joinable()) thread_ = quiet_thread([this] { work_off(); });
+  calls_.push_back({task, completion});
   changed_.notify_all();
   return completion;
 }

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
 
 namespace ddp::internal {
 
@@ -36,5 +41,38 @@ struct Frame {
   std::size_t follow() const;
 };
 static_assert(sizeof(Frame) == 24);
+
+/// Understands what another process sends on one connection, whatever that is. Pure.
+class FrameReader {
+ public:
+  struct Events {
+    /// A frame, but for those of Kind::data, and the data that follows it. Whether it makes sense.
+    std::function<bool(const Frame& frame, const char* data)> heard;
+    /// Where that many bytes of a message go; nothing: that makes no sense.
+    std::function<std::optional<char*>(std::uint64_t number, std::size_t bytes)> place;
+    std::function<void(std::uint64_t number, std::size_t bytes)> came;
+  };
+
+  explicit FrameReader(Events events) : events_(std::move(events)), staging_(sizeof(Frame)) {}
+
+  /// Where the next bytes go, in this order: data of a long message straight to its place, the next
+  /// frame behind it to us. There is always room.
+  std::array<std::span<char>, 2> room();
+
+  /// So many bytes were put there. False: they make no sense, and the connection is of no more use.
+  bool take(std::size_t bytes);
+
+ private:
+  bool understand();
+  void move(std::size_t bytes);
+
+  Events events_;
+  std::vector<char> staging_;  // enough for a first frame, until that has been heard
+  std::size_t begin_ = 0;      // of what is not yet understood in staging_
+  std::size_t end_ = 0;
+  std::uint64_t number_ = 0;  // of the message whose data comes
+  char* place_ = nullptr;     // of its next byte
+  std::size_t left_ = 0;      // of its piece
+};
 
 }  // namespace ddp::internal

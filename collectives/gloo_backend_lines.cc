@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <fcntl.h>
 #include <utility>
 
@@ -139,11 +138,12 @@ void GlooOutlet::wait_until_writable() {
   });
 }
 
-GlooInlet::GlooInlet(tcp::socket socket, Enter enter, Events events)
+GlooInlet::GlooInlet(tcp::socket socket, Enter enter, FrameReader::Events events,
+                     std::function<void(const std::string& reason)> ended)
     : socket_(std::move(socket)),
       enter_(std::move(enter)),
-      events_(std::move(events)),
-      staging_(sizeof(Frame)) {}  // enough until we know who it is
+      reader_(std::move(events)),
+      ended_(std::move(ended)) {}
 
 void GlooInlet::close() noexcept {
   error_code ignored;
@@ -158,71 +158,22 @@ void GlooInlet::wait_until_readable() {
 
 void GlooInlet::read() {
   for (std::size_t turn = 0; turn < kTurn;) {
+    const auto [data, frames] = reader_.room();
+    const std::array<asio::mutable_buffer, 2> places = {asio::buffer(data.data(), data.size()),
+                                                        asio::buffer(frames.data(), frames.size())};
     error_code error;
-    const std::size_t bytes = fill(error);
+    const std::size_t bytes = socket_.read_some(places, error);
     if (error == asio::error::would_block) break;
     if (error) return end(reason_of(error));
     turn += bytes;
-    if (!understand()) return end("it sends what is no message");
+    if (!reader_.take(bytes)) return end("it sends what is no message");
   }
   wait_until_readable();
 }
 
-/// Data of a long message goes straight to its place, and the next frame behind it to our staging.
-std::size_t GlooInlet::fill(error_code& error) {
-  const std::size_t room = staging_.size() - end_;
-  const std::array<asio::mutable_buffer, 2> places = {
-      asio::buffer(place_, left_),
-      asio::buffer(staging_.data() + end_, left_ > 0 ? std::min(room, sizeof(Frame)) : room)};
-  const std::size_t bytes = socket_.read_some(places, error);
-  const std::size_t direct = std::min(bytes, left_);
-  if (direct > 0) move(direct);
-  end_ += bytes - direct;
-  return bytes;
-}
-
-void GlooInlet::move(std::size_t bytes) {
-  place_ += bytes;
-  left_ -= bytes;
-  events_.came(number_, bytes);
-}
-
-bool GlooInlet::understand() {
-  for (;;) {
-    if (const std::size_t staged = std::min(left_, end_ - begin_); staged > 0) {
-      std::memcpy(place_, staging_.data() + begin_, staged);
-      begin_ += staged;
-      move(staged);
-    }
-    Frame frame;
-    if (left_ > 0 || end_ - begin_ < sizeof(frame)) break;
-    const char* const data = staging_.data() + begin_ + sizeof(frame);
-    std::memcpy(&frame, staging_.data() + begin_, sizeof(frame));
-    if (!frame.is_sound()) return false;
-    if (end_ - begin_ < sizeof(frame) + frame.follow()) break;
-    begin_ += sizeof(frame) + frame.follow();
-    if (frame.kind != Frame::Kind::data) {
-      if (!events_.heard(frame, data)) return false;
-      continue;
-    }
-    const std::optional<char*> place = events_.place(frame.number, frame.count);
-    if (!place) return false;
-    number_ = frame.number;
-    place_ = *place;
-    left_ = frame.count;
-    if (left_ == 0) move(0);
-  }
-  if (begin_ == 0) return true;
-  std::copy(staging_.begin() + static_cast<std::ptrdiff_t>(begin_),
-            staging_.begin() + static_cast<std::ptrdiff_t>(end_), staging_.begin());
-  end_ -= std::exchange(begin_, 0);
-  staging_.resize(2 * (sizeof(Frame) + Frame::kShort));  // whoever came has said who it is
-  return true;
-}
-
 void GlooInlet::end(const std::string& reason) {
   close();
-  events_.ended(reason);
+  ended_(reason);
 }
 
 }  // namespace ddp::internal

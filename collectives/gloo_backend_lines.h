@@ -7,7 +7,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -78,17 +77,9 @@ class GlooOutlet {
 /// of the context.
 class GlooInlet {
  public:
-  struct Events {
-    /// A frame, but for those of Kind::data, and the data that follows it. Whether it makes sense.
-    std::function<bool(const Frame& frame, const char* data)> heard;
-    /// Where that many bytes of a message go; nothing: that makes no sense.
-    std::function<std::optional<char*>(std::uint64_t number, std::size_t bytes)> place;
-    std::function<void(std::uint64_t number, std::size_t bytes)> came;
-    /// Once, the last: nothing more comes.
-    std::function<void(const std::string& reason)> ended;
-  };
-
-  GlooInlet(boost::asio::ip::tcp::socket socket, Enter enter, Events events);
+  /// `ended` is told why, once and last: nothing more comes.
+  GlooInlet(boost::asio::ip::tcp::socket socket, Enter enter, FrameReader::Events events,
+            std::function<void(const std::string& reason)> ended);
 
   void open() { wait_until_readable(); }
   bool is_closed() const { return !socket_.is_open(); }
@@ -97,20 +88,12 @@ class GlooInlet {
  private:
   void wait_until_readable();
   void read();
-  std::size_t fill(boost::system::error_code& error);
-  bool understand();
-  void move(std::size_t bytes);
   void end(const std::string& reason);
 
   boost::asio::ip::tcp::socket socket_;
   Enter enter_;
-  Events events_;
-  std::vector<char> staging_;
-  std::size_t begin_ = 0;  // of what is not yet understood in staging_
-  std::size_t end_ = 0;
-  std::uint64_t number_ = 0;  // of the message whose data comes
-  char* place_ = nullptr;     // of its next byte
-  std::size_t left_ = 0;      // of its piece
+  FrameReader reader_;
+  std::function<void(const std::string& reason)> ended_;
 };
 
 /// Readies a new socket: it neither blocks nor waits for more to send, and no program started by

@@ -2,6 +2,7 @@
 #include "collectives/gloo_backend_mesh.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -11,6 +12,7 @@
 #include <optional>
 #include <random>
 #include <sys/socket.h>
+#include <system_error>
 
 #include <boost/asio/buffer.hpp>
 #include <gloo/common/error.h>
@@ -162,7 +164,9 @@ void GlooMesh::keep_sockets(const std::vector<Peer>& peers) {
     if (::getpeername(fd, theirs.data(), &length) != 0) continue;
     if (::getsockname(fd, ours.data(), &length) != 0) continue;
     if (std::ranges::count(told, theirs) + std::ranges::count(told, ours) > 0) {
-      sockets_.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+      const ddprun::Fd& kept = sockets_.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+      if (!kept)
+        throw std::system_error(errno, std::generic_category(), "cannot keep a connection");
     }
   }
 }

@@ -54,6 +54,7 @@ GlooPeer::Events GlooMessages::events_with(int other) {
       [this](MessageAt message) { done(message); },
       [this](MessageAt message, const std::string& theirs) { differ(message, theirs); },
       [this, other](const std::string& reason) { lose(other, reason); },
+      [this, other](std::size_t held, std::int32_t tag) { overrun(other, held, tag); },
   };
 }
 
@@ -156,7 +157,7 @@ void GlooMessages::welcome(tcp::socket socket) {
   Guest& guest = guests_.emplace_back();
   guest.inlet = std::make_unique<GlooInlet>(
       std::move(socket), [this](const std::function<void()>& work) { enter(work); },
-      GlooInlet::Events{
+      FrameReader::Events{
           [this, &guest](const Frame& frame, const char* data) {
             return heard(guest, frame, data);
           },
@@ -164,9 +165,9 @@ void GlooMessages::welcome(tcp::socket socket) {
             return guest.peer != nullptr ? guest.peer->place(number, bytes) : std::nullopt;
           },
           [&guest](std::uint64_t number, std::size_t bytes) { guest.peer->came(number, bytes); },
-          [&guest](const std::string& reason) {
-            if (guest.peer != nullptr) guest.peer->ended(reason);
-          },
+      },
+      [&guest](const std::string& reason) {
+        if (guest.peer != nullptr) guest.peer->ended(reason);
       });
   guest.inlet->open();
 }
@@ -197,26 +198,39 @@ std::string GlooMessages::rank_of(MessageAt message) const {
   return name_ranks({meeting_.named(message->transfer.peer)});
 }
 
+/// The first thing that goes wrong is what the group is told.
+void GlooMessages::stop(std::function<Error()> ask) {
+  if (!trouble_) trouble_ = std::move(ask);
+}
+
 void GlooMessages::differ(MessageAt message, const std::string& theirs) {
   const std::string ours = named(message);
-  trouble_ = [this, ours,
-              sentence = "is at " + ours + ", but " + rank_of(message) + " is at " + theirs] {
+  stop([this, ours, sentence = "is at " + ours + ", but " + rank_of(message) + " is at " + theirs] {
     return agree_on(meeting_, "in " + ours, ErrorKind::mismatch, sentence);
-  };
+  });
 }
 
 void GlooMessages::lose(int other, const std::string& reason) {
   const auto message = oldest_with(other);
   if (!message) return;  // the next message with it is told
-  trouble_ = [this, other, reason, where = "in " + named(*message)] {
+  stop([this, other, reason, where = "in " + named(*message)] {
     return agree_on_loss(meeting_, where, other, reason);
-  };
+  });
 }
 
 void GlooMessages::lose_listener(const std::string& reason) {
-  trouble_ = [this, sentence = "cannot accept a connection for messages: " + reason] {
+  stop([this, sentence = "cannot accept a connection for messages: " + reason] {
     return agree_on(meeting_, "in a message", ErrorKind::system, sentence);
-  };
+  });
+}
+
+void GlooMessages::overrun(int other, std::size_t held, std::int32_t tag) {
+  stop([this, sentence = "holds " + std::to_string(held) + " messages of " +
+                         name_ranks({meeting_.named(other)}) +
+                         " that it does not receive, and one more comes, tag " +
+                         std::to_string(tag)] {
+    return agree_on(meeting_, "in a message", ErrorKind::mismatch, sentence);
+  });
 }
 
 /// What the other sent to no receive of ours may be what was meant.
@@ -225,7 +239,7 @@ void GlooMessages::time_out(MessageAt message) {
   const std::string what = "waited " + name_time(meeting_.timeout) + " in vain for " +
                            rank_of(message) + " " + where + "; " + rank_of(message) + " " +
                            peer(message->transfer.peer).unreceived();
-  trouble_ = [this, where, what] { return agree_on(meeting_, where, ErrorKind::timed_out, what); };
+  stop([this, where, what] { return agree_on(meeting_, where, ErrorKind::timed_out, what); });
 }
 
 /// Until no message is open; then the next one begins it again.

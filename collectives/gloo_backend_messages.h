@@ -72,9 +72,11 @@ class GlooMessages {
 
   void done(MessageAt message);
   std::optional<MessageAt> oldest_with(int other);
+  void stop(std::function<Error()> ask);
   void differ(MessageAt message, const std::string& theirs);
   void lose(int other, const std::string& reason);
   void lose_listener(const std::string& reason);
+  void overrun(int other, std::size_t held, std::int32_t tag);
   void time_out(MessageAt message);
   void watch_the_clock();
   std::string named(MessageAt message) const;

@@ -17,7 +17,7 @@ constexpr std::size_t kCost = 64;
 
 /// How many messages of another rank may wait for a receive. A rank that sends more to one that
 /// does not receive them will not be helped by more memory.
-constexpr std::size_t kMostWaiting = 1 << 20;
+constexpr std::size_t kMostWaiting = 1 << 17;
 
 std::size_t cost_of(const Frame& frame) {
   return frame.is_short != 0 ? frame.follow() + kCost : 0;
@@ -74,16 +74,15 @@ void GlooPeer::send(MessageAt message) {
 }
 
 void GlooPeer::receive(MessageAt message) {
-  Tag& tag = tags_[message->transfer.tag];
-  if (tag.arrivals.empty()) {
-    tag.receives.push_back(message);
+  const std::int32_t tag = message->transfer.tag;
+  const auto first = arrivals_.lower_bound(tag);
+  if (first == arrivals_.end() || first->first != tag) {
+    receives_.emplace(tag, message);
     if (lost_) return events_.lost(*lost_);
     return end_waiting();
   }
-  const Arrival arrival = std::move(tag.arrivals.front());
-  tag.arrivals.pop_front();
-  if (tag.arrivals.empty()) tags_.erase(message->transfer.tag);
-  --waiting_;
+  const Arrival arrival = std::move(first->second);
+  arrivals_.erase(first);
   held_ -= cost_of(arrival.frame);
   match(message, arrival.frame, arrival.data.data());
 }
@@ -96,6 +95,7 @@ void GlooPeer::match(MessageAt message, const Frame& frame, const char* data) {
     return events_.differs(message, describe(theirs, me_));
   }
   if (frame.is_short == 0) {
+    if (lost_) return events_.lost(*lost_);
     coming_.emplace(frame.number, message);
     message->waits_since = std::chrono::steady_clock::now();
     return outlet_.say({.kind = Frame::Kind::go, .number = frame.number});
@@ -115,9 +115,7 @@ void GlooPeer::give_back(std::size_t credit) {
 void GlooPeer::end_waiting() {
   if (!parted_) return;
   const std::string theirs = "the group's end; it " + unreceived();
-  for (const auto& [tag, waiting] : tags_) {
-    if (!waiting.receives.empty()) return events_.differs(waiting.receives.front(), theirs);
-  }
+  if (!receives_.empty()) return events_.differs(receives_.begin()->second, theirs);
   if (!announced_.empty()) events_.differs(announced_.begin()->second, theirs);
 }
 
@@ -156,16 +154,16 @@ bool GlooPeer::heard(const Frame& frame, const char* data) {
 
 bool GlooPeer::announced(const Frame& frame, const char* data) {
   if (frame.number != ++heard_) return false;
-  Tag& tag = tags_[frame.tag];
-  if (tag.receives.empty()) {
-    if (++waiting_ > kMostWaiting || cost_of(frame) > kCredit - held_) return false;
+  const auto first = receives_.lower_bound(frame.tag);
+  if (first == receives_.end() || first->first != frame.tag) {
+    if (cost_of(frame) > kCredit - held_) return false;
     held_ += cost_of(frame);
-    tag.arrivals.push_back({frame, {data, data + frame.follow()}});
+    arrivals_.emplace(frame.tag, Arrival{frame, {data, data + frame.follow()}});
+    if (arrivals_.size() > kMostWaiting) events_.overrun(kMostWaiting, frame.tag);
     return true;
   }
-  const MessageAt message = tag.receives.front();
-  tag.receives.pop_front();
-  if (tag.receives.empty()) tags_.erase(frame.tag);
+  const MessageAt message = first->second;
+  receives_.erase(first);
   match(message, frame, data);
   return true;
 }
@@ -208,8 +206,8 @@ void GlooPeer::ended(const std::string& reason) {
 
 std::string GlooPeer::unreceived() const {
   std::vector<std::int32_t> tags;
-  for (const auto& [tag, waiting] : tags_) {
-    if (!waiting.arrivals.empty()) tags.push_back(tag);
+  for (const auto& [tag, arrival] : arrivals_) {
+    if (tags.empty() || tags.back() != tag) tags.push_back(tag);
   }
   if (tags.empty()) return "has sent nothing else";
   constexpr std::size_t kNamed = 4;

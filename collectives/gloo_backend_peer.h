@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -38,6 +37,9 @@ class GlooPeer {
 
     /// The other is gone: whatever is open with it has failed.
     std::function<void(const std::string& reason)> lost;
+
+    /// The other sends more than is held for it; `tag` is the last one's.
+    std::function<void(std::size_t held, std::int32_t tag)> overrun;
   };
 
   /// `to` is where the other listens, `first` what it is told first; `me` is this rank, as messages
@@ -68,10 +70,6 @@ class GlooPeer {
     Frame frame;
     std::vector<char> data;
   };
-  struct Tag {
-    std::deque<Arrival> arrivals;  // one of the two is empty
-    std::deque<MessageAt> receives;
-  };
 
   void open();
   void send(MessageAt message);
@@ -97,9 +95,10 @@ class GlooPeer {
   std::map<std::uint64_t, MessageAt> announced_;  // ours that wait for its go
 
   std::uint64_t heard_ = 0;  // messages in all
-  std::map<std::int32_t, Tag> tags_;
-  std::size_t waiting_ = 0;                    // arrivals
-  std::size_t held_ = 0;                       // credit of those
+  // By tag, the first first; of one tag there are never both.
+  std::multimap<std::int32_t, Arrival> arrivals_;
+  std::multimap<std::int32_t, MessageAt> receives_;
+  std::size_t held_ = 0;                       // credit of the arrivals
   std::size_t taken_ = 0;                      // credit to be given back
   std::map<std::uint64_t, MessageAt> coming_;  // its messages that have our go
 };

@@ -131,8 +131,8 @@ std::shared_ptr<Pending> MpiMessages::begin(const Task& task) {
   auto message = post(task);
   if (message->advance()) return message;
   const std::lock_guard lock(mutex_);
-  open_.push_back(message);
   if (!thread_.joinable()) thread_ = quiet_thread([this] { work_off(); });
+  open_.push_back(message);
   changed_.notify_all();
   return message;
 }

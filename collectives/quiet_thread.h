@@ -9,15 +9,18 @@
 namespace ddp::internal {
 
 /// A thread that no signal is delivered to: the program's signals are for the program's threads.
+/// What the thread itself does wrong, as reading a buffer that is gone, is told all the same.
 template <class Work>
 std::thread quiet_thread(Work work) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread(std::move(work));
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
+  struct Blocked {
+    sigset_t before;
+    ~Blocked() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+  } blocked;
+  sigset_t signals;
+  sigfillset(&signals);
+  for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigdelset(&signals, own);
+  pthread_sigmask(SIG_SETMASK, &signals, &blocked.before);
+  return std::thread(std::move(work));
 }
 
 }  // namespace ddp::internal

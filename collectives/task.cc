@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/task.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -237,6 +238,7 @@ Task TaskMaker::batch_send_recv(std::span<const P2POp> ops) const {
 
 /// With the place of the buffers that this rank uses; another is empty.
 Task TaskMaker::placed(Task task, const ConstBuffer& in, const Buffer& out) const {
+  check_size(task.operation, std::max(in.count, out.count));
   const auto is_nowhere = [](const ConstBuffer& buffer) {
     return buffer.data == nullptr && buffer.count == 0;
   };
@@ -260,6 +262,7 @@ Transfer TaskMaker::transfer(Operation operation, const P2POp& op) const {
   if (op.peer == rank_) {
     refuse(std::string(name(operation)) + (op.sends ? " to" : " from") + " itself");
   }
+  check_size(operation, op.buffer.count);
   return {op.sends, op.peer, op.tag, op.buffer.type, op.buffer.count, op.buffer.data};
 }
 
@@ -290,6 +293,13 @@ void TaskMaker::check_count(Operation operation, const char* which, std::size_t 
   if (count == needed) return;
   refuse(std::string(name(operation)) + " needs " + std::to_string(needed) + " elements in " +
          which + ", which has " + std::to_string(count));
+}
+
+/// A difference of numbers that should have been positive, in most cases.
+void TaskMaker::check_size(Operation operation, std::size_t count) const {
+  if (count <= kMost) return;
+  refuse(std::string(name(operation)) + " of " + std::to_string(count) +
+         " elements, which is more than memory holds");
 }
 
 std::size_t TaskMaker::sum(Operation operation, const char* which, Counts counts) const {

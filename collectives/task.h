@@ -47,6 +47,7 @@ class TaskMaker {
   void check_op(Operation operation, DataType type, ReduceOp op) const;
   void check_count(Operation operation, const char* which, std::size_t count,
                    std::size_t needed) const;
+  void check_size(Operation operation, std::size_t count) const;
   std::size_t sum(Operation operation, const char* which, Counts counts) const;
   std::size_t times_size(Operation operation, std::size_t count) const;
 

@@ -164,6 +164,8 @@ Result<StoreClient> StoreClient::connect(const std::string& host, std::uint16_t 
       reason = greeted.error().message;
     } else {
       reason = "store at " + server + ": " + socket.error().message;
+      if (socket.error().code == Errc::system)
+        return Error{Errc::system, "cannot reach the " + reason};
     }
     // The server's host may be later than we are, so no refusal ends the attempts.
     if (steady_clock::now() + pause >= deadline || (is_pointless && is_pointless())) {

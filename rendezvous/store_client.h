@@ -33,7 +33,8 @@ class StoreClient {
   /// Connects and greets the server, trying again while it is not listening yet, until `limit` or
   /// until `is_pointless`, which is asked after every attempt.
   /// `reply_limit` bounds every later reply that needs no waiting for other workers.
-  /// Errors: also usage (host does not resolve).
+  /// Errors: also usage (host does not resolve), system (no descriptor left: it does not try
+  /// again).
   static Result<StoreClient> connect(const std::string& host, std::uint16_t port,
                                      std::chrono::milliseconds limit,
                                      std::chrono::milliseconds reply_limit,

@@ -44,3 +44,10 @@ TEST_CASE("an exception gives up the calls under way") {
   CHECK(ended[1].code == kPeerLost);
   CHECK(contains(ended[1].output, "lost rank 0"));
 }
+
+TEST_CASE("a crash in a thread of the library is told as one in the program's") {
+  const Ended ended = run_ranks(2, {DDP_FAILING, "crash"})[0];
+  INFO(ended.output);
+  CHECK(ended.code != 0);
+  CHECK(contains(ended.output, "SIGSEGV: nothing is mapped at address 0x1"));
+}

@@ -10,6 +10,7 @@
 #include <ddp/trace.h>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -106,6 +107,13 @@ void begun(ProcessGroup& group) {
   group.barrier();
 }
 
+/// Nothing is where rank 0's data should be; a thread of the library looks there.
+void crash(ProcessGroup& group) {
+  auto* const nowhere = reinterpret_cast<int*>(0x10);
+  std::vector<int> data(3);
+  group.iall_reduce(group.rank() == 0 ? std::span(nowhere, 3) : std::span(data)).wait();
+}
+
 /// A store that takes everything but a verdict, and does not say so.
 class StuckStore : public ddp::Store {
  public:
@@ -157,6 +165,7 @@ void run(ProcessGroup& group, const std::string& scenario, const std::string& fi
   if (scenario == "sleep" || scenario == "stuck" || scenario == "uncaught") return sleep(group);
   if (scenario == "skip") return skip(group);
   if (scenario == "begun") return begun(group);
+  if (scenario == "crash") return crash(group);
   wrong("no scenario " + scenario);
 }
 

@@ -9,8 +9,12 @@
 #include <ddp/tcp_store.h>
 #include <list>
 #include <optional>
+#include <poll.h>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -20,6 +24,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/write.hpp>
 
+#include "base/fd.h"
 #include "tests/collectives/scenario.h"
 
 namespace {
@@ -266,7 +271,8 @@ void strangers(ProcessGroup& group) {
   std::vector<asio::ip::tcp::socket> sockets;
   for (const std::string& words :
        {std::string(), std::string("GET / HTTP/1.1\r\n\r\n"), std::string(1 << 16, '\0'),
-        std::string(100, '\xff'), std::string("\1\2\1\0\0\0\0\0", 8)}) {
+        std::string(100, '\xff'), std::string("\1\2\1\0\0\0\0\0", 8),
+        std::string("\1\7\1\0\0\0\0\0\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0", 24)}) {
     auto& socket = sockets.emplace_back(context);
     socket.connect({asio::ip::make_address(told.substr(0, told.find(' '))), port});
     boost::system::error_code refused;  // it need not read to the end
@@ -308,6 +314,44 @@ void lose(ProcessGroup& group, const std::string& how) {
   group.barrier();
 }
 
+/// Rank 1 announces a message and ends before rank 0 asks for it.
+void lose_announced(ProcessGroup& group) {
+  std::int64_t process = ::getpid();
+  Elements data(kLong);
+  if (group.rank() == 1) {
+    const Work announced = group.isend(data, 0, 5);
+    group.send(std::span(&process, 1), 0, 6);
+    ::_exit(0);
+  }
+  group.recv(std::span(&process, 1), 1, 6);
+  const ddprun::Fd other(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
+  pollfd end{.fd = other.get(), .events = POLLIN, .revents = 0};
+  ::poll(&end, 1, -1);
+  group.recv(data, 1, 5);
+}
+
+/// Rank 1 receives none of the messages that rank 0 sends, with many a tag.
+void overrun(ProcessGroup& group) {
+  constexpr int kMany = (1 << 17) + 1;
+  std::vector<P2POp> ops;
+  if (group.rank() == 0) {
+    for (int i = 0; i < kMany; ++i) ops.push_back(P2POp::send(std::span<float>(), 1, i));
+  }
+  group.batch_send_recv(ops);
+  group.barrier();
+}
+
+/// Rank 0 has no descriptor left for a message.
+void descriptors(ProcessGroup& group) {
+  group.barrier();
+  if (group.rank() == 0) {
+    const ddprun::Fd next(::dup(0));
+    const rlimit none = {static_cast<rlim_t>(next.get()), static_cast<rlim_t>(next.get())};
+    ::setrlimit(RLIMIT_NOFILE, &none);
+  }
+  both_ways(group);
+}
+
 /// Rank 1 expects another message than rank 0 sends.
 void differ(ProcessGroup& group, const std::string& how) {
   const std::size_t count = how == "count-long" ? kLong : 100;
@@ -331,6 +375,9 @@ void run(ProcessGroup group, const std::string& scenario) {
   if (scenario == "leave") return leave(group);
   if (scenario == "self") return refuse_self(group);
   if (scenario == "strangers") return strangers(group);
+  if (scenario == "lose-announced") return lose_announced(group);
+  if (scenario == "overrun") return overrun(group);
+  if (scenario == "descriptors") return descriptors(group);
   if (scenario.starts_with("lose-")) return lose(group, scenario.substr(5));
   if (scenario.starts_with("differ-")) return differ(group, scenario.substr(7));
   wrong("no scenario " + scenario);

@@ -94,6 +94,31 @@ TEST_CASE("a message with a rank that left the group fails, and says so") {
   CHECK(contains(ended[0].output, "but rank 1 is at the group's end"));
 }
 
+TEST_CASE("a message that was announced by a rank that ended is not waited for") {
+  const auto ended = run_ranks(2, {DDP_MESSAGES, "lose-announced"});
+  INFO(ended[0].output);
+  CHECK(ended[0].code == failed(ErrorKind::peer_lost));
+  CHECK(contains(ended[0].output, "lost rank 1 in recv float32[700001] from rank 1, tag 5"));
+}
+
+TEST_CASE("a rank that is sent more messages than it holds says so, and the group ends") {
+  for (const Ended& rank : run_ranks(2, {DDP_MESSAGES, "overrun"})) {
+    INFO(rank.output);
+    CHECK(rank.code == failed(ErrorKind::mismatch));
+    CHECK(contains(rank.output,
+                   "rank 1 holds 131072 messages of rank 0 that it does not receive, "
+                   "and one more comes, tag 131072"));
+  }
+}
+
+TEST_CASE("a rank without descriptors for messages says so, and is missed at once") {
+  const auto ended = run_ranks(2, {DDP_MESSAGES, "descriptors", "600000"});
+  INFO(ended[0].output << ended[1].output);
+  CHECK(contains(ended[0].output, "rank 0 "));
+  CHECK(contains(ended[0].output, "Too many open files"));
+  CHECK(contains(ended[1].output, "rank 0 "));
+}
+
 TEST_CASE("a message of another type or count than its receive is told on both sides") {
   const auto [how, sent, expected] = GENERATE(table<std::string, std::string, std::string>({
       {"type", "send float64[100] to rank 1, tag 5", "recv float32[100] from rank 0, tag 5"},

@@ -229,6 +229,9 @@ TEST_CASE("wrong arguments are refused and leave the group as it was") {
     CHECK(contains(rank.output, "broadcast from rank 99, but ranks are 0 to 1"));
     CHECK(contains(rank.output, "all_reduce: in is in host memory, but out on a device"));
     CHECK(contains(rank.output, "batch_send_recv of buffers in host memory and on a device"));
+    for (const char* call : {"all_reduce", "all_gather", "send"}) {
+      CHECK(contains(rank.output, std::string(call) + " of 18446744073709551615 elements"));
+    }
     CHECK(contains(rank.output, "reduce: backend gloo moves data in host memory only"));
     CHECK(contains(rank.output, "broadcast: backend gloo moves data in host memory only"));
     CHECK(contains(rank.output, "it takes init_process_group({.backend = \"nccl\"})"));

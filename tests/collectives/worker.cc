@@ -221,6 +221,10 @@ void misuse(ProcessGroup& group) {
   refused([&] { group.batch_send_recv(mixture); });
   refused([&] { group.reduce(device, {}, 1 - group.rank()); });
   refused([&] { (void)group.ibroadcast(device); });
+  const std::span<std::int32_t> endless(data.data(), std::size_t{0} - 1);
+  refused([&] { group.all_reduce(endless); });
+  refused([&] { group.all_gather(endless, endless); });
+  refused([&] { (void)group.isend(endless, 1 - group.rank()); });
   group.all_reduce(data);  // the group is as good as before
   if (data[0] != group.size() * (group.size() - 1) / 2) wrong("sum after misuse");
 }
