@@ -127,7 +127,8 @@ std::string unexplained_kill(const Failure& failure) {
 std::string failure_report(const rendezvous::Failed& failed) {
   const Failure& cause = failed.root_cause;
   std::string report = cause_line(cause, failed.round);
-  const auto frames = last_of(frames_of(cause), kMostFrames);
+  auto frames = last_of(frames_of(cause), kMostFrames);
+  std::ranges::transform(frames, frames.begin(), with_cxx_name);
   report += block("its traceback, the innermost call last:", frames);
   report +=
       block("its last words on stderr:", last_of(other_words(cause), kMostLines - frames.size()));

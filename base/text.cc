@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+#include <cxxabi.h>
+#include <memory>
 
 namespace ddprun {
 namespace {
@@ -102,6 +105,20 @@ std::string printable(std::string_view text) {
     text.remove_prefix(length);
   }
   return safe;
+}
+
+std::string with_cxx_name(std::string line) {
+  const size_t begin = line.rfind('(') + 1;  // npos + 1 is 0
+  const size_t end = line.find('+', begin);
+  if (begin == 0 || end == line.npos || line.compare(begin, 2, "_Z") != 0) return line;
+  return line.replace(begin, end - begin, demangled(line.substr(begin, end - begin)));
+}
+
+std::string demangled(const std::string& name) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> text(
+      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);
+  return text ? text.get() : name;
 }
 
 }  // namespace ddprun

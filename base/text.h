@@ -24,4 +24,11 @@ std::string cut(std::string text, size_t most);
 /// a stranger cannot steer the reader's terminal. UTF-8 passes; bytes that are not become "\xff".
 std::string printable(std::string_view text);
 
+/// A line of backtrace_symbols(3), "./train(_Z4stepi+0x1f)", with the function's name as C++ writes
+/// it: "./train(step(int)+0x1f)". Any other line as it is.
+std::string with_cxx_name(std::string line);
+
+/// A mangled name of C++ as it is written; any other as it is.
+std::string demangled(const std::string& name);
+
 }  // namespace ddprun

@@ -67,6 +67,7 @@ Error unknown_flag(std::string_view word) {
     });
     if (longer != names.end()) near = *longer;
   }
+  if (said == "-n" || said == "-np" || said == "--np") near = "--nproc_per_node";  // mpirun's
   return usage("unknown flag " + said +
                (near ? "; did you mean " + *near + "?" : "; ddprun --help lists all flags"));
 }

@@ -25,18 +25,11 @@ constexpr std::size_t kLongestText = 8UL * 1024;  // of one; the launcher reads 
 
 std::terminate_handler terminate_before = nullptr;
 
-std::string demangled(const std::string& name) {
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> text(
-      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);
-  return text ? text.get() : name;
-}
-
 std::string type_of_current() {
   constexpr std::string_view kNested = "std::_Nested_exception<";
   const std::type_info* type = abi::__cxa_current_exception_type();
   if (type == nullptr) return "an exception that is not of C++";
-  const std::string name = demangled(type->name());
+  const std::string name = ddprun::demangled(type->name());
   if (!name.starts_with(kNested)) return name;
   return name.substr(kNested.size(), name.size() - kNested.size() - 1);
 }
@@ -68,14 +61,6 @@ std::string describe_current(int causes = 0) {
   return text;
 }
 
-/// The name between "(" and "+" in C++, when it is one.
-std::string with_name(std::string line) {
-  const std::size_t begin = line.rfind('(') + 1;  // npos + 1 is 0
-  const std::size_t end = line.find('+', begin);
-  if (begin == 0 || end == line.npos) return line;
-  return line.replace(begin, end - begin, demangled(line.substr(begin, end - begin)));
-}
-
 /// Whether the call is the one that throws; further in are the runtime's own.
 bool throws(std::string_view line) {
   for (const char* name : {"(__cxa_throw+", "(__cxa_rethrow+", "(_ZSt17rethrow_exception"}) {
@@ -92,7 +77,7 @@ std::string text_of(const Calls& calls) {
   while (!left.empty()) {
     const std::string_view line = left.substr(0, left.find('\n'));
     if (throws(line)) break;
-    text += with_name(std::string(line)) + "\n";
+    text += ddprun::with_cxx_name(std::string(line)) + "\n";
     left.remove_prefix(std::min(line.size() + 1, left.size()));
   }
   return text;

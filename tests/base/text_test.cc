@@ -36,6 +36,15 @@ TEST_CASE("runs of ranks are joined") {
   CHECK(compress_ranks({0, 2, 4, 6, 8}, 2) == "0, 2 and 3 more");
 }
 
+TEST_CASE("a call of a backtrace is shown as C++ names it, and other lines as they are") {
+  CHECK(with_cxx_name("./a(b)(_Z8write_toPi+0x1f)") == "./a(b)(write_to(int*)+0x1f)");
+  for (const char* line :
+       {"", "(", "./train(main+0x1f)", "./train(+0x1f)", "./train(_Z8write_toPi",
+        "./train(_Z?+0x1f)", "./train(f+0x1f)", "  File \"a(b+c).py\", line 3"}) {
+    CHECK(with_cxx_name(line) == line);
+  }
+}
+
 TEST_CASE("a stranger's bytes are shown, not obeyed") {
   CHECK(printable("plain\ttext\n") == "plain\ttext\n");
   CHECK(printable("\x1b[31m\r\x7f") == "\\x1b[31m\\x0d\\x7f");

@@ -224,6 +224,8 @@ TEST_CASE("a mistyped launch line is answered with what was meant") {
        "unknown flag --max_restart; did you mean --max_restarts?"},
       {"torchrun -nproc_per_node 2 train.py",
        "unknown flag -nproc_per_node; did you mean --nproc_per_node?"},
+      {"mpirun -np 4 train.py", "unknown flag -np; did you mean --nproc_per_node?"},
+      {"mpirun -n 4 train.py", "unknown flag -n; did you mean --nproc_per_node?"},
       {"torchrun --stand train.py", "unknown flag --stand; did you mean --standalone?"},
       {"torchrun --world_size 4 train.py",
        "unknown flag --world_size; ddprun --help lists all flags"},
