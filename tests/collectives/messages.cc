@@ -321,11 +321,13 @@ void lose_announced(ProcessGroup& group) {
   if (group.rank() == 1) {
     const Work announced = group.isend(data, 0, 5);
     group.send(std::span(&process, 1), 0, 6);
+    group.recv(std::span(&process, 1), 0, 7);  // rank 0 waits for nothing else when we end
     ::_exit(0);
   }
   group.recv(std::span(&process, 1), 1, 6);
   const ddprun::Fd other(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
   pollfd end{.fd = other.get(), .events = POLLIN, .revents = 0};
+  group.send(std::span(&process, 1), 1, 7);
   ::poll(&end, 1, -1);
   group.recv(data, 1, 5);
 }
