@@ -13,7 +13,7 @@ namespace ddp::internal {
 
 /// MPI without its types. Every implementation of MPI has a binary interface of its own, so
 /// what calls it is a library apart, libddp_mpi.so, built against the mpi.h of one of them and
-/// loaded by libddp when a program asks for the mpi backend (mpi_loader.h).
+/// loaded by libddp when a program asks for the mpi backend (mpi_process.h).
 ///
 /// Failures of MPI are std::runtime_error with what it says of them. Thread: any, several at once.
 
@@ -41,7 +41,7 @@ class MpiGroup {
   virtual ~MpiGroup() = default;
 
   /// Sends `bytes` of `out` to one rank and receives as many from another; the most is 1 KiB. While
-  /// nothing comes, asks `goes_on` now and then. False: it said no. One thread at a time.
+  /// nothing comes, asks `goes_on` again and again. False: it said no. One thread at a time.
   virtual bool exchange(int to, const void* out, int from, void* in, std::size_t bytes,
                         const std::function<bool()>& goes_on) = 0;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank that saves and loads checkpoints: checkpoint PATH ACTION... ("%" in PATH is the rank.)
+// Over the backend that DDP_TEST_BACKEND names.
 //
 //   save:V    saves version V, of which every element can be told
 //   load      "loaded V", when all is as it was saved; "nothing", when nothing was loaded
@@ -93,7 +94,7 @@ void act(ddp::ProcessGroup& group, ddp::Checkpoint& checkpoint, const std::strin
 }
 
 void run(int argc, char** argv) {
-  auto group = ddp::init_process_group();
+  auto group = ddp::init_process_group({.backend = ddprun::tests::backend_of_test()});
   std::string path = argc > 1 ? argv[1] : "";
   const std::size_t at = path.find('%');
   if (at != std::string::npos) path.replace(at, 1, std::to_string(group.rank()));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a group in which something goes wrong: failing SCENARIO [FILE].
+// One rank of a group in which something goes wrong: failing SCENARIO [FILE], over the backend that
+// DDP_TEST_BACKEND names.
 
 #include <chrono>
 #include <condition_variable>
@@ -171,7 +172,7 @@ void run(ProcessGroup& group, const std::string& scenario, const std::string& fi
 
 int start(const std::string& scenario, const std::string& file) {
   const auto work = [&] {
-    ddp::Options options;
+    ddp::Options options{.backend = backend_of_test()};
     if (scenario == "stuck") options.store = std::make_shared<StuckStore>();
     auto group = ddp::init_process_group(options);
     run(group, scenario, file);

@@ -7,9 +7,23 @@
 #include <limits>
 #include <mpi.h>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include "tests/collectives/scenario.h"
+
+namespace {
+
+bool stands_still = false;
+
+}  // namespace
+
+/// In front of MPI's own.
+extern "C" int MPI_Allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op,
+                             MPI_Comm comm) {
+  if (stands_still) ::pause();
+  return PMPI_Allreduce(in, out, count, type, op, comm);
+}
 
 namespace {
 
@@ -68,10 +82,20 @@ void count() {
   group.barrier();
 }
 
+/// Rank 1 says that it comes, and does not come out of MPI's own function again.
+void stuck() {
+  auto group = join();
+  group.set_timeout(std::chrono::seconds(1));
+  stands_still = group.rank() == 1;
+  std::vector<float> data(100);
+  group.all_reduce(data);
+}
+
 void run(const std::string& scenario) {
   if (scenario == "own-mpi") return own_mpi();
   if (scenario == "one-thread") return one_thread();
   if (scenario == "count") return count();
+  if (scenario == "stuck") return stuck();
   wrong("no scenario " + scenario);
 }
 

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdio>
-#include <cstdlib>
-#include <unistd.h>
-
 #include "ddp/error.h"
 #include "tests/catch.h"
-#include "tests/collectives/ranks.h"
+#include "tests/collectives/folder.h"
+#include "tests/collectives/mpirun.h"
 #include "tests/contains.h"
 
 using namespace ddprun::tests;
@@ -14,26 +11,16 @@ using ddp::ErrorKind;
 namespace {
 
 constexpr const char* kImpatient = "1500";  // milliseconds
-constexpr int kSkipped = 77;
 
 int failed(ErrorKind kind) {
   return 10 + static_cast<int>(kind);
 }
 
-/// The job as its launcher ends it.
-Ended under_mpirun(int size, const std::vector<std::string>& program) {
-  if (::access(MPIRUN, X_OK) != 0) {
-    std::printf("skipped: there is no mpirun here, at " MPIRUN "\n");
-    std::exit(kSkipped);
-  }
-  std::vector<std::string> command = {MPIRUN, "-n", std::to_string(size)};
-  command.insert(command.end(), program.begin(), program.end());
-  return Rank(command, {{"DDP_TEST_BACKEND", "mpi"},
-                        {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-                        {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-                        {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
-                        {"OMPI_MCA_hwloc_base_binding_policy", "none"}})
-      .wait();
+/// Ranks meet in this store, and in one of their own otherwise.
+Variables met_in(const LiveStore& store) {
+  return {{"MASTER_ADDR", "127.0.0.1"},
+          {"MASTER_PORT", std::to_string(store.port())},
+          {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
 }
 
 }  // namespace
@@ -120,6 +107,59 @@ TEST_CASE("a rank that never makes a call over MPI ends the others' wait, and th
   CHECK(contains(job.output, "waited 1500 ms in vain in #1 barrier: rank 1 is in no call yet"));
 }
 
+TEST_CASE("ranks that sleep, or leave out a call, are named over MPI as over Gloo") {
+  const auto [scenario, sentence] = GENERATE(table<std::string, std::string>(
+      {{"sleep",
+        "in vain in #2 all_reduce sum float32[262144]: rank 1 is in no call since #1 barrier, "
+        "the others at #2 all_reduce sum float32[262144]"},
+       {"skip",
+        "in vain in #2 broadcast float64[7] from rank 0: "
+        "rank 1 is in no call since #1 all_gather int32[2], "},
+       {"begun",
+        "in vain in #2 all_reduce sum int32[3]: rank 1 is in no call since #1 barrier, "}}));
+  const LiveStore store;
+  const Ended job = under_mpirun(3, {DDP_FAILING, scenario}, met_in(store));
+  INFO(scenario << ": " << job.output);
+  CHECK(job.code == failed(ErrorKind::timed_out));
+  CHECK(contains(job.output, " waited 1500 ms " + sentence));
+}
+
+TEST_CASE("a call that MPI has begun and does not end ends the process, which says why") {
+  const Ended job = under_mpirun(2, {DDP_MPI_PROGRAM, "stuck"});
+  INFO(job.output);
+  CHECK(job.code == 124);
+  CHECK(contains(job.output,
+                 "waited 1 s in vain in #1 all_reduce sum float32[100]: "
+                 "every rank is at #1 all_reduce sum float32[100]"));
+  CHECK(contains(job.output, "After another 5 s its calls have not ended: the process does"));
+}
+
+TEST_CASE("gradients are averaged over MPI") {
+  const auto [size, scenario] = GENERATE(table<int, std::string>({{1, "random"},
+                                                                  {2, "random"},
+                                                                  {3, "random"},
+                                                                  {4, "unused"},
+                                                                  {5, "random"},
+                                                                  {3, "order"},
+                                                                  {3, "no_sync"}}));
+  const Ended job = under_mpirun(size, {DDP_DATA_PARALLEL, scenario});
+  INFO(size << " ranks, " << scenario << ": " << job.output);
+  CHECK(job.code == 0);
+}
+
+TEST_CASE("what was saved over MPI is loaded by all ranks") {
+  const Folder folder;
+  const Ended job = under_mpirun(
+      3, {DDP_CHECKPOINT, folder.path / "state.ckpt", "load", "save:1", "save:2", "load"});
+  INFO(job.output);
+  CHECK(job.code == 0);
+  std::size_t loaded = 0;
+  for (std::size_t at = 0; (at = job.output.find("loaded 2\n", at)) != std::string::npos; ++at) {
+    ++loaded;
+  }
+  CHECK(loaded == 3);
+}
+
 TEST_CASE("mpirun ends the job when a rank throws or dies") {
   const auto [how, code] =
       GENERATE(table<std::string, int>({{"throw", 2}, {"die-small", 128 + 9}}));
@@ -142,10 +182,7 @@ TEST_CASE("an MPI that was started for one thread alone is refused") {
 }
 
 TEST_CASE("ranks that mpirun did not start are told so") {
-  const Variables over_mpi = {{"DDP_TEST_BACKEND", "mpi"},
-                              {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-                              {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
-  const auto ended = run_ranks(2, {DDP_WORKER, "all"}, over_mpi);
+  const auto ended = run_ranks(2, {DDP_WORKER, "all"}, over_mpi());
   for (std::size_t rank = 0; rank < ended.size(); ++rank) {
     INFO(ended[rank].output);
     CHECK(ended[rank].code == failed(ErrorKind::usage));
