@@ -12,6 +12,8 @@
 
 namespace ddp::internal {
 
+class DeviceEvent;
+
 /// One message to or from another rank.
 struct Transfer {
   bool sends = true;  ///< else receives
@@ -32,7 +34,8 @@ struct Task {
   std::size_t count = 0;   ///< elements of this rank's block, or of each block where all are equal
   bool on_device = false;  ///< whether `in` and `out` are in a GPU's memory
   CUstream_st* stream = nullptr;  ///< of the caller, where they are: runs before and after
-  const void* in = nullptr;       ///< may be null where this rank gives nothing
+  std::shared_ptr<DeviceEvent> ready = {};  ///< what the stream had before; for the backend's use
+  const void* in = nullptr;                 ///< may be null where this rank gives nothing
   void* out = nullptr;  ///< may be null where this rank gets nothing; may be `in`, or its block
   std::vector<std::size_t> send_counts = {};  ///< of the blocks of `in`; empty: all are `count`
   std::vector<std::size_t> recv_counts = {};  ///< of the blocks of `out`; empty: all are `count`

@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "collectives/call.h"
+#include "collectives/failure.h"
 #include "collectives/host_memory.h"
+#include "collectives/mpi_device.h"
 
 namespace ddp::internal {
 namespace {
@@ -14,12 +16,17 @@ class LocalBackend : public Backend {
  public:
   explicit LocalBackend(std::string name) : name_(std::move(name)) {}
 
-  void check(const Task& task) const override { check_in_host_memory(task, name_, 0); }
+  void check(const Task& task) const override {
+    if (task.on_device && name_ == "mpi") return at_rank(0, [&] { MpiDevice::check(task); });
+    check_in_host_memory(task, name_, 0);
+  }
   void run(const Task& task) override {
     // In all_to_all_v no count is common to all blocks.
     const std::size_t count = task.send_counts.empty() ? task.count : task.send_counts.front();
     if (count == 0 || task.in == task.out) return;
-    std::memmove(task.out, task.in, count * size_of(task.type));
+    const std::size_t bytes = count * size_of(task.type);
+    if (task.on_device) return copy_on_device(task, bytes);
+    std::memmove(task.out, task.in, bytes);
   }
   std::shared_ptr<Pending> begin(const Task& task) override {
     auto done = std::make_shared<Completion>();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/mpi_backend.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -14,9 +15,9 @@
 #include "collectives/call.h"
 #include "collectives/call_queue.h"
 #include "collectives/failure.h"
-#include "collectives/host_memory.h"
 #include "collectives/mpi_agreement.h"
 #include "collectives/mpi_combine.h"
+#include "collectives/mpi_device.h"
 #include "collectives/mpi_library.h"
 #include "collectives/mpi_messages.h"
 #include "collectives/mpi_process.h"
@@ -39,6 +40,8 @@ class MpiBackend : public Backend {
  private:
   void perform(const Task& task);
   void compare_counts(const Task& task, const Call& call);
+  void move(const Task& task);
+  void move_piece(const Task& task);
   [[noreturn]] void refuse(const Task& task, const std::string& why) const;
 
   Meeting meeting_;
@@ -46,6 +49,7 @@ class MpiBackend : public Backend {
   int greatest_tag_ = 0;
   std::unique_ptr<MpiGroup> group_;
   std::unique_ptr<MpiAgreement> agreement_;
+  MpiDevice device_;
   std::unique_ptr<MpiMessages> messages_;
   MpiCombine combine_;
   std::uint64_t calls_ = 0;
@@ -61,7 +65,14 @@ MpiLibrary& joined(const Meeting& meeting) {
   return start_mpi(meeting);
 }
 
-MpiBackend::MpiBackend(Meeting meeting) : meeting_(std::move(meeting)), library_(joined(meeting_)) {
+/// Whether what becomes of each element has nothing to do with the others: so there may be pieces.
+bool is_of_elements(Operation operation) {
+  return operation == Operation::broadcast || operation == Operation::reduce ||
+         operation == Operation::all_reduce;
+}
+
+MpiBackend::MpiBackend(Meeting meeting)
+    : meeting_(std::move(meeting)), library_(joined(meeting_)), device_(library_.is_cuda_aware()) {
   std::vector<int> ranks(static_cast<std::size_t>(meeting_.size));
   for (int rank = 0; rank < meeting_.size; ++rank) {
     ranks[static_cast<std::size_t>(rank)] = meeting_.named(rank);
@@ -76,7 +87,7 @@ MpiBackend::MpiBackend(Meeting meeting) : meeting_(std::move(meeting)), library_
                                        ": MPI makes no group: " + failure.what());
   }
   agreement_ = std::make_unique<MpiAgreement>(meeting_, *group_);
-  messages_ = std::make_unique<MpiMessages>(meeting_, *group_);
+  messages_ = std::make_unique<MpiMessages>(meeting_, *group_, device_);
   begin_mpi_group();
 }
 
@@ -85,9 +96,9 @@ void MpiBackend::refuse(const Task& task, const std::string& why) const {
                                     ": " + name(task.operation) + ": " + why);
 }
 
-/// MPI counts in int. What has no blocks of ranks goes in pieces.
+/// MPI counts in int.
 void MpiBackend::check(const Task& task) const {
-  check_in_host_memory(task, "mpi", meeting_.named(meeting_.rank));
+  if (task.on_device) at_rank(meeting_.named(meeting_.rank), [&] { MpiDevice::check(task); });
   constexpr std::size_t kMost = std::numeric_limits<int>::max();
   const auto check_count = [&](std::size_t count) {
     if (count <= kMost) return;
@@ -100,10 +111,7 @@ void MpiBackend::check(const Task& task) const {
     refuse(task, "tag " + std::to_string(transfer.tag) + ", but with this MPI tags are from " +
                      std::to_string(~greatest_tag_) + " to " + std::to_string(greatest_tag_));
   }
-  if (task.operation == Operation::broadcast || task.operation == Operation::reduce ||
-      task.operation == Operation::all_reduce) {
-    return;
-  }
+  if (is_of_elements(task.operation)) return;
   const auto ranks = static_cast<std::size_t>(is_unequal(task.operation) ? 1 : meeting_.size);
   check_count(task.count * ranks);
   check_count(std::reduce(task.send_counts.begin(), task.send_counts.end()));
@@ -115,7 +123,19 @@ void MpiBackend::run(const Task& task) {
 }
 
 std::shared_ptr<Pending> MpiBackend::begin(const Task& task) {
-  return is_point_to_point(task.operation) ? messages_->begin(task) : queue_.begin(task);
+  if (is_point_to_point(task.operation)) return messages_->begin(task);
+  if (!task.on_device) return queue_.begin(task);
+  Task marked = task;
+  try {
+    device_.mark(marked);
+  } catch (const std::exception& failure) {
+    const std::string where = std::string("in ") + name(task.operation);
+    auto failed = std::make_shared<Completion>();
+    failed->fail(messages_->fail(
+        agree_on(meeting_, where, ErrorKind::system, "failed " + where + ": " + failure.what())));
+    return failed;
+  }
+  return queue_.begin(marked);
 }
 
 void MpiBackend::perform(const Task& task) {
@@ -127,11 +147,7 @@ void MpiBackend::perform(const Task& task) {
   try {
     agreement_->run(call);
     if (is_unequal(task.operation)) compare_counts(task, call);
-    if (reduces(task.operation)) {
-      combine_.run(*group_, task, meeting_.rank, meeting_.size);
-    } else {
-      group_->run(task);
-    }
+    move(task);
   } catch (const Error& error) {
     throw messages_->fail(error);
   } catch (const std::exception& failure) {
@@ -172,6 +188,32 @@ void MpiBackend::compare_counts(const Task& task, const Call& call) {
                      std::to_string(told[place]));
   }
   agreement_->run(call, !difference);
+}
+
+/// Copies of the data, on the host or in wider types, have the size of a piece.
+void MpiBackend::move(const Task& task) {
+  constexpr std::size_t kPieceBytes = std::size_t{16} << 20U;
+  const std::size_t width = size_of(task.type);
+  const std::size_t most = kPieceBytes / width;
+  if (!is_of_elements(task.operation) || (task.count <= most && task.count > 0)) {
+    return move_piece(task);
+  }
+  Task piece = task;
+  for (std::size_t begin = 0; begin < task.count; begin += most) {
+    piece.count = std::min(most, task.count - begin);
+    if (task.in != nullptr) piece.in = static_cast<const char*>(task.in) + begin * width;
+    if (task.out != nullptr) piece.out = static_cast<char*>(task.out) + begin * width;
+    move_piece(piece);
+  }
+}
+
+void MpiBackend::move_piece(const Task& task) {
+  const auto with_mpi = [this](const Task& reachable) {
+    if (!reduces(reachable.operation)) return group_->run(reachable);
+    combine_.run(*group_, reachable, meeting_.rank, meeting_.size);
+  };
+  if (!task.on_device) return with_mpi(task);
+  device_.run(task, meeting_.rank, meeting_.size, with_mpi);
 }
 
 void MpiBackend::abort() noexcept {

@@ -46,7 +46,8 @@ class MpiGroup {
                         const std::function<bool()>& goes_on) = 0;
 
   /// Does a task other than messages, with MPI's own function for it, and returns when this rank's
-  /// part is done. Takes no 16-bit floats to combine, and avg for sum. One thread at a time.
+  /// part is done. Takes no 16-bit floats to combine, avg for sum, and no more elements than an int
+  /// counts. One thread at a time.
   virtual void run(const Task& task) = 0;
 
   /// Begins messages.
@@ -79,6 +80,9 @@ class MpiLibrary {
   /// The group of these ranks of the world, who all call it with the same tag, from 0 to 32767:
   /// it keeps apart groups that are made at the same time.
   virtual std::unique_ptr<MpiGroup> make_group(std::span<const int> ranks, int tag) = 0;
+
+  /// Whether it takes addresses of a GPU's memory (is CUDA-aware), as it says itself.
+  virtual bool is_cuda_aware() noexcept = 0;
 
   /// Tags of messages are from ~greatest_tag(), which is below 0, to greatest_tag().
   virtual int greatest_tag() = 0;

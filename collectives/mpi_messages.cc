@@ -20,6 +20,10 @@ class MpiMessages::Message : public Pending {
   Message(MpiMessages& all, Task task, std::uint64_t number)
       : all_(all), task_(std::move(task)), number_(number) {
     try {
+      if (task_.on_device) {
+        all_.device_.mark(task_);
+        copies_ = all_.device_.lend(task_);
+      }
       requests_ = all_.group_.begin(task_.transfers);
     } catch (const std::exception& failure) {
       end(blame(0, ErrorKind::system, failure.what()));
@@ -55,10 +59,13 @@ class MpiMessages::Message : public Pending {
     }
     try {
       if (requests_->test()) {
-        end(difference());
+        const auto error = difference();
+        if (copies_ && !error) copies_->bring_home();
+        end(error);
       }
     } catch (const std::exception& failure) {
-      end(blame(requests_->first_open(), ErrorKind::system, failure.what()));
+      const std::size_t last = task_.transfers.size() - 1;
+      end(blame(std::min(requests_->first_open(), last), ErrorKind::system, failure.what()));
     }
     return over_;
   }
@@ -67,7 +74,9 @@ class MpiMessages::Message : public Pending {
   void end(const std::optional<Error>& error) {
     over_ = true;
     if (error) error_ = all_.fail(*error);
+    if (error) static_cast<void>(copies_.release());  // MPI may still write there
     requests_.reset();
+    copies_.reset();
   }
 
   /// One message as messages name it.
@@ -83,7 +92,7 @@ class MpiMessages::Message : public Pending {
 
   Error blame(std::size_t index, ErrorKind kind, const std::string& reason) const {
     const std::string where = "in " + describe(call(index));
-    return agree_on(all_.meeting_, where, kind, "failed " + where + ": MPI says: " + reason);
+    return agree_on(all_.meeting_, where, kind, "failed " + where + ": " + reason);
   }
 
   /// A message of another length than was expected.
@@ -102,9 +111,10 @@ class MpiMessages::Message : public Pending {
   }
 
   MpiMessages& all_;
-  const Task task_;
+  Task task_;
   const std::uint64_t number_;
   std::mutex mutex_;
+  std::unique_ptr<MpiDevice::Lent> copies_;
   std::unique_ptr<MpiRequests> requests_;
   bool over_ = false;
   std::optional<Error> error_;

@@ -14,6 +14,7 @@
 
 #include "collectives/backend.h"
 #include "collectives/meeting.h"
+#include "collectives/mpi_device.h"
 #include "collectives/mpi_library.h"
 
 namespace ddp::internal {
@@ -25,14 +26,16 @@ namespace ddp::internal {
 /// The first failure ends all messages. Thread: any, several at once.
 class MpiMessages {
  public:
-  MpiMessages(Meeting& meeting, MpiGroup& group) : meeting_(meeting), group_(group) {}
+  MpiMessages(Meeting& meeting, MpiGroup& group, MpiDevice& device)
+      : meeting_(meeting), group_(group), device_(device) {}
   MpiMessages(const MpiMessages&) = delete;
   MpiMessages& operator=(const MpiMessages&) = delete;
 
   /// Gives up what is not done.
   ~MpiMessages();
 
-  /// Begins all messages of the task at once.
+  /// Begins all messages of the task at once; on a device when its stream has come to them, for
+  /// which the caller waits.
   std::shared_ptr<Pending> begin(const Task& task);
 
   /// Does them, and returns when they are done. Throws ddp::Error.
@@ -55,6 +58,7 @@ class MpiMessages {
 
   Meeting& meeting_;
   MpiGroup& group_;
+  MpiDevice& device_;
   std::atomic<bool> failed_ = false;
   mutable std::mutex failure_mutex_;
   std::optional<Error> failure_;

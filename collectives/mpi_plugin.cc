@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <cstddef>
+#include <dlfcn.h>
 #include <memory>
 #include <mpi.h>
 #include <stdexcept>
@@ -161,6 +162,12 @@ class Library : public MpiLibrary {
     MPI_Group_free(&part);
     MPI_Group_free(&world);
     return std::make_unique<Group>(calls, messages, backward);
+  }
+
+  /// Open MPI and MPICH, and what is made of them, say it in an extension of one name.
+  bool is_cuda_aware() noexcept override {
+    void* const found = ::dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support");
+    return found != nullptr && reinterpret_cast<int (*)()>(found)() == 1;
   }
 
   int greatest_tag() override {

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/mpi_plugin_calls.h"
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstring>
-#include <limits>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -81,9 +79,14 @@ class CollectiveCall {
   void run() {
     switch (task_.operation) {
       case Operation::broadcast:
+        must(MPI_Bcast(task_.out, count(), type_, task_.root, comm_));
+        return;
       case Operation::reduce:
+        must(MPI_Reduce(in_or_place(), task_.out, count(), type_, op_, task_.root, comm_));
+        return;
       case Operation::all_reduce:
-        return in_pieces();
+        must(MPI_Allreduce(in_or_place(), task_.out, count(), type_, op_, comm_));
+        return;
       case Operation::gather:
         return gather();
       case Operation::gather_v:
@@ -133,26 +136,7 @@ class CollectiveCall {
     return task_.in == place ? MPI_IN_PLACE : task_.in;
   }
 
-  /// MPI counts in int.
-  void in_pieces() {
-    constexpr std::size_t kMost = std::size_t{1} << 30U;
-    for (std::size_t begin = 0; begin < task_.count; begin += kMost) {
-      piece(begin * width_, static_cast<int>(std::min(kMost, task_.count - begin)));
-    }
-  }
-
-  void piece(std::size_t begin, int elements) {
-    char* const out = task_.out == nullptr ? nullptr : static_cast<char*>(task_.out) + begin;
-    const void* in = static_cast<const char*>(task_.in) + begin;
-    if (task_.in == task_.out) in = MPI_IN_PLACE;
-    if (task_.operation == Operation::broadcast) {
-      must(MPI_Bcast(out, elements, type_, task_.root, comm_));
-    } else if (task_.operation == Operation::reduce) {
-      must(MPI_Reduce(in, out, elements, type_, op_, task_.root, comm_));
-    } else {
-      must(MPI_Allreduce(in, out, elements, type_, op_, comm_));
-    }
-  }
+  const void* in_or_place() const { return task_.in == task_.out ? MPI_IN_PLACE : task_.in; }
 
   void gather() {
     const void* const in = is_root() ? own_block_or_in(all_out()) : task_.in;

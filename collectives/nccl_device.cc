@@ -76,6 +76,10 @@ bool DeviceEvent::is_reached() const {
   return true;
 }
 
+void DeviceEvent::wait() const {
+  check_cuda(cuda().cuEventSynchronize(event_), "cuEventSynchronize");
+}
+
 bool is_capturing(CUstream stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   // The one error there is: another stream is captured that this one, the default, would disturb.

@@ -53,6 +53,9 @@ class DeviceEvent {
   /// went wrong.
   bool is_reached() const;
 
+  /// Returns when it is. Throws as is_reached().
+  void wait() const;
+
  private:
   CUevent event_ = nullptr;
 };

@@ -10,7 +10,7 @@ namespace ddp::internal {
 namespace {
 
 [[noreturn]] void refuse(const std::string& what) {
-  throw Error(ErrorKind::usage, "ddp: backend nccl: " + what);
+  throw Error(ErrorKind::usage, "ddp: buffers on a GPU: " + what);
 }
 
 std::string last_error_of_loader() {

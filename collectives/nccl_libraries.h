@@ -22,11 +22,14 @@ namespace ddp::internal {
   X(cuEventDestroy)              \
   X(cuEventQuery)                \
   X(cuEventRecord)               \
+  X(cuEventSynchronize)          \
   X(cuGetErrorString)            \
   X(cuInit)                      \
   X(cuLaunchKernel)              \
   X(cuMemAllocAsync)             \
   X(cuMemFreeAsync)              \
+  X(cuMemFreeHost)               \
+  X(cuMemHostAlloc)              \
   X(cuMemcpyAsync)               \
   X(cuModuleGetFunction)         \
   X(cuModuleLoadData)            \

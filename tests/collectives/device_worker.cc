@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank that does what a test asks with buffers on a device: device_worker SCENARIO [TIMEOUT]
-// (milliseconds). Exit code: 0 all right, 1 a wrong result (told), 10 + kind for a ddp::Error
-// (told), 77 no GPU (told).
+// (milliseconds), over nccl or what DDP_TEST_BACKEND names. Exit code: 0 all right, 1 a wrong
+// result (told), 10 + kind for a ddp::Error (told), 77 no GPU (told).
 
 #include <condition_variable>
 #include <ddp/distributed_data_parallel.h>
@@ -105,6 +105,21 @@ float own(const ProcessGroup& group) {
   return static_cast<float>(group.rank() + 1);
 }
 
+void expect_under_way(const Work& work) {
+  check(!work.is_completed() && !work.error(), "over before its stream came to it");
+  try {
+    work.wait(std::chrono::milliseconds(1));
+    wrong("waited for before its stream came to it");
+  } catch (const ddp::Error& error) {
+    check(error.kind() == ddp::ErrorKind::timed_out, error.what());
+  }
+}
+
+void expect_done(const Work& work) {
+  work.wait(std::chrono::minutes(1));
+  check(work.is_completed() && !work.error(), "done, and not completed");
+}
+
 /// The host goes on at once; the call comes after what its stream was given before, and before what
 /// that is given after, though it is in another stream.
 void order(ProcessGroup& group) {
@@ -116,18 +131,28 @@ void order(ProcessGroup& group) {
   data.write(own(group));
   group.all_reduce(data.span());
   const Work work = group.iall_reduce(data.span());
-  check(!work.is_completed() && !work.error(), "over before its stream came to it");
-  try {
-    work.wait(std::chrono::milliseconds(1));
-    wrong("waited for before its stream came to it");
-  } catch (const ddp::Error& error) {
-    check(error.kind() == ddp::ErrorKind::timed_out, error.what());
-  }
+  expect_under_way(work);
   work.wait();
   gate.open();
   data.expect(sum_of_ranks(group) * static_cast<float>(group.size()), "two sums");
-  work.wait(std::chrono::minutes(1));
-  check(work.is_completed() && !work.error(), "done, and not completed");
+  expect_done(work);
+}
+
+/// Over a library that works on the host: what is begun waits for its stream in a thread of ours.
+void begun(ProcessGroup& group) {
+  const CUstream stream = make_stream();
+  Floats data(stream, -1);
+  Floats large(stream, own(group), 10'000'001);  // of several pieces
+  Gate gate(stream);
+  data.write(own(group));
+  const Work first = group.iall_reduce(data.span());
+  const Work second = group.iall_reduce(large.span(), ddp::ReduceOp::max);
+  expect_under_way(first);
+  gate.open();
+  second.wait();
+  expect_done(first);
+  data.expect(sum_of_ranks(group), "a sum");
+  large.expect(static_cast<float>(group.size()), "the greatest");
 }
 
 /// Calls in host memory, objects and barriers go their own way, and parts of the group are groups.
@@ -142,8 +167,9 @@ void beside(ProcessGroup& group) {
   Floats once(stream, 1);
   part->all_reduce(once.span());
   group.barrier();
-  check(part->backend() == "nccl" && group.all_gather_object("x").size() == host.size() * 3,
-        "part");
+  check(
+      part->backend() == group.backend() && group.all_gather_object("x").size() == host.size() * 3,
+      "part");
   once.expect(static_cast<float>(part->size()), "a sum in a part");
   data.expect(sum_of_ranks(group), "a sum");
 }
@@ -163,6 +189,15 @@ void messages(ProcessGroup& group) {
   in.expect(group.rank() == 0 ? static_cast<float>(last + 1) : 1.0F, "passed on");
 }
 
+void refuse_capture(ProcessGroup& group, const Floats& data) {
+  const CUstream stream = data.span().stream;
+  DRIVER(cuStreamBeginCapture, stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  refused([&] { group.all_reduce(data.span()); });
+  CUgraph graph = nullptr;
+  DRIVER(cuStreamEndCapture, stream, &graph);
+  DRIVER(cuGraphDestroy, graph);
+}
+
 void misuse(ProcessGroup& group) {
   const CUstream stream = make_stream();
   Floats data(stream, own(group));
@@ -171,13 +206,10 @@ void misuse(ProcessGroup& group) {
   const DeviceSpan<std::int32_t> on_device = {reinterpret_cast<std::int32_t*>(data.span().data),
                                               kCount, stream};
   refused([&] { group.all_reduce(data.span(), host); });
-  DRIVER(cuStreamBeginCapture, stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
-  refused([&] { group.all_reduce(data.span()); });
-  CUgraph graph = nullptr;
-  DRIVER(cuStreamEndCapture, stream, &graph);
-  DRIVER(cuGraphDestroy, graph);
+  refuse_capture(group, data);
   group.all_reduce(data.span());
-  refused([&] { ddp::group_call([&] { group.all_reduce(on_device, ddp::ReduceOp::bxor); }); });
+  if (group.backend() == "nccl")
+    refused([&] { ddp::group_call([&] { group.all_reduce(on_device, ddp::ReduceOp::bxor); }); });
   data.expect(sum_of_ranks(group), "a sum after misuse");
 }
 
@@ -314,6 +346,7 @@ void local(std::chrono::milliseconds timeout) {
 
 void run(ProcessGroup group, const std::string& scenario) {
   if (scenario == "order") return order(group);
+  if (scenario == "begun") return begun(group);
   if (scenario == "beside") return beside(group);
   if (scenario == "messages") return messages(group);
   if (scenario == "misuse") return misuse(group);
@@ -334,14 +367,17 @@ void run(ProcessGroup group, const std::string& scenario) {
 int main(int argc, char** argv) {
   const std::string scenario = argc > 1 ? argv[1] : "order";
   const std::chrono::milliseconds timeout(argc > 2 ? std::atoi(argv[2]) : 60'000);
-  if (scenario != "missing" && count_devices() == 0) {
+  const int devices = count_devices();
+  if (scenario != "missing" && devices == 0) {
     std::printf("no GPU here\n");
     return 77;
   }
   return ddprun::tests::exit_code_of([&] {
     if (scenario == "local") return local(timeout);
-    auto group = ddp::init_process_group({.backend = "nccl", .timeout = timeout});
-    use_device(group.rank() % count_devices());
+    const std::string told = ddprun::tests::backend_of_test();
+    auto group =
+        ddp::init_process_group({.backend = told.empty() ? "nccl" : told, .timeout = timeout});
+    use_device(group.rank() % std::max(devices, 1));  // "missing" ends before
     run(std::move(group), scenario);
   });
 }

@@ -11,12 +11,14 @@
 
 namespace ddprun::tests {
 
-/// What the ranks of a job over mpi find in their environment.
+/// What the ranks of a job over mpi find in their environment. They see no GPU but those of a
+/// driver of our own.
 inline Variables over_mpi() {
   // Open MPI unloads its plug-ins before the process ends: nothing tells their leaks from ours.
   const char* const sanitizer = std::getenv("ASAN_OPTIONS");
   const std::string no_leaks = ":detect_leaks=0";
   return {{"DDP_TEST_BACKEND", "mpi"},
+          {"CUDA_VISIBLE_DEVICES", ""},
           {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
           {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
           {"OMPI_MCA_rmaps_base_oversubscribe", "1"},

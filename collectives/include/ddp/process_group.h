@@ -26,7 +26,7 @@ struct GroupAccess;
 struct Options {
   /// What moves the data.
   ///   gloo   host memory, over TCP
-  ///   mpi    host memory, where mpirun started the processes
+  ///   mpi    host memory and that of NVIDIA's GPUs, where mpirun started the processes
   ///   nccl   memory of NVIDIA's GPUs through NCCL, and host memory through Gloo
   /// Empty: nccl where this process sees a GPU and finds NCCL, else gloo.
   std::string backend = {};
@@ -66,14 +66,16 @@ struct Options {
 /// not overlap. Where only one rank gets (or gives) a result, the others' `out` (or `in`) is not
 /// looked at and may be `{}`.
 ///
-/// Buffers on a device (DeviceSpan) need backend nccl. Calls with them do not hold up the host:
-/// they come after what their stream was given before, and before what it is given after. The first
-/// such call of a group connects it, on the device that is current, and waits for every rank; it
-/// may not be captured into a graph, later ones may. Their order among calls in host memory, and
-/// barrier(), is of no matter to the device. NCCL does not compare the ranks' calls, ignores the
-/// tags of messages, which match in the order of the calls, and rounds 16-bit sums at each step. A
-/// failure ends all calls on the device: streams go on, with unspecified contents, and every wait
-/// for a Work and every later call throws it.
+/// Buffers on a device (DeviceSpan) need backend nccl or mpi. Calls with them come after what their
+/// stream was given before, and before what it is given after. With mpi they are as those in host
+/// memory otherwise: the host waits for their stream and for their end (a message that is begun:
+/// for its stream), and they cannot be captured into a graph. With nccl they do not hold up the
+/// host. The first such call of a group connects it, on the device that is current, and waits for
+/// every rank; it may not be captured into a graph, later ones may. Their order among calls in host
+/// memory, and barrier(), is of no matter to the device. NCCL does not compare the ranks' calls,
+/// ignores the tags of messages, which match in the order of the calls, and rounds 16-bit sums at
+/// each step. A failure ends all calls on the device: streams go on, with unspecified contents, and
+/// every wait for a Work and every later call throws it.
 ///
 /// Errors are thrown as ddp::Error. After the first that is not of kind `usage` the group is
 /// broken for good: every later call throws that same error, and the contents of the buffer of the

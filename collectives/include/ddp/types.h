@@ -14,9 +14,8 @@ struct CUstream_st;  // what CUDA's cudaStream_t points to
 namespace ddp {
 
 /// How one element of every rank becomes one. Integers wrap around, as unsigned ones do in C++;
-/// float16 and bfloat16 are combined in float32 and rounded once, at the end (on a
-/// device as NCCL does). Where a NaN takes
-/// part, min and max may give it or not.
+/// float16 and bfloat16 are combined in float32 and rounded once, at the end (with
+/// nccl on a device as NCCL does). Where a NaN takes part, min and max may give it or not.
 enum class ReduceOp {
   sum,
   avg,  ///< the sum divided by the number of ranks; not for integers

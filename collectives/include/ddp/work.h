@@ -33,8 +33,9 @@ class DDP_EXPORT Work {
   /// Why it failed; nothing while it runs and when it went well. Never blocks.
   std::optional<Error> error() const;
 
-  /// Buffers in host memory: returns when this rank's part is done. In device memory: returns at
-  /// once, and what the call's stream is given from now on runs after it. Errors: of the call.
+  /// Buffers in host memory, or with backend mpi: returns when this rank's part is done. With nccl
+  /// in device memory: returns at once. What the call's stream is given from now on runs after it.
+  /// Errors: of the call.
   void wait() const;
 
   /// Returns when this rank's part is done, wherever the buffers are. Errors: of the call;
@@ -43,7 +44,7 @@ class DDP_EXPORT Work {
 
   /// How long this rank's part took, from its turn, after the calls that were begun before, to its
   /// end: waiting for other ranks is part of it. Nothing before its end, and where it is not known:
-  /// in device memory, or if there was nothing to do. Never blocks.
+  /// with nccl in device memory, or if there was nothing to do. Never blocks.
   std::optional<std::chrono::nanoseconds> duration() const;
 
  private:

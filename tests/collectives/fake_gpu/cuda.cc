@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // CUDA's driver, as far as libddp and its tests use it, over this host's memory: libcuda.so.1 where
-// there is no GPU. FAKE_GPUS: how many there are; 4 if it is not set. What the real one forbids is
+// there is no GPU. FAKE_GPUS: how many there are; 4 if it is not set. FAKE_GPU_NO_HOST_MEMORY=1: it
+// has no host memory for copies. What the real one forbids is
 // refused here, too, as far as libddp might do it: no current context, a stream and an event of
 // different ones, asking for an event that was captured, a capture that forks are not joined to.
 
@@ -190,6 +191,26 @@ CUresult cuEventQuery(CUevent event) {
   if (event->capture) return CUDA_ERROR_CAPTURED_EVENT;
   const std::lock_guard lock(event->state->mutex);
   return event->state->reached == event->state->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+CUresult cuEventSynchronize(CUevent event) {
+  if (event->capture) return CUDA_ERROR_CAPTURED_EVENT;
+  std::unique_lock lock(event->state->mutex);
+  const unsigned number = event->state->recorded;
+  event->state->changed.wait(lock, [&] { return event->state->reached >= number; });
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemHostAlloc(void** memory, std::size_t bytes, unsigned /*flags*/) {
+  if (current.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  if (std::getenv("FAKE_GPU_NO_HOST_MEMORY") != nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  *memory = std::malloc(bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemFreeHost(void* memory) {
+  std::free(memory);
+  return CUDA_SUCCESS;
 }
 
 CUresult cuMemAlloc(CUdeviceptr* address, std::size_t bytes) {

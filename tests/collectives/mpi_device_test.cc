@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Buffers on devices over MPI, on a driver of our own that works in host memory (fake_gpu/): so an
+// MPI that is not CUDA-aware can be told to be, and moves them.
+
+#include "ddp/error.h"
+#include "tests/catch.h"
+#include "tests/collectives/mpirun.h"
+#include "tests/contains.h"
+
+using namespace ddprun::tests;
+
+namespace {
+
+const Variables kFakeGpu = {{"LD_LIBRARY_PATH", FAKE_GPU}};
+
+/// There are no copies in host memory.
+const Variables kNoCopies = {{"LD_LIBRARY_PATH", FAKE_GPU}, {"FAKE_GPU_NO_HOST_MEMORY", "1"}};
+
+}  // namespace
+
+TEST_CASE("over MPI every operation gives every type's right result on a device") {
+  const int size = GENERATE(1, 3);
+  const std::string program = GENERATE(DEVICE_OPERATIONS, DEVICE_OPERATIONS_CUDA_AWARE);
+  const Ended job = under_mpirun(size, {program, "few"}, kFakeGpu);
+  INFO(size << " ranks of " << program << ": " << job.output);
+  CHECK(job.code == 0);
+}
+
+TEST_CASE("calls on a device over MPI keep to their places among streams, hosts and groups") {
+  const std::string scenario = GENERATE("begun", "beside", "messages");
+  const Ended job = under_mpirun(3, {DEVICE_WORKER, scenario}, kFakeGpu);
+  INFO(scenario << ": " << job.output);
+  CHECK(job.code == 0);
+}
+
+TEST_CASE("a CUDA-aware MPI is given buffers on a device as they are") {
+  const std::string scenario = GENERATE("begun", "beside", "messages");
+  const Ended job = under_mpirun(3, {DEVICE_WORKER_CUDA_AWARE, scenario}, kNoCopies);
+  INFO(scenario << ": " << job.output);
+  CHECK(job.code == 0);
+}
+
+TEST_CASE("what CUDA does not do over MPI is told with rank, call and its words") {
+  const auto [scenario, call] = GENERATE(table<std::string, std::string>(
+      {{"begun", "#1 all_reduce sum float32[1000]"}, {"messages", "#1 send float32[1000]"}}));
+  const Ended job = under_mpirun(3, {DEVICE_WORKER, scenario}, kNoCopies);
+  INFO(job.output);
+  CHECK(job.code == 10 + static_cast<int>(ddp::ErrorKind::system));
+  CHECK(contains(job.output, " failed in " + call));
+  CHECK(contains(job.output, ": cuMemHostAlloc: an error of the fake driver"));
+}
+
+TEST_CASE("what cannot be done on a device over MPI is refused, and the group is as good") {
+  const Ended job = under_mpirun(2, {DEVICE_WORKER, "misuse"}, kFakeGpu);
+  INFO(job.output);
+  CHECK(job.code == 0);
+  CHECK(contains(job.output, "all_reduce: in is on a device, but out in host memory"));
+  CHECK(contains(job.output, "its calls cannot be captured into a graph"));
+}
