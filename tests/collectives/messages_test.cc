@@ -111,6 +111,7 @@ TEST_CASE("a rank that is sent more messages than it holds says so, and the grou
   }
 }
 
+#ifndef __SANITIZE_ADDRESS__  // its companion for types looks at objects through a pipe
 TEST_CASE("a rank without descriptors for messages says so, and is missed at once") {
   const auto ended = run_ranks(2, {DDP_MESSAGES, "descriptors", "600000"});
   INFO(ended[0].output << ended[1].output);
@@ -118,6 +119,7 @@ TEST_CASE("a rank without descriptors for messages says so, and is missed at onc
   CHECK(contains(ended[0].output, "Too many open files"));
   CHECK(contains(ended[1].output, "rank 0 "));
 }
+#endif
 
 TEST_CASE("a message of another type or count than its receive is told on both sides") {
   const auto [how, sent, expected] = GENERATE(table<std::string, std::string, std::string>({
