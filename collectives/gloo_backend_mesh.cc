@@ -29,9 +29,9 @@ constexpr const char* kWhere = "while connecting";
 
 PeerWatch::Endpoint endpoint_of(const std::vector<char>& address) {
   const sockaddr_storage storage = gloo::transport::tcp::Address(address).getSockaddr();
-  PeerWatch::Endpoint endpoint;
-  endpoint.resize(storage.ss_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
-  std::memcpy(endpoint.data(), &storage, endpoint.size());
+  PeerWatch::Endpoint endpoint;  // of IPv4, and as large as that, before it has the data
+  std::memcpy(endpoint.data(), &storage,
+              storage.ss_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
   return endpoint;
 }
 
