@@ -10,6 +10,7 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -99,6 +100,8 @@ Json trace(const std::string& reason) {
 }
 
 void write(const std::string& path, const std::string& reason) {
+  static std::mutex one_at_a_time;  // groups fail at once, and have one file
+  const std::lock_guard lock(one_at_a_time);
   // Of this process alone: ranks on several hosts may write to one folder.
   const std::string fresh = path + "." + std::to_string(::getpid()) + ".tmp";
   std::ofstream file(fresh, std::ios::trunc);
