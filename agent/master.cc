@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "agent/report.h"
 #include "base/text.h"
 
 namespace ddprun::agent {
@@ -18,6 +19,7 @@ rendezvous::Server::Options master_options(const JobSpec& job) {
   options.run_id = job.run_id;
   options.heartbeat = job.heartbeat;
   options.lease = job.lease;
+  options.loss_text = loss_text;
   rendezvous::RoundSpec& round = options.round;
   round.min_nodes = job.min_nodes;
   round.max_nodes = job.max_nodes;

@@ -147,6 +147,16 @@ std::string failure_line(const Failure& root_cause, int round) {
   return line;
 }
 
+std::string loss_text(const Failure& root_cause) {
+  const ExitStatus status(root_cause.wait_status);
+  std::string text = "rank " + std::to_string(root_cause.rank) + " on host " +
+                     one_line(root_cause.host) + (status.signal() != 0 ? " was " : " failed: ") +
+                     status.text();
+  if (!root_cause.cause.empty()) text += ": " + one_line(root_cause.cause);
+  if (!root_cause.exception.empty()) text += ": " + one_line(exception_of(root_cause));
+  return text;
+}
+
 std::string restart_line(const rendezvous::Layout& layout, int max_restarts,
                          std::chrono::nanoseconds since_failure) {
   return "restart " + std::to_string(layout.restarts) + " of " + std::to_string(max_restarts) +

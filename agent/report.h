@@ -22,6 +22,10 @@ std::string failure_report(const rendezvous::Failed& failed);
 /// worker wrote.
 std::string failure_line(const rendezvous::Failure& root_cause, int round);
 
+/// The cause for workers that wait for the one that is gone: "rank 3 on host gpu-07 was killed by
+/// SIGKILL", "rank 3 on host gpu-07 failed: exit 1: RuntimeError: loss is nan".
+std::string loss_text(const rendezvous::Failure& root_cause);
+
 /// The round after a failure: "restart 1 of 3: round 1 with 2 nodes, 16 workers, ready 38 ms after
 /// the failure".
 std::string restart_line(const rendezvous::Layout& layout, int max_restarts,

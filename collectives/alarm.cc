@@ -2,30 +2,34 @@
 #include "collectives/alarm.h"
 
 #include <chrono>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "collectives/quiet_thread.h"
 #include "ddp/error.h"
+#include "rendezvous/store_protocol.h"
 
 namespace ddp::internal {
 namespace {
 
 constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
+constexpr std::string_view kTrouble = "in group ";  // what a rank tells begins with it
 
 }  // namespace
 
 Alarm::Alarm(std::shared_ptr<Store> store, std::string prefix, int rank, int size,
-             std::function<void(const std::string& group)> heard)
+             Events events)
     : store_(std::move(store)), prefix_(std::move(prefix)), rank_(rank), size_(size) {
-  listener_ = quiet_thread([from = store_, own = key(rank), told = std::move(heard)] {
-    std::string group;
+  listener_ = quiet_thread([from = store_, own = key(rank), heard = std::move(events)] {
+    std::string told;
     try {
-      group = from->get(own, kForever);
+      told = from->get(own, kForever);
     } catch (const Error&) {
       return;
     }
-    if (!group.empty()) told(group);
+    if (told.starts_with(kTrouble)) return heard.trouble(told.substr(kTrouble.size()));
+    if (!told.empty()) heard.loss(told);
   });
 }
 
@@ -38,10 +42,14 @@ Alarm::~Alarm() {
   }
 }
 
+std::string Alarm::key(int rank) const {
+  return prefix_ + std::string(ddprun::rendezvous::kAlarm) + std::to_string(rank);
+}
+
 void Alarm::raise(const std::string& group) {
   std::vector<std::pair<std::string, std::string>> entries;
   for (int rank = 0; rank < size_; ++rank) {
-    if (rank != rank_) entries.emplace_back(key(rank), group);
+    if (rank != rank_) entries.emplace_back(key(rank), std::string(kTrouble) + group);
   }
   store_->multi_set(entries);
 }

@@ -10,26 +10,30 @@
 
 namespace ddp::internal {
 
-/// How the ranks that joined together tell each other that a call of theirs came to nothing: each
-/// waits for a key of its own in the store, in a thread that does nothing else.
+/// How the ranks that joined together tell each other that a call of theirs came to nothing, and
+/// how ddprun tells them that one of them is gone: each waits for a key of its own in the store, in
+/// a thread that does nothing else.
 class Alarm {
  public:
-  /// `prefix` is that of the group in which they joined; `heard` is called, once at most, in a
-  /// thread of its own, with the prefix of the group in trouble. Where the store is lost, nobody is
-  /// told.
-  Alarm(std::shared_ptr<Store> store, std::string prefix, int rank, int size,
-        std::function<void(const std::string& group)> heard);
+  /// What is called, once at most, in a thread of its own.
+  struct Events {
+    std::function<void(const std::string& group)> trouble;   ///< the prefix of the group that has it
+    std::function<void(const std::string& sentence)> loss;  ///< "rank 3 on host n2 was killed ..."
+  };
+
+  /// `prefix` is that of the group in which they joined. Where the store is lost, nobody is told.
+  Alarm(std::shared_ptr<Store> store, std::string prefix, int rank, int size, Events events);
   Alarm(const Alarm&) = delete;
   Alarm& operator=(const Alarm&) = delete;
 
-  /// Waits for `heard`, if it is called now.
+  /// Waits for the event, if there is one now.
   ~Alarm();
 
   /// Tells all others of trouble in the group. Throws what the store throws.
   void raise(const std::string& group);
 
  private:
-  std::string key(int rank) const { return prefix_ + "alarm/" + std::to_string(rank); }
+  std::string key(int rank) const;
 
   const std::shared_ptr<Store> store_;
   const std::string prefix_;

@@ -117,13 +117,15 @@ class GroupCalls : public std::enable_shared_from_this<GroupCalls> {
   FlightRecorder& recorder_ = FlightRecorder::of_process();
   const int group_;
   std::atomic<std::chrono::milliseconds> limit_;
-  std::shared_ptr<Watchdog> watchdog_;
+
+  std::mutex alarm_mutex_;  // held while it is raised
   std::shared_ptr<Alarm> alarm_;
 
   std::mutex backend_mutex_;  // held while it is aborted
   Backend* backend_ = nullptr;
 
   mutable std::mutex mutex_;  // of what follows
+  std::shared_ptr<Watchdog> watchdog_;
   std::optional<Error> failure_;
   std::uint64_t calls_so_far_ = 0;
   std::uint64_t messages_so_far_ = 0;

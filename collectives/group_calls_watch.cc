@@ -32,13 +32,20 @@ void GroupCalls::begin_watch(Backend& backend, std::shared_ptr<Watchdog> watchdo
   watchdog_->add(shared_from_this());
 }
 
+/// Without a lock where threads are waited for that may ask us: the alarm's, which may be in the
+/// watchdog, and the watchdog's.
 void GroupCalls::end_watch() {
   {
     const std::lock_guard lock(backend_mutex_);
     backend_ = nullptr;
   }
-  alarm_.reset();
-  std::shared_ptr<Watchdog> watchdog;  // the last one waits for its thread, which may ask us
+  std::shared_ptr<Alarm> alarm;
+  {
+    const std::lock_guard lock(alarm_mutex_);
+    alarm.swap(alarm_);
+  }
+  alarm.reset();
+  std::shared_ptr<Watchdog> watchdog;
   const std::lock_guard lock(mutex_);
   watchdog.swap(watchdog_);
 }
@@ -152,7 +159,10 @@ Verdict GroupCalls::judge(const Overdue& overdue) {
                                                " waited " + name_time(overdue.limit) +
                                                " in vain in " + describe(overdue.call)};
   try {
-    alarm_->raise(meeting_.prefix);
+    {
+      const std::lock_guard lock(alarm_mutex_);
+      if (alarm_) alarm_->raise(meeting_.prefix);  // else we have just left the group
+    }
     publish_stand();
     verdict.sentence += ": " + compare_stands(ask_stands());
     return decide(meeting_, verdict);

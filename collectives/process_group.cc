@@ -27,9 +27,13 @@ ProcessGroup::Impl::Impl(internal::Rendezvous rendezvous, std::chrono::milliseco
   if (!alarm) {
     alarm = std::make_shared<internal::Alarm>(
         met.store, met.prefix, rank, size,
-        [store = met.store, to = std::weak_ptr(watchdog)](const std::string& group) {
-          if (const auto awake = to.lock()) awake->hear(*store, group);
-        });
+        internal::Alarm::Events{
+            [store = met.store, to = std::weak_ptr(watchdog)](const std::string& group) {
+              if (const auto awake = to.lock()) awake->hear(*store, group);
+            },
+            [to = std::weak_ptr(watchdog)](const std::string& sentence) {
+              if (const auto awake = to.lock()) awake->hear_loss(sentence);
+            }});
   }
   calls->begin_watch(*backend, std::move(watchdog), std::move(alarm));
 }

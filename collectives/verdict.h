@@ -17,7 +17,7 @@ namespace ddp::internal {
 /// As the store has it.
 struct Verdict {
   ErrorKind kind = ErrorKind::system;
-  std::string sentence;  ///< begins with "rank N "
+  std::string sentence;  ///< begins with "rank N ", or what ddprun says
 };
 
 /// The group's verdict, which `mine` becomes if there was none. Throws what the store throws.

@@ -123,6 +123,11 @@ void Watchdog::hear(Store& store, const std::string& prefix) {
   }
 }
 
+void Watchdog::hear_loss(const std::string& sentence) {
+  begin_emergency("ddp: " + sentence, bound_of(kVerdictLimit));
+  fail_all({ErrorKind::peer_lost, sentence});
+}
+
 void Watchdog::fail_all(const Verdict& verdict) {
   {
     const std::lock_guard lock(mutex_);

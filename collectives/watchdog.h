@@ -53,6 +53,9 @@ class Watchdog {
   /// Another rank has raised the alarm about the group with this prefix. Breaks all groups.
   void hear(Store& store, const std::string& prefix);
 
+  /// ddprun says that workers are gone. Breaks all groups.
+  void hear_loss(const std::string& sentence);
+
  private:
   /// Groups are being failed.
   struct Emergency {

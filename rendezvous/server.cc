@@ -254,7 +254,9 @@ Letters Server::answer(NodeId node, Agent& agent, const Message& message) {
     return round_.join(node, join->request, now);
   }
   if (const auto* fail = std::get_if<message::Fail>(&message)) {
-    return round_.fail(node, fail->round, fail->failure, now);
+    Letters letters = round_.fail(node, fail->round, fail->failure, now);
+    tell_workers(letters);
+    return letters;
   }
   if (const auto* succeed = std::get_if<message::Succeed>(&message)) {
     return round_.succeed(node, succeed->round, now);
@@ -269,9 +271,23 @@ void Server::gone(NodeId node, const std::string& how) {
   if (agent->second.line) lines_.erase(*agent->second.line);
   sessions_.erase(agent->second.session);
   agents_.erase(agent);
-  deliver(round_.vanish(node, how, Clock::now()));
+  Letters letters = round_.vanish(node, how, Clock::now());
+  tell_workers(letters);
+  deliver(std::move(letters));
   wait_for_deadline();
   tell_if_settled();
+}
+
+/// Workers that wait for one that is gone would do so until they are killed, if they outlive
+/// SIGTERM. Those who are stopped for another reason have all their peers still.
+void Server::tell_workers(const Letters& letters) {
+  for (const auto& [node, letter] : letters) {
+    const auto* broken = std::get_if<Broken>(&letter);
+    if (broken == nullptr) continue;
+    const bool worker_failed = broken->root_cause && options_.loss_text;
+    return store_.ring(
+        printable(worker_failed ? options_.loss_text(*broken->root_cause) : broken->reason));
+  }
 }
 
 void Server::deliver(Letters letters) {

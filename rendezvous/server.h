@@ -42,6 +42,8 @@ class Server {
     RoundSpec round;
     std::chrono::milliseconds heartbeat{2'000};  ///< between two signs of life of an agent
     std::chrono::milliseconds lease{10'000};     ///< > heartbeat
+    /// A failure in words, for the other workers of its round.
+    std::function<std::string(const Failure& failure)> loss_text;
   };
 
   /// Listens on every address of `endpoint`; port 0 takes a free one, the same for all.
@@ -109,6 +111,7 @@ class Server {
   Letters answer(NodeId node, Agent& agent, const Message& message);
   void gone(NodeId node, const std::string& how);
   void deliver(Letters letters);
+  void tell_workers(const Letters& letters);
   void name_store_host(Letters& letters) const;
   void begin_round(int round);
   void send(Agent& agent, const Reply& reply) const;

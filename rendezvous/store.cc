@@ -5,6 +5,8 @@
 #include <cctype>
 #include <charconv>
 
+#include "rendezvous/store_protocol.h"
+
 namespace ddprun::rendezvous {
 namespace {
 
@@ -188,6 +190,7 @@ std::optional<std::string> Store::pop(std::string_view queue) {
 
 Result<bool> Store::wait(ClientId client, const std::vector<std::string_view>& keys) {
   cancel_wait(client);
+  if (!alarm_.empty()) std::ranges::for_each(keys, [this](auto key) { ring_for(key); });
   std::vector<std::string_view> missing;
   std::copy_if(keys.begin(), keys.end(), std::back_inserter(missing),
                [this](std::string_view key) { return !has(key); });
@@ -286,6 +289,18 @@ void Store::wake_one(std::string_view key) {
     done = arrived(client, key);
   }
   if (waiters.empty()) waiters_.erase(found);
+}
+
+void Store::ring(std::string_view sentence) {
+  alarm_ = sentence;
+  std::vector<std::string> awaited;
+  for (const auto& [key, waiters] : waiters_) awaited.push_back(key);
+  for (const std::string& key : awaited) ring_for(key);
+}
+
+// A full store has no room for it: then its client hears what it would have heard without us.
+void Store::ring_for(std::string_view key) {
+  if (key.find(kAlarm) != key.npos && !has(key)) static_cast<void>(set(key, alarm_));
 }
 
 Result<> Store::watch(ClientId client, std::string_view key) {

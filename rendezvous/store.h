@@ -92,6 +92,10 @@ class Store {
 
   void cancel_wait(ClientId client);
 
+  /// Gives `sentence` to every key with kAlarm in its name that is waited for, now or later, and
+  /// does not exist yet.
+  void ring(std::string_view sentence);
+
   /// From now on each change of `key` is among take_changes().
   Result<> watch(ClientId client, std::string_view key);
 
@@ -130,6 +134,7 @@ class Store {
   bool arrived(ClientId client, std::string_view key);
   void wake(std::string_view key);
   void wake_one(std::string_view key);
+  void ring_for(std::string_view key);
 
   std::size_t byte_limit_;
   std::size_t bytes_ = 0;
@@ -141,6 +146,8 @@ class Store {
   std::unordered_map<ClientId, Wait> waits_;
   Table<std::vector<ClientId>> watchers_;
   std::unordered_map<ClientId, std::vector<std::string>> watches_;
+
+  std::string alarm_;  // empty: nothing has happened
 
   std::vector<ClientId> woken_;
   std::vector<WatchEvent> changes_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 /// The numbers of c10d's TCPStore protocol as PyTorch 2.2 and later speak it: what the store's
 /// server and client share. A request is its type byte and then its fields: integers little-endian,
@@ -42,5 +43,9 @@ inline constexpr std::uint8_t kWaitCanceled = 1;
 /// Replies to StoreRequest::check.
 inline constexpr std::uint8_t kAllPresent = 0;
 inline constexpr std::uint8_t kSomeMissing = 1;
+
+/// In the name of a key: it stands for bad news. When workers are lost, ddprun's store gives every
+/// such key that somebody waits for a sentence about it as its value; no other store does.
+inline constexpr std::string_view kAlarm = "ddprun/alarm/";
 
 }  // namespace ddprun::rendezvous

@@ -108,6 +108,12 @@ void StoreServer::adopt(tcp::socket socket, std::string_view received) {
   if (!received.empty()) heard(client, received);
 }
 
+void StoreServer::ring(std::string_view sentence) {
+  store_.ring(sentence);
+  bring_news(nullptr);
+  send_news();
+}
+
 void StoreServer::reset() {
   clients_.clear();
   store_ = Store(limits_.store_bytes);
@@ -174,7 +180,7 @@ void StoreServer::advance(Client& client) {
   do {
     do {
       step = client.session.step();
-      if (store_.has_news()) bring_news(client);
+      if (store_.has_news()) bring_news(&client);
     } while (step == Step::ran);
     open = send(client);
   } while (open && step == Step::busy && client.session.outbox().empty());
@@ -187,16 +193,16 @@ void StoreServer::advance(Client& client) {
   if (!look_for(client)) drop(client, os_error("epoll", errno).message);
 }
 
-void StoreServer::bring_news(const Client& from) {
+void StoreServer::bring_news(const Client* from) {
   for (const ClientId id : store_.take_woken()) {
     Client* client = find(id);
     client->session.wake();
-    if (client != &from) told_.push_back(id);
+    if (client != from) told_.push_back(id);
   }
   for (const WatchEvent& event : store_.take_changes()) {
     Client* client = find(event.client);
     if (!client->session.tell(event)) client->deaf = true;
-    if (client != &from) told_.push_back(event.client);
+    if (client != from) told_.push_back(event.client);
   }
 }
 

@@ -38,6 +38,9 @@ class StoreServer {
   /// connection. Closes the socket when it cannot serve it.
   void adopt(boost::asio::ip::tcp::socket socket, std::string_view received);
 
+  /// As Store::ring, to clients of this round.
+  void ring(std::string_view sentence);
+
   /// A new round: closes every connection, forgets every key.
   void reset();
 
@@ -63,7 +66,7 @@ class StoreServer {
   void read(Client& client);
   void heard(Client& client, std::string_view bytes);
   void advance(Client& client);
-  void bring_news(const Client& from);
+  void bring_news(const Client* from);
   void send_news();
   bool send(Client& client);
   bool look_for(Client& client);

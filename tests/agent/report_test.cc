@@ -56,6 +56,18 @@ TEST_CASE("a failure that ends the job is told from the cause to the exit code")
         "exit code 139; no restarts were asked for (--max_restarts N)");
 }
 
+TEST_CASE("whoever waits for a rank that is gone learns in one line how it ended") {
+  Failure failure = segfault();
+  CHECK(loss_text(failure) == "rank 2 on host gpu-07 was killed by SIGSEGV");
+  failure.wait_status = killed_by(SIGKILL);
+  failure.cause = "out of memory";
+  CHECK(loss_text(failure) == "rank 2 on host gpu-07 was killed by SIGKILL: out of memory");
+  failure.wait_status = exited(1);
+  failure.cause.clear();
+  failure.exception = "RuntimeError: loss is\nnan";
+  CHECK(loss_text(failure) == "rank 2 on host gpu-07 failed: exit 1: RuntimeError: loss is nan");
+}
+
 TEST_CASE("a silent worker alone in its job has a short report") {
   const Failed failed = {
       {0, exited(3), 77, 0.004, "gpu-07", "", "", "", ""}, 4, "", "no restart left (3 of 3 used)"};

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <cstdio>
 #include <ddp/process_group.h>
 #include <ddp/record.h>
@@ -11,9 +12,11 @@
 #include <ddp/trace.h>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -115,6 +118,31 @@ void crash(ProcessGroup& group) {
   group.iall_reduce(group.rank() == 0 ? std::span(nowhere, 3) : std::span(data)).wait();
 }
 
+/// The last rank waits for nobody, rank 1 for the failure of rank 0, which waits for rank 1: no
+/// connection to the last rank has a reader. Nobody ends when asked to.
+void deaf(ProcessGroup& group) {
+  std::signal(SIGTERM, SIG_IGN);
+  const int rank = group.rank();
+  const bool is_last = rank + 1 == group.size();
+  const auto store = store_of_job();
+  auto others = group.split(is_last ? -1 : 0);
+  std::vector<float> data(1000);
+  std::optional<ddp::Work> work;
+  if (rank == 0) work = others->iall_reduce(data);
+  store->set("waits/" + std::to_string(rank), "");
+  std::printf("rank %d waits\n", rank);
+  std::fflush(stdout);
+  if (is_last) ::pause();
+  if (rank == 1) store->get("failed");
+  try {
+    work ? work->wait() : others->all_reduce(data);
+    wrong("a call without rank 1 went well");
+  } catch (const ddp::Error&) {
+    store->set("failed", "");
+    throw;
+  }
+}
+
 /// A store that takes everything but a verdict, and does not say so.
 class StuckStore : public ddp::Store {
  public:
@@ -167,6 +195,7 @@ void run(ProcessGroup& group, const std::string& scenario, const std::string& fi
   if (scenario == "skip") return skip(group);
   if (scenario == "begun") return begun(group);
   if (scenario == "crash") return crash(group);
+  if (scenario == "deaf") return deaf(group);
   wrong("no scenario " + scenario);
 }
 

@@ -9,6 +9,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include <boost/asio/post.hpp>
+
 #include "tests/catch.h"
 
 extern char** environ;
@@ -28,6 +30,10 @@ LiveStore::LiveStore(const std::string& address)
 LiveStore::~LiveStore() {
   context_.stop();
   thread_.join();
+}
+
+void LiveStore::ring(const std::string& sentence) {
+  boost::asio::post(context_, [this, sentence] { server_.ring(sentence); });
 }
 
 void LiveStore::accept() {

@@ -24,6 +24,9 @@ class LiveStore {
   ~LiveStore();
   std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
 
+  /// Tells the ranks bad news, as ddprun does.
+  void ring(const std::string& sentence);
+
  private:
   void accept();
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ddp/error.h"
+#include "ddp/tcp_store.h"
 #include "tests/catch.h"
 #include "tests/collectives/folder.h"
 #include "tests/collectives/ranks.h"
@@ -97,6 +98,35 @@ TEST_CASE("calls that are overdue fail before anybody waits for them, all with o
     CHECK(contains(rank.output,
                    "in vain in #2 all_reduce sum int32[3]: rank 1 is in no call "
                    "since #1 barrier, the others at #2 all_reduce sum int32[3]"));
+  }
+}
+
+TEST_CASE("a rank that the launcher knows to be gone ends the calls that nobody's connection would") {
+  constexpr int kSize = 3;
+  const std::string address = GENERATE("127.0.0.1", "::1");
+  const Folder folder;
+  LiveStore store(address);
+  std::vector<Rank> ranks;
+  for (int rank = 0; rank < kSize; ++rank) {
+    Variables variables = place(rank, kSize, store.port());
+    variables["MASTER_ADDR"] = address;
+    variables["DDP_TRACE_DIR"] = folder.path.string();
+    ranks.emplace_back(std::vector<std::string>{DDP_FAILING, "deaf"}, variables);
+  }
+  ddp::TcpStore(address, store.port()).wait({"waits/0", "waits/1", "waits/2"});
+  store.ring("rank 2 on host n2 was killed by SIGKILL");
+  const std::string sentence = ": rank 2 on host n2 was killed by SIGKILL";
+  const std::string stopped[] = {
+      "ddp: rank 0 stops in #1 all_reduce sum float32[1000]" + sentence,
+      "ddp: rank 1 stops" + sentence,
+  };
+  for (const int rank : {0, 1}) {
+    const Ended ended = ranks[static_cast<std::size_t>(rank)].wait();
+    INFO(ended.output);
+    CHECK(ended.code == 10 + static_cast<int>(ddp::ErrorKind::peer_lost));
+    CHECK(ended.output.ends_with(" waits\n" + stopped[rank] + "\n"));
+    CHECK(contains(read(folder.path / ("rank_" + std::to_string(rank) + ".json"))["reason"],
+                   sentence));
   }
 }
 

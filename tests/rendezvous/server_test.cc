@@ -45,6 +45,31 @@ Failure exit_3(int rank) {
   return failure;
 }
 
+/// What a worker does with the store, in a thread of its own.
+void in_worker(World& world, const std::function<void(StoreClient&)>& work) {
+  constexpr std::chrono::seconds kDeadline{60};
+  bool done = false;
+  std::thread worker([&] {
+    StoreClient store = must(StoreClient::connect("127.0.0.1", world.port, kDeadline, kDeadline));
+    work(store);
+    asio::post(world.io, [&] { done = true; });
+  });
+  world.until([&] { return done; });
+  worker.join();
+}
+
+/// What the store says to a worker about those that are gone; nothing, as a rule.
+std::optional<std::string> news_for_workers(World& world) {
+  std::optional<std::string> news;
+  in_worker(world, [&](StoreClient& store) {
+    const std::string key = "/ddp/0/ddprun/alarm/0";
+    const Result<> rang = store.wait({key}, milliseconds(0));
+    static_cast<void>(rang);  // its answer may come later than at once
+    if (must(store.check({key}))) news = must(store.get(key, std::chrono::minutes(1)));
+  });
+  return news;
+}
+
 /// A process that greets once more than the server lets strangers, and then reports on a pipe how
 /// many were turned away: '1', another digit, or '-' where it cannot have so many connections.
 class Strangers {
@@ -335,26 +360,40 @@ TEST_CASE("workers find the store on the same port, empty again in each round") 
   agent.join(1);
   agent.next<Ready>();
 
-  const auto ask = [&](const std::function<void(StoreClient&)>& questions) {
-    constexpr std::chrono::seconds kDeadline{60};
-    bool answered = false;
-    std::thread worker([&] {
-      StoreClient store = must(StoreClient::connect("127.0.0.1", world.port, kDeadline, kDeadline));
-      questions(store);
-      asio::post(world.io, [&] { answered = true; });
-    });
-    world.until([&] { return answered; });
-    worker.join();
-  };
   std::int64_t first = 0, second = 0;
-  ask([&](StoreClient& store) { first = must(store.add("/count", 5)); });
+  in_worker(world, [&](StoreClient& store) { first = must(store.add("/count", 5)); });
   agent.client.fail(0, exit_3(0));
   agent.next<Broken>();
   agent.join(1);
   agent.next<Ready>();
-  ask([&](StoreClient& store) { second = must(store.add("/count", 1)); });
+  in_worker(world, [&](StoreClient& store) { second = must(store.add("/count", 1)); });
   CHECK(first == 5);
   CHECK(second == 1);
+}
+
+TEST_CASE("workers are told in the store who is gone, but not who comes or leaves") {
+  World world(nodes(2, 2));
+  Member stays(world, "stays");
+  std::optional<Member> other(std::in_place, world, "other");
+  stays.join();
+  other->join();
+  stays.next<Ready>();
+  CHECK_FALSE(news_for_workers(world));
+  SECTION("a worker failed") {
+    other->client.fail(0, exit_3(1));
+    stays.next<Broken>();
+    CHECK(news_for_workers(world) == "rank 1 is lost, in words");
+  }
+  SECTION("a node is lost") {
+    other.reset();
+    stays.next<Broken>();
+    CHECK(contains(news_for_workers(world).value_or(""), "node 1 (other) is gone: its agent was"));
+  }
+  SECTION("a node leaves") {
+    other->client.leave();
+    CHECK(contains(stays.next<Broken>().reason, "node 1 (other) left"));
+    CHECK_FALSE(news_for_workers(world));
+  }
 }
 
 TEST_CASE("a port that is taken is told with what to do") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/store.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "tests/catch.h"
@@ -108,6 +109,26 @@ TEST_CASE("who stops waiting, waits anew or leaves is not woken") {
   CHECK(store.take_woken() == Ids{4});
   must(store.set("other", ""));
   CHECK(store.take_woken() == Ids{2});
+}
+
+TEST_CASE("bad news come to every alarm that is waited for, then or later, and to nothing else") {
+  Store store(kPlenty);
+  CHECK_FALSE(must(store.wait(1, {"/a/ddprun/alarm/0"})));
+  CHECK_FALSE(must(store.wait(2, {"/b/ddprun/alarm/1"})));
+  CHECK_FALSE(must(store.wait(3, {"/ddprun/other"})));
+  must(store.set("/a/ddprun/alarm/2", "own"));
+  store.ring("rank 3 is gone");
+  auto woken = store.take_woken();
+  std::ranges::sort(woken);
+  CHECK(woken == Ids{1, 2});
+  CHECK(text(store.get("/a/ddprun/alarm/0")) == "rank 3 is gone");
+  CHECK(text(store.get("/b/ddprun/alarm/1")) == "rank 3 is gone");
+  CHECK(store.key_count() == 3);
+
+  CHECK(must(store.wait(4, {"/c/ddprun/alarm/7"})));
+  CHECK(text(store.get("/c/ddprun/alarm/7")) == "rank 3 is gone");
+  CHECK(must(store.wait(5, {"/a/ddprun/alarm/2"})));
+  CHECK(text(store.get("/a/ddprun/alarm/2")) == "own");
 }
 
 TEST_CASE("queues are first in first out and apart from keys") {

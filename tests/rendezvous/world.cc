@@ -40,6 +40,9 @@ void World::start_server(const RoundSpec& spec, std::chrono::milliseconds lease)
   options.round = spec;
   options.heartbeat = kSoon;
   options.lease = lease;
+  options.loss_text = [](const Failure& failure) {
+    return "rank " + std::to_string(failure.rank) + " is lost, in words";
+  };
   server = must(Server::listen(io.get_executor(), endpoint(), std::move(options)));
   port = server->address().port();
 }
