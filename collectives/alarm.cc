@@ -18,19 +18,20 @@ constexpr std::string_view kTrouble = "in group ";  // what a rank tells begins 
 
 }  // namespace
 
-Alarm::Alarm(std::shared_ptr<Store> store, std::string prefix, int rank, int size,
-             Events events)
+Alarm::Alarm(std::shared_ptr<Store> store, std::string prefix, int rank, int size, Events events)
     : store_(std::move(store)), prefix_(std::move(prefix)), rank_(rank), size_(size) {
-  listener_ = quiet_thread([from = store_, own = key(rank), heard = std::move(events)] {
-    std::string told;
-    try {
-      told = from->get(own, kForever);
-    } catch (const Error&) {
-      return;
-    }
-    if (told.starts_with(kTrouble)) return heard.trouble(told.substr(kTrouble.size()));
-    if (!told.empty()) heard.loss(told);
-  });
+  listener_ =
+      quiet_thread([from = store_, own = key(rank), acted = acted_, heard = std::move(events)] {
+        std::string told;
+        try {
+          told = from->get(own, kForever);
+        } catch (const Error&) {
+          return;
+        }
+        if (told.empty() || acted->exchange(true)) return;
+        if (told.starts_with(kTrouble)) return heard.trouble(told.substr(kTrouble.size()));
+        heard.loss(told);
+      });
 }
 
 Alarm::~Alarm() {
@@ -47,6 +48,9 @@ std::string Alarm::key(int rank) const {
 }
 
 void Alarm::raise(const std::string& group) {
+  if (acted_->exchange(true)) return;
+  // A thousand ranks may see the same at once, and each would tell a thousand.
+  if (store_->add(prefix_ + "alarm-raised", 1) > 1) return;
   std::vector<std::pair<std::string, std::string>> entries;
   for (int rank = 0; rank < size_; ++rank) {
     if (rank != rank_) entries.emplace_back(key(rank), std::string(kTrouble) + group);

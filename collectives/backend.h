@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -60,6 +61,10 @@ class Backend {
 
   /// Begins the task. Its failure is the Pending's.
   virtual std::shared_ptr<Pending> begin(const Task& task) = 0;
+
+  /// From now on `failed` is told of a failure that the backend finds beside its calls' ends, in
+  /// any thread, and aborts it. One that finds none, or needs no help to end, need not tell.
+  virtual void watch(const std::function<void(const Error& error)>& /*failed*/) {}
 
   /// Makes whatever is under way fail soon, without a word to the others. From any thread, at any
   /// time.

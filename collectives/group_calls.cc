@@ -159,13 +159,20 @@ Error GroupCalls::fail(Ticket ticket, const Error& error) {
 }
 
 Error GroupCalls::fail(const Error& error) {
+  if (const auto first = note(error)) return *first;
+  if (error.kind() == ErrorKind::peer_lost) spread(error);
+  return error;
+}
+
+/// The failure that there was before, if any.
+std::optional<Error> GroupCalls::note(const Error& error) {
   {
     const std::lock_guard lock(mutex_);
-    if (failure_) return *failure_;
+    if (failure_) return failure_;
     failure_ = error;
   }
   write_trace_of_failure(meeting_.named(meeting_.rank), error.what());
-  return error;
+  return std::nullopt;
 }
 
 std::shared_ptr<Pending> GroupCalls::follow(Ticket ticket, std::shared_ptr<Pending> pending) {

@@ -68,7 +68,8 @@ class GroupCalls : public std::enable_shared_from_this<GroupCalls> {
   /// As `pending`, and tells us when somebody sees it over.
   std::shared_ptr<Pending> follow(Ticket ticket, std::shared_ptr<Pending> pending);
 
-  /// The group is broken by something else than a call. The failure it has then.
+  /// The group is broken by something else than a call. The failure it has then. A rank that is
+  /// lost is so to all groups: the watchdog breaks them, and tells the other ranks.
   Error fail(const Error& error);
   bool has_failed() const;
 
@@ -89,10 +90,13 @@ class GroupCalls : public std::enable_shared_from_this<GroupCalls> {
   /// with them. Does not throw: without the store it says what this rank knows.
   Verdict judge(const Overdue& overdue);
 
-  /// Breaks the group with the verdict, or the group's own if it has one. Waits for the backend.
-  void give_up(const Verdict& verdict);
+  /// Raises the alarm about the group's failure, and gives the verdict on it. Does not throw: where
+  /// the store is lost, nobody is told.
+  Verdict tell_others(const Error& error);
 
-  /// Ends the calls without a word.
+  /// Breaks the group with the verdict, or the group's own if it has one, but for the calls that
+  /// are under way: those end with abort(), without a word.
+  void give_up(const Verdict& verdict);
   void abort() noexcept;
 
  private:
@@ -105,6 +109,9 @@ class GroupCalls : public std::enable_shared_from_this<GroupCalls> {
   };
   using Opens = std::deque<Open>;
 
+  std::optional<Error> note(const Error& error);
+  void spread(const Error& error);
+  std::shared_ptr<Watchdog> watchdog() const;
   Call call_of(const Task& task);
   Opens::iterator close(Opens& line, const Opens::iterator& open, bool well, Time now);
   void close(Ticket ticket, bool well);

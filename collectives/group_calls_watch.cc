@@ -30,6 +30,21 @@ void GroupCalls::begin_watch(Backend& backend, std::shared_ptr<Watchdog> watchdo
   alarm_ = std::move(alarm);
   watchdog_ = std::move(watchdog);
   watchdog_->add(shared_from_this());
+  backend.watch([self = weak_from_this()](const Error& error) {
+    const auto calls = self.lock();
+    if (!calls) return;
+    calls->note(error);
+    calls->spread(error);
+  });
+}
+
+std::shared_ptr<Watchdog> GroupCalls::watchdog() const {
+  const std::lock_guard lock(mutex_);
+  return watchdog_;
+}
+
+void GroupCalls::spread(const Error& error) {
+  if (const auto awake = watchdog()) awake->spread(shared_from_this(), error);
 }
 
 /// Without a lock where threads are waited for that may ask us: the alarm's, which may be in the
@@ -75,7 +90,9 @@ GroupCalls::Time GroupCalls::look(Time now) {
     failure = close_completed(now);
     next = next_look(now);
   }
-  if (failure) fail(*failure);
+  if (failure && !note(*failure) && failure->kind() == ErrorKind::peer_lost) {
+    if (const auto awake = watchdog()) awake->spread_aside(shared_from_this(), *failure);
+  }
   return next;
 }
 
@@ -132,7 +149,8 @@ void GroupCalls::publish_stand() const {
       stand = "in no call since " + describe(*last_);
     }
   }
-  meeting_.store->set(meeting_.prefix + "stands/" + std::to_string(meeting_.rank), stand);
+  if (meeting_.store)
+    meeting_.store->set(meeting_.prefix + "stands/" + std::to_string(meeting_.rank), stand);
 }
 
 std::map<int, std::string> GroupCalls::ask_stands() const {
@@ -158,6 +176,7 @@ Verdict GroupCalls::judge(const Overdue& overdue) {
   Verdict verdict = {ErrorKind::timed_out, "rank " + std::to_string(meeting_.named(meeting_.rank)) +
                                                " waited " + name_time(overdue.limit) +
                                                " in vain in " + describe(overdue.call)};
+  if (!meeting_.store) return verdict;  // all ranks are in this process
   try {
     {
       const std::lock_guard lock(alarm_mutex_);
@@ -173,15 +192,28 @@ Verdict GroupCalls::judge(const Overdue& overdue) {
   }
 }
 
+Verdict GroupCalls::tell_others(const Error& error) {
+  const std::string text = error.what();
+  const Verdict own = {error.kind(), text.starts_with("ddp: ") ? text.substr(5) : text};
+  try {
+    const Verdict verdict = decide(meeting_, own);
+    const std::lock_guard lock(alarm_mutex_);
+    if (alarm_) alarm_->raise(meeting_.prefix);
+    return verdict;
+  } catch (const Error&) {
+    return own;
+  }
+}
+
 void GroupCalls::give_up(const Verdict& verdict) {
+  look(steady_clock::now());  // which call is under way, and which is over and was not looked at
   Verdict decided = verdict;
   try {
     decided = decide(meeting_, verdict);  // before connections end, and the others ask why
   } catch (const Error&) {
     // Without a store, what this rank knows has to do.
   }
-  fail(told_by(meeting_, where(), decided));
-  abort();
+  note(told_by(meeting_, where(), decided));
 }
 
 void GroupCalls::abort() noexcept {

@@ -50,9 +50,10 @@ Leavers& leavers() {
 
 void leave_aside(std::unique_ptr<Backend> backend, std::shared_ptr<GroupCalls> calls) {
   // What the program has made before it first leaves a group outlasts the calls under way in it.
+  Leavers& all = leavers();  // before: what exit() calls last has to be there still
   static const int registered = std::atexit(&finish_leaving);
   static_cast<void>(registered);
-  leavers().add(quiet_thread([kept = std::move(backend), calls = std::move(calls)]() mutable {
+  all.add(quiet_thread([kept = std::move(backend), calls = std::move(calls)]() mutable {
     try {
       const auto call = calls->begin({.operation = Operation::leave});
       kept->leave();

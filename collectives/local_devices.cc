@@ -39,8 +39,8 @@ std::vector<ProcessGroup> init_local_devices(const std::vector<int>& devices,
   for (std::size_t rank = 0; rank < backends.size(); ++rank) {
     internal::Rendezvous met;
     met.place = {static_cast<int>(rank), static_cast<int>(chosen.size())};
-    groups.push_back(ProcessGroup(
-        std::make_unique<ProcessGroup::Impl>(std::move(met), "nccl", std::move(backends[rank]))));
+    groups.push_back(ProcessGroup(std::make_unique<ProcessGroup::Impl>(
+        std::move(met), timeout, "nccl", std::move(backends[rank]))));
   }
   return groups;
 }

@@ -65,6 +65,7 @@ class NcclBackend : public Backend {
   void check(const Task& task) const override;
   void run(const Task& task) override;
   std::shared_ptr<Pending> begin(const Task& task) override;
+  void watch(const std::function<void(const Error& error)>& failed) override;
   void abort() noexcept override;
   void leave() noexcept override;
 
@@ -77,8 +78,9 @@ class NcclBackend : public Backend {
 
   Meeting meeting_;
   std::unique_ptr<Backend> host_;  // none where all ranks are in this process
-  mutable std::mutex mutex_;       // of the next two
+  mutable std::mutex mutex_;       // of the next three
   std::shared_ptr<NcclCommunicator> communicator_;
+  std::function<void(const Error& error)> failed_;
   bool is_aborted_ = false;
   std::optional<NcclCalls> calls_;
   std::optional<NcclWatch> watch_;
@@ -180,6 +182,7 @@ void NcclBackend::connect() {
   {
     const std::lock_guard lock(mutex_);
     communicator_ = made;
+    made->watch(failed_);
     if (is_aborted_) made->abort();
   }
   made->connect();
@@ -192,6 +195,13 @@ void NcclBackend::prepare() {
   calls_.emplace(*communicator_);
   begin_.emplace();
   watch_.emplace(communicator_);
+}
+
+void NcclBackend::watch(const std::function<void(const Error& error)>& failed) {
+  if (host_) host_->watch(failed);
+  const std::lock_guard lock(mutex_);
+  failed_ = failed;
+  if (communicator_) communicator_->watch(failed_);
 }
 
 void NcclBackend::abort() noexcept {
@@ -252,6 +262,10 @@ void start_nccl_group() {
 
 void end_nccl_group() {
   NcclGroup::end();
+}
+
+void abort_together(const std::function<void()>& work) {
+  NcclGroup::abort_together(work);
 }
 
 std::vector<int> list_gpus() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -31,6 +32,10 @@ std::vector<std::unique_ptr<Backend>> make_local_nccl_backends(std::span<const i
 /// What ddp::group_call() is made of.
 void start_nccl_group();
 void end_nccl_group();
+
+/// Does the work, and has NCCL end what that aborts of its communicators all at once; without any
+/// it is not asked. Does not throw if `work` does not.
+void abort_together(const std::function<void()>& work);
 
 /// All of this process's GPUs; at least one. Throws ddp::Error of kind usage where there is none.
 std::vector<int> list_gpus();

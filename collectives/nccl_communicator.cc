@@ -36,8 +36,13 @@ NcclCommunicator::NcclCommunicator(Meeting meeting, int device)
 }
 
 NcclCommunicator::~NcclCommunicator() {
-  abort_handle();
+  abort_handle(nullptr);
   cuda().cuStreamDestroy(stream_);
+}
+
+void NcclCommunicator::watch(std::function<void(const Error& error)> failed) {
+  const std::lock_guard lock(mutex_);
+  failed_ = std::move(failed);
 }
 
 void NcclCommunicator::connect() {
@@ -47,7 +52,7 @@ void NcclCommunicator::connect() {
     settle(kWhere);
   } catch (const Error& error) {
     set_failure(error);
-    abort_handle();
+    abort_handle(nullptr);
     throw;
   }
 }
@@ -152,14 +157,24 @@ void NcclCommunicator::look_for_failure(const std::string& where) {
 /// work may not be in the stream yet.
 void NcclCommunicator::settle(const std::string& where) {
   using std::chrono::microseconds;
-  const auto deadline = std::chrono::steady_clock::now() + meeting_.timeout;
+  const auto began = std::chrono::steady_clock::now();
   for (microseconds pause(10);; pause = std::min(2 * pause, microseconds(1000))) {
     const ncclResult_t result = state();
     if (result == ncclSuccess) return;
     if (result != ncclInProgress) throw Error(fail(where, result));
-    if (std::chrono::steady_clock::now() > deadline) throw Error(fail_waiting(where));
+    if (is_overdue(began)) {
+      throw Error(
+          fail(where, ErrorKind::timed_out,
+               "waited " + name_time(meeting_.timeout) + " in vain for the other ranks " + where));
+    }
     std::this_thread::sleep_for(pause);
   }
+}
+
+/// Who watches knows the time that calls have now, and what the other ranks do.
+bool NcclCommunicator::is_overdue(std::chrono::steady_clock::time_point since) const {
+  const std::lock_guard lock(mutex_);
+  return !failed_ && std::chrono::steady_clock::now() - since > meeting_.timeout;
 }
 
 std::optional<Error> NcclCommunicator::failure() const {
@@ -181,15 +196,20 @@ Error NcclCommunicator::fail(const std::string& where, ErrorKind kind,
   if (const auto first = failure()) return *first;
   const std::string me = "ddp: rank " + std::to_string(meeting_.named(meeting_.rank)) + " ";
   // Told before the others see this communicator end.
-  set_failure(meeting_.store ? agree_on(meeting_, where, kind, sentence)
-                             : Error(kind, me + sentence));
-  abort_handle();
-  return *failure();
-}
-
-Error NcclCommunicator::fail_waiting(const std::string& where) {
-  return fail(where, ErrorKind::timed_out,
-              "waited " + name_time(meeting_.timeout) + " in vain for the other ranks " + where);
+  const Error error =
+      meeting_.store ? agree_on(meeting_, where, kind, sentence) : Error(kind, me + sentence);
+  if (!set_failure(error)) return *failure();
+  std::function<void(const Error& error)> failed;
+  {
+    const std::lock_guard lock(mutex_);
+    failed = failed_;
+  }
+  if (failed) {
+    failed(error);
+  } else {
+    abort_handle(nullptr);
+  }
+  return error;
 }
 
 Error NcclCommunicator::fail(const std::string& where, const Error& thrown) {
@@ -198,24 +218,28 @@ Error NcclCommunicator::fail(const std::string& where, const Error& thrown) {
   return fail(where, thrown.kind(), "failed " + where + ": " + std::string(sentence));
 }
 
-void NcclCommunicator::set_failure(const Error& error) {
+/// False: there was one.
+bool NcclCommunicator::set_failure(const Error& error) {
   const std::lock_guard lock(mutex_);
-  if (!failure_) failure_ = error;
+  if (failure_) return false;
+  failure_ = error;
+  return true;
 }
 
 void NcclCommunicator::abort() noexcept {
   set_failure({ErrorKind::system, "ddp: rank " + std::to_string(meeting_.named(meeting_.rank)) +
                                       " gave up the group's calls"});
-  abort_handle();
+  abort_handle(shared_from_this());
 }
 
-void NcclCommunicator::abort_handle() noexcept {
+/// `owner` keeps this for as long as NCCL takes, where that is not done before this returns.
+void NcclCommunicator::abort_handle(std::shared_ptr<void> owner) noexcept {
   ncclComm_t handle = nullptr;
   {
     const std::lock_guard lock(mutex_);
     std::swap(handle, handle_);
   }
-  if (handle != nullptr) nccl().ncclCommAbort(handle);
+  if (handle != nullptr) NcclGroup::abort(handle, std::move(owner));
 }
 
 void NcclCommunicator::close() noexcept {

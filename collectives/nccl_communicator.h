@@ -24,10 +24,11 @@ namespace ddp::internal {
 /// way of telling, until the group's timeout.
 ///
 /// The first failure breaks it: it becomes the group's verdict, and ncclCommAbort ends NCCL's work
-/// on the device, so that streams go on. Every later call throws that same failure.
+/// on the device, so that streams go on. Every later call throws that same failure. Who watches it
+/// sees to the abort, together with those of the process's other communicators, and to time-outs.
 ///
-/// Thread: calls are given by one at a time; failure(), fail() and abort() are for any.
-class NcclCommunicator {
+/// Thread: calls are given by one at a time; watch(), failure(), fail() and abort() are for any.
+class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
  public:
   /// Not connected yet.
   NcclCommunicator(Meeting meeting, int device);
@@ -36,6 +37,9 @@ class NcclCommunicator {
 
   /// Aborts, if it is not closed.
   ~NcclCommunicator();
+
+  /// From now on `failed` is told the first failure, unless it is an abort(), and calls that.
+  void watch(std::function<void(const Error& error)> failed);
 
   /// Joins the other ranks through the store. Errors name the ranks that did not come.
   void connect();
@@ -58,8 +62,7 @@ class NcclCommunicator {
   /// Breaks the communicator; `sentence` begins after "rank N ". Returns the first failure.
   Error fail(const std::string& where, ErrorKind kind, const std::string& sentence);
 
-  /// The same, after waiting in vain for the group's timeout, and for what was thrown on the way.
-  Error fail_waiting(const std::string& where);
+  /// The same, for what was thrown on the way.
   Error fail(const std::string& where, const Error& thrown);
 
   /// Breaks it without a word to the others.
@@ -77,16 +80,18 @@ class NcclCommunicator {
   void begin_to_connect(const ncclUniqueId& id);
   ncclResult_t state();
   void settle(const std::string& where);
+  bool is_overdue(std::chrono::steady_clock::time_point since) const;
   Error fail(const std::string& where, ncclResult_t result);
-  void set_failure(const Error& error);
-  void abort_handle() noexcept;
+  bool set_failure(const Error& error);
+  void abort_handle(std::shared_ptr<void> owner) noexcept;
 
   Meeting meeting_;
   NcclDevice device_;
   CUstream stream_ = nullptr;
-  mutable std::mutex mutex_;  // of the next two, and of every use of the first
+  mutable std::mutex mutex_;  // of what follows, and of every use of the first
   ncclComm_t handle_ = nullptr;
   std::optional<Error> failure_;
+  std::function<void(const Error& error)> failed_;  // none: nobody watches
 };
 
 }  // namespace ddp::internal

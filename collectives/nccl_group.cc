@@ -3,10 +3,12 @@
 
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "collectives/nccl_libraries.h"
+#include "collectives/quiet_thread.h"
 #include "ddp/error.h"
 
 namespace ddp::internal {
@@ -17,6 +19,33 @@ struct Open {
   std::vector<std::function<void()>> after;
 };
 thread_local Open open;  // NCCL's groups are the thread's, too
+
+struct Doomed {
+  ncclComm_t handle;
+  std::shared_ptr<void> owner;
+};
+thread_local std::vector<Doomed>* doomed = nullptr;  // null: outside of abort_together()
+
+/// From 2.22 on NCCL takes ncclCommAbort in a group: it raises the flags of all communicators,
+/// which end their kernels, before it frees what any of them has.
+bool groups_aborts() {
+  int version = 0;
+  return nccl().ncclGetVersion(&version) == ncclSuccess && version >= NCCL_VERSION(2, 22, 0);
+}
+
+void end_all(const std::vector<Doomed>& all) {
+  if (groups_aborts()) {
+    nccl().ncclGroupStart();
+    for (const Doomed& one : all) nccl().ncclCommAbort(one.handle);
+    nccl().ncclGroupEnd();
+    return;
+  }
+  std::vector<std::thread> threads;
+  for (const Doomed& one : all) {
+    threads.push_back(quiet_thread([handle = one.handle] { nccl().ncclCommAbort(handle); }));
+  }
+  for (std::thread& thread : threads) thread.join();
+}
 
 }  // namespace
 
@@ -55,6 +84,22 @@ bool NcclGroup::is_open() {
 void NcclGroup::after(const std::function<void()>& work) {
   if (!is_open()) return work();
   open.after.push_back(work);
+}
+
+void NcclGroup::abort(ncclComm_t handle, std::shared_ptr<void> owner) noexcept {
+  if (doomed == nullptr) {
+    nccl().ncclCommAbort(handle);
+  } else {
+    doomed->push_back({handle, std::move(owner)});
+  }
+}
+
+void NcclGroup::abort_together(const std::function<void()>& work) {
+  std::vector<Doomed> all;
+  doomed = &all;
+  work();
+  doomed = nullptr;
+  if (!all.empty()) end_all(all);
 }
 
 }  // namespace ddp::internal

@@ -52,6 +52,7 @@ namespace ddp::internal {
   X(ncclGetErrorString)       \
   X(ncclGetLastError)         \
   X(ncclGetUniqueId)          \
+  X(ncclGetVersion)           \
   X(ncclGroupEnd)             \
   X(ncclGroupStart)           \
   X(ncclRecv)                 \

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/nccl_watch.h"
 
+#include <chrono>
 #include <utility>
 
-#include "collectives/failure.h"
 #include "collectives/quiet_thread.h"
 
 namespace ddp::internal {
@@ -24,15 +24,22 @@ void NcclCall::make_wait(CUstream stream) const {
   end_.make_wait(stream);
 }
 
-bool NcclCall::is_over() {
+/// NcclWatch asks, too, and breaks the communicator: that takes a store, and others' locks.
+bool NcclCall::is_over() noexcept {
+  try {
+    return check();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+bool NcclCall::check() {
   if (succeeded_) return true;
   // The event before the failure: whoever fails says so first, and lets the stream go on then.
   bool reached = is_marked_;
-  try {
+  if (reached && !is_captured_ && !communicator_->failure()) {
     const BesideCaptures beside;
-    if (reached && !is_captured_) reached = end_.is_reached();
-  } catch (const Error& error) {
-    communicator_->fail(where_, error);
+    reached = end_.is_reached();
   }
   if (communicator_->failure()) return true;
   succeeded_ = reached;
@@ -67,20 +74,15 @@ void NcclWatch::add(std::shared_ptr<NcclCall> call) {
 void NcclWatch::watch() {
   constexpr std::chrono::milliseconds kPause(50);  // NCCL has to be asked; a failure can wait a bit
   std::unique_lock lock(mutex_);
-  std::shared_ptr<NcclCall> first;
-  std::chrono::steady_clock::time_point since;
   while (true) {
     changed_.wait(lock, [&] { return ends_ || !calls_.empty(); });
     if (ends_) return;
-    if (first != calls_.front()) {
-      first = calls_.front();
-      since = std::chrono::steady_clock::now();
-    }
+    const std::shared_ptr<NcclCall> first = calls_.front();
     lock.unlock();
     bool is_over = true;
     try {
-      is_over = first->is_over();
-      if (!is_over) look(*first, since);
+      is_over = first->check();
+      if (!is_over) communicator_->look_for_failure(first->where());
     } catch (const Error& error) {
       communicator_->fail(first->where(), error);
     }
@@ -91,13 +93,6 @@ void NcclWatch::watch() {
       changed_.wait_for(lock, kPause, [&] { return ends_; });
     }
   }
-}
-
-void NcclWatch::look(const NcclCall& first, std::chrono::steady_clock::time_point since) {
-  communicator_->look_for_failure(first.where());
-  const auto timeout = communicator_->meeting().timeout;
-  if (std::chrono::steady_clock::now() - since < timeout) return;
-  communicator_->fail_waiting(first.where());
 }
 
 }  // namespace ddp::internal

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <memory>
@@ -28,7 +27,9 @@ class NcclCall {
   void make_wait(CUstream stream) const;
 
   /// Whether it is done, well or not. Never blocks. Of one that was captured nothing is under way.
-  bool is_over();
+  bool is_over() noexcept;
+  /// The same; throws what CUDA says about it, which breaks no communicator yet.
+  bool check();
   std::optional<Error> error();
 
   const std::string& where() const { return where_; }
@@ -42,9 +43,9 @@ class NcclCall {
   std::atomic<bool> succeeded_ = false;
 };
 
-/// Watches the calls of a communicator in a thread of its own, while there are any, for the program
-/// may wait for its streams where it cannot be told of a failure: when NCCL tells an error, or a
-/// call takes longer than the group's timeout, the communicator is broken, and streams go on.
+/// Asks NCCL for errors while a communicator has calls, in a thread of its own, for the program may
+/// wait for its streams where it cannot be told of a failure: then the communicator is broken, and
+/// streams go on.
 class NcclWatch {
  public:
   explicit NcclWatch(std::shared_ptr<NcclCommunicator> communicator);
@@ -57,7 +58,6 @@ class NcclWatch {
 
  private:
   void watch();
-  void look(const NcclCall& first, std::chrono::steady_clock::time_point since);
 
   const std::shared_ptr<NcclCommunicator> communicator_;
   std::mutex mutex_;

@@ -38,13 +38,15 @@ ProcessGroup::Impl::Impl(internal::Rendezvous rendezvous, std::chrono::milliseco
   calls->begin_watch(*backend, std::move(watchdog), std::move(alarm));
 }
 
-ProcessGroup::Impl::Impl(internal::Rendezvous rendezvous, std::string chosen,
-                         std::unique_ptr<internal::Backend> connected)
+ProcessGroup::Impl::Impl(internal::Rendezvous rendezvous, std::chrono::milliseconds limit,
+                         std::string chosen, std::unique_ptr<internal::Backend> connected)
     : met(std::move(rendezvous)), backend_name(std::move(chosen)), backend(std::move(connected)) {
   internal::Meeting meeting{};
   meeting.rank = met.place.rank;
   meeting.size = met.place.size;
+  meeting.timeout = limit;
   calls = std::make_shared<internal::GroupCalls>(meeting, backend_name);
+  if (meeting.size > 1) calls->begin_watch(*backend, internal::Watchdog::of_process(), nullptr);
 }
 
 void ProcessGroup::Impl::run(const internal::Task& task) {

@@ -27,8 +27,8 @@ struct ProcessGroup::Impl {
   Impl(internal::Rendezvous rendezvous, std::chrono::milliseconds limit, std::string chosen,
        std::vector<int> names, std::shared_ptr<internal::Alarm> alarm);
 
-  /// Of ranks that are connected.
-  Impl(internal::Rendezvous rendezvous, std::string chosen,
+  /// Of ranks that are connected, all in this process.
+  Impl(internal::Rendezvous rendezvous, std::chrono::milliseconds limit, std::string chosen,
        std::unique_ptr<internal::Backend> connected);
 
   internal::TaskMaker make() const { return {met.place.rank, met.place.size}; }

@@ -20,7 +20,8 @@ struct Verdict {
   std::string sentence;  ///< begins with "rank N ", or what ddprun says
 };
 
-/// The group's verdict, which `mine` becomes if there was none. Throws what the store throws.
+/// The group's verdict, which `mine` becomes if there was none, or no store to keep it in. Throws
+/// what the store throws.
 Verdict decide(const Meeting& meeting, const Verdict& mine);
 
 /// The group's verdict, once there is one. Error of kind timed_out after `limit`.

@@ -7,6 +7,7 @@
 
 #include "collectives/death_note.h"
 #include "collectives/failure.h"
+#include "collectives/nccl_backend.h"
 #include "collectives/quiet_thread.h"
 
 namespace ddp::internal {
@@ -19,9 +20,12 @@ using std::chrono::steady_clock;
 constexpr milliseconds kVerdictLimit = seconds(5);  // from the alarm to the verdict
 constexpr milliseconds kOverLook(20);               // nobody tells when a failed call is over
 
-/// For all groups to be failed, and their calls to end.
-milliseconds bound_of(milliseconds limit) {
-  return std::clamp<milliseconds>(limit, seconds(5), seconds(60));
+/// For all groups to be failed, and their calls to end: the time that calls may take in the most
+/// patient of them, within reason.
+milliseconds bound_of(const std::vector<std::shared_ptr<GroupCalls>>& groups) {
+  milliseconds longest(0);
+  for (const auto& group : groups) longest = std::max(longest, group->limit());
+  return std::clamp<milliseconds>(longest, seconds(5), seconds(60));
 }
 
 }  // namespace
@@ -53,9 +57,9 @@ void Watchdog::add(const std::shared_ptr<GroupCalls>& group) {
   groups_.push_back(group);
 }
 
-std::vector<std::shared_ptr<GroupCalls>> Watchdog::groups() {
+Watchdog::Groups Watchdog::groups() {
   const std::lock_guard lock(mutex_);
-  std::vector<std::shared_ptr<GroupCalls>> alive;
+  Groups alive;
   for (const auto& group : groups_) {
     if (auto found = group.lock()) alive.push_back(std::move(found));
   }
@@ -97,57 +101,86 @@ void Watchdog::look() {
     next = std::min(next, group->look(now));
     const auto overdue = group->find_overdue(now);
     if (!overdue) continue;
+    begin_emergency("ddp: a call waited " + name_time(overdue->limit) +
+                    " in vain: " + describe(overdue->call));
     if (overdue->call.operation == Operation::leave) {
-      group->abort();
+      help([this, group] {
+        group->abort();
+        end_part();
+      });
       continue;
     }
-    begin_emergency(
-        "ddp: a call waited " + name_time(overdue->limit) + " in vain: " + describe(overdue->call),
-        bound_of(overdue->limit));
-    helpers_.push_back(
-        quiet_thread([this, group, late = *overdue] { fail_all(group->judge(late)); }));
+    help([this, group, late = *overdue] {
+      const Verdict verdict = group->judge(late);
+      fail_all(groups(), verdict);
+    });
   }
   look_at(next);
 }
 
 void Watchdog::hear(Store& store, const std::string& prefix) {
-  begin_emergency("ddp: another rank raised the alarm", bound_of(kVerdictLimit));
+  begin_emergency("ddp: another rank raised the alarm");
+  const Groups all = groups();
   try {
-    for (const auto& group : groups()) {
+    for (const auto& group : all) {
       if (group->meeting().prefix == prefix) group->publish_stand();
     }
-    fail_all(wait_for_verdict(store, prefix, kVerdictLimit));
+    fail_all(all, wait_for_verdict(store, prefix, kVerdictLimit));
   } catch (const Error& error) {
-    fail_all({ErrorKind::timed_out,
+    fail_all(all,
+             {ErrorKind::timed_out,
               std::string("another rank raised the alarm, and did not say why: ") + error.what()});
   }
 }
 
 void Watchdog::hear_loss(const std::string& sentence) {
-  begin_emergency("ddp: " + sentence, bound_of(kVerdictLimit));
-  fail_all({ErrorKind::peer_lost, sentence});
+  begin_emergency("ddp: " + sentence);
+  fail_all(groups(), {ErrorKind::peer_lost, sentence});
 }
 
-void Watchdog::fail_all(const Verdict& verdict) {
+void Watchdog::spread(const std::shared_ptr<GroupCalls>& group, const Error& error) {
+  begin_emergency(error.what());
+  // Not those groups that the program makes when it has caught the error.
+  help([this, all = groups(), verdict = group->tell_others(error)] { fail_all(all, verdict); });
+}
+
+void Watchdog::spread_aside(const std::shared_ptr<GroupCalls>& group, const Error& error) {
+  begin_emergency(error.what());
+  help([this, all = groups(), group, error] { fail_all(all, group->tell_others(error)); });
+}
+
+void Watchdog::help(std::function<void()> work) {
+  const std::lock_guard lock(mutex_);
+  helpers_.push_back(quiet_thread(std::move(work)));
+}
+
+void Watchdog::fail_all(const Groups& groups, const Verdict& verdict) {
   {
     const std::lock_guard lock(mutex_);
     emergency_->why = "ddp: " + verdict.sentence;
   }
-  // At once, for the work of one group may have to end before another's can.
-  std::vector<std::thread> threads;
-  for (const auto& group : groups()) {
+  std::vector<std::thread> threads;  // each asks the store
+  for (const auto& group : groups) {
     threads.push_back(quiet_thread([&verdict, group] { group->give_up(verdict); }));
   }
   for (std::thread& thread : threads) thread.join();
-  const std::lock_guard lock(mutex_);
-  --emergency_->actors;
+  abort_together([&] {
+    for (const auto& group : groups) group->abort();
+  });
+  end_part();
 }
 
-void Watchdog::begin_emergency(const std::string& why, milliseconds bound) {
+void Watchdog::begin_emergency(const std::string& why) {
+  const milliseconds bound = bound_of(groups());
   const std::lock_guard lock(mutex_);
   if (!emergency_) emergency_ = {why, bound, steady_clock::now() + bound, 0};
   ++emergency_->actors;
   changed_.notify_all();
+}
+
+void Watchdog::end_part() {
+  const std::lock_guard lock(mutex_);
+  --emergency_->actors;
 }
 
 void Watchdog::check_emergency() {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -19,7 +20,9 @@ namespace ddp::internal {
 /// Sees calls of this process that take too long, in any group, and ends them: asks the other ranks
 /// where they stand, makes a sentence of it the group's verdict, tells everyone through the alarm,
 /// and aborts every group of the process, since whoever waits in another group for a rank that is
-/// gone would wait for ever. Ranks that hear the alarm do the same with the same verdict.
+/// gone would wait for ever. Ranks that hear the alarm do the same with the same verdict. So do
+/// those that lose another rank in a call, or whose backend tells of a failure that no call has
+/// seen yet.
 ///
 /// If that takes too long, or calls do not end, the process does, with kExitCode: a rank that hangs
 /// in a library keeps the whole job from starting anew.
@@ -50,6 +53,12 @@ class Watchdog {
   /// Looks at `when`, at the latest.
   void look_at(Time when);
 
+  /// `group` has failed: tells the other ranks in this thread, as the program may leave the group
+  /// then, and breaks all groups that there are now, soon.
+  void spread(const std::shared_ptr<GroupCalls>& group, const Error& error);
+  /// The same in another thread.
+  void spread_aside(const std::shared_ptr<GroupCalls>& group, const Error& error);
+
   /// Another rank has raised the alarm about the group with this prefix. Breaks all groups.
   void hear(Store& store, const std::string& prefix);
 
@@ -62,14 +71,18 @@ class Watchdog {
     std::string why;
     std::chrono::milliseconds bound;
     Time end;
-    int actors = 0;  // fail_all() to come, or under way
+    int actors = 0;  // begin_emergency() without end_part()
   };
 
-  std::vector<std::shared_ptr<GroupCalls>> groups();
+  using Groups = std::vector<std::shared_ptr<GroupCalls>>;
+
+  Groups groups();
   void run();
   void look();
-  void begin_emergency(const std::string& why, std::chrono::milliseconds bound);
-  void fail_all(const Verdict& verdict);
+  void help(std::function<void()> work);
+  void begin_emergency(const std::string& why);
+  void end_part();
+  void fail_all(const Groups& groups, const Verdict& verdict);
   void check_emergency();
   [[noreturn]] static void end_process(const Emergency& emergency);
 

@@ -155,6 +155,39 @@ TEST_CASE("a failure that NCCL finds by itself reaches all ranks with its words"
   CHECK(ended[0].code != 0);
 }
 
+TEST_CASE(
+    "a failure of NCCL ends the calls of all groups on all ranks, also with one that is old") {
+  const std::string version = GENERATE("22807", "21805");
+  const auto ended =
+      run_workers(2, {"fail-beside"}, {{"FAKE_NCCL_FAIL", "1:3"}, {"FAKE_NCCL_VERSION", version}});
+  const std::string cause =
+      "rank 1 failed in #3 all_reduce sum float32[1000]: NCCL: an error of the fake NCCL: made to "
+      "fail\n";
+  for (const Ended& rank : ended) {
+    INFO(rank.output);
+    CHECK(rank.code == failed(ErrorKind::system));
+  }
+  CHECK(ended[0].output.starts_with(
+      "ddp: rank 0 stops in #3 all_reduce sum float32[1000]: " + cause + "ddp: rank 0 stops"));
+  CHECK(ended[0].output.ends_with(": " + cause));
+  CHECK(ended[1].output == "ddp: " + cause + "ddp: " + cause);
+}
+
+TEST_CASE("a message on a device that nobody sends is told with what its sender does") {
+  const LiveStore store;
+  const Rank idle({DEVICE_WORKER, "lone-receive", kImpatient},
+                  surroundings(place(1, 2, store.port())));
+  const Ended ended =
+      Rank({DEVICE_WORKER, "lone-receive", kImpatient}, surroundings(place(0, 2, store.port())))
+          .wait();
+  INFO(ended.output);
+  CHECK(ended.code == failed(ErrorKind::timed_out));
+  CHECK(ended.output ==
+        "ddp: rank 0 waited 1500 ms in vain in #1 recv float32[1000] from rank 1, tag 0: rank 1 is "
+        "in no call since #1 all_reduce sum float32[1000], rank 0 at #1 recv float32[1000] from "
+        "rank 1, tag 0\n");
+}
+
 TEST_CASE("an NCCL that does not connect is given up after the timeout") {
   const auto ended = run_workers(2, {"stuck", kImpatient}, {{"FAKE_NCCL_STUCK", "0"}});
   for (const Ended& rank : ended) {

@@ -7,6 +7,7 @@
 #include <ddp/distributed_data_parallel.h>
 #include <ddp/local_devices.h>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <unistd.h>
 
@@ -306,6 +307,41 @@ void expect_failure(ProcessGroup& group, bool is_kept_waiting) {
   group.all_reduce(data.span());
 }
 
+/// The third call of a group is to fail on rank 1, where a call of another waits for rank 0.
+void fail_beside(ProcessGroup& other) {
+  auto part = other.split(0);
+  ProcessGroup& group = *part;
+  Floats data(make_stream(), own(group));
+  Floats more(make_stream(), own(group));
+  group.all_reduce(data.span());
+  other.all_reduce(more.span());
+  group.all_reduce(data.span());
+  data.expect(sum_of_ranks(group) * static_cast<float>(group.size()), "two sums");
+  more.expect(sum_of_ranks(group), "a sum in the other group");
+  std::optional<Work> waits;
+  if (group.rank() == 1) waits = other.iall_reduce(more.span());
+  const Work fails = group.iall_reduce(data.span());
+  DRIVER(cuStreamSynchronize, data.span().stream);
+  DRIVER(cuStreamSynchronize, more.span().stream);
+  try {
+    fails.wait(std::chrono::minutes(1));
+    wrong("a call that is to fail went well");
+  } catch (const ddp::Error& error) {
+    std::printf("%s\n", error.what());
+  }
+  waits ? waits->wait(std::chrono::minutes(1)) : other.all_reduce(more.span());
+}
+
+/// A message that nobody sends.
+void lone_receive(ProcessGroup& group) {
+  Floats data(make_stream(), own(group));
+  group.all_reduce(data.span());
+  if (group.rank() == 1) ::pause();
+  group.recv(data.span(), 1);
+  DRIVER(cuStreamSynchronize, data.span().stream);
+  group.all_reduce(data.span());
+}
+
 /// An exception ends a call that would wait for ever.
 void unwind(ProcessGroup given) {
   const CUstream stream = make_stream();
@@ -354,6 +390,8 @@ void run(ProcessGroup group, const std::string& scenario) {
   if (scenario == "train") return train(group);
   if (scenario == "die") return expect_failure(group, false);
   if (scenario == "late") return expect_failure(group, true);
+  if (scenario == "fail-beside") return fail_beside(group);
+  if (scenario == "lone-receive") return lone_receive(group);
   if (scenario == "unwind") return unwind(std::move(group));
   if (scenario == "never-come" && group.rank() == 1) ::pause();
   const Floats data(make_stream(), own(group));

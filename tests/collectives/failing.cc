@@ -118,6 +118,36 @@ void crash(ProcessGroup& group) {
   group.iall_reduce(group.rank() == 0 ? std::span(nowhere, 3) : std::span(data)).wait();
 }
 
+/// Rank 2 is killed in a group with rank 0, while rank 1 waits for rank 0 in another. The two go on
+/// in a new group.
+void lose_beside(ProcessGroup& group) {
+  const int rank = group.rank();
+  const auto store = store_of_job();
+  auto with_lost = group.split(rank == 1 ? -1 : 0);
+  auto without = group.split(rank == 2 ? -1 : 0);
+  std::vector<float> data(1000);
+  std::optional<ddp::Work> work;
+  if (rank == 1) {
+    work = without->iall_reduce(data);
+    store->set("waits", "");
+  }
+  if (rank == 2) {
+    store->get("waits");
+    ::raise(SIGKILL);
+  }
+  try {
+    work ? work->wait() : with_lost->all_reduce(data);
+    wrong("a call without rank 2 went well");
+  } catch (const ddp::Error& error) {
+    std::printf("%s\n", error.what());
+  }
+  if (rank == 1) store->set("failed", "");
+  if (rank == 0) store->get("failed");  // it has not left the group
+  auto again = ddp::init_process_group(
+      {.store = std::make_shared<ddp::PrefixStore>("again", store), .rank = rank, .world_size = 2});
+  again.barrier();
+}
+
 /// The last rank waits for nobody, rank 1 for the failure of rank 0, which waits for rank 1: no
 /// connection to the last rank has a reader. Nobody ends when asked to.
 void deaf(ProcessGroup& group) {
@@ -135,7 +165,9 @@ void deaf(ProcessGroup& group) {
   if (is_last) ::pause();
   if (rank == 1) store->get("failed");
   try {
-    work ? work->wait() : others->all_reduce(data);
+    if (work) work->wait();
+    const int calls = rank == 1 ? 2 : 0;  // rank 0 may have heard first, and begun the first
+    for (int call = 0; call < calls; ++call) others->all_reduce(data);
     wrong("a call without rank 1 went well");
   } catch (const ddp::Error&) {
     store->set("failed", "");
@@ -196,6 +228,7 @@ void run(ProcessGroup& group, const std::string& scenario, const std::string& fi
   if (scenario == "begun") return begun(group);
   if (scenario == "crash") return crash(group);
   if (scenario == "deaf") return deaf(group);
+  if (scenario == "lose-beside") return lose_beside(group);
   wrong("no scenario " + scenario);
 }
 

@@ -101,7 +101,8 @@ TEST_CASE("calls that are overdue fail before anybody waits for them, all with o
   }
 }
 
-TEST_CASE("a rank that the launcher knows to be gone ends the calls that nobody's connection would") {
+TEST_CASE(
+    "a rank that the launcher knows to be gone ends the calls that nobody's connection would") {
   constexpr int kSize = 3;
   const std::string address = GENERATE("127.0.0.1", "::1");
   const Folder folder;
@@ -118,16 +119,30 @@ TEST_CASE("a rank that the launcher knows to be gone ends the calls that nobody'
   const std::string sentence = ": rank 2 on host n2 was killed by SIGKILL";
   const std::string stopped[] = {
       "ddp: rank 0 stops in #1 all_reduce sum float32[1000]" + sentence,
-      "ddp: rank 1 stops" + sentence,
+      "ddp: rank 1 stops",
   };
   for (const int rank : {0, 1}) {
     const Ended ended = ranks[static_cast<std::size_t>(rank)].wait();
     INFO(ended.output);
     CHECK(ended.code == 10 + static_cast<int>(ddp::ErrorKind::peer_lost));
-    CHECK(ended.output.ends_with(" waits\n" + stopped[rank] + "\n"));
+    CHECK(contains(ended.output, " waits\n" + stopped[rank]));
+    CHECK(ended.output.ends_with(sentence + "\n"));
     CHECK(contains(read(folder.path / ("rank_" + std::to_string(rank) + ".json"))["reason"],
                    sentence));
   }
+}
+
+TEST_CASE(
+    "a rank that one group loses ends the calls of all, but none of a group that is made then") {
+  const auto ended = run_ranks(3, {DDP_FAILING, "lose-beside"});
+  const std::string cause = "rank 0 lost rank 2 in #1 all_reduce sum float32[1000]: ";
+  for (const int rank : {0, 1}) {
+    INFO(ended[static_cast<std::size_t>(rank)].output);
+    CHECK(ended[static_cast<std::size_t>(rank)].code == 0);
+  }
+  CHECK(ended[0].output.starts_with("ddp: " + cause));
+  CHECK(ended[1].output.starts_with("ddp: rank 1 stops in #1 all_reduce sum float32[1000]: " +
+                                    cause));
 }
 
 TEST_CASE("a program that does not catch the sentence ends, and its error file has it") {

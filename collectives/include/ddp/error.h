@@ -13,7 +13,7 @@ enum class ErrorKind {
   usage,        ///< wrong argument or environment: nothing was sent, the group stays usable
   unreachable,  ///< the store cannot be reached, or was lost
   timed_out,    ///< a rank did not come in time
-  peer_lost,    ///< a rank's connection ended: it died, or left
+  peer_lost,    ///< a rank died, or left: its connection ended, or the launcher says so
   mismatch,     ///< ranks made different calls
   system,       ///< anything else the operating system or the backend refused
 };

@@ -29,6 +29,16 @@ bool is_chosen(const char* variable, int rank) {
   return told != nullptr && std::atoi(told) == rank;
 }
 
+std::atomic<int> kernels = 0;
+
+/// While it lives, a call runs on a device.
+struct Kernel {
+  Kernel() { ++kernels; }
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
+  ~Kernel() { --kernels; }
+};
+
 struct Launch {
   std::shared_ptr<Communicator> self;
   std::vector<Call> calls;
@@ -37,6 +47,10 @@ struct Launch {
 };
 
 }  // namespace
+
+bool is_busy() {
+  return kernels > 0;
+}
 
 Communicator::~Communicator() {
   if (connector.joinable()) connector.join();
@@ -118,6 +132,7 @@ bool Communicator::exchange(const std::vector<std::vector<char>>& out,
 }
 
 void Communicator::perform(const std::vector<Call>& started, bool fails) {
+  const Kernel runs;
   const auto ranks = static_cast<std::size_t>(size);
   std::vector<std::vector<char>> out(ranks);
   std::vector<std::vector<char>> in(ranks);

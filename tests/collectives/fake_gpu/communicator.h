@@ -56,6 +56,10 @@ struct Communicator {
   bool exchange(const std::vector<std::vector<char>>& out, std::vector<std::vector<char>>& in);
 };
 
+/// Whether a call of any communicator of this process runs on a device now. To free what NCCL has
+/// there, as an abort does, waits for all of them.
+bool is_busy();
+
 /// Puts the communicator's calls into their stream.
 void put_into_stream(const std::shared_ptr<Communicator>& self);
 

@@ -6,13 +6,17 @@
 //
 //   FAKE_NCCL_FAIL=R:N   on rank R of any communicator the N-th launch, from 1, fails
 //   FAKE_NCCL_STUCK=R    rank R never connects
+//   FAKE_NCCL_VERSION=N  as ncclGetVersion() has it; 22807 if it is not set
 
 #include <array>
+#include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <mutex>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -24,8 +28,20 @@ namespace {
 
 thread_local int group_depth = 0;
 thread_local std::vector<std::shared_ptr<Communicator>> grouped;
+thread_local std::vector<ncclComm_t> aborted;  // in the group that is open
 std::mutex error_mutex;
 std::string last_error;
+
+int version() {
+  const char* const told = std::getenv("FAKE_NCCL_VERSION");
+  return told == nullptr ? NCCL_VERSION(2, 28, 7) : std::atoi(told);
+}
+
+void free(ncclComm_t handle) {
+  while (fake_gpu::is_busy()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  handle->self->hang_up();
+  delete handle;
+}
 
 }  // namespace
 
@@ -110,9 +126,18 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle) {
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t handle) {
+  if (group_depth > 0 && version() < NCCL_VERSION(2, 22, 0)) return ncclInvalidUsage;
   handle->self->is_aborted = true;
-  handle->self->hang_up();
-  delete handle;
+  if (group_depth > 0) {
+    aborted.push_back(handle);
+  } else {
+    free(handle);
+  }
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGetVersion(int* number) {
+  *number = version();
   return ncclSuccess;
 }
 
@@ -122,7 +147,9 @@ ncclResult_t ncclGroupStart() {
 }
 
 ncclResult_t ncclGroupEnd() {
-  if (--group_depth > 0 || grouped.empty()) return ncclSuccess;
+  if (--group_depth > 0) return ncclSuccess;
+  for (ncclComm_t handle : std::exchange(aborted, {})) free(handle);
+  if (grouped.empty()) return ncclSuccess;
   for (const auto& self : std::exchange(grouped, {})) self->questions = 2;
   return ncclInProgress;
 }
