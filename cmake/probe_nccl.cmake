@@ -1,5 +1,6 @@
 # Looks for the headers of NCCL and CUDA, as DDPRUN_NCCL asks (AUTO, ON, OFF): DDPRUN_HAS_NCCL, with
-# DDPRUN_NCCL_INCLUDE_DIR and CUDAToolkit_INCLUDE_DIRS. Says what was found: ddprun_nccl_summary.
+# DDPRUN_NCCL_INCLUDE_DIR and CUDAToolkit_INCLUDE_DIRS; and for CUDA's compiler, which an example needs:
+# CMAKE_CUDA_COMPILER. Says what was found: ddprun_nccl_summary.
 
 function(ddprun_probe_nccl)
   find_path(DDPRUN_NCCL_INCLUDE_DIR nccl.h HINTS ENV NCCL_HOME ENV CUDA_HOME ENV CUDA_PATH
@@ -43,4 +44,17 @@ elseif(DDPRUN_NCCL STREQUAL "OFF")
   set(ddprun_nccl_summary "no NCCL (DDPRUN_NCCL=OFF)")
 else()
   ddprun_probe_nccl()
+endif()
+
+if(DDPRUN_HAS_NCCL AND NOT DDPRUN_SANITIZE)  # whose flags nvcc does not take
+  include(CheckLanguage)
+  if(NOT DEFINED ENV{CUDACXX} AND CUDAToolkit_NVCC_EXECUTABLE)
+    set(ENV{CUDACXX} ${CUDAToolkit_NVCC_EXECUTABLE})
+  endif()
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    enable_language(CUDA)
+  else()
+    string(APPEND ddprun_nccl_summary ", but no nvcc (left out: train_digits_cuda)")
+  endif()
 endif()

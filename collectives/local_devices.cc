@@ -31,6 +31,10 @@ std::vector<int> check_devices(const std::vector<int>& devices) {
 
 }  // namespace
 
+int local_device() {
+  return internal::local_gpu();
+}
+
 std::vector<ProcessGroup> init_local_devices(const std::vector<int>& devices,
                                              std::chrono::milliseconds timeout) {
   const std::vector<int> chosen = check_devices(devices);

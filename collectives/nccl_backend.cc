@@ -268,6 +268,10 @@ void abort_together(const std::function<void()>& work) {
   NcclGroup::abort_together(work);
 }
 
+int local_gpu() {
+  return choose_device();
+}
+
 std::vector<int> list_gpus() {
   std::vector<int> all(static_cast<std::size_t>(count_gpus()));
   std::iota(all.begin(), all.end(), 0);

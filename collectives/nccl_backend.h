@@ -37,6 +37,9 @@ void end_nccl_group();
 /// it is not asked. Does not throw if `work` does not.
 void abort_together(const std::function<void()>& work);
 
+/// As ddp::local_device().
+int local_gpu();
+
 /// All of this process's GPUs; at least one. Throws ddp::Error of kind usage where there is none.
 std::vector<int> list_gpus();
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cuda_runtime.h>
+#include <ddp/local_devices.h>
 #include <ddp/process_group.h>
 
 namespace {
@@ -17,8 +18,7 @@ void check(cudaError_t result) {
 
 void hello() {
   auto group = ddp::init_process_group({.backend = "nccl"});
-  const char* const local_rank = std::getenv("LOCAL_RANK");
-  check(cudaSetDevice(local_rank == nullptr ? 0 : std::atoi(local_rank)));
+  check(cudaSetDevice(ddp::local_device()));
   cudaStream_t stream = nullptr;
   check(cudaStreamCreate(&stream));
   float* on_device = nullptr;

@@ -4,11 +4,8 @@
 // Every rank holds the whole network and takes its share of every batch. The lines marked "ddp:"
 // are all that makes it distributed.
 
-#include <algorithm>
-#include <csignal>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <span>
 #include <string>
@@ -21,6 +18,7 @@
 #include "examples/digits/data.h"
 #include "examples/digits/flags.h"
 #include "examples/digits/network.h"
+#include "examples/digits/training.h"
 
 namespace {
 
@@ -43,10 +41,10 @@ class Trainer {
 
   void run() {
     const int done = resume();
-    may_crash_ = done == 0 && first_attempt();
     for (int epoch = done + 1; epoch <= flags_.epochs; ++epoch) {
-      const double loss = train(epoch);
-      report(epoch, loss, accuracy());
+      const double loss = train(epoch, done == 0);
+      const double right = accuracy();
+      if (group_.rank() == 0) digits::report(flags_, epoch, loss, right);
       if (!flags_.checkpoint.empty()) {
         checkpoint_.save(group_, static_cast<std::uint64_t>(epoch), state());  // ddp: by rank 0
       }
@@ -76,21 +74,17 @@ class Trainer {
   }
 
   /// One pass over the training digits; the mean loss.
-  double train(int epoch) {
+  double train(int epoch, bool may_crash) {
     sampler_.set_epoch(static_cast<std::uint64_t>(epoch));
     const std::vector<std::size_t> indices = sampler_.indices();  // ddp: this rank's share
-    const std::size_t own = indices.size() - sampler_.padding();
     const std::size_t all = data_.training.size();
-    const auto batch = static_cast<std::size_t>(flags_.batch);
+    const auto steps =
+        digits::steps(all, static_cast<std::size_t>(flags_.batch), group_.rank(), group_.size());
     double loss = 0;
-    std::size_t next = 0;
-    for (std::size_t start = 0; start < all; start += batch) {
-      // This rank's digits of the batch: its i-th is the one at i * size + rank of all.
-      const std::size_t end = std::min(start + batch, all);
-      const std::size_t first = next;
-      while (next < own && next * size() + rank() < end) ++next;
-      loss += step(std::span(indices).subspan(first, next - first), end - start);
-      if (start <= all / 2 && all / 2 < end) crash_if_asked(epoch);
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const auto [first, count, of] = steps[i];
+      loss += step(std::span(indices).subspan(first, count), of);
+      if (may_crash && i == steps.size() / 2) digits::crash_if_asked(flags_, epoch, group_.rank());
     }
     group_.all_reduce(std::span(&loss, 1));  // ddp: everyone's share, summed
     return loss / static_cast<double>(all);
@@ -107,7 +101,7 @@ class Trainer {
     });
     model_.finish();  // ddp: all are averages now
     optimizer_.step(network_.parts(), gradients_,
-                    static_cast<double>(size()) / static_cast<double>(count));
+                    static_cast<double>(group_.size()) / static_cast<double>(count));
     return loss;
   }
 
@@ -123,30 +117,6 @@ class Trainer {
     return static_cast<double>(right) / static_cast<double>(data_.held_out.size());
   }
 
-  void report(int epoch, double loss, double accuracy) const {
-    if (group_.rank() != 0) return;
-    const std::string of = std::to_string(epoch) + "/" + std::to_string(flags_.epochs);
-    const int width = static_cast<int>(2 * std::to_string(flags_.epochs).size() + 1);
-    std::printf("epoch %-*s loss %.6f  accuracy %.3f\n", width, of.c_str(), loss, accuracy);
-    std::fflush(stdout);  // a pipe would keep it back
-  }
-
-  static bool first_attempt() {
-    const char* restarts = std::getenv("TORCHELASTIC_RESTART_COUNT");
-    return restarts == nullptr || std::string(restarts) == "0";
-  }
-
-  /// Dies as a broken machine does: at once and without a word to the others.
-  void crash_if_asked(int epoch) const {
-    if (!may_crash_ || !flags_.crash_at) return;
-    if (flags_.crash_at->epoch != epoch || flags_.crash_at->rank != group_.rank()) return;
-    std::fprintf(stderr, "rank %d crashes in epoch %d, as --crash-at asks\n", group_.rank(), epoch);
-    std::raise(SIGKILL);
-  }
-
-  std::size_t rank() const { return static_cast<std::size_t>(group_.rank()); }
-  std::size_t size() const { return static_cast<std::size_t>(group_.size()); }
-
   ddp::ProcessGroup& group_;
   const digits::Flags& flags_;
   digits::Data data_;
@@ -157,7 +127,6 @@ class Trainer {
   ddp::DistributedDataParallel model_;
   digits::Network::Gradients gradients_;
   digits::Optimizer optimizer_;
-  bool may_crash_ = false;
 };
 
 }  // namespace

@@ -56,7 +56,7 @@ def asio_from(file, seen):
 for folder, below in BELOW.items():
     for path in sorted((root / folder).rglob("*")):
         file = path.relative_to(root).as_posix()
-        if path.suffix not in (".h", ".cc") or (folder == "collectives" and "/include/" in file):
+        if path.suffix not in (".h", ".cc", ".cu") or (folder == "collectives" and "/include/" in file):
             continue
         for quote, name in includes(file):
             top = name.split("/")[0]

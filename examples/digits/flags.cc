@@ -2,6 +2,7 @@
 #include "examples/digits/flags.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -13,9 +14,9 @@
 namespace digits {
 namespace {
 
-constexpr const char* kHelp = R"(train_digits: learns handwritten digits, data-parallel
+constexpr const char* kHelp = R"(learns handwritten digits, data-parallel
 
-  ddprun --nproc_per_node 4 train_digits [flags]
+  ddprun --nproc_per_node 4 PROGRAM [flags]
 
   --checkpoint PATH       save after each epoch; start from it when it exists
   --epochs N              10
@@ -27,7 +28,7 @@ constexpr const char* kHelp = R"(train_digits: learns handwritten digits, data-p
 )";
 
 [[noreturn]] void refuse(const std::string& what) {
-  std::fprintf(stderr, "train_digits: %s\n", what.c_str());
+  std::fprintf(stderr, "%s: %s\n", program_invocation_short_name, what.c_str());
   std::exit(2);
 }
 
@@ -79,7 +80,7 @@ Flags parse_flags(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view arg = argv[i];
     if (arg == "--help") {
-      std::fputs(kHelp, stdout);
+      std::printf("%s: %s", program_invocation_short_name, kHelp);
       std::exit(0);
     }
     const std::size_t equals = arg.find('=');

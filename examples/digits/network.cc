@@ -8,8 +8,6 @@
 namespace digits {
 namespace {
 
-constexpr float kMomentum = 0.9F;
-
 // Where the layers begin in the one vector.
 constexpr std::size_t kW1 = 0;
 constexpr std::size_t kB1 = kW1 + Network::kHidden * kPixels;
@@ -60,10 +58,9 @@ void Network::forward(const Digit& digit) {
   affine(p + kW2, p + kB2, hidden_, logits_);
 }
 
-Network::Parts Network::parts() {
-  const std::span all(parameters_);
-  return {all.subspan(kW1, kB1 - kW1), all.subspan(kB1, kW2 - kB1), all.subspan(kW2, kB2 - kW2),
-          all.subspan(kB2)};
+Network::Parts Network::parts_of(std::span<float> parameters) {
+  return {parameters.subspan(kW1, kB1 - kW1), parameters.subspan(kB1, kW2 - kB1),
+          parameters.subspan(kW2, kB2 - kW2), parameters.subspan(kB2)};
 }
 
 double Network::backward(std::span<const Digit* const> batch, const Gradients& gradients,

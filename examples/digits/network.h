@@ -28,7 +28,10 @@ class Network {
   /// Random parameters; the same on every machine for the same seed.
   explicit Network(std::uint64_t seed);
 
-  Parts parts();
+  Parts parts() { return parts_of(parameters_); }
+
+  /// The same of kParameters elements that lie as a network's do.
+  static Parts parts_of(std::span<float> parameters);
 
   /// Makes `gradients` the sums over a batch, layer by layer from the last, and calls ready(p) as
   /// soon as that of part p is done. The sum of the losses (cross-entropy).
@@ -49,6 +52,8 @@ class Network {
 /// Gradient descent with momentum.
 class Optimizer {
  public:
+  static constexpr float kMomentum = 0.9F;
+
   explicit Optimizer(float rate) : rate_(rate), velocity_(Network::kParameters) {}
 
   /// One step against the gradients, each times `scale`.

@@ -10,6 +10,17 @@
 
 namespace ddp {
 
+/// This process's GPU, as cudaSetDevice() numbers those it sees: that of the calling thread's
+/// current CUDA context; else the one with the number that the launcher gave the process on its
+/// node (LOCAL_RANK of ddprun and torchrun, OMPI_COMM_WORLD_LOCAL_RANK of Open MPI,
+/// MPI_LOCALRANKID of hydra, SLURM_LOCALID), modulo how many it sees; else 0. A group's first call
+/// with buffers on a device takes the same one.
+///
+///     cudaSetDevice(ddp::local_device());
+///
+/// Errors: usage (no NCCL, no driver, no GPU). Thread: any.
+DDP_EXPORT int local_device();
+
 /// One process that drives several GPUs, without a launcher: a group whose rank i is the GPU
 /// `devices[i]` of this process; empty: all of its GPUs. What ncclCommInitAll is to NCCL.
 ///
@@ -28,6 +39,7 @@ DDP_EXPORT std::vector<ProcessGroup> init_local_devices(
 /// Starts the calls that `calls` makes, with buffers on devices, all at once when it returns. One
 /// thread that makes the same call for several ranks has to do it so, or the first would wait for
 /// the others; for one rank it makes one start of many small calls (ncclGroupStart, ncclGroupEnd).
+/// They run in no order: none may need what another writes.
 ///
 /// Not in it: reductions by band, bor and bxor, all_to_all in place, and the first call of a group
 /// that is not connected yet. Errors: what `calls` throws, and what the calls do. A Work that was
