@@ -23,14 +23,18 @@ namespace {
 /// A call whose end the host need not wait for.
 class NcclPending : public Pending {
  public:
-  NcclPending(std::shared_ptr<NcclCall> call, CUstream stream)
-      : call_(std::move(call)), stream_(stream) {}
+  NcclPending(std::shared_ptr<NcclCommunicator> communicator, std::shared_ptr<NcclCall> call,
+              CUstream stream)
+      : communicator_(std::move(communicator)), call_(std::move(call)), stream_(stream) {}
 
   bool is_completed() override { return call_->is_over(); }
   std::optional<Error> error() override { return call_->error(); }
   void wait() override {
     if (const auto error = call_->error()) throw Error(*error);
-    NcclGroup::after([call = call_, stream = stream_] { call->make_wait(stream); });
+    NcclGroup::after([communicator = communicator_, call = call_, stream = stream_] {
+      const OnDevice here(communicator->device());  // whose default stream a null one is
+      call->make_wait(stream);
+    });
   }
 
   /// An event can only be asked for without a deadline, so it is asked again and again.
@@ -44,6 +48,7 @@ class NcclPending : public Pending {
   }
 
  private:
+  std::shared_ptr<NcclCommunicator> communicator_;
   std::shared_ptr<NcclCall> call_;
   CUstream stream_;
 };
@@ -155,7 +160,7 @@ std::shared_ptr<Pending> NcclBackend::give(const Task& task) {
   } catch (const Error& error) {
     throw Error(communicator_->fail(call->where(), error));
   }
-  return std::make_shared<NcclPending>(call, task.stream);
+  return std::make_shared<NcclPending>(communicator_, call, task.stream);
 }
 
 std::string NcclBackend::where(const Task& task) const {

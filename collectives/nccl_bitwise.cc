@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "collectives/nccl_device.h"
 #include "collectives/nccl_libraries.h"
+#include "ddp/error.h"
 
 namespace ddp::internal {
 namespace {
@@ -85,7 +85,13 @@ std::string bitwise_kernels() {
 }
 
 NcclBitwise::~NcclBitwise() {
-  if (module_ != nullptr) cuda().cuModuleUnload(module_);
+  if (module_ == nullptr) return;
+  try {
+    const OnDevice here(device_);
+    cuda().cuModuleUnload(module_);
+  } catch (const Error&) {
+    // Without the context there is no module any more.
+  }
 }
 
 void NcclBitwise::combine(ReduceOp op, char* into, const char* from, std::size_t bytes,
@@ -104,8 +110,8 @@ void NcclBitwise::launch(const std::string& kernel, char* into, const char* from
   constexpr unsigned kThreads = 256;
   constexpr std::size_t kMostBlocks = 1024;  // fills any GPU; each thread takes several elements
   if (count == 0) return;
+  const BesideCaptures beside;  // a kernel may be loaded as late as when it is asked for
   if (module_ == nullptr) {
-    const BesideCaptures beside;
     check_cuda(cuda().cuModuleLoadData(&module_, bitwise_kernels().c_str()), "cuModuleLoadData");
   }
   CUfunction function = nullptr;

@@ -5,6 +5,7 @@
 #include <cuda.h>
 #include <string>
 
+#include "collectives/nccl_device.h"
 #include "ddp/types.h"
 
 namespace ddp::internal {
@@ -15,7 +16,8 @@ namespace ddp::internal {
 /// Thread: one at a time, the device being current.
 class NcclBitwise {
  public:
-  NcclBitwise() = default;
+  /// For `device`, which outlives it.
+  explicit NcclBitwise(const NcclDevice& device) : device_(device) {}
   NcclBitwise(const NcclBitwise&) = delete;
   NcclBitwise& operator=(const NcclBitwise&) = delete;
   ~NcclBitwise();
@@ -27,6 +29,7 @@ class NcclBitwise {
   void launch(const std::string& kernel, char* into, const char* from, std::size_t count,
               CUstream stream);
 
+  const NcclDevice& device_;
   CUmodule module_ = nullptr;
 };
 

@@ -19,7 +19,8 @@ namespace ddp::internal {
 ///                             collected again: NCCL has none of them
 class NcclCalls {
  public:
-  explicit NcclCalls(NcclCommunicator& communicator) : communicator_(communicator) {}
+  explicit NcclCalls(NcclCommunicator& communicator)
+      : communicator_(communicator), bitwise_(communicator.device()) {}
 
   /// Puts the task into the communicator's stream, whose device is current.
   void enqueue(const Task& task, const std::string& where);

@@ -13,6 +13,12 @@ namespace {
   throw Error(ErrorKind::usage, "ddp: buffers on a GPU: " + what);
 }
 
+[[noreturn]] void refuse_without_gpu() {
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  refuse("this process sees no GPU" +
+         (visible == nullptr ? "" : " (CUDA_VISIBLE_DEVICES=" + std::string(visible) + ")"));
+}
+
 std::string last_error_of_loader() {
   const char* const text = ::dlerror();
   return text == nullptr ? "" : text;
@@ -40,6 +46,7 @@ Cuda load_cuda() {
   DDP_CUDA_FUNCTIONS(DDP_FIND)
   const CUresult result = table.cuInit(0);
   if (result == CUDA_SUCCESS) return table;
+  if (result == CUDA_ERROR_NO_DEVICE) refuse_without_gpu();
   const char* text = "unknown error";
   table.cuGetErrorString(result, &text);
   refuse(std::string("cuInit: ") + text);
@@ -79,10 +86,8 @@ void check_cuda(CUresult result, const char* what) {
 int count_gpus() {
   int count = 0;
   check_cuda(cuda().cuDeviceGetCount(&count), "cuDeviceGetCount");
-  if (count > 0) return count;
-  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  refuse("this process sees no GPU" +
-         (visible == nullptr ? "" : " (CUDA_VISIBLE_DEVICES=" + std::string(visible) + ")"));
+  if (count == 0) refuse_without_gpu();
+  return count;
 }
 
 }  // namespace ddp::internal

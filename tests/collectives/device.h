@@ -86,6 +86,8 @@ class DeviceMemory {
 /// device: where one of them lies in another, so do the copies.
 class DeviceGroup {
  public:
+  static constexpr bool kRoundsEachStep = true;
+
   explicit DeviceGroup(ddp::ProcessGroup& group) : group_(group) {
     DRIVER(cuStreamCreate, &stream_, CU_STREAM_NON_BLOCKING);
   }

@@ -60,7 +60,8 @@ TEST_CASE("every operation gives every type's right result on a device, in place
 }
 
 TEST_CASE("calls on a device keep to their places among streams, hosts and groups", "[gpu]") {
-  const std::string scenario = GENERATE("order", "beside", "messages", "capture", "train");
+  const std::string scenario =
+      GENERATE("order", "beside", "messages", "capture", "train", "default stream");
   if (!are_enough(3)) return;
   for (const Ended& rank : run_workers(3, {scenario})) {
     INFO(scenario << ": " << rank.output);
@@ -194,6 +195,28 @@ TEST_CASE("an NCCL that does not connect is given up after the timeout") {
     INFO(rank.output);
     CHECK(rank.code == failed(ErrorKind::timed_out));
     CHECK(contains(rank.output, "1500 ms in vain"));
+  }
+}
+
+TEST_CASE("a process takes the GPU of its place on the node, of those that it sees") {
+  const std::vector<std::pair<Variables, std::string>> cases = {
+      {{}, "0, then 3"},
+      {{{"LOCAL_RANK", "2"}}, "2, then 3"},
+      {{{"OMPI_COMM_WORLD_LOCAL_RANK", "1"}}, "1, then 3"},
+      {{{"LOCAL_RANK", ""}, {"SLURM_LOCALID", "1"}}, "1, then 3"},
+      {{{"LOCAL_RANK", "6"}}, "2, then 3"},
+      {{{"LOCAL_RANK", "2"}, {"CUDA_VISIBLE_DEVICES", "3"}}, "0, then 0"},
+      {{{"LOCAL_RANK", "1"}, {"CUDA_VISIBLE_DEVICES", "GPU-2,GPU-0"}}, "1, then 1"},
+      {{{"LOCAL_RANK", "1"}, {"CUDA_VISIBLE_DEVICES", "MIG-0/1,MIG-0/2"}}, "0, then 0"},
+      {{{"CUDA_VISIBLE_DEVICES", ""}}, "this process sees no GPU (CUDA_VISIBLE_DEVICES=)"},
+      {{{"CUDA_VISIBLE_DEVICES", "-1"}}, "this process sees no GPU (CUDA_VISIBLE_DEVICES=-1)"},
+  };
+  for (const auto& [variables, told] : cases) {
+    Variables all = variables;
+    all.emplace("LD_LIBRARY_PATH", FAKE_GPU);
+    const Ended ended = Rank({DEVICE_WORKER, "which"}, all).wait();
+    INFO(ended.output);
+    CHECK(contains(ended.output, told + "\n"));
   }
 }
 

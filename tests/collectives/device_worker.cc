@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <ddp/distributed_data_parallel.h>
 #include <ddp/local_devices.h>
+#include <future>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
@@ -154,6 +155,14 @@ void begun(ProcessGroup& group) {
   expect_done(first);
   data.expect(sum_of_ranks(group), "a sum");
   large.expect(static_cast<float>(group.size()), "the greatest");
+}
+
+/// The default stream is that of the group's device, in whatever thread the call is waited for.
+void default_stream(ProcessGroup& group) {
+  Floats data(nullptr, own(group));
+  const Work work = group.iall_reduce(data.span());
+  std::async(std::launch::async, [&] { work.wait(); }).get();
+  data.expect(sum_of_ranks(group), "a sum in the default stream");
 }
 
 /// Calls in host memory, objects and barriers go their own way, and parts of the group are groups.
@@ -380,6 +389,13 @@ void local(std::chrono::milliseconds timeout) {
   refused([&] { (void)ddp::init_local_devices({0, 0}); });
 }
 
+/// The device before anything else is said, and then the current one.
+void which() {
+  const int told = ddp::local_device();
+  use_device(count_devices() - 1);
+  std::printf("%d, then %d\n", told, ddp::local_device());
+}
+
 void run(ProcessGroup group, const std::string& scenario) {
   if (scenario == "order") return order(group);
   if (scenario == "begun") return begun(group);
@@ -388,6 +404,7 @@ void run(ProcessGroup group, const std::string& scenario) {
   if (scenario == "misuse") return misuse(group);
   if (scenario == "capture") return capture(group);
   if (scenario == "train") return train(group);
+  if (scenario == "default stream") return default_stream(group);
   if (scenario == "die") return expect_failure(group, false);
   if (scenario == "late") return expect_failure(group, true);
   if (scenario == "fail-beside") return fail_beside(group);
@@ -406,12 +423,13 @@ int main(int argc, char** argv) {
   const std::string scenario = argc > 1 ? argv[1] : "order";
   const std::chrono::milliseconds timeout(argc > 2 ? std::atoi(argv[2]) : 60'000);
   const int devices = count_devices();
-  if (scenario != "missing" && devices == 0) {
+  if (scenario != "missing" && scenario != "which" && devices == 0) {
     std::printf("no GPU here\n");
     return 77;
   }
   return ddprun::tests::exit_code_of([&] {
     if (scenario == "local") return local(timeout);
+    if (scenario == "which") return which();
     const std::string told = ddprun::tests::backend_of_test();
     auto group =
         ddp::init_process_group({.backend = told.empty() ? "nccl" : told, .timeout = timeout});

@@ -11,10 +11,12 @@ using namespace ddprun::tests;
 
 namespace {
 
-const Variables kFakeGpu = {{"LD_LIBRARY_PATH", FAKE_GPU}};
+const Variables kFakeGpu = {{"LD_LIBRARY_PATH", FAKE_GPU}, {"CUDA_VISIBLE_DEVICES", "0,1,2,3"}};
 
 /// There are no copies in host memory.
-const Variables kNoCopies = {{"LD_LIBRARY_PATH", FAKE_GPU}, {"FAKE_GPU_NO_HOST_MEMORY", "1"}};
+const Variables kNoCopies = {{"LD_LIBRARY_PATH", FAKE_GPU},
+                             {"CUDA_VISIBLE_DEVICES", "0,1,2,3"},
+                             {"FAKE_GPU_NO_HOST_MEMORY", "1"}};
 
 }  // namespace
 

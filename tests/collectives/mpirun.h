@@ -37,8 +37,8 @@ inline Ended under_mpirun(int size, const std::vector<std::string>& program,
   }
   std::vector<std::string> command = {MPIRUN, "-n", std::to_string(size)};
   command.insert(command.end(), program.begin(), program.end());
-  Variables variables = over_mpi();
-  variables.insert(more.begin(), more.end());
+  Variables variables = more;
+  variables.merge(over_mpi());
   return Rank(command, variables).wait();
 }
 

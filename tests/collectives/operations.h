@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -99,6 +100,24 @@ std::vector<T> all_combined(ReduceOp op, int size, std::size_t count, std::size_
   return all;
 }
 
+/// Of a group that rounds to the elements' type at each step, as NCCL does, and not only at the
+/// end.
+template <class Group>
+concept RoundsEachStep = Group::kRoundsEachStep;
+
+/// What rounding makes of values of value(): in products and averages.
+template <class T>
+bool is_near(T got, T expected, int steps) {
+  constexpr double kLargest = 8;  // of value()
+  const double precision = sizeof(T) == 8                    ? 0x1p-52
+                           : sizeof(T) == 4                  ? 0x1p-23
+                           : std::is_same_v<T, ddp::float16> ? 0x1p-10
+                                                             : 0x1p-7;
+  const auto difference = static_cast<double>(wide(got)) - static_cast<double>(wide(expected));
+  const double size = std::abs(static_cast<double>(wide(expected)));
+  return std::abs(difference) <= steps * precision * std::max(size, kLargest);
+}
+
 /// `Group` is a ProcessGroup, or has its calls.
 template <class T, class Group>
 class Checker {
@@ -150,6 +169,9 @@ class Checker {
     if (got.size() != expected.size()) wrong(what);
     for (std::size_t i = 0; i < got.size(); ++i) {
       if (got[i] == expected[i]) continue;
+      if constexpr (RoundsEachStep<Group> && !std::is_integral_v<T>) {
+        if (is_rounded_ && is_near(got[i], expected[i], size_)) continue;
+      }
       wrong(std::string(what) + ", type " + std::to_string(static_cast<int>(ddp::data_type<T>())) +
             ", " + std::to_string(size_) + " ranks, count " + std::to_string(count_) +
             ": element " + std::to_string(i) + " is " + std::to_string(got[i]) + ", not " +
@@ -260,6 +282,7 @@ class Checker {
   }
 
   void reductions(ReduceOp op) {
+    is_rounded_ = op == ReduceOp::avg || op == ReduceOp::product;
     const auto expected = all_combined<T>(op, size_, count_);
     std::vector<T> out(count_);
     group_.all_reduce(read(own()), out, op);
@@ -286,6 +309,7 @@ class Checker {
     std::vector<T> part_v(counts_[at(rank_)]);
     group_.reduce_scatter_v(read(values<T>(rank_, total_)), part_v, counts_, op);
     same("reduce_scatter_v", part_v, all_combined<T>(op, size_, part_v.size(), begins_[at(rank_)]));
+    is_rounded_ = false;
   }
 
   /// What the type has not is refused, and the group is as good as before.
@@ -310,6 +334,7 @@ class Checker {
   Counts counts_;
   Counts begins_;
   std::size_t total_ = 0;
+  bool is_rounded_ = false;  // what is compared now
 };
 
 // Sanitizers make the checking itself many times slower; what they look for shows with less data.

@@ -106,12 +106,9 @@ void Rank::kill() const {
 }
 
 Variables place(int rank, int size, std::uint16_t port) {
-  return {{"RANK", std::to_string(rank)},
-          {"LOCAL_RANK", std::to_string(rank)},
-          {"WORLD_SIZE", std::to_string(size)},
-          {"MASTER_ADDR", "127.0.0.1"},
-          {"MASTER_PORT", std::to_string(port)},
-          {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+  return {{"RANK", std::to_string(rank)},        {"LOCAL_RANK", std::to_string(rank)},
+          {"WORLD_SIZE", std::to_string(size)},  {"MASTER_ADDR", "127.0.0.1"},
+          {"MASTER_PORT", std::to_string(port)}, {"TORCHELASTIC_USE_AGENT_STORE", "True"},
           {"TORCHELASTIC_RESTART_COUNT", "0"}};
 }
 

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // CUDA's driver, as far as libddp and its tests use it, over this host's memory: libcuda.so.1 where
-// there is no GPU. FAKE_GPUS: how many there are; 4 if it is not set. FAKE_GPU_NO_HOST_MEMORY=1: it
-// has no host memory for copies. What the real one forbids is
-// refused here, too, as far as libddp might do it: no current context, a stream and an event of
-// different ones, asking for an event that was captured, a capture that forks are not joined to.
+// there is no GPU (devices.h says how many there are). FAKE_GPU_NO_HOST_MEMORY=1: it has no host
+// memory for copies. What the real one forbids is refused here, too, as far as libddp might do it:
+// no current context, a stream and an event of different ones, asking for an event that was
+// captured, a capture that forks are not joined to.
 
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 
+#include "tests/collectives/fake_gpu/devices.h"
 #include "tests/collectives/fake_gpu/stream.h"
 
 namespace {
@@ -21,8 +23,7 @@ constexpr int kMostDevices = 16;
 thread_local std::vector<CUcontext> current;
 
 int count_devices() {
-  const char* const told = std::getenv("FAKE_GPUS");
-  return told == nullptr ? 4 : std::atoi(told);
+  return static_cast<int>(fake_gpu::visible_devices().size());
 }
 
 /// For ever, as the driver's are.
@@ -70,7 +71,7 @@ struct CUmod_st {
 extern "C" {
 
 CUresult cuInit(unsigned /*flags*/) {
-  return CUDA_SUCCESS;
+  return count_devices() == 0 ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
 }
 
 CUresult cuGetErrorString(CUresult result, const char** text) {
@@ -253,11 +254,16 @@ CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, std::size_t bytes, CUstre
 }
 
 CUresult cuModuleLoadData(CUmodule* module, const void* image) {
+  if (current.empty()) return CUDA_ERROR_INVALID_CONTEXT;
   *module = new CUmod_st{static_cast<const char*>(image), {}};
   return CUDA_SUCCESS;
 }
 
 CUresult cuModuleUnload(CUmodule module) {
+  if (current.empty()) {  // a leak, of which nobody would hear
+    std::fprintf(stderr, "a module is unloaded without its context\n");
+    std::abort();
+  }
   delete module;
   return CUDA_SUCCESS;
 }

@@ -71,6 +71,7 @@ extern "C" {
 
 const char* ncclGetErrorString(ncclResult_t result) {
   if (result == ncclRemoteError) return "remote process exited or there was a network error";
+  if (result == ncclInvalidUsage) return "invalid usage";
   return result == ncclInvalidArgument ? "invalid argument" : "an error of the fake NCCL";
 }
 
@@ -91,9 +92,10 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int size, ncclUniqueId id, int rank,
                                     ncclConfig_t* config) {
-  CUcontext context = nullptr;
-  cuCtxGetCurrent(&context);
-  if (context == nullptr || config->blocking != 0) return ncclInvalidUsage;
+  CUdevice device = 0;
+  const ncclConfig_t right = NCCL_CONFIG_INITIALIZER;
+  if (config->magic != right.magic || rank < 0 || rank >= size) return ncclInvalidArgument;
+  if (cuCtxGetDevice(&device) != CUDA_SUCCESS || config->blocking != 0) return ncclInvalidUsage;
   *handle = new ncclComm{std::make_shared<Communicator>()};
   Communicator& self = *(*handle)->self;
   self.rank = rank;

@@ -5,10 +5,11 @@
 #include <functional>
 #include <vector>
 
-#include "collectives/call.h"
 #include "collectives/reduction.h"
 #include "tests/collectives/fake_gpu/communicator.h"
 
+using ddp::DataType;
+using ddp::ReduceOp;
 using fake_gpu::add;
 using fake_gpu::Communicator;
 using fake_gpu::Part;
@@ -31,32 +32,25 @@ std::size_t width(ncclDataType_t type) {
   }
 }
 
-ddp::internal::Reduction reduction_of(ncclDataType_t type, ncclRedOp_t op) {
-  using ddp::DataType;
-  using ddp::ReduceOp;
-  const auto ours = [&] {
-    switch (type) {
-      case ncclInt8:
-        return DataType::int8;
-      case ncclUint8:
-        return DataType::uint8;
-      case ncclFloat16:
-        return DataType::float16;
-      case ncclBfloat16:
-        return DataType::bfloat16;
-      case ncclInt32:
-        return DataType::int32;
-      case ncclFloat32:
-        return DataType::float32;
-      case ncclFloat64:
-        return DataType::float64;
-      default:
-        return DataType::int64;
-    }
-  }();
-  constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::product, ReduceOp::max, ReduceOp::min,
-                               ReduceOp::avg};
-  return ddp::internal::reduction(ours, kOps[op]);
+DataType ours(ncclDataType_t type) {
+  switch (type) {
+    case ncclInt8:
+      return DataType::int8;
+    case ncclUint8:
+      return DataType::uint8;
+    case ncclFloat16:
+      return DataType::float16;
+    case ncclBfloat16:
+      return DataType::bfloat16;
+    case ncclInt32:
+      return DataType::int32;
+    case ncclFloat32:
+      return DataType::float32;
+    case ncclFloat64:
+      return DataType::float64;
+    default:
+      return DataType::int64;
+  }
 }
 
 std::vector<char> bytes_at(const void* data, std::size_t bytes) {
@@ -64,15 +58,41 @@ std::vector<char> bytes_at(const void* data, std::size_t bytes) {
   return {begin, begin + bytes};
 }
 
-/// The combination of this rank's elements, at `in`, and of the others'.
+/// a = a OP b, rounded to their type.
+void combine(std::vector<char>& a, const std::vector<char>& b, ncclDataType_t type, ReduceOp op) {
+  const auto by = ddp::internal::reduction(ours(type), op);
+  const std::size_t count = a.size() / width(type);
+  std::vector<char> wide(count * by.sum_width);
+  by.load(wide.data(), a.data(), count);
+  by.add(wide.data(), b.data(), count);
+  by.store(a.data(), wide.data(), count, 1);
+}
+
+/// `count` times 1 / ranks, rounded to the type, which is one of floating point.
+std::vector<char> fractions(std::size_t count, ncclDataType_t type, int ranks) {
+  const auto by = ddp::internal::reduction(ours(type), ReduceOp::avg);
+  const std::vector<float> floats(count, 1);
+  const std::vector<double> doubles(count, 1);
+  const bool is_double = by.sum_width == sizeof(double);
+  std::vector<char> all(count * width(type));
+  by.store(all.data(), is_double ? static_cast<const void*>(doubles.data()) : floats.data(), count,
+           ranks);
+  return all;
+}
+
+/// The combination of this rank's elements, at `in`, and of the others', as NCCL's kernels do it:
+/// rounded at each step; an average is the sum of elements that were divided before.
 std::vector<char> combine(const Communicator& self, const void* in, std::size_t count,
-                          const ddp::internal::Reduction& reduction, std::size_t element,
-                          const std::vector<Part>& came) {
-  std::vector<char> sums(count * reduction.sum_width);
-  std::vector<char> result = bytes_at(in, count * element);
-  reduction.load(sums.data(), result.data(), count);
-  for (const Part& part : came) reduction.add(sums.data(), part.data.data(), count);
-  reduction.store(result.data(), sums.data(), count, self.size);
+                          ncclDataType_t type, ncclRedOp_t op, std::vector<Part> came) {
+  constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::product, ReduceOp::max, ReduceOp::min,
+                               ReduceOp::sum};
+  std::vector<char> result = bytes_at(in, count * width(type));
+  if (op == ncclAvg) {
+    const std::vector<char> by = fractions(count, type, self.size);
+    combine(result, by, type, ReduceOp::product);
+    for (Part& part : came) combine(part.data, by, type, ReduceOp::product);
+  }
+  for (const Part& part : came) combine(result, part.data, type, kOps[op]);
   return result;
 }
 
@@ -137,8 +157,7 @@ ncclResult_t ncclReduce(const void* in, void* out, std::size_t count, ncclDataTy
              {sends(others(self, [=](int rank) { return rank == root; }), in, bytes, kSamePlace),
               blank(others(self, [=](int) { return gets; }), bytes),
               [=, &self](const std::vector<Part>& came) {
-                if (gets)
-                  put(out, combine(self, in, count, reduction_of(type, op), width(type), came));
+                if (gets) put(out, combine(self, in, count, type, op, came));
               },
               stream});
 }
@@ -147,13 +166,12 @@ ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDat
                            ncclRedOp_t op, ncclComm_t handle, CUstream stream) {
   const Communicator& self = *handle->self;
   const std::size_t bytes = count * width(type);
-  return add(
-      handle,
-      {sends(others(self, kEveryone), in, bytes, kSamePlace), blank(others(self, kEveryone), bytes),
-       [=, &self](const std::vector<Part>& came) {
-         put(out, combine(self, in, count, reduction_of(type, op), width(type), came));
-       },
-       stream});
+  return add(handle, {sends(others(self, kEveryone), in, bytes, kSamePlace),
+                      blank(others(self, kEveryone), bytes),
+                      [=, &self](const std::vector<Part>& came) {
+                        put(out, combine(self, in, count, type, op, came));
+                      },
+                      stream});
 }
 
 ncclResult_t ncclAllGather(const void* in, void* out, std::size_t count, ncclDataType_t type,
@@ -178,14 +196,13 @@ ncclResult_t ncclReduceScatter(const void* in, void* out, std::size_t count, ncc
   const Communicator& self = *handle->self;
   const std::size_t bytes = count * width(type);
   const auto place = [bytes](int rank) { return static_cast<std::size_t>(rank) * bytes; };
-  return add(
-      handle,
-      {sends(others(self, kEveryone), in, bytes, place), blank(others(self, kEveryone), bytes),
-       [=, &self](const std::vector<Part>& came) {
-         const char* const own = static_cast<const char*>(in) + place(self.rank);
-         put(out, combine(self, own, count, reduction_of(type, op), width(type), came));
-       },
-       stream});
+  return add(handle, {sends(others(self, kEveryone), in, bytes, place),
+                      blank(others(self, kEveryone), bytes),
+                      [=, &self](const std::vector<Part>& came) {
+                        const char* const own = static_cast<const char*>(in) + place(self.rank);
+                        put(out, combine(self, own, count, type, op, came));
+                      },
+                      stream});
 }
 
 ncclResult_t ncclSend(const void* in, std::size_t count, ncclDataType_t type, int peer,
