@@ -84,7 +84,7 @@ std::optional<WorkerException> parse_error_file(std::string_view bytes) {
 std::string read_error_file(const std::string& path) {
   // A named pipe without a writer would be waited for.
   const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
-  struct stat about {};
+  struct stat about{};
   if (!file || fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode)) return "";
   if (about.st_size > static_cast<off_t>(kMaxErrorFile)) return "";
   std::string bytes(static_cast<std::size_t>(about.st_size), '\0');
@@ -116,7 +116,7 @@ std::string error_file_for_caller(const rendezvous::Failure& failure, std::strin
 }
 
 Result<> write_error_file(const std::string& path, std::string_view bytes) {
-  struct stat about {};
+  struct stat about{};
   if (stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode)) {
     return Error{Errc::system, path + " is not an ordinary file"};
   }

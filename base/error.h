@@ -34,7 +34,8 @@ struct Error {
 template <class T = void>
 using Result = boost::system::result<T, Error>;
 
-/// `what` followed by the text of `error_number` (an errno), as Errc::system.
+/// `what` followed by the text of `error_number` (an errno), as Errc::system. Where the process has
+/// too many open files, it names the limit.
 Error os_error(const std::string& what, int error_number);
 
 /// Reached only when somebody takes the value of a Result that holds an Error, which is a bug of

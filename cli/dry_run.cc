@@ -35,7 +35,7 @@ std::string quoted(const std::string& word) {
       text += c;
     }
   }
-  return text += "'";
+  return text += '\'';
 }
 
 /// NAME='value': a quoted name would be a command, not an assignment.
@@ -151,7 +151,7 @@ std::string dry_run_text(const agent::JobSpec& job, const Host& host) {
     for (const std::string& word : agent::worker_command(job, local_rank)) {
       text += " " + quoted(word);
     }
-    text += "\n";
+    text += '\n';
   }
   return text;
 }

@@ -70,7 +70,7 @@ std::string about(const Flag& flag) {
   if (has_default) text.append("default: ").append(flag.fallback);
   if (!flag.environment.empty()) text.append(has_default ? "; " : "").append(flag.environment);
   if (!flag.second_environment.empty()) text.append(", ").append(flag.second_environment);
-  return text += "]";
+  return text += ']';
 }
 
 void append_wrapped(std::string& out, std::string_view text) {

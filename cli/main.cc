@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
+#include <exception>
 #include <fcntl.h>
 #include <span>
 #include <string>
 #include <unistd.h>
+
+#include <boost/system/system_error.hpp>
 
 #include "agent/agent.h"
 #include "agent/events.h"
@@ -51,8 +54,21 @@ int run(std::span<const char* const> words) {
   if (const auto* serve = std::get_if<cli::Serve>(&*parsed)) {
     return perform(agent::serve, serve->job);
   }
-  std::fputs(std::get<cli::Print>(*parsed).text.c_str(), stdout);
-  return std::fflush(stdout) == 0 ? 0 : fail(os_error("cannot write to stdout", errno));
+  const bool written = std::fputs(std::get<cli::Print>(*parsed).text.c_str(), stdout) >= 0 &&
+                       std::fflush(stdout) == 0;
+  return written ? 0 : fail(os_error("cannot write to stdout", errno));
+}
+
+/// Asio and the standard library throw where there is nothing to return: out of descriptors, out of
+/// memory. By then nothing can be saved but the sentence.
+int run_or_tell(std::span<const char* const> words) {
+  try {
+    return run(words);
+  } catch (const boost::system::system_error& failure) {
+    return fail(os_error("cannot go on", failure.code().value()));
+  } catch (const std::exception& failure) {
+    return fail({Errc::system, std::string("cannot go on: ") + failure.what()});
+  }
 }
 
 }  // namespace
@@ -61,7 +77,7 @@ int main(int argc, char** argv) {
   launcher::take_signals();
   open_standard_descriptors();
   // Forked while it has touched next to nothing, so that it costs next to nothing.
-  const Result<int> code =
-      launcher::guard([&] { return run(std::span<const char* const>(argv + 1, argv + argc)); });
+  const Result<int> code = launcher::guard(
+      [&] { return run_or_tell(std::span<const char* const>(argv + 1, argv + argc)); });
   return code ? *code : fail(code.error());
 }

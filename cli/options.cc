@@ -14,6 +14,7 @@
 #include "cli/flags.h"
 #include "cli/nearest.h"
 #include "cli/settle.h"
+#include "cli/usage.h"
 
 namespace ddprun::cli {
 namespace {
@@ -31,10 +32,6 @@ struct CommandLine {
     return std::find(given.begin(), given.end(), &flag) != given.end();
   }
 };
-
-Error usage(std::string sentence) {
-  return {Errc::usage, std::move(sentence)};
-}
 
 std::string spelled(const Flag& flag) {
   return "--" + std::string(flag.name);

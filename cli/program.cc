@@ -22,7 +22,7 @@ constexpr std::string_view kAskPython = " (without --no_python, python3 runs it)
 
 /// 0 when `path` is a file we may execute, else the errno that says why not.
 int executable_error(const std::string& path) {
-  struct stat status {};
+  struct stat status{};
   if (stat(path.c_str(), &status) != 0) return errno;
   if (S_ISDIR(status.st_mode)) return EISDIR;
   if (!S_ISREG(status.st_mode)) return EACCES;

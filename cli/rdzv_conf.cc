@@ -72,12 +72,6 @@ constexpr std::array<Key, 11> kKeys = {{
 }};
 // clang-format on
 
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = std::min(text.find_first_not_of(' '), text.size());
-  const size_t end = text.find_last_not_of(' ') + 1;
-  return text.substr(begin, std::max(begin, end) - begin);
-}
-
 Error unknown_key(std::string_view name) {
   std::vector<std::string> names;
   for (const Key& key : kKeys) names.emplace_back(key.name);

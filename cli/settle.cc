@@ -7,6 +7,7 @@
 
 #include "agent/worker_env.h"
 #include "base/text.h"
+#include "cli/usage.h"
 #include "launcher/prefix.h"
 #include "rendezvous/roll_call.h"
 
@@ -16,10 +17,6 @@ namespace {
 constexpr const char* kVisibleDevices = "CUDA_VISIBLE_DEVICES";
 constexpr const char* kPrefixTemplate = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE";
 constexpr std::uint16_t kDefaultPort = 29'500;
-
-Error usage(std::string sentence) {
-  return {Errc::usage, std::move(sentence)};
-}
 
 rendezvous::RoundSpec nodes_of(const agent::JobSpec& job) {
   rendezvous::RoundSpec spec;

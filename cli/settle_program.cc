@@ -4,15 +4,12 @@
 #include "agent/worker_env.h"
 #include "cli/program.h"
 #include "cli/settle.h"
+#include "cli/usage.h"
 
 namespace ddprun::cli {
 namespace {
 
 constexpr const char* kPythonExec = "PYTHON_EXEC";
-
-Error usage(std::string sentence) {
-  return {Errc::usage, std::move(sentence)};
-}
 
 Error nothing_to_run(bool module) {
   const std::string what = module ? "module" : "program";

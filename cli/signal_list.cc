@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "cli/nearest.h"
+#include "cli/values.h"
 #include "launcher/exit_status.h"
 #include "launcher/signals.h"
 
@@ -42,11 +43,6 @@ const char* reason_against(int signal) {
     default:
       return ": it tells a process of an error of its own";
   }
-}
-
-std::string_view trimmed(std::string_view word) {
-  const size_t begin = std::min(word.find_first_not_of(' '), word.size());
-  return word.substr(begin, word.find_last_not_of(' ') + 1 - begin);
 }
 
 /// "SIGTERM" for "term".

@@ -20,6 +20,7 @@ constexpr int kMost = std::numeric_limits<int>::max();
 /// Takes a value that there is into `target`. Returns whether there is one.
 template <class T, class Target>
 bool put(std::optional<T> value, Target& target) {
+  // NOLINTNEXTLINE(bugprone-optional-value-conversion): not every target is an optional
   if (value) target = std::move(*value);
   return value.has_value();
 }
@@ -28,12 +29,12 @@ bool put(std::optional<T> value, Target& target) {
 bool take_switch(std::string_view value, bool& target);
 
 /// A time, which goes into this member of the job; the second: one of at least kShortest.
-template <std::chrono::milliseconds agent::JobSpec::*kMember>
+template <std::chrono::milliseconds agent::JobSpec::* kMember>
 Taken take_time(std::string_view value, Choices& choices) {
   return put(parse_time(value), choices.job.*kMember);
 }
 
-template <std::chrono::milliseconds agent::JobSpec::*kMember>
+template <std::chrono::milliseconds agent::JobSpec::* kMember>
 Taken take_some_time(std::string_view value, Choices& choices) {
   return put(parse_time(value, kShortest), choices.job.*kMember);
 }

@@ -71,6 +71,12 @@ std::optional<Place> place(std::optional<std::string> host, std::optional<std::u
 
 }  // namespace
 
+std::string_view trimmed(std::string_view text) {
+  const size_t begin = std::min(text.find_first_not_of(' '), text.size());
+  const size_t end = text.find_last_not_of(' ') + 1;
+  return text.substr(begin, std::max(begin, end) - begin);
+}
+
 std::optional<int> parse_count(std::string_view text, int least, int most) {
   int number = 0;
   const char* end = text.data() + text.size();

@@ -15,6 +15,9 @@ namespace ddprun::cli {
 
 // What the words after a flag mean. Pure; nullopt or false: not a right value.
 
+/// Without the spaces around it.
+std::string_view trimmed(std::string_view text);
+
 /// A whole number, least <= it <= most.
 std::optional<int> parse_count(std::string_view text, int least, int most);
 

@@ -15,14 +15,14 @@ using Numbers = std::set<int>;
 using Near = std::vector<std::vector<int>>;
 
 /// The values of one member of all these CPUs.
-Numbers values(const Topology& cpus, int Cpu::*member) {
+Numbers values(const Topology& cpus, int Cpu::* member) {
   Numbers numbers;
   for (const Cpu& cpu : cpus) numbers.insert(cpu.*member);
   return numbers;
 }
 
 /// Those whose member has one of these values.
-Topology select(const Topology& cpus, int Cpu::*member, const Numbers& wanted) {
+Topology select(const Topology& cpus, int Cpu::* member, const Numbers& wanted) {
   Topology selected;
   std::copy_if(cpus.begin(), cpus.end(), std::back_inserter(selected),
                [&](const Cpu& cpu) { return wanted.count(cpu.*member) != 0; });
@@ -30,7 +30,7 @@ Topology select(const Topology& cpus, int Cpu::*member, const Numbers& wanted) {
 }
 
 /// CPUs that have the same value, in the order of their first ones.
-std::vector<Topology> group(const Topology& cpus, int Cpu::*member) {
+std::vector<Topology> group(const Topology& cpus, int Cpu::* member) {
   std::vector<Topology> groups;
   for (const Cpu& cpu : cpus) {
     const auto known = std::find_if(groups.begin(), groups.end(), [&](const Topology& one) {

@@ -147,16 +147,14 @@ Result<int> guard(const std::function<int()>& agent) {
   void* memory = mmap(nullptr, PATH_MAX, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return os_error("cannot share memory with the agent", errno);
   legacy = static_cast<char*>(memory);
+  Result<Fd> signals = open_signal_fd();
+  if (!signals) return signals.error();
   const pid_t child = fork();
   if (child < 0) return os_error("cannot make a process for the agent", errno);
   if (child == 0) {
+    signals->reset();  // it opens its own
     become_agent(parent);
     return guardian_is_gone() ? 128 + SIGKILL : agent();
-  }
-  const Result<Fd> signals = open_signal_fd();
-  if (!signals) {
-    kill(child, SIGKILL);
-    return signals.error();
   }
   return end_for(wait_for_agent(child, *signals));
 }

@@ -7,7 +7,7 @@ namespace ddprun::launcher {
 namespace {
 
 constexpr size_t kFirstCapacity = 4096;
-constexpr size_t kKeptCapacity = 512 * 1024;  // more is given back once it is empty
+constexpr size_t kKeptForLines = 512 * 1024;  // more is given back once it is empty
 constexpr std::string_view kEraseLine = "\r\033[K";
 
 }  // namespace
@@ -21,7 +21,7 @@ void LineQueue::consume(size_t count) {
   begin_ += count;
   if (begin_ < end_) return;
   begin_ = end_ = 0;
-  if (capacity_ <= kKeptCapacity) return;
+  if (capacity_ <= kKeptForLines) return;
   bytes_.reset();
   capacity_ = 0;
 }

@@ -6,7 +6,7 @@
 namespace ddprun::launcher {
 namespace {
 
-constexpr size_t kKeptCapacity = 16 * 1024;  // of an empty stream; a long line's memory is freed
+constexpr size_t kKeptForLine = 16 * 1024;  // of an empty stream; a long line's memory is freed
 
 }  // namespace
 
@@ -62,7 +62,7 @@ void LineSplitter::end_kept_line(std::string_view end, LineQueue& out) {
   out.append(kept_);
   out.append(end);
   kept_.clear();
-  if (kept_.capacity() > kKeptCapacity) kept_.shrink_to_fit();
+  if (kept_.capacity() > kKeptForLine) kept_.shrink_to_fit();
 }
 
 void LineSplitter::finish(LineQueue& out) {

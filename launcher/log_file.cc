@@ -29,7 +29,7 @@ Result<> LogFile::append(std::string_view bytes) const {
 }
 
 std::string LogFile::tail(size_t count) const {
-  struct stat file {};
+  struct stat file{};
   if (fstat(fd_.get(), &file) != 0 || !S_ISREG(file.st_mode)) return {};
   const auto size = static_cast<size_t>(file.st_size);
   std::string text(std::min(size, count), '\0');

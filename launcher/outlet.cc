@@ -49,7 +49,7 @@ Outlet::Outlet(boost::asio::any_io_executor executor, int fd, std::string name, 
 }
 
 void Outlet::open(int fd) {
-  struct stat file {};
+  struct stat file{};
   if (fstat(fd, &file) != 0) {  // started with it closed
     discarding_ = true;
     return;
@@ -84,7 +84,7 @@ void Outlet::watch_for_room() {
 }
 
 bool Outlet::is_same_file(int fd) const {
-  struct stat file {};
+  struct stat file{};
   return fd_ && fstat(fd, &file) == 0 && file.st_dev == device_ && file.st_ino == inode_;
 }
 

@@ -22,10 +22,12 @@ constexpr size_t kBatch = 128 * 1024;
 constexpr size_t kFlushAt = 128 * 1024;
 constexpr size_t kOwnLimit = 1024 * 1024;  // pending bytes beyond which own lines are dropped
 
-// A big pipe spares context switches, but all pipes of a user share one budget (64 MiB by
-// default), and who goes over it gets pipes of one page.
+// A big pipe spares context switches, but costs memory at once, and all pipes of a user share one
+// budget (64 MiB by default): who goes over it gets pipes of one page. So a few grow, each when a
+// read brings much of what it may hold.
 constexpr int kBigPipe = 1024 * 1024;
 constexpr int kMaxBigPipes = 16;
+constexpr size_t kMuch = 32 * 1024;  // of the 64 KiB that a pipe has (pipe(7))
 
 }  // namespace
 
@@ -45,7 +47,7 @@ struct Output::Stream {
   /// How much to read at once. Prefixes multiply short lines: what a batch becomes is bounded too.
   size_t batch_size() const {
     const size_t size = 4 * kBatch / (splitter.prefix().size() + 1);
-    return std::min(left, std::clamp<size_t>(size, 4096, kBatch));
+    return std::clamp<size_t>(size, 4096, kBatch);
   }
 
   boost::asio::posix::stream_descriptor pipe;  // closed at its end, or if there is none
@@ -59,6 +61,7 @@ struct Output::Stream {
   size_t left = SIZE_MAX;            // bytes until its end, once that is known
   bool waiting = false;              // a handler holds an iterator to this
   bool removed = false;
+  bool grown = false;
 };
 
 Output::Output(boost::asio::any_io_executor executor, int out, int err)
@@ -87,7 +90,6 @@ void Output::add_stream(int rank, bool is_stderr, const std::string& prefix, Rel
   if (!pipe) return;
   if (stream.tap.duplicates) stream.filter.emplace(prefix, *stream.tap.filters);
   fcntl(pipe.get(), F_SETFL, O_NONBLOCK);
-  if (big_pipes_ < kMaxBigPipes && fcntl(pipe.get(), F_SETPIPE_SZ, kBigPipe) > 0) ++big_pipes_;
   stream.pipe.assign(pipe.release());
   wait(std::prev(streams_.end()));
 }
@@ -116,9 +118,12 @@ void Output::on_readable(Streams::iterator stream) {
 /// How many bytes came; 0 when there are none now. Ends the stream at its end of file.
 size_t Output::read_once(Stream& stream) {
   if (!batch_) batch_ = std::make_unique_for_overwrite<char[]>(kBatch);
-  const ssize_t count = ::read(stream.pipe.native_handle(), batch_.get(), stream.batch_size());
+  const size_t most = stream.batch_size();
+  const ssize_t count =
+      ::read(stream.pipe.native_handle(), batch_.get(), std::min(most, stream.left));
   if (count > 0) {
     const std::string_view bytes(batch_.get(), static_cast<size_t>(count));
+    if (bytes.size() >= std::min(most, kMuch)) grow(stream);
     pass_on(stream, bytes);
     stream.left -= bytes.size();
     if (stream.left == 0) end(stream);
@@ -126,6 +131,11 @@ size_t Output::read_once(Stream& stream) {
   }
   if (count == 0 || (errno != EAGAIN && errno != EINTR)) end(stream);
   return 0;
+}
+
+void Output::grow(Stream& stream) {
+  if (big_pipes_ == kMaxBigPipes || std::exchange(stream.grown, true)) return;
+  if (fcntl(stream.pipe.native_handle(), F_SETPIPE_SZ, kBigPipe) > 0) ++big_pipes_;
 }
 
 void Output::pass_on(Stream& stream, std::string_view bytes) {

@@ -90,6 +90,7 @@ class Output {
   void wait(Streams::iterator stream);
   void on_readable(Streams::iterator stream);
   size_t read_once(Stream& stream);
+  void grow(Stream& stream);
   void pass_on(Stream& stream, std::string_view bytes);
   void append(const LogFile& file, std::string_view bytes);
   void end(Stream& stream);

@@ -10,6 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
 
@@ -62,6 +63,14 @@ Error exec_error(const std::string& program, int failure) {
   }
   if (failure == ENOEXEC) error.message += " (a script needs a first line such as #!/bin/sh)";
   error.code = Errc::not_executable;
+  return error;
+}
+
+Error clone_error(const std::string& program, int failure) {
+  Error error = os_error("cannot make a process for " + program, failure);
+  if (failure == EAGAIN) {
+    error.message += " (no more processes are allowed: ulimit -u, or pids.max of its cgroup)";
+  }
   return error;
 }
 
@@ -196,8 +205,14 @@ Result<Child> Launchpad::launch(size_t index) {
   int pidfd = -1;
   const pid_t pid = clone_process(Start::run, start.stack + kStackSize,
                                   CLONE_VM | CLONE_PIDFD | SIGCHLD, &start, &pidfd);
-  if (pid < 0) return os_error(std::string("cannot make a process for ") + start.program, errno);
-  return Child{pid, Fd(pidfd), std::move(out->read_end), std::move(err->read_end)};
+  if (pid < 0) return clone_error(start.program, errno);
+  Child child{pid, Fd(pidfd), Fd(fcntl(pidfd, F_DUPFD_CLOEXEC, 0)), std::move(out->read_end),
+              std::move(err->read_end)};
+  if (child.same_pidfd) return child;
+  const Error error = clone_error(start.program, errno);
+  kill(pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
+  return error;
 }
 
 std::optional<Error> Launchpad::exec_failure(size_t index) const {

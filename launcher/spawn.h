@@ -23,11 +23,13 @@ struct Command {
   std::vector<int> cpus = {};  ///< it may run on these alone; empty: where we may
 };
 
-/// A process that was started, its pidfd, and the ends to read of the pipes that are its stdout and
-/// stderr; empty where its command has another descriptor for that.
+/// A process that was started, its pidfd twice (who waits for it needs two: see Worker), and the
+/// ends to read of the pipes that are its stdout and stderr; empty where its command has another
+/// descriptor for that.
 struct Child {
   pid_t pid;
   Fd pidfd;
+  Fd same_pidfd;
   Fd out;
   Fd err;
 };

@@ -2,16 +2,15 @@
 #include "launcher/worker.h"
 
 #include <csignal>
-#include <fcntl.h>
 #include <sys/wait.h>
 #include <utility>
 
 namespace ddprun::launcher {
 
-Worker::Worker(const boost::asio::any_io_executor& executor, pid_t pid, Fd pidfd)
-    : process_(executor, pid, fcntl(pidfd.get(), F_DUPFD_CLOEXEC, 0)),
-      end_(executor, pidfd.release()),
-      pid_(pid) {}
+Worker::Worker(const boost::asio::any_io_executor& executor, Child& child)
+    : process_(executor, child.pid, child.pidfd.release()),
+      end_(executor, child.same_pidfd.release()),
+      pid_(child.pid) {}
 
 Worker::~Worker() {
   if (process_.is_open()) signal_group(SIGKILL);  // ~process reaps, but kills the child alone

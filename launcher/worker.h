@@ -8,8 +8,8 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/process/v2/process.hpp>
 
-#include "base/fd.h"
 #include "launcher/exit_status.h"
+#include "launcher/spawn.h"
 
 namespace ddprun::launcher {
 
@@ -19,10 +19,10 @@ namespace ddprun::launcher {
 /// Thread: the executor's.
 class Worker {
  public:
-  /// Takes over the child `pid`, which `pidfd` stands for: nobody else waits for it.
-  Worker(const boost::asio::any_io_executor& executor, pid_t pid, Fd pidfd);
+  /// Takes over the process and its pidfds, not its pipes: nobody else waits for it.
+  Worker(const boost::asio::any_io_executor& executor, Child& child);
 
-  Worker(Worker&&) = default;
+  Worker(Worker&&) noexcept = default;
   Worker& operator=(Worker&&) = delete;
   ~Worker();
 
@@ -47,7 +47,7 @@ class Worker {
   void wait();
 
   boost::process::v2::basic_process<boost::asio::any_io_executor> process_;
-  boost::asio::posix::stream_descriptor end_;  // its pidfd once more, readable at its end
+  boost::asio::posix::stream_descriptor end_;  // the same pidfd, readable at its end
   pid_t pid_;
   std::function<void(ExitStatus)> ended_;
   bool running_ = true;

@@ -19,8 +19,7 @@ Result<std::vector<Child>> WorkerGroup::start(const std::vector<Command>& comman
   launchpad_ = std::move(spawned.launchpad);
   for (Child& child : spawned.children) {
     const size_t i = members_.size();
-    Member& member = members_.emplace_back(
-        Member{Worker(executor_, child.pid, std::move(child.pidfd)), started, false});
+    Member& member = members_.emplace_back(Member{Worker(executor_, child), started, false});
     ++running_;
     member.worker.when_ended([this, local_rank = static_cast<int>(i)](ExitStatus status) {
       on_worker_ended(local_rank, status);

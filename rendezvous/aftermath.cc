@@ -74,7 +74,7 @@ std::string Casualties::text() const {
     if (!stop.killed.empty() && signal != "SIGKILL") {
       text += "; " + ranks_text(stop.killed, kMostRuns) + " needed SIGKILL";
     }
-    text += ")";
+    text += ')';
   }
   return text.empty() ? text : text.substr(1);
 }

@@ -93,8 +93,7 @@ void Client::dial() {
   if (!hosting()) return dialer_.dial(kDialLimit);
   Result<StreamSocket> socket = options_.hosted->connect();
   if (socket) return on_connected(std::move(*socket));
-  reason_ = socket.error().message;
-  dial_later(milliseconds::zero());
+  finish(socket.error());
 }
 
 void Client::dial_later(milliseconds least_pause) {

@@ -11,6 +11,7 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/ip/v6_only.hpp>
 
+#include "base/log.h"
 #include "rendezvous/addresses.h"
 #include "rendezvous/protocol.h"
 
@@ -49,17 +50,17 @@ Result<> Listener::listen(const Endpoint& endpoint) {
   if (!addresses) return addresses.error();
   Result<> first_failure;
   for (tcp::endpoint address : *addresses) {
-    if (!acceptors_.empty()) address.port(this->address().port());
+    if (!doors_.empty()) address.port(this->address().port());
     const Result<> added = listen_at(address);
     if (!added && first_failure) first_failure = added;
   }
   // A name may stand for addresses that are not this host's; one that is will do.
-  return acceptors_.empty() ? first_failure : Result<>();
+  return doors_.empty() ? first_failure : Result<>();
 }
 
 tcp::endpoint Listener::address() const {
   error_code ignored;  // a listening socket has an address
-  return acceptors_.front().local_endpoint(ignored);
+  return doors_.front().acceptor.local_endpoint(ignored);
 }
 
 Result<> Listener::listen_at(const tcp::endpoint& address) {
@@ -73,29 +74,33 @@ Result<> Listener::listen_at(const tcp::endpoint& address) {
   if (!failure) acceptor.bind(address, failure);
   if (!failure) acceptor.listen(asio::socket_base::max_listen_connections, failure);
   if (failure) return listen_error(address, failure);
-  acceptors_.push_back(std::move(acceptor));
-  accept(acceptors_.back());
+  doors_.push_back({std::move(acceptor), asio::steady_timer(executor_)});
+  accept(doors_.back());
   return {};
 }
 
-void Listener::accept(tcp::acceptor& acceptor) {
-  acceptor.async_accept([this, &acceptor](error_code failure, tcp::socket socket) {
+void Listener::accept(Door& door) {
+  door.acceptor.async_accept([this, &door](error_code failure, tcp::socket socket) {
     if (failure == asio::error::operation_aborted) return;
-    if (failure) return retry_accept(acceptor);
+    if (failure) return retry_accept(door, failure.value());
+    door.stuck = false;
     if (newcomers_.size() < kMaxNewcomers) {
       error_code ignored;  // those of lost hosts shall not stay for ever
       socket.set_option(asio::socket_base::keep_alive(true), ignored);
       socket.non_blocking(true, ignored);
       listen_to(newcomers_.insert(newcomers_.end(), Newcomer{std::move(socket), {}}));
     }
-    accept(acceptor);
+    accept(door);
   });
 }
 
-void Listener::retry_accept(tcp::acceptor& acceptor) {
-  accept_pause_.expires_after(kAcceptPause);
-  accept_pause_.async_wait([this, &acceptor](error_code cancelled) {
-    if (!cancelled) accept(acceptor);
+void Listener::retry_accept(Door& door, int error_number) {
+  if (!std::exchange(door.stuck, true)) {
+    log::warning(os_error("connections have to wait: cannot accept them", error_number).message);
+  }
+  door.pause.expires_after(kAcceptPause);
+  door.pause.async_wait([this, &door](error_code cancelled) {
+    if (!cancelled) accept(door);
   });
 }
 

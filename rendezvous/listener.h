@@ -28,7 +28,7 @@ class Listener {
   };
 
   Listener(boost::asio::any_io_executor executor, Hooks hooks)
-      : executor_(executor), hooks_(std::move(hooks)), accept_pause_(executor) {}
+      : executor_(executor), hooks_(std::move(hooks)) {}
 
   /// Listens on every address of `endpoint` that is this host's; port 0 takes a free one, the same
   /// for all. Errors: usage (no address is this host's, or the port is taken: says which and what
@@ -46,18 +46,23 @@ class Listener {
     std::string received;
   };
   using Newcomers = std::list<Newcomer>;
+  /// An address that we listen at.
+  struct Door {
+    Tcp::acceptor acceptor;
+    boost::asio::steady_timer pause;
+    bool stuck = false;  ///< it lets nobody in, and that was said
+  };
 
   Result<> listen_at(const Tcp::endpoint& address);
-  void accept(Tcp::acceptor& acceptor);
-  void retry_accept(Tcp::acceptor& acceptor);
+  void accept(Door& door);
+  void retry_accept(Door& door, int error_number);
   void listen_to(Newcomers::iterator newcomer);
   void place(Newcomers::iterator newcomer);
 
   boost::asio::any_io_executor executor_;
   Hooks hooks_;
-  std::list<Tcp::acceptor> acceptors_;
+  std::list<Door> doors_;
   Newcomers newcomers_;
-  boost::asio::steady_timer accept_pause_;
 };
 
 }  // namespace ddprun::rendezvous

@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kHeldFrom = 32 << 10;
 
 // Kept by an idle client for its next reply.
-constexpr std::size_t kKeptCapacity = 4 << 10;
+constexpr std::size_t kKeptForReply = 4 << 10;
 
 }  // namespace
 
@@ -37,7 +37,7 @@ std::size_t Outbox::pieces(std::string_view* pieces, std::size_t most) const {
 void Outbox::drop(std::size_t count) {
   size_ -= count;
   if (size_ == 0) {
-    if (pieces_.size() > 1 || pieces_[0].value || pieces_[0].bytes.capacity() > kKeptCapacity) {
+    if (pieces_.size() > 1 || pieces_[0].value || pieces_[0].bytes.capacity() > kKeptForReply) {
       pieces_ = {};
     } else {
       pieces_[0].bytes.clear();

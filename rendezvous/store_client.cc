@@ -29,20 +29,20 @@ constexpr std::int64_t kMaxReply = 64 << 20;  // more is another protocol, or a 
 constexpr std::int64_t kAtOnce = 64 << 10;    // made room for before it has come
 
 /// One request being put together.
-class Request {
+class Outgoing {
  public:
-  explicit Request(StoreRequest type) { bytes_.push_back(static_cast<char>(type)); }
+  explicit Outgoing(StoreRequest type) { bytes_.push_back(static_cast<char>(type)); }
 
-  Request& integer(std::uint64_t value, int size = 8) {
+  Outgoing& integer(std::uint64_t value, int size = 8) {
     for (int i = 0; i < size; ++i) bytes_.push_back(static_cast<char>(value >> (8 * i)));
     return *this;
   }
-  Request& string(std::string_view value) {
+  Outgoing& string(std::string_view value) {
     integer(value.size());
     bytes_.append(value);
     return *this;
   }
-  Request& strings(const std::vector<std::string>& values) {
+  Outgoing& strings(const std::vector<std::string>& values) {
     integer(values.size());
     for (const std::string& value : values) string(value);
     return *this;
@@ -177,8 +177,8 @@ Result<StoreClient> StoreClient::connect(const std::string& host, std::uint16_t 
 }
 
 Result<> StoreClient::greet(Deadline deadline) {
-  const std::string hello = Request(StoreRequest::validate).integer(kStoreMagic, 4).bytes() +
-                            Request(StoreRequest::ping).integer(own_nonce(), 4).bytes();
+  const std::string hello = Outgoing(StoreRequest::validate).integer(kStoreMagic, 4).bytes() +
+                            Outgoing(StoreRequest::ping).integer(own_nonce(), 4).bytes();
   if (auto sent = send(hello, deadline); !sent) return sent;
   return receive_echo(own_nonce(), deadline);
 }
@@ -193,21 +193,21 @@ Result<> StoreClient::receive_echo(std::uint32_t nonce, Deadline deadline) {
 
 Result<> StoreClient::send_and_confirm(std::string request) {
   const Deadline deadline = reply_deadline();
-  request += Request(StoreRequest::ping).integer(own_nonce(), 4).bytes();
+  request += Outgoing(StoreRequest::ping).integer(own_nonce(), 4).bytes();
   if (auto sent = send(request, deadline); !sent) return sent;
   return receive_echo(own_nonce(), deadline);
 }
 
 Result<> StoreClient::set(std::string_view key, std::string_view value) {
-  return send_and_confirm(Request(StoreRequest::set).string(key).string(value).take());
+  return send_and_confirm(Outgoing(StoreRequest::set).string(key).string(value).take());
 }
 
 Result<> StoreClient::append(std::string_view key, std::string_view suffix) {
-  return send_and_confirm(Request(StoreRequest::append).string(key).string(suffix).take());
+  return send_and_confirm(Outgoing(StoreRequest::append).string(key).string(suffix).take());
 }
 
 Result<> StoreClient::multi_set(const std::vector<std::pair<std::string, std::string>>& entries) {
-  Request request(StoreRequest::multi_set);
+  Outgoing request(StoreRequest::multi_set);
   request.integer(entries.size());
   for (const auto& [key, value] : entries) request.string(key).string(value);
   return send_and_confirm(request.take());
@@ -216,14 +216,14 @@ Result<> StoreClient::multi_set(const std::vector<std::pair<std::string, std::st
 Result<std::string> StoreClient::get(std::string_view key, milliseconds limit) {
   if (auto there = wait({std::string(key)}, limit); !there) return there.error();
   const Deadline deadline = reply_deadline();
-  auto sent = send(Request(StoreRequest::get).string(key).bytes(), deadline);
+  auto sent = send(Outgoing(StoreRequest::get).string(key).bytes(), deadline);
   if (!sent) return sent.error();
   return receive_string(deadline, kMaxReply);
 }
 
 Result<std::vector<std::string>> StoreClient::multi_get(const std::vector<std::string>& keys) {
   const Deadline deadline = reply_deadline();
-  auto sent = send(Request(StoreRequest::multi_get).strings(keys).bytes(), deadline);
+  auto sent = send(Outgoing(StoreRequest::multi_get).strings(keys).bytes(), deadline);
   if (!sent) return sent.error();
   std::vector<std::string> values;
   std::int64_t room = kMaxReply;
@@ -237,7 +237,7 @@ Result<std::vector<std::string>> StoreClient::multi_get(const std::vector<std::s
 }
 
 Result<> StoreClient::wait(const std::vector<std::string>& keys, milliseconds limit) {
-  auto sent = send(Request(StoreRequest::wait).strings(keys).bytes(), reply_deadline());
+  auto sent = send(Outgoing(StoreRequest::wait).strings(keys).bytes(), reply_deadline());
   if (!sent) return sent;
   auto there = wait_ended(steady_clock::now() + limit);
   if (!there) return there.error();
@@ -261,7 +261,7 @@ Result<bool> StoreClient::wait_ended(Deadline deadline) {
 /// Takes a wait back. Its answer may have crossed the request: then two bytes come.
 Result<> StoreClient::cancel_wait() {
   const Deadline deadline = reply_deadline();
-  auto sent = send(Request(StoreRequest::cancel_wait).bytes(), deadline);
+  auto sent = send(Outgoing(StoreRequest::cancel_wait).bytes(), deadline);
   if (!sent) return sent;
   auto reply = receive_byte(deadline);
   if (reply && *reply == kStopWaiting) reply = receive_byte(deadline);
@@ -272,7 +272,7 @@ Result<> StoreClient::cancel_wait() {
 
 Result<std::int64_t> StoreClient::add(std::string_view key, std::int64_t delta) {
   const Deadline deadline = reply_deadline();
-  Request request(StoreRequest::add);
+  Outgoing request(StoreRequest::add);
   request.string(key).integer(static_cast<std::uint64_t>(delta));
   auto sent = send(request.bytes(), deadline);
   if (!sent) return sent.error();
@@ -281,7 +281,7 @@ Result<std::int64_t> StoreClient::add(std::string_view key, std::int64_t delta) 
 
 Result<bool> StoreClient::check(const std::vector<std::string>& keys) {
   const Deadline deadline = reply_deadline();
-  auto sent = send(Request(StoreRequest::check).strings(keys).bytes(), deadline);
+  auto sent = send(Outgoing(StoreRequest::check).strings(keys).bytes(), deadline);
   if (!sent) return sent.error();
   auto reply = receive_byte(deadline);
   if (!reply) return reply.error();
@@ -291,7 +291,7 @@ Result<bool> StoreClient::check(const std::vector<std::string>& keys) {
 Result<std::string> StoreClient::compare_set(std::string_view key, std::string_view expected,
                                              std::string_view desired) {
   const Deadline deadline = reply_deadline();
-  Request request(StoreRequest::compare_set);
+  Outgoing request(StoreRequest::compare_set);
   request.string(key).string(expected).string(desired);
   auto sent = send(request.bytes(), deadline);
   if (!sent) return sent.error();
@@ -300,7 +300,7 @@ Result<std::string> StoreClient::compare_set(std::string_view key, std::string_v
 
 Result<bool> StoreClient::delete_key(std::string_view key) {
   const Deadline deadline = reply_deadline();
-  auto sent = send(Request(StoreRequest::delete_key).string(key).bytes(), deadline);
+  auto sent = send(Outgoing(StoreRequest::delete_key).string(key).bytes(), deadline);
   if (!sent) return sent.error();
   auto removed = receive_integer(deadline);
   if (!removed) return removed.error();
@@ -309,7 +309,7 @@ Result<bool> StoreClient::delete_key(std::string_view key) {
 
 Result<std::int64_t> StoreClient::num_keys() {
   const Deadline deadline = reply_deadline();
-  auto sent = send(Request(StoreRequest::get_num_keys).bytes(), deadline);
+  auto sent = send(Outgoing(StoreRequest::get_num_keys).bytes(), deadline);
   if (!sent) return sent.error();
   return receive_integer(deadline);
 }

@@ -27,9 +27,11 @@ using Clock = std::chrono::steady_clock;
 /// between, before the rest of the process gets its turn.
 constexpr int kTurns = 16;
 
-/// How long it looks for another request after one that came alone: the same client often has more
-/// to ask or to set, and to wake the store costs more than to serve it.
-constexpr std::chrono::microseconds kLookAgain{20};
+/// How often it looks again after a request that came alone, and how far apart: the same client
+/// often has more to ask or to set, and to wake the store costs more than to serve it. Looking
+/// without a pause would hold up the senders, who need the lock of the epoll set.
+constexpr int kLookAgain = 3;
+constexpr std::chrono::microseconds kPause{8};
 
 constexpr std::size_t kReadSize = 64 << 10;
 constexpr int kReadyAtOnce = 64;  // then everything else in the process has its turn
@@ -58,13 +60,18 @@ std::string peer_name(int fd) {
   return peer.address().to_string() + " port " + std::to_string(peer.port());
 }
 
-/// What is ready now, or comes before `until`; does not sleep.
-int poll_events(int epoll, std::span<epoll_event> events, Clock::time_point until) {
-  int count = 0;
-  do {
-    count = epoll_wait(epoll, events.data(), static_cast<int>(events.size()), 0);
-  } while (count == 0 && Clock::now() < until);
-  return count;
+void pause() {
+  for (const auto end = Clock::now() + kPause; Clock::now() < end;) {
+  }
+}
+
+/// What is ready now, else at one of `more` looks a pause apart; does not sleep.
+int poll_events(int epoll, std::span<epoll_event> events, int more) {
+  for (;; --more) {
+    const int count = epoll_wait(epoll, events.data(), static_cast<int>(events.size()), 0);
+    if (count != 0 || more == 0) return count;
+    pause();
+  }
 }
 
 bool would_block(int error_number) {
@@ -79,12 +86,8 @@ StoreServer::StoreServer(boost::asio::any_io_executor executor, StoreLimits limi
       buffer_(std::make_unique_for_overwrite<char[]>(kReadSize)),
       epoll_(executor) {
   Fd set(epoll_create1(EPOLL_CLOEXEC));
-  boost::system::error_code error;
-  if (set) epoll_.assign(set.get(), error);
-  if (!set || error) {
-    log::error(os_error("the store cannot serve", set ? error.value() : errno).message);
-    return;
-  }
+  if (!set) throw boost::system::system_error(errno, boost::system::system_category(), "epoll");
+  epoll_.assign(set.get());
   set.release();
   wait_for_clients();
 }
@@ -136,15 +139,15 @@ void StoreServer::wait_for_clients() {
 
 void StoreServer::serve_ready() {
   std::array<epoll_event, kReadyAtOnce> ready;
-  Clock::time_point look_until;
+  int more = 0;
   for (int turn = 0; turn < kTurns; ++turn) {
-    const int count = poll_events(epoll_.native_handle(), ready, look_until);
+    const int count = poll_events(epoll_.native_handle(), ready, more);
     if (count <= 0) return;
     for (int i = 0; i < count; ++i) {
       // One that came earlier in this batch may have led to the end of this one.
       if (Client* client = find(ready[i].data.u64)) serve(*client, ready[i].events);
     }
-    look_until = count == 1 ? Clock::now() + kLookAgain : Clock::time_point();
+    more = count == 1 ? kLookAgain : 0;
   }
 }
 

@@ -28,6 +28,7 @@ namespace ddprun::rendezvous {
 /// Destroying it closes every connection. Thread: the executor's, which must be a single one.
 class StoreServer {
  public:
+  /// Throws boost::system::system_error when no descriptor is left, as an io_context does.
   explicit StoreServer(boost::asio::any_io_executor executor, StoreLimits limits = {});
   ~StoreServer() = default;
   StoreServer(const StoreServer&) = delete;

@@ -9,7 +9,7 @@ namespace {
 constexpr std::uint8_t kWatching = 3;  // the reply to a watch
 
 // Kept by an idle client for its next request.
-constexpr std::size_t kKeptCapacity = 4 << 10;
+constexpr std::size_t kKeptForRequest = 4 << 10;
 
 std::vector<std::string_view> keys_of(const Request& request) {
   std::vector<std::string_view> keys(request.fields.size());
@@ -32,7 +32,7 @@ void StoreSession::feed(std::string_view bytes) {
 void StoreSession::keep() {
   if (rest_.empty()) {
     kept_.clear();
-    if (kept_.capacity() > kKeptCapacity) std::string().swap(kept_);
+    if (kept_.capacity() > kKeptForRequest) std::string().swap(kept_);
   } else if (kept_.empty()) {
     kept_.assign(rest_);
   } else {

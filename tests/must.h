@@ -13,7 +13,11 @@ namespace ddprun {
 template <class T>
 T must(Result<T> result) {
   if (!result) FAIL(result.error().message);
-  if constexpr (!std::is_void_v<T>) return std::move(*result);
+  return std::move(*result);
+}
+
+inline void must(const Result<>& result) {
+  if (!result) FAIL(result.error().message);
 }
 
 }  // namespace ddprun

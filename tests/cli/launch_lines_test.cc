@@ -44,7 +44,7 @@ std::string summary(const agent::JobSpec& job) {
   if (job.node_rank) text += ", node " + std::to_string(*job.node_rank);
   if (job.max_restarts > 0) text += ", restarts " + std::to_string(job.max_restarts);
   if (job.run_id != "none") text += ", id " + job.run_id;
-  text += ":";
+  text += ':';
   for (const std::string& word : agent::worker_command(job, job.local_size - 1)) text += " " + word;
   return text;
 }

@@ -17,16 +17,16 @@ namespace fs = std::filesystem;
 namespace {
 
 /// A directory of this test, which is $TMPDIR while it lives.
-class Scratch {
+class Tmpdir {
  public:
-  Scratch() {
+  Tmpdir() {
     REQUIRE(mkdtemp(path_.data()) != nullptr);
     const char* before = std::getenv("TMPDIR");
     if (before != nullptr) before_ = before;
     setenv("TMPDIR", path_.c_str(), 1);
   }
-  Scratch(const Scratch&) = delete;
-  ~Scratch() {
+  Tmpdir(const Tmpdir&) = delete;
+  ~Tmpdir() {
     before_ ? setenv("TMPDIR", before_->c_str(), 1) : unsetenv("TMPDIR");
     fs::remove_all(path_);
   }
@@ -58,7 +58,7 @@ void write(const fs::path& file) {
 }  // namespace
 
 TEST_CASE("error files are in torchrun's tree, whose directories are made with their parents") {
-  const Scratch scratch;
+  const Tmpdir scratch;
   LogDir logs;
   must(logs.open((scratch / "a/b").string(), "job-7", false));
   must(logs.begin_attempt(0, 12));
@@ -75,7 +75,7 @@ TEST_CASE("error files are in torchrun's tree, whose directories are made with t
 }
 
 TEST_CASE("no attempt touches the files of an earlier one") {
-  const Scratch scratch;
+  const Tmpdir scratch;
   LogDir logs;
   must(logs.open((scratch / "logs").string(), "none", false));
   must(logs.begin_attempt(2, 1));
@@ -91,7 +91,7 @@ TEST_CASE("no attempt touches the files of an earlier one") {
 }
 
 TEST_CASE("two jobs of one name have a directory each, which outlives them") {
-  const Scratch scratch;
+  const Tmpdir scratch;
   const fs::path one = first_error_file(scratch / "logs", "same");
   const fs::path other = first_error_file(scratch / "logs", "same");
 
@@ -100,7 +100,7 @@ TEST_CASE("two jobs of one name have a directory each, which outlives them") {
 }
 
 TEST_CASE("a job's name never leads out of the log directory") {
-  const Scratch scratch;
+  const Tmpdir scratch;
   const std::string run_id = GENERATE(as<std::string>(), "..", ".", "/", "../../etc", "/etc/x",
                                       ".hidden", std::string(256, 'x'));
   CAPTURE(run_id);
@@ -112,7 +112,7 @@ TEST_CASE("a job's name never leads out of the log directory") {
 }
 
 TEST_CASE("a long name is cut between its characters") {
-  const Scratch scratch;
+  const Tmpdir scratch;
   std::string run_id = "x";
   for (int i = 0; i < 120; ++i) run_id += "\u00e4";
   const fs::path file = first_error_file(scratch / "logs", run_id);
@@ -122,7 +122,7 @@ TEST_CASE("a long name is cut between its characters") {
 }
 
 TEST_CASE("a relative directory does not depend on where a worker goes") {
-  const Scratch scratch;
+  const Tmpdir scratch;
   const fs::path before = fs::current_path();
   fs::current_path(scratch / "");
   const fs::path file = first_error_file("here", "none");
@@ -133,7 +133,7 @@ TEST_CASE("a relative directory does not depend on where a worker goes") {
 }
 
 TEST_CASE("a log directory that cannot be is refused with its name") {
-  const Scratch scratch;
+  const Tmpdir scratch;
   write(scratch / "file");
   const std::string name = GENERATE(as<std::string>(), "file", "file/below", "/proc/nothing/here");
   const std::string root = (scratch / name).string();
@@ -147,7 +147,7 @@ TEST_CASE("a log directory that cannot be is refused with its name") {
 }
 
 TEST_CASE("/dev/null means no files") {
-  const Scratch scratch;
+  const Tmpdir scratch;
   LogDir logs;
   must(logs.open("/dev/null", "none", false));
   must(logs.begin_attempt(0, 2));
@@ -159,7 +159,7 @@ TEST_CASE("/dev/null means no files") {
 }
 
 TEST_CASE("without a log directory error files are in a temporary one, which goes") {
-  const Scratch scratch;
+  const Tmpdir scratch;
   {
     LogDir logs;
     must(logs.open("", "none", false));
@@ -176,7 +176,7 @@ TEST_CASE("without a log directory error files are in a temporary one, which goe
 }
 
 TEST_CASE("log files without a log directory are in a temporary one, which stays") {
-  const Scratch scratch;
+  const Tmpdir scratch;
   std::string file;
   {
     LogDir logs;
@@ -194,7 +194,7 @@ TEST_CASE("log files without a log directory are in a temporary one, which stays
 }
 
 TEST_CASE("a TMPDIR that is not there is passed over") {
-  const Scratch scratch;
+  const Tmpdir scratch;
   setenv("TMPDIR", (scratch / "missing").c_str(), 1);
   LogDir logs;
   must(logs.open("", "none", false));
@@ -203,7 +203,7 @@ TEST_CASE("a TMPDIR that is not there is passed over") {
 }
 
 TEST_CASE("an attempt whose directories cannot be made has no files") {
-  const Scratch scratch;
+  const Tmpdir scratch;
   LogDir logs;
   must(logs.open((scratch / "logs").string(), "none", false));
   fs::remove_all(scratch / "logs");

@@ -71,7 +71,7 @@ class Console {
     }
     REQUIRE(bytes.size() < 65536);  // what a pipe holds
     const auto size = static_cast<ssize_t>(bytes.size());
-    REQUIRE(write(ends[on_stderr ? 1 : 0].get(), bytes.data(), bytes.size()) == size);
+    REQUIRE(::write(ends[on_stderr ? 1 : 0].get(), bytes.data(), bytes.size()) == size);
     std::array<Tap, 2> taps;
     taps[on_stderr ? 1 : 0] = std::move(tap);
     output_.add_worker(rank, "[" + std::to_string(rank) + "] ", Relay::lines,

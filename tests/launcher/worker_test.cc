@@ -61,7 +61,7 @@ Spawned must_spawn(const std::vector<Command>& commands) {
 Ended run(const Command& command) {
   boost::asio::io_context io;
   Spawned spawned = must_spawn({command});
-  Worker worker(io.get_executor(), spawned.children[0].pid, std::move(spawned.children[0].pidfd));
+  Worker worker(io.get_executor(), spawned.children[0]);
   std::optional<ExitStatus> status;
   worker.when_ended([&](ExitStatus end) { status = end; });
   io.run();
@@ -179,8 +179,7 @@ TEST_CASE("dropping a worker kills its whole group") {
   const Fd& out = spawned.children[0].out;
   {
     boost::asio::io_context io;
-    const Worker worker(io.get_executor(), spawned.children[0].pid,
-                        std::move(spawned.children[0].pidfd));
+    const Worker worker(io.get_executor(), spawned.children[0]);
     char byte;
     REQUIRE(read(out.get(), &byte, 1) == 1);
   }

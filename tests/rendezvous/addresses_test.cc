@@ -5,6 +5,7 @@
 #include <ifaddrs.h>
 #include <netinet/in.h>
 #include <optional>
+#include <utility>
 
 #include "rendezvous/dialer.h"
 #include "rendezvous/hosting.h"
@@ -13,6 +14,7 @@
 #include "tests/must.h"
 #include "tests/rendezvous/network.h"
 #include "tests/rendezvous/world.h"
+#include "tests/unused_port.h"
 
 using namespace ddprun;
 using namespace ddprun::rendezvous;
@@ -143,7 +145,8 @@ TEST_CASE("the answer of a name server comes beside everything else, and only th
   int first = 0;
   std::optional<Addresses> found;
   resolver.resolve({"no-such-host.invalid", 1}, [&](const auto&) { ++first; });
-  resolver.resolve({"localhost", 4711}, [&](auto addresses) { found = must(addresses); });
+  resolver.resolve({"localhost", 4711},
+                   [&](auto addresses) { found = must(std::move(addresses)); });
   CHECK_FALSE(found);
   world.until([&] { return found.has_value(); });
   CHECK(found->front().port() == 4711);
@@ -184,7 +187,7 @@ TEST_CASE("each address of a name is tried before a connection fails") {
   CHECK(connected->remote_endpoint().port() == door.endpoint().port);
 
   connected.reset();
-  const std::uint16_t nobody = must(free_port(make_address("127.0.0.1")));
+  const std::uint16_t nobody = tests::unused_port();
   Dialer refused(world.io.get_executor(), {"127.0.0.1", nobody}, {}, hooks);
   refused.dial(World::kNever);
   world.until([&] { return connected || failed; });

@@ -18,14 +18,22 @@ namespace {
 
 constexpr milliseconds kShortLease{300};
 
-/// Two members of one round: "far", beyond a network, and "near".
+/// Two members of one round: "far", beyond a network, and "near". With leases near is in the
+/// server's process, and so has none: however long this test stands still, only far is given up.
 struct Couple {
   explicit Couple(milliseconds lease, int max_restarts = 0)
-      : world(spec(max_restarts), lease), network(world) {
+      : world(spec(max_restarts), lease), network(world), near(world, near_options(world, lease)) {
+    near.request.hosting = near.request.is_host = lease < World::kNever;
     far.join();
     near.join();
     CHECK(far.next<Ready>().layout.node_count == 2);
     near.next<Ready>();
+  }
+
+  static Client::Options near_options(const World& world, milliseconds lease) {
+    Client::Options options = Member::options("near", world.endpoint());
+    if (lease < World::kNever) options.hosted = world.server.get();
+    return options;
   }
 
   static RoundSpec spec(int max_restarts) {
@@ -37,12 +45,16 @@ struct Couple {
   World world;
   Network network;
   Member far{world, "far", network.endpoint()};
-  Member near{world, "near"};
+  Member near;
 };
 
-bool same_events(const std::vector<std::string>& history, std::vector<std::string> expected) {
-  return std::equal(history.begin(), history.end(), expected.begin(), expected.end());
+/// The place of what a member was told for the n-th time, from 1; where it was not, the end.
+size_t place_of(const std::vector<std::string>& history, const std::string& event, int n) {
+  const auto found = std::find_if(history.begin(), history.end(),
+                                  [&](const std::string& one) { return one == event && --n == 0; });
+  return static_cast<size_t>(found - history.begin());
 }
+
 }  // namespace
 
 TEST_CASE("a connection that breaks and comes back is noticed by nobody else") {
@@ -160,11 +172,12 @@ TEST_CASE("a node whose attempt to come back took too long is not gone when the 
 
 TEST_CASE("a node that is out of touch kills its workers before the others go on without it") {
   Couple couple(kShortLease);
-  couple.world.history.clear();
   couple.network.stall();
   CHECK(contains(couple.near.next<Broken>().reason, "silent for "));
-  CHECK(same_events(couple.world.history, {"far: lease over", "near: letter"}));
-  CHECK(couple.far.client.out_of_touch());
+  const auto& history = couple.world.history;
+  CHECK(place_of(history, "far: lease over", 1) < place_of(history, "near: letter", 2));
+  CHECK(couple.near.leases_over == 0);
+  couple.world.until([&] { return couple.far.client.out_of_touch(); });
   CHECK_FALSE(couple.far.gave_up);
 }
 
@@ -235,6 +248,6 @@ TEST_CASE("a node on the master's own host loses no lease to a master that is in
   guest.next<Ready>();
   network.stall();
   CHECK(contains(host.next<Broken>().reason, "silent for "));
-  CHECK(guest.leases_over == 1);
+  CHECK(guest.leases_over > 0);
   CHECK(host.leases_over == 0);
 }

@@ -191,62 +191,6 @@ TEST_CASE("whoever asks is told for whom everybody waits") {
   CHECK(contains(agent.waiting[0], "1 of 2 nodes: have here"));
 }
 
-TEST_CASE("an agent of another job is refused on both sides, naming both jobs") {
-  World world(nodes(2, 2));
-  Client::Options options = Member::options("stray", world.endpoint());
-  options.run_id = "other";
-  Member agent(world, options);
-  agent.join(1);
-  CHECK(agent.next<Refused>().sentence ==
-        "it belongs to the job 'job', not to 'other' (--rdzv_id)");
-  CHECK(world.logged("refused stray (127.0.0.1): it belongs to the job 'job', not to 'other'"));
-}
-
-TEST_CASE("an agent with other numbers of nodes is refused on both sides, naming both") {
-  World world(nodes(2, 4));
-  Member agent(world, "stray");
-  agent.join(1);
-  CHECK(agent.next<Refused>().sentence == "its job has --nnodes 2:4, this node was started with 2");
-  CHECK(world.logged("refused stray (127.0.0.1): its job has --nnodes 2:4"));
-}
-
-TEST_CASE("a node rank that is taken or out of range is refused on both sides") {
-  World world(nodes(2, 2));
-  Member first(world, "first"), second(world, "second"), third(world, "third");
-  first.request.node_rank = second.request.node_rank = 1;
-  third.request.node_rank = 2;
-  first.join();
-  world.until([&] { return !first.welcomes.empty(); });
-  second.join();
-  third.join();
-  CHECK(contains(second.next<Refused>().sentence, "1"));
-  CHECK(contains(third.next<Refused>().sentence, "2"));
-  CHECK(world.logged("refused second: "));
-  CHECK(world.logged("refused third: "));
-  CHECK_FALSE(world.logged("refused first"));
-}
-
-TEST_CASE("another protocol version is refused on both sides, naming both versions") {
-  World world(RoundSpec{});
-  Peer stranger(world);
-  stranger.send(std::string("ddprun\x00\x63", 8));
-  const std::string sentence = stranger.next_letter<Refused>().sentence;
-  const std::string ours = "version " + std::to_string(kProtocolVersion) + ", ";
-  CHECK(contains(sentence, ours));
-  CHECK(contains(sentence, "version 99:"));
-  CHECK(world.logged("refused 127.0.0.1 (127.0.0.1): it speaks protocol " + ours));
-}
-
-TEST_CASE("a refused host's name cannot steer the terminal of the master's user") {
-  World world(RoundSpec{});
-  Peer stranger(world);
-  stranger.send(greeting() +
-                encode(message::Hello{"\x1b[2J", 1, 1, "evil\x1b]0;owned\x07", "s", 0}));
-  stranger.next_letter<Refused>();
-  CHECK(world.logged("refused evil\\x1b]0;owned\\x07"));
-  CHECK_FALSE(world.logged("\x1b"));
-}
-
 TEST_CASE("a peer that speaks nonsense is dropped and harms nobody") {
   World world(RoundSpec{});
   Member agent(world, alone(world, "a"));
@@ -263,28 +207,6 @@ TEST_CASE("a peer that speaks nonsense is dropped and harms nobody") {
   }
   agent.client.succeed(0);
   agent.next<Closed>();
-}
-
-TEST_CASE("an agent that no longer makes sense is told so, and its round goes on without it") {
-  World world(nodes(1, 2));
-  Client::Options options = Member::options("stays", world.endpoint());
-  options.min_nodes = 1;
-  Member stays(world, options);
-  Peer mad(world);
-  mad.send(greeting() + encode(message::Hello{"job", 1, 2, "mad", "s", 0}));
-  mad.next_reply<reply::Welcome>();
-  stays.join();
-  stays.next<Ready>();
-  mad.join();
-  CHECK_FALSE(stays.next<Broken>().root_cause);
-  stays.join();
-  CHECK(stays.next<Ready>().layout.node_count == 2);
-  mad.next_letter<Ready>();
-
-  mad.send(std::string("\x00\x00\x00\x02{}", 6));
-  CHECK(contains(mad.next_letter<Refused>().sentence, "it cannot make sense of a message"));
-  CHECK(contains(stays.next<Broken>().reason, "it sent nonsense"));
-  CHECK(world.logged("it cannot make sense of a message"));
 }
 
 TEST_CASE("the job is settled when every agent has closed its connection, not before") {
@@ -369,6 +291,22 @@ TEST_CASE("workers find the store on the same port, empty again in each round") 
   in_worker(world, [&](StoreClient& store) { second = must(store.add("/count", 1)); });
   CHECK(first == 5);
   CHECK(second == 1);
+}
+
+TEST_CASE("rank 0's own store is at the endpoint if node 0 lives there, else where it is seen") {
+  const bool is_host = GENERATE(true, false);
+  World world(nodes(2, 2));
+  Member first(world, "first"), second(world, "second");
+  first.request.store_port = 29600;
+  first.request.is_host = is_host;
+  first.join();
+  world.until([&] { return !first.welcomes.empty(); });
+  second.join();
+  for (Member* member : {&first, &second}) {
+    const Layout layout = member->next<Ready>().layout;
+    CHECK(layout.store_port == 29600);
+    CHECK(layout.store_host == (is_host ? "" : "127.0.0.1"));
+  }
 }
 
 TEST_CASE("workers are told in the store who is gone, but not who comes or leaves") {

@@ -191,6 +191,13 @@ TEST_CASE("the key of a barrier exists from the first arrival, and setting it re
   CHECK(store.barrier(3, "b", 9).has_error());
 }
 
+TEST_CASE("a compare_set that stores nothing releases those at a barrier, as PyTorch's does") {
+  Store store(kPlenty);
+  CHECK_FALSE(must(store.barrier(1, "b", 9)));
+  CHECK(must(store.compare_set("b", "another", "value")) == "1");
+  CHECK(store.take_woken() == Ids{1});
+}
+
 TEST_CASE("who watches a key is told what became of it") {
   Store store(kPlenty);
   must(store.watch(1, "k"));

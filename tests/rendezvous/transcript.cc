@@ -182,7 +182,7 @@ class Replay {
       all += texts(round_->tick(now_));
     }
     now_ = until;
-    return all;
+    return all + texts(round_->tick(now_));
   }
 
   std::string texts(const Letters& letters) {

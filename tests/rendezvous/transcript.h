@@ -17,7 +17,7 @@ namespace ddprun::rendezvous {
 ///     a fails rank 2               also: in round 0; `a succeeds` likewise
 ///     a leaves
 ///     a vanishes: connection closed
-///     30s pass                     ticks at every deadline on the way
+///     30s pass                     ticks at every deadline on the way, and at the end
 ///     master restarts              a new Round, which nobody has joined yet
 ///     waiting?                     prints for whom Round waits
 ///

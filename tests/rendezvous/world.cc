@@ -18,7 +18,7 @@ using boost::system::error_code;
 
 namespace {
 
-constexpr std::chrono::seconds kDeadline{60};
+constexpr std::chrono::seconds kDeadline{300};  // of a loaded machine, too
 
 }  // namespace
 
@@ -190,6 +190,10 @@ message::Hello Peer::greeted() {
 
 void Peer::close() {
   socket_.close();
+}
+
+void Peer::end() {
+  socket_.shutdown(tcp::socket::shutdown_send);
 }
 
 }  // namespace ddprun::rendezvous

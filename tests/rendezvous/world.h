@@ -150,6 +150,9 @@ class Peer {
 
   void close();
 
+  /// Says nothing more, and goes on to listen.
+  void end();
+
   /// Of the other side.
   std::string address() const { return socket_.remote_endpoint().address().to_string(); }
 
