@@ -137,7 +137,7 @@ class Table {
       if (of) print_figures(*of, static_cast<double>(bytes));
     }
     if (figures[0] && figures[1]) compare(figures[0]->time, figures[1]->time);
-    say("\n");
+    say("%s", "\n");
     if (group_.rank() == 0) std::fflush(stdout);
   }
 

@@ -13,7 +13,7 @@
 namespace ddp::internal {
 namespace {
 
-constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
+constexpr std::chrono::milliseconds kUntilTold = std::chrono::hours(24 * 365);
 constexpr std::string_view kTrouble = "in group ";  // what a rank tells begins with it
 
 }  // namespace
@@ -24,7 +24,7 @@ Alarm::Alarm(std::shared_ptr<Store> store, std::string prefix, int rank, int siz
       quiet_thread([from = store_, own = key(rank), acted = acted_, heard = std::move(events)] {
         std::string told;
         try {
-          told = from->get(own, kForever);
+          told = from->get(own, kUntilTold);
         } catch (const Error&) {
           return;
         }

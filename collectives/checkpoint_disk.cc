@@ -67,7 +67,7 @@ Result<std::optional<CheckpointReader>> CheckpointReader::open(const std::string
   // Without O_NONBLOCK a pipe of that name would be waited for.
   Fd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!file && errno == ENOENT) return std::nullopt;
-  struct stat status {};
+  struct stat status{};
   if (!file || ::fstat(file.get(), &status) != 0) return os_error("cannot read " + path, errno);
   if (!S_ISREG(status.st_mode)) return Error{Errc::usage, path + " is not a file"};
 
@@ -147,7 +147,7 @@ Result<> write_checkpoint(const std::string& path, std::uint64_t version,
     // such names none is kept: the new file, which is on the disk by now, is as good.
     const std::string previous = previous_checkpoint(path);
     ::unlink(previous.c_str());
-    static_cast<void>(::link(path.c_str(), previous.c_str()));
+    [[maybe_unused]] const int kept = ::link(path.c_str(), previous.c_str());
   }
   if (::rename(fresh.c_str(), path.c_str()) != 0) return os_error("cannot replace " + path, errno);
   return flush_folder_of(path);

@@ -11,11 +11,11 @@ constexpr std::size_t kFixed = 40;
 constexpr std::uint64_t kTypes = 1 + static_cast<std::uint64_t>(DataType::int64);
 constexpr std::uint64_t kMostData = std::uint64_t{1} << 62;
 
-void put(std::string& out, std::uint64_t number) {
+void put_number(std::string& out, std::uint64_t number) {
   for (int i = 0; i < 8; ++i) out.push_back(static_cast<char>(number >> (8 * i) & 0xff));
 }
 
-std::uint64_t take(std::string_view bytes, std::size_t at) {
+std::uint64_t take_number(std::string_view bytes, std::size_t at) {
   std::uint64_t number = 0;
   for (std::size_t i = 8; i-- > 0;) {
     number = number << 8 | static_cast<unsigned char>(bytes[at + i]);
@@ -34,12 +34,12 @@ std::uint64_t CheckpointHeader::data_size() const {
 std::string encode(const CheckpointHeader& header) {
   std::string out(kMagic);
   out.reserve(header.size());
-  put(out, header.checksum);
-  put(out, header.version);
-  put(out, header.parts.size());
+  put_number(out, header.checksum);
+  put_number(out, header.version);
+  put_number(out, header.parts.size());
   for (const CheckpointPart& part : header.parts) {
-    put(out, static_cast<std::uint64_t>(part.type));
-    put(out, part.count);
+    put_number(out, static_cast<std::uint64_t>(part.type));
+    put_number(out, part.count);
   }
   return out;
 }
@@ -49,17 +49,17 @@ HeaderStatus decode(std::string_view bytes, CheckpointHeader& header) {
     return HeaderStatus::malformed;
   }
   if (bytes.size() < kFixed) return HeaderStatus::incomplete;
-  const std::uint64_t parts = take(bytes, 32);
+  const std::uint64_t parts = take_number(bytes, 32);
   if (parts > kMaxCheckpointParts) return HeaderStatus::malformed;
   if ((bytes.size() - kFixed) / 16 < parts) return HeaderStatus::incomplete;
-  header.checksum = take(bytes, 16);
-  header.version = take(bytes, 24);
+  header.checksum = take_number(bytes, 16);
+  header.version = take_number(bytes, 24);
   header.parts.clear();
   std::uint64_t left = kMostData;
   for (std::size_t at = kFixed; at < kFixed + 16 * parts; at += 16) {
-    const std::uint64_t type = take(bytes, at);
+    const std::uint64_t type = take_number(bytes, at);
     if (type >= kTypes) return HeaderStatus::malformed;
-    const CheckpointPart part{static_cast<DataType>(type), take(bytes, at + 8)};
+    const CheckpointPart part{static_cast<DataType>(type), take_number(bytes, at + 8)};
     if (part.count >= left / size_of(part.type)) return HeaderStatus::malformed;
     left -= part.count * size_of(part.type);
     header.parts.push_back(part);

@@ -18,6 +18,7 @@ namespace ddp::internal {
 namespace {
 
 constexpr std::size_t kLongestCall = 512;  // of a line about one call; all of them fit into a text
+constexpr int kLongestCircle = 8;          // of functions that call each other, to be told once
 constexpr std::string_view kHex = "0123456789abcdef";
 
 // What was opened and found out beforehand; written by prepare_death_note alone.
@@ -77,9 +78,35 @@ void tidy(std::string_view line, FixedText& text) {
   }
 }
 
+/// How often the `calls` from `place` on come again right after.
+int repeats(const void* const* frames, int place, int calls, int skip) {
+  const auto is_same = [&](int i) { return frames[i] == frames[i - calls]; };
+  int same = 0;
+  for (int i = place; i - calls >= skip && is_same(i); --i) ++same;
+  return same / calls;
+}
+
+/// The line about one of them.
+void describe_call(void* const* frames, int place, int skip, FixedText& text) {
+  // A call that never returns may be the last instruction of its function: the address after it
+  // belongs to the next one.
+  const bool returns = skip == 0 || place > skip;
+  void* const address = static_cast<char*>(frames[place]) - (returns ? 1 : 0);
+  // It writes to a descriptor alone: into a pipe and out again.
+  backtrace_symbols_fd(&address, 1, names[1]);
+  std::array<char, kLongestCall> line{};
+  const ssize_t size = read(names[0], line.data(), line.size());
+  if (size <= 0) return;
+  text << "  ";
+  tidy({line.data(), static_cast<std::size_t>(size)}, text);
+  text << "\n";
+  std::array<char, 512> rest{};
+  while (read(names[0], rest.data(), rest.size()) > 0) continue;  // of a very long name
+}
+
 /// A file of ours at `absolute`, or none: a pipe or a device is not ours to replace.
 void take_path(const std::string& absolute) {
-  struct stat about {};
+  struct stat about{};
   if (stat(absolute.c_str(), &about) == 0 && !S_ISREG(about.st_mode)) return;
   const std::string temporary = absolute + "." + std::to_string(getpid()) + ".tmp";
   if (absolute.size() >= path.size() || temporary.size() >= fresh.size()) return;
@@ -117,22 +144,21 @@ FixedText& FixedText::hex(std::uint64_t number) {
 }
 
 void Calls::describe(FixedText& text, int skip) const {
-  std::array<char, kLongestCall> line{};
-  for (int i = count - 1; i >= skip; --i) {
-    // It writes to a descriptor alone: into a pipe and out again.
-    // A call that never returns may be the last instruction of its function: the address after it
-    // belongs to the next one.
-    const bool returns = skip == 0 || i > skip;
-    void* const address =
-        static_cast<char*>(frames[static_cast<std::size_t>(i)]) - (returns ? 1 : 0);
-    backtrace_symbols_fd(&address, 1, names[1]);
-    const ssize_t size = read(names[0], line.data(), line.size());
-    if (size <= 0) return;
-    text << "  ";
-    tidy({line.data(), static_cast<std::size_t>(size)}, text);
-    text << "\n";
-    std::array<char, 512> rest{};
-    while (read(names[0], rest.data(), rest.size()) > 0) continue;  // of a very long name
+  for (int place = count - 1; place >= skip;) {
+    int calls = 1;
+    while (calls <= kLongestCircle && repeats(frames.data(), place, calls, skip) < 2) ++calls;
+    const int again = calls > kLongestCircle ? 0 : repeats(frames.data(), place, calls, skip);
+    const int last = place - (again > 0 ? calls : 1);
+    for (int i = place; i > last; --i) describe_call(frames.data(), i, skip, text);
+    const int more = again * calls;
+    place = last - more;
+    if (more == 0) continue;
+    text << "  ... " << static_cast<std::uint64_t>(more) << " more like ";
+    if (calls == 1) {
+      text << "it\n";
+    } else {
+      text << "these " << static_cast<std::uint64_t>(calls) << "\n";
+    }
   }
 }
 

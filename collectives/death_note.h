@@ -40,7 +40,8 @@ struct Calls {
   }
 
   /// A line for each, without the `skip` innermost ones; the innermost comes last. When some are
-  /// skipped, what follows them is where a signal came, and no address to return to.
+  /// skipped, what follows them is where a signal came, and no address to return to. Calls that
+  /// come again and again, as in a recursion, are there once, and a line says how often they come.
   void describe(FixedText& text, int skip) const;
 };
 

@@ -26,7 +26,7 @@ using std::chrono::steady_clock;
 using Change = LogEntry::Change;
 using Deadline = steady_clock::time_point;
 
-constexpr std::size_t kMaxBytes = 1 << 30;
+constexpr std::size_t kMaxFile = 1 << 30;
 constexpr std::size_t kReadAtOnce = 1 << 20;
 constexpr milliseconds kFirstPause{1};
 constexpr milliseconds kLastPause{16};
@@ -58,7 +58,7 @@ struct FileStore::Impl {
   std::mutex mutex;  // of all below; a lock of the file is this process's, not a thread's
   ddprun::Fd file;
   std::size_t offset = 0;  // of the log, as far as `map` has it
-  ddprun::rendezvous::Store map{kMaxBytes};
+  ddprun::rendezvous::Store map{kMaxFile};
   std::optional<Error> lost;
 
   [[noreturn]] void fail(ErrorKind kind, const std::string& what) {
@@ -72,7 +72,7 @@ struct FileStore::Impl {
 
   /// Locks, shared or alone, unless somebody else has it; F_UNLCK unlocks.
   bool try_lock(Range range, short type) {
-    struct flock lock {};
+    struct flock lock{};
     lock.l_type = type;
     lock.l_whence = SEEK_SET;
     lock.l_start = static_cast<off_t>(range);
@@ -100,7 +100,7 @@ struct FileStore::Impl {
       }
     }
     ~Locked() {
-      struct flock lock {};
+      struct flock lock{};
       lock.l_type = F_UNLCK;
       lock.l_len = 1;
       ::fcntl(impl_.file.get(), F_OFD_SETLK, &lock);
@@ -113,7 +113,7 @@ struct FileStore::Impl {
   };
 
   std::size_t size_of_file() {
-    struct stat status {};
+    struct stat status{};
     if (::fstat(file.get(), &status) != 0) fail_errno("cannot be read");
     if (status.st_nlink == 0) fail(ErrorKind::unreachable, "the file was removed");
     if (static_cast<std::size_t>(status.st_size) < offset) {
@@ -231,7 +231,7 @@ void FileStore::Impl::open() {
   for (;;) {
     file.reset(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     if (!file) fail_errno("cannot be opened");
-    struct stat status {};
+    struct stat status{};
     if (::fstat(file.get(), &status) != 0) fail_errno("cannot be read");
     if (!S_ISREG(status.st_mode)) fail(ErrorKind::usage, "is not a file");
     const Locked locked(*this, F_WRLCK);
@@ -275,8 +275,8 @@ void FileStore::Impl::leave() {
   const Locked locked(*this, F_WRLCK);
   if (catch_up()) cut_off();
   if (add(kLeft, 1) < world_size.value_or(0) || !world_size) return;
-  struct stat ours {};
-  struct stat there {};
+  struct stat ours{};
+  struct stat there{};
   const bool same = ::fstat(file.get(), &ours) == 0 && ::stat(path.c_str(), &there) == 0 &&
                     ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
   if (same) ::unlink(path.c_str());

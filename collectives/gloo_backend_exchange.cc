@@ -6,7 +6,7 @@
 namespace ddp::internal {
 namespace {
 
-constexpr int kSlot = 0;
+constexpr int kExchangeSlot = 0;
 
 }  // namespace
 
@@ -16,8 +16,9 @@ GlooExchange::GlooExchange(GlooMesh& mesh)
     if (rank == mesh.rank()) continue;
     Peer& peer = peers_[static_cast<std::size_t>(rank)];
     peer.inbox.resize(outbox_.size());
-    peer.from = mesh.pair(rank).createRecvBuffer(kSlot, peer.inbox.data(), peer.inbox.size());
-    peer.to = mesh.pair(rank).createSendBuffer(kSlot, outbox_.data(), outbox_.size());
+    peer.from =
+        mesh.pair(rank).createRecvBuffer(kExchangeSlot, peer.inbox.data(), peer.inbox.size());
+    peer.to = mesh.pair(rank).createSendBuffer(kExchangeSlot, outbox_.data(), outbox_.size());
   }
 }
 

@@ -13,7 +13,7 @@ namespace ddp::internal {
 
 bool Frame::is_sound() const {
   constexpr std::uint64_t kMost = std::numeric_limits<std::ptrdiff_t>::max() / 8;
-  if (kind > Kind::bye || count > kMost || unused != 0) return false;
+  if (kind > Kind::watch || count > kMost || unused != 0) return false;
   if (type > static_cast<std::uint8_t>(DataType::int64) || is_short > 1) return false;
   return follow() <= kShort;
 }
@@ -59,6 +59,7 @@ bool FrameReader::understand() {
     begin_ += size;
     if (frame.kind != Frame::Kind::data) {
       if (!events_.heard(frame, data)) return false;
+      if (frame.kind == Frame::Kind::hello) staging_.resize(2 * (sizeof(Frame) + Frame::kShort));
       continue;
     }
     const std::optional<char*> place = events_.place(frame.number, frame.count);
@@ -72,7 +73,6 @@ bool FrameReader::understand() {
   std::copy(staging_.begin() + static_cast<std::ptrdiff_t>(begin_),
             staging_.begin() + static_cast<std::ptrdiff_t>(end_), staging_.begin());
   end_ -= std::exchange(begin_, 0);
-  staging_.resize(2 * (sizeof(Frame) + Frame::kShort));
   return true;
 }
 

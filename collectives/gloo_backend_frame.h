@@ -21,14 +21,15 @@ struct Frame {
     data,     ///< of a long message: the next `count` bytes
     credit,   ///< the receiver's: short messages of `count` bytes in all were taken
     bye,      ///< no message follows, and none is waited for
+    watch,    ///< the first and last: who comes, to see us end while it connects
   };
 
   Kind kind = Kind::hello;
   std::uint8_t type = 0;      ///< of a message: a DataType
   std::uint8_t is_short = 0;  ///< of a message: whether its data follows
   std::uint8_t unused = 0;    ///< 0
-  std::int32_t tag = 0;       ///< of a message; hello: the rank
-  std::uint64_t number = 0;   ///< which message of this direction, from 1; hello: the token
+  std::int32_t tag = 0;       ///< of a message; hello and watch: the rank
+  std::uint64_t number = 0;   ///< which message of this direction, from 1; hello, watch: the token
   std::uint64_t count = 0;    ///< of a message: elements
 
   /// The longest data, in bytes, that goes without being asked for.
@@ -67,7 +68,7 @@ class FrameReader {
   void move(std::size_t bytes);
 
   Events events_;
-  std::vector<char> staging_;  // enough for a first frame, until that has been heard
+  std::vector<char> staging_;  // enough for a first frame, until there was a hello
   std::size_t begin_ = 0;      // of what is not yet understood in staging_
   std::size_t end_ = 0;
   std::uint64_t number_ = 0;  // of the message whose data comes

@@ -151,8 +151,10 @@ void GlooInlet::close() noexcept {
 }
 
 void GlooInlet::wait_until_readable() {
-  socket_.async_wait(tcp::socket::wait_read, [this](const error_code&) {
-    enter_([&] { read(); });  // which finds the error itself
+  socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](const error_code&) {
+    self->enter_([&] {
+      if (!self->is_closed()) self->read();  // which finds the error itself
+    });
   });
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -75,7 +76,7 @@ class GlooOutlet {
 
 /// A connection on which this rank only reads. Calls back under the lock of `enter`, in the thread
 /// of the context.
-class GlooInlet {
+class GlooInlet : public std::enable_shared_from_this<GlooInlet> {
  public:
   /// `ended` is told why, once and last: nothing more comes.
   GlooInlet(boost::asio::ip::tcp::socket socket, Enter enter, FrameReader::Events events,
@@ -83,6 +84,8 @@ class GlooInlet {
 
   void open() { wait_until_readable(); }
   bool is_closed() const { return !socket_.is_open(); }
+
+  /// Nothing is called any more.
   void close() noexcept;
 
  private:

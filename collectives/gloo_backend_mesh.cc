@@ -25,7 +25,7 @@
 namespace ddp::internal {
 namespace {
 
-constexpr const char* kWhere = "while connecting";
+constexpr const char* kConnecting = "while connecting";
 
 PeerWatch::Endpoint endpoint_of(const std::vector<char>& address) {
   const sockaddr_storage storage = gloo::transport::tcp::Address(address).getSockaddr();
@@ -94,11 +94,13 @@ GlooMesh::Peer GlooMesh::find(int other) {
   const auto host = boost::asio::ip::make_address(told.substr(0, space));
   char* end = nullptr;
   const auto port = static_cast<std::uint16_t>(std::strtoul(told.c_str() + space, &end, 10));
-  neighbours_[static_cast<std::size_t>(other)] = {{host, port}, std::strtoull(end, nullptr, 10)};
+  const std::uint64_t token = std::strtoull(end, nullptr, 10);
+  neighbours_[static_cast<std::size_t>(other)] = {{host, port}, token};
   const std::size_t length = (told.size() - line - 1) / static_cast<std::size_t>(size() - 1);
   const int place = rank() < other ? rank() : rank() - 1;
   const char* address = told.data() + line + 1 + static_cast<std::size_t>(place) * length;
-  return {{other, {host, port}}, {address, address + length}};
+  const Frame greeting{.kind = Frame::Kind::watch, .tag = rank(), .number = token};
+  return {{other, {host, port}, greeting}, {address, address + length}};
 }
 
 /// Ends Gloo's wait for `other`, if it waits for that side to come. To close our end would reset a
@@ -131,12 +133,12 @@ void GlooMesh::connect(const std::vector<Peer>& peers) {
   boost::asio::io_context context;
   boost::asio::ip::tcp::socket stand_in(context);
   const auto lost = [&](int other, const std::string& reason) {
-    error = agree_on_loss(meeting_, kWhere, other, reason);
+    error = agree_on_loss(meeting_, kConnecting, other, reason);
     stopped = true;
     come_instead_of(partner(), stand_in);
   };
   const auto timed_out = [&] {
-    error = agree_on_timeout(meeting_, kWhere, partner());
+    error = agree_on_timeout(meeting_, kConnecting, partner());
     stopped = true;
     pair(partner()).close();
   };
@@ -145,7 +147,7 @@ void GlooMesh::connect(const std::vector<Peer>& peers) {
   turn_to(watched.front().rank);
   PeerWatch::during(work, {lost, timed_out}, watched, meeting_.timeout);
   if (error) throw Error(*error);
-  if (failure) throw agree_on_loss(meeting_, kWhere, partner(), *failure);
+  if (failure) throw agree_on_loss(meeting_, kConnecting, partner(), *failure);
   keep_sockets(peers);
 }
 

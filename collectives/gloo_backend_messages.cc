@@ -18,6 +18,10 @@ using asio::ip::tcp;
 using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 
+/// How many may be connected who have yet to say who they are, beside two connections of every
+/// rank: those say it at once.
+constexpr std::size_t kStrangers = 64;
+
 }  // namespace
 
 GlooMessages::GlooMessages(Meeting& meeting, GlooMesh& mesh,
@@ -61,7 +65,7 @@ GlooPeer::Events GlooMessages::events_with(int other) {
 /// Does `work`, and what it found to be wrong ends the group: without the lock, as the store is
 /// asked.
 template <class F>
-void GlooMessages::enter(F work) {
+void GlooMessages::enter(const F& work) {
   std::unique_lock lock(mutex_);
   if (failure_ || breaks_) return;
   try {
@@ -151,11 +155,24 @@ void GlooMessages::accept() {
   });
 }
 
-void GlooMessages::welcome(tcp::socket socket) {
+/// The stranger who has been here longest goes.
+void GlooMessages::make_room() {
   std::erase_if(guests_, [](const Guest& guest) { return guest.inlet->is_closed(); });
+  const auto is_stranger = [](const Guest& guest) {
+    return guest.peer == nullptr && !guest.watches;
+  };
+  const auto strangers = std::ranges::count_if(guests_, is_stranger);
+  if (static_cast<std::size_t>(strangers) < 2 * peers_.size() + kStrangers) return;
+  const auto oldest = std::ranges::find_if(guests_, is_stranger);
+  oldest->inlet->close();
+  guests_.erase(oldest);
+}
+
+void GlooMessages::welcome(tcp::socket socket) {
+  make_room();
   prepare(socket);
   Guest& guest = guests_.emplace_back();
-  guest.inlet = std::make_unique<GlooInlet>(
+  guest.inlet = std::make_shared<GlooInlet>(
       std::move(socket), [this](const std::function<void()>& work) { enter(work); },
       FrameReader::Events{
           [this, &guest](const Frame& frame, const char* data) {
@@ -176,7 +193,9 @@ void GlooMessages::welcome(tcp::socket socket) {
 bool GlooMessages::heard(Guest& guest, const Frame& frame, const char* data) {
   if (guest.peer != nullptr) return guest.peer->heard(frame, data);
   const bool is_rank = frame.tag >= 0 && frame.tag < meeting_.size && frame.tag != meeting_.rank;
-  if (frame.kind != Frame::Kind::hello || frame.number != token_ || !is_rank) return false;
+  if (guest.watches || frame.number != token_ || !is_rank) return false;
+  if (frame.kind == Frame::Kind::watch) return guest.watches = true;
+  if (frame.kind != Frame::Kind::hello) return false;
   GlooPeer& who = peer(frame.tag);
   if (std::ranges::count(guests_, &who, &Guest::peer) > 0) return false;
   guest.peer = &who;

@@ -55,16 +55,18 @@ class GlooMessages {
   void finish();
 
  private:
-  /// Somebody who connected; a rank once it has said so.
+  /// Somebody who connected; a rank once it has said so, to send messages or to watch us.
   struct Guest {
-    std::unique_ptr<GlooInlet> inlet;
+    std::shared_ptr<GlooInlet> inlet;
     GlooPeer* peer = nullptr;
+    bool watches = false;
   };
 
   template <class F>
-  void enter(F work);
+  void enter(const F& work);
   void run();
   void accept();
+  void make_room();
   void welcome(boost::asio::ip::tcp::socket socket);
   bool heard(Guest& guest, const Frame& frame, const char* data);
   GlooPeer::Events events_with(int other);

@@ -147,6 +147,7 @@ bool GlooPeer::heard(const Frame& frame, const char* data) {
       return true;
     case Frame::Kind::hello:
     case Frame::Kind::data:
+    case Frame::Kind::watch:
       break;
   }
   return false;

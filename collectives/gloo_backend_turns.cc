@@ -9,7 +9,7 @@
 namespace ddp::internal {
 namespace {
 
-constexpr int kSlot = 1;  // the exchange of calls has slot 0
+constexpr int kTurnSlot = 1;  // the exchange of calls has slot 0
 
 }  // namespace
 
@@ -17,7 +17,7 @@ void GlooTurns::send(int rank, const char* data, std::size_t bytes) {
   if (bytes == 0) return;
   mesh_.turn_to(rank);
   // Gloo only reads it, but its interface has one pointer for both directions.
-  const auto to = mesh_.pair(rank).createSendBuffer(kSlot, const_cast<char*>(data), bytes);
+  const auto to = mesh_.pair(rank).createSendBuffer(kTurnSlot, const_cast<char*>(data), bytes);
   to->send(0, bytes);
   to->waitSend();
 }
@@ -25,7 +25,7 @@ void GlooTurns::send(int rank, const char* data, std::size_t bytes) {
 void GlooTurns::receive(int rank, char* data, std::size_t bytes) {
   if (bytes == 0) return;
   mesh_.turn_to(rank);
-  mesh_.pair(rank).createRecvBuffer(kSlot, data, bytes)->waitRecv();
+  mesh_.pair(rank).createRecvBuffer(kTurnSlot, data, bytes)->waitRecv();
 }
 
 void GlooTurns::exchange(const std::function<Outgoing(int rank)>& to,

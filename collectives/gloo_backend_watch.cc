@@ -4,6 +4,7 @@
 #include <thread>
 #include <utility>
 
+#include <boost/asio/buffer.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include "collectives/quiet_thread.h"
@@ -38,6 +39,8 @@ void PeerWatch::during(const std::function<void()>& work, const Alarm& alarm,
     tcp::socket& socket = sockets.emplace_back(context);
     socket.async_connect(peer.endpoint, [&lose, &peer, &socket](const error_code& error) {
       if (error) return lose(peer.rank, error.message());
+      error_code ignored;  // reading tells
+      socket.write_some(asio::buffer(&peer.greeting, sizeof(peer.greeting)), ignored);
       socket.async_wait(tcp::socket::wait_read, [&lose, &peer](const error_code&) {
         lose(peer.rank, "its process ended");  // nothing is ever sent
       });

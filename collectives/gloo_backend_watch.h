@@ -9,13 +9,15 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
+#include "collectives/gloo_backend_frame.h"
+
 namespace ddp::internal {
 
 /// Sees other ranks end while the ranks connect: Gloo, where it waits for the other side to come,
 /// would wait for a dead one all the same.
 ///
 /// Each rank listens on a port of its own from before it joins until the group ends, and says
-/// nothing there: to be connected to it is to be told by the kernel when the process ends.
+/// nothing to those who watch: to be connected is to be told by the kernel when the process ends.
 class PeerWatch {
  public:
   using Endpoint = boost::asio::ip::tcp::endpoint;
@@ -23,6 +25,7 @@ class PeerWatch {
   struct Peer {
     int rank = 0;
     Endpoint endpoint;
+    Frame greeting;  ///< says who we are
   };
 
   /// Listens on `address`. Throws what asio throws.

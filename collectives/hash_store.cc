@@ -10,7 +10,7 @@
 namespace ddp {
 namespace {
 
-constexpr std::size_t kMaxBytes = 1 << 30;
+constexpr std::size_t kMaxMemory = 1 << 30;
 
 }  // namespace
 
@@ -19,7 +19,7 @@ constexpr std::size_t kMaxBytes = 1 << 30;
 struct HashStore::Impl {
   std::mutex mutex;
   std::condition_variable changed;
-  ddprun::rendezvous::Store map{kMaxBytes};
+  ddprun::rendezvous::Store map{kMaxMemory};
 
   /// Runs `change` alone and tells everyone who waits; what it returns, or its error thrown.
   template <class F>

@@ -50,18 +50,7 @@ std::vector<ProcessGroup> init_local_devices(const std::vector<int>& devices,
 }
 
 void group_call(const std::function<void()>& calls) {
-  internal::start_nccl_group();
-  try {
-    calls();
-  } catch (...) {
-    try {
-      internal::end_nccl_group();
-    } catch (const Error&) {
-      // What was thrown first says more.
-    }
-    throw;
-  }
-  internal::end_nccl_group();
+  internal::run_nccl_group(calls);
 }
 
 }  // namespace ddp

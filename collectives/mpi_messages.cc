@@ -54,7 +54,7 @@ class MpiMessages::Message : public Pending {
     const std::lock_guard lock(mutex_);
     if (over_) return true;
     if (all_.failed_) {
-      end(*all_.failure());
+      end(all_.failure());
       return true;
     }
     try {

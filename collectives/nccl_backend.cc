@@ -158,7 +158,9 @@ std::shared_ptr<Pending> NcclBackend::give(const Task& task) {
     calls_->enqueue(task, call->where());
     NcclGroup::after(end);
   } catch (const Error& error) {
-    throw Error(communicator_->fail(call->where(), error));
+    const Error first = communicator_->fail(call->where(), error);
+    NcclGroup::fail(first);
+    throw Error(first);
   }
   return std::make_shared<NcclPending>(communicator_, call, task.stream);
 }
@@ -261,12 +263,8 @@ std::vector<std::unique_ptr<Backend>> make_local_nccl_backends(std::span<const i
   return backends;
 }
 
-void start_nccl_group() {
-  NcclGroup::start();
-}
-
-void end_nccl_group() {
-  NcclGroup::end();
+void run_nccl_group(const std::function<void()>& calls) {
+  NcclGroup::run(calls);
 }
 
 void abort_together(const std::function<void()>& work) {

@@ -29,9 +29,8 @@ std::unique_ptr<Backend> make_nccl_backend(Meeting meeting, std::unique_ptr<Back
 std::vector<std::unique_ptr<Backend>> make_local_nccl_backends(std::span<const int> devices,
                                                                std::chrono::milliseconds timeout);
 
-/// What ddp::group_call() is made of.
-void start_nccl_group();
-void end_nccl_group();
+/// As ddp::group_call().
+void run_nccl_group(const std::function<void()>& calls);
 
 /// Does the work, and has NCCL end what that aborts of its communicators all at once; without any
 /// it is not asked. Does not throw if `work` does not.

@@ -17,6 +17,15 @@ namespace {
 
 constexpr const char* kWhere = "while connecting through NCCL";
 
+/// NCCL has no other way of telling.
+template <class Question>
+void ask_until(Question is_answered) {
+  using std::chrono::microseconds;
+  for (microseconds pause(10); !is_answered(); pause = std::min(2 * pause, microseconds(1000))) {
+    std::this_thread::sleep_for(pause);
+  }
+}
+
 /// What NCCL returned, on its way out of the calls of launch().
 struct Refusal {
   ncclResult_t result;
@@ -62,20 +71,18 @@ void NcclCommunicator::connect_together(std::span<const std::shared_ptr<NcclComm
   if (const auto result = nccl().ncclGetUniqueId(&id); result != ncclSuccess) {
     throw Error(ranks.front()->fail(kWhere, result));
   }
-  NcclGroup::start();
-  std::optional<Error> failure;
-  for (const auto& rank : ranks) {
-    try {
+  NcclGroup::run([&] {
+    for (const auto& rank : ranks) {
       const OnDevice here(rank->device_);
       rank->begin_to_connect(id);
-    } catch (const Error& error) {
-      failure = error;
-      break;
     }
-  }
-  NcclGroup::end();
-  if (failure) throw Error(*failure);
-  for (const auto& rank : ranks) rank->settle(kWhere);
+  });
+  const auto began = std::chrono::steady_clock::now();
+  // All of them each time: those before one that fails wait for it.
+  ask_until([&] {
+    const auto waits = [&](const auto& rank) { return !rank->is_settled(kWhere, began); };
+    return std::ranges::count_if(ranks, waits) == 0;
+  });
 }
 
 /// NCCL itself waits without an end for a rank that does not come, so it is not begun before all
@@ -122,6 +129,7 @@ void NcclCommunicator::launch(const std::string& where,
   {
     const std::lock_guard lock(mutex_);
     if (failure_) throw Error(*failure_);
+    NcclGroup::enlist(handle_);
     nccl().ncclGroupStart();
     try {
       calls(handle_);
@@ -156,23 +164,24 @@ void NcclCommunicator::look_for_failure(const std::string& where) {
 /// Until then a communicator may not be used (ncclInvalidArgument), nor an event be recorded: the
 /// work may not be in the stream yet.
 void NcclCommunicator::settle(const std::string& where) {
-  using std::chrono::microseconds;
   const auto began = std::chrono::steady_clock::now();
-  for (microseconds pause(10);; pause = std::min(2 * pause, microseconds(1000))) {
-    const ncclResult_t result = state();
-    if (result == ncclSuccess) return;
-    if (result != ncclInProgress) throw Error(fail(where, result));
-    if (is_overdue(began)) {
-      throw Error(
-          fail(where, ErrorKind::timed_out,
-               "waited " + name_time(meeting_.timeout) + " in vain for the other ranks " + where));
-    }
-    std::this_thread::sleep_for(pause);
+  ask_until([&] { return is_settled(where, began); });
+}
+
+bool NcclCommunicator::is_settled(const std::string& where, Time began) {
+  const ncclResult_t result = state();
+  if (result == ncclSuccess) return true;
+  if (result != ncclInProgress) throw Error(fail(where, result));
+  if (is_overdue(began)) {
+    throw Error(
+        fail(where, ErrorKind::timed_out,
+             "waited " + name_time(meeting_.timeout) + " in vain for the other ranks " + where));
   }
+  return false;
 }
 
 /// Who watches knows the time that calls have now, and what the other ranks do.
-bool NcclCommunicator::is_overdue(std::chrono::steady_clock::time_point since) const {
+bool NcclCommunicator::is_overdue(Time since) const {
   const std::lock_guard lock(mutex_);
   return !failed_ && std::chrono::steady_clock::now() - since > meeting_.timeout;
 }
@@ -183,12 +192,10 @@ std::optional<Error> NcclCommunicator::failure() const {
 }
 
 Error NcclCommunicator::fail(const std::string& where, ncclResult_t result) {
-  const char* const last = nccl().ncclGetLastError(nullptr);
   const bool is_remote = result == ncclRemoteError;
-  return fail(where, is_remote ? ErrorKind::peer_lost : ErrorKind::system,
-              std::string(is_remote ? "lost another rank " : "failed ") + where +
-                  ": NCCL: " + nccl().ncclGetErrorString(result) +
-                  (last == nullptr || *last == '\0' ? "" : ": " + std::string(last)));
+  return fail(
+      where, is_remote ? ErrorKind::peer_lost : ErrorKind::system,
+      (is_remote ? "lost another rank " : "failed ") + where + ": NCCL: " + what_nccl_says(result));
 }
 
 Error NcclCommunicator::fail(const std::string& where, ErrorKind kind,
@@ -198,7 +205,7 @@ Error NcclCommunicator::fail(const std::string& where, ErrorKind kind,
   // Told before the others see this communicator end.
   const Error error =
       meeting_.store ? agree_on(meeting_, where, kind, sentence) : Error(kind, me + sentence);
-  if (!set_failure(error)) return *failure();
+  if (!set_failure(error)) return failure().value_or(error);
   std::function<void(const Error& error)> failed;
   {
     const std::lock_guard lock(mutex_);

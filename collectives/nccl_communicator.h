@@ -76,11 +76,14 @@ class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
   CUstream stream() const { return stream_; }
 
  private:
+  using Time = std::chrono::steady_clock::time_point;
+
   ncclUniqueId meet();
   void begin_to_connect(const ncclUniqueId& id);
   ncclResult_t state();
   void settle(const std::string& where);
-  bool is_overdue(std::chrono::steady_clock::time_point since) const;
+  bool is_settled(const std::string& where, Time began);
+  bool is_overdue(Time since) const;
   Error fail(const std::string& where, ncclResult_t result);
   bool set_failure(const Error& error);
   void abort_handle(std::shared_ptr<void> owner) noexcept;

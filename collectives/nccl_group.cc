@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/nccl_group.h"
 
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -9,22 +12,58 @@
 
 #include "collectives/nccl_libraries.h"
 #include "collectives/quiet_thread.h"
-#include "ddp/error.h"
 
 namespace ddp::internal {
 namespace {
-
-struct Open {
-  int depth = 0;
-  std::vector<std::function<void()>> after;
-};
-thread_local Open open;  // NCCL's groups are the thread's, too
 
 struct Doomed {
   ncclComm_t handle;
   std::shared_ptr<void> owner;
 };
 thread_local std::vector<Doomed>* doomed = nullptr;  // null: outside of abort_together()
+
+struct Open {
+  int depth = 0;
+  std::vector<ncclComm_t> members;
+  std::vector<Doomed> doomed;
+  std::vector<std::function<void()>> after;
+  std::optional<Error> failure;
+};
+thread_local Open open;  // NCCL's groups are the thread's, too
+
+/// The members of open groups, of all threads: once for each group.
+class Members {
+ public:
+  /// Never destroyed: a thread may wait while the process ends.
+  static Members& of_process() {
+    static auto* const members = new Members;
+    return *members;
+  }
+
+  void add(ncclComm_t handle) {
+    const std::lock_guard lock(mutex_);
+    all_.push_back(handle);
+  }
+
+  void remove(const std::vector<ncclComm_t>& handles) {
+    const std::lock_guard lock(mutex_);
+    for (ncclComm_t handle : handles) all_.erase(std::ranges::find(all_, handle));
+    changed_.notify_all();
+  }
+
+  void wait_for_the_end_of(const std::vector<Doomed>& some) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] {
+      return std::ranges::none_of(
+          some, [&](const Doomed& one) { return std::ranges::count(all_, one.handle) > 0; });
+    });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<ncclComm_t> all_;
+};
 
 /// From 2.22 on NCCL takes ncclCommAbort in a group: it raises the flags of all communicators,
 /// which end their kernels, before it frees what any of them has.
@@ -34,6 +73,8 @@ bool groups_aborts() {
 }
 
 void end_all(const std::vector<Doomed>& all) {
+  if (all.empty()) return;
+  Members::of_process().wait_for_the_end_of(all);
   if (groups_aborts()) {
     nccl().ncclGroupStart();
     for (const Doomed& one : all) nccl().ncclCommAbort(one.handle);
@@ -47,38 +88,58 @@ void end_all(const std::vector<Doomed>& all) {
   for (std::thread& thread : threads) thread.join();
 }
 
-}  // namespace
-
-void NcclGroup::start() {
+void start_group() {
   if (nccl().ncclGroupStart() != ncclSuccess) {
     throw Error(ErrorKind::system, "ddp: ncclGroupStart failed");
   }
   ++open.depth;
 }
 
-void NcclGroup::end() {
-  if (--open.depth > 0) {
-    nccl().ncclGroupEnd();
-    return;
-  }
+/// Calls on the device go on, or end, before what comes after them is done.
+std::optional<Error> end() {
   const ncclResult_t result = nccl().ncclGroupEnd();
-  std::optional<Error> error;
-  if (result != ncclSuccess && result != ncclInProgress) {
-    error.emplace(ErrorKind::system,
-                  std::string("ddp: ncclGroupEnd: ") + nccl().ncclGetErrorString(result));
-  }
-  for (const auto& work : std::exchange(open.after, {})) {
+  if (--open.depth > 0) return std::nullopt;
+  Open ended = std::exchange(open, {});
+  Members::of_process().remove(ended.members);
+  end_all(ended.doomed);
+  for (const auto& work : ended.after) {
     try {
       work();
     } catch (const Error& thrown) {
-      if (!error) error = thrown;
+      if (!ended.failure) ended.failure = thrown;
     }
   }
-  if (error) throw Error(*error);
+  if (!ended.failure && result != ncclSuccess && result != ncclInProgress) {
+    ended.failure = Error(ErrorKind::system, "ddp: ncclGroupEnd: " + what_nccl_says(result));
+  }
+  return ended.failure;
+}
+
+}  // namespace
+
+void NcclGroup::run(const std::function<void()>& calls) {
+  start_group();
+  try {
+    calls();
+  } catch (...) {
+    end();  // what was thrown first says more
+    throw;
+  }
+  if (const auto error = end()) throw Error(*error);
 }
 
 bool NcclGroup::is_open() {
   return open.depth > 0;
+}
+
+void NcclGroup::enlist(ncclComm_t handle) {
+  if (!is_open() || std::ranges::count(open.members, handle) > 0) return;
+  open.members.push_back(handle);
+  Members::of_process().add(handle);
+}
+
+void NcclGroup::fail(const Error& error) {
+  if (is_open() && !open.failure) open.failure = error;
 }
 
 void NcclGroup::after(const std::function<void()>& work) {
@@ -87,10 +148,13 @@ void NcclGroup::after(const std::function<void()>& work) {
 }
 
 void NcclGroup::abort(ncclComm_t handle, std::shared_ptr<void> owner) noexcept {
-  if (doomed == nullptr) {
-    nccl().ncclCommAbort(handle);
+  const Doomed one = {handle, std::move(owner)};
+  if (doomed != nullptr) {
+    doomed->push_back(one);
+  } else if (is_open()) {
+    open.doomed.push_back(one);
   } else {
-    doomed->push_back({handle, std::move(owner)});
+    end_all({one});
   }
 }
 
@@ -99,7 +163,7 @@ void NcclGroup::abort_together(const std::function<void()>& work) {
   doomed = &all;
   work();
   doomed = nullptr;
-  if (!all.empty()) end_all(all);
+  end_all(all);
 }
 
 }  // namespace ddp::internal

@@ -25,7 +25,7 @@ std::string last_error_of_loader() {
 }
 
 /// Never closed: both have threads of their own once they were used.
-void* open(const char* file, const char* advice) {
+void* open_library(const char* file, const char* advice) {
   void* const library = ::dlopen(file, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) refuse(last_error_of_loader() + ": " + advice);
   return library;
@@ -41,7 +41,7 @@ void find(void* library, const char* name, F*& function) {
 #define DDP_FIND(name) find(library, DDP_TEXT(name), table.name);
 
 Cuda load_cuda() {
-  void* const library = open("libcuda.so.1", "it comes with NVIDIA's driver");
+  void* const library = open_library("libcuda.so.1", "it comes with NVIDIA's driver");
   Cuda table;
   DDP_CUDA_FUNCTIONS(DDP_FIND)
   const CUresult result = table.cuInit(0);
@@ -53,9 +53,9 @@ Cuda load_cuda() {
 }
 
 Nccl load_nccl() {
-  void* const library = open("libnccl.so.2",
-                             "install NCCL (libnccl2), or put the folder that has it into "
-                             "LD_LIBRARY_PATH");
+  void* const library = open_library("libnccl.so.2",
+                                     "install NCCL (libnccl2), or put the folder that has it into "
+                                     "LD_LIBRARY_PATH");
   Nccl table;
   DDP_NCCL_FUNCTIONS(DDP_FIND)
   return table;
@@ -74,6 +74,12 @@ const Cuda& cuda() {
 const Nccl& nccl() {
   static const Nccl table = load_nccl();
   return table;
+}
+
+std::string what_nccl_says(ncclResult_t result) {
+  const char* const last = nccl().ncclGetLastError(nullptr);
+  return std::string(nccl().ncclGetErrorString(result)) +
+         (last == nullptr || *last == '\0' ? "" : ": " + std::string(last));
 }
 
 void check_cuda(CUresult result, const char* what) {

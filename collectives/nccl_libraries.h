@@ -81,6 +81,9 @@ const Nccl& nccl();
 /// How many GPUs this process sees; above 0. Throws ddp::Error of kind usage where there is none.
 int count_gpus();
 
+/// What NCCL calls the failure, and what else it tells of the last one.
+std::string what_nccl_says(ncclResult_t result);
+
 /// Throws ddp::Error of kind system: "WHAT: what CUDA says".
 void check_cuda(CUresult result, const char* what);
 

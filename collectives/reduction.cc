@@ -15,7 +15,7 @@ struct Wrapping {
   using type = T;
 };
 template <class T>
-requires std::is_integral_v<T>
+  requires std::is_integral_v<T>
 struct Wrapping<T> {
   using type = std::make_unsigned_t<std::common_type_t<T, int>>;
 };

@@ -7,10 +7,11 @@
 // The second starts them without a launcher. torchrun --no_python, mpirun and srun do as well as
 // ddprun.
 #include <cstdio>
-#include <cstdlib>
 #include <ddp/process_group.h>
 #include <ddp/spawn.h>
 #include <vector>
+
+#include "examples/arguments.h"
 
 namespace {
 
@@ -28,7 +29,9 @@ int main(int argc, char** argv) {
     if (argc == 1) {
       hello();
     } else {
-      ddp::spawn(std::atoi(argv[1]), [](int) { hello(); });
+      const int processes =
+          examples::number("processes", argv[1], 1, 1 << 30, "a number, at least 1");
+      ddp::spawn(processes, [](int) { hello(); });
     }
   } catch (const ddp::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());

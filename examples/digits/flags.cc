@@ -2,13 +2,12 @@
 #include "examples/digits/flags.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
+#include "examples/arguments.h"
 #include "examples/digits/data.h"
 
 namespace digits {
@@ -27,20 +26,7 @@ constexpr const char* kHelp = R"(learns handwritten digits, data-parallel
   --crash-at EPOCH:RANK   in a run from the start, that rank dies in the middle of that epoch
 )";
 
-[[noreturn]] void refuse(const std::string& what) {
-  std::fprintf(stderr, "%s: %s\n", program_invocation_short_name, what.c_str());
-  std::exit(2);
-}
-
-template <class Number>
-Number number(std::string_view flag, std::string_view text, Number low, Number high,
-              const char* what) {
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool whole = error == std::errc() && end == text.data() + text.size();
-  if (whole && value >= low && value <= high) return value;
-  refuse(std::string(flag) + " " + std::string(text) + ": expected " + what);
-}
+using examples::number;
 
 Crash parse_crash(std::string_view flag, std::string_view text) {
   constexpr const char* kWhat = "EPOCH:RANK, as in 3:1";
@@ -69,7 +55,7 @@ void set(Flags& flags, std::string_view flag, std::string_view value) {
   } else if (flag == "--crash-at") {
     flags.crash_at = parse_crash(flag, value);
   } else {
-    refuse("unknown flag " + std::string(flag) + " (--help lists them)");
+    examples::refuse("unknown flag " + std::string(flag) + " (--help lists them)");
   }
 }
 

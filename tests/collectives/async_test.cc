@@ -8,7 +8,7 @@ using namespace ddprun::tests;
 
 namespace {
 
-constexpr int kPeerLost = 10 + static_cast<int>(ddp::ErrorKind::peer_lost);
+constexpr int kPeerLost = failed(ddp::ErrorKind::peer_lost);
 
 }  // namespace
 

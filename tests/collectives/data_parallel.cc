@@ -303,9 +303,8 @@ void misuse(ProcessGroup& group) {
   const ddp::DeviceSpan<float> elsewhere{here.data(), 3};
   check_refused("without the option allocate",
                 [&] { DistributedDataParallel(group, {elsewhere}); });
-  check_refused("parameter 1 is not in the memory", [&] {
-    DistributedDataParallel(group, {here, elsewhere});
-  });
+  check_refused("parameter 1 is not in the memory",
+                [&] { DistributedDataParallel(group, {here, elsewhere}); });
 
   DistributedDataParallel model(group, made.parameters, placed());
   check_refused("parameter 3 of a model that has 3", [&] { model.gradient_ready(3); });

@@ -10,10 +10,6 @@ using namespace ddprun::tests;
 
 namespace {
 
-constexpr int code(ddp::ErrorKind kind) {
-  return 10 + static_cast<int>(kind);
-}
-
 std::vector<Ended> train(int size, const std::string& scenario, const std::string& argument = "") {
   return run_ranks(size, {DDP_DATA_PARALLEL, scenario, argument});
 }
@@ -70,7 +66,7 @@ TEST_CASE("models that differ between ranks are told alike on all of them") {
       {"option", "bucket_bytes 6 on rank 0, bucket_bytes 5 on rank 2"},
   }));
   for (const Ended& rank : train(4, "mismatch", argument)) {
-    CHECK(rank.code == code(ddp::ErrorKind::mismatch));
+    CHECK(rank.code == failed(ddp::ErrorKind::mismatch));
     CHECK(rank.output ==
           "ddp: ranks do not agree on a DistributedDataParallel: " + difference + "\n");
   }
@@ -84,7 +80,7 @@ TEST_CASE("a rank that leaves in the middle of a backward pass is named by the o
   CHECK(ended[1].output == (how == "dies" ? "" : "thrown by the program\n"));
   for (const int rank : {0, 2}) {
     INFO(ended[rank].output);
-    CHECK(ended[rank].code == code(ddp::ErrorKind::peer_lost));
+    CHECK(ended[rank].code == failed(ddp::ErrorKind::peer_lost));
     CHECK(contains(ended[rank].output, "lost rank 1"));
   }
 }

@@ -28,10 +28,6 @@ Variables surroundings(const Variables& more = {}) {
   return all;
 }
 
-int failed(ErrorKind kind) {
-  return 10 + static_cast<int>(kind);
-}
-
 /// As many ranks, where there are as many GPUs.
 bool are_enough(int ranks) {
   static const int gpus = [] {
@@ -99,7 +95,7 @@ TEST_CASE("what cannot be done on a device is refused, and the group is as good 
 }
 
 TEST_CASE("one process drives all GPUs", "[gpu]") {
-  const Ended ended = Rank({DEVICE_WORKER, "local"}, surroundings()).wait();
+  const Ended ended = Rank({DEVICE_LOCAL, "all"}, surroundings()).wait();
   INFO(ended.output);
   CHECK(ended.code == 0);
   CHECK(contains(ended.output, "barrier in host memory: the ranks of init_local_devices"));
@@ -172,6 +168,51 @@ TEST_CASE(
       "ddp: rank 0 stops in #3 all_reduce sum float32[1000]: " + cause + "ddp: rank 0 stops"));
   CHECK(ended[0].output.ends_with(": " + cause));
   CHECK(ended[1].output == "ddp: " + cause + "ddp: " + cause);
+}
+
+TEST_CASE(
+    "a call that NCCL refuses in a group call fails all of them, which are given up after it") {
+  const auto [scenario, rank] = GENERATE(table<std::string, std::string>(
+      {{"refuse-one", "0"}, {"refuse-call", "2"}, {"refuse-begun", "2"}}));
+  const std::string version = GENERATE("22807", "21805");
+  const Ended ended =
+      Rank({DEVICE_LOCAL, scenario},
+           surroundings({{"FAKE_NCCL_REFUSE", rank + ":2"}, {"FAKE_NCCL_VERSION", version}}))
+          .wait();
+  INFO(scenario << " with NCCL " << version << ": " << ended.output);
+  CHECK(ended.code == 0);
+  CHECK(ended.output.starts_with("ddp: rank " + rank +
+                                 " failed in #2 all_reduce sum float32[1000]: NCCL: invalid "
+                                 "argument: made to be refused\n"));
+}
+
+TEST_CASE("what an open group call has is given up when it is over") {
+  const std::string version = GENERATE("22807", "21805");
+  const Ended ended =
+      Rank({DEVICE_LOCAL, "linger", kImpatient}, surroundings({{"FAKE_NCCL_VERSION", version}}))
+          .wait();
+  INFO(ended.output);
+  CHECK(ended.code == 0);
+  CHECK(contains(ended.output, " waited 1500 ms in vain in #2 all_reduce sum float32[1000]\n"));
+}
+
+TEST_CASE("a process ends whose group call is never over, as what it has cannot be given up") {
+  const Ended ended = Rank({DEVICE_LOCAL, "stay", kImpatient}, surroundings()).wait();
+  INFO(ended.output);
+  CHECK(ended.code == 124);
+  CHECK(contains(ended.output,
+                 "in vain in #2 all_reduce sum float32[1000]. After another 5 s its calls "
+                 "have not ended: the process does"));
+}
+
+TEST_CASE("the rank of a process's own that cannot connect is named, with NCCL's words") {
+  const auto [variable, words] = GENERATE(table<std::string, std::string>(
+      {{"FAKE_NCCL_REFUSE", "invalid argument: made to be refused"},
+       {"FAKE_NCCL_FAIL", "an error of the fake NCCL: made to fail"}}));
+  const Ended ended = Rank({DEVICE_LOCAL, "connect"}, surroundings({{variable, "2:0"}})).wait();
+  INFO(ended.output);
+  CHECK(ended.code == failed(ErrorKind::system));
+  CHECK(ended.output == "ddp: rank 2 failed while connecting through NCCL: NCCL: " + words + "\n");
 }
 
 TEST_CASE("a message on a device that nobody sends is told with what its sender does") {

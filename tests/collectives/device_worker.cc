@@ -3,16 +3,14 @@
 // (milliseconds), over nccl or what DDP_TEST_BACKEND names. Exit code: 0 all right, 1 a wrong
 // result (told), 10 + kind for a ddp::Error (told), 77 no GPU (told).
 
-#include <condition_variable>
 #include <ddp/distributed_data_parallel.h>
 #include <ddp/local_devices.h>
 #include <future>
-#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <unistd.h>
 
-#include "tests/collectives/device.h"
+#include "tests/collectives/device_floats.h"
 
 using namespace ddp_tests;
 using ddp::DeviceSpan;
@@ -22,90 +20,6 @@ using ddp::Work;
 using ddprun::tests::check;
 
 namespace {
-
-constexpr std::size_t kCount = 1000;
-
-/// Holds up a stream until it is opened.
-class Gate {
- public:
-  explicit Gate(CUstream stream) {
-    DRIVER(
-        cuLaunchHostFunc, stream, [](void* gate) { static_cast<Gate*>(gate)->pass(); }, this);
-  }
-  void open() {
-    const std::lock_guard lock(mutex_);
-    is_open_ = true;
-    opened_.notify_all();
-  }
-
- private:
-  void pass() {
-    std::unique_lock lock(mutex_);
-    opened_.wait(lock, [&] { return is_open_; });
-  }
-
-  std::mutex mutex_;
-  std::condition_variable opened_;
-  bool is_open_ = false;
-};
-
-CUstream make_stream() {
-  CUstream stream = nullptr;
-  DRIVER(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
-  return stream;
-}
-
-/// Floats on the current device.
-class Floats {
- public:
-  Floats(CUstream stream, float value, std::size_t count = kCount)
-      : stream_(stream), host_(count, value), memory_(count * sizeof(float), stream) {
-    memory_.write(host_.data());
-  }
-  DeviceSpan<float> span() const {
-    return {reinterpret_cast<float*>(memory_.data()), host_.size(), stream_};
-  }
-  CUdeviceptr address() const { return reinterpret_cast<CUdeviceptr>(memory_.data()); }
-  operator ddp::Buffer() const { return span(); }       // NOLINT(google-explicit-constructor)
-  operator ddp::ConstBuffer() const { return span(); }  // NOLINT(google-explicit-constructor)
-
-  /// After all that the stream was given.
-  void expect(float value, const char* what) {
-    memory_.read(host_.data());
-    for (const float element : host_) {
-      if (element == value) continue;
-      wrong(std::string(what) + ": " + std::to_string(element) + ", not " + std::to_string(value));
-    }
-  }
-  void write(float value) {
-    host_.assign(host_.size(), value);
-    memory_.write(host_.data());
-  }
-
- private:
-  CUstream stream_;
-  std::vector<float> host_;
-  DeviceMemory memory_;
-};
-
-template <class F>
-void refused(F call) {
-  try {
-    call();
-    wrong("accepted");
-  } catch (const ddp::Error& error) {
-    if (error.kind() != ddp::ErrorKind::usage) wrong(error.what());
-    std::printf("%s\n", error.what());
-  }
-}
-
-float sum_of_ranks(const ProcessGroup& group) {
-  return static_cast<float>(group.size() * (group.size() + 1)) / 2;
-}
-
-float own(const ProcessGroup& group) {
-  return static_cast<float>(group.rank() + 1);
-}
 
 void expect_under_way(const Work& work) {
   check(!work.is_completed() && !work.error(), "over before its stream came to it");
@@ -246,8 +160,7 @@ void capture(ProcessGroup& group) {
   DRIVER(cuGraphInstantiate, &launchable, graph, 0);
   check(work.is_completed() && !work.error(), "captured, and under way");
   const auto size = static_cast<float>(group.size());
-  for (float expected = size * size; expected <= size * size * size * size;
-       expected *= size * size) {
+  for (const float expected : {size * size, size * size * size * size}) {
     DRIVER(cuGraphLaunch, launchable, stream);
     data.expect(expected, "a sum by a graph");
   }
@@ -363,32 +276,6 @@ void unwind(ProcessGroup given) {
   throw std::runtime_error("thrown by the program");
 }
 
-/// One process for all GPUs.
-void local(std::chrono::milliseconds timeout) {
-  auto gpus = ddp::init_local_devices({}, timeout);
-  std::vector<std::unique_ptr<Floats>> data;
-  for (ProcessGroup& gpu : gpus) {
-    use_device(gpu.rank());
-    data.push_back(std::make_unique<Floats>(make_stream(), own(gpu)));
-  }
-  std::vector<Work> works;
-  ddp::group_call([&] {
-    for (std::size_t i = 0; i < gpus.size(); ++i) works.push_back(gpus[i].iall_reduce(*data[i]));
-  });
-  for (const Work& work : works) work.wait();
-  ddp::group_call([&] {
-    for (std::size_t i = 0; i < gpus.size(); ++i) gpus[i].all_reduce(*data[i]);
-  });
-  const float sum = sum_of_ranks(gpus.front()) * static_cast<float>(gpus.size());
-  for (std::size_t i = 0; i < gpus.size(); ++i) {
-    use_device(static_cast<int>(i));
-    data[i]->expect(sum, "a sum over the GPUs of a process");
-  }
-  refused([&] { gpus.front().barrier(); });
-  refused([&] { (void)ddp::init_local_devices({0, 99}); });
-  refused([&] { (void)ddp::init_local_devices({0, 0}); });
-}
-
 /// The device before anything else is said, and then the current one.
 void which() {
   const int told = ddp::local_device();
@@ -428,7 +315,6 @@ int main(int argc, char** argv) {
     return 77;
   }
   return ddprun::tests::exit_code_of([&] {
-    if (scenario == "local") return local(timeout);
     if (scenario == "which") return which();
     const std::string told = ddprun::tests::backend_of_test();
     auto group =

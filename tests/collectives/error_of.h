@@ -8,7 +8,7 @@ namespace ddprun::tests {
 
 /// What `call` throws, or a test failure if it throws nothing.
 template <class F>
-ddp::Error error_of(F call) {
+ddp::Error error_of(const F& call) {
   try {
     call();
   } catch (const ddp::Error& error) {

@@ -11,6 +11,7 @@
 #include "tests/collectives/folder.h"
 #include "tests/collectives/ranks.h"
 #include "tests/contains.h"
+#include "tests/unused_port.h"
 
 using namespace std::chrono_literals;
 using namespace ddprun::tests;
@@ -27,7 +28,7 @@ Variables only(Variables said) {
   return said;
 }
 
-std::vector<std::string> worker(const std::string& init_method) {
+std::vector<std::string> joining(const std::string& init_method) {
   return {DDP_WORKER, "two-groups", "60000", init_method};
 }
 
@@ -40,7 +41,7 @@ void check_all_well(std::vector<Rank>& ranks) {
 }
 
 Ended alone(const Variables& said, const std::string& init_method = "env://") {
-  return Rank(worker(init_method), only(said)).wait();
+  return Rank(joining(init_method), only(said)).wait();
 }
 
 }  // namespace
@@ -48,12 +49,12 @@ Ended alone(const Variables& said, const std::string& init_method = "env://") {
 TEST_CASE("ranks meet at a store that rank 0 serves, or in a file") {
   const Folder folder;
   const std::string method = GENERATE("tcp", "file");
-  const std::string place = method == "tcp" ? "tcp://127.0.0.1:" + std::to_string(free_port())
+  const std::string place = method == "tcp" ? "tcp://127.0.0.1:" + std::to_string(unused_port())
                                             : "file://" + (folder.path / "store").string();
   std::vector<Rank> ranks;
   for (const int rank : {2, 0, 1}) {
     const std::string query = "?rank=" + std::to_string(rank) + "&world_size=3";
-    ranks.emplace_back(worker(place + query), only({}));
+    ranks.emplace_back(joining(place + query), only({}));
   }
   check_all_well(ranks);
   CHECK(std::filesystem::is_empty(folder.path));  // the last one removed the file
@@ -63,7 +64,7 @@ TEST_CASE("the launcher's rank and size serve every init_method") {
   const Folder folder;
   std::vector<Rank> ranks;
   for (int rank = 0; rank < 2; ++rank) {
-    ranks.emplace_back(worker("file://" + (folder.path / "store").string()),
+    ranks.emplace_back(joining("file://" + (folder.path / "store").string()),
                        only({{"PMI_RANK", std::to_string(rank)}, {"PMI_SIZE", "2"}}));
   }
   check_all_well(ranks);
@@ -84,7 +85,7 @@ TEST_CASE("ranks of other launchers meet without being told where") {
     Variables said = more;
     said[rank_name] = std::to_string(rank);
     said["PMIX_NAMESPACE"] = rank_name + std::to_string(::getpid());
-    ranks.emplace_back(worker("env://"), only(said));
+    ranks.emplace_back(joining("env://"), only(said));
   }
   check_all_well(ranks);
 }
@@ -106,7 +107,7 @@ TEST_CASE("an environment that does not do is refused with what would be right")
   }));
   const Ended ended = alone(said);
   INFO(ended.output);
-  CHECK(ended.code == 10 + static_cast<int>(ErrorKind::usage));
+  CHECK(ended.code == failed(ErrorKind::usage));
   CHECK(contains(ended.output, told));
 }
 
@@ -124,7 +125,7 @@ TEST_CASE("an init_method that does not do is refused with what would be right")
   }));
   const Ended ended = alone({}, method);
   INFO(ended.output);
-  CHECK(ended.code == 10 + static_cast<int>(ErrorKind::usage));
+  CHECK(ended.code == failed(ErrorKind::usage));
   CHECK(contains(ended.output, told));
 }
 

@@ -259,14 +259,20 @@ void refuse_self(ProcessGroup& group) {
   both_ways(group);  // the group is as good as before
 }
 
-/// Strangers come to rank 1, and say what is no message of the group.
-void strangers(ProcessGroup& group) {
-  group.barrier();
-  namespace asio = boost::asio;
+namespace asio = boost::asio;
+
+/// Where rank 1 listens for connections.
+asio::ip::tcp::endpoint door() {
   ddp::TcpStore store(std::getenv("MASTER_ADDR"),
                       static_cast<std::uint16_t>(std::atoi(std::getenv("MASTER_PORT"))));
   const std::string told = store.get("ddp/0/joined/1");
   const auto port = static_cast<std::uint16_t>(std::atoi(told.c_str() + told.find(' ')));
+  return {asio::ip::make_address(told.substr(0, told.find(' '))), port};
+}
+
+/// Strangers come to rank 1, and say what is no message of the group.
+void strangers(ProcessGroup& group) {
+  group.barrier();
   asio::io_context context;
   std::vector<asio::ip::tcp::socket> sockets;
   for (const std::string& words :
@@ -274,10 +280,28 @@ void strangers(ProcessGroup& group) {
         std::string(100, '\xff'), std::string("\1\2\1\0\0\0\0\0", 8),
         std::string("\1\7\1\0\0\0\0\0\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0", 24)}) {
     auto& socket = sockets.emplace_back(context);
-    socket.connect({asio::ip::make_address(told.substr(0, told.find(' '))), port});
+    socket.connect(door());
     boost::system::error_code refused;  // it need not read to the end
     asio::write(socket, asio::buffer(words), refused);
   }
+  both_ways(group);
+}
+
+/// Strangers who say nothing crowd rank 1: the first have to go for those who come after them.
+void crowd(ProcessGroup& group) {
+  constexpr std::size_t kComing = 300;
+  const std::size_t staying = 64 + 2 * static_cast<std::size_t>(group.size());
+  asio::io_context context;
+  std::vector<asio::ip::tcp::socket> sockets;
+  if (group.rank() == 0) {
+    const auto there = door();
+    while (sockets.size() < kComing) sockets.emplace_back(context).connect(there);
+    for (std::size_t i = 0; i < kComing - staying; ++i) {
+      pollfd end{sockets[i].native_handle(), POLLIN, 0};
+      check(::poll(&end, 1, 60'000) == 1, "stranger " + std::to_string(i) + " is still there");
+    }
+  }
+  group.barrier();
   both_ways(group);
 }
 
@@ -377,6 +401,7 @@ void run(ProcessGroup group, const std::string& scenario) {
   if (scenario == "leave") return leave(group);
   if (scenario == "self") return refuse_self(group);
   if (scenario == "strangers") return strangers(group);
+  if (scenario == "crowd") return crowd(group);
   if (scenario == "lose-announced") return lose_announced(group);
   if (scenario == "overrun") return overrun(group);
   if (scenario == "descriptors") return descriptors(group);

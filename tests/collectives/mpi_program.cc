@@ -19,10 +19,10 @@ bool stands_still = false;
 }  // namespace
 
 /// In front of MPI's own.
-extern "C" int MPI_Allreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op,
-                             MPI_Comm comm) {
+extern "C" int MPI_Allreduce(const void* sendbuf, void* recvbuf, int count, MPI_Datatype datatype,
+                             MPI_Op op, MPI_Comm comm) {
   if (stands_still) ::pause();
-  return PMPI_Allreduce(in, out, count, type, op, comm);
+  return PMPI_Allreduce(sendbuf, recvbuf, count, datatype, op, comm);
 }
 
 namespace {

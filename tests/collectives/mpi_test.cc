@@ -12,10 +12,6 @@ namespace {
 
 constexpr const char* kImpatient = "1500";  // milliseconds
 
-int failed(ErrorKind kind) {
-  return 10 + static_cast<int>(kind);
-}
-
 /// Ranks meet in this store, and in one of their own otherwise.
 Variables met_in(const LiveStore& store) {
   return {{"MASTER_ADDR", "127.0.0.1"},

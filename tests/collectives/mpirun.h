@@ -21,8 +21,10 @@ inline Variables over_mpi() {
           {"CUDA_VISIBLE_DEVICES", ""},
           {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
           {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-          {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+          {"OMPI_MCA_rmaps_base_oversubscribe", "1"},  // these two are for Open MPI 4
           {"OMPI_MCA_hwloc_base_binding_policy", "none"},
+          {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"},  // and these for 5
+          {"PRTE_MCA_hwloc_default_binding_policy", "none"},
           {"ASAN_OPTIONS", sanitizer == nullptr ? no_leaks : sanitizer + no_leaks}};
 }
 

@@ -11,6 +11,7 @@
 #include "tests/collectives/ranks.h"
 #include "tests/contains.h"
 #include "tests/must.h"
+#include "tests/unused_port.h"
 
 using namespace std::chrono_literals;
 using namespace ddprun::tests;
@@ -20,10 +21,6 @@ using ddprun::rendezvous::StoreClient;
 namespace {
 
 constexpr const char* kImpatient = "1500";  // milliseconds
-
-int failed(ErrorKind kind) {
-  return 10 + static_cast<int>(kind);
-}
 
 std::vector<std::string> worker(const std::string& scenario,
                                 const std::optional<std::string>& timeout = {}) {
@@ -80,7 +77,7 @@ TEST_CASE("byte strings of any length are broadcast and gathered") {
 }
 
 TEST_CASE("without a launcher's store rank 0 serves it, and ranks may come before it") {
-  const std::uint16_t port = free_port();
+  const std::uint16_t port = unused_port();
   std::vector<Rank> ranks;
   for (int rank = 2; rank >= 0; --rank) {
     Variables variables = place(rank, 3, port);
@@ -131,7 +128,7 @@ TEST_CASE("a rank killed while others connect to it fails them, and they name it
 }
 
 TEST_CASE("a killed rank 0 is named even if it served the store") {
-  const std::uint16_t port = free_port();
+  const std::uint16_t port = unused_port();
   std::vector<Rank> ranks;
   for (int rank = 0; rank < 4; ++rank) {
     Variables variables = place(rank, 4, port);
@@ -213,7 +210,7 @@ TEST_CASE("ranks that do not join are named") {
 }
 
 TEST_CASE("a store that is not there is named") {
-  const std::uint16_t port = free_port();
+  const std::uint16_t port = unused_port();
   const Ended ended = Rank(worker("all", kImpatient), place(1, 2, port)).wait();
   INFO(ended.output);
   CHECK(ended.code == failed(ErrorKind::timed_out));

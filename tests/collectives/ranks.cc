@@ -43,13 +43,6 @@ void LiveStore::accept() {
   });
 }
 
-std::uint16_t free_port() {
-  boost::asio::io_context context;
-  return tcp::acceptor(context, tcp::endpoint(make_address("127.0.0.1"), 0))
-      .local_endpoint()
-      .port();
-}
-
 Rank::Rank(const std::vector<std::string>& command, const Variables& variables) {
   std::array<int, 2> pipe{};
   REQUIRE(::pipe2(pipe.data(), O_CLOEXEC) == 0);

@@ -14,6 +14,7 @@
 
 #include "base/fd.h"
 #include "rendezvous/store_server.h"
+#include "tests/collectives/failed.h"
 
 namespace ddprun::tests {
 
@@ -35,9 +36,6 @@ class LiveStore {
   rendezvous::StoreServer server_;
   std::thread thread_;
 };
-
-/// A port nobody listens on now.
-std::uint16_t free_port();
 
 /// How a rank ended.
 struct Ended {

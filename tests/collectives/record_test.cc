@@ -44,7 +44,7 @@ class Worker {
         "handle_sigfpe=0:handle_sigill=0:use_sigaltstack=0; export ASAN_OPTIONS=$S TSAN_OPTIONS=$S "
         "UBSAN_OPTIONS=$S TORCHELASTIC_ERROR_FILE=" +
         named + "; exec " RECORD_WORKER " " + how + " >stdout 2>stderr";
-    status_ = std::system(command.c_str());  // NOLINT(cert-env33-c)
+    status_ = std::system(command.c_str());  // NOLINT(bugprone-command-processor)
     exception_ = parse_error_file(contents(directory_ / "error.json"));
   }
   ~Worker() { fs::remove_all(directory_); }
@@ -143,6 +143,23 @@ TEST_CASE("stack overflow is told by its name") {
   CHECK(worker.signal() == SIGSEGV);
   CHECK(worker.message().starts_with("SIGSEGV: stack overflow at address 0x"));
   CHECK(contains(worker.traceback(), "(_Z8overflowPVc+0x"));
+}
+
+TEST_CASE("calls of a recursion are told once, and how often they come") {
+  const auto lines_with = [](const std::string& traceback, const std::string& text) {
+    int lines = 0;
+    for (std::size_t at = 0; (at = traceback.find(text, at)) != std::string::npos; ++at) ++lines;
+    return lines;
+  };
+  const std::string alone = Worker("overflow").traceback();
+  INFO(alone);
+  CHECK(lines_with(alone, "(_Z8overflowPVc+0x") <= 3);  // one as often, and the innermost
+  CHECK(lines_with(alone, " more like it\n") == 1);
+  const std::string of_two = Worker("overflow_of_two").traceback();
+  INFO(of_two);
+  CHECK(lines_with(of_two, "(_Z17overflow_togetherPVc+0x") <= 3);
+  CHECK(lines_with(of_two, "(_Z14overflow_apartPVc+0x") <= 3);
+  CHECK(lines_with(of_two, " more like these 2\n") == 1);
 }
 
 TEST_CASE("what is short or has changed when a process dies does not keep it from telling") {

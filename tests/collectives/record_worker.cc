@@ -39,6 +39,20 @@ struct Broken : std::runtime_error {
   return overflow(own) + own[1];
 }
 
+int overflow_apart(volatile char* above);
+
+[[gnu::noinline]] int overflow_together(volatile char* above) {  // NOLINT(misc-no-recursion)
+  std::array<char, 1024> room{};
+  volatile char* const own = room.data();
+  own[0] = above[0];
+  if (own[0] == 1) return 0;
+  return overflow_apart(own) + own[1];
+}
+
+[[gnu::noinline]] int overflow_apart(volatile char* above) {  // NOLINT(misc-no-recursion)
+  return overflow_together(above) + above[1];
+}
+
 [[gnu::noinline]] void write_to(int* place) {
   *const_cast<volatile int*>(place) = 1;
 }
@@ -94,6 +108,7 @@ int end(const std::string& how) {
   if (how == "noexcept") [&]() noexcept { load_digit(); }();
   if (how == "segv" || how == "handled") write_to(nowhere);
   if (how == "overflow") return overflow(&bottom);
+  if (how == "overflow_of_two") return overflow_together(&bottom);
   if (how == "abort") std::abort();
   if (signals.contains(how)) std::raise(signals.at(how));
   if (how == "segv_without_descriptors") {

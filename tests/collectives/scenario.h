@@ -9,6 +9,8 @@
 #include <exception>
 #include <string>
 
+#include "tests/collectives/failed.h"
+
 namespace ddprun::tests {
 
 /// What the ranks are to move data with: DDP_TEST_BACKEND, or what is usual.
@@ -28,7 +30,7 @@ inline void check(bool right, const std::string& what) {
 
 inline int report(const ddp::Error& error) {
   std::printf("%s\n", error.what());
-  return 10 + static_cast<int>(error.kind());
+  return failed(error.kind());
 }
 
 /// Runs `program` and gives the exit code.

@@ -14,8 +14,8 @@ using ddp::ErrorKind;
 
 namespace {
 
-constexpr int kFailed = 10 + static_cast<int>(ErrorKind::peer_lost);
-constexpr int kUsage = 10 + static_cast<int>(ErrorKind::usage);
+constexpr int kFailed = failed(ErrorKind::peer_lost);
+constexpr int kUsage = failed(ErrorKind::usage);
 
 /// Returns when everyone who could write to the output has ended.
 Ended spawner(const std::string& scenario) {

@@ -13,6 +13,7 @@
 #include "tests/collectives/ranks.h"
 #include "tests/contains.h"
 #include "tests/must.h"
+#include "tests/unused_port.h"
 
 using namespace std::chrono_literals;
 using namespace ddprun;
@@ -87,7 +88,7 @@ TEST_CASE("a client knows the address that reaches the server, IPv4 and IPv6") {
 }
 
 TEST_CASE("a server that listens later is found") {
-  const std::uint16_t port = free_port();
+  const std::uint16_t port = unused_port();
   auto client = std::async(std::launch::async,
                            [&] { return StoreClient::connect("127.0.0.1", port, 20s, 20s); });
   boost::asio::io_context context;

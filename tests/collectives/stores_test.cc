@@ -204,13 +204,9 @@ TEST_CASE("every store: what is too much is refused, and nothing is lost") {
       [&, a = a] { a->set(long_key, ""); },
       [&, a = a] { a->set("k", long_value); },
       [&, a = a] { a->append("k", long_value); },
-      [&, a = a] {
-        a->multi_set({{"k", "1"}, {long_key, ""}});
-      },
+      [&, a = a] { a->multi_set({{"k", "1"}, {long_key, ""}}); },
       [&, a = a] { a->compare_set("k", "", long_value); },
-      [&, a = a] {
-        a->wait({"k", long_key});
-      },
+      [&, a = a] { a->wait({"k", long_key}); },
       [&, a = a] { a->check(Keys(131'073)); },
       [&, a = a] { a->get("k", -1ms); },
       [&, a = a] { a->set_timeout(-1ms); },

@@ -9,6 +9,7 @@
 #include "tests/collectives/error_of.h"
 #include "tests/collectives/ranks.h"
 #include "tests/contains.h"
+#include "tests/unused_port.h"
 
 using namespace std::chrono_literals;
 using namespace ddprun::tests;
@@ -16,7 +17,7 @@ using ddp::ErrorKind;
 using ddp::TcpStore;
 
 TEST_CASE("a master with a world size waits until every store is made") {
-  const std::uint16_t port = free_port();
+  const std::uint16_t port = unused_port();
   const auto make = [port](bool is_master) {
     return std::async(std::launch::async, [=] {
       return std::make_unique<TcpStore>(
@@ -44,7 +45,7 @@ TEST_CASE("a master tells how many stores were made when the time is up") {
 }
 
 TEST_CASE("a store that nobody serves is named with what happened there") {
-  const std::uint16_t port = free_port();
+  const std::uint16_t port = unused_port();
   const auto error = error_of([&] { TcpStore("127.0.0.1", port, {.timeout = 50ms}); });
   CHECK(error.kind() == ErrorKind::timed_out);
   CHECK(contains(error.what(), "ddp: cannot reach the store at 127.0.0.1:" + std::to_string(port)));

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -9,17 +8,12 @@
 #include "tests/catch.h"
 #include "tests/collectives/folder.h"
 #include "tests/collectives/ranks.h"
+#include "tests/collectives/read_json.h"
 
 using namespace ddprun::tests;
 using nlohmann::json;
 
 namespace {
-
-json read(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  REQUIRE(file);
-  return json::parse(file);
-}
 
 /// Those of a group of that many ranks.
 json calls_of(const json& trace, std::size_t size) {
@@ -48,7 +42,7 @@ TEST_CASE("when a group fails, every rank writes what it called, and the numbers
     const std::string& told = ended[static_cast<std::size_t>(rank)].output;
     INFO(told);
     const json& trace = traces.emplace_back(
-        read(std::filesystem::path(into) / ("rank_" + std::to_string(rank) + ".json")));
+        read_json(std::filesystem::path(into) / ("rank_" + std::to_string(rank) + ".json")));
     CHECK(trace["reason"].get<std::string>() + "\n" == told);
     CHECK(calls_of(trace, 2).size() == 1);
     CHECK(calls_of(trace, 2)[0]["operation"] == "barrier");
@@ -92,7 +86,7 @@ TEST_CASE("on request the last 2048 calls are written") {
   CHECK(ended.code == 0);
   CHECK(ended.output.find("cannot write the trace " + file.string() + "/not-a-folder: Not a dir") !=
         std::string::npos);
-  const json trace = read(file);
+  const json trace = read_json(file);
   CHECK(trace["reason"] == "asked for");
   REQUIRE(trace["calls"].size() == 2048);
   for (std::size_t i = 0; i < 2048; ++i) CHECK(trace["calls"][i]["number"] == 3000 - 2047 + i);
@@ -102,7 +96,7 @@ TEST_CASE("a trace that cannot be written does not hide the failure") {
   const auto ended = run_ranks(4, {DDP_FAILING, "differ"}, {{"DDP_TRACE_DIR", "/dev/null"}});
   for (const Ended& rank : ended) {
     INFO(rank.output);
-    CHECK(rank.code == 10 + static_cast<int>(ddp::ErrorKind::mismatch));
+    CHECK(rank.code == failed(ddp::ErrorKind::mismatch));
     CHECK(rank.output.find("cannot write the trace /dev/null/rank_") != std::string::npos);
   }
 }

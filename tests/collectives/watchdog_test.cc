@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -10,6 +9,7 @@
 #include "tests/catch.h"
 #include "tests/collectives/folder.h"
 #include "tests/collectives/ranks.h"
+#include "tests/collectives/read_json.h"
 #include "tests/contains.h"
 
 using namespace ddprun::tests;
@@ -17,13 +17,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int kTimedOut = 10 + static_cast<int>(ddp::ErrorKind::timed_out);
-
-json read(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  REQUIRE(file);
-  return json::parse(file);
-}
+constexpr int kTimedOut = failed(ddp::ErrorKind::timed_out);
 
 /// As `run_ranks`, each with an error file of its own in the folder: rank_R.error.
 std::vector<Ended> run_recorded(int size, const std::vector<std::string>& command,
@@ -42,7 +36,7 @@ std::vector<Ended> run_recorded(int size, const std::vector<std::string>& comman
 }
 
 std::string message_of(const Folder& folder, int rank) {
-  return read(folder.path / ("rank_" + std::to_string(rank) + ".error"))["message"]["message"];
+  return read_json(folder.path / ("rank_" + std::to_string(rank) + ".error"))["message"]["message"];
 }
 
 }  // namespace
@@ -63,7 +57,7 @@ TEST_CASE("a rank that sleeps is named by all, with its last call, and by itself
     CHECK(contains(one.output, stands));
     CHECK(contains(one.output, "ddp: rank " + std::to_string(rank) + " "));
 
-    const json trace = read(folder.path / ("rank_" + std::to_string(rank) + ".json"));
+    const json trace = read_json(folder.path / ("rank_" + std::to_string(rank) + ".json"));
     CHECK(trace["reason"].get<std::string>() + "\n" == one.output);
     const json& calls = trace["calls"];
     REQUIRE(!calls.empty());
@@ -124,10 +118,10 @@ TEST_CASE(
   for (const int rank : {0, 1}) {
     const Ended ended = ranks[static_cast<std::size_t>(rank)].wait();
     INFO(ended.output);
-    CHECK(ended.code == 10 + static_cast<int>(ddp::ErrorKind::peer_lost));
+    CHECK(ended.code == failed(ddp::ErrorKind::peer_lost));
     CHECK(contains(ended.output, " waits\n" + stopped[rank]));
     CHECK(ended.output.ends_with(sentence + "\n"));
-    CHECK(contains(read(folder.path / ("rank_" + std::to_string(rank) + ".json"))["reason"],
+    CHECK(contains(read_json(folder.path / ("rank_" + std::to_string(rank) + ".json"))["reason"],
                    sentence));
   }
 }

@@ -26,6 +26,11 @@ expect_four_sums
 straight "$hello"
 [ "$code" = 1 ] || fail "exit code $code without a launcher"
 expect_stderr '^ddp: RANK is not set: start the program with ddprun'
+for many in x 0 4x; do
+  straight "$hello" "$many"
+  [ "$code" = 2 ] || fail "exit code $code for $many processes"
+  expect_stderr "^allreduce_hello: processes $many: expected a number, at least 1\$"
+done
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 for mpirun in mpirun.openmpi mpirun.mpich; do

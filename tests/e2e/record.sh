@@ -3,8 +3,8 @@
 # What a C++ worker under ddp::record dies of, an exception or a signal, is in the report, once.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-signals=handle_segv=0:use_sigaltstack=0  # sanitizers leave them to the worker
-export ASAN_OPTIONS=$signals TSAN_OPTIONS=$signals
+signals=handle_segv=0:use_sigaltstack=0  # sanitizers leave them to the worker, and so does the
+export ASAN_OPTIONS=$signals TSAN_OPTIONS=$signals UCX_HANDLE_ERRORS=none  # UCX of an MPI
 ulimit -c 0
 
 run "$DDPRUN_BIN/record_worker" segv

@@ -42,8 +42,14 @@ DDP_EXPORT std::vector<ProcessGroup> init_local_devices(
 /// They run in no order: none may need what another writes.
 ///
 /// Not in it: reductions by band, bor and bxor, all_to_all in place, and the first call of a group
-/// that is not connected yet. Errors: what `calls` throws, and what the calls do. A Work that was
-/// begun in it may be waited for after it.
+/// that is not connected yet. No group may end in it, and nothing in it may wait for one of its
+/// calls. Errors: what `calls` throws, and what the calls do. A Work that was begun in it may be
+/// waited for after it.
+///
+/// A failure meanwhile, be it a call that NCCL refuses or a rank that is lost, fails all of them.
+/// What is under way on a device goes on until `calls` is over, for NCCL can end nothing that an
+/// open group of calls has; where that takes too long the process ends, as it does when calls
+/// cannot be made to.
 ///
 /// Thread: any; the group call is the thread's.
 DDP_EXPORT void group_call(const std::function<void()>& calls);

@@ -68,9 +68,7 @@ struct TypeOf<std::bfloat16_t> : IsType<DataType::bfloat16> {};
 /// A C++ type ddp moves: ddp::float16, ddp::bfloat16, float, double, std::int8_t, std::uint8_t,
 /// std::int32_t, std::int64_t, and std::float16_t and std::bfloat16_t where the compiler has them.
 template <class T>
-concept Element = requires {
-  internal::TypeOf<T>::value;
-};
+concept Element = requires { internal::TypeOf<T>::value; };
 
 /// The DataType of a C++ type.
 template <Element T>
@@ -82,20 +80,19 @@ constexpr DataType data_type() {
 /// that has a name, a std::span, ...
 template <class R>
 concept ReadableElements = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
-    std::ranges::borrowed_range<R> && Element<std::ranges::range_value_t<R>>;
+                           std::ranges::borrowed_range<R> && Element<std::ranges::range_value_t<R>>;
 
 /// The same, and they can be written.
 template <class R>
-concept Elements = ReadableElements<R> && std::same_as < std::ranges::range_reference_t<R>,
-        std::ranges::range_value_t<R>
-& > ;
+concept Elements = ReadableElements<R> &&
+                   std::same_as<std::ranges::range_reference_t<R>, std::ranges::range_value_t<R>&>;
 
 /// Elements that lie side by side in the memory of a GPU, this process's current one, and the
 /// stream whose work before the call writes them and whose work after it may use them (null: CUDA's
 /// default stream). The buffers of one call are all on a device or none. Of two, `out`'s stream
 /// counts; those of a batch_send_recv have the same one.
 template <class T>
-requires Element<std::remove_const_t<T>>
+  requires Element<std::remove_const_t<T>>
 struct DeviceSpan {
   T* data = nullptr;              ///< an address of the device
   std::size_t count = 0;          ///< elements, not bytes
@@ -151,7 +148,7 @@ struct ConstBuffer {
         on_device(buffer.on_device),
         stream(buffer.stream) {}
   template <class T>
-  requires Element<std::remove_const_t<T>>
+    requires Element<std::remove_const_t<T>>
   constexpr ConstBuffer(const DeviceSpan<T>& span)  // NOLINT(google-explicit-constructor)
       : ConstBuffer(span.data, span.count, data_type<std::remove_const_t<T>>(), span.stream) {}
   template <ReadableElements R>

@@ -29,6 +29,12 @@ bool is_chosen(const char* variable, int rank) {
   return told != nullptr && std::atoi(told) == rank;
 }
 
+/// In what it does now: its launch, or the connection before it.
+bool is_to_fail(const Communicator& self) {
+  const char* const told = std::getenv("FAKE_NCCL_FAIL");
+  return told != nullptr && told == std::to_string(self.rank) + ":" + std::to_string(self.launches);
+}
+
 std::atomic<int> kernels = 0;
 
 /// While it lives, a call runs on a device.
@@ -64,6 +70,11 @@ void Communicator::hang_up() {
 
 void Communicator::connect(const ncclUniqueId& id) {
   constexpr auto kPause = std::chrono::milliseconds(1);
+  if (is_to_fail(*this)) {
+    tell("made to fail");
+    state = ncclSystemError;
+    return;
+  }
   const int listener = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   const sockaddr_un own = address_of(id, rank);
   (void)::bind(listener, reinterpret_cast<const sockaddr*>(&own), sizeof(own));
@@ -166,15 +177,13 @@ void Communicator::perform(const std::vector<Call>& started, bool fails) {
 }
 
 void put_into_stream(const std::shared_ptr<Communicator>& self) {
-  const char* const told = std::getenv("FAKE_NCCL_FAIL");
-  const std::string chosen = std::to_string(self->rank) + ":" + std::to_string(++self->launches);
+  ++self->launches;
   const CUstream stream = self->calls.front().stream;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   cuStreamIsCapturing(stream, &status);
   // For as long as the process: a graph may do it again.
-  auto* const launch =
-      new Launch{self, std::exchange(self->calls, {}), told != nullptr && told == chosen,
-                 status == CU_STREAM_CAPTURE_STATUS_NONE};
+  auto* const launch = new Launch{self, std::exchange(self->calls, {}), is_to_fail(*self),
+                                  status == CU_STREAM_CAPTURE_STATUS_NONE};
   static std::vector<std::unique_ptr<Launch>> all;
   static std::mutex mutex;
   const std::lock_guard lock(mutex);

@@ -36,6 +36,8 @@ struct Communicator {
   std::vector<Call> calls;         // launched, but not yet in the stream
   std::atomic<int> questions = 0;  // until they are
   int launches = 0;
+  int asked = 0;                     // calls, also those that were refused
+  std::atomic<int> open_groups = 0;  // that have calls of it, in any thread
   std::atomic<int> under_way = 0;
   std::atomic<bool> is_finalized = false;
   std::thread connector;

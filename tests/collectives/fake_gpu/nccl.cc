@@ -2,14 +2,20 @@
 // NCCL, as far as libddp uses it, over the sockets of real processes: libnccl.so.2 where there is
 // no GPU. Every rank sends each other what that needs, in the stream's turn. As the real one with
 // blocking = 0, a communicator is in progress after each call, and may not be used before it was
-// asked for; a failure leaves the stream standing until the communicator is aborted.
+// asked for; a failure leaves the stream standing until the communicator is aborted. A group with a
+// call that is refused starts none. Whoever aborts what an open group uses ends the process.
 //
-//   FAKE_NCCL_FAIL=R:N   on rank R of any communicator the N-th launch, from 1, fails
+//   FAKE_NCCL_FAIL=R:N   on rank R of any communicator the N-th launch, from 1, fails; R:0: to
+//   connect FAKE_NCCL_REFUSE=R:N on rank R of any communicator the N-th call, from 1, is refused;
+//   R:0: the
+//                        rank itself, before it connects
 //   FAKE_NCCL_STUCK=R    rank R never connects
 //   FAKE_NCCL_VERSION=N  as ncclGetVersion() has it; 22807 if it is not set
 
+#include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -29,12 +35,29 @@ namespace {
 thread_local int group_depth = 0;
 thread_local std::vector<std::shared_ptr<Communicator>> grouped;
 thread_local std::vector<ncclComm_t> aborted;  // in the group that is open
+thread_local ncclResult_t group_error = ncclSuccess;
 std::mutex error_mutex;
 std::string last_error;
 
 int version() {
   const char* const told = std::getenv("FAKE_NCCL_VERSION");
   return told == nullptr ? NCCL_VERSION(2, 28, 7) : std::atoi(told);
+}
+
+ncclResult_t refuse(const char* why) {
+  fake_gpu::tell(why);
+  if (group_error == ncclSuccess) group_error = ncclInvalidArgument;
+  return ncclInvalidArgument;
+}
+
+bool is_refused(int rank, int call) {
+  const char* const told = std::getenv("FAKE_NCCL_REFUSE");
+  return told != nullptr && told == std::to_string(rank) + ":" + std::to_string(call);
+}
+
+[[noreturn]] void die(const char* why) {
+  std::fprintf(stderr, "the fake NCCL: %s\n", why);
+  std::abort();
 }
 
 void free(ncclComm_t handle) {
@@ -54,14 +77,13 @@ void tell(const std::string& text) {
 
 ncclResult_t add(ncclComm_t handle, Call call) {
   Communicator& self = *handle->self;
-  if (self.state != ncclSuccess || self.questions > 0) {
-    tell("used before it was settled");
-    return ncclInvalidArgument;
+  if (self.state != ncclSuccess || self.questions > 0) return refuse("used before it was settled");
+  if (std::ranges::count(grouped, handle->self) == 0) {
+    grouped.push_back(handle->self);
+    ++self.open_groups;
   }
+  if (is_refused(self.rank, ++self.asked)) return refuse("made to be refused");
   self.calls.push_back(std::move(call));
-  bool known = false;
-  for (const auto& one : grouped) known = known || one == handle->self;
-  if (!known) grouped.push_back(handle->self);
   return group_depth > 0 ? ncclSuccess : ncclInvalidUsage;  // libddp always groups
 }
 
@@ -96,6 +118,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int size, ncclUniqueId i
   const ncclConfig_t right = NCCL_CONFIG_INITIALIZER;
   if (config->magic != right.magic || rank < 0 || rank >= size) return ncclInvalidArgument;
   if (cuCtxGetDevice(&device) != CUDA_SUCCESS || config->blocking != 0) return ncclInvalidUsage;
+  if (is_refused(rank, 0)) return refuse("made to be refused");
   *handle = new ncclComm{std::make_shared<Communicator>()};
   Communicator& self = *(*handle)->self;
   self.rank = rank;
@@ -128,7 +151,8 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle) {
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t handle) {
-  if (group_depth > 0 && version() < NCCL_VERSION(2, 22, 0)) return ncclInvalidUsage;
+  if (group_depth > 0 && version() < NCCL_VERSION(2, 22, 0)) die("too old for an abort in a group");
+  if (handle->self->open_groups > 0) die("aborted what an open group has calls of");
   handle->self->is_aborted = true;
   if (group_depth > 0) {
     aborted.push_back(handle);
@@ -151,9 +175,18 @@ ncclResult_t ncclGroupStart() {
 ncclResult_t ncclGroupEnd() {
   if (--group_depth > 0) return ncclSuccess;
   for (ncclComm_t handle : std::exchange(aborted, {})) free(handle);
-  if (grouped.empty()) return ncclSuccess;
-  for (const auto& self : std::exchange(grouped, {})) self->questions = 2;
-  return ncclInProgress;
+  const ncclResult_t error = std::exchange(group_error, ncclSuccess);
+  if (grouped.empty()) return error;
+  for (const auto& self : std::exchange(grouped, {})) {
+    --self->open_groups;
+    if (error == ncclSuccess) {
+      self->questions = 2;
+    } else {
+      self->calls.clear();
+      self->state = error;
+    }
+  }
+  return error == ncclSuccess ? ncclInProgress : error;
 }
 
 }  // extern "C"

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ddp/error.h"
+
+namespace ddprun::tests {
+
+/// The exit code of the tests' programs whose call failed so.
+constexpr int failed(ddp::ErrorKind kind) {
+  return 10 + static_cast<int>(kind);
+}
+
+}  // namespace ddprun::tests
