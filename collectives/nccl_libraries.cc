@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <dlfcn.h>
+#include <optional>
 
 #include "ddp/error.h"
 
@@ -64,16 +65,40 @@ Nccl load_nccl() {
 #undef DDP_FIND
 #undef DDP_TEXT
 
+/// What was loaded, or why nothing was: the same for every thread that asks, however often.
+template <class Table>
+class Loaded {
+ public:
+  explicit Loaded(Table (*load)()) {
+    try {
+      table_ = load();
+    } catch (const Error& failure) {
+      failure_ = failure;
+    }
+  }
+
+  const Table& table() const {
+    if (failure_) throw Error(*failure_);
+    return table_;
+  }
+
+ private:
+  Table table_;
+  std::optional<Error> failure_;
+};
+
 }  // namespace
 
+// Their initializers do not throw: those who wait for one that does are not woken under GCC 12's
+// thread sanitizer.
 const Cuda& cuda() {
-  static const Cuda table = load_cuda();
-  return table;
+  static const Loaded<Cuda> loaded(&load_cuda);
+  return loaded.table();
 }
 
 const Nccl& nccl() {
-  static const Nccl table = load_nccl();
-  return table;
+  static const Loaded<Nccl> loaded(&load_nccl);
+  return loaded.table();
 }
 
 std::string what_nccl_says(ncclResult_t result) {
