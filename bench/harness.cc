@@ -20,13 +20,13 @@ namespace ddprun::bench {
 
 namespace {
 
-[[noreturn]] void give_up(const std::string& what) {
+[[noreturn]] void end_with_errno(const std::string& what) {
   perror(what.c_str());
   std::exit(1);
 }
 
 int must(int result, const char* what) {
-  if (result < 0) give_up(what);
+  if (result < 0) end_with_errno(what);
   return result;
 }
 
@@ -136,7 +136,7 @@ std::string which(const std::string& name) {
 Run::Run(const Words& command) {
   prctl(PR_SET_CHILD_SUBREAPER, 1);  // the orphans of a launcher that leaves some: ~Run reaps them
   char folder[] = "/dev/shm/ddprun-bench.XXXXXX";
-  if (mkdtemp(folder) == nullptr) give_up("mkdtemp");
+  if (mkdtemp(folder) == nullptr) end_with_errno("mkdtemp");
   folder_ = folder;
   const std::string stamps = folder_ + "/stamps";
   const std::string gate = folder_ + "/gate";
@@ -196,7 +196,7 @@ bool Run::wait_for_workers(int count) {
 }
 
 void Run::open_gate(char how) const {
-  if (write(gate_.get(), &how, 1) != 1) give_up("write");
+  if (write(gate_.get(), &how, 1) != 1) end_with_errno("write");
 }
 
 std::vector<Stamp> Run::stamps() const {
