@@ -27,9 +27,9 @@ using Clock = std::chrono::steady_clock;
 /// between, before the rest of the process gets its turn.
 constexpr int kTurns = 16;
 
-/// How often it looks again after a request that came alone, and how far apart: the same client
-/// often has more to ask or to set, and to wake the store costs more than to serve it. Looking
-/// without a pause would hold up the senders, who need the lock of the epoll set.
+/// How often it looks again after a request that came alone or got no reply, and how far apart: the
+/// same client often has more to ask or to set, and to wake the store costs more than to serve it.
+/// Looking without a pause would hold up the senders, who need the lock of the epoll set.
 constexpr int kLookAgain = 3;
 constexpr std::chrono::microseconds kPause{8};
 
@@ -143,11 +143,13 @@ void StoreServer::serve_ready() {
   for (int turn = 0; turn < kTurns; ++turn) {
     const int count = poll_events(epoll_.native_handle(), ready, more);
     if (count <= 0) return;
+    replied_ = false;
     for (int i = 0; i < count; ++i) {
       // One that came earlier in this batch may have led to the end of this one.
       if (Client* client = find(ready[i].data.u64)) serve(*client, ready[i].events);
     }
-    more = count == 1 ? kLookAgain : 0;
+    more = count == 1 || !replied_ ? kLookAgain : 0;
+    if (!replied_) pause();  // nobody waits: what follows may gather, to be read at once
   }
 }
 
@@ -220,6 +222,7 @@ void StoreServer::send_news() {
 // False: the connection is broken. What the kernel does not take stays in the outbox.
 bool StoreServer::send(Client& client) {
   Outbox& outbox = client.session.outbox();
+  replied_ = replied_ || !outbox.empty();
   while (!outbox.empty()) {
     std::array<std::string_view, kPiecesAtOnce> pieces;
     std::array<iovec, kPiecesAtOnce> parts;

@@ -81,6 +81,7 @@ class StoreServer {
   std::size_t silent_ = 0;      // clients that are
   std::size_t unfinished_ = 0;  // bytes of large requests on their way
   std::vector<ClientId> told_;  // have something to be sent from another's request
+  bool replied_ = false;        // to any client, since it looked for requests
 
   std::unique_ptr<char[]> buffer_;  // one for all: what a read brings is dealt with at once
   boost::asio::posix::stream_descriptor epoll_;
