@@ -5,6 +5,7 @@
 // no current context, a stream and an event of different ones, asking for an event that was
 // captured, a capture that forks are not joined to.
 
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -20,7 +21,18 @@ using fake_gpu::Capture;
 
 constexpr int kMostDevices = 16;
 
-thread_local std::vector<CUcontext> current;
+/// Not to be destroyed: what is static frees its memory when a thread's variables are gone.
+struct Contexts {
+  bool empty() const { return count == 0; }
+  CUcontext back() const { return all[count - 1]; }
+  void push_back(CUcontext context) { all.at(count++) = context; }
+  void pop_back() { --count; }
+
+  std::array<CUcontext, 16> all;
+  std::size_t count;
+};
+
+thread_local Contexts current;
 
 int count_devices() {
   return static_cast<int>(fake_gpu::visible_devices().size());
@@ -33,7 +45,8 @@ CUcontext primary_context(int device) {
   const std::lock_guard lock(mutex);
   CUcontext& context = contexts[device];
   if (context == nullptr) {
-    context = new CUctx_st{device};
+    context = new CUctx_st;
+    context->device = device;
     context->usual = new CUstream_st(context);
   }
   return context;
@@ -220,7 +233,9 @@ CUresult cuMemAlloc(CUdeviceptr* address, std::size_t bytes) {
   return CUDA_SUCCESS;
 }
 
+/// Waits for what runs on the device, as the real one does.
 CUresult cuMemFree(CUdeviceptr address) {
+  if (!current.empty()) current.back()->synchronize();
   std::free(at(address));
   return CUDA_SUCCESS;
 }

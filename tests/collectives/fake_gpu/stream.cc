@@ -3,6 +3,10 @@
 
 #include <utility>
 
+void CUctx_st::synchronize() {
+  for (int left = works; left > 0; left = works) works.wait(left);
+}
+
 CUstream_st::CUstream_st(CUcontext of) : context(of), thread_([this] { work_off(); }) {}
 
 CUstream_st::~CUstream_st() {
@@ -20,6 +24,7 @@ void CUstream_st::give(fake_gpu::Work work) {
     ++capture->given[this];
     return;
   }
+  ++context->works;
   const std::lock_guard lock(mutex_);
   works_.push_back(std::move(work));
   changed_.notify_all();
@@ -86,6 +91,8 @@ void CUstream_st::work_off() {
       lock.unlock();
       work();
     }
+    --context->works;
+    context->works.notify_all();
     lock.lock();
     busy_ = false;
     changed_.notify_all();

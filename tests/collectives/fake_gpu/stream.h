@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cuda.h>
 #include <deque>
@@ -37,7 +38,11 @@ struct Capture {
 
 struct CUctx_st {
   int device = 0;
-  CUstream usual = nullptr;  // what the null stream is
+  CUstream usual = nullptr;    // what the null stream is
+  std::atomic<int> works = 0;  // given to streams, and not yet done
+
+  /// Waits until all streams have done what they have.
+  void synchronize();
 };
 
 struct CUgraph_st {
