@@ -27,6 +27,7 @@ void talk(const std::shared_ptr<ddp::Store>& shared) {
                                     "ddp",
                                     5));
   expect(store.get("from pytorch") == std::string("\0\xfepytorch", 9), "what PyTorch set");
+  expect(store.get("replaced") == "twice", "what PyTorch set again");
   store.add("count", 2);
   store.compare_set("leader", "", "one");
   store.append("text", "ddp ");

@@ -10,7 +10,8 @@ store = dist.TCPStore(
     "127.0.0.1", port, 2, role == "master", timeout=datetime.timedelta(seconds=100)
 )
 
-store.set("from pytorch", "replaced")
+store.set("replaced", "once")
+store.set("replaced", "twice")
 store.set("from pytorch", b"\0\xfepytorch")
 assert store.get("from ddp") == b"\0\xffddp"
 store.add("count", 3)
