@@ -5,7 +5,6 @@
 . "$(dirname "${BASH_SOURCE[0]}")/interop.sh"
 program=$interop/collectives.py
 
-said() { sed 's/^\[default[0-9]*\]://; s/^\[[0-9]*\] //' "$out" | sort; }  # without who said it
 expect_same() {
   expect_exit 0
   [ "$(said)" = "$wanted" ] || fail "not what torchrun's workers said: $wanted"

@@ -10,6 +10,8 @@
 #   proofs         prints torchrun, under which each test proves itself first. Not under a sanitizer:
 #                  there the time is ddprun's, and the Release build has run the same test
 #   needs_old_torch        skips the test where there is no PyTorch 1.13
+#   said                   prints the lines of stdout, sorted, without who said them. torchrun's tee
+#                          tells that in the middle of a line, too, when it has read the first half
 #   scratch                prints a new, empty folder
 #   free_port              prints one that is free on all addresses, as torchrun needs it
 #
@@ -64,6 +66,10 @@ proofs() {
 needs_old_torch() {
   "$old_python" -c 'import torch; assert torch.__version__.startswith("1.13")' 2>/dev/null ||
     skip "no PyTorch 1.13, Debian 12's python3-torch"
+}
+
+said() {
+  sed 's/\[default[0-9]*\]://g; s/^\[[0-9]*\] //' "$out" | sort
 }
 
 scratch() {
