@@ -74,18 +74,6 @@ class Floats {
   DeviceMemory memory_;
 };
 
-/// The call is an error of kind usage, which is told.
-template <class F>
-void refused(F call) {
-  try {
-    call();
-    wrong("accepted");
-  } catch (const ddp::Error& error) {
-    if (error.kind() != ddp::ErrorKind::usage) wrong(error.what());
-    std::printf("%s\n", error.what());
-  }
-}
-
 /// The sum of what each rank calls its own().
 inline float sum_of_ranks(const ddp::ProcessGroup& group) {
   return static_cast<float>(group.size() * (group.size() + 1)) / 2;

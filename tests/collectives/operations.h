@@ -20,6 +20,7 @@
 namespace ddp_tests {
 
 using ddp::ReduceOp;
+using ddprun::tests::refused;
 using ddprun::tests::wrong;
 using Counts = std::vector<std::size_t>;
 

@@ -28,6 +28,18 @@ inline void check(bool right, const std::string& what) {
   if (!right) wrong(what);
 }
 
+/// The call is an error of kind usage, which is told.
+template <class F>
+void refused(F call) {
+  try {
+    call();
+    wrong("accepted");
+  } catch (const ddp::Error& error) {
+    if (error.kind() != ddp::ErrorKind::usage) wrong(error.what());
+    std::printf("%s\n", error.what());
+  }
+}
+
 inline int report(const ddp::Error& error) {
   std::printf("%s\n", error.what());
   return failed(error.kind());

@@ -199,17 +199,6 @@ void differ(ProcessGroup& group, const std::string& how) {
   }
 }
 
-template <class F>
-void refused(F call) {
-  try {
-    call();
-    wrong("accepted");
-  } catch (const ddp::Error& error) {
-    if (error.kind() != ddp::ErrorKind::usage) wrong(error.what());
-    std::printf("%s\n", error.what());
-  }
-}
-
 void misuse(ProcessGroup& group) {
   std::vector<std::int32_t> data(4, group.rank());
   const ddp::DeviceSpan<std::int32_t> device = {data.data(), data.size()};
