@@ -164,6 +164,7 @@ TEST_CASE(
     INFO(rank.output);
     CHECK(rank.code == failed(ErrorKind::system));
   }
+  INFO(ended[0].output);
   CHECK(ended[0].output.starts_with(
       "ddp: rank 0 stops in #3 all_reduce sum float32[1000]: " + cause + "ddp: rank 0 stops"));
   CHECK(ended[0].output.ends_with(": " + cause));

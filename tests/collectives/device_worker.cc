@@ -241,17 +241,24 @@ void fail_beside(ProcessGroup& other) {
   data.expect(sum_of_ranks(group) * static_cast<float>(group.size()), "two sums");
   more.expect(sum_of_ranks(group), "a sum in the other group");
   std::optional<Work> waits;
-  if (group.rank() == 1) waits = other.iall_reduce(more.span());
-  const Work fails = group.iall_reduce(data.span());
+  std::optional<Work> fails;
+  if (group.rank() == 0) fails = group.iall_reduce(data.span());
+  other.barrier();  // in that call rank 0 is to hear of the failure
+  if (group.rank() == 1) {
+    waits = other.iall_reduce(more.span());
+    fails = group.iall_reduce(data.span());
+  }
   DRIVER(cuStreamSynchronize, data.span().stream);
   DRIVER(cuStreamSynchronize, more.span().stream);
   try {
-    fails.wait(std::chrono::minutes(1));
+    fails->wait(std::chrono::minutes(1));
     wrong("a call that is to fail went well");
   } catch (const ddp::Error& error) {
     std::printf("%s\n", error.what());
   }
-  waits ? waits->wait(std::chrono::minutes(1)) : other.all_reduce(more.span());
+  // Not all_reduce(), which returns when the call is in the stream: too early to see the failure.
+  if (!waits) waits = other.iall_reduce(more.span());
+  waits->wait(std::chrono::minutes(1));
 }
 
 /// A message that nobody sends.
