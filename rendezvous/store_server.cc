@@ -149,7 +149,7 @@ void StoreServer::serve_ready() {
       if (Client* client = find(ready[i].data.u64)) serve(*client, ready[i].events);
     }
     more = count == 1 || !replied_ ? kLookAgain : 0;
-    if (!replied_) pause();  // nobody waits: what follows may gather, to be read at once
+    if (!replied_) pause();  // nobody was answered: what follows may gather
   }
 }
 
