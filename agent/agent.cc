@@ -20,12 +20,12 @@
 #include "agent/machine.h"
 #include "agent/master.h"
 #include "agent/node_workers.h"
-#include "agent/patience.h"
 #include "agent/report.h"
+#include "agent/wait_reporter.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "launcher/guardian.h"
-#include "launcher/output.h"
+#include "launcher/output/output.h"
 #include "launcher/signal_reader.h"
 #include "launcher/signals.h"
 #include "launcher/spawn.h"
@@ -95,7 +95,7 @@ class Agent {
   void meet_master();
 
   void on_welcome(const rendezvous::reply::Welcome& welcome);
-  void on_letter(rendezvous::Letter letter);
+  void on_notification(rendezvous::Notification notification);
   void on_line_changed(const std::string& sentence);
   void on_lease_renewed(std::chrono::steady_clock::time_point until) const;
   void on_lease_over();
@@ -137,7 +137,7 @@ class Agent {
   bool is_host_ = false;  // the endpoint is an address of this host
   Machine machine_;
   NodeWorkers workers_;
-  Patience patience_;
+  WaitReporter patience_;
   rendezvous::Layout layout_;  // of the last round we were in
   int restarts_ = 0;           // the highest count we were told
   bool was_member_ = false;
@@ -214,7 +214,9 @@ void Agent::meet_master() {
       io_.get_executor(), std::move(options),
       rendezvous::Client::Hooks{
           [this](const rendezvous::reply::Welcome& welcome) { on_welcome(welcome); },
-          [this](rendezvous::Letter letter) { on_letter(std::move(letter)); },
+          [this](rendezvous::Notification notification) {
+            on_notification(std::move(notification));
+          },
           [this](const std::string& sentence) { tell_waiting(sentence); },
           [this](const std::string& sentence) { on_line_changed(sentence); },
           [this](std::chrono::steady_clock::time_point until) { on_lease_renewed(until); },
@@ -228,17 +230,17 @@ void Agent::on_welcome(const rendezvous::reply::Welcome& welcome) {
   job_.lease = welcome.lease;
 }
 
-void Agent::on_letter(rendezvous::Letter letter) {
+void Agent::on_notification(rendezvous::Notification notification) {
   using namespace rendezvous;
-  if (const auto* ready = std::get_if<Ready>(&letter)) {
+  if (const auto* ready = std::get_if<Ready>(&notification)) {
     happened(event::RoundReady{ready->layout});
-  } else if (const auto* broken = std::get_if<Broken>(&letter)) {
+  } else if (const auto* broken = std::get_if<Broken>(&notification)) {
     tell_broken(*broken);
     happened(event::RoundBroken{broken->ends_job});
-  } else if (const auto* closed = std::get_if<Closed>(&letter)) {
+  } else if (const auto* closed = std::get_if<Closed>(&notification)) {
     if (const auto* failed = std::get_if<Failed>(&closed->ending)) failed_ = *failed;
     happened(event::JobClosed{outcome_of(closed->ending)});
-  } else if (const auto* refused = std::get_if<Refused>(&letter)) {
+  } else if (const auto* refused = std::get_if<Refused>(&notification)) {
     happened(event::JobClosed{Error{
         Errc::usage, master_endpoint(job_).text() + " refused this node: " + refused->sentence}});
   }
@@ -253,8 +255,8 @@ void Agent::on_line_changed(const std::string& sentence) {
 
 /// The guardian kills the workers where we cannot, before the master goes on without us.
 void Agent::on_lease_renewed(std::chrono::steady_clock::time_point until) const {
-  const auto mercy = job_.lease / 20;
-  launcher::promise_life(until + mercy, mercy);
+  const auto grace = job_.lease / 20;
+  launcher::arm_liveness_timer(until + grace, grace);
 }
 
 void Agent::on_lease_over() {
@@ -264,7 +266,7 @@ void Agent::on_lease_over() {
                  " (--lease): killing this node's workers, the others may go on without it");
   }
   happened(event::LeaseOver{});
-  launcher::promise_nothing();
+  launcher::disarm_liveness_timer();
 }
 
 void Agent::on_round_lost(const std::string& reason) {
@@ -335,7 +337,7 @@ void Agent::tell_caller() const {
 /// Ends this node's part. The master stays until every node knows that the job is over.
 void Agent::finish(Outcome outcome) {
   tell_end(outcome);
-  launcher::promise_nothing();
+  launcher::disarm_liveness_timer();
   outcome_ = std::move(outcome);
   if (!server_ || !server_->ending()) return io_.stop();
   wait_aloud();

@@ -11,7 +11,7 @@ namespace ddprun::agent {
 /// and watches the workers of each round, passes on their output, and reports failures to the
 /// user. When it returns, nothing it started is left and all output is written.
 ///
-/// Call it once, as the agent of launcher::guard, with launcher::take_signals in force.
+/// Call it once, as the agent of launcher::guard, with launcher::block_signals in force.
 Outcome run(const JobSpec& job, Events& events);
 
 /// Runs the rendezvous of `job` alone, at its endpoint, until the job ends; the nodes are

@@ -13,7 +13,7 @@
 #include "base/fd.h"
 #include "base/text.h"
 #include "launcher/exit_status.h"
-#include "launcher/last_words.h"
+#include "launcher/output/stderr_tail.h"
 
 namespace ddprun::agent {
 namespace {
@@ -45,7 +45,7 @@ std::string without_end(std::string text, const char* characters) {
 }
 
 std::string end_of(std::string_view traceback) {
-  launcher::LastWords words;
+  launcher::StderrTail words;
   words.feed(traceback);
   return words.text();
 }

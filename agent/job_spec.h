@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "launcher/binding.h"
-#include "launcher/log_spec.h"
+#include "launcher/output/log_spec.h"
 #include "launcher/signals.h"
 
 namespace ddprun::agent {

@@ -11,7 +11,7 @@
 #include "agent/worker_place.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "launcher/prefix.h"
+#include "launcher/output/prefix.h"
 
 namespace ddprun::agent {
 namespace {
@@ -102,18 +102,19 @@ void NodeWorkers::begin_attempt() {
 }
 
 /// Of stdout and stderr. What cannot go to a file is on the console, so that it is not lost.
-std::array<launcher::Tap, 2> NodeWorkers::open_taps(launcher::AttemptLogs& logs, int local_rank) {
-  std::array<launcher::Tap, 2> taps;
+std::array<launcher::StreamSink, 2> NodeWorkers::open_sinks(launcher::AttemptLogs& logs,
+                                                            int local_rank) {
+  std::array<launcher::StreamSink, 2> sinks;
   const std::array streams = {launcher::LogDir::Stream::out, launcher::LogDir::Stream::err};
-  for (size_t i = 0; i < taps.size(); ++i) {
-    Result<launcher::Tap> tap = logs.tap(local_rank, streams[i]);
-    if (tap) {
-      taps[i] = std::move(*tap);
+  for (size_t i = 0; i < sinks.size(); ++i) {
+    Result<launcher::StreamSink> sink = logs.sink(local_rank, streams[i]);
+    if (sink) {
+      sinks[i] = std::move(*sink);
     } else if (!std::exchange(said_no_logs_, true)) {
-      log::warning(tap.error().message + ": the output is on the console instead");
+      log::warning(sink.error().message + ": the output is on the console instead");
     }
   }
-  return taps;
+  return sinks;
 }
 
 /// A little later, so that it does not take the processor from workers that begin.
@@ -132,15 +133,15 @@ std::string NodeWorkers::rank_text(int local_rank) const {
 Result<> NodeWorkers::start_workers(const WorkerEnv& env) {
   std::vector<launcher::Command> commands;
   std::vector<std::string> prefixes;
-  std::vector<std::array<launcher::Tap, 2>> taps;
+  std::vector<std::array<launcher::StreamSink, 2>> sinks;
   launcher::AttemptLogs logs(job_.logs, logs_);
   for (int local_rank = 0; local_rank < layout_.local_size; ++local_rank) {
     const bool reads_input = layout_.first_rank + local_rank == 0;
-    taps.push_back(open_taps(logs, local_rank));
+    sinks.push_back(open_sinks(logs, local_rank));
     commands.push_back({job_.program, worker_command(job_, local_rank),
                         env.of(local_rank, logs_.error_file(local_rank)),
-                        reads_input ? STDIN_FILENO : no_input_.get(), taps.back()[0].direct_fd(),
-                        taps.back()[1].direct_fd(), cpus_of(local_rank)});
+                        reads_input ? STDIN_FILENO : no_input_.get(), sinks.back()[0].direct_fd(),
+                        sinks.back()[1].direct_fd(), cpus_of(local_rank)});
     Result<std::string> prefix = prefix_of(local_rank);
     if (!prefix) return prefix.error();
     prefixes.push_back(std::move(*prefix));
@@ -150,7 +151,7 @@ Result<> NodeWorkers::start_workers(const WorkerEnv& env) {
   if (!children) return children.error();
   for (int local_rank = 0; local_rank < layout_.local_size; ++local_rank) {
     const auto i = static_cast<size_t>(local_rank);
-    watch(local_rank, prefixes[i], std::move((*children)[i]), std::move(taps[i]));
+    watch(local_rank, prefixes[i], std::move((*children)[i]), std::move(sinks[i]));
   }
   return {};
 }
@@ -168,12 +169,12 @@ void NodeWorkers::tell_places() const {
 }
 
 void NodeWorkers::watch(int local_rank, const std::string& prefix, launcher::Child child,
-                        std::array<launcher::Tap, 2> taps) {
+                        std::array<launcher::StreamSink, 2> sinks) {
   const int rank = layout_.first_rank + local_rank;
   const bool alone = layout_.world_size == 1 && prefix.empty();
   output_.add_worker(rank, prefix, alone ? launcher::Relay::bytes : launcher::Relay::lines,
-                     std::move(child.out), std::move(child.err), std::move(taps[0]),
-                     std::move(taps[1]));
+                     std::move(child.out), std::move(child.err), std::move(sinks[0]),
+                     std::move(sinks[1]));
   events_.worker_started(layout_.round, rank, local_rank, child.pid);
 }
 
@@ -277,7 +278,7 @@ rendezvous::Failure NodeWorkers::failure_of(const launcher::WorkerEnd& end,
   failure.seconds = seconds(end.ran);
   failure.host = host_;
   if (oom_) failure.cause = oom_->cause(end.pid, end.status.signal());
-  failure.last_words = output_.last_words(failure.rank);
+  failure.stderr_tail = output_.stderr_tail(failure.rank);
   failure.exception = told.message;
   failure.traceback = told.traceback;
   return failure;

@@ -15,14 +15,14 @@
 #include "agent/events.h"
 #include "agent/job_spec.h"
 #include "agent/machine.h"
-#include "agent/patience.h"
+#include "agent/wait_reporter.h"
 #include "agent/worker_env.h"
 #include "base/error.h"
 #include "base/fd.h"
-#include "launcher/attempt_logs.h"
-#include "launcher/log_dir.h"
 #include "launcher/oom.h"
-#include "launcher/output.h"
+#include "launcher/output/attempt_logs.h"
+#include "launcher/output/log_dir.h"
+#include "launcher/output/output.h"
 #include "launcher/worker_group.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/layout.h"
@@ -63,7 +63,7 @@ class NodeWorkers {
 
   /// What became of the workers of the round before, once they have ended. Its first failure is
   /// among the victims, too: the master knows whether it is the root cause.
-  const rendezvous::Aftermath& aftermath() const { return aftermath_; }
+  const rendezvous::WorkerExits& aftermath() const { return aftermath_; }
 
   /// The bytes of the error file of the worker with this global rank in the latest round; empty:
   /// there is none, or it belongs to another node.
@@ -73,9 +73,9 @@ class NodeWorkers {
   void begin_attempt();
   Result<> start_workers(const WorkerEnv& env);
   void watch_for_oom();
-  std::array<launcher::Tap, 2> open_taps(launcher::AttemptLogs& logs, int local_rank);
+  std::array<launcher::StreamSink, 2> open_sinks(launcher::AttemptLogs& logs, int local_rank);
   void watch(int local_rank, const std::string& prefix, launcher::Child child,
-             std::array<launcher::Tap, 2> taps);
+             std::array<launcher::StreamSink, 2> sinks);
   std::vector<int> cpus_of(int local_rank) const;
   void tell_places() const;
   std::string rank_text(int local_rank) const;
@@ -107,8 +107,8 @@ class NodeWorkers {
   bool said_no_logs_ = false;  // in this round
   std::chrono::steady_clock::time_point stop_began_;
   int stop_signal_ = 0;  // the first one they got; 0: nobody stopped them
-  rendezvous::Aftermath aftermath_;
-  Patience patience_;
+  rendezvous::WorkerExits aftermath_;
+  WaitReporter patience_;
 };
 
 }  // namespace ddprun::agent

@@ -85,7 +85,7 @@ std::vector<std::string_view> other_words(const Failure& failure) {
   for (const std::string_view line : lines_of(failure.exception)) known.insert(line);
   known.erase("");
 
-  std::vector<std::string_view> words = lines_of(failure.last_words);
+  std::vector<std::string_view> words = lines_of(failure.stderr_tail);
   const auto is_known = [&known](std::string_view line) { return known.contains(line); };
   auto first = std::find_if(words.begin(), words.end(), is_known);
   if (first == words.end()) return words;
@@ -141,7 +141,7 @@ std::string failure_report(const rendezvous::Failed& failed) {
 
 std::string failure_line(const Failure& root_cause, int round) {
   std::string line = cause_line(root_cause, round);
-  const auto words = last_of(lines_of(root_cause.last_words), 1);
+  const auto words = last_of(lines_of(root_cause.stderr_tail), 1);
   const bool has_cause = !root_cause.cause.empty() || !root_cause.exception.empty();
   if (!has_cause && !words.empty()) line += ": " + words.front();
   return line;

@@ -9,8 +9,8 @@
 
 #include "agent/agent.h"
 #include "agent/master.h"
-#include "agent/patience.h"
 #include "agent/report.h"
+#include "agent/wait_reporter.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "launcher/exit_status.h"
@@ -79,7 +79,7 @@ class Serving {
   Events& events_;
   boost::asio::io_context io_{1};
   launcher::SignalReader signals_;
-  Patience patience_;
+  WaitReporter patience_;
   std::unique_ptr<rendezvous::Server> server_;
   std::optional<Outcome> outcome_;
 };

@@ -107,7 +107,7 @@ class SimulatedAgent {
     failure.pid = getpid();
     failure.host = request_.host;
     for (int line = 0; line < kLastLines; ++line)
-      failure.last_words += std::string(200, 'x') + '\n';
+      failure.stderr_tail += std::string(200, 'x') + '\n';
     client_.fail(layout_.round, failure);
   }
 
@@ -124,7 +124,9 @@ class SimulatedAgent {
   Client::Hooks hooks() {
     Client::Hooks hooks;
     hooks.welcomed = [](const auto&) {};
-    hooks.received = [this](const rendezvous::Letter& letter) { on_letter(letter); };
+    hooks.received = [this](const rendezvous::Notification& notification) {
+      on_notification(notification);
+    };
     hooks.waiting = [](const auto&) {};
     hooks.line_changed = [](const std::string& sentence) { give_up(sentence); };
     hooks.lease_renewed = [](auto) {};
@@ -134,12 +136,12 @@ class SimulatedAgent {
     return hooks;
   }
 
-  void on_letter(const rendezvous::Letter& letter) {
-    if (const auto* ready = std::get_if<rendezvous::Ready>(&letter)) {
+  void on_notification(const rendezvous::Notification& notification) {
+    if (const auto* ready = std::get_if<rendezvous::Ready>(&notification)) {
       layout_ = ready->layout;
       return crowd_.count(crowd_.ready);
     }
-    const auto* broken = std::get_if<rendezvous::Broken>(&letter);
+    const auto* broken = std::get_if<rendezvous::Broken>(&notification);
     if (broken == nullptr) give_up("the job is over");
     crowd_.count(crowd_.told);
     come_back(broken->restarts);

@@ -23,14 +23,14 @@
 
 #include "bench/harness.h"
 #include "bench/store_load.h"
-#include "rendezvous/store_server.h"
+#include "store/server.h"
 
 namespace ddprun::bench {
 namespace {
 
 using boost::asio::ip::tcp;
-using rendezvous::Dialect;
-using rendezvous::StoreServer;
+using store::Dialect;
+using StoreServer = store::Server;
 
 constexpr const char* kTorchServer =
     "import sys, torch, torch.distributed as d\n"

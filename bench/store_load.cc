@@ -15,7 +15,7 @@
 namespace ddprun::bench {
 namespace {
 
-using rendezvous::StoreRequest;
+using store::RequestType;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kValueSize = 64;
@@ -33,7 +33,7 @@ void require(bool holds, const char* what) {
 
 std::string integer(std::uint64_t number) {
   std::string out;
-  rendezvous::append_integer(out, number);
+  store::append_integer(out, number);
   return out;
 }
 
@@ -43,12 +43,12 @@ std::string text(const std::string& content) {
 
 }  // namespace
 
-StoreLoad::StoreLoad(std::uint16_t port, rendezvous::Dialect dialect, int count)
-    : legacy_(dialect == rendezvous::Dialect::legacy), epoll_(epoll_create1(EPOLL_CLOEXEC)) {
+StoreLoad::StoreLoad(std::uint16_t port, store::Dialect dialect, int count)
+    : legacy_(dialect == store::Dialect::legacy), epoll_(epoll_create1(EPOLL_CLOEXEC)) {
   require(static_cast<bool>(epoll_), "epoll_create1");
   const std::string hello =
       legacy_ ? add_request("init/")
-              : std::string(rendezvous::kStoreGreeting) + type(StoreRequest::ping) + "pid!";
+              : std::string(store::kStoreGreeting) + type(RequestType::ping) + "pid!";
   const std::size_t reply = legacy_ ? 8 : 4;
 
   // A kernel that drops connections from a full backlog would be measured with its retries: no
@@ -170,7 +170,7 @@ double StoreLoad::set(int each) {
   const std::string value(kValueSize, 'v');
   return play([&](std::size_t i, int step) -> std::optional<Exchange> {
     if (step < each) return Exchange{set_request("/k" + std::to_string(i), value), 0};
-    if (step == each) return Exchange{type(StoreRequest::get_num_keys), 8};
+    if (step == each) return Exchange{type(RequestType::get_num_keys), 8};
     return std::nullopt;
   });
 }
@@ -180,7 +180,7 @@ double StoreLoad::get(int each) {
     const std::string key = "/k" + std::to_string(i);
     if (step >= 2 * each) return std::nullopt;
     if (step % 2 == 0) return Exchange{wait_request(key), 1};
-    return Exchange{key_request(StoreRequest::get, key), 8 + kValueSize};
+    return Exchange{key_request(RequestType::get, key), 8 + kValueSize};
   });
 }
 
@@ -201,25 +201,25 @@ double StoreLoad::barrier() {
   });
 }
 
-std::string StoreLoad::type(StoreRequest request) const {
+std::string StoreLoad::type(store::RequestType request) const {
   const auto number = static_cast<int>(request);
   return {static_cast<char>(legacy_ ? number - 1 : number)};  // true of all that is used here
 }
 
-std::string StoreLoad::key_request(StoreRequest request, const std::string& key) const {
+std::string StoreLoad::key_request(store::RequestType request, const std::string& key) const {
   return type(request) + text(key);
 }
 
 std::string StoreLoad::set_request(const std::string& key, const std::string& value) const {
-  return key_request(StoreRequest::set, key) + text(value);
+  return key_request(RequestType::set, key) + text(value);
 }
 
 std::string StoreLoad::add_request(const std::string& key) const {
-  return key_request(StoreRequest::add, key) + integer(1);
+  return key_request(RequestType::add, key) + integer(1);
 }
 
 std::string StoreLoad::wait_request(const std::string& key) const {
-  return type(StoreRequest::wait) + integer(1) + text(key);
+  return type(RequestType::wait) + integer(1) + text(key);
 }
 
 }  // namespace ddprun::bench

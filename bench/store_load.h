@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "rendezvous/store_wire.h"
+#include "store/wire.h"
 
 namespace ddprun::bench {
 
@@ -19,7 +19,7 @@ namespace ddprun::bench {
 class StoreLoad {
  public:
   /// Connects `count` clients, each until its first reply.
-  StoreLoad(std::uint16_t port, rendezvous::Dialect dialect, int count);
+  StoreLoad(std::uint16_t port, store::Dialect dialect, int count);
 
   /// Seconds it took to connect all.
   double connect_seconds() const { return connect_seconds_; }
@@ -54,8 +54,8 @@ class StoreLoad {
   void receive(std::size_t i);
   void connect_one(std::uint16_t port);
 
-  std::string type(rendezvous::StoreRequest request) const;
-  std::string key_request(rendezvous::StoreRequest request, const std::string& key) const;
+  std::string type(store::RequestType request) const;
+  std::string key_request(store::RequestType request, const std::string& key) const;
   std::string set_request(const std::string& key, const std::string& value) const;
   std::string add_request(const std::string& key) const;
   std::string wait_request(const std::string& key) const;

@@ -10,7 +10,7 @@
 #include "agent/worker_env.h"
 #include "agent/worker_place.h"
 #include "base/text.h"
-#include "launcher/log_dir.h"
+#include "launcher/output/log_dir.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/layout.h"
 

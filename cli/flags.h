@@ -19,7 +19,7 @@ enum class Mode {
 };
 
 /// What the flags said, before the machine is asked what it means.
-struct Choices {
+struct RawOptions {
   agent::JobSpec job;                        ///< what needs no more thought
   std::string local_size = "1";              ///< a number >= 1, "auto", "gpu" or "cpu"
   std::optional<std::string> master_addr;    ///< as --rdzv_endpoint or --master_addr says
@@ -75,8 +75,8 @@ struct Flag {
   std::string_view wants;        ///< what a right value is, for refusals
   std::string_view help;
 
-  /// Takes the value into `choices`, a switch "0" or "1".
-  Taken (*take)(std::string_view value, Choices& choices);
+  /// Takes the value into `raw`, a switch "0" or "1".
+  Taken (*take)(std::string_view value, RawOptions& raw);
   unsigned traits = 0;
   char letter = '\0';                        ///< "-m" for short; '\0': there is none
   std::string_view second_environment = {};  ///< counts where the other variable is not set

@@ -74,7 +74,7 @@ int run_or_tell(std::span<const char* const> words) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  launcher::take_signals();
+  launcher::block_signals();
   open_standard_descriptors();
   // Forked while it has touched next to nothing, so that it costs next to nothing.
   const Result<int> code = launcher::guard(

@@ -12,8 +12,8 @@
 #include "agent/worker_env.h"
 #include "cli/dry_run.h"
 #include "cli/flags.h"
-#include "cli/nearest.h"
-#include "cli/settle.h"
+#include "cli/resolve.h"
+#include "cli/suggest.h"
 #include "cli/usage.h"
 
 namespace ddprun::cli {
@@ -55,7 +55,7 @@ Error unknown_flag(std::string_view word) {
     names.push_back(spelled(flag));
     if (!flag.alias.empty()) names.push_back("--" + std::string(flag.alias));
   }
-  std::optional<std::string> near = nearest(canonical, names);
+  std::optional<std::string> near = suggest(canonical, names);
   if (near) near = spelled(*find_flag(*near));  // and not one of its other names
   if (!near) near = parted(said);
   if (!near && canonical.size() > 4) {  // "--nproc": too short to be near, but a beginning
@@ -169,8 +169,8 @@ Result<> check_mode(const CLI::App& app, const CommandLine& line, Mode mode) {
 }
 
 Result<> take(const Flag& flag, const std::string& value, const std::string& said_by,
-              Choices& choices) {
-  const Taken taken = flag.take(value, choices);
+              RawOptions& raw) {
+  const Taken taken = flag.take(value, raw);
   if (taken) return {};
   if (!taken.reason().empty()) return usage(said_by + " " + taken.reason());
   return usage(said_by + " wants " + std::string(flag.wants) + ", not '" + value + "'");
@@ -191,27 +191,27 @@ Spoken find_spoken(const Flag& flag, const std::vector<std::string>& environment
 
 /// CLI11 could read the environment, but only this process's own, and would blame the flag for
 /// what a variable says.
-Result<> take_environment(const CommandLine& line, const std::vector<std::string>& environment,
-                          Mode mode, Choices& choices) {
+Result<> parse_environment(const CommandLine& line, const std::vector<std::string>& environment,
+                           Mode mode, RawOptions& raw) {
   for (const bool yielding : {true, false}) {
     for (const Flag& flag : flags()) {
       if (flag.yields() != yielding || !flag.in(mode) || line.gives(flag)) continue;
       const Spoken spoken = find_spoken(flag, environment);
       if (spoken.value == nullptr) continue;
-      const Result<> taken = take(flag, spoken.value, std::string(spoken.variable), choices);
+      const Result<> taken = take(flag, spoken.value, std::string(spoken.variable), raw);
       if (!taken) return taken.error();
     }
   }
   return {};
 }
 
-Result<> take_options(const CLI::App& app, Choices& choices) {
+Result<> parse_options(const CLI::App& app, RawOptions& raw) {
   for (const bool yielding : {true, false}) {
     for (const CLI::Option* option : app.parse_order()) {
       const Flag& flag = *find_flag(option->get_name());
       if (flag.yields() != yielding) continue;
       const std::string value = flag.value.empty() ? "1" : option->results().back();
-      const Result<> taken = take(flag, value, spelled(flag), choices);
+      const Result<> taken = take(flag, value, spelled(flag), raw);
       if (!taken) return taken.error();
     }
   }
@@ -221,7 +221,7 @@ Result<> take_options(const CLI::App& app, Choices& choices) {
 /// Everything that is read before anything is decided. The result is the text of the flag that
 /// answers, if there is one.
 Result<std::optional<Print>> read(const CommandLine& line, const Host& host, Mode mode,
-                                  Choices& choices) {
+                                  RawOptions& raw) {
   CLI::App app;
   add_flags(app, line);
   Result<std::optional<Print>> answer = read_options(app, line.options, mode);
@@ -230,10 +230,10 @@ Result<std::optional<Print>> read(const CommandLine& line, const Host& host, Mod
 
   // The environment's say comes first, so that the command line's counts where two flags speak of
   // one thing.
-  if (const Result<> taken = take_environment(line, host.environment, mode, choices); !taken) {
+  if (const Result<> taken = parse_environment(line, host.environment, mode, raw); !taken) {
     return taken.error();
   }
-  if (const Result<> taken = take_options(app, choices); !taken) return taken.error();
+  if (const Result<> taken = parse_options(app, raw); !taken) return taken.error();
   return std::optional<Print>();
 }
 
@@ -243,24 +243,24 @@ Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
   const bool serves = !words.empty() && std::string_view(words.front()) == kServe;
   const Mode mode = serves ? Mode::serve : Mode::run;
   CommandLine line = divide(serves ? words.subspan(1) : words);
-  Choices choices;
-  choices.set_apart = line.set_apart;
-  Result<std::optional<Print>> answer = read(line, host, mode, choices);
+  RawOptions raw;
+  raw.set_apart = line.set_apart;
+  Result<std::optional<Print>> answer = read(line, host, mode, raw);
   if (!answer) return answer.error();
   if (*answer) return Parsed(std::move(**answer));
 
-  if (const Result<> place = settle_rendezvous(choices, mode); !place) return place.error();
-  if (serves) return Parsed(Serve{std::move(choices.job)});
-  if (const Result<> program = settle_program(choices, std::move(line.command), host); !program) {
+  if (const Result<> place = resolve_rendezvous(raw, mode); !place) return place.error();
+  if (serves) return Parsed(Serve{std::move(raw.job)});
+  if (const Result<> program = resolve_program(raw, std::move(line.command), host); !program) {
     return program.error();
   }
-  if (const Result<> workers = settle_workers(choices, host); !workers) return workers.error();
-  if (const Result<> bindings = settle_bindings(choices, host); !bindings) return bindings.error();
-  if (const Result<> prefix = settle_prefix(choices, host); !prefix) return prefix.error();
+  if (const Result<> workers = resolve_workers(raw, host); !workers) return workers.error();
+  if (const Result<> bindings = resolve_bindings(raw, host); !bindings) return bindings.error();
+  if (const Result<> prefix = resolve_prefix(raw, host); !prefix) return prefix.error();
   const char* error_file = agent::find_variable(host.environment, agent::kErrorFile);
-  if (error_file != nullptr) choices.job.error_file = error_file;
-  if (choices.dry_run) return Parsed(Print{dry_run_text(choices.job, host)});
-  return Parsed(std::move(choices.job));
+  if (error_file != nullptr) raw.job.error_file = error_file;
+  if (raw.dry_run) return Parsed(Print{dry_run_text(raw.job, host)});
+  return Parsed(std::move(raw.job));
 }
 
 }  // namespace ddprun::cli

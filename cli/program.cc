@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <vector>
 
-#include "cli/nearest.h"
+#include "cli/suggest.h"
 
 namespace ddprun::cli {
 namespace {
@@ -73,7 +73,7 @@ Error missing_file(const std::string& name, IsWanted wanted) {
   std::vector<std::string> names;
   append_files(directory.empty() ? "." : directory, wanted, names);
   std::sort(names.begin(), names.end());  // the same suggestion every time
-  std::optional<std::string> near = nearest(name.substr(slash), names);
+  std::optional<std::string> near = suggest(name.substr(slash), names);
   if (near) near->insert(0, directory);
   return {Errc::not_found, "cannot run " + name + ": no such file" + in_brackets(near)};
 }
@@ -86,7 +86,7 @@ Error missing_command(const std::string& name, const std::vector<std::string>& d
   std::vector<std::string> names;
   for (const std::string& directory : directories) append_files(directory, is_program, names);
   std::sort(names.begin(), names.end());
-  return {Errc::not_found, said + in_brackets(nearest(name, names))};
+  return {Errc::not_found, said + in_brackets(suggest(name, names))};
 }
 
 Error refused(const std::string& path, int error_number) {

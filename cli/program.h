@@ -12,7 +12,7 @@ namespace ddprun::cli {
 /// slash, else the first executable file of that name in `search_path` (colon-separated, an empty
 /// entry being the current directory).
 ///
-/// Errors: not_found (with the nearest name there is), not_executable (a directory, a file without
+/// Errors: not_found (with the suggest name there is), not_executable (a directory, a file without
 /// execute permission, a path that may not be searched).
 Result<std::string> find_program(const std::string& name, const std::string& search_path);
 
@@ -22,7 +22,7 @@ bool is_script(std::string_view name);
 /// Whether an interpreter can read the script `name`, which is not looked for in PATH. A directory
 /// passes: python3 runs one that holds a __main__.py.
 ///
-/// Errors: not_found (with the nearest script there is), not_executable (may not be read).
+/// Errors: not_found (with the suggest script there is), not_executable (may not be read).
 Result<> check_script(const std::string& name);
 
 }  // namespace ddprun::cli

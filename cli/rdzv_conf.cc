@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cli/flags.h"
-#include "cli/nearest.h"
+#include "cli/suggest.h"
 #include "cli/values.h"
 
 namespace ddprun::cli {
@@ -44,14 +44,14 @@ bool ignore(std::string_view, Conf&) {
   return true;
 }
 
-bool take_join_timeout(std::string_view value, Conf& conf) {
+bool set_join_timeout(std::string_view value, Conf& conf) {
   return put(parse_time(value, kShortest), conf.join_timeout);
 }
 
 // clang-format off
 constexpr std::array<Key, 11> kKeys = {{
-    {"join_timeout", kWantsSomeTime, take_join_timeout},
-    {"timeout", kWantsSomeTime, take_join_timeout},  // join_timeout in the words of "static"
+    {"join_timeout", kWantsSomeTime, set_join_timeout},
+    {"timeout", kWantsSomeTime, set_join_timeout},  // join_timeout in the words of "static"
     {"last_call_timeout", kWantsTime,
      [](std::string_view value, Conf& conf) { return put(parse_time(value), conf.last_call); }},
     {"keep_alive_interval", kWantsSomeTime,
@@ -75,7 +75,7 @@ constexpr std::array<Key, 11> kKeys = {{
 Error unknown_key(std::string_view name) {
   std::vector<std::string> names;
   for (const Key& key : kKeys) names.emplace_back(key.name);
-  const std::optional<std::string> near = nearest(name, names);
+  const std::optional<std::string> near = suggest(name, names);
   std::string sentence = "has no key '" + std::string(name) + "'; ";
   if (near) return {Errc::usage, sentence + "did you mean " + *near + "?"};
   sentence += "it has ";
@@ -83,7 +83,7 @@ Error unknown_key(std::string_view name) {
   return {Errc::usage, sentence};
 }
 
-Result<> take_pair(std::string_view pair, Conf& conf) {
+Result<> parse_pair(std::string_view pair, Conf& conf) {
   const size_t equals = pair.find('=');
   if (equals == std::string_view::npos) {
     return Error{Errc::usage, "wants key=value, not '" + std::string(pair) + "'"};
@@ -100,11 +100,11 @@ Result<> take_pair(std::string_view pair, Conf& conf) {
 
 }  // namespace
 
-Result<> take_rdzv_conf(std::string_view text, agent::JobSpec& job) {
+Result<> set_rdzv_conf(std::string_view text, agent::JobSpec& job) {
   Conf conf;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());
-    const Result<> taken = take_pair(text.substr(begin, end - begin), conf);
+    const Result<> taken = parse_pair(text.substr(begin, end - begin), conf);
     if (!taken) return taken.error();
     begin = end + 1;
   }

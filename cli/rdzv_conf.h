@@ -12,6 +12,6 @@ namespace ddprun::cli {
 /// ddprun has no use for are taken without effect.
 ///
 /// Errors: usage, to follow the flag's name: "has no key 'x'; did you mean y?".
-Result<> take_rdzv_conf(std::string_view text, agent::JobSpec& job);
+Result<> set_rdzv_conf(std::string_view text, agent::JobSpec& job);
 
 }  // namespace ddprun::cli

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/text.h"
-#include "cli/nearest.h"
+#include "cli/suggest.h"
 #include "cli/values.h"
 #include "launcher/exit_status.h"
 #include "launcher/signals.h"
@@ -66,7 +66,7 @@ Error unknown(std::string_view word) {
   for (int signal = 1; signal < kFirstRealTime; ++signal) {
     if (can_be_handled(signal)) names.push_back(launcher::signal_name(signal));
   }
-  const std::optional<std::string> near = nearest(canonical(word), names);
+  const std::optional<std::string> near = suggest(canonical(word), names);
   return {Errc::usage,
           "does not know '" + printable(word) + "'; " +
               (near ? "did you mean " + *near + "?" : "it takes names such as SIGTERM,SIGUSR1")};

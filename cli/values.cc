@@ -64,9 +64,10 @@ std::optional<std::uint16_t> parse_port(std::string_view text) {
   return static_cast<std::uint16_t>(*port);
 }
 
-std::optional<Place> place(std::optional<std::string> host, std::optional<std::uint16_t> port) {
+std::optional<HostPort> host_port(std::optional<std::string> host,
+                                  std::optional<std::uint16_t> port) {
   if (!host || !port) return std::nullopt;
-  return Place{std::move(*host), port};
+  return HostPort{std::move(*host), port};
 }
 
 }  // namespace
@@ -132,18 +133,18 @@ std::optional<std::string> parse_address(std::string_view text) {
   return std::nullopt;
 }
 
-std::optional<Place> parse_place(std::string_view text) {
+std::optional<HostPort> parse_host_port(std::string_view text) {
   if (std::optional<std::string> host = parse_host(text)) {
-    return Place{std::move(*host), std::nullopt};
+    return HostPort{std::move(*host), std::nullopt};
   }
   const size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return std::nullopt;
   const std::string_view host = text.substr(0, colon);
   const std::optional<std::uint16_t> port = parse_port(text.substr(colon + 1));
-  if (host.empty()) return place(std::string(), port);
+  if (host.empty()) return host_port(std::string(), port);
   // "fe80::1:70000" is an address gone wrong, not one with a port.
   const bool bare_ipv6 = host.find(':') != std::string_view::npos && !host.starts_with('[');
-  return bare_ipv6 ? std::nullopt : place(parse_host(host), port);
+  return bare_ipv6 ? std::nullopt : host_port(parse_host(host), port);
 }
 
 std::optional<launcher::StreamMasks> parse_masks(std::string_view text) {

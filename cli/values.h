@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/log_spec.h"
+#include "launcher/output/log_spec.h"
 
 namespace ddprun::cli {
 
@@ -33,14 +33,14 @@ std::optional<std::chrono::milliseconds> parse_time(
 std::optional<bool> parse_truth(std::string_view text);
 
 /// Where to meet, as it was written.
-struct Place {
+struct HostPort {
   std::string host;                   ///< without brackets; empty: any address of this host
   std::optional<std::uint16_t> port;  ///< not given: the default
 };
 
 /// "HOST", "HOST:PORT" or ":PORT". HOST is a name, an IPv4 address, or an IPv6 address, which
 /// needs brackets only before a port.
-std::optional<Place> parse_place(std::string_view text);
+std::optional<HostPort> parse_host_port(std::string_view text);
 
 /// HOST alone, as above.
 std::optional<std::string> parse_host(std::string_view text);

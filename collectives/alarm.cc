@@ -8,7 +8,7 @@
 
 #include "collectives/quiet_thread.h"
 #include "ddp/error.h"
-#include "rendezvous/store_protocol.h"
+#include "store/protocol.h"
 
 namespace ddp::internal {
 namespace {

@@ -14,7 +14,7 @@
 #include "base/fd.h"
 #include "collectives/failure.h"
 #include "collectives/file_log.h"
-#include "rendezvous/store.h"
+#include "store/store.h"
 
 namespace ddp {
 namespace {

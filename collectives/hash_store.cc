@@ -5,7 +5,7 @@
 
 #include "collectives/failure.h"
 #include "ddp/store.h"
-#include "rendezvous/store.h"
+#include "store/store.h"
 
 namespace ddp {
 namespace {

@@ -11,7 +11,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// What PyTorch's server takes; ours takes as much (rendezvous/store_wire.h).
+// What PyTorch's server takes; ours takes as much (store/wire.h).
 constexpr std::size_t kMaxKey = 8 << 10;
 constexpr std::size_t kMaxValue = 8 << 20;
 constexpr std::size_t kMaxKeys = 131'072;

@@ -17,7 +17,7 @@
 
 #include "collectives/quiet_thread.h"
 #include "ddp/error.h"
-#include "rendezvous/store_server.h"
+#include "store/server.h"
 
 namespace ddp::internal {
 namespace {
@@ -92,7 +92,7 @@ struct StoreHost::Impl {
 
   asio::io_context context{1};
   tcp::acceptor acceptor;
-  ddprun::rendezvous::StoreServer server;
+  ddprun::store::Server server;
   std::thread thread;
 };
 

@@ -10,12 +10,12 @@
 
 #include "collectives/failure.h"
 #include "collectives/store_host.h"
-#include "rendezvous/store_client.h"
+#include "store/client.h"
 
 namespace ddp {
 namespace {
 
-using ddprun::rendezvous::StoreClient;
+using StoreClient = ddprun::store::Client;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 

@@ -29,27 +29,28 @@ pid_t guardian = 0;  // as the agent knows it
 
 /// A timer that both processes have: the agent sets it, the guardian hears it. Here steady_clock is
 /// CLOCK_MONOTONIC.
-Fd promise;
+Fd liveness_timer;
 
 /// A directory that the guardian is to remove, in memory that both processes share; empty: none.
-char* legacy = nullptr;
+char* cleanup_dir = nullptr;
 
 timespec timespec_of(std::chrono::nanoseconds time) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
   return {static_cast<time_t>(seconds.count()), static_cast<long>((time - seconds).count())};
 }
 
-void set_promise(std::chrono::nanoseconds until, std::chrono::nanoseconds mercy) {
-  const itimerspec timer = {timespec_of(mercy), timespec_of(until)};
-  timerfd_settime(promise.get(), TFD_TIMER_ABSTIME, &timer, nullptr);
+void set_liveness_timer(std::chrono::nanoseconds until, std::chrono::nanoseconds grace) {
+  const itimerspec timer = {timespec_of(grace), timespec_of(until)};
+  timerfd_settime(liveness_timer.get(), TFD_TIMER_ABSTIME, &timer, nullptr);
 }
 
-/// Hears the promise expire. It is broken when it is not renewed within the mercy after that, by
-/// the guardian's own time: a host that stood still as a whole begins with an expired promise.
+/// Hears the liveness_timer expire. It is broken when it is not renewed within the grace after
+/// that, by the guardian's own time: a host that stood still as a whole begins with an expired
+/// liveness_timer.
 class Promise {
  public:
   /// What poll(2) is to listen to, and for how long.
-  int fd() const { return in_doubt() ? -1 : promise.get(); }
+  int fd() const { return in_doubt() ? -1 : liveness_timer.get(); }
   int timeout() const {
     if (!in_doubt()) return -1;
     const auto left = doubt_ends_ - Clock::now();
@@ -60,7 +61,7 @@ class Promise {
   /// To be asked after each poll.
   bool is_broken() {
     std::uint64_t expired = 0;
-    if (!in_doubt() && read(promise.get(), &expired, sizeof expired) == sizeof expired) {
+    if (!in_doubt() && read(liveness_timer.get(), &expired, sizeof expired) == sizeof expired) {
       doubt_ends_ = Clock::now() + duration_of(remaining().it_interval);
     }
     if (!in_doubt() || Clock::now() < doubt_ends_) return false;
@@ -75,7 +76,7 @@ class Promise {
 
   static itimerspec remaining() {
     itimerspec timer = {};
-    timerfd_gettime(promise.get(), &timer);
+    timerfd_gettime(liveness_timer.get(), &timer);
     return timer;
   }
 
@@ -95,7 +96,7 @@ void become_agent(pid_t parent) {
   setpgid(0, 0);
 }
 
-/// The next signal that take_signals blocked; 0: something else happened.
+/// The next signal that block_signals blocked; 0: something else happened.
 int read_signal(const Fd& signals) {
   signalfd_siginfo info = {};
   return read(signals.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo)
@@ -130,7 +131,7 @@ ExitStatus wait_for_agent(pid_t agent, const Fd& signals) {
 
 int end_for(ExitStatus agent) {
   kill_all_descendants();
-  if (*legacy != '\0') remove_directory(legacy);
+  if (*cleanup_dir != '\0') remove_directory(cleanup_dir);
   if (agent.signal() != 0) {
     log::error("ddprun's agent was " + agent.text() + "; all its workers were killed");
   }
@@ -142,11 +143,11 @@ int end_for(ExitStatus agent) {
 Result<int> guard(const std::function<int()>& agent) {
   const pid_t parent = getpid();
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  promise.reset(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
-  if (!promise) return os_error("cannot make a timer", errno);
+  liveness_timer.reset(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  if (!liveness_timer) return os_error("cannot make a timer", errno);
   void* memory = mmap(nullptr, PATH_MAX, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return os_error("cannot share memory with the agent", errno);
-  legacy = static_cast<char*>(memory);
+  cleanup_dir = static_cast<char*>(memory);
   Result<Fd> signals = open_signal_fd();
   if (!signals) return signals.error();
   const pid_t child = fork();
@@ -159,12 +160,13 @@ Result<int> guard(const std::function<int()>& agent) {
   return end_for(wait_for_agent(child, *signals));
 }
 
-void promise_life(std::chrono::steady_clock::time_point until, std::chrono::milliseconds mercy) {
-  set_promise(until.time_since_epoch(), mercy);
+void arm_liveness_timer(std::chrono::steady_clock::time_point until,
+                        std::chrono::milliseconds grace) {
+  set_liveness_timer(until.time_since_epoch(), grace);
 }
 
-void promise_nothing() {
-  set_promise(std::chrono::nanoseconds::zero(), std::chrono::nanoseconds::zero());
+void disarm_liveness_timer() {
+  set_liveness_timer(std::chrono::nanoseconds::zero(), std::chrono::nanoseconds::zero());
 }
 
 bool guardian_is_gone() {
@@ -172,8 +174,8 @@ bool guardian_is_gone() {
 }
 
 void leave_to_guardian(const std::string& path) {
-  if (legacy == nullptr || path.size() >= PATH_MAX) return;
-  std::memcpy(legacy, path.c_str(), path.size() + 1);
+  if (cleanup_dir == nullptr || path.size() >= PATH_MAX) return;
+  std::memcpy(cleanup_dir, path.c_str(), path.size() + 1);
 }
 
 void remove_directory(const std::string& path) {

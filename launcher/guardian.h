@@ -18,16 +18,17 @@ namespace ddprun::launcher {
 /// by `guardian_is_gone` why.
 ///
 /// The agent has a process group of its own, so that a terminal's Ctrl-C reaches it once, through
-/// the guardian. Call take_signals before. Errors: system (no second process could be made).
+/// the guardian. Call block_signals before. Errors: system (no second process could be made).
 Result<int> guard(const std::function<int()>& agent);
 
-/// In the agent: unless this is called again before `until`, and `mercy` has passed after it, the
+/// In the agent: unless this is called again before `until`, and `grace` has passed after it, the
 /// guardian kills the agent and all that it started: an agent that stands still cannot do so itself
-/// when it must. The mercy is for a host that stood still as a whole.
-void promise_life(std::chrono::steady_clock::time_point until, std::chrono::milliseconds mercy);
+/// when it must. The grace is for a host that stood still as a whole.
+void arm_liveness_timer(std::chrono::steady_clock::time_point until,
+                        std::chrono::milliseconds grace);
 
-/// In the agent: takes the promise back.
-void promise_nothing();
+/// In the agent: takes the liveness_timer back.
+void disarm_liveness_timer();
 
 /// In the agent: whether the guardian has died.
 bool guardian_is_gone();

@@ -9,7 +9,7 @@
 
 namespace ddprun::launcher {
 
-/// Hears the signals that take_signals blocked.
+/// Hears the signals that block_signals blocked.
 ///
 /// Thread: the executor's.
 class SignalReader {

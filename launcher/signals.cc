@@ -24,7 +24,7 @@ bool is_ignored(int signal) {
 
 }  // namespace
 
-void take_signals() {
+void block_signals() {
   sigset_t set = taken_signals();
   sigprocmask(SIG_BLOCK, &set, nullptr);
   sigemptyset(&set);

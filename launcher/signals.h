@@ -26,9 +26,9 @@ inline constexpr std::array kOtherSignals = {SIGALRM, SIGVTALRM, SIGPROF, SIGIO,
 /// What was ignored at the start stays ignored, here and in the workers: nohup does it to SIGHUP,
 /// shells without job control do it to SIGINT and SIGQUIT of what they run in the background.
 /// SIGTERM, SIGCHLD, SIGUSR1 and SIGUSR2 do not.
-void take_signals();
+void block_signals();
 
-/// The signals that take_signals blocked, to be read from a signalfd(2), non-blocking.
+/// The signals that block_signals blocked, to be read from a signalfd(2), non-blocking.
 /// Errors: system.
 Result<Fd> open_signal_fd();
 

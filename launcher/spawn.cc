@@ -94,7 +94,7 @@ class SignalsBlocked {
 }  // namespace
 
 /// All that one child needs until it is its program.
-struct Launchpad::Start {
+struct SpawnBatch::Start {
   const char* program;
   char** argv;
   char** environment;
@@ -115,7 +115,7 @@ struct Launchpad::Start {
 
 /// Runs in the child, in the memory of the parent, which goes on meanwhile: system calls only.
 /// Returns the errno of what failed.
-DDPRUN_UNSANITIZED int Launchpad::Start::become() {
+DDPRUN_UNSANITIZED int SpawnBatch::Start::become() {
   raw_syscall(SYS_setsid);  // a session of its own: one kill reaches all it forks
   raw_syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);      // the agent must not leave orphans
   if (raw_syscall(SYS_getppid) != parent) return ECHILD;  // it died before prctl took effect
@@ -140,17 +140,17 @@ DDPRUN_UNSANITIZED int Launchpad::Start::become() {
   return static_cast<int>(-raw_syscall(SYS_execve, program, argv, environment));
 }
 
-DDPRUN_UNSANITIZED int Launchpad::Start::run(void* self) {
+DDPRUN_UNSANITIZED int SpawnBatch::Start::run(void* self) {
   auto* start = static_cast<Start*>(self);
   start->error_number = start->become();
   return 127;  // its exit code
 }
 
-Launchpad::Launchpad(Launchpad&&) noexcept = default;
-Launchpad& Launchpad::operator=(Launchpad&&) noexcept = default;
-Launchpad::~Launchpad() = default;
+SpawnBatch::SpawnBatch(SpawnBatch&&) noexcept = default;
+SpawnBatch& SpawnBatch::operator=(SpawnBatch&&) noexcept = default;
+SpawnBatch::~SpawnBatch() = default;
 
-Launchpad::Launchpad(const std::vector<Command>& commands)
+SpawnBatch::SpawnBatch(const std::vector<Command>& commands)
     : starts_(std::make_unique_for_overwrite<Start[]>(commands.size())) {
   size_t bytes = 0;
   size_t words = 0;
@@ -192,7 +192,7 @@ Launchpad::Launchpad(const std::vector<Command>& commands)
   }
 }
 
-Result<Child> Launchpad::launch(size_t index) {
+Result<Child> SpawnBatch::launch(size_t index) {
   Start& start = starts_[index];
   Result<Pipe> out = make_pipe_unless(start.out);
   if (!out) return out.error();
@@ -215,7 +215,7 @@ Result<Child> Launchpad::launch(size_t index) {
   return error;
 }
 
-std::optional<Error> Launchpad::exec_failure(size_t index) const {
+std::optional<Error> SpawnBatch::exec_failure(size_t index) const {
   const Start& start = starts_[index];
   if (start.error_number == 0) return std::nullopt;
   if (start.unbindable) return os_error("cannot bind it to its CPUs", start.error_number);
@@ -226,11 +226,11 @@ std::optional<Error> Launchpad::exec_failure(size_t index) const {
 /// slow as the scheduler is late, once for each worker; and its vfork launcher tells the io_context
 /// of the fork in memory that the child still shares. So the processes are made here.
 Spawned spawn(const std::vector<Command>& commands) {
-  Spawned spawned{{}, Launchpad(commands), std::nullopt};
+  Spawned spawned{{}, SpawnBatch(commands), std::nullopt};
   spawned.children.reserve(commands.size());
   const SignalsBlocked blocked;
   for (size_t i = 0; i < commands.size(); ++i) {
-    Result<Child> child = spawned.launchpad.launch(i);
+    Result<Child> child = spawned.batch.launch(i);
     if (!child) {
       spawned.failure = child.error();
       break;

@@ -36,11 +36,11 @@ struct Child {
 
 /// Our memory, in which children of `spawn` run until they are their programs. Destroy it only when
 /// each of them is, or has ended.
-class Launchpad {
+class SpawnBatch {
  public:
-  Launchpad(Launchpad&&) noexcept;
-  Launchpad& operator=(Launchpad&&) noexcept;
-  ~Launchpad();
+  SpawnBatch(SpawnBatch&&) noexcept;
+  SpawnBatch& operator=(SpawnBatch&&) noexcept;
+  ~SpawnBatch();
 
   /// Why child number `index`, which has ended, never became its program: not_executable, with the
   /// program and the reason, or system, when it may run on none of its CPUs; nullopt: it had become
@@ -51,7 +51,7 @@ class Launchpad {
   struct Start;
   friend struct Spawned spawn(const std::vector<Command>& commands);
 
-  explicit Launchpad(const std::vector<Command>& commands);
+  explicit SpawnBatch(const std::vector<Command>& commands);
   Result<Child> launch(size_t index);
 
   std::unique_ptr<char[]> bytes_;                  // of all programs, arguments and environments
@@ -63,14 +63,14 @@ class Launchpad {
 /// What `spawn` has started.
 struct Spawned {
   std::vector<Child> children;  ///< in the order of the commands
-  Launchpad launchpad;
+  SpawnBatch batch;
   std::optional<Error> failure;  ///< system: why the rest of the commands was not started
 };
 
 /// Starts all commands, each as the leader of a session and process group of its own, so that one
 /// signal reaches all it forks and a terminal's signals reach none of it. Each dies with the
 /// process that started it, finds no descriptor open but the three, and no signal blocked or
-/// ignored that launcher::take_signals had touched. Does not wait for any exec.
+/// ignored that launcher::block_signals had touched. Does not wait for any exec.
 ///
 /// For a process with one thread that handles no signal.
 Spawned spawn(const std::vector<Command>& commands);

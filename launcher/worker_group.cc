@@ -16,7 +16,7 @@ WorkerGroup::WorkerGroup(boost::asio::any_io_executor executor, std::chrono::mil
 Result<std::vector<Child>> WorkerGroup::start(const std::vector<Command>& commands) {
   const auto started = std::chrono::steady_clock::now();
   Spawned spawned = spawn(commands);
-  launchpad_ = std::move(spawned.launchpad);
+  batch_ = std::move(spawned.batch);
   for (Child& child : spawned.children) {
     const size_t i = members_.size();
     Member& member = members_.emplace_back(Member{Worker(executor_, child), started, false});
@@ -36,7 +36,7 @@ void WorkerGroup::on_worker_ended(int local_rank, ExitStatus status) {
   // Asked right after the leader was reaped, before its number can come round again.
   if (kill(-pid, 0) == 0) left_behind_.insert(pid);
   hooks_.worker_ended({local_rank, pid, status, std::chrono::steady_clock::now() - member.started,
-                       member.stopped, launchpad_->exec_failure(static_cast<size_t>(local_rank))});
+                       member.stopped, batch_->exec_failure(static_cast<size_t>(local_rank))});
   if (running_ == 0) end_or_sweep();
 }
 

@@ -87,8 +87,8 @@ class WorkerGroup {
   boost::asio::any_io_executor executor_;
   std::chrono::milliseconds grace_;
   Hooks hooks_;
-  std::optional<Launchpad> launchpad_;  // outlives the members, who may still be on it
-  std::deque<Member> members_;          // a deque: workers must not move while they are waited for
+  std::optional<SpawnBatch> batch_;  // outlives the members, who may still be on it
+  std::deque<Member> members_;       // a deque: workers must not move while they are waited for
   int running_ = 0;
   bool ended_ = false;
   int stop_signal_ = 0;          // 0: not stopping

@@ -127,7 +127,7 @@ void Client::introduce() {
                                             options_.host, session_, received_});
   if (dialed_ == 1) {  // nobody knows our session yet: no need to wait for the welcome
     backlog_.add(encode(message::Join{*asked_for_}));
-    bytes += backlog_.unconfirmed().back();
+    bytes += backlog_.unacked().back();
   }
   trial_->send(bytes);
 }
@@ -168,7 +168,7 @@ void Client::on_frame(std::uint64_t connection, std::string_view body) {
   if (const auto* waiting = std::get_if<reply::Waiting>(&*reply)) {
     return hooks_.waiting(waiting->sentence);
   }
-  on_letter(std::get<Letter>(std::move(*reply)));
+  on_notification(std::get<Notification>(std::move(*reply)));
 }
 
 void Client::on_welcome(const reply::Welcome& welcome) {
@@ -190,8 +190,8 @@ void Client::on_welcome(const reply::Welcome& welcome) {
 
 /// What the server has not received.
 void Client::repeat(std::uint64_t received) {
-  backlog_.confirm(received);
-  for (const std::string& frame : backlog_.unconfirmed()) line_->send(frame);
+  backlog_.ack(received);
+  for (const std::string& frame : backlog_.unacked()) line_->send(frame);
 }
 
 /// What was said in the old session means nothing to this server.
@@ -207,25 +207,26 @@ void Client::start_anew(const std::string& reason) {
   }
 }
 
-void Client::on_letter(Letter letter) {
+void Client::on_notification(Notification notification) {
   if (repeated_ > 0) {
     --repeated_;
     return;
   }
   ++received_;
-  over_ = std::holds_alternative<Closed>(letter) || std::holds_alternative<Refused>(letter);
-  if (over_ || std::holds_alternative<Ready>(letter)) asked_for_.reset();
+  over_ =
+      std::holds_alternative<Closed>(notification) || std::holds_alternative<Refused>(notification);
+  if (over_ || std::holds_alternative<Ready>(notification)) asked_for_.reset();
   if (over_) {  // by closing the line we say that we know
     lease_end_.cancel();
     next_beat_.cancel();
     trial_.reset();
     line_.reset();
   }
-  hooks_.received(std::move(letter));
+  hooks_.received(std::move(notification));
 }
 
 void Client::on_heartbeat(const Heartbeat& heartbeat) {
-  backlog_.confirm(heartbeat.received);
+  backlog_.ack(heartbeat.received);
   if (unanswered_.empty()) return;  // nobody asked
   renew_lease(unanswered_.front());
   unanswered_.pop_front();

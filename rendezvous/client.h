@@ -14,13 +14,13 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "base/error.h"
-#include "rendezvous/backlog.h"
 #include "rendezvous/control_connection.h"
 #include "rendezvous/dialer.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/protocol.h"
 #include "rendezvous/round.h"
 #include "rendezvous/stream_socket.h"
+#include "rendezvous/unacked_queue.h"
 
 namespace ddprun::rendezvous {
 
@@ -50,9 +50,9 @@ class Client {
   };
 
   struct Hooks {
-    /// What the master decided for every node; before any letter.
+    /// What the master decided for every node; before any notification.
     std::function<void(const reply::Welcome&)> welcomed;
-    std::function<void(Letter)> received;
+    std::function<void(Notification)> received;
     /// The answer to ask().
     std::function<void(const std::string& sentence)> waiting;
     /// The line broke, or is there again: a sentence for people.
@@ -64,13 +64,13 @@ class Client {
     std::function<void()> lease_over;
     /// The server is there again but has forgotten this node's round.
     std::function<void(const std::string& reason)> round_lost;
-    /// No letter will come any more. Errors: timed_out, protocol.
+    /// No notification will come any more. Errors: timed_out, protocol.
     std::function<void(Error)> gave_up;
   };
 
   Client(const boost::asio::any_io_executor& executor, Options options, Hooks hooks);
 
-  /// Asks to be part of the next round; connects first when needed. A letter follows.
+  /// Asks to be part of the next round; connects first when needed. A notification follows.
   void join(JoinRequest request);
 
   /// Tells of the first worker that failed here in `round`.
@@ -108,7 +108,7 @@ class Client {
   void on_welcome(const reply::Welcome& welcome);
   void repeat(std::uint64_t received);
   void start_anew(const std::string& reason);
-  void on_letter(Letter letter);
+  void on_notification(Notification notification);
   void on_heartbeat(const Heartbeat& heartbeat);
   void finish(Error error);
 
@@ -132,10 +132,10 @@ class Client {
   std::string master_;  // the server that welcomed us last; empty: none yet
   std::chrono::milliseconds heartbeat_{0};
   std::chrono::milliseconds lease_{0};
-  Backlog backlog_;
-  std::uint64_t received_ = 0;            // letters of this session
-  std::uint64_t hello_received_ = 0;      // of these, when we said hello last
-  std::uint64_t repeated_ = 0;            // letters on their way that we know from the line before
+  UnackedQueue backlog_;
+  std::uint64_t received_ = 0;        // notifications of this session
+  std::uint64_t hello_received_ = 0;  // of these, when we said hello last
+  std::uint64_t repeated_ = 0;  // notifications on their way that we know from the line before
   std::optional<JoinRequest> asked_for_;  // the join that has no answer yet
   // The round that runs here was another session's: this server does not wait for its workers, so
   // the lease of then is not renewed.

@@ -29,12 +29,12 @@ struct Failure {
   int rank = 0;         ///< global rank
   int wait_status = 0;  ///< as wait(2) gives it
   int pid = 0;
-  double seconds = 0;      ///< how long the worker ran
-  std::string host;        ///< of the node it ran on
-  std::string cause;       ///< what we know beyond the status ("out of memory ..."); may be empty
-  std::string last_words;  ///< the end of its stderr, whole lines; may be empty
-  std::string exception;   ///< what it says that ended it ("RuntimeError: ..."); may be empty
-  std::string traceback;   ///< the end of that exception's traceback, whole lines; may be empty
+  double seconds = 0;       ///< how long the worker ran
+  std::string host;         ///< of the node it ran on
+  std::string cause;        ///< what we know beyond the status ("out of memory ..."); may be empty
+  std::string stderr_tail;  ///< the end of its stderr, whole lines; may be empty
+  std::string exception;    ///< what it says that ended it ("RuntimeError: ..."); may be empty
+  std::string traceback;    ///< the end of that exception's traceback, whole lines; may be empty
 };
 
 /// All workers of all nodes ended with exit code 0.

@@ -25,7 +25,7 @@ namespace {
 
 /// PyTorch up to 2.0 keeps a second connection for each rank that never says a word, so silence is
 /// no reason to close; the number of the silent is bounded instead.
-constexpr size_t kMaxNewcomers = 16'384;
+constexpr size_t kMaxPending = 16'384;
 
 /// Out of descriptors, accept fails at once and again; it can only work when some were closed.
 constexpr std::chrono::milliseconds kAcceptPause{100};
@@ -50,17 +50,17 @@ Result<> Listener::listen(const Endpoint& endpoint) {
   if (!addresses) return addresses.error();
   Result<> first_failure;
   for (tcp::endpoint address : *addresses) {
-    if (!doors_.empty()) address.port(this->address().port());
+    if (!listen_sockets_.empty()) address.port(this->address().port());
     const Result<> added = listen_at(address);
     if (!added && first_failure) first_failure = added;
   }
   // A name may stand for addresses that are not this host's; one that is will do.
-  return doors_.empty() ? first_failure : Result<>();
+  return listen_sockets_.empty() ? first_failure : Result<>();
 }
 
 tcp::endpoint Listener::address() const {
   error_code ignored;  // a listening socket has an address
-  return doors_.front().acceptor.local_endpoint(ignored);
+  return listen_sockets_.front().acceptor.local_endpoint(ignored);
 }
 
 Result<> Listener::listen_at(const tcp::endpoint& address) {
@@ -74,64 +74,65 @@ Result<> Listener::listen_at(const tcp::endpoint& address) {
   if (!failure) acceptor.bind(address, failure);
   if (!failure) acceptor.listen(asio::socket_base::max_listen_connections, failure);
   if (failure) return listen_error(address, failure);
-  doors_.push_back({std::move(acceptor), asio::steady_timer(executor_)});
-  accept(doors_.back());
+  listen_sockets_.push_back({std::move(acceptor), asio::steady_timer(executor_)});
+  accept(listen_sockets_.back());
   return {};
 }
 
-void Listener::accept(Door& door) {
-  door.acceptor.async_accept([this, &door](error_code failure, tcp::socket socket) {
+void Listener::accept(ListenSocket& listening) {
+  listening.acceptor.async_accept([this, &listening](error_code failure, tcp::socket socket) {
     if (failure == asio::error::operation_aborted) return;
-    if (failure) return retry_accept(door, failure.value());
-    door.stuck = false;
-    if (newcomers_.size() < kMaxNewcomers) {
+    if (failure) return retry_accept(listening, failure.value());
+    listening.stuck = false;
+    if (pending_.size() < kMaxPending) {
       error_code ignored;  // those of lost hosts shall not stay for ever
       socket.set_option(asio::socket_base::keep_alive(true), ignored);
       socket.non_blocking(true, ignored);
-      listen_to(newcomers_.insert(newcomers_.end(), Newcomer{std::move(socket), {}}));
+      listen_to(pending_.insert(pending_.end(), PendingConnection{std::move(socket), {}}));
     }
-    accept(door);
+    accept(listening);
   });
 }
 
-void Listener::retry_accept(Door& door, int error_number) {
-  if (!std::exchange(door.stuck, true)) {
+void Listener::retry_accept(ListenSocket& listening, int error_number) {
+  if (!std::exchange(listening.stuck, true)) {
     log::warning(os_error("connections have to wait: cannot accept them", error_number).message);
   }
-  door.pause.expires_after(kAcceptPause);
-  door.pause.async_wait([this, &door](error_code cancelled) {
-    if (!cancelled) accept(door);
+  listening.pause.expires_after(kAcceptPause);
+  listening.pause.async_wait([this, &listening](error_code cancelled) {
+    if (!cancelled) accept(listening);
   });
 }
 
-void Listener::listen_to(Newcomers::iterator newcomer) {
-  newcomer->socket.async_wait(tcp::socket::wait_read, [this, newcomer](error_code failure) {
+void Listener::listen_to(PendingConnections::iterator pending) {
+  pending->socket.async_wait(tcp::socket::wait_read, [this, pending](error_code failure) {
     if (failure == asio::error::operation_aborted) return;
-    std::array<char, 4096> buffer;  // not in Newcomer: the silent ones shall cost next to nothing
+    std::array<char, 4096>
+        buffer;  // not in PendingConnection: the silent ones shall cost next to nothing
     size_t size = 0;
-    if (!failure) size = newcomer->socket.read_some(asio::buffer(buffer), failure);
-    if (failure == asio::error::would_block) return listen_to(newcomer);
+    if (!failure) size = pending->socket.read_some(asio::buffer(buffer), failure);
+    if (failure == asio::error::would_block) return listen_to(pending);
     if (failure) {
-      newcomers_.erase(newcomer);
+      pending_.erase(pending);
       return;
     }
-    newcomer->received.append(buffer.data(), size);
-    place(newcomer);
+    pending->received.append(buffer.data(), size);
+    classify(pending);
   });
 }
 
-/// Decides by the bytes read so far who the newcomer is: an agent, or a client of the store.
-void Listener::place(Newcomers::iterator newcomer) {
-  const std::string& received = newcomer->received;
+/// Decides by the bytes read so far who connected: an agent, or a client of the store.
+void Listener::classify(PendingConnections::iterator pending) {
+  const std::string& received = pending->received;
   const bool agent = received.starts_with(kGreetingName.substr(0, received.size()));
-  if (agent && received.size() < kGreetingSize) return listen_to(newcomer);
+  if (agent && received.size() < kGreetingSize) return listen_to(pending);
   if (const std::optional<int> version = greeted_version(received)) {
-    hooks_.agent(std::move(newcomer->socket), std::string_view(received).substr(kGreetingSize),
+    hooks_.agent(std::move(pending->socket), std::string_view(received).substr(kGreetingSize),
                  *version);
   } else {
-    hooks_.other(std::move(newcomer->socket), received);
+    hooks_.other(std::move(pending->socket), received);
   }
-  newcomers_.erase(newcomer);
+  pending_.erase(pending);
 }
 
 }  // namespace ddprun::rendezvous

@@ -41,28 +41,28 @@ class Listener {
  private:
   using Tcp = boost::asio::ip::tcp;
   /// A connection that has not said yet what it is.
-  struct Newcomer {
+  struct PendingConnection {
     Tcp::socket socket;
     std::string received;
   };
-  using Newcomers = std::list<Newcomer>;
+  using PendingConnections = std::list<PendingConnection>;
   /// An address that we listen at.
-  struct Door {
+  struct ListenSocket {
     Tcp::acceptor acceptor;
     boost::asio::steady_timer pause;
     bool stuck = false;  ///< it lets nobody in, and that was said
   };
 
   Result<> listen_at(const Tcp::endpoint& address);
-  void accept(Door& door);
-  void retry_accept(Door& door, int error_number);
-  void listen_to(Newcomers::iterator newcomer);
-  void place(Newcomers::iterator newcomer);
+  void accept(ListenSocket& listening);
+  void retry_accept(ListenSocket& listening, int error_number);
+  void listen_to(PendingConnections::iterator pending);
+  void classify(PendingConnections::iterator pending);
 
   boost::asio::any_io_executor executor_;
   Hooks hooks_;
-  std::list<Door> doors_;
-  Newcomers newcomers_;
+  std::list<ListenSocket> listen_sockets_;
+  PendingConnections pending_;
 };
 
 }  // namespace ddprun::rendezvous

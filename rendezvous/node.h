@@ -38,7 +38,7 @@ struct Victim {
 };
 
 /// What became of a node's workers when their round was broken.
-struct Aftermath {
+struct WorkerExits {
   std::vector<Victim> victims;  ///< ended badly before ddprun stopped them
   std::vector<int> stopped;     ///< global ranks that ended after ddprun's signal
   std::vector<int> killed;      ///< of these, the ones that needed SIGKILL
@@ -62,11 +62,11 @@ struct JoinRequest {
   int last_guests = 0;  ///< Layout::guests of that round
   int restarts = 0;     ///< the highest count it was told
 
-  Aftermath aftermath;  ///< of that round
+  WorkerExits aftermath;  ///< of that round
 };
 
 /// Where a node is in its own cycle.
-enum class Place {
+enum class NodeState {
   waiting,    ///< it joined and waits for a round
   running,    ///< member of the active round
   finished,   ///< member of the active round, all its workers ended with 0
@@ -79,7 +79,7 @@ struct Node {
   NodeId id = 0;
   JoinRequest request;
   std::uint64_t order = 0;  ///< of its first join
-  Place place = Place::waiting;
+  NodeState state = NodeState::waiting;
   int last_round = -1;           ///< it was in, of those that this Round started; -1: none
   std::optional<int> node_rank;  ///< in that round
 };

@@ -63,7 +63,7 @@ json to_json(const Failure& failure) {
           {"seconds", failure.seconds},
           {"host", tail(failure.host)},
           {"cause", tail(failure.cause)},
-          {"last_words", tail(failure.last_words)},
+          {"last_words", tail(failure.stderr_tail)},
           {"exception", tail(failure.exception)},
           {"traceback", tail(failure.traceback)}};
 }
@@ -77,7 +77,7 @@ Failure failure_in(Fields& outer, const char* name) {
   failure.seconds = fields.seconds("seconds");
   failure.host = fields.text("host");
   failure.cause = fields.text("cause");
-  failure.last_words = fields.text("last_words");
+  failure.stderr_tail = fields.text("last_words");
   failure.exception = fields.text("exception");
   failure.traceback = fields.text("traceback");
   outer.take_error(fields);
@@ -89,7 +89,7 @@ std::vector<int> first(std::vector<int> ranks) {
   return ranks;
 }
 
-json to_json(const Aftermath& aftermath) {
+json to_json(const WorkerExits& aftermath) {
   json victims = json::array();
   for (const Victim& victim : aftermath.victims) {
     if (victims.size() == kMaxVictims) break;
@@ -102,9 +102,9 @@ json to_json(const Aftermath& aftermath) {
           {"seconds", aftermath.seconds}};
 }
 
-Aftermath aftermath_in(Fields& outer, const char* name) {
+WorkerExits aftermath_in(Fields& outer, const char* name) {
   Fields fields(outer.object(name));
-  Aftermath aftermath;
+  WorkerExits aftermath;
   for (const json& element : fields.list("victims", kMaxVictims)) {
     Fields victim(element);
     aftermath.victims.push_back({victim.integer("rank", 0, INT_MAX), victim.text("how")});
@@ -220,8 +220,8 @@ json to_json(const Refused& refused) {
   return {{"type", kRefused}, {"sentence", tail(refused.sentence)}};
 }
 
-json to_json(const Letter& letter) {
-  return std::visit([](const auto& l) { return to_json(l); }, letter);
+json to_json(const Notification& notification) {
+  return std::visit([](const auto& l) { return to_json(l); }, notification);
 }
 
 Result<Message> decode_hello(Fields fields) {

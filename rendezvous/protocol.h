@@ -17,17 +17,17 @@
 // then come frames in both directions: a 32-bit big-endian length and that many bytes of JSON, one
 // object with a "type". The agent's first frame is Hello, the server's answer Welcome, or Refused.
 //
-// Join, Fail, Succeed, Leave and every letter survive the connection: each side counts those it
-// received and says so in Hello, Welcome and Heartbeat, and the other repeats what is missing when
-// the agent comes back with the session of its Hello. Pure.
+// Join, Fail, Succeed, Leave and every notification survive the connection: each side counts those
+// it received and says so in Hello, Welcome and Heartbeat, and the other repeats what is missing
+// when the agent comes back with the session of its Hello. Pure.
 
 namespace ddprun::rendezvous {
 
 /// The protocol's version; both sides must speak the same one.
 inline constexpr int kProtocolVersion = 2;
 
-/// A control connection's first bytes: these letters, then the version as 16 bits, big-endian. No
-/// store client begins with a 'd' (0x64): one port serves both.
+/// A control connection's first bytes: these characters, then the version as 16 bits, big-endian.
+/// No store client begins with a 'd' (0x64): one port serves both.
 inline constexpr std::string_view kGreetingName = "ddprun";
 inline constexpr size_t kGreetingSize = 8;
 
@@ -48,7 +48,7 @@ struct Hello {
   int max_nodes = 1;
   std::string host;            ///< for people
   std::string session;         ///< random, the agent's own: who knows it is that agent
-  std::uint64_t received = 0;  ///< letters of that session so far
+  std::uint64_t received = 0;  ///< notifications of that session so far
 };
 struct Join {
   JoinRequest request;
@@ -69,7 +69,7 @@ struct Ask {};
 using Message = std::variant<message::Hello, Heartbeat, message::Join, message::Fail,
                              message::Succeed, message::Leave, message::Ask>;
 
-/// What the server says beside letters.
+/// What the server says beside notifications.
 namespace reply {
 
 struct Welcome {
@@ -88,7 +88,7 @@ struct Waiting {
 
 }  // namespace reply
 
-using Reply = std::variant<reply::Welcome, Heartbeat, reply::Waiting, Letter>;
+using Reply = std::variant<reply::Welcome, Heartbeat, reply::Waiting, Notification>;
 
 /// The greeting of this version.
 std::string greeting();

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "rendezvous/roll_call.h"
-#include "rendezvous/seats.h"
+#include "rendezvous/membership_text.h"
+#include "rendezvous/node_ranks.h"
 
 namespace ddprun::rendezvous {
 namespace {
@@ -17,30 +17,30 @@ const T* is(const Event& event) {
 
 }  // namespace
 
-Letters Round::join(NodeId node, JoinRequest request, Time now) {
+Notifications Round::join(NodeId node, JoinRequest request, Time now) {
   // Who left and asks again is taken for a newcomer.
   const auto known = nodes_.find(node);
-  if (known != nodes_.end() && known->second.place == Place::leaving) forget(node);
+  if (known != nodes_.end() && known->second.state == NodeState::leaving) forget(node);
   return on(Join{node, std::move(request)}, now);
 }
 
-Letters Round::fail(NodeId node, int round, Failure failure, Time now) {
+Notifications Round::fail(NodeId node, int round, Failure failure, Time now) {
   return on(Fail{node, round, std::move(failure)}, now);
 }
 
-Letters Round::succeed(NodeId node, int round, Time now) {
+Notifications Round::succeed(NodeId node, int round, Time now) {
   return on(Succeed{node, round}, now);
 }
 
-Letters Round::leave(NodeId node, Time now) {
+Notifications Round::leave(NodeId node, Time now) {
   return on(Gone{node, " left", true}, now);
 }
 
-Letters Round::vanish(NodeId node, const std::string& reason, Time now) {
+Notifications Round::vanish(NodeId node, const std::string& reason, Time now) {
   return on(Gone{node, " is gone: " + reason, false}, now);
 }
 
-Letters Round::tick(Time now) {
+Notifications Round::tick(Time now) {
   return on(Tick{}, now);
 }
 
@@ -52,7 +52,7 @@ std::optional<Round::Time> Round::deadline() const {
   return lease_ends() > now_ ? std::min(next, lease_ends()) : next;
 }
 
-Letters Round::on(const Event& event, Time now) {
+Notifications Round::on(const Event& event, Time now) {
   now_ = now;
   if (!began_) began_ = now;
   switch (phase_) {
@@ -68,7 +68,7 @@ Letters Round::on(const Event& event, Time now) {
   return {};
 }
 
-Letters Round::while_forming(const Event& event) {
+Notifications Round::while_forming(const Event& event) {
   if (auto* e = is<Join>(event)) {
     if (auto sentence = refusal(*e)) return {{e->node, Refused{*sentence}}};
     if (nobody()) since_ = now_;
@@ -83,7 +83,7 @@ Letters Round::while_forming(const Event& event) {
   return {};  // Fail, Succeed: of a round that is already broken
 }
 
-Letters Round::while_active(const Event& event) {
+Notifications Round::while_active(const Event& event) {
   if (auto* e = is<Join>(event)) return join_active(*e);
   if (auto* e = is<Fail>(event)) return fail_active(*e);
   if (auto* e = is<Succeed>(event)) return succeed_active(*e);
@@ -91,13 +91,13 @@ Letters Round::while_active(const Event& event) {
   return {};
 }
 
-Letters Round::while_ending(const Event& event) {
+Notifications Round::while_ending(const Event& event) {
   if (auto* e = is<Join>(event)) {
     if (auto sentence = refusal(*e)) return {{e->node, Refused{*sentence}}};
     const auto known = nodes_.find(e->node);
-    if (known != nodes_.end() && known->second.place == Place::returning &&
+    if (known != nodes_.end() && known->second.state == NodeState::returning &&
         known->second.last_round == round_) {
-      casualties_.add(e->request.aftermath);
+      failure_summary_.add(e->request.aftermath);
     }
     admit(*e);
     return close_if_all_back();
@@ -111,36 +111,36 @@ Letters Round::while_ending(const Event& event) {
   return {};
 }
 
-Letters Round::while_closed(const Event& event) const {
+Notifications Round::while_closed(const Event& event) const {
   if (auto* e = is<Join>(event)) return {{e->node, Closed{*ending_}}};
   return {};
 }
 
-Letters Round::tick_forming() {
-  Letters letters = start_if_complete();
-  if (phase_ != Phase::forming || enough_since_ || nobody()) return letters;
-  if (now_ < since_ + spec_.join_timeout) return letters;
+Notifications Round::tick_forming() {
+  Notifications notifications = start_if_complete();
+  if (phase_ != Phase::forming || enough_since_ || nobody()) return notifications;
+  if (now_ < since_ + spec_.join_timeout) return notifications;
   return close(TimedOut{"gave up after " + duration_text(now_ - since_) +
                         " (--join_timeout) waiting for " + missing()});
 }
 
-Letters Round::join_active(const Join& event) {
+Notifications Round::join_active(const Join& event) {
   if (auto sentence = refusal(event)) return {{event.node, Refused{*sentence}}};
   const auto known = nodes_.find(event.node);
-  const auto was = known == nodes_.end() ? Place::waiting : known->second.place;
+  const auto was = known == nodes_.end() ? NodeState::waiting : known->second.state;
   admit(event);
 
   const std::string name = node_name(nodes_.at(event.node));
-  if (was == Place::running || was == Place::finished) {
+  if (was == NodeState::running || was == NodeState::finished) {
     return regroup({name + " came back without its workers", {}, restarts()});
   }
-  const int members = count(Place::running) + count(Place::finished);
+  const int members = count(NodeState::running) + count(NodeState::finished);
   // Finished work is not thrown away to make room for a newcomer.
-  if (members >= spec_.max_nodes || count(Place::finished) > 0) return {};
+  if (members >= spec_.max_nodes || count(NodeState::finished) > 0) return {};
   return regroup({name + " joined", {}, restarts()});
 }
 
-Letters Round::fail_active(const Fail& event) {
+Notifications Round::fail_active(const Fail& event) {
   if (!runs(event.node, event.round)) return {};
   Broken news{"rank " + std::to_string(event.failure.rank) + " failed on " + event.failure.host,
               event.failure, restarts()};
@@ -151,20 +151,20 @@ Letters Round::fail_active(const Fail& event) {
   return regroup(news);
 }
 
-Letters Round::succeed_active(const Succeed& event) {
+Notifications Round::succeed_active(const Succeed& event) {
   if (!runs(event.node, event.round)) return {};
-  place(nodes_.at(event.node), Place::finished);
-  return count(Place::running) > 0 ? Letters{} : close(Succeeded{});
+  set_state(nodes_.at(event.node), NodeState::finished);
+  return count(NodeState::running) > 0 ? Notifications{} : close(Succeeded{});
 }
 
-Letters Round::gone_active(const Gone& event) {
+Notifications Round::gone_active(const Gone& event) {
   const auto found = nodes_.find(event.node);
   if (found == nodes_.end()) return {};
-  const bool was_running = found->second.place == Place::running;
+  const bool was_running = found->second.state == NodeState::running;
   const std::string reason = node_name(found->second) + event.how;
   depart(event);
   // Without a finished node the others can still finish: its part is done.
-  return was_running ? regroup({reason, {}, restarts()}) : Letters{};
+  return was_running ? regroup({reason, {}, restarts()}) : Notifications{};
 }
 
 std::optional<std::string> Round::refusal(const Join& event) const {
@@ -178,7 +178,7 @@ std::optional<std::string> Round::refusal(const Join& event) const {
   if (rank < 0 || rank >= spec_.max_nodes) return out_of_range(rank, spec_);
   if (asked_.empty() && !nobody()) {
     const auto stays = std::find_if(nodes_.begin(), nodes_.end(), [](const auto& node) {
-      return node.second.place != Place::leaving;
+      return node.second.state != NodeState::leaving;
     });
     return "--node_rank is given here but not on " + stays->second.request.host +
            ": give it on every node or on none";
@@ -191,7 +191,7 @@ std::optional<std::string> Round::refusal(const Join& event) const {
 }
 
 void Round::admit(const Join& event) {
-  hearsay_.hear(event.request, last_round_);
+  prior_round_.hear(event.request, last_round_);
   last_round_ = std::max(last_round_, event.request.last_round);
   budget_.learn(event.request.restarts, now_);
 
@@ -201,7 +201,7 @@ void Round::admit(const Join& event) {
     node.request = event.request;
     node.request.node_rank = node_rank;
     node.request.aftermath = {};
-    place(node, Place::waiting);
+    set_state(node, NodeState::waiting);
     return;
   }
   Node& node = nodes_[event.node];
@@ -209,16 +209,16 @@ void Round::admit(const Join& event) {
   node.request = event.request;
   node.request.aftermath = {};
   node.order = joins_++;
-  ++count_[static_cast<size_t>(Place::waiting)];
+  ++count_[static_cast<size_t>(NodeState::waiting)];
   if (event.request.node_rank) asked_.emplace(*event.request.node_rank, event.node);
 }
 
-void Round::place(Node& node, Place next) {
-  if (node.last_round >= 0 && node.place == Place::waiting) --former_waiting_;
-  if (node.last_round >= 0 && next == Place::waiting) ++former_waiting_;
-  --count_[static_cast<size_t>(node.place)];
+void Round::set_state(Node& node, NodeState next) {
+  if (node.last_round >= 0 && node.state == NodeState::waiting) --former_waiting_;
+  if (node.last_round >= 0 && next == NodeState::waiting) ++former_waiting_;
+  --count_[static_cast<size_t>(node.state)];
   ++count_[static_cast<size_t>(next)];
-  node.place = next;
+  node.state = next;
 }
 
 /// Takes a node out of everything but, as long as they may run, the count of those with workers.
@@ -226,10 +226,10 @@ void Round::depart(const Gone& event) {
   const auto found = nodes_.find(event.node);
   if (found == nodes_.end()) return;
   Node& node = found->second;
-  const bool has_none = node.place == Place::waiting || node.place == Place::finished;
+  const bool has_none = node.state == NodeState::waiting || node.state == NodeState::finished;
   if (!event.workers_may_run || has_none) return forget(event.node);
   give_back_rank(node);
-  place(node, Place::leaving);
+  set_state(node, NodeState::leaving);
 }
 
 /// A replacement may ask for the node rank of a node that still stops its workers.
@@ -243,25 +243,25 @@ void Round::forget(NodeId id) {
   const auto found = nodes_.find(id);
   if (found == nodes_.end()) return;
   const Node& node = found->second;
-  if (node.last_round >= 0 && node.place == Place::waiting) --former_waiting_;
-  --count_[static_cast<size_t>(node.place)];
+  if (node.last_round >= 0 && node.state == NodeState::waiting) --former_waiting_;
+  --count_[static_cast<size_t>(node.state)];
   give_back_rank(node);
   nodes_.erase(found);
 }
 
 bool Round::runs(NodeId id, int round) const {
   const auto node = nodes_.find(id);
-  return round == round_ && node != nodes_.end() && node->second.place == Place::running;
+  return round == round_ && node != nodes_.end() && node->second.state == NodeState::running;
 }
 
 /// Until when workers may run of which an earlier master knew; in the past: nobody tells of any.
 Round::Time Round::lease_ends() const {
-  return hearsay_.missing() > 0 ? *began_ + spec_.lease : Time::min();
+  return prior_round_.missing() > 0 ? *began_ + spec_.lease : Time::min();
 }
 
 /// Whoever else comes is a newcomer, as far as anybody knows.
 bool Round::all_former_back() const {
-  return stopping() == 0 && (former_waiting_ > 0 || hearsay_.all_back());
+  return stopping() == 0 && (former_waiting_ > 0 || prior_round_.all_back());
 }
 
 /// When the next round starts if nothing else happens; nullopt: it does not, too few are here.
@@ -271,30 +271,30 @@ std::optional<Round::Time> Round::starts_at() const {
   // Going on without them would only break the round again when they are ready: with workers that
   // are slow to stop, two halves of a job could take turns for ever.
   if (stopping() > 0) return std::max(allowed, since_ + spec_.join_timeout);
-  if (count(Place::waiting) >= spec_.max_nodes || all_former_back()) {
+  if (count(NodeState::waiting) >= spec_.max_nodes || all_former_back()) {
     return std::max(allowed, *enough_since_);
   }
   return std::max(allowed, *enough_since_ + spec_.last_call);
 }
 
-Letters Round::start_if_complete() {
-  if (count(Place::waiting) < spec_.min_nodes) {
+Notifications Round::start_if_complete() {
+  if (count(NodeState::waiting) < spec_.min_nodes) {
     enough_since_.reset();
   } else if (!enough_since_) {
     enough_since_ = now_;
   }
   const auto at = starts_at();
-  return at && now_ >= *at ? start() : Letters{};
+  return at && now_ >= *at ? start() : Notifications{};
 }
 
-Letters Round::start() {
+Notifications Round::start() {
   phase_ = Phase::active;
   round_ = ++last_round_;
   started_ = now_;
   enough_since_.reset();
-  hearsay_ = {};
+  prior_round_ = {};
 
-  const std::vector<Node*> members = seats(nodes_, spec_.max_nodes);
+  const std::vector<Node*> members = assign_node_ranks(nodes_, spec_.max_nodes);
   Layout layout;
   layout.world_size = 0;
   layout.round = round_;
@@ -306,61 +306,61 @@ Letters Round::start() {
     layout.guests += node->request.hosting ? 0 : 1;
   }
 
-  Letters letters;
-  letters.reserve(members.size());
+  Notifications notifications;
+  notifications.reserve(members.size());
   for (Node* node : members) {
     layout.local_size = node->request.local_size;
-    place(*node, Place::running);
+    set_state(*node, NodeState::running);
     node->last_round = round_;
     node->node_rank = layout.node_rank;
-    letters.emplace_back(node->id, Ready{layout});
+    notifications.emplace_back(node->id, Ready{layout});
     ++layout.node_rank;
     layout.first_rank += layout.local_size;
   }
-  return letters;
+  return notifications;
 }
 
 /// Tells all members of the round to stop their workers.
-Letters Round::recall(const Broken& news) {
+Notifications Round::recall(const Broken& news) {
   since_ = now_;
-  Letters letters;
+  Notifications notifications;
   for (auto& [id, node] : nodes_) {
-    if (node.place != Place::running && node.place != Place::finished) continue;
-    place(node, Place::returning);
-    letters.emplace_back(id, news);
+    if (node.state != NodeState::running && node.state != NodeState::finished) continue;
+    set_state(node, NodeState::returning);
+    notifications.emplace_back(id, news);
   }
-  return letters;
+  return notifications;
 }
 
-Letters Round::regroup(const Broken& news) {
+Notifications Round::regroup(const Broken& news) {
   phase_ = Phase::forming;
-  Letters letters = recall(news);
+  Notifications notifications = recall(news);
   // A spare may fill the round at once.
-  for (auto& letter : start_if_complete()) letters.push_back(std::move(letter));
-  return letters;
+  for (auto& notification : start_if_complete()) notifications.push_back(std::move(notification));
+  return notifications;
 }
 
-Letters Round::end(const Broken& news, std::string no_restart) {
+Notifications Round::end(const Broken& news, std::string no_restart) {
   phase_ = Phase::ending;
   failed_ = Failed{*news.root_cause, round_, "", std::move(no_restart)};
-  casualties_ = Casualties(news.root_cause->rank);
+  failure_summary_ = FailureSummary(news.root_cause->rank);
   return recall({news.reason, news.root_cause, news.restarts, true});
 }
 
-Letters Round::close_if_all_back() {
+Notifications Round::close_if_all_back() {
   if (stopping() > 0 && now_ < since_ + spec_.join_timeout) return {};
-  failed_.aftermath = casualties_.text();
+  failed_.aftermath = failure_summary_.text();
   return close(failed_);
 }
 
-Letters Round::close(Ending ending) {
+Notifications Round::close(Ending ending) {
   phase_ = Phase::closed;
-  Letters letters;
+  Notifications notifications;
   for (const auto& [id, node] : nodes_) {
-    if (node.place != Place::leaving) letters.emplace_back(id, Closed{ending});
+    if (node.state != NodeState::leaving) notifications.emplace_back(id, Closed{ending});
   }
   ending_ = std::move(ending);
-  return letters;
+  return notifications;
 }
 
 std::string Round::waiting_for() const {
@@ -374,21 +374,21 @@ std::string Round::missing() const {
   switch (phase_) {
     case Phase::forming:
       if (!enough_since_ || stopping() > 0) break;
-      if (now_ < lease_ends()) return hearsay_text(hearsay_, spec_);
+      if (now_ < lease_ends()) return prior_round_text(prior_round_, spec_);
       if (now_ < budget_.pause_ends()) {
         return "the end of a pause of " + duration_text(budget_.pause()) +
                " after the failure (--restart_backoff)";
       }
       break;
     case Phase::active:
-      if (count(Place::finished) > 0) return "the end of a job that has begun to finish";
+      if (count(NodeState::finished) > 0) return "the end of a job that has begun to finish";
       return "a place: all " + nnodes_text(spec_) + " nodes of this job are running";
     case Phase::ending:
       return "the end of a job that failed" + stopping_text(nodes_);
     case Phase::closed:
       return "";
   }
-  return roll_call(nodes_, spec_);
+  return membership_text(nodes_, spec_);
 }
 
 }  // namespace ddprun::rendezvous

@@ -11,10 +11,10 @@
 #include <variant>
 #include <vector>
 
-#include "rendezvous/aftermath.h"
-#include "rendezvous/hearsay.h"
+#include "rendezvous/failure_summary.h"
 #include "rendezvous/layout.h"
 #include "rendezvous/node.h"
+#include "rendezvous/prior_round.h"
 #include "rendezvous/restart_budget.h"
 
 namespace ddprun::rendezvous {
@@ -42,13 +42,13 @@ struct Refused {
   std::string sentence;
 };
 
-using Letter = std::variant<Ready, Broken, Closed, Refused>;
+using Notification = std::variant<Ready, Broken, Closed, Refused>;
 /// What one event leads to. Every Broken in it is the same, and so is every Closed.
-using Letters = std::vector<std::pair<NodeId, Letter>>;
+using Notifications = std::vector<std::pair<NodeId, Notification>>;
 
 /// DECIDES who takes part in a round, when to regroup, and when the job is over. The only place
 /// that counts restarts. Pure: it reads no clock and sends nothing; whoever calls it delivers the
-/// letters in their order and calls `tick` when `deadline` has come.
+/// notifications in their order and calls `tick` when `deadline` has come.
 ///
 ///   forming ──complete──▶ active ──all finished──────────────────▶ closed
 ///      ▲  │                 │ │                                     ▲ ▲ ▲
@@ -106,23 +106,23 @@ class Round {
 
   explicit Round(RoundSpec spec) : spec_(spec), budget_(spec) {}
 
-  Letters join(NodeId node, JoinRequest request, Time now);
+  Notifications join(NodeId node, JoinRequest request, Time now);
 
   /// A worker of `node` failed in round `round`, the first one there.
-  Letters fail(NodeId node, int round, Failure failure, Time now);
+  Notifications fail(NodeId node, int round, Failure failure, Time now);
 
   /// All workers of `node` ended with 0 in round `round`.
-  Letters succeed(NodeId node, int round, Time now);
+  Notifications succeed(NodeId node, int round, Time now);
 
   /// `node` said goodbye (ddprun was stopped there): it takes no further part, but its workers may
   /// run until it vanishes.
-  Letters leave(NodeId node, Time now);
+  Notifications leave(NodeId node, Time now);
 
   /// `node` is gone; `reason` in words: "silent for 10 s (--lease)".
-  Letters vanish(NodeId node, const std::string& reason, Time now);
+  Notifications vanish(NodeId node, const std::string& reason, Time now);
 
   /// Call it at `deadline`; harmless at any other time.
-  Letters tick(Time now);
+  Notifications tick(Time now);
 
   /// When `tick` has something to do; nullopt: not before another event.
   std::optional<Time> deadline() const;
@@ -163,21 +163,21 @@ class Round {
   struct Tick {};
   using Event = std::variant<Join, Fail, Succeed, Gone, Tick>;
 
-  Letters on(const Event& event, Time now);
-  Letters while_forming(const Event& event);
-  Letters while_active(const Event& event);
-  Letters while_ending(const Event& event);
-  Letters while_closed(const Event& event) const;
+  Notifications on(const Event& event, Time now);
+  Notifications while_forming(const Event& event);
+  Notifications while_active(const Event& event);
+  Notifications while_ending(const Event& event);
+  Notifications while_closed(const Event& event) const;
 
-  Letters join_active(const Join& event);
-  Letters fail_active(const Fail& event);
-  Letters succeed_active(const Succeed& event);
-  Letters gone_active(const Gone& event);
-  Letters tick_forming();
+  Notifications join_active(const Join& event);
+  Notifications fail_active(const Fail& event);
+  Notifications succeed_active(const Succeed& event);
+  Notifications gone_active(const Gone& event);
+  Notifications tick_forming();
 
   std::optional<std::string> refusal(const Join& event) const;
   void admit(const Join& event);
-  void place(Node& node, Place next);
+  void set_state(Node& node, NodeState next);
   void depart(const Gone& event);
   void give_back_rank(const Node& node);
   void forget(NodeId id);
@@ -185,18 +185,18 @@ class Round {
   Time lease_ends() const;
   bool all_former_back() const;
   std::optional<Time> starts_at() const;
-  Letters start_if_complete();
-  Letters start();
-  Letters recall(const Broken& news);
-  Letters regroup(const Broken& news);
-  Letters end(const Broken& news, std::string no_restart);
-  Letters close_if_all_back();
-  Letters close(Ending ending);
+  Notifications start_if_complete();
+  Notifications start();
+  Notifications recall(const Broken& news);
+  Notifications regroup(const Broken& news);
+  Notifications end(const Broken& news, std::string no_restart);
+  Notifications close_if_all_back();
+  Notifications close(Ending ending);
 
-  int count(Place place) const { return count_[static_cast<size_t>(place)]; }
-  int stopping() const { return count(Place::returning) + count(Place::leaving); }
+  int count(NodeState state) const { return count_[static_cast<size_t>(state)]; }
+  int stopping() const { return count(NodeState::returning) + count(NodeState::leaving); }
   std::string missing() const;
-  bool nobody() const { return static_cast<int>(nodes_.size()) == count(Place::leaving); }
+  bool nobody() const { return static_cast<int>(nodes_.size()) == count(NodeState::leaving); }
   bool runs(NodeId id, int round) const;
 
   RoundSpec spec_;
@@ -205,13 +205,13 @@ class Round {
   int round_ = -1;                ///< the active one, or the last that was
   int last_round_ = -1;  ///< the highest number in use, as far as members tell an earlier master's
   RestartBudget budget_;
-  Hearsay hearsay_;
-  Failed failed_;          ///< ending: with what the job is going to be closed
-  Casualties casualties_;  ///< ending
+  PriorRound prior_round_;
+  Failed failed_;                   ///< ending: with what the job is going to be closed
+  FailureSummary failure_summary_;  ///< ending
 
   Nodes nodes_;                  ///< everyone who joined and is not gone
   std::map<int, NodeId> asked_;  ///< who holds which --node_rank
-  std::array<int, 5> count_{};   ///< nodes by Place
+  std::array<int, 5> count_{};   ///< nodes by NodeState
   int former_waiting_ = 0;       ///< former members among the waiting
   std::uint64_t joins_ = 0;
 

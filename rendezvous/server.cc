@@ -9,8 +9,8 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "rendezvous/membership_text.h"
 #include "rendezvous/random_name.h"
-#include "rendezvous/roll_call.h"
 
 namespace ddprun::rendezvous {
 
@@ -36,16 +36,16 @@ std::string peer_of(const tcp::socket& socket) {
                 : address.to_string();
 }
 
-/// Frames of the letters of one event. Every Broken among them is the same, and every Closed:
+/// Frames of the notifications of one event. Every Broken among them is the same, and every Closed:
 /// thousands of nodes may get it, so it is encoded once.
 class Frames {
  public:
-  std::string of(Letter letter) {
-    const bool common =
-        std::holds_alternative<Broken>(letter) || std::holds_alternative<Closed>(letter);
-    if (!common) return encode(Reply(std::move(letter)));
-    const size_t kind = letter.index();
-    if (kind_ != kind) common_ = encode(Reply(std::move(letter)));
+  std::string of(Notification notification) {
+    const bool common = std::holds_alternative<Broken>(notification) ||
+                        std::holds_alternative<Closed>(notification);
+    if (!common) return encode(Reply(std::move(notification)));
+    const size_t kind = notification.index();
+    if (kind_ != kind) common_ = encode(Reply(std::move(notification)));
     kind_ = kind;
     return common_;
   }
@@ -191,7 +191,7 @@ std::optional<std::string> Server::refusal(const message::Hello& hello) const {
 void Server::refuse(Line& line, const std::string& who, const std::string& sentence) {
   line.refused = true;
   log::warning(printable("refused " + who + " (" + line.address + "): " + sentence));
-  line.connection->send(encode(Reply(Letter(Refused{sentence}))));
+  line.connection->send(encode(Reply(Notification(Refused{sentence}))));
 }
 
 NodeId Server::add_agent(const message::Hello& hello) {
@@ -214,12 +214,12 @@ void Server::replace_line(NodeId node, Lines::iterator line) {
   --strangers_;
 }
 
-void Server::welcome(Agent& agent, bool resumed, std::uint64_t letters_received) {
+void Server::welcome(Agent& agent, bool resumed, std::uint64_t notifications_received) {
   send(agent, reply::Welcome{name_, resumed, agent.received, options_.heartbeat, options_.lease,
                              options_.round.max_restarts});
-  agent.letters.confirm(letters_received);
-  for (const std::string& letter : agent.letters.unconfirmed()) {
-    (*agent.line)->connection->send(letter);
+  agent.notifications.ack(notifications_received);
+  for (const std::string& notification : agent.notifications.unacked()) {
+    (*agent.line)->connection->send(notification);
   }
 }
 
@@ -232,7 +232,7 @@ void Server::on_message(NodeId node, const Message& message) {
   agent.heard = Clock::now();
   if (agent.quiet) quiet_.splice(quiet_.end(), quiet_, *agent.quiet);
   if (const auto* beat = std::get_if<Heartbeat>(&message)) {
-    agent.letters.confirm(beat->received);
+    agent.notifications.ack(beat->received);
     return send(agent, Heartbeat{agent.received});
   }
   if (std::holds_alternative<message::Ask>(message)) {
@@ -243,7 +243,7 @@ void Server::on_message(NodeId node, const Message& message) {
   wait_for_deadline();
 }
 
-Letters Server::answer(NodeId node, Agent& agent, const Message& message) {
+Notifications Server::answer(NodeId node, Agent& agent, const Message& message) {
   const auto now = Clock::now();
   if (const auto* join = std::get_if<message::Join>(&message)) {
     agent.is_host = join->request.is_host;
@@ -254,9 +254,9 @@ Letters Server::answer(NodeId node, Agent& agent, const Message& message) {
     return round_.join(node, join->request, now);
   }
   if (const auto* fail = std::get_if<message::Fail>(&message)) {
-    Letters letters = round_.fail(node, fail->round, fail->failure, now);
-    tell_workers(letters);
-    return letters;
+    Notifications notifications = round_.fail(node, fail->round, fail->failure, now);
+    tell_workers(notifications);
+    return notifications;
   }
   if (const auto* succeed = std::get_if<message::Succeed>(&message)) {
     return round_.succeed(node, succeed->round, now);
@@ -271,18 +271,18 @@ void Server::gone(NodeId node, const std::string& how) {
   if (agent->second.line) lines_.erase(*agent->second.line);
   sessions_.erase(agent->second.session);
   agents_.erase(agent);
-  Letters letters = round_.vanish(node, how, Clock::now());
-  tell_workers(letters);
-  deliver(std::move(letters));
+  Notifications notifications = round_.vanish(node, how, Clock::now());
+  tell_workers(notifications);
+  deliver(std::move(notifications));
   wait_for_deadline();
   tell_if_settled();
 }
 
 /// Workers that wait for one that is gone would do so until they are killed, if they outlive
 /// SIGTERM. Those who are stopped for another reason have all their peers still.
-void Server::tell_workers(const Letters& letters) {
-  for (const auto& [node, letter] : letters) {
-    const auto* broken = std::get_if<Broken>(&letter);
+void Server::tell_workers(const Notifications& notifications) {
+  for (const auto& [node, notification] : notifications) {
+    const auto* broken = std::get_if<Broken>(&notification);
     if (broken == nullptr) continue;
     const bool worker_failed = broken->root_cause && options_.loss_text;
     return store_.ring(
@@ -290,35 +290,35 @@ void Server::tell_workers(const Letters& letters) {
   }
 }
 
-void Server::deliver(Letters letters) {
-  name_store_host(letters);
+void Server::deliver(Notifications notifications) {
+  name_store_host(notifications);
   Frames frames;
-  for (auto& [node, letter] : letters) {
+  for (auto& [node, notification] : notifications) {
     const auto found = agents_.find(node);
     if (found == agents_.end()) continue;
     Agent& agent = found->second;
-    if (const auto* ready = std::get_if<Ready>(&letter)) begin_round(ready->layout.round);
-    if (const auto* refused = std::get_if<Refused>(&letter)) {
+    if (const auto* ready = std::get_if<Ready>(&notification)) begin_round(ready->layout.round);
+    if (const auto* refused = std::get_if<Refused>(&notification)) {
       log::warning("refused " + agent.host + ": " + printable(refused->sentence));
     }
-    std::string frame = frames.of(std::move(letter));
+    std::string frame = frames.of(std::move(notification));
     if (agent.line) (*agent.line)->connection->send(frame);
-    if (agent.quiet) agent.letters.add(std::move(frame));
+    if (agent.quiet) agent.notifications.add(std::move(frame));
   }
 }
 
 /// A store that rank 0 hosts is at the endpoint where node 0 lives there, else where it is seen.
-void Server::name_store_host(Letters& letters) const {
+void Server::name_store_host(Notifications& notifications) const {
   std::string host;
-  for (const auto& [node, letter] : letters) {
-    const auto* ready = std::get_if<Ready>(&letter);
+  for (const auto& [node, notification] : notifications) {
+    const auto* ready = std::get_if<Ready>(&notification);
     if (ready == nullptr || ready->layout.node_rank != 0 || ready->layout.store_port == 0) continue;
     const Agent& first = agents_.at(node);
     if (!first.is_host && first.line) host = (*first.line)->address;
   }
   if (host.empty()) return;
-  for (auto& [node, letter] : letters) {
-    if (auto* ready = std::get_if<Ready>(&letter)) ready->layout.store_host = host;
+  for (auto& [node, notification] : notifications) {
+    if (auto* ready = std::get_if<Ready>(&notification)) ready->layout.store_host = host;
   }
 }
 

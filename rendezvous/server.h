@@ -15,14 +15,14 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "base/error.h"
-#include "rendezvous/backlog.h"
 #include "rendezvous/control_connection.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/listener.h"
 #include "rendezvous/protocol.h"
 #include "rendezvous/round.h"
-#include "rendezvous/store_server.h"
 #include "rendezvous/stream_socket.h"
+#include "rendezvous/unacked_queue.h"
+#include "store/server.h"
 
 namespace ddprun::rendezvous {
 
@@ -87,7 +87,7 @@ class Server {
     std::string host;
     bool is_host = false;                 ///< as it said when it joined
     std::optional<Lines::iterator> line;  ///< nullopt: it is out of reach
-    Backlog letters;
+    UnackedQueue notifications;
     std::uint64_t received = 0;  ///< counted messages of its session
     Clock::time_point heard;
     std::optional<Quiet::iterator> quiet;  ///< nullopt: it is this process and has no lease
@@ -105,14 +105,14 @@ class Server {
   void refuse(Line& line, const std::string& who, const std::string& sentence);
   NodeId add_agent(const message::Hello& hello);
   void replace_line(NodeId node, Lines::iterator line);
-  void welcome(Agent& agent, bool resumed, std::uint64_t letters_received);
+  void welcome(Agent& agent, bool resumed, std::uint64_t notifications_received);
 
   void on_message(NodeId node, const Message& message);
-  Letters answer(NodeId node, Agent& agent, const Message& message);
+  Notifications answer(NodeId node, Agent& agent, const Message& message);
   void gone(NodeId node, const std::string& how);
-  void deliver(Letters letters);
-  void tell_workers(const Letters& letters);
-  void name_store_host(Letters& letters) const;
+  void deliver(Notifications notifications);
+  void tell_workers(const Notifications& notifications);
+  void name_store_host(Notifications& notifications) const;
   void begin_round(int round);
   void send(Agent& agent, const Reply& reply) const;
   void tell_if_settled();
@@ -126,7 +126,7 @@ class Server {
   Options options_;
   const std::string name_;  ///< of this master, another one after a restart
   Round round_;
-  StoreServer store_;
+  store::Server store_;
   int store_round_ = 0;  ///< the round whose keys the store holds
   Lines lines_;
   size_t strangers_ = 0;  ///< lines without a node

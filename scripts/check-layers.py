@@ -9,10 +9,11 @@ import sys
 BELOW = {
     "base": set(),
     "launcher": {"base"},
-    "rendezvous": {"base"},
+    "store": {"base"},
+    "rendezvous": {"base", "store"},
     "agent": {"base", "launcher", "rendezvous"},
     "cli": {"base", "launcher", "rendezvous", "agent"},
-    "collectives": {"base", "rendezvous"},
+    "collectives": {"base", "store"},
     "collectives/include": set(),
     "examples": set(),
 }
@@ -28,8 +29,8 @@ CONFINED = {
     r"nccl\.h": r"collectives/nccl_\w*\.(h|cc)",
 }
 # These decide and never do: no asio, not even through a header of ours.
-PURE = ("agent/machine agent/worker_env agent/report rendezvous/round rendezvous/store "
-        "rendezvous/store_wire launcher/binding launcher/exit_status cli/exit_code").split()
+PURE = ("agent/machine agent/worker_env agent/report rendezvous/round store/store "
+        "store/wire launcher/binding launcher/exit_status cli/exit_code").split()
 
 root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent)
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)', re.MULTILINE)

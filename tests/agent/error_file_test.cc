@@ -10,7 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "launcher/last_words.h"
+#include "launcher/output/stderr_tail.h"
 #include "tests/catch.h"
 #include "tests/must.h"
 
@@ -111,7 +111,7 @@ TEST_CASE("of a long message the beginning is kept, of a long traceback the end"
   CHECK(exception->message.size() == kMaxExceptionMessage + 3);
   CHECK(exception->traceback.starts_with("frame "));
   CHECK(exception->traceback.ends_with("\nframe 4999"));
-  CHECK(exception->traceback.size() <= launcher::LastWords::kBytes);
+  CHECK(exception->traceback.size() <= launcher::StderrTail::kBytes);
 }
 
 TEST_CASE("only an ordinary file of a sane size is read") {

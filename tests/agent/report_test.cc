@@ -87,7 +87,7 @@ TEST_CASE("a job that ends says why there is no other try, on one line") {
 
 TEST_CASE("an aftermath in any bytes and of any length neither fills the screen nor steers it") {
   Failed failed = ended_by(segfault());
-  failed.root_cause.last_words.clear();
+  failed.root_cause.stderr_tail.clear();
   for (int i = 0; i < 500; ++i)
     failed.aftermath += "rank " + std::to_string(i) + " failed\x1b[2J\n";
   failed.aftermath += std::string(10'000, 'x');
@@ -148,14 +148,14 @@ TEST_CASE("what is known beyond the signal is part of the cause") {
 
 TEST_CASE("endless last words stay on one screen") {
   Failure failure = segfault();
-  failure.last_words.clear();
-  for (int i = 0; i < 500; ++i) failure.last_words += "line " + std::to_string(i) + "\n";
+  failure.stderr_tail.clear();
+  for (int i = 0; i < 500; ++i) failure.stderr_tail += "line " + std::to_string(i) + "\n";
 
   const std::string report = failure_report(ended_by(failure));
   CHECK(lines(report) <= 20);
   CHECK(report.find("  line 499\n") != std::string::npos);
 
-  failure.last_words = std::string(100'000, 'x');
+  failure.stderr_tail = std::string(100'000, 'x');
   CHECK(failure_report(ended_by(failure)).size() < 1000);
   CHECK(failure_line(failure, 0).size() < 1000);
 }
@@ -173,7 +173,7 @@ Failure python_failure() {
       "  File \"train.py\", line 12, in train\n"
       "    raise RuntimeError(\"loss is nan\")\n"
       "RuntimeError: loss is nan";
-  failure.last_words =
+  failure.stderr_tail =
       "step 812: loss nan\n"
       "Traceback (most recent call last):\n"
       "  File \"train.py\", line 99, in <module>\n"
@@ -211,16 +211,16 @@ TEST_CASE("last words that are the traceback alone, whole or cut, are left out")
   Failure failure = python_failure();
   for (const char* from : {"Traceback", "    main()", "  File \"train.py\", line 12"}) {
     INFO(from);
-    failure.last_words = python_failure().last_words;
-    failure.last_words.erase(0, failure.last_words.find(from));
-    failure.last_words.erase(failure.last_words.find("\nWarning"));
+    failure.stderr_tail = python_failure().stderr_tail;
+    failure.stderr_tail.erase(0, failure.stderr_tail.find(from));
+    failure.stderr_tail.erase(failure.stderr_tail.find("\nWarning"));
     CHECK(failure_report(ended_by(failure)).find("last words") == std::string::npos);
   }
 }
 
 TEST_CASE("last words about something else stay beside the traceback") {
   Failure failure = python_failure();
-  failure.last_words = "NCCL WARN Cuda failure";
+  failure.stderr_tail = "NCCL WARN Cuda failure";
   const std::string report = failure_report(ended_by(failure));
   CHECK(report.find("\n      raise RuntimeError(\"loss is nan\")\n"
                     "its last words on stderr:\n"
@@ -230,7 +230,7 @@ TEST_CASE("last words about something else stay beside the traceback") {
 TEST_CASE("a message without a traceback is not repeated by the last words") {
   Failure failure = python_failure();
   failure.traceback.clear();
-  failure.last_words = "step 812\nRuntimeError: loss is nan";
+  failure.stderr_tail = "step 812\nRuntimeError: loss is nan";
   CHECK(failure_report(ended_by(failure)) ==
         "rank 2 failed first: exit 1 after 41.3 s (host gpu-07, pid 48121, round 0): "
         "RuntimeError: loss is nan\n"
@@ -244,7 +244,7 @@ TEST_CASE("a signal is named once, and the class of an exception by its short na
   failure.exception = "SIGSEGV: nothing is mapped at address 0x10";
   failure.traceback =
       "Traceback (most recent call last):\n  ./train(main+0x1f)\n" + failure.exception;
-  failure.last_words = failure.traceback;
+  failure.stderr_tail = failure.traceback;
   CHECK(failure_report(ended_by(failure)) ==
         "rank 2 failed first: killed by SIGSEGV after 41.3 s (host gpu-07, pid 48121, round 0): "
         "nothing is mapped at address 0x10\n"
@@ -264,11 +264,11 @@ TEST_CASE("a long message stands whole at the end of the traceback, on one scree
   Failure failure = python_failure();
   failure.exception = "ValueError: " + std::string(300, 'x');
   failure.traceback = "  File \"train.py\", line 12, in train\n" + failure.exception;
-  failure.last_words.clear();
+  failure.stderr_tail.clear();
   CHECK(failure_report(ended_by(failure)).find("\n  ValueError: xxx") != std::string::npos);
 
   for (int i = 0; i < 500; ++i) failure.traceback += "\n  frame " + std::to_string(i);
-  for (int i = 0; i < 500; ++i) failure.last_words += "line " + std::to_string(i) + "\n";
+  for (int i = 0; i < 500; ++i) failure.stderr_tail += "line " + std::to_string(i) + "\n";
   const std::string report = failure_report(ended_by(failure));
   CHECK(lines(report) <= 20);
   CHECK(report.find("\n    frame 499\n") != std::string::npos);
@@ -282,7 +282,7 @@ TEST_CASE("what the kernel did and what the worker told are both the cause") {
 
 TEST_CASE("a worker's bytes cannot garble the report") {
   Failure failure = segfault();
-  failure.last_words =
+  failure.stderr_tail =
       "\x1b[2J\x1b]0;owned\x07 20%\r30%\b\n\ttabbed \xff \xc2\x9b"
       "1m h\xc3\xa9\n";
   failure.host = "evil\nddprun: all is well";
@@ -295,7 +295,7 @@ TEST_CASE("a worker's bytes cannot garble the report") {
 
 TEST_CASE("a long line is not cut within a character") {
   Failure failure = segfault();
-  for (int i = 0; i < 300; ++i) failure.last_words += "\xe2\x82\xac";  // 3 bytes each
+  for (int i = 0; i < 300; ++i) failure.stderr_tail += "\xe2\x82\xac";  // 3 bytes each
   const std::string line = failure_line(failure, 0);
   CHECK(line.substr(line.size() - 6) == "\xe2\x82\xac...");
 }

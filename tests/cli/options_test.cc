@@ -188,7 +188,7 @@ TEST_CASE("isolating more workers than there are GPUs is refused with both numbe
         "(CUDA_VISIBLE_DEVICES=0,1,2,3)");
 }
 
-TEST_CASE("an unknown flag is answered with the nearest one") {
+TEST_CASE("an unknown flag is answered with the suggest one") {
   CHECK(refusal({"--nproc_per_nod", "4", "train"}) ==
         "unknown flag --nproc_per_nod; did you mean --nproc_per_node?");
   CHECK(refusal({"--max-restart=4", "train"}) ==

@@ -9,7 +9,7 @@
 
 #include "cli/exit_code.h"
 #include "cli/host.h"
-#include "cli/nearest.h"
+#include "cli/suggest.h"
 #include "tests/catch.h"
 #include "tests/must.h"
 
@@ -88,7 +88,7 @@ TEST_CASE("an empty entry in PATH is the current directory") {
   CHECK(must(cli::find_program("train", "/nowhere:")) == "./train");
 }
 
-TEST_CASE("a file that does not exist ends with 127 and the nearest program beside it") {
+TEST_CASE("a file that does not exist ends with 127 and the suggest program beside it") {
   Workplace here;
   here.add("train", true);
   here.add("trial", false);
@@ -146,11 +146,11 @@ TEST_CASE("a script has to be there and is not looked for in PATH") {
   check_script_refused("train.py/x.py", 127, "cannot run train.py/x.py: no such file");
 }
 
-TEST_CASE("the nearest word is the one with the fewest typing mistakes") {
-  CHECK(cli::nearest("trian", {"tram", "train", "brain"}) == "train");
-  CHECK(cli::nearest("trainn", {"train"}) == "train");
-  CHECK_FALSE(cli::nearest("evaluate", {"train"}));
-  CHECK_FALSE(cli::nearest("x", {"y"}));
+TEST_CASE("the suggest word is the one with the fewest typing mistakes") {
+  CHECK(cli::suggest("trian", {"tram", "train", "brain"}) == "train");
+  CHECK(cli::suggest("trainn", {"train"}) == "train");
+  CHECK_FALSE(cli::suggest("evaluate", {"train"}));
+  CHECK_FALSE(cli::suggest("x", {"y"}));
 }
 
 TEST_CASE("this host knows its CPUs, its environment and its programs") {

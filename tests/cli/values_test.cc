@@ -71,7 +71,7 @@ TEST_CASE("a place is a host with or without a port") {
                                             {"::ffff:10.0.0.1", "::ffff:10.0.0.1", -1}}));
   INFO(text);
 
-  const auto place = cli::parse_place(text);
+  const auto place = cli::parse_host_port(text);
 
   REQUIRE(place);
   CHECK(place->host == host);
@@ -85,7 +85,7 @@ TEST_CASE("what is no place is refused") {
                               "fe80::1:70000", "1:2:3", "fe80::1%", "a,b", "gpu-07:1:2");
   INFO(text);
 
-  CHECK_FALSE(cli::parse_place(text));
+  CHECK_FALSE(cli::parse_host_port(text));
 }
 
 TEST_CASE("a host has no port") {
@@ -108,10 +108,10 @@ TEST_CASE("a job's name is text that can be shown") {
 TEST_CASE("every key of torchrun's --rdzv_conf is taken, and those with a meaning count") {
   agent::JobSpec job;
   must(
-      cli::take_rdzv_conf("join_timeout=60,last_call_timeout=1.5,keep_alive_interval=4, "
-                          "keep_alive_max_attempt = 5 ,is_host=True,close_timeout=x,"
-                          "heartbeat_timeout=5,read_timeout=60,store_type=tcp,use_libuv=1",
-                          job));
+      cli::set_rdzv_conf("join_timeout=60,last_call_timeout=1.5,keep_alive_interval=4, "
+                         "keep_alive_max_attempt = 5 ,is_host=True,close_timeout=x,"
+                         "heartbeat_timeout=5,read_timeout=60,store_type=tcp,use_libuv=1",
+                         job));
 
   CHECK(job.join_timeout == 60s);
   CHECK(job.last_call == 1500ms);
@@ -122,7 +122,7 @@ TEST_CASE("every key of torchrun's --rdzv_conf is taken, and those with a meanin
 
 TEST_CASE("the join timeout is also called timeout, and has units too") {
   agent::JobSpec job;
-  must(cli::take_rdzv_conf("timeout=2min,is_host=0", job));
+  must(cli::set_rdzv_conf("timeout=2min,is_host=0", job));
 
   CHECK(job.join_timeout == 120s);
   CHECK(job.is_host == false);
@@ -130,9 +130,9 @@ TEST_CASE("the join timeout is also called timeout, and has units too") {
 
 TEST_CASE("a lease of which only one half is given takes torchrun's other half") {
   agent::JobSpec interval, attempts, longest;
-  must(cli::take_rdzv_conf("keep_alive_interval=1", interval));
-  must(cli::take_rdzv_conf("keep_alive_max_attempt=10", attempts));
-  must(cli::take_rdzv_conf("keep_alive_interval=1000d,keep_alive_max_attempt=10000", longest));
+  must(cli::set_rdzv_conf("keep_alive_interval=1", interval));
+  must(cli::set_rdzv_conf("keep_alive_max_attempt=10", attempts));
+  must(cli::set_rdzv_conf("keep_alive_interval=1000d,keep_alive_max_attempt=10000", longest));
 
   CHECK(interval.heartbeat == 1s);
   CHECK(interval.lease == 3s);
@@ -143,7 +143,7 @@ TEST_CASE("a lease of which only one half is given takes torchrun's other half")
 
 TEST_CASE("an empty --rdzv_conf changes nothing") {
   agent::JobSpec job;
-  must(cli::take_rdzv_conf("", job));
+  must(cli::set_rdzv_conf("", job));
 
   CHECK(job.join_timeout == 600s);
   CHECK(job.last_call == 30s);
@@ -170,7 +170,7 @@ TEST_CASE("a wrong --rdzv_conf is refused with what would be right, and changes 
   INFO(text);
   agent::JobSpec job;
 
-  const Result<> taken = cli::take_rdzv_conf(text, job);
+  const Result<> taken = cli::set_rdzv_conf(text, job);
 
   REQUIRE(taken.has_error());
   CHECK(taken.error().code == Errc::usage);

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "ddp/error.h"
-#include "rendezvous/store_client.h"
+#include "store/client.h"
 #include "tests/catch.h"
 #include "tests/collectives/folder.h"
 #include "tests/collectives/ranks.h"
@@ -16,7 +16,7 @@
 using namespace std::chrono_literals;
 using namespace ddprun::tests;
 using ddp::ErrorKind;
-using ddprun::rendezvous::StoreClient;
+using StoreClient = ddprun::store::Client;
 
 namespace {
 

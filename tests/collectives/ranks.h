@@ -13,7 +13,7 @@
 #include <boost/asio/ip/tcp.hpp>
 
 #include "base/fd.h"
-#include "rendezvous/store_server.h"
+#include "store/server.h"
 #include "tests/collectives/failed.h"
 
 namespace ddprun::tests {
@@ -33,7 +33,7 @@ class LiveStore {
 
   boost::asio::io_context context_{1};
   boost::asio::ip::tcp::acceptor acceptor_;
-  rendezvous::StoreServer server_;
+  store::Server server_;
   std::thread thread_;
 };
 

@@ -14,7 +14,7 @@
 
 #include "agent/error_file.h"
 #include "agent/report.h"
-#include "launcher/last_words.h"
+#include "launcher/output/stderr_tail.h"
 
 namespace {
 
@@ -31,7 +31,7 @@ rendezvous::Failure failure_with(const agent::WorkerException& exception) {
   failure.wait_status = 1 << 8;
   failure.exception = exception.message;
   failure.traceback = exception.traceback;
-  failure.last_words = exception.traceback;
+  failure.stderr_tail = exception.traceback;
   return failure;
 }
 
@@ -43,7 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!told) return 0;
   require(!told->message.empty(), "an exception has a message");
   require(told->message.size() <= agent::kMaxExceptionMessage + 3, "which is bounded");
-  require(told->traceback.size() <= launcher::LastWords::kBytes, "as is the traceback");
+  require(told->traceback.size() <= launcher::StderrTail::kBytes, "as is the traceback");
 
   const rendezvous::Failure failure = failure_with(*told);
   const std::string handed_on = agent::error_file_for_caller(failure, input, 0);

@@ -14,18 +14,18 @@
 #include <string>
 #include <string_view>
 
-#include "tests/rendezvous/store_room.h"
+#include "tests/store/room.h"
 
 namespace {
 
-using ddprun::rendezvous::StoreLimits;
-using ddprun::rendezvous::StoreRoom;
+using ddprun::store::Limits;
+using ddprun::store::StoreRoom;
 
 constexpr int kClients = 3;
 
 // Small, so that short inputs reach them.
-StoreLimits limits() {
-  StoreLimits limits;
+Limits limits() {
+  Limits limits;
   limits.wire = {64, 1024, 16, 4096};
   limits.unread_bytes = 4096;
   limits.busy_bytes = 512;

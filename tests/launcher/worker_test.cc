@@ -67,7 +67,7 @@ Ended run(const Command& command) {
   io.run();
   REQUIRE(status);
   CHECK_FALSE(worker.running());
-  return {*status, read_all(spawned.children[0].out), spawned.launchpad.exec_failure(0)};
+  return {*status, read_all(spawned.children[0].out), spawned.batch.exec_failure(0)};
 }
 
 Ended run(const std::string& script) {
@@ -169,7 +169,7 @@ TEST_CASE("of many children each that cannot be executed is told, and no other")
   }
   std::vector<bool> failed;
   for (size_t i = 0; i < commands.size(); ++i) {
-    failed.push_back(spawned.launchpad.exec_failure(i).has_value());
+    failed.push_back(spawned.batch.exec_failure(i).has_value());
   }
   CHECK(failed == std::vector<bool>{false, true, false, true});
 }

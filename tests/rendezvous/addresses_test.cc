@@ -174,7 +174,7 @@ TEST_CASE("a resolver that is gone calls nobody, whenever the answer comes") {
 
 TEST_CASE("each address of a name is tried before a connection fails") {
   World world;
-  const Door door(world);
+  const ListenSocket door(world);
   std::optional<ip::tcp::socket> connected;
   std::optional<Error> failed;
   const Dialer::Hooks hooks = {[&](ip::tcp::socket socket) { connected = std::move(socket); },
@@ -198,7 +198,7 @@ TEST_CASE("each address of a name is tried before a connection fails") {
 
 TEST_CASE("an attempt that is called off calls nobody, and the next one may begin") {
   World world;
-  Door door(world);
+  ListenSocket door(world);
   int connected = 0;
   Dialer dialer(world.io.get_executor(), door.endpoint(), {},
                 {[&](const ip::tcp::socket&) { ++connected; }, [](const Error&) {}});

@@ -18,7 +18,7 @@ reply::Welcome welcome(std::uint64_t received, bool resumed = false) {
   return {"master", resumed, received, milliseconds(50), World::kNever, 0};
 }
 
-Letter ready(int round) {
+Notification ready(int round) {
   Layout layout;
   layout.round = round;
   return Ready{layout};
@@ -59,7 +59,7 @@ TEST_CASE("a master whose port is closed is given up after the join timeout, wit
 
 TEST_CASE("a port that accepts and never answers is given up after the join timeout") {
   World world;
-  Door door(world);
+  ListenSocket door(world);
   Client::Options options = Member::options("alone", door.endpoint());
   options.join_timeout = milliseconds(200);
   Member alone(world, options);
@@ -93,7 +93,7 @@ TEST_CASE("a name that does not resolve is tried again until it is given up") {
 
 TEST_CASE("what answers like a web server is no master") {
   World world;
-  Door door(world);
+  ListenSocket door(world);
   Member agent(world, "agent", door.endpoint());
   agent.join();
   const auto web = door.next();
@@ -106,7 +106,7 @@ TEST_CASE("what answers like a web server is no master") {
 
 TEST_CASE("an agent says who it is and asks for its place in one breath") {
   World world;
-  Door door(world);
+  ListenSocket door(world);
   Member agent(world, "agent", door.endpoint());
   agent.request.node_rank = 1;
   agent.join(8);
@@ -125,7 +125,7 @@ TEST_CASE("an agent says who it is and asks for its place in one breath") {
 
 TEST_CASE("an agent repeats exactly what the master did not count, in order") {
   World world;
-  Door door(world);
+  ListenSocket door(world);
   Member agent(world, "agent", door.endpoint());
   agent.join();
   const auto first = door.next();
@@ -164,9 +164,9 @@ TEST_CASE("an agent repeats exactly what the master did not count, in order") {
   third->next_message<message::Ask>();
 }
 
-TEST_CASE("heartbeats tell how many letters have come, and an answer renews the lease") {
+TEST_CASE("heartbeats tell how many notifications have come, and an answer renews the lease") {
   World world;
-  Door door(world);
+  ListenSocket door(world);
   Member agent(world, "agent", door.endpoint());
   agent.join();
   const auto master = door.next();
@@ -189,7 +189,7 @@ TEST_CASE("heartbeats tell how many letters have come, and an answer renews the 
 
 TEST_CASE("the lease runs from the moment the agent spoke, not from the answer") {
   World world;
-  Door door(world);
+  ListenSocket door(world);
   Member agent(world, "agent", door.endpoint());
   agent.join();
   const auto master = door.next();
@@ -208,7 +208,7 @@ TEST_CASE("the lease runs from the moment the agent spoke, not from the answer")
 
 TEST_CASE("answers that nobody asked for do not renew the lease") {
   World world;
-  Door door(world);
+  ListenSocket door(world);
   Member agent(world, "agent", door.endpoint());
   agent.join();
   const auto master = door.next();
@@ -226,7 +226,7 @@ TEST_CASE("answers that nobody asked for do not renew the lease") {
 
 TEST_CASE("an agent that says hello again holds back what came over the old line meanwhile") {
   World world;
-  Door door(world);
+  ListenSocket door(world);
   Member agent(world, "agent", door.endpoint());
   agent.join();
   const auto first = door.next();
@@ -237,7 +237,7 @@ TEST_CASE("an agent that says hello again holds back what came over the old line
   agent.next<Ready>();
   const auto second = door.next();  // the first one is silent
   CHECK(second->greeted().received == 1);
-  first->answer(Letter(Broken{"a node left", {}, 0, false}));
+  first->answer(Notification(Broken{"a node left", {}, 0, false}));
   agent.next<Broken>();
   first->received.clear();
   CHECK(first->next_message<Heartbeat>().received == 1);
@@ -246,11 +246,11 @@ TEST_CASE("an agent that says hello again holds back what came over the old line
   CHECK(second->next_message<Heartbeat>().received == 2);
 
   SECTION("and takes it once when it is repeated") {
-    second->answer(Letter(Broken{"a node left", {}, 0, false}));
+    second->answer(Notification(Broken{"a node left", {}, 0, false}));
     second->answer(ready(1));
     CHECK(agent.next<Ready>().layout.round == 1);
   }
-  SECTION("and takes all letters of a master that is started anew before it repeated any") {
+  SECTION("and takes all notifications of a master that is started anew before it repeated any") {
     second->close();
     const auto third = door.next();
     CHECK(third->greeted().received == 2);
@@ -266,7 +266,7 @@ TEST_CASE("an agent that says hello again holds back what came over the old line
 
 TEST_CASE("an agent that hears the job's end drops its attempt to come back") {
   World world;
-  Door door(world);
+  ListenSocket door(world);
   Member agent(world, "agent", door.endpoint());
   agent.join();
   const auto first = door.next();
@@ -274,7 +274,7 @@ TEST_CASE("an agent that hears the job's end drops its attempt to come back") {
   first->next_message<message::Join>();
   first->answer(welcome(1));
   const auto second = door.next();
-  first->answer(Letter(Closed{Succeeded{}}));
+  first->answer(Notification(Closed{Succeeded{}}));
   agent.next<Closed>();
   second->answer(welcome(0));
   world.until([&] { return first->closed && second->closed; });
@@ -294,7 +294,7 @@ TEST_CASE("a client that is refused closes its line and does not come back") {
 
 TEST_CASE("a node that left does not come back when its line breaks") {
   World world;
-  Door door(world);
+  ListenSocket door(world);
   Member agent(world, "agent", door.endpoint());
   agent.join();
   const auto master = door.next();
@@ -317,7 +317,7 @@ TEST_CASE("a node that left does not come back when its line breaks") {
 
 TEST_CASE("a client connects from the address it is told to") {
   World world;
-  Door door(world);
+  ListenSocket door(world);
   Client::Options options = Member::options("agent", door.endpoint());
   options.local = boost::asio::ip::make_address("127.0.0.2");
   Member agent(world, options);

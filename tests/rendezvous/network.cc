@@ -24,13 +24,13 @@ Endpoint where(const tcp::acceptor& acceptor) {
 
 }  // namespace
 
-Door::Door(World& world) : world_(world), acceptor_(world.io, any_port()) {}
+ListenSocket::ListenSocket(World& world) : world_(world), acceptor_(world.io, any_port()) {}
 
-Endpoint Door::endpoint() const {
+Endpoint ListenSocket::endpoint() const {
   return where(acceptor_);
 }
 
-std::unique_ptr<Peer> Door::next() {
+std::unique_ptr<Peer> ListenSocket::next() {
   std::unique_ptr<Peer> peer;
   acceptor_.async_accept([&](error_code failure, tcp::socket socket) {
     if (!failure) peer = std::make_unique<Peer>(world_, std::move(socket));

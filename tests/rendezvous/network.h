@@ -14,9 +14,9 @@
 namespace ddprun::rendezvous {
 
 /// A port that the test itself answers.
-class Door {
+class ListenSocket {
  public:
-  explicit Door(World& world);
+  explicit ListenSocket(World& world);
 
   Endpoint endpoint() const;
 

@@ -115,7 +115,7 @@ TEST_CASE("a number of an agent's that cannot be is refused by its name") {
                  {"/failure/wait_status", 0x10000},
                  {"/failure/pid", 0},
                  {"/failure/seconds", "long"},
-                 {"/failure/last_words", kTooLong},
+                 {"/failure/stderr_tail", kTooLong},
                  {"/failure/exception", nullptr},
                  {"/failure/traceback", json::array()}});
 }
@@ -129,7 +129,7 @@ TEST_CASE("a number of the master's that cannot be is refused by its name") {
                  {"/lease_ms", 1e18},
                  {"/lease_ms", 1'000'000'000'001},
                  {"/max_restarts", -1}});
-  check_refused(encode(Reply(Letter(Ready{sample_layout()}))), decode_reply,
+  check_refused(encode(Reply(Notification(Ready{sample_layout()}))), decode_reply,
                 {{"/round", kTooBig},
                  {"/restarts", -1},
                  {"/node_count", 0},
@@ -140,8 +140,9 @@ TEST_CASE("a number of the master's that cannot be is refused by its name") {
                  {"/guests", 4},
                  {"/store_port", -1},
                  {"/store_host", false}});
-  check_refused(encode(Reply(Letter(Broken{"", sample_failure(), 0, true}))), decode_reply,
+  check_refused(encode(Reply(Notification(Broken{"", sample_failure(), 0, true}))), decode_reply,
                 {{"/restarts", -1}, {"/ends_job", 1}, {"/root_cause/pid", 0}});
-  check_refused(encode(Reply(Letter(Closed{Failed{sample_failure(), 0, "", ""}}))), decode_reply,
+  check_refused(encode(Reply(Notification(Closed{Failed{sample_failure(), 0, "", ""}}))),
+                decode_reply,
                 {{"/round", -1}, {"/aftermath", 1}, {"/no_restart", 1}, {"/failed/rank", -1}});
 }

@@ -30,7 +30,7 @@ Failure sample_failure() {
   failure.seconds = 41.25;
   failure.host = "gpu-07";
   failure.cause = "out of memory";
-  failure.last_words = "line \"one\"\nline\ttwo\n";
+  failure.stderr_tail = "line \"one\"\nline\ttwo\n";
   failure.exception = "RuntimeError: loss is nan";
   failure.traceback = "  File \"train.py\", line 12, in train\nRuntimeError: loss is nan";
   return failure;

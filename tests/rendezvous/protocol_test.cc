@@ -28,8 +28,8 @@ T answered(const Reply& reply) {
 }
 
 template <class T>
-T delivered(const Letter& letter) {
-  const auto received = answered<Letter>(letter);
+T delivered(const Notification& notification) {
+  const auto received = answered<Notification>(notification);
   REQUIRE(std::holds_alternative<T>(received));
   return std::get<T>(received);
 }
@@ -41,12 +41,12 @@ void check_same(const Failure& a, const Failure& b) {
   CHECK(a.seconds == b.seconds);
   CHECK(a.host == b.host);
   CHECK(a.cause == b.cause);
-  CHECK(a.last_words == b.last_words);
+  CHECK(a.stderr_tail == b.stderr_tail);
   CHECK(a.exception == b.exception);
   CHECK(a.traceback == b.traceback);
 }
 
-void check_same(const Aftermath& a, const Aftermath& b) {
+void check_same(const WorkerExits& a, const WorkerExits& b) {
   REQUIRE(a.victims.size() == b.victims.size());
   for (size_t i = 0; i < a.victims.size(); ++i) {
     CHECK(a.victims[i].rank == b.victims[i].rank);
@@ -104,10 +104,10 @@ TEST_CASE("a request to join arrives with all that the node knows of earlier rou
   CHECK_FALSE(first.hosting);
   CHECK(first.last_round == -1);
   CHECK(first.last_node_rank == -1);
-  check_same(first.aftermath, Aftermath());
+  check_same(first.aftermath, WorkerExits());
 }
 
-TEST_CASE("what the master says beside letters arrives as it was said") {
+TEST_CASE("what the master says beside notifications arrives as it was said") {
   const auto welcome = answered<reply::Welcome>(sample_welcome());
   CHECK(welcome.master == "9876fedc");
   CHECK(welcome.resumed);
@@ -120,7 +120,7 @@ TEST_CASE("what the master says beside letters arrives as it was said") {
   CHECK(answered<reply::Waiting>(reply::Waiting{"1 of 2 nodes"}).sentence == "1 of 2 nodes");
 }
 
-TEST_CASE("letters arrive as they were written") {
+TEST_CASE("notifications arrive as they were written") {
   const Layout arrived = delivered<Ready>(Ready{sample_layout()}).layout;
   CHECK(arrived.round == 2);
   CHECK(arrived.restarts == 1);
@@ -161,17 +161,17 @@ TEST_CASE("the end of the job arrives as it came, with what became of the others
 
 TEST_CASE("last words in any bytes and of any length fit into a frame") {
   Failure failure = sample_failure();
-  failure.last_words = nasty(100'000) + "\xff\xfe the end";
+  failure.stderr_tail = nasty(100'000) + "\xff\xfe the end";
   failure.cause = nasty(100'000);
   failure.exception = nasty(100'000);
   failure.traceback = nasty(100'000) + "raise";
   failure.host = nasty(100'000);
   const auto fail = sent_and_received<message::Fail>(message::Fail{0, failure});
-  CHECK(fail.failure.last_words.ends_with(" the end"));
+  CHECK(fail.failure.stderr_tail.ends_with(" the end"));
 
   const Failed sent = {failure, 0, nasty(100'000) + "the others", nasty(100'000) + "why"};
   const auto failed = std::get<Failed>(delivered<Closed>(Closed{sent}).ending);
-  CHECK(failed.root_cause.last_words.ends_with(" the end"));
+  CHECK(failed.root_cause.stderr_tail.ends_with(" the end"));
   CHECK(failed.root_cause.traceback.ends_with("raise"));
   CHECK(failed.aftermath.ends_with("the others"));
   CHECK(failed.no_restart.ends_with("why"));
@@ -183,7 +183,7 @@ TEST_CASE("last words in any bytes and of any length fit into a frame") {
 TEST_CASE("a node that stopped a hundred thousand workers tells of the first of them") {
   JoinRequest request;
   request.host = nasty(100'000);
-  Aftermath& aftermath = request.aftermath;
+  WorkerExits& aftermath = request.aftermath;
   const int last = std::numeric_limits<int>::max();
   for (int i = 0; i < 100'000; ++i) {
     aftermath.victims.push_back({last - i, nasty(1'000)});

@@ -88,7 +88,8 @@ TEST_CASE("a message that is lost on the way arrives when the line is there agai
   CHECK(couple.far.next<Ready>().layout.restarts == 1);
 }
 
-TEST_CASE("letters that are lost on the way arrive when the line is there again, in order, once") {
+TEST_CASE(
+    "notifications that are lost on the way arrive when the line is there again, in order, once") {
   Couple couple(World::kNever, 5);
   couple.network.swallow();
   couple.near.fail(0);
@@ -110,7 +111,7 @@ TEST_CASE("letters that are lost on the way arrive when the line is there again,
   couple.near.join();
   CHECK(couple.far.next<Ready>().layout.round == 2);
   CHECK(couple.near.next<Ready>().layout.restarts == 2);
-  CHECK(couple.far.letters.empty());
+  CHECK(couple.far.notifications.empty());
 }
 
 TEST_CASE("a master that is silent is tried anew, and the old line is good again if it speaks") {
@@ -130,12 +131,12 @@ TEST_CASE("a master that is silent is tried anew, and the old line is good again
   CHECK(couple.near.rounds_lost.empty());
 }
 
-TEST_CASE("a letter that comes over the old line and over the new one counts once") {
+TEST_CASE("a notification that comes over the old line and over the new one counts once") {
   Couple couple(World::kNever, 5);
   couple.network.stall();
   couple.near.fail(0);
   couple.near.next<Broken>();
-  // The new connection's hello is on its way, and counts one letter.
+  // The new connection's hello is on its way, and counts one notification.
   couple.world.until([&] { return couple.network.connections() == 2; });
   couple.network.heal(0);
   couple.far.next<Broken>();
@@ -144,9 +145,9 @@ TEST_CASE("a letter that comes over the old line and over the new one counts onc
   CHECK(couple.far.welcomes[1].resumed);
   couple.far.client.ask();
   couple.world.until([&] { return !couple.far.waiting.empty(); });
-  CHECK(couple.far.letters.empty());
+  CHECK(couple.far.notifications.empty());
 
-  // Both sides count the same again: the next letter that is lost is repeated.
+  // Both sides count the same again: the next notification that is lost is repeated.
   couple.near.join();
   couple.network.swallow();
   couple.far.join();
@@ -175,7 +176,7 @@ TEST_CASE("a node that is out of touch kills its workers before the others go on
   couple.network.stall();
   CHECK(contains(couple.near.next<Broken>().reason, "silent for "));
   const auto& history = couple.world.history;
-  CHECK(place_of(history, "far: lease over", 1) < place_of(history, "near: letter", 2));
+  CHECK(place_of(history, "far: lease over", 1) < place_of(history, "near: notification", 2));
   CHECK(couple.near.leases_over == 0);
   couple.world.until([&] { return couple.far.client.out_of_touch(); });
   CHECK_FALSE(couple.far.gave_up);

@@ -48,7 +48,7 @@ TEST_CASE("another protocol version is refused on both sides, naming both versio
   World world(RoundSpec{});
   Peer stranger(world);
   stranger.send(std::string("ddprun\x00\x63", 8));
-  const std::string sentence = stranger.next_letter<Refused>().sentence;
+  const std::string sentence = stranger.next_notification<Refused>().sentence;
   const std::string ours = "version " + std::to_string(kProtocolVersion) + ", ";
   CHECK(contains(sentence, ours));
   CHECK(contains(sentence, "version 99:"));
@@ -60,7 +60,7 @@ TEST_CASE("a refused host's name cannot steer the terminal of the master's user"
   Peer stranger(world);
   stranger.send(greeting() +
                 encode(message::Hello{"\x1b[2J", 1, 1, "evil\x1b]0;owned\x07", "s", 0}));
-  stranger.next_letter<Refused>();
+  stranger.next_notification<Refused>();
   CHECK(world.logged("refused evil\\x1b]0;owned\\x07"));
   CHECK_FALSE(world.logged("\x1b"));
 }
@@ -79,10 +79,10 @@ TEST_CASE("an agent that no longer makes sense is told so, and its round goes on
   CHECK_FALSE(stays.next<Broken>().root_cause);
   stays.join();
   CHECK(stays.next<Ready>().layout.node_count == 2);
-  mad.next_letter<Ready>();
+  mad.next_notification<Ready>();
 
   mad.send(std::string("\x00\x00\x00\x02{}", 6));
-  CHECK(contains(mad.next_letter<Refused>().sentence, "it cannot make sense of a message"));
+  CHECK(contains(mad.next_notification<Refused>().sentence, "it cannot make sense of a message"));
   CHECK(contains(stays.next<Broken>().reason, "it sent nonsense"));
   CHECK(world.logged("it cannot make sense of a message"));
 }
@@ -91,7 +91,7 @@ TEST_CASE("who was refused is not heard any more") {
   World world(RoundSpec{});
   Peer stranger(world);
   stranger.send(greeting() + encode(message::Hello{"other", 1, 1, "stray", "s", 0}));
-  stranger.next_letter<Refused>();
+  stranger.next_notification<Refused>();
   stranger.say(message::Hello{"job", 1, 1, "stray", "s", 0});
   stranger.join();
   stranger.say(message::Ask{});

@@ -30,25 +30,25 @@ TEST_CASE("a job of many nodes forms, breaks and ends in a time that grows with 
   Round round(spec);
   JoinRequest request;
   request.local_size = 8;
-  Letters letters;
+  Notifications notifications;
   const auto all_join = [&] {
     for (int i = 0; i < spec.max_nodes; ++i) {
       request.node_rank = spec.max_nodes - 1 - i;
-      letters = round.join(static_cast<NodeId>(i), request, {});
-      CHECK((letters.empty() || i == spec.max_nodes - 1));
+      notifications = round.join(static_cast<NodeId>(i), request, {});
+      CHECK((notifications.empty() || i == spec.max_nodes - 1));
     }
   };
   all_join();
-  CHECK(letters.size() == 10'000);
-  CHECK(std::get<Ready>(letters.back().second).layout.first_rank == 79'992);
+  CHECK(notifications.size() == 10'000);
+  CHECK(std::get<Ready>(notifications.back().second).layout.first_rank == 79'992);
   CHECK(round.fail(7, 0, Failure{}, {}).size() == 10'000);
   all_join();
   CHECK(round.fail(7, 1, Failure{}, {}).size() == 10'000);
   CHECK(round.waiting_for().size() < 200);
   request.aftermath.victims = {{1, "exit 1"}};
   all_join();
-  CHECK(letters.size() == 10'000);
-  CHECK(std::holds_alternative<Closed>(letters.back().second));
+  CHECK(notifications.size() == 10'000);
+  CHECK(std::holds_alternative<Closed>(notifications.back().second));
 }
 
 }  // namespace

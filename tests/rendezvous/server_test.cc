@@ -17,7 +17,7 @@
 #include <boost/asio/readable_pipe.hpp>
 
 #include "base/fd.h"
-#include "rendezvous/store_client.h"
+#include "store/client.h"
 #include "tests/catch.h"
 #include "tests/contains.h"
 #include "tests/must.h"
@@ -46,11 +46,11 @@ Failure exit_3(int rank) {
 }
 
 /// What a worker does with the store, in a thread of its own.
-void in_worker(World& world, const std::function<void(StoreClient&)>& work) {
+void in_worker(World& world, const std::function<void(store::Client&)>& work) {
   constexpr std::chrono::seconds kDeadline{60};
   bool done = false;
   std::thread worker([&] {
-    StoreClient store = must(StoreClient::connect("127.0.0.1", world.port, kDeadline, kDeadline));
+    store::Client store = must(store::Client::connect("127.0.0.1", world.port, kDeadline, kDeadline));
     work(store);
     asio::post(world.io, [&] { done = true; });
   });
@@ -61,7 +61,7 @@ void in_worker(World& world, const std::function<void(StoreClient&)>& work) {
 /// What the store says to a worker about those that are gone; nothing, as a rule.
 std::optional<std::string> news_for_workers(World& world) {
   std::optional<std::string> news;
-  in_worker(world, [&](StoreClient& store) {
+  in_worker(world, [&](store::Client& store) {
     const std::string key = "/ddp/0/ddprun/alarm/0";
     const Result<> rang = store.wait({key}, milliseconds(0));
     static_cast<void>(rang);  // its answer may come later than at once
@@ -220,11 +220,11 @@ TEST_CASE("the job is settled when every agent has closed its connection, not be
   slow.join();
   member.next<Ready>();
   slow.next_reply<reply::Welcome>();
-  slow.next_letter<Ready>();
+  slow.next_notification<Ready>();
   CHECK_FALSE(world.server->ending());
   member.client.succeed(0);
   slow.say(message::Succeed{0});
-  slow.next_letter<Closed>();
+  slow.next_notification<Closed>();
   member.next<Closed>();
   world.until([&] { return world.server->waiting_for() == "peer to hear that the job is over"; });
   REQUIRE(world.server->ending());
@@ -283,12 +283,12 @@ TEST_CASE("workers find the store on the same port, empty again in each round") 
   agent.next<Ready>();
 
   std::int64_t first = 0, second = 0;
-  in_worker(world, [&](StoreClient& store) { first = must(store.add("/count", 5)); });
+  in_worker(world, [&](store::Client& store) { first = must(store.add("/count", 5)); });
   agent.client.fail(0, exit_3(0));
   agent.next<Broken>();
   agent.join(1);
   agent.next<Ready>();
-  in_worker(world, [&](StoreClient& store) { second = must(store.add("/count", 1)); });
+  in_worker(world, [&](store::Client& store) { second = must(store.add("/count", 1)); });
   CHECK(first == 5);
   CHECK(second == 1);
 }

@@ -20,7 +20,7 @@ TEST_CASE("the greeting may come one byte at a time") {
     world.io.poll();
   }
   CHECK_FALSE(slow.next_reply<reply::Welcome>().resumed);
-  slow.next_letter<Ready>();
+  slow.next_notification<Ready>();
 }
 
 TEST_CASE("a hello that comes twice changes nothing") {
@@ -32,9 +32,9 @@ TEST_CASE("a hello that comes twice changes nothing") {
   CHECK(welcome.lease == World::kNever);
   agent.say(message::Hello{"job", 1, 1, "another", "another", 0});
   agent.join();
-  agent.next_letter<Ready>();
+  agent.next_notification<Ready>();
   agent.say(message::Succeed{0});
-  agent.next_letter<Closed>();
+  agent.next_notification<Closed>();
 }
 
 TEST_CASE("a connection that breaks before it said more than hello leaves the agent its lease") {
@@ -53,8 +53,8 @@ TEST_CASE("a connection that breaks before it said more than hello leaves the ag
   Peer third(world);
   third.introduce("s", 2);
   CHECK(third.next_reply<reply::Welcome>().resumed);
-  third.next_letter<Ready>();
-  CHECK(other.letters.empty());
+  third.next_notification<Ready>();
+  CHECK(other.notifications.empty());
   third.say(message::Ask{});
   third.next_reply<reply::Waiting>();
   third.close();
@@ -67,7 +67,7 @@ TEST_CASE("a session's second connection takes the place of the first") {
   first.introduce("s");
   CHECK_FALSE(first.next_reply<reply::Welcome>().resumed);
   first.join();
-  first.next_letter<Ready>();
+  first.next_notification<Ready>();
 
   Peer second(world);
   second.introduce("s", 1, 1);
@@ -76,10 +76,10 @@ TEST_CASE("a session's second connection takes the place of the first") {
   CHECK(welcome.received == 1);
   world.until([&] { return first.closed; });
   second.say(message::Succeed{0});
-  second.next_letter<Closed>();
+  second.next_notification<Closed>();
 }
 
-TEST_CASE("letters that a session did not count are repeated in order, and no others") {
+TEST_CASE("notifications that a session did not count are repeated in order, and no others") {
   World world(nodes(2, 2));
   Peer first(world);
   first.introduce("s", 2);
@@ -90,21 +90,21 @@ TEST_CASE("letters that a session did not count are repeated in order, and no ot
     other.join();
     other.next<Ready>();
   }
-  first.next_letter<Ready>();
-  first.next_letter<Broken>();
+  first.next_notification<Ready>();
+  first.next_notification<Broken>();
 
   Peer knows_none(world);
   knows_none.introduce("s", 2, 0);
   knows_none.next_reply<reply::Welcome>();
-  CHECK(knows_none.next_letter<Ready>().layout.round == 0);
-  knows_none.next_letter<Broken>();
+  CHECK(knows_none.next_notification<Ready>().layout.round == 0);
+  knows_none.next_notification<Broken>();
   knows_none.say(message::Ask{});
   knows_none.next_reply<reply::Waiting>();
 
   Peer knows_one(world);
   knows_one.introduce("s", 2, 1);
   knows_one.next_reply<reply::Welcome>();
-  knows_one.next_letter<Broken>();
+  knows_one.next_notification<Broken>();
   knows_one.say(Heartbeat{2});
   CHECK(knows_one.next_reply<Heartbeat>().received == 1);
 
@@ -125,7 +125,7 @@ TEST_CASE("a message that the server counted and one that it did not are told ap
   agent.say(message::Ask{});
   agent.next_reply<reply::Waiting>();
   agent.join();
-  agent.next_letter<Ready>();
+  agent.next_notification<Ready>();
   agent.say(Heartbeat{1});
   CHECK(agent.next_reply<Heartbeat>().received == 1);
 }
@@ -162,7 +162,7 @@ TEST_CASE("the master's own node has no lease") {
   Peer silent(world);
   silent.introduce("s", 2);
   silent.join();
-  CHECK(own.next_letter<Ready>().layout.node_rank == 0);
+  CHECK(own.next_notification<Ready>().layout.node_rank == 0);
   // Both have been silent for as long; a join of the one that is gone does not count.
-  CHECK(contains(own.next_letter<Broken>().reason, "silent for "));
+  CHECK(contains(own.next_notification<Broken>().reason, "silent for "));
 }

@@ -36,7 +36,7 @@ std::string text(const Ending& ending) {
                     ending);
 }
 
-std::string text(const Letter& letter) {
+std::string text(const Notification& notification) {
   return std::visit(
       Overloaded{
           [](const Ready& ready) {
@@ -59,7 +59,7 @@ std::string text(const Letter& letter) {
           [](const Closed& closed) { return "closed: " + text(closed.ending); },
           [](const Refused& refused) { return "refused: " + refused.sentence; },
       },
-      letter);
+      notification);
 }
 
 /// "1500ms", "60s", "5min", "1h".
@@ -80,7 +80,7 @@ std::vector<int> numbers(const std::string& text) {
 }
 
 /// `victim 2 (exit 1) stopped 0,1 killed 1 by SIGTERM in 12ms`, one word of it at a time.
-void read_aftermath(const std::string& key, std::istringstream& words, Aftermath& aftermath) {
+void read_aftermath(const std::string& key, std::istringstream& words, WorkerExits& aftermath) {
   std::string value;
   if (key == "victim") {
     Victim victim;
@@ -99,7 +99,7 @@ void read_aftermath(const std::string& key, std::istringstream& words, Aftermath
 
 class Replay {
  public:
-  /// The letters that `command` brings, one a line; nullopt: not a command.
+  /// The notifications that `command` brings, one a line; nullopt: not a command.
   std::optional<std::string> perform(const std::string& command) {
     std::istringstream words(command);
     std::string first, verb;
@@ -185,11 +185,11 @@ class Replay {
     return all + texts(round_->tick(now_));
   }
 
-  std::string texts(const Letters& letters) {
+  std::string texts(const Notifications& notifications) {
     std::string all;
-    for (const auto& [id, letter] : letters) {
-      if (auto* ready = std::get_if<Ready>(&letter)) last_round_[id] = ready->layout.round;
-      std::istringstream lines(text(letter));
+    for (const auto& [id, notification] : notifications) {
+      if (auto* ready = std::get_if<Ready>(&notification)) last_round_[id] = ready->layout.round;
+      std::istringstream lines(text(notification));
       std::string mark = ": ";
       for (std::string line; std::getline(lines, line); mark = ": | ") {
         all += names_[id] + mark + line + "\n";

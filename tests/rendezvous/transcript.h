@@ -5,8 +5,8 @@
 
 namespace ddprun::rendezvous {
 
-/// Replays a conversation with Round on a virtual clock and gives it back with the letters that
-/// were really sent, so that a true transcript replays to itself.
+/// Replays a conversation with Round on a virtual clock and gives it back with the notifications
+/// that were really sent, so that a true transcript replays to itself.
 ///
 ///     nodes 1:2 restarts 0         the spec; also window, backoff, min_uptime, join_timeout,
 ///                                  last_call and lease, each with a duration: 500ms 60s 5min 1h
@@ -21,8 +21,8 @@ namespace ddprun::rendezvous {
 ///     master restarts              a new Round, which nobody has joined yet
 ///     waiting?                     prints for whom Round waits
 ///
-/// Each command is followed by `----` and the letters, one a line; `|` marks
-/// further lines of a letter. Comments and blank lines stay.
+/// Each command is followed by `----` and the notifications, one a line; `|` marks
+/// further lines of a notification. Comments and blank lines stay.
 /// A command it does not know becomes "error: ..." in the text, which no transcript contains.
 std::string replay(const std::string& transcript);
 

@@ -247,17 +247,17 @@ void Walk::kill(Agent& agent) {
 
 void Walk::read(Agent& agent) {
   if (agent.inbox.empty() || agent.cut) return;
-  const Letter letter = std::move(agent.inbox.front());
+  const Notification notification = std::move(agent.inbox.front());
   agent.inbox.pop_front();
   if (agent.leaves) return;
-  if (auto* ready = std::get_if<Ready>(&letter)) {
+  if (auto* ready = std::get_if<Ready>(&notification)) {
     start_workers(agent, ready->layout);
-  } else if (auto* broken = std::get_if<Broken>(&letter)) {
+  } else if (auto* broken = std::get_if<Broken>(&notification)) {
     agent.request.restarts = std::max(agent.request.restarts, broken->restarts);
     if (agent.state == Agent::State::running) agent.state = Agent::State::stopping;
     if (agent.state == Agent::State::draining) join(agent);
   } else {
-    agent.refused = std::holds_alternative<Refused>(letter);
+    agent.refused = std::holds_alternative<Refused>(notification);
     agent.told_end = true;
     agent.outbox.clear();
     agent.state = agent.works() ? Agent::State::stopping : Agent::State::done;
@@ -329,27 +329,28 @@ void Walk::deliver(Agent& agent) {
   post(message());
 }
 
-Letters Walk::joined(NodeId node, const JoinRequest& request) {
-  Letters letters = round_->join(node, request, now_);
-  for (const auto& [id, letter] : letters) {
-    if (id == node && !std::holds_alternative<Ready>(letter)) return letters;  // not let in
+Notifications Walk::joined(NodeId node, const JoinRequest& request) {
+  Notifications notifications = round_->join(node, request, now_);
+  for (const auto& [id, notification] : notifications) {
+    if (id == node && !std::holds_alternative<Ready>(notification))
+      return notifications;  // not let in
   }
   agents_.at(at_node_.at(node)).told.reset();
   highest_ = std::max(highest_, request.last_round);
   for (; spent_ < request.restarts; ++spent_) spends_.push_back(now_);
-  return letters;
+  return notifications;
 }
 
-Letters Walk::failed(NodeId node, int round, const Failure& failure) {
-  Letters letters = round_->fail(node, round, failure, now_);
-  if (letters.empty()) return letters;
-  const auto& broken = std::get<Broken>(letters.front().second);
+Notifications Walk::failed(NodeId node, int round, const Failure& failure) {
+  Notifications notifications = round_->fail(node, round, failure, now_);
+  if (notifications.empty()) return notifications;
+  const auto& broken = std::get<Broken>(notifications.front().second);
   REQUIRE(broken.root_cause.has_value());
   const bool too_soon = now_ - started_ < spec_.min_uptime;
   if (broken.ends_job) {
     CHECK((spec_.max_restarts == 0 || too_soon || used() >= spec_.max_restarts));
     ended_ = now_;
-    return letters;
+    return notifications;
   }
   CHECK_FALSE(too_soon);
   ++spent_;
@@ -358,7 +359,7 @@ Letters Walk::failed(NodeId node, int round, const Failure& failure) {
   Round::Clock::duration pause = spec_.restart_backoff;
   for (int i = 1; i < used(); ++i) pause = std::min<Round::Clock::duration>(2 * pause, minutes(5));
   pause_ends_ = now_ + pause;
-  return letters;
+  return notifications;
 }
 
 int Walk::used() const {
@@ -368,14 +369,14 @@ int Walk::used() const {
   }));
 }
 
-void Walk::post(const Letters& letters) {
-  check_round_of(letters);
-  for (const auto& [node, letter] : letters) {
+void Walk::post(const Notifications& notifications) {
+  check_round_of(notifications);
+  for (const auto& [node, notification] : notifications) {
     REQUIRE(at_node_.count(node) == 1);  // nobody writes to the lost
     Agent& agent = agents_.at(at_node_[node]);
-    if (std::holds_alternative<Broken>(letter) && !agent.told) agent.told = now_;
-    if (auto* closed = std::get_if<Closed>(&letter)) check_end(closed->ending);
-    agent.inbox.push_back(letter);
+    if (std::holds_alternative<Broken>(notification) && !agent.told) agent.told = now_;
+    if (auto* closed = std::get_if<Closed>(&notification)) check_end(closed->ending);
+    agent.inbox.push_back(notification);
   }
 }
 

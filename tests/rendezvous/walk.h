@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random histories: agents that behave as agent/machine does, letters and messages that cross on
-// the way, links that are cut in silence, crashes, goodbyes and masters that start anew at any
+// Random histories: agents that behave as agent/machine does, notifications and messages that cross
+// on the way, links that are cut in silence, crashes, goodbyes and masters that start anew at any
 // time. Whatever happens, the invariants hold.
 #pragma once
 
@@ -32,9 +32,9 @@ struct Agent {
   std::optional<Round::Time> told;    ///< to stop its workers, or told us that it would
   NodeId node = 0;                    ///< its number at the master of today
   JoinRequest request;
-  std::optional<Layout> layout;                 ///< of the round it was last in
-  std::deque<Letter> inbox;                     ///< sent by Round, not read yet
-  std::deque<std::function<Letters()>> outbox;  ///< sent to Round, not delivered yet
+  std::optional<Layout> layout;                       ///< of the round it was last in
+  std::deque<Notification> inbox;                     ///< sent by Round, not read yet
+  std::deque<std::function<Notifications()>> outbox;  ///< sent to Round, not delivered yet
 
   bool works() const { return state == State::running || state == State::stopping; }
 };
@@ -113,13 +113,13 @@ class Walk {
 
   void restart_master();
   void deliver(Agent& agent);
-  Letters joined(NodeId node, const JoinRequest& request);
-  Letters failed(NodeId node, int round, const Failure& failure);
+  Notifications joined(NodeId node, const JoinRequest& request);
+  Notifications failed(NodeId node, int round, const Failure& failure);
 
   /// Restarts that count against the budget now.
   int used() const;
 
-  void post(const Letters& letters);
+  void post(const Notifications& notifications);
 
   // What must hold.
 
@@ -128,8 +128,8 @@ class Walk {
 
   void check_nobody_works_but_in(int round);
 
-  /// The Ready letters of one answer are one round, whole.
-  void check_round_of(const Letters& letters);
+  /// The Ready notifications of one answer are one round, whole.
+  void check_round_of(const Notifications& notifications);
 
   /// A survivor keeps its rank unless the round shrank below it, or a rendezvous host took rank 0;
   /// a given rank is kept always.

@@ -25,10 +25,10 @@ void Walk::check_nobody_works_but_in(int round) {
   }
 }
 
-void Walk::check_round_of(const Letters& letters) {
+void Walk::check_round_of(const Notifications& notifications) {
   std::vector<std::pair<const Agent*, Layout>> members;
-  for (const auto& [node, letter] : letters) {
-    auto* ready = std::get_if<Ready>(&letter);
+  for (const auto& [node, notification] : notifications) {
+    auto* ready = std::get_if<Ready>(&notification);
     if (ready != nullptr) members.emplace_back(&agents_.at(at_node_.at(node)), ready->layout);
   }
   CHECK(round_->restarts() == spent_);

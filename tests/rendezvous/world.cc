@@ -104,9 +104,9 @@ Client::Hooks Member::hooks() {
   };
   Client::Hooks hooks;
   hooks.welcomed = [this](const reply::Welcome& welcome) { welcomes.push_back(welcome); };
-  hooks.received = [this, note](Letter letter) {
-    note("letter");
-    on_letter(std::move(letter));
+  hooks.received = [this, note](Notification notification) {
+    note("notification");
+    on_notification(std::move(notification));
   };
   hooks.waiting = [this](const std::string& sentence) { waiting.push_back(sentence); };
   hooks.line_changed = [this](const std::string& sentence) { line_changes.push_back(sentence); };
@@ -123,15 +123,15 @@ Client::Hooks Member::hooks() {
   return hooks;
 }
 
-void Member::on_letter(Letter letter) {
-  if (const auto* ready = std::get_if<Ready>(&letter)) {
+void Member::on_notification(Notification notification) {
+  if (const auto* ready = std::get_if<Ready>(&notification)) {
     request.last_round = ready->layout.round;
     request.last_node_rank = ready->layout.node_rank;
     request.last_guests = ready->layout.guests;
     request.restarts = ready->layout.restarts;
   }
-  if (const auto* broken = std::get_if<Broken>(&letter)) request.restarts = broken->restarts;
-  letters.push_back(std::move(letter));
+  if (const auto* broken = std::get_if<Broken>(&notification)) request.restarts = broken->restarts;
+  notifications.push_back(std::move(notification));
 }
 
 Peer::Peer(World& world) : Peer(world, tcp::socket(world.io)) {}
@@ -157,8 +157,8 @@ void Peer::send(const std::string& bytes) {
   asio::write(socket_, asio::buffer(bytes));
 }
 
-void Peer::introduce(const std::string& session, int nodes, std::uint64_t letters) {
-  send(greeting() + encode(message::Hello{"job", nodes, nodes, "peer", session, letters}));
+void Peer::introduce(const std::string& session, int nodes, std::uint64_t notifications) {
+  send(greeting() + encode(message::Hello{"job", nodes, nodes, "peer", session, notifications}));
 }
 
 void Peer::join(int local_size) {

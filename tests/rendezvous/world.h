@@ -70,18 +70,18 @@ class Member {
   /// Tells that its first worker failed.
   void fail(int round);
 
-  /// The next letter, which must be a T.
+  /// The next notification, which must be a T.
   template <class T>
   T next() {
-    world_.until([this] { return !letters.empty(); });
-    const Letter letter = std::move(letters.front());
-    letters.pop_front();
-    REQUIRE(std::holds_alternative<T>(letter));
-    return std::get<T>(letter);
+    world_.until([this] { return !notifications.empty(); });
+    const Notification notification = std::move(notifications.front());
+    notifications.pop_front();
+    REQUIRE(std::holds_alternative<T>(notification));
+    return std::get<T>(notification);
   }
 
   JoinRequest request;
-  std::deque<Letter> letters;
+  std::deque<Notification> notifications;
   std::vector<reply::Welcome> welcomes;
   std::vector<std::string> waiting;
   std::vector<std::string> line_changes;
@@ -92,7 +92,7 @@ class Member {
 
  private:
   Client::Hooks hooks();
-  void on_letter(Letter letter);
+  void on_notification(Notification notification);
 
   World& world_;
   std::string name_;
@@ -113,7 +113,7 @@ class Peer {
   void answer(const Reply& reply) { send(encode(reply)); }
 
   /// Greets and says who it is: an agent of a job of `nodes` nodes.
-  void introduce(const std::string& session, int nodes = 1, std::uint64_t letters = 0);
+  void introduce(const std::string& session, int nodes = 1, std::uint64_t notifications = 0);
   void join(int local_size = 1);
 
   /// The next word of the server; must be a T.
@@ -125,12 +125,12 @@ class Peer {
     return std::get<T>(*reply);
   }
 
-  /// The next letter of the server; must be a T.
+  /// The next notification of the server; must be a T.
   template <class T>
-  T next_letter() {
-    const auto letter = next_reply<Letter>();
-    REQUIRE(std::holds_alternative<T>(letter));
-    return std::get<T>(letter);
+  T next_notification() {
+    const auto notification = next_reply<Notification>();
+    REQUIRE(std::holds_alternative<T>(notification));
+    return std::get<T>(notification);
   }
 
   /// The next word of an agent, heartbeats left out; must be a T.

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/output/line_splitter.h"
+
+#include <algorithm>
+
+namespace ddprun::launcher {
+namespace {
+
+constexpr size_t kKeptForLine = 16 * 1024;  // of an empty stream; a long line's memory is freed
+
+}  // namespace
+
+void LineSplitter::feed(std::string_view bytes, LineQueue& out) {
+  if (bytes.empty()) return;
+  if (relay_ == Relay::bytes) return pass_on(bytes, out);
+  const bool plain = position_ == Position::line_start && bytes.find('\r') == bytes.npos;
+  plain ? feed_lines(bytes, out) : feed_progress(bytes, out);
+}
+
+// The fast way: no \r, and nothing of the current line has been passed on.
+void LineSplitter::feed_lines(std::string_view bytes, LineQueue& out) {
+  size_t newline = bytes.find('\n');
+  if (newline == bytes.npos) return keep(bytes, out);
+
+  keep(bytes.substr(0, newline), out);
+  end_kept_line("\n", out);
+  bytes.remove_prefix(newline + 1);
+  while ((newline = bytes.find('\n')) != bytes.npos) {
+    out.append(prefix_);
+    out.append(bytes.substr(0, newline + 1));
+    bytes.remove_prefix(newline + 1);
+  }
+  keep(bytes, out);
+}
+
+void LineSplitter::feed_progress(std::string_view bytes, LineQueue& out) {
+  size_t ready = bytes.rfind('\n') + 1;  // npos + 1 is 0
+  const bool in_progress_line = ready == 0 && position_ != Position::line_start;
+  if (in_progress_line || bytes.find('\r', ready) != bytes.npos) ready = bytes.size();
+
+  if (ready > 0) {
+    pass_on(kept_, out);
+    kept_.clear();
+    pass_on(bytes.substr(0, ready), out);
+  }
+  keep(bytes.substr(ready), out);
+}
+
+void LineSplitter::keep(std::string_view text, LineQueue& out) {
+  while (kept_.size() + text.size() > kMaxLine) {
+    const size_t fits = kMaxLine - kept_.size();
+    kept_ += text.substr(0, fits);
+    text.remove_prefix(fits);
+    end_kept_line(kSplitMark, out);
+  }
+  kept_ += text;
+}
+
+void LineSplitter::end_kept_line(std::string_view end, LineQueue& out) {
+  out.begin(this, false);
+  out.append(prefix_);
+  out.append(kept_);
+  out.append(end);
+  kept_.clear();
+  if (kept_.capacity() > kKeptForLine) kept_.shrink_to_fit();
+}
+
+void LineSplitter::finish(LineQueue& out) {
+  if (!kept_.empty()) {
+    end_kept_line("\n", out);
+  } else if (position_ != Position::line_start && out.is_open(this)) {
+    out.begin(this, false);
+    out.append("\n");
+  }
+  position_ = Position::line_start;
+}
+
+void LineSplitter::pass_on(std::string_view text, LineQueue& out) {
+  if (position_ != Position::line_start && !text.empty() && !out.is_open(this)) {
+    // Others have written since, and our line was closed for us: its newline is already there.
+    if (text.front() == '\n') text.remove_prefix(1);
+    position_ = Position::line_start;
+  }
+  if (text.empty()) return;
+
+  out.begin(this, text.front() == '\r');
+  prefix_.empty() ? append_plain(text, out) : append_prefixed(text, out);
+  if (position_ != Position::line_start) out.leave_open(this);
+}
+
+void LineSplitter::append_plain(std::string_view text, LineQueue& out) {
+  out.append(text);
+  position_ = text.back() == '\n' ? Position::line_start : Position::inside;
+}
+
+void LineSplitter::append_prefixed(std::string_view text, LineQueue& out) {
+  while (!text.empty()) {
+    const size_t length = std::min(text.find_first_of("\r\n"), text.size());
+    if (length > 0) {
+      if (position_ != Position::inside) out.append(prefix_);
+      out.append(text.substr(0, length));
+      position_ = Position::inside;
+      text.remove_prefix(length);
+      if (text.empty()) break;
+    }
+    if (text.front() == '\n' && position_ == Position::line_start) out.append(prefix_);
+    out.append(text.substr(0, 1));
+    position_ = text.front() == '\n' ? Position::line_start : Position::after_return;
+    text.remove_prefix(1);
+  }
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/output/log_dir.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <sys/stat.h>
+
+#include "launcher/guardian.h"
+
+namespace ddprun::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Leaves room for the random part below NAME_MAX, 255 bytes.
+constexpr size_t kLongestName = 200;
+
+/// `run_id` as the beginning of a file name: no slash, not hidden, not too long.
+std::string name_of(const std::string& run_id) {
+  std::string name = run_id;
+  if (name.size() > kLongestName) {
+    size_t end = kLongestName;
+    while (end > 0 && (name[end] & '\xC0') == '\x80') --end;  // not inside a character
+    name.resize(end);
+  }
+  std::replace(name.begin(), name.end(), '/', '_');
+  if (name.starts_with('.')) name.front() = '_';
+  return name;
+}
+
+Error root_error(const std::string& root, const std::string& why) {
+  return {Errc::usage, "--log_dir " + root + ": " + why};
+}
+
+/// Completes `path` with random characters and makes it. Errors: false, errno.
+bool make_unique(std::string& path) {
+  path += "XXXXXX";
+  return mkdtemp(path.data()) != nullptr;
+}
+
+std::string in_attempt(const std::string& attempt_dir, int local_rank) {
+  return attempt_dir + "/" + std::to_string(local_rank);
+}
+
+const char* name_of(LogDir::Stream stream) {
+  return stream == LogDir::Stream::out ? "stdout.log" : "stderr.log";
+}
+
+}  // namespace
+
+LogDir::~LogDir() {
+  if (!is_temporary_) return;
+  remove_directory(run_);
+  leave_to_guardian("");
+}
+
+Result<> LogDir::open(const std::string& root, const std::string& run_id, bool logs) {
+  discards_ = root == kNone;
+  if (discards_) return {};
+  if (root.empty()) {
+    is_temporary_ = !logs;
+    return open_temporary(logs ? "ddprun_" + name_of(run_id) + "_" : "ddprun_");
+  }
+
+  std::error_code error;
+  const fs::path absolute = fs::absolute(root, error);
+  if (!error) fs::create_directories(absolute, error);
+  if (error == std::errc::not_a_directory || error == std::errc::file_exists) {
+    return root_error(root, "a file is in the way; give a directory, it is made when missing");
+  }
+  if (error) return root_error(root, "cannot make this directory: " + error.message());
+  std::string run = (absolute / (name_of(run_id) + "_")).string();
+  if (!make_unique(run)) {
+    return root_error(root, os_error("cannot make a directory in it", errno).message);
+  }
+  run_ = std::move(run);
+  return {};
+}
+
+Result<> LogDir::open_temporary(const std::string& name) {
+  const char* chosen = std::getenv("TMPDIR");
+  // On a disk, removing a directory takes milliseconds: in memory, a microsecond.
+  const char* memory = is_temporary_ ? "/dev/shm" : "";
+  for (const std::string place : {chosen == nullptr ? "" : chosen, memory, "/tmp"}) {
+    std::error_code error;
+    if (place.empty()) continue;
+    std::string run = (fs::absolute(place, error) / name).string();
+    if (error || !make_unique(run)) continue;
+    run_ = std::move(run);
+    if (is_temporary_) leave_to_guardian(run_);
+    return {};
+  }
+  is_temporary_ = false;
+  return os_error("cannot make a temporary directory in $TMPDIR or /tmp", errno);
+}
+
+Result<> LogDir::begin_attempt(int round, int local_size) {
+  attempt_ = std::max(round, attempt_ + 1);
+  attempt_dir_.clear();
+  if (run_.empty() || is_temporary_) return {};
+  const std::string dir = run_ + "/attempt_" + std::to_string(attempt_);
+  if (mkdir(dir.c_str(), S_IRWXU) != 0) return os_error("cannot make " + dir, errno);
+  for (int local_rank = 0; local_rank < local_size; ++local_rank) {
+    const std::string own = in_attempt(dir, local_rank);
+    if (mkdir(own.c_str(), S_IRWXU) != 0) return os_error("cannot make " + own, errno);
+  }
+  attempt_dir_ = dir;
+  return {};
+}
+
+std::string LogDir::error_file(int local_rank) const {
+  if (is_temporary_) {
+    return run_ + "/error_" + std::to_string(attempt_) + "_" + std::to_string(local_rank) + ".json";
+  }
+  return attempt_dir_.empty() ? "" : in_attempt(attempt_dir_, local_rank) + "/error.json";
+}
+
+std::string LogDir::log_file(int local_rank, Stream stream) const {
+  if (discards_) return std::string(kNone);
+  return in_attempt(attempt_dir_, local_rank) + "/" + name_of(stream);
+}
+
+std::string LogDir::filtered_file(Stream stream) const {
+  if (discards_) return std::string(kNone);
+  return attempt_dir_ + "/filtered_" + name_of(stream);
+}
+
+}  // namespace ddprun::launcher

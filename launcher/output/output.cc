@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/output/output.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <utility>
+
+#include <boost/asio/post.hpp>
+
+#include "base/log.h"
+#include "launcher/output/line_filter.h"
+#include "launcher/output/prefix.h"
+
+namespace ddprun::launcher {
+namespace {
+
+constexpr size_t kBatch = 128 * 1024;
+constexpr size_t kFlushAt = 128 * 1024;
+constexpr size_t kOwnLimit = 1024 * 1024;  // pending bytes beyond which own lines are dropped
+
+// A big pipe spares context switches, but costs memory at once, and all pipes of a user share one
+// budget (64 MiB by default): who goes over it gets pipes of one page. So a few grow, each when a
+// read brings much of what it may hold.
+constexpr int kBigPipe = 1024 * 1024;
+constexpr int kMaxBigPipes = 16;
+constexpr size_t kMuch = 32 * 1024;  // of the 64 KiB that a pipe has (pipe(7))
+
+}  // namespace
+
+struct Output::Stream {
+  Stream(boost::asio::any_io_executor executor, int the_rank, bool stderr_of_it, std::string prefix,
+         Relay relay, ConsoleWriter& where, StreamSink what_else)
+      : pipe(executor),
+        rank(the_rank),
+        is_stderr(stderr_of_it),
+        splitter(std::move(prefix), relay),
+        console(where),
+        sink(std::move(what_else)) {}
+
+  /// A stream that is not shown waits for no reader.
+  bool may_be_read() const { return pipe.is_open() && (!sink.shown || console.has_room()); }
+
+  /// How much to read at once. Prefixes multiply short lines: what a batch becomes is bounded too.
+  size_t batch_size() const {
+    const size_t size = 4 * kBatch / (splitter.prefix().size() + 1);
+    return std::clamp<size_t>(size, 4096, kBatch);
+  }
+
+  boost::asio::posix::stream_descriptor pipe;  // closed at its end, or if there is none
+  int rank;
+  bool is_stderr;
+  LineSplitter splitter;
+  StderrTail stderr_tail;
+  ConsoleWriter& console;
+  StreamSink sink;
+  std::optional<LineFilter> filter;  // set with sink.duplicates
+  size_t left = SIZE_MAX;            // bytes until its end, once that is known
+  bool waiting = false;              // a handler holds an iterator to this
+  bool removed = false;
+  bool grown = false;
+};
+
+Output::Output(boost::asio::any_io_executor executor, int out, int err)
+    : executor_(executor), out_(executor, out, "stdout", listener()) {
+  if (!out_.is_same_file(err)) err_.emplace(executor, err, "stderr", listener());
+}
+
+Output::~Output() = default;
+
+ConsoleWriter::Listener Output::listener() {
+  return {[this] { on_written(); }, [](const std::string& why) { log::warning(why); }};
+}
+
+void Output::add_worker(int rank, const std::string& prefix, Relay relay, Fd out, Fd err,
+                        StreamSink out_sink, StreamSink err_sink) {
+  add_stream(rank, false, prefix, relay, std::move(out), std::move(out_sink));
+  add_stream(rank, true, prefix, relay, std::move(err), std::move(err_sink));
+}
+
+void Output::add_stream(int rank, bool is_stderr, const std::string& prefix, Relay relay, Fd pipe,
+                        StreamSink sink) {
+  ConsoleWriter& console = is_stderr ? this->err() : out_;
+  Stream& stream = streams_.emplace_back(
+      executor_, rank, is_stderr, console.is_coloured() ? coloured_prefix(prefix, rank) : prefix,
+      relay, console, std::move(sink));
+  if (!pipe) return;
+  if (stream.sink.duplicates) stream.filter.emplace(prefix, *stream.sink.filters);
+  fcntl(pipe.get(), F_SETFL, O_NONBLOCK);
+  stream.pipe.assign(pipe.release());
+  wait(std::prev(streams_.end()));
+}
+
+void Output::wait(Streams::iterator stream) {
+  if (stream->waiting || !stream->may_be_read()) return;
+  stream->waiting = true;
+  stream->pipe.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                          [this, stream](const boost::system::error_code&) {
+                            stream->waiting = false;
+                            if (stream->removed) {
+                              streams_.erase(stream);
+                            } else {
+                              on_readable(stream);
+                            }
+                          });
+}
+
+void Output::on_readable(Streams::iterator stream) {
+  ConsoleWriter& console = stream->console;
+  if (stream->may_be_read()) read_once(*stream);
+  console.lines().size() >= kFlushAt ? console.flush() : console.flush_soon();
+  wait(stream);
+}
+
+/// How many bytes came; 0 when there are none now. Ends the stream at its end of file.
+size_t Output::read_once(Stream& stream) {
+  if (!batch_) batch_ = std::make_unique_for_overwrite<char[]>(kBatch);
+  const size_t most = stream.batch_size();
+  const ssize_t count =
+      ::read(stream.pipe.native_handle(), batch_.get(), std::min(most, stream.left));
+  if (count > 0) {
+    const std::string_view bytes(batch_.get(), static_cast<size_t>(count));
+    if (bytes.size() >= std::min(most, kMuch)) grow(stream);
+    pass_on(stream, bytes);
+    stream.left -= bytes.size();
+    if (stream.left == 0) end(stream);
+    return bytes.size();
+  }
+  if (count == 0 || (errno != EAGAIN && errno != EINTR)) end(stream);
+  return 0;
+}
+
+void Output::grow(Stream& stream) {
+  if (big_pipes_ == kMaxBigPipes || std::exchange(stream.grown, true)) return;
+  if (fcntl(stream.pipe.native_handle(), F_SETPIPE_SZ, kBigPipe) > 0) ++big_pipes_;
+}
+
+void Output::pass_on(Stream& stream, std::string_view bytes) {
+  if (stream.sink.shown) stream.splitter.feed(bytes, stream.console.lines());
+  if (stream.is_stderr) stream.stderr_tail.feed(bytes);
+  if (stream.sink.file) append(*stream.sink.file, bytes);
+  if (!stream.filter) return;
+  std::string lines;
+  stream.filter->feed(bytes, lines);
+  append(*stream.sink.duplicates, lines);
+}
+
+void Output::append(const LogFile& file, std::string_view bytes) {
+  const Result<> appended = file.append(bytes);
+  if (appended || std::exchange(log_loss_told_, true)) return;
+  log::warning("log files will have gaps: " + appended.error().message);
+}
+
+void Output::end(Stream& stream) {
+  if (stream.filter) {
+    std::string line;
+    stream.filter->finish(line);
+    append(*stream.sink.duplicates, line);
+  }
+  stream.splitter.finish(stream.console.lines());
+  stream.console.flush_soon();
+  boost::system::error_code ignored;
+  stream.pipe.close(ignored);
+}
+
+std::string Output::stderr_tail(int rank) {
+  for (Stream& stream : streams_) {
+    if (stream.rank != rank || !stream.is_stderr) continue;
+    if (stream.sink.direct) {
+      StderrTail words;
+      words.feed(stream.sink.file->tail(2 * StderrTail::kBytes));
+      return words.text();
+    }
+    // Its pipe holds at most kBigPipe: a grandchild that writes on must not keep us here.
+    for (size_t taken = 0; stream.pipe.is_open() && taken < kBigPipe;) {
+      const size_t count = read_once(stream);
+      if (count == 0) break;
+      taken += count;
+    }
+    stream.console.flush_soon();
+    return stream.stderr_tail.text();
+  }
+  return {};
+}
+
+void Output::on_written() {
+  if (dropped_own_lines_ > 0 && err().has_room()) {
+    const size_t count = std::exchange(dropped_own_lines_, 0);
+    log::warning(std::to_string(count) + " lines of ddprun were dropped: stderr was not read");
+  }
+  for (auto stream = streams_.begin(); stream != streams_.end(); ++stream) wait(stream);
+  check_drained();
+}
+
+void Output::workers_are_gone() {
+  for (Stream& stream : streams_) {
+    if (!stream.pipe.is_open()) continue;
+    int left = 0;
+    ioctl(stream.pipe.native_handle(), FIONREAD, &left);
+    stream.left = static_cast<size_t>(left);
+    if (left == 0) end(stream);
+  }
+}
+
+void Output::when_drained(std::function<void()> done) {
+  done_ = std::move(done);
+  boost::asio::post(executor_, [this] { check_drained(); });
+}
+
+void Output::give_up_stopped_readers() {
+  out_.give_up_stopped_reader();
+  if (err_) err_->give_up_stopped_reader();
+}
+
+void Output::check_drained() {
+  const bool ended = std::none_of(streams_.begin(), streams_.end(),
+                                  [](const Stream& stream) { return stream.pipe.is_open(); });
+  if (!done_ || !ended || !out_.lines().empty() || !err().lines().empty()) return;
+  std::exchange(done_, nullptr)();
+}
+
+void Output::remove_workers() {
+  for (auto stream = streams_.begin(); stream != streams_.end();) {
+    if (stream->pipe.is_open()) end(*stream);
+    stream->removed = true;
+    stream->waiting ? ++stream : stream = streams_.erase(stream);
+  }
+  big_pipes_ = 0;
+}
+
+void Output::write_own_line(std::string_view line) {
+  LineQueue& lines = err().lines();
+  if (lines.size() > kOwnLimit) {
+    ++dropped_own_lines_;
+    return;
+  }
+  lines.begin(this, false);
+  lines.append(line);
+  err().flush();
+}
+
+void Output::finish(std::chrono::milliseconds limit) {
+  out_.finish(limit);
+  if (err_) err_->finish(limit);
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/output/prefix.h"
+
+#include <array>
+#include <optional>
+
+namespace ddprun::launcher {
+namespace {
+
+constexpr std::string_view kKnown =
+    "${rank}, ${local_rank}, ${node_rank}, ${world_size}, ${restart}, ${host}, ${role_name}";
+
+std::optional<std::string> value_of(std::string_view macro, const PrefixFacts& facts) {
+  if (macro == "rank") return std::to_string(facts.rank);
+  if (macro == "local_rank") return std::to_string(facts.local_rank);
+  if (macro == "node_rank") return std::to_string(facts.node_rank);
+  if (macro == "world_size") return std::to_string(facts.world_size);
+  if (macro == "restart") return std::to_string(facts.restart);
+  if (macro == "host" || macro == "hostname") return facts.host;  // the second is torchrun's
+  if (macro == "role_name") return facts.role_name;
+  return std::nullopt;
+}
+
+Error refusal(std::string_view text, const std::string& why) {
+  return {Errc::usage, "prefix '" + std::string(text) + "': " + why};
+}
+
+}  // namespace
+
+Result<std::string> expand_prefix(std::string_view text, const PrefixFacts& facts) {
+  if (text.find_first_of("\r\n") != text.npos) return refusal(text, "must be one line");
+  std::string expanded;
+  size_t at = 0;
+  for (size_t macro; (macro = text.find("${", at)) != text.npos;) {
+    expanded += text.substr(at, macro - at);
+    const size_t end = text.find('}', macro);
+    if (end == text.npos)
+      return refusal(text, "a macro lacks its }; known are " + std::string(kKnown));
+    const std::string_view name = text.substr(macro + 2, end - macro - 2);
+    const auto value = value_of(name, facts);
+    if (!value) {
+      return refusal(
+          text, "unknown macro ${" + std::string(name) + "}; known are " + std::string(kKnown));
+    }
+    expanded += *value;
+    at = end + 1;
+  }
+  return expanded += text.substr(at);
+}
+
+std::string coloured_prefix(const std::string& prefix, int rank) {
+  if (prefix.empty()) return prefix;
+  // Red is kept for causes of failures.
+  static constexpr std::array kColours = {"36", "33", "35", "32", "34",
+                                          "96", "93", "95", "92", "94"};
+  const char* colour = kColours[static_cast<size_t>(rank) % kColours.size()];
+  return std::string("\033[") + colour + "m" + prefix + "\033[0m";
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "rendezvous/node.h"
+
+namespace ddprun::rendezvous {
+
+/// What became of the other workers of the round that ended a job, gathered from all its nodes, so
+/// that each of them reports the same. Pure.
+class FailureSummary {
+ public:
+  /// `root_cause` is the rank that failed first; it is no victim of itself.
+  explicit FailureSummary(int root_cause = -1) : root_cause_(root_cause) {}
+
+  /// Each node's once.
+  void add(const WorkerExits& of_node);
+
+  /// "ranks 5, 6 failed because of it (exit 1)\nranks 0-3 were stopped by ddprun (SIGTERM, gone
+  /// after 12 ms; rank 3 needed SIGKILL)": whole lines, no newline after the last one, and about a
+  /// KiB at most however many ranks there are. Empty: there was nobody else.
+  std::string text() const;
+
+ private:
+  struct Stop {
+    std::vector<int> ranks;
+    std::vector<int> killed;
+    double seconds = 0;  ///< the longest
+  };
+
+  int root_cause_;
+  std::map<std::string, std::vector<int>> victims_;  ///< ranks by how they ended
+  std::map<std::string, Stop> stops_;                ///< by the first signal
+};
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/membership_text.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/text.h"
+
+namespace ddprun::rendezvous {
+namespace {
+
+constexpr size_t kMostNames = 8;
+
+/// What the user called it, else what a round called it.
+std::optional<int> known_rank(const Node& node) {
+  return node.request.node_rank ? node.request.node_rank : node.node_rank;
+}
+
+std::string with_workers(const Node& node) {
+  const int workers = node.request.local_size;
+  const std::string size = std::to_string(workers) + (workers == 1 ? " worker" : " workers");
+  const auto rank = known_rank(node);
+  if (!rank) return node.request.host + " (" + size + ")";
+  return "node " + std::to_string(*rank) + " (" + node.request.host + ", " + size + ")";
+}
+
+std::string missing_ranks(const Nodes& nodes, const RoundSpec& spec) {
+  std::vector<bool> taken(static_cast<size_t>(spec.max_nodes), false);
+  bool any = false;
+  for (const auto& [id, node] : nodes) {
+    if (!node.request.node_rank || node.state == NodeState::leaving) continue;
+    taken[static_cast<size_t>(*node.request.node_rank)] = any = true;
+  }
+  if (!any) return "";
+  std::vector<int> missing;
+  for (int rank = 0; rank < spec.max_nodes; ++rank) {
+    if (!taken[static_cast<size_t>(rank)]) missing.push_back(rank);
+  }
+  return missing.empty() ? "" : "; missing node_rank " + compress_ranks(missing);
+}
+
+/// The first few of `nodes`, by node rank and then in order of joining.
+std::string listed(std::vector<const Node*> nodes, std::string (*text_of)(const Node&)) {
+  const size_t named = std::min(nodes.size(), kMostNames);
+  // Not all of them: there may be thousands.
+  std::partial_sort(nodes.begin(), nodes.begin() + static_cast<std::ptrdiff_t>(named), nodes.end(),
+                    [](const Node* a, const Node* b) {
+                      return std::pair(known_rank(*a), a->order) <
+                             std::pair(known_rank(*b), b->order);
+                    });
+  std::string text;
+  for (size_t i = 0; i < named; ++i) text += (i == 0 ? "" : ", ") + text_of(*nodes[i]);
+  if (nodes.size() > named) text += " and " + std::to_string(nodes.size() - named) + " more";
+  return text;
+}
+
+std::vector<const Node*> select(const Nodes& nodes, bool (*wanted)(NodeState)) {
+  std::vector<const Node*> selected;
+  for (const auto& [id, node] : nodes) {
+    if (wanted(node.state)) selected.push_back(&node);
+  }
+  return selected;
+}
+
+std::vector<const Node*> stopping_nodes(const Nodes& nodes) {
+  return select(nodes, [](NodeState state) {
+    return state == NodeState::returning || state == NodeState::leaving;
+  });
+}
+
+}  // namespace
+
+std::string node_name(const Node& node) {
+  const auto rank = known_rank(node);
+  if (!rank) return node.request.host;
+  return "node " + std::to_string(*rank) + " (" + node.request.host + ")";
+}
+
+std::string membership_text(const Nodes& nodes, const RoundSpec& spec) {
+  const auto here = select(nodes, [](NodeState state) { return state == NodeState::waiting; });
+  const int present = static_cast<int>(here.size());
+  const auto stopping = stopping_nodes(nodes);
+  if (present >= spec.max_nodes && !stopping.empty()) {
+    return listed(stopping, node_name) + " to stop " + (stopping.size() == 1 ? "its" : "their") +
+           " workers; have " + listed(here, with_workers);
+  }
+
+  std::string text;
+  if (present < spec.min_nodes) {
+    text = std::to_string(spec.min_nodes - present) + " of " + std::to_string(spec.min_nodes) +
+           (spec.min_nodes == 1 ? " node" : " nodes");
+  } else {
+    text = "up to " + std::to_string(std::max(spec.max_nodes - present, 0)) + " more of " +
+           nnodes_text(spec) + " nodes";
+  }
+  text += here.empty() ? ": have none" : ": have " + listed(here, with_workers);
+  return text + missing_ranks(nodes, spec) + stopping_text(nodes);
+}
+
+std::string stopping_text(const Nodes& nodes) {
+  const auto stopping = select(nodes, [](NodeState state) {
+    return state == NodeState::returning || state == NodeState::leaving;
+  });
+  return stopping.empty() ? "" : "; still stopping their workers: " + listed(stopping, node_name);
+}
+
+std::string prior_round_text(const PriorRound& prior_round, const RoundSpec& spec) {
+  return std::to_string(prior_round.missing()) + " of " + std::to_string(prior_round.members()) +
+         (prior_round.members() == 1 ? " node" : " nodes") + " of round " +
+         std::to_string(prior_round.round()) + ", whose workers may still run (up to " +
+         duration_text(spec.lease) + ", --lease)";
+}
+
+std::string nnodes_text(const RoundSpec& spec) {
+  const std::string max = std::to_string(spec.max_nodes);
+  if (spec.min_nodes == spec.max_nodes) return max;
+  return std::to_string(spec.min_nodes) + ":" + max;
+}
+
+std::string out_of_range(int node_rank, const RoundSpec& spec) {
+  const std::string last = std::to_string(spec.max_nodes - 1);
+  const std::string allowed = spec.max_nodes == 1   ? "only 0"
+                              : spec.max_nodes == 2 ? "0 and 1"
+                                                    : "0 to " + last;
+  return "--node_rank " + std::to_string(node_rank) + " is not one of this job's nodes: --nnodes " +
+         nnodes_text(spec) + " allows " + allowed;
+}
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/prior_round.h"
+
+#include <algorithm>
+
+namespace ddprun::rendezvous {
+
+void PriorRound::hear(const JoinRequest& request, int known) {
+  if (request.last_round < 0) return;
+  if (request.last_round > known) *this = PriorRound{};
+  if (request.last_round > known) round_ = request.last_round;
+  if (request.last_round != round_) return;
+  members_ = std::max(members_, request.last_guests);
+  back_.insert(request.last_node_rank);
+}
+
+int PriorRound::missing() const {
+  return std::max(0, members_ - static_cast<int>(back_.size()));
+}
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/outbox.h"
+
+#include <algorithm>
+
+namespace ddprun::store {
+namespace {
+
+// From here on, holding a value is cheaper than copying it.
+constexpr std::size_t kHeldFrom = 32 << 10;
+
+// Kept by an idle client for its next reply.
+constexpr std::size_t kKeptForReply = 4 << 10;
+
+}  // namespace
+
+void Outbox::append(std::string_view bytes) {
+  if (bytes.empty()) return;
+  if (pieces_.empty() || pieces_.back().value) pieces_.emplace_back();
+  pieces_.back().bytes.append(bytes);
+  size_ += bytes.size();
+}
+
+void Outbox::append(const std::shared_ptr<const std::string>& value) {
+  if (value->size() < kHeldFrom) return append(std::string_view(*value));
+  pieces_.push_back({{}, value});
+  size_ += value->size();
+}
+
+std::size_t Outbox::pieces(std::string_view* pieces, std::size_t most) const {
+  const std::size_t count = std::min(most, pieces_.size() - first_);
+  for (std::size_t i = 0; i < count; ++i) pieces[i] = pieces_[first_ + i].view();
+  if (count > 0) pieces[0].remove_prefix(sent_);
+  return count;
+}
+
+void Outbox::drop(std::size_t count) {
+  size_ -= count;
+  if (size_ == 0) {
+    if (pieces_.size() > 1 || pieces_[0].value || pieces_[0].bytes.capacity() > kKeptForReply) {
+      pieces_ = {};
+    } else {
+      pieces_[0].bytes.clear();
+    }
+    first_ = sent_ = 0;
+    return;
+  }
+  sent_ += count;
+  while (sent_ >= pieces_[first_].view().size()) {
+    sent_ -= pieces_[first_].view().size();
+    pieces_[first_++] = {};
+  }
+}
+
+}  // namespace ddprun::store

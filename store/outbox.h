@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun::store {
+
+/// Bytes on their way to one client. Large values are held, not copied. Pure.
+class Outbox {
+ public:
+  void append(std::string_view bytes);
+  void append(const std::shared_ptr<const std::string>& value);
+
+  bool empty() const { return size_ == 0; }
+  std::size_t size() const { return size_; }
+
+  /// Where the next bytes stand, in order: fills `pieces` and returns how many there are. The views
+  /// hold until the next change.
+  std::size_t pieces(std::string_view* pieces, std::size_t most) const;
+
+  /// The first `count` bytes have been sent.
+  void drop(std::size_t count);
+
+ private:
+  struct Piece {
+    std::string bytes;
+    std::shared_ptr<const std::string> value;  // instead of bytes
+
+    std::string_view view() const { return value ? *value : bytes; }
+  };
+
+  std::vector<Piece> pieces_;
+  std::size_t first_ = 0;  // pieces before it are sent
+  std::size_t sent_ = 0;   // of the first piece
+  std::size_t size_ = 0;
+};
+
+}  // namespace ddprun::store

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+
+namespace ddprun::store {
+
+/// Whoever may wait in the store. The caller numbers its clients and never uses a number twice.
+using ClientId = std::uint64_t;
+
+/// A stored value. Shared with replies that are still on their way, so that a large one is never
+/// copied for each reader.
+using Value = std::shared_ptr<const std::string>;
+
+/// What became of a key that a client watches.
+enum class Change : std::uint8_t { updated = 0, created = 1, deleted = 2 };
+
+/// One change, to be told to one watching client.
+struct WatchEvent {
+  ClientId client;
+  Change change;
+  std::string key;
+  Value before;  ///< nullptr when created
+  Value after;   ///< nullptr when deleted
+};
+
+/// Keys and values, counters, queues and those who wait for them: c10d's store without its wire.
+///
+/// Pure: nothing blocks, and who has to be woken comes back as data (take_woken, take_changes).
+/// Keys and values are any bytes. A call that fails stored nothing.
+class Store {
+ public:
+  /// `byte_limit` bounds keys, values, queues and registered waits together, with what it costs to
+  /// keep them. Calls that would exceed it fail with Errc::system.
+  explicit Store(std::size_t byte_limit) : byte_limit_(byte_limit) {}
+
+  Result<> set(std::string_view key, std::string_view value);
+  Result<> append(std::string_view key, std::string_view suffix);
+
+  /// nullptr when there is no such key.
+  Value get(std::string_view key) const;
+
+  /// Adds to a counter, which is stored as decimal text; a missing one counts as 0, and the sum
+  /// wraps. Errors: also protocol, when the value does not start with a number.
+  Result<std::int64_t> add(std::string_view key, std::int64_t delta);
+
+  /// Stores `desired` where the value is `expected` (a missing key equals empty). Returns what the
+  /// caller is told: the value afterwards, or `expected` when the key is missing. The view ends
+  /// with the next call.
+  Result<std::string_view> compare_set(std::string_view key, std::string_view expected,
+                                       std::string_view desired);
+
+  /// Whether it was there. Wakes nobody.
+  bool remove(std::string_view key);
+
+  /// A key, or a queue that is not empty.
+  bool has(std::string_view key) const;
+
+  std::size_t key_count() const { return keys_.size(); }
+
+  template <class Visit>
+  void for_each_key(Visit visit) const {
+    for (const auto& entry : keys_) visit(std::string_view(entry.first));
+  }
+
+  /// Queues have names of their own: only has() and wait() see both. A push wakes one waiter, the
+  /// one that waits longest.
+  Result<> push(std::string_view queue, std::string_view value);
+  std::size_t queue_length(std::string_view queue) const;
+  std::optional<std::string> pop(std::string_view queue);
+
+  /// True: all exist. Otherwise `client` is among take_woken() once each missing key has been
+  /// created (it may be gone again by then). A new wait or barrier replaces the client's old one.
+  Result<bool> wait(ClientId client, const std::vector<std::string_view>& keys);
+
+  /// Counts one arrival in the counter `key`. True: `count` or more have come, and those who waited
+  /// are woken. Otherwise as wait(). The arrival counts even when the client leaves.
+  Result<bool> barrier(ClientId client, std::string_view key, std::int64_t count);
+
+  void cancel_wait(ClientId client);
+
+  /// Gives `sentence` to every key with kAlarm in its name that is waited for, now or later, and
+  /// does not exist yet.
+  void ring(std::string_view sentence);
+
+  /// From now on each change of `key` is among take_changes().
+  Result<> watch(ClientId client, std::string_view key);
+
+  /// The client is gone, with its wait and its watches. What it stored stays.
+  void forget(ClientId client);
+
+  /// Who and what to tell since the last take, in order.
+  bool has_news() const { return !woken_.empty() || !changes_.empty(); }
+  std::vector<ClientId> take_woken() { return std::exchange(woken_, {}); }
+  std::vector<WatchEvent> take_changes() { return std::exchange(changes_, {}); }
+
+  /// What counts against the limit.
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view key) const {
+      return std::hash<std::string_view>()(key);
+    }
+  };
+  template <class T>
+  using Table = std::unordered_map<std::string, T, Hash, std::equal_to<>>;
+  using Ticket = std::uint64_t;  // counts registrations: the order in which waiters came
+
+  struct Wait {
+    Ticket ticket;
+    std::unordered_set<std::string, Hash, std::equal_to<>> missing;
+  };
+
+  Result<> room_for(std::size_t more) const;
+  Result<> put(std::string_view key, std::string_view value);
+  void replace(std::string_view key, std::shared_ptr<std::string>& stored, std::string value);
+  void changed(std::string_view key, const Value& before, const Value& after);
+  Result<> start_wait(ClientId client, const std::vector<std::string_view>& missing);
+  bool arrived(ClientId client, std::string_view key);
+  void wake(std::string_view key);
+  void wake_one(std::string_view key);
+  void ring_for(std::string_view key);
+
+  std::size_t byte_limit_;
+  std::size_t bytes_ = 0;
+  Table<std::shared_ptr<std::string>> keys_;
+  Table<std::deque<std::string>> queues_;
+
+  Ticket next_ticket_ = 0;
+  Table<std::map<Ticket, ClientId>> waiters_;  // by missing key
+  std::unordered_map<ClientId, Wait> waits_;
+  Table<std::vector<ClientId>> watchers_;
+  std::unordered_map<ClientId, std::vector<std::string>> watches_;
+
+  std::string alarm_;  // empty: nothing has happened
+
+  std::vector<ClientId> woken_;
+  std::vector<WatchEvent> changes_;
+};
+
+}  // namespace ddprun::store

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "store/protocol.h"
+
+namespace ddprun::store {
+
+/// c10d's TCPStore protocol: a type byte, then fixed fields. Integers are little-endian, lengths
+/// and counts have 8 bytes, strings are a length and that many bytes. Pure.
+
+/// The two numberings of request types that releases of PyTorch use.
+enum class Dialect {
+  undecided,  ///< the first bytes have not come yet
+  legacy,     ///< 1.13, 2.0: no greeting
+  current,    ///< 2.2 and later: each connection starts with kStoreGreeting
+};
+
+/// What clients of the current dialect send first.
+inline constexpr std::string_view kStoreGreeting{"\x00\xCE\xF7\x85\x3C", 5};
+
+/// What one request may hold; a client that asks for more is refused before anything is allocated.
+struct WireLimits {
+  std::size_t key_bytes = 8 << 10;
+  std::size_t value_bytes = 8 << 20;
+  std::size_t keys = 131'072;            ///< in one request
+  std::size_t request_bytes = 64 << 20;  ///< below 4 GiB
+};
+
+/// One whole request. The views are into the bytes it was parsed from.
+struct Request {
+  /// A key or a value, as offset and length.
+  struct Field {
+    std::uint32_t offset;
+    std::uint32_t length;
+  };
+
+  RequestType op = RequestType::validate;
+  std::int64_t number = 0;  ///< delta (add), world size (barrier), nonce (ping)
+  std::string_view bytes;   ///< the whole request
+  std::span<const Field> fields;
+
+  /// Keys and values in the order of the wire.
+  std::string_view field(std::size_t i) const {
+    return bytes.substr(fields[i].offset, fields[i].length);
+  }
+};
+
+/// Finds requests in the bytes of one connection, however they were cut into pieces. It looks at
+/// each byte of framing once, and holds no bytes itself.
+class RequestParser {
+ public:
+  enum class Status {
+    complete,    ///< request() holds until the next call
+    incomplete,  ///< call again with the same bytes and those that came after them
+    malformed,   ///< error() says why; nothing can follow
+  };
+
+  explicit RequestParser(const WireLimits& limits) : limits_(limits) {}
+
+  /// `bytes` starts with the first byte after the last complete request. It may lie elsewhere than
+  /// in the call before.
+  Status next(std::string_view bytes);
+
+  const Request& request() const { return request_; }
+  const Error& error() const { return error_; }
+  Dialect dialect() const { return dialect_; }
+
+ private:
+  bool decide_dialect(std::string_view bytes);
+  Status begin(std::string_view bytes);
+  Status fields(std::string_view bytes);
+  Status read_number(std::string_view bytes, std::size_t width);
+  Status read_length(std::string_view bytes, std::size_t limit, const char* what,
+                     std::uint64_t& length);
+  Status read_string(std::string_view bytes, std::size_t limit, const char* what);
+  Status refuse(std::string sentence);
+
+  WireLimits limits_;
+  Dialect dialect_ = Dialect::undecided;
+  const char* begin_repeat_ = nullptr;  // first step of what is repeated
+  const char* step_ = nullptr;          // next field of the layout; nullptr between requests
+  std::uint64_t repeats_ = 0;           // items of a list still to come
+  std::size_t position_ = 0;            // bytes of the request understood so far
+  std::vector<Request::Field> found_;
+  Request request_{};
+  Error error_{};
+};
+
+/// Whether a connection that starts with `bytes` (at least one) can be a client of the store.
+bool may_be_store_client(std::string_view bytes);
+
+/// Little-endian, 8 bytes.
+void append_integer(std::string& out, std::uint64_t number);
+
+/// Length and bytes: what keys and values look like on the wire.
+void append_bytes(std::string& out, std::string_view bytes);
+
+}  // namespace ddprun::store

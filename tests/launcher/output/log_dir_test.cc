@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/output/log_dir.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "tests/catch.h"
+#include "tests/must.h"
+
+using namespace ddprun;
+using launcher::LogDir;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A directory of this test, which is $TMPDIR while it lives.
+class Tmpdir {
+ public:
+  Tmpdir() {
+    REQUIRE(mkdtemp(path_.data()) != nullptr);
+    const char* before = std::getenv("TMPDIR");
+    if (before != nullptr) before_ = before;
+    setenv("TMPDIR", path_.c_str(), 1);
+  }
+  Tmpdir(const Tmpdir&) = delete;
+  ~Tmpdir() {
+    before_ ? setenv("TMPDIR", before_->c_str(), 1) : unsetenv("TMPDIR");
+    fs::remove_all(path_);
+  }
+  fs::path operator/(const std::string& name) const { return path_ / fs::path(name); }
+  bool empty() const { return fs::is_empty(path_); }
+
+ private:
+  std::string path_ = (fs::temp_directory_path() / "ddprun-test-XXXXXX").string();
+  std::optional<std::string> before_;
+};
+
+std::ptrdiff_t entries(const fs::path& directory) {
+  return std::distance(fs::directory_iterator(directory), fs::directory_iterator());
+}
+
+/// The error file of local rank 0 in the first attempt of a job with this id.
+fs::path first_error_file(const fs::path& root, const std::string& run_id) {
+  LogDir logs;
+  must(logs.open(root.string(), run_id, false));
+  must(logs.begin_attempt(0, 1));
+  return logs.error_file(0);
+}
+
+void write(const fs::path& file) {
+  std::ofstream(file) << "{}";
+  REQUIRE(fs::exists(file));
+}
+
+}  // namespace
+
+TEST_CASE("error files are in torchrun's tree, whose directories are made with their parents") {
+  const Tmpdir scratch;
+  LogDir logs;
+  must(logs.open((scratch / "a/b").string(), "job-7", false));
+  must(logs.begin_attempt(0, 12));
+
+  const fs::path file = logs.error_file(11);
+  CHECK(file.filename() == "error.json");
+  CHECK(file.parent_path().filename() == "11");
+  CHECK(file.parent_path().parent_path().filename() == "attempt_0");
+  const fs::path run = file.parent_path().parent_path().parent_path();
+  CHECK(run.parent_path() == scratch / "a/b");
+  CHECK(run.filename().string().starts_with("job-7_"));
+  CHECK(fs::is_directory(file.parent_path()));
+  CHECK_FALSE(fs::exists(file));
+}
+
+TEST_CASE("no attempt touches the files of an earlier one") {
+  const Tmpdir scratch;
+  LogDir logs;
+  must(logs.open((scratch / "logs").string(), "none", false));
+  must(logs.begin_attempt(2, 1));
+  const fs::path earlier = logs.error_file(0);
+  write(earlier);
+  must(logs.begin_attempt(2, 1));
+  const fs::path later = logs.error_file(0);
+
+  CHECK(earlier.parent_path().parent_path().filename() == "attempt_2");
+  CHECK(later.parent_path().parent_path().filename() == "attempt_3");
+  CHECK(fs::exists(earlier));
+  CHECK_FALSE(fs::exists(later));
+}
+
+TEST_CASE("two jobs of one name have a directory each, which outlives them") {
+  const Tmpdir scratch;
+  const fs::path one = first_error_file(scratch / "logs", "same");
+  const fs::path other = first_error_file(scratch / "logs", "same");
+
+  CHECK(one != other);
+  CHECK(fs::is_directory(one.parent_path()));
+}
+
+TEST_CASE("a job's name never leads out of the log directory") {
+  const Tmpdir scratch;
+  const std::string run_id = GENERATE(as<std::string>(), "..", ".", "/", "../../etc", "/etc/x",
+                                      ".hidden", std::string(256, 'x'));
+  CAPTURE(run_id);
+  const fs::path file = first_error_file(scratch / "logs", run_id);
+
+  const fs::path run = fs::canonical(file.parent_path().parent_path().parent_path());
+  CHECK(run.parent_path() == fs::canonical(scratch / "logs"));
+  CHECK_FALSE(run.filename().string().starts_with('.'));
+}
+
+TEST_CASE("a long name is cut between its characters") {
+  const Tmpdir scratch;
+  std::string run_id = "x";
+  for (int i = 0; i < 120; ++i) run_id += "\u00e4";
+  const fs::path file = first_error_file(scratch / "logs", run_id);
+
+  const std::string name = file.parent_path().parent_path().parent_path().filename();
+  CHECK(name.substr(0, name.size() - 7) == run_id.substr(0, 199));
+}
+
+TEST_CASE("a relative directory does not depend on where a worker goes") {
+  const Tmpdir scratch;
+  const fs::path before = fs::current_path();
+  fs::current_path(scratch / "");
+  const fs::path file = first_error_file("here", "none");
+  fs::current_path(before);
+
+  CHECK(file.is_absolute());
+  CHECK(fs::is_directory(file.parent_path()));
+}
+
+TEST_CASE("a log directory that cannot be is refused with its name") {
+  const Tmpdir scratch;
+  write(scratch / "file");
+  const std::string name = GENERATE(as<std::string>(), "file", "file/below", "/proc/nothing/here");
+  const std::string root = (scratch / name).string();
+  LogDir logs;
+  const Result<> opened = logs.open(root, "none", false);
+
+  REQUIRE_FALSE(opened.has_value());
+  CHECK(opened.error().code == Errc::usage);
+  CHECK(opened.error().message.starts_with("--log_dir " + root + ": "));
+  CHECK(opened.error().message.find('\n') == std::string::npos);
+}
+
+TEST_CASE("/dev/null means no files") {
+  const Tmpdir scratch;
+  LogDir logs;
+  must(logs.open("/dev/null", "none", false));
+  must(logs.begin_attempt(0, 2));
+
+  CHECK(logs.error_file(1).empty());
+  CHECK(logs.log_file(1, LogDir::Stream::out) == "/dev/null");
+  CHECK(logs.filtered_file(LogDir::Stream::err) == "/dev/null");
+  CHECK(scratch.empty());
+}
+
+TEST_CASE("without a log directory error files are in a temporary one, which goes") {
+  const Tmpdir scratch;
+  {
+    LogDir logs;
+    must(logs.open("", "none", false));
+    must(logs.begin_attempt(0, 2));
+    write(logs.error_file(0));
+    write(logs.error_file(1));
+    must(logs.begin_attempt(1, 2));
+    CHECK_FALSE(fs::exists(logs.error_file(0)));
+    write(logs.error_file(0));
+    CHECK(entries(scratch / "") == 1);
+    fs::create_directories(fs::path(logs.error_file(1)).parent_path() / "of a worker/deep");
+  }
+  CHECK(scratch.empty());
+}
+
+TEST_CASE("log files without a log directory are in a temporary one, which stays") {
+  const Tmpdir scratch;
+  std::string file;
+  {
+    LogDir logs;
+    must(logs.open("", "a/b", true));
+    must(logs.begin_attempt(0, 11));
+    file = logs.log_file(10, LogDir::Stream::err);
+    CHECK(file == logs.path() + "/attempt_0/10/stderr.log");
+    CHECK(logs.error_file(10) == logs.path() + "/attempt_0/10/error.json");
+    CHECK(logs.filtered_file(LogDir::Stream::out) ==
+          logs.path() + "/attempt_0/filtered_stdout.log");
+    CHECK(logs.path().starts_with((scratch / "ddprun_a_b_").string()));
+    write(file);
+  }
+  CHECK(fs::exists(file));
+}
+
+TEST_CASE("a TMPDIR that is not there is passed over") {
+  const Tmpdir scratch;
+  setenv("TMPDIR", (scratch / "missing").c_str(), 1);
+  LogDir logs;
+  must(logs.open("", "none", false));
+
+  CHECK(fs::is_directory(fs::path(logs.error_file(0)).parent_path()));
+}
+
+TEST_CASE("an attempt whose directories cannot be made has no files") {
+  const Tmpdir scratch;
+  LogDir logs;
+  must(logs.open((scratch / "logs").string(), "none", false));
+  fs::remove_all(scratch / "logs");
+  const Result<> begun = logs.begin_attempt(0, 1);
+
+  REQUIRE_FALSE(begun.has_value());
+  CHECK(begun.error().code == Errc::system);
+  CHECK(logs.error_file(0).empty());
+}

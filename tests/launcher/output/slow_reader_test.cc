@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Readers of ddprun's output that stop, go, or were never there.
+#include <chrono>
+#include <fcntl.h>
+#include <string>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "launcher/output/output.h"
+#include "tests/catch.h"
+#include "tests/launcher/output/stage.h"
+
+namespace ddprun::launcher {
+namespace {
+
+using namespace ddprun::tests;
+using namespace std::chrono_literals;
+namespace asio = boost::asio;
+
+/// Writes to `fd` and runs what is ready, until neither goes on: everything is full. The bytes.
+size_t fill(asio::io_context& context, int fd) {
+  std::string lines;
+  while (lines.size() < 60'000) lines += "a line that nobody reads\n";
+  fcntl(fd, F_SETFL, O_NONBLOCK);
+  size_t total = 0;
+  for (bool full = false; !full;) {
+    context.restart();
+    while (context.poll() > 0) {
+    }
+    const ssize_t count = write(fd, lines.data(), lines.size());
+    full = count < 0;
+    if (!full) total += static_cast<size_t>(count);
+    if (total > (size_t{8} << 20)) FAIL("no end of it");
+  }
+  return total;
+}
+
+TEST_CASE("a stopped reader stops the worker, with bounded memory and without blocking") {
+  const bool use_socket = GENERATE(false, true);
+  Pipe pipe = make_pipe();
+  if (use_socket) {
+    int ends[2];
+    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+    pipe = {Fd(ends[0]), Fd(ends[1])};
+  }
+  asio::io_context context;
+  Output output(context.get_executor(), pipe.write_end.get(), pipe.write_end.get());
+  WorkerPipes pipes = add_worker(output, 0, "[0] ");
+
+  const size_t accepted = fill(context, pipes.out.get());
+  CHECK(accepted < (size_t{2} << 20));  // the worker's pipe holds 1 MiB of it
+
+  INFO("the flags are shared with the user's shell");
+  CHECK((fcntl(pipe.write_end.get(), F_GETFL) & O_NONBLOCK) == 0);
+
+  SECTION("once it reads again, everything arrives") {
+    pipes = {};
+    Reader reader(context, std::move(pipe.read_end));
+    run_until_drained(context, output);
+    const size_t lines = (accepted + 24) / 25;  // the last one may have been cut by the full pipe
+    const size_t expected = accepted + 4 * lines + (accepted % 25 == 0 ? 0 : 1);
+    run_until(context, [&] { return reader.text.size() >= expected; });
+    CHECK(by_rank(reader.text)[0].size() == lines);
+  }
+  SECTION("own lines wait up to a bound, and those dropped are counted") {
+    const std::string own = "ddprun: " + std::string(1000, 'x') + "\n";
+    for (int i = 0; i < 3000; ++i) output.write_own_line(own);
+    log::set_writer([&](std::string_view line) { output.write_own_line(line); });
+    pipes = {};
+    Reader reader(context, std::move(pipe.read_end));
+    run_until(context,
+              [&] { return reader.text.find("lines of ddprun were dropped") != reader.text.npos; });
+    log::set_writer(nullptr);
+    CHECK(reader.text.find(own + own) != reader.text.npos);
+  }
+  SECTION("given up, it keeps nobody waiting any more") {
+    pipes = {};
+    output.give_up_stopped_readers();
+    run_until_drained(context, output);
+  }
+  SECTION("the last flush gives up after its limit") {
+    output.finish(10ms);
+    pipes = {};
+    pipe.read_end.reset();
+  }
+}
+
+TEST_CASE("a reader that is gone: the workers run on and end well") {
+  Stage stage;
+  Pipe gone = make_pipe();
+  Output output(stage.context.get_executor(), gone.write_end.get(), stage.err.get());
+  Child child("seq 1000000; echo done >&2", add_worker(output, 0, "[0] "));
+  gone.read_end.reset();
+  run_until_drained(stage.context, output);
+  CHECK(child.wait() == 0);
+  stage.finish();
+  CHECK(stage.err_reader.text == "[0] done\n");
+}
+
+TEST_CASE("a pipe without a reader from the start, and a closed stdout, discard") {
+  Pipe gone = make_pipe();
+  gone.read_end.reset();
+  const int out = GENERATE(0, 1) == 0 ? gone.write_end.get() : 999;
+  asio::io_context context;
+  Output output(context.get_executor(), out, out);
+  Child child("seq 100000; seq 100000 >&2", add_worker(output, 0, "[0] "));
+  run_until_drained(context, output);
+  CHECK(child.wait() == 0);
+}
+
+TEST_CASE("a full disk is told once and stops nobody") {
+  Stage stage;
+  const Fd full(open("/dev/full", O_WRONLY | O_CLOEXEC));
+  REQUIRE(full);
+  Output output(stage.context.get_executor(), full.get(), stage.err.get());
+  log::set_writer([&](std::string_view line) { output.write_own_line(line); });
+  Child child("seq 100000; echo done >&2", add_worker(output, 0, "[0] "));
+  run_until_drained(stage.context, output);
+  log::set_writer(nullptr);
+  CHECK(child.wait() == 0);
+  stage.finish();
+  const std::string told =
+      "ddprun: some output is lost: cannot write to stdout: No space left on device\n";
+  const std::string& text = stage.err_reader.text;
+  CHECK(text.find(told) != text.npos);
+  CHECK(text.find("lost") == text.rfind("lost"));
+  CHECK(text.find("[0] done\n") != text.npos);
+}
+
+}  // namespace
+}  // namespace ddprun::launcher

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/failure_summary.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/catch.h"
+
+namespace ddprun::rendezvous {
+namespace {
+
+WorkerExits stopped(std::vector<int> ranks, const std::string& signal, double seconds) {
+  WorkerExits aftermath;
+  aftermath.stopped = std::move(ranks);
+  aftermath.signal = signal;
+  aftermath.seconds = seconds;
+  return aftermath;
+}
+
+TEST_CASE("nothing is said of other workers where there are none") {
+  FailureSummary summary(0);
+  CHECK(summary.text() == "");
+  summary.add({});
+  CHECK(summary.text() == "");
+}
+
+TEST_CASE("the workers of all nodes are told of in one line for each end they met") {
+  FailureSummary summary(5);
+  WorkerExits a = stopped({4}, "SIGTERM", 0.012);
+  a.victims = {{5, "exit 9"}, {7, "exit 1"}, {6, "exit 1"}};
+  summary.add(a);
+  WorkerExits b = stopped({3, 0, 1}, "SIGTERM", 30.02);
+  b.killed = {3};
+  b.victims = {{2, "killed by SIGABRT"}};
+  summary.add(b);
+  CHECK(
+      summary.text() ==
+      "ranks 6, 7 failed because of it (exit 1)\n"
+      "rank 2 failed because of it (killed by SIGABRT)\n"
+      "ranks 0, 1, 3, 4 were stopped by ddprun (SIGTERM, gone after 30 s; rank 3 needed SIGKILL)");
+}
+
+TEST_CASE("one worker alone is told of in the singular, and SIGKILL needs no second one") {
+  FailureSummary summary(1);
+  WorkerExits a = stopped({0}, "SIGKILL", 0.003);
+  a.killed = {0};
+  summary.add(a);
+  CHECK(summary.text() == "rank 0 was stopped by ddprun (SIGKILL, gone after 3 ms)");
+}
+
+TEST_CASE("nodes that stop their workers by other signals are told apart") {
+  FailureSummary summary(9);
+  summary.add(stopped({0, 1}, "SIGTERM", 0.5));
+  summary.add(stopped({2}, "SIGKILL", 0.001));
+  CHECK(summary.text() ==
+        "rank 2 was stopped by ddprun (SIGKILL, gone after 1 ms)\n"
+        "ranks 0, 1 were stopped by ddprun (SIGTERM, gone after 500 ms)");
+}
+
+TEST_CASE("what is said of many workers fits on a screen, whatever their nodes wrote") {
+  FailureSummary summary;
+  for (int node = 0; node < 10'000; ++node) {
+    const int first = 3 * node;
+    WorkerExits aftermath = stopped({first}, "SIG" + std::to_string(node % 7), node);
+    aftermath.killed = {first};
+    aftermath.victims = {{first + 1, std::string(500, '\x1b') + std::to_string(node % 50)},
+                         {first + 2, "exit\n" + std::to_string(node % 50)}};
+    summary.add(aftermath);
+  }
+  const std::string text = summary.text();
+  CHECK(text.size() < 2'500);  // control characters take four bytes
+  CHECK(std::count(text.begin(), text.end(), '\n') < 6);
+  CHECK(text.find('\x1b') == std::string::npos);
+  CHECK(text.find(" and 192 more failed because of it (") != std::string::npos);
+  CHECK(text.find("failed in other ways") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+// The store over real sockets.
+#include "store/server.h"
+
+#include <arpa/inet.h>
+#include <future>
+#include <list>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <thread>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "tests/catch.h"
+#include "tests/store/bytes.h"
+#include "tests/store/vectors.h"
+
+using namespace ddprun;
+using namespace ddprun::store;
+using namespace ddprun::store::bytes;
+using boost::asio::ip::tcp;
+
+namespace {
+
+/// A Server on a port of its own, on a thread of its own.
+class Served {
+ public:
+  explicit Served(Limits limits = {})
+      : acceptor_(io_, {boost::asio::ip::address_v4::loopback(), 0}, false), port_(port_of()) {
+    acceptor_.listen(4096);
+    log::set_level(log::Level::off);
+    server_.emplace(io_.get_executor(), limits);
+    accept();
+    thread_ = std::thread([this] { io_.run(); });
+  }
+
+  ~Served() {
+    io_.stop();
+    thread_.join();
+    log::set_level(log::Level::info);
+  }
+
+  std::uint16_t port() const { return port_; }
+
+  /// Runs `work` on the server's thread and waits for it.
+  template <class Work>
+  void on_its_thread(Work work) {
+    std::promise<void> done;
+    boost::asio::post(io_, [&] {
+      work(*server_);
+      done.set_value();
+    });
+    done.get_future().wait();
+  }
+
+ private:
+  std::uint16_t port_of() { return acceptor_.local_endpoint().port(); }
+
+  void accept() {
+    acceptor_.async_accept([this](boost::system::error_code error, tcp::socket socket) {
+      if (error) return;
+      server_->adopt(std::move(socket), "");
+      accept();
+    });
+  }
+
+  boost::asio::io_context io_{1};
+  tcp::acceptor acceptor_;
+  std::uint16_t port_;
+  std::optional<Server> server_;
+  std::thread thread_;
+};
+
+/// A blocking client that gives up after a minute.
+class Peer {
+ public:
+  explicit Peer(const Served& served, std::string_view first = kHello)
+      : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    timeval patience{60, 0};
+    setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    const int on = 1;
+    setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(served.port());
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    REQUIRE(connect(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+    send(first);
+  }
+
+  void send(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (sent <= 0) break;  // closed: what is received will tell
+      bytes.remove_prefix(static_cast<std::size_t>(sent));
+    }
+  }
+
+  /// The next `size` bytes.
+  std::string receive(std::size_t size) {
+    std::string all(size, '\0');
+    std::size_t got = 0;
+    while (got < size) {
+      const ssize_t part = recv(socket_.get(), all.data() + got, size - got, 0);
+      if (part <= 0) break;
+      got += static_cast<std::size_t>(part);
+    }
+    all.resize(got);
+    return all;
+  }
+
+  /// The reply to `request`, which has `size` bytes.
+  std::string ask(std::string_view request, std::size_t size) {
+    send(request);
+    return receive(size);
+  }
+
+  /// Waits until the server has closed the connection.
+  bool closed() {
+    char byte;
+    const ssize_t got = recv(socket_.get(), &byte, 1, 0);
+    return got == 0 || (got < 0 && errno == ECONNRESET);
+  }
+
+  int descriptor() const { return socket_.get(); }
+  void hang_up() { socket_.reset(); }
+
+  /// Ends with RST instead of FIN.
+  void break_off() {
+    const linger at_once{1, 0};
+    setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    socket_.reset();
+  }
+
+ private:
+  Fd socket_;
+};
+
+bool alive(Peer& peer) {
+  return peer.ask(
+             "\x0d"
+             "abcd",
+             4) == "abcd";
+}
+
+void wait_for_key(Peer& peer, const std::string& key) {
+  REQUIRE(peer.ask(wait({key}), 1) == kStop);
+}
+
+void raise_descriptor_limit() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void replay(const std::vector<Exchange>& conversation) {
+  {
+    Served served;
+    Peer peer(served, "");
+    for (std::size_t i = 0; i < conversation.size(); ++i) {
+      INFO("exchange " << i);
+      const auto& [request, reply] = conversation[i];
+      REQUIRE(peer.ask(request, reply.size()) == reply);
+    }
+  }
+  {
+    Served served;
+    Peer peer(served, "");
+    for (const auto& [request, reply] : conversation) {
+      for (const char byte : request) peer.send({&byte, 1});
+      REQUIRE(peer.receive(reply.size()) == reply);
+    }
+  }
+  std::string requests, replies;
+  for (const auto& [request, reply] : conversation) {
+    requests += request;
+    replies += reply;
+  }
+  Served served;
+  Peer peer(served, requests);
+  CHECK(peer.receive(replies.size()) == replies);
+}
+
+}  // namespace
+
+TEST_CASE("recorded conversations work over sockets: whole, byte by byte, in one segment") {
+  StoreVectors vectors;
+  replay(current_conversation(vectors));
+  replay(legacy_conversation(vectors));
+}
+
+TEST_CASE("both dialects share one port and one store") {
+  Served served;
+  Peer current(served);
+  Peer legacy(served, std::string(1, '\0') + text("/k") + text("v"));
+  wait_for_key(current, "/k");
+  CHECK(current.ask(get("/k"), 9) == text("v"));
+}
+
+TEST_CASE("other protocols are closed at once") {
+  Served served;
+  for (const char* first : {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "SSH-2.0-x\r\n", "\x16\x03\x01"}) {
+    Peer stray(served, first);
+    CHECK(stray.closed());
+  }
+  Peer good(served);
+  CHECK(alive(good));
+}
+
+TEST_CASE("the bytes that told the protocol are part of the conversation") {
+  boost::asio::io_context io(1);
+  Server server(io.get_executor());
+  int ends[2];
+  REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  const Fd mine(ends[0]);
+  server.adopt(tcp::socket(io, tcp::v4(), ends[1]), kHello + add("/c", 5));
+  std::string reply(8, '\0');
+  REQUIRE(recv(mine.get(), reply.data(), 8, MSG_WAITALL) == 8);
+  CHECK(reply == integer(5));
+}
+
+TEST_CASE("a client is woken by another one") {
+  Served served;
+  Peer waiting(served);
+  waiting.send(wait({"/k", "/l"}));
+  Peer other(served);
+  CHECK(other.ask(set("/k", "1") + set("/l", "2") + key_count(), 8) == integer(2));
+  CHECK(waiting.receive(1) == kStop);
+}
+
+TEST_CASE("a thousand clients pass a barrier while pings are answered") {
+  raise_descriptor_limit();
+  Served served;
+  std::list<Peer> peers;
+  Peer ping(served);
+  for (int i = 0; i < 1000; ++i) {
+    peers.emplace_back(served).send(barrier("/b", 1000));
+    if (i % 10 == 0) REQUIRE(alive(ping));
+  }
+  for (Peer& peer : peers) REQUIRE(peer.receive(1) == kStop);
+  for (Peer& peer : peers) REQUIRE(alive(peer));
+}
+
+TEST_CASE("two thousand silent connections cost a working client nothing") {
+  raise_descriptor_limit();
+  Served served;
+  std::list<Peer> silent;
+  for (int i = 0; i < 2000; ++i) silent.emplace_back(served, "");
+  Peer good(served);
+  CHECK(alive(good));
+  silent.back().send(kHello);
+  CHECK(alive(silent.back()));
+}
+
+TEST_CASE("silent connections are bounded in number") {
+  Limits limits;
+  limits.silent_clients = 3;
+  Served served(limits);
+  std::list<Peer> silent;
+  for (int i = 0; i < 3; ++i) silent.emplace_back(served, "");
+  Peer fourth(served, "");
+  CHECK(fourth.closed());
+  silent.front().send(kHello);
+  REQUIRE(alive(silent.front()));
+  Peer fifth(served, "");
+  fifth.send(kHello);
+  CHECK(alive(fifth));
+  silent.pop_back();
+  Peer sixth(served);
+  CHECK(alive(sixth));
+}
+
+TEST_CASE("a client that stops in the middle of a request keeps nobody waiting") {
+  Served served;
+  Peer stalled(served, kHello + hex("01040000"));
+  Peer good(served);
+  CHECK(alive(good));
+}
+
+TEST_CASE("malformed requests end their own connection only") {
+  Served served;
+  Peer good(served);
+  const std::string request =
+      GENERATE(std::string("\x03") + std::string(8, '\xff'),
+               std::string("\x06") + std::string(7, '\0') + '\x80', std::string("\x63"), kHello,
+               set(std::string((8 << 10) + 1, 'k'), ""), set("/n", "abc") + add("/n", 1));
+  Peer bad(served, kHello + request);
+  CHECK(bad.closed());
+  CHECK(alive(good));
+}
+
+TEST_CASE("keys and values up to their limits go through") {
+  Served served;
+  Peer peer(served);
+  const std::string key(8 << 10, 'k');
+  const std::string value(8 << 20, 'v');
+  peer.send(set(key, value));
+  CHECK(peer.ask(get(key), value.size() + 8) == text(value));
+  peer.send(set("/k", value + 'v'));
+  CHECK(peer.closed());
+}
+
+TEST_CASE("a client that never reads is served no further, and others are") {
+  Served served;
+  Peer good(served);
+  good.send(set("/large", std::string(8 << 20, 'x')));
+  REQUIRE(alive(good));
+  Peer deaf(served);
+  for (int i = 0; i < 100; ++i) deaf.send(get("/large"));
+  deaf.send(set("/after", ""));
+  CHECK(good.ask(check({"/large", "/after"}), 1) == kNo);
+  CHECK(alive(good));
+
+  SECTION("until it reads again") {
+    for (int i = 0; i < 100; ++i) REQUIRE(deaf.receive(8 + (8 << 20)).size() == 8 + (8 << 20));
+    wait_for_key(good, "/after");
+  }
+  SECTION("and it may vanish") {
+    deaf.break_off();
+    CHECK(alive(good));
+  }
+}
+
+TEST_CASE("large requests that do not end are bounded for all clients together") {
+  Limits limits;
+  limits.unfinished_bytes = 2 << 20;
+  Served served(limits);
+  const std::string part = type(RequestType::set) + text("/k") + integer(8 << 20);
+  std::list<Peer> peers;
+  std::vector<pollfd> closed;
+  for (int i = 0; i < 10; ++i) {
+    peers.emplace_back(served).send(part + std::string(400 << 10, 'x'));
+    closed.push_back({peers.back().descriptor(), POLLIN, 0});
+  }
+  CHECK(poll(closed.data(), closed.size(), 60'000) > 0);
+  Peer small(served);
+  CHECK(alive(small));
+}
+
+TEST_CASE("clients that vanish while they wait harm nobody") {
+  Served served;
+  Peer good(served);
+  for (int i = 0; i < 50; ++i) {
+    Peer waiting(served, kHello + add("/here", 1) + wait({"/k"}));
+    REQUIRE(waiting.receive(8).size() == 8);
+    i % 2 ? waiting.hang_up() : waiting.break_off();
+  }
+  Peer still(served, kHello + wait({"/k"}));
+  good.send(set("/k", ""));
+  CHECK(still.receive(1) == kStop);
+  // Newcomers may get the descriptors of those who left: they hear nothing they did not ask for.
+  for (int i = 0; i < 50; ++i) {
+    Peer newcomer(served);
+    REQUIRE(newcomer.ask(key_count(), 8) == integer(2));
+  }
+}
+
+TEST_CASE("what a client sent before it hung up still counts") {
+  Served served;
+  Peer good(served);
+  Peer brief(served, kHello + set("/last", "word"));
+  brief.hang_up();
+  wait_for_key(good, "/last");
+}
+
+TEST_CASE("a new round finds an empty store and no old client") {
+  Served served;
+  Peer old(served);
+  Peer silent(served, "");
+  CHECK(old.ask(set("/k", "v") + add("init/", 1) + wait({"/k"}), 9) == integer(1) + kStop);
+  old.send(wait({"/later"}));
+  REQUIRE(alive(old));
+
+  served.on_its_thread([](Server& server) { server.reset(); });
+  CHECK(old.closed());
+  CHECK(silent.closed());
+  Peer fresh(served);
+  CHECK(fresh.ask(add("init/", 1), 8) == integer(1));
+  CHECK(fresh.ask(set("/later", "") + key_count(), 8) == integer(2));
+}
+
+TEST_CASE("a client that fills the store is named in a warning") {
+  Limits limits;
+  limits.store_bytes = 1000;
+  Served served(limits);
+  std::string lines;
+  served.on_its_thread([&](Server&) {
+    log::set_level(log::Level::info);
+    log::set_writer([&](std::string_view line) { lines += line; });
+  });
+  Peer stray(served, "GET /");
+  CHECK(stray.closed());
+  Peer greedy(served, kHello + set("/k", std::string(2000, 'x')));
+  CHECK(greedy.closed());
+  served.on_its_thread([&](Server&) { log::set_writer({}); });
+  CHECK(lines.find("127.0.0.1") != std::string::npos);
+  CHECK(lines.find("the store is full") != std::string::npos);
+  CHECK(lines.find("type 71") == std::string::npos);  // strays are not worth a warning
+}
