@@ -2,7 +2,7 @@
 // What it costs to record a call: bench_flight_recorder [CALLS]. Nanoseconds of one call, begun and
 // ended, the reading of the clock for both included, and the clock alone; the least of ten rounds.
 
-#include "collectives/flight_recorder.h"
+#include "collectives/failure/flight_recorder.h"
 
 #include <algorithm>
 #include <chrono>

@@ -23,10 +23,10 @@ CONFINED = {
     r"(spdlog|fmt)/": r"base/log\.cc",
     r"boost/process": r"launcher/worker\w*\.(h|cc)",
     r"hwloc": r"launcher/topology\.cc",
-    r"nlohmann/": r"rendezvous/(fields|protocol)\.(h|cc)|agent/(error_file|events)\.cc|collectives/trace\.cc",
-    r"gloo/": r"collectives/gloo_backend\w*\.(h|cc)",
-    r"mpi\.h": r"collectives/mpi_plugin\w*\.(h|cc)",
-    r"nccl\.h": r"collectives/nccl_\w*\.(h|cc)",
+    r"nlohmann/": r"rendezvous/(fields|protocol)\.(h|cc)|agent/(error_file|events)\.cc|collectives/failure/trace\.cc",
+    r"gloo/": r"collectives/backends/gloo/\w+\.(h|cc)",
+    r"mpi\.h": r"collectives/backends/mpi/plugin\w*\.(h|cc)",
+    r"nccl\.h": r"collectives/backends/(nccl|cuda)/\w+\.(h|cc)",
 }
 # These decide and never do: no asio, not even through a header of ours.
 PURE = ("agent/machine agent/worker_env agent/report rendezvous/round store/store "

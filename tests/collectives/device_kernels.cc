@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-#include "collectives/nccl_bitwise.h"
+#include "collectives/backends/cuda/bitwise.h"
 
 int main() {
   std::printf("%s", ddp::internal::bitwise_kernels().c_str());

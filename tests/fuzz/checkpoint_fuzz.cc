@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "collectives/checkpoint_file.h"
+#include "collectives/training/checkpoint_file.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "collectives/file_log.h"
+#include "collectives/stores/file_log.h"
 
 namespace {
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-#include "collectives/gloo_backend_frame.h"
+#include "collectives/backends/gloo/frame.h"
 
 namespace {
 

@@ -11,7 +11,7 @@
 namespace ddp {
 
 namespace internal {
-class Pending;
+class AsyncCall;
 }  // namespace internal
 
 /// A call that was begun: what the i... calls of ProcessGroup return. Copies are of the same call.
@@ -25,7 +25,7 @@ class Pending;
 class DDP_EXPORT Work {
  public:
   /// For this library.
-  explicit Work(std::shared_ptr<internal::Pending> pending);
+  explicit Work(std::shared_ptr<internal::AsyncCall> call);
 
   /// Whether this rank's part is over, well or not. Never blocks.
   bool is_completed() const;
@@ -48,7 +48,7 @@ class DDP_EXPORT Work {
   std::optional<std::chrono::nanoseconds> duration() const;
 
  private:
-  std::shared_ptr<internal::Pending> pending_;
+  std::shared_ptr<internal::AsyncCall> pending_;
 };
 
 }  // namespace ddp

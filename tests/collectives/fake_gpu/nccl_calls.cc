@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "collectives/reduction.h"
+#include "collectives/call/reduction.h"
 #include "tests/collectives/fake_gpu/communicator.h"
 
 using ddp::DataType;

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/backends/agreed_error.h"
+
+#include <cstddef>
+#include <cstdlib>
+#include <vector>
+
+#include "collectives/errors.h"
+
+namespace ddp::internal {
+namespace {
+
+constexpr const char* kKey = "agreed_error";
+
+/// "3 rank 1 waited ...".
+AgreedError parse(const std::string& text) {
+  const std::size_t space = text.find(' ');
+  if (space == std::string::npos) return {ErrorKind::system, "a rank failed and did not say how"};
+  return {static_cast<ErrorKind>(std::atoi(text.c_str())), text.substr(space + 1)};
+}
+
+bool store_died_with_rank_0(const GroupContext& context, const Error& error) {
+  return context.rank_0_serves && error.kind() == ErrorKind::unreachable;
+}
+
+std::string missing_ranks(const GroupContext& context, const std::vector<std::string>& keys) {
+  std::vector<int> missing;
+  for (int other = 0; other < context.size; ++other) {
+    ask_store(context, [&](Store& store) {
+      if (!store.check({keys[static_cast<std::size_t>(other)]})) {
+        missing.push_back(context.named(other));
+      }
+    });
+  }
+  return missing.empty() ? "some rank" : name_ranks(missing);
+}
+
+}  // namespace
+
+AgreedError decide(const GroupContext& context, const AgreedError& mine) {
+  if (!context.store) return mine;
+  const std::string text = std::to_string(static_cast<int>(mine.kind)) + " " + mine.sentence;
+  return parse(context.store->compare_set(context.prefix + kKey, "", text));
+}
+
+AgreedError wait_for_agreed_error(Store& store, const std::string& prefix,
+                                  std::chrono::milliseconds limit) {
+  return parse(store.get(prefix + kKey, limit));
+}
+
+Error told_by(const GroupContext& context, const std::string& where, const AgreedError& agreed) {
+  const std::string me = "rank " + std::to_string(context.named(context.rank)) + " ";
+  if (agreed.sentence.starts_with(me)) return {agreed.kind, "ddp: " + agreed.sentence};
+  return {agreed.kind,
+          "ddp: " + me + "stops" + (where.empty() ? "" : " " + where) + ": " + agreed.sentence};
+}
+
+Error agree_on(GroupContext& context, const std::string& where, ErrorKind kind,
+               const std::string& sentence) {
+  const AgreedError mine = {kind,
+                            "rank " + std::to_string(context.named(context.rank)) + " " + sentence};
+  try {
+    return told_by(context, where, decide(context, mine));
+  } catch (const Error& error) {
+    // Without a store, what we saw ourselves has to do. The partner may have gone because rank 0
+    // did.
+    if (kind == ErrorKind::peer_lost && store_died_with_rank_0(context, error)) {
+      return {kind, "ddp: " + mine.sentence + " (and the store with rank 0, which served it)"};
+    }
+  }
+  return {kind, "ddp: " + mine.sentence};
+}
+
+Error agree_on_loss(GroupContext& context, const std::string& where, int partner,
+                    const std::string& reason) {
+  return agree_on(context, where, ErrorKind::peer_lost,
+                  "lost " + name_ranks({context.named(partner)}) + " " + where + ": " + reason);
+}
+
+Error agree_on_timeout(GroupContext& context, const std::string& where, int partner) {
+  return agree_on(context, where, ErrorKind::timed_out,
+                  "waited " + name_time(context.timeout) + " in vain for " +
+                      name_ranks({context.named(partner)}) + " " + where);
+}
+
+void ask_store(const GroupContext& context, const std::function<void(Store& store)>& ask) {
+  try {
+    ask(*context.store);
+  } catch (const Error& error) {
+    const Error told = at_rank(context.named(context.rank), error);
+    if (!store_died_with_rank_0(context, error)) throw Error(told);
+    throw Error(ErrorKind::peer_lost, std::string(told.what()) + ": lost rank 0, which served it");
+  }
+}
+
+void wait_for_everyone(const GroupContext& context, const std::string& stem) {
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < context.size; ++rank) {
+    keys.push_back(context.prefix + stem + "/" + std::to_string(rank));
+  }
+  try {
+    ask_store(context, [&](Store& store) { store.wait(keys, context.timeout); });
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::timed_out) throw;
+    throw Error(ErrorKind::timed_out, "ddp: rank " + std::to_string(context.named(context.rank)) +
+                                          ": " + missing_ranks(context, keys) +
+                                          " did not join within " + name_time(context.timeout) +
+                                          " (" + context.store->name() + ")");
+  }
+}
+
+}  // namespace ddp::internal

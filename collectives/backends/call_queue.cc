@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/backends/call_queue.h"
+
+#include <utility>
+
+#include "collectives/signal_masked_thread.h"
+
+namespace ddp::internal {
+
+CallQueue::CallQueue(std::function<void(const Task& task)> work) : work_(std::move(work)) {}
+
+CallQueue::~CallQueue() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+    changed_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void CallQueue::run(const Task& task) {
+  {
+    std::unique_lock lock(mutex_);
+    if (busy_ || !calls_.empty()) {
+      lock.unlock();
+      return begin(task)->wait();
+    }
+    if (failure_) throw Error(*failure_);
+    busy_ = true;
+  }
+  if (const auto error = end_turn(attempt(task))) throw Error(*error);
+}
+
+std::shared_ptr<AsyncCall> CallQueue::begin(const Task& task) {
+  auto completion = std::make_shared<Completion>();
+  const std::lock_guard lock(mutex_);
+  if (failure_) {
+    completion->fail(*failure_);
+    return completion;
+  }
+  if (!thread_.joinable()) thread_ = signal_masked_thread([this] { work_off(); });
+  calls_.push_back({task, completion});
+  changed_.notify_all();
+  return completion;
+}
+
+void CallQueue::work_off() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return !busy_ && (ends_ || !calls_.empty()); });
+    if (calls_.empty()) return;
+    const Call call = std::move(calls_.front());
+    calls_.pop_front();
+    busy_ = true;
+    lock.unlock();
+    call.completion->start();
+    const auto error = end_turn(attempt(call.task));
+    if (error) {
+      call.completion->fail(*error);
+    } else {
+      call.completion->succeed();
+    }
+    lock.lock();
+  }
+}
+
+/// What `work_` threw, or what made the queue fail before.
+std::optional<Error> CallQueue::attempt(const Task& task) {
+  if (failure_) return failure_;  // written by whoever was busy before
+  try {
+    work_(task);
+  } catch (const Error& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+
+std::optional<Error> CallQueue::end_turn(std::optional<Error> error) {
+  const std::lock_guard lock(mutex_);
+  busy_ = false;
+  if (error && !failure_) failure_ = error;
+  changed_.notify_all();
+  return error;
+}
+
+}  // namespace ddp::internal

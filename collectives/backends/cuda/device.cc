@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/backends/cuda/device.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+#include "collectives/backends/cuda/libraries.h"
+
+namespace ddp::internal {
+namespace {
+
+/// 0, where no launcher says anything.
+int local_rank() {
+  for (const char* variable :
+       {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}) {
+    const char* const value = std::getenv(variable);
+    if (value == nullptr) continue;
+    const std::string_view text = value;
+    int number = 0;
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (problem == std::errc() && end == text.data() + text.size() && number >= 0) return number;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int choose_device() {
+  CUcontext context = nullptr;
+  check_cuda(cuda().cuCtxGetCurrent(&context), "cuCtxGetCurrent");
+  if (context == nullptr) return local_rank() % count_gpus();
+  CUdevice device = 0;
+  check_cuda(cuda().cuCtxGetDevice(&device), "cuCtxGetDevice");
+  return device;
+}
+
+CudaDevice::CudaDevice(int device) : number_(device) {
+  check_cuda(cuda().cuDeviceGet(&handle_, device), "cuDeviceGet");
+  check_cuda(cuda().cuDevicePrimaryCtxRetain(&context_, handle_), "cuDevicePrimaryCtxRetain");
+}
+
+CudaDevice::~CudaDevice() {
+  cuda().cuDevicePrimaryCtxRelease(handle_);
+}
+
+OnDevice::OnDevice(const CudaDevice& device) {
+  check_cuda(cuda().cuCtxPushCurrent(device.context()), "cuCtxPushCurrent");
+}
+
+OnDevice::~OnDevice() {
+  CUcontext context = nullptr;
+  cuda().cuCtxPopCurrent(&context);
+}
+
+DeviceEvent::DeviceEvent() {
+  check_cuda(cuda().cuEventCreate(&event_, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+}
+
+DeviceEvent::~DeviceEvent() {
+  cuda().cuEventDestroy(event_);
+}
+
+void DeviceEvent::record(CUstream stream) {
+  check_cuda(cuda().cuEventRecord(event_, stream), "cuEventRecord");
+}
+
+void DeviceEvent::make_wait(CUstream stream) const {
+  check_cuda(cuda().cuStreamWaitEvent(stream, event_, CU_EVENT_WAIT_DEFAULT), "cuStreamWaitEvent");
+}
+
+bool DeviceEvent::is_reached() const {
+  const CUresult result = cuda().cuEventQuery(event_);
+  if (result == CUDA_ERROR_NOT_READY) return false;
+  check_cuda(result, "cuEventQuery");
+  return true;
+}
+
+void DeviceEvent::wait() const {
+  check_cuda(cuda().cuEventSynchronize(event_), "cuEventSynchronize");
+}
+
+bool is_capturing(CUstream stream) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  // The one error there is: another stream is captured that this one, the default, would disturb.
+  // The call that follows says so.
+  cuda().cuStreamIsCapturing(stream, &status);
+  return status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+BesideCaptures::BesideCaptures() {
+  cuda().cuThreadExchangeStreamCaptureMode(&mode_);
+}
+
+BesideCaptures::~BesideCaptures() {
+  cuda().cuThreadExchangeStreamCaptureMode(&mode_);
+}
+
+}  // namespace ddp::internal

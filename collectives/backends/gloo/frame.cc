@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/backends/gloo/frame.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "collectives/call/call.h"
+#include "ddp/types.h"
+
+namespace ddp::internal {
+
+bool Frame::is_sound() const {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::ptrdiff_t>::max() / 8;
+  if (kind > Kind::watch || count > kMost || unused != 0) return false;
+  if (type > static_cast<std::uint8_t>(DataType::int64) || is_short > 1) return false;
+  return follow() <= kShort;
+}
+
+std::size_t Frame::follow() const {
+  return kind == Kind::message && is_short != 0 ? count * size_of(static_cast<DataType>(type)) : 0;
+}
+
+std::array<std::span<char>, 2> FrameReader::room() {
+  const std::size_t room = staging_.size() - end_;
+  return {std::span(place_, left_),
+          std::span(staging_.data() + end_, left_ > 0 ? std::min(room, sizeof(Frame)) : room)};
+}
+
+bool FrameReader::take(std::size_t bytes) {
+  const std::size_t direct = std::min(bytes, left_);
+  if (direct > 0) move(direct);
+  end_ += bytes - direct;
+  return understand();
+}
+
+void FrameReader::move(std::size_t bytes) {
+  place_ += bytes;
+  left_ -= bytes;
+  events_.came(number_, bytes);
+}
+
+bool FrameReader::understand() {
+  for (;;) {
+    if (const std::size_t staged = std::min(left_, end_ - begin_); staged > 0) {
+      std::memcpy(place_, staging_.data() + begin_, staged);
+      begin_ += staged;
+      move(staged);
+    }
+    Frame frame;
+    if (left_ > 0 || end_ - begin_ < sizeof(frame)) break;
+    const char* const data = staging_.data() + begin_ + sizeof(frame);
+    std::memcpy(&frame, staging_.data() + begin_, sizeof(frame));
+    if (!frame.is_sound()) return false;
+    const std::size_t size = sizeof(frame) + frame.follow();
+    if (size > staging_.size()) return false;  // of somebody who has yet to say who it is
+    if (end_ - begin_ < size) break;
+    begin_ += size;
+    if (frame.kind != Frame::Kind::data) {
+      if (!events_.heard(frame, data)) return false;
+      if (frame.kind == Frame::Kind::hello) staging_.resize(2 * (sizeof(Frame) + Frame::kShort));
+      continue;
+    }
+    const std::optional<char*> place = events_.place(frame.number, frame.count);
+    if (!place) return false;
+    number_ = frame.number;
+    place_ = *place;
+    left_ = frame.count;
+    if (left_ == 0) move(0);
+  }
+  if (begin_ == 0) return true;
+  std::copy(staging_.begin() + static_cast<std::ptrdiff_t>(begin_),
+            staging_.begin() + static_cast<std::ptrdiff_t>(end_), staging_.begin());
+  end_ -= std::exchange(begin_, 0);
+  return true;
+}
+
+}  // namespace ddp::internal

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/backends/gloo/pairwise_exchange.h"
+
+#include <algorithm>
+#include <memory>
+
+#include <gloo/transport/buffer.h>
+
+namespace ddp::internal {
+namespace {
+
+constexpr int kTurnSlot = 1;  // the exchange of calls has slot 0
+
+}  // namespace
+
+void GlooPairwiseExchange::send(int rank, const char* data, std::size_t bytes) {
+  if (bytes == 0) return;
+  mesh_.turn_to(rank);
+  // Gloo only reads it, but its interface has one pointer for both directions.
+  const auto to = mesh_.pair(rank).createSendBuffer(kTurnSlot, const_cast<char*>(data), bytes);
+  to->send(0, bytes);
+  to->waitSend();
+}
+
+void GlooPairwiseExchange::receive(int rank, char* data, std::size_t bytes) {
+  if (bytes == 0) return;
+  mesh_.turn_to(rank);
+  mesh_.pair(rank).createRecvBuffer(kTurnSlot, data, bytes)->waitRecv();
+}
+
+void GlooPairwiseExchange::exchange(const std::function<Outgoing(int rank)>& to,
+                                    const std::function<Incoming(int rank)>& from) {
+  const int size = mesh_.size();
+  for (int step = 1; step < size; ++step) {
+    const int next = (mesh_.rank() + step) % size;
+    const int previous = (mesh_.rank() + size - step) % size;
+    const Outgoing out = to(next);
+    const Incoming in = from(previous);
+    for (std::size_t at = 0; at < std::max(out.bytes, in.bytes); at += kPiece) {
+      if (at < out.bytes) send(next, out.data + at, std::min(kPiece, out.bytes - at));
+      if (at < in.bytes) receive(previous, in.data + at, std::min(kPiece, in.bytes - at));
+    }
+  }
+}
+
+void GlooPairwiseExchange::broadcast(char* data, std::size_t bytes, int root) {
+  const int size = mesh_.size();
+  const int next = (mesh_.rank() + 1) % size;
+  const int previous = (mesh_.rank() + size - 1) % size;
+  for (std::size_t at = 0; at < bytes; at += kPiece) {
+    const std::size_t length = std::min(kPiece, bytes - at);
+    if (mesh_.rank() != root) receive(previous, data + at, length);
+    if (next != root) send(next, data + at, length);
+  }
+}
+
+}  // namespace ddp::internal

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+#include "collectives/backends/gloo/mesh.h"
+#include "collectives/call/route.h"
+
+namespace ddp::internal {
+
+/// Moves large data between ranks, in pieces and in turns. Every rank has made the same call, and
+/// knows that. Throws what Gloo throws.
+///
+/// In each turn a rank sends each other rank one piece at most, then receives what it is sent in
+/// that turn. So nobody waits in a circle: whoever is furthest behind finds its connections read
+/// up to the turn before, and any connection takes one piece without waiting for its reader.
+class GlooPairwiseExchange {
+ public:
+  /// The longest piece, in bytes. With Gloo's header it is just under two segments of the loopback
+  /// device (65,483 bytes each): a short third one would cost the reader one more wake-up.
+  static constexpr std::size_t kPiece = 126 << 10;
+
+  explicit GlooPairwiseExchange(GlooMesh& mesh) : mesh_(mesh) {}
+
+  using Outgoing = internal::Outgoing;
+  using Incoming = internal::Incoming;
+
+  /// Every rank sends every other what is for it: to the next and from the previous first, then to
+  /// the second next, and so on; each rank sends to one and hears one at a time. This is MPICH's
+  /// pairwise exchange (Thakur, Rabenseifner, Gropp: Optimization of Collective Communication
+  /// Operations in MPICH, 2005, 3.2 and 3.3), which moves as little as a ring does.
+  void exchange(const std::function<Outgoing(int rank)>& to,
+                const std::function<Incoming(int rank)>& from);
+
+  /// From the root to the next rank and so on, each passing every piece on as it comes: a pipelined
+  /// chain, which for long data takes the time of sending it once.
+  void broadcast(char* data, std::size_t bytes, int root);
+
+  /// One piece, at most kPiece; nothing if `bytes` is 0.
+  void send(int rank, const char* data, std::size_t bytes);
+  void receive(int rank, char* data, std::size_t bytes);
+
+ private:
+  GlooMesh& mesh_;
+};
+
+}  // namespace ddp::internal

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ddp/store.h"
+
+namespace ddp::internal {
+
+/// Where a group meets.
+struct GroupContext {
+  int rank = 0;
+  int size = 1;
+  std::shared_ptr<Store> store;  ///< none when the group has one rank
+  std::string address;           ///< of this host, numeric: where the other ranks reach this one
+  std::string prefix;            ///< of this group's keys, ends with '/'
+  std::chrono::milliseconds timeout;
+  bool rank_0_serves = false;   ///< the store ends with rank 0 of the whole
+  std::vector<int> whole = {};  ///< by rank, its rank in the group this one is a part of, if any
+
+  /// How messages name a rank: by its number in the whole.
+  int named(int of) const { return whole.empty() ? of : whole[static_cast<std::size_t>(of)]; }
+};
+
+}  // namespace ddp::internal

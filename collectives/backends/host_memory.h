@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "collectives/call/task.h"
+#include "ddp/error.h"
+
+namespace ddp::internal {
+
+/// The Backend::check() of one that moves no memory but the host's; `rank` as messages name it.
+inline void check_in_host_memory(const Task& task, const std::string& backend, int rank) {
+  if (!task.on_device) return;
+  throw Error(ErrorKind::usage,
+              "ddp: rank " + std::to_string(rank) + ": " + name(task.operation) + ": backend " +
+                  backend +
+                  " moves data in host memory only, and this buffer is on a device: it takes "
+                  "init_process_group({.backend = \"nccl\"}), or \"mpi\"");
+}
+
+}  // namespace ddp::internal

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/backends/mpi/backend.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "collectives/backends/agreed_error.h"
+#include "collectives/backends/call_queue.h"
+#include "collectives/backends/mpi/agreement.h"
+#include "collectives/backends/mpi/combine.h"
+#include "collectives/backends/mpi/device.h"
+#include "collectives/backends/mpi/library.h"
+#include "collectives/backends/mpi/messages.h"
+#include "collectives/backends/mpi/process.h"
+#include "collectives/call/call.h"
+#include "collectives/call/route.h"
+#include "collectives/errors.h"
+
+namespace ddp::internal {
+namespace {
+
+class MpiBackend : public Backend {
+ public:
+  explicit MpiBackend(GroupContext context);
+
+  void check(const Task& task) const override;
+  void run(const Task& task) override;
+  std::shared_ptr<AsyncCall> begin(const Task& task) override;
+  void abort() noexcept override;
+  void leave() noexcept override;
+
+ private:
+  void perform(const Task& task);
+  void compare_counts(const Task& task, const Call& call);
+  void move(const Task& task);
+  void move_piece(const Task& task);
+  [[noreturn]] void refuse(const Task& task, const std::string& why) const;
+
+  GroupContext context_;
+  MpiLibrary& library_;
+  int greatest_tag_ = 0;
+  std::unique_ptr<MpiGroup> group_;
+  std::unique_ptr<MpiAgreement> agreement_;
+  MpiDevice device_;
+  std::unique_ptr<MpiMessages> messages_;
+  MpiCombine combine_;
+  std::uint64_t calls_ = 0;
+  CallQueue queue_{[this](const Task& task) { perform(task); }};  // ends before what it uses
+};
+
+MpiLibrary& joined(const GroupContext& context) {
+  const std::string stem = "joined";
+  ask_store(context, [&](Store& store) {
+    store.set(context.prefix + stem + "/" + std::to_string(context.rank), "");
+  });
+  wait_for_everyone(context, stem);  // MPI waits for ever for ranks that do not start it
+  return start_mpi(context);
+}
+
+/// Whether what becomes of each element has nothing to do with the others: so there may be pieces.
+bool is_of_elements(Operation operation) {
+  return operation == Operation::broadcast || operation == Operation::reduce ||
+         operation == Operation::all_reduce;
+}
+
+MpiBackend::MpiBackend(GroupContext context)
+    : context_(std::move(context)), library_(joined(context_)), device_(library_.is_cuda_aware()) {
+  std::vector<int> ranks(static_cast<std::size_t>(context_.size));
+  for (int rank = 0; rank < context_.size; ++rank) {
+    ranks[static_cast<std::size_t>(rank)] = context_.named(rank);
+  }
+  try {
+    constexpr std::size_t kTags = 32'768;
+    const auto tag = static_cast<int>(std::hash<std::string>()(context_.prefix) % kTags);
+    group_ = library_.make_group(ranks, tag);
+    greatest_tag_ = library_.greatest_tag();
+  } catch (const std::exception& failure) {
+    throw Error(ErrorKind::system, "ddp: rank " + std::to_string(context_.named(context_.rank)) +
+                                       ": MPI makes no group: " + failure.what());
+  }
+  agreement_ = std::make_unique<MpiAgreement>(context_, *group_);
+  messages_ = std::make_unique<MpiMessages>(context_, *group_, device_);
+  begin_mpi_group();
+}
+
+void MpiBackend::refuse(const Task& task, const std::string& why) const {
+  throw Error(ErrorKind::usage, "ddp: rank " + std::to_string(context_.named(context_.rank)) +
+                                    ": " + name(task.operation) + ": " + why);
+}
+
+/// MPI counts in int.
+void MpiBackend::check(const Task& task) const {
+  if (task.on_device) at_rank(context_.named(context_.rank), [&] { MpiDevice::check(task); });
+  constexpr std::size_t kMost = std::numeric_limits<int>::max();
+  const auto check_count = [&](std::size_t count) {
+    if (count <= kMost) return;
+    refuse(task, "backend mpi moves at most " + std::to_string(kMost) + " elements, not " +
+                     std::to_string(count));
+  };
+  for (const Transfer& transfer : task.transfers) {
+    check_count(transfer.count);
+    if (transfer.tag <= greatest_tag_ && transfer.tag >= ~greatest_tag_) continue;
+    refuse(task, "tag " + std::to_string(transfer.tag) + ", but with this MPI tags are from " +
+                     std::to_string(~greatest_tag_) + " to " + std::to_string(greatest_tag_));
+  }
+  if (is_of_elements(task.operation)) return;
+  const auto ranks = static_cast<std::size_t>(is_unequal(task.operation) ? 1 : context_.size);
+  check_count(task.count * ranks);
+  check_count(std::reduce(task.send_counts.begin(), task.send_counts.end()));
+  check_count(std::reduce(task.recv_counts.begin(), task.recv_counts.end()));
+}
+
+void MpiBackend::run(const Task& task) {
+  is_point_to_point(task.operation) ? messages_->run(task) : queue_.run(task);
+}
+
+std::shared_ptr<AsyncCall> MpiBackend::begin(const Task& task) {
+  if (is_point_to_point(task.operation)) return messages_->begin(task);
+  if (!task.on_device) return queue_.begin(task);
+  Task marked = task;
+  try {
+    device_.mark(marked);
+  } catch (const std::exception& failure) {
+    const std::string where = std::string("in ") + name(task.operation);
+    auto failed = std::make_shared<Completion>();
+    failed->fail(messages_->fail(
+        agree_on(context_, where, ErrorKind::system, "failed " + where + ": " + failure.what())));
+    return failed;
+  }
+  return queue_.begin(marked);
+}
+
+void MpiBackend::perform(const Task& task) {
+  if (const auto failure = messages_->failure()) throw Error(*failure);
+  Call call{.number = ++calls_, .root = context_.named(task.root), .operation = task.operation};
+  call.count = is_unequal(task.operation) ? 0 : task.count;
+  call.type = static_cast<std::uint8_t>(task.type);
+  call.reduce = static_cast<std::uint8_t>(task.reduce);
+  try {
+    agreement_->run(call);
+    if (is_unequal(task.operation)) compare_counts(task, call);
+    move(task);
+  } catch (const Error& error) {
+    throw messages_->fail(error);
+  } catch (const std::exception& failure) {
+    const std::string where = "in " + describe(call);
+    throw messages_->fail(
+        agree_on(context_, where, ErrorKind::system, "failed " + where + ": " + failure.what()));
+  }
+}
+
+/// Each rank tells every other how many elements it sends to it, and says whether it hears what it
+/// expects.
+void MpiBackend::compare_counts(const Task& task, const Call& call) {
+  const bool combines = reduces(task.operation);
+  const Route route(task, context_.rank, context_.size);
+  std::vector<std::int64_t> sends;
+  std::vector<std::int64_t> expected;
+  for (int rank = 0; rank < context_.size; ++rank) {
+    const auto place = static_cast<std::size_t>(rank);
+    sends.push_back(static_cast<std::int64_t>(combines ? task.send_counts[place]
+                                                       : route.to(rank).bytes / route.width()));
+    expected.push_back(
+        static_cast<std::int64_t>(combines ? task.count : route.from(rank).bytes / route.width()));
+  }
+  std::vector<std::int64_t> told(sends.size());
+  group_->run({.operation = Operation::all_to_all,
+               .type = DataType::int64,
+               .count = 1,
+               .in = sends.data(),
+               .out = told.data()});
+  std::optional<Error> difference;
+  for (int rank = 0; rank < context_.size && !difference; ++rank) {
+    const auto place = static_cast<std::size_t>(rank);
+    if (told[place] == expected[place]) continue;
+    difference =
+        agree_on(context_, "in " + describe(call), ErrorKind::mismatch,
+                 "is at " + describe(call) + " and expects " + std::to_string(expected[place]) +
+                     " elements of " + name_ranks({context_.named(rank)}) + ", which sends " +
+                     std::to_string(told[place]));
+  }
+  agreement_->run(call, !difference);
+}
+
+/// Copies of the data, on the host or in wider types, have the size of a piece.
+void MpiBackend::move(const Task& task) {
+  constexpr std::size_t kPieceBytes = std::size_t{16} << 20U;
+  const std::size_t width = size_of(task.type);
+  const std::size_t most = kPieceBytes / width;
+  if (!is_of_elements(task.operation) || (task.count <= most && task.count > 0)) {
+    return move_piece(task);
+  }
+  Task piece = task;
+  for (std::size_t begin = 0; begin < task.count; begin += most) {
+    piece.count = std::min(most, task.count - begin);
+    if (task.in != nullptr) piece.in = static_cast<const char*>(task.in) + begin * width;
+    if (task.out != nullptr) piece.out = static_cast<char*>(task.out) + begin * width;
+    move_piece(piece);
+  }
+}
+
+void MpiBackend::move_piece(const Task& task) {
+  const auto with_mpi = [this](const Task& reachable) {
+    if (!reduces(reachable.operation)) return group_->run(reachable);
+    combine_.run(*group_, reachable, context_.rank, context_.size);
+  };
+  if (!task.on_device) return with_mpi(task);
+  device_.run(task, context_.rank, context_.size, with_mpi);
+}
+
+void MpiBackend::abort() noexcept {
+  agreement_->abort();
+  messages_->fail(Error(
+      ErrorKind::system,
+      "ddp: rank " + std::to_string(context_.named(context_.rank)) + " gives up its messages"));
+}
+
+void MpiBackend::leave() noexcept {
+  if (!library_.runs()) return;
+  try {
+    messages_->finish();
+    queue_.run({.operation = Operation::leave});
+  } catch (const std::exception&) {
+    return;  // whoever still needs the group is told by its own next call
+  }
+  group_->free();
+  end_mpi_group();
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> make_mpi_backend(GroupContext context) {
+  return std::make_unique<MpiBackend>(std::move(context));
+}
+
+}  // namespace ddp::internal

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "collectives/backends/backend.h"
+#include "collectives/backends/mpi/library.h"
+
+namespace ddp::internal {
+
+/// Calls that combine, as MPI has them: it knows no 16-bit floats, which are combined in float32
+/// and rounded at the end, and no average.
+class MpiCombine {
+ public:
+  void run(MpiGroup& group, const Task& task, int rank, int size);
+
+ private:
+  void run_wide(MpiGroup& group, const Task& task, int size);
+
+  std::vector<float> wide_in_;
+  std::vector<float> wide_out_;
+};
+
+}  // namespace ddp::internal

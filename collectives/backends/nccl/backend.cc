@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/backends/nccl/backend.h"
+
+#include <algorithm>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "collectives/backends/cuda/device.h"
+#include "collectives/backends/cuda/libraries.h"
+#include "collectives/backends/nccl/calls.h"
+#include "collectives/backends/nccl/communicator.h"
+#include "collectives/backends/nccl/group.h"
+#include "collectives/backends/nccl/watch.h"
+#include "collectives/call/call.h"
+
+namespace ddp::internal {
+namespace {
+
+/// A call whose end the host need not wait for.
+class NcclPending : public AsyncCall {
+ public:
+  NcclPending(std::shared_ptr<NcclCommunicator> communicator, std::shared_ptr<NcclCall> call,
+              CUstream stream)
+      : communicator_(std::move(communicator)), call_(std::move(call)), stream_(stream) {}
+
+  bool is_completed() override { return call_->is_over(); }
+  std::optional<Error> error() override { return call_->error(); }
+  void wait() override {
+    if (const auto error = call_->error()) throw Error(*error);
+    NcclGroup::after([communicator = communicator_, call = call_, stream = stream_] {
+      const OnDevice here(communicator->device());  // whose default stream a null one is
+      call->make_wait(stream);
+    });
+  }
+
+  /// An event can only be asked for without a deadline, so it is asked again and again.
+  bool completes_until(std::chrono::steady_clock::time_point deadline) override {
+    using std::chrono::microseconds;
+    for (microseconds pause(10); !is_completed(); pause = std::min(2 * pause, microseconds(1000))) {
+      if (std::chrono::steady_clock::now() >= deadline) return false;
+      std::this_thread::sleep_for(pause);
+    }
+    return true;
+  }
+
+ private:
+  std::shared_ptr<NcclCommunicator> communicator_;
+  std::shared_ptr<NcclCall> call_;
+  CUstream stream_;
+};
+
+class NcclBackend : public Backend {
+ public:
+  NcclBackend(GroupContext context, std::unique_ptr<Backend> host)
+      : context_(std::move(context)), host_(std::move(host)) {}
+  explicit NcclBackend(const std::shared_ptr<NcclCommunicator>& connected)
+      : context_(connected->context()), communicator_(connected) {
+    prepare();
+  }
+
+  /// Calls of a group of one rank, which nobody leaves, are done first.
+  ~NcclBackend() override {
+    if (communicator_) communicator_->close();
+  }
+
+  void check(const Task& task) const override;
+  void run(const Task& task) override;
+  std::shared_ptr<AsyncCall> begin(const Task& task) override;
+  void watch(const std::function<void(const Error& error)>& failed) override;
+  void abort() noexcept override;
+  void leave() noexcept override;
+
+ private:
+  [[noreturn]] void refuse(const Task& task, const std::string& what) const;
+  void prepare();
+  void connect();
+  std::shared_ptr<AsyncCall> give(const Task& task);
+  std::string where(const Task& task) const;
+
+  GroupContext context_;
+  std::unique_ptr<Backend> host_;  // none where all ranks are in this process
+  mutable std::mutex mutex_;       // of the next three
+  std::shared_ptr<NcclCommunicator> communicator_;
+  std::function<void(const Error& error)> failed_;
+  bool is_aborted_ = false;
+  std::optional<NcclCalls> calls_;
+  std::optional<NcclWatch> watch_;
+  std::optional<DeviceEvent> begin_;  // of the call that is being given
+  std::uint64_t given_ = 0;
+};
+
+void NcclBackend::refuse(const Task& task, const std::string& what) const {
+  throw Error(ErrorKind::usage, "ddp: rank " + std::to_string(context_.named(context_.rank)) +
+                                    ": " + name(task.operation) + what);
+}
+
+void NcclBackend::check(const Task& task) const {
+  if (!task.on_device) {
+    if (host_) return host_->check(task);
+    refuse(task, " in host memory: the ranks of init_local_devices move data on devices alone");
+  }
+  if (NcclGroup::is_open() && NcclCalls::has_steps(task)) {
+    refuse(task,
+           ": band, bor, bxor and all_to_all in place take several steps, and cannot be "
+           "part of a group call");
+  }
+  const std::lock_guard lock(mutex_);
+  if (communicator_) return;
+  if (NcclGroup::is_open() || is_capturing(task.stream)) {
+    refuse(task,
+           ": a group's first call with buffers on a device connects its ranks, and cannot "
+           "be captured nor be part of a group call: make one before");
+  }
+}
+
+void NcclBackend::run(const Task& task) {
+  if (task.on_device) return give(task)->wait();
+  if (communicator_) {
+    if (const auto failure = communicator_->failure()) throw Error(*failure);
+  }
+  host_->run(task);
+}
+
+std::shared_ptr<AsyncCall> NcclBackend::begin(const Task& task) {
+  if (!task.on_device) return host_->begin(task);
+  try {
+    return give(task);
+  } catch (const Error& error) {
+    auto failed = std::make_shared<Completion>();
+    failed->fail(error);
+    return failed;
+  }
+}
+
+/// The communicator's stream waits for what the caller's stream had before, and an event follows
+/// the call. In a capture, of which the caller's stream is a part, the same makes a fork of its
+/// graph, which AsyncCall::wait() joins.
+std::shared_ptr<AsyncCall> NcclBackend::give(const Task& task) {
+  connect();
+  const OnDevice here(communicator_->device());
+  if (const auto failure = communicator_->failure()) throw Error(*failure);
+  const auto call =
+      std::make_shared<NcclCall>(communicator_, where(task), is_capturing(task.stream));
+  communicator_->look_for_failure(call->where());
+  ++given_;
+  const auto end = [this, call] {
+    const OnDevice there(communicator_->device());
+    call->mark_end();
+    watch_->add(call);
+  };
+  try {
+    begin_->record(task.stream);
+    begin_->make_wait(communicator_->stream());
+    calls_->enqueue(task, call->where());
+    NcclGroup::after(end);
+  } catch (const Error& error) {
+    const Error first = communicator_->fail(call->where(), error);
+    NcclGroup::fail(first);
+    throw Error(first);
+  }
+  return std::make_shared<NcclPending>(communicator_, call, task.stream);
+}
+
+std::string NcclBackend::where(const Task& task) const {
+  Call call{.number = given_ + 1,
+            .count = task.count,
+            .root = context_.named(task.root),
+            .operation = task.operation,
+            .type = static_cast<std::uint8_t>(task.type),
+            .reduce = static_cast<std::uint8_t>(task.reduce)};
+  if (!task.transfers.empty()) {
+    const Transfer& first = task.transfers.front();
+    const bool one = task.operation != Operation::batch_send_recv;
+    call.count = one ? first.count : task.transfers.size();
+    call.root = context_.named(first.peer);
+    call.tag = first.tag;
+    call.type = static_cast<std::uint8_t>(first.type);
+  }
+  return "in " + describe(call);
+}
+
+void NcclBackend::connect() {
+  if (communicator_) return;
+  const auto made = std::make_shared<NcclCommunicator>(context_, choose_device());
+  {
+    const std::lock_guard lock(mutex_);
+    communicator_ = made;
+    made->watch(failed_);
+    if (is_aborted_) made->abort();
+  }
+  made->connect();
+  prepare();
+}
+
+/// For calls of a communicator that is connected.
+void NcclBackend::prepare() {
+  const OnDevice here(communicator_->device());
+  calls_.emplace(*communicator_);
+  begin_.emplace();
+  watch_.emplace(communicator_);
+}
+
+void NcclBackend::watch(const std::function<void(const Error& error)>& failed) {
+  if (host_) host_->watch(failed);
+  const std::lock_guard lock(mutex_);
+  failed_ = failed;
+  if (communicator_) communicator_->watch(failed_);
+}
+
+void NcclBackend::abort() noexcept {
+  if (host_) host_->abort();
+  std::shared_ptr<NcclCommunicator> communicator;
+  {
+    const std::lock_guard lock(mutex_);
+    is_aborted_ = true;
+    communicator = communicator_;
+  }
+  if (communicator) communicator->abort();
+}
+
+void NcclBackend::leave() noexcept {
+  if (communicator_) communicator_->close();
+  if (host_) host_->leave();
+}
+
+}  // namespace
+
+bool can_use_nccl() noexcept {
+  try {
+    require_nccl();
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+void require_nccl() {
+  count_gpus();
+  nccl();
+}
+
+std::unique_ptr<Backend> make_nccl_backend(GroupContext context, std::unique_ptr<Backend> host) {
+  return std::make_unique<NcclBackend>(std::move(context), std::move(host));
+}
+
+std::vector<std::unique_ptr<Backend>> make_local_nccl_backends(std::span<const int> devices,
+                                                               std::chrono::milliseconds timeout) {
+  std::vector<std::shared_ptr<NcclCommunicator>> ranks;
+  for (const int device : devices) {
+    GroupContext context{};
+    context.rank = static_cast<int>(ranks.size());
+    context.size = static_cast<int>(devices.size());
+    context.timeout = timeout;
+    ranks.push_back(std::make_shared<NcclCommunicator>(context, device));
+  }
+  NcclCommunicator::connect_together(ranks);
+  std::vector<std::unique_ptr<Backend>> backends;
+  for (const auto& rank : ranks) backends.push_back(std::make_unique<NcclBackend>(rank));
+  return backends;
+}
+
+void run_nccl_group(const std::function<void()>& calls) {
+  NcclGroup::run(calls);
+}
+
+void abort_together(const std::function<void()>& work) {
+  NcclGroup::abort_together(work);
+}
+
+int local_gpu() {
+  return choose_device();
+}
+
+std::vector<int> list_gpus() {
+  std::vector<int> all(static_cast<std::size_t>(count_gpus()));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+}  // namespace ddp::internal

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/backends/nccl/calls.h"
+
+#include <cstdint>
+#include <vector>
+
+#include "collectives/backends/cuda/libraries.h"
+#include "collectives/call/blocks.h"
+#include "collectives/call/call.h"
+#include "collectives/call/route.h"
+
+namespace ddp::internal {
+namespace {
+
+ncclDataType_t nccl_type(DataType type) {
+  switch (type) {
+    case DataType::float16:
+      return ncclFloat16;
+    case DataType::bfloat16:
+      return ncclBfloat16;
+    case DataType::float32:
+      return ncclFloat32;
+    case DataType::float64:
+      return ncclFloat64;
+    case DataType::int8:
+      return ncclInt8;
+    case DataType::uint8:
+      return ncclUint8;
+    case DataType::int32:
+      return ncclInt32;
+    case DataType::int64:
+      break;
+  }
+  return ncclInt64;
+}
+
+bool is_bitwise(ReduceOp op) {
+  return op == ReduceOp::band || op == ReduceOp::bor || op == ReduceOp::bxor;
+}
+
+/// Not of band, bor and bxor.
+ncclRedOp_t nccl_op(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::avg:
+      return ncclAvg;
+    case ReduceOp::product:
+      return ncclProd;
+    case ReduceOp::min:
+      return ncclMin;
+    case ReduceOp::max:
+      return ncclMax;
+    default:
+      return ncclSum;
+  }
+}
+
+bool swaps_in_place(const Task& task) {
+  return (task.operation == Operation::all_to_all || task.operation == Operation::all_to_all_v) &&
+         task.in == task.out && task.in != nullptr;
+}
+
+CUdeviceptr address(const void* memory) {
+  return reinterpret_cast<CUdeviceptr>(memory);
+}
+
+/// Memory of the device for what a stream is given while it lives, and is freed in its turn.
+class Scratch {
+ public:
+  Scratch(std::size_t bytes, CUstream stream) : stream_(stream) {
+    if (bytes > 0) check_cuda(cuda().cuMemAllocAsync(&memory_, bytes, stream), "cuMemAllocAsync");
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() {
+    if (memory_ != 0) cuda().cuMemFreeAsync(memory_, stream_);
+  }
+
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): CUDA's addresses are numbers
+  char* data() const { return reinterpret_cast<char*>(memory_); }
+
+ private:
+  CUdeviceptr memory_ = 0;
+  CUstream stream_;
+};
+
+/// Of one or the other rank, if there is anything.
+void send(const Outgoing& out, int to, ncclComm_t handle, CUstream stream) {
+  if (out.bytes == 0) return;
+  NcclCommunicator::accept(nccl().ncclSend(out.data, out.bytes, ncclUint8, to, handle, stream));
+}
+
+void receive(const Incoming& in, int from, ncclComm_t handle, CUstream stream) {
+  if (in.bytes == 0) return;
+  NcclCommunicator::accept(nccl().ncclRecv(in.data, in.bytes, ncclUint8, from, handle, stream));
+}
+
+}  // namespace
+
+bool NcclCalls::has_steps(const Task& task) {
+  return swaps_in_place(task) || (reduces(task.operation) && is_bitwise(task.reduce));
+}
+
+void NcclCalls::enqueue(const Task& task, const std::string& where) {
+  if (reduces(task.operation) && is_bitwise(task.reduce)) return combine_bits(task, where);
+  if (is_point_to_point(task.operation)) return transfer(task, where);
+  const ncclDataType_t type = nccl_type(task.type);
+  const ncclRedOp_t op = nccl_op(task.reduce);
+  const CUstream stream = communicator_.stream();
+  switch (task.operation) {
+    case Operation::broadcast:
+      return communicator_.launch(where, [&](ncclComm_t handle) {
+        NcclCommunicator::accept(
+            nccl().ncclBroadcast(task.in, task.out, task.count, type, task.root, handle, stream));
+      });
+    case Operation::reduce:
+      return communicator_.launch(where, [&](ncclComm_t handle) {
+        NcclCommunicator::accept(
+            nccl().ncclReduce(task.in, task.out, task.count, type, op, task.root, handle, stream));
+      });
+    case Operation::all_reduce:
+      return communicator_.launch(where, [&](ncclComm_t handle) {
+        NcclCommunicator::accept(
+            nccl().ncclAllReduce(task.in, task.out, task.count, type, op, handle, stream));
+      });
+    case Operation::all_gather:
+      return communicator_.launch(where, [&](ncclComm_t handle) {
+        NcclCommunicator::accept(
+            nccl().ncclAllGather(task.in, task.out, task.count, type, handle, stream));
+      });
+    case Operation::reduce_scatter:
+      return communicator_.launch(where, [&](ncclComm_t handle) {
+        NcclCommunicator::accept(
+            nccl().ncclReduceScatter(task.in, task.out, task.count, type, op, handle, stream));
+      });
+    case Operation::reduce_scatter_v:
+      return reduce_scatter_v(task, where);
+    default:
+      return move(task, where);
+  }
+}
+
+void NcclCalls::reduce_scatter_v(const Task& task, const std::string& where) {
+  const GroupContext& context = communicator_.context();
+  const Blocks blocks(task.send_counts, task.count, context.size);
+  const char* const in = static_cast<const char*>(task.in);
+  communicator_.launch(where, [&](ncclComm_t handle) {
+    for (int rank = 0; rank < context.size; ++rank) {
+      if (blocks.count(rank) == 0) continue;
+      NcclCommunicator::accept(nccl().ncclReduce(
+          in + blocks.begin(rank) * size_of(task.type), rank == context.rank ? task.out : nullptr,
+          blocks.count(rank), nccl_type(task.type), nccl_op(task.reduce), rank, handle,
+          communicator_.stream()));
+    }
+  });
+}
+
+/// Every block goes straight from the rank that has it to the one that gets it.
+void NcclCalls::move(const Task& task, const std::string& where) {
+  const GroupContext& context = communicator_.context();
+  Task apart = task;
+  const Route route(apart, context.rank, context.size);
+  const Blocks all(task.send_counts, task.count, context.size);
+  const std::size_t bytes = swaps_in_place(task) ? all.total() * size_of(task.type) : 0;
+  const Scratch scratch(bytes, communicator_.stream());
+  if (bytes > 0) {  // what arrives must not replace what is yet to be sent
+    copy(scratch.data(), task.in, bytes);
+    apart.in = scratch.data();
+  }
+  const Outgoing own = route.to(context.rank);
+  copy(route.from(context.rank).data, own.data, route.from(context.rank).bytes);
+  communicator_.launch(where, [&](ncclComm_t handle) {
+    for (int other = 0; other < context.size; ++other) {
+      if (other == context.rank) continue;
+      send(route.to(other), other, handle, communicator_.stream());
+      receive(route.from(other), other, handle, communicator_.stream());
+    }
+  });
+}
+
+/// NCCL's messages have no tags: between two ranks they match in the order of the calls.
+void NcclCalls::transfer(const Task& task, const std::string& where) {
+  communicator_.launch(where, [&](ncclComm_t handle) {
+    for (const Transfer& one : task.transfers) {
+      const std::size_t bytes = one.count * size_of(one.type);
+      char* const data = static_cast<char*>(one.data);
+      if (one.sends) {
+        send({data, bytes}, one.peer, handle, communicator_.stream());
+      } else {
+        receive({data, bytes}, one.peer, handle, communicator_.stream());
+      }
+    }
+  });
+}
+
+/// As the Gloo backend does with large data (Rabenseifner's algorithm): each rank combines one
+/// share, and for reduce and all_reduce the shares are collected after.
+void NcclCalls::combine_bits(const Task& task, const std::string& where) {
+  const GroupContext& context = communicator_.context();
+  const CUstream stream = communicator_.stream();
+  const bool scatters =
+      task.operation == Operation::reduce_scatter || task.operation == Operation::reduce_scatter_v;
+  const std::size_t width = size_of(task.type);
+  const Blocks blocks = scatters ? Blocks(task.send_counts, task.count, context.size)
+                                 : Blocks::even(task.count, context.size);
+  const auto begin = [&](int rank) { return blocks.begin(rank) * width; };
+  const auto bytes = [&](int rank) { return blocks.count(rank) * width; };
+  const std::size_t mine = bytes(context.rank);
+  const Scratch scratch(mine * static_cast<std::size_t>(context.size), stream);
+  const auto place = [&](int rank) {
+    return scratch.data() + static_cast<std::size_t>(rank) * mine;
+  };
+  const char* const in = static_cast<const char*>(task.in);
+  communicator_.launch(where, [&](ncclComm_t handle) {
+    for (int other = 0; other < context.size; ++other) {
+      if (other == context.rank) continue;
+      send({in + begin(other), bytes(other)}, other, handle, stream);
+      receive({place(other), mine}, other, handle, stream);
+    }
+  });
+  char* out = static_cast<char*>(task.out);
+  if (!scatters) out = out == nullptr ? place(context.rank) : out + begin(context.rank);
+  copy(out, in + begin(context.rank), mine);
+  for (int other = 0; other < context.size; ++other) {
+    if (other != context.rank) bitwise_.combine(task.reduce, out, place(other), mine, stream);
+  }
+  if (scatters) return;
+  const auto gets = [&](int rank) {
+    return task.operation == Operation::all_reduce || rank == task.root;
+  };
+  communicator_.launch(where, [&](ncclComm_t handle) {
+    for (int other = 0; other < context.size; ++other) {
+      if (other == context.rank) continue;
+      if (gets(other)) send({out, mine}, other, handle, stream);
+      if (!gets(context.rank)) continue;
+      receive({static_cast<char*>(task.out) + begin(other), bytes(other)}, other, handle, stream);
+    }
+  });
+}
+
+void NcclCalls::copy(void* to, const void* from, std::size_t bytes) const {
+  if (bytes == 0 || to == from) return;
+  check_cuda(cuda().cuMemcpyAsync(address(to), address(from), bytes, communicator_.stream()),
+             "cuMemcpyAsync");
+}
+
+}  // namespace ddp::internal

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/backends/nccl/watch.h"
+
+#include <chrono>
+#include <utility>
+
+#include "collectives/signal_masked_thread.h"
+
+namespace ddp::internal {
+
+NcclCall::NcclCall(std::shared_ptr<NcclCommunicator> communicator, std::string where,
+                   bool is_captured)
+    : communicator_(std::move(communicator)), where_(std::move(where)), is_captured_(is_captured) {}
+
+void NcclCall::mark_end() {
+  end_.record(communicator_->stream());
+  is_marked_ = true;
+}
+
+void NcclCall::make_wait(CUstream stream) const {
+  if (!is_marked_) {
+    throw Error(ErrorKind::usage, "ddp: a call's Work is waited for before its group_end()");
+  }
+  end_.make_wait(stream);
+}
+
+/// NcclWatch asks, too, and breaks the communicator: that takes a store, and others' locks.
+bool NcclCall::is_over() noexcept {
+  try {
+    return check();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+bool NcclCall::check() {
+  if (succeeded_) return true;
+  // The event before the failure: whoever fails says so first, and lets the stream go on then.
+  bool reached = is_marked_;
+  if (reached && !is_captured_ && !communicator_->failure()) {
+    const BesideCaptures beside;
+    reached = end_.is_reached();
+  }
+  if (communicator_->failure()) return true;
+  succeeded_ = reached;
+  return reached;
+}
+
+std::optional<Error> NcclCall::error() {
+  if (is_over() && succeeded_) return std::nullopt;
+  return communicator_->failure();
+}
+
+NcclWatch::NcclWatch(std::shared_ptr<NcclCommunicator> communicator)
+    : communicator_(std::move(communicator)) {
+  thread_ = signal_masked_thread([this] { watch(); });
+}
+
+NcclWatch::~NcclWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+void NcclWatch::add(std::shared_ptr<NcclCall> call) {
+  const std::lock_guard lock(mutex_);
+  calls_.push_back(std::move(call));
+  changed_.notify_all();
+}
+
+void NcclWatch::watch() {
+  constexpr std::chrono::milliseconds kPause(50);  // NCCL has to be asked; a failure can wait a bit
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return ends_ || !calls_.empty(); });
+    if (ends_) return;
+    const std::shared_ptr<NcclCall> first = calls_.front();
+    lock.unlock();
+    bool is_over = true;
+    try {
+      is_over = first->check();
+      if (!is_over) communicator_->look_for_failure(first->where());
+    } catch (const Error& error) {
+      communicator_->fail(first->where(), error);
+    }
+    lock.lock();
+    if (is_over) {
+      calls_.pop_front();
+    } else {
+      changed_.wait_for(lock, kPause, [&] { return ends_; });
+    }
+  }
+}
+
+}  // namespace ddp::internal

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/call/async_call.h"
+
+#include <utility>
+
+namespace ddp::internal {
+
+void Completion::start() {
+  const std::lock_guard lock(mutex_);
+  started_ = std::chrono::steady_clock::now();
+}
+
+void Completion::succeed() {
+  finish(std::nullopt);
+}
+
+void Completion::fail(const Error& error) {
+  finish(error);
+}
+
+void Completion::finish(std::optional<Error> error) {
+  const std::lock_guard lock(mutex_);
+  completed_ = true;
+  error_ = std::move(error);
+  if (started_) duration_ = std::chrono::steady_clock::now() - *started_;
+  over_.notify_all();  // under the lock: whoever waits may destroy this next
+}
+
+bool Completion::is_completed() {
+  const std::lock_guard lock(mutex_);
+  return completed_;
+}
+
+std::optional<Error> Completion::error() {
+  const std::lock_guard lock(mutex_);
+  return error_;
+}
+
+void Completion::wait() {
+  std::unique_lock lock(mutex_);
+  over_.wait(lock, [&] { return completed_; });
+  if (error_) throw Error(*error_);
+}
+
+bool Completion::completes_until(std::chrono::steady_clock::time_point deadline) {
+  std::unique_lock lock(mutex_);
+  return over_.wait_until(lock, deadline, [&] { return completed_; });
+}
+
+std::optional<std::chrono::nanoseconds> Completion::duration() {
+  const std::lock_guard lock(mutex_);
+  return duration_;
+}
+
+}  // namespace ddp::internal

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/call/reduction.h"
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+namespace ddp::internal {
+namespace {
+
+/// What integers compute in: unsigned, so that they wrap around, and not narrower than int, to
+/// which they would be promoted.
+template <class T>
+struct Wrapping {
+  using type = T;
+};
+template <class T>
+  requires std::is_integral_v<T>
+struct Wrapping<T> {
+  using type = std::make_unsigned_t<std::common_type_t<T, int>>;
+};
+template <class T>
+auto wrapping(T value) {
+  return static_cast<typename Wrapping<T>::type>(value);
+}
+
+struct Sum {
+  template <class T>
+  static T of(T a, T b) {
+    return static_cast<T>(wrapping(a) + wrapping(b));
+  }
+};
+struct Product {
+  template <class T>
+  static T of(T a, T b) {
+    return static_cast<T>(wrapping(a) * wrapping(b));
+  }
+};
+struct Min {
+  template <class T>
+  static T of(T a, T b) {
+    return b < a ? b : a;
+  }
+};
+struct Max {
+  template <class T>
+  static T of(T a, T b) {
+    return a < b ? b : a;
+  }
+};
+struct And {
+  template <class T>
+  static T of(T a, T b) {
+    return static_cast<T>(a & b);
+  }
+};
+struct Or {
+  template <class T>
+  static T of(T a, T b) {
+    return static_cast<T>(a | b);
+  }
+};
+struct Xor {
+  template <class T>
+  static T of(T a, T b) {
+    return static_cast<T>(a ^ b);
+  }
+};
+
+template <class T, class S>
+void load(void* __restrict sums, const void* __restrict elements, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    static_cast<S*>(sums)[i] = static_cast<S>(static_cast<const T*>(elements)[i]);
+  }
+}
+
+template <class T, class S, class Op>
+void add(void* __restrict sums, const void* __restrict elements, std::size_t count) {
+  S* const into = static_cast<S*>(sums);
+  for (std::size_t i = 0; i < count; ++i) {
+    into[i] = Op::of(into[i], static_cast<S>(static_cast<const T*>(elements)[i]));
+  }
+}
+
+template <class T, class S>
+void store(void* __restrict elements, const void* __restrict sums, std::size_t count, int) {
+  for (std::size_t i = 0; i < count; ++i) {
+    static_cast<T*>(elements)[i] = static_cast<T>(static_cast<const S*>(sums)[i]);
+  }
+}
+
+template <class T, class S>
+void store_average(void* __restrict elements, const void* __restrict sums, std::size_t count,
+                   int ranks) {
+  const S by = static_cast<S>(ranks);
+  for (std::size_t i = 0; i < count; ++i) {
+    static_cast<T*>(elements)[i] = static_cast<T>(static_cast<const S*>(sums)[i] / by);
+  }
+}
+
+template <class T, class S, class Op>
+constexpr Reduction kBy = {sizeof(S), &load<T, S>, &add<T, S, Op>, &store<T, S>};
+
+template <class T, class S>
+Reduction reduction_of(ReduceOp op) {
+  if constexpr (std::is_integral_v<T>) {
+    if (op == ReduceOp::band) return kBy<T, S, And>;
+    if (op == ReduceOp::bor) return kBy<T, S, Or>;
+    if (op == ReduceOp::bxor) return kBy<T, S, Xor>;
+  }
+  if (op == ReduceOp::product) return kBy<T, S, Product>;
+  if (op == ReduceOp::min) return kBy<T, S, Min>;
+  if (op == ReduceOp::max) return kBy<T, S, Max>;
+  Reduction sum = kBy<T, S, Sum>;
+  if constexpr (!std::is_integral_v<T>) {
+    if (op == ReduceOp::avg) sum.store = &store_average<T, S>;
+  }
+  return sum;
+}
+
+}  // namespace
+
+Reduction reduction(DataType type, ReduceOp op) {
+  switch (type) {
+    case DataType::float16:
+      return reduction_of<float16, float>(op);
+    case DataType::bfloat16:
+      return reduction_of<bfloat16, float>(op);
+    case DataType::float32:
+      return reduction_of<float, float>(op);
+    case DataType::float64:
+      return reduction_of<double, double>(op);
+    case DataType::int8:
+      return reduction_of<std::int8_t, std::int8_t>(op);
+    case DataType::uint8:
+      return reduction_of<std::uint8_t, std::uint8_t>(op);
+    case DataType::int32:
+      return reduction_of<std::int32_t, std::int32_t>(op);
+    case DataType::int64:
+      break;
+  }
+  return reduction_of<std::int64_t, std::int64_t>(op);
+}
+
+bool allows(DataType type, ReduceOp op) {
+  switch (op) {
+    case ReduceOp::avg:
+      return !is_integer(type);
+    case ReduceOp::band:
+    case ReduceOp::bor:
+    case ReduceOp::bxor:
+      return is_integer(type);
+    case ReduceOp::sum:
+    case ReduceOp::product:
+    case ReduceOp::min:
+    case ReduceOp::max:
+      return true;
+  }
+  return false;
+}
+
+bool is_integer(DataType type) {
+  return type == DataType::int8 || type == DataType::uint8 || type == DataType::int32 ||
+         type == DataType::int64;
+}
+
+}  // namespace ddp::internal

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/failure/call_status.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <tuple>
+#include <utility>
+
+#include "base/text.h"
+
+namespace ddp::internal {
+namespace {
+
+constexpr std::size_t kMostStands = 8;
+constexpr std::size_t kLongest = 256;  // bytes of a status
+
+struct Party {
+  std::string status;
+  std::vector<int> ranks;
+};
+
+std::string name(const Party& party) {
+  return (party.ranks.size() == 1 ? "rank " : "ranks ") + ddprun::compress_ranks(party.ranks);
+}
+
+}  // namespace
+
+std::string compare_statuses(const std::map<int, std::string>& statuses) {
+  std::map<std::string, std::vector<int>> by_status;
+  for (const auto& [rank, status] : statuses) by_status[status].push_back(rank);
+  std::vector<Party> parties;
+  for (auto& [status, ranks] : by_status) parties.push_back({status, std::move(ranks)});
+  std::ranges::stable_sort(parties, {}, [](const Party& party) {
+    return std::tuple(party.ranks.size(), party.status.starts_with("at "));
+  });
+  if (parties.size() == 1 && statuses.size() > 1) return "every rank is " + parties.front().status;
+  std::string text;
+  for (std::size_t i = 0; i < parties.size(); ++i) {
+    const Party& party = parties[i];
+    if (i == kMostStands) return text + ", and so on";
+    const bool rest = i > 0 && i + 1 == parties.size() && party.ranks.size() > 1;
+    if (i > 0) text += ", ";
+    text += rest ? "the others" : name(party);
+    if (i == 0) text += party.ranks.size() > 1 ? " are" : " is";
+    text += " " + party.status;
+  }
+  return text;
+}
+
+std::string status_of(const std::string& told) {
+  return ddprun::printable(ddprun::cut(told.substr(0, kLongest + 1), kLongest));
+}
+
+}  // namespace ddp::internal

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ddp/trace.h"
+
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "collectives/failure/flight_recorder.h"
+#include "collectives/failure/trace.h"
+#include "ddp/error.h"
+
+namespace ddp {
+namespace {
+
+using internal::Call;
+using internal::FlightRecorder;
+using std::chrono::steady_clock;
+using std::chrono::system_clock;
+using Json = nlohmann::ordered_json;  // fields in the order they are written here
+
+/// Since 1970, as of the clock on the wall.
+double seconds(steady_clock::time_point time, steady_clock::time_point now,
+               system_clock::time_point wall) {
+  return std::chrono::duration<double>(wall.time_since_epoch() - (now - time)).count();
+}
+
+const char* name(FlightRecorder::State state) {
+  switch (state) {
+    case FlightRecorder::State::begun:
+      return "begun";
+    case FlightRecorder::State::done:
+      return "done";
+    case FlightRecorder::State::failed:
+      break;
+  }
+  return "failed";
+}
+
+bool moves_data(const Call& call) {
+  return call.operation != internal::Operation::barrier &&
+         call.operation != internal::Operation::leave;
+}
+
+Json to_json(const Call& call) {
+  Json json = {{"number", call.number}, {"operation", internal::name(call.operation)}};
+  if (!moves_data(call)) return json;
+  if (call.operation == internal::Operation::batch_send_recv) {
+    json["transfers"] = call.count;
+    return json;
+  }
+  json["type"] = internal::name(static_cast<DataType>(call.type));
+  json["count"] = call.count;
+  if (internal::reduces(call.operation)) {
+    json["reduce"] = internal::name(static_cast<ReduceOp>(call.reduce));
+  }
+  const bool has_peer = internal::is_point_to_point(call.operation);
+  if (internal::has_root(call.operation)) json[has_peer ? "peer" : "root"] = call.root;
+  if (has_peer) json["tag"] = call.tag;
+  return json;
+}
+
+Json trace(const std::string& reason) {
+  const auto now = steady_clock::now();
+  const auto wall = system_clock::now();
+  const FlightRecorder& recorder = FlightRecorder::of_process();
+  Json groups = Json::array();
+  for (const auto& [number, group] : recorder.groups()) {
+    groups.push_back({{"group", number},
+                      {"name", group.name},
+                      {"backend", group.backend},
+                      {"rank", group.rank},
+                      {"ranks", group.ranks}});
+  }
+  Json calls = Json::array();
+  for (const auto& entry : recorder.entries()) {
+    Json call = {{"group", entry.group}};
+    call.update(to_json(entry.call));
+    call["state"] = name(entry.state);
+    call["begun"] = seconds(entry.begun, now, wall);
+    if (entry.state != FlightRecorder::State::begun) {
+      call["ended"] = seconds(entry.ended, now, wall);
+    }
+    calls.push_back(std::move(call));
+  }
+  return {{"process", ::getpid()},
+          {"written", seconds(now, now, wall)},
+          {"reason", reason},
+          {"groups", std::move(groups)},
+          {"calls", std::move(calls)}};
+}
+
+void write(const std::string& path, const std::string& reason) {
+  static std::mutex one_at_a_time;  // groups fail at once, and have one file
+  const std::lock_guard lock(one_at_a_time);
+  // Of this process alone: ranks on several hosts may write to one folder.
+  const std::string fresh = path + "." + std::to_string(::getpid()) + ".tmp";
+  std::ofstream file(fresh, std::ios::trunc);
+  file << trace(reason).dump(1, ' ', false, Json::error_handler_t::replace) << '\n';
+  file.close();
+  if (file && std::rename(fresh.c_str(), path.c_str()) == 0) return;
+  const int error = errno;
+  std::remove(fresh.c_str());
+  throw Error(ErrorKind::system,
+              "ddp: cannot write the trace " + path + ": " + std::strerror(error));
+}
+
+}  // namespace
+
+void write_trace(const std::string& path) {
+  write(path, "asked for");
+}
+
+namespace internal {
+
+void write_trace_of_failure(int rank, const std::string& reason) noexcept {
+  const char* const folder = std::getenv("DDP_TRACE_DIR");
+  if (folder == nullptr || *folder == '\0') return;
+  try {
+    const std::filesystem::path directory(folder);
+    std::error_code exists;
+    std::filesystem::create_directories(directory, exists);
+    write(directory / ("rank_" + std::to_string(rank) + ".json"), reason);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+  }
+}
+
+}  // namespace internal
+}  // namespace ddp

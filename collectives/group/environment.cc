@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/group/environment.h"
+
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+#include <unistd.h>
+
+#include "ddp/error.h"
+
+namespace ddp::internal {
+namespace {
+
+constexpr int kMaxSize = 1 << 20;
+constexpr std::uint16_t kUsualPort = 29500;
+
+struct Launcher {
+  const char* rank;
+  const char* size;
+  const char* local_size;  ///< processes on this host; nullptr: it says the number of hosts
+  const char* pass_on;     ///< how its user hands a variable to the processes
+  bool sets_address;
+};
+
+constexpr std::array kLaunchers = {
+    Launcher{"RANK", "WORLD_SIZE", nullptr, "", true},
+    Launcher{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+             "mpirun -x MASTER_ADDR=HOST", false},
+    Launcher{"PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "mpiexec -genv MASTER_ADDR HOST", false},
+    Launcher{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", nullptr, "MASTER_ADDR=HOST srun", false},
+};
+
+/// The value; empty if it is not set.
+std::string value_of(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value == nullptr ? "" : value;
+}
+
+const Launcher& launcher() {
+  for (const Launcher& each : kLaunchers) {
+    if (!value_of(each.rank).empty()) return each;
+  }
+  return kLaunchers.front();
+}
+
+std::string required(const char* variable) {
+  std::string value = value_of(variable);
+  if (!value.empty()) return value;
+  throw Error(ErrorKind::usage,
+              std::string("ddp: ") + variable +
+                  " is not set: start the program with ddprun, which tells every worker its place "
+                  "(ddprun --nproc_per_node 4 ./program)");
+}
+
+int integer(const char* variable, int low, int high) {
+  const std::string text = required(variable);
+  int value = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (problem == std::errc() && end == text.data() + text.size() && value >= low && value <= high) {
+    return value;
+  }
+  throw Error(ErrorKind::usage, std::string("ddp: ") + variable + "=" + text +
+                                    " is not a number from " + std::to_string(low) + " to " +
+                                    std::to_string(high));
+}
+
+const char* size_variable(const Launcher& from) {
+  const bool older =
+      from.size == std::string_view("SLURM_STEP_NUM_TASKS") && value_of(from.size).empty();
+  return older ? "SLURM_NTASKS" : from.size;
+}
+
+std::string host_of(const Launcher& from) {
+  const std::string told = value_of("MASTER_ADDR");
+  if (!told.empty()) return told;
+  if (from.sets_address) return required("MASTER_ADDR");
+  const std::string nodes = value_of("SLURM_STEP_NODELIST");
+  if (!nodes.empty() && from.local_size == nullptr) return first_host(nodes);
+  if (from.local_size != nullptr && value_of(from.local_size) == value_of(from.size)) {
+    return "127.0.0.1";
+  }
+  throw Error(ErrorKind::usage, std::string("ddp: MASTER_ADDR is not set, and ") + from.rank +
+                                    "'s launcher does not say where rank 0 runs: name its host (" +
+                                    from.pass_on +
+                                    " ...), or meet in a shared file (init_method file:///PATH)");
+}
+
+/// What is the same in all processes of this job, and in no other that runs now.
+std::string name_of_job() {
+  const std::string pmix = value_of("PMIX_NAMESPACE");
+  if (!pmix.empty()) return pmix;
+  const std::string slurm = value_of("SLURM_JOB_ID");
+  if (!slurm.empty()) return slurm + "." + value_of("SLURM_STEP_ID");
+  return std::to_string(::getppid());
+}
+
+std::uint16_t port_of_job() {
+  constexpr std::uint32_t kFirst = 20'000;
+  constexpr std::uint32_t kEnd = 32'768;
+  std::uint32_t hash = 2166136261;  // FNV-1a (RFC 9923)
+  for (const char byte : name_of_job()) hash = (hash ^ static_cast<unsigned char>(byte)) * 16777619;
+  return static_cast<std::uint16_t>(kFirst + hash % (kEnd - kFirst));
+}
+
+}  // namespace
+
+RankInfo read_place() {
+  const Launcher& from = launcher();
+  const char* const size = size_variable(from);
+  RankInfo place;
+  place.rank = integer(from.rank, 0, kMaxSize - 1);
+  place.size = integer(size, 1, kMaxSize);
+  if (place.rank < place.size) return place;
+  throw Error(ErrorKind::usage, std::string("ddp: ") + from.rank + "=" +
+                                    std::to_string(place.rank) + " is not below " + size + "=" +
+                                    std::to_string(place.size));
+}
+
+StoreAddress read_store_address() {
+  const Launcher& from = launcher();
+  StoreAddress address;
+  address.host = host_of(from);
+  const bool told = from.sets_address || !value_of("MASTER_PORT").empty();
+  if (told) {
+    address.port = static_cast<std::uint16_t>(integer("MASTER_PORT", 1, 65535));
+  } else {
+    address.port = value_of("MASTER_ADDR").empty() ? port_of_job() : kUsualPort;
+  }
+  address.agent = value_of("TORCHELASTIC_USE_AGENT_STORE") == "True";
+  return address;
+}
+
+std::string first_host(const std::string& node_list) {
+  const std::size_t end = node_list.find_first_of("[,");
+  if (end == std::string::npos || node_list[end] == ',') return node_list.substr(0, end);
+  const std::size_t number_end = node_list.find_first_of("-,]", end);
+  const std::size_t bracket = node_list.find(']', end);
+  if (number_end == std::string::npos || bracket == std::string::npos) {
+    throw Error(ErrorKind::usage, "ddp: SLURM_STEP_NODELIST=" + node_list +
+                                      " is no list of hosts as Slurm writes it");
+  }
+  const std::size_t tail_end = node_list.find(',', bracket);
+  const std::size_t tail = tail_end == std::string::npos ? tail_end : tail_end - bracket - 1;
+  return node_list.substr(0, end) + node_list.substr(end + 1, number_end - end - 1) +
+         node_list.substr(bracket + 1, tail);
+}
+
+}  // namespace ddp::internal

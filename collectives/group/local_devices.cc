@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ddp/local_devices.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "collectives/backends/nccl/backend.h"
+#include "collectives/group/process_group_impl.h"
+
+namespace ddp {
+namespace {
+
+/// All, if there are none.
+std::vector<int> check_devices(const std::vector<int>& devices) {
+  internal::require_nccl();
+  const std::vector<int> present = internal::list_gpus();
+  for (const int device : devices) {
+    const std::string named = "ddp: device " + std::to_string(device);
+    if (std::ranges::count(present, device) == 0) {
+      throw Error(ErrorKind::usage,
+                  named + ", but devices are 0 to " + std::to_string(present.size() - 1));
+    }
+    if (std::ranges::count(devices, device) > 1) {
+      throw Error(ErrorKind::usage, named + " is there twice");
+    }
+  }
+  return devices.empty() ? present : devices;
+}
+
+}  // namespace
+
+int local_device() {
+  return internal::local_gpu();
+}
+
+std::vector<ProcessGroup> init_local_devices(const std::vector<int>& devices,
+                                             std::chrono::milliseconds timeout) {
+  const std::vector<int> chosen = check_devices(devices);
+  auto backends = internal::make_local_nccl_backends(chosen, timeout);
+  std::vector<ProcessGroup> groups;
+  for (std::size_t rank = 0; rank < backends.size(); ++rank) {
+    internal::Rendezvous met;
+    met.place = {static_cast<int>(rank), static_cast<int>(chosen.size())};
+    groups.push_back(ProcessGroup(std::make_unique<ProcessGroup::Impl>(
+        std::move(met), timeout, "nccl", std::move(backends[rank]))));
+  }
+  return groups;
+}
+
+void group_call(const std::function<void()>& calls) {
+  internal::run_nccl_group(calls);
+}
+
+}  // namespace ddp

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/group/make_backend.h"
+
+#include <utility>
+
+#include "collectives/backends/gloo/backend.h"
+#include "collectives/backends/local_backend.h"
+#include "collectives/backends/mpi/backend.h"
+#include "collectives/backends/nccl/backend.h"
+#include "ddp/error.h"
+
+namespace ddp::internal {
+
+std::string choose_backend(const std::string& wanted) {
+  if (wanted.empty()) return can_use_nccl() ? "nccl" : "gloo";
+  if (wanted == "nccl") require_nccl();
+  if (wanted == "gloo" || wanted == "mpi" || wanted == "nccl") return wanted;
+  throw Error(ErrorKind::usage, "ddp: backend " + wanted + " is none of gloo, mpi and nccl");
+}
+
+std::unique_ptr<Backend> make_backend(const std::string& chosen, GroupContext context) {
+  if (chosen == "nccl") {
+    // Gloo beside it, at once: so the group is not begun before every rank has come.
+    auto host = make_backend("gloo", context);
+    return make_nccl_backend(std::move(context), std::move(host));
+  }
+  if (context.size == 1) return make_local_backend(chosen);
+  if (chosen == "mpi") return make_mpi_backend(std::move(context));
+  return make_gloo_backend(std::move(context));
+}
+
+}  // namespace ddp::internal

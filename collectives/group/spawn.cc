@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ddp/spawn.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <iterator>
+#include <optional>
+#include <poll.h>
+#include <string>
+#include <string_view>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+#include "base/fd.h"
+#include "collectives/errors.h"
+#include "collectives/stores/store_host.h"
+
+namespace ddp {
+namespace {
+
+using ddprun::Fd;
+using std::chrono::steady_clock;
+
+[[noreturn]] void fail(ErrorKind kind, const std::string& what) {
+  throw Error(kind, "ddp: spawn: " + what);
+}
+[[noreturn]] void fail_errno(const char* what) {
+  fail(ErrorKind::system, std::string(what) + ": " + std::strerror(errno));
+}
+
+/// What a process says of its exception. One write to a pipe of at most PIPE_BUF bytes is whole,
+/// and in the order of the failures (pipe(7)).
+struct Report {
+  int rank = 0;
+  bool victim = false;  ///< it failed because it lost another
+  std::array<char, PIPE_BUF - 16> text{};
+};
+static_assert(sizeof(Report) <= PIPE_BUF);
+
+void send_report(int pipe, int rank, bool victim, std::string_view text) {
+  Report report{rank, victim, {}};
+  text.copy(report.text.data(), report.text.size() - 1);
+  // A parent that is gone reads nothing, and then this process ends anyway.
+  [[maybe_unused]] const ssize_t written = ::write(pipe, &report, sizeof(report));
+}
+
+void set_environment(int rank, int nprocs, std::uint16_t port) {
+  const std::string number = std::to_string(rank);
+  const std::string size = std::to_string(nprocs);
+  const std::string port_text = std::to_string(port);
+  const std::pair<const char*, const char*> variables[] = {
+      {"RANK", number.c_str()},
+      {"LOCAL_RANK", number.c_str()},
+      {"WORLD_SIZE", size.c_str()},
+      {"LOCAL_WORLD_SIZE", size.c_str()},
+      {"MASTER_ADDR", "127.0.0.1"},
+      {"MASTER_PORT", port_text.c_str()},
+      {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+  };
+  for (const auto& [name, value] : variables) ::setenv(name, value, 1);
+}
+
+/// Whoever loses another may say so before that one has ended or said why. This long the cause is
+/// waited for; as a rule it comes within a millisecond.
+constexpr std::chrono::seconds kPatience{1};
+
+/// Runs `fn`; the exit code.
+int run(int rank, const std::function<void(int)>& fn, int pipe) {
+  try {
+    fn(rank);
+    return 0;
+  } catch (const Error& error) {
+    send_report(pipe, rank, error.kind() == ErrorKind::peer_lost, error.what());
+  } catch (const std::exception& error) {
+    send_report(pipe, rank, false, error.what());
+  } catch (...) {
+    send_report(pipe, rank, false, "an exception that is no std::exception");
+  }
+  return 1;
+}
+
+/// "SIGSEGV".
+std::string name_signal(int number) {
+  const char* name = ::sigabbrev_np(number);
+  return name == nullptr ? "signal " + std::to_string(number) : std::string("SIG") + name;
+}
+
+struct Process {
+  int rank = 0;
+  pid_t pid = 0;
+  Fd pidfd;
+  bool running = true;
+};
+
+/// The processes of one spawn. The destructor leaves none.
+class Processes {
+ public:
+  Processes(int nprocs, const std::function<void(int)>& fn, const SpawnOptions& options)
+      : options_(options) {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail_errno("pipe");
+    reports_.reset(ends[0]);
+    Fd writing(ends[1]);
+    ::fcntl(reports_.get(), F_SETFL, O_NONBLOCK);
+    internal::Listening store = internal::listen_on_loopback();
+    std::fflush(nullptr);  // or each process would print what is still in our buffers
+    for (int rank = 0; rank < nprocs; ++rank) start(rank, nprocs, fn, store, writing.get());
+    host_.emplace(std::move(store));
+  }
+
+  ~Processes() {
+    for (Process& process : processes_) {
+      if (!process.running) continue;
+      ::kill(process.pid, SIGKILL);
+      ::waitpid(process.pid, nullptr, 0);
+    }
+  }
+
+  Processes(const Processes&) = delete;
+  Processes& operator=(const Processes&) = delete;
+
+  /// Waits for all, and stops the others when one fails. Throws the failure.
+  void wait() {
+    while (running() > 0) {
+      wait_for_news();
+      read_reports();
+      for (Process& process : processes_) reap(process);
+      if (failure_ && !stopping_ && !failed_by_loss()) stop();
+    }
+    read_reports();
+    if (!failure_) return;
+    const auto told =
+        std::find_if(told_.begin(), told_.end(), [&](auto& it) { return !it.victim; });
+    const bool cause_is_told = failure_is_report_ && told != told_.end();
+    const Report* report = cause_is_told ? &*told : failure_is_report_ ? &told_.front() : nullptr;
+    if (report == nullptr) throw Error(*failure_);
+    throw failed(report->rank, std::string("failed: ") + report->text.data());
+  }
+
+ private:
+  void start(int rank, int nprocs, const std::function<void(int)>& fn, internal::Listening& store,
+             int pipe) {
+    const pid_t parent = ::getpid();
+    const pid_t pid = ::fork();
+    if (pid < 0) fail_errno("fork");
+    if (pid == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (::getppid() != parent) ::_exit(1);  // it was too late for the signal
+      store.socket.reset();
+      reports_.reset();
+      for (Process& older : processes_) older.pidfd.reset();
+      set_environment(rank, nprocs, store.port);
+      std::exit(run(rank, fn, pipe));
+    }
+    Process& process = processes_.emplace_back();
+    process.rank = rank;
+    process.pid = pid;
+    process.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    if (!process.pidfd) fail_errno("pidfd_open");
+  }
+
+  static Error failed(int rank, const std::string& how) {
+    return {ErrorKind::peer_lost, "ddp: spawn: rank " + std::to_string(rank) + " " + how};
+  }
+
+  std::ptrdiff_t running() const {
+    return std::count_if(processes_.begin(), processes_.end(), [](auto& it) { return it.running; });
+  }
+
+  void wait_for_news() {
+    std::vector<pollfd> entries = {{reports_.get(), POLLIN, 0}};
+    for (const Process& process : processes_) {
+      if (process.running) entries.push_back({process.pidfd.get(), POLLIN, 0});
+    }
+    int limit = -1;
+    if (failure_ && !killed_) {
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(deadline_ - steady_clock::now());
+      limit = static_cast<int>(std::clamp<long>(left.count(), 0, INT_MAX));
+    }
+    if (::poll(entries.data(), entries.size(), limit) != 0) return;
+    if (!stopping_) return stop();
+    killed_ = true;
+    signal_all(SIGKILL);
+  }
+
+  void read_reports() {
+    Report report;
+    while (::read(reports_.get(), &report, sizeof(report)) == sizeof(report)) {
+      told_.push_back(report);
+    }
+  }
+
+  void reap(Process& process) {
+    int status = 0;
+    if (!process.running) return;
+    const pid_t ended = ::waitpid(process.pid, &status, WNOHANG);
+    if (ended == 0) return;
+    process.running = false;
+    if (ended < 0) {  // the program ignores SIGCHLD, or waited for it itself
+      if (!failure_) fail_by(process, false, "ended, and somebody else was told how");
+      return;
+    }
+    const bool by_signal = WIFSIGNALED(status);
+    if (status == 0 || (by_signal && is_ours(WTERMSIG(status)))) return;
+    read_reports();  // it wrote before it ended
+    const bool reported =
+        std::any_of(told_.begin(), told_.end(), [&](auto& it) { return it.rank == process.rank; });
+    // Whoever says nothing did not fail by losing another.
+    if (failure_ && (reported || !failed_by_loss())) return;
+    fail_by(process, reported,
+            by_signal ? "was killed by " + name_signal(WTERMSIG(status))
+                      : "ended with exit code " + std::to_string(WEXITSTATUS(status)));
+  }
+
+  void fail_by(const Process& process, bool reported, const std::string& how) {
+    if (!failure_) deadline_ = steady_clock::now() + kPatience;
+    failure_is_report_ = reported;
+    failure_ = failed(process.rank, how);
+  }
+
+  /// Whether a process may have ended by this signal because we sent it.
+  bool is_ours(int number) const {
+    return stopping_ && (number == SIGTERM || (killed_ && number == SIGKILL));
+  }
+
+  /// Whether all failures so far are of processes that lost another.
+  bool failed_by_loss() const {
+    return failure_is_report_ &&
+           std::all_of(told_.begin(), told_.end(), [](auto& it) { return it.victim; });
+  }
+
+  void stop() {
+    stopping_ = true;
+    deadline_ = steady_clock::now() + options_.grace_period;
+    signal_all(SIGTERM);
+  }
+
+  void signal_all(int number) {
+    for (const Process& process : processes_) {
+      if (process.running) ::kill(process.pid, number);  // ours until it is reaped
+    }
+  }
+
+  const SpawnOptions options_;
+  Fd reports_;
+  std::vector<Process> processes_;
+  std::optional<internal::StoreHost> host_;
+  std::vector<Report> told_;      // in the order of the failures
+  std::optional<Error> failure_;  // the first
+  bool failure_is_report_ = false;
+  bool stopping_ = false;
+  bool killed_ = false;
+  steady_clock::time_point deadline_;  // of the patience, then of the grace
+};
+
+std::ptrdiff_t threads() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return std::distance(begin(tasks), end(tasks));
+}
+
+#ifdef __SANITIZE_THREAD__
+constexpr std::ptrdiff_t kOwnThreads = 2;  // the sanitizer has one
+#else
+constexpr std::ptrdiff_t kOwnThreads = 1;
+#endif
+
+}  // namespace
+
+void spawn(int nprocs, const std::function<void(int rank)>& fn, const SpawnOptions& options) {
+  if (nprocs < 1) fail(ErrorKind::usage, "nprocs must be above 0, not " + std::to_string(nprocs));
+  if (!fn) fail(ErrorKind::usage, "there is no function to run");
+  if (options.grace_period.count() < 0) {
+    fail(ErrorKind::usage, "the grace period cannot be below 0, as " +
+                               internal::name_time(options.grace_period) + " is");
+  }
+  if (const auto count = threads(); count > kOwnThreads) {
+    fail(ErrorKind::usage,
+         "this process runs " + std::to_string(count) +
+             " threads, and a fork has only the one that calls: call it before anything starts "
+             "threads (CUDA, a store that is served here, a thread pool)");
+  }
+  Processes processes(nprocs, fn, options);
+  processes.wait();
+}
+
+}  // namespace ddp

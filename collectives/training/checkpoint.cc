@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ddp/checkpoint.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/error.h"
+#include "collectives/errors.h"
+#include "collectives/group/agreement.h"
+#include "collectives/training/checkpoint_disk.h"
+
+namespace ddp {
+namespace {
+
+using internal::CheckpointReader;
+using Reader = std::optional<CheckpointReader>;
+
+std::string here(const ProcessGroup& group) {
+  return "ddp: rank " + std::to_string(internal::GroupAccess::named(group, group.rank())) + ": ";
+}
+
+void check_parts(const ProcessGroup& group, const std::vector<Buffer>& parts) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorKind::usage, here(group) + "a checkpoint " + what);
+  };
+  if (parts.size() > internal::kMaxCheckpointParts) {
+    refuse("of " + std::to_string(parts.size()) + " parts: at most " +
+           std::to_string(internal::kMaxCheckpointParts) + " are possible");
+  }
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].on_device) {
+      refuse("of device memory (part " + std::to_string(i) + "): copy it to the host first");
+    }
+  }
+}
+
+std::vector<std::string> lines_of(const std::vector<Buffer>& parts) {
+  std::vector<std::string> lines;
+  for (const Buffer& part : parts) {
+    lines.push_back("part " + std::to_string(lines.size()) + " " + internal::describe(part));
+  }
+  return lines;
+}
+
+/// Where the file's parts are others; empty: they are these.
+std::string difference(const CheckpointReader& file, const std::vector<Buffer>& parts) {
+  const auto& saved = file.header().parts;
+  for (std::size_t i = 0; i < std::max(saved.size(), parts.size()); ++i) {
+    const std::string there =
+        i < saved.size() ? internal::describe(Buffer(nullptr, saved[i].count, saved[i].type)) : "";
+    const std::string wanted = i < parts.size() ? internal::describe(parts[i]) : "";
+    if (there != wanted) {
+      return "part " + std::to_string(i) + " is " + (there.empty() ? "nothing" : there) +
+             " there and " + (wanted.empty() ? "nothing" : wanted) + " here";
+    }
+  }
+  return "";
+}
+
+/// Why the file at `path` cannot be loaded, and what is left if it is broken.
+std::string explain(const ddprun::Error& error, const std::string& path) {
+  if (error.code != ddprun::Errc::protocol) return error.message;
+  const std::string previous = internal::previous_checkpoint(path);
+  const auto file = CheckpointReader::open(previous);
+  if (!file || !*file || !(*file)->check()) {
+    return error.message + "; remove it to start over";
+  }
+  return error.message + "; version " + std::to_string((*file)->header().version) +
+         " is whole, in " + previous + ": rename it to go on from there";
+}
+
+/// Reads the whole file of this rank; why it could not, in words.
+std::string read_all(const CheckpointReader& file, const std::string& path,
+                     const std::vector<Buffer>& parts) {
+  if (const auto checked = file.check(); !checked) return explain(checked.error(), path);
+  const auto done = file.read(parts);
+  return done ? "" : done.error().message;
+}
+
+/// The version in the answer of a rank, or its error in words.
+struct Answer {
+  std::optional<std::uint64_t> version;
+  std::string error;
+
+  std::string text() const {
+    if (!error.empty()) return "!" + error;
+    return version ? std::to_string(*version) : "";
+  }
+  static Answer from(const std::string& text) {
+    if (text.empty()) return {};
+    if (text.front() == '!') return {{}, text.substr(1)};
+    std::uint64_t number = 0;
+    std::from_chars(text.data(), text.data() + text.size(), number);
+    return {number, ""};
+  }
+};
+
+/// The rank to load from; nothing where no rank has a file. An error of the first rank that has one
+/// is thrown.
+std::optional<std::pair<int, std::uint64_t>> agree(ProcessGroup& group, const Answer& own) {
+  std::optional<std::pair<int, std::uint64_t>> best;
+  int rank = 0;
+  for (const std::string& text : group.all_gather_object(own.text())) {
+    const Answer answer = Answer::from(text);
+    if (!answer.error.empty()) throw Error(ErrorKind::system, answer.error);
+    if (answer.version && (!best || *answer.version > best->second)) {
+      best = std::pair(rank, *answer.version);
+    }
+    ++rank;
+  }
+  return best;
+}
+
+}  // namespace
+
+void Checkpoint::save(ProcessGroup& group, std::uint64_t version,
+                      const std::vector<Buffer>& parts) {
+  check_parts(group, parts);
+  std::string failed;
+  if (group.rank() == 0) {
+    if (!whole_) {
+      const auto there = CheckpointReader::open(path_);
+      whole_ = there && *there && (*there)->check();
+    }
+    const auto done = internal::write_checkpoint(path_, version, parts, whole_);
+    if (!done) failed = here(group) + done.error().message;
+    whole_ = done || whole_;
+  }
+  internal::check_succeeded(group, ErrorKind::system, failed, 0);
+}
+
+std::optional<std::uint64_t> Checkpoint::load(ProcessGroup& group,
+                                              const std::vector<Buffer>& parts) {
+  check_parts(group, parts);
+  internal::check_same_lines(group, "what to load from a checkpoint", lines_of(parts));
+
+  const auto opened = CheckpointReader::open(path_);
+  Answer own;
+  if (!opened) {
+    own.error = here(group) + explain(opened.error(), path_);
+  } else if (*opened) {
+    own.version = (*opened)->header().version;
+  }
+  const auto chosen = agree(group, own);
+  if (!chosen) return std::nullopt;
+
+  const auto [source, version] = *chosen;
+  std::string other;
+  std::string failed;
+  if (group.rank() == source) {
+    const CheckpointReader& file = **opened;
+    other = difference(file, parts);
+    if (!other.empty()) {
+      other = here(group) + path_ + " is of another program: " + other;
+    } else if (failed = read_all(file, path_, parts); failed.empty()) {
+      whole_ = true;
+    } else {
+      failed = here(group) + failed;
+    }
+  }
+  internal::check_succeeded(group, ErrorKind::usage, other, source);
+  internal::check_succeeded(group, ErrorKind::system, failed, source);
+  for (const Buffer& part : parts) group.broadcast(part, source);
+  return version;
+}
+
+}  // namespace ddp

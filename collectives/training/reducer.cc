@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/training/reducer.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <numeric>
+#include <utility>
+
+#include "base/text.h"
+#include "collectives/call/call.h"
+#include "collectives/group/agreement.h"
+#include "collectives/training/bucket_plan.h"
+
+namespace ddp::internal {
+namespace {
+
+using std::chrono::steady_clock;
+
+/// Zeros, aligned for vector instructions.
+std::shared_ptr<void> allocate_on_host(std::size_t bytes) {
+  constexpr std::size_t kAlignment = 64;
+  const std::size_t whole = std::max(bytes + kAlignment - 1, kAlignment) / kAlignment * kAlignment;
+  std::shared_ptr<void> memory(std::aligned_alloc(kAlignment, whole), std::free);
+  if (!memory) throw std::bad_alloc();
+  std::fill_n(static_cast<char*>(memory.get()), whole, '\0');
+  return memory;
+}
+
+/// `count` elements of it, from `first`.
+Buffer part(Buffer memory, std::size_t first, std::size_t count) {
+  memory.data = static_cast<char*>(memory.data) + first * size_of(memory.type);
+  memory.count = count;
+  return memory;
+}
+
+}  // namespace
+
+Reducer::Reducer(ProcessGroup& group, std::vector<Buffer> gradients, const Options& options)
+    : group_(group),
+      gradients_(std::move(gradients)),
+      bucket_of_(gradients_.size()),
+      ready_(gradients_.size()),
+      used_(gradients_.size()),
+      learns_order_(!options.find_unused_parameters),
+      exceptions_(std::uncaught_exceptions()) {
+  if (options.find_unused_parameters) own_ = group.split(0);
+  lay_out(options);
+  end_pass();
+}
+
+Reducer::~Reducer() {
+  if (works_.empty()) return;
+  // Whoever moves the data must not find the buckets gone.
+  if (std::uncaught_exceptions() > exceptions_) GroupAccess::abort(group_);
+  for (const Work& work : works_) {
+    try {
+      work.wait();
+    } catch (const Error&) {  // the group's next call throws it
+    }
+  }
+}
+
+void Reducer::lay_out(const Options& options) {
+  for (auto& planned : plan_buckets(gradients_, options.first_bucket_bytes, options.bucket_bytes)) {
+    const std::size_t bytes = planned.count * size_of(planned.type);
+    memory_.push_back(options.allocate ? options.allocate(bytes) : allocate_on_host(bytes));
+    Bucket bucket{.memory = gradients_[planned.parameters.front()],
+                  .parameters = std::move(planned.parameters)};
+    bucket.memory.data = memory_.back().get();
+    bucket.memory.count = planned.count;
+    std::size_t at = 0;
+    for (const std::size_t parameter : bucket.parameters) {
+      bucket_of_[parameter] = buckets_.size();
+      gradients_[parameter] = part(bucket.memory, at, gradients_[parameter].count);
+      at += gradients_[parameter].count;
+    }
+    buckets_.push_back(std::move(bucket));
+  }
+  order_.resize(buckets_.size());
+  std::iota(order_.begin(), order_.end(), std::size_t{0});
+}
+
+void Reducer::refuse(const std::string& what) const {
+  throw Error(
+      ErrorKind::usage,
+      "ddp: rank " + std::to_string(GroupAccess::named(group_, group_.rank())) + ": " + what);
+}
+
+void Reducer::check_parameter(std::size_t parameter) const {
+  if (parameter < size()) return;
+  refuse("parameter " + std::to_string(parameter) + " of a model that has " +
+         std::to_string(size()) + ": they are numbered from 0");
+}
+
+const Buffer& Reducer::gradient(std::size_t parameter) const {
+  check_parameter(parameter);
+  return gradients_[parameter];
+}
+
+void Reducer::gradient_ready(std::size_t parameter) {
+  check_parameter(parameter);
+  if (ready_[parameter] != 0) {
+    refuse("the gradient of parameter " + std::to_string(parameter) +
+           " is ready a second time in one pass: finish() ends each");
+  }
+  ready_[parameter] = 1;
+  used_[parameter] = 1;
+  ++ready_count_;
+  const std::size_t bucket = bucket_of_[parameter];
+  if (--buckets_[bucket].missing > 0) return;
+  completed_.push_back(bucket);
+  if (no_sync_ == 0) begin_complete();
+}
+
+/// Begins what is complete and has nothing before it that is not.
+void Reducer::begin_complete() {
+  while (begun_ < order_.size() && buckets_[order_[begun_]].missing == 0) {
+    begin(buckets_[order_[begun_++]].memory);
+  }
+}
+
+void Reducer::begin(const Buffer& memory) {
+  works_.push_back(group_.iall_reduce(memory, ReduceOp::avg));
+  bytes_ += memory.count * size_of(memory.type);
+}
+
+void Reducer::finish() {
+  if (no_sync_ > 0) return end_pass();
+  if (ready_count_ < size() && !own_) {
+    refuse("finish() of a pass in which the gradients of parameters " + missing() + " of " +
+           std::to_string(size()) +
+           " were not ready; a model that does not use all of them in each pass needs the option "
+           "find_unused_parameters");
+  }
+  begin_rest();
+  wait();
+  std::fill(used_.begin(), used_.end(), std::uint8_t{0});
+  if (learns_order_) agree_on_order();
+  end_pass();
+}
+
+std::string Reducer::missing() const {
+  std::vector<int> parameters;
+  for (std::size_t i = 0; i < size(); ++i) {
+    if (ready_[i] == 0) parameters.push_back(static_cast<int>(i));
+  }
+  return ddprun::compress_ranks(parameters);
+}
+
+/// A bucket of which all gradients are used somewhere is averaged as a whole: a rank where it was
+/// complete has begun that long ago.
+void Reducer::begin_rest() {
+  if (!own_) return begin_complete();
+  std::vector<std::uint8_t> used = used_;
+  own_->all_reduce(used, ReduceOp::max);
+  for (; begun_ < order_.size(); ++begun_) begin_used(buckets_[order_[begun_]], used);
+}
+
+/// Averages the gradients that some rank used: neighbours in one call.
+void Reducer::begin_used(const Bucket& bucket, const std::vector<std::uint8_t>& used) {
+  std::size_t first = 0;
+  std::size_t at = 0;
+  for (const std::size_t parameter : bucket.parameters) {
+    if (used[parameter] == 0) {
+      if (at > first) begin(part(bucket.memory, first, at - first));
+      first = at + gradients_[parameter].count;
+    }
+    at += gradients_[parameter].count;
+  }
+  if (at > first) begin(part(bucket.memory, first, at - first));
+}
+
+void Reducer::wait() {
+  const auto began = steady_clock::now();
+  std::chrono::nanoseconds communication{0};
+  for (const Work& work : works_) {
+    work.wait();
+    communication += work.duration().value_or(std::chrono::nanoseconds{0});
+  }
+  const std::chrono::nanoseconds waited = steady_clock::now() - began;
+  statistics_ = {.bytes = bytes_,
+                 .all_reduces = works_.size(),
+                 .communication = communication,
+                 .waited = waited,
+                 .hidden = std::max(communication - waited, std::chrono::nanoseconds{0})};
+}
+
+void Reducer::agree_on_order() {
+  learns_order_ = false;
+  if (buckets_.size() < 2) return;
+  std::vector<std::int64_t> order(completed_.begin(), completed_.end());
+  group_.broadcast(order);
+  order_.assign(order.begin(), order.end());
+}
+
+void Reducer::end_pass() {
+  std::fill(ready_.begin(), ready_.end(), std::uint8_t{0});
+  ready_count_ = 0;
+  begun_ = 0;
+  bytes_ = 0;
+  works_.clear();
+  completed_.clear();
+  for (Bucket& bucket : buckets_) bucket.missing = bucket.parameters.size();
+}
+
+void Reducer::begin_no_sync() {
+  if (ready_count_ > 0) refuse("no_sync() in a pass that has begun: finish() ends it");
+  ++no_sync_;
+}
+
+std::vector<std::vector<std::size_t>> Reducer::buckets() const {
+  std::vector<std::vector<std::size_t>> all;
+  for (const std::size_t bucket : order_) all.push_back(buckets_[bucket].parameters);
+  return all;
+}
+
+}  // namespace ddp::internal
