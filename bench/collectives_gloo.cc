@@ -105,7 +105,7 @@ class Gloo : public Library {
 std::unique_ptr<Library> make_gloo(ddp::ProcessGroup& group) {
   std::string folder = (std::filesystem::temp_directory_path() / "bench_gloo_XXXXXX").string();
   if (group.rank() == 0 && ::mkdtemp(folder.data()) == nullptr) {
-    throw std::runtime_error("no folder to meet in at " + folder);
+    throw std::runtime_error("cannot create folder " + folder);
   }
   group.broadcast_object(folder);
   auto context = std::make_shared<gloo::rendezvous::Context>(group.rank(), group.size());

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A disk that is full costs log files and not the job: it is told once, and the console has everything.
+# A full disk costs log files and not the job: it is reported once, and the console gets everything.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 mkdir "$work/small"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# An agent that stands still cannot stop its workers: its guardian does before the others go on.
+# An agent that hangs cannot stop its workers: its guardian kills them before the other nodes go on.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 job=(--nnodes 1:2 --rdzv_endpoint "$here:29500" "${quick[@]}" --last_call_timeout 1s)
 

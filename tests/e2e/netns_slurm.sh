@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Under a real Slurm of two hosts a program of the collectives library starts straight with srun, on
+# Under a real Slurm of two hosts a program of the collectives library starts directly with srun, on
 # one host and on both, and so do the agents of a job of two nodes.
 . "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
 for tool in munged slurmctld slurmd srun; do

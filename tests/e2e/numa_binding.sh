@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Workers run on the CPUs that --numa_binding gives them, never on others than ddprun may use, and
-# --report_bindings tells which before they start.
+# Workers run on the CPUs of --numa_binding, and only on those that ddprun itself may use;
+# --report_bindings prints them before they start.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 allowed() { sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status; }
@@ -25,8 +25,8 @@ for how in node socket core-complex exclusive; do
   expect_no_process_left
 done
 
-# In a container that has one CPU.
-ways[$name]="taskset -c $last"
+# In a container with one CPU.
+command_prefix[$name]="taskset -c $last"
 run --nproc_per_node 2 --numa_binding node bash -c "$say"
 expect_exit 0
 expect_stdout "^\[0\] on $last$"
@@ -37,13 +37,13 @@ run --nproc_per_node 2 --numa_binding exclusive true
 expect_exit 2
 expect_stderr '^ddprun: --numa_binding exclusive: a core for each worker is needed, and 2 workers have 1 core$'
 expect_no_process_left
-ways[$name]=''
+command_prefix[$name]=''
 
 [ "$first" != "$last" ] || { run true; expect_no_process_left; exit 0; }
 
 # A machine with a core and a NUMA node for each CPU, also after a restart.
 export HWLOC_SYNTHETIC="numa:$((last + 1)) core:1 pu:1"
-ways[$name]="taskset -c $first,$last"
+command_prefix[$name]="taskset -c $first,$last"
 run --nproc_per_node 2 --max_restarts 1 --numa_binding exclusive --report_bindings bash -c "$say"'
   [ $TORCHELASTIC_RESTART_COUNT = 0 ] || exit 0
   if [ $RANK = 1 ]; then touch "$0"; exec sleep 600; fi

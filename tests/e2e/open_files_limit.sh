@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# However few files may be open, a job runs, or one line says which limit is in the way: it neither
-# breaks down nor hangs without a word.
+# With any limit of open files a job runs, or one line names the limit: it neither crashes nor hangs
+# silently.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 [ -z "${UBSAN_OPTIONS:-}" ] || skip "UBSan reads objects through a pipe: it needs descriptors, too"
@@ -13,7 +13,7 @@ has_ended_or_tells() {
 for inherited in {3..19}; do eval "exec $inherited>&-"; done
 told=0 waited=0 ran=0
 for limit in {4..64}; do
-  ways[$limit]="prlimit --nofile=$limit:$limit"
+  command_prefix[$limit]="prlimit --nofile=$limit:$limit"
   on "$limit" start --nproc_per_node 4 "$DDPRUN_BIN/allreduce_hello"
   wait_until has_ended_or_tells
   kill -TERM "$ddprun" 2>/dev/null || true

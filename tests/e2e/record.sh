@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What a C++ worker under ddp::record dies of, an exception or a signal, is in the report, once.
+# The report has the exception or signal that ended a C++ worker under ddp::record, once.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 signals=handle_segv=0:use_sigaltstack=0  # sanitizers leave them to the worker, and so does the

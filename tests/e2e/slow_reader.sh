@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A reader that stops slows the workers down and stops nothing else: a failure is still acted on,
-# and not a line is lost.
+# A reader that stops reading only slows the workers down: a failure is still handled, and no line is
+# lost.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 mkfifo "$work/fifo"
