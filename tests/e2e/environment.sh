@@ -12,7 +12,7 @@ expect_exit 0
 for rank in 0 1 2; do
   expect_stdout "^\[$rank\] $rank $rank 3 3 0 1 default $rank 3 0 4 True 1 127.0.0.1 port$"
 done
-[ "$(grep -c OMP_NUM_THREADS "$err")" = 1 ] || fail "OMP_NUM_THREADS was not told once"
+[ "$(grep -c OMP_NUM_THREADS "$err")" = 1 ] || fail "OMP_NUM_THREADS was not reported once"
 expect_no_process_left
 
 OMP_NUM_THREADS=5 run --nproc_per_node 2 sh -c 'echo "threads $OMP_NUM_THREADS"'

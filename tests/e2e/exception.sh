@@ -43,7 +43,7 @@ for node in a b; do
   expect_stderr '^ +its last words on stderr:$'
   expect_stderr '^ +step 812$'
   sed '1,/failed first/d' "$err" >"$work/report"
-  ! grep -qE 'Traceback|loss is nan in batch 7' "$work/report" || fail "something is said twice"
+  ! grep -qE 'Traceback|loss is nan in batch 7' "$work/report" || fail "something is reported twice"
   [ "$(wc -l <"$work/report")" -le 20 ] || fail "the report is more than a screen"
   # The error file of ddprun's caller.
   python3 - "$work/$node.json" <<'END' || fail "not the file of the root cause"
@@ -57,7 +57,7 @@ END
 done
 same_report a b
 cat "$work"/.?.events | grep -F '"exception":"RuntimeError: loss is nan in batch 7"' |
-  grep -qF '"event":"worker_ended"' || fail "no event tells of the exception"
+  grep -qF '"event":"worker_ended"' || fail "no event has the exception"
 expect_no_process_left
 
 # Each attempt is reported from its own file.

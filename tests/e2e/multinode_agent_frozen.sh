@@ -13,7 +13,7 @@ worker=$(worker_of)
 kill -STOP "$(agent_of)"
 on stays wait_for_event round_ready '"node_count":1,'
 runs() { grep -q '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$1/status" 2>/dev/null; }
-runs $$ || fail "this test cannot tell what runs"
+runs $$ || fail "this test cannot detect running processes"
 ! runs "$worker" || fail "two rounds have workers"
 kill -INT "$ddprun"
 finish

@@ -68,7 +68,7 @@ expect_four_sums() {
   local rank
   [ "$code" = 0 ] || fail "exit code $code: $(cat "$err")"
   for rank in 0 1 2 3; do expect_stdout "rank $rank of 4: the sum is 10\$"; done
-  [ "$(grep -c sum "$out")" = 4 ] || fail "somebody said more than once what the sum is"
+  [ "$(grep -c sum "$out")" = 4 ] || fail "a rank printed its sum more than once"
 }
 on_host_1 srun --nodes 1 --ntasks 4 "$hello"
 expect_four_sums

@@ -6,15 +6,15 @@
 grace=(--shutdown_timeout 0.3)
 killed='did not stop within 300 ms \(--shutdown_timeout\): killed'
 # Reports the signal, and stays.
-stubborn='trap "echo told" TERM; echo up; while :; do sleep 600 & wait; done'
+stubborn='trap "echo got TERM" TERM; echo up; while :; do sleep 600 & wait; done'
 
 # A restart.
 run --nproc_per_node 2 --max_restarts 1 "${grace[@]}" bash -c '
   [ $TORCHELASTIC_RESTART_COUNT = 0 ] || exit 0
   if [ $RANK = 0 ]; then until [ -e "$0" ]; do sleep 0.01; done; exit 5; fi
-  trap "echo told" TERM; touch "$0"; while :; do sleep 600 & wait; done' "$work/ready"
+  trap "echo got TERM" TERM; touch "$0"; while :; do sleep 600 & wait; done' "$work/ready"
 expect_exit 0
-expect_stdout '^\[1\] told$'
+expect_stdout '^\[1\] got TERM$'
 expect_stderr "rank 1 $killed"
 expect_no_process_left
 
@@ -24,7 +24,7 @@ wait_for_stdout up
 kill -TERM "$ddprun"
 finish
 expect_exit 143
-expect_stdout told
+expect_stdout 'got TERM'
 expect_stderr "rank 0 $killed"
 expect_no_process_left
 
@@ -44,7 +44,7 @@ on b start "${job[@]}" --rdzv_conf is_host=false bash -c "$stubborn"
 on b wait_for_stdout up
 up_twice() { [ "$(grep -c up "$out")" = 2 ]; }
 on a wait_until up_twice
-on a expect_stdout told
+on a expect_stdout 'got TERM'
 on a expect_stderr "rank 0 $killed"
 
 # Another node's failure ends the job.

@@ -12,7 +12,7 @@ start --nproc_per_node 2 \
 out=$file
 wait_for_event worker_started '"rank":1'
 # The writer is blocked for good now, unless lines were dropped: it cannot have ended.
-! has_event worker_ended || fail "rank 0 ended although nobody read its output"
+! has_event worker_ended || fail "rank 0 ended although its output was not read"
 cat <&3 >"$out" &
 reader=$!
 finish

@@ -31,7 +31,7 @@ expect_exit 0
 expect_stderr 'rank 2 failed first'
 expect_stderr 'restart 1 of 1'
 same_loss "$alone" "$(last_loss)" || fail "crashed and healed: $(last_loss), uncrashed: $alone"
-[ "$(grep -c 'epoch 1/10' "$out")" = 1 ] || fail "it began anew instead of from its checkpoint"
+[ "$(grep -c 'epoch 1/10' "$out")" = 1 ] || fail "it started from epoch 1 instead of its checkpoint"
 expect_no_process_left
 
 run --nproc_per_node 2 --store worker "$train"
