@@ -45,9 +45,9 @@ constexpr std::array kFlags = std::to_array<Flag>({
      set_local_size},
     {Group::workers, "gpu_bind", "", "all|isolate", "DDPRUN_GPU_BIND", "all",
      "all or isolate",
-     "GPUs each worker sees. all: every GPU of the node, so that cuda:LOCAL_RANK works; isolate: an "
-     "even share of them, for itself. The node's GPUs are those in CUDA_VISIBLE_DEVICES if it is "
-     "set, else all.",
+     "GPUs each worker sees. all: every GPU of the node, so that cuda:LOCAL_RANK works; isolate: its "
+     "own even share of them. The node's GPUs are those in CUDA_VISIBLE_DEVICES if it is set, else "
+     "all.",
      set_gpu_bind},
     {Group::workers, "virtual_local_rank", "", "", "PET_VIRTUAL_LOCAL_RANK", "",
      "0 or 1",
@@ -222,7 +222,7 @@ constexpr std::array kFlags = std::to_array<Flag>({
      }},
     {Group::output, "log_level", "", "LEVEL", "DDPRUN_LOG_LEVEL", "info",
      "debug, info, warning, error or off",
-     "Least level of ddprun's own messages: debug, info, warning, error or off.",
+     "Lowest level of ddprun's own messages: debug, info, warning, error or off.",
      set_log_level, Flag::kServes},
     {Group::output, "events", "", "FILE", "DDPRUN_EVENTS", "",
      "the name of a file",

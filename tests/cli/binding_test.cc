@@ -66,7 +66,7 @@ TEST_CASE("a binding may be written with a dash, an underscore, or in the enviro
 
 TEST_CASE("an impossible binding is refused with its flag") {
   CHECK(refusal({"--numa_binding", "exclusive", "--nproc_per_node", "5", "train"}, two_nodes()) ==
-        "--numa_binding exclusive: a core for each worker is needed, and 3 workers have 2 cores "
+        "--numa_binding exclusive: needs a core for each worker, but 3 workers have 2 cores "
         "on NUMA node 1");
 }
 
