@@ -45,9 +45,9 @@ constexpr std::array kFlags = std::to_array<Flag>({
      set_local_size},
     {Group::workers, "gpu_bind", "", "all|isolate", "DDPRUN_GPU_BIND", "all",
      "all or isolate",
-     "GPUs each worker sees. all: every GPU of the node, so that cuda:LOCAL_RANK works; isolate: its "
-     "own even share of them. The node's GPUs are those in CUDA_VISIBLE_DEVICES if it is set, else "
-     "all.",
+     "GPUs each worker sees. all: every GPU of the node, so that cuda:LOCAL_RANK works; isolate: "
+     "its own even share of them. The node's GPUs are those in CUDA_VISIBLE_DEVICES if it is set, "
+     "else all.",
      set_gpu_bind},
     {Group::workers, "virtual_local_rank", "", "", "PET_VIRTUAL_LOCAL_RANK", "",
      "0 or 1",
@@ -163,7 +163,8 @@ constexpr std::array kFlags = std::to_array<Flag>({
      set_time<&agent::JobSpec::min_uptime>, Flag::kServes},
     {Group::failures, "shutdown_timeout", "", "TIME", "PET_SHUTDOWN_TIMEOUT", "30",
      kExpectsTime,
-     "How long a worker may take to exit after the first signal; then it is killed. 0: kill at once.",
+     "How long a worker may take to exit after the first signal; then it is killed. 0: kill "
+     "immediately.",
      set_time<&agent::JobSpec::stop_grace>, 0, '\0', "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"},
     {Group::failures, "signals_to_handle", "", "NAME,...", "PET_SIGNALS_TO_HANDLE",
      "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
@@ -231,7 +232,9 @@ constexpr std::array kFlags = std::to_array<Flag>({
     {Group::torchrun, "monitor_interval", "", "TIME", "PET_MONITOR_INTERVAL", "",
      kExpectsTime,
      "No effect: ddprun does not poll; the kernel notifies it when a worker exits.",
-     [](std::string_view value, RawOptions&) -> SetResult { return parse_time(value).has_value(); }},
+     [](std::string_view value, RawOptions&) -> SetResult {
+       return parse_time(value).has_value();
+     }},
     {Group::torchrun, "start_method", "", "spawn|fork|forkserver", "PET_START_METHOD", "",
      "spawn, fork or forkserver",
      "No effect: every worker is an executed program.",
@@ -243,7 +246,9 @@ constexpr std::array kFlags = std::to_array<Flag>({
     {Group::torchrun, "log_line_prefix_template", "", "TEMPLATE", "PET_LOG_LINE_PREFIX_TEMPLATE", "",
      "a template such as '[${rank}] '",
      "torchrun's name of --prefix.",
-     [](std::string_view value, RawOptions& raw) -> SetResult { return value.empty() || set_prefix(value, raw); },
+     [](std::string_view value, RawOptions& raw) -> SetResult {
+       return value.empty() || set_prefix(value, raw);
+     },
      Flag::kYields},
     {Group::torchrun, "logs_specs", "", "NAME", "", "",
      "to be omitted",

@@ -132,7 +132,7 @@ Result<> resolve_workers(RawOptions& raw, const Host& host) {
         "--virtual_local_rank gives each worker one GPU, and --gpu_bind isolate its whole share: "
         "give one of the two");
   }
-  const bool divided = isolate || job.virtual_local_rank;  // each GPU has one worker
+  const bool divided = isolate || job.virtual_local_rank;  // no two workers share a GPU
   const bool exact = divided || kind == LocalSize::Kind::gpu || kind == LocalSize::Kind::automatic;
   const char* visible = agent::find_variable(host.environment, kVisibleDevices);
   job.devices = node_devices(visible, exact, host);

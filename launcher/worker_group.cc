@@ -43,9 +43,7 @@ void WorkerGroup::on_worker_ended(int local_rank, ExitStatus status) {
 void WorkerGroup::finish_or_stop_orphans() {
   if (ended_) return;
   reap_orphans({});
-  if (has_children()) {
-    return stop_orphans();
-  }
+  if (has_children()) return stop_orphans();
   ended_ = true;
   deadline_.cancel();
   hooks_.all_ended();
@@ -67,8 +65,7 @@ void WorkerGroup::begin_stop(int signal) {
     if (!member.worker.running()) continue;
     member.stopped = !member.worker.is_dead();  // its end may not have been reported yet
     member.worker.signal_group(signal);
-    member.worker.signal_group(
-        SIGCONT);  // a stopped process handles `signal` only after it continues
+    member.worker.signal_group(SIGCONT);  // a stopped process cannot handle `signal`
     signalled_groups_.insert(member.worker.pid());
   }
   if (running_ == 0 || !orphaned_groups_.empty()) signal_orphans();
@@ -113,8 +110,7 @@ void WorkerGroup::signal_orphans() {
     const bool orphaned =
         running_ == 0 || stop_signal_ == SIGKILL || orphaned_groups_.count(process.group) != 0;
     if (!orphaned || signalled_groups_.count(process.group) != 0) continue;
-    if (signalled_orphans_.count(process.pid) != 0)
-      continue;  // a second SIGTERM may mean "at once"
+    if (signalled_orphans_.count(process.pid) != 0) continue;  // a second SIGTERM may mean "hurry"
     if (signal_descendant(process, stop_signal_)) signalled_orphans_.insert(process.pid);
   }
 }

@@ -220,9 +220,9 @@ TEST_CASE("serve refuses a program and the flags of workers") {
   const char* flag = GENERATE("--nproc_per_node=2", "--gpu_bind=all", "--prefix=x", "--no_prefix",
                               "--node_rank=0", "--dry_run", "--standalone", "--store=agent",
                               "--shutdown_timeout=1", "--local_addr=a");
-  const std::string said(flag);
+  const std::string given(flag);
   CHECK(refusal({"serve", "--rdzv_endpoint", ":1", flag}) ==
-        said.substr(0, said.find('=')) +
+        given.substr(0, given.find('=')) +
             " is not for ddprun serve, which runs no workers; see ddprun serve --help");
 }
 

@@ -221,7 +221,7 @@ std::string cause_of_eater(const SmallCgroup& cgroup, const std::string& kmsg) {
   REQUIRE(pipe(pipe_ends.data()) == 0);
   const pid_t helper = fork();
   if (helper == 0) {
-    std::string said = "no way in";
+    std::string result = "no way in";
     if (cgroup.enter()) {
       OomWatch watch(kmsg);
       const pid_t eater = fork();
@@ -234,19 +234,19 @@ std::string cause_of_eater(const SmallCgroup& cgroup, const std::string& kmsg) {
       }
       int status = 0;
       waitpid(eater, &status, 0);
-      said = WIFSIGNALED(status) ? watch.cause(eater, WTERMSIG(status)) : "survived";
+      result = WIFSIGNALED(status) ? watch.cause(eater, WTERMSIG(status)) : "survived";
     }
-    _exit(::write(pipe_ends[1], said.data(), said.size()) < 0);
+    _exit(::write(pipe_ends[1], result.data(), result.size()) < 0);
   }
   close(pipe_ends[1]);
-  std::string said;
+  std::string result;
   std::array<char, 512> chunk;
   for (ssize_t n; (n = read(pipe_ends[0], chunk.data(), chunk.size())) > 0;) {
-    said.append(chunk.data(), static_cast<size_t>(n));
+    result.append(chunk.data(), static_cast<size_t>(n));
   }
   close(pipe_ends[0]);
   waitpid(helper, nullptr, 0);
-  return said;
+  return result;
 }
 
 TEST_CASE("a real process that exceeds the memory of its cgroup is found") {

@@ -120,10 +120,10 @@ TEST_CASE("a full disk is reported once and stops no worker") {
   log::set_writer(nullptr);
   CHECK(child.wait() == 0);
   fixture.finish();
-  const std::string told =
+  const std::string warning =
       "ddprun: some output is lost: cannot write to stdout: No space left on device\n";
   const std::string& text = fixture.err_reader.text;
-  CHECK(text.find(told) != text.npos);
+  CHECK(text.find(warning) != text.npos);
   CHECK(text.find("lost") == text.rfind("lost"));
   CHECK(text.find("[0] done\n") != text.npos);
 }
