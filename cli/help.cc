@@ -24,7 +24,7 @@ constexpr std::string_view kHead =
     "A program that ends in .py, or a module, is run by python3 -u; PYTHON_EXEC names another\n"
     "interpreter. Anything else is executed directly.\n"
     "Options end at the program. --flag value and --flag=value are the same, and so are dashes\n"
-    "and underscores. Environment variables set the defaults of flags.\n";
+    "and underscores. Environment variables set defaults; flags override them.\n";
 
 constexpr std::string_view kServeHead =
     "Usage: ddprun serve --rdzv_endpoint [HOST]:PORT [options]\n"
