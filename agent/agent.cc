@@ -415,7 +415,7 @@ void Agent::perform(const action::ReportSuccess&) {
 }
 
 void Agent::perform(const action::StopWorkers& stop) {
-  if (stop.signal == SIGKILL) output_.give_up_stopped_readers();
+  if (stop.signal == SIGKILL) output_.drop_stopped_readers();
   workers_.stop(stop.signal);
 }
 

@@ -172,7 +172,7 @@ void NodeWorkers::watch(int local_rank, const std::string& prefix, launcher::Chi
                         std::array<launcher::StreamSink, 2> sinks) {
   const int rank = layout_.first_rank + local_rank;
   const bool alone = layout_.world_size == 1 && prefix.empty();
-  output_.add_worker(rank, prefix, alone ? launcher::Relay::bytes : launcher::Relay::lines,
+  output_.add_worker(rank, prefix, alone ? launcher::Buffering::none : launcher::Buffering::line,
                      std::move(child.out), std::move(child.err), std::move(sinks[0]),
                      std::move(sinks[1]));
   events_.worker_started(layout_.round, rank, local_rank, child.pid);

@@ -12,7 +12,8 @@ constexpr size_t kWordBits = sizeof(unsigned long) * CHAR_BIT;
 }  // namespace
 
 std::vector<int> allowed_cpus() {
-  for (size_t most = 1024; most <= 1 << 20; most *= 4) {  // the kernel refuses too small a mask
+  for (size_t most = 1024; most <= 1 << 20;
+       most *= 4) {  // the kernel refuses a mask that is too small
     std::vector<unsigned long> words(most / kWordBits);
     auto* mask = reinterpret_cast<cpu_set_t*>(words.data());
     if (sched_getaffinity(0, most / CHAR_BIT, mask) != 0) continue;

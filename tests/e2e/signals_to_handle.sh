@@ -56,5 +56,5 @@ expect_no_process_left soon
 
 run --signals_to_handle SIGKILL true
 expect_exit 2
-expect_stderr '^ddprun: --signals_to_handle cannot have SIGKILL: no process can take it$'
+expect_stderr '^ddprun: --signals_to_handle cannot handle SIGKILL: no process can catch it$'
 expect_no_process_left
