@@ -8,8 +8,8 @@
 
 #include <boost/system/system_error.hpp>
 
-#include "agent/agent.h"
 #include "agent/events.h"
+#include "agent/run.h"
 #include "base/log.h"
 #include "cli/exit_code.h"
 #include "cli/host.h"
