@@ -238,7 +238,7 @@ void Agent::write_caller_error_file() const {
 
 /// Ends this node's part. The master stays until every node has received the end of the job.
 void Agent::finish(Outcome outcome) {
-  if (failed_ && std::holds_alternative<WorkerFailed>(outcome)) report_job_failure();
+  if (failed_ && std::holds_alternative<JobFailed>(outcome)) report_job_failure();
   launcher::disarm_liveness_timer();
   outcome_ = std::move(outcome);
   if (!master_.hosted() || !master_.hosted()->ending()) return io_.stop();

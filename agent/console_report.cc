@@ -14,7 +14,7 @@ using std::chrono::steady_clock;
 void ConsoleReport::stopping(std::size_t workers, int signal, bool handled) const {
   const std::string count = std::to_string(workers) + (workers == 1 ? " worker" : " workers");
   const std::string name = launcher::signal_name(signal);
-  log::info(handled ? "stopping " + count + " (" + name + "); again to end at once"
+  log::info(handled ? "stopping " + count + " (" + name + "); again to kill them at once"
                     : "killing " + count + ": " + name + " is not one of the --signals_to_handle");
 }
 
@@ -25,9 +25,9 @@ void ConsoleReport::connection_changed(const std::string& sentence, bool workers
 }
 
 void ConsoleReport::lease_over() const {
-  log::warning("no word from the master at " + master_endpoint(job_).text() + " for " +
+  log::warning("lost the master at " + master_endpoint(job_).text() + ": no heartbeat for " +
                duration_text(job_.lease) +
-               " (--lease): killing this node's workers, the others may go on without it");
+               " (--lease): killing this node's workers; the other nodes may go on without it");
 }
 
 void ConsoleReport::round_lost(const std::string& reason) const {

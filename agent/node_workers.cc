@@ -160,7 +160,7 @@ void NodeWorkers::report_waiting() {
 }
 
 std::string NodeWorkers::waiting_for() const {
-  if (all_ended_) return "whoever reads ddprun's output to read on";
+  if (all_ended_) return "the reader of ddprun's output, which has stopped reading";
   return processes_text(running()) + " to stop (" + exits_.signal + "); killing them after " +
          duration_text(job_.stop_grace) + " (--shutdown_timeout)";
 }

@@ -22,7 +22,7 @@
 namespace ddprun::agent {
 namespace {
 
-/// The rendezvous without workers of its own.
+/// A process that only hosts the rendezvous.
 class Serving {
  public:
   Serving(const JobSpec& job, Events& events)
@@ -71,7 +71,7 @@ class Serving {
 
   void finish(Outcome outcome) {
     const auto& ending = server_->ending();
-    if (ending && std::holds_alternative<WorkerFailed>(outcome)) {
+    if (ending && std::holds_alternative<JobFailed>(outcome)) {
       log::error(failure_report(std::get<rendezvous::Failed>(*ending)));
     }
     outcome_ = std::move(outcome);

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "agent/worker_command.h"
-#include "agent/worker_place.h"
+#include "agent/worker_devices.h"
 #include "base/log.h"
 #include "launcher/output/prefix.h"
 
@@ -36,8 +36,7 @@ Result<> WorkerSetup::open_logs() {
       return Error{Errc::usage,
                    "no place for log files: " + error.message + "; give --log_dir DIR"};
     }
-    log::warning(error.message +
-                 ": workers get no TORCHELASTIC_ERROR_FILE (--log_dir DIR gives them a place)");
+    log::warning(error.message + "; workers get no TORCHELASTIC_ERROR_FILE (give --log_dir DIR)");
   }
   if (wants_files && job_.log_dir.empty()) log::info("log files are in " + logs_.path());
   return {};
@@ -49,7 +48,7 @@ Result<> WorkerSetup::begin_round(const rendezvous::Layout& layout) {
   if (!no_input_) return os_error("cannot open /dev/null", errno);
   const Result<> begun = logs_.begin_attempt(layout_.round, layout_.local_size);
   missing_logs_reported_ = !begun;
-  if (!begun) log::warning(begun.error().message + ": this round has no log nor error files");
+  if (!begun) log::warning(begun.error().message + ": no log or error files for this round");
   return {};
 }
 
@@ -93,7 +92,7 @@ std::array<launcher::StreamSink, 2> WorkerSetup::open_sinks(launcher::AttemptLog
     if (sink) {
       sinks[i] = std::move(*sink);
     } else if (!std::exchange(missing_logs_reported_, true)) {
-      log::warning(sink.error().message + ": the output is on the console instead");
+      log::warning(sink.error().message + ": its output goes to the console instead");
     }
   }
   return sinks;
@@ -127,7 +126,7 @@ void WorkerSetup::report_omp_limit(const WorkerEnv& env) {
 void WorkerSetup::report_bindings() const {
   for (int local_rank = 0; local_rank < layout_.local_size; ++local_rank) {
     log::info("rank " + std::to_string(layout_.first_rank + local_rank) + " (local " +
-              std::to_string(local_rank) + "): " + worker_place(job_, local_rank));
+              std::to_string(local_rank) + "): " + binding_text(job_, local_rank));
   }
 }
 

@@ -2,7 +2,7 @@
 #include <optional>
 #include <utility>
 
-#include "agent/worker_env.h"
+#include "agent/worker_devices.h"
 #include "cli/resolve.h"
 #include "cli/setters.h"
 

@@ -159,8 +159,8 @@ TEST_CASE("every event and field that is written is documented") {
 TEST_CASE("the end of the job is told by name") {
   ScratchFile file;
   Events events = must(Events::open(file.path()));
-  events.job_ended(agent::Succeeded{}, 0);
-  events.job_ended(agent::WorkerFailed{139}, 139);
+  events.job_ended(agent::JobSucceeded{}, 0);
+  events.job_ended(agent::JobFailed{139}, 139);
   events.job_ended(Error{Errc::timed_out, "nobody came"}, 124);
 
   const std::vector<json> lines = file.lines();
@@ -252,6 +252,6 @@ TEST_CASE("a full disk is told once and disturbs nothing") {
 TEST_CASE("without a file nothing is written anywhere") {
   Events events = must(Events::open(""));
   events.job_started(training());
-  events.job_ended(agent::Succeeded{}, 0);
+  events.job_ended(agent::JobSucceeded{}, 0);
   SUCCEED();
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "agent/worker_command.h"
+#include "agent/worker_devices.h"
 #include "tests/catch.h"
 
 using namespace ddprun;

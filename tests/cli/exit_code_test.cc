@@ -8,9 +8,9 @@
 using namespace ddprun;
 
 TEST_CASE("the exit code tells how the job ended") {
-  CHECK(cli::exit_code(agent::Succeeded{}) == 0);
-  CHECK(cli::exit_code(agent::WorkerFailed{7}) == 7);
-  CHECK(cli::exit_code(agent::WorkerFailed{128 + SIGSEGV}) == 139);
+  CHECK(cli::exit_code(agent::JobSucceeded{}) == 0);
+  CHECK(cli::exit_code(agent::JobFailed{7}) == 7);
+  CHECK(cli::exit_code(agent::JobFailed{128 + SIGSEGV}) == 139);
   CHECK(cli::exit_code(agent::Interrupted{SIGINT}) == 130);
 }
 
