@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <ctime>
 #include <span>
 #include <utility>
 
@@ -217,23 +216,14 @@ void Agent::report_waiting() {
   });
 }
 
-void Agent::report_job_failure() {
+void Agent::report_job_failure() const {
   log::error(failure_report(*failed_));
-  write_caller_error_file();
-}
-
-/// A program that runs ddprun as its worker finds the cause where torchrun would put it.
-void Agent::write_caller_error_file() const {
   if (job_.error_file.empty()) return;
-  const bool is_latest_round = failed_->round == layout_.round;
+  const rendezvous::Failure& cause = failed_->root_cause;
   const std::string worker_file =
-      is_latest_round ? workers_.error_file_of(failed_->root_cause.rank) : "";
-  const std::string file =
-      error_file_for_caller(failed_->root_cause, worker_file, std::time(nullptr));
-  if (file.empty()) return;
-  if (const Result<> written = write_error_file(job_.error_file, file); !written) {
-    log::warning("TORCHELASTIC_ERROR_FILE: " + written.error().message);
-  }
+      failed_->round == layout_.round ? workers_.error_file_of(cause.rank) : "";
+  const Result<> written = write_error_file_for_caller(job_.error_file, cause, worker_file);
+  if (!written) log::warning("TORCHELASTIC_ERROR_FILE: " + written.error().message);
 }
 
 /// Ends this node's part. The master stays until every node has received the end of the job.

@@ -61,8 +61,7 @@ class Agent {
   void perform(const action::Finish& end);
 
   void report_waiting();
-  void report_job_failure();
-  void write_caller_error_file() const;
+  void report_job_failure() const;
   void finish(Outcome outcome);
   bool runs_workers() const;
 

@@ -129,4 +129,11 @@ Result<> write_error_file(const std::string& path, std::string_view bytes) {
   return written;
 }
 
+Result<> write_error_file_for_caller(const std::string& path, const rendezvous::Failure& failure,
+                                     std::string_view worker_file) {
+  const std::string file = error_file_for_caller(failure, worker_file, std::time(nullptr));
+  if (file.empty()) return {};
+  return write_error_file(path, file);
+}
+
 }  // namespace ddprun::agent

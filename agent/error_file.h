@@ -52,4 +52,9 @@ std::string error_file_for_caller(const rendezvous::Failure& failure, std::strin
 /// regular file. Errors: system.
 Result<> write_error_file(const std::string& path, std::string_view bytes);
 
+/// Writes error_file_for_caller, of now, to `path`, unless it is empty. Errors: as
+/// write_error_file.
+Result<> write_error_file_for_caller(const std::string& path, const rendezvous::Failure& failure,
+                                     std::string_view worker_file);
+
 }  // namespace ddprun::agent

@@ -29,8 +29,7 @@ struct Error {
   Error in(const std::string& context) && { return {code, context + ": " + std::move(message)}; }
 };
 
-/// A value or an Error. A plain `if (!r) return r.error();`
-/// passes it on.
+/// A value or an Error. A plain `if (!r) return r.error();` passes it on.
 template <class T = void>
 using Result = boost::system::result<T, Error>;
 

@@ -23,8 +23,8 @@ std::string list_text(const std::vector<int>& ascending);
 /// in two.
 std::string cut(std::string text, size_t most);
 
-/// `text` with every control character but tab and newline written as "\x1b", so that
-/// untrusted bytes cannot control a terminal. UTF-8 passes; other bytes become "\xff".
+/// `text` with every control character but tab and newline written as "\x1b", so that untrusted
+/// bytes cannot control a terminal. UTF-8 passes; other bytes become "\xff".
 std::string printable(std::string_view text);
 
 /// A line of backtrace_symbols(3), "./train(_Z4stepi+0x1f)", with the function's name

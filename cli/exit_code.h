@@ -8,9 +8,9 @@ namespace ddprun::cli {
 /// The exit code of ddprun. Schedulers depend on it: this table is an interface.
 ///
 ///   JobSucceeded   0
-///   JobFailed      the exit code of the worker that failed first, or 128 + the signal that killed
-///   it Interrupted    128 + the signal that stopped ddprun Error          2 usage, 124 timed out,
-///   126 the program cannot be executed,
+///   JobFailed      the exit code of the first worker that failed, or 128 + its signal
+///   Interrupted    128 + the signal that stopped ddprun
+///   Error          2 usage, 124 timed out, 126 the program cannot be executed,
 ///                  127 there is no such program, 125 any other failure of ddprun's own
 int exit_code(const agent::Outcome& outcome);
 
