@@ -5,7 +5,7 @@
 
 namespace ddprun::cli {
 
-/// The exit code of ddprun. Schedulers depend on it: this table is an interface.
+/// The exit code of ddprun. Schedulers depend on it: this table is an interface. Pure.
 ///
 ///   JobSucceeded   0
 ///   JobFailed      the exit code of the first worker that failed, or 128 + its signal
