@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "agent/worker_command.h"
+#include "agent/worker_devices.h"
 #include "agent/worker_env.h"
-#include "agent/worker_place.h"
 #include "base/text.h"
 #include "launcher/output/log_dir.h"
 #include "rendezvous/endpoint.h"
@@ -138,7 +138,7 @@ std::string dry_run_text(const agent::JobSpec& job, const Host& host) {
                      describe_rendezvous(job) + ", restarts " + describe_restarts(job) + ", " +
                      describe_devices(job, host) + "\n" + describe_assumption(job, unknown);
   for (int local_rank = 0; local_rank < std::ssize(job.bindings); ++local_rank) {
-    text += rank_text(local_rank) + " on " + agent::worker_place(job, local_rank) + "\n";
+    text += rank_text(local_rank) + " on " + agent::binding_text(job, local_rank) + "\n";
   }
   for (int local_rank = 0; local_rank < job.local_size; ++local_rank) {
     text += rank_text(local_rank) + ":";

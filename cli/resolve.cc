@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "agent/worker_devices.h"
 #include "agent/worker_env.h"
 #include "base/text.h"
 #include "cli/setters.h"

@@ -36,14 +36,4 @@ std::vector<unsigned long> affinity_mask(const std::vector<int>& cpus) {
   return words;
 }
 
-std::string list_text(const std::vector<int>& numbers) {
-  std::string text;
-  for (size_t first = 0, last = 0; first < numbers.size(); first = ++last) {
-    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
-    text.append(text.empty() ? "" : ",").append(std::to_string(numbers[first]));
-    if (last > first) text.append("-").append(std::to_string(numbers[last]));
-  }
-  return text;
-}
-
 }  // namespace ddprun::launcher

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <string>
 #include <vector>
 
 namespace ddprun::launcher {
@@ -15,8 +14,5 @@ std::vector<int> allowed_cpus();
 
 /// `cpus` as a bit mask for sched_setaffinity(2).
 std::vector<unsigned long> affinity_mask(const std::vector<int>& cpus);
-
-/// Ascending numbers in the list format of cpuset(7): "0-7,64-71".
-std::string list_text(const std::vector<int>& numbers);
 
 }  // namespace ddprun::launcher

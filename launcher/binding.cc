@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/text.h"
 #include "launcher/affinity.h"
 
 namespace ddprun::launcher {

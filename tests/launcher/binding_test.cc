@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text.h"
 #include "launcher/affinity.h"
 #include "launcher/topology.h"
 #include "tests/catch.h"

@@ -14,6 +14,7 @@
 #include <boost/asio/ip/tcp.hpp>
 
 #include "base/fd.h"
+#include "base/text.h"
 #include "launcher/affinity.h"
 #include "launcher/descendants.h"
 #include "launcher/spawn.h"
