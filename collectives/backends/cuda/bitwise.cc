@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "collectives/backends/cuda/libraries.h"
+#include "collectives/backends/cuda/driver.h"
 #include "ddp/error.h"
 
 namespace ddp::internal {
@@ -84,7 +84,7 @@ std::string bitwise_kernels() {
   return all;
 }
 
-NcclBitwise::~NcclBitwise() {
+BitwiseKernels::~BitwiseKernels() {
   if (module_ == nullptr) return;
   try {
     const OnDevice here(device_);
@@ -94,8 +94,8 @@ NcclBitwise::~NcclBitwise() {
   }
 }
 
-void NcclBitwise::combine(ReduceOp op, char* into, const char* from, std::size_t bytes,
-                          CUstream stream) {
+void BitwiseKernels::combine(ReduceOp op, char* into, const char* from, std::size_t bytes,
+                             CUstream stream) {
   const auto place =
       reinterpret_cast<std::uintptr_t>(into) | reinterpret_cast<std::uintptr_t>(from);
   const std::size_t words = place % kWord == 0 ? bytes / kWord : 0;
@@ -105,8 +105,8 @@ void NcclBitwise::combine(ReduceOp op, char* into, const char* from, std::size_t
   launch(name + "8", into + done, from + done, bytes - done, stream);
 }
 
-void NcclBitwise::launch(const std::string& kernel, char* into, const char* from, std::size_t count,
-                         CUstream stream) {
+void BitwiseKernels::launch(const std::string& kernel, char* into, const char* from,
+                            std::size_t count, CUstream stream) {
   constexpr unsigned kThreads = 256;
   constexpr std::size_t kMostBlocks = 1024;  // fills any GPU; each thread takes several elements
   if (count == 0) return;

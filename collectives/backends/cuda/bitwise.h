@@ -14,13 +14,13 @@ namespace ddp::internal {
 /// the same to bits. The driver compiles the kernels for the GPU when the first is asked for.
 ///
 /// Thread: one at a time, the device being current.
-class NcclBitwise {
+class BitwiseKernels {
  public:
   /// For `device`, which outlives it.
-  explicit NcclBitwise(const CudaDevice& device) : device_(device) {}
-  NcclBitwise(const NcclBitwise&) = delete;
-  NcclBitwise& operator=(const NcclBitwise&) = delete;
-  ~NcclBitwise();
+  explicit BitwiseKernels(const CudaDevice& device) : device_(device) {}
+  BitwiseKernels(const BitwiseKernels&) = delete;
+  BitwiseKernels& operator=(const BitwiseKernels&) = delete;
+  ~BitwiseKernels();
 
   /// Replaces `into` by what `op` makes of it and `from`, in the stream's turn.
   void combine(ReduceOp op, char* into, const char* from, std::size_t bytes, CUstream stream);

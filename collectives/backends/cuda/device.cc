@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "collectives/backends/cuda/libraries.h"
+#include "collectives/backends/cuda/driver.h"
 
 namespace ddp::internal {
 namespace {

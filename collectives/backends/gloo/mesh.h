@@ -11,8 +11,8 @@
 #include <gloo/transport/pair.h>
 
 #include "base/fd.h"
-#include "collectives/backends/gloo/backend.h"
 #include "collectives/backends/gloo/watch.h"
+#include "collectives/backends/group_context.h"
 
 namespace ddp::internal {
 

@@ -14,6 +14,7 @@
 
 #include "collectives/backends/agreed_error.h"
 #include "collectives/backends/call_queue.h"
+#include "collectives/backends/cuda/host_calls.h"
 #include "collectives/backends/mpi/agreement.h"
 #include "collectives/backends/mpi/combine.h"
 #include "collectives/backends/mpi/device.h"
@@ -98,7 +99,10 @@ void MpiBackend::refuse(const Task& task, const std::string& why) const {
 
 /// MPI counts in int.
 void MpiBackend::check(const Task& task) const {
-  if (task.on_device) at_rank(context_.named(context_.rank), [&] { MpiDevice::check(task); });
+  if (task.on_device) {
+    at_rank(context_.named(context_.rank),
+            [&] { check_host_call(name(task.operation), task.stream); });
+  }
   constexpr std::size_t kMost = std::numeric_limits<int>::max();
   const auto check_count = [&](std::size_t count) {
     if (count <= kMost) return;

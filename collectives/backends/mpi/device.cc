@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "collectives/backends/cuda/device.h"
-#include "collectives/backends/cuda/libraries.h"
+#include "collectives/backends/cuda/driver.h"
 #include "collectives/call/blocks.h"
 #include "collectives/call/call.h"
 
@@ -219,14 +219,6 @@ class MpiDevice::LentCopies : public Lent {
 MpiDevice::MpiDevice(bool mpi_is_cuda_aware) : mpi_is_cuda_aware_(mpi_is_cuda_aware) {}
 MpiDevice::~MpiDevice() = default;
 
-void MpiDevice::check(const Task& task) {
-  count_gpus();
-  if (!is_capturing(task.stream)) return;
-  throw Error(ErrorKind::usage, std::string("ddp: ") + name(task.operation) +
-                                    ": backend mpi moves data from the host, so that its calls "
-                                    "cannot be captured into a graph: it takes backend nccl");
-}
-
 void MpiDevice::mark(Task& task) {
   in_plain_words([&] {
     if (!gpu_) gpu_ = std::make_unique<Gpu>();
@@ -273,14 +265,6 @@ std::unique_ptr<MpiDevice::Lent> MpiDevice::lend(Task& task) {
     if (mpi_is_cuda_aware_) return nullptr;
     return std::make_unique<LentCopies>(*gpu_, task.transfers);
   });
-}
-
-void copy_on_device(const Task& task, std::size_t bytes) {
-  const CudaDevice device(choose_device());
-  const OnDevice here(device);
-  check_cuda(cuda().cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(task.out),
-                                  reinterpret_cast<CUdeviceptr>(task.in), bytes, task.stream),
-             "cuMemcpyAsync");
 }
 
 }  // namespace ddp::internal

@@ -35,9 +35,6 @@ class MpiDevice {
   MpiDevice& operator=(const MpiDevice&) = delete;
   ~MpiDevice();
 
-  /// Throws ddp::Error of kind usage: there is no GPU, or the stream is being captured.
-  static void check(const Task& task);
-
   /// Sets the task's `ready`. In the thread that makes the call, before anything else.
   void mark(Task& task);
 
@@ -55,8 +52,5 @@ class MpiDevice {
   const bool mpi_is_cuda_aware_;
   std::unique_ptr<Gpu> gpu_;
 };
-
-/// What a task of a group of one rank does on a GPU: its stream copies `in` to `out`.
-void copy_on_device(const Task& task, std::size_t bytes);
 
 }  // namespace ddp::internal

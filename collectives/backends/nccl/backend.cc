@@ -10,10 +10,11 @@
 #include <utility>
 
 #include "collectives/backends/cuda/device.h"
-#include "collectives/backends/cuda/libraries.h"
+#include "collectives/backends/cuda/driver.h"
 #include "collectives/backends/nccl/calls.h"
 #include "collectives/backends/nccl/communicator.h"
 #include "collectives/backends/nccl/group.h"
+#include "collectives/backends/nccl/library.h"
 #include "collectives/backends/nccl/watch.h"
 #include "collectives/call/call.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instead of the other nccl_ files, where the headers of NCCL or CUDA were missing.
+// Instead of the other files here in a build without the headers of NCCL or CUDA.
 #include "collectives/backends/nccl/backend.h"
 #include "ddp/error.h"
 

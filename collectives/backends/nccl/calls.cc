@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "collectives/backends/cuda/libraries.h"
+#include "collectives/backends/cuda/driver.h"
+#include "collectives/backends/nccl/library.h"
 #include "collectives/call/blocks.h"
 #include "collectives/call/call.h"
 #include "collectives/call/route.h"

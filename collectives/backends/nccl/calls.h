@@ -37,7 +37,7 @@ class NcclCalls {
   void copy(void* to, const void* from, std::size_t bytes) const;
 
   NcclCommunicator& communicator_;
-  NcclBitwise bitwise_;
+  BitwiseKernels bitwise_;
 };
 
 }  // namespace ddp::internal

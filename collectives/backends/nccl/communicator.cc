@@ -8,8 +8,9 @@
 #include <utility>
 
 #include "collectives/backends/agreed_error.h"
-#include "collectives/backends/cuda/libraries.h"
+#include "collectives/backends/cuda/driver.h"
 #include "collectives/backends/nccl/group.h"
+#include "collectives/backends/nccl/library.h"
 #include "collectives/errors.h"
 
 namespace ddp::internal {
@@ -195,7 +196,7 @@ Error NcclCommunicator::fail(const std::string& where, ncclResult_t result) {
   const bool is_remote = result == ncclRemoteError;
   return fail(
       where, is_remote ? ErrorKind::peer_lost : ErrorKind::system,
-      (is_remote ? "lost another rank " : "failed ") + where + ": NCCL: " + what_nccl_says(result));
+      (is_remote ? "lost another rank " : "failed ") + where + ": NCCL: " + describe(result));
 }
 
 Error NcclCommunicator::fail(const std::string& where, ErrorKind kind,

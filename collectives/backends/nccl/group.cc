@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/backends/cuda/libraries.h"
+#include "collectives/backends/nccl/library.h"
 #include "collectives/signal_masked_thread.h"
 
 namespace ddp::internal {
@@ -111,7 +111,7 @@ std::optional<Error> end() {
     }
   }
   if (!ended.failure && result != ncclSuccess && result != ncclInProgress) {
-    ended.failure = Error(ErrorKind::system, "ddp: ncclGroupEnd: " + what_nccl_says(result));
+    ended.failure = Error(ErrorKind::system, "ddp: ncclGroupEnd: " + describe(result));
   }
   return ended.failure;
 }
