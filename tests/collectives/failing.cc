@@ -175,7 +175,7 @@ void deaf(ProcessGroup& group) {
   }
 }
 
-/// A store that takes everything but a verdict, and does not say so.
+/// A store that never answers when the group's agreed error is proposed.
 class StuckStore : public ddp::Store {
  public:
   std::string name() const override { return "a stuck store"; }
@@ -189,7 +189,7 @@ class StuckStore : public ddp::Store {
   std::string do_compare_set(std::string_view key, std::string_view expected,
                              std::string_view desired) override {
     std::unique_lock lock(mutex_);
-    if (key.ends_with("verdict")) never_.wait(lock, [] { return false; });
+    if (key.ends_with("agreed_error")) never_.wait(lock, [] { return false; });
     return store_->compare_set(key, expected, desired);
   }
   bool do_delete_key(std::string_view key) override { return store_->delete_key(key); }

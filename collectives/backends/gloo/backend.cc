@@ -10,9 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/backends/agreed_error.h"
 #include "collectives/backends/call_queue.h"
-#include "collectives/backends/gloo/agreed_error.h"
-#include "collectives/backends/gloo/exchange.h"
+#include "collectives/backends/collective_call.h"
+#include "collectives/backends/gloo/call_exchange.h"
 #include "collectives/backends/gloo/mesh.h"
 #include "collectives/backends/gloo/messages.h"
 #include "collectives/backends/gloo/pairwise_exchange.h"
@@ -28,9 +29,10 @@
 namespace ddp::internal {
 namespace {
 
-/// Every call begins with an exchange: each rank tells every other which call it makes, so that a
-/// call that differs is told before large data moves. What one rank has for another travels along
-/// if it is small, and then one step is all; what is large follows in turns.
+/// Every call begins with a GlooCallExchange, in which each rank sends every other the call that it
+/// makes: Gloo itself does not detect that ranks make different calls, and would hang, or mix up
+/// their data. Small data goes with that exchange, which then is all of the call. Large data
+/// follows with GlooPairwiseExchange, once the calls are known to agree.
 class GlooBackend : public Backend {
  public:
   explicit GlooBackend(GroupContext context);
@@ -46,57 +48,59 @@ class GlooBackend : public Backend {
  private:
   void perform(const Task& task);
   template <class F>
-  void guarded(const Call& call, F work);
+  void run_guarded(const Call& call, F work);
   template <class F>
-  void agree_and(const Task& task, F rest);
-  void agree(const Call& call);
+  void exchange_and(const Task& task, F rest);
+  void exchange_call(const Call& call);
   std::string difference(const Call& call, int other) const;
 
   void broadcast(const Task& task);
   void move(const Task& task);
   void reduce(const Task& task);
   void collect_shares(const Task& task, const std::vector<Share>& shares, const char* mine);
-  void break_up(const Error& error) noexcept;
-  void break_mesh(const Error& error) noexcept;
+  void fail(const Error& error) noexcept;
+  void fail_collectives(const Error& error) noexcept;
+  Error agree_on_thrown(const std::string& where, const std::exception& thrown);
   std::optional<Error> failure();
   void disconnect();
 
   ExchangePayload& payload(int rank) { return payloads_[static_cast<std::size_t>(rank)]; }
 
   GroupContext context_;
-  std::mutex mutex_;  // of the first failure, and of the pointer to the mesh for whoever aborts
+  std::mutex mutex_;  // of failure_, and of the pointer mesh_
   std::optional<Error> failure_;
   std::unique_ptr<GlooMesh> mesh_;
-  std::unique_ptr<GlooExchange> exchange_;
-  std::unique_ptr<GlooPairwiseExchange> turns_;
+  std::unique_ptr<GlooCallExchange> exchange_;
+  std::unique_ptr<GlooPairwiseExchange> pairwise_;
   std::unique_ptr<GlooReduce> reduce_;
   std::unique_ptr<GlooMessages> messages_;
-  std::vector<ExchangePayload> payloads_;  // of the call to come, by rank
+  std::vector<ExchangePayload> payloads_;  // of the next call, by rank
   std::vector<char> scratch_;
   std::uint64_t calls_ = 0;
-  CallQueue queue_{[this](const Task& task) { perform(task); }};  // ends before what it uses
+  // The last member, so that it is destroyed first: it uses the others.
+  CallQueue queue_{[this](const Task& task) { perform(task); }};
 };
 
 bool is_small(std::size_t bytes) {
-  return bytes <= GlooExchange::kLimit;
+  return bytes <= GlooCallExchange::kLimit;
 }
 
 GlooBackend::GlooBackend(GroupContext context)
     : context_(std::move(context)), payloads_(static_cast<std::size_t>(context_.size)) {
-  const SigpipeBlocked blocked;  // and so in Gloo's thread
+  const SigpipeBlocked blocked;  // Gloo's thread inherits it
   try {
     mesh_ = std::make_unique<GlooMesh>(context_);
-    exchange_ = std::make_unique<GlooExchange>(*mesh_);
-    turns_ = std::make_unique<GlooPairwiseExchange>(*mesh_);
-    reduce_ = std::make_unique<GlooReduce>(*mesh_, *exchange_, *turns_);
-    messages_ = std::make_unique<GlooMessages>(context_, *mesh_,
-                                               [this](const Error& error) { break_mesh(error); });
+    exchange_ = std::make_unique<GlooCallExchange>(*mesh_);
+    pairwise_ = std::make_unique<GlooPairwiseExchange>(*mesh_);
+    reduce_ = std::make_unique<GlooReduce>(*mesh_, *exchange_, *pairwise_);
+    messages_ = std::make_unique<GlooMessages>(
+        context_, *mesh_, [this](const Error& error) { fail_collectives(error); });
   } catch (const Error&) {
     throw;
   } catch (const std::exception& failure) {
-    throw Error(ErrorKind::system, "ddp: rank " + std::to_string(context_.named(context_.rank)) +
-                                       " could not connect to every other rank from " +
-                                       context_.address + ": " + what_gloo_says(failure));
+    throw own_error(context_, ErrorKind::system,
+                    " could not connect to every other rank from " + context_.address + ": " +
+                        gloo_message(failure));
   }
 }
 
@@ -118,25 +122,24 @@ void GlooBackend::perform(const Task& task) {
 void GlooBackend::leave() noexcept {
   try {
     messages_->finish();
-    // Without it the end of our connections could overtake data another rank still waits for.
+    // A barrier: else the end of our connections could overtake data that another rank waits for.
     queue_.run({.operation = Operation::leave});
   } catch (const std::exception&) {
-    // Whoever still needs the group is told by its own next call.
+    // A rank that still needs the group gets the error from its own next call.
   }
 }
 
 void GlooBackend::abort() noexcept {
-  break_up(Error(ErrorKind::system, "ddp: rank " + std::to_string(context_.named(context_.rank)) +
-                                        " gave up the group"));
+  fail(own_error(context_, ErrorKind::system, " gave up the group"));
 }
 
-/// Whatever is under way ends with this error, which is the group's unless another came before.
-void GlooBackend::break_up(const Error& error) noexcept {
-  break_mesh(error);
+/// Makes all that is under way fail with this error, or with the first one if there was one.
+void GlooBackend::fail(const Error& error) noexcept {
+  fail_collectives(error);
   messages_->fail(error);
 }
 
-void GlooBackend::break_mesh(const Error& error) noexcept {
+void GlooBackend::fail_collectives(const Error& error) noexcept {
   const std::lock_guard lock(mutex_);
   if (!failure_) failure_ = error;
   if (mesh_) mesh_->abort();
@@ -151,36 +154,39 @@ void GlooBackend::broadcast(const Task& task) {
   const std::size_t bytes = task.count * size_of(task.type);
   if (is_small(bytes)) return move(task);
   payloads_.assign(payloads_.size(), {});
-  agree_and(task, [&] { turns_->broadcast(static_cast<char*>(task.out), bytes, task.root); });
+  exchange_and(task, [&] { pairwise_->broadcast(static_cast<char*>(task.out), bytes, task.root); });
 }
 
-/// Every block goes straight from the rank that has it to the one that gets it.
+/// Every block is sent directly from the rank that has it to the one that gets it.
 void GlooBackend::move(const Task& task) {
-  Task apart = task;
+  Task copied = task;
   const bool swaps =
       task.operation == Operation::all_to_all || task.operation == Operation::all_to_all_v;
-  const Route route(apart, context_.rank, context_.size);
+  const Route route(copied, context_.rank, context_.size);
   for (int other = 0; other < context_.size; ++other) {
     const auto out = route.to(other);
     payload(other) = {out.data, is_small(out.bytes) ? out.bytes : 0, out.bytes / route.width(),
                       route.from(other).bytes / route.width()};
   }
-  agree_and(task, [&] {
-    if (swaps && task.in == task.out) {  // what arrives must not replace what is yet to be sent
+  exchange_and(task, [&] {
+    if (swaps &&
+        task.in == task.out) {  // in place: received data must not overwrite what is yet to be sent
       const Blocks all(task.send_counts, task.count, context_.size);
       const char* const in = static_cast<const char*>(task.in);
       scratch_.assign(in, in + all.total() * route.width());
-      apart.in = scratch_.data();
+      copied.in = scratch_.data();
     }
     const auto own = route.to(context_.rank);
-    const auto place = route.from(context_.rank);
-    if (place.bytes > 0 && place.data != own.data) std::memmove(place.data, own.data, own.bytes);
+    const auto own_out = route.from(context_.rank);
+    if (own_out.bytes > 0 && own_out.data != own.data) {
+      std::memmove(own_out.data, own.data, own.bytes);
+    };
     for (int other = 0; other < context_.size; ++other) {
       const auto in = route.from(other);
       if (other == context_.rank || in.bytes == 0 || !is_small(in.bytes)) continue;
       std::memcpy(in.data, exchange_->data_of(other), in.bytes);
     }
-    turns_->exchange(
+    pairwise_->exchange(
         [&](int other) {
           const auto out = route.to(other);
           return is_small(out.bytes) ? GlooPairwiseExchange::Outgoing{} : out;
@@ -192,8 +198,8 @@ void GlooBackend::move(const Task& task) {
   });
 }
 
-/// Small data of one rank goes whole to everyone who wants the result, and everyone combines it.
-/// Of large data each rank combines one share, and the shares are collected after: Rabenseifner's
+/// Small data is sent whole to every rank that gets the result, and combined there. Of large data
+/// each rank combines one share, and the shares are collected afterwards: Rabenseifner's
 /// algorithm (Thakur, Rabenseifner, Gropp 2005, 3.4 and 3.5), whose 2 (n-1)/n times the data for
 /// all_reduce is the least that can be (Patarasuk, Yuan: Bandwidth Optimal All-reduce Algorithms
 /// for Clusters of Workstations, 2009).
@@ -222,11 +228,11 @@ void GlooBackend::reduce(const Task& task) {
     payload(rank) = {in + share.begin * width, is_small(bytes) ? bytes : 0, share.count,
                      mine.count};
   }
-  agree_and(task, [&] {
+  exchange_and(task, [&] {
     const Reduction reduction = internal::reduction(task.type, task.reduce);
     char* out = static_cast<char*>(task.out);
     if (collects && out != nullptr) out += mine.begin * width;
-    if (collects && out == nullptr) {  // not the root: only a share on its way there
+    if (collects && out == nullptr) {  // not the root: its share is only forwarded
       scratch_.resize(mine.count * width);
       out = scratch_.data();
     }
@@ -235,14 +241,14 @@ void GlooBackend::reduce(const Task& task) {
   });
 }
 
-/// To everyone, or to the root.
+/// Sends each rank's combined share to all ranks, or to the root.
 void GlooBackend::collect_shares(const Task& task, const std::vector<Share>& shares,
                                  const char* mine) {
   const std::size_t width = size_of(task.type);
   const auto gets = [&](int rank) {
     return task.operation == Operation::all_reduce || rank == task.root;
   };
-  turns_->exchange(
+  pairwise_->exchange(
       [&](int other) {
         const Share& share = shares[static_cast<std::size_t>(context_.rank)];
         return gets(other) ? GlooPairwiseExchange::Outgoing{mine, share.count * width}
@@ -256,44 +262,50 @@ void GlooBackend::collect_shares(const Task& task, const std::vector<Share>& sha
       });
 }
 
-/// Runs one call: exchanges payloads with everyone, then does the `rest`.
+/// Runs one call: exchanges call and payloads with every rank, then does the `rest`.
 template <class F>
-void GlooBackend::agree_and(const Task& task, F rest) {
-  Call call{.number = ++calls_, .root = context_.named(task.root), .operation = task.operation};
-  call.count = is_unequal(task.operation) ? 0 : task.count;
-  call.type = static_cast<std::uint8_t>(task.type);
-  call.reduce = static_cast<std::uint8_t>(task.reduce);
-  guarded(call, [&] {
-    agree(call);
+void GlooBackend::exchange_and(const Task& task, F rest) {
+  const Call call = collective_call(context_, task, ++calls_);
+  run_guarded(call, [&] {
+    exchange_call(call);
     rest();
   });
 }
 
-/// What fails breaks the group, and is told to all.
+/// A failure of `work` is agreed on by all ranks and fails the group.
 template <class F>
-void GlooBackend::guarded(const Call& call, F work) {
+void GlooBackend::run_guarded(const Call& call, F work) {
   const SigpipeBlocked blocked;
   if (const auto error = failure()) throw Error(*error);
   try {
     return work();
   } catch (const Error& error) {
-    break_up(error);
+    fail(error);
   } catch (const std::bad_alloc&) {
     if (!failure()) {
-      break_up(agree_on(context_, "in " + describe(call), ErrorKind::system,
-                        "has no memory left in " + describe(call)));
+      fail(agree_on(context_, "in " + describe(call), ErrorKind::system,
+                    "has no memory left in " + describe(call)));
     }
   } catch (const std::exception& thrown) {
-    // Who breaks the connections under our hands has said why.
+    // If there is a failure already, abort() or the messages closed the connections because of it.
     if (!failure()) {
-      break_up(agree_on_failure(context_, "in " + describe(call), mesh_->partner(), thrown));
+      fail(agree_on_thrown("in " + describe(call), thrown));
     }
   }
   disconnect();
   throw Error(*failure());
 }
 
-void GlooBackend::agree(const Call& call) {
+/// Gloo's exceptions have no kinds: whether it timed out shows in the text alone.
+Error GlooBackend::agree_on_thrown(const std::string& where, const std::exception& thrown) {
+  const std::string text = gloo_message(thrown);
+  const bool timed_out =
+      text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos;
+  return timed_out ? agree_on_timeout(context_, where, mesh_->partner())
+                   : agree_on_loss(context_, where, mesh_->partner(), text);
+}
+
+void GlooBackend::exchange_call(const Call& call) {
   const std::optional<int> other = exchange_->run(call, payloads_);
   if (!other) return;
   throw agree_on(context_, "in " + describe(call), ErrorKind::mismatch, difference(call, *other));
@@ -317,7 +329,7 @@ std::string GlooBackend::difference(const Call& call, int other) const {
 
 void GlooBackend::disconnect() {
   reduce_.reset();
-  turns_.reset();
+  pairwise_.reset();
   exchange_.reset();
   const std::lock_guard lock(mutex_);
   mesh_.reset();

@@ -10,10 +10,10 @@ MpiDevice::MpiDevice(bool mpi_is_cuda_aware) : mpi_is_cuda_aware_(mpi_is_cuda_aw
 MpiDevice::~MpiDevice() = default;
 
 // Not called: check_host_call() refuses buffers on a device.
-void MpiDevice::mark(Task& /*task*/) {}
+void MpiDevice::record_ready(Task& /*task*/) {}
 void MpiDevice::run(const Task& /*task*/, int /*rank*/, int /*size*/,
                     const std::function<void(const Task&)>& /*call*/) {}
-std::unique_ptr<MpiDevice::Lent> MpiDevice::lend(Task& /*task*/) {
+std::unique_ptr<MpiDevice::StagedMessages> MpiDevice::stage(Task& /*task*/) {
   return nullptr;
 }
 
