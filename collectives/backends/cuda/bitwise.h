@@ -10,8 +10,8 @@
 
 namespace ddp::internal {
 
-/// Kernels for the reductions that NCCL does not have: band, bor and bxor. One kernel serves
-/// integers of all widths. The driver compiles them for the GPU at the first call.
+/// Kernels for the reductions that NCCL does not have: band, bor and bxor. The same kernels serve
+/// integers of every width. The driver compiles them for the GPU at the first call.
 ///
 /// Thread: one at a time, with the device as its current one.
 class BitwiseKernels {

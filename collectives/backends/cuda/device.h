@@ -48,7 +48,7 @@ class DeviceEvent {
 
   void record(CUstream stream);
 
-  /// What the stream is given from now on waits for the event.
+  /// Makes the work that the stream is given from now on wait for the event.
   void make_wait(CUstream stream) const;
 
   /// Whether all that was in the stream when the event was recorded is done. Throws ddp::Error if

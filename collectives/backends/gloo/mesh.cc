@@ -29,7 +29,7 @@ constexpr const char* kConnecting = "while connecting";
 
 PeerWatch::Endpoint endpoint_of(const std::vector<char>& address) {
   const sockaddr_storage storage = gloo::transport::tcp::Address(address).getSockaddr();
-  PeerWatch::Endpoint endpoint;  // of IPv4, and as large as that, before it has the data
+  PeerWatch::Endpoint endpoint;  // its memory has room for IPv6, too
   std::memcpy(endpoint.data(), &storage,
               storage.ss_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
   return endpoint;

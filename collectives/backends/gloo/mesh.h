@@ -49,7 +49,7 @@ class GlooMesh {
 
   gloo::transport::Pair& pair(int rank) const { return *gloo_context_->getPair(rank); }
 
-  /// Shuts down every connection: whoever reads or writes on one fails. Thread: any.
+  /// Shuts down every connection, so that reads and writes on them fail. Thread: any.
   void abort() noexcept;
 
   /// The rank that the calling thread exchanges data with, set before each operation on a pair: the

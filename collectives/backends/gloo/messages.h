@@ -56,8 +56,8 @@ class GlooMessages {
   void finish();
 
  private:
-  /// A connection that was accepted. Its first frame says whose it is: `peer` is set by a hello,
-  /// `watches` by a watch.
+  /// A connection that was accepted. Its first frame identifies the sender: `peer` is set by a
+  /// hello, `watches` by a watch.
   struct Accepted {
     std::shared_ptr<RecvConnection> connection;
     GlooPeer* peer = nullptr;

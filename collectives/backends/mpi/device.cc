@@ -12,7 +12,7 @@
 #include "collectives/backends/agreed_error.h"
 #include "collectives/backends/cuda/device.h"
 #include "collectives/backends/cuda/driver.h"
-#include "collectives/call/blocks.h"
+#include "collectives/backends/mpi/extent.h"
 #include "collectives/call/call.h"
 
 namespace ddp::internal {
@@ -57,59 +57,6 @@ class PinnedMemory {
   std::size_t bytes_;
   void* data_ = nullptr;
 };
-
-/// The part of a task's memory that this rank reads or writes.
-struct Extent {
-  std::uintptr_t begin = 0;
-  std::size_t bytes = 0;
-
-  Extent(const void* memory, std::size_t size)
-      : begin(reinterpret_cast<std::uintptr_t>(memory)), bytes(memory == nullptr ? 0 : size) {}
-  std::uintptr_t end() const { return begin + bytes; }
-  bool overlaps(const Extent& other) const {
-    return bytes > 0 && other.bytes > 0 && begin < other.end() && other.begin < end();
-  }
-};
-
-Extent input_of(const Task& task, int rank, int size) {
-  std::size_t elements = task.count;
-  switch (task.operation) {
-    case Operation::broadcast:
-      if (rank != task.root) elements = 0;
-      break;
-    case Operation::scatter:
-    case Operation::scatter_v:
-    case Operation::reduce_scatter:
-    case Operation::reduce_scatter_v:
-    case Operation::all_to_all:
-    case Operation::all_to_all_v:
-      elements = Blocks(task.send_counts, task.count, task.in == nullptr ? 0 : size).total();
-      break;
-    default:
-      break;
-  }
-  return {task.in, elements * size_of(task.type)};
-}
-
-Extent output_of(const Task& task, int rank, int size) {
-  std::size_t elements = task.count;
-  switch (task.operation) {
-    case Operation::broadcast:
-      if (rank == task.root) elements = 0;
-      break;
-    case Operation::gather:
-    case Operation::gather_v:
-    case Operation::all_gather:
-    case Operation::all_gather_v:
-    case Operation::all_to_all:
-    case Operation::all_to_all_v:
-      elements = Blocks(task.recv_counts, task.count, task.out == nullptr ? 0 : size).total();
-      break;
-    default:
-      break;
-  }
-  return {task.out, elements * size_of(task.type)};
-}
 
 /// Whether MPI alone touches the data. Code of this library, which needs it in host memory,
 /// combines what MPI cannot, and copies what MPI cannot do in place.

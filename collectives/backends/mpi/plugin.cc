@@ -66,8 +66,8 @@ class Group : public MpiGroup {
     const int count = static_cast<int>(bytes);
     MPI_Request request = MPI_REQUEST_NULL;
     must(MPI_Irecv(in, count, MPI_BYTE, from, kExchangeTag, calls_, &request));
-    must(MPI_Send(out, count, MPI_BYTE, to, kExchangeTag,
-                  calls_));  // short enough not to wait for the receiver
+    // So short that MPI sends it eagerly: it does not wait for the receiver.
+    must(MPI_Send(out, count, MPI_BYTE, to, kExchangeTag, calls_));
     for (int done = 0; done == 0;) {
       must(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
       if (done != 0 || goes_on()) continue;

@@ -15,7 +15,7 @@ void require_nccl() {
               "cuda.h are, with -DDDPRUN_NCCL=ON");
 }
 
-// What follows is only asked for after require_nccl().
+// The functions below are called only after require_nccl().
 std::unique_ptr<Backend> make_nccl_backend(GroupContext /*context*/,
                                            std::unique_ptr<Backend> host) {
   return host;

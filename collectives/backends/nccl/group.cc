@@ -29,7 +29,7 @@ struct OpenGroup {
   std::vector<std::function<void()>> after;
   std::optional<Error> failure;
 };
-thread_local OpenGroup open;
+thread_local OpenGroup open_group;
 
 /// The members of the open groups of all threads; once for each group.
 class GroupMembers {
@@ -94,14 +94,14 @@ void start_group() {
   if (nccl().ncclGroupStart() != ncclSuccess) {
     throw Error(ErrorKind::system, "ddp: ncclGroupStart failed");
   }
-  ++open.depth;
+  ++open_group.depth;
 }
 
 /// Aborts first: the work of after() may wait for kernels that end only then.
 std::optional<Error> end_group() {
   const ncclResult_t result = nccl().ncclGroupEnd();
-  if (--open.depth > 0) return std::nullopt;
-  OpenGroup ended = std::exchange(open, {});
+  if (--open_group.depth > 0) return std::nullopt;
+  OpenGroup ended = std::exchange(open_group, {});
   GroupMembers::of_process().remove(ended.members);
   abort_all(ended.aborts);
   for (const auto& work : ended.after) {
@@ -131,22 +131,22 @@ void NcclGroup::run(const std::function<void()>& calls) {
 }
 
 bool NcclGroup::is_open() {
-  return open.depth > 0;
+  return open_group.depth > 0;
 }
 
 void NcclGroup::add_member(ncclComm_t handle) {
-  if (!is_open() || std::ranges::count(open.members, handle) > 0) return;
-  open.members.push_back(handle);
+  if (!is_open() || std::ranges::count(open_group.members, handle) > 0) return;
+  open_group.members.push_back(handle);
   GroupMembers::of_process().add(handle);
 }
 
 void NcclGroup::fail(const Error& error) {
-  if (is_open() && !open.failure) open.failure = error;
+  if (is_open() && !open_group.failure) open_group.failure = error;
 }
 
 void NcclGroup::after(const std::function<void()>& work) {
   if (!is_open()) return work();
-  open.after.push_back(work);
+  open_group.after.push_back(work);
 }
 
 void NcclGroup::abort(ncclComm_t handle, std::shared_ptr<void> owner) noexcept {
@@ -154,7 +154,7 @@ void NcclGroup::abort(ncclComm_t handle, std::shared_ptr<void> owner) noexcept {
   if (together != nullptr) {
     together->push_back(one);
   } else if (is_open()) {
-    open.aborts.push_back(one);
+    open_group.aborts.push_back(one);
   } else {
     abort_all({one});
   }

@@ -74,8 +74,7 @@ void NcclWatch::add(std::shared_ptr<NcclCall> call) {
 }
 
 void NcclWatch::watch() {
-  constexpr std::chrono::milliseconds kPause(
-      50);  // NCCL has to be polled, and failures are not urgent
+  constexpr std::chrono::milliseconds kPause(50);  // failures are not urgent
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return stopping_ || !calls_.empty(); });
