@@ -175,7 +175,7 @@ void deaf(ProcessGroup& group) {
   }
 }
 
-/// A store that takes everything but an agreed error, and does not say so.
+/// A store that never answers when the group's agreed error is proposed.
 class StuckStore : public ddp::Store {
  public:
   std::string name() const override { return "a stuck store"; }
