@@ -43,10 +43,6 @@ Error to_error(const ddprun::Error& error) {
   return {to_kind(error.code), "ddp: " + error.message};
 }
 
-Error to_error(const Store& store, const ddprun::Error& error) {
-  return {to_kind(error.code), "ddp: " + store.name() + ": " + error.message};
-}
-
 Error at_rank(int rank, const Error& error) {
   std::string_view sentence = error.what();
   if (sentence.starts_with("ddp: ")) sentence.remove_prefix(5);

@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "ddp/error.h"
-#include "ddp/store.h"
 
 namespace ddp::internal {
 
@@ -16,9 +15,6 @@ Error to_error(int rank, const ddprun::Error& error);
 
 /// The same with "ddp: " alone.
 Error to_error(const ddprun::Error& error);
-
-/// The same for what was asked of a store, with "ddp: STORE: " in front.
-Error to_error(const Store& store, const ddprun::Error& error);
 
 /// What a store threw at rank `rank`, with "ddp: rank N: " in front.
 Error at_rank(int rank, const Error& error);

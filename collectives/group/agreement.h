@@ -24,13 +24,4 @@ void check_same_lines(ProcessGroup& group, const std::string& what,
 /// empty: what only one rank does fails on all of them.
 void check_succeeded(ProcessGroup& group, ErrorKind kind, const std::string& text, int root);
 
-/// What only this library may know and do of a group.
-struct GroupAccess {
-  /// How messages name a rank of the group.
-  static int named(const ProcessGroup& group, int rank);
-
-  /// Gives up what is under way, and the group, as a program does that leaves with an exception.
-  static void abort(ProcessGroup& group);
-};
-
 }  // namespace ddp::internal

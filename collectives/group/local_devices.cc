@@ -41,10 +41,12 @@ std::vector<ProcessGroup> init_local_devices(const std::vector<int>& devices,
   auto backends = internal::make_local_nccl_backends(chosen, timeout);
   std::vector<ProcessGroup> groups;
   for (std::size_t rank = 0; rank < backends.size(); ++rank) {
-    internal::Rendezvous met;
-    met.place = {static_cast<int>(rank), static_cast<int>(chosen.size())};
-    groups.push_back(ProcessGroup(std::make_unique<ProcessGroup::Impl>(
-        std::move(met), timeout, "nccl", std::move(backends[rank]))));
+    internal::GroupContext context{};
+    context.rank = static_cast<int>(rank);
+    context.size = static_cast<int>(chosen.size());
+    context.timeout = timeout;
+    groups.push_back(ProcessGroup(std::make_unique<ProcessGroup::Impl>(std::move(context), "nccl",
+                                                                       std::move(backends[rank]))));
   }
   return groups;
 }

@@ -1,39 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "collectives/backends/backend.h"
+#include "collectives/backends/group_context.h"
 #include "collectives/failure/failure_broadcast.h"
 #include "collectives/failure/group_calls.h"
-#include "collectives/group/init.h"
 #include "collectives/group/task_maker.h"
 #include "ddp/process_group.h"
 
 namespace ddp {
 
+/// A call goes through three objects: `make` checks the arguments and makes a Task, `calls` numbers
+/// it and has it recorded and watched, `backend` does it.
 struct ProcessGroup::Impl {
-  internal::Rendezvous met;
-  std::string backend_name;
-  std::vector<int> whole;  ///< by rank, its rank among all that ever met; empty: the same
+  const internal::GroupContext context;
+  const std::string backend_name;
+  const internal::TaskMaker make;
   std::unique_ptr<internal::Backend> backend;
   std::shared_ptr<internal::GroupCalls> calls;
-  int parts = 0;  ///< made of this group so far
+  int subgroup_count = 0;  ///< made of this group so far
 
-  /// Connects the ranks. `broadcast` is that of the group it is a part of, if any.
-  Impl(internal::Rendezvous rendezvous, std::chrono::milliseconds limit, std::string chosen,
-       std::vector<int> names, std::shared_ptr<internal::FailureBroadcast> broadcast);
+  /// Connects the ranks. A subgroup passes the broadcast of its parent.
+  Impl(internal::GroupContext group, std::string chosen_backend,
+       std::shared_ptr<internal::FailureBroadcast> broadcast = nullptr);
 
-  /// Of ranks that are connected, all in this process.
-  Impl(internal::Rendezvous rendezvous, std::chrono::milliseconds limit, std::string chosen,
+  /// For ranks that are connected already and are all in this process.
+  Impl(internal::GroupContext group, std::string chosen_backend,
        std::unique_ptr<internal::Backend> connected);
 
-  internal::TaskMaker make() const { return {met.place.rank, met.place.size}; }
+  /// Does the task, or begins it. Throws ddp::Error.
   void run(const internal::Task& task);
   Work begin(const internal::Task& task);
+
+  /// Waits for the other ranks in the background, and closes the connections then. After a failure,
+  /// or during an exception, aborts instead. Nothing but the destructor may be called afterwards.
+  void leave();
 };
 
 }  // namespace ddp

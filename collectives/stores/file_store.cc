@@ -127,7 +127,7 @@ struct FileStore::Impl {
     if (entry.change == Change::set) done = map.set(entry.key, entry.value);
     if (entry.change == Change::append) done = map.append(entry.key, entry.value);
     if (entry.change == Change::remove) map.remove(entry.key);
-    if (!done) throw internal::to_error(self, done.error());
+    if (!done) throw internal::to_error(done.error().in(self.name()));
   }
 
   /// Takes in what the log has got since. True: it ends with less than an entry, whose writer died.
@@ -215,7 +215,7 @@ struct FileStore::Impl {
 
   std::int64_t add(std::string_view key, std::int64_t amount) {
     const auto sum = map.add(key, amount);
-    if (!sum) throw internal::to_error(self, sum.error());
+    if (!sum) throw internal::to_error(sum.error().in(self.name()));
     write(internal::encode({Change::set, key, std::to_string(*sum)}));
     return *sum;
   }

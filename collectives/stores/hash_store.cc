@@ -27,7 +27,7 @@ struct HashStore::Impl {
     const std::scoped_lock lock(mutex);
     const auto done = change();
     changed.notify_all();
-    if (!done) throw internal::to_error(store, done.error());
+    if (!done) throw internal::to_error(done.error().in(store.name()));
     if constexpr (!std::is_void_v<typename decltype(done)::value_type>) return *done;
   }
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "collectives/call/call.h"
-#include "collectives/group/fnv.h"
+#include "collectives/fnv.h"
 
 namespace ddp::internal {
 namespace {
@@ -92,7 +92,7 @@ Result<std::optional<CheckpointReader>> CheckpointReader::open(const std::string
 
 Result<> CheckpointReader::check() const {
   const std::uint64_t end = header_.size() + header_.data_size();
-  Fnv sum;
+  Fnv64 sum;
   std::string piece;
   for (std::uint64_t at = kCheckpointChecked; at < end; at += piece.size()) {
     piece.resize(std::min<std::uint64_t>(end - at, std::uint64_t{1} << 20));
@@ -132,7 +132,7 @@ Result<> write_checkpoint(const std::string& path, std::uint64_t version,
                           const std::vector<Buffer>& parts, bool keep_previous) {
   CheckpointHeader header{.version = version};
   for (const Buffer& part : parts) header.parts.push_back({part.type, part.count});
-  Fnv sum;
+  Fnv64 sum;
   sum.add(std::string_view(encode(header)).substr(kCheckpointChecked));
   for (const Buffer& part : parts) sum.add(bytes_of(part));
   header.checksum = sum.value();

@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 #include "collectives/call/call.h"
-#include "collectives/group/agreement.h"
+#include "collectives/group/group_access.h"
 #include "collectives/training/bucket_plan.h"
 
 namespace ddp::internal {

@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "ddp/distributed_data_parallel.h"
+#include "ddp/distributed_data_parallel_options.h"
+#include "ddp/process_group.h"
 #include "ddp/work.h"
 
 namespace ddp::internal {
@@ -16,7 +17,7 @@ namespace ddp::internal {
 class Reducer {
  public:
   using Options = DistributedDataParallelOptions;
-  using Statistics = DistributedDataParallel::Statistics;
+  using Statistics = DistributedDataParallelStatistics;
 
   /// `gradients`: types and counts; where they are is for the reducer to say.
   Reducer(ProcessGroup& group, std::vector<Buffer> gradients, const Options& options);

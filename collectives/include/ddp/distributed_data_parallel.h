@@ -1,40 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
 #include <cstddef>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "ddp/distributed_data_parallel_options.h"
 #include "ddp/export.h"
 #include "ddp/process_group.h"
 #include "ddp/types.h"
 
 namespace ddp {
-
-/// How a DistributedDataParallel averages gradients; the names of
-/// torch.nn.parallel.DistributedDataParallel, the values those of PyTorch 2 (reducer.hpp).
-struct DistributedDataParallelOptions {
-  /// A bucket takes gradients until it has so many bytes. The first is small, so that communication
-  /// begins early. At least 1. 25 MiB is best for many models over NCCL, about 5 over TCP (Li et
-  /// al., VLDB 2020, section 5.2).
-  std::size_t first_bucket_bytes = std::size_t{1} << 20;
-  std::size_t bucket_bytes = std::size_t{25} << 20;
-
-  /// Parameters may be left out of a backward pass. Costs a small all_reduce in each.
-  bool find_unused_parameters = false;
-
-  /// Of all gradients; none: each has its parameter's type. A floating-point type.
-  std::optional<DataType> gradient_type = {};
-
-  /// Memory of the buckets, of so many bytes, aligned for any element; what it returns frees it.
-  /// Empty: host memory of zeros. Parameters in device memory need one, of cudaMalloc for example.
-  std::function<std::shared_ptr<void>(std::size_t bytes)> allocate = {};
-};
 
 /// Keeps the copies of a model that the ranks of a group train the same: averages their gradients
 /// while the backward pass still computes others.
@@ -72,8 +50,8 @@ struct DistributedDataParallelOptions {
 /// Thread: one at a time.
 class DDP_EXPORT DistributedDataParallel {
  public:
-  /// What may be set.
   using Options = DistributedDataParallelOptions;
+  using Statistics = DistributedDataParallelStatistics;
 
   /// Compares the lists of all ranks, gives all of them the parameters of rank 0, and makes the
   /// buckets, whose gradients begin as zeros (in memory of `allocate`: as that is).
@@ -137,18 +115,7 @@ class DDP_EXPORT DistributedDataParallel {
   /// Between passes, before the first gradient is ready. Errors: usage (in a pass).
   [[nodiscard]] NoSync no_sync();
 
-  /// Of the last finish() that averaged.
-  struct Statistics {
-    std::size_t bytes = 0;        ///< of gradients, given to all_reduce by this rank
-    std::size_t all_reduces = 0;  ///< one for each bucket
-    /// How long they took, one after the other, waiting for other ranks included; in device memory
-    /// this is not known, and nothing.
-    std::chrono::nanoseconds communication{0};
-    std::chrono::nanoseconds waited{0};  ///< in finish(), for the rest of it
-    std::chrono::nanoseconds hidden{0};  ///< of the communication: behind the backward pass
-  };
-
-  /// Those of the last finish() that averaged; zeros before.
+  /// Of the last finish() that averaged; zeros before.
   const Statistics& statistics() const noexcept;
 
   /// The parameters of each bucket, as they lie there; buckets in the order they are begun in.

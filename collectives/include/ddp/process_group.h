@@ -12,7 +12,7 @@
 
 #include "ddp/error.h"
 #include "ddp/export.h"
-#include "ddp/store.h"
+#include "ddp/options.h"
 #include "ddp/types.h"
 #include "ddp/work.h"
 
@@ -21,35 +21,6 @@ namespace ddp {
 namespace internal {
 struct GroupAccess;
 }  // namespace internal
-
-/// How a ProcessGroup begins and behaves; the names of torch.distributed.init_process_group.
-struct Options {
-  /// What moves the data.
-  ///   gloo   host memory, over TCP
-  ///   mpi    host memory and that of NVIDIA's GPUs, where mpirun started the processes
-  ///   nccl   memory of NVIDIA's GPUs through NCCL, and host memory through Gloo
-  /// Empty: nccl where this process sees a GPU and finds NCCL, else gloo.
-  std::string backend = {};
-
-  /// How long joining and, until set_timeout(), a call may take. More than 0. Empty: 10 minutes
-  /// with nccl, 30 with others, as in torch.distributed.
-  std::optional<std::chrono::milliseconds> timeout = {};
-
-  /// Where the ranks meet.
-  ///   env://             where the launcher says: ddprun, torchrun, mpirun (Open MPI, hydra), srun
-  ///   tcp://HOST:PORT    at a store that rank 0, on HOST, serves at PORT
-  ///   file:///PATH       in a file that all ranks can open, and no earlier run has used
-  ///   (FileStore)
-  /// "?rank=R&world_size=N" may follow.
-  std::string init_method = "env://";
-
-  /// A store to meet in instead. It may be used for more than this group.
-  std::shared_ptr<Store> store = nullptr;
-
-  /// Which of how many this process is: both or none. None: as init_method says, else the launcher.
-  std::optional<int> rank = {};
-  std::optional<int> world_size = {};
-};
 
 /// The workers of a job, each a process with a rank from 0 to size() - 1, that compute together.
 ///
@@ -223,7 +194,7 @@ class DDP_EXPORT ProcessGroup {
                                                       std::chrono::milliseconds timeout);
   struct Impl;
   explicit ProcessGroup(std::unique_ptr<Impl> impl);
-  std::optional<ProcessGroup> part(const std::vector<int>& members, int color);
+  std::optional<ProcessGroup> make_subgroup(const std::vector<int>& members, int color);
 
   std::unique_ptr<Impl> impl_;
 };
