@@ -8,7 +8,7 @@ namespace ddp {
 Error::Error(ErrorKind kind, const std::string& sentence)
     : std::runtime_error(sentence), kind_(kind) {}
 
-Error::~Error() = default;  // here, so that the class has one home for every library that throws it
+Error::~Error() = default;  // here, so that only this library has its vtable and type information
 
 }  // namespace ddp
 

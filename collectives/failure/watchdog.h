@@ -28,7 +28,7 @@ namespace ddp::internal {
 ///
 /// One thread per process, which exists as long as a group of more than one rank does. It sleeps
 /// until a call may have timed out. While several asynchronous calls are under way in one group, it
-/// checks every second (more often with short limits) which of them is the first: a library tells
+/// checks every second (more often with short limits) which of them is the first: a library knows
 /// whether a call has ended, not when.
 ///
 /// Thread: any, several at once.

@@ -60,9 +60,9 @@ void check_same_lines(ProcessGroup& group, const std::string& what,
 }
 
 void check_succeeded(ProcessGroup& group, ErrorKind kind, const std::string& text, int root) {
-  std::string told = text;
-  group.broadcast_object(told, root);
-  if (!told.empty()) throw Error(kind, told);
+  std::string failure = text;
+  group.broadcast_object(failure, root);
+  if (!failure.empty()) throw Error(kind, failure);
 }
 
 }  // namespace ddp::internal

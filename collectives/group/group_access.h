@@ -10,9 +10,6 @@ struct GroupAccess {
   /// The rank's number in the first group, by which messages name it.
   static int named(const ProcessGroup& group, int rank);
 
-  /// Breaks the group. Returns the error that it has now: the first one.
-  static Error fail(ProcessGroup& group, const Error& error);
-
   /// Breaks the group and aborts the calls under way, for a program that an exception makes leave
   /// in the middle of a backward pass.
   static void abort(ProcessGroup& group);

@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "collectives/backends/nccl/backend.h"
-#include "collectives/group/process_group_impl.h"
+#include "collectives/group/group_member.h"
 
 namespace ddp {
 namespace {
 
-/// All, if there are none.
+/// The devices, checked; all of this process if the list is empty.
 std::vector<int> check_devices(const std::vector<int>& devices) {
   internal::require_nccl();
   const std::vector<int> present = internal::list_gpus();
@@ -45,8 +45,8 @@ std::vector<ProcessGroup> init_local_devices(const std::vector<int>& devices,
     context.rank = static_cast<int>(rank);
     context.size = static_cast<int>(chosen.size());
     context.timeout = timeout;
-    groups.push_back(ProcessGroup(std::make_unique<ProcessGroup::Impl>(std::move(context), "nccl",
-                                                                       std::move(backends[rank]))));
+    groups.push_back(ProcessGroup(std::make_unique<internal::GroupMember>(
+        std::move(context), "nccl", std::move(backends[rank]))));
   }
   return groups;
 }

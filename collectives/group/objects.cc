@@ -33,31 +33,31 @@ std::vector<std::string> cut(const std::string& bytes, const std::vector<std::si
 
 }  // namespace
 
-void broadcast_object(ProcessGroup& group, std::string& object, int root) {
+void broadcast_object(GroupMember& group, std::string& object, int root) {
   auto length = static_cast<std::int64_t>(object.size());
-  group.broadcast(std::span(&length, 1), root);
+  group.run(group.make.broadcast(std::span(&length, 1), root));
   object.resize(static_cast<std::size_t>(length));
-  group.broadcast(as_bytes(object), root);
+  group.run(group.make.broadcast(as_bytes(object), root));
 }
 
-std::vector<std::string> gather_object(ProcessGroup& group, std::string_view object, int root) {
+std::vector<std::string> gather_object(GroupMember& group, std::string_view object, int root) {
   const auto own = static_cast<std::int64_t>(object.size());
-  const bool is_root = group.rank() == root;
-  std::vector<std::int64_t> gathered(is_root ? static_cast<std::size_t>(group.size()) : 0);
-  group.gather(std::span(&own, 1), gathered, root);
+  const bool is_root = group.context.rank == root;
+  std::vector<std::int64_t> gathered(is_root ? static_cast<std::size_t>(group.context.size) : 0);
+  group.run(group.make.gather(std::span(&own, 1), gathered, root));
   const std::vector<std::size_t> lengths(gathered.begin(), gathered.end());
   std::string all(total(lengths), '\0');
-  group.gather_v(as_bytes(object), as_bytes(all), lengths, root);
+  group.run(group.make.gather_v(as_bytes(object), as_bytes(all), lengths, root));
   return cut(all, lengths);
 }
 
-std::vector<std::string> all_gather_object(ProcessGroup& group, std::string_view object) {
+std::vector<std::string> all_gather_object(GroupMember& group, std::string_view object) {
   const auto own = static_cast<std::int64_t>(object.size());
-  std::vector<std::int64_t> gathered(static_cast<std::size_t>(group.size()));
-  group.all_gather(std::span(&own, 1), gathered);
+  std::vector<std::int64_t> gathered(static_cast<std::size_t>(group.context.size));
+  group.run(group.make.all_gather(std::span(&own, 1), gathered));
   const std::vector<std::size_t> lengths(gathered.begin(), gathered.end());
   std::string all(total(lengths), '\0');
-  group.all_gather_v(as_bytes(object), as_bytes(all), lengths);
+  group.run(group.make.all_gather_v(as_bytes(object), as_bytes(all), lengths));
   return cut(all, lengths);
 }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "collectives/backends/group_context.h"
-#include "ddp/process_group.h"
+#include "collectives/group/group_member.h"
 
 namespace ddp::internal {
 
@@ -16,13 +16,13 @@ namespace ddp::internal {
 
 /// `ranks`, which every rank must pass alike. Throws ddp::Error of kind usage (empty, twice the
 /// same rank, no such rank) or mismatch, which breaks the group.
-std::vector<int> check_members(ProcessGroup& group, std::span<const int> ranks);
+std::vector<int> check_members(GroupMember& group, std::span<const int> ranks);
 
 /// The ranks that pass the same color, sorted by key, then rank. Empty: `color` is below 0.
-std::vector<int> members_by_color(ProcessGroup& group, int color, int key);
+std::vector<int> members_by_color(GroupMember& group, int color, int key);
 
 /// The ranks that run on this rank's machine, in ascending order.
-std::vector<int> members_by_node(ProcessGroup& group);
+std::vector<int> members_by_node(GroupMember& group);
 
 /// The context of a subgroup of the group of `parent`. `name` is the same on its members, and
 /// no other subgroup's of that group. Nothing on a rank that is no member.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/group/process_group_impl.h"
+#include "collectives/group/group_member.h"
 
 #include <exception>
 #include <utility>
@@ -8,14 +8,10 @@
 #include "collectives/failure/watchdog.h"
 #include "collectives/group/make_backend.h"
 
-namespace ddp {
+namespace ddp::internal {
 namespace {
 
-using internal::FailureBroadcast;
-using internal::GroupCalls;
-using internal::Watchdog;
-
-std::shared_ptr<FailureBroadcast> make_broadcast(const internal::GroupContext& context,
+std::shared_ptr<FailureBroadcast> make_broadcast(const GroupContext& context,
                                                  const std::weak_ptr<Watchdog>& watchdog) {
   FailureBroadcast::Events events;
   events.failure = [store = context.store, watchdog](const std::string& group) {
@@ -30,12 +26,12 @@ std::shared_ptr<FailureBroadcast> make_broadcast(const internal::GroupContext& c
 
 }  // namespace
 
-ProcessGroup::Impl::Impl(internal::GroupContext group, std::string chosen_backend,
+GroupMember::GroupMember(GroupContext group, std::string chosen_backend,
                          std::shared_ptr<FailureBroadcast> broadcast)
     : context(std::move(group)),
       backend_name(std::move(chosen_backend)),
       make(context.rank, context.size),
-      backend(internal::make_backend(backend_name, context)),
+      backend(make_backend(backend_name, context)),
       calls(std::make_shared<GroupCalls>(context, backend_name)) {
   if (context.size == 1) return;
   auto watchdog = Watchdog::of_process();
@@ -43,8 +39,8 @@ ProcessGroup::Impl::Impl(internal::GroupContext group, std::string chosen_backen
   calls->begin_watch(*backend, std::move(watchdog), std::move(broadcast));
 }
 
-ProcessGroup::Impl::Impl(internal::GroupContext group, std::string chosen_backend,
-                         std::unique_ptr<internal::Backend> connected)
+GroupMember::GroupMember(GroupContext group, std::string chosen_backend,
+                         std::unique_ptr<Backend> connected)
     : context(std::move(group)),
       backend_name(std::move(chosen_backend)),
       make(context.rank, context.size),
@@ -53,7 +49,7 @@ ProcessGroup::Impl::Impl(internal::GroupContext group, std::string chosen_backen
   if (context.size > 1) calls->begin_watch(*backend, Watchdog::of_process(), nullptr);
 }
 
-void ProcessGroup::Impl::run(const internal::Task& task) {
+void GroupMember::run(const Task& task) {
   if (task.on_device) return begin(task).wait();  // run() would return while it is under way
   backend->check(task);
   const auto call = calls->begin(task);
@@ -65,22 +61,22 @@ void ProcessGroup::Impl::run(const internal::Task& task) {
   calls->succeed(call);
 }
 
-Work ProcessGroup::Impl::begin(const internal::Task& task) {
+Work GroupMember::begin(const Task& task) {
   backend->check(task);
   const auto call = calls->begin(task);
   return Work(calls->track(call, backend->begin(task)));
 }
 
-void ProcessGroup::Impl::leave() {
+void GroupMember::leave() {
   if (calls->has_failed() || std::uncaught_exceptions() > 0) {
     backend->abort();
     calls->end_watch();
     return;
   }
   if (context.size == 1) return;
-  internal::teardown_async([kept = std::shared_ptr(std::move(backend)), calls = calls]() mutable {
+  teardown_async([kept = std::shared_ptr(std::move(backend)), calls = calls]() mutable {
     try {
-      const auto call = calls->begin({.operation = internal::Operation::leave});
+      const auto call = calls->begin({.operation = Operation::leave});
       kept->leave();
       calls->succeed(call);
     } catch (const Error&) {
@@ -91,4 +87,4 @@ void ProcessGroup::Impl::leave() {
   });
 }
 
-}  // namespace ddp
+}  // namespace ddp::internal

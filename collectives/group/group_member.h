@@ -9,35 +9,35 @@
 #include "collectives/failure/failure_broadcast.h"
 #include "collectives/failure/group_calls.h"
 #include "collectives/group/task_maker.h"
-#include "ddp/process_group.h"
+#include "ddp/work.h"
 
-namespace ddp {
+namespace ddp::internal {
 
-/// A call goes through three objects: `make` checks the arguments and makes a Task, `calls` numbers
-/// it and has it recorded and watched, `backend` does it.
-struct ProcessGroup::Impl {
-  const internal::GroupContext context;
+/// This process as a rank of a group: what a ProcessGroup holds. A call goes through three objects:
+/// `make` checks the arguments and makes a Task, `calls` numbers it and has it recorded and
+/// watched, `backend` does it.
+struct GroupMember {
+  const GroupContext context;
   const std::string backend_name;
-  const internal::TaskMaker make;
-  std::unique_ptr<internal::Backend> backend;
-  std::shared_ptr<internal::GroupCalls> calls;
+  const TaskMaker make;
+  std::unique_ptr<Backend> backend;
+  std::shared_ptr<GroupCalls> calls;
   int subgroup_count = 0;  ///< made of this group so far
 
   /// Connects the ranks. A subgroup passes the broadcast of its parent.
-  Impl(internal::GroupContext group, std::string chosen_backend,
-       std::shared_ptr<internal::FailureBroadcast> broadcast = nullptr);
+  GroupMember(GroupContext group, std::string chosen_backend,
+              std::shared_ptr<FailureBroadcast> broadcast = nullptr);
 
   /// For ranks that are connected already and are all in this process.
-  Impl(internal::GroupContext group, std::string chosen_backend,
-       std::unique_ptr<internal::Backend> connected);
+  GroupMember(GroupContext group, std::string chosen_backend, std::unique_ptr<Backend> connected);
 
   /// Does the task, or begins it. Throws ddp::Error.
-  void run(const internal::Task& task);
-  Work begin(const internal::Task& task);
+  void run(const Task& task);
+  Work begin(const Task& task);
 
   /// Waits for the other ranks in the background, and closes the connections then. After a failure,
   /// or during an exception, aborts instead. Nothing but the destructor may be called afterwards.
   void leave();
 };
 
-}  // namespace ddp
+}  // namespace ddp::internal
