@@ -8,7 +8,7 @@ namespace ddp {
 Error::Error(ErrorKind kind, const std::string& sentence)
     : std::runtime_error(sentence), kind_(kind) {}
 
-Error::~Error() = default;  // here, so that the class has one home for every library that throws it
+Error::~Error() = default;  // here, so that only this library has its vtable and type information
 
 }  // namespace ddp
 
@@ -41,10 +41,6 @@ Error to_error(int rank, const ddprun::Error& error) {
 
 Error to_error(const ddprun::Error& error) {
   return {to_kind(error.code), "ddp: " + error.message};
-}
-
-Error to_error(const Store& store, const ddprun::Error& error) {
-  return {to_kind(error.code), "ddp: " + store.name() + ": " + error.message};
 }
 
 Error at_rank(int rank, const Error& error) {

@@ -7,23 +7,19 @@
 
 #include "base/error.h"
 #include "ddp/error.h"
-#include "ddp/store.h"
 
 namespace ddp::internal {
 
-/// A failure of ours as one of the public API, with "ddp: rank N: " in front.
+/// An internal error as the exception of the public API, with "ddp: rank N: " in front.
 Error to_error(int rank, const ddprun::Error& error);
 
-/// The same with "ddp: " alone.
+/// The same with only "ddp: " in front.
 Error to_error(const ddprun::Error& error);
 
-/// The same for what was asked of a store, with "ddp: STORE: " in front.
-Error to_error(const Store& store, const ddprun::Error& error);
-
-/// What a store threw at rank `rank`, with "ddp: rank N: " in front.
+/// An error that a store threw, with "ddp: rank N: " in front.
 Error at_rank(int rank, const Error& error);
 
-/// Runs `work`; its ddp::Error is thrown as this rank's.
+/// Runs `work`, and rethrows its ddp::Error as at_rank(rank, error).
 template <class F>
 auto at_rank(int rank, F work) -> decltype(work()) {
   try {

@@ -8,8 +8,8 @@
 
 namespace ddp::internal {
 
-/// A thread that no signal is delivered to: the program's signals are for the program's threads.
-/// What the thread itself does wrong, as reading a buffer that is gone, is told all the same.
+/// Starts a thread that blocks signals, which are for the program's own threads, except those that
+/// its own errors raise: SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT.
 template <class Work>
 std::thread signal_masked_thread(Work work) {
   struct Blocked {

@@ -23,7 +23,7 @@ void Completion::finish(std::optional<Error> error) {
   completed_ = true;
   error_ = std::move(error);
   if (started_) duration_ = std::chrono::steady_clock::now() - *started_;
-  over_.notify_all();  // under the lock: whoever waits may destroy this next
+  over_.notify_all();  // under the lock: a waiting thread may destroy this next
 }
 
 bool Completion::is_completed() {

@@ -10,7 +10,7 @@
 
 namespace ddp::internal {
 
-/// A call that was begun, as Work shows it. Thread: any, several at once.
+/// The implementation of a Work. Thread: any, several at once.
 class AsyncCall {
  public:
   AsyncCall() = default;
@@ -22,23 +22,23 @@ class AsyncCall {
   virtual bool is_completed() = 0;
   virtual std::optional<Error> error() = 0;
 
-  /// As Work::wait() is for the buffers of the call. Throws the call's error.
+  /// Work::wait(). Throws the call's error.
   virtual void wait() = 0;
 
-  /// Whether this rank's part is over, well or not, by then.
+  /// Waits until `deadline`; whether this rank's part has ended.
   virtual bool completes_until(std::chrono::steady_clock::time_point deadline) = 0;
 
-  /// As Work::duration(); nothing where it is not known.
+  /// Work::duration(); nothing if it is not known.
   virtual std::optional<std::chrono::nanoseconds> duration() { return std::nullopt; }
 };
 
-/// A call in host memory that one thread does while others wait.
+/// A call that one thread does while others wait for it.
 class Completion : public AsyncCall {
  public:
-  /// The thread turns to it. Once, if at all.
+  /// The thread begins it: duration() counts from now. At most once.
   void start();
 
-  /// It is over: well, or not. Once.
+  /// The call has ended. Exactly one of them is called, once.
   void succeed();
   void fail(const Error& error);
 

@@ -6,7 +6,7 @@
 
 namespace ddp::internal {
 
-/// Where each rank's block begins in memory that holds one of every rank; in elements.
+/// Where each rank's block begins in a buffer that holds one of every rank. Counts are elements.
 class Blocks {
  public:
   /// `counts` of every rank, or, if it is empty, `count` for each of `ranks`.
@@ -18,7 +18,7 @@ class Blocks {
     }
   }
 
-  /// `count` elements cut into blocks as even as can be.
+  /// `count` elements divided as evenly as possible.
   static Blocks even(std::size_t count, int ranks) {
     Blocks blocks({}, 0, ranks);
     const auto parts = static_cast<std::size_t>(ranks);

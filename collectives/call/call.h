@@ -30,12 +30,12 @@ enum class Operation : std::uint8_t {
   batch_send_recv,
 };
 
-/// One call as every rank must make it: equal on all ranks or the program is wrong. Between two
-/// ranks alone each side tells its own. Sent as it lies in memory, so it has no padding.
+/// A description of one call, which ranks compare: a collective call must be equal on all ranks.
+/// The two sides of a message each have their own. Sent as it is in memory, so it has no padding.
 struct Call {
-  std::uint64_t number = 0;  ///< calls of this group so far
-  std::uint64_t count = 0;   ///< elements of a rank; 0 where it differs between ranks
-  std::int32_t root = 0;     ///< or the other rank, where there are two; -1: several
+  std::uint64_t number = 0;  ///< in the group, from 1
+  std::uint64_t count = 0;   ///< elements of a rank; 0 if ranks may differ
+  std::int32_t root = 0;     ///< or the other rank of a message; -1: several
   std::int32_t tag = 0;
   Operation operation = Operation::barrier;
   std::uint8_t type = 0;    ///< a DataType
@@ -57,11 +57,11 @@ std::size_t size_of(DataType type);
 
 bool has_root(Operation operation);
 
-/// Of those that have a root: whether data comes from it, or goes to it.
+/// For operations that have a root: whether data comes from it, else goes to it.
 bool is_from_root(Operation operation);
 bool reduces(Operation operation);
 
-/// Whether it is between two ranks and does not concern the others.
+/// Whether only two ranks take part.
 bool is_point_to_point(Operation operation);
 
 /// Whether counts may differ between ranks.

@@ -8,8 +8,8 @@
 namespace ddp::internal {
 namespace {
 
-/// What integers compute in: unsigned, so that they wrap around, and not narrower than int, to
-/// which they would be promoted.
+/// The type in which integers are computed: unsigned, so that they wrap around, and not narrower
+/// than int, to which they would be promoted.
 template <class T>
 struct Wrapping {
   using type = T;

@@ -7,20 +7,20 @@
 
 namespace ddp::internal {
 
-/// How elements of several ranks become one: loads the first rank's, adds each other's, and stores.
-/// Between, sums are of the element type, but of float32 for float16 and bfloat16. No two of the
-/// arrays may overlap.
+/// The steps of a reduction: load the first rank's elements, add those of each other rank, store
+/// the result. Sums have the element type, except float32 for float16 and bfloat16. Arrays must not
+/// overlap.
 struct Reduction {
-  std::size_t sum_width;  ///< bytes
+  std::size_t sum_width;  ///< bytes of a sum
   void (*load)(void* sums, const void* elements, std::size_t count);
   void (*add)(void* sums, const void* elements, std::size_t count);
   void (*store)(void* elements, const void* sums, std::size_t count, int ranks);
 };
 
-/// Only where allows(type, op).
+/// Requires allows(type, op).
 Reduction reduction(DataType type, ReduceOp op);
 
-/// Whether the type has the operation.
+/// Whether the operation is defined for the type.
 bool allows(DataType type, ReduceOp op);
 
 bool is_integer(DataType type);

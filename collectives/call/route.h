@@ -8,7 +8,7 @@
 
 namespace ddp::internal {
 
-/// Memory of one rank's data; nothing moves where it is empty.
+/// Data that this rank sends to another, and receives from it; empty: none.
 struct Outgoing {
   const char* data = nullptr;
   std::size_t bytes = 0;
@@ -18,16 +18,17 @@ struct Incoming {
   std::size_t bytes = 0;
 };
 
-/// Which data of a task that only moves some goes from this rank to which, and where it arrives.
-/// The task must outlive it.
+/// For tasks that move data without combining it: what this rank sends to and receives from each
+/// rank. The task must outlive it.
 class Route {
  public:
   Route(const Task& task, int rank, int size);
 
-  /// For this rank itself, too: both are the same data then.
+  /// Also for this rank itself: to() and from() are then the same data.
   Outgoing to(int other) const;
   Incoming from(int other) const;
 
+  /// Bytes of an element.
   std::size_t width() const { return width_; }
 
  private:

@@ -20,11 +20,11 @@ struct Transfer {
   std::int32_t tag = 0;
   DataType type = DataType::float32;
   std::size_t count = 0;
-  void* data = nullptr;  ///< only read where it sends
+  void* data = nullptr;  ///< only read if it sends
 };
 
-/// One call of this rank, checked by ProcessGroup: what every backend is asked to do. Blocks of
-/// ranks lie one after the other, in the order of ranks.
+/// One call of this rank as a backend does it, with checked arguments. Blocks are in the order of
+/// ranks.
 struct Task {
   Operation operation = Operation::barrier;
   DataType type = DataType::float32;
@@ -32,13 +32,13 @@ struct Task {
   int root = 0;
   std::size_t count = 0;   ///< elements of this rank's block, or of each block where all are equal
   bool on_device = false;  ///< whether `in` and `out` are in a GPU's memory
-  CUstream_st* stream = nullptr;  ///< of the caller, where they are: runs before and after
-  std::shared_ptr<DeviceEvent> ready = {};  ///< what the stream had before; for the backend's use
-  const void* in = nullptr;                 ///< may be null where this rank gives nothing
-  void* out = nullptr;  ///< may be null where this rank gets nothing; may be `in`, or its block
+  CUstream_st* stream = nullptr;            ///< the caller's, if on_device: runs before and after
+  std::shared_ptr<DeviceEvent> ready = {};  ///< the stream's earlier work; set by the backend
+  const void* in = nullptr;                 ///< may be null if this rank sends nothing
+  void* out = nullptr;  ///< may be null if this rank receives nothing; may be `in`, or its block
   std::vector<std::size_t> send_counts = {};  ///< of the blocks of `in`; empty: all are `count`
   std::vector<std::size_t> recv_counts = {};  ///< of the blocks of `out`; empty: all are `count`
-  std::vector<Transfer> transfers = {};       ///< of calls between two ranks, and nothing else
+  std::vector<Transfer> transfers = {};  ///< of calls between two ranks, which have nothing else
 };
 
 }  // namespace ddp::internal

@@ -11,9 +11,10 @@
 namespace ddp::internal {
 namespace {
 
-constexpr std::size_t kMostStands = 8;
-constexpr std::size_t kLongest = 256;  // bytes of a status
+constexpr std::size_t kMaxParties = 8;
+constexpr std::size_t kMaxStatus = 256;  // bytes
 
+/// The ranks that have one status.
 struct Party {
   std::string status;
   std::vector<int> ranks;
@@ -37,7 +38,7 @@ std::string compare_statuses(const std::map<int, std::string>& statuses) {
   std::string text;
   for (std::size_t i = 0; i < parties.size(); ++i) {
     const Party& party = parties[i];
-    if (i == kMostStands) return text + ", and so on";
+    if (i == kMaxParties) return text + ", and so on";
     const bool rest = i > 0 && i + 1 == parties.size() && party.ranks.size() > 1;
     if (i > 0) text += ", ";
     text += rest ? "the others" : name(party);
@@ -47,8 +48,8 @@ std::string compare_statuses(const std::map<int, std::string>& statuses) {
   return text;
 }
 
-std::string status_of(const std::string& told) {
-  return ddprun::printable(ddprun::cut(told.substr(0, kLongest + 1), kLongest));
+std::string printable_status(const std::string& status) {
+  return ddprun::printable(ddprun::cut(status.substr(0, kMaxStatus + 1), kMaxStatus));
 }
 
 }  // namespace ddp::internal

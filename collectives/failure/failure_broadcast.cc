@@ -13,8 +13,8 @@
 namespace ddp::internal {
 namespace {
 
-constexpr std::chrono::milliseconds kUntilTold = std::chrono::hours(24 * 365);
-constexpr std::string_view kTrouble = "in group ";  // what a rank tells begins with it
+constexpr std::chrono::milliseconds kUntilMessage = std::chrono::hours(24 * 365);
+constexpr std::string_view kFailureMark = "in group ";  // begins what a rank writes, not ddprun
 
 }  // namespace
 
@@ -22,16 +22,18 @@ FailureBroadcast::FailureBroadcast(std::shared_ptr<Store> store, std::string pre
                                    int size, Events events)
     : store_(std::move(store)), prefix_(std::move(prefix)), rank_(rank), size_(size) {
   listener_ = signal_masked_thread(
-      [from = store_, own = key(rank), acted = acted_, heard = std::move(events)] {
-        std::string told;
+      [from = store_, own = key(rank), handled = handled_, notify = std::move(events)] {
+        std::string message;
         try {
-          told = from->get(own, kUntilTold);
+          message = from->get(own, kUntilMessage);
         } catch (const Error&) {
           return;
         }
-        if (told.empty() || acted->exchange(true)) return;
-        if (told.starts_with(kTrouble)) return heard.trouble(told.substr(kTrouble.size()));
-        heard.loss(told);
+        if (message.empty() || handled->exchange(true)) return;
+        if (message.starts_with(kFailureMark)) {
+          return notify.failure(message.substr(kFailureMark.size()));
+        }
+        notify.loss(message);
       });
 }
 
@@ -40,7 +42,7 @@ FailureBroadcast::~FailureBroadcast() {
     if (!store_->check({key(rank_)})) store_->set(key(rank_), "");
     listener_.join();
   } catch (const Error&) {
-    listener_.detach();  // it may wait for a store that does not even hang up
+    listener_.detach();  // it may block: the store neither answers nor closes the connection
   }
 }
 
@@ -49,12 +51,12 @@ std::string FailureBroadcast::key(int rank) const {
 }
 
 void FailureBroadcast::raise(const std::string& group) {
-  if (acted_->exchange(true)) return;
-  // A thousand ranks may see the same at once, and each would tell a thousand.
+  if (handled_->exchange(true)) return;
+  // Only the first notifies: a thousand ranks may see the same failure at once.
   if (store_->add(prefix_ + "broadcast-raised", 1) > 1) return;
   std::vector<std::pair<std::string, std::string>> entries;
   for (int rank = 0; rank < size_; ++rank) {
-    if (rank != rank_) entries.emplace_back(key(rank), std::string(kTrouble) + group);
+    if (rank != rank_) entries.emplace_back(key(rank), std::string(kFailureMark) + group);
   }
   store_->multi_set(entries);
 }

@@ -11,29 +11,29 @@
 
 namespace ddp::internal {
 
-/// How the ranks that joined together tell each other that a call of theirs came to nothing, and
-/// how ddprun tells them that one of them is gone: each waits for a key of its own in the store, in
-/// a thread that does nothing else. A rank acts on it once: who has raised it does not hear it, nor
-/// who has heard it raise it.
+/// How the ranks that joined together notify each other that a call failed, and how ddprun notifies
+/// them that a worker is lost. Each rank waits in a thread for a key of its own in the store.
+///
+/// A rank handles one event: it raises the broadcast, or receives one of another rank or of ddprun.
 class FailureBroadcast {
  public:
-  /// What is called, once at most, in a thread of its own.
+  /// Callbacks, of which at most one is called, once, in the thread of the broadcast.
   struct Events {
-    std::function<void(const std::string& group)> trouble;  ///< the prefix of the group that has it
+    std::function<void(const std::string& group)> failure;  ///< the prefix of the group it is in
     std::function<void(const std::string& sentence)> loss;  ///< "rank 3 on host n2 was killed ..."
   };
 
-  /// `prefix` is that of the group in which they joined. Where the store is lost, nobody is told.
+  /// `prefix` is that of the group in which the ranks joined. If the store is lost, no event comes.
   FailureBroadcast(std::shared_ptr<Store> store, std::string prefix, int rank, int size,
                    Events events);
   FailureBroadcast(const FailureBroadcast&) = delete;
   FailureBroadcast& operator=(const FailureBroadcast&) = delete;
 
-  /// Waits for the event, if there is one now.
+  /// Blocks while a callback runs.
   ~FailureBroadcast();
 
-  /// Tells all others of trouble in the group, unless another rank tells them of some already. From
-  /// any thread. Throws what the store throws.
+  /// Notifies all other ranks of a failure in `group`, unless another rank has done so. Throws what
+  /// the store throws. Thread: any.
   void raise(const std::string& group);
 
  private:
@@ -43,7 +43,7 @@ class FailureBroadcast {
   const std::string prefix_;
   const int rank_;
   const int size_;
-  const std::shared_ptr<std::atomic<bool>> acted_ = std::make_shared<std::atomic<bool>>(false);
+  const std::shared_ptr<std::atomic<bool>> handled_ = std::make_shared<std::atomic<bool>>(false);
   std::thread listener_;
 };
 

@@ -11,8 +11,8 @@ namespace {
 
 using Words = std::array<std::uint64_t, sizeof(Call) / 8>;
 
-// Of Slot::end. While the call is under way the rest is its ticket, so that who ends an old call
-// does not end the one that has its place; after, it is the time.
+// Flags of Slot::end. While the call is under way the other bits are its id, so that the end of an
+// old call does not end the newer one that has overwritten it; afterwards they are the time.
 constexpr std::uint64_t kUnderWay = std::uint64_t{1} << 63;
 constexpr std::uint64_t kFailed = std::uint64_t{1} << 62;
 
@@ -35,8 +35,8 @@ FlightRecorder& FlightRecorder::of_process() {
 
 int FlightRecorder::add(Group group) {
   const std::lock_guard lock(mutex_);
-  groups_.emplace(groups_so_far_, std::move(group));
-  return groups_so_far_++;
+  groups_.emplace(group_count_, std::move(group));
+  return group_count_++;
 }
 
 void FlightRecorder::remove(int group) {
@@ -47,43 +47,43 @@ void FlightRecorder::remove(int group) {
   ended_.pop_front();
 }
 
-// The release and acquire of every word order them among each other, so that entries() sees a
-// change of `written` if it sees a word of the next call. They cost nothing on x86, where fences
-// would.
-FlightRecorder::Ticket FlightRecorder::begin(int group, const Call& call, Time now) noexcept {
-  const Ticket ticket = next_.fetch_add(1, std::memory_order_relaxed);
-  Slot& slot = slots_[ticket % kSize];
+// Every word is stored with release and loaded with acquire, so entries() sees `written` change if
+// it sees a word of the next call. On x86 this costs nothing, and fences would.
+FlightRecorder::CallId FlightRecorder::begin(int group, const Call& call, Time now) noexcept {
+  const CallId id = next_.fetch_add(1, std::memory_order_relaxed);
+  Slot& slot = slots_[id % kSize];
   const auto words = std::bit_cast<Words>(call);
   slot.written.store(0, std::memory_order_relaxed);
   slot.group.store(static_cast<std::uint64_t>(group), std::memory_order_release);
   slot.begun.store(to_word(now), std::memory_order_release);
-  slot.end.store(ticket | kUnderWay, std::memory_order_release);
+  slot.end.store(id | kUnderWay, std::memory_order_release);
   for (std::size_t i = 0; i < words.size(); ++i) {
     slot.call[i].store(words[i], std::memory_order_release);
   }
-  slot.written.store(ticket + 1, std::memory_order_release);
-  return ticket;
+  slot.written.store(id + 1, std::memory_order_release);
+  return id;
 }
 
-void FlightRecorder::end(Ticket ticket, bool well, Time now) noexcept {
-  std::uint64_t expected = ticket | kUnderWay;
-  slots_[ticket % kSize].end.compare_exchange_strong(expected, to_word(now) | (well ? 0 : kFailed));
+void FlightRecorder::end(CallId id, bool succeeded, Time now) noexcept {
+  std::uint64_t expected = id | kUnderWay;
+  slots_[id % kSize].end.compare_exchange_strong(expected,
+                                                 to_word(now) | (succeeded ? 0 : kFailed));
 }
 
 std::vector<FlightRecorder::Entry> FlightRecorder::entries() const {
   constexpr auto kAcquire = std::memory_order_acquire;
   std::vector<Entry> found;
-  const Ticket next = next_.load(kAcquire);
-  for (Ticket ticket = next > kSize ? next - kSize : 0; ticket < next; ++ticket) {
-    const Slot& slot = slots_[ticket % kSize];
-    if (slot.written.load(kAcquire) != ticket + 1) continue;
+  const CallId next = next_.load(kAcquire);
+  for (CallId id = next > kSize ? next - kSize : 0; id < next; ++id) {
+    const Slot& slot = slots_[id % kSize];
+    if (slot.written.load(kAcquire) != id + 1) continue;
     Entry entry;
     entry.group = static_cast<int>(slot.group.load(kAcquire));
     entry.begun = to_time(slot.begun.load(kAcquire));
     const std::uint64_t end = slot.end.load(kAcquire);
     Words words;
     for (std::size_t i = 0; i < words.size(); ++i) words[i] = slot.call[i].load(kAcquire);
-    if (slot.written.load(kAcquire) != ticket + 1) continue;  // a newer call took its place
+    if (slot.written.load(kAcquire) != id + 1) continue;  // a newer call is overwriting it
     entry.call = std::bit_cast<Call>(words);
     if ((end & kUnderWay) == 0) {
       entry.state = (end & kFailed) != 0 ? State::failed : State::done;

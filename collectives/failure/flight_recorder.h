@@ -16,16 +16,16 @@
 
 namespace ddp::internal {
 
-/// The last calls of this process, of all its groups: cheap enough to be always on. No lock, and
-/// one cache line for each call.
+/// A ring buffer of the last calls of this process, in all its groups. Cheap enough to be always
+/// on: recording a call takes no lock and touches one cache line.
 ///
 /// Thread: any, several at once.
 class FlightRecorder {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  using Ticket = std::uint64_t;
+  using CallId = std::uint64_t;  ///< unique in the process
 
-  /// How many calls it keeps.
+  /// The number of calls that are kept.
   static constexpr std::size_t kSize = 2048;
 
   enum class State { begun, done, failed };
@@ -35,36 +35,38 @@ class FlightRecorder {
     Call call;
     State state = State::begun;
     Time begun;
-    Time ended;  ///< of one that is over
+    Time ended;  ///< unless begun
   };
 
   struct Group {
-    std::string name;        ///< equal on all ranks, and no other group's
-    std::string backend;     ///< what moves its data
-    int rank = 0;            ///< this process's in it
-    std::vector<int> ranks;  ///< by rank in it, the rank in the first group
+    std::string name;        ///< unique, the same on all ranks
+    std::string backend;     ///< "gloo"
+    int rank = 0;            ///< of this process in the group
+    std::vector<int> ranks;  ///< by rank in the group, the rank in the first group
   };
 
-  /// The one of this process.
+  /// The recorder of this process. Never destroyed.
   static FlightRecorder& of_process();
 
-  /// A group begins and ends. Those that ended are forgotten in time.
+  /// Registers a group and returns its number; unregisters it. The last groups that ended are kept
+  /// for the trace.
   int add(Group group);
   void remove(int group);
 
-  Ticket begin(int group, const Call& call, Time now) noexcept;
-  /// Nothing happens where newer calls have taken the place.
-  void end(Ticket ticket, bool well, Time now) noexcept;
+  /// A call of the group with this number begins; ends.
+  CallId begin(int group, const Call& call, Time now) noexcept;
+  /// Does nothing if a newer call has overwritten the entry.
+  void end(CallId id, bool succeeded, Time now) noexcept;
 
   /// Oldest first.
   std::vector<Entry> entries() const;
   std::map<int, Group> groups() const;
 
  private:
-  static constexpr std::size_t kKeptGroups = 64;  // of those that ended
+  static constexpr std::size_t kKeptGroups = 64;  // that have ended
 
   struct alignas(64) Slot {
-    std::atomic<std::uint64_t> written = 0;  // the ticket + 1; 0 while it is being written
+    std::atomic<std::uint64_t> written = 0;  // the id + 1; 0 while it is being written
     std::atomic<std::uint64_t> group = 0;
     std::atomic<std::uint64_t> begun = 0;
     std::atomic<std::uint64_t> end = 0;
@@ -72,12 +74,12 @@ class FlightRecorder {
   };
 
   std::array<Slot, kSize> slots_;
-  std::atomic<Ticket> next_ = 0;
+  std::atomic<CallId> next_ = 0;
 
   mutable std::mutex mutex_;  // of what follows
   std::map<int, Group> groups_;
   std::deque<int> ended_;
-  int groups_so_far_ = 0;
+  int group_count_ = 0;
 };
 
 }  // namespace ddp::internal

@@ -2,11 +2,12 @@
 #include "collectives/failure/group_calls.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
+#include <vector>
 
+#include "collectives/errors.h"
+#include "collectives/failure/call_status.h"
 #include "collectives/failure/trace.h"
-#include "collectives/failure/watchdog.h"
 
 namespace ddp::internal {
 namespace {
@@ -15,157 +16,139 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kForever = std::chrono::hours(24 * 365);  // a deadline has to be a time
+constexpr milliseconds kStatusLimit(500);  // for the other ranks to publish their statuses
 
-class FollowedCall : public AsyncCall {
+/// An asynchronous call that closes its entry in GroupCalls when its end is noticed.
+class TrackedCall : public AsyncCall {
  public:
-  FollowedCall(std::shared_ptr<GroupCalls> calls, GroupCalls::Ticket ticket,
-               std::shared_ptr<AsyncCall> async)
-      : calls_(std::move(calls)), ticket_(ticket), async_(std::move(async)) {}
+  TrackedCall(std::shared_ptr<GroupCalls> calls, GroupCalls::CallId id,
+              std::shared_ptr<AsyncCall> async)
+      : calls_(std::move(calls)), id_(id), async_(std::move(async)) {}
 
-  bool is_completed() override { return async_->is_completed() && see_end(); }
+  bool is_completed() override { return async_->is_completed() && close(); }
 
   std::optional<Error> error() override {
     const auto error = async_->error();
-    return error ? std::optional(calls_->fail(ticket_, *error)) : std::nullopt;
+    return error ? std::optional(calls_->fail(id_, *error)) : std::nullopt;
   }
 
   void wait() override {
     try {
       async_->wait();
     } catch (const Error& error) {
-      throw Error(calls_->fail(ticket_, error));
+      throw Error(calls_->fail(id_, error));
     }
     static_cast<void>(is_completed());
   }
 
   bool completes_until(steady_clock::time_point deadline) override {
-    return async_->completes_until(deadline) && see_end();
+    return async_->completes_until(deadline) && close();
   }
 
   std::optional<std::chrono::nanoseconds> duration() override { return async_->duration(); }
 
  private:
-  bool see_end() {
+  bool close() {
     if (const auto error = async_->error()) {
-      calls_->fail(ticket_, *error);
+      calls_->fail(id_, *error);
     } else {
-      calls_->succeed(ticket_);
+      calls_->succeed(id_);
     }
     return true;
   }
 
   std::shared_ptr<GroupCalls> calls_;
-  GroupCalls::Ticket ticket_;
+  GroupCalls::CallId id_;
   std::shared_ptr<AsyncCall> async_;
 };
-
-/// Known to be done, and well.
-bool is_done(const std::shared_ptr<AsyncCall>& async) {
-  return async && async->is_completed() && !async->error();
-}
-
-FlightRecorder::Group describe(const GroupContext& context, const std::string& backend) {
-  std::vector<int> ranks = context.whole;
-  if (ranks.empty()) {
-    ranks.resize(static_cast<std::size_t>(context.size));
-    std::iota(ranks.begin(), ranks.end(), 0);
-  }
-  return {context.prefix, backend, context.rank, std::move(ranks)};
-}
 
 }  // namespace
 
 GroupCalls::GroupCalls(GroupContext context, const std::string& backend_name)
     : context_(std::move(context)),
-      group_(recorder_.add(describe(context_, backend_name))),
-      limit_(std::min(context_.timeout, kForever)) {}
+      limit_(std::min(context_.timeout, kForever)),
+      open_(context_, backend_name) {}
 
-GroupCalls::~GroupCalls() {
-  recorder_.remove(group_);
+void GroupCalls::begin_watch(Backend& backend, std::shared_ptr<Watchdog> watchdog,
+                             std::shared_ptr<FailureBroadcast> broadcast) {
+  backend_ = &backend;
+  broadcast_ = std::move(broadcast);
+  watchdog_ = std::move(watchdog);
+  watchdog_->add(shared_from_this());
+  backend.watch([self = weak_from_this()](const Error& error) {
+    const auto calls = self.lock();
+    if (!calls) return;
+    calls->set_failure(error);
+    calls->report_failure(error);
+  });
 }
 
-Call GroupCalls::call_of(const Task& task) {
-  Call call{.count = task.count, .operation = task.operation};
-  call.type = static_cast<std::uint8_t>(task.type);
-  call.reduce = static_cast<std::uint8_t>(task.reduce);
-  call.root = context_.named(task.root);
-  if (!is_point_to_point(task.operation)) {
-    call.number = ++calls_so_far_;
-    return call;
+/// The broadcast and the watchdog are destroyed without the lock that their threads take: each
+/// destructor waits for threads that may be in this object, and the broadcast's may be in the
+/// watchdog.
+void GroupCalls::end_watch() {
+  {
+    const std::lock_guard lock(backend_mutex_);
+    backend_ = nullptr;
   }
-  call.number = ++messages_so_far_;
-  if (task.operation == Operation::batch_send_recv) {
-    call.count = task.transfers.size();
-    call.root = -1;
-    return call;
+  std::shared_ptr<FailureBroadcast> broadcast;
+  {
+    const std::lock_guard lock(broadcast_mutex_);
+    broadcast.swap(broadcast_);
   }
-  const Transfer& message = task.transfers.front();
-  call.count = message.count;
-  call.type = static_cast<std::uint8_t>(message.type);
-  call.root = context_.named(message.peer);
-  call.tag = message.tag;
-  return call;
+  broadcast.reset();
+  std::shared_ptr<Watchdog> watchdog;
+  const std::lock_guard lock(mutex_);
+  watchdog.swap(watchdog_);
+}
+
+std::shared_ptr<Watchdog> GroupCalls::watchdog() const {
+  const std::lock_guard lock(mutex_);
+  return watchdog_;
 }
 
 void GroupCalls::set_limit(milliseconds limit) {
   limit_ = std::min(limit, kForever);
 }
 
-GroupCalls::Ticket GroupCalls::begin(const Task& task) {
+GroupCalls::CallId GroupCalls::begin(const Task& task) {
   const Time now = steady_clock::now();
   const milliseconds limit = limit_;
   const std::lock_guard lock(mutex_);
   if (failure_) throw Error(*failure_);
-  while (!calls_.empty() && is_done(calls_.front().async)) {
-    close(calls_, calls_.begin(), true, now);
-  }
-  const Call call = call_of(task);
-  const Ticket ticket = recorder_.begin(group_, call, now);
-  Opens& line = is_point_to_point(call.operation) ? messages_ : calls_;
-  line.push_back({ticket, call, limit, now, nullptr});
-  if (watchdog_) watchdog_->look_at(next_look(now));
-  return ticket;
+  const CallId id = open_.begin(task, limit, now);
+  if (watchdog_) watchdog_->check_by(next_check(now));
+  return id;
 }
 
-/// Those behind a call of all ranks have their time from its end.
-GroupCalls::Opens::iterator GroupCalls::close(Opens& line, const Opens::iterator& open, bool well,
-                                              Time now) {
-  recorder_.end(open->ticket, well, now);
-  const bool first = open == line.begin();
-  if (&line == &calls_ && well) last_ = open->call;
-  const auto next = line.erase(open);
-  if (&line == &calls_ && first && !line.empty()) line.front().since = now;
-  return next;
+/// With mutex_ locked.
+GroupCalls::Time GroupCalls::next_check(Time now) const {
+  return failure_ || timed_out_ ? Time::max() : open_.next_check(now);
 }
 
-void GroupCalls::close(Ticket ticket, bool well) {
+void GroupCalls::close(CallId id, bool succeeded) {
   const Time now = steady_clock::now();
   const std::lock_guard lock(mutex_);
-  for (Opens* line : {&calls_, &messages_}) {
-    const auto open = std::ranges::find(*line, ticket, &Open::ticket);
-    if (open == line->end()) continue;
-    close(*line, open, well, now);
-    return;
-  }
+  open_.close(id, succeeded, now);
 }
 
-void GroupCalls::succeed(Ticket ticket) {
-  close(ticket, true);
+void GroupCalls::succeed(CallId id) {
+  close(id, true);
 }
 
-Error GroupCalls::fail(Ticket ticket, const Error& error) {
-  close(ticket, false);
+Error GroupCalls::fail(CallId id, const Error& error) {
+  close(id, false);
   return fail(error);
 }
 
 Error GroupCalls::fail(const Error& error) {
-  if (const auto first = note(error)) return *first;
-  if (error.kind() == ErrorKind::peer_lost) spread(error);
+  if (const auto first = set_failure(error)) return *first;
+  if (error.kind() == ErrorKind::peer_lost) report_failure(error);
   return error;
 }
 
-/// The failure that there was before, if any.
-std::optional<Error> GroupCalls::note(const Error& error) {
+/// Returns the earlier failure, which is kept, if there is one.
+std::optional<Error> GroupCalls::set_failure(const Error& error) {
   {
     const std::lock_guard lock(mutex_);
     if (failure_) return failure_;
@@ -175,20 +158,134 @@ std::optional<Error> GroupCalls::note(const Error& error) {
   return std::nullopt;
 }
 
-std::shared_ptr<AsyncCall> GroupCalls::follow(Ticket ticket, std::shared_ptr<AsyncCall> async) {
+void GroupCalls::report_failure(const Error& error) {
+  if (const auto alive = watchdog()) alive->on_failure(shared_from_this(), error);
+}
+
+std::shared_ptr<AsyncCall> GroupCalls::track(CallId id, std::shared_ptr<AsyncCall> async) {
   {
     const std::lock_guard lock(mutex_);
-    for (Opens* line : {&calls_, &messages_}) {
-      const auto open = std::ranges::find(*line, ticket, &Open::ticket);
-      if (open != line->end()) open->async = async;
-    }
+    open_.set_async(id, async);
   }
-  return std::make_shared<FollowedCall>(shared_from_this(), ticket, std::move(async));
+  return std::make_shared<TrackedCall>(shared_from_this(), id, std::move(async));
 }
 
 bool GroupCalls::has_failed() const {
   const std::lock_guard lock(mutex_);
   return failure_.has_value();
+}
+
+GroupCalls::Time GroupCalls::check_calls(Time now) {
+  std::optional<Error> failure;
+  Time next = Time::max();
+  {
+    const std::lock_guard lock(mutex_);
+    failure = open_.close_completed(now);
+    next = next_check(now);
+  }
+  if (failure && !set_failure(*failure) && failure->kind() == ErrorKind::peer_lost) {
+    if (const auto alive = watchdog()) alive->on_failure_async(shared_from_this(), *failure);
+  }
+  return next;
+}
+
+std::optional<TimedOutCall> GroupCalls::find_timed_out(Time now) {
+  const std::lock_guard lock(mutex_);
+  if (failure_ || timed_out_) return std::nullopt;
+  const auto found = open_.find_timed_out(now);
+  timed_out_ = found.has_value();
+  return found;
+}
+
+bool GroupCalls::has_failed_calls() const {
+  const std::lock_guard lock(mutex_);
+  return failure_ && !open_.empty();
+}
+
+std::string GroupCalls::status_key(int rank) const {
+  return context_.prefix + "statuses/" + std::to_string(rank);
+}
+
+void GroupCalls::publish_status() const {
+  std::string status;
+  {
+    const std::lock_guard lock(mutex_);
+    status = open_.status();
+  }
+  if (context_.store) context_.store->set(status_key(context_.rank), status);
+}
+
+std::map<int, std::string> GroupCalls::fetch_statuses() const {
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < context_.size; ++rank) keys.push_back(status_key(rank));
+  Store& store = *context_.store;
+  try {
+    store.wait(keys, kStatusLimit);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::timed_out) throw;
+  }
+  std::map<int, std::string> statuses;
+  for (int rank = 0; rank < context_.size; ++rank) {
+    const std::string& key = keys[static_cast<std::size_t>(rank)];
+    statuses[context_.named(rank)] =
+        store.check({key}) ? printable_status(store.get(key)) : "not answering";
+  }
+  return statuses;
+}
+
+AgreedError GroupCalls::agree_on_timeout(const TimedOutCall& late) {
+  AgreedError agreed = {ErrorKind::timed_out,
+                        "rank " + std::to_string(context_.named(context_.rank)) + " waited " +
+                            name_time(late.limit) + " in vain in " + describe(late.call)};
+  if (!context_.store) return agreed;  // all ranks are in this process
+  try {
+    {
+      const std::lock_guard lock(broadcast_mutex_);
+      if (broadcast_)
+        broadcast_->raise(context_.prefix);  // null: this rank has just left the group
+    }
+    publish_status();
+    agreed.sentence += ": " + compare_statuses(fetch_statuses());
+    return propose_error(context_, agreed);
+  } catch (const Error& error) {
+    agreed.sentence += " and cannot ask the others: ";
+    agreed.sentence += error.what();
+    return agreed;
+  }
+}
+
+AgreedError GroupCalls::agree_on_failure(const Error& error) {
+  const std::string text = error.what();
+  const AgreedError own = {error.kind(), text.starts_with("ddp: ") ? text.substr(5) : text};
+  try {
+    const AgreedError agreed = propose_error(context_, own);
+    const std::lock_guard lock(broadcast_mutex_);
+    if (broadcast_) broadcast_->raise(context_.prefix);
+    return agreed;
+  } catch (const Error&) {
+    return own;
+  }
+}
+
+void GroupCalls::break_with(const AgreedError& agreed) {
+  check_calls(steady_clock::now());  // so that current() is the call that is under way
+  AgreedError decided = agreed;
+  try {
+    decided = propose_error(context_, agreed);  // before connections break and the other ranks ask why
+  } catch (const Error&) {
+    // The store is lost: this rank's own error remains.
+  }
+  std::string current;
+  {
+    const std::lock_guard lock(mutex_);
+    current = open_.current();
+  }
+  set_failure(to_error(context_, current, decided));
+}
+
+void GroupCalls::abort() noexcept {
+  const std::lock_guard lock(backend_mutex_);
+  if (backend_ != nullptr) backend_->abort();
 }
 
 }  // namespace ddp::internal

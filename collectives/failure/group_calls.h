@@ -3,8 +3,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,114 +13,74 @@
 #include "collectives/backends/backend.h"
 #include "collectives/backends/group_context.h"
 #include "collectives/call/async_call.h"
-#include "collectives/failure/flight_recorder.h"
+#include "collectives/failure/failure_broadcast.h"
+#include "collectives/failure/open_calls.h"
+#include "collectives/failure/watchdog.h"
 #include "ddp/error.h"
 
 namespace ddp::internal {
 
-class FailureBroadcast;
-class Watchdog;
-
-/// What this rank calls in one group: numbers it, has it recorded and watched, and keeps the first
-/// failure, which every later call meets.
-///
-/// Calls of all ranks are numbered from 1, which is the same on all of them, and are done in their
-/// order: the time of one begins when those before it are over. Calls between two ranks are counted
-/// apart, each rank its own, and their time begins with them.
+/// The calls of this rank in one group: has them recorded and watched, and keeps the first failure,
+/// which every later call throws.
 ///
 /// Thread: any, several at once.
-class GroupCalls : public std::enable_shared_from_this<GroupCalls> {
+class GroupCalls : public WatchedGroup, public std::enable_shared_from_this<GroupCalls> {
  public:
-  using Ticket = FlightRecorder::Ticket;
-  using Time = FlightRecorder::Time;
-
-  /// A call that took too long.
-  struct Overdue {
-    Call call;
-    std::chrono::milliseconds limit;
-  };
+  using CallId = OpenCalls::CallId;
 
   GroupCalls(GroupContext context, const std::string& backend_name);
   GroupCalls(const GroupCalls&) = delete;
   GroupCalls& operator=(const GroupCalls&) = delete;
-  ~GroupCalls();
 
-  /// From now on `watchdog` watches, and may abort `backend`.
+  /// From now on `watchdog` watches the calls, and may abort `backend`. `broadcast` may be null:
+  /// all ranks are in this process.
   void begin_watch(Backend& backend, std::shared_ptr<Watchdog> watchdog,
                    std::shared_ptr<FailureBroadcast> broadcast);
-  /// Before the backend ends. Not in a thread of the watchdog's or the broadcast's.
+  /// Must be called before the backend is destroyed, and not in a thread of the watchdog or of the
+  /// broadcast.
   void end_watch();
 
   /// How long each call may take that begins from now on.
   void set_limit(std::chrono::milliseconds limit);
-  std::chrono::milliseconds limit() const { return limit_; }
+  std::chrono::milliseconds limit() const override { return limit_; }
   const std::shared_ptr<FailureBroadcast>& broadcast() const { return broadcast_; }
 
   /// A call begins. Throws the failure of the group.
-  Ticket begin(const Task& task);
+  CallId begin(const Task& task);
 
-  /// It is over. What a call throws is the group's failure, which is returned: the first.
-  void succeed(Ticket ticket);
-  Error fail(Ticket ticket, const Error& error);
+  /// A call has ended; failed with what it threw, which breaks the group. fail() returns the first
+  /// failure of the group.
+  void succeed(CallId id);
+  Error fail(CallId id, const Error& error);
 
-  /// As `async`, and tells us when somebody sees it over.
-  std::shared_ptr<AsyncCall> follow(Ticket ticket, std::shared_ptr<AsyncCall> async);
+  /// `async`, whose end closes the call when it is noticed.
+  std::shared_ptr<AsyncCall> track(CallId id, std::shared_ptr<AsyncCall> async);
 
-  /// The group is broken by something else than a call. The failure it has then. A rank that is
-  /// lost is so to all groups: the watchdog breaks them, and tells the other ranks.
+  /// Breaks the group, and returns its first failure. A lost rank is lost to all groups: the
+  /// watchdog breaks them and notifies the other ranks.
   Error fail(const Error& error);
   bool has_failed() const;
 
-  // What follows is for the watchdog.
-
-  const GroupContext& context() const { return context_; }
-
-  /// Closes what is over, and says when to look again; Time::max() where nothing is under way.
-  Time look(Time now);
-  /// Once, and not after a failure.
-  std::optional<Overdue> find_overdue(Time now);
-  bool has_calls() const;
-
-  /// Where this rank is, as call_status.h has it, for the others to see in the store.
-  void publish_status() const;
-
-  /// The agreed error on a call that took too long: asks the other ranks where they are, and
-  /// decides with them. Does not throw: without the store it says what this rank knows.
-  AgreedError judge(const Overdue& overdue);
-
-  /// Raises the broadcast about the group's failure, and gives the agreed error on it. Does not
-  /// throw: where the store is lost, nobody is told.
-  AgreedError tell_others(const Error& error);
-
-  /// Breaks the group with the agreed error, or the group's own if it has one, but for the calls
-  /// that are under way: those end with abort(), without a word.
-  void give_up(const AgreedError& agreed);
-  void abort() noexcept;
+  const std::string& prefix() const override { return context_.prefix; }
+  Time check_calls(Time now) override;
+  std::optional<TimedOutCall> find_timed_out(Time now) override;
+  bool has_failed_calls() const override;
+  void publish_status() const override;
+  AgreedError agree_on_timeout(const TimedOutCall& late) override;
+  AgreedError agree_on_failure(const Error& error) override;
+  void break_with(const AgreedError& agreed) override;
+  void abort() noexcept override;
 
  private:
-  struct Open {
-    Ticket ticket;
-    Call call;
-    std::chrono::milliseconds limit;
-    Time since;
-    std::shared_ptr<AsyncCall> async;  ///< null: a thread is in it
-  };
-  using Opens = std::deque<Open>;
-
-  std::optional<Error> note(const Error& error);
-  void spread(const Error& error);
+  std::optional<Error> set_failure(const Error& error);
+  void report_failure(const Error& error);
   std::shared_ptr<Watchdog> watchdog() const;
-  Call call_of(const Task& task);
-  Opens::iterator close(Opens& line, const Opens::iterator& open, bool well, Time now);
-  void close(Ticket ticket, bool well);
-  std::optional<Error> close_completed(Time now);
-  Time next_look(Time now) const;
-  std::map<int, std::string> ask_statuses() const;
-  std::string where() const;
+  void close(CallId id, bool succeeded);
+  Time next_check(Time now) const;
+  std::string status_key(int rank) const;
+  std::map<int, std::string> fetch_statuses() const;
 
   const GroupContext context_;
-  FlightRecorder& recorder_ = FlightRecorder::of_process();
-  const int group_;
   std::atomic<std::chrono::milliseconds> limit_;
 
   std::mutex broadcast_mutex_;  // held while it is raised
@@ -134,12 +92,8 @@ class GroupCalls : public std::enable_shared_from_this<GroupCalls> {
   mutable std::mutex mutex_;  // of what follows
   std::shared_ptr<Watchdog> watchdog_;
   std::optional<Error> failure_;
-  std::uint64_t calls_so_far_ = 0;
-  std::uint64_t messages_so_far_ = 0;
-  std::optional<Call> last_;  // of all ranks, and done
-  bool judged_ = false;       // a call was overdue
-  Opens calls_;
-  Opens messages_;
+  bool timed_out_ = false;  // find_timed_out() has found a call
+  OpenCalls open_;
 };
 
 }  // namespace ddp::internal

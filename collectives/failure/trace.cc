@@ -28,7 +28,7 @@ using std::chrono::steady_clock;
 using std::chrono::system_clock;
 using Json = nlohmann::ordered_json;  // fields in the order they are written here
 
-/// Since 1970, as of the clock on the wall.
+/// Seconds since 1970.
 double seconds(steady_clock::time_point time, steady_clock::time_point now,
                system_clock::time_point wall) {
   return std::chrono::duration<double>(wall.time_since_epoch() - (now - time)).count();
@@ -100,9 +100,9 @@ Json trace(const std::string& reason) {
 }
 
 void write(const std::string& path, const std::string& reason) {
-  static std::mutex one_at_a_time;  // groups fail at once, and have one file
+  static std::mutex one_at_a_time;  // several groups may fail at once, and share the file
   const std::lock_guard lock(one_at_a_time);
-  // Of this process alone: ranks on several hosts may write to one folder.
+  // The name has the process id: ranks on several hosts may write to one folder.
   const std::string fresh = path + "." + std::to_string(::getpid()) + ".tmp";
   std::ofstream file(fresh, std::ios::trunc);
   file << trace(reason).dump(1, ' ', false, Json::error_handler_t::replace) << '\n';

@@ -18,11 +18,11 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kAgreementLimit = seconds(5);  // from the broadcast to the agreed error
-constexpr milliseconds kOverLook(20);                 // nobody tells when a failed call is over
+constexpr milliseconds kAbortCheck(20);               // of failed calls: no event marks their end
 
-/// For all groups to be failed, and their calls to end: the time that calls may take in the most
-/// patient of them, within reason.
-milliseconds bound_of(const std::vector<std::shared_ptr<GroupCalls>>& groups) {
+/// The time for all groups to be broken and for their calls to end: the longest limit of a group,
+/// within bounds.
+milliseconds abort_limit(const std::vector<std::shared_ptr<WatchedGroup>>& groups) {
   milliseconds longest(0);
   for (const auto& group : groups) longest = std::max(longest, group->limit());
   return std::clamp<milliseconds>(longest, seconds(5), seconds(60));
@@ -44,14 +44,14 @@ Watchdog::Watchdog() : thread_(signal_masked_thread([this] { run(); })) {}
 Watchdog::~Watchdog() {
   {
     const std::lock_guard lock(mutex_);
-    ends_ = true;
+    stopping_ = true;
     changed_.notify_all();
   }
   thread_.join();
-  for (std::thread& helper : helpers_) helper.join();
+  for (std::thread& thread : abort_threads_) thread.join();
 }
 
-void Watchdog::add(const std::shared_ptr<GroupCalls>& group) {
+void Watchdog::add(const std::shared_ptr<WatchedGroup>& group) {
   const std::lock_guard lock(mutex_);
   std::erase_if(groups_, [](const auto& other) { return other.expired(); });
   groups_.push_back(group);
@@ -66,143 +66,146 @@ Watchdog::Groups Watchdog::groups() {
   return alive;
 }
 
-void Watchdog::look_at(Time when) {
-  if (when >= looks_at_.load()) return;
+void Watchdog::check_by(Time when) {
+  if (when >= next_check_.load()) return;
   const std::lock_guard lock(mutex_);
-  if (when >= looks_at_.load()) return;
-  looks_at_ = when;
+  if (when >= next_check_.load()) return;
+  next_check_ = when;
   changed_.notify_all();
 }
 
 void Watchdog::run() {
   std::unique_lock lock(mutex_);
-  while (!ends_ || emergency_) {
-    const Time until = emergency_ ? steady_clock::now() + kOverLook : looks_at_.load();
+  while (!stopping_ || abort_) {
+    const Time until = abort_ ? steady_clock::now() + kAbortCheck : next_check_.load();
     if (until == Time::max()) {
       changed_.wait(lock);
     } else {
       changed_.wait_until(lock, until);
     }
     lock.unlock();
-    if (looks_at_.load() <= steady_clock::now()) look();
-    check_emergency();
+    if (next_check_.load() <= steady_clock::now()) check_groups();
+    check_abort();
     lock.lock();
   }
 }
 
-void Watchdog::look() {
+void Watchdog::check_groups() {
   {
     const std::lock_guard lock(mutex_);
-    looks_at_ = Time::max();  // a call that begins during the look has it come again
+    next_check_ = Time::max();  // a call that begins from now on sets it again
   }
   Time next = Time::max();
   for (const auto& group : groups()) {
     const Time now = steady_clock::now();
-    next = std::min(next, group->look(now));
-    const auto overdue = group->find_overdue(now);
-    if (!overdue) continue;
-    begin_emergency("ddp: a call waited " + name_time(overdue->limit) +
-                    " in vain: " + describe(overdue->call));
-    if (overdue->call.operation == Operation::leave) {
-      help([this, group] {
+    next = std::min(next, group->check_calls(now));
+    const auto late = group->find_timed_out(now);
+    if (!late) continue;
+    enter_abort("ddp: a call waited " + name_time(late->limit) +
+                " in vain: " + describe(late->call));
+    if (late->call.operation == Operation::leave) {
+      start_thread([this, group] {
         group->abort();
-        end_part();
+        leave_abort();
       });
       continue;
     }
-    help([this, group, late = *overdue] {
-      const AgreedError agreed = group->judge(late);
-      fail_all(groups(), agreed);
+    start_thread([this, group, late = *late] {
+      const AgreedError agreed = group->agree_on_timeout(late);
+      break_groups(groups(), agreed);
     });
   }
-  look_at(next);
+  check_by(next);
 }
 
-void Watchdog::hear(Store& store, const std::string& prefix) {
-  begin_emergency("ddp: another rank raised the broadcast");
+void Watchdog::on_broadcast(Store& store, const std::string& prefix) {
+  enter_abort("ddp: another rank raised the broadcast");
   const Groups all = groups();
   try {
     for (const auto& group : all) {
-      if (group->context().prefix == prefix) group->publish_status();
+      if (group->prefix() == prefix) group->publish_status();
     }
-    fail_all(all, wait_for_agreed_error(store, prefix, kAgreementLimit));
+    break_groups(all, wait_for_agreed_error(store, prefix, kAgreementLimit));
   } catch (const Error& error) {
-    fail_all(all, {ErrorKind::timed_out,
-                   std::string("another rank raised the broadcast, and did not say why: ") +
-                       error.what()});
+    break_groups(all, {ErrorKind::timed_out,
+                       std::string("another rank raised the broadcast, and did not say why: ") +
+                           error.what()});
   }
 }
 
-void Watchdog::hear_loss(const std::string& sentence) {
-  begin_emergency("ddp: " + sentence);
-  fail_all(groups(), {ErrorKind::peer_lost, sentence});
+void Watchdog::on_loss(const std::string& sentence) {
+  enter_abort("ddp: " + sentence);
+  break_groups(groups(), {ErrorKind::peer_lost, sentence});
 }
 
-void Watchdog::spread(const std::shared_ptr<GroupCalls>& group, const Error& error) {
-  begin_emergency(error.what());
-  // Not those groups that the program makes when it has caught the error.
-  help([this, all = groups(), agreed = group->tell_others(error)] { fail_all(all, agreed); });
+void Watchdog::on_failure(const std::shared_ptr<WatchedGroup>& group, const Error& error) {
+  enter_abort(error.what());
+  // The groups as of now: not those that the program makes after it has caught the error.
+  start_thread([this, all = groups(), agreed = group->agree_on_failure(error)] {
+    break_groups(all, agreed);
+  });
 }
 
-void Watchdog::spread_aside(const std::shared_ptr<GroupCalls>& group, const Error& error) {
-  begin_emergency(error.what());
-  help([this, all = groups(), group, error] { fail_all(all, group->tell_others(error)); });
+void Watchdog::on_failure_async(const std::shared_ptr<WatchedGroup>& group, const Error& error) {
+  enter_abort(error.what());
+  start_thread(
+      [this, all = groups(), group, error] { break_groups(all, group->agree_on_failure(error)); });
 }
 
-void Watchdog::help(std::function<void()> work) {
+void Watchdog::start_thread(std::function<void()> work) {
   const std::lock_guard lock(mutex_);
-  helpers_.push_back(signal_masked_thread(std::move(work)));
+  abort_threads_.push_back(signal_masked_thread(std::move(work)));
 }
 
-void Watchdog::fail_all(const Groups& groups, const AgreedError& agreed) {
+void Watchdog::break_groups(const Groups& groups, const AgreedError& agreed) {
   {
     const std::lock_guard lock(mutex_);
-    emergency_->why = "ddp: " + agreed.sentence;
+    abort_->reason = "ddp: " + agreed.sentence;
   }
-  std::vector<std::thread> threads;  // each asks the store
+  std::vector<std::thread> threads;  // each makes a request to the store
   for (const auto& group : groups) {
-    threads.push_back(signal_masked_thread([&agreed, group] { group->give_up(agreed); }));
+    threads.push_back(signal_masked_thread([&agreed, group] { group->break_with(agreed); }));
   }
   for (std::thread& thread : threads) thread.join();
   abort_together([&] {
     for (const auto& group : groups) group->abort();
   });
-  end_part();
+  leave_abort();
 }
 
-void Watchdog::begin_emergency(const std::string& why) {
-  const milliseconds bound = bound_of(groups());
+void Watchdog::enter_abort(const std::string& reason) {
+  const milliseconds limit = abort_limit(groups());
   const std::lock_guard lock(mutex_);
-  if (!emergency_) emergency_ = {why, bound, steady_clock::now() + bound, 0};
-  ++emergency_->actors;
+  if (!abort_) abort_ = {reason, limit, steady_clock::now() + limit, 0};
+  ++abort_->threads;
   changed_.notify_all();
 }
 
-void Watchdog::end_part() {
+void Watchdog::leave_abort() {
   const std::lock_guard lock(mutex_);
-  --emergency_->actors;
+  --abort_->threads;
 }
 
-void Watchdog::check_emergency() {
-  std::optional<Emergency> now;
+void Watchdog::check_abort() {
+  std::optional<Abort> abort;
   {
     const std::lock_guard lock(mutex_);
-    now = emergency_;
+    abort = abort_;
   }
-  if (!now) return;
-  if (now->actors == 0 && std::ranges::none_of(groups(), [](const auto& group) {
-        group->look(steady_clock::now());
-        return group->has_failed() && group->has_calls();
+  if (!abort) return;
+  if (abort->threads == 0 && std::ranges::none_of(groups(), [](const auto& group) {
+        group->check_calls(steady_clock::now());
+        return group->has_failed_calls();
       })) {
     const std::lock_guard lock(mutex_);
-    if (emergency_->actors == 0) emergency_.reset();
+    if (abort_->threads == 0) abort_.reset();
     return;
   }
-  if (steady_clock::now() >= now->end) end_process(*now);
+  if (steady_clock::now() >= abort->deadline) end_process(*abort);
 }
 
-void Watchdog::end_process(const Emergency& emergency) {
-  const std::string text = emergency.why + ". After another " + name_time(emergency.bound) +
+void Watchdog::end_process(const Abort& abort) {
+  const std::string text = abort.reason + ". After another " + name_time(abort.limit) +
                            " its calls have not ended: the process does";
   print(text + "\n");
   if (begin_crash_report()) {

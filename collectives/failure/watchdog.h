@@ -13,86 +13,86 @@
 #include <vector>
 
 #include "collectives/backends/agreed_error.h"
-#include "collectives/failure/group_calls.h"
+#include "collectives/failure/watched_group.h"
 
 namespace ddp::internal {
 
-/// Sees calls of this process that take too long, in any group, and ends them: asks the other ranks
-/// where they are, makes a sentence of it the group's agreed error, tells everyone through the
-/// broadcast, and aborts every group of the process, since whoever waits in another group for a
-/// rank that is gone would wait for ever. Ranks that hear the broadcast do the same with the same
-/// agreed. So do those that lose another rank in a call, or whose backend tells of a failure that
-/// no call has seen yet.
+/// Finds calls of this process that time out, in any group, and ends them: agrees with the other
+/// ranks of the group on an error that says at which call each rank is, notifies them through the
+/// broadcast, and aborts every group of the process, since a call of another group may wait for the
+/// same lost rank. Ranks that receive the broadcast abort their groups with the same error. The
+/// same happens when a call loses a rank, and when a backend reports a failure outside of a call.
 ///
-/// If that takes too long, or calls do not end, the process does, with kExitCode: a rank that hangs
-/// in a library keeps the whole job from starting anew.
+/// If that takes too long, or calls do not end, the process exits with kExitCode: a rank that hangs
+/// in a library would keep the whole job from being restarted.
 ///
-/// One quiet thread, from the first group of more than one rank to the last. It sleeps until a call
-/// may be overdue; while several calls are under way in one group it looks every second (more often
-/// where limits are short) which of them is the first, for a library tells whether a call is over,
-/// not when.
+/// One thread per process, which exists as long as a group of more than one rank does. It sleeps
+/// until a call may have timed out. While several asynchronous calls are under way in one group, it
+/// checks every second (more often with short limits) which of them is the first: a library knows
+/// whether a call has ended, not when.
 ///
 /// Thread: any, several at once.
 class Watchdog {
  public:
-  using Time = GroupCalls::Time;
+  using Time = WatchedGroup::Time;
 
-  static constexpr int kExitCode = 124;  // as timeout(1) ends
+  static constexpr int kExitCode = 124;  // as of timeout(1)
 
+  /// The watchdog of this process, which lives as long as it is referenced.
   static std::shared_ptr<Watchdog> of_process();
 
   Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  /// Not in a thread that fails groups.
+  /// Waits for its threads, so it must not run in one of them.
   ~Watchdog();
 
-  void add(const std::shared_ptr<GroupCalls>& group);
+  void add(const std::shared_ptr<WatchedGroup>& group);
 
-  /// Looks at `when`, at the latest.
-  void look_at(Time when);
+  /// Checks the groups at `when` at the latest.
+  void check_by(Time when);
 
-  /// `group` has failed: tells the other ranks in this thread, as the program may leave the group
-  /// then, and breaks all groups that there are now, soon.
-  void spread(const std::shared_ptr<GroupCalls>& group, const Error& error);
-  /// The same in another thread.
-  void spread_aside(const std::shared_ptr<GroupCalls>& group, const Error& error);
+  /// `group` has failed. Notifies the other ranks before it returns, since the program may leave
+  /// the group next, and breaks all groups that exist now in another thread.
+  void on_failure(const std::shared_ptr<WatchedGroup>& group, const Error& error);
+  /// Does both in another thread.
+  void on_failure_async(const std::shared_ptr<WatchedGroup>& group, const Error& error);
 
-  /// Another rank has raised the broadcast about the group with this prefix. Breaks all groups.
-  void hear(Store& store, const std::string& prefix);
+  /// Another rank has raised the broadcast for the group with this prefix. Breaks all groups.
+  void on_broadcast(Store& store, const std::string& prefix);
 
-  /// ddprun says that workers are gone. Breaks all groups.
-  void hear_loss(const std::string& sentence);
+  /// ddprun has reported lost workers. Breaks all groups.
+  void on_loss(const std::string& sentence);
 
  private:
-  /// Groups are being failed.
-  struct Emergency {
-    std::string why;
-    std::chrono::milliseconds bound;
-    Time end;
-    int actors = 0;  // begin_emergency() without end_part()
+  /// All groups are being broken, from enter_abort() until their calls have ended.
+  struct Abort {
+    std::string reason;
+    std::chrono::milliseconds limit;
+    Time deadline;    // then the process ends
+    int threads = 0;  // between enter_abort() and leave_abort()
   };
 
-  using Groups = std::vector<std::shared_ptr<GroupCalls>>;
+  using Groups = std::vector<std::shared_ptr<WatchedGroup>>;
 
   Groups groups();
   void run();
-  void look();
-  void help(std::function<void()> work);
-  void begin_emergency(const std::string& why);
-  void end_part();
-  void fail_all(const Groups& groups, const AgreedError& agreed);
-  void check_emergency();
-  [[noreturn]] static void end_process(const Emergency& emergency);
+  void check_groups();
+  void start_thread(std::function<void()> work);
+  void enter_abort(const std::string& reason);
+  void leave_abort();
+  void break_groups(const Groups& groups, const AgreedError& agreed);
+  void check_abort();
+  [[noreturn]] static void end_process(const Abort& abort);
 
-  std::atomic<Time> looks_at_ = Time::max();
-  std::mutex mutex_;  // of what follows, and of every change of looks_at_
+  std::atomic<Time> next_check_ = Time::max();
+  std::mutex mutex_;  // of what follows, and of every change of next_check_
   std::condition_variable changed_;
-  std::vector<std::weak_ptr<GroupCalls>> groups_;
-  std::optional<Emergency> emergency_;
-  bool ends_ = false;
-  std::vector<std::thread> helpers_;
+  std::vector<std::weak_ptr<WatchedGroup>> groups_;
+  std::optional<Abort> abort_;
+  bool stopping_ = false;
+  std::vector<std::thread> abort_threads_;
   std::thread thread_;
 };
 

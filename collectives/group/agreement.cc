@@ -6,8 +6,8 @@
 #include <sstream>
 
 #include "collectives/call/call.h"
-#include "collectives/group/fnv.h"
-#include "collectives/group/process_group_impl.h"
+#include "collectives/fnv.h"
+#include "collectives/group/group_access.h"
 
 namespace ddp::internal {
 namespace {
@@ -36,7 +36,7 @@ void check_same_lines(ProcessGroup& group, const std::string& what,
                       const std::vector<std::string>& lines) {
   std::string text;
   for (const std::string& line : lines) text += line + "\n";
-  Fnv digest;
+  Fnv64 digest;
   digest.add(text);
   const auto own = static_cast<std::int64_t>(digest.value());
   std::vector<std::int64_t> all(static_cast<std::size_t>(group.size()));
@@ -60,21 +60,9 @@ void check_same_lines(ProcessGroup& group, const std::string& what,
 }
 
 void check_succeeded(ProcessGroup& group, ErrorKind kind, const std::string& text, int root) {
-  std::string told = text;
-  group.broadcast_object(told, root);
-  if (!told.empty()) throw Error(kind, told);
-}
-
-int GroupAccess::named(const ProcessGroup& group, int rank) {
-  const std::vector<int>& whole = group.impl_->whole;
-  return whole.empty() ? rank : whole[static_cast<std::size_t>(rank)];
-}
-
-void GroupAccess::abort(ProcessGroup& group) {
-  group.impl_->calls->fail(
-      Error(ErrorKind::system, "ddp: rank " + std::to_string(named(group, group.rank())) +
-                                   ": the group was given up in the middle of a backward pass"));
-  group.impl_->backend->abort();
+  std::string failure = text;
+  group.broadcast_object(failure, root);
+  if (!failure.empty()) throw Error(kind, failure);
 }
 
 }  // namespace ddp::internal

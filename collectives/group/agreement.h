@@ -12,25 +12,15 @@ namespace ddp::internal {
 /// "float32[100]".
 std::string describe(const Buffer& buffer);
 
-/// Returns if every rank of the group gives the same lines. Else throws on all of them the same
-/// ddp::Error of kind mismatch, which names rank 0, the first rank whose lines are others, and the
-/// first line in which these two differ: lines are to say what they are, as in "parameter 3
-/// float32[100]". `what` the lines are of is told, too. Costs a few bytes for each rank where all
-/// is well.
+/// Checks that every rank of the group passes the same lines. If not, throws the same ddp::Error of
+/// kind mismatch on all ranks: "ranks do not agree on WHAT", with rank 0, the first rank whose
+/// lines differ, and the first line that differs; so a line should describe itself, as in
+/// "parameter 3 float32[100]". Costs a few bytes per rank if they agree.
 void check_same_lines(ProcessGroup& group, const std::string& what,
                       const std::vector<std::string>& lines);
 
-/// Throws the text on every rank, as a ddp::Error of this kind, where `root` has one that is not
-/// empty: what only one rank does fails on all of them.
+/// Throws `text` of `root` on every rank, as a ddp::Error of this kind, unless it is empty: makes a
+/// step that only `root` does fail on all ranks.
 void check_succeeded(ProcessGroup& group, ErrorKind kind, const std::string& text, int root);
-
-/// What only this library may know and do of a group.
-struct GroupAccess {
-  /// How messages name a rank of the group.
-  static int named(const ProcessGroup& group, int rank);
-
-  /// Gives up what is under way, and the group, as a program does that leaves with an exception.
-  static void abort(ProcessGroup& group);
-};
 
 }  // namespace ddp::internal

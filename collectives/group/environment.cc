@@ -7,20 +7,21 @@
 #include <string_view>
 #include <unistd.h>
 
+#include "collectives/fnv.h"
 #include "ddp/error.h"
 
 namespace ddp::internal {
 namespace {
 
 constexpr int kMaxSize = 1 << 20;
-constexpr std::uint16_t kUsualPort = 29500;
+constexpr std::uint16_t kDefaultPort = 29500;
 
 struct Launcher {
   const char* rank;
   const char* size;
-  const char* local_size;  ///< processes on this host; nullptr: it says the number of hosts
-  const char* pass_on;     ///< how its user hands a variable to the processes
-  bool sets_address;
+  const char* local_size;  ///< the number of processes on this host; null: has none
+  const char* pass_on;     ///< the command line that passes a variable to the processes
+  bool sets_address;       ///< sets MASTER_ADDR and MASTER_PORT
 };
 
 constexpr std::array kLaunchers = {
@@ -31,7 +32,7 @@ constexpr std::array kLaunchers = {
     Launcher{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", nullptr, "MASTER_ADDR=HOST srun", false},
 };
 
-/// The value; empty if it is not set.
+/// Empty if it is not set.
 std::string value_of(const char* variable) {
   const char* value = std::getenv(variable);
   return value == nullptr ? "" : value;
@@ -71,9 +72,9 @@ const char* size_variable(const Launcher& from) {
   return older ? "SLURM_NTASKS" : from.size;
 }
 
-std::string host_of(const Launcher& from) {
-  const std::string told = value_of("MASTER_ADDR");
-  if (!told.empty()) return told;
+std::string store_host(const Launcher& from) {
+  const std::string address = value_of("MASTER_ADDR");
+  if (!address.empty()) return address;
   if (from.sets_address) return required("MASTER_ADDR");
   const std::string nodes = value_of("SLURM_STEP_NODELIST");
   if (!nodes.empty() && from.local_size == nullptr) return first_host(nodes);
@@ -86,8 +87,8 @@ std::string host_of(const Launcher& from) {
                                     " ...), or meet in a shared file (init_method file:///PATH)");
 }
 
-/// What is the same in all processes of this job, and in no other that runs now.
-std::string name_of_job() {
+/// The same in all processes of this job, and in no other job that runs now.
+std::string job_id() {
   const std::string pmix = value_of("PMIX_NAMESPACE");
   if (!pmix.empty()) return pmix;
   const std::string slurm = value_of("SLURM_JOB_ID");
@@ -98,34 +99,33 @@ std::string name_of_job() {
 std::uint16_t port_of_job() {
   constexpr std::uint32_t kFirst = 20'000;
   constexpr std::uint32_t kEnd = 32'768;
-  std::uint32_t hash = 2166136261;  // FNV-1a (RFC 9923)
-  for (const char byte : name_of_job()) hash = (hash ^ static_cast<unsigned char>(byte)) * 16777619;
-  return static_cast<std::uint16_t>(kFirst + hash % (kEnd - kFirst));
+  Fnv32 hash;
+  hash.add(job_id());
+  return static_cast<std::uint16_t>(kFirst + hash.value() % (kEnd - kFirst));
 }
 
 }  // namespace
 
-RankInfo read_place() {
+RankInfo read_rank_info() {
   const Launcher& from = launcher();
   const char* const size = size_variable(from);
-  RankInfo place;
-  place.rank = integer(from.rank, 0, kMaxSize - 1);
-  place.size = integer(size, 1, kMaxSize);
-  if (place.rank < place.size) return place;
-  throw Error(ErrorKind::usage, std::string("ddp: ") + from.rank + "=" +
-                                    std::to_string(place.rank) + " is not below " + size + "=" +
-                                    std::to_string(place.size));
+  RankInfo info;
+  info.rank = integer(from.rank, 0, kMaxSize - 1);
+  info.size = integer(size, 1, kMaxSize);
+  if (info.rank < info.size) return info;
+  throw Error(ErrorKind::usage, std::string("ddp: ") + from.rank + "=" + std::to_string(info.rank) +
+                                    " is not below " + size + "=" + std::to_string(info.size));
 }
 
 StoreAddress read_store_address() {
   const Launcher& from = launcher();
   StoreAddress address;
-  address.host = host_of(from);
-  const bool told = from.sets_address || !value_of("MASTER_PORT").empty();
-  if (told) {
+  address.host = store_host(from);
+  const bool has_port = from.sets_address || !value_of("MASTER_PORT").empty();
+  if (has_port) {
     address.port = static_cast<std::uint16_t>(integer("MASTER_PORT", 1, 65535));
   } else {
-    address.port = value_of("MASTER_ADDR").empty() ? port_of_job() : kUsualPort;
+    address.port = value_of("MASTER_ADDR").empty() ? port_of_job() : kDefaultPort;
   }
   address.agent = value_of("TORCHELASTIC_USE_AGENT_STORE") == "True";
   return address;

@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "collectives/backends/nccl/backend.h"
-#include "collectives/group/process_group_impl.h"
+#include "collectives/group/group_member.h"
 
 namespace ddp {
 namespace {
 
-/// All, if there are none.
+/// The devices, checked; all of this process if the list is empty.
 std::vector<int> check_devices(const std::vector<int>& devices) {
   internal::require_nccl();
   const std::vector<int> present = internal::list_gpus();
@@ -41,10 +41,12 @@ std::vector<ProcessGroup> init_local_devices(const std::vector<int>& devices,
   auto backends = internal::make_local_nccl_backends(chosen, timeout);
   std::vector<ProcessGroup> groups;
   for (std::size_t rank = 0; rank < backends.size(); ++rank) {
-    internal::Rendezvous met;
-    met.place = {static_cast<int>(rank), static_cast<int>(chosen.size())};
-    groups.push_back(ProcessGroup(std::make_unique<ProcessGroup::Impl>(
-        std::move(met), timeout, "nccl", std::move(backends[rank]))));
+    internal::GroupContext context{};
+    context.rank = static_cast<int>(rank);
+    context.size = static_cast<int>(chosen.size());
+    context.timeout = timeout;
+    groups.push_back(ProcessGroup(std::make_unique<internal::GroupMember>(
+        std::move(context), "nccl", std::move(backends[rank]))));
   }
   return groups;
 }

@@ -20,7 +20,7 @@ std::string choose_backend(const std::string& wanted) {
 
 std::unique_ptr<Backend> make_backend(const std::string& chosen, GroupContext context) {
   if (chosen == "nccl") {
-    // Gloo beside it, at once: so the group is not begun before every rank has come.
+    // Gloo connects at once, so init_process_group() waits for every rank also with NCCL.
     auto host = make_backend("gloo", context);
     return make_nccl_backend(std::move(context), std::move(host));
   }

@@ -9,11 +9,11 @@
 
 namespace ddp::internal {
 
-/// The backend that Options::backend names; which one, where it names none. Throws ddp::Error of
-/// kind usage for a name that is none.
+/// The backend that Options::backend names, or the default if it is empty. Throws ddp::Error of
+/// kind usage for an unknown name, and for nccl if it cannot be used.
 std::string choose_backend(const std::string& wanted);
 
-/// Connects all ranks, of which there may be one, through the backend that was chosen.
+/// Makes the backend and connects all ranks. Returns when all have connected.
 std::unique_ptr<Backend> make_backend(const std::string& chosen, GroupContext context);
 
 }  // namespace ddp::internal

@@ -39,11 +39,11 @@ using std::chrono::steady_clock;
   fail(ErrorKind::system, std::string(what) + ": " + std::strerror(errno));
 }
 
-/// What a process says of its exception. One write to a pipe of at most PIPE_BUF bytes is whole,
-/// and in the order of the failures (pipe(7)).
+/// What a process reports about its exception. A write of at most PIPE_BUF bytes to a pipe is
+/// atomic, so reports are whole and in the order of the failures (pipe(7)).
 struct Report {
   int rank = 0;
-  bool victim = false;  ///< it failed because it lost another
+  bool victim = false;  ///< it failed because it lost another rank
   std::array<char, PIPE_BUF - 16> text{};
 };
 static_assert(sizeof(Report) <= PIPE_BUF);
@@ -71,9 +71,9 @@ void set_environment(int rank, int nprocs, std::uint16_t port) {
   for (const auto& [name, value] : variables) ::setenv(name, value, 1);
 }
 
-/// Whoever loses another may say so before that one has ended or said why. This long the cause is
-/// waited for; as a rule it comes within a millisecond.
-constexpr std::chrono::seconds kPatience{1};
+/// A rank that lost another may report that before the other has ended or reported why. This is the
+/// time to wait for the cause; as a rule it comes within a millisecond.
+constexpr std::chrono::seconds kCauseLimit{1};
 
 /// Runs `fn`; the exit code.
 int run(int rank, const std::function<void(int)>& fn, int pipe) {
@@ -110,11 +110,11 @@ class Processes {
       : options_(options) {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail_errno("pipe");
-    reports_.reset(ends[0]);
+    report_pipe_.reset(ends[0]);
     Fd writing(ends[1]);
-    ::fcntl(reports_.get(), F_SETFL, O_NONBLOCK);
+    ::fcntl(report_pipe_.get(), F_SETFL, O_NONBLOCK);
     internal::Listening store = internal::listen_on_loopback();
-    std::fflush(nullptr);  // or each process would print what is still in our buffers
+    std::fflush(nullptr);  // or each process would print what is still buffered
     for (int rank = 0; rank < nprocs; ++rank) start(rank, nprocs, fn, store, writing.get());
     host_.emplace(std::move(store));
   }
@@ -140,10 +140,10 @@ class Processes {
     }
     read_reports();
     if (!failure_) return;
-    const auto told =
-        std::find_if(told_.begin(), told_.end(), [&](auto& it) { return !it.victim; });
-    const bool cause_is_told = failure_is_report_ && told != told_.end();
-    const Report* report = cause_is_told ? &*told : failure_is_report_ ? &told_.front() : nullptr;
+    const auto cause =
+        std::find_if(reports_.begin(), reports_.end(), [&](auto& it) { return !it.victim; });
+    const bool has_cause = failure_is_report_ && cause != reports_.end();
+    const Report* report = has_cause ? &*cause : failure_is_report_ ? &reports_.front() : nullptr;
     if (report == nullptr) throw Error(*failure_);
     throw failed(report->rank, std::string("failed: ") + report->text.data());
   }
@@ -158,7 +158,7 @@ class Processes {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (::getppid() != parent) ::_exit(1);  // it was too late for the signal
       store.socket.reset();
-      reports_.reset();
+      report_pipe_.reset();
       for (Process& older : processes_) older.pidfd.reset();
       set_environment(rank, nprocs, store.port);
       std::exit(run(rank, fn, pipe));
@@ -179,7 +179,7 @@ class Processes {
   }
 
   void wait_for_news() {
-    std::vector<pollfd> entries = {{reports_.get(), POLLIN, 0}};
+    std::vector<pollfd> entries = {{report_pipe_.get(), POLLIN, 0}};
     for (const Process& process : processes_) {
       if (process.running) entries.push_back({process.pidfd.get(), POLLIN, 0});
     }
@@ -197,8 +197,8 @@ class Processes {
 
   void read_reports() {
     Report report;
-    while (::read(reports_.get(), &report, sizeof(report)) == sizeof(report)) {
-      told_.push_back(report);
+    while (::read(report_pipe_.get(), &report, sizeof(report)) == sizeof(report)) {
+      reports_.push_back(report);
     }
   }
 
@@ -215,9 +215,9 @@ class Processes {
     const bool by_signal = WIFSIGNALED(status);
     if (status == 0 || (by_signal && is_ours(WTERMSIG(status)))) return;
     read_reports();  // it wrote before it ended
-    const bool reported =
-        std::any_of(told_.begin(), told_.end(), [&](auto& it) { return it.rank == process.rank; });
-    // Whoever says nothing did not fail by losing another.
+    const bool reported = std::any_of(reports_.begin(), reports_.end(),
+                                      [&](auto& it) { return it.rank == process.rank; });
+    // A process without a report did not fail by losing another.
     if (failure_ && (reported || !failed_by_loss())) return;
     fail_by(process, reported,
             by_signal ? "was killed by " + name_signal(WTERMSIG(status))
@@ -225,7 +225,7 @@ class Processes {
   }
 
   void fail_by(const Process& process, bool reported, const std::string& how) {
-    if (!failure_) deadline_ = steady_clock::now() + kPatience;
+    if (!failure_) deadline_ = steady_clock::now() + kCauseLimit;
     failure_is_report_ = reported;
     failure_ = failed(process.rank, how);
   }
@@ -238,7 +238,7 @@ class Processes {
   /// Whether all failures so far are of processes that lost another.
   bool failed_by_loss() const {
     return failure_is_report_ &&
-           std::all_of(told_.begin(), told_.end(), [](auto& it) { return it.victim; });
+           std::all_of(reports_.begin(), reports_.end(), [](auto& it) { return it.victim; });
   }
 
   void stop() {
@@ -254,15 +254,15 @@ class Processes {
   }
 
   const SpawnOptions options_;
-  Fd reports_;
+  Fd report_pipe_;
   std::vector<Process> processes_;
   std::optional<internal::StoreHost> host_;
-  std::vector<Report> told_;      // in the order of the failures
+  std::vector<Report> reports_;   // in the order of the failures
   std::optional<Error> failure_;  // the first
   bool failure_is_report_ = false;
   bool stopping_ = false;
   bool killed_ = false;
-  steady_clock::time_point deadline_;  // of the patience, then of the grace
+  steady_clock::time_point deadline_;  // for the cause, then for the grace period
 };
 
 std::ptrdiff_t threads() {

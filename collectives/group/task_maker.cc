@@ -13,8 +13,8 @@
 namespace ddp::internal {
 namespace {
 
-/// What memory can hold: sums of counts stay below it.
-constexpr std::size_t kMost = std::numeric_limits<std::ptrdiff_t>::max() / 8;
+/// More elements than memory can hold; so sums of counts do not overflow.
+constexpr std::size_t kMaxCount = std::numeric_limits<std::ptrdiff_t>::max() / 8;
 
 std::vector<std::size_t> list(TaskMaker::Counts counts) {
   return {counts.begin(), counts.end()};
@@ -24,13 +24,13 @@ std::vector<std::size_t> list(TaskMaker::Counts counts) {
 
 Task TaskMaker::broadcast(const Buffer& data, int root) const {
   check_root(Operation::broadcast, root);
-  return placed({.operation = Operation::broadcast,
-                 .type = data.type,
-                 .root = root,
-                 .count = data.count,
-                 .in = data.data,
-                 .out = data.data},
-                data, data);
+  return with_memory({.operation = Operation::broadcast,
+                      .type = data.type,
+                      .root = root,
+                      .count = data.count,
+                      .in = data.data,
+                      .out = data.data},
+                     data, data);
 }
 
 Task TaskMaker::reduce(const ConstBuffer& in, const Buffer& out, int root, ReduceOp op) const {
@@ -41,14 +41,14 @@ Task TaskMaker::reduce(const ConstBuffer& in, const Buffer& out, int root, Reduc
     check_types(kThis, in, out);
     check_count(kThis, "out", out.count, in.count);
   }
-  return placed({.operation = kThis,
-                 .type = in.type,
-                 .reduce = op,
-                 .root = root,
-                 .count = in.count,
-                 .in = in.data,
-                 .out = rank_ == root ? out.data : nullptr},
-                in, rank_ == root ? out : Buffer());
+  return with_memory({.operation = kThis,
+                      .type = in.type,
+                      .reduce = op,
+                      .root = root,
+                      .count = in.count,
+                      .in = in.data,
+                      .out = rank_ == root ? out.data : nullptr},
+                     in, rank_ == root ? out : Buffer());
 }
 
 Task TaskMaker::all_reduce(const ConstBuffer& in, const Buffer& out, ReduceOp op) const {
@@ -56,13 +56,13 @@ Task TaskMaker::all_reduce(const ConstBuffer& in, const Buffer& out, ReduceOp op
   check_op(kThis, in.type, op);
   check_types(kThis, in, out);
   check_count(kThis, "out", out.count, in.count);
-  return placed({.operation = kThis,
-                 .type = in.type,
-                 .reduce = op,
-                 .count = in.count,
-                 .in = in.data,
-                 .out = out.data},
-                in, out);
+  return with_memory({.operation = kThis,
+                      .type = in.type,
+                      .reduce = op,
+                      .count = in.count,
+                      .in = in.data,
+                      .out = out.data},
+                     in, out);
 }
 
 Task TaskMaker::gather(const ConstBuffer& in, const Buffer& out, int root) const {
@@ -72,33 +72,33 @@ Task TaskMaker::gather(const ConstBuffer& in, const Buffer& out, int root) const
     check_types(kThis, in, out);
     check_count(kThis, "out", out.count, times_size(kThis, in.count));
   }
-  return placed({.operation = kThis,
-                 .type = in.type,
-                 .root = root,
-                 .count = in.count,
-                 .in = in.data,
-                 .out = rank_ == root ? out.data : nullptr},
-                in, rank_ == root ? out : Buffer());
+  return with_memory({.operation = kThis,
+                      .type = in.type,
+                      .root = root,
+                      .count = in.count,
+                      .in = in.data,
+                      .out = rank_ == root ? out.data : nullptr},
+                     in, rank_ == root ? out : Buffer());
 }
 
 Task TaskMaker::gather_v(const ConstBuffer& in, const Buffer& out, Counts counts, int root) const {
   constexpr auto kThis = Operation::gather_v;
   check_root(kThis, root);
   Task task{.operation = kThis, .type = in.type, .root = root, .count = in.count, .in = in.data};
-  if (rank_ != root) return placed(std::move(task), in, {});
+  if (rank_ != root) return with_memory(std::move(task), in, {});
   check_types(kThis, in, out);
   check_count(kThis, "out", out.count, sum(kThis, "counts", counts));
   check_count(kThis, "in", in.count, counts[static_cast<std::size_t>(rank_)]);
   task.out = out.data;
   task.recv_counts = list(counts);
-  return placed(std::move(task), in, out);
+  return with_memory(std::move(task), in, out);
 }
 
 Task TaskMaker::all_gather(const ConstBuffer& in, const Buffer& out) const {
   constexpr auto kThis = Operation::all_gather;
   check_types(kThis, in, out);
   check_count(kThis, "out", out.count, times_size(kThis, in.count));
-  return placed(
+  return with_memory(
       {.operation = kThis, .type = in.type, .count = in.count, .in = in.data, .out = out.data}, in,
       out);
 }
@@ -108,13 +108,13 @@ Task TaskMaker::all_gather_v(const ConstBuffer& in, const Buffer& out, Counts co
   check_types(kThis, in, out);
   check_count(kThis, "out", out.count, sum(kThis, "counts", counts));
   check_count(kThis, "in", in.count, counts[static_cast<std::size_t>(rank_)]);
-  return placed({.operation = kThis,
-                 .type = in.type,
-                 .count = in.count,
-                 .in = in.data,
-                 .out = out.data,
-                 .recv_counts = list(counts)},
-                in, out);
+  return with_memory({.operation = kThis,
+                      .type = in.type,
+                      .count = in.count,
+                      .in = in.data,
+                      .out = out.data,
+                      .recv_counts = list(counts)},
+                     in, out);
 }
 
 Task TaskMaker::scatter(const ConstBuffer& in, const Buffer& out, int root) const {
@@ -124,13 +124,13 @@ Task TaskMaker::scatter(const ConstBuffer& in, const Buffer& out, int root) cons
     check_types(kThis, in, out);
     check_count(kThis, "in", in.count, times_size(kThis, out.count));
   }
-  return placed({.operation = kThis,
-                 .type = out.type,
-                 .root = root,
-                 .count = out.count,
-                 .in = rank_ == root ? in.data : nullptr,
-                 .out = out.data},
-                rank_ == root ? in : ConstBuffer(), out);
+  return with_memory({.operation = kThis,
+                      .type = out.type,
+                      .root = root,
+                      .count = out.count,
+                      .in = rank_ == root ? in.data : nullptr,
+                      .out = out.data},
+                     rank_ == root ? in : ConstBuffer(), out);
 }
 
 Task TaskMaker::scatter_v(const ConstBuffer& in, Counts counts, const Buffer& out, int root) const {
@@ -138,13 +138,13 @@ Task TaskMaker::scatter_v(const ConstBuffer& in, Counts counts, const Buffer& ou
   check_root(kThis, root);
   Task task{
       .operation = kThis, .type = out.type, .root = root, .count = out.count, .out = out.data};
-  if (rank_ != root) return placed(std::move(task), {}, out);
+  if (rank_ != root) return with_memory(std::move(task), {}, out);
   check_types(kThis, in, out);
   check_count(kThis, "in", in.count, sum(kThis, "counts", counts));
   check_count(kThis, "out", out.count, counts[static_cast<std::size_t>(rank_)]);
   task.in = in.data;
   task.send_counts = list(counts);
-  return placed(std::move(task), in, out);
+  return with_memory(std::move(task), in, out);
 }
 
 Task TaskMaker::reduce_scatter(const ConstBuffer& in, const Buffer& out, ReduceOp op) const {
@@ -152,13 +152,13 @@ Task TaskMaker::reduce_scatter(const ConstBuffer& in, const Buffer& out, ReduceO
   check_op(kThis, in.type, op);
   check_types(kThis, in, out);
   check_count(kThis, "in", in.count, times_size(kThis, out.count));
-  return placed({.operation = kThis,
-                 .type = in.type,
-                 .reduce = op,
-                 .count = out.count,
-                 .in = in.data,
-                 .out = out.data},
-                in, out);
+  return with_memory({.operation = kThis,
+                      .type = in.type,
+                      .reduce = op,
+                      .count = out.count,
+                      .in = in.data,
+                      .out = out.data},
+                     in, out);
 }
 
 Task TaskMaker::reduce_scatter_v(const ConstBuffer& in, const Buffer& out, Counts counts,
@@ -168,14 +168,14 @@ Task TaskMaker::reduce_scatter_v(const ConstBuffer& in, const Buffer& out, Count
   check_types(kThis, in, out);
   check_count(kThis, "in", in.count, sum(kThis, "counts", counts));
   check_count(kThis, "out", out.count, counts[static_cast<std::size_t>(rank_)]);
-  return placed({.operation = kThis,
-                 .type = in.type,
-                 .reduce = op,
-                 .count = out.count,
-                 .in = in.data,
-                 .out = out.data,
-                 .send_counts = list(counts)},
-                in, out);
+  return with_memory({.operation = kThis,
+                      .type = in.type,
+                      .reduce = op,
+                      .count = out.count,
+                      .in = in.data,
+                      .out = out.data,
+                      .send_counts = list(counts)},
+                     in, out);
 }
 
 Task TaskMaker::all_to_all(const ConstBuffer& in, const Buffer& out) const {
@@ -188,7 +188,7 @@ Task TaskMaker::all_to_all(const ConstBuffer& in, const Buffer& out) const {
            " elements, which cannot be cut into equal blocks for " + std::to_string(size_) +
            " ranks");
   }
-  return placed(
+  return with_memory(
       {.operation = kThis, .type = in.type, .count = block, .in = in.data, .out = out.data}, in,
       out);
 }
@@ -201,25 +201,25 @@ Task TaskMaker::all_to_all_v(const ConstBuffer& in, Counts send_counts, const Bu
   check_count(kThis, "out", out.count, sum(kThis, "recv_counts", recv_counts));
   const auto own = static_cast<std::size_t>(rank_);
   check_count(kThis, "own block of out", recv_counts[own], send_counts[own]);
-  return placed({.operation = kThis,
-                 .type = in.type,
-                 .in = in.data,
-                 .out = out.data,
-                 .send_counts = list(send_counts),
-                 .recv_counts = list(recv_counts)},
-                in, out);
+  return with_memory({.operation = kThis,
+                      .type = in.type,
+                      .in = in.data,
+                      .out = out.data,
+                      .send_counts = list(send_counts),
+                      .recv_counts = list(recv_counts)},
+                     in, out);
 }
 
 Task TaskMaker::send(const ConstBuffer& data, int to, int tag) const {
   const P2POp op = P2POp::send(data, to, tag);
-  return placed({.operation = Operation::send, .transfers = {transfer(Operation::send, op)}}, data,
-                {});
+  return with_memory({.operation = Operation::send, .transfers = {transfer(Operation::send, op)}},
+                     data, {});
 }
 
 Task TaskMaker::recv(const Buffer& data, int from, int tag) const {
   const P2POp op = P2POp::recv(data, from, tag);
-  return placed({.operation = Operation::recv, .transfers = {transfer(Operation::recv, op)}}, {},
-                data);
+  return with_memory({.operation = Operation::recv, .transfers = {transfer(Operation::recv, op)}},
+                     {}, data);
 }
 
 Task TaskMaker::batch_send_recv(std::span<const P2POp> ops) const {
@@ -233,21 +233,22 @@ Task TaskMaker::batch_send_recv(std::span<const P2POp> ops) const {
       refuse("batch_send_recv of buffers with several streams");
     }
   }
-  return ops.empty() ? task : placed(std::move(task), {}, ops.front().buffer);
+  return ops.empty() ? task : with_memory(std::move(task), {}, ops.front().buffer);
 }
 
-/// With the place of the buffers that this rank uses; another is empty.
-Task TaskMaker::placed(Task task, const ConstBuffer& in, const Buffer& out) const {
+/// The task with the memory (host or device, and stream) of the buffers that this rank uses; a
+/// buffer that it does not use is empty.
+Task TaskMaker::with_memory(Task task, const ConstBuffer& in, const Buffer& out) const {
   check_size(task.operation, std::max(in.count, out.count));
-  const auto is_nowhere = [](const ConstBuffer& buffer) {
+  const auto is_unused = [](const ConstBuffer& buffer) {
     return buffer.data == nullptr && buffer.count == 0;
   };
-  if (is_nowhere(out)) {
+  if (is_unused(out)) {
     task.on_device = in.on_device;
     task.stream = in.stream;
     return task;
   }
-  if (!is_nowhere(in) && in.on_device != out.on_device) {
+  if (!is_unused(in) && in.on_device != out.on_device) {
     const auto place = [](bool on_device) { return on_device ? "on a device" : "in host memory"; };
     refuse(std::string(name(task.operation)) + ": in is " + place(in.on_device) + ", but out " +
            place(out.on_device));
@@ -295,9 +296,9 @@ void TaskMaker::check_count(Operation operation, const char* which, std::size_t 
          which + ", which has " + std::to_string(count));
 }
 
-/// A difference of numbers that should have been positive, in most cases.
+/// As a rule such a count is a negative difference that wrapped around.
 void TaskMaker::check_size(Operation operation, std::size_t count) const {
-  if (count <= kMost) return;
+  if (count <= kMaxCount) return;
   refuse(std::string(name(operation)) + " of " + std::to_string(count) +
          " elements, which is more than memory holds");
 }
@@ -309,7 +310,7 @@ std::size_t TaskMaker::sum(Operation operation, const char* which, Counts counts
   }
   std::size_t total = 0;
   for (std::size_t count : counts) {
-    if (count > kMost - total) refuse(std::string(which) + " add up to more than memory holds");
+    if (count > kMaxCount - total) refuse(std::string(which) + " add up to more than memory holds");
     total += count;
   }
   return total;
@@ -317,7 +318,7 @@ std::size_t TaskMaker::sum(Operation operation, const char* which, Counts counts
 
 std::size_t TaskMaker::times_size(Operation operation, std::size_t count) const {
   const auto ranks = static_cast<std::size_t>(size_);
-  if (count <= kMost / ranks) return count * ranks;
+  if (count <= kMaxCount / ranks) return count * ranks;
   refuse(std::string(name(operation)) + " of " + std::to_string(count) + " elements from each of " +
          std::to_string(size_) + " ranks, which is more than memory holds");
 }

@@ -10,9 +10,9 @@
 
 namespace ddp::internal {
 
-/// Makes tasks of what the program asks for, on one rank of a group. Throws ddp::Error of kind
-/// usage for what cannot be done: roots that are no rank, types that differ or do not have the
-/// operation, counts that do not fit, one buffer in host memory and the other on a device.
+/// Checks the arguments of the calls of one rank, and makes tasks of them. Throws ddp::Error of
+/// kind usage: for a root that is no rank, types that differ or do not have the operation, counts
+/// that do not match, one buffer in host memory and the other on a device.
 class TaskMaker {
  public:
   using Counts = std::span<const std::size_t>;
@@ -39,7 +39,7 @@ class TaskMaker {
   Task batch_send_recv(std::span<const P2POp> ops) const;
 
  private:
-  Task placed(Task task, const ConstBuffer& in, const Buffer& out) const;
+  Task with_memory(Task task, const ConstBuffer& in, const Buffer& out) const;
   Transfer transfer(Operation operation, const P2POp& op) const;
   [[noreturn]] void refuse(const std::string& what) const;
   void check_root(Operation operation, int root) const;

@@ -8,8 +8,9 @@
 
 namespace ddp::internal {
 
-/// What a FileStore's file holds: kFileLogHeader, then entries, each a change of one key: a letter,
-/// the lengths of key and value as 32 bits each, little-endian, and the bytes of both. Pure.
+/// The format of a FileStore's file: kFileLogHeader, then entries. An entry is a change of one key:
+/// a letter, the lengths of key and value (32 bits each, little-endian), and the bytes of both.
+/// Pure.
 
 inline constexpr std::string_view kFileLogHeader = "ddp file store 1\n";
 
@@ -27,11 +28,11 @@ std::string encode(const LogEntry& entry);
 enum class LogStatus {
   complete,
   incomplete,  ///< more bytes are needed
-  malformed,   ///< no entry begins like that
+  malformed,   ///< not the start of an entry
 };
 
-/// Reads the entry at the start of `bytes`; it refers to them. Keys of at most 16 KiB and values of
-/// at most 8 MiB are entries.
+/// Decodes the entry at the start of `bytes`, to which its views refer. Keys have at most 16 KiB,
+/// values at most 8 MiB; longer ones are malformed.
 LogStatus decode(std::string_view bytes, LogEntry& entry);
 
 }  // namespace ddp::internal

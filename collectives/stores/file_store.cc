@@ -36,7 +36,8 @@ constexpr milliseconds kLongestPause{250};  // of a wait
 constexpr const char* kOpened = "opened";
 constexpr const char* kLeft = "left";
 
-/// What is locked, as ranges of one byte of the file; nothing is kept from reading or writing it.
+/// The locks, as ranges of one byte of the file. They are advisory: the bytes can still be read and
+/// written.
 enum class Range : off_t {
   contents = 0,  ///< while reading (shared) or writing
   users = 1,     ///< shared by every process that has the store open
@@ -70,7 +71,7 @@ struct FileStore::Impl {
     fail(ErrorKind::system, std::string(what) + ": " + std::strerror(errno));
   }
 
-  /// Locks, shared or alone, unless somebody else has it; F_UNLCK unlocks.
+  /// Locks the range, shared or exclusive, unless another process has it; F_UNLCK unlocks.
   bool try_lock(Range range, short type) {
     struct flock lock{};
     lock.l_type = type;
@@ -82,8 +83,8 @@ struct FileStore::Impl {
     return false;
   }
 
-  /// The contents, locked while it lives. Others hold that lock for moments, unless they are
-  /// stopped: so there is a limit.
+  /// Locks the contents while it exists. Other processes hold that lock only briefly unless they
+  /// are stopped, so there is a timeout.
   class Locked {
    public:
     Locked(Impl& impl, short type) : impl_(impl) {
@@ -127,10 +128,10 @@ struct FileStore::Impl {
     if (entry.change == Change::set) done = map.set(entry.key, entry.value);
     if (entry.change == Change::append) done = map.append(entry.key, entry.value);
     if (entry.change == Change::remove) map.remove(entry.key);
-    if (!done) throw internal::to_error(self, done.error());
+    if (!done) throw internal::to_error(done.error().in(self.name()));
   }
 
-  /// Takes in what the log has got since. True: it ends with less than an entry, whose writer died.
+  /// Reads the entries that were appended since. True: the last one is incomplete, its writer died.
   bool catch_up() {
     const std::size_t end = size_of_file();
     std::string bytes;
@@ -215,7 +216,7 @@ struct FileStore::Impl {
 
   std::int64_t add(std::string_view key, std::int64_t amount) {
     const auto sum = map.add(key, amount);
-    if (!sum) throw internal::to_error(self, sum.error());
+    if (!sum) throw internal::to_error(sum.error().in(self.name()));
     write(internal::encode({Change::set, key, std::to_string(*sum)}));
     return *sum;
   }
@@ -253,7 +254,7 @@ void FileStore::Impl::join() {
     offset = header.size();
     if (catch_up()) cut_off();
   } else {
-    write(internal::kFileLogHeader);  // new, or who made it died at once
+    write(internal::kFileLogHeader);  // a new file, or its creator died while writing this
   }
   const int opened = count(kOpened);
   const std::string left_over = "was left by an earlier run, or is in use by another: ";
@@ -298,7 +299,7 @@ FileStore::~FileStore() {
   try {
     impl_->leave();
   } catch (const Error&) {
-    // Who leaves does not care how; the next to open the file is told.
+    // The failure no longer matters to this process; the next one to open the file sees it.
   }
 }
 
@@ -357,7 +358,7 @@ bool FileStore::do_wait(const std::vector<std::string>& keys, Deadline deadline)
   while (!do_check(keys)) {
     const auto now = steady_clock::now();
     if (now >= deadline) return false;
-    // Who has waited long can wait a little longer, and spares the file.
+    // The longer the wait so far, the longer the pause: fewer reads of the file.
     const auto pause =
         std::clamp<steady_clock::duration>((now - start) / 16, kFirstPause, kLongestPause);
     std::this_thread::sleep_for(std::min(deadline - now, pause));

@@ -14,20 +14,21 @@ constexpr std::size_t kMaxMemory = 1 << 30;
 
 }  // namespace
 
-/// The store that ddprun serves over TCP, without its wire. Its own list of who waits is for one
-/// thread; here every change wakes all who wait, and they look again.
+/// The map of ddprun's TCP store. That map's own list of waiters is for one thread; here every
+/// change wakes all threads that wait, and each checks its keys again.
 struct HashStore::Impl {
   std::mutex mutex;
   std::condition_variable changed;
   ddprun::store::Store map{kMaxMemory};
 
-  /// Runs `change` alone and tells everyone who waits; what it returns, or its error thrown.
+  /// Runs `change` under the lock and wakes all waiting threads. Returns its value or throws its
+  /// error.
   template <class F>
   auto write(const HashStore& store, F change) {
     const std::scoped_lock lock(mutex);
     const auto done = change();
     changed.notify_all();
-    if (!done) throw internal::to_error(store, done.error());
+    if (!done) throw internal::to_error(done.error().in(store.name()));
     if constexpr (!std::is_void_v<typename decltype(done)::value_type>) return *done;
   }
 

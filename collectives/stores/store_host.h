@@ -9,7 +9,7 @@
 
 namespace ddp::internal {
 
-/// A socket that listens.
+/// A listening socket and its port.
 struct Listening {
   ddprun::Fd socket;
   std::uint16_t port = 0;
@@ -18,15 +18,14 @@ struct Listening {
 /// On a free port of 127.0.0.1. Throws ddp::Error of kind system.
 Listening listen_on_loopback();
 
-/// ddprun's store served by this process, in a thread of its own that takes no signals, until the
-/// destructor. Listens on loopback alone when `address` is loopback, else on every address of the
-/// host.
+/// Serves ddprun's store in a thread of this process, which blocks signals, until the destructor.
+/// Listens on loopback only if `address` is loopback, else on every address of the host.
 class StoreHost {
  public:
-  /// Port 0 is a free one. Throws ddp::Error of kind system when the port cannot be had.
+  /// Port 0 means any free port. Throws ddp::Error of kind system if it cannot listen there.
   StoreHost(const std::string& address, std::uint16_t port);
 
-  /// Serves at a socket that listens already.
+  /// Serves on a socket that listens already.
   explicit StoreHost(Listening at);
 
   ~StoreHost();
@@ -38,8 +37,8 @@ class StoreHost {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Serves a store on `port`, not 0, from the first call with it until the process ends: what rank 0
-/// does when no launcher serves one, for as many groups as there are. Thread: any.
+/// Serves a store on `port`, not 0, from the first call with that port until the process ends: for
+/// rank 0 if no launcher serves one. All groups of the process share it. Thread: any.
 void host_store(const std::string& address, std::uint16_t port);
 
 }  // namespace ddp::internal

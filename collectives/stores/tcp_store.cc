@@ -19,10 +19,10 @@ using StoreClient = ddprun::store::Client;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// For what the server answers at once; then it counts as lost.
+/// The longest time for a reply to a request that does not wait; then the server counts as lost.
 constexpr milliseconds kReplyLimit = std::chrono::seconds(30);
 
-// Where PyTorch's stores count each other, a key without the '/' of the users' keys.
+// The key in which PyTorch's stores count each other; without the '/' of the users' keys.
 constexpr const char* kCount = "init/";
 constexpr milliseconds kCountAgain{5};
 
@@ -62,20 +62,20 @@ struct TcpStore::Impl {
         return client;
       }
     }
-    const auto is_lost = [this] {  // as another thread sees that waits on a connection
+    const auto is_lost = [this] {  // another thread may notice first, on its connection
       const std::scoped_lock lock(mutex);
       return lost.has_value();
     };
     auto client =
         StoreClient::connect(host, port, std::min(limit, kReplyLimit), kReplyLimit, is_lost);
     if (client) return std::move(*client);
-    const std::scoped_lock lock(mutex);  // it was there before, so it is lost
+    const std::scoped_lock lock(mutex);  // the server was reachable before, so it is lost
     if (!lost) lost = Error(ErrorKind::unreachable, "ddp: " + client.error().message);
     throw Error(*lost);
   }
 
-  /// Keeps the connection, or throws what broke it. Its contents may be gone, so the store as a
-  /// whole is lost then: another server at the same port would be another store.
+  /// Returns the connection to the pool, or throws the error that broke it. The store as a whole is
+  /// lost then: a new server at the same port would not have its contents.
   void give_back(StoreClient client) {
     const std::scoped_lock lock(mutex);
     if (!client.lost()) {
@@ -86,8 +86,8 @@ struct TcpStore::Impl {
     throw Error(*lost);
   }
 
-  /// Counts this store among the job's; the master waits until all are made. It has to ask again
-  /// and again, as PyTorch's does: nobody tells.
+  /// Counts this store among the job's; the master waits until all are counted. It polls, as
+  /// PyTorch's does: the protocol has no request that waits for a count.
   void join(StoreClient& client, int world_size, bool is_master, milliseconds limit) const {
     const auto deadline = steady_clock::now() + limit;
     auto count = client.add(kCount, 1);
@@ -104,7 +104,7 @@ struct TcpStore::Impl {
     if (!count) throw internal::to_error(count.error());
   }
 
-  /// Runs `request` on a connection that nobody else uses.
+  /// Runs `request` on a connection that no other thread uses.
   template <class F>
   auto call(milliseconds limit, F request) {
     StoreClient client = take(limit);

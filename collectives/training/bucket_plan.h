@@ -9,7 +9,7 @@
 
 namespace ddp::internal {
 
-/// Gradients that are averaged in one call: they lie side by side, in this order.
+/// Gradients that are averaged in one call, in the order in which they are stored.
 struct PlannedBucket {
   DataType type = DataType::float32;
   std::size_t count = 0;  ///< elements of all

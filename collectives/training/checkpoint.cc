@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "collectives/errors.h"
 #include "collectives/group/agreement.h"
+#include "collectives/group/group_access.h"
 #include "collectives/training/checkpoint_disk.h"
 
 namespace ddp {

@@ -10,13 +10,12 @@
 #include <utility>
 
 #include "collectives/call/call.h"
-#include "collectives/group/fnv.h"
+#include "collectives/fnv.h"
 
 namespace ddp::internal {
 namespace {
 
 using ddprun::Errc;
-using ddprun::Error;
 using ddprun::Fd;
 using ddprun::os_error;
 using ddprun::Result;
@@ -69,7 +68,7 @@ Result<std::optional<CheckpointReader>> CheckpointReader::open(const std::string
   if (!file && errno == ENOENT) return std::nullopt;
   struct stat status{};
   if (!file || ::fstat(file.get(), &status) != 0) return os_error("cannot read " + path, errno);
-  if (!S_ISREG(status.st_mode)) return Error{Errc::usage, path + " is not a file"};
+  if (!S_ISREG(status.st_mode)) return ddprun::Error{Errc::usage, path + " is not a file"};
 
   CheckpointReader reader(path, std::move(file));
   const auto size = static_cast<std::uint64_t>(status.st_size);
@@ -77,22 +76,23 @@ Result<std::optional<CheckpointReader>> CheckpointReader::open(const std::string
   if (auto done = reader.read_at(0, begin.data(), begin.size()); !done) return done.error();
   const HeaderStatus found = decode(begin, reader.header_);
   if (found == HeaderStatus::malformed) {
-    return Error{Errc::protocol, path + " is not a checkpoint of ddp, or of a later version"};
+    return ddprun::Error{Errc::protocol,
+                         path + " is not a checkpoint of ddp, or of a later version"};
   }
   if (found == HeaderStatus::incomplete) {
-    return Error{Errc::protocol, path + " is damaged: it ends in its first lines"};
+    return ddprun::Error{Errc::protocol, path + " is damaged: it ends in its first lines"};
   }
   const std::uint64_t expected = reader.header_.size() + reader.header_.data_size();
   if (size != expected) {
-    return Error{Errc::protocol, path + " is damaged: it has " + std::to_string(size) +
-                                     " bytes instead of " + std::to_string(expected)};
+    return ddprun::Error{Errc::protocol, path + " is damaged: it has " + std::to_string(size) +
+                                             " bytes instead of " + std::to_string(expected)};
   }
   return std::optional(std::move(reader));
 }
 
 Result<> CheckpointReader::check() const {
   const std::uint64_t end = header_.size() + header_.data_size();
-  Fnv sum;
+  Fnv64 sum;
   std::string piece;
   for (std::uint64_t at = kCheckpointChecked; at < end; at += piece.size()) {
     piece.resize(std::min<std::uint64_t>(end - at, std::uint64_t{1} << 20));
@@ -100,7 +100,7 @@ Result<> CheckpointReader::check() const {
     sum.add(piece);
   }
   if (sum.value() != header_.checksum) {
-    return Error{Errc::protocol, path_ + " is damaged: its checksum is wrong"};
+    return ddprun::Error{Errc::protocol, path_ + " is damaged: its checksum is wrong"};
   }
   return {};
 }
@@ -119,7 +119,7 @@ Result<> CheckpointReader::read_at(std::uint64_t offset, void* data, std::size_t
   while (size > 0) {
     const ssize_t n = ::pread(file_.get(), to, size, static_cast<off_t>(offset));
     if (n < 0 && errno != EINTR) return os_error("cannot read " + path_, errno);
-    if (n == 0) return Error{Errc::protocol, path_ + " is damaged: it became shorter"};
+    if (n == 0) return ddprun::Error{Errc::protocol, path_ + " is damaged: it became shorter"};
     if (n < 0) continue;
     to += n;
     offset += static_cast<std::uint64_t>(n);
@@ -132,7 +132,7 @@ Result<> write_checkpoint(const std::string& path, std::uint64_t version,
                           const std::vector<Buffer>& parts, bool keep_previous) {
   CheckpointHeader header{.version = version};
   for (const Buffer& part : parts) header.parts.push_back({part.type, part.count});
-  Fnv sum;
+  Fnv64 sum;
   sum.add(std::string_view(encode(header)).substr(kCheckpointChecked));
   for (const Buffer& part : parts) sum.add(bytes_of(part));
   header.checksum = sum.value();

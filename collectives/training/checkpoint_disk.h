@@ -12,20 +12,19 @@
 
 namespace ddp::internal {
 
-/// A checkpoint on the disk, open to be read. What replaces the file later does not change it.
+/// A checkpoint on the disk, opened for reading. Stays readable when the file is replaced.
 class CheckpointReader {
  public:
-  /// Nothing: there is no such file. Reads the header alone; errors say what is wrong with it, or
-  /// with the length of the file. They begin with the path, and are of kind protocol
-  /// where the file itself is wrong.
+  /// Nothing: there is no such file. Reads only the header, and checks it and the length of the
+  /// file. Errors begin with the path; kind protocol: the file is damaged.
   static ddprun::Result<std::optional<CheckpointReader>> open(const std::string& path);
 
   const CheckpointHeader& header() const { return header_; }
 
-  /// Reads the whole file. Errors: as above; the checksum is wrong.
+  /// Reads the whole file and checks its checksum. Errors: as above.
   ddprun::Result<> check() const;
 
-  /// Reads the elements into buffers of the types and counts the header has.
+  /// Reads the elements into buffers with the types and counts of the header.
   ddprun::Result<> read(const std::vector<Buffer>& parts) const;
 
  private:
@@ -39,11 +38,11 @@ class CheckpointReader {
   CheckpointHeader header_;
 };
 
-/// Where the checkpoint that was before is kept.
+/// The path of the previous checkpoint.
 std::string previous_checkpoint(const std::string& path);
 
-/// Replaces the file in one step, and returns when it is on the disk. `keep_previous`: the one that
-/// is there is kept beside it.
+/// Replaces the file atomically, and returns when it is on the disk. `keep_previous`: keeps the old
+/// one as previous_checkpoint(path).
 ddprun::Result<> write_checkpoint(const std::string& path, std::uint64_t version,
                                   const std::vector<Buffer>& parts, bool keep_previous);
 

@@ -2,6 +2,7 @@
 #include "collectives/training/checkpoint_file.h"
 
 #include "collectives/call/call.h"
+#include "collectives/little_endian.h"
 
 namespace ddp::internal {
 namespace {
@@ -9,19 +10,10 @@ namespace {
 constexpr std::string_view kMagic = "ddp checkpoint 1";
 constexpr std::size_t kFixed = 40;
 constexpr std::uint64_t kTypes = 1 + static_cast<std::uint64_t>(DataType::int64);
-constexpr std::uint64_t kMostData = std::uint64_t{1} << 62;
+constexpr std::uint64_t kMaxData = std::uint64_t{1} << 62;
 
-void put_number(std::string& out, std::uint64_t number) {
-  for (int i = 0; i < 8; ++i) out.push_back(static_cast<char>(number >> (8 * i) & 0xff));
-}
-
-std::uint64_t take_number(std::string_view bytes, std::size_t at) {
-  std::uint64_t number = 0;
-  for (std::size_t i = 8; i-- > 0;) {
-    number = number << 8 | static_cast<unsigned char>(bytes[at + i]);
-  }
-  return number;
-}
+constexpr auto put_number = &put_little_endian<std::uint64_t>;
+constexpr auto get_number = &get_little_endian<std::uint64_t>;
 
 }  // namespace
 
@@ -49,17 +41,17 @@ HeaderStatus decode(std::string_view bytes, CheckpointHeader& header) {
     return HeaderStatus::malformed;
   }
   if (bytes.size() < kFixed) return HeaderStatus::incomplete;
-  const std::uint64_t parts = take_number(bytes, 32);
+  const std::uint64_t parts = get_number(bytes, 32);
   if (parts > kMaxCheckpointParts) return HeaderStatus::malformed;
   if ((bytes.size() - kFixed) / 16 < parts) return HeaderStatus::incomplete;
-  header.checksum = take_number(bytes, 16);
-  header.version = take_number(bytes, 24);
+  header.checksum = get_number(bytes, 16);
+  header.version = get_number(bytes, 24);
   header.parts.clear();
-  std::uint64_t left = kMostData;
+  std::uint64_t left = kMaxData;
   for (std::size_t at = kFixed; at < kFixed + 16 * parts; at += 16) {
-    const std::uint64_t type = take_number(bytes, at);
+    const std::uint64_t type = get_number(bytes, at);
     if (type >= kTypes) return HeaderStatus::malformed;
-    const CheckpointPart part{static_cast<DataType>(type), take_number(bytes, at + 8)};
+    const CheckpointPart part{static_cast<DataType>(type), get_number(bytes, at + 8)};
     if (part.count >= left / size_of(part.type)) return HeaderStatus::malformed;
     left -= part.count * size_of(part.type);
     header.parts.push_back(part);

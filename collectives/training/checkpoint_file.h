@@ -11,7 +11,7 @@
 
 namespace ddp::internal {
 
-/// What a Checkpoint's file begins with. All numbers are 64 bits, little-endian:
+/// The header of a Checkpoint's file. All numbers are 64 bits, little-endian:
 ///
 ///     "ddp checkpoint 1"   16 bytes
 ///     checksum             FNV-1a of all bytes after it, those of the parts included
@@ -19,15 +19,15 @@ namespace ddp::internal {
 ///     number of parts      at most kMaxCheckpointParts
 ///     for each part: its type, as DataType counts them from float16, 0; how many elements
 ///
-/// The elements of all parts follow, as they lie in memory, one part after the other, and nothing
-/// else. Pure.
+/// The elements of all parts follow, as in memory, one part after the other, and nothing else.
+/// Pure.
 
 inline constexpr std::size_t kMaxCheckpointParts = 1 << 16;
 
-/// Of this many bytes every header is.
+/// The size of the longest header.
 inline constexpr std::size_t kMaxCheckpointHeader = 40 + 16 * kMaxCheckpointParts;
 
-/// Where the bytes begin that the checksum is of.
+/// The offset from which the checksum counts.
 inline constexpr std::size_t kCheckpointChecked = 24;
 
 struct CheckpointPart {
@@ -53,7 +53,7 @@ std::string encode(const CheckpointHeader& header);
 enum class HeaderStatus {
   complete,
   incomplete,  ///< more bytes are needed
-  malformed,   ///< no checkpoint begins like that
+  malformed,   ///< not the start of a checkpoint
 };
 
 /// Reads the header at the start of `bytes`.

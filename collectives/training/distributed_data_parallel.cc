@@ -7,6 +7,7 @@
 #include "collectives/call/call.h"
 #include "collectives/call/reduction.h"
 #include "collectives/group/agreement.h"
+#include "collectives/group/group_access.h"
 #include "collectives/training/reducer.h"
 
 namespace ddp {

@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 #include "collectives/call/call.h"
-#include "collectives/group/agreement.h"
+#include "collectives/group/group_access.h"
 #include "collectives/training/bucket_plan.h"
 
 namespace ddp::internal {
@@ -51,7 +51,7 @@ Reducer::Reducer(ProcessGroup& group, std::vector<Buffer> gradients, const Optio
 
 Reducer::~Reducer() {
   if (works_.empty()) return;
-  // Whoever moves the data must not find the buckets gone.
+  // The calls under way use the buckets.
   if (std::uncaught_exceptions() > exceptions_) GroupAccess::abort(group_);
   for (const Work& work : works_) {
     try {
@@ -113,7 +113,7 @@ void Reducer::gradient_ready(std::size_t parameter) {
   if (no_sync_ == 0) begin_complete();
 }
 
-/// Begins what is complete and has nothing before it that is not.
+/// Begins the complete buckets that have no incomplete bucket before them.
 void Reducer::begin_complete() {
   while (begun_ < order_.size() && buckets_[order_[begun_]].missing == 0) {
     begin(buckets_[order_[begun_++]].memory);
@@ -157,7 +157,7 @@ void Reducer::begin_rest() {
   for (; begun_ < order_.size(); ++begun_) begin_used(buckets_[order_[begun_]], used);
 }
 
-/// Averages the gradients that some rank used: neighbours in one call.
+/// Averages the gradients that some rank used; adjacent ones in one call.
 void Reducer::begin_used(const Bucket& bucket, const std::vector<std::uint8_t>& used) {
   std::size_t first = 0;
   std::size_t at = 0;

@@ -7,18 +7,20 @@
 #include <string>
 #include <vector>
 
-#include "ddp/distributed_data_parallel.h"
+#include "ddp/distributed_data_parallel_options.h"
+#include "ddp/process_group.h"
 #include "ddp/work.h"
 
 namespace ddp::internal {
 
-/// The passes of a DistributedDataParallel: which gradients are ready, which buckets are under way.
+/// The passes of a DistributedDataParallel: tracks which gradients are ready and begins the
+/// all_reduce of complete buckets. Thread: one at a time.
 class Reducer {
  public:
   using Options = DistributedDataParallelOptions;
-  using Statistics = DistributedDataParallel::Statistics;
+  using Statistics = DistributedDataParallelStatistics;
 
-  /// `gradients`: types and counts; where they are is for the reducer to say.
+  /// `gradients` has types and counts; the reducer allocates the memory.
   Reducer(ProcessGroup& group, std::vector<Buffer> gradients, const Options& options);
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
@@ -54,7 +56,7 @@ class Reducer {
   std::string missing() const;
 
   ProcessGroup& group_;
-  std::optional<ProcessGroup> own_;  ///< for what other ranks may do earlier or later
+  std::optional<ProcessGroup> own_;  ///< for calls that are not in group_'s order on all ranks
   std::vector<Buffer> gradients_;
   std::vector<std::shared_ptr<void>> memory_;
   std::vector<Bucket> buckets_;

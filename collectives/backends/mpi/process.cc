@@ -8,7 +8,7 @@
 #include <mutex>
 #include <string>
 
-#include "collectives/group/async_teardown.h"
+#include "collectives/backends/async_teardown.h"
 #include "ddp/error.h"
 
 namespace ddp::internal {
@@ -56,9 +56,9 @@ struct Process {
 Process start() {
   MpiLibrary& library = load();
   try {
-    const auto world = library.start(&finish_leaving);
+    const auto world = library.start(&finish_teardowns);
     if (world.ours) {
-      after_leaving([&library] {
+      after_teardowns([&library] {
         if (groups == 0 && library.runs()) library.end();
       });
     }

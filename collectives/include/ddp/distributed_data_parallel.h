@@ -1,43 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
 #include <cstddef>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "ddp/distributed_data_parallel_options.h"
 #include "ddp/export.h"
 #include "ddp/process_group.h"
 #include "ddp/types.h"
 
 namespace ddp {
 
-/// How a DistributedDataParallel averages gradients; the names of
-/// torch.nn.parallel.DistributedDataParallel, the values those of PyTorch 2 (reducer.hpp).
-struct DistributedDataParallelOptions {
-  /// A bucket takes gradients until it has so many bytes. The first is small, so that communication
-  /// begins early. At least 1. 25 MiB is best for many models over NCCL, about 5 over TCP (Li et
-  /// al., VLDB 2020, section 5.2).
-  std::size_t first_bucket_bytes = std::size_t{1} << 20;
-  std::size_t bucket_bytes = std::size_t{25} << 20;
-
-  /// Parameters may be left out of a backward pass. Costs a small all_reduce in each.
-  bool find_unused_parameters = false;
-
-  /// Of all gradients; none: each has its parameter's type. A floating-point type.
-  std::optional<DataType> gradient_type = {};
-
-  /// Memory of the buckets, of so many bytes, aligned for any element; what it returns frees it.
-  /// Empty: host memory of zeros. Parameters in device memory need one, of cudaMalloc for example.
-  std::function<std::shared_ptr<void>(std::size_t bytes)> allocate = {};
-};
-
-/// Keeps the copies of a model that the ranks of a group train the same: averages their gradients
-/// while the backward pass still computes others.
+/// Data-parallel training: keeps the ranks' copies of a model identical by averaging their
+/// gradients, while the backward pass still computes others.
 ///
 ///     ddp::DistributedDataParallel model(group, {weights, bias});
 ///     for (...) {
@@ -50,33 +28,32 @@ struct DistributedDataParallelOptions {
 ///       ... step of the optimizer; gradients back to zero if they are added to ...
 ///     }
 ///
-/// Gradients lie side by side in buckets, and the backward pass writes them there: nothing is
-/// copied. A bucket has gradients of one type, in the reverse order of parameters, in which most
-/// backward passes compute them. As soon as all gradients of a bucket are ready its all_reduce is
-/// begun, in the same order on all ranks; it is in place, so a gradient that is ready is not
-/// touched again before finish() returns.
+/// Gradients are stored in buckets, and the backward pass writes them there, without a copy. A
+/// bucket has gradients of one type, in the reverse order of the parameters, in which most backward
+/// passes compute them. When all gradients of a bucket are ready its all_reduce is begun, in the
+/// same order on all ranks and in place: a gradient that is ready must not be touched before
+/// finish() returns.
 ///
-/// After the first pass the buckets are begun in the order in which rank 0 completed them in that
-/// pass (but not with find_unused_parameters, as there may be no such order). PyTorch also puts
-/// gradients into other buckets then; here a gradient stays where it is for good, so that the
-/// program may keep pointers to it. A model whose backward pass is far from the reverse order of
-/// its parameters gives them in another order.
+/// After the first pass, buckets are begun in the order in which rank 0 completed them in that pass
+/// (not with find_unused_parameters, where the order may vary). PyTorch then also reassigns
+/// gradients to buckets; here a gradient never moves, so the program may keep pointers to it. If a
+/// backward pass is far from the reverse order of the parameters, pass them in another order.
 ///
-/// Every rank gives the same list of parameters and makes the same calls of finish() and the
-/// constructor, among those of the group; only gradient_ready may come in another order on each.
-/// Parameters and the group outlive it.
+/// Every rank passes the same list of parameters, and makes the calls of the constructor and
+/// finish() in the same order among the group's other calls; only gradient_ready may come in a
+/// different order on each rank. Parameters and the group must outlive this object.
 ///
-/// Errors of kind usage leave everything as it was, unless a function says otherwise; after others
-/// the group is broken.
+/// Errors of kind usage change nothing, unless a function says otherwise; after others the group is
+/// broken.
 ///
 /// Thread: one at a time.
 class DDP_EXPORT DistributedDataParallel {
  public:
-  /// What may be set.
   using Options = DistributedDataParallelOptions;
+  using Statistics = DistributedDataParallelStatistics;
 
-  /// Compares the lists of all ranks, gives all of them the parameters of rank 0, and makes the
-  /// buckets, whose gradients begin as zeros (in memory of `allocate`: as that is).
+  /// Compares the lists of all ranks, broadcasts the parameters of rank 0, and makes the buckets.
+  /// Gradients are initially zero, or as `allocate` returns the memory.
   /// Errors: usage (no parameters, a gradient of integers, some on a device and others not or with
   /// other streams, no `allocate` where it is needed, a bucket of no bytes), mismatch (the lists or
   /// options differ: names two ranks and the first difference).
@@ -85,45 +62,44 @@ class DDP_EXPORT DistributedDataParallel {
   DistributedDataParallel(const DistributedDataParallel&) = delete;
   DistributedDataParallel& operator=(const DistributedDataParallel&) = delete;
 
-  /// Waits for what is under way. While an exception is on its way nobody is waited for: an
-  /// unfinished pass then breaks the group.
+  /// Waits for the calls that are under way. During an exception it aborts instead: an unfinished
+  /// pass then breaks the group.
   ~DistributedDataParallel();
 
-  /// How many parameters there are; their index is their place in the list.
+  /// The number of parameters; the index of a parameter is its position in the list.
   std::size_t size() const noexcept;
 
-  /// Where the gradient of a parameter is, for as long as this object is. Errors: usage (there is
-  /// no such parameter).
+  /// The gradient of a parameter; its address does not change as long as this object exists.
+  /// Errors: usage (no such parameter).
   Buffer gradient(std::size_t parameter) const;
 
-  /// The same in host memory. Errors: usage (of another type, or on a device).
+  /// The same as elements in host memory. Errors: usage (it has another type, or is on a device).
   template <Element T>
   std::span<T> gradient(std::size_t parameter) const {
     const Buffer buffer = host_gradient(parameter, data_type<T>());
     return {static_cast<T*>(buffer.data), buffer.count};
   }
 
-  /// The backward pass has written the gradient of this parameter: once for each in every pass.
-  /// Device memory: what the parameter's stream was given before writes it.
-  /// Errors: usage (there is no such parameter, or it was ready before in this pass), those of the
-  /// group.
+  /// To be called when the backward pass has written the gradient of this parameter, once per pass.
+  /// With device memory: when the work that writes it was given to the parameter's stream.
+  /// Errors: usage (no such parameter, or it was ready before in this pass), those of the group.
   void gradient_ready(std::size_t parameter);
 
-  /// The backward pass is over. Returns when every gradient is the average over all ranks (device
-  /// memory: when what the stream is given from now on finds it so).
+  /// Ends the backward pass. Blocks until every gradient is the average over all ranks; with device
+  /// memory returns at once, and later work of the stream finds the averages.
   ///
-  /// With find_unused_parameters, a parameter that no rank used, that is, had ready in this pass or
-  /// in one of no_sync() before it, keeps its gradient; one that only some ranks used is averaged
-  /// over all, and where it was not used its gradient counts as it is: zero, if gradients are set
-  /// to zero before each pass. Errors: usage (not all parameters were ready: names those, and they
-  /// may still follow), those of the group.
+  /// With find_unused_parameters, a parameter is used by a rank on which it was ready in this pass
+  /// or in the passes of no_sync() before it. A parameter that no rank used keeps its gradient. One
+  /// that only some ranks used is averaged over all; the others contribute the gradient as it is,
+  /// which is zero if gradients are zeroed before each pass. Errors: usage (names parameters that
+  /// were not ready; they may still follow), those of the group.
   void finish();
 
-  /// As long as one of these exists passes only add up: their finish() ends them and averages
-  /// nothing. The first pass after it averages what they have written, too.
+  /// While one of these exists, finish() ends a pass and averages nothing, so gradients accumulate.
+  /// The first pass afterwards averages the accumulated gradients.
   class DDP_EXPORT NoSync {
    public:
-    /// `other` ends no scope any more.
+    /// `other` is empty afterwards.
     NoSync(NoSync&& other) noexcept : of_(std::exchange(other.of_, nullptr)) {}
     NoSync& operator=(NoSync&&) = delete;
     ~NoSync();
@@ -134,24 +110,13 @@ class DDP_EXPORT DistributedDataParallel {
     DistributedDataParallel* of_;
   };
 
-  /// Between passes, before the first gradient is ready. Errors: usage (in a pass).
+  /// To be called between passes. Errors: usage (a gradient of this pass is ready).
   [[nodiscard]] NoSync no_sync();
 
-  /// Of the last finish() that averaged.
-  struct Statistics {
-    std::size_t bytes = 0;        ///< of gradients, given to all_reduce by this rank
-    std::size_t all_reduces = 0;  ///< one for each bucket
-    /// How long they took, one after the other, waiting for other ranks included; in device memory
-    /// this is not known, and nothing.
-    std::chrono::nanoseconds communication{0};
-    std::chrono::nanoseconds waited{0};  ///< in finish(), for the rest of it
-    std::chrono::nanoseconds hidden{0};  ///< of the communication: behind the backward pass
-  };
-
-  /// Those of the last finish() that averaged; zeros before.
+  /// Of the last finish() that averaged; zeros before.
   const Statistics& statistics() const noexcept;
 
-  /// The parameters of each bucket, as they lie there; buckets in the order they are begun in.
+  /// The parameters of each bucket in memory order; buckets in the order in which they are begun.
   std::vector<std::vector<std::size_t>> buckets() const;
 
  private:

@@ -8,25 +8,24 @@
 
 namespace ddp {
 
-/// What went wrong, for programs; Error::what() is the sentence for people.
+/// The kind of a failure, for programs. Error::what() is the text for people.
 enum class ErrorKind {
   usage,        ///< wrong argument or environment: nothing was sent, the group stays usable
   unreachable,  ///< the store cannot be reached, or was lost
-  timed_out,    ///< a rank did not come in time
-  peer_lost,    ///< a rank died, or left: its connection ended, or the launcher says so
+  timed_out,    ///< a deadline passed, as a rule because a rank did not make the call
+  peer_lost,    ///< a rank died or left: its connection ended, or the launcher reported it
   mismatch,     ///< ranks made different calls
-  system,       ///< anything else the operating system or the backend refused
+  system,       ///< another failure of the operating system or of the backend
 };
 
-/// Thrown by every call of ddp that did not do what it was asked. One sentence, which names this
-/// rank, the call and, where it is known, the rank to blame.
+/// Thrown by every call of ddp that fails. what() is one sentence that names this rank, the call
+/// and, where it is known, the rank that caused the failure.
 class DDP_EXPORT Error : public std::runtime_error {
  public:
-  /// What what() and kind() give.
+  /// Sets kind() and what().
   Error(ErrorKind kind, const std::string& sentence);
   ~Error() override;
 
-  /// What went wrong, for programs.
   ErrorKind kind() const noexcept { return kind_; }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Marks what libddp offers; everything else in it is hidden.
+/// Marks the public symbols of libddp; all others are hidden.
 #define DDP_EXPORT __attribute__((visibility("default")))

@@ -10,27 +10,28 @@
 
 namespace ddp {
 
-/// How a FileStore begins.
+/// How a FileStore is opened.
 struct FileStoreOptions {
-  /// How many processes will open the file, each once. Who leaves last of so many removes it. None:
-  /// nobody does, and any number may come.
+  /// How many processes open the file, each once; the last of them to close it removes it. Default:
+  /// any number, and the file stays.
   std::optional<int> world_size = {};
   /// The store's timeout(). At least 0.
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
 };
 
-/// A store in a file that all processes can open: on one host, or on a file system they share. Like
-/// PyTorch's FileStore it is a log to which every change is appended; the format is our own.
+/// A store in a file that all processes can open: on one host, or on a shared file system. Like
+/// PyTorch's FileStore it is a log to which every change is appended; the format is different.
 ///
-/// Locks are the kernel's, on ranges of the open file (fcntl(2), F_OFD_SETLK): a process that dies,
-/// in whatever way, holds up nobody, and what it had half written is cut off. On a network file
-/// system they have to work between hosts: NFS 4 has them, Lustre needs the mount option flock.
+/// Locks are those of the kernel, on ranges of the open file (fcntl(2), F_OFD_SETLK). A process
+/// that dies releases them, and a half-written entry is cut off. On a network file system locks
+/// must work between hosts: NFS 4 has them, Lustre needs the mount option flock.
 ///
-/// A file that an earlier run left is told, not used: one that was opened before, and that no
-/// process has open now, unless all who left it closed it in order before world_size had come; and
-/// one that world_size processes have opened already. Remove it, or take another name.
+/// A file of an earlier run is refused: one that world_size processes have opened already, or that
+/// was opened before and is open in no process now, unless all of them closed it in order before
+/// world_size was reached. Remove it, or use another name.
 ///
-/// Who waits looks again every few milliseconds: no kernel tells what other hosts write.
+/// Calls that wait read the file again every few milliseconds: a kernel does not report the writes
+/// of other hosts.
 class DDP_EXPORT FileStore final : public Store {
  public:
   /// Creates the file, for its owner alone to read and write, or opens it.
@@ -38,7 +39,7 @@ class DDP_EXPORT FileStore final : public Store {
   /// read or written).
   explicit FileStore(const std::string& path, const FileStoreOptions& options = {});
 
-  /// Leaves; the last of world_size removes the file.
+  /// Closes the file; the last of world_size processes removes it.
   ~FileStore() override;
 
   std::string name() const override;

@@ -15,8 +15,8 @@ class float16 {  // NOLINT(readability-identifier-naming): as the types it stand
  public:
   constexpr float16() = default;
 
-  /// The nearest value, of two equally near the one whose last bit is 0 (as IEEE 754, 4.3.1): from
-  /// 65520 on that is infinity. A NaN stays one, with its sign.
+  /// Rounds to nearest, ties to even (IEEE 754, 4.3.1): from 65520 on the result is infinity. A NaN
+  /// stays a NaN with its sign.
   constexpr explicit float16(float value) : bits_(round(value)) {}
 
   /// The same value.
@@ -32,7 +32,7 @@ class float16 {  // NOLINT(readability-identifier-naming): as the types it stand
     return std::bit_cast<float>(sign | ((magnitude << 13U) + bias));
   }
 
-  /// As it lies in memory.
+  /// From and to the representation in memory.
   static constexpr float16 from_bits(std::uint16_t bits) {
     float16 value;
     value.bits_ = bits;
@@ -48,7 +48,7 @@ class float16 {  // NOLINT(readability-identifier-naming): as the types it stand
     if (magnitude > 0x7f800000U) return static_cast<std::uint16_t>(sign | 0x7e00U);
     if (magnitude >= 0x477ff000U) return static_cast<std::uint16_t>(sign | 0x7c00U);
     if (magnitude < 0x38800000U) {
-      // Beside 0.5 a float counts units of 2^-24, too: the addition rounds.
+      // At 0.5 the last bit of a float is 2^-24, too: the addition rounds.
       const float aligned = std::bit_cast<float>(magnitude) + 0.5F;
       return static_cast<std::uint16_t>(sign |
                                         (std::bit_cast<std::uint32_t>(aligned) - 0x3f000000U));
@@ -66,8 +66,7 @@ class bfloat16 {  // NOLINT(readability-identifier-naming)
  public:
   constexpr bfloat16() = default;
 
-  /// The nearest value, of two equally near the one whose last bit is 0. A NaN stays one, with its
-  /// sign.
+  /// Rounds to nearest, ties to even. A NaN stays a NaN with its sign.
   constexpr explicit bfloat16(float value) : bits_(round(value)) {}
 
   /// The same value.
@@ -75,7 +74,7 @@ class bfloat16 {  // NOLINT(readability-identifier-naming)
     return std::bit_cast<float>(static_cast<std::uint32_t>(bits_) << 16U);
   }
 
-  /// As it lies in memory.
+  /// From and to the representation in memory.
   static constexpr bfloat16 from_bits(std::uint16_t bits) {
     bfloat16 value;
     value.bits_ = bits;

@@ -10,48 +10,46 @@
 
 namespace ddp {
 
-/// This process's GPU, as cudaSetDevice() numbers those it sees: that of the calling thread's
-/// current CUDA context; else the one with the number that the launcher gave the process on its
-/// node (LOCAL_RANK of ddprun and torchrun, OMPI_COMM_WORLD_LOCAL_RANK of Open MPI,
-/// MPI_LOCALRANKID of hydra, SLURM_LOCALID), modulo how many it sees; else 0. A group's first call
-/// with buffers on a device takes the same one.
+/// The number of this process's GPU, among those that are visible to it, as for cudaSetDevice():
+/// the GPU of the calling thread's current CUDA context; else this process's local rank modulo the
+/// number of visible GPUs (LOCAL_RANK of ddprun and torchrun, OMPI_COMM_WORLD_LOCAL_RANK of Open
+/// MPI, MPI_LOCALRANKID of hydra, SLURM_LOCALID); else 0. A group's first call with buffers on a
+/// device uses the same one.
 ///
 ///     cudaSetDevice(ddp::local_device());
 ///
 /// Errors: usage (no NCCL, no driver, no GPU). Thread: any.
 DDP_EXPORT int local_device();
 
-/// One process that drives several GPUs, without a launcher: a group whose rank i is the GPU
-/// `devices[i]` of this process; empty: all of its GPUs. What ncclCommInitAll is to NCCL.
+/// For one process that drives several GPUs, without a launcher: makes a group whose rank i is the
+/// GPU `devices[i]` of this process; empty: all visible GPUs. Corresponds to ncclCommInitAll.
 ///
 ///     auto gpus = ddp::init_local_devices();
 ///     ddp::group_call([&] {
 ///       for (std::size_t i = 0; i < gpus.size(); ++i) gpus[i].all_reduce(buffers[i]);
 ///     });
 ///
-/// The groups move buffers on their devices alone: calls with buffers in host memory, barrier(),
-/// objects, new_group() and split() are errors of kind usage. Errors: usage (no NCCL, no GPU, no
-/// such device, one twice), system, timed_out.
+/// The groups only accept buffers on their devices: calls with buffers in host memory, barrier(),
+/// those with objects, new_group() and split() throw Error of kind usage. Errors: usage (no NCCL,
+/// no GPU, no such device, a device twice), system, timed_out.
 DDP_EXPORT std::vector<ProcessGroup> init_local_devices(
     const std::vector<int>& devices = {},
     std::chrono::milliseconds timeout = std::chrono::minutes(30));
 
-/// Starts the calls that `calls` makes, with buffers on devices, all at once when it returns. One
-/// thread that makes the same call for several ranks has to do it so, or the first would wait for
-/// the others; for one rank it makes one start of many small calls (ncclGroupStart, ncclGroupEnd).
-/// They run in no order: none may need what another writes.
+/// Starts the calls that `calls` makes, with buffers on devices, together when it returns
+/// (ncclGroupStart, ncclGroupEnd). A thread that makes the same call for several ranks needs it, or
+/// the first call would wait for the others. For one rank it starts many small calls at once. The
+/// calls run in no order: none may need what another writes.
 ///
-/// Not in it: reductions by band, bor and bxor, all_to_all in place, and the first call of a group
-/// that is not connected yet. No group may end in it, and nothing in it may wait for one of its
-/// calls. Errors: what `calls` throws, and what the calls do. A Work that was begun in it may be
-/// waited for after it.
+/// Not allowed in `calls`: reductions by band, bor and bxor, all_to_all in place, the first call of
+/// a group that is not connected yet, the end of a group, and waiting for one of its calls; wait
+/// for a Work afterwards. Errors: what `calls` throws, and those of its calls.
 ///
-/// A failure meanwhile, be it a call that NCCL refuses or a rank that is lost, fails all of them.
-/// What is under way on a device goes on until `calls` is over, for NCCL can end nothing that an
-/// open group of calls has; where that takes too long the process ends, as it does when calls
-/// cannot be made to.
+/// A failure in the meantime, such as a call that NCCL refuses or a lost rank, fails all of the
+/// calls. What is under way on a device goes on until `calls` returns, since NCCL cannot end calls
+/// of an open group; if that takes too long the process exits, as when calls cannot be ended.
 ///
-/// Thread: any; the group call is the thread's.
+/// Thread: any; a group call only collects the calls of its own thread.
 DDP_EXPORT void group_call(const std::function<void()>& calls);
 
 }  // namespace ddp

@@ -7,8 +7,8 @@
 
 namespace ddp {
 
-/// Calls `main` and returns what it returns. Should it die instead, what it died of is told, on
-/// stderr and in the file that TORCHELASTIC_ERROR_FILE names; a launcher shows it in its report:
+/// Calls `main` and returns its result. If the process dies instead, writes the cause to stderr and
+/// to the file that TORCHELASTIC_ERROR_FILE names, which the launcher shows in its report:
 ///
 ///     int main(int argc, char** argv) { return ddp::record(train, argc, argv); }
 ///
@@ -16,22 +16,22 @@ namespace ddp {
 ///   (std::throw_with_nested), and the calls that led to where it was last thrown. record
 ///   returns 1.
 /// - An exception that ends the process elsewhere (it leaves another thread, or a noexcept
-///   function): the same, then std::terminate goes on as it would have.
-/// - SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT: the signal, the address, and the calls that led
-///   there. The process then dies of that signal, or whoever handled it before record was called
-///   gets it. Stack overflow is told in the thread that called record; in other threads it is
-///   like any SIGSEGV where they have an alternate stack (sigaltstack(2)), and not told where not.
+///   function): the same, then std::terminate continues as usual.
+/// - SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT: the signal, the address, and the backtrace. Then
+///   the handler that was set before record was called runs; by default the process dies of the
+///   signal. A stack overflow is detected in the thread that called record; in other threads it is
+///   reported as SIGSEGV if they have an alternate stack (sigaltstack(2)), else not at all.
 ///
-/// The calls have names where the dynamic linker knows them: link programs with -rdynamic (CMake:
-/// ENABLE_EXPORTS). Others are an offset for `addr2line -Cfe PROGRAM +OFFSET`.
+/// Backtraces have function names if the dynamic linker knows them: link programs with -rdynamic
+/// (CMake: ENABLE_EXPORTS). Otherwise they have offsets for `addr2line -Cfe PROGRAM +OFFSET`.
 ///
-/// The file has the form that PyTorch's @record gives it, and is there whole or not at all. Without
-/// the variable, or when it is empty or names something other than a file, there is no file. Only
-/// the first of several ends is recorded, and only in the process that called record: not in
-/// children that it forked. No group has to be joined.
+/// The file has the format of PyTorch's @record, and is written completely or not at all. No file
+/// is written if the variable is not set or empty, or names something other than a file. Only the
+/// first of several failures is recorded, and only in the process that called record, not in its
+/// forks. No group is needed.
 ///
-/// Uses SIGALRM while the process dies of a signal, so that it cannot hang there. Call it once.
-/// Thread: any; the signal handlers stay in force when it returns.
+/// Uses SIGALRM while the process dies of a signal, so that it cannot hang. Call it once. Thread:
+/// any; the signal handlers stay installed when it returns.
 DDP_EXPORT int record(const std::function<int()>& main);
 
 /// The same for a function with arguments, such as argc and argv.

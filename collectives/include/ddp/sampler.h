@@ -10,52 +10,51 @@
 
 namespace ddp {
 
-/// How a DistributedSampler shares out samples; the names of
+/// How a DistributedSampler distributes samples; the names of
 /// torch.utils.data.distributed.DistributedSampler.
 struct SamplerOptions {
-  bool shuffle = true;     ///< in each epoch another order; else always 0, 1, 2, ...
-  std::uint64_t seed = 0;  ///< of the order; the same on every rank
-  /// Where the samples cannot be shared out evenly: leaves the last ones out, else adds some from
-  /// the beginning again, so that every rank has the same number of them.
+  bool shuffle = true;     ///< in a different order in each epoch; else always 0, 1, 2, ...
+  std::uint64_t seed = 0;  ///< of the order; must be the same on every rank
+  /// If the samples cannot be divided evenly: drops the last ones, else repeats some from the
+  /// beginning. Every rank has the same number in both cases.
   bool drop_last = false;
 };
 
-/// Which samples of a data set this rank trains on: of one order of all samples, which every rank
-/// computes for itself, rank r takes those at r, r + size, r + 2 * size, ...
+/// Selects the samples of a data set that this rank trains on: every rank computes the same order
+/// of all samples, of which rank r takes those at r, r + size, r + 2 * size, ...
 ///
-/// So the samples of step k of all ranks are the same set whatever the number of ranks, if they
-/// take as many together.
+/// So step k has the same set of samples for every number of ranks with the same total batch size.
 ///
-/// The order depends on seed + epoch, the number of samples and nothing else: not on the platform,
-/// the compiler, or the version of this library. It is the shuffle of Fisher and Yates, from the
-/// last place down (Knuth, The Art of Computer Programming 2, 3.4.2, algorithm P), with SplitMix64
-/// (Steele, Lea, Flood, OOPSLA 2014), seeded with seed + epoch, whose numbers are taken modulo the
-/// number of places, after those at the upper end of 64 bits that would favour some are thrown
-/// away. Where `shuffle` is off the order is that of PyTorch; where it is on PyTorch's is another.
+/// The order depends only on seed + epoch and the number of samples, not on the platform, the
+/// compiler or the version of this library. It is the Fisher-Yates shuffle from the last place down
+/// (Knuth, The Art of Computer Programming 2, 3.4.2, algorithm P) with SplitMix64 (Steele, Lea,
+/// Flood, OOPSLA 2014), seeded with seed + epoch. Its numbers are taken modulo the number of
+/// places; those at the upper end of 64 bits that would cause a bias are skipped. Without `shuffle`
+/// the order is that of PyTorch; with it the order differs from PyTorch's.
 ///
-/// Talks to nobody. Thread: one at a time.
+/// Does not communicate. Thread: one at a time.
 class DDP_EXPORT DistributedSampler {
  public:
   /// Errors: usage (`num_replicas` is below 1, or `rank` not from 0 to num_replicas - 1).
   DistributedSampler(std::size_t dataset_size, int num_replicas, int rank,
                      const SamplerOptions& options = {});
 
-  /// For this rank of the group, which need not outlive it.
+  /// For this rank of the group. The group need not outlive the sampler.
   DistributedSampler(std::size_t dataset_size, const ProcessGroup& group,
                      const SamplerOptions& options = {});
 
-  /// Another order from now on, if samples are shuffled; 0 before the first call. Every rank says
-  /// the same number before each epoch.
+  /// Selects the order of this epoch, if samples are shuffled; initially that of epoch 0. Every
+  /// rank must pass the same number, before each epoch.
   void set_epoch(std::uint64_t epoch) noexcept { epoch_ = epoch; }
 
-  /// How many samples this rank has in an epoch: on every rank as many.
+  /// The number of samples of each rank in an epoch; the same on every rank.
   std::size_t size() const noexcept { return size_; }
 
-  /// How many of them, the last ones, only fill up: those that other ranks, or this one, have as
-  /// well. Leave them out to count each sample once, as in an evaluation.
+  /// The number of this rank's samples, at its end, that are repeated only to make the ranks even.
+  /// Skip them to count each sample once, as in an evaluation.
   std::size_t padding() const noexcept;
 
-  /// This epoch's samples of this rank, in their order: size() numbers below dataset_size.
+  /// The samples of this rank in this epoch, in order: size() numbers below dataset_size.
   std::vector<std::size_t> indices() const;
 
  private:

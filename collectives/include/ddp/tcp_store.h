@@ -11,40 +11,40 @@
 
 namespace ddp {
 
-/// How a TcpStore begins; the names and defaults of torch.distributed.TCPStore.
+/// How a TcpStore is created; the names and defaults of torch.distributed.TCPStore.
 struct TcpStoreOptions {
-  /// Serve the store in this process, in a thread that takes no signals.
+  /// Whether this process serves the store, in a thread that blocks all signals.
   bool is_master = false;
-  /// How many stores the job makes, the master's included. The master's constructor returns when so
-  /// many have been made. None: nobody is counted, and nobody waited for.
+  /// The number of TcpStores that the job makes, the master's included. The master's constructor
+  /// waits for them. Default: stores are neither counted nor waited for.
   std::optional<int> world_size = {};
-  /// The store's timeout(), and how long the constructor tries to reach the master, or waits for
-  /// the others. Above 0.
+  /// The store's timeout(), and that of the constructor, which connects to the master or waits for
+  /// the other stores. Above 0.
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
 };
 
 /// A store that one process serves over TCP, with the protocol of PyTorch 2.5 and later: the server
-/// may be ddprun's or torchrun's agent, another TcpStore, or PyTorch's TCPStore, and PyTorch's
-/// ranks may be clients of ours, those of 1.13 and 2.0 too. Key "k" is PyTorch's key "k".
+/// may be the agent of ddprun or torchrun, another TcpStore, or PyTorch's TCPStore. The clients may
+/// be PyTorch's, also those of 1.13 and 2.0. Key "k" is PyTorch's key "k".
 ///
-/// The server ends with the master's store, and what is kept with it. It has no authentication: who
-/// reaches the port may read and write. It listens on loopback alone when `host` is loopback, else
-/// on every address of the host.
+/// The server and its contents end with the master's store. There is no authentication: every
+/// process that can connect to the port may read and write. The server listens on loopback only if
+/// `host` is loopback, else on every address of the host.
 ///
-/// A process has one connection for each call that is under way at once, and keeps them.
+/// A process has one connection for each call that is under way at once, and keeps them open.
 class DDP_EXPORT TcpStore final : public Store {
  public:
-  /// Connects to `host`, a name or a numeric address, at `port`. With is_master, serves there
-  /// first; port 0 then is a free one.
-  /// Errors: usage (`host` does not resolve, or options are wrong), timed_out (nobody serves there;
-  /// or fewer than world_size stores were made), system (the port cannot be had).
+  /// Connects to `host`, a name or a numeric address, at `port`. With is_master, first starts the
+  /// server there; port 0 then means any free port.
+  /// Errors: usage (`host` does not resolve, or options are wrong), timed_out (no server answers,
+  /// or fewer than world_size stores were made), system (the server cannot listen on the port).
   TcpStore(const std::string& host, std::uint16_t port, const TcpStoreOptions& options = {});
   ~TcpStore() override;
 
-  /// Where the store is served.
+  /// The port of the server.
   std::uint16_t port() const noexcept;
 
-  /// The numeric address of this host that reaches the server.
+  /// The numeric address of this host on the connection to the server.
   const std::string& local_address() const noexcept;
 
   std::string name() const override;

@@ -13,26 +13,26 @@ struct CUstream_st;  // what CUDA's cudaStream_t points to
 
 namespace ddp {
 
-/// How one element of every rank becomes one. Integers wrap around, as unsigned ones do in C++;
-/// float16 and bfloat16 are combined in float32 and rounded once, at the end (with
-/// nccl on a device as NCCL does). Where a NaN takes part, min and max may give it or not.
+/// How the elements of all ranks are combined. Integers wrap around, as unsigned ones do in C++.
+/// float16 and bfloat16 are combined in float32 and rounded once, at the end (by nccl on a device:
+/// at each step). Whether min and max propagate a NaN is unspecified.
 enum class ReduceOp {
   sum,
   avg,  ///< the sum divided by the number of ranks; not for integers
   product,
   min,
   max,
-  band,  ///< bitwise and; this and the next two are for integers alone
+  band,  ///< bitwise and; this and the next two are only for integers
   bor,   ///< bitwise or
   bxor,  ///< bitwise exclusive or
 };
 
-/// The element types ddp moves.
+/// The types of elements.
 enum class DataType { float16, bfloat16, float32, float64, int8, uint8, int32, int64 };
 
 namespace internal {
 
-/// The DataType of a C++ type, or nothing where it has none.
+/// The DataType of a C++ type; empty if it has none.
 template <class T>
 struct TypeOf {};
 template <DataType type>
@@ -65,8 +65,9 @@ struct TypeOf<std::bfloat16_t> : IsType<DataType::bfloat16> {};
 
 }  // namespace internal
 
-/// A C++ type ddp moves: ddp::float16, ddp::bfloat16, float, double, std::int8_t, std::uint8_t,
-/// std::int32_t, std::int64_t, and std::float16_t and std::bfloat16_t where the compiler has them.
+/// A C++ type that has a DataType: ddp::float16, ddp::bfloat16, float, double, std::int8_t,
+/// std::uint8_t, std::int32_t, std::int64_t, and std::float16_t and std::bfloat16_t if the compiler
+/// has them.
 template <class T>
 concept Element = requires { internal::TypeOf<T>::value; };
 
@@ -76,40 +77,40 @@ constexpr DataType data_type() {
   return internal::TypeOf<T>::value;
 }
 
-/// Elements that lie side by side in memory and outlive the expression: a std::vector or std::array
-/// that has a name, a std::span, ...
+/// A contiguous range of elements that outlive the expression: a std::vector or std::array that has
+/// a name, a std::span, ...
 template <class R>
 concept ReadableElements = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
                            std::ranges::borrowed_range<R> && Element<std::ranges::range_value_t<R>>;
 
-/// The same, and they can be written.
+/// The same, with elements that can be written.
 template <class R>
 concept Elements = ReadableElements<R> &&
                    std::same_as<std::ranges::range_reference_t<R>, std::ranges::range_value_t<R>&>;
 
-/// Elements that lie side by side in the memory of a GPU, this process's current one, and the
-/// stream whose work before the call writes them and whose work after it may use them (null: CUDA's
-/// default stream). The buffers of one call are all on a device or none. Of two, `out`'s stream
-/// counts; those of a batch_send_recv have the same one.
+/// Contiguous elements in the memory of this process's current GPU, and a stream: its work before
+/// the call may write them, its work after the call may use them (null: CUDA's default stream). The
+/// buffers of a call are either all on a device or all in host memory. With two buffers, the stream
+/// of `out` is used; those of a batch_send_recv must be the same.
 template <class T>
   requires Element<std::remove_const_t<T>>
 struct DeviceSpan {
   T* data = nullptr;              ///< an address of the device
   std::size_t count = 0;          ///< elements, not bytes
-  CUstream_st* stream = nullptr;  ///< as said above
+  CUstream_st* stream = nullptr;  ///< see above
 };
 
-/// Elements of one type in memory the caller owns, to be written. Any range of elements in host
-/// memory is one, and a DeviceSpan: every call takes a std::vector<float> as it is. Programs that
-/// know the element type only at run time name it.
+/// Elements of one type that a call writes, in memory that the caller owns. Any range of elements
+/// in host memory converts to it, as does a DeviceSpan: a call can be passed a std::vector<float>.
+/// Programs that know the type of elements only at run time use the constructors that name it.
 struct Buffer {
   void* data = nullptr;               ///< the caller's
   std::size_t count = 0;              ///< elements, not bytes
   DataType type = DataType::float32;  ///< of each element
   bool on_device = false;             ///< else in host memory
-  CUstream_st* stream = nullptr;      ///< only looked at where on_device
+  CUstream_st* stream = nullptr;      ///< ignored unless on_device
 
-  /// No elements; those in host memory; those on a device; what a span or a range holds.
+  /// No elements; elements in host memory; on a device; those of a span or a range.
   constexpr Buffer() = default;
   constexpr Buffer(void* memory, std::size_t elements, DataType of)
       : data(memory), count(elements), type(of) {}
@@ -126,15 +127,15 @@ struct Buffer {
         type(data_type<std::ranges::range_value_t<R>>()) {}
 };
 
-/// The same, only to be read.
+/// Elements of one type that a call only reads.
 struct ConstBuffer {
   const void* data = nullptr;         ///< the caller's
   std::size_t count = 0;              ///< elements, not bytes
   DataType type = DataType::float32;  ///< of each element
   bool on_device = false;             ///< else in host memory
-  CUstream_st* stream = nullptr;      ///< only looked at where on_device
+  CUstream_st* stream = nullptr;      ///< ignored unless on_device
 
-  /// No elements; those in host memory; those on a device; what a Buffer, span or range holds.
+  /// No elements; elements in host memory; on a device; those of a Buffer, a span or a range.
   constexpr ConstBuffer() = default;
   constexpr ConstBuffer(const void* memory, std::size_t elements, DataType of)
       : data(memory), count(elements), type(of) {}
@@ -162,11 +163,11 @@ struct ConstBuffer {
 /// One message of ProcessGroup::batch_send_recv.
 struct P2POp {
   bool sends = true;  ///< else receives
-  Buffer buffer;      ///< only read where it sends
-  int peer = 0;       ///< the rank it goes to, or comes from
+  Buffer buffer;      ///< only read if it sends
+  int peer = 0;       ///< the rank that receives or sends it
   int tag = 0;        ///< the same on both sides
 
-  /// A message to rank `to`, one from rank `from`.
+  /// A message to rank `to`; a message from rank `from`.
   static P2POp send(const ConstBuffer& data, int to, int tag = 0) {
     P2POp op{.sends = true, .buffer = {}, .peer = to, .tag = tag};
     op.buffer.data = const_cast<void*>(data.data);

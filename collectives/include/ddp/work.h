@@ -14,41 +14,40 @@ namespace internal {
 class AsyncCall;
 }  // namespace internal
 
-/// A call that was begun: what the i... calls of ProcessGroup return. Copies are of the same call.
-/// Nobody has to wait: a call goes on without its Work, and a failure that nobody waits for is
-/// thrown by the group's next call.
+/// An asynchronous call of a ProcessGroup, with the names of torch.distributed.Work. Copies refer
+/// to the same call. Waiting is optional: the call goes on when its Work is destroyed, and the
+/// group's next call throws its failure.
 ///
-/// The call's buffers must stay until it is completed, and what it writes is unspecified before.
-/// The names of torch.distributed.Work.
+/// The buffers of the call must exist until it is completed. What it writes is unspecified before.
 ///
 /// Thread: any, several at once.
 class DDP_EXPORT Work {
  public:
-  /// For this library.
+  /// Used by this library only.
   explicit Work(std::shared_ptr<internal::AsyncCall> call);
 
-  /// Whether this rank's part is over, well or not. Never blocks.
+  /// Whether this rank's part has ended, with or without an error. Never blocks.
   bool is_completed() const;
 
-  /// Why it failed; nothing while it runs and when it went well. Never blocks.
+  /// The error of the call; nothing while it runs and if it succeeded. Never blocks.
   std::optional<Error> error() const;
 
-  /// Buffers in host memory, or with backend mpi: returns when this rank's part is done. With nccl
-  /// in device memory: returns at once. What the call's stream is given from now on runs after it.
-  /// Errors: of the call.
+  /// With buffers in host memory or backend mpi: blocks until this rank's part is done. With
+  /// backend nccl and buffers on a device: returns at once, and later work of the call's stream
+  /// runs after the call. Errors: those of the call.
   void wait() const;
 
-  /// Returns when this rank's part is done, wherever the buffers are. Errors: of the call;
-  /// timed_out, if it is not done after `timeout`: the call goes on, and the group is not broken.
+  /// Blocks until this rank's part is done, also with buffers on a device. Errors: those of the
+  /// call; timed_out after `timeout`: the call goes on, and the group is not broken.
   void wait(std::chrono::milliseconds timeout) const;
 
-  /// How long this rank's part took, from its turn, after the calls that were begun before, to its
-  /// end: waiting for other ranks is part of it. Nothing before its end, and where it is not known:
-  /// with nccl in device memory, or if there was nothing to do. Never blocks.
+  /// How long this rank's part took, from the end of the calls before it to its own end, including
+  /// the time it waited for other ranks. Nothing before its end, with nccl on a device, and for a
+  /// call with nothing to do. Never blocks.
   std::optional<std::chrono::nanoseconds> duration() const;
 
  private:
-  std::shared_ptr<internal::AsyncCall> pending_;
+  std::shared_ptr<internal::AsyncCall> call_;
 };
 
 }  // namespace ddp

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/failure/open_calls.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace ddp::internal {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// Calls between two ranks get more time than their limit: a library that watches them itself says
+/// which message is missing, and which came instead.
+constexpr milliseconds kMessageGrace(1000);
+
+/// Known to have ended without an error.
+bool has_succeeded(const std::shared_ptr<AsyncCall>& async) {
+  return async && async->is_completed() && !async->error();
+}
+
+FlightRecorder::Group describe(const GroupContext& context, const std::string& backend) {
+  std::vector<int> ranks = context.whole;
+  if (ranks.empty()) {
+    ranks.resize(static_cast<std::size_t>(context.size));
+    std::iota(ranks.begin(), ranks.end(), 0);
+  }
+  return {context.prefix, backend, context.rank, std::move(ranks)};
+}
+
+}  // namespace
+
+OpenCalls::OpenCalls(const GroupContext& context, const std::string& backend_name)
+    : context_(context), group_(recorder_.add(describe(context, backend_name))) {}
+
+OpenCalls::~OpenCalls() {
+  recorder_.remove(group_);
+}
+
+Call OpenCalls::call_of(const Task& task) {
+  Call call{.count = task.count, .operation = task.operation};
+  call.type = static_cast<std::uint8_t>(task.type);
+  call.reduce = static_cast<std::uint8_t>(task.reduce);
+  call.root = context_.named(task.root);
+  if (!is_point_to_point(task.operation)) {
+    call.number = ++collective_count_;
+    return call;
+  }
+  call.number = ++message_count_;
+  if (task.operation == Operation::batch_send_recv) {
+    call.count = task.transfers.size();
+    call.root = -1;
+    return call;
+  }
+  const Transfer& message = task.transfers.front();
+  call.count = message.count;
+  call.type = static_cast<std::uint8_t>(message.type);
+  call.root = context_.named(message.peer);
+  call.tag = message.tag;
+  return call;
+}
+
+OpenCalls::CallId OpenCalls::begin(const Task& task, milliseconds limit, Time now) {
+  while (!collectives_.empty() && has_succeeded(collectives_.front().async)) {
+    close(collectives_, collectives_.begin(), true, now);
+  }
+  const Call call = call_of(task);
+  const CallId id = recorder_.begin(group_, call, now);
+  Queue& queue = is_point_to_point(call.operation) ? messages_ : collectives_;
+  queue.push_back({id, call, limit, now, nullptr});
+  return id;
+}
+
+void OpenCalls::set_async(CallId id, const std::shared_ptr<AsyncCall>& async) {
+  for (Queue* queue : {&collectives_, &messages_}) {
+    const auto open = std::ranges::find(*queue, id, &OpenCall::id);
+    if (open != queue->end()) open->async = async;
+  }
+}
+
+void OpenCalls::close(CallId id, bool succeeded, Time now) {
+  for (Queue* queue : {&collectives_, &messages_}) {
+    const auto open = std::ranges::find(*queue, id, &OpenCall::id);
+    if (open == queue->end()) continue;
+    close(*queue, open, succeeded, now);
+    return;
+  }
+}
+
+/// The time of the collective call behind it begins now.
+OpenCalls::Queue::iterator OpenCalls::close(Queue& queue, const Queue::iterator& open,
+                                            bool succeeded, Time now) {
+  recorder_.end(open->id, succeeded, now);
+  const bool first = open == queue.begin();
+  if (&queue == &collectives_ && succeeded) last_ = open->call;
+  const auto next = queue.erase(open);
+  if (&queue == &collectives_ && first && !queue.empty()) queue.front().since = now;
+  return next;
+}
+
+std::optional<Error> OpenCalls::close_completed(Time now) {
+  std::optional<Error> failure;
+  for (Queue* queue : {&collectives_, &messages_}) {
+    for (auto open = queue->begin(); open != queue->end();) {
+      if (!open->async || !open->async->is_completed()) {
+        if (queue == &collectives_) break;  // those behind it have not ended either
+        ++open;
+        continue;
+      }
+      const auto error = open->async->error();
+      if (!failure) failure = error;
+      open = close(*queue, open, !error, now);
+    }
+  }
+  return failure;
+}
+
+OpenCalls::Time OpenCalls::next_check(Time now) const {
+  Time next = Time::max();
+  for (const OpenCall& message : messages_) {
+    next = std::min(next, message.since + message.limit + kMessageGrace);
+  }
+  if (collectives_.empty()) return next;
+  const OpenCall& first = collectives_.front();
+  next = std::min(next, first.since + first.limit);
+  if (collectives_.size() == 1 || !first.async) return next;
+  const auto interval = std::clamp(first.limit / 8, milliseconds(10), milliseconds(1000));
+  return std::min(next, now + interval);
+}
+
+std::optional<TimedOutCall> OpenCalls::find_timed_out(Time now) const {
+  if (!collectives_.empty()) {
+    const OpenCall& first = collectives_.front();
+    if (first.since + first.limit <= now) return TimedOutCall{first.call, first.limit};
+  }
+  const auto message = std::ranges::find_if(messages_, [&](const OpenCall& open) {
+    return open.since + open.limit + kMessageGrace <= now;
+  });
+  if (message == messages_.end()) return std::nullopt;
+  return TimedOutCall{message->call, message->limit};
+}
+
+const OpenCalls::OpenCall* OpenCalls::first() const {
+  if (!collectives_.empty()) return &collectives_.front();
+  return messages_.empty() ? nullptr : &messages_.front();
+}
+
+std::string OpenCalls::current() const {
+  return first() == nullptr ? "" : "in " + internal::describe(first()->call);
+}
+
+std::string OpenCalls::status() const {
+  if (first() != nullptr) return "at " + internal::describe(first()->call);
+  return last_ ? "in no call since " + internal::describe(*last_) : "in no call yet";
+}
+
+}  // namespace ddp::internal

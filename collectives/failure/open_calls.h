@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "collectives/backends/group_context.h"
+#include "collectives/call/async_call.h"
+#include "collectives/call/task.h"
+#include "collectives/failure/flight_recorder.h"
+#include "ddp/error.h"
+
+namespace ddp::internal {
+
+/// A call that took longer than its limit.
+struct TimedOutCall {
+  Call call;
+  std::chrono::milliseconds limit;
+};
+
+/// The calls of one group that are under way on this rank: numbers them, records them, and finds
+/// those that have timed out.
+///
+/// Collective calls are numbered from 1, which gives the same numbers on all ranks, and are done in
+/// that order: the time of one begins when those before it have ended. Calls between two ranks are
+/// numbered apart, by each rank for itself, and their time begins at once.
+///
+/// Reads no clock. Thread: one at a time.
+class OpenCalls {
+ public:
+  using CallId = FlightRecorder::CallId;
+  using Time = FlightRecorder::Time;
+
+  /// `context` must outlive it.
+  OpenCalls(const GroupContext& context, const std::string& backend_name);
+  OpenCalls(const OpenCalls&) = delete;
+  OpenCalls& operator=(const OpenCalls&) = delete;
+  ~OpenCalls();
+
+  CallId begin(const Task& task, std::chrono::milliseconds limit, Time now);
+
+  /// The call goes on after the function that began it: close_completed() sees when it has ended.
+  void set_async(CallId id, const std::shared_ptr<AsyncCall>& async);
+
+  /// Does nothing for a call that was closed before.
+  void close(CallId id, bool succeeded, Time now);
+
+  /// Closes asynchronous calls that have ended. Returns the error of the first that failed.
+  std::optional<Error> close_completed(Time now);
+
+  /// When a call may time out, or close_completed() should be called. Time::max() if no call is
+  /// under way.
+  Time next_check(Time now) const;
+
+  std::optional<TimedOutCall> find_timed_out(Time now) const;
+
+  bool empty() const { return collectives_.empty() && messages_.empty(); }
+
+  /// "in #12 barrier", the call that this rank is in; empty if there is none.
+  std::string current() const;
+
+  /// This rank's status, see call_status.h.
+  std::string status() const;
+
+ private:
+  struct OpenCall {
+    CallId id;
+    Call call;
+    std::chrono::milliseconds limit;
+    Time since;
+    std::shared_ptr<AsyncCall> async;  ///< null: a thread is blocked in it
+  };
+  using Queue = std::deque<OpenCall>;
+
+  Call call_of(const Task& task);
+  Queue::iterator close(Queue& queue, const Queue::iterator& open, bool succeeded, Time now);
+  const OpenCall* first() const;
+
+  const GroupContext& context_;
+  FlightRecorder& recorder_ = FlightRecorder::of_process();
+  const int group_;  // its number in the recorder
+  std::uint64_t collective_count_ = 0;
+  std::uint64_t message_count_ = 0;
+  std::optional<Call> last_;  // collective call that succeeded
+  Queue collectives_;
+  Queue messages_;  // between two ranks
+};
+
+}  // namespace ddp::internal

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/group/group_access.h"
+
+#include <string>
+
+#include "collectives/group/group_member.h"
+
+namespace ddp::internal {
+
+int GroupAccess::named(const ProcessGroup& group, int rank) {
+  return group.member_->context.named(rank);
+}
+
+void GroupAccess::abort(ProcessGroup& group) {
+  GroupMember& member = *group.member_;
+  member.calls->fail(
+      Error(ErrorKind::system, "ddp: rank " + std::to_string(named(group, group.rank())) +
+                                   ": the group was given up in the middle of a backward pass"));
+  member.backend->abort();
+}
+
+}  // namespace ddp::internal

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/group/group_member.h"
+
+#include <exception>
+#include <utility>
+
+#include "collectives/backends/async_teardown.h"
+#include "collectives/failure/watchdog.h"
+#include "collectives/group/make_backend.h"
+
+namespace ddp::internal {
+namespace {
+
+std::shared_ptr<FailureBroadcast> make_broadcast(const GroupContext& context,
+                                                 const std::weak_ptr<Watchdog>& watchdog) {
+  FailureBroadcast::Events events;
+  events.failure = [store = context.store, watchdog](const std::string& group) {
+    if (const auto alive = watchdog.lock()) alive->on_broadcast(*store, group);
+  };
+  events.loss = [watchdog](const std::string& sentence) {
+    if (const auto alive = watchdog.lock()) alive->on_loss(sentence);
+  };
+  return std::make_shared<FailureBroadcast>(context.store, context.prefix, context.rank,
+                                            context.size, std::move(events));
+}
+
+}  // namespace
+
+GroupMember::GroupMember(GroupContext group, std::string chosen_backend,
+                         std::shared_ptr<FailureBroadcast> broadcast)
+    : context(std::move(group)),
+      backend_name(std::move(chosen_backend)),
+      make(context.rank, context.size),
+      backend(make_backend(backend_name, context)),
+      calls(std::make_shared<GroupCalls>(context, backend_name)) {
+  if (context.size == 1) return;
+  auto watchdog = Watchdog::of_process();
+  if (!broadcast) broadcast = make_broadcast(context, watchdog);
+  calls->begin_watch(*backend, std::move(watchdog), std::move(broadcast));
+}
+
+GroupMember::GroupMember(GroupContext group, std::string chosen_backend,
+                         std::unique_ptr<Backend> connected)
+    : context(std::move(group)),
+      backend_name(std::move(chosen_backend)),
+      make(context.rank, context.size),
+      backend(std::move(connected)),
+      calls(std::make_shared<GroupCalls>(context, backend_name)) {
+  if (context.size > 1) calls->begin_watch(*backend, Watchdog::of_process(), nullptr);
+}
+
+void GroupMember::run(const Task& task) {
+  if (task.on_device) return begin(task).wait();  // run() would return while it is under way
+  backend->check(task);
+  const auto call = calls->begin(task);
+  try {
+    backend->run(task);
+  } catch (const Error& error) {
+    throw Error(calls->fail(call, error));
+  }
+  calls->succeed(call);
+}
+
+Work GroupMember::begin(const Task& task) {
+  backend->check(task);
+  const auto call = calls->begin(task);
+  return Work(calls->track(call, backend->begin(task)));
+}
+
+void GroupMember::leave() {
+  if (calls->has_failed() || std::uncaught_exceptions() > 0) {
+    backend->abort();
+    calls->end_watch();
+    return;
+  }
+  if (context.size == 1) return;
+  teardown_async([kept = std::shared_ptr(std::move(backend)), calls = calls]() mutable {
+    try {
+      const auto call = calls->begin({.operation = Operation::leave});
+      kept->leave();
+      calls->succeed(call);
+    } catch (const Error&) {
+      kept->abort();  // the group has failed: there is no rank to wait for
+    }
+    calls->end_watch();
+    kept.reset();
+  });
+}
+
+}  // namespace ddp::internal

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "collectives/backends/backend.h"
+#include "collectives/backends/group_context.h"
+#include "collectives/failure/failure_broadcast.h"
+#include "collectives/failure/group_calls.h"
+#include "collectives/group/task_maker.h"
+#include "ddp/work.h"
+
+namespace ddp::internal {
+
+/// This process as a rank of a group: what a ProcessGroup holds. A call goes through three objects:
+/// `make` checks the arguments and makes a Task, `calls` numbers it and has it recorded and
+/// watched, `backend` does it.
+struct GroupMember {
+  const GroupContext context;
+  const std::string backend_name;
+  const TaskMaker make;
+  std::unique_ptr<Backend> backend;
+  std::shared_ptr<GroupCalls> calls;
+  int subgroup_count = 0;  ///< made of this group so far
+
+  /// Connects the ranks. A subgroup passes the broadcast of its parent.
+  GroupMember(GroupContext group, std::string chosen_backend,
+              std::shared_ptr<FailureBroadcast> broadcast = nullptr);
+
+  /// For ranks that are connected already and are all in this process.
+  GroupMember(GroupContext group, std::string chosen_backend, std::unique_ptr<Backend> connected);
+
+  /// Does the task, or begins it. Throws ddp::Error.
+  void run(const Task& task);
+  Work begin(const Task& task);
+
+  /// Waits for the other ranks in the background, and closes the connections then. After a failure,
+  /// or during an exception, aborts instead. Nothing but the destructor may be called afterwards.
+  void leave();
+};
+
+}  // namespace ddp::internal

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/group/rendezvous.h"
+
+#include <arpa/inet.h>
+#include <array>
+#include <map>
+#include <mutex>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "base/fd.h"
+#include "collectives/errors.h"
+#include "collectives/group/environment.h"
+#include "collectives/group/init_method.h"
+#include "collectives/stores/store_host.h"
+#include "ddp/file_store.h"
+#include "ddp/tcp_store.h"
+
+namespace ddp::internal {
+namespace {
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error(ErrorKind::usage, "ddp: " + what);
+}
+
+/// Those of the options or the init_method, else the launcher's.
+RankInfo find_rank(const Options& options, const InitMethod& method) {
+  const auto rank = options.rank ? options.rank : method.rank;
+  const auto size = options.world_size ? options.world_size : method.world_size;
+  if (!rank && !size) return read_rank_info();
+  if (!rank || !size) {
+    refuse(std::string(rank ? "rank" : "world_size") + " is given without " +
+           (rank ? "world_size" : "rank"));
+  }
+  if (*size < 1) refuse("world_size " + std::to_string(*size) + " is not above 0");
+  if (*rank < 0 || *rank >= *size) {
+    refuse("rank " + std::to_string(*rank) + " is not from 0 to " + std::to_string(*size - 1));
+  }
+  return {*rank, *size};
+}
+
+/// The address of the interface of this host's default route. Sends nothing.
+std::string address_of_host() {
+  const ddprun::Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_in other{};
+  other.sin_family = AF_INET;
+  other.sin_port = htons(9);
+  ::inet_pton(AF_INET, "192.0.2.1", &other.sin_addr);  // reserved for documentation (RFC 5737)
+  sockaddr_in own{};
+  socklen_t size = sizeof(own);
+  std::array<char, INET_ADDRSTRLEN> text{};
+  const bool found =
+      ::connect(socket.get(), reinterpret_cast<sockaddr*>(&other), sizeof(other)) == 0 &&
+      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &size) == 0 &&
+      ::inet_ntop(AF_INET, &own.sin_addr, text.data(), text.size()) != nullptr;
+  return found ? text.data() : "127.0.0.1";
+}
+
+/// The address of this host by which the users of the store reach it.
+std::string address_towards(const std::shared_ptr<Store>& store) {
+  if (const auto tcp = std::dynamic_pointer_cast<TcpStore>(store)) return tcp->local_address();
+  if (const auto prefix = std::dynamic_pointer_cast<PrefixStore>(store)) {
+    return address_towards(prefix->underlying());
+  }
+  if (std::dynamic_pointer_cast<HashStore>(store)) return "127.0.0.1";
+  return address_of_host();
+}
+
+/// The process opens a file once, for all of its groups, and closes it at exit: other ranks may
+/// still be in the first group when this one joins the next.
+std::shared_ptr<Store> file_of_process(const std::string& path, int world_size,
+                                       std::chrono::milliseconds timeout) {
+  static std::mutex mutex;
+  static std::map<std::string, std::shared_ptr<Store>> files;
+  const std::scoped_lock lock(mutex);
+  std::shared_ptr<Store>& file = files[path];
+  if (!file) {
+    file = std::make_shared<FileStore>(
+        path, FileStoreOptions{.world_size = world_size, .timeout = timeout});
+  }
+  return file;
+}
+
+/// The store of the method, which rank 0 serves if the launcher does not: sets rank_0_serves.
+std::shared_ptr<Store> connect_store(GroupContext& context, const InitMethod& method) {
+  if (method.scheme == InitMethod::Scheme::file) {
+    return file_of_process(method.path, context.size, context.timeout);
+  }
+  const StoreAddress address = method.scheme == InitMethod::Scheme::tcp
+                                   ? StoreAddress{method.host, method.port, false}
+                                   : read_store_address();
+  context.rank_0_serves = !address.agent;
+  if (context.rank_0_serves && context.rank == 0) host_store(address.host, address.port);
+  return std::make_shared<TcpStore>(address.host, address.port,
+                                    TcpStoreOptions{.timeout = context.timeout});
+}
+
+}  // namespace
+
+GroupContext rendezvous(const Options& options, std::chrono::milliseconds timeout) {
+  const InitMethod method = parse_init_method(options.init_method);
+  const RankInfo own = find_rank(options, method);
+  GroupContext context{};
+  context.rank = own.rank;
+  context.size = own.size;
+  context.timeout = timeout;
+  if (context.size == 1) return context;
+  at_rank(context.rank, [&] {
+    context.store = options.store ? options.store : connect_store(context, method);
+    context.address = address_towards(context.store);
+    // The n-th group that this rank joins through this store: the same number on every rank.
+    const auto groups = context.store->add("ddp/groups/" + std::to_string(context.rank), 1);
+    context.prefix = "ddp/" + std::to_string(groups - 1) + "/";
+  });
+  return context;
+}
+
+}  // namespace ddp::internal

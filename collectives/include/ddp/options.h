@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "ddp/store.h"
+
+namespace ddp {
+
+/// How init_process_group() creates a ProcessGroup; the names of
+/// torch.distributed.init_process_group.
+struct Options {
+  /// The library that moves the data:
+  ///   gloo   host memory, over TCP
+  ///   mpi    host memory and the memory of NVIDIA GPUs; mpirun must have started the processes
+  ///   nccl   the memory of NVIDIA GPUs through NCCL, and host memory through Gloo
+  /// Empty: nccl if this process sees a GPU and finds NCCL, else gloo.
+  std::string backend = {};
+
+  /// The longest time that joining may take and, until set_timeout(), each call. Above 0. Default:
+  /// 10 minutes with nccl, 30 with the others, as in torch.distributed.
+  std::optional<std::chrono::milliseconds> timeout = {};
+
+  /// How the ranks find each other:
+  ///   env://             as the launcher says: ddprun, torchrun, mpirun (Open MPI, hydra), srun
+  ///   tcp://HOST:PORT    through a store that rank 0 serves on HOST at PORT
+  ///   file:///PATH       through a file that all ranks can open and no earlier run has used
+  ///                      (FileStore)
+  /// "?rank=R&world_size=N" may follow.
+  std::string init_method = "env://";
+
+  /// A store to use instead of the one of init_method. It may serve other groups, too.
+  std::shared_ptr<Store> store = nullptr;
+
+  /// This process's rank and the number of ranks: both or neither. Default: those of init_method,
+  /// else the launcher's.
+  std::optional<int> rank = {};
+  std::optional<int> world_size = {};
+};
+
+}  // namespace ddp
