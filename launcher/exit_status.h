@@ -5,7 +5,7 @@
 
 namespace ddprun::launcher {
 
-/// How a process ended. The only reader of wait(2) bits.
+/// How a process ended. The only reader of wait(2) bits. Pure.
 class ExitStatus {
  public:
   /// `wait_status` as wait(2) stores it, of a process that has ended.
