@@ -5,7 +5,7 @@
 
 namespace ddprun::cli {
 
-/// What ddprun ends with. Schedulers decide by it, so this table is an interface. Pure.
+/// What ddprun ends with. Schedulers decide by it, so this table is an interface.
 ///
 ///   Succeeded      0
 ///   WorkerFailed   its exit code, or 128 + the signal that killed it

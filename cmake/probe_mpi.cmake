@@ -1,5 +1,5 @@
-# Looks for MPI as DDPRUN_MPI says (AUTO, ON, OFF). Sets DDPRUN_HAS_MPI and ddprun_mpi_summary, and defines
-# the target MPI::MPI_CXX if MPI is found.
+# Looks for MPI, as DDPRUN_MPI asks (AUTO, ON, OFF), and says what was found: ddprun_mpi_summary. Sets
+# DDPRUN_HAS_MPI and makes the target MPI::MPI_CXX where it is here.
 
 if(NOT DDPRUN_MPI MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR "DDPRUN_MPI is AUTO, ON or OFF, not ${DDPRUN_MPI}")

@@ -5,7 +5,7 @@
 
 namespace ddprun::launcher {
 
-/// How a process ended. The only reader of wait(2) bits. Pure.
+/// How a process ended. The only reader of wait(2) bits.
 class ExitStatus {
  public:
   /// `wait_status` as wait(2) stores it, of a process that has ended.
