@@ -11,7 +11,7 @@ write() {  # write FILE LINE: a source file with that one line
   echo "$2" >"$tree/$1"
 }
 
-refuses() {  # refuses FILE LINE SENTENCE: adding that file is an error that says SENTENCE
+refuses() {  # refuses FILE LINE SENTENCE: with that file the check fails and prints SENTENCE
   write "$1" "$2"
   local said code=0
   said=$("$check" "$tree") || code=$?
@@ -24,20 +24,59 @@ refuses() {  # refuses FILE LINE SENTENCE: adding that file is an error that say
 
 write base/async.h '#include <boost/asio/awaitable.hpp>'
 write base/log.cc '#include <spdlog/spdlog.h>'
+write base/text.h '// Pure.'
 write launcher/worker.h '#include <boost/process/v2/process.hpp>'
+write launcher/output/output.h '#include "launcher/worker.h"'
 write agent/agent.h '#include "launcher/worker.h"'
+write agent/machine.h '/// Decides. Pure: no clock.'
 write cli/options.cc '#include <CLI/CLI.hpp>'
 write collectives/include/ddp/group.h '#include <vector>'
-write collectives/group.cc '#include "ddp/group.h"'
+write collectives/errors.h '#include "ddp/group.h"'
+write collectives/call/task.h '#include "collectives/errors.h"'
+write collectives/backends/mpi/device.h '#include "collectives/backends/cuda/device.h"'
+write collectives/group/group.cc '#include "ddp/group.h"'
+write examples/digits/data.cc '#include "examples/arguments.h"'
 "$check" "$tree" >/dev/null
 
+# Rooms.
 refuses launcher/a.cc '#include "rendezvous/round.h"' 'launcher/a.cc: launcher may not include'
+refuses launcher/a.cc '#include "launcher/output/output.h"' 'launcher may not include'
+refuses store/a.cc '#include "rendezvous/round.h"' 'store may not include'
 refuses base/a.h '#include "agent/machine.h"' 'base/a.h: base may not include'
-refuses collectives/a.cc '#include "agent/agent.h"' 'collectives may not include'
-refuses collectives/include/ddp/a.h '#include "base/fd.h"' 'collectives/include may not include'
+refuses agent/a.h '#include "tests/must.h"' 'agent may not include'
 refuses examples/a.cc '#include "base/fd.h"' 'examples may not include'
+refuses base/more/a.h '#include <vector>' 'base/more has no place'
+
+# Rooms of collectives.
+refuses collectives/group/a.cc '#include "agent/agent.h"' 'collectives/group may not include'
+refuses collectives/include/ddp/a.h '#include "base/fd.h"' 'collectives/include/ddp may not include'
+refuses collectives/a.cc '#include "collectives/call/task.h"' 'collectives may not include'
+refuses collectives/call/a.cc '#include "collectives/stores/a.h"' 'collectives/call may not include'
+refuses collectives/backends/a.cc '#include "collectives/backends/mpi/device.h"' \
+  'collectives/backends may not include'
+refuses collectives/backends/nccl/a.cc '#include "collectives/backends/mpi/device.h"' \
+  'collectives/backends/nccl may not include'
+refuses collectives/backends/gloo/a.cc '#include "collectives/backends/cuda/device.h"' \
+  'collectives/backends/gloo may not include'
+refuses collectives/failure/a.cc '#include "collectives/group/a.h"' 'collectives/failure may not include'
+
+# Circles of units: also through the .cc of a public header.
+write base/a.h '#include <vector>'
+write base/b.h '#include "base/a.h"'
+refuses base/a.cc '#include "base/b.h"' 'a circle of includes: base/a base/b'
+write collectives/group/other.h '#include "ddp/group.h"'
+refuses collectives/group/group.cc '#include "collectives/group/other.h"' \
+  'a circle of includes: collectives/group/group collectives/group/other'
+
+# Third-party headers.
 refuses agent/a.cc '  #  include <nlohmann/json.hpp>' '<nlohmann/json.hpp> belongs in'
 refuses cli/main.cc '#include <CLI/CLI.hpp>' '<CLI/CLI.hpp> belongs in'
-refuses agent/machine.h '#include <boost/asio/post.hpp>' 'agent/machine.h: is to be pure'
+
+# Pure units.
+refuses agent/machine.cc '#include <boost/asio/post.hpp>' 'agent/machine.cc: claims to be pure'
 refuses agent/machine.cc '#include "agent/agent.h"' \
   'agent/agent.h includes launcher/worker.h includes boost/process'
+refuses base/text.cc '#include <unistd.h>' 'claims to be pure, but includes <unistd.h>'
+refuses base/text.cc '#include <sys/socket.h>' 'claims to be pure, but includes <sys/socket.h>'
+refuses base/text.cc 'auto now() { return std::chrono::steady_clock::now(); }' \
+  'claims to be pure, but calls _clock::now()'

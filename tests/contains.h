@@ -5,7 +5,7 @@
 
 namespace ddprun::tests {
 
-/// Whether `part` is somewhere in `text`.
+/// Whether `text` contains `part`.
 inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }

@@ -9,8 +9,8 @@
 
 namespace ddprun::tests {
 
-/// A port of 127.0.0.1 at which nobody listens. It is below those that the kernel gives away
-/// (ip_local_port_range, ip(7)), so that no other test is given it before it is used.
+/// A port of 127.0.0.1 without a listener. It is below those that the kernel assigns
+/// (ip_local_port_range, ip(7)), so that no other test gets it before it is used.
 inline std::uint16_t unused_port() {
   boost::asio::io_context context;
   std::random_device random;
