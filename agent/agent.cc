@@ -31,7 +31,6 @@
 #include "launcher/spawn.h"
 #include "rendezvous/addresses.h"
 #include "rendezvous/client.h"
-#include "rendezvous/hosting.h"
 #include "rendezvous/server.h"
 
 namespace ddprun::agent {
@@ -96,7 +95,7 @@ class Agent {
 
   void on_welcome(const rendezvous::reply::Welcome& welcome);
   void on_notification(rendezvous::Notification notification);
-  void on_line_changed(const std::string& sentence);
+  void on_connection_changed(const std::string& sentence);
   void on_lease_renewed(std::chrono::steady_clock::time_point until) const;
   void on_lease_over();
   void on_round_lost(const std::string& reason);
@@ -218,7 +217,7 @@ void Agent::meet_master() {
             on_notification(std::move(notification));
           },
           [this](const std::string& sentence) { tell_waiting(sentence); },
-          [this](const std::string& sentence) { on_line_changed(sentence); },
+          [this](const std::string& sentence) { on_connection_changed(sentence); },
           [this](std::chrono::steady_clock::time_point until) { on_lease_renewed(until); },
           [this] { on_lease_over(); }, [this](const std::string& reason) { on_round_lost(reason); },
           [this](Error error) { happened(event::JobClosed{std::move(error)}); }});
@@ -246,8 +245,8 @@ void Agent::on_notification(rendezvous::Notification notification) {
   }
 }
 
-void Agent::on_line_changed(const std::string& sentence) {
-  const bool lost = client_->out_of_touch();
+void Agent::on_connection_changed(const std::string& sentence) {
+  const bool lost = client_->is_unreachable();
   log::warning(sentence + (lost && runs_workers() ? "; the workers run on for up to " +
                                                         duration_text(job_.lease) + " (--lease)"
                                                   : ""));
@@ -281,7 +280,7 @@ void Agent::wait_aloud() {
       return tell_waiting(search_.waiting_for() + "; giving up after " +
                           duration_text(job_.join_timeout) + " (--join_timeout)");
     }
-    client_->ask();
+    client_->request_waiting_for();
   });
 }
 

@@ -29,12 +29,12 @@ bool put(std::optional<T> value, Target& target) {
 bool set_switch(std::string_view value, bool& target);
 
 /// A time, which goes into this member of the job; the second: one of at least kShortest.
-template <std::chrono::milliseconds agent::JobSpec::* kMember>
+template <auto kMember>
 Taken set_time(std::string_view value, RawOptions& raw) {
   return put(parse_time(value), raw.job.*kMember);
 }
 
-template <std::chrono::milliseconds agent::JobSpec::* kMember>
+template <auto kMember>
 Taken set_some_time(std::string_view value, RawOptions& raw) {
   return put(parse_time(value, kShortest), raw.job.*kMember);
 }

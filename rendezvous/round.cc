@@ -49,7 +49,7 @@ std::optional<Round::Time> Round::deadline() const {
   if (phase_ != Phase::forming || no_participants()) return std::nullopt;
   const Time next = starts_at().value_or(since_ + spec_.join_timeout);
   // start_if_complete may have to look again when the lease is over.
-  return lease_ends() > now_ ? std::min(next, lease_ends()) : next;
+  return prior_round_ends() > now_ ? std::min(next, prior_round_ends()) : next;
 }
 
 Notifications Round::on(const Event& event, Time now) {
@@ -120,7 +120,7 @@ Notifications Round::tick_forming() {
   Notifications notifications = start_if_complete();
   if (phase_ != Phase::forming || enough_since_ || no_participants()) return notifications;
   if (now_ < since_ + spec_.join_timeout) return notifications;
-  return close(TimedOut{"gave up after " + duration_text(now_ - since_) +
+  return close(TimedOut{"timed out after " + duration_text(now_ - since_) +
                         " (--join_timeout) waiting for " + missing_text()});
 }
 
@@ -132,7 +132,7 @@ Notifications Round::join_active(const Join& event) {
 
   const std::string name = node_name(nodes_.at(event.node));
   if (was == NodeState::running || was == NodeState::finished) {
-    return regroup({name + " came back without its workers", {}, restarts()});
+    return regroup({name + " rejoined without its workers", {}, restarts()});
   }
   const int members = count(NodeState::running) + count(NodeState::finished);
   // Finished work is not thrown away to make room for a new node.
@@ -255,8 +255,8 @@ bool Round::runs(NodeId id, int round) const {
 }
 
 /// Until when workers of an earlier master's round may run; in the past: none were reported.
-Round::Time Round::lease_ends() const {
-  return prior_round_.missing() > 0 ? *began_ + spec_.lease : Time::min();
+Round::Time Round::prior_round_ends() const {
+  return prior_round_.missing() > 0 ? *began_ + eviction_timeout_ : Time::min();
 }
 
 /// As far as nodes have reported: nodes that join from now on are new.
@@ -267,7 +267,7 @@ bool Round::all_past_members_back() const {
 /// When the next round starts if no event comes before; nullopt: too few nodes are waiting.
 std::optional<Round::Time> Round::starts_at() const {
   if (!enough_since_) return std::nullopt;
-  const Time allowed = std::max(budget_.pause_ends(), lease_ends());
+  const Time allowed = std::max(budget_.pause_ends(), prior_round_ends());
   // A round without them would be broken again when they join: with workers that are slow to stop,
   // two halves of a job could take turns for ever.
   if (stopping() > 0) return std::max(allowed, since_ + spec_.join_timeout);
@@ -374,7 +374,7 @@ std::string Round::missing_text() const {
   switch (phase_) {
     case Phase::forming:
       if (!enough_since_ || stopping() > 0) break;
-      if (now_ < lease_ends()) return prior_round_text(prior_round_, spec_);
+      if (now_ < prior_round_ends()) return prior_round_text(prior_round_, eviction_timeout_);
       if (now_ < budget_.pause_ends()) {
         return "the end of a pause of " + duration_text(budget_.pause()) +
                " after the failure (--restart_backoff)";

@@ -120,7 +120,10 @@ class Round {
 
   enum class Phase { forming, active, ending, closed };
 
-  explicit Round(RoundSpec spec) : spec_(spec), budget_(spec) {}
+  /// A node whose agent is out of reach may run workers for `eviction_timeout` longer: so long a
+  /// master that was restarted waits for the nodes of the round before.
+  explicit Round(RoundSpec spec, Clock::duration eviction_timeout = {})
+      : spec_(spec), eviction_timeout_(eviction_timeout), budget_(spec) {}
 
   Notifications join(NodeId node, JoinRequest request, Time now);
 
@@ -201,7 +204,7 @@ class Round {
   void release_node_rank(const Node& node);
   void forget(NodeId id);
 
-  Time lease_ends() const;
+  Time prior_round_ends() const;
   bool all_past_members_back() const;
   std::optional<Time> starts_at() const;
   Notifications start_if_complete();
@@ -221,6 +224,7 @@ class Round {
   bool runs(NodeId id, int round) const;
 
   RoundSpec spec_;
+  Clock::duration eviction_timeout_;
   Phase phase_ = Phase::forming;
   std::optional<Ending> ending_;  ///< closed
   int round_ = -1;                ///< the active one, or the last that was

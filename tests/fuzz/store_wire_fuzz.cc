@@ -14,12 +14,12 @@
 #include <string>
 #include <string_view>
 
-#include "tests/store/room.h"
+#include "tests/store/in_process_store.h"
 
 namespace {
 
 using ddprun::store::Limits;
-using ddprun::store::StoreRoom;
+using ddprun::store::InProcessStore;
 
 constexpr int kClients = 3;
 
@@ -40,7 +40,7 @@ void require(bool holds, const char* what) {
 }
 
 /// Sends `bytes` in one piece to one room and byte by byte to the other.
-void send_to_both(StoreRoom& whole, StoreRoom& cut, int client, std::string_view bytes) {
+void send_to_both(InProcessStore& whole, InProcessStore& cut, int client, std::string_view bytes) {
   whole.send(client, bytes);
   for (const char& byte : bytes) cut.send(client, {&byte, 1});
   for (int other = 0; other < kClients; ++other) {
@@ -54,8 +54,8 @@ void send_to_both(StoreRoom& whole, StoreRoom& cut, int client, std::string_view
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  StoreRoom whole(limits());
-  StoreRoom cut(limits());
+  InProcessStore whole(limits());
+  InProcessStore cut(limits());
   for (int client = 0; client < kClients; ++client) {
     whole.enter();
     cut.enter();

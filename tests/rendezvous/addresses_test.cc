@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "rendezvous/dialer.h"
-#include "rendezvous/hosting.h"
 #include "rendezvous/resolver.h"
 #include "tests/catch.h"
 #include "tests/must.h"

@@ -33,15 +33,15 @@ TEST_CASE("an agent may be there before its master") {
   options.min_nodes = options.max_nodes = 1;
   Member early(world, options);
   early.join();
-  CHECK(early.client.out_of_touch());
+  CHECK(early.client.is_unreachable());
   world.until([&] {
-    early.client.ask();
+    early.client.request_waiting_for();
     return contains(early.waiting.back(), "Connection refused");
   });
   CHECK(contains(early.waiting.back(), "the master at " + world.endpoint().text() + ": "));
   world.start_server(RoundSpec{});
   early.next<Ready>();
-  CHECK(early.line_changes.empty());
+  CHECK(early.connection_changes.empty());
 }
 
 TEST_CASE("a master whose port is closed is given up after the join timeout, with the reason") {
@@ -78,7 +78,7 @@ TEST_CASE("a name that does not resolve is tried again until it is given up") {
   Member patient(world, options);
   patient.join();
   world.until([&] {
-    patient.client.ask();
+    patient.client.request_waiting_for();
     return contains(patient.waiting.back(), "does not resolve");
   });
   CHECK_FALSE(patient.gave_up);
@@ -101,7 +101,7 @@ TEST_CASE("what answers like a web server is no master") {
   world.until([&] { return agent.gave_up.has_value(); });
   CHECK(agent.gave_up->code == Errc::protocol);
   CHECK(contains(agent.gave_up->message,
-                 "what answers at " + door.endpoint().text() + " is no ddprun master"));
+                 "the server at " + door.endpoint().text() + " is not a ddprun master"));
 }
 
 TEST_CASE("an agent says who it is and asks for its place in one breath") {
@@ -137,7 +137,7 @@ TEST_CASE("an agent repeats exactly what the master did not count, in order") {
   agent.client.succeed(0);
   agent.fail(1);
   agent.client.succeed(2);
-  agent.client.ask();
+  agent.client.request_waiting_for();
   first->next_message<message::Succeed>();
   first->close();
 
@@ -148,7 +148,7 @@ TEST_CASE("an agent repeats exactly what the master did not count, in order") {
   second->answer(welcome(2, true));
   CHECK(second->next_message<message::Fail>().round == 1);
   CHECK(second->next_message<message::Succeed>().round == 2);
-  agent.client.ask();
+  agent.client.request_waiting_for();
   second->next_message<message::Ask>();
   second->answer(Heartbeat{3});
   second->answer(reply::Waiting{"the others"});
@@ -160,7 +160,7 @@ TEST_CASE("an agent repeats exactly what the master did not count, in order") {
   third->greeted();
   third->answer(welcome(3, true));
   CHECK(third->next_message<message::Succeed>().round == 2);
-  agent.client.ask();
+  agent.client.request_waiting_for();
   third->next_message<message::Ask>();
 }
 
@@ -258,7 +258,7 @@ TEST_CASE("an agent that says hello again holds back what came over the old line
     anew.master = "another";
     third->answer(anew);
     world.until([&] { return !agent.rounds_lost.empty(); });
-    CHECK(agent.rounds_lost[0] == "the master was started anew");
+    CHECK(agent.rounds_lost[0] == "the master was restarted");
     third->answer(ready(1));
     CHECK(agent.next<Ready>().layout.round == 1);
   }
@@ -286,8 +286,8 @@ TEST_CASE("a client that is refused closes its line and does not come back") {
   Member agent(world, "agent");
   agent.join();
   agent.next<Refused>();
-  CHECK_FALSE(agent.client.out_of_touch());
-  agent.client.ask();
+  CHECK_FALSE(agent.client.is_unreachable());
+  agent.client.request_waiting_for();
   CHECK(agent.waiting.empty());
   CHECK_FALSE(agent.gave_up);
 }
@@ -306,13 +306,13 @@ TEST_CASE("a node that left does not come back when its line breaks") {
   agent.client.leave();
   master->next_message<message::Leave>();
   master->close();
-  agent.client.ask();
+  agent.client.request_waiting_for();
   world.until([&] {
-    agent.client.ask();
+    agent.client.request_waiting_for();
     return !agent.waiting.empty();
   });
-  CHECK_FALSE(agent.client.out_of_touch());
-  CHECK(agent.line_changes.empty());
+  CHECK_FALSE(agent.client.is_unreachable());
+  CHECK(agent.connection_changes.empty());
 }
 
 TEST_CASE("a client connects from the address it is told to") {
@@ -328,7 +328,7 @@ TEST_CASE("a client connects from the address it is told to") {
   Member elsewhere(world, options);
   elsewhere.join();
   world.until([&] {
-    elsewhere.client.ask();
+    elsewhere.client.request_waiting_for();
     return contains(elsewhere.waiting.back(), "cannot connect from 192.0.2.1");
   });
 }

@@ -115,7 +115,7 @@ TEST_CASE("a number of an agent's that cannot be is refused by its name") {
                  {"/failure/wait_status", 0x10000},
                  {"/failure/pid", 0},
                  {"/failure/seconds", "long"},
-                 {"/failure/stderr_tail", kTooLong},
+                 {"/failure/last_words", kTooLong},
                  {"/failure/exception", nullptr},
                  {"/failure/traceback", json::array()}});
 }

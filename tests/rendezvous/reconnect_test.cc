@@ -60,10 +60,10 @@ size_t place_of(const std::vector<std::string>& history, const std::string& even
 TEST_CASE("a connection that breaks and comes back is noticed by nobody else") {
   Couple couple(World::kNever);
   couple.network.break_members_ends();
-  couple.world.until([&] { return couple.far.line_changes.size() == 2; });
-  CHECK(contains(couple.far.line_changes[0],
+  couple.world.until([&] { return couple.far.connection_changes.size() == 2; });
+  CHECK(contains(couple.far.connection_changes[0],
                  "lost the master at " + couple.network.endpoint().text() + " (connection"));
-  CHECK(contains(couple.far.line_changes[1], "is there again after "));
+  CHECK(contains(couple.far.connection_changes[1], "is reachable again after "));
   couple.world.until([&] { return couple.far.welcomes.size() == 2; });
   CHECK(couple.far.welcomes[1].resumed);
 
@@ -118,12 +118,12 @@ TEST_CASE("a master that is silent is tried anew, and the old line is good again
   Couple couple(World::kNever);
   couple.network.stall();
   couple.world.until([&] { return couple.network.connections() == 2; });
-  CHECK(couple.far.client.out_of_touch());
-  REQUIRE(couple.far.line_changes.size() == 1);
-  CHECK(contains(couple.far.line_changes[0], "is silent for "));
+  CHECK(couple.far.client.is_unreachable());
+  REQUIRE(couple.far.connection_changes.size() == 1);
+  CHECK(contains(couple.far.connection_changes[0], "is silent for "));
   couple.network.heal(0);
-  couple.world.until([&] { return !couple.far.client.out_of_touch(); });
-  CHECK(contains(couple.far.line_changes[1], "is there again after "));
+  couple.world.until([&] { return !couple.far.client.is_unreachable(); });
+  CHECK(contains(couple.far.connection_changes[1], "is reachable again after "));
   couple.network.heal();
   couple.far.client.succeed(0);
   couple.near.client.succeed(0);
@@ -143,7 +143,7 @@ TEST_CASE("a notification that comes over the old line and over the new one coun
   couple.network.heal();
   couple.world.until([&] { return couple.far.welcomes.size() == 2; });
   CHECK(couple.far.welcomes[1].resumed);
-  couple.far.client.ask();
+  couple.far.client.request_waiting_for();
   couple.world.until([&] { return !couple.far.waiting.empty(); });
   CHECK(couple.far.notifications.empty());
 
@@ -178,7 +178,7 @@ TEST_CASE("a node that is out of touch kills its workers before the others go on
   const auto& history = couple.world.history;
   CHECK(place_of(history, "far: lease over", 1) < place_of(history, "near: notification", 2));
   CHECK(couple.near.leases_over == 0);
-  couple.world.until([&] { return couple.far.client.out_of_touch(); });
+  couple.world.until([&] { return couple.far.client.is_unreachable(); });
   CHECK_FALSE(couple.far.gave_up);
 }
 
@@ -189,7 +189,7 @@ TEST_CASE("a node that was given up learns it when it comes back, and joins the 
   couple.near.join();
   couple.network.heal();
   couple.world.until([&] { return !couple.far.rounds_lost.empty(); });
-  CHECK(couple.far.rounds_lost[0] == "the master had given this node up");
+  CHECK(couple.far.rounds_lost[0] == "the master had declared this node lost");
   couple.far.join();
   CHECK(couple.far.next<Ready>().layout.round == 1);
   CHECK(couple.near.next<Ready>().layout.round == 1);
@@ -206,11 +206,11 @@ TEST_CASE("a master that is started anew at its port goes on from the last round
 
   couple.world.server.reset();
   couple.world.until(
-      [&] { return couple.far.client.out_of_touch() && couple.near.client.out_of_touch(); });
+      [&] { return couple.far.client.is_unreachable() && couple.near.client.is_unreachable(); });
   couple.world.start_server(Couple::spec(3), World::kNever);
   for (Member* member : {&couple.far, &couple.near}) {
     couple.world.until([&] { return !member->rounds_lost.empty(); });
-    CHECK(member->rounds_lost[0] == "the master was started anew");
+    CHECK(member->rounds_lost[0] == "the master was restarted");
     member->join();
   }
   for (Member* member : {&couple.far, &couple.near}) {
@@ -227,7 +227,7 @@ TEST_CASE("a node that waits for a round asks a master that is started anew agai
   early.join(3);
   world.until([&] { return !early.welcomes.empty(); });
   world.server.reset();
-  world.until([&] { return early.client.out_of_touch(); });
+  world.until([&] { return early.client.is_unreachable(); });
   world.start_server(nodes(2, 2));
   Member late(world, "late");
   late.join(2);

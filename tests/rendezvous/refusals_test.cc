@@ -82,9 +82,9 @@ TEST_CASE("an agent that no longer makes sense is told so, and its round goes on
   mad.next_notification<Ready>();
 
   mad.send(std::string("\x00\x00\x00\x02{}", 6));
-  CHECK(contains(mad.next_notification<Refused>().sentence, "it cannot make sense of a message"));
-  CHECK(contains(stays.next<Broken>().reason, "it sent nonsense"));
-  CHECK(world.logged("it cannot make sense of a message"));
+  CHECK(contains(mad.next_notification<Refused>().sentence, "it cannot decode a message"));
+  CHECK(contains(stays.next<Broken>().reason, "it sent an invalid message"));
+  CHECK(world.logged("it cannot decode a message"));
 }
 
 TEST_CASE("who was refused is not heard any more") {

@@ -50,7 +50,8 @@ void in_worker(World& world, const std::function<void(store::Client&)>& work) {
   constexpr std::chrono::seconds kDeadline{60};
   bool done = false;
   std::thread worker([&] {
-    store::Client store = must(store::Client::connect("127.0.0.1", world.port, kDeadline, kDeadline));
+    store::Client store =
+        must(store::Client::connect("127.0.0.1", world.port, kDeadline, kDeadline));
     work(store);
     asio::post(world.io, [&] { done = true; });
   });
@@ -186,7 +187,7 @@ TEST_CASE("whoever asks is told for whom everybody waits") {
   Member agent(world, "here");
   agent.join(1);
   world.until([&] { return !agent.welcomes.empty(); });
-  agent.client.ask();
+  agent.client.request_waiting_for();
   world.until([&] { return !agent.waiting.empty(); });
   CHECK(contains(agent.waiting[0], "1 of 2 nodes: have here"));
 }
@@ -226,7 +227,8 @@ TEST_CASE("the job is settled when every agent has closed its connection, not be
   slow.say(message::Succeed{0});
   slow.next_notification<Closed>();
   member.next<Closed>();
-  world.until([&] { return world.server->waiting_for() == "peer to hear that the job is over"; });
+  world.until(
+      [&] { return world.server->waiting_for() == "peer to acknowledge the end of the job"; });
   REQUIRE(world.server->ending());
   CHECK(std::holds_alternative<Succeeded>(*world.server->ending()));
   CHECK_FALSE(settled);

@@ -172,15 +172,15 @@ class Replay {
       if (key == "min_uptime") spec_.min_uptime = duration(value);
       if (key == "join_timeout") spec_.join_timeout = duration(value);
       if (key == "last_call") spec_.last_call = duration(value);
-      if (key == "lease") spec_.lease = duration(value);
+      if (key == "lease") eviction_timeout_ = duration(value);
     }
-    round_.emplace(spec_);
+    round_.emplace(spec_, eviction_timeout_);
     return "";
   }
 
   /// All connections are new ones then.
   std::string restart() {
-    round_.emplace(spec_);
+    round_.emplace(spec_, eviction_timeout_);
     ids_.clear();
     return "";
   }
@@ -259,6 +259,7 @@ class Replay {
 
   std::vector<Step>* steps_;
   RoundSpec spec_;
+  milliseconds eviction_timeout_{0};
   std::optional<Round> round_;
   Round::Time now_{};
   std::map<std::string, NodeId> ids_;

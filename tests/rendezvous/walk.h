@@ -140,6 +140,7 @@ class Walk {
 
   std::mt19937 random_;
   RoundSpec spec_;
+  std::chrono::milliseconds eviction_timeout_{0};
   bool ranks_given_ = false;
   bool master_takes_part_ = false;
   Time now_{};

@@ -84,7 +84,7 @@ class Member {
   std::deque<Notification> notifications;
   std::vector<reply::Welcome> welcomes;
   std::vector<std::string> waiting;
-  std::vector<std::string> line_changes;
+  std::vector<std::string> connection_changes;
   std::vector<std::string> rounds_lost;
   std::vector<std::chrono::steady_clock::time_point> leases;  ///< until when they ran
   int leases_over = 0;

@@ -67,7 +67,7 @@ TEST_CASE("counters, checks, comparisons and removals do what the protocol says"
   CHECK_FALSE(must(client.delete_key("/c")));
 }
 
-TEST_CASE("a wait that ends in vain says so and leaves the client usable") {
+TEST_CASE("a wait that times out leaves the client usable") {
   const LiveStore store;
   StoreClient client = client_of(store);
   for (int i = 0; i < 3; ++i) {

@@ -70,13 +70,13 @@ TEST_CASE("a waiter is woken once every key has been there, even if not at the s
 
   CHECK_FALSE(must(store.wait(1, {"a", "here", "b", "a"})));
   must(store.set("a", ""));
-  CHECK_FALSE(store.has_news());
+  CHECK_FALSE(store.has_events());
   CHECK(store.remove("a"));
   must(store.append("b", "x"));
   CHECK(store.take_woken() == Ids{1});
 
   must(store.set("b", "again"));
-  CHECK_FALSE(store.has_news());
+  CHECK_FALSE(store.has_events());
 }
 
 TEST_CASE("everything that creates a key wakes those who wait for it") {
@@ -111,13 +111,15 @@ TEST_CASE("who stops waiting, waits anew or leaves is not woken") {
   CHECK(store.take_woken() == Ids{2});
 }
 
-TEST_CASE("bad news come to every alarm that is waited for, then or later, and to nothing else") {
+TEST_CASE(
+    "a failure is the value of every failure key that is waited for, then or later, and of no "
+    "other") {
   Store store(kPlenty);
   CHECK_FALSE(must(store.wait(1, {"/a/ddprun/alarm/0"})));
   CHECK_FALSE(must(store.wait(2, {"/b/ddprun/alarm/1"})));
   CHECK_FALSE(must(store.wait(3, {"/ddprun/other"})));
   must(store.set("/a/ddprun/alarm/2", "own"));
-  store.ring("rank 3 is gone");
+  store.notify_failure("rank 3 is gone");
   auto woken = store.take_woken();
   std::ranges::sort(woken);
   CHECK(woken == Ids{1, 2});
@@ -178,7 +180,7 @@ TEST_CASE("a barrier of nobody returns at once, and one that is left still count
   CHECK_FALSE(must(store.barrier(1, "b", 2)));
   store.forget(1);
   CHECK(must(store.barrier(2, "b", 2)));
-  CHECK_FALSE(store.has_news());
+  CHECK_FALSE(store.has_events());
 }
 
 TEST_CASE("the key of a barrier exists from the first arrival, and setting it releases") {
@@ -218,7 +220,7 @@ TEST_CASE("who watches a key is told what became of it") {
 
   store.forget(1);
   must(store.set("k", "a"));
-  CHECK_FALSE(store.has_news());
+  CHECK_FALSE(store.has_events());
 }
 
 TEST_CASE("a value that is being sent keeps its bytes") {
