@@ -16,13 +16,13 @@
 
 namespace ddprun::agent {
 
-/// Which GPUs a worker sees.
+/// The GPUs that a worker sees.
 enum class GpuBind {
   all,      ///< every worker all of the node's: `cuda:LOCAL_RANK` works
   isolate,  ///< each worker its own block of the list, divided evenly
 };
 
-/// Who serves the store at MASTER_ADDR:MASTER_PORT.
+/// The process that serves the store at MASTER_ADDR:MASTER_PORT.
 enum class StoreHost {
   agent,   ///< the master's agent; every rank is a client
   worker,  ///< rank 0, on a port of its own

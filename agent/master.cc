@@ -10,7 +10,7 @@ namespace ddprun::agent {
 
 namespace {
 
-constexpr std::chrono::milliseconds kPause{500};  // a name server is not asked more often
+constexpr std::chrono::milliseconds kPause{500};  // between two look-ups of a name
 
 }  // namespace
 
@@ -34,7 +34,7 @@ void MasterSearch::start(Found found) {
   boost::system::error_code is_name;
   const auto address = boost::asio::ip::make_address(job_.master_addr, is_name);
   if (!is_name) return found(rendezvous::Resolver::Addresses{{address, job_.master_port}});
-  // Who is told that it is the host, or that it is not, need not ask.
+  // The user said whether this node is the host: no look-up is needed.
   if (job_.is_host) return found(rendezvous::Resolver::Addresses());
   began_ = std::chrono::steady_clock::now();
   found_ = std::move(found);

@@ -65,7 +65,7 @@ void pause() {
   }
 }
 
-/// What is ready now, else at one of `more` looks a pause apart; does not sleep.
+/// The events that are ready now, or at one of `more` looks a pause apart; does not sleep.
 int poll_events(int epoll, std::span<epoll_event> events, int more) {
   for (;; --more) {
     const int count = epoll_wait(epoll, events.data(), static_cast<int>(events.size()), 0);

@@ -91,7 +91,7 @@ TEST_CASE("a name that does not resolve is tried again until it is given up") {
   CHECK(contains(hasty.gave_up->message, "the master at no-such-host.invalid:29500: "));
 }
 
-TEST_CASE("what answers like a web server is no master") {
+TEST_CASE("a web server is not taken for a master") {
   World world;
   ListenSocket door(world);
   Member agent(world, "agent", door.endpoint());
@@ -104,7 +104,7 @@ TEST_CASE("what answers like a web server is no master") {
                  "the server at " + door.endpoint().text() + " is not a ddprun master"));
 }
 
-TEST_CASE("an agent says who it is and asks for its place in one breath") {
+TEST_CASE("an agent sends hello and join together") {
   World world;
   ListenSocket door(world);
   Member agent(world, "agent", door.endpoint());
@@ -164,7 +164,7 @@ TEST_CASE("an agent repeats exactly what the master did not count, in order") {
   third->next_message<message::Ask>();
 }
 
-TEST_CASE("heartbeats tell how many notifications have come, and an answer renews the lease") {
+TEST_CASE("heartbeats have the number of notifications that came, and an answer renews the lease") {
   World world;
   ListenSocket door(world);
   Member agent(world, "agent", door.endpoint());
@@ -187,7 +187,7 @@ TEST_CASE("heartbeats tell how many notifications have come, and an answer renew
   world.until([&] { return agent.leases_over == 1; });
 }
 
-TEST_CASE("the lease runs from the moment the agent spoke, not from the answer") {
+TEST_CASE("the lease runs from the moment the heartbeat was sent, not from the answer") {
   World world;
   ListenSocket door(world);
   Member agent(world, "agent", door.endpoint());
@@ -206,7 +206,7 @@ TEST_CASE("the lease runs from the moment the agent spoke, not from the answer")
   CHECK(agent.leases[1] <= beat_came + World::kNever);
 }
 
-TEST_CASE("answers that nobody asked for do not renew the lease") {
+TEST_CASE("unexpected answers do not renew the lease") {
   World world;
   ListenSocket door(world);
   Member agent(world, "agent", door.endpoint());
@@ -224,7 +224,8 @@ TEST_CASE("answers that nobody asked for do not renew the lease") {
   CHECK(agent.leases.size() == 2);
 }
 
-TEST_CASE("an agent that says hello again holds back what came over the old line meanwhile") {
+TEST_CASE(
+    "an agent that sends hello again does not count what the old connection brings meanwhile") {
   World world;
   ListenSocket door(world);
   Member agent(world, "agent", door.endpoint());
@@ -250,7 +251,7 @@ TEST_CASE("an agent that says hello again holds back what came over the old line
     second->answer(ready(1));
     CHECK(agent.next<Ready>().layout.round == 1);
   }
-  SECTION("and takes all notifications of a master that is started anew before it repeated any") {
+  SECTION("and takes all notifications of a master that is restarted before it repeated any") {
     second->close();
     const auto third = door.next();
     CHECK(third->greeted().received == 2);
@@ -264,7 +265,7 @@ TEST_CASE("an agent that says hello again holds back what came over the old line
   }
 }
 
-TEST_CASE("an agent that hears the job's end drops its attempt to come back") {
+TEST_CASE("an agent that gets the job's end drops its attempt to reconnect") {
   World world;
   ListenSocket door(world);
   Member agent(world, "agent", door.endpoint());
@@ -315,7 +316,7 @@ TEST_CASE("a node that left does not come back when its line breaks") {
   CHECK(agent.connection_changes.empty());
 }
 
-TEST_CASE("a client connects from the address it is told to") {
+TEST_CASE("a client connects from the given local address") {
   World world;
   ListenSocket door(world);
   Client::Options options = Member::options("agent", door.endpoint());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Agents and a server that lose sight of each other: what is lost on the way, who is given up, and
-// a master that is started anew.
+// a master that is restarted.
 #include <algorithm>
 
 #include "rendezvous/client.h"
@@ -57,7 +57,7 @@ size_t place_of(const std::vector<std::string>& history, const std::string& even
 
 }  // namespace
 
-TEST_CASE("a connection that breaks and comes back is noticed by nobody else") {
+TEST_CASE("a connection that breaks and comes back is noticed by no other node") {
   Couple couple(World::kNever);
   couple.network.break_members_ends();
   couple.world.until([&] { return couple.far.connection_changes.size() == 2; });
@@ -75,7 +75,7 @@ TEST_CASE("a connection that breaks and comes back is noticed by nobody else") {
   CHECK(couple.far.leases_over == 0);
 }
 
-TEST_CASE("a message that is lost on the way arrives when the line is there again") {
+TEST_CASE("a message that is lost on the way arrives when the connection is back") {
   Couple couple(World::kNever, 1);
   couple.network.swallow();
   couple.far.fail(0);
@@ -89,7 +89,7 @@ TEST_CASE("a message that is lost on the way arrives when the line is there agai
 }
 
 TEST_CASE(
-    "notifications that are lost on the way arrive when the line is there again, in order, once") {
+    "notifications that are lost on the way arrive when the connection is back, in order, once") {
   Couple couple(World::kNever, 5);
   couple.network.swallow();
   couple.near.fail(0);
@@ -114,7 +114,9 @@ TEST_CASE(
   CHECK(couple.far.notifications.empty());
 }
 
-TEST_CASE("a master that is silent is tried anew, and the old line is good again if it speaks") {
+TEST_CASE(
+    "a silent master is dialed again, and the old connection is used again if an answer comes on "
+    "it") {
   Couple couple(World::kNever);
   couple.network.stall();
   couple.world.until([&] { return couple.network.connections() == 2; });
@@ -156,7 +158,7 @@ TEST_CASE("a notification that comes over the old line and over the new one coun
   couple.near.next<Ready>();
 }
 
-TEST_CASE("a node whose attempt to come back took too long is not gone when the attempt is heard") {
+TEST_CASE("a node whose attempt to come back took too long is not lost when the attempt arrives") {
   Couple couple(World::kNever);
   couple.network.stall();
   // The first attempt is called off, and the second one waits, too.
@@ -195,7 +197,8 @@ TEST_CASE("a node that was given up learns it when it comes back, and joins the 
   CHECK(couple.near.next<Ready>().layout.round == 1);
 }
 
-TEST_CASE("a master that is started anew at its port goes on from the last round it is told") {
+TEST_CASE(
+    "a master that is restarted at its port continues from the last round that nodes report") {
   Couple couple(World::kNever, 3);
   couple.far.fail(0);
   for (Member* member : {&couple.far, &couple.near}) {
@@ -221,7 +224,7 @@ TEST_CASE("a master that is started anew at its port goes on from the last round
   }
 }
 
-TEST_CASE("a node that waits for a round asks a master that is started anew again by itself") {
+TEST_CASE("a node that waits for a round joins a restarted master again by itself") {
   World world(nodes(2, 2));
   Member early(world, "early");
   early.join(3);

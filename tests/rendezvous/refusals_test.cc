@@ -65,7 +65,7 @@ TEST_CASE("a refused host's name cannot steer the terminal of the master's user"
   CHECK_FALSE(world.logged("\x1b"));
 }
 
-TEST_CASE("an agent that no longer makes sense is told so, and its round goes on without it") {
+TEST_CASE("an agent that sends an invalid message is refused, and its round goes on without it") {
   World world(nodes(1, 2));
   Client::Options options = Member::options("stays", world.endpoint());
   options.min_nodes = 1;
@@ -87,7 +87,7 @@ TEST_CASE("an agent that no longer makes sense is told so, and its round goes on
   CHECK(world.logged("it cannot decode a message"));
 }
 
-TEST_CASE("who was refused is not heard any more") {
+TEST_CASE("messages of a refused agent are ignored") {
   World world(RoundSpec{});
   Peer stranger(world);
   stranger.send(greeting() + encode(message::Hello{"other", 1, 1, "stray", "s", 0}));

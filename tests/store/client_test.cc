@@ -102,7 +102,7 @@ TEST_CASE("a server that listens later is found") {
   must(client.get());
 }
 
-TEST_CASE("a server that is no store is told") {
+TEST_CASE("a server that is not a store is an error") {
   boost::asio::io_context context;
   tcp::acceptor acceptor(context, tcp::endpoint(make_address("127.0.0.1"), 0));
   const std::uint16_t port = acceptor.local_endpoint().port();

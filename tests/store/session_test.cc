@@ -31,7 +31,7 @@ std::string legacy(std::string request) {
 
 }  // namespace
 
-TEST_CASE("a client starts with greeting, ping and a count of those who came") {
+TEST_CASE("a client starts with greeting, ping and a count of the clients") {
   InProcessStore store;
   const int first = store.enter();
   const int second = store.enter();
@@ -165,7 +165,7 @@ TEST_CASE("a cancel that crosses the wake-up gets both replies") {
   CHECK(ask(store, waiting, cancel() + add("/c", 5)) == kStop + kCanceled + integer(5));
 }
 
-TEST_CASE("barriers: nobody, timed out, and left behind") {
+TEST_CASE("barriers: of no clients, timed out, and abandoned") {
   InProcessStore store;
   const int one = greeted(store);
   CHECK(ask(store, one, barrier("/b", -1)) == kStop);
@@ -213,7 +213,7 @@ TEST_CASE("the interim numbering of multi_get, multi_set and cancel works withou
   CHECK(ask(store, client, std::string("\x0b")) == kCanceled);
 }
 
-TEST_CASE("a request that never ends keeps nobody waiting") {
+TEST_CASE("a request that never ends keeps no other client waiting") {
   InProcessStore store;
   const int stalled = greeted(store);
   const int other = greeted(store);
@@ -221,7 +221,7 @@ TEST_CASE("a request that never ends keeps nobody waiting") {
   CHECK(ask(store, other, key_count()) == integer(0));
 }
 
-TEST_CASE("who does not read has its next request wait, and keeps what it was promised") {
+TEST_CASE("the next request of a client that does not read waits, and its replies are kept") {
   Limits limits;
   limits.busy_bytes = 1000;
   InProcessStore store(limits);

@@ -52,7 +52,7 @@ TEST_CASE("a counter is read from text as C reads it") {
   }
 }
 
-TEST_CASE("compare_set stores where the expectation holds and tells the value") {
+TEST_CASE("compare_set stores where the expectation holds and returns the value") {
   Store store(kPlenty);
   CHECK(must(store.compare_set("k", "expected", "new")) == "expected");
   CHECK(store.get("k") == nullptr);
@@ -79,7 +79,7 @@ TEST_CASE("a waiter is woken once every key has been there, even if not at the s
   CHECK_FALSE(store.has_events());
 }
 
-TEST_CASE("everything that creates a key wakes those who wait for it") {
+TEST_CASE("everything that creates a key wakes the clients that wait for it") {
   Store store(kPlenty);
   CHECK_FALSE(must(store.wait(1, {"k"})));
   CHECK_FALSE(must(store.wait(2, {"k"})));
@@ -98,7 +98,7 @@ TEST_CASE("everything that creates a key wakes those who wait for it") {
   CHECK(store.take_woken() == Ids{1, 2});
 }
 
-TEST_CASE("who stops waiting, waits anew or leaves is not woken") {
+TEST_CASE("a client that stops waiting, waits again or leaves is not woken") {
   Store store(kPlenty);
   for (const ClientId client : {1, 2, 3, 4}) CHECK_FALSE(must(store.wait(client, {"k", "l"})));
   store.cancel_wait(1);
@@ -171,7 +171,7 @@ TEST_CASE("a barrier releases all when the last has come") {
   CHECK(must(store.barrier(4, "b", 3)));
 }
 
-TEST_CASE("a barrier of nobody returns at once, and one that is left still counts") {
+TEST_CASE("a barrier of no clients returns at once, and one that is left still counts") {
   Store store(kPlenty);
   CHECK(must(store.barrier(1, "none", 0)));
   CHECK(must(store.barrier(1, "none", -1)));
@@ -200,7 +200,7 @@ TEST_CASE("a compare_set that stores nothing releases those at a barrier, as PyT
   CHECK(store.take_woken() == Ids{1});
 }
 
-TEST_CASE("who watches a key is told what became of it") {
+TEST_CASE("a client that watches a key gets its changes") {
   Store store(kPlenty);
   must(store.watch(1, "k"));
   must(store.watch(1, "k"));
