@@ -39,7 +39,7 @@ void require(bool holds, const char* what) {
   std::abort();
 }
 
-/// Sends `bytes` in one piece to one room and byte by byte to the other.
+/// Sends `bytes` in one piece to one store and byte by byte to the other.
 void send_to_both(InProcessStore& whole, InProcessStore& cut, int client, std::string_view bytes) {
   whole.send(client, bytes);
   for (const char& byte : bytes) cut.send(client, {&byte, 1});

@@ -22,7 +22,7 @@ TEST_CASE("messages are kept in order until the other end has counted them") {
   CHECK(delivery.unacked().empty());
 }
 
-TEST_CASE("a resumed session ignores what came between the report and the end of the old connection") {
+TEST_CASE("a resumed session ignores repetitions of what came after the report") {
   Delivery delivery;
   CHECK(delivery.receive());
   CHECK(delivery.report() == 1);
