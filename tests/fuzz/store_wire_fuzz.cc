@@ -18,8 +18,8 @@
 
 namespace {
 
-using ddprun::store::Limits;
 using ddprun::store::InProcessStore;
+using ddprun::store::Limits;
 
 constexpr int kClients = 3;
 
