@@ -88,7 +88,7 @@ rendezvous::Client::Hooks Agent::client_hooks() {
       [this](Notification notification) { on_notification(std::move(notification)); },
       [this](const std::string& sentence) { console_.waiting(wait_reporter_.waited(), sentence); },
       [this](const std::string& sentence) {
-        console_.connection_changed(sentence, master_.client().out_of_touch() && runs_workers());
+        console_.connection_changed(sentence, master_.client().is_unreachable() && runs_workers());
       },
       [this](std::chrono::steady_clock::time_point until) { on_lease_renewed(until); },
       [this] { on_lease_over(); },
@@ -211,7 +211,7 @@ void Agent::perform(const action::Finish& end) {
 
 void Agent::report_waiting() {
   wait_reporter_.begin([this](std::chrono::seconds) {
-    if (!outcome_) return master_.ask();
+    if (!outcome_) return master_.request_waiting_for();
     console_.waiting(wait_reporter_.waited(), master_.hosted()->waiting_for());
   });
 }

@@ -12,23 +12,26 @@
 #include "launcher/binding.h"
 #include "launcher/output/log_spec.h"
 #include "launcher/signals.h"
+#include "rendezvous/spec.h"
 
 namespace ddprun::agent {
 
-/// Which GPUs a worker sees.
+/// The GPUs that a worker sees.
 enum class GpuBind {
   all,      ///< every worker all of the node's: `cuda:LOCAL_RANK` works
   isolate,  ///< each worker its own block of the list, divided evenly
 };
 
-/// Who serves the store at MASTER_ADDR:MASTER_PORT.
+/// The process that serves the store at MASTER_ADDR:MASTER_PORT.
 enum class StoreHost {
   agent,   ///< the master's agent; every rank is a client
   worker,  ///< rank 0, on a port of its own
 };
 
-/// Everything the user decided; plain data. Only cli/ fills it, so nothing else reads argv.
-struct JobSpec {
+/// Everything the user decided; plain data. Only cli/ fills it, so nothing else reads argv. The
+/// number of nodes, the timeouts and what to survive are in the rendezvous' part of it, RoundSpec
+/// and LeaseSpec.
+struct JobSpec : rendezvous::RoundSpec, rendezvous::LeaseSpec {
   using milliseconds = std::chrono::milliseconds;
 
   // What to run.
@@ -39,24 +42,14 @@ struct JobSpec {
   int local_size = 1;                ///< workers on this node, >= 1
 
   // Who takes part.
-  std::string run_id = "none";  ///< agents with another id are refused
-  int min_nodes = 1;            ///< 1 <= min_nodes <= max_nodes
-  int max_nodes = 1;
+  std::string run_id = "none";            ///< agents with another id are refused
   std::optional<int> node_rank;           ///< not given: by order of joining
   std::string master_addr = "127.0.0.1";  ///< as the user gave it; empty: any address (serve only)
   std::uint16_t master_port = 0;          ///< 0: any free port (one node only)
-  std::optional<bool> is_host;         ///< hosts the rendezvous; not given: if the address is ours
-  std::string local_addr;              ///< the address to connect from; empty: any
-  milliseconds join_timeout{600'000};  ///< until enough nodes are there
-  milliseconds last_call{30'000};      ///< for more than min_nodes, once these are there
-  milliseconds heartbeat{2'000};       ///< between two signs of life
-  milliseconds lease{10'000};          ///< so long silent, a node is lost; > heartbeat
+  std::optional<bool> is_host;  ///< hosts the rendezvous; not given: if the address is ours
+  std::string local_addr;       ///< the address to connect from; empty: any
 
-  // What to survive.
-  int max_restarts = 0;             ///< for the whole job; regrouping is free
-  milliseconds restart_window{0};   ///< max_restarts are allowed within any such time; 0: in all
-  milliseconds restart_backoff{0};  ///< before the first restart; doubles with each
-  milliseconds min_uptime{0};       ///< a round that fails sooner is not restarted; 0: any is
+  // How it stops.
   milliseconds stop_grace{30'000};  ///< first signal to SIGKILL; 0 kills at once
   std::vector<int> signals_to_handle{launcher::kStopSignals.begin(),  ///< these stop the job
                                      launcher::kStopSignals.end()};

@@ -29,7 +29,7 @@ Actions Machine::on(const Event& event) {
 Actions Machine::while_joining(const Event& event) {
   if (const auto* e = std::get_if<event::RoundReady>(&event)) {
     state_ = State::running;
-    job_ends_ = false;
+    ends_job_ = false;
     return {action::StartWorkers{e->layout}};
   }
   if (const auto* e = std::get_if<event::JobClosed>(&event)) return finish(e->outcome);
@@ -49,7 +49,7 @@ Actions Machine::while_running(const Event& event) {
     return {action::ReportSuccess{}};
   }
   if (const auto* e = std::get_if<event::RoundBroken>(&event)) {
-    job_ends_ = e->ends_job;
+    ends_job_ = e->ends_job;
     return stop_workers(SIGTERM);
   }
   if (std::holds_alternative<event::LeaseOver>(event)) return stop_workers(SIGKILL);
@@ -76,7 +76,7 @@ Actions Machine::while_stopping(const Event& event) {
     return join();
   }
   if (const auto* e = std::get_if<event::RoundBroken>(&event)) {
-    job_ends_ = e->ends_job;
+    ends_job_ = e->ends_job;
     return {};
   }
   if (std::holds_alternative<event::LeaseOver>(event)) return {action::StopWorkers{SIGKILL}};
@@ -85,8 +85,8 @@ Actions Machine::while_stopping(const Event& event) {
     return {};
   }
   if (const auto* e = std::get_if<event::StopRequested>(&event)) {
-    // Asked again: stop being polite.
-    if (ending_ || job_ends_) return {action::StopWorkers{SIGKILL}};
+    // The workers are stopping for good already: kill them now.
+    if (ending_ || ends_job_) return {action::StopWorkers{SIGKILL}};
     ending_ = Interrupted{e->signal};
     if (e->at_once) return {action::Leave{}, action::StopWorkers{SIGKILL}};
     return {action::Leave{}};

@@ -13,32 +13,43 @@
 // socket, no process. It has no counter and no retry policy: it always asks to join again, and the
 // rendezvous answers with a round or with the end of the job.
 //
-//  event \ state | joining       | running                    | stopping             | draining
-//  --------------+---------------+----------------------------+----------------------+--------------
-//  RoundReady    | > running;    | -                          | -                    | -
-//                |  StartWorkers |                            |                      |
-//  StartFailed   | -             | > stopping; ending = it;   | -                    | -
-//                |               |  Leave, StopWorkers(TERM)  |                      |
-//  WorkerFailed  | -             | > stopping; ReportFailure, | - (a sibling that we | -
-//                |               |  StopWorkers(TERM)         |  stopped)            |
-//  WorkersEnded  | -             | > draining; ReportSuccess  | ending known ?       | -
-//                |               |                            |  > done; Finish :    |
-//                |               |                            |  > joining; Join     |
-//  RoundBroken   | - (late news) | > stopping;                | -                    | > joining;
-//                |               |  StopWorkers(TERM)         |                      |  Join
-//  JobClosed     | > done;       | > stopping; ending = it;   | ending = it, if none | > done;
-//                |  Finish       |  StopWorkers(TERM)         |                      |  Finish
-//  LeaseOver     | -             | > stopping;                | StopWorkers(KILL)    | - (nothing
-//                |               |  StopWorkers(KILL)         |                      |  runs here)
-//  StopRequested | > done;       | > stopping; ending =       | ending known ?       | > done;
-//                |  Leave,       |  interrupted; Leave,       |  StopWorkers(KILL) : |  Leave,
-//                |  Finish       |  StopWorkers(same signal)  |  ending = inter-     |  Finish
-//                |               |                            |  rupted; Leave       |
+// tests/agent/machine_test.cc holds this table against the code. "> X" is a change of state, "it"
+// the event's error or outcome, "ending" is set when this node knows how it ends, and "ends_job"
+// when the answer to Join will say so, because the round was broken for good.
 //
-// A job that ends by a failure has a known ending, too: the round is broken for good, and the
-// answer to Join tells how. A StopRequested at once kills instead of sending its signal, and also
-// in the last case of stopping. done ignores everything. A dash is a deliberate "nothing to do",
-// not a hole.
+// clang-format off
+//  event \ state  | joining             | running                    | stopping               | draining
+//  ---------------+---------------------+----------------------------+------------------------+---------------------
+//  RoundReady     | > running;          | -                          | -                      | -
+//                 |  ends_job = no;     |                            |                        |
+//                 |  StartWorkers       |                            |                        |
+//  StartFailed    | -                   | > stopping; ending = it;   | -                      | -
+//                 |                     |  Leave, StopWorkers(TERM)  |                        |
+//  WorkerFailed   | -                   | > stopping; ReportFailure, | - (a worker that we    | -
+//                 |                     |  StopWorkers(TERM)         |  stopped)              |
+//  WorkersEnded   | -                   | > draining; ReportSuccess  | ending ?               | -
+//                 |                     |                            |  > done;               |
+//                 |                     |                            |  Finish(ending) :      |
+//                 |                     |                            |  > joining; Join       |
+//  RoundBroken    | - (late news)       | > stopping;                | ends_job = its         | > joining; Join
+//                 |                     |  ends_job = its;           |                        |
+//                 |                     |  StopWorkers(TERM)         |                        |
+//  JobClosed      | > done; Finish(it)  | > stopping; ending = it;   | ending ? -             | > done; Finish(it)
+//                 |                     |  StopWorkers(TERM)         |  : ending = it         |
+//  LeaseOver      | -                   | > stopping;                | StopWorkers(KILL)      | - (nothing runs)
+//                 |                     |  StopWorkers(KILL)         |                        |
+//  StopRequested  | > done; Leave,      | > stopping;                | ending or ends_job ?   | > done; Leave,
+//                 |  Finish(interrupted)|  ending = interrupted;     |  StopWorkers(KILL) :   |  Finish(interrupted)
+//                 |                     |  Leave,                    |  ending = interrupted; |
+//                 |                     |  StopWorkers(its signal)   |  Leave                 |
+//  StopRequested, | > done; Leave,      | > stopping;                | ending or ends_job ?   | > done; Leave,
+//    at once      |  Finish(interrupted)|  ending = interrupted;     |  StopWorkers(KILL) :   |  Finish(interrupted)
+//                 |                     |  Leave, StopWorkers(KILL)  |  ending = interrupted; |
+//                 |                     |                            |  Leave,                |
+//                 |                     |                            |  StopWorkers(KILL)     |
+// clang-format on
+//
+// done ignores everything. A dash is a deliberate "nothing to do", not a gap.
 
 namespace ddprun::agent {
 
@@ -54,21 +65,21 @@ struct StartFailed {
 struct WorkerFailed {
   rendezvous::Failure failure;
 };
-/// Nothing of the round's workers is left on this node.
+/// All processes of the round's workers on this node have ended.
 struct WorkersEnded {};
 struct RoundBroken {
-  bool ends_job = false;  ///< by a failure: whoever joins again hears how
+  bool ends_job = false;  ///< by a failure: the answer to the next Join is the job's outcome
 };
-/// The master may be about to go on without us: nothing of our round may run any more.
+/// The master may continue without this node: none of its workers may run any longer.
 struct LeaseOver {};
-/// The rendezvous says how the job ends.
+/// The job is over.
 struct JobClosed {
   Outcome outcome;
 };
-/// Somebody wants us to stop, by this signal.
+/// The user or the system asks this node to stop, with this signal.
 struct StopRequested {
   int signal;
-  bool at_once = false;  ///< without any grace for the workers
+  bool at_once = false;  ///< kill the workers without a grace period
 };
 
 }  // namespace event
@@ -88,11 +99,11 @@ struct ReportFailure {
   rendezvous::Failure failure;
 };
 struct ReportSuccess {};
-/// Asked for a second time, it means at once.
+/// A second one cuts the grace period short.
 struct StopWorkers {
   int signal;
 };
-/// Tell the others that this node takes no further part.
+/// Report that this node takes no further part.
 struct Leave {};
 struct Finish {
   Outcome outcome;
@@ -128,8 +139,8 @@ class Machine {
   Actions stop_workers(int signal);
 
   State state_ = State::joining;
-  std::optional<Outcome> ending_;  ///< how the job ends for us, once that is decided
-  bool job_ends_ = false;          ///< we shall hear how
+  std::optional<Outcome> ending_;  ///< how this node ends, once that is decided
+  bool ends_job_ = false;          ///< the round was broken for good; JobClosed follows a Join
 };
 
 }  // namespace ddprun::agent

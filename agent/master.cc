@@ -10,25 +10,16 @@ namespace ddprun::agent {
 
 namespace {
 
-constexpr std::chrono::milliseconds kPause{500};  // a name server is not asked more often
+constexpr std::chrono::milliseconds kPause{500};  // between two look-ups of a name
 
 }  // namespace
 
 rendezvous::Server::Options master_options(const JobSpec& job) {
   rendezvous::Server::Options options;
   options.run_id = job.run_id;
-  options.heartbeat = job.heartbeat;
-  options.lease = job.lease;
+  options.round = static_cast<const rendezvous::RoundSpec&>(job);
+  static_cast<rendezvous::LeaseSpec&>(options) = job;
   options.loss_text = loss_text;
-  rendezvous::RoundSpec& round = options.round;
-  round.min_nodes = job.min_nodes;
-  round.max_nodes = job.max_nodes;
-  round.max_restarts = job.max_restarts;
-  round.restart_window = job.restart_window;
-  round.restart_backoff = job.restart_backoff;
-  round.min_uptime = job.min_uptime;
-  round.join_timeout = job.join_timeout;
-  round.last_call = job.last_call;
   return options;
 }
 
@@ -43,7 +34,7 @@ void MasterSearch::start(Found found) {
   boost::system::error_code is_name;
   const auto address = boost::asio::ip::make_address(job_.master_addr, is_name);
   if (!is_name) return found(rendezvous::Resolver::Addresses{{address, job_.master_port}});
-  // Who is told that it is the host, or that it is not, need not ask.
+  // The user said whether this node is the host: no look-up is needed.
   if (job_.is_host) return found(rendezvous::Resolver::Addresses());
   began_ = std::chrono::steady_clock::now();
   found_ = std::move(found);
@@ -66,7 +57,7 @@ void MasterSearch::look_up() {
 void MasterSearch::look_up_again() {
   const auto waited = std::chrono::steady_clock::now() - began_;
   if (waited >= job_.join_timeout) {
-    return found_(Error{Errc::timed_out, "gave up after " + duration_text(waited) +
+    return found_(Error{Errc::timed_out, "timed out after " + duration_text(waited) +
                                              " (--join_timeout) waiting for " + waiting_for()});
   }
   pause_.expires_after(

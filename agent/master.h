@@ -15,14 +15,14 @@
 
 namespace ddprun::agent {
 
-/// The job's rendezvous, as its master is to hold it.
+/// The options of the job's rendezvous server.
 rendezvous::Server::Options master_options(const JobSpec& job);
 
 /// The endpoint as the user gave it.
 rendezvous::Endpoint master_endpoint(const JobSpec& job);
 
-/// Finds out what addresses the job's endpoint stands for. A name that does not resolve yet, as a
-/// service's whose pods are being started, is looked up again until the join timeout.
+/// Looks up the addresses of the job's endpoint. A name that does not resolve yet, such as that of
+/// a service whose pods are being started, is looked up again until the join timeout.
 ///
 /// Thread: the executor's.
 class MasterSearch {

@@ -89,7 +89,7 @@ rendezvous::Endpoint MasterConnection::store_of(const rendezvous::Layout& layout
 }
 
 void MasterConnection::ask() {
-  if (client_) return client_->ask();
+  if (client_) return client_->request_waiting_for();
   hooks_.waiting(search_.waiting_for() + "; giving up after " + duration_text(job_.join_timeout) +
                  " (--join_timeout)");
 }

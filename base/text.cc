@@ -130,6 +130,11 @@ std::string printable(std::string_view text) {
   return safe;
 }
 
+std::string endpoint_text(const std::string& host, std::uint16_t port) {
+  const bool bare_ipv6 = host.find(':') != std::string::npos && host.front() != '[';
+  return (bare_ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
 std::string with_cxx_name(std::string line) {
   const size_t begin = line.rfind('(') + 1;  // npos + 1 is 0
   const size_t end = line.find('+', begin);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,9 @@ std::string cut(std::string text, size_t most);
 /// `text` with every control character but tab and newline written as "\x1b", so that untrusted
 /// bytes cannot control a terminal. UTF-8 passes; other bytes become "\xff".
 std::string printable(std::string_view text);
+
+/// "host:port", an IPv6 address in brackets.
+std::string endpoint_text(const std::string& host, std::uint16_t port);
 
 /// A line of backtrace_symbols(3), "./train(_Z4stepi+0x1f)", with the function's name
 /// demangled: "./train(step(int)+0x1f)". Any other line as it is.

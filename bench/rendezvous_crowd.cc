@@ -128,7 +128,7 @@ class SimulatedAgent {
       on_notification(notification);
     };
     hooks.waiting = [](const auto&) {};
-    hooks.line_changed = [](const std::string& sentence) { give_up(sentence); };
+    hooks.connection_changed = [](const std::string& sentence) { give_up(sentence); };
     hooks.lease_renewed = [](auto) {};
     hooks.lease_over = [] { give_up("a lease ran out: this machine is too busy"); };
     hooks.round_lost = [](const std::string& reason) { give_up(reason); };

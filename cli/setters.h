@@ -26,13 +26,13 @@ SetResult set_switch(std::string_view value, RawOptions& raw) {
 }
 
 /// Sets this member of the job to a duration.
-template <std::chrono::milliseconds agent::JobSpec::* kMember>
+template <auto kMember>
 SetResult set_time(std::string_view value, RawOptions& raw) {
   return assign(parse_time(value), raw.job.*kMember);
 }
 
 /// Likewise, for one of at least kShortestTime.
-template <std::chrono::milliseconds agent::JobSpec::* kMember>
+template <auto kMember>
 SetResult set_nonzero_time(std::string_view value, RawOptions& raw) {
   return assign(parse_time(value, kShortestTime), raw.job.*kMember);
 }

@@ -10,13 +10,13 @@
 #include <string_view>
 
 #include "fuzz/target.h"
-#include "tests/store/room.h"
+#include "tests/store/in_process_store.h"
 
 namespace {
 
 using ddprun::fuzz::require;
+using ddprun::store::InProcessStore;
 using ddprun::store::Limits;
-using ddprun::store::StoreRoom;
 
 constexpr int kClients = 3;
 
@@ -30,8 +30,8 @@ Limits limits() {
   return limits;
 }
 
-/// Sends `bytes` in one piece to one room and byte by byte to the other.
-void send_to_both(StoreRoom& whole, StoreRoom& cut, int client, std::string_view bytes) {
+/// Sends `bytes` in one piece to one store and byte by byte to the other.
+void send_to_both(InProcessStore& whole, InProcessStore& cut, int client, std::string_view bytes) {
   whole.send(client, bytes);
   for (const char& byte : bytes) cut.send(client, {&byte, 1});
   for (int other = 0; other < kClients; ++other) {
@@ -45,8 +45,8 @@ void send_to_both(StoreRoom& whole, StoreRoom& cut, int client, std::string_view
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  StoreRoom whole(limits());
-  StoreRoom cut(limits());
+  InProcessStore whole(limits());
+  InProcessStore cut(limits());
   for (int client = 0; client < kClients; ++client) {
     whole.enter();
     cut.enter();

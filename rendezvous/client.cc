@@ -38,21 +38,21 @@ Client::Client(const asio::any_io_executor& executor, Options options, Hooks hoo
               {[this](asio::ip::tcp::socket socket) { on_connected(std::move(socket)); },
                [this](const Error& error) {
                  reason_ = error.message;
-                 dial_later(milliseconds::zero());
+                 dial_later();
                }}),
       next_dial_(executor),
-      trial_limit_(executor),
-      next_beat_(executor),
+      welcome_limit_(executor),
+      next_heartbeat_(executor),
       lease_end_(executor),
-      give_up_(executor) {}
+      join_limit_(executor) {}
 
 void Client::join(JoinRequest request) {
-  const bool first = !lost_at_ && !line_;
-  asked_for_ = std::move(request);
+  const bool first = !unreachable_since_ && !connection_;
+  unanswered_join_ = std::move(request);
   // The workers of the lost round had its lease; those of the next one have this session's.
   if (std::exchange(round_lost_, false)) renew_lease(renewed_from_);
-  if (!first) return send_counted(message::Join{*asked_for_});
-  lose_touch(Clock::now(), {});
+  if (!first) return send_counted(message::Join{*unanswered_join_});
+  on_unreachable(Clock::now(), {});
   dial();
 }
 
@@ -69,139 +69,170 @@ void Client::leave() {
   send_counted(message::Leave{});
 }
 
-void Client::ask() {
+void Client::request_waiting_for() {
   if (over_) return;
-  if (!line_ || silent()) {
-    return hooks_.waiting(waiting_for_master() +
-                          " (is it started? is the port open in the firewall?); giving up after " +
-                          duration_text(options_.join_timeout) + " (--join_timeout)");
-  }
-  say(message::Ask{});
+  if (connection_ && !lease_.is_silent(Clock::now())) return send(message::Ask{});
+  hooks_.waiting(waiting_for_master() +
+                 " (is it started? is the port open in the firewall?); giving up after " +
+                 duration_text(options_.join_timeout) + " (--join_timeout)");
 }
 
-void Client::say(const Message& message) {
-  if (line_) line_->send(encode(message));
-}
-
-void Client::send_counted(const Message& message) {
-  std::string frame = encode(message);
-  if (line_) line_->send(frame);
-  backlog_.add(std::move(frame));
-}
+// Connecting: one connection in use, and beside it one that was not welcomed yet.
 
 void Client::dial() {
-  if (over_ || trial_) return;
-  if (!hosting()) return dialer_.dial(kDialLimit);
+  if (over_ || pending_) return;
+  if (!is_hosting()) return dialer_.dial(kDialLimit);
   Result<StreamSocket> socket = options_.hosted->connect();
   if (socket) return on_connected(std::move(*socket));
-  finish(socket.error());
+  give_up(socket.error());
 }
 
-void Client::dial_later(milliseconds least_pause) {
+void Client::dial_later() {
   if (over_) return;
-  const auto so_far = Clock::now() - lost_at_.value_or(heard_);
-  next_dial_.expires_after(std::max(least_pause, pause_after(so_far)));
-  next_dial_.async_wait([this, alive = std::weak_ptr(alive_)](error_code cancelled) {
-    if (!cancelled && !alive.expired()) dial();
-  });
+  const auto now = Clock::now();
+  const auto so_far = now - unreachable_since_.value_or(lease_.last_received());
+  call_at(next_dial_, now + pause_after(so_far), [this] { dial(); });
 }
 
 void Client::on_connected(StreamSocket socket) {
   const std::uint64_t connection = ++dialed_;
-  trial_ = std::make_unique<ControlConnection>(
+  pending_ = std::make_unique<ControlConnection>(
       std::move(socket), std::string_view(),
       ControlConnection::Hooks{
           [this, connection](std::string_view body) { on_frame(connection, body); },
           [this, connection](const Error& error) { on_connection_lost(connection, error); }});
-  introduce();
-  trial_limit_.expires_after(kDialLimit);
-  trial_limit_.async_wait([this, connection, alive = std::weak_ptr(alive_)](error_code cancelled) {
-    if (!cancelled && !alive.expired() && is_trial(connection)) drop_trial("it does not answer");
+  send_hello();
+  call_at(welcome_limit_, Clock::now() + kDialLimit, [this, connection] {
+    if (is_pending(connection)) drop_pending("it does not answer");
   });
 }
 
-void Client::introduce() {
+void Client::send_hello() {
   hello_sent_ = Clock::now();
-  hello_received_ = received_;
-  std::string bytes = (hosting() ? "" : greeting()) +
+  std::string bytes = (is_hosting() ? "" : greeting()) +
                       encode(message::Hello{options_.run_id, options_.min_nodes, options_.max_nodes,
-                                            options_.host, session_, received_});
-  if (dialed_ == 1) {  // nobody knows our session yet: no need to wait for the welcome
-    backlog_.add(encode(message::Join{*asked_for_}));
-    bytes += backlog_.unacked().back();
+                                            options_.host, session_, delivery_.report()});
+  if (dialed_ == 1) {  // a new session: no need to wait for the welcome
+    delivery_.add(encode(message::Join{*unanswered_join_}));
+    bytes += delivery_.unacked().back();
   }
-  trial_->send(bytes);
+  pending_->send(bytes);
 }
 
-void Client::drop_trial(const std::string& reason) {
-  trial_limit_.cancel();
-  trial_.reset();
+void Client::drop_pending(const std::string& reason) {
+  welcome_limit_.cancel();
+  pending_.reset();
   reason_ = reason;
-  dial_later(milliseconds::zero());
+  dial_later();
 }
 
 void Client::on_connection_lost(std::uint64_t connection, const Error& error) {
   if (over_) return;
   if (error.code == Errc::protocol) {
-    return finish(
-        Error(error).in("what answers at " + options_.server.text() + " is no ddprun master"));
+    return give_up(
+        Error(error).in("the server at " + options_.server.text() + " is not a ddprun master"));
   }
-  if (is_trial(connection)) return drop_trial(error.message);
-  line_.reset();
+  if (is_pending(connection)) return drop_pending(error.message);
+  connection_.reset();
   if (left_) return;
   reason_ = error.message;
-  lose_touch(Clock::now(),
-             "lost the master at " + options_.server.text() + " (" + error.message + ")");
+  on_unreachable(Clock::now(),
+                 "lost the master at " + options_.server.text() + " (" + error.message + ")");
   dial();
+}
+
+void Client::on_unreachable(Clock::time_point since, const std::string& sentence) {
+  if (unreachable_since_) return;
+  unreachable_since_ = since;
+  call_at(join_limit_, since + options_.join_timeout, [this] {
+    if (!unreachable_since_) return;
+    give_up({Errc::timed_out, "timed out after " +
+                                  duration_text(Clock::now() - *unreachable_since_) +
+                                  " (--join_timeout) waiting for " + waiting_for_master()});
+  });
+  if (!sentence.empty()) hooks_.connection_changed(sentence);
+}
+
+void Client::on_reachable() {
+  const auto since = *std::exchange(unreachable_since_, std::nullopt);
+  join_limit_.cancel();
+  next_dial_.cancel();
+  dialer_.cancel();
+  if (master_.empty()) return;
+  hooks_.connection_changed("the master at " + options_.server.text() +
+                            " is reachable again after " + duration_text(Clock::now() - since));
+}
+
+void Client::give_up(Error error) {
+  over_ = true;
+  dialer_.cancel();
+  next_dial_.cancel();
+  next_heartbeat_.cancel();
+  pending_.reset();
+  connection_.reset();
+  hooks_.gave_up(std::move(error));
+}
+
+// Messages.
+
+void Client::send(const Message& message) {
+  if (connection_) connection_->send(encode(message));
+}
+
+void Client::send_counted(const Message& message) {
+  std::string frame = encode(message);
+  if (connection_) connection_->send(frame);
+  delivery_.add(std::move(frame));
 }
 
 void Client::on_frame(std::uint64_t connection, std::string_view body) {
   Result<Reply> reply = decode_reply(body);
   if (!reply) return on_connection_lost(connection, reply.error());
-  heard_ = Clock::now();
-  if (is_trial(connection)) {
-    trial_limit_.cancel();
-    line_ = std::move(trial_);
+  lease_.received(Clock::now());
+  if (is_pending(connection)) {
+    welcome_limit_.cancel();
+    connection_ = std::move(pending_);
   }
-  if (lost_at_) in_touch();
-  if (const auto* welcome = std::get_if<reply::Welcome>(&*reply)) return on_welcome(*welcome);
-  if (const auto* beat = std::get_if<Heartbeat>(&*reply)) return on_heartbeat(*beat);
-  if (const auto* waiting = std::get_if<reply::Waiting>(&*reply)) {
+  if (unreachable_since_) on_reachable();
+  on_reply(std::move(*reply));
+}
+
+void Client::on_reply(Reply reply) {
+  if (const auto* welcome = std::get_if<reply::Welcome>(&reply)) return on_welcome(*welcome);
+  if (const auto* heartbeat = std::get_if<Heartbeat>(&reply)) return on_heartbeat(*heartbeat);
+  if (const auto* waiting = std::get_if<reply::Waiting>(&reply)) {
     return hooks_.waiting(waiting->sentence);
   }
-  on_notification(std::get<Notification>(std::move(*reply)));
+  on_notification(std::get<Notification>(std::move(reply)));
 }
 
 void Client::on_welcome(const reply::Welcome& welcome) {
   const std::string before = std::exchange(master_, welcome.master);
-  heartbeat_ = welcome.heartbeat;
-  lease_ = welcome.lease;
-  unanswered_.clear();
+  const bool has_lease = !is_hosting();
+  lease_.configure(has_lease ? welcome.heartbeat : milliseconds::zero(),
+                   has_lease ? welcome.lease : milliseconds::zero());
   hooks_.welcomed(welcome);
   if (welcome.resumed) {
-    repeated_ = received_ - hello_received_;
-    repeat(welcome.received);
+    resume_session(welcome.received);
   } else if (dialed_ > 1) {
-    start_anew(before == welcome.master ? "the master had given this node up"
-                                        : "the master was started anew");
+    begin_session(before == welcome.master ? "the master had declared this node lost"
+                                           : "the master was restarted");
   }
   renew_lease(hello_sent_);
-  if (before.empty()) beat();
+  if (before.empty()) send_heartbeat();
 }
 
-/// What the server has not received.
-void Client::repeat(std::uint64_t received) {
-  backlog_.ack(received);
-  for (const std::string& frame : backlog_.unacked()) line_->send(frame);
+void Client::resume_session(std::uint64_t received) {
+  delivery_.resume();
+  delivery_.ack(received);
+  for (const std::string& frame : delivery_.unacked()) connection_->send(frame);
 }
 
-/// What was said in the old session means nothing to this server.
-void Client::start_anew(const std::string& reason) {
-  received_ = 0;
-  repeated_ = 0;
-  backlog_ = {};
-  if (asked_for_) {
-    send_counted(message::Join{*asked_for_});
+/// Messages of the old session mean nothing to this server.
+void Client::begin_session(const std::string& reason) {
+  delivery_ = {};
+  if (unanswered_join_) {
+    send_counted(message::Join{*unanswered_join_});
   } else {
     round_lost_ = true;
     hooks_.round_lost(reason);
@@ -209,92 +240,59 @@ void Client::start_anew(const std::string& reason) {
 }
 
 void Client::on_notification(Notification notification) {
-  if (repeated_ > 0) {
-    --repeated_;
-    return;
-  }
-  ++received_;
+  if (!delivery_.receive()) return;
   over_ =
       std::holds_alternative<Closed>(notification) || std::holds_alternative<Refused>(notification);
-  if (over_ || std::holds_alternative<Ready>(notification)) asked_for_.reset();
-  if (over_) {  // by closing the line we say that we know
+  if (over_ || std::holds_alternative<Ready>(notification)) unanswered_join_.reset();
+  if (over_) {  // closing the connection acknowledges it
     lease_end_.cancel();
-    next_beat_.cancel();
-    trial_.reset();
-    line_.reset();
+    next_heartbeat_.cancel();
+    pending_.reset();
+    connection_.reset();
   }
   hooks_.received(std::move(notification));
 }
 
 void Client::on_heartbeat(const Heartbeat& heartbeat) {
-  backlog_.ack(heartbeat.received);
-  if (unanswered_.empty()) return;  // nobody asked
-  renew_lease(unanswered_.front());
-  unanswered_.pop_front();
+  delivery_.ack(heartbeat.received);
+  if (const auto sent = lease_.heartbeat_answered()) renew_lease(*sent);
 }
 
-void Client::finish(Error error) {
-  over_ = true;
-  dialer_.cancel();
-  next_dial_.cancel();
-  next_beat_.cancel();
-  trial_.reset();
-  line_.reset();
-  hooks_.gave_up(std::move(error));
-}
+// Time.
 
-void Client::lose_touch(Clock::time_point since, const std::string& sentence) {
-  if (lost_at_) return;
-  lost_at_ = since;
-  give_up_.expires_at(since + options_.join_timeout);
-  give_up_.async_wait([this, alive = std::weak_ptr(alive_)](error_code cancelled) {
-    if (cancelled || alive.expired() || !lost_at_) return;
-    finish({Errc::timed_out, "gave up after " + duration_text(Clock::now() - *lost_at_) +
-                                 " (--join_timeout) waiting for " + waiting_for_master()});
-  });
-  if (!sentence.empty()) hooks_.line_changed(sentence);
-}
-
-void Client::in_touch() {
-  const auto since = *std::exchange(lost_at_, std::nullopt);
-  give_up_.cancel();
-  next_dial_.cancel();
-  dialer_.cancel();
-  if (master_.empty()) return;
-  hooks_.line_changed("the master at " + options_.server.text() + " is there again after " +
-                      duration_text(Clock::now() - since));
-}
-
-void Client::beat() {
-  if (over_ || hosting() || heartbeat_ == milliseconds::zero()) return;
-  if (line_) {
-    say(Heartbeat{trial_ ? hello_received_ : received_});  // what it repeats is what hello said
-    unanswered_.push_back(Clock::now());
+void Client::send_heartbeat() {
+  if (over_ || lease_.heartbeat() == milliseconds::zero()) return;
+  const auto now = Clock::now();
+  if (connection_) {
+    // While a new connection is pending the server will repeat what came after its hello.
+    send(Heartbeat{pending_ ? delivery_.reported() : delivery_.received()});
+    lease_.heartbeat_sent(now);
   }
-  if (line_ && silent() && !left_) {
-    reason_ = "silent for " + duration_text(Clock::now() - heard_);
-    lose_touch(heard_, "the master at " + options_.server.text() + " is " + reason_);
+  if (connection_ && lease_.is_silent(now) && !left_) {
+    reason_ = "silent for " + duration_text(now - lease_.last_received());
+    on_unreachable(lease_.last_received(),
+                   "the master at " + options_.server.text() + " is " + reason_);
     dial();
   }
-  next_beat_.expires_after(heartbeat_);
-  next_beat_.async_wait([this, alive = std::weak_ptr(alive_)](error_code cancelled) {
-    if (!cancelled && !alive.expired()) beat();
+  call_at(next_heartbeat_, now + lease_.heartbeat(), [this] { send_heartbeat(); });
+}
+
+void Client::renew_lease(Clock::time_point sent) {
+  renewed_from_ = sent;
+  const auto end = lease_.end(sent);
+  if (!end || round_lost_) return;
+  hooks_.lease_renewed(*end);
+  call_at(lease_end_, *end, [this] {
+    if (!over_) hooks_.lease_over();
   });
 }
 
-void Client::renew_lease(Clock::time_point from) {
-  renewed_from_ = from;
-  if (hosting() || round_lost_ || lease_ == milliseconds::zero()) return;
-  hooks_.lease_renewed(from + lease_);
-  lease_end_.expires_at(from + lease_);
-  lease_end_.async_wait([this, alive = std::weak_ptr(alive_)](error_code cancelled) {
-    if (!cancelled && !alive.expired() && !over_) hooks_.lease_over();
+template <class Then>
+void Client::call_at(Timer& timer, Clock::time_point when, Then then) {
+  timer.expires_at(when);
+  timer.async_wait([then, alive = std::weak_ptr(alive_)](error_code cancelled) {
+    if (!cancelled && !alive.expired()) then();
   });
-}
-
-/// Two heartbeats without an answer: no load of a healthy server explains that.
-bool Client::silent() const {
-  return heartbeat_ > milliseconds::zero() && !hosting() && Clock::now() - heard_ > 2 * heartbeat_;
 }
 
 std::string Client::waiting_for_master() const {

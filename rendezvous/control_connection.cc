@@ -22,7 +22,7 @@ namespace {
 constexpr size_t kMaxUnsent = 1024 * 1024;
 
 /// A kernel closes the sockets of a process that ended, with a reset where bytes were unread. All
-/// other errors speak of the way there, which may come back.
+/// other errors are of the network, which may recover.
 Error why_lost(const error_code& failure) {
   if (failure == asio::error::eof) return {Errc::closed, "connection closed"};
   if (failure == asio::error::connection_reset) return {Errc::closed, "connection reset"};
@@ -84,8 +84,7 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
   }
 
   void read_what_came(error_code failure) {
-    std::array<char, 4096>
-        buffer;  // not a member: thousands of agents say nothing most of the time
+    std::array<char, 4096> buffer;  // not a member: thousands of agents are silent most of the time
     size_t size = 0;
     if (!failure) size = socket_.read_some(asio::buffer(buffer), failure);
     if (failure == asio::error::would_block) return receive();
@@ -94,7 +93,8 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
     take_frames();
   }
 
-  /// What the kernel takes without waiting, in bytes. A broken connection shows when we read.
+  /// The number of bytes that the kernel takes without waiting. A broken connection shows on
+  /// reading.
   size_t send_now(std::string_view bytes) {
     error_code ignored;
     return socket_.write_some(asio::buffer(bytes), ignored);

@@ -11,8 +11,8 @@
 
 namespace ddprun::rendezvous {
 
-/// One end of a control connection: frames in both directions. The server and the agents both
-/// speak through it.
+/// One end of a control connection: frames in both directions. The server and the agents both use
+/// it.
 ///
 /// Destroying it closes the socket, and no hook is called any more. A hook may destroy it.
 /// Thread: the socket's executor's.
@@ -21,7 +21,7 @@ class ControlConnection {
   struct Hooks {
     std::function<void(std::string_view body)> received;
     /// The last hook called. Errors: closed (the peer's kernel closed it: the process there has
-    /// ended), unreachable (the way there is broken), protocol (what came was no frame).
+    /// ended), unreachable (the network is broken), protocol (the bytes were no frame).
     std::function<void(Error)> lost;
   };
 
@@ -29,9 +29,9 @@ class ControlConnection {
   ControlConnection(StreamSocket socket, std::string_view received, Hooks hooks);
   ~ControlConnection();
 
-  /// Sends `bytes` (a frame, or the greeting). They are in the kernel's hands when this returns
-  /// unless its buffer is full, so that a process may say a last word and end. A peer that leaves
-  /// more than 1 MiB unread is lost.
+  /// Sends `bytes` (a frame, or the greeting). The kernel has taken them when this returns
+  /// unless its buffer is full, so that a process may send a last message and end. A peer that
+  /// leaves more than 1 MiB unread is lost.
   void send(std::string_view bytes);
 
  private:

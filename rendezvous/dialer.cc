@@ -73,10 +73,10 @@ Result<> Dialer::open(const Tcp& protocol) {
 
 void Dialer::on_tried(const error_code& failure) {
   if (failure) return give_up_address(failure.message());
-  // Where nobody listens at an ephemeral port, a socket may get that port and reach itself.
+  // Where no server listens at an ephemeral port, a socket may get that port and reach itself.
   error_code gone;
   if (socket_.local_endpoint(gone) == socket_.remote_endpoint(gone)) {
-    return give_up_address("nobody listens there");
+    return give_up_address("no server listens there");
   }
   attempt_.reset();
   limit_.cancel();

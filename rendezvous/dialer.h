@@ -16,8 +16,8 @@
 
 namespace ddprun::rendezvous {
 
-/// Makes one TCP connection after the other to an endpoint; names are looked up each time, for
-/// their addresses may change.
+/// Makes one TCP connection after the other to an endpoint; names are looked up each time, as their
+/// addresses may change.
 ///
 /// Destroying it drops the attempt under way: no hook is called any more.
 /// Thread: the executor's.

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/text.h"
+
 namespace ddprun::rendezvous {
 
 /// Where a server is, as the user names it: a host name or an address, IPv4 or IPv6, without
@@ -13,7 +15,7 @@ struct Endpoint {
   std::uint16_t port = 0;
 
   /// "host:port", an IPv6 address in brackets.
-  std::string text() const;
+  std::string text() const { return endpoint_text(host, port); }
 };
 
 }  // namespace ddprun::rendezvous

@@ -9,19 +9,19 @@
 
 namespace ddprun::rendezvous {
 
-/// What became of the other workers of the round that ended a job, gathered from all its nodes, so
-/// that each of them reports the same. Pure.
+/// How the other workers of the round that ended a job ended, collected from all its nodes, so that
+/// each of them reports the same. Pure.
 class FailureSummary {
  public:
   /// `root_cause` is the rank that failed first; it is no victim of itself.
   explicit FailureSummary(int root_cause = -1) : root_cause_(root_cause) {}
 
-  /// Each node's once.
+  /// Once for each node.
   void add(const WorkerExits& of_node);
 
   /// "ranks 5, 6 failed because of it (exit 1)\nranks 0-3 were stopped by ddprun (SIGTERM, gone
   /// after 12 ms; rank 3 needed SIGKILL)": whole lines, no newline after the last one, and about a
-  /// KiB at most however many ranks there are. Empty: there was nobody else.
+  /// KiB at most however many ranks there are. Empty: there were no others.
   std::string text() const;
 
  private:

@@ -7,7 +7,7 @@
 
 namespace ddprun::rendezvous {
 
-/// What a node is told about its place in a round.
+/// A node's place in a round.
 struct Layout {
   int round = 0;       ///< counts every round of the job, from 0
   int restarts = 0;    ///< restarts spent so far; the same number on every node
@@ -23,32 +23,32 @@ struct Layout {
   std::string store_host;  ///< empty: the endpoint's, where node 0 lives
 };
 
-/// How the first worker of a node ended badly, as it crosses the wire. The agent makes sentences
-/// of it; the rendezvous only hands it on.
+/// How the first worker of a node failed, as it is sent between nodes. The agent makes sentences of
+/// it; the rendezvous only passes it on.
 struct Failure {
   int rank = 0;         ///< global rank
   int wait_status = 0;  ///< as wait(2) gives it
   int pid = 0;
   double seconds = 0;       ///< how long the worker ran
   std::string host;         ///< of the node it ran on
-  std::string cause;        ///< what we know beyond the status ("out of memory ..."); may be empty
+  std::string cause;        ///< more than the status says ("out of memory ..."); may be empty
   std::string stderr_tail;  ///< the end of its stderr, whole lines; may be empty
-  std::string exception;    ///< what it says that ended it ("RuntimeError: ..."); may be empty
+  std::string exception;    ///< that ended it ("RuntimeError: ..."); may be empty
   std::string traceback;    ///< the end of that exception's traceback, whole lines; may be empty
 };
 
 /// All workers of all nodes ended with exit code 0.
 struct Succeeded {};
 
-/// A worker failed and the job was not restarted. Every node is told the same.
+/// A worker failed and the job was not restarted. Every node gets the same.
 struct Failed {
   Failure root_cause;
   int round = 0;           ///< in which it failed
-  std::string aftermath;   ///< whole lines on the other workers: victims, who was stopped; or empty
-  std::string no_restart;  ///< why there is no other try: "no restart left (3 of 3 used)"
+  std::string aftermath;   ///< whole lines on victims and stopped workers; may be empty
+  std::string no_restart;  ///< why the round is not tried again: "no restart left (3 of 3 used)"
 };
 
-/// Not enough nodes came in time; the sentence says who was missing.
+/// Not enough nodes joined in time; the sentence names what was missing.
 struct TimedOut {
   std::string sentence;
 };

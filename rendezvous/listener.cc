@@ -23,8 +23,8 @@ using boost::system::error_code;
 
 namespace {
 
-/// PyTorch up to 2.0 keeps a second connection for each rank that never says a word, so silence is
-/// no reason to close; the number of the silent is bounded instead.
+/// PyTorch up to 2.0 keeps a second connection for each rank that stays silent, so silence is no
+/// reason to close; the number of silent connections is bounded instead.
 constexpr size_t kMaxPending = 16'384;
 
 /// Out of descriptors, accept fails at once and again; it can only work when some were closed.
@@ -54,7 +54,7 @@ Result<> Listener::listen(const Endpoint& endpoint) {
     const Result<> added = listen_at(address);
     if (!added && first_failure) first_failure = added;
   }
-  // A name may stand for addresses that are not this host's; one that is will do.
+  // A name may stand for addresses that are not this host's; one of its own is enough.
   return listen_sockets_.empty() ? first_failure : Result<>();
 }
 
@@ -85,7 +85,7 @@ void Listener::accept(ListenSocket& listening) {
     if (failure) return retry_accept(listening, failure.value());
     listening.stuck = false;
     if (pending_.size() < kMaxPending) {
-      error_code ignored;  // those of lost hosts shall not stay for ever
+      error_code ignored;  // keep-alive closes connections of lost hosts
       socket.set_option(asio::socket_base::keep_alive(true), ignored);
       socket.non_blocking(true, ignored);
       listen_to(pending_.insert(pending_.end(), PendingConnection{std::move(socket), {}}));
@@ -108,7 +108,7 @@ void Listener::listen_to(PendingConnections::iterator pending) {
   pending->socket.async_wait(tcp::socket::wait_read, [this, pending](error_code failure) {
     if (failure == asio::error::operation_aborted) return;
     std::array<char, 4096>
-        buffer;  // not in PendingConnection: the silent ones shall cost next to nothing
+        buffer;  // not in PendingConnection: silent connections need little memory
     size_t size = 0;
     if (!failure) size = pending->socket.read_some(asio::buffer(buffer), failure);
     if (failure == asio::error::would_block) return listen_to(pending);
@@ -121,7 +121,7 @@ void Listener::listen_to(PendingConnections::iterator pending) {
   });
 }
 
-/// Decides by the bytes read so far who connected: an agent, or a client of the store.
+/// Decides by the bytes read so far what connected: an agent, or a client of the store.
 void Listener::classify(PendingConnections::iterator pending) {
   const std::string& received = pending->received;
   const bool agent = received.starts_with(kGreetingName.substr(0, received.size()));

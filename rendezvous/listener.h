@@ -14,16 +14,16 @@
 
 namespace ddprun::rendezvous {
 
-/// The one port of a job: takes every connection and finds out by its first bytes who it is.
+/// The one port of a job: accepts every connection and identifies it by its first bytes.
 ///
-/// Destroying it closes what has not been handed on.
+/// Destroying it closes the connections that are still pending.
 /// Thread: the executor's.
 class Listener {
  public:
   struct Hooks {
-    /// An agent that speaks protocol `version`. `received`: what it said after the greeting.
+    /// An agent that speaks protocol `version`. `received`: the bytes after its greeting.
     std::function<void(boost::asio::ip::tcp::socket, std::string_view received, int version)> agent;
-    /// Anybody else: a client of the store, or a stranger whom the store will turn away.
+    /// Any other: a client of the store, or a connection that the store will refuse.
     std::function<void(boost::asio::ip::tcp::socket, std::string_view received)> other;
   };
 
@@ -40,7 +40,7 @@ class Listener {
 
  private:
   using Tcp = boost::asio::ip::tcp;
-  /// A connection that has not said yet what it is.
+  /// A connection that is not identified yet.
   struct PendingConnection {
     Tcp::socket socket;
     std::string received;
@@ -50,7 +50,7 @@ class Listener {
   struct ListenSocket {
     Tcp::acceptor acceptor;
     boost::asio::steady_timer pause;
-    bool stuck = false;  ///< it lets nobody in, and that was said
+    bool stuck = false;  ///< it cannot accept, and that was logged
   };
 
   Result<> listen_at(const Tcp::endpoint& address);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMostNames = 8;
 
-/// What the user called it, else what a round called it.
+/// Its --node_rank, else that of its last round.
 std::optional<int> known_rank(const Node& node) {
   return node.request.node_rank ? node.request.node_rank : node.node_rank;
 }
@@ -107,11 +107,11 @@ std::string stopping_text(const Nodes& nodes) {
   return stopping.empty() ? "" : "; still stopping their workers: " + listed(stopping, node_name);
 }
 
-std::string prior_round_text(const PriorRound& prior_round, const RoundSpec& spec) {
+std::string prior_round_text(const PriorRound& prior_round, std::chrono::nanoseconds timeout) {
   return std::to_string(prior_round.missing()) + " of " + std::to_string(prior_round.members()) +
          (prior_round.members() == 1 ? " node" : " nodes") + " of round " +
          std::to_string(prior_round.round()) + ", whose workers may still run (up to " +
-         duration_text(spec.lease) + ", --lease)";
+         duration_text(timeout) + ", --lease)";
 }
 
 std::string nnodes_text(const RoundSpec& spec) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "rendezvous/node.h"
@@ -8,26 +9,26 @@
 
 namespace ddprun::rendezvous {
 
-/// The sentences about who is there. Pure; each stays on one line however many nodes there are.
+/// Sentences about the nodes of a round. Pure; each is one line however many nodes there are.
 
 /// "node 1 (gpu-08)", or "gpu-08" before it has a node rank.
 std::string node_name(const Node& node);
 
-/// For whom a round that is being formed waits, to follow "waiting for": "1 of 2 nodes: have node 0
+/// What a round that is being formed waits for, to follow "waiting for": "1 of 2 nodes: have node 0
 /// (gpu-07, 8 workers); missing node_rank 1".
 std::string membership_text(const Nodes& nodes, const RoundSpec& spec);
 
-/// "; still stopping their workers: node 1 (gpu-08)"; empty when nobody is.
+/// "; still stopping their workers: node 1 (gpu-08)"; empty when none is.
 std::string stopping_text(const Nodes& nodes);
 
-/// For whom of an earlier master's nodes a round waits: "1 of 3 nodes of round 7, whose workers may
-/// still run (up to 10 s, --lease)".
-std::string prior_round_text(const PriorRound& prior_round, const RoundSpec& spec);
+/// Which of an earlier master's nodes a round waits for, at most until `timeout`: "1 of 3 nodes of
+/// round 7, whose workers may still run (up to 10 s, --lease)".
+std::string prior_round_text(const PriorRound& prior_round, std::chrono::nanoseconds timeout);
 
 /// "2" or "2:4", as --nnodes takes it.
 std::string nnodes_text(const RoundSpec& spec);
 
-/// Why nobody can have this --node_rank.
+/// Why this --node_rank is refused.
 std::string out_of_range(int node_rank, const RoundSpec& spec);
 
 }  // namespace ddprun::rendezvous

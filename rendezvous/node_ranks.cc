@@ -9,12 +9,12 @@ namespace ddprun::rendezvous {
 namespace {
 
 /// The node rank that `node` should have if it is free; -1: any.
-int wish(const Node& node) {
+int wanted_rank(const Node& node) {
   if (node.request.node_rank) return *node.request.node_rank;
   return node.node_rank.value_or(node.request.last_node_rank);
 }
 
-/// The latest round that it was in, be it an earlier master's.
+/// The latest round that it was in, also of an earlier master.
 int latest_round(const Node& node) {
   return std::max(node.last_round, node.request.last_round);
 }
@@ -32,15 +32,17 @@ std::vector<Node*> participants(Nodes& nodes, int max_nodes) {
   return waiting;
 }
 
-/// The node on the rendezvous host that is to have node rank 0; null when there is none, or when
-/// the user gave the ranks. Where several live there, a survivor keeps its rank if it can: the one
-/// that had 0 goes before a newcomer, and a newcomer before the others.
+/// The node on the rendezvous host that gets node rank 0; null when there is none, or when the user
+/// gave the ranks. Of several there, the one that had 0 goes before a new node, and a new node
+/// before one with another rank, which keeps that if it can.
 Node* host_node(const std::vector<Node*>& members) {
   Node* host = nullptr;
   for (Node* node : members) {
     if (node->request.node_rank) return nullptr;
     if (!node->request.is_host) continue;
-    const auto claim = [](const Node& n) { return wish(n) == 0 ? 0 : wish(n) < 0 ? 1 : 2; };
+    const auto claim = [](const Node& n) {
+      return wanted_rank(n) == 0 ? 0 : wanted_rank(n) < 0 ? 1 : 2;
+    };
     if (host == nullptr || claim(*node) < claim(*host)) host = node;
   }
   return host;
@@ -50,32 +52,32 @@ Node* host_node(const std::vector<Node*>& members) {
 
 std::vector<Node*> assign_node_ranks(Nodes& nodes, int max_nodes) {
   const std::vector<Node*> members = participants(nodes, max_nodes);
-  std::vector<Node*> seat(members.size(), nullptr);
+  std::vector<Node*> placed(members.size(), nullptr);
 
   Node* const host = host_node(members);
-  if (host != nullptr) seat[0] = host;
+  if (host != nullptr) placed[0] = host;
 
-  std::vector<Node*> standing;
+  std::vector<Node*> unplaced;
   for (Node* node : members) {
     if (node == host) continue;
-    const auto rank = static_cast<size_t>(wish(*node));  // -1 is out of range, too
-    if (rank < seat.size() && seat[rank] == nullptr) {
-      seat[rank] = node;
+    const auto rank = static_cast<size_t>(wanted_rank(*node));  // -1 is out of range, too
+    if (rank < placed.size() && placed[rank] == nullptr) {
+      placed[rank] = node;
     } else {
-      standing.push_back(node);
+      unplaced.push_back(node);
     }
   }
-  // Those who had a rank keep their order; newcomers come after them.
-  std::stable_sort(standing.begin(), standing.end(), [](const Node* a, const Node* b) {
-    return static_cast<size_t>(wish(*a)) < static_cast<size_t>(wish(*b));
+  // Nodes that had a rank keep their order; new nodes come after them.
+  std::stable_sort(unplaced.begin(), unplaced.end(), [](const Node* a, const Node* b) {
+    return static_cast<size_t>(wanted_rank(*a)) < static_cast<size_t>(wanted_rank(*b));
   });
 
   size_t free = 0;
-  for (Node* node : standing) {
-    while (seat[free] != nullptr) ++free;
-    seat[free] = node;
+  for (Node* node : unplaced) {
+    while (placed[free] != nullptr) ++free;
+    placed[free] = node;
   }
-  return seat;
+  return placed;
 }
 
 }  // namespace ddprun::rendezvous

@@ -7,7 +7,7 @@
 
 namespace ddprun::rendezvous {
 
-/// Who of the waiting nodes takes part in the next round, by node rank: element i has node rank i.
+/// The waiting nodes that take part in the next round, by node rank: element i has node rank i.
 /// At most `max_nodes`: members of the latest round first, then of earlier ones, then in order of
 /// joining. Pure.
 std::vector<Node*> assign_node_ranks(Nodes& nodes, int max_nodes);

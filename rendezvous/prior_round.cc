@@ -5,7 +5,7 @@
 
 namespace ddprun::rendezvous {
 
-void PriorRound::hear(const JoinRequest& request, int known) {
+void PriorRound::learn(const JoinRequest& request, int known) {
   if (request.last_round < 0) return;
   if (request.last_round > known) *this = PriorRound{};
   if (request.last_round > known) round_ = request.last_round;

@@ -7,17 +7,17 @@
 
 namespace ddprun::rendezvous {
 
-/// What nodes that join tell of the last round of an earlier master, of which this one, started
-/// anew at the same endpoint, knows nothing: its members may still be running its workers. Pure.
+/// The last round of an earlier master, as joining nodes report it: this master was restarted at
+/// the same endpoint and knows nothing of it, but its members may still run its workers. Pure.
 class PriorRound {
  public:
-  /// `known` is the highest round that anybody knew of before this request.
-  void hear(const JoinRequest& request, int known);
+  /// `known` is the highest round known before this request.
+  void learn(const JoinRequest& request, int known);
 
-  /// That round; -1: nobody told of one.
+  /// That round; -1: none was reported.
   int round() const { return round_; }
 
-  /// Its members, without the one that was lost with the master.
+  /// The number of its members, without the one that was lost with the master.
   int members() const { return members_; }
 
   /// Those of them that have not joined since, and so may not have stopped its workers yet.

@@ -17,7 +17,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kMaxDepth = 4;         // of a field: of a victim in a list in an aftermath in a join
-constexpr size_t kMaxRanks = 2'048;  // in one list; who stops more workers tells of the first
+constexpr size_t kMaxRanks = 2'048;  // in one list; of more stopped workers the first are reported
 constexpr size_t kMaxVictims = 128;
 constexpr size_t kMaxHow = 64;
 constexpr int kMaxLastRound = INT_MAX / 2;  // rounds are counted on from there
@@ -316,7 +316,7 @@ Result<Reply> decode_closed(Fields fields) {
   return fields.or_error<Reply>(Closed{std::move(ending)});
 }
 
-/// What is nested deeper than any message is left out: a copy of it would need a deep stack.
+/// Values nested deeper than in any message are left out: a copy of them would need a deep stack.
 json parse_object(std::string_view text) {
   const auto is_shallow = [](int depth, json::parse_event_t, json&) { return depth <= kMaxDepth; };
   json object = json::parse(text, is_shallow, /*allow_exceptions=*/false);

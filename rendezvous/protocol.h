@@ -13,13 +13,13 @@
 #include "rendezvous/node.h"
 #include "rendezvous/round.h"
 
-// What agents and the rendezvous server say to each other. A connection begins with the greeting,
+// The messages between agents and the rendezvous server. A connection begins with the greeting,
 // then come frames in both directions: a 32-bit big-endian length and that many bytes of JSON, one
 // object with a "type". The agent's first frame is Hello, the server's answer Welcome, or Refused.
 //
 // Join, Fail, Succeed, Leave and every notification survive the connection: each side counts those
-// it received and says so in Hello, Welcome and Heartbeat, and the other repeats what is missing
-// when the agent comes back with the session of its Hello. Pure.
+// it received and reports the count in Hello, Welcome and Heartbeat, and the other side repeats
+// what is missing when the agent reconnects with the session of its Hello. Pure.
 
 namespace ddprun::rendezvous {
 
@@ -31,23 +31,23 @@ inline constexpr int kProtocolVersion = 2;
 inline constexpr std::string_view kGreetingName = "ddprun";
 inline constexpr size_t kGreetingSize = 8;
 
-/// The largest frame body, in bytes. A report with its last words stays far below.
+/// The largest frame body, in bytes. A report with its stderr tail stays far below.
 inline constexpr size_t kMaxFrame = 256 * 1024;
 
-/// A sign of life, in both directions: the server answers each at once.
+/// In both directions: the server answers each at once.
 struct Heartbeat {
   std::uint64_t received = 0;  ///< counted messages of the other side so far
 };
 
-/// What an agent says.
+/// The messages of an agent.
 namespace message {
 
 struct Hello {
-  std::string run_id;  ///< only agents of the same job may meet
+  std::string run_id;  ///< agents of another job are refused
   int min_nodes = 1;   ///< --nnodes, which must be the same on every node
   int max_nodes = 1;
   std::string host;            ///< for people
-  std::string session;         ///< random, the agent's own: who knows it is that agent
+  std::string session;         ///< random, the agent's own: it identifies the agent
   std::uint64_t received = 0;  ///< notifications of that session so far
 };
 struct Join {
@@ -61,7 +61,7 @@ struct Succeed {
   int round;
 };
 struct Leave {};
-/// For whom do I wait?
+/// Asks what this node waits for.
 struct Ask {};
 
 }  // namespace message
@@ -69,7 +69,7 @@ struct Ask {};
 using Message = std::variant<message::Hello, Heartbeat, message::Join, message::Fail,
                              message::Succeed, message::Leave, message::Ask>;
 
-/// What the server says beside notifications.
+/// The messages of the server other than notifications.
 namespace reply {
 
 struct Welcome {
@@ -81,7 +81,7 @@ struct Welcome {
   std::chrono::milliseconds lease{0};
   int max_restarts = 0;
 };
-/// The answer to Ask, to follow "waiting for"; empty: for nobody.
+/// The answer to Ask, to follow "waiting for"; empty: the job is over.
 struct Waiting {
   std::string sentence;
 };
@@ -96,8 +96,8 @@ std::string greeting();
 /// The version in a greeting of kGreetingSize bytes; nullopt: it is none.
 std::optional<int> greeted_version(std::string_view bytes);
 
-/// A whole frame, ready to be sent. Texts that are not UTF-8 have those bytes replaced; last words
-/// and causes are cut to fit.
+/// A whole frame, ready to be sent. Bytes that are not UTF-8 are replaced; stderr tails and
+/// causes are cut to fit.
 std::string encode(const Message& message);
 std::string encode(const Reply& reply);
 
@@ -111,7 +111,7 @@ class FrameReader {
   void feed(std::string_view bytes) { buffer_.append(bytes); }
 
   /// The next whole body; nullopt: more bytes are needed. Errors: protocol (a frame longer than
-  /// kMaxFrame; the stream is of no use any more).
+  /// kMaxFrame; the stream cannot be read any further).
   Result<std::optional<std::string>> next();
 
  private:

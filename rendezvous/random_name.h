@@ -5,7 +5,7 @@
 
 namespace ddprun::rendezvous {
 
-/// 128 random bits in hexadecimal: nobody else has this name, and nobody guesses it.
+/// 128 random bits in hexadecimal: unique, and impossible to guess.
 std::string random_name();
 
 }  // namespace ddprun::rendezvous

@@ -17,7 +17,7 @@
 namespace ddprun::rendezvous {
 namespace {
 
-/// The thread's side; it may outlive who asked.
+/// The thread's side; it may outlive the Resolver.
 struct LookUp {
   Endpoint endpoint;
   Fd answered;
@@ -63,8 +63,8 @@ void Resolver::resolve(const Endpoint& endpoint, Hook resolved) {
         if (asked.expired()) return;
         std::uint64_t count = 0;
         const ssize_t got = read(answered_.native_handle(), &count, sizeof count);
-        boost::system::error_code nobody_listens;
-        answered_.close(nobody_listens);
+        boost::system::error_code close_failure;
+        answered_.close(close_failure);
         if (!look_up) return resolved(look_up.error());
         if (failure || got < 0 || !(*look_up)->done.load(std::memory_order_acquire)) {
           return resolved(os_error("cannot look up a name", errno));

@@ -14,11 +14,11 @@
 
 namespace ddprun::rendezvous {
 
-/// Looks names up beside everything else. The C library can only block, for as long as its servers
-/// are silent, so each look-up has a thread; Asio's own resolver would wait for it at the end of
-/// the program, this one leaves it behind.
+/// Looks names up in the background. The C library can only block, for as long as its servers are
+/// silent, so each look-up has a thread; Asio's own resolver would wait for it at the end of the
+/// program, this one leaves it behind.
 ///
-/// Destroying it forgets the look-up under way: its hook is not called.
+/// Destroying it drops the look-up under way: its hook is not called.
 /// Thread: the executor's.
 class Resolver {
  public:
@@ -27,7 +27,7 @@ class Resolver {
 
   explicit Resolver(const boost::asio::any_io_executor& executor) : answered_(executor) {}
 
-  /// Calls `resolved` later; an earlier look-up is forgotten.
+  /// Calls `resolved` later; an earlier look-up is dropped.
   /// Errors: unreachable (the name does not resolve), system.
   void resolve(const Endpoint& endpoint, Hook resolved);
 

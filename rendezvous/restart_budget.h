@@ -5,7 +5,7 @@
 #include <deque>
 #include <string>
 
-#include "rendezvous/node.h"
+#include "rendezvous/spec.h"
 
 namespace ddprun::rendezvous {
 
@@ -16,9 +16,9 @@ class RestartBudget {
   using Clock = std::chrono::steady_clock;
   using Time = Clock::time_point;
 
-  explicit RestartBudget(const RoundSpec& spec);
+  explicit RestartBudget(const RestartSpec& spec) : spec_(spec) {}
 
-  /// Restarts of the whole job, also those that lie before the window.
+  /// Restarts of the whole job, also those before the window.
   int spent() const { return spent_; }
 
   /// Why the job ends when round `round` fails `uptime` after its start: "no restart left (3 of 3
@@ -28,8 +28,8 @@ class RestartBudget {
   /// One more restart, for a failure at `now`.
   void spend(Time now);
 
-  /// Nodes tell of `restarts` in all. Nobody knows when an earlier master spent those that are new
-  /// here, so they count as spent at `now`.
+  /// A node reports `restarts` in all. When an earlier master spent those that are new here is not
+  /// known, so they count as spent at `now`.
   void learn(int restarts, Time now);
 
   /// How long after the last failure the next round has to wait, and until when.
@@ -38,14 +38,10 @@ class RestartBudget {
 
  private:
   int used(Time now) const;
-  void note(int restarts, Time now);
+  void add(int restarts, Time now);
   Clock::duration pause_after(int restarts) const;
 
-  int max_restarts_;
-  Clock::duration window_;
-  Clock::duration backoff_;
-  Clock::duration min_uptime_;
-
+  RestartSpec spec_;
   int spent_ = 0;
   std::deque<Time> recent_;  ///< with a window: when the last ones were spent, at most max_restarts
   Clock::duration pause_{};

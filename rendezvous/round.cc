@@ -11,14 +11,14 @@ namespace ddprun::rendezvous {
 namespace {
 
 template <class T, class Event>
-const T* is(const Event& event) {
+const T* as(const Event& event) {
   return std::get_if<T>(&event);
 }
 
 }  // namespace
 
 Notifications Round::join(NodeId node, JoinRequest request, Time now) {
-  // Who left and asks again is taken for a newcomer.
+  // A node that left and joins again counts as new.
   const auto known = nodes_.find(node);
   if (known != nodes_.end() && known->second.state == NodeState::leaving) forget(node);
   return on(Join{node, std::move(request)}, now);
@@ -46,10 +46,10 @@ Notifications Round::tick(Time now) {
 
 std::optional<Round::Time> Round::deadline() const {
   if (phase_ == Phase::ending) return since_ + spec_.join_timeout;
-  if (phase_ != Phase::forming || nobody()) return std::nullopt;
+  if (phase_ != Phase::forming || no_participants()) return std::nullopt;
   const Time next = starts_at().value_or(since_ + spec_.join_timeout);
-  // Also then it waits for somebody else.
-  return lease_ends() > now_ ? std::min(next, lease_ends()) : next;
+  // start_if_complete may have to look again when the lease is over.
+  return prior_round_ends() > now_ ? std::min(next, prior_round_ends()) : next;
 }
 
 Notifications Round::on(const Event& event, Time now) {
@@ -69,30 +69,30 @@ Notifications Round::on(const Event& event, Time now) {
 }
 
 Notifications Round::while_forming(const Event& event) {
-  if (auto* e = is<Join>(event)) {
+  if (auto* e = as<Join>(event)) {
     if (auto sentence = refusal(*e)) return {{e->node, Refused{*sentence}}};
-    if (nobody()) since_ = now_;
+    if (no_participants()) since_ = now_;
     admit(*e);
     return start_if_complete();
   }
-  if (auto* e = is<Gone>(event)) {
+  if (auto* e = as<Gone>(event)) {
     depart(*e);
     return start_if_complete();
   }
-  if (is<Tick>(event)) return tick_forming();
+  if (as<Tick>(event)) return tick_forming();
   return {};  // Fail, Succeed: of a round that is already broken
 }
 
 Notifications Round::while_active(const Event& event) {
-  if (auto* e = is<Join>(event)) return join_active(*e);
-  if (auto* e = is<Fail>(event)) return fail_active(*e);
-  if (auto* e = is<Succeed>(event)) return succeed_active(*e);
-  if (auto* e = is<Gone>(event)) return gone_active(*e);
+  if (auto* e = as<Join>(event)) return join_active(*e);
+  if (auto* e = as<Fail>(event)) return fail_active(*e);
+  if (auto* e = as<Succeed>(event)) return succeed_active(*e);
+  if (auto* e = as<Gone>(event)) return gone_active(*e);
   return {};
 }
 
 Notifications Round::while_ending(const Event& event) {
-  if (auto* e = is<Join>(event)) {
+  if (auto* e = as<Join>(event)) {
     if (auto sentence = refusal(*e)) return {{e->node, Refused{*sentence}}};
     const auto known = nodes_.find(e->node);
     if (known != nodes_.end() && known->second.state == NodeState::returning &&
@@ -102,26 +102,26 @@ Notifications Round::while_ending(const Event& event) {
     admit(*e);
     return close_if_all_back();
   }
-  if (auto* e = is<Gone>(event)) {
+  if (auto* e = as<Gone>(event)) {
     depart(*e);
     return close_if_all_back();
   }
-  if (is<Tick>(event)) return close_if_all_back();
-  // Fail: a victim. What its status means only its node can say, and does when it joins again.
+  if (as<Tick>(event)) return close_if_all_back();
+  // Fail: a victim. Its node reports it in words, with its WorkerExits, when it joins again.
   return {};
 }
 
 Notifications Round::while_closed(const Event& event) const {
-  if (auto* e = is<Join>(event)) return {{e->node, Closed{*ending_}}};
+  if (auto* e = as<Join>(event)) return {{e->node, Closed{*ending_}}};
   return {};
 }
 
 Notifications Round::tick_forming() {
   Notifications notifications = start_if_complete();
-  if (phase_ != Phase::forming || enough_since_ || nobody()) return notifications;
+  if (phase_ != Phase::forming || enough_since_ || no_participants()) return notifications;
   if (now_ < since_ + spec_.join_timeout) return notifications;
-  return close(TimedOut{"gave up after " + duration_text(now_ - since_) +
-                        " (--join_timeout) waiting for " + missing()});
+  return close(TimedOut{"timed out after " + duration_text(now_ - since_) +
+                        " (--join_timeout) waiting for " + missing_text()});
 }
 
 Notifications Round::join_active(const Join& event) {
@@ -132,10 +132,10 @@ Notifications Round::join_active(const Join& event) {
 
   const std::string name = node_name(nodes_.at(event.node));
   if (was == NodeState::running || was == NodeState::finished) {
-    return regroup({name + " came back without its workers", {}, restarts()});
+    return regroup({name + " rejoined without its workers", {}, restarts()});
   }
   const int members = count(NodeState::running) + count(NodeState::finished);
-  // Finished work is not thrown away to make room for a newcomer.
+  // Finished work is not thrown away to make room for a new node.
   if (members >= spec_.max_nodes || count(NodeState::finished) > 0) return {};
   return regroup({name + " joined", {}, restarts()});
 }
@@ -163,27 +163,27 @@ Notifications Round::gone_active(const Gone& event) {
   const bool was_running = found->second.state == NodeState::running;
   const std::string reason = node_name(found->second) + event.how;
   depart(event);
-  // Without a finished node the others can still finish: its part is done.
+  // The others do not need a node that has finished.
   return was_running ? regroup({reason, {}, restarts()}) : Notifications{};
 }
 
 std::optional<std::string> Round::refusal(const Join& event) const {
   if (nodes_.contains(event.node)) return std::nullopt;
   if (!event.request.node_rank) {
-    if (asked_.empty()) return std::nullopt;
-    return "--node_rank is given on " + nodes_.at(asked_.begin()->second).request.host +
+    if (rank_holders_.empty()) return std::nullopt;
+    return "--node_rank is given on " + nodes_.at(rank_holders_.begin()->second).request.host +
            " but not here: give it on every node or on none";
   }
   const int rank = *event.request.node_rank;
   if (rank < 0 || rank >= spec_.max_nodes) return out_of_range(rank, spec_);
-  if (asked_.empty() && !nobody()) {
+  if (rank_holders_.empty() && !no_participants()) {
     const auto stays = std::find_if(nodes_.begin(), nodes_.end(), [](const auto& node) {
       return node.second.state != NodeState::leaving;
     });
     return "--node_rank is given here but not on " + stays->second.request.host +
            ": give it on every node or on none";
   }
-  if (const auto holder = asked_.find(rank); holder != asked_.end()) {
+  if (const auto holder = rank_holders_.find(rank); holder != rank_holders_.end()) {
     return "node_rank " + std::to_string(rank) + " is already taken by " +
            nodes_.at(holder->second).request.host;
   }
@@ -191,7 +191,7 @@ std::optional<std::string> Round::refusal(const Join& event) const {
 }
 
 void Round::admit(const Join& event) {
-  prior_round_.hear(event.request, last_round_);
+  prior_round_.learn(event.request, last_round_);
   last_round_ = std::max(last_round_, event.request.last_round);
   budget_.learn(event.request.restarts, now_);
 
@@ -210,42 +210,42 @@ void Round::admit(const Join& event) {
   node.request.aftermath = {};
   node.order = joins_++;
   ++count_[static_cast<size_t>(NodeState::waiting)];
-  if (event.request.node_rank) asked_.emplace(*event.request.node_rank, event.node);
+  if (event.request.node_rank) rank_holders_.emplace(*event.request.node_rank, event.node);
 }
 
 void Round::set_state(Node& node, NodeState next) {
-  if (node.last_round >= 0 && node.state == NodeState::waiting) --former_waiting_;
-  if (node.last_round >= 0 && next == NodeState::waiting) ++former_waiting_;
+  if (node.last_round >= 0 && node.state == NodeState::waiting) --past_members_waiting_;
+  if (node.last_round >= 0 && next == NodeState::waiting) ++past_members_waiting_;
   --count_[static_cast<size_t>(node.state)];
   ++count_[static_cast<size_t>(next)];
   node.state = next;
 }
 
-/// Takes a node out of everything but, as long as they may run, the count of those with workers.
+/// Removes a node, or makes it leaving while its workers may run.
 void Round::depart(const Gone& event) {
   const auto found = nodes_.find(event.node);
   if (found == nodes_.end()) return;
   Node& node = found->second;
   const bool has_none = node.state == NodeState::waiting || node.state == NodeState::finished;
   if (!event.workers_may_run || has_none) return forget(event.node);
-  give_back_rank(node);
+  release_node_rank(node);
   set_state(node, NodeState::leaving);
 }
 
-/// A replacement may ask for the node rank of a node that still stops its workers.
-void Round::give_back_rank(const Node& node) {
+/// A replacement may take the node rank of a node that still stops its workers.
+void Round::release_node_rank(const Node& node) {
   if (!node.request.node_rank) return;
-  const auto holder = asked_.find(*node.request.node_rank);
-  if (holder != asked_.end() && holder->second == node.id) asked_.erase(holder);
+  const auto holder = rank_holders_.find(*node.request.node_rank);
+  if (holder != rank_holders_.end() && holder->second == node.id) rank_holders_.erase(holder);
 }
 
 void Round::forget(NodeId id) {
   const auto found = nodes_.find(id);
   if (found == nodes_.end()) return;
   const Node& node = found->second;
-  if (node.last_round >= 0 && node.state == NodeState::waiting) --former_waiting_;
+  if (node.last_round >= 0 && node.state == NodeState::waiting) --past_members_waiting_;
   --count_[static_cast<size_t>(node.state)];
-  give_back_rank(node);
+  release_node_rank(node);
   nodes_.erase(found);
 }
 
@@ -254,24 +254,24 @@ bool Round::runs(NodeId id, int round) const {
   return round == round_ && node != nodes_.end() && node->second.state == NodeState::running;
 }
 
-/// Until when workers may run of which an earlier master knew; in the past: nobody tells of any.
-Round::Time Round::lease_ends() const {
-  return prior_round_.missing() > 0 ? *began_ + spec_.lease : Time::min();
+/// Until when workers of an earlier master's round may run; in the past: none were reported.
+Round::Time Round::prior_round_ends() const {
+  return prior_round_.missing() > 0 ? *began_ + eviction_timeout_ : Time::min();
 }
 
-/// Whoever else comes is a newcomer, as far as anybody knows.
-bool Round::all_former_back() const {
-  return stopping() == 0 && (former_waiting_ > 0 || prior_round_.all_back());
+/// As far as nodes have reported: nodes that join from now on are new.
+bool Round::all_past_members_back() const {
+  return stopping() == 0 && (past_members_waiting_ > 0 || prior_round_.all_back());
 }
 
-/// When the next round starts if nothing else happens; nullopt: it does not, too few are here.
+/// When the next round starts if no event comes before; nullopt: too few nodes are waiting.
 std::optional<Round::Time> Round::starts_at() const {
   if (!enough_since_) return std::nullopt;
-  const Time allowed = std::max(budget_.pause_ends(), lease_ends());
-  // Going on without them would only break the round again when they are ready: with workers that
-  // are slow to stop, two halves of a job could take turns for ever.
+  const Time allowed = std::max(budget_.pause_ends(), prior_round_ends());
+  // A round without them would be broken again when they join: with workers that are slow to stop,
+  // two halves of a job could take turns for ever.
   if (stopping() > 0) return std::max(allowed, since_ + spec_.join_timeout);
-  if (count(NodeState::waiting) >= spec_.max_nodes || all_former_back()) {
+  if (count(NodeState::waiting) >= spec_.max_nodes || all_past_members_back()) {
     return std::max(allowed, *enough_since_);
   }
   return std::max(allowed, *enough_since_ + spec_.last_call);
@@ -320,8 +320,8 @@ Notifications Round::start() {
   return notifications;
 }
 
-/// Tells all members of the round to stop their workers.
-Notifications Round::recall(const Broken& news) {
+/// Makes all members stop their workers and join again.
+Notifications Round::break_round(const Broken& news) {
   since_ = now_;
   Notifications notifications;
   for (auto& [id, node] : nodes_) {
@@ -334,7 +334,7 @@ Notifications Round::recall(const Broken& news) {
 
 Notifications Round::regroup(const Broken& news) {
   phase_ = Phase::forming;
-  Notifications notifications = recall(news);
+  Notifications notifications = break_round(news);
   // A spare may fill the round at once.
   for (auto& notification : start_if_complete()) notifications.push_back(std::move(notification));
   return notifications;
@@ -344,7 +344,7 @@ Notifications Round::end(const Broken& news, std::string no_restart) {
   phase_ = Phase::ending;
   failed_ = Failed{*news.root_cause, round_, "", std::move(no_restart)};
   failure_summary_ = FailureSummary(news.root_cause->rank);
-  return recall({news.reason, news.root_cause, news.restarts, true});
+  return break_round({news.reason, news.root_cause, news.restarts, true});
 }
 
 Notifications Round::close_if_all_back() {
@@ -364,17 +364,17 @@ Notifications Round::close(Ending ending) {
 }
 
 std::string Round::waiting_for() const {
-  const bool may_give_up = phase_ == Phase::forming && !enough_since_ && !nobody();
-  return missing() + (may_give_up ? "; giving up after " + duration_text(spec_.join_timeout) +
-                                        " (--join_timeout)"
-                                  : "");
+  const bool may_give_up = phase_ == Phase::forming && !enough_since_ && !no_participants();
+  return missing_text() + (may_give_up ? "; giving up after " + duration_text(spec_.join_timeout) +
+                                             " (--join_timeout)"
+                                       : "");
 }
 
-std::string Round::missing() const {
+std::string Round::missing_text() const {
   switch (phase_) {
     case Phase::forming:
       if (!enough_since_ || stopping() > 0) break;
-      if (now_ < lease_ends()) return prior_round_text(prior_round_, spec_);
+      if (now_ < prior_round_ends()) return prior_round_text(prior_round_, eviction_timeout_);
       if (now_ < budget_.pause_ends()) {
         return "the end of a pause of " + duration_text(budget_.pause()) +
                " after the failure (--restart_backoff)";

@@ -17,6 +17,72 @@
 #include "rendezvous/prior_round.h"
 #include "rendezvous/restart_budget.h"
 
+// DECIDES who takes part in a round, when to regroup, and when the job is over. The only place that
+// counts restarts. Pure: it reads no clock and sends nothing; the caller delivers the notifications
+// in their order and calls `tick` when `deadline` has come.
+//
+// clang-format off
+//   forming ──complete──▶ active ──all finished──────────────────▶ closed
+//      ▲  │                 │ │                                     ▲ ▲ ▲
+//      │  └─timed out───────┼─┼─────────────────────────────────────┘ │ │
+//      └────────regroup─────┘ └─no restart left──▶ ending ──all back──┘ │
+//                                                    └──join_timeout────┘
+//
+//  event \ phase   | forming               | active                     | ending                | closed
+//  ----------------+-----------------------+----------------------------+-----------------------+-------
+//  join, member    | x                     | its workers are lost;      | x                     | Closed
+//                  |                       |  regroup: > forming        |                       |
+//  join, returning | waiting;              | as others;                 | WorkerExits are added;| Closed
+//                  |  complete: > active   |  regroup: > forming        |  all back: > closed   |
+//  join, others    | waiting;              | waiting (a spare);         | waiting;              | Closed
+//                  |  complete: > active   |  room and none finished,   |  all back: > closed   |
+//                  |                       |  regroup: > forming        |                       |
+//  fail            | - (a victim)          | restart left, regroup:     | - (a victim)          | -
+//                  |                       |  > forming;                |                       |
+//                  |                       |  none left: > ending       |                       |
+//  succeed         | - (too late)          | finished;                  | -                     | -
+//                  |                       |  all finished: > closed    |                       |
+//  leave           | returning: leaving;   | as while forming;          | as while forming      | -
+//                  |  waiting: forgotten   |  running: leaving,         |                       |
+//                  |                       |  regroup: > forming        |                       |
+//  vanish          | forgotten;            | forgotten; was running,    | forgotten;            | -
+//                  |  complete: > active   |  regroup: > forming        |  all back: > closed   |
+//  tick            | complete: > active;   | -                          | join_timeout is over: | -
+//                  |  too late: > closed   |                            |  > closed             |
+// clang-format on
+//
+// "> X" is a change of phase, a dash a deliberate "nothing to do", x what cannot happen. A join
+// that is refused changes nothing. tests/rendezvous/transcripts_test.cc holds the table against the
+// code.
+//
+// A member is a node that is running or finished. "Too late" closes with TimedOut, "all finished"
+// with Succeeded, the end of `ending` with Failed. A regroup notifies all members and makes them
+// returning; where none is left, spares may form the next round at once. "All back": no node is
+// returning or leaving.
+//
+// A round is complete when min_nodes wait, and
+// - no node of the round before is still stopping its workers, to come back or to leave (or
+//   join_timeout is over: it starts without those), and
+// - the same holds for the last round of an earlier master, which nodes report when they join: as
+//   many of its nodes have joined as it had, or a lease has passed since this master began, and
+// - the pause after a restart is over (--restart_backoff), and
+// - max_nodes wait, or a member of an earlier round does, or all of an earlier master's round do,
+//   or the last call is over, which began when min_nodes were waiting.
+// So a lost node is not waited for while min_nodes are left. When more than max_nodes wait, members
+// of the latest round go first, then of earlier ones, then the order of joining; the others are
+// spares.
+//
+// A regroup costs no restart by itself. `fail` and `succeed` count only from a member of that round
+// whose workers have not been stopped: what is reported later is a consequence, not a cause. The
+// node of such a victim reports it once more, in words, when it joins again.
+//
+// A job that fails ends in two steps, so that all nodes end with the same full report: its members
+// stop their workers and join again with their WorkerExits, and are answered together.
+//
+// Node ranks: --node_rank if given, else a node keeps its rank, and new nodes take the lowest free
+// ones in order of joining; a node on the rendezvous host takes 0. When the round shrinks, nodes
+// above the new size move into the gaps, so that ranks stay dense.
+
 namespace ddprun::rendezvous {
 
 /// To a node that takes part: start your workers.
@@ -37,74 +103,27 @@ struct Closed {
   Ending ending;
 };
 
-/// To a node that cannot take part as it asked; the round has already forgotten it.
+/// To a node that cannot take part as it asked; Round does not know it any more.
 struct Refused {
   std::string sentence;
 };
 
 using Notification = std::variant<Ready, Broken, Closed, Refused>;
-/// What one event leads to. Every Broken in it is the same, and so is every Closed.
+/// The effect of one event. Every Broken in it is the same, and so is every Closed.
 using Notifications = std::vector<std::pair<NodeId, Notification>>;
 
-/// DECIDES who takes part in a round, when to regroup, and when the job is over. The only place
-/// that counts restarts. Pure: it reads no clock and sends nothing; whoever calls it delivers the
-/// notifications in their order and calls `tick` when `deadline` has come.
-///
-///   forming ──complete──▶ active ──all finished──────────────────▶ closed
-///      ▲  │                 │ │                                     ▲ ▲ ▲
-///      │  └─timed out───────┼─┼─────────────────────────────────────┘ │ │
-///      └────────regroup─────┘ └─no restart left──▶ ending ──all back──┘ │
-///                                                    └──join_timeout────┘
-///
-/// | event \ phase   | forming             | active                     | ending            |
-/// closed |
-/// |-----------------|---------------------|----------------------------|-------------------|--------|
-/// | join, member    | –                   | regroup: it has no workers | –                 | – |
-/// |                 |                     | any more                   |                   | | |
-/// join, returning | waits; complete?    | as others                  | its aftermath is  | Closed
-/// | |                 |                     |                            | noted; all back?  | |
-/// | join, others    | waits; complete?    | room and nobody finished:  | waits for the end |
-/// Closed | |                 |                     | regroup; else a spare      | |        | |
-/// fail            | – (a victim)        | restart left: spend it and | – (a victim)      | – | |
-/// |                     | regroup; else ending       |                   |        | | succeed | –
-/// (too late)        | all finished: close with   | –                 | –      | | | | Succeeded |
-/// |        | | leave           | returning: leaving; | running: leaving, and the  | as forming; |
-/// –      | |                 | waiting: forgotten; | others regroup; finished   | all back? | | |
-/// | complete?           | or spare: forgotten        |                   |        | | vanish |
-/// forgotten;          | running: forgotten, and    | forgotten;        | –      | | | complete? |
-/// the others regroup; others | all back?         |        | |                 | | forgotten | | |
-/// | tick            | complete? too late: | –                          | too late: close   | – |
-/// |                 | close with TimedOut |                            |                   | |
-///
-/// Complete is a round for which min_nodes wait, when
-/// - the workers of the round before have ended: none of its nodes is still stopping them, be it to
-///   come back or to leave (or join_timeout is over: it goes on without those),
-/// - those of an earlier master's last round, of which nodes that join tell, have ended too: as
-/// many
-///   of its nodes joined as it had, or a lease is over since this master began,
-/// - the pause after a restart is over (--restart_backoff), and
-/// - max_nodes wait, or a member of an earlier round does, or all of an earlier master's round do,
-///   or the last call is over, which began when min_nodes were waiting.
-/// So a lost node is not waited for while min_nodes are left. When more than max_nodes wait, those
-/// of the latest round go first, then of earlier ones, then the order of joining; the rest stand
-/// by.
-///
-/// A regroup costs no restart by itself. `fail` and `succeed` count only from a member of that very
-/// round that was not yet told to stop: what is reported later is a consequence, not a cause. Such
-/// a victim is told once more, in words, when its node joins again.
-///
-/// A job that fails ends in two steps, so that all nodes end with the same full report: its members
-/// stop their workers and join again, telling what became of them, and are answered together.
-///
-/// Node ranks: --node_rank if given, else a survivor keeps its own, and newcomers take the lowest
-/// free ones in order of joining; a node on the rendezvous host takes 0. When the round shrinks,
-/// nodes above the new size move into the gaps, so that ranks stay dense.
+/// The rendezvous of one job; the comment above has its table.
 class Round {
  public:
   using Clock = std::chrono::steady_clock;
   using Time = Clock::time_point;
 
-  explicit Round(RoundSpec spec) : spec_(spec), budget_(spec) {}
+  enum class Phase { forming, active, ending, closed };
+
+  /// A node whose agent is out of reach may run workers for `eviction_timeout` longer: so long a
+  /// master that was restarted waits for the nodes of the round before.
+  explicit Round(RoundSpec spec, Clock::duration eviction_timeout = {})
+      : spec_(spec), eviction_timeout_(eviction_timeout), budget_(spec) {}
 
   Notifications join(NodeId node, JoinRequest request, Time now);
 
@@ -114,11 +133,11 @@ class Round {
   /// All workers of `node` ended with 0 in round `round`.
   Notifications succeed(NodeId node, int round, Time now);
 
-  /// `node` said goodbye (ddprun was stopped there): it takes no further part, but its workers may
-  /// run until it vanishes.
+  /// `node` leaves (ddprun was stopped there): it takes no further part, but its workers may run
+  /// until it vanishes. When it joins again it counts as new.
   Notifications leave(NodeId node, Time now);
 
-  /// `node` is gone; `reason` in words: "silent for 10 s (--lease)".
+  /// `node` is lost, for a reason such as "silent for 10 s (--lease)".
   Notifications vanish(NodeId node, const std::string& reason, Time now);
 
   /// Call it at `deadline`; harmless at any other time.
@@ -127,10 +146,15 @@ class Round {
   /// When `tick` has something to do; nullopt: not before another event.
   std::optional<Time> deadline() const;
 
-  /// For whom a node that joined waits, to follow "waiting for": "1 of 2 nodes: have node 0
+  /// What a node that joined waits for, to follow "waiting for": "1 of 2 nodes: have node 0
   /// (gpu-07, 8 workers); missing node_rank 1; giving up after 10 min (--join_timeout)". Empty when
   /// the job is over.
   std::string waiting_for() const;
+
+  Phase phase() const { return phase_; }
+
+  /// Every node that joined and is not lost.
+  const Nodes& nodes() const { return nodes_; }
 
   bool closed() const { return phase_ == Phase::closed; }
 
@@ -140,8 +164,6 @@ class Round {
   int restarts() const { return budget_.spent(); }
 
  private:
-  enum class Phase { forming, active, ending, closed };
-
   struct Join {
     NodeId node;
     JoinRequest request;
@@ -158,7 +180,7 @@ class Round {
   struct Gone {
     NodeId node;
     std::string how;       ///< follows the node's name
-    bool workers_may_run;  ///< it only left: what is more comes when it vanishes
+    bool workers_may_run;  ///< it left and has not vanished yet
   };
   struct Tick {};
   using Event = std::variant<Join, Fail, Succeed, Gone, Tick>;
@@ -179,15 +201,15 @@ class Round {
   void admit(const Join& event);
   void set_state(Node& node, NodeState next);
   void depart(const Gone& event);
-  void give_back_rank(const Node& node);
+  void release_node_rank(const Node& node);
   void forget(NodeId id);
 
-  Time lease_ends() const;
-  bool all_former_back() const;
+  Time prior_round_ends() const;
+  bool all_past_members_back() const;
   std::optional<Time> starts_at() const;
   Notifications start_if_complete();
   Notifications start();
-  Notifications recall(const Broken& news);
+  Notifications break_round(const Broken& news);
   Notifications regroup(const Broken& news);
   Notifications end(const Broken& news, std::string no_restart);
   Notifications close_if_all_back();
@@ -195,30 +217,33 @@ class Round {
 
   int count(NodeState state) const { return count_[static_cast<size_t>(state)]; }
   int stopping() const { return count(NodeState::returning) + count(NodeState::leaving); }
-  std::string missing() const;
-  bool nobody() const { return static_cast<int>(nodes_.size()) == count(NodeState::leaving); }
+  std::string missing_text() const;
+  bool no_participants() const {
+    return static_cast<int>(nodes_.size()) == count(NodeState::leaving);
+  }
   bool runs(NodeId id, int round) const;
 
   RoundSpec spec_;
+  Clock::duration eviction_timeout_;
   Phase phase_ = Phase::forming;
   std::optional<Ending> ending_;  ///< closed
   int round_ = -1;                ///< the active one, or the last that was
-  int last_round_ = -1;  ///< the highest number in use, as far as members tell an earlier master's
+  int last_round_ = -1;  ///< the highest number used, also by an earlier master as nodes report it
   RestartBudget budget_;
   PriorRound prior_round_;
-  Failed failed_;                   ///< ending: with what the job is going to be closed
+  Failed failed_;                   ///< ending: how the job will be closed
   FailureSummary failure_summary_;  ///< ending
 
-  Nodes nodes_;                  ///< everyone who joined and is not gone
-  std::map<int, NodeId> asked_;  ///< who holds which --node_rank
-  std::array<int, 5> count_{};   ///< nodes by NodeState
-  int former_waiting_ = 0;       ///< former members among the waiting
+  Nodes nodes_;
+  std::map<int, NodeId> rank_holders_;  ///< by their --node_rank
+  std::array<int, 5> count_{};          ///< nodes by NodeState
+  int past_members_waiting_ = 0;        ///< waiting nodes that were in a round before
   std::uint64_t joins_ = 0;
 
-  Time now_{};                 ///< of the latest event
-  std::optional<Time> began_;  ///< of the first one
-  Time started_{};             ///< of the latest round's start
-  Time since_{};               ///< forming, ending: since when; meaningful while somebody is there
+  Time now_{};                        ///< of the latest event
+  std::optional<Time> began_;         ///< of the first one
+  Time started_{};                    ///< of the latest round's start
+  Time since_{};                      ///< of the present phase; forming: of its first node's join
   std::optional<Time> enough_since_;  ///< forming, and min_nodes are waiting
 };
 

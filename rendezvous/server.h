@@ -16,32 +16,31 @@
 
 #include "base/error.h"
 #include "rendezvous/control_connection.h"
+#include "rendezvous/delivery.h"
 #include "rendezvous/endpoint.h"
+#include "rendezvous/lease.h"
 #include "rendezvous/listener.h"
 #include "rendezvous/protocol.h"
 #include "rendezvous/round.h"
 #include "rendezvous/stream_socket.h"
-#include "rendezvous/unacked_queue.h"
 #include "store/server.h"
 
 namespace ddprun::rendezvous {
 
-/// The rendezvous of one job on one port: agents, who find each other through it, and workers, who
-/// find the store there. DOES what Round decides, and knows who is in reach.
+/// The rendezvous of one job on one port: agents find each other through it, and workers find the
+/// store there. DOES what Round decides, and knows which agents are reachable.
 ///
-/// An agent whose kernel closed its connection is gone at once. One that is silent, or whose
-/// connection broke on the way, is gone when its lease is over and the time that it needs to kill
-/// its workers then.
+/// An agent whose kernel closed its connection is lost at once. One that is silent, or whose
+/// connection broke on the way, is lost after the eviction timeout: its lease, and the time to kill
+/// its workers.
 ///
 /// Destroying it closes every connection.
 /// Thread: the executor's.
 class Server {
  public:
-  struct Options {
+  struct Options : LeaseSpec {
     std::string run_id;  ///< agents of another job are refused
     RoundSpec round;
-    std::chrono::milliseconds heartbeat{2'000};  ///< between two signs of life of an agent
-    std::chrono::milliseconds lease{10'000};     ///< > heartbeat
     /// A failure in words, for the other workers of its round.
     std::function<std::string(const Failure& failure)> loss_text;
   };
@@ -54,74 +53,75 @@ class Server {
   /// Where it listens first.
   boost::asio::ip::tcp::endpoint address() const { return listener_.address(); }
 
-  /// A connection to this server for the agent of its own process, who leaves out the greeting. It
-  /// ends with the server only. Errors: system.
+  /// A connection to this server for the agent of its own process, which leaves out the greeting.
+  /// It ends with the server only. Errors: system.
   Result<StreamSocket> connect();
 
-  /// Calls `settled` when the job is over and every agent knows, or is gone.
+  /// Calls `settled` when the job is over and every agent has acknowledged that, or is lost.
   void when_settled(std::function<void()> settled);
 
   /// How the job ended; nullopt: it has not.
   const std::optional<Ending>& ending() const { return round_.ending(); }
 
-  /// For whom everybody waits, as Round::waiting_for; once the job is over, who does not know yet.
+  /// As Round::waiting_for; once the job is over, the agents that have not acknowledged it.
   std::string waiting_for();
 
  private:
   using Clock = std::chrono::steady_clock;
   using Tcp = boost::asio::ip::tcp;
-  using Quiet = std::list<NodeId>;
 
   /// A connection that greeted as an agent.
-  struct Line {
+  struct Connection {
     std::string address;         ///< of the other side
-    std::optional<NodeId> node;  ///< nullopt: it has not said yet who it is, or was refused
+    std::optional<NodeId> node;  ///< nullopt: no hello has come yet, or it was refused
     bool refused = false;
     bool spoke = false;  ///< since its hello
-    std::unique_ptr<ControlConnection> connection;
+    std::unique_ptr<ControlConnection> channel;
   };
-  using Lines = std::list<Line>;
+  using Connections = std::list<Connection>;
 
+  /// An agent and its session, which outlives its connections.
   struct Agent {
     std::string session;
     std::string host;
-    bool is_host = false;                 ///< as it said when it joined
-    std::optional<Lines::iterator> line;  ///< nullopt: it is out of reach
-    UnackedQueue notifications;
-    std::uint64_t received = 0;  ///< counted messages of its session
-    Clock::time_point heard;
-    std::optional<Quiet::iterator> quiet;  ///< nullopt: it is this process and has no lease
+    bool is_host = false;                             ///< as it said when it joined
+    bool in_process = false;                          ///< this one: it has no lease
+    std::optional<Connections::iterator> connection;  ///< nullopt: it is unreachable
+    Delivery delivery;
   };
 
   Server(boost::asio::any_io_executor executor, Options options);
 
-  Lines::iterator admit(StreamSocket socket, std::string address, std::string_view received);
-  void admit_newcomer(Tcp::socket socket, std::string_view received, int version);
-  void on_frame(Lines::iterator line, std::string_view body);
-  void on_lost(Lines::iterator line, const Error& error);
+  // Connections.
+  void accept(Tcp::socket socket, std::string_view received, int version);
+  Connections::iterator add_connection(StreamSocket socket, std::string address,
+                                       std::string_view received);
+  void on_frame(Connections::iterator connection, std::string_view body);
+  void on_connection_lost(Connections::iterator connection, const Error& error);
+  void refuse(Connection& connection, const std::string& who, const std::string& sentence);
 
-  void introduce(Lines::iterator line, const message::Hello& hello);
+  // Sessions.
+  void on_hello(Connections::iterator connection, const message::Hello& hello);
   std::optional<std::string> refusal(const message::Hello& hello) const;
-  void refuse(Line& line, const std::string& who, const std::string& sentence);
   NodeId add_agent(const message::Hello& hello);
-  void replace_line(NodeId node, Lines::iterator line);
+  void replace_connection(NodeId node, Connections::iterator connection);
   void welcome(Agent& agent, bool resumed, std::uint64_t notifications_received);
+  void remove_agent(NodeId node, const std::string& reason);
 
+  // Messages to Round, and its notifications.
   void on_message(NodeId node, const Message& message);
-  Notifications answer(NodeId node, Agent& agent, const Message& message);
-  void gone(NodeId node, const std::string& how);
+  Notifications pass_to_round(NodeId node, Agent& agent, const Message& message);
   void deliver(Notifications notifications);
-  void tell_workers(const Notifications& notifications);
+  void notify_workers(const Notifications& notifications);
   void name_store_host(Notifications& notifications) const;
-  void begin_round(int round);
-  void renew_lease(Agent& agent);
+  void empty_store_for(int round);
   void send(Agent& agent, const Reply& reply) const;
-  void tell_if_settled();
+  void report_if_settled();
 
+  // Time.
   void wait_for_deadline();
-  void wait_for_silence();
-  void on_silence(Clock::time_point due);
-  Clock::duration patience() const { return options_.lease + options_.lease / 5; }
+  void wait_for_evictions();
+  void evict(Clock::time_point due);
 
   boost::asio::any_io_executor executor_;
   Options options_;
@@ -129,17 +129,17 @@ class Server {
   Round round_;
   store::Server store_;
   int store_round_ = 0;  ///< the round whose keys the store holds
-  Lines lines_;
-  size_t strangers_ = 0;  ///< lines without a node
+  Connections connections_;
+  size_t unidentified_ = 0;  ///< connections without a node
   std::unordered_map<NodeId, Agent> agents_;
   std::unordered_map<std::string, NodeId> sessions_;
-  Quiet quiet_;  ///< agents, the one that was heard longest ago first
+  EvictionQueue evictions_;
   NodeId last_node_ = 0;
-  std::string roll_call_;  ///< for everyone who asks at about the same time
-  Clock::time_point roll_call_made_{};
+  std::string waiting_for_;  ///< for all agents that ask at about the same time
+  Clock::time_point waiting_for_made_{};
   std::function<void()> settled_;
-  boost::asio::steady_timer deadline_;
-  boost::asio::steady_timer silence_;
+  boost::asio::steady_timer deadline_timer_;
+  boost::asio::steady_timer eviction_timer_;
   Listener listener_;
 };
 

@@ -5,7 +5,7 @@
 
 namespace ddprun::rendezvous {
 
-/// What a control connection runs over: TCP between processes, a pair of sockets within one.
+/// The socket of a control connection: TCP between processes, a pair of sockets within one.
 using StreamSocket = boost::asio::generic::stream_protocol::socket;
 
 }  // namespace ddprun::rendezvous

@@ -16,6 +16,9 @@
 #include <unistd.h>
 #include <utility>
 
+#include "base/text.h"
+#include "store/wire.h"
+
 namespace ddprun::store {
 namespace {
 
@@ -33,13 +36,12 @@ class Outgoing {
  public:
   explicit Outgoing(RequestType type) { bytes_.push_back(static_cast<char>(type)); }
 
-  Outgoing& integer(std::uint64_t value, int size = 8) {
-    for (int i = 0; i < size; ++i) bytes_.push_back(static_cast<char>(value >> (8 * i)));
+  Outgoing& integer(std::uint64_t value, std::size_t size = 8) {
+    append_integer(bytes_, value, size);
     return *this;
   }
   Outgoing& string(std::string_view value) {
-    integer(value.size());
-    bytes_.append(value);
+    append_bytes(bytes_, value);
     return *this;
   }
   Outgoing& strings(const std::vector<std::string>& values) {
@@ -57,12 +59,6 @@ class Outgoing {
 
 std::uint32_t own_nonce() {
   return static_cast<std::uint32_t>(::getpid());
-}
-
-std::uint64_t decode(const char* bytes, int size) {
-  std::uint64_t value = 0;
-  for (int i = size - 1; i >= 0; --i) value = value << 8 | static_cast<unsigned char>(bytes[i]);
-  return value;
 }
 
 /// Waits until the socket is ready for `events`. 0 when the deadline passed.
@@ -128,11 +124,6 @@ std::string numeric_local_address(int fd) {
   return host.data();
 }
 
-std::string endpoint_text(const std::string& host, std::uint16_t port) {
-  const bool bare_ipv6 = host.find(':') != std::string::npos && host.front() != '[';
-  return (bare_ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
-}
-
 std::string seconds_text(milliseconds limit) {
   if (limit.count() % 1000 != 0) return std::to_string(limit.count()) + " ms";
   return std::to_string(limit.count() / 1000) + " s";
@@ -167,7 +158,7 @@ Result<Client> Client::connect(const std::string& host, std::uint16_t port, mill
       if (socket.error().code == Errc::system)
         return Error{Errc::system, "cannot reach the " + reason};
     }
-    // The server's host may be later than we are, so no refusal ends the attempts.
+    // The server may start later than this client, so a refused connection is tried again.
     if (steady_clock::now() + pause >= deadline || (is_pointless && is_pointless())) {
       return Error{Errc::timed_out,
                    "cannot reach the " + reason + " (tried for " + seconds_text(limit) + ")"};
@@ -187,7 +178,8 @@ Result<> Client::greet(Deadline deadline) {
 Result<> Client::receive_echo(std::uint32_t nonce, Deadline deadline) {
   std::array<char, 4> echo{};
   if (auto got = receive(echo.data(), echo.size(), deadline); !got) return got;
-  if (decode(echo.data(), 4) != nonce) return broken(Errc::protocol, "is not a store");
+  if (decode_integer({echo.data(), echo.size()}) != nonce)
+    return broken(Errc::protocol, "is not a store");
   return {};
 }
 
@@ -244,7 +236,7 @@ Result<> Client::wait(const std::vector<std::string>& keys, milliseconds limit) 
   if (*there) return {};
   auto canceled = cancel_wait();
   if (!canceled) return canceled;
-  return Error{Errc::timed_out, "waited " + seconds_text(limit) + " in vain for " +
+  return Error{Errc::timed_out, "timed out after " + seconds_text(limit) + " waiting for " +
                                     (keys.size() == 1 ? "key " : "keys ") + keys.front() +
                                     (keys.size() == 1 ? "" : ", ...") + " at " + server_};
 }
@@ -254,11 +246,11 @@ Result<bool> Client::wait_ended(Deadline deadline) {
   if (poll_until(socket_.get(), POLLIN, deadline) == 0) return false;
   auto reply = receive_byte(reply_deadline());
   if (!reply) return reply.error();
-  if (*reply != kStopWaiting) return broken(Errc::protocol, "ended a wait nobody asked to end");
+  if (*reply != kStopWaiting) return broken(Errc::protocol, "sent an unexpected reply to a wait");
   return true;
 }
 
-/// Takes a wait back. Its answer may have crossed the request: then two bytes come.
+/// Cancels a wait. Its reply may have crossed the request: then two bytes come.
 Result<> Client::cancel_wait() {
   const Deadline deadline = reply_deadline();
   auto sent = send(Outgoing(RequestType::cancel_wait).bytes(), deadline);
@@ -266,7 +258,8 @@ Result<> Client::cancel_wait() {
   auto reply = receive_byte(deadline);
   if (reply && *reply == kStopWaiting) reply = receive_byte(deadline);
   if (!reply) return reply.error();
-  if (*reply != kWaitCanceled) return broken(Errc::protocol, "answered a cancelled wait wrongly");
+  if (*reply != kWaitCanceled)
+    return broken(Errc::protocol, "sent an unexpected reply to a cancelled wait");
   return {};
 }
 
@@ -360,15 +353,15 @@ Result<std::uint8_t> Client::receive_byte(Deadline deadline) {
 Result<std::int64_t> Client::receive_integer(Deadline deadline) {
   std::array<char, 8> bytes{};
   if (auto got = receive(bytes.data(), bytes.size(), deadline); !got) return got.error();
-  return static_cast<std::int64_t>(decode(bytes.data(), 8));
+  return static_cast<std::int64_t>(decode_integer({bytes.data(), bytes.size()}));
 }
 
-/// A string of at most `limit` bytes. A length alone makes nobody allocate much: room for a long
-/// one grows with what has come.
+/// A string of at most `limit` bytes. A length alone allocates little: memory for a long string
+/// grows with the bytes that have come.
 Result<std::string> Client::receive_string(Deadline deadline, std::int64_t limit) {
   auto size = receive_integer(deadline);
   if (!size) return size.error();
-  if (*size < 0 || *size > limit) return broken(Errc::protocol, "sent an absurd length");
+  if (*size < 0 || *size > limit) return broken(Errc::protocol, "sent an invalid length");
   std::string value;
   std::int64_t piece = kAtOnce;
   for (std::int64_t had = 0; had < *size; had += piece) {

@@ -16,22 +16,21 @@
 
 namespace ddprun::store {
 
-/// A worker's side of the store: c10d's TCPStore protocol over one blocking connection. Speaks to
-/// ddprun's store, and to torchrun's and PyTorch's own from 2.5 on.
+/// A worker's side of the store: c10d's TCPStore protocol over one blocking connection. Works with
+/// ddprun's store, and with torchrun's and PyTorch's own from 2.5 on.
 ///
 /// Keys and values are bytes. Keys reach the server as they are; PyTorch's clients put a '/' before
 /// theirs, so only keys that start with one are seen by them.
 ///
-/// Errors: timed_out, unreachable (connection lost or refused), protocol (the server answers
-/// something else); each names host:port. The protocol has no request numbers, so after an error
-/// other than a timed-out wait the connection cannot be trusted: every later call returns the same
-/// error.
+/// Errors: timed_out, unreachable (connection lost or refused), protocol (an unexpected reply);
+/// each names host:port. The protocol has no request numbers, so after an error other than a
+/// timed-out wait the connection cannot be trusted: every later call returns the same error.
 /// Thread: one call at a time. Moves, never copies; the destructor closes the connection, which
 /// leaves the keys where they are.
 class Client {
  public:
   /// Connects and greets the server, trying again while it is not listening yet, until `limit` or
-  /// until `is_pointless`, which is asked after every attempt.
+  /// until `is_pointless`, which is called after every attempt.
   /// `reply_limit` bounds every later reply that needs no waiting for other workers.
   /// Errors: also usage (host does not resolve), system (no descriptor left: it does not try
   /// again).
@@ -40,13 +39,14 @@ class Client {
                                 std::chrono::milliseconds reply_limit,
                                 const std::function<bool()>& is_pointless = {});
 
-  // The protocol has no reply to these three. So each takes a ping along, and returns when the
-  // server has done what it was asked.
+  // The protocol has no reply to these three. So each sends a ping with it, and returns when the
+  // server has processed both.
 
-  /// Replaces the value and wakes who waits for the key.
+  /// Replaces the value and wakes clients that wait for the key.
   Result<> set(std::string_view key, std::string_view value);
 
-  /// Puts `suffix` behind the value, or creates the key with it, and wakes who waits for the key.
+  /// Adds `suffix` to the end of the value, or creates the key with it, and wakes clients that wait
+  /// for the key.
   Result<> append(std::string_view key, std::string_view suffix);
 
   /// As set() of each, in order, in one request.

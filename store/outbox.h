@@ -9,7 +9,7 @@
 
 namespace ddprun::store {
 
-/// Bytes on their way to one client. Large values are held, not copied. Pure.
+/// Bytes to send to one client. Large values are shared, not copied. Pure.
 class Outbox {
  public:
   void append(std::string_view bytes);
@@ -18,8 +18,8 @@ class Outbox {
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
 
-  /// Where the next bytes stand, in order: fills `pieces` and returns how many there are. The views
-  /// hold until the next change.
+  /// The next bytes, in order: fills `pieces` and returns how many there are. The views are valid
+  /// until the next change.
   std::size_t pieces(std::string_view* pieces, std::size_t most) const;
 
   /// The first `count` bytes have been sent.

@@ -33,7 +33,8 @@ enum class RequestType : std::uint8_t {
   watch_key = 19,  ///< our number for what only older releases know; they send 7
 };
 
-/// What a client sends after RequestType::validate, as the first bytes of its connection.
+/// The number that a client sends after RequestType::validate, as the first bytes of its
+/// connection.
 inline constexpr std::uint32_t kStoreMagic = 0x3C85F7CE;
 
 /// Replies to RequestType::wait, barrier and cancel_wait.
@@ -44,8 +45,8 @@ inline constexpr std::uint8_t kWaitCanceled = 1;
 inline constexpr std::uint8_t kAllPresent = 0;
 inline constexpr std::uint8_t kSomeMissing = 1;
 
-/// In the name of a key: it stands for bad news. When workers are lost, ddprun's store gives every
-/// such key that somebody waits for a sentence about it as its value; no other store does.
-inline constexpr std::string_view kAlarm = "ddprun/alarm/";
+/// In the name of a key: clients wait for it to learn of a failure. When workers are lost, ddprun's
+/// store sets every such key that a client waits for to a sentence about it; no other store does.
+inline constexpr std::string_view kFailureKey = "ddprun/alarm/";
 
 }  // namespace ddprun::store

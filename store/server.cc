@@ -34,7 +34,7 @@ constexpr int kLookAgain = 3;
 constexpr std::chrono::microseconds kPause{8};
 
 constexpr std::size_t kReadSize = 64 << 10;
-constexpr int kReadyAtOnce = 64;  // then everything else in the process has its turn
+constexpr int kReadyAtOnce = 64;  // then everything else in the process gets its turn
 constexpr std::size_t kPiecesAtOnce = 16;
 constexpr std::size_t kLargeRequest = 64 << 10;  // smaller ones are never refused
 
@@ -42,7 +42,7 @@ bool set_option(int fd, int level, int name, int value) {
   return setsockopt(fd, level, name, &value, sizeof value) == 0;
 }
 
-// A worker whose host lost power says nothing: probes find out.
+// A worker whose host lost power sends nothing: probes find out.
 void prepare(int fd) {
   fcntl(fd, F_SETFD, FD_CLOEXEC);
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -65,7 +65,7 @@ void pause() {
   }
 }
 
-/// What is ready now, else at one of `more` looks a pause apart; does not sleep.
+/// The events that are ready now, or at one of `more` looks a pause apart; does not sleep.
 int poll_events(int epoll, std::span<epoll_event> events, int more) {
   for (;; --more) {
     const int count = epoll_wait(epoll, events.data(), static_cast<int>(events.size()), 0);
@@ -108,13 +108,13 @@ void Server::adopt(tcp::socket socket, std::string_view received) {
   if (epoll_ctl(epoll_.native_handle(), EPOLL_CTL_ADD, client.socket.get(), &event) != 0) {
     return drop(client, os_error("epoll", errno).message);
   }
-  if (!received.empty()) heard(client, received);
+  if (!received.empty()) on_bytes(client, received);
 }
 
-void Server::ring(std::string_view sentence) {
-  store_.ring(sentence);
-  bring_news(nullptr);
-  send_news();
+void Server::notify_failure(std::string_view sentence) {
+  store_.notify_failure(sentence);
+  take_events(nullptr);
+  send_events();
 }
 
 void Server::reset() {
@@ -145,11 +145,11 @@ void Server::serve_ready() {
     if (count <= 0) return;
     replied_ = false;
     for (int i = 0; i < count; ++i) {
-      // One that came earlier in this batch may have led to the end of this one.
+      // An earlier event of this batch may have disconnected this client.
       if (Client* client = find(ready[i].data.u64)) serve(*client, ready[i].events);
     }
     more = count == 1 || !replied_ ? kLookAgain : 0;
-    if (!replied_) pause();  // nobody was answered: what follows may gather
+    if (!replied_) pause();  // no replies: let requests gather
   }
 }
 
@@ -160,24 +160,24 @@ void Server::serve(Client& client, std::uint32_t events) {
   }
   if (events & EPOLLIN) return read(client);
   if (events & (EPOLLERR | EPOLLHUP)) return drop(client, "");
-  look_for(client);
+  update_epoll(client);
 }
 
 void Server::read(Client& client) {
   const ssize_t size = recv(client.socket.get(), buffer_.get(), kReadSize, MSG_DONTWAIT);
   if (size < 0 && would_block(errno)) return;
   if (size <= 0) return drop(client, "");
-  heard(client, {buffer_.get(), static_cast<std::size_t>(size)});
+  on_bytes(client, {buffer_.get(), static_cast<std::size_t>(size)});
 }
 
-void Server::heard(Client& client, std::string_view bytes) {
+void Server::on_bytes(Client& client, std::string_view bytes) {
   if (std::exchange(client.silent, false)) --silent_;
   client.session.feed(bytes);
   advance(client);
 }
 
-// Runs what has come, sends what follows from it: first the replies to `client`, then the news to
-// others.
+// Runs the requests that have come, and sends the replies to `client`, then the events to other
+// clients.
 void Server::advance(Client& client) {
   using Step = Session::Step;
   Step step = Step::ran;
@@ -185,41 +185,41 @@ void Server::advance(Client& client) {
   do {
     do {
       step = client.session.step();
-      if (store_.has_news()) bring_news(&client);
+      if (store_.has_events()) take_events(&client);
     } while (step == Step::ran);
     open = send(client);
   } while (open && step == Step::busy && client.session.outbox().empty());
   client.busy = step == Step::busy;
 
-  send_news();
-  if (!open || client.deaf) return drop(client, "");
+  send_events();
+  if (!open || client.send_overflowed) return drop(client, "");
   if (step == Step::broken) return drop(client, client.session.error().message);
   if (!count_unfinished(client)) return drop(client, "too many large requests at once");
-  if (!look_for(client)) drop(client, os_error("epoll", errno).message);
+  if (!update_epoll(client)) drop(client, os_error("epoll", errno).message);
 }
 
-void Server::bring_news(const Client* from) {
+void Server::take_events(const Client* from) {
   for (const ClientId id : store_.take_woken()) {
     Client* client = find(id);
     client->session.wake();
-    if (client != from) told_.push_back(id);
+    if (client != from) notified_.push_back(id);
   }
   for (const WatchEvent& event : store_.take_changes()) {
     Client* client = find(event.client);
-    if (!client->session.tell(event)) client->deaf = true;
-    if (client != from) told_.push_back(event.client);
+    if (!client->session.send_change(event)) client->send_overflowed = true;
+    if (client != from) notified_.push_back(event.client);
   }
 }
 
-void Server::send_news() {
-  for (const ClientId id : std::exchange(told_, {})) {
+void Server::send_events() {
+  for (const ClientId id : std::exchange(notified_, {})) {
     Client* client = find(id);  // may be listed twice, and gone the second time
     if (client == nullptr) continue;
-    if (client->deaf || !send(*client) || !look_for(*client)) drop(*client, "");
+    if (client->send_overflowed || !send(*client) || !update_epoll(*client)) drop(*client, "");
   }
 }
 
-// False: the connection is broken. What the kernel does not take stays in the outbox.
+// False: the connection is broken. Bytes that the kernel does not take stay in the outbox.
 bool Server::send(Client& client) {
   Outbox& outbox = client.session.outbox();
   replied_ = replied_ || !outbox.empty();
@@ -243,8 +243,8 @@ bool Server::send(Client& client) {
   return true;
 }
 
-// Tells the epoll set what `client` waits for now.
-bool Server::look_for(Client& client) {
+// Sets the events of the epoll set that `client` waits for now.
+bool Server::update_epoll(Client& client) {
   std::uint32_t events = client.busy ? 0U : EPOLLIN;
   // Busy with an empty outbox, which news to it have flushed: its next request can run at once.
   if (client.busy || !client.session.outbox().empty()) events |= EPOLLOUT;

@@ -19,10 +19,10 @@
 namespace ddprun::store {
 
 /// Serves a store over TCP to workers: c10d's TCPStore protocol, as many clients as there are
-/// descriptors, nothing ever blocks. A client that stalls, misbehaves or vanishes harms only
-/// itself: it is disconnected, and a client that was known to be one is named in a warning.
+/// descriptors, nothing blocks. A client that stalls, misbehaves or vanishes harms only itself: it
+/// is disconnected, with a warning if it ever sent a valid request.
 ///
-/// Its sockets stand in an epoll set of their own, which is one descriptor to the io_context: one
+/// Its sockets have an epoll set of their own, which is one descriptor to the io_context: one
 /// wake-up serves all that are ready, and an idle client has no buffer.
 ///
 /// Destroying it closes every connection. Thread: the executor's, which must be a single one.
@@ -35,12 +35,12 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   /// Serves a client of which `received` was read already (the port is shared: the first bytes
-  /// told the protocol). It may be empty: old releases of PyTorch keep a second, silent
+  /// identify the protocol). It may be empty: old releases of PyTorch keep a second, silent
   /// connection. Closes the socket when it cannot serve it.
   void adopt(boost::asio::ip::tcp::socket socket, std::string_view received);
 
-  /// As Store::ring, to clients of this round.
-  void ring(std::string_view sentence);
+  /// As Store::notify_failure, to clients of this round.
+  void notify_failure(std::string_view sentence);
 
   /// A new round: closes every connection, forgets every key.
   void reset();
@@ -53,10 +53,10 @@ class Server {
     ClientId id;
     Fd socket;
     Session session;
-    std::uint32_t events = 0;  // what the epoll set looks for
-    bool silent = true;        // has not sent a byte
-    bool busy = false;         // its next request waits until it has read the replies
-    bool deaf = false;         // did not read what it watches
+    std::uint32_t events = 0;      // what the epoll set looks for
+    bool silent = true;            // has not sent a byte
+    bool busy = false;             // its next request waits until it has read the replies
+    bool send_overflowed = false;  // too many changes that it has not read
     std::size_t unfinished = 0;
   };
 
@@ -65,12 +65,12 @@ class Server {
   void serve_ready();
   void serve(Client& client, std::uint32_t events);
   void read(Client& client);
-  void heard(Client& client, std::string_view bytes);
+  void on_bytes(Client& client, std::string_view bytes);
   void advance(Client& client);
-  void bring_news(const Client* from);
-  void send_news();
+  void take_events(const Client* from);
+  void send_events();
   bool send(Client& client);
-  bool look_for(Client& client);
+  bool update_epoll(Client& client);
   bool count_unfinished(Client& client);
   void drop(Client& client, std::string_view reason);
 
@@ -78,12 +78,12 @@ class Server {
   Store store_;
   ClientId next_id_ = 1;
   std::unordered_map<ClientId, Client> clients_;
-  std::size_t silent_ = 0;      // clients that are
-  std::size_t unfinished_ = 0;  // bytes of large requests on their way
-  std::vector<ClientId> told_;  // have something to be sent from another's request
-  bool replied_ = false;        // to any client, since it looked for requests
+  std::size_t silent_ = 0;          // clients that are
+  std::size_t unfinished_ = 0;      // bytes of large requests on their way
+  std::vector<ClientId> notified_;  // have something to send from another client's request
+  bool replied_ = false;            // to any client, since it looked for requests
 
-  std::unique_ptr<char[]> buffer_;  // one for all: what a read brings is dealt with at once
+  std::unique_ptr<char[]> buffer_;  // one for all: the bytes of a read are processed at once
   boost::asio::posix::stream_descriptor epoll_;
   // Handlers look at it first: one may be queued already when the server is destroyed.
   std::shared_ptr<int> alive_ = std::make_shared<int>();

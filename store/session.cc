@@ -28,7 +28,7 @@ void Session::feed(std::string_view bytes) {
   }
 }
 
-// What was fed goes away after this step, so what is left of it moves to kept_.
+// The bytes that were fed are gone after this step, so the unused ones move to kept_.
 void Session::keep() {
   if (rest_.empty()) {
     kept_.clear();
@@ -42,8 +42,8 @@ void Session::keep() {
 }
 
 Session::Step Session::step() {
-  // A legacy client cannot cancel. When it talks again it has stopped waiting, and a late wake-up
-  // would be taken for the reply to what it says now.
+  // A legacy client cannot cancel. When it sends again it has stopped waiting, and a late wake-up
+  // would be taken for the reply to its next request.
   if (waits_ && parser_.dialect() == Dialect::legacy && !rest_.empty()) {
     store_.cancel_wait(self_);
     waits_ = false;
@@ -79,7 +79,7 @@ void Session::wake() {
   reply_byte(kStopWaiting);
 }
 
-bool Session::tell(const WatchEvent& event) {
+bool Session::send_change(const WatchEvent& event) {
   static const Value nothing = std::make_shared<std::string>();
   const Value& before = event.before ? event.before : nothing;
   const Value& after = event.after ? event.after : nothing;
@@ -97,8 +97,8 @@ Result<> Session::run(const Request& request) {
       return {};
     case RequestType::ping: {
       std::string nonce;
-      append_integer(nonce, static_cast<std::uint64_t>(request.number));
-      outbox_.append(std::string_view(nonce).substr(0, 4));
+      append_integer(nonce, static_cast<std::uint64_t>(request.number), 4);
+      outbox_.append(nonce);
       return {};
     }
     case RequestType::get_num_keys:
@@ -235,13 +235,9 @@ void Session::reply_byte(std::uint8_t byte) {
 }
 
 void Session::reply_integer(std::int64_t number) {
-  char bytes[8];
-  auto rest = static_cast<std::uint64_t>(number);
-  for (char& byte : bytes) {
-    byte = static_cast<char>(rest & 0xff);
-    rest >>= 8;
-  }
-  outbox_.append(std::string_view(bytes, sizeof bytes));
+  std::string bytes;  // 8 of them, which need no memory of their own
+  append_integer(bytes, static_cast<std::uint64_t>(number));
+  outbox_.append(bytes);
 }
 
 void Session::reply_value(const Value& value) {

@@ -12,7 +12,7 @@
 
 namespace ddprun::store {
 
-/// What the store may cost. Whoever exceeds it is disconnected.
+/// Limits of the store. A client that exceeds them is disconnected.
 struct Limits {
   WireLimits wire;                           ///< one request
   std::size_t unread_bytes = 64 << 20;       ///< replies that one client has not read
@@ -22,15 +22,15 @@ struct Limits {
   std::size_t silent_clients = 16'384;       ///< connections that never sent anything
 };
 
-/// One client of the store: bytes in, bytes out. Pure: somebody else reads, sends, and brings the
-/// news that a request had for other clients.
+/// One client of the store: bytes in, bytes out. Pure: the caller reads, sends, and passes on the
+/// events that a request has for other clients.
 class Session {
  public:
   enum class Step {
     ran,     ///< one request; there may be more
     idle,    ///< all that was fed has been used or kept: feed more
     busy,    ///< too much is unread: step again when the outbox is empty
-    broken,  ///< error() says why: send the outbox, then close
+    broken,  ///< error() has the reason: send the outbox, then close
   };
 
   /// `store` and `limits` outlive the session.
@@ -43,24 +43,24 @@ class Session {
   /// Takes its wait and its watches out of the store.
   ~Session() { store_.forget(self_); }
 
-  /// More bytes from the client. They have to stay until step() returns something else than `ran`.
-  /// Not while busy.
+  /// More bytes from the client, which must stay valid until step() returns something else than
+  /// `ran`. Not while busy.
   void feed(std::string_view bytes);
 
-  /// Runs the next request, if it is there as a whole. Its reply is in the outbox; see the store
-  /// for news to others before the next step.
+  /// Runs the next request, if it has come as a whole. Its reply is in the outbox; take the store's
+  /// events for other clients before the next step.
   Step step();
 
-  /// What the client waited for has come.
+  /// The client's wait has ended.
   void wake();
 
-  /// A key it watches has changed. False: it does not read; close.
-  bool tell(const WatchEvent& event);
+  /// A key it watches has changed. False: too much is unread; close.
+  bool send_change(const WatchEvent& event);
 
   Outbox& outbox() { return outbox_; }
   const Error& error() const { return error_; }
 
-  /// Whether the client ever sent a whole request: others may be strays.
+  /// Whether the client ever sent a whole request: others may not be clients of a store at all.
   bool known() const { return known_; }
 
   /// Memory held for a request that has not arrived as a whole.
@@ -87,8 +87,8 @@ class Session {
   ClientId self_;
   RequestParser parser_;
   Outbox outbox_;
-  std::string kept_;       // what of earlier pieces is not used up
-  std::string_view rest_;  // not used up: in kept_, or in what was just fed
+  std::string kept_;       // unused bytes of earlier pieces
+  std::string_view rest_;  // unused bytes: in kept_, or in the piece that was just fed
   bool waits_ = false;
   bool known_ = false;
   Error error_{};

@@ -10,8 +10,8 @@
 namespace ddprun::store {
 namespace {
 
-// What an entry costs beyond its bytes: nodes, hash buckets, string headers. Without it, many empty
-// keys would be free.
+// The overhead of an entry: nodes, hash buckets, string headers. Without it, many empty keys would
+// cost nothing.
 constexpr std::size_t kKeyOverhead = 128;
 constexpr std::size_t kQueuedOverhead = 64;
 constexpr std::size_t kWaitOverhead = 256;
@@ -22,7 +22,7 @@ std::size_t key_cost(std::string_view key) {
 std::size_t queued_cost(std::string_view value) {
   return value.size() + kQueuedOverhead;
 }
-// The name is kept twice: with the client and with those who wait for it.
+// The name is kept twice: with the client and in the list of waiters.
 std::size_t wait_cost(std::string_view key) {
   return 2 * key.size() + kWaitOverhead;
 }
@@ -53,7 +53,7 @@ Result<> Store::room_for(std::size_t more) const {
   return Error{Errc::system, "the store is full (" + std::to_string(byte_limit_) + " bytes)"};
 }
 
-// Stores without waking anyone.
+// Stores without waking a client.
 Result<> Store::put(std::string_view key, std::string_view value) {
   const auto found = keys_.find(key);
   if (found == keys_.end()) {
@@ -81,7 +81,7 @@ Result<> Store::put(std::string_view key, std::string_view value) {
   return {};
 }
 
-// A new string for the key: whoever still holds the old one keeps what was promised to him.
+// A new string for the key: replies on their way keep the old one.
 void Store::replace(std::string_view key, std::shared_ptr<std::string>& stored, std::string value) {
   const Value before = std::exchange(stored, std::make_shared<std::string>(std::move(value)));
   changed(key, before, stored);
@@ -140,7 +140,7 @@ Result<std::string_view> Store::compare_set(std::string_view key, std::string_vi
     return desired;
   }
   if (missing) return expected;
-  wake(key);  // those at a barrier, as the newer of PyTorch's servers does
+  wake(key);  // clients at a barrier, as the newer of PyTorch's servers does
   return current;
 }
 
@@ -190,7 +190,7 @@ std::optional<std::string> Store::pop(std::string_view queue) {
 
 Result<bool> Store::wait(ClientId client, const std::vector<std::string_view>& keys) {
   cancel_wait(client);
-  if (!alarm_.empty()) std::ranges::for_each(keys, [this](auto key) { ring_for(key); });
+  if (!failure_.empty()) std::ranges::for_each(keys, [this](auto key) { set_failure_key(key); });
   std::vector<std::string_view> missing;
   std::copy_if(keys.begin(), keys.end(), std::back_inserter(missing),
                [this](std::string_view key) { return !has(key); });
@@ -255,7 +255,7 @@ void Store::cancel_wait(ClientId client) {
   waits_.erase(found);
 }
 
-// `client` need not wait for `key` any longer; whether it waits for nothing else.
+// `client` does not wait for `key` any longer. True: nor for any other key.
 bool Store::arrived(ClientId client, std::string_view key) {
   const auto wait = waits_.find(client);
   bytes_ -= wait_cost(key);
@@ -275,8 +275,8 @@ void Store::wake(std::string_view key) {
   for (const auto& [ticket, client] : waiters) arrived(client, key);
 }
 
-// Wakes the first whose wait ends with `key`. Those before it, who wait for more, have still seen
-// it come.
+// Wakes the first client whose wait ends with `key`. Clients before it, which wait for more keys,
+// no longer wait for this one.
 void Store::wake_one(std::string_view key) {
   if (waiters_.empty()) return;
   const auto found = waiters_.find(key);
@@ -291,16 +291,16 @@ void Store::wake_one(std::string_view key) {
   if (waiters.empty()) waiters_.erase(found);
 }
 
-void Store::ring(std::string_view sentence) {
-  alarm_ = sentence;
+void Store::notify_failure(std::string_view sentence) {
+  failure_ = sentence;
   std::vector<std::string> awaited;
   for (const auto& [key, waiters] : waiters_) awaited.push_back(key);
-  for (const std::string& key : awaited) ring_for(key);
+  for (const std::string& key : awaited) set_failure_key(key);
 }
 
-// A full store has no room for it: then its client hears what it would have heard without us.
-void Store::ring_for(std::string_view key) {
-  if (key.find(kAlarm) != key.npos && !has(key)) static_cast<void>(set(key, alarm_));
+// A full store has no room for it: then the client fails as it would without the sentence.
+void Store::set_failure_key(std::string_view key) {
+  if (key.find(kFailureKey) != key.npos && !has(key)) static_cast<void>(set(key, failure_));
 }
 
 Result<> Store::watch(ClientId client, std::string_view key) {

@@ -18,17 +18,17 @@
 
 namespace ddprun::store {
 
-/// Whoever may wait in the store. The caller numbers its clients and never uses a number twice.
+/// A client of the store. The caller numbers its clients and never uses a number twice.
 using ClientId = std::uint64_t;
 
 /// A stored value. Shared with replies that are still on their way, so that a large one is never
 /// copied for each reader.
 using Value = std::shared_ptr<const std::string>;
 
-/// What became of a key that a client watches.
+/// How a key that a client watches has changed.
 enum class Change : std::uint8_t { updated = 0, created = 1, deleted = 2 };
 
-/// One change, to be told to one watching client.
+/// One change, for one watching client.
 struct WatchEvent {
   ClientId client;
   Change change;
@@ -37,14 +37,15 @@ struct WatchEvent {
   Value after;   ///< nullptr when deleted
 };
 
-/// Keys and values, counters, queues and those who wait for them: c10d's store without its wire.
+/// Keys and values, counters, queues and the clients that wait for them: c10d's store without its
+/// wire.
 ///
-/// Pure: nothing blocks, and who has to be woken comes back as data (take_woken, take_changes).
+/// Pure: nothing blocks, and the clients to wake are returned as data (take_woken, take_changes).
 /// Keys and values are any bytes. A call that fails stored nothing.
 class Store {
  public:
-  /// `byte_limit` bounds keys, values, queues and registered waits together, with what it costs to
-  /// keep them. Calls that would exceed it fail with Errc::system.
+  /// `byte_limit` bounds keys, values, queues and registered waits together, with their overhead.
+  /// Calls that would exceed it fail with Errc::system.
   explicit Store(std::size_t byte_limit) : byte_limit_(byte_limit) {}
 
   Result<> set(std::string_view key, std::string_view value);
@@ -57,13 +58,13 @@ class Store {
   /// wraps. Errors: also protocol, when the value does not start with a number.
   Result<std::int64_t> add(std::string_view key, std::int64_t delta);
 
-  /// Stores `desired` where the value is `expected` (a missing key equals empty). Returns what the
-  /// caller is told: the value afterwards, or `expected` when the key is missing. The view ends
-  /// with the next call.
+  /// Stores `desired` where the value is `expected` (a missing key equals empty). Returns the
+  /// value afterwards, or `expected` when the key is missing. The view is valid until the next
+  /// call.
   Result<std::string_view> compare_set(std::string_view key, std::string_view expected,
                                        std::string_view desired);
 
-  /// Whether it was there. Wakes nobody.
+  /// Whether it existed. Wakes no client.
   bool remove(std::string_view key);
 
   /// A key, or a queue that is not empty.
@@ -77,7 +78,7 @@ class Store {
   }
 
   /// Queues have names of their own: only has() and wait() see both. A push wakes one waiter, the
-  /// one that waits longest.
+  /// one that has waited longest.
   Result<> push(std::string_view queue, std::string_view value);
   std::size_t queue_length(std::string_view queue) const;
   std::optional<std::string> pop(std::string_view queue);
@@ -86,28 +87,28 @@ class Store {
   /// created (it may be gone again by then). A new wait or barrier replaces the client's old one.
   Result<bool> wait(ClientId client, const std::vector<std::string_view>& keys);
 
-  /// Counts one arrival in the counter `key`. True: `count` or more have come, and those who waited
-  /// are woken. Otherwise as wait(). The arrival counts even when the client leaves.
+  /// Counts one arrival in the counter `key`. True: `count` or more have come, and the waiting
+  /// clients are woken. Otherwise as wait(). The arrival counts even when the client disconnects.
   Result<bool> barrier(ClientId client, std::string_view key, std::int64_t count);
 
   void cancel_wait(ClientId client);
 
-  /// Gives `sentence` to every key with kAlarm in its name that is waited for, now or later, and
-  /// does not exist yet.
-  void ring(std::string_view sentence);
+  /// Sets every key with kFailureKey in its name that a client waits for, now or later, and that
+  /// does not exist yet, to `sentence`.
+  void notify_failure(std::string_view sentence);
 
   /// From now on each change of `key` is among take_changes().
   Result<> watch(ClientId client, std::string_view key);
 
-  /// The client is gone, with its wait and its watches. What it stored stays.
+  /// Removes the client's wait and its watches. Its keys stay.
   void forget(ClientId client);
 
-  /// Who and what to tell since the last take, in order.
-  bool has_news() const { return !woken_.empty() || !changes_.empty(); }
+  /// Clients to wake and changes to send since the last take, in order.
+  bool has_events() const { return !woken_.empty() || !changes_.empty(); }
   std::vector<ClientId> take_woken() { return std::exchange(woken_, {}); }
   std::vector<WatchEvent> take_changes() { return std::exchange(changes_, {}); }
 
-  /// What counts against the limit.
+  /// The bytes that count against the limit.
   std::size_t bytes() const { return bytes_; }
 
  private:
@@ -119,7 +120,7 @@ class Store {
   };
   template <class T>
   using Table = std::unordered_map<std::string, T, Hash, std::equal_to<>>;
-  using Ticket = std::uint64_t;  // counts registrations: the order in which waiters came
+  using Ticket = std::uint64_t;  // counts registrations: the order of the waiters
 
   struct Wait {
     Ticket ticket;
@@ -134,7 +135,7 @@ class Store {
   bool arrived(ClientId client, std::string_view key);
   void wake(std::string_view key);
   void wake_one(std::string_view key);
-  void ring_for(std::string_view key);
+  void set_failure_key(std::string_view key);
 
   std::size_t byte_limit_;
   std::size_t bytes_ = 0;
@@ -147,7 +148,7 @@ class Store {
   Table<std::vector<ClientId>> watchers_;
   std::unordered_map<ClientId, std::vector<std::string>> watches_;
 
-  std::string alarm_;  // empty: nothing has happened
+  std::string failure_;  // empty: none
 
   std::vector<ClientId> woken_;
   std::vector<WatchEvent> changes_;

@@ -7,8 +7,8 @@
 namespace ddprun::store {
 namespace {
 
-// The fields behind the type byte. k: key, v: value, 4 and 8: number of that many bytes,
-// *: a count, and what stands behind it as often as that.
+// The fields after the type byte. k: key, v: value, 4 and 8: number of that many bytes,
+// *: a count, and the fields after it that many times.
 const char* layout(RequestType op) {
   switch (op) {
     case RequestType::validate:
@@ -54,15 +54,6 @@ constexpr std::array kLegacyTypes = {
     RequestType::add,          RequestType::check,       RequestType::wait,
     RequestType::get_num_keys, RequestType::watch_key,   RequestType::delete_key,
     RequestType::multi_get,    RequestType::multi_set,   RequestType::cancel_wait};
-
-// The first `width` bytes of `bytes`, or as many as there are: the least the number can be.
-std::uint64_t load(std::string_view bytes, std::size_t width) {
-  std::uint64_t number = 0;
-  for (std::size_t i = std::min(width, bytes.size()); i-- > 0;) {
-    number = number << 8 | static_cast<unsigned char>(bytes[i]);
-  }
-  return number;
-}
 
 }  // namespace
 
@@ -142,7 +133,7 @@ RequestParser::Status RequestParser::fields(std::string_view bytes) {
 
 RequestParser::Status RequestParser::read_number(std::string_view bytes, std::size_t width) {
   if (bytes.size() - position_ < width) return Status::incomplete;
-  request_.number = static_cast<std::int64_t>(load(bytes.substr(position_), width));
+  request_.number = static_cast<std::int64_t>(decode_integer(bytes.substr(position_, width)));
   position_ += width;
   return Status::complete;
 }
@@ -151,7 +142,7 @@ RequestParser::Status RequestParser::read_number(std::string_view bytes, std::si
 RequestParser::Status RequestParser::read_length(std::string_view bytes, std::size_t limit,
                                                  const char* what, std::uint64_t& length) {
   const auto rest = bytes.substr(position_);
-  length = load(rest, 8);
+  length = decode_integer(rest.substr(0, 8));  // or the least it can be
   if (length > limit) {
     return refuse(std::string("a ") + what + " of " + (rest.size() < 8 ? "at least " : "") +
                   std::to_string(length) + ", the limit is " + std::to_string(limit));
@@ -184,17 +175,21 @@ RequestParser::Status RequestParser::refuse(std::string sentence) {
   return Status::malformed;
 }
 
-bool may_be_store_client(std::string_view bytes) {
-  return RequestParser(WireLimits()).next(bytes) != RequestParser::Status::malformed;
-}
-
-void append_integer(std::string& out, std::uint64_t number) {
+void append_integer(std::string& out, std::uint64_t number, std::size_t size) {
   char bytes[8];
   for (auto& byte : bytes) {
     byte = static_cast<char>(number & 0xff);
     number >>= 8;
   }
-  out.append(bytes, sizeof bytes);
+  out.append(bytes, size);
+}
+
+std::uint64_t decode_integer(std::string_view bytes) {
+  std::uint64_t number = 0;
+  for (std::size_t i = bytes.size(); i-- > 0;) {
+    number = number << 8 | static_cast<unsigned char>(bytes[i]);
+  }
+  return number;
 }
 
 void append_bytes(std::string& out, std::string_view bytes) {

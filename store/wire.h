@@ -23,10 +23,10 @@ enum class Dialect {
   current,    ///< 2.2 and later: each connection starts with kStoreGreeting
 };
 
-/// What clients of the current dialect send first.
+/// The first bytes of clients of the current dialect.
 inline constexpr std::string_view kStoreGreeting{"\x00\xCE\xF7\x85\x3C", 5};
 
-/// What one request may hold; a client that asks for more is refused before anything is allocated.
+/// Limits of one request; a larger one is refused before anything is allocated.
 struct WireLimits {
   std::size_t key_bytes = 8 << 10;
   std::size_t value_bytes = 8 << 20;
@@ -58,15 +58,15 @@ struct Request {
 class RequestParser {
  public:
   enum class Status {
-    complete,    ///< request() holds until the next call
+    complete,    ///< request() is valid until the next call
     incomplete,  ///< call again with the same bytes and those that came after them
-    malformed,   ///< error() says why; nothing can follow
+    malformed,   ///< error() has the reason; nothing can follow
   };
 
   explicit RequestParser(const WireLimits& limits) : limits_(limits) {}
 
-  /// `bytes` starts with the first byte after the last complete request. It may lie elsewhere than
-  /// in the call before.
+  /// `bytes` starts with the first byte after the last complete request. Its address may change
+  /// between calls.
   Status next(std::string_view bytes);
 
   const Request& request() const { return request_; }
@@ -94,13 +94,13 @@ class RequestParser {
   Error error_{};
 };
 
-/// Whether a connection that starts with `bytes` (at least one) can be a client of the store.
-bool may_be_store_client(std::string_view bytes);
+/// The low `size` bytes of a number, at most 8, little-endian.
+void append_integer(std::string& out, std::uint64_t number, std::size_t size = 8);
 
-/// Little-endian, 8 bytes.
-void append_integer(std::string& out, std::uint64_t number);
+/// A number of at most 8 bytes, little-endian.
+std::uint64_t decode_integer(std::string_view bytes);
 
-/// Length and bytes: what keys and values look like on the wire.
+/// A key or a value: its length and its bytes.
 void append_bytes(std::string& out, std::string_view bytes);
 
 }  // namespace ddprun::store

@@ -47,7 +47,7 @@ FailureBroadcast::~FailureBroadcast() {
 }
 
 std::string FailureBroadcast::key(int rank) const {
-  return prefix_ + std::string(ddprun::store::kAlarm) + std::to_string(rank);
+  return prefix_ + std::string(ddprun::store::kFailureKey) + std::to_string(rank);
 }
 
 void FailureBroadcast::raise(const std::string& group) {

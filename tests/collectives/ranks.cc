@@ -33,7 +33,7 @@ LiveStore::~LiveStore() {
 }
 
 void LiveStore::ring(const std::string& sentence) {
-  boost::asio::post(context_, [this, sentence] { server_.ring(sentence); });
+  boost::asio::post(context_, [this, sentence] { server_.notify_failure(sentence); });
 }
 
 void LiveStore::accept() {

@@ -12,7 +12,7 @@ for node in a b; do
   expect_exit 124
   expect_stderr "waiting [0-9.]+ s for 1 of 3 nodes: have node 0 \($(hostname), 1 worker\), node 2 \($(hostname), 2 workers\); missing node_rank 1"
   expect_no_stdout started
-  sed -n 's/.*\(gave up after .*\)/\1/p' "$err" >"$work/$node"
+  sed -n 's/.*\(timed out after .*\)/\1/p' "$err" >"$work/$node"
 done
 [ -s "$work/a" ] || fail "no sentence about giving up"
 cmp "$work/a" "$work/b" || fail "not the same sentence"
@@ -20,5 +20,5 @@ expect_no_process_left
 
 run "${job[@]}" --rdzv_conf is_host=false --join_timeout 1s sh -c 'echo started'
 expect_exit 124
-expect_stderr "gave up after .* \(--join_timeout\) waiting for the master at $here:29500: Connection refused"
+expect_stderr "timed out after .* \(--join_timeout\) waiting for the master at $here:29500: Connection refused"
 expect_no_process_left

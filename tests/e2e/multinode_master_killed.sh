@@ -19,7 +19,7 @@ on other wait_for_stderr "lost the master at $here:29500 .*; the workers run on 
 on master start "${job[@]}" sh -c "$program" "$work"
 wait_for_event round_ready '"round":2,"restarts":1,'
 on other wait_for_event round_ready '"round":2,"restarts":1,'
-expect_stderr 'the master was started anew: this node joins again'
+expect_stderr 'the master was restarted: this node joins again'
 : >"$work/go"
 for node in master other; do
   on "$node" finish

@@ -17,7 +17,7 @@ for down in 2 1; do
   ip -n "$net-$down" link set eth0 down
   wait_until said "$times" 'the workers run on'
   ip -n "$net-$down" link set eth0 up
-  wait_until said "$times" 'the master at node1:29500 is there again after'
+  wait_until said "$times" 'the master at node1:29500 is reachable again after'
 done
 : >"$work/finish"
 for host in 1 2 3; do

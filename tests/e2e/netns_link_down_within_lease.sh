@@ -19,5 +19,5 @@ for host in 2 1; do
   expect_exit 0
   [ "$(grep -c round_ready "$events")" = 1 ] || fail "another round"
 done
-on 2 expect_stderr 'the master at node1:29500 is there again after'
+on 2 expect_stderr 'the master at node1:29500 is reachable again after'
 expect_no_process_left

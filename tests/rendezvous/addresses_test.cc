@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "rendezvous/dialer.h"
-#include "rendezvous/hosting.h"
 #include "rendezvous/resolver.h"
 #include "tests/catch.h"
 #include "tests/must.h"
@@ -130,7 +129,7 @@ TEST_CASE("an own name that stands for loopback here is listened for on every ad
   CHECK(hosted("job.localhost", at("127.0.0.1")) == "job.localhost:29500");
 }
 
-TEST_CASE("whoever is told that it is the host, or that it is not, believes it") {
+TEST_CASE("a flag that says whether this is the host is believed") {
   CHECK(hosted("node0", at("192.0.2.1"), true) == ":29500");
   CHECK(hosted("192.0.2.1", at("192.0.2.1"), true) == ":29500");
   CHECK(hosted("node0", {}, true) == ":29500");
@@ -158,7 +157,7 @@ TEST_CASE("the answer of a name server comes beside everything else, and only th
   CHECK(first == 0);
 }
 
-TEST_CASE("a resolver that is gone calls nobody, whenever the answer comes") {
+TEST_CASE("a destroyed resolver calls no hook, whenever the answer comes") {
   World world;
   int called = 0;
   {
@@ -179,7 +178,7 @@ TEST_CASE("each address of a name is tried before a connection fails") {
   std::optional<Error> failed;
   const Dialer::Hooks hooks = {[&](ip::tcp::socket socket) { connected = std::move(socket); },
                                [&](Error error) { failed = std::move(error); }};
-  // localhost is ::1, too, where nobody listens at this port.
+  // localhost is ::1, too, where this port is closed.
   Dialer by_name(world.io.get_executor(), {"localhost", door.endpoint().port}, {}, hooks);
   by_name.dial(World::kNever);
   world.until([&] { return connected || failed; });
@@ -196,7 +195,7 @@ TEST_CASE("each address of a name is tried before a connection fails") {
   CHECK(failed->message == "Connection refused");
 }
 
-TEST_CASE("an attempt that is called off calls nobody, and the next one may begin") {
+TEST_CASE("a cancelled attempt calls no hook, and the next one may begin") {
   World world;
   ListenSocket door(world);
   int connected = 0;

@@ -33,15 +33,15 @@ TEST_CASE("an agent may be there before its master") {
   options.min_nodes = options.max_nodes = 1;
   Member early(world, options);
   early.join();
-  CHECK(early.client.out_of_touch());
+  CHECK(early.client.is_unreachable());
   world.until([&] {
-    early.client.ask();
+    early.client.request_waiting_for();
     return contains(early.waiting.back(), "Connection refused");
   });
   CHECK(contains(early.waiting.back(), "the master at " + world.endpoint().text() + ": "));
   world.start_server(RoundSpec{});
   early.next<Ready>();
-  CHECK(early.line_changes.empty());
+  CHECK(early.connection_changes.empty());
 }
 
 TEST_CASE("a master whose port is closed is given up after the join timeout, with the reason") {
@@ -78,7 +78,7 @@ TEST_CASE("a name that does not resolve is tried again until it is given up") {
   Member patient(world, options);
   patient.join();
   world.until([&] {
-    patient.client.ask();
+    patient.client.request_waiting_for();
     return contains(patient.waiting.back(), "does not resolve");
   });
   CHECK_FALSE(patient.gave_up);
@@ -91,7 +91,7 @@ TEST_CASE("a name that does not resolve is tried again until it is given up") {
   CHECK(contains(hasty.gave_up->message, "the master at no-such-host.invalid:29500: "));
 }
 
-TEST_CASE("what answers like a web server is no master") {
+TEST_CASE("a web server is not taken for a master") {
   World world;
   ListenSocket door(world);
   Member agent(world, "agent", door.endpoint());
@@ -101,10 +101,10 @@ TEST_CASE("what answers like a web server is no master") {
   world.until([&] { return agent.gave_up.has_value(); });
   CHECK(agent.gave_up->code == Errc::protocol);
   CHECK(contains(agent.gave_up->message,
-                 "what answers at " + door.endpoint().text() + " is no ddprun master"));
+                 "the server at " + door.endpoint().text() + " is not a ddprun master"));
 }
 
-TEST_CASE("an agent says who it is and asks for its place in one breath") {
+TEST_CASE("an agent sends hello and join together") {
   World world;
   ListenSocket door(world);
   Member agent(world, "agent", door.endpoint());
@@ -137,7 +137,7 @@ TEST_CASE("an agent repeats exactly what the master did not count, in order") {
   agent.client.succeed(0);
   agent.fail(1);
   agent.client.succeed(2);
-  agent.client.ask();
+  agent.client.request_waiting_for();
   first->next_message<message::Succeed>();
   first->close();
 
@@ -148,7 +148,7 @@ TEST_CASE("an agent repeats exactly what the master did not count, in order") {
   second->answer(welcome(2, true));
   CHECK(second->next_message<message::Fail>().round == 1);
   CHECK(second->next_message<message::Succeed>().round == 2);
-  agent.client.ask();
+  agent.client.request_waiting_for();
   second->next_message<message::Ask>();
   second->answer(Heartbeat{3});
   second->answer(reply::Waiting{"the others"});
@@ -160,11 +160,11 @@ TEST_CASE("an agent repeats exactly what the master did not count, in order") {
   third->greeted();
   third->answer(welcome(3, true));
   CHECK(third->next_message<message::Succeed>().round == 2);
-  agent.client.ask();
+  agent.client.request_waiting_for();
   third->next_message<message::Ask>();
 }
 
-TEST_CASE("heartbeats tell how many notifications have come, and an answer renews the lease") {
+TEST_CASE("heartbeats have the number of notifications that came, and an answer renews the lease") {
   World world;
   ListenSocket door(world);
   Member agent(world, "agent", door.endpoint());
@@ -187,7 +187,7 @@ TEST_CASE("heartbeats tell how many notifications have come, and an answer renew
   world.until([&] { return agent.leases_over == 1; });
 }
 
-TEST_CASE("the lease runs from the moment the agent spoke, not from the answer") {
+TEST_CASE("the lease runs from the moment the heartbeat was sent, not from the answer") {
   World world;
   ListenSocket door(world);
   Member agent(world, "agent", door.endpoint());
@@ -230,7 +230,7 @@ TEST_CASE("a node that was given up and joins again has the lease of its new ses
   world.until([&] { return agent.leases.back() > before; });
 }
 
-TEST_CASE("answers that nobody asked for do not renew the lease") {
+TEST_CASE("unexpected answers do not renew the lease") {
   World world;
   ListenSocket door(world);
   Member agent(world, "agent", door.endpoint());
@@ -248,7 +248,8 @@ TEST_CASE("answers that nobody asked for do not renew the lease") {
   CHECK(agent.leases.size() == 2);
 }
 
-TEST_CASE("an agent that says hello again holds back what came over the old line meanwhile") {
+TEST_CASE(
+    "an agent that sends hello again does not count what the old connection brings meanwhile") {
   World world;
   ListenSocket door(world);
   Member agent(world, "agent", door.endpoint());
@@ -274,7 +275,7 @@ TEST_CASE("an agent that says hello again holds back what came over the old line
     second->answer(ready(1));
     CHECK(agent.next<Ready>().layout.round == 1);
   }
-  SECTION("and takes all notifications of a master that is started anew before it repeated any") {
+  SECTION("and takes all notifications of a master that is restarted before it repeated any") {
     second->close();
     const auto third = door.next();
     CHECK(third->greeted().received == 2);
@@ -282,13 +283,13 @@ TEST_CASE("an agent that says hello again holds back what came over the old line
     anew.master = "another";
     third->answer(anew);
     world.until([&] { return !agent.rounds_lost.empty(); });
-    CHECK(agent.rounds_lost[0] == "the master was started anew");
+    CHECK(agent.rounds_lost[0] == "the master was restarted");
     third->answer(ready(1));
     CHECK(agent.next<Ready>().layout.round == 1);
   }
 }
 
-TEST_CASE("an agent that hears the job's end drops its attempt to come back") {
+TEST_CASE("an agent that gets the job's end drops its attempt to reconnect") {
   World world;
   ListenSocket door(world);
   Member agent(world, "agent", door.endpoint());
@@ -310,8 +311,8 @@ TEST_CASE("a client that is refused closes its line and does not come back") {
   Member agent(world, "agent");
   agent.join();
   agent.next<Refused>();
-  CHECK_FALSE(agent.client.out_of_touch());
-  agent.client.ask();
+  CHECK_FALSE(agent.client.is_unreachable());
+  agent.client.request_waiting_for();
   CHECK(agent.waiting.empty());
   CHECK_FALSE(agent.gave_up);
 }
@@ -330,16 +331,16 @@ TEST_CASE("a node that left does not come back when its line breaks") {
   agent.client.leave();
   master->next_message<message::Leave>();
   master->close();
-  agent.client.ask();
+  agent.client.request_waiting_for();
   world.until([&] {
-    agent.client.ask();
+    agent.client.request_waiting_for();
     return !agent.waiting.empty();
   });
-  CHECK_FALSE(agent.client.out_of_touch());
-  CHECK(agent.line_changes.empty());
+  CHECK_FALSE(agent.client.is_unreachable());
+  CHECK(agent.connection_changes.empty());
 }
 
-TEST_CASE("a client connects from the address it is told to") {
+TEST_CASE("a client connects from the given local address") {
   World world;
   ListenSocket door(world);
   Client::Options options = Member::options("agent", door.endpoint());
@@ -352,7 +353,7 @@ TEST_CASE("a client connects from the address it is told to") {
   Member elsewhere(world, options);
   elsewhere.join();
   world.until([&] {
-    elsewhere.client.ask();
+    elsewhere.client.request_waiting_for();
     return contains(elsewhere.waiting.back(), "cannot connect from 192.0.2.1");
   });
 }

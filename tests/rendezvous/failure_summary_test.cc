@@ -18,14 +18,14 @@ WorkerExits stopped(std::vector<int> ranks, const std::string& signal, double se
   return aftermath;
 }
 
-TEST_CASE("nothing is said of other workers where there are none") {
+TEST_CASE("the summary is empty where there are no other workers") {
   FailureSummary summary(0);
   CHECK(summary.text() == "");
   summary.add({});
   CHECK(summary.text() == "");
 }
 
-TEST_CASE("the workers of all nodes are told of in one line for each end they met") {
+TEST_CASE("the workers of all nodes share a line for each way they ended") {
   FailureSummary summary(5);
   WorkerExits a = stopped({4}, "SIGTERM", 0.012);
   a.victims = {{5, "exit 9"}, {7, "exit 1"}, {6, "exit 1"}};
@@ -41,7 +41,7 @@ TEST_CASE("the workers of all nodes are told of in one line for each end they me
       "ranks 0, 1, 3, 4 were stopped by ddprun (SIGTERM, gone after 30 s; rank 3 needed SIGKILL)");
 }
 
-TEST_CASE("one worker alone is told of in the singular, and SIGKILL needs no second one") {
+TEST_CASE("one worker alone has the singular, and SIGKILL needs no second one") {
   FailureSummary summary(1);
   WorkerExits a = stopped({0}, "SIGKILL", 0.003);
   a.killed = {0};
@@ -49,7 +49,7 @@ TEST_CASE("one worker alone is told of in the singular, and SIGKILL needs no sec
   CHECK(summary.text() == "rank 0 was stopped by ddprun (SIGKILL, gone after 3 ms)");
 }
 
-TEST_CASE("nodes that stop their workers by other signals are told apart") {
+TEST_CASE("nodes that stop their workers by other signals have a line each") {
   FailureSummary summary(9);
   summary.add(stopped({0, 1}, "SIGTERM", 0.5));
   summary.add(stopped({2}, "SIGKILL", 0.001));
@@ -58,7 +58,7 @@ TEST_CASE("nodes that stop their workers by other signals are told apart") {
         "ranks 0, 1 were stopped by ddprun (SIGTERM, gone after 500 ms)");
 }
 
-TEST_CASE("what is said of many workers fits on a screen, whatever their nodes wrote") {
+TEST_CASE("the summary of many workers fits on a screen, whatever their nodes wrote") {
   FailureSummary summary;
   for (int node = 0; node < 10'000; ++node) {
     const int first = 3 * node;

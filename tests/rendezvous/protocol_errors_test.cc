@@ -52,7 +52,7 @@ const json kTooLong = std::string(13'000, 'x');
 
 }  // namespace
 
-TEST_CASE("nonsense is an error, never a crash") {
+TEST_CASE("an invalid message is an error, never a crash") {
   for (const char* body :
        {"", "{", "[]", "17", "null", "{\"type\":5}", "{\"type\":\"dance\"}", "{\"type\":\"hello\"}",
         "{\"type\":\"heartbeat\"}", "{\"type\":\"join\"}", "{\"type\":\"fail\",\"round\":1}",

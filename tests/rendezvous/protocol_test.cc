@@ -65,7 +65,7 @@ std::string nasty(size_t size) {
 
 }  // namespace
 
-TEST_CASE("what an agent says arrives as it was said") {
+TEST_CASE("a message of an agent is decoded as it was encoded") {
   const auto hello = sent_and_received<message::Hello>(sample_hello());
   CHECK(hello.run_id == "job42");
   CHECK(hello.min_nodes == 2);
@@ -107,7 +107,7 @@ TEST_CASE("a request to join arrives with all that the node knows of earlier rou
   check_same(first.aftermath, WorkerExits());
 }
 
-TEST_CASE("what the master says beside notifications arrives as it was said") {
+TEST_CASE("a reply of the master is decoded as it was encoded") {
   const auto welcome = answered<reply::Welcome>(sample_welcome());
   CHECK(welcome.master == "9876fedc");
   CHECK(welcome.resumed);
@@ -159,7 +159,7 @@ TEST_CASE("the end of the job arrives as it came, with what became of the others
   CHECK(std::get<TimedOut>(timed_out.ending).sentence == "node 1 is missing");
 }
 
-TEST_CASE("last words in any bytes and of any length fit into a frame") {
+TEST_CASE("a stderr tail of any bytes and any length fits into a frame") {
   Failure failure = sample_failure();
   failure.stderr_tail = nasty(100'000) + "\xff\xfe the end";
   failure.cause = nasty(100'000);
@@ -180,7 +180,7 @@ TEST_CASE("last words in any bytes and of any length fit into a frame") {
   CHECK(broken.reason.ends_with("reason"));
 }
 
-TEST_CASE("a node that stopped a hundred thousand workers tells of the first of them") {
+TEST_CASE("a node that stopped a hundred thousand workers reports the first of them") {
   JoinRequest request;
   request.host = nasty(100'000);
   WorkerExits& aftermath = request.aftermath;
@@ -218,7 +218,7 @@ TEST_CASE("a frame that claims to be too long is refused before its bytes come")
   CHECK(reader.next().has_error());
 }
 
-TEST_CASE("the greeting tells the version, and other first bytes are no greeting") {
+TEST_CASE("the greeting has the version, and other first bytes are no greeting") {
   CHECK(greeting().size() == kGreetingSize);
   CHECK(greeted_version(greeting()) == kProtocolVersion);
   CHECK(greeted_version(std::string("ddprun\x01\x02", 8)) == 258);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Agents and a server that lose sight of each other: what is lost on the way, who is given up, and
-// a master that is started anew.
+// a master that is restarted.
 #include <algorithm>
 
 #include "rendezvous/client.h"
@@ -57,13 +57,13 @@ size_t place_of(const std::vector<std::string>& history, const std::string& even
 
 }  // namespace
 
-TEST_CASE("a connection that breaks and comes back is noticed by nobody else") {
+TEST_CASE("a connection that breaks and comes back is noticed by no other node") {
   Couple couple(World::kNever);
   couple.network.break_members_ends();
-  couple.world.until([&] { return couple.far.line_changes.size() == 2; });
-  CHECK(contains(couple.far.line_changes[0],
+  couple.world.until([&] { return couple.far.connection_changes.size() == 2; });
+  CHECK(contains(couple.far.connection_changes[0],
                  "lost the master at " + couple.network.endpoint().text() + " (connection"));
-  CHECK(contains(couple.far.line_changes[1], "is there again after "));
+  CHECK(contains(couple.far.connection_changes[1], "is reachable again after "));
   couple.world.until([&] { return couple.far.welcomes.size() == 2; });
   CHECK(couple.far.welcomes[1].resumed);
 
@@ -75,7 +75,7 @@ TEST_CASE("a connection that breaks and comes back is noticed by nobody else") {
   CHECK(couple.far.leases_over == 0);
 }
 
-TEST_CASE("a message that is lost on the way arrives when the line is there again") {
+TEST_CASE("a message that is lost on the way arrives when the connection is back") {
   Couple couple(World::kNever, 1);
   couple.network.swallow();
   couple.far.fail(0);
@@ -89,7 +89,7 @@ TEST_CASE("a message that is lost on the way arrives when the line is there agai
 }
 
 TEST_CASE(
-    "notifications that are lost on the way arrive when the line is there again, in order, once") {
+    "notifications that are lost on the way arrive when the connection is back, in order, once") {
   Couple couple(World::kNever, 5);
   couple.network.swallow();
   couple.near.fail(0);
@@ -114,16 +114,18 @@ TEST_CASE(
   CHECK(couple.far.notifications.empty());
 }
 
-TEST_CASE("a master that is silent is tried anew, and the old line is good again if it speaks") {
+TEST_CASE(
+    "a silent master is dialed again, and the old connection is used again if an answer comes on "
+    "it") {
   Couple couple(World::kNever);
   couple.network.stall();
   couple.world.until([&] { return couple.network.connections() == 2; });
-  CHECK(couple.far.client.out_of_touch());
-  REQUIRE(couple.far.line_changes.size() == 1);
-  CHECK(contains(couple.far.line_changes[0], "is silent for "));
+  CHECK(couple.far.client.is_unreachable());
+  REQUIRE(couple.far.connection_changes.size() == 1);
+  CHECK(contains(couple.far.connection_changes[0], "is silent for "));
   couple.network.heal(0);
-  couple.world.until([&] { return !couple.far.client.out_of_touch(); });
-  CHECK(contains(couple.far.line_changes[1], "is there again after "));
+  couple.world.until([&] { return !couple.far.client.is_unreachable(); });
+  CHECK(contains(couple.far.connection_changes[1], "is reachable again after "));
   couple.network.heal();
   couple.far.client.succeed(0);
   couple.near.client.succeed(0);
@@ -143,7 +145,7 @@ TEST_CASE("a notification that comes over the old line and over the new one coun
   couple.network.heal();
   couple.world.until([&] { return couple.far.welcomes.size() == 2; });
   CHECK(couple.far.welcomes[1].resumed);
-  couple.far.client.ask();
+  couple.far.client.request_waiting_for();
   couple.world.until([&] { return !couple.far.waiting.empty(); });
   CHECK(couple.far.notifications.empty());
 
@@ -156,7 +158,7 @@ TEST_CASE("a notification that comes over the old line and over the new one coun
   couple.near.next<Ready>();
 }
 
-TEST_CASE("a node whose attempt to come back took too long is not gone when the attempt is heard") {
+TEST_CASE("a node whose attempt to come back took too long is not lost when the attempt arrives") {
   Couple couple(World::kNever);
   couple.network.stall();
   // The first attempt is called off, and the second one waits, too.
@@ -178,7 +180,7 @@ TEST_CASE("a node that is out of touch kills its workers before the others go on
   const auto& history = couple.world.history;
   CHECK(place_of(history, "far: lease over", 1) < place_of(history, "near: notification", 2));
   CHECK(couple.near.leases_over == 0);
-  couple.world.until([&] { return couple.far.client.out_of_touch(); });
+  couple.world.until([&] { return couple.far.client.is_unreachable(); });
   CHECK_FALSE(couple.far.gave_up);
 }
 
@@ -189,13 +191,14 @@ TEST_CASE("a node that was given up learns it when it comes back, and joins the 
   couple.near.join();
   couple.network.heal();
   couple.world.until([&] { return !couple.far.rounds_lost.empty(); });
-  CHECK(couple.far.rounds_lost[0] == "the master had given this node up");
+  CHECK(couple.far.rounds_lost[0] == "the master had declared this node lost");
   couple.far.join();
   CHECK(couple.far.next<Ready>().layout.round == 1);
   CHECK(couple.near.next<Ready>().layout.round == 1);
 }
 
-TEST_CASE("a master that is started anew at its port goes on from the last round it is told") {
+TEST_CASE(
+    "a master that is restarted at its port continues from the last round that nodes report") {
   Couple couple(World::kNever, 3);
   couple.far.fail(0);
   for (Member* member : {&couple.far, &couple.near}) {
@@ -206,11 +209,11 @@ TEST_CASE("a master that is started anew at its port goes on from the last round
 
   couple.world.server.reset();
   couple.world.until(
-      [&] { return couple.far.client.out_of_touch() && couple.near.client.out_of_touch(); });
+      [&] { return couple.far.client.is_unreachable() && couple.near.client.is_unreachable(); });
   couple.world.start_server(Couple::spec(3), World::kNever);
   for (Member* member : {&couple.far, &couple.near}) {
     couple.world.until([&] { return !member->rounds_lost.empty(); });
-    CHECK(member->rounds_lost[0] == "the master was started anew");
+    CHECK(member->rounds_lost[0] == "the master was restarted");
     member->join();
   }
   for (Member* member : {&couple.far, &couple.near}) {
@@ -221,13 +224,13 @@ TEST_CASE("a master that is started anew at its port goes on from the last round
   }
 }
 
-TEST_CASE("a node that waits for a round asks a master that is started anew again by itself") {
+TEST_CASE("a node that waits for a round joins a restarted master again by itself") {
   World world(nodes(2, 2));
   Member early(world, "early");
   early.join(3);
   world.until([&] { return !early.welcomes.empty(); });
   world.server.reset();
-  world.until([&] { return early.client.out_of_touch(); });
+  world.until([&] { return early.client.is_unreachable(); });
   world.start_server(nodes(2, 2));
   Member late(world, "late");
   late.join(2);

@@ -65,7 +65,7 @@ TEST_CASE("a refused host's name cannot steer the terminal of the master's user"
   CHECK_FALSE(world.logged("\x1b"));
 }
 
-TEST_CASE("an agent that no longer makes sense is told so, and its round goes on without it") {
+TEST_CASE("an agent that sends an invalid message is refused, and its round goes on without it") {
   World world(nodes(1, 2));
   Client::Options options = Member::options("stays", world.endpoint());
   options.min_nodes = 1;
@@ -82,12 +82,12 @@ TEST_CASE("an agent that no longer makes sense is told so, and its round goes on
   mad.next_notification<Ready>();
 
   mad.send(std::string("\x00\x00\x00\x02{}", 6));
-  CHECK(contains(mad.next_notification<Refused>().sentence, "it cannot make sense of a message"));
-  CHECK(contains(stays.next<Broken>().reason, "it sent nonsense"));
-  CHECK(world.logged("it cannot make sense of a message"));
+  CHECK(contains(mad.next_notification<Refused>().sentence, "it cannot decode a message"));
+  CHECK(contains(stays.next<Broken>().reason, "it sent an invalid message"));
+  CHECK(world.logged("it cannot decode a message"));
 }
 
-TEST_CASE("who was refused is not heard any more") {
+TEST_CASE("messages of a refused agent are ignored") {
   World world(RoundSpec{});
   Peer stranger(world);
   stranger.send(greeting() + encode(message::Hello{"other", 1, 1, "stray", "s", 0}));

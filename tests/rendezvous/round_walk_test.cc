@@ -18,12 +18,12 @@ TEST_CASE("whatever nodes do, rounds are whole, one at a time, and everyone is a
     rounds += walk.rounds();
     resumed += walk.resumed();
   }
-  // Else the histories are too tame to mean much.
+  // Else the histories are too uneventful to mean much.
   CHECK(rounds > 15'000);
   CHECK(resumed > 1'000);
 }
 
-TEST_CASE("a job of many nodes forms, breaks and ends in a time that grows with their number") {
+TEST_CASE("a job of ten thousand nodes forms, breaks and ends with a notification for each") {
   RoundSpec spec;
   spec.min_nodes = spec.max_nodes = 10'000;
   spec.max_restarts = 1;

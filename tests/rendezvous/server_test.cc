@@ -50,7 +50,8 @@ void in_worker(World& world, const std::function<void(store::Client&)>& work) {
   constexpr std::chrono::seconds kDeadline{60};
   bool done = false;
   std::thread worker([&] {
-    store::Client store = must(store::Client::connect("127.0.0.1", world.port, kDeadline, kDeadline));
+    store::Client store =
+        must(store::Client::connect("127.0.0.1", world.port, kDeadline, kDeadline));
     work(store);
     asio::post(world.io, [&] { done = true; });
   });
@@ -58,13 +59,13 @@ void in_worker(World& world, const std::function<void(store::Client&)>& work) {
   worker.join();
 }
 
-/// What the store says to a worker about those that are gone; nothing, as a rule.
-std::optional<std::string> news_for_workers(World& world) {
+/// The sentence about lost workers in the store; nullopt: there is none.
+std::optional<std::string> failure_in_store(World& world) {
   std::optional<std::string> news;
   in_worker(world, [&](store::Client& store) {
     const std::string key = "/ddp/0/ddprun/alarm/0";
-    const Result<> rang = store.wait({key}, milliseconds(0));
-    static_cast<void>(rang);  // its answer may come later than at once
+    const Result<> set_now = store.wait({key}, milliseconds(0));
+    static_cast<void>(set_now);  // the key may be set a moment later
     if (must(store.check({key}))) news = must(store.get(key, std::chrono::minutes(1)));
   });
   return news;
@@ -124,7 +125,7 @@ class Strangers {
 
 }  // namespace
 
-TEST_CASE("a single node gets its round, fails, restarts, fails again and is told the end") {
+TEST_CASE("a single node gets its round, fails, restarts, fails again and gets the end") {
   RoundSpec spec;
   spec.max_restarts = 1;
   World world(spec);
@@ -172,7 +173,7 @@ TEST_CASE("two nodes share the ranks, and one whose socket its kernel closes is 
   CHECK(contains(stays.next<Broken>().reason, "its agent was killed (connection "));
 }
 
-TEST_CASE("nobody else comes: the join timeout ends the job and says who is missing") {
+TEST_CASE("the join timeout ends the job and names the missing nodes") {
   RoundSpec spec = nodes(2, 2);
   spec.join_timeout = milliseconds(1);
   World world(spec);
@@ -181,17 +182,17 @@ TEST_CASE("nobody else comes: the join timeout ends the job and says who is miss
   CHECK(contains(std::get<TimedOut>(agent.next<Closed>().ending).sentence, "here"));
 }
 
-TEST_CASE("whoever asks is told for whom everybody waits") {
+TEST_CASE("a waiting agent gets a sentence about the missing nodes") {
   World world(nodes(2, 2));
   Member agent(world, "here");
   agent.join(1);
   world.until([&] { return !agent.welcomes.empty(); });
-  agent.client.ask();
+  agent.client.request_waiting_for();
   world.until([&] { return !agent.waiting.empty(); });
   CHECK(contains(agent.waiting[0], "1 of 2 nodes: have here"));
 }
 
-TEST_CASE("a peer that speaks nonsense is dropped and harms nobody") {
+TEST_CASE("a peer that sends garbage is disconnected and harms no other") {
   World world(RoundSpec{});
   Member agent(world, alone(world, "a"));
   agent.join(1);
@@ -226,7 +227,8 @@ TEST_CASE("the job is settled when every agent has closed its connection, not be
   slow.say(message::Succeed{0});
   slow.next_notification<Closed>();
   member.next<Closed>();
-  world.until([&] { return world.server->waiting_for() == "peer to hear that the job is over"; });
+  world.until(
+      [&] { return world.server->waiting_for() == "peer to acknowledge the end of the job"; });
   REQUIRE(world.server->ending());
   CHECK(std::holds_alternative<Succeeded>(*world.server->ending()));
   CHECK_FALSE(settled);
@@ -239,7 +241,7 @@ TEST_CASE("the job is settled when every agent has closed its connection, not be
   world.until([&] { return again; });
 }
 
-TEST_CASE("an agent that comes when the job is over is told how it ended") {
+TEST_CASE("an agent that joins when the job is over gets its end") {
   World world(RoundSpec{});
   Member first(world, alone(world, "first"));
   first.join();
@@ -251,7 +253,7 @@ TEST_CASE("an agent that comes when the job is over is told how it ended") {
   CHECK(std::holds_alternative<Succeeded>(late.next<Closed>().ending));
 }
 
-TEST_CASE("strangers who only greet are bounded in number, and agents go on") {
+TEST_CASE("connections that only greet are bounded in number, and agents go on") {
   World world(RoundSpec{});
   Member agent(world, alone(world, "a"));
   agent.join();
@@ -309,32 +311,32 @@ TEST_CASE("rank 0's own store is at the endpoint if node 0 lives there, else whe
   }
 }
 
-TEST_CASE("workers are told in the store who is gone, but not who comes or leaves") {
+TEST_CASE("workers learn of lost nodes from the store, but not of nodes that join or leave") {
   World world(nodes(2, 2));
   Member stays(world, "stays");
   std::optional<Member> other(std::in_place, world, "other");
   stays.join();
   other->join();
   stays.next<Ready>();
-  CHECK_FALSE(news_for_workers(world));
+  CHECK_FALSE(failure_in_store(world));
   SECTION("a worker failed") {
     other->client.fail(0, exit_3(1));
     stays.next<Broken>();
-    CHECK(news_for_workers(world) == "rank 1 is lost, in words");
+    CHECK(failure_in_store(world) == "rank 1 is lost, in words");
   }
   SECTION("a node is lost") {
     other.reset();
     stays.next<Broken>();
-    CHECK(contains(news_for_workers(world).value_or(""), "node 1 (other) is gone: its agent was"));
+    CHECK(contains(failure_in_store(world).value_or(""), "node 1 (other) is gone: its agent was"));
   }
   SECTION("a node leaves") {
     other->client.leave();
     CHECK(contains(stays.next<Broken>().reason, "node 1 (other) left"));
-    CHECK_FALSE(news_for_workers(world));
+    CHECK_FALSE(failure_in_store(world));
   }
 }
 
-TEST_CASE("a port that is taken is told with what to do") {
+TEST_CASE("a port that is taken is an error that says what to do") {
   World world(RoundSpec{});
   const auto second = Server::listen(world.io.get_executor(), world.endpoint(), {});
   REQUIRE(second.has_error());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An agent's session at the server: connections that come and go, what is said again, and the
+// An agent's session at the server: connections that come and go, repeated messages, and the
 // lease.
 #include "rendezvous/server.h"
 #include "tests/catch.h"
@@ -37,7 +37,7 @@ TEST_CASE("a hello that comes twice changes nothing") {
   agent.next_notification<Closed>();
 }
 
-TEST_CASE("a connection that breaks before it said more than hello leaves the agent its lease") {
+TEST_CASE("a connection that breaks after its hello leaves the agent its lease") {
   World world(nodes(2, 2));
   Member other(world, "other");
   other.join();
@@ -115,7 +115,7 @@ TEST_CASE("notifications that a session did not count are repeated in order, and
   knows_all.next_reply<reply::Waiting>();
 }
 
-TEST_CASE("a message that the server counted and one that it did not are told apart") {
+TEST_CASE("a message that the server counted and one that it did not are distinguished") {
   World world(RoundSpec{});
   Peer agent(world);
   agent.introduce("s");
@@ -130,7 +130,7 @@ TEST_CASE("a message that the server counted and one that it did not are told ap
   CHECK(agent.next_reply<Heartbeat>().received == 1);
 }
 
-TEST_CASE("a silent agent is gone after its lease, and one that is heard is not") {
+TEST_CASE("a silent agent is lost after its lease, and one that sends heartbeats is not") {
   const bool is_first = GENERATE(true, false);
   World world(nodes(2, 2), milliseconds(1500));
   Peer silent(world);

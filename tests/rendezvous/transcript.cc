@@ -97,8 +97,34 @@ void read_aftermath(const std::string& key, std::istringstream& words, WorkerExi
   }
 }
 
+std::string text(Round::Phase phase) {
+  switch (phase) {
+    case Round::Phase::forming:
+      return "forming";
+    case Round::Phase::active:
+      return "active";
+    case Round::Phase::ending:
+      return "ending";
+    case Round::Phase::closed:
+      return "closed";
+  }
+  return "unnamed phase";
+}
+
+/// The row of the table in round.h for a join of `node`.
+std::string join_row(const Nodes& nodes, NodeId node) {
+  const auto known = nodes.find(node);
+  if (known == nodes.end()) return "join, others";
+  const NodeState state = known->second.state;
+  if (state == NodeState::returning) return "join, returning";
+  return state == NodeState::running || state == NodeState::finished ? "join, member"
+                                                                     : "join, others";
+}
+
 class Replay {
  public:
+  explicit Replay(std::vector<Step>* steps) : steps_(steps) {}
+
   /// The notifications that `command` brings, one a line; nullopt: not a command.
   std::optional<std::string> perform(const std::string& command) {
     std::istringstream words(command);
@@ -114,17 +140,22 @@ class Replay {
     if (verb == "joins") return join(first, words);
 
     const NodeId node = id_of(first);
-    if (verb == "leaves") return texts(round_->leave(node, now_));
+    if (verb == "leaves") return texts(step("leave", [&] { return round_->leave(node, now_); }));
     if (verb == "vanishes:") {
       ids_.erase(first);
-      return texts(round_->vanish(node, command.substr(command.find(": ") + 2), now_));
+      const std::string reason = command.substr(command.find(": ") + 2);
+      return texts(step("vanish", [&] { return round_->vanish(node, reason, now_); }));
     }
-    if (verb == "succeeds") return texts(round_->succeed(node, round_of(node, words), now_));
+    if (verb == "succeeds") {
+      const int round = round_of(node, words);
+      return texts(step("succeed", [&] { return round_->succeed(node, round, now_); }));
+    }
     if (verb == "fails") {
       Failure failure;
       failure.host = first;
       words >> verb >> failure.rank;
-      return texts(round_->fail(node, round_of(node, words), failure, now_));
+      const int round = round_of(node, words);
+      return texts(step("fail", [&] { return round_->fail(node, round, failure, now_); }));
     }
     return std::nullopt;
   }
@@ -141,15 +172,15 @@ class Replay {
       if (key == "min_uptime") spec_.min_uptime = duration(value);
       if (key == "join_timeout") spec_.join_timeout = duration(value);
       if (key == "last_call") spec_.last_call = duration(value);
-      if (key == "lease") spec_.lease = duration(value);
+      if (key == "lease") eviction_timeout_ = duration(value);
     }
-    round_.emplace(spec_);
+    round_.emplace(spec_, eviction_timeout_);
     return "";
   }
 
   /// All connections are new ones then.
   std::string restart() {
-    round_.emplace(spec_);
+    round_.emplace(spec_, eviction_timeout_);
     ids_.clear();
     return "";
   }
@@ -171,7 +202,9 @@ class Replay {
       if (key == "guests") words >> request.last_guests;
       read_aftermath(key, words, request.aftermath);
     }
-    return texts(round_->join(id_of(name), request, now_));
+    const NodeId node = id_of(name);
+    return texts(
+        step(join_row(round_->nodes(), node), [&] { return round_->join(node, request, now_); }));
   }
 
   std::string pass(milliseconds duration) {
@@ -179,10 +212,23 @@ class Replay {
     std::string all;
     for (auto at = round_->deadline(); at && *at <= until; at = round_->deadline()) {
       now_ = std::max(now_, *at);
-      all += texts(round_->tick(now_));
+      all += tick();
     }
     now_ = until;
-    return all + texts(round_->tick(now_));
+    return all + tick();
+  }
+
+  std::string tick() {
+    return texts(step("tick", [this] { return round_->tick(now_); }));
+  }
+
+  /// Calls `send`, which sends Round an event of that name.
+  template <class Send>
+  Notifications step(const std::string& event, Send send) {
+    const std::string before = text(round_->phase());
+    Notifications notifications = send();
+    if (steps_ != nullptr) steps_->push_back({event, before, text(round_->phase())});
+    return notifications;
   }
 
   std::string texts(const Notifications& notifications) {
@@ -211,7 +257,9 @@ class Replay {
     return words >> in >> round >> number ? number : last_round_[node];
   }
 
+  std::vector<Step>* steps_;
   RoundSpec spec_;
+  milliseconds eviction_timeout_{0};
   std::optional<Round> round_;
   Round::Time now_{};
   std::map<std::string, NodeId> ids_;
@@ -222,8 +270,8 @@ class Replay {
 
 }  // namespace
 
-std::string replay(const std::string& transcript) {
-  Replay conversation;
+std::string replay(const std::string& transcript, std::vector<Step>* steps) {
+  Replay conversation(steps);
   std::istringstream lines(transcript);
   std::string actual;
   for (std::string line; std::getline(lines, line);) {

@@ -2,8 +2,15 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace ddprun::rendezvous {
+
+/// One event of a transcript, with the names that the table in rendezvous/round.h has for them.
+struct Step {
+  std::string event;          ///< "join, member", "fail", "tick"
+  std::string before, after;  ///< phases
+};
 
 /// Replays a conversation with Round on a virtual clock and gives it back with the notifications
 /// that were really sent, so that a true transcript replays to itself.
@@ -24,6 +31,7 @@ namespace ddprun::rendezvous {
 /// Each command is followed by `----` and the notifications, one a line; `|` marks
 /// further lines of a notification. Comments and blank lines stay.
 /// A command it does not know becomes "error: ..." in the text, which no transcript contains.
-std::string replay(const std::string& transcript);
+/// Adds every event to `steps`, if given.
+std::string replay(const std::string& transcript, std::vector<Step>* steps = nullptr);
 
 }  // namespace ddprun::rendezvous

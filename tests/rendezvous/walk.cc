@@ -22,10 +22,10 @@ Walk::Walk(unsigned seed) : random_(seed) {
   if (chance(2)) spec_.restart_window = seconds(number(1, 200));
   if (chance(2)) spec_.restart_backoff = milliseconds(number(1, 20'000));
   if (chance(4)) spec_.min_uptime = seconds(number(1, 20));
-  if (chance(2)) spec_.lease = seconds(number(1, 20));
+  if (chance(2)) eviction_timeout_ = seconds(number(1, 20));
   ranks_given_ = chance(4);
   master_takes_part_ = chance(2);
-  round_.emplace(spec_);
+  round_.emplace(spec_, eviction_timeout_);
   if (master_takes_part_) new_agent(true);
 }
 
@@ -72,7 +72,7 @@ void Walk::misfortune() {
       return on_any([this](Agent& agent) {
         if (agent.cut) {
           agent.cut.reset();
-        } else if (agent.connected && spec_.lease > spec_.lease.zero()) {
+        } else if (agent.connected && eviction_timeout_ > eviction_timeout_.zero()) {
           agent.cut = now_;
         }
       });
@@ -156,7 +156,7 @@ void Walk::disconnect(Agent& agent) {
   agent.inbox.clear();
   agent.outbox.clear();
   at_node_.erase(agent.node);
-  if (agent.works()) agent.doomed = now_ + spec_.lease;
+  if (agent.works()) agent.doomed = now_ + eviction_timeout_;
 }
 
 void Walk::join(Agent& agent) {
@@ -285,7 +285,7 @@ void Walk::wait(Round::Clock::duration duration) {
 
 void Walk::end_leases() {
   const auto silent = [this](const Agent& agent) {
-    return agent.cut && now_ >= *agent.cut + spec_.lease;
+    return agent.cut && now_ >= *agent.cut + eviction_timeout_;
   };
   for (const int name : names()) {
     Agent& agent = agents_.at(name);
@@ -303,7 +303,7 @@ void Walk::end_leases() {
 }
 
 void Walk::restart_master() {
-  round_.emplace(spec_);
+  round_.emplace(spec_, eviction_timeout_);
   highest_ = -1;
   spent_ = 0;
   spends_.clear();

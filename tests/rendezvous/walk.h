@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random histories: agents that behave as agent/machine does, notifications and messages that cross
-// on the way, links that are cut in silence, crashes, goodbyes and masters that start anew at any
-// time. Whatever happens, the invariants hold.
+// each other, links that are cut in silence, crashes, nodes that leave and masters that restart at
+// any time. The invariants hold in all of them.
 #pragma once
 
 #include <chrono>
@@ -24,13 +24,13 @@ struct Agent {
   enum class State { joining, running, stopping, draining, done };
   State state = State::joining;
   bool refused = false;
-  bool leaves = false;                ///< it said goodbye and ends when its workers have
+  bool leaves = false;                ///< it sent Leave and ends when its workers have
   bool told_end = false;              ///< of the job: likewise
-  bool connected = true;              ///< to the master of today
+  bool connected = true;              ///< to the present master
   std::optional<Round::Time> cut;     ///< since when its link is down in silence
   std::optional<Round::Time> doomed;  ///< lost its master: when its workers are killed
   std::optional<Round::Time> told;    ///< to stop its workers, or told us that it would
-  NodeId node = 0;                    ///< its number at the master of today
+  NodeId node = 0;                    ///< its number at the present master
   JoinRequest request;
   std::optional<Layout> layout;                       ///< of the round it was last in
   std::deque<Notification> inbox;                     ///< sent by Round, not read yet
@@ -39,15 +39,15 @@ struct Agent {
   bool works() const { return state == State::running || state == State::stopping; }
 };
 
-/// One history. What does not hold is a failed CHECK of the test that runs it.
+/// One history. A broken invariant is a failed CHECK of the test that runs it.
 class Walk {
  public:
   explicit Walk(unsigned seed);
 
-  /// So many things happen; then nothing bad does any more, until everyone has heard of the end.
+  /// Runs that many events; then no more failures, until every agent has got the end.
   void run(int steps);
 
-  /// Rounds that were started, and those of them that a master went on from an earlier one's.
+  /// Rounds that were started, and those that continue the numbers of an earlier master.
   int rounds() const { return rounds_; }
   int resumed() const { return resumed_; }
 
@@ -57,15 +57,15 @@ class Walk {
   int number(int from, int to) { return std::uniform_int_distribution<>(from, to)(random_); }
   bool chance(int one_in) { return number(1, one_in) == 1; }
 
-  /// One thing happens, of any kind.
+  /// One event of any kind.
   void step();
   void misfortune();
 
-  /// From here on nothing bad happens and everybody does what is left to do: the job must end, and
-  /// every agent must hear of it.
+  /// From here on nothing fails and all agents finish what they are doing: the job must end, and
+  /// every agent must get its end.
   void settle();
 
-  /// Or was told the end by a master before.
+  /// Or got the end from an earlier master.
   bool everyone_was_refused() const;
   bool all_done() const;
   std::vector<int> names() const;
@@ -78,13 +78,13 @@ class Walk {
     act(any->second);
   }
 
-  // What agents do.
+  // Events of agents.
 
   void new_agent(bool hosting);
 
   int name_of(const Agent& agent) const { return std::stoi(agent.request.host); }
 
-  /// Finds the master of today, which is not the one of its round: that round is over.
+  /// Finds the present master, which is not the one of its round: that round is over.
   void contact(Agent& agent);
 
   /// Its workers run on until its lease is over, or until it finds a master.
@@ -97,18 +97,18 @@ class Walk {
   void end_workers(Agent& agent);
   void leave(Agent& agent);
 
-  /// The end of its process, in order, after all that it said.
+  /// The end of its process, in order, after all its messages.
   void vanish(Agent& agent);
 
   void kill(Agent& agent);
   void read(Agent& agent);
   void start_workers(Agent& agent, const Layout& layout);
 
-  // What happens around them.
+  // Events around them.
 
   void wait(Round::Clock::duration duration);
 
-  /// Kills what may not run any longer, and then tells the master who was silent for so long.
+  /// Kills the workers whose lease is over, and then lets the master evict the silent nodes.
   void end_leases();
 
   void restart_master();
@@ -121,25 +121,26 @@ class Walk {
 
   void post(const Notifications& notifications);
 
-  // What must hold.
+  // Invariants.
 
-  /// Round goes on without a node that needs so long to stop.
+  /// Round starts without a node that needs so long to stop.
   bool given_up(const Agent& agent) const;
 
   void check_nobody_works_but_in(int round);
 
-  /// The Ready notifications of one answer are one round, whole.
+  /// The Ready notifications of one event are one whole round.
   void check_round_of(const Notifications& notifications);
 
-  /// A survivor keeps its rank unless the round shrank below it, or a rendezvous host took rank 0;
+  /// A node keeps its rank unless the round shrank below it, or a rendezvous host took rank 0;
   /// a given rank is kept always.
   void check_stable(const std::vector<std::pair<const Agent*, Layout>>& members);
 
-  /// The same for everyone, and not before everyone can know all of it.
+  /// The same for every node, and not before all have reported.
   void check_end(const Ending& ending);
 
   std::mt19937 random_;
   RoundSpec spec_;
+  std::chrono::milliseconds eviction_timeout_{0};
   bool ranks_given_ = false;
   bool master_takes_part_ = false;
   Time now_{};

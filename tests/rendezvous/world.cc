@@ -109,7 +109,9 @@ Client::Hooks Member::hooks() {
     on_notification(std::move(notification));
   };
   hooks.waiting = [this](const std::string& sentence) { waiting.push_back(sentence); };
-  hooks.line_changed = [this](const std::string& sentence) { line_changes.push_back(sentence); };
+  hooks.connection_changed = [this](const std::string& sentence) {
+    connection_changes.push_back(sentence);
+  };
   hooks.lease_renewed = [this](auto until) { leases.push_back(until); };
   hooks.lease_over = [this, note] {
     note("lease over");

@@ -20,7 +20,7 @@
 
 namespace ddprun::rendezvous {
 
-/// A server and everybody who talks to it, in one thread, over real sockets.
+/// A server and its clients, in one thread, over real sockets.
 class World {
  public:
   static constexpr std::chrono::milliseconds kSoon{50};
@@ -47,7 +47,7 @@ class World {
   std::unique_ptr<Server> server;
   std::uint16_t port = 0;
   std::vector<std::string> log;
-  std::vector<std::string> history;  ///< what members were told, in order: "a: lease over"
+  std::vector<std::string> history;  ///< the events of members, in order: "a: lease over"
 };
 
 /// A job that takes `min` to `max` nodes.
@@ -64,10 +64,10 @@ class Member {
   /// Those of a member of the job of two nodes with the id "job".
   static Client::Options options(const std::string& name, const Endpoint& server);
 
-  /// Asks for a place, and tells what its last layout said.
+  /// Joins, and reports its last layout.
   void join(int local_size = 1);
 
-  /// Tells that its first worker failed.
+  /// Reports that its first worker failed.
   void fail(int round);
 
   /// The next notification, which must be a T.
@@ -84,7 +84,7 @@ class Member {
   std::deque<Notification> notifications;
   std::vector<reply::Welcome> welcomes;
   std::vector<std::string> waiting;
-  std::vector<std::string> line_changes;
+  std::vector<std::string> connection_changes;
   std::vector<std::string> rounds_lost;
   std::vector<std::chrono::steady_clock::time_point> leases;  ///< until when they ran
   int leases_over = 0;
@@ -101,7 +101,7 @@ class Member {
   Client client;
 };
 
-/// One end of a connection on which the test itself speaks.
+/// One end of a connection on which the test itself sends and receives.
 class Peer {
  public:
   /// Connects to the world's server.
@@ -112,11 +112,11 @@ class Peer {
   void say(const Message& message) { send(encode(message)); }
   void answer(const Reply& reply) { send(encode(reply)); }
 
-  /// Greets and says who it is: an agent of a job of `nodes` nodes.
+  /// Sends greeting and hello of an agent of a job of `nodes` nodes.
   void introduce(const std::string& session, int nodes = 1, std::uint64_t notifications = 0);
   void join(int local_size = 1);
 
-  /// The next word of the server; must be a T.
+  /// The next reply of the server; must be a T.
   template <class T>
   T next_reply() {
     const Result<Reply> reply = decode_reply(next_body());
@@ -133,7 +133,7 @@ class Peer {
     return std::get<T>(notification);
   }
 
-  /// The next word of an agent, heartbeats left out; must be a T.
+  /// The next message of an agent, heartbeats left out; must be a T.
   template <class T>
   T next_message() {
     for (;;) {
@@ -145,18 +145,18 @@ class Peer {
     }
   }
 
-  /// Takes the greeting of an agent that connected, and its hello.
+  /// Receives greeting and hello of an agent that connected.
   message::Hello greeted();
 
   void close();
 
-  /// Says nothing more, and goes on to listen.
+  /// Sends nothing more, and continues to receive.
   void end();
 
   /// Of the other side.
   std::string address() const { return socket_.remote_endpoint().address().to_string(); }
 
-  std::string received;  ///< bytes that were not taken yet
+  std::string received;  ///< bytes that are not processed yet
   bool closed = false;   ///< by the other side
 
  private:

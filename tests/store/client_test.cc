@@ -67,7 +67,7 @@ TEST_CASE("counters, checks, comparisons and removals do what the protocol says"
   CHECK_FALSE(must(client.delete_key("/c")));
 }
 
-TEST_CASE("a wait that ends in vain says so and leaves the client usable") {
+TEST_CASE("a wait that times out leaves the client usable") {
   const LiveStore store;
   StoreClient client = client_of(store);
   for (int i = 0; i < 3; ++i) {
@@ -102,7 +102,7 @@ TEST_CASE("a server that listens later is found") {
   must(client.get());
 }
 
-TEST_CASE("a server that is no store is told") {
+TEST_CASE("a server that is not a store is an error") {
   boost::asio::io_context context;
   tcp::acceptor acceptor(context, tcp::endpoint(make_address("127.0.0.1"), 0));
   const std::uint16_t port = acceptor.local_endpoint().port();

@@ -215,7 +215,7 @@ TEST_CASE("other protocols are closed at once") {
   CHECK(alive(good));
 }
 
-TEST_CASE("the bytes that told the protocol are part of the conversation") {
+TEST_CASE("the bytes that identified the protocol are part of the conversation") {
   boost::asio::io_context io(1);
   Server server(io.get_executor());
   int ends[2];
@@ -278,7 +278,7 @@ TEST_CASE("silent connections are bounded in number") {
   CHECK(alive(sixth));
 }
 
-TEST_CASE("a client that stops in the middle of a request keeps nobody waiting") {
+TEST_CASE("a client that stops in the middle of a request keeps no other client waiting") {
   Served served;
   Peer stalled(served, kHello + hex("01040000"));
   Peer good(served);
@@ -345,7 +345,7 @@ TEST_CASE("large requests that do not end are bounded for all clients together")
   CHECK(alive(small));
 }
 
-TEST_CASE("clients that vanish while they wait harm nobody") {
+TEST_CASE("clients that vanish while they wait harm no other") {
   Served served;
   Peer good(served);
   for (int i = 0; i < 50; ++i) {
@@ -429,7 +429,7 @@ TEST_CASE("a busy client whose outbox is flushed by the news it waited for is se
         if (size <= 0) break;
         got.append(piece.data(), static_cast<std::size_t>(size));
       }
-      if (notified) server.ring("rank 1 failed");
+      if (notified) server.notify_failure("rank 1 failed");
     });
     const std::size_t held = got.size();
     const std::size_t whole = 8 + value + (notified ? 1 : 0) + 4;

@@ -52,7 +52,7 @@ TEST_CASE("a counter is read from text as C reads it") {
   }
 }
 
-TEST_CASE("compare_set stores where the expectation holds and tells the value") {
+TEST_CASE("compare_set stores where the expectation holds and returns the value") {
   Store store(kPlenty);
   CHECK(must(store.compare_set("k", "expected", "new")) == "expected");
   CHECK(store.get("k") == nullptr);
@@ -70,16 +70,16 @@ TEST_CASE("a waiter is woken once every key has been there, even if not at the s
 
   CHECK_FALSE(must(store.wait(1, {"a", "here", "b", "a"})));
   must(store.set("a", ""));
-  CHECK_FALSE(store.has_news());
+  CHECK_FALSE(store.has_events());
   CHECK(store.remove("a"));
   must(store.append("b", "x"));
   CHECK(store.take_woken() == Ids{1});
 
   must(store.set("b", "again"));
-  CHECK_FALSE(store.has_news());
+  CHECK_FALSE(store.has_events());
 }
 
-TEST_CASE("everything that creates a key wakes those who wait for it") {
+TEST_CASE("everything that creates a key wakes the clients that wait for it") {
   Store store(kPlenty);
   CHECK_FALSE(must(store.wait(1, {"k"})));
   CHECK_FALSE(must(store.wait(2, {"k"})));
@@ -98,7 +98,7 @@ TEST_CASE("everything that creates a key wakes those who wait for it") {
   CHECK(store.take_woken() == Ids{1, 2});
 }
 
-TEST_CASE("who stops waiting, waits anew or leaves is not woken") {
+TEST_CASE("a client that stops waiting, waits again or leaves is not woken") {
   Store store(kPlenty);
   for (const ClientId client : {1, 2, 3, 4}) CHECK_FALSE(must(store.wait(client, {"k", "l"})));
   store.cancel_wait(1);
@@ -111,13 +111,15 @@ TEST_CASE("who stops waiting, waits anew or leaves is not woken") {
   CHECK(store.take_woken() == Ids{2});
 }
 
-TEST_CASE("bad news come to every alarm that is waited for, then or later, and to nothing else") {
+TEST_CASE(
+    "a failure is the value of every failure key that is waited for, then or later, and of no "
+    "other") {
   Store store(kPlenty);
   CHECK_FALSE(must(store.wait(1, {"/a/ddprun/alarm/0"})));
   CHECK_FALSE(must(store.wait(2, {"/b/ddprun/alarm/1"})));
   CHECK_FALSE(must(store.wait(3, {"/ddprun/other"})));
   must(store.set("/a/ddprun/alarm/2", "own"));
-  store.ring("rank 3 is gone");
+  store.notify_failure("rank 3 is gone");
   auto woken = store.take_woken();
   std::ranges::sort(woken);
   CHECK(woken == Ids{1, 2});
@@ -169,7 +171,7 @@ TEST_CASE("a barrier releases all when the last has come") {
   CHECK(must(store.barrier(4, "b", 3)));
 }
 
-TEST_CASE("a barrier of nobody returns at once, and one that is left still counts") {
+TEST_CASE("a barrier of no clients returns at once, and one that is left still counts") {
   Store store(kPlenty);
   CHECK(must(store.barrier(1, "none", 0)));
   CHECK(must(store.barrier(1, "none", -1)));
@@ -178,7 +180,7 @@ TEST_CASE("a barrier of nobody returns at once, and one that is left still count
   CHECK_FALSE(must(store.barrier(1, "b", 2)));
   store.forget(1);
   CHECK(must(store.barrier(2, "b", 2)));
-  CHECK_FALSE(store.has_news());
+  CHECK_FALSE(store.has_events());
 }
 
 TEST_CASE("the key of a barrier exists from the first arrival, and setting it releases") {
@@ -198,7 +200,7 @@ TEST_CASE("a compare_set that stores nothing releases those at a barrier, as PyT
   CHECK(store.take_woken() == Ids{1});
 }
 
-TEST_CASE("who watches a key is told what became of it") {
+TEST_CASE("a client that watches a key gets its changes") {
   Store store(kPlenty);
   must(store.watch(1, "k"));
   must(store.watch(1, "k"));
@@ -218,7 +220,7 @@ TEST_CASE("who watches a key is told what became of it") {
 
   store.forget(1);
   must(store.set("k", "a"));
-  CHECK_FALSE(store.has_news());
+  CHECK_FALSE(store.has_events());
 }
 
 TEST_CASE("a value that is being sent keeps its bytes") {

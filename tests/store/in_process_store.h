@@ -11,13 +11,13 @@
 
 namespace ddprun::store {
 
-/// A store and its clients without sockets: what a client sends runs at once, and the news go round
-/// as the server would bring them. Clients are numbered from 0.
-class StoreRoom {
+/// A store and its clients without sockets: requests run at once, and events go to the other
+/// clients as the server would send them. Clients are numbered from 0.
+class InProcessStore {
  public:
-  explicit StoreRoom(Limits limits = {}) : limits_(limits), store_(limits.store_bytes) {}
+  explicit InProcessStore(Limits limits = {}) : limits_(limits), store_(limits.store_bytes) {}
 
-  /// Everybody has to be in before the first byte: a session does not move.
+  /// All clients enter before the first byte: a session does not move.
   int enter() {
     clients_.emplace_back(store_, clients_.size(), limits_);
     return static_cast<int>(clients_.size()) - 1;
@@ -31,7 +31,7 @@ class StoreRoom {
     Session::Step step;
     do {
       step = sender.session->step();
-      bring_news();
+      pass_on_events();
       if (!sender.session) return false;
       if (sender.reads || step == Session::Step::broken) collect(sender);
     } while (step == Session::Step::ran || (step == Session::Step::busy && sender.reads));
@@ -48,7 +48,7 @@ class StoreRoom {
   /// Stops taking replies out of its outbox.
   void stop_reading(int client) { clients_[client].reads = false; }
 
-  /// All that the client was sent since the last call.
+  /// All bytes that were sent to the client since the last call.
   std::string received(int client) { return std::exchange(clients_[client].inbox, {}); }
   const std::string& why(int client) const { return clients_[client].last_error; }
 
@@ -73,7 +73,7 @@ class StoreRoom {
     }
   }
 
-  void bring_news() {
+  void pass_on_events() {
     for (const ClientId id : store_.take_woken()) {
       clients_[id].session->wake();
       if (clients_[id].reads) collect(clients_[id]);
@@ -81,9 +81,9 @@ class StoreRoom {
     for (const WatchEvent& event : store_.take_changes()) {
       Client& client = clients_[event.client];
       if (!client.session) continue;
-      const bool told = client.session->tell(event);
+      const bool fits = client.session->send_change(event);
       if (client.reads) collect(client);
-      if (!told) client.session.reset();
+      if (!fits) client.session.reset();
     }
   }
 

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <list>
+#include <optional>
+#include <unordered_map>
+
+#include "rendezvous/node.h"
+
+// The arithmetic of leases, from both ends. An agent's lease runs from the moment that it *sent* an
+// answered heartbeat, the master's timeout from the moment that one *came*, and a fifth of a lease
+// longer: so the agent's workers are killed before the others go on without it. Pure.
+
+namespace ddprun::rendezvous {
+
+/// How long the master waits for a silent agent: the lease, and the time to kill its workers then.
+inline std::chrono::steady_clock::duration eviction_timeout(std::chrono::milliseconds lease) {
+  return lease + lease / 5;
+}
+
+/// An agent's lease, and whether the master is silent.
+class Lease {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using Time = Clock::time_point;
+  using milliseconds = std::chrono::milliseconds;
+
+  /// The master's settings, on each new connection; zero: no heartbeats, and a lease without end.
+  void configure(milliseconds heartbeat, milliseconds lease) {
+    heartbeat_ = heartbeat;
+    length_ = lease;
+    unanswered_.clear();
+  }
+
+  /// Between two heartbeats; zero: none are sent.
+  milliseconds heartbeat() const { return heartbeat_; }
+
+  void heartbeat_sent(Time now) { unanswered_.push_back(now); }
+
+  /// When the heartbeat was sent that is answered now; nullopt: none was unanswered.
+  std::optional<Time> heartbeat_answered();
+
+  /// When a lease that is renewed by what was sent at `sent` ends; nullopt: never.
+  std::optional<Time> end(Time sent) const;
+
+  /// A message of the master came.
+  void received(Time now) { received_ = now; }
+  Time last_received() const { return received_; }
+
+  /// Two heartbeats without an answer: no load of a healthy master explains that.
+  bool is_silent(Time now) const {
+    return heartbeat_ > milliseconds::zero() && now - received_ > 2 * heartbeat_;
+  }
+
+ private:
+  milliseconds heartbeat_{0};
+  milliseconds length_{0};
+  Time received_{};
+  std::deque<Time> unanswered_;  ///< heartbeats, by when they were sent
+};
+
+/// The master's view: nodes that are lost when they are silent for longer than the timeout.
+class EvictionQueue {
+ public:
+  using Clock = Lease::Clock;
+  using Time = Lease::Time;
+
+  explicit EvictionQueue(Clock::duration timeout) : timeout_(timeout) {}
+
+  void add(NodeId node, Time now);
+
+  /// Does nothing to a node that is not in it.
+  void remove(NodeId node);
+
+  bool contains(NodeId node) const { return entries_.contains(node); }
+  bool empty() const { return order_.empty(); }
+
+  /// A message of `node` came, which may be in the queue.
+  void received(NodeId node, Time now);
+
+  /// As if a message of every node had come.
+  void all_received(Time now);
+
+  /// When the first node is overdue; nullopt: the queue is empty.
+  std::optional<Time> next() const;
+
+  struct Overdue {
+    NodeId node;
+    Clock::duration silent_for;
+  };
+  /// The node that is silent for longest, if that is too long; the caller removes it.
+  std::optional<Overdue> overdue(Time now) const;
+
+ private:
+  struct Entry {
+    NodeId node;
+    Time received;
+  };
+  Clock::duration timeout_;
+  std::list<Entry> order_;  ///< the one that is silent for longest first
+  std::unordered_map<NodeId, std::list<Entry>::iterator> entries_;
+};
+
+}  // namespace ddprun::rendezvous
