@@ -5,7 +5,6 @@
 
 #include "base/text.h"
 #include "rendezvous/addresses.h"
-#include "rendezvous/hosting.h"
 
 namespace ddprun::agent {
 namespace {
@@ -88,7 +87,7 @@ rendezvous::Endpoint MasterConnection::store_of(const rendezvous::Layout& layout
   return store;
 }
 
-void MasterConnection::ask() {
+void MasterConnection::request_waiting_for() {
   if (client_) return client_->request_waiting_for();
   hooks_.waiting(search_.waiting_for() + "; giving up after " + duration_text(job_.join_timeout) +
                  " (--join_timeout)");

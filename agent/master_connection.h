@@ -35,7 +35,7 @@ class MasterConnection {
   /// Server::listen.
   Result<> open(const rendezvous::Resolver::Addresses& addresses);
 
-  /// Before it, search() and ask() alone may be called.
+  /// Before it, search() and request_waiting_for() alone may be called.
   bool is_open() const { return client_ != nullptr; }
   rendezvous::Client& client() { return *client_; }
 
@@ -50,7 +50,7 @@ class MasterConnection {
   rendezvous::Endpoint store_of(const rendezvous::Layout& layout) const;
 
   /// Asks what this node waits for; Hooks::waiting gets the answer.
-  void ask();
+  void request_waiting_for();
 
  private:
   Result<> host(const rendezvous::Endpoint& where);

@@ -26,7 +26,7 @@ BELOW = {
 }
 # Within collectives each is above all before it; those in one string are beside each other.
 COLLECTIVES = ["", "call", "stores", "crash", "backends", "backends/cuda",
-               "backends/gloo backends/mpi backends/nccl", "failure", "group", "training"]
+               "backends/gloo backends/local backends/mpi backends/nccl", "failure", "group", "training"]
 APART = {("collectives/backends/gloo", "collectives/backends/cuda")}
 # Third-party headers, and the only files that may name them.
 CONFINED = {
@@ -37,7 +37,7 @@ CONFINED = {
     r"nlohmann/": r"rendezvous/(fields|protocol)\.(h|cc)|agent/(error_file|events)\.cc|collectives/failure/trace\.cc",
     r"gloo/": r"collectives/backends/gloo/\w+\.(h|cc)",
     r"mpi\.h": r"collectives/backends/mpi/plugin\w*\.(h|cc)",
-    r"nccl\.h": r"collectives/backends/(nccl|cuda)/\w+\.(h|cc)",
+    r"nccl\.h": r"collectives/backends/nccl/\w+\.(h|cc)",
 }
 # What no pure unit reaches; what it does not include itself (<sys/wait.h> and <netinet/in.h> decode); and
 # what it does not call.

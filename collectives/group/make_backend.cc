@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "collectives/backends/gloo/backend.h"
-#include "collectives/backends/local_backend.h"
+#include "collectives/backends/local/backend.h"
 #include "collectives/backends/mpi/backend.h"
 #include "collectives/backends/nccl/backend.h"
 #include "ddp/error.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/backends/local_backend.h"
+#include "collectives/backends/local/backend.h"
 
 #include <cstring>
 #include <utility>
