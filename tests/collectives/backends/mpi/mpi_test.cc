@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ddp/error.h"
+#include "tests/catch.h"
+#include "tests/collectives/folder.h"
+#include "tests/collectives/ranks.h"
+#include "tests/contains.h"
+
+using namespace ddprun::tests;
+using ddp::ErrorKind;
+
+namespace {
+
+constexpr const char* kShortMs = "1500";  // milliseconds
+
+/// Ranks meet in this store, and in one of their own otherwise.
+Variables met_in(const LiveStore& store) {
+  return {{"MASTER_ADDR", "127.0.0.1"},
+          {"MASTER_PORT", std::to_string(store.port())},
+          {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
+}
+
+}  // namespace
+
+TEST_CASE("over MPI every operation gives every type's right result, in place or not") {
+  const int size = GENERATE(1, 2, 3, 4, 5);
+  const Ended job = under_mpirun(size, {DDPRUN_BIN "/ddp_operations"});
+  INFO(size << " ranks: " << job.output);
+  CHECK(job.code == 0);
+  CHECK(contains(job.output, "all_reduce cannot take the avg of int8: only of floating-point"));
+}
+
+TEST_CASE("over MPI 64 MiB are moved and combined as less is") {
+  const Ended job = under_mpirun(3, {DDPRUN_BIN "/ddp_operations", "large"});
+  INFO(job.output);
+  CHECK(job.code == 0);
+}
+
+TEST_CASE("over MPI groups, threads, messages and byte strings do as over Gloo") {
+  const auto scenario =
+      GENERATE(as<std::string>(), "hurry", "two-groups", "parts", "threads", "objects", "misuse");
+  const Ended job = under_mpirun(3, {DDPRUN_BIN "/ddp_worker", scenario});
+  INFO(scenario << ": " << job.output);
+  CHECK(job.code == 0);
+}
+
+TEST_CASE("over MPI begun calls are done in their order, and go on after an impatient wait") {
+  const auto scenario = GENERATE(as<std::string>(), "many", "late");
+  const Ended job = under_mpirun(3, {DDPRUN_BIN "/ddp_async", scenario});
+  INFO(scenario << ": " << job.output);
+  CHECK(job.code == 0);
+}
+
+TEST_CASE("messages over MPI do as over Gloo") {
+  const auto [size, scenario] = GENERATE(table<int, std::string>({{3, "both-ways"},
+                                                                  {3, "in-turn"},
+                                                                  {2, "tags"},
+                                                                  {3, "beside"},
+                                                                  {3, "ring"},
+                                                                  {2, "flood"},
+                                                                  {2, "late"},
+                                                                  {3, "threads"},
+                                                                  {3, "leave"},
+                                                                  {2, "self"}}));
+  const Ended job = under_mpirun(size, {DDPRUN_BIN "/ddp_messages", scenario});
+  INFO(scenario << ": " << job.output);
+  CHECK(job.code == 0);
+}
+
+TEST_CASE("a message over MPI that is shorter than expected is told") {
+  const Ended job = under_mpirun(2, {DDPRUN_BIN "/ddp_messages", "differ-count"});
+  INFO(job.output);
+  CHECK(contains(job.output,
+                 "rank 1 is at #1 recv float32[101] from rank 0, tag 5, but the "
+                 "message has 400 bytes, not 404"));
+  CHECK(job.code == failed(ErrorKind::mismatch));
+}
+
+TEST_CASE("more than MPI can count is refused, and the group is as good as before") {
+  const Ended job = under_mpirun(2, {DDPRUN_BIN "/ddp_mpi_program", "count"});
+  INFO(job.output);
+  CHECK(
+      contains(job.output, "send: backend mpi moves at most 2147483647 elements, not 2147483648"));
+  CHECK(job.code == 0);
+}
+
+TEST_CASE("calls over MPI that differ between ranks are told before anything moves") {
+  const auto [how, call, other] = GENERATE(table<std::string, std::string, std::string>({
+      {"count", "all_reduce sum float32[100]", "all_reduce sum float32[101]"},
+      {"operation", "all_reduce sum float32[100]", "barrier"},
+      {"counts", "all_to_all_v float32 and expects 5 elements of rank 1", "which sends 4"},
+  }));
+  const Ended job = under_mpirun(3, {DDPRUN_BIN "/ddp_worker", "differ-" + how});
+  INFO(job.output);
+  CHECK(job.code == failed(ErrorKind::mismatch));
+  CHECK(contains(job.output, call));
+  CHECK(contains(job.output, other));
+}
+
+TEST_CASE("a rank that never makes a call over MPI ends the others' wait, and they name it") {
+  const Ended job = under_mpirun(4, {DDPRUN_BIN "/ddp_worker", "never-come", kShortMs});
+  INFO(job.output);
+  CHECK(job.code == failed(ErrorKind::timed_out));
+  CHECK(contains(job.output, "waited 1500 ms in vain in #1 barrier: rank 1 is in no call yet"));
+}
+
+TEST_CASE("ranks that sleep, or leave out a call, are named over MPI as over Gloo") {
+  const auto [scenario, sentence] = GENERATE(table<std::string, std::string>(
+      {{"sleep",
+        "in vain in #2 all_reduce sum float32[262144]: rank 1 is in no call since #1 barrier, "
+        "the others at #2 all_reduce sum float32[262144]"},
+       {"skip",
+        "in vain in #2 broadcast float64[7] from rank 0: "
+        "rank 1 is in no call since #1 all_gather int32[2], "},
+       {"begun",
+        "in vain in #2 all_reduce sum int32[3]: rank 1 is in no call since #1 barrier, "}}));
+  const LiveStore store;
+  const Ended job = under_mpirun(3, {DDPRUN_BIN "/ddp_failing", scenario}, met_in(store));
+  INFO(scenario << ": " << job.output);
+  CHECK(job.code == failed(ErrorKind::timed_out));
+  CHECK(contains(job.output, " waited 1500 ms " + sentence));
+}
+
+TEST_CASE("a call that MPI has begun and does not end ends the process, which says why") {
+  const Ended job = under_mpirun(2, {DDPRUN_BIN "/ddp_mpi_program", "stuck"});
+  INFO(job.output);
+  CHECK(job.code == 124);
+  CHECK(contains(job.output,
+                 "waited 1 s in vain in #1 all_reduce sum float32[100]: "
+                 "every rank is at #1 all_reduce sum float32[100]"));
+  CHECK(contains(job.output, "After another 5 s its calls have not ended: the process does"));
+}
+
+TEST_CASE("gradients are averaged over MPI") {
+  const auto [size, scenario] = GENERATE(table<int, std::string>({{1, "random"},
+                                                                  {2, "random"},
+                                                                  {3, "random"},
+                                                                  {4, "unused"},
+                                                                  {5, "random"},
+                                                                  {3, "order"},
+                                                                  {3, "no_sync"}}));
+  const Ended job = under_mpirun(size, {DDPRUN_BIN "/ddp_data_parallel", scenario});
+  INFO(size << " ranks, " << scenario << ": " << job.output);
+  CHECK(job.code == 0);
+}
+
+TEST_CASE("what was saved over MPI is loaded by all ranks") {
+  const Folder folder;
+  const Ended job = under_mpirun(3, {DDPRUN_BIN "/ddp_checkpoint", folder.path / "state.ckpt",
+                                     "load", "save:1", "save:2", "load"});
+  INFO(job.output);
+  CHECK(job.code == 0);
+  std::size_t loaded = 0;
+  for (std::size_t at = 0; (at = job.output.find("loaded 2\n", at)) != std::string::npos; ++at) {
+    ++loaded;
+  }
+  CHECK(loaded == 3);
+}
+
+TEST_CASE("mpirun ends the job when a rank throws or dies") {
+  const auto [how, code] =
+      GENERATE(table<std::string, int>({{"throw", 2}, {"die-small", 128 + 9}}));
+  const Ended job = under_mpirun(3, {DDPRUN_BIN "/ddp_worker", how});
+  INFO(job.output);
+  CHECK(job.code == code);
+}
+
+TEST_CASE("a program that starts and ends MPI itself has groups in between") {
+  const Ended job = under_mpirun(3, {DDPRUN_BIN "/ddp_mpi_program", "own-mpi"});
+  INFO(job.output);
+  CHECK(job.code == 0);
+}
+
+TEST_CASE("an MPI that was started for one thread alone is refused") {
+  const Ended job = under_mpirun(2, {DDPRUN_BIN "/ddp_mpi_program", "one-thread"});
+  INFO(job.output);
+  CHECK(job.code == 0);
+  CHECK(contains(job.output, "the program started MPI without MPI_THREAD_MULTIPLE"));
+}
+
+TEST_CASE("ranks that mpirun did not start are told so") {
+  const auto ended = run_ranks(2, {DDPRUN_BIN "/ddp_worker", "all"}, over_mpi());
+  for (std::size_t rank = 0; rank < ended.size(); ++rank) {
+    INFO(ended[rank].output);
+    CHECK(ended[rank].code == failed(ErrorKind::usage));
+    CHECK(contains(ended[rank].output,
+                   "rank " + std::to_string(rank) + " of 2 is rank 0 of 1 in MPI's world"));
+    CHECK(contains(ended[rank].output, "mpirun -n 2 PROGRAM"));
+  }
+}
