@@ -9,8 +9,8 @@
 #include "ddp/process_group.h"
 #include "tests/catch.h"
 #include "tests/collectives/folder.h"
+#include "tests/collectives/group/two_groups.h"
 #include "tests/collectives/ranks.h"
-#include "tests/contains.h"
 #include "tests/unused_port.h"
 
 using namespace std::chrono_literals;
@@ -19,7 +19,7 @@ using ddp::ErrorKind;
 
 namespace {
 
-/// What a launcher says, and nothing of what others say.
+/// The variables of one launcher, and none of the others'.
 Variables only(Variables said) {
   for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PMI_RANK",
                            "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMIX_NAMESPACE"}) {
@@ -28,20 +28,11 @@ Variables only(Variables said) {
   return said;
 }
 
-std::vector<std::string> joining(const std::string& init_method) {
-  return {DDPRUN_BIN "/ddp_worker", "two-groups", "60000", init_method};
-}
-
-void check_all_well(std::vector<Rank>& ranks) {
-  for (Rank& rank : ranks) {
-    const Ended ended = rank.wait();
-    INFO(ended.output);
-    CHECK(ended.code == 0);
-  }
-}
-
-Ended alone(const Variables& said, const std::string& init_method = "env://") {
-  return Rank(joining(init_method), only(said)).wait();
+/// A rank that joins by `init_method`, and makes another group in the same way.
+Rank start(const Variables& variables, const std::string& init_method = "env://") {
+  Variables all = only(variables);
+  all["DDP_TEST_INIT"] = init_method;
+  return {rank_command([](ddp::ProcessGroup& group) { use_two_groups(group); }), all};
 }
 
 }  // namespace
@@ -54,9 +45,9 @@ TEST_CASE("ranks meet at a store that rank 0 serves, or in a file") {
   std::vector<Rank> ranks;
   for (const int rank : {2, 0, 1}) {
     const std::string query = "?rank=" + std::to_string(rank) + "&world_size=3";
-    ranks.emplace_back(joining(place + query), only({}));
+    ranks.push_back(start({}, place + query));
   }
-  check_all_well(ranks);
+  check_success(ranks);
   CHECK(std::filesystem::is_empty(folder.path));  // the last one removed the file
 }
 
@@ -64,10 +55,10 @@ TEST_CASE("the launcher's rank and size serve every init_method") {
   const Folder folder;
   std::vector<Rank> ranks;
   for (int rank = 0; rank < 2; ++rank) {
-    ranks.emplace_back(joining("file://" + (folder.path / "store").string()),
-                       only({{"PMI_RANK", std::to_string(rank)}, {"PMI_SIZE", "2"}}));
+    ranks.push_back(start({{"PMI_RANK", std::to_string(rank)}, {"PMI_SIZE", "2"}},
+                          "file://" + (folder.path / "store").string()));
   }
-  check_all_well(ranks);
+  check_success(ranks);
 }
 
 TEST_CASE("ranks of other launchers meet without being told where") {
@@ -85,9 +76,9 @@ TEST_CASE("ranks of other launchers meet without being told where") {
     Variables said = more;
     said[rank_name] = std::to_string(rank);
     said["PMIX_NAMESPACE"] = rank_name + std::to_string(::getpid());
-    ranks.emplace_back(joining("env://"), only(said));
+    ranks.push_back(start(said));
   }
-  check_all_well(ranks);
+  check_success(ranks);
 }
 
 TEST_CASE("an environment that does not do is refused with what would be right") {
@@ -105,10 +96,7 @@ TEST_CASE("an environment that does not do is refused with what would be right")
       {{{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"MASTER_ADDR", "h"}, {"MASTER_PORT", "0"}},
        "MASTER_PORT=0 is not a number from 1 to 65535"},
   }));
-  const Ended ended = alone(said);
-  INFO(ended.output);
-  CHECK(ended.code == failed(ErrorKind::usage));
-  CHECK(contains(ended.output, told));
+  check_failure({start(said).wait()}, ErrorKind::usage, {told});
 }
 
 TEST_CASE("an init_method that does not do is refused with what would be right") {
@@ -123,10 +111,7 @@ TEST_CASE("an init_method that does not do is refused with what would be right")
       {"tcp://h:1?size=2", "size is neither rank nor world_size"},
       {"tcp://h:1?rank=2&world_size=2", "rank 2 is not from 0 to 1"},
   }));
-  const Ended ended = alone({}, method);
-  INFO(ended.output);
-  CHECK(ended.code == failed(ErrorKind::usage));
-  CHECK(contains(ended.output, told));
+  check_failure({start({}, method).wait()}, ErrorKind::usage, {told});
 }
 
 TEST_CASE("threads of one process meet in a store they share") {
