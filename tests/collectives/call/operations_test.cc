@@ -1,45 +1,75 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tests/collectives/call/operations.h"
+
 #include <cmath>
 #include <cstdint>
 #include <limits>
 
 #include "ddp/float16.h"
 #include "tests/catch.h"
+#include "tests/collectives/group/begun_calls.h"
 #include "tests/collectives/ranks.h"
+#include "tests/contains.h"
 
 using namespace ddprun::tests;
 using ddp::bfloat16;
 using ddp::float16;
+using ddp::ProcessGroup;
 
 namespace {
 
-Ended under_ddprun(int size, std::vector<std::string> program) {
-  program.insert(program.begin(), {DDPRUN_BIN "/ddprun", "--nproc_per_node", std::to_string(size)});
-  return Rank(program, {}).wait();
+/// Around 64 KiB of a block calls change from small to large; pieces have 126 KiB.
+std::vector<std::size_t> counts_of(std::size_t width) {
+  const std::size_t limit = (64 << 10) / width;
+  const std::size_t piece = (126 << 10) / width;
+  std::vector<std::size_t> counts = {0, 1, 7};
+  if (!ddp_tests::kSanitized) counts.insert(counts.end(), {1001, limit, limit + 1});
+  if (!ddp_tests::kSanitized || width == 8) counts.push_back(2 * piece + 3);
+  return counts;
+}
+
+/// Over Gloo ddprun starts the ranks, as it does for users.
+template <RankBody F>
+Ended run_job(int size, F body) {
+  const Variables patient = {{"DDP_TEST_TIMEOUT_MS", "120000"}};
+  Words command = rank_command(body);
+  if (is_over_mpi()) return under_mpirun(size, command, patient);
+  command.insert(command.begin(), {DDPRUN_BIN "/ddprun", "--nproc_per_node", std::to_string(size)});
+  return Rank(command, patient).wait();
 }
 
 }  // namespace
 
-TEST_CASE("every operation gives every type's right result, in place or not, small and large") {
+TEST_CASE("every operation gives every type's right result, in place or not, small and large",
+          "[mpi]") {
   const int size = GENERATE(1, 2, 3, 4, 5);
-  const Ended job = under_ddprun(size, {DDPRUN_BIN "/ddp_operations"});
+  const Ended job = run_job(size, [](ProcessGroup& group) {
+    ddp_tests::check_all(group, counts_of);
+    group.barrier();
+  });
   INFO(size << " ranks: " << job.output);
   CHECK(job.code == 0);
-  CHECK(job.output.find("all_reduce cannot take the avg of int8: only of floating-point types") !=
-        std::string::npos);
-  CHECK(job.output.find("all_reduce cannot take the bxor of bfloat16: only of integers") !=
-        std::string::npos);
+  CHECK(
+      contains(job.output, "all_reduce cannot take the avg of int8: only of floating-point types"));
+  CHECK(contains(job.output, "all_reduce cannot take the bxor of bfloat16: only of integers"));
 }
 
 TEST_CASE("every call that is begun and waited for gives what the one that blocks does") {
   const int size = GENERATE(1, 2, 3);
-  const Ended job = under_ddprun(size, {DDPRUN_BIN "/ddp_operations", "begun"});
+  const Ended job = run_job(size, [](ProcessGroup& group) {
+    BegunCalls begun(group);
+    ddp_tests::check_type<double>(begun, counts_of(sizeof(double)));
+    group.barrier();
+  });
   INFO(size << " ranks: " << job.output);
   CHECK(job.code == 0);
 }
 
-TEST_CASE("64 MiB are moved and combined as less is") {
-  const Ended job = under_ddprun(3, {DDPRUN_BIN "/ddp_operations", "large"});
+TEST_CASE("64 MiB are moved and combined as less is", "[mpi]") {
+  const Ended job = run_job(3, [](ProcessGroup& group) {
+    constexpr std::size_t kBytes = std::size_t{ddp_tests::kSanitized ? 8 : 64} << 20;
+    ddp_tests::Checker<float, ProcessGroup>(group, kBytes / sizeof(float) / 3).large();
+  });
   INFO(job.output);
   CHECK(job.code == 0);
 }

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ddp/trace.h"
+
+#include <cstdio>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "ddp/error.h"
+#include "ddp/process_group.h"
 #include "tests/catch.h"
 #include "tests/collectives/folder.h"
 #include "tests/collectives/ranks.h"
 #include "tests/collectives/read_json.h"
 
 using namespace ddprun::tests;
+using ddp::ProcessGroup;
 using nlohmann::json;
 
 namespace {
@@ -31,12 +36,27 @@ bool is_between_two(const json& call) {
   return call.contains("peer");
 }
 
+/// Calls of several kinds, in two groups; then rank 1 makes another than the others.
+void end_differently(ProcessGroup& group) {
+  auto part = group.split(group.rank() % 2);
+  std::vector<float> data(1000);
+  group.all_reduce(data, ddp::ReduceOp::max);
+  part->barrier();
+  const ddp::Work work = group.ibroadcast(data, 1);
+  work.wait();
+  if (group.rank() == 0) group.send(data, 1, 5);
+  if (group.rank() == 1) group.recv(data, 0, 5);
+  if (group.rank() == 1) return group.barrier();
+  group.all_reduce(data);
+}
+
 }  // namespace
 
 TEST_CASE("when a group fails, every rank writes what it called, and the numbers agree") {
   const Folder folder;
   const auto into = (folder.path / "made" / "for-it").string();
-  const auto ended = run_ranks(4, {DDPRUN_BIN "/ddp_failing", "differ"}, {{"DDP_TRACE_DIR", into}});
+  const auto ended = run_ranks(4, rank_command([](ProcessGroup& group) { end_differently(group); }),
+                               {{"DDP_TRACE_DIR", into}});
   std::vector<json> traces;
   for (int rank = 0; rank < 4; ++rank) {
     const std::string& told = ended[static_cast<std::size_t>(rank)].output;
@@ -78,10 +98,25 @@ TEST_CASE("when a group fails, every rank writes what it called, and the numbers
   }
 }
 
+// More calls than a trace keeps.
 TEST_CASE("on request the last 2048 calls are written") {
   const Folder folder;
   const auto file = folder.path / "trace.json";
-  const Ended ended = run_ranks(1, {DDPRUN_BIN "/ddp_failing", "many", file.string()}).front();
+  const Ended ended = run_ranks(
+                          1,
+                          [](ProcessGroup& group, const std::string& file_name) {
+                            for (int i = 0; i < 3000; ++i) group.barrier();
+                            ddp::write_trace(file_name);
+                            try {
+                              ddp::write_trace(file_name + "/not-a-folder");
+                              wrong("a trace was written into a file");
+                            } catch (const ddp::Error& error) {
+                              std::printf("%s\n", error.what());
+                            }
+                            group.barrier();
+                          },
+                          file.string())
+                          .front();
   INFO(ended.output);
   CHECK(ended.code == 0);
   CHECK(ended.output.find("cannot write the trace " + file.string() + "/not-a-folder: Not a dir") !=
@@ -93,8 +128,8 @@ TEST_CASE("on request the last 2048 calls are written") {
 }
 
 TEST_CASE("a trace that cannot be written does not hide the failure") {
-  const auto ended =
-      run_ranks(4, {DDPRUN_BIN "/ddp_failing", "differ"}, {{"DDP_TRACE_DIR", "/dev/null"}});
+  const auto ended = run_ranks(4, rank_command([](ProcessGroup& group) { end_differently(group); }),
+                               {{"DDP_TRACE_DIR", "/dev/null"}});
   for (const Ended& rank : ended) {
     INFO(rank.output);
     CHECK(rank.code == failed(ddp::ErrorKind::mismatch));

@@ -8,6 +8,7 @@
 
 #include "ddp/error.h"
 #include "tests/catch.h"
+#include "tests/collectives/backends/nccl/gpus.h"
 #include "tests/collectives/folder.h"
 #include "tests/collectives/ranks.h"
 #include "tests/contains.h"
@@ -19,30 +20,10 @@ namespace {
 
 constexpr const char* kShortMs = "1500";  // milliseconds
 
-bool is_real() {
-  return std::getenv("DDP_REAL_GPU") != nullptr;
-}
-
-Variables surroundings(const Variables& more = {}) {
-  Variables all = more;
-  if (!is_real()) all.emplace("LD_LIBRARY_PATH", FAKE_GPU);
-  return all;
-}
-
-/// As many ranks, where there are as many GPUs.
-bool are_enough(int ranks) {
-  static const int gpus = [] {
-    if (!is_real()) return 4;
-    const Ended told = Rank({DDPRUN_BIN "/device_count"}, {}).wait();
-    return std::atoi(told.output.c_str());
-  }();
-  return ranks <= gpus;
-}
-
 std::vector<Ended> run_workers(int size, std::vector<std::string> arguments,
                                const Variables& more = {}) {
   arguments.insert(arguments.begin(), DDPRUN_BIN "/device_worker");
-  return run_ranks(size, arguments, surroundings(more));
+  return run_ranks(size, arguments, on_gpu(more));
 }
 
 }  // namespace
@@ -50,7 +31,7 @@ std::vector<Ended> run_workers(int size, std::vector<std::string> arguments,
 TEST_CASE("every operation gives every type's right result on a device, in place or not", "[gpu]") {
   const int size = GENERATE(1, 2, 3, 4);
   if (!are_enough(size)) return;
-  for (const Ended& rank : run_ranks(size, {DDPRUN_BIN "/device_operations"}, surroundings())) {
+  for (const Ended& rank : run_ranks(size, {DDPRUN_BIN "/device_operations"}, on_gpu())) {
     INFO(size << " ranks: " << rank.output);
     CHECK(rank.code == 0);
   }
@@ -63,24 +44,6 @@ TEST_CASE("calls on a device keep to their places among streams, hosts and group
   for (const Ended& rank : run_workers(3, {scenario})) {
     INFO(scenario << ": " << rank.output);
     CHECK(rank.code == 0);
-  }
-}
-
-TEST_CASE("gradients on a device are averaged as those in host memory are", "[gpu]") {
-  const auto [size, scenario] = GENERATE(table<int, std::string>({{1, "random"},
-                                                                  {2, "random"},
-                                                                  {4, "random"},
-                                                                  {3, "order"},
-                                                                  {4, "type"},
-                                                                  {3, "no_sync"},
-                                                                  {4, "unused"},
-                                                                  {2, "misuse"}}));
-  if (!are_enough(size)) return;
-  for (const Ended& rank :
-       run_ranks(size, {DDPRUN_BIN "/device_data_parallel", scenario}, surroundings())) {
-    INFO(size << " ranks, " << scenario << ": " << rank.output);
-    CHECK(rank.code == 0);
-    CHECK(rank.output.empty());
   }
 }
 
@@ -97,7 +60,7 @@ TEST_CASE("what cannot be done on a device is refused, and the group is as good 
 }
 
 TEST_CASE("one process drives all GPUs", "[gpu]") {
-  const Ended ended = Rank({DDPRUN_BIN "/device_local", "all"}, surroundings()).wait();
+  const Ended ended = Rank({DDPRUN_BIN "/device_local", "all"}, on_gpu()).wait();
   INFO(ended.output);
   CHECK(ended.code == 0);
   CHECK(contains(ended.output, "barrier in host memory: the ranks of init_local_devices"));
@@ -120,8 +83,8 @@ TEST_CASE("a rank that ends in a call ends it for all, and streams go on", "[gpu
 TEST_CASE("a rank that makes no call is waited for until the timeout", "[gpu]") {
   if (!are_enough(2)) return;
   const LiveStore store;
-  Variables first = surroundings(place(0, 2, store.port()));
-  Variables second = surroundings(place(1, 2, store.port()));
+  Variables first = on_gpu(place(0, 2, store.port()));
+  Variables second = on_gpu(place(1, 2, store.port()));
   const std::string scenario = GENERATE("late", "never-come");
   const Rank idle({DDPRUN_BIN "/device_worker", scenario, kShortMs}, second);
   const Ended ended = Rank({DDPRUN_BIN "/device_worker", scenario, kShortMs}, first).wait();
@@ -136,9 +99,9 @@ TEST_CASE("a rank that makes no call is waited for until the timeout", "[gpu]") 
 TEST_CASE("an exception gives up the calls on a device", "[gpu]") {
   if (!are_enough(2)) return;
   const LiveStore store;
-  const Rank idle({DDPRUN_BIN "/device_worker", "unwind"}, surroundings(place(1, 2, store.port())));
+  const Rank idle({DDPRUN_BIN "/device_worker", "unwind"}, on_gpu(place(1, 2, store.port())));
   const Ended ended =
-      Rank({DDPRUN_BIN "/device_worker", "unwind"}, surroundings(place(0, 2, store.port()))).wait();
+      Rank({DDPRUN_BIN "/device_worker", "unwind"}, on_gpu(place(0, 2, store.port()))).wait();
   INFO(ended.output);
   CHECK(ended.code == 2);
   CHECK(contains(ended.output, "thrown by the program"));
@@ -180,7 +143,7 @@ TEST_CASE(
   const std::string version = GENERATE("22807", "21805");
   const Ended ended =
       Rank({DDPRUN_BIN "/device_local", scenario},
-           surroundings({{"FAKE_NCCL_REFUSE", rank + ":2"}, {"FAKE_NCCL_VERSION", version}}))
+           on_gpu({{"FAKE_NCCL_REFUSE", rank + ":2"}, {"FAKE_NCCL_VERSION", version}}))
           .wait();
   INFO(scenario << " with NCCL " << version << ": " << ended.output);
   CHECK(ended.code == 0);
@@ -192,7 +155,7 @@ TEST_CASE(
 TEST_CASE("what an open group call has is given up when it is over") {
   const std::string version = GENERATE("22807", "21805");
   const Ended ended = Rank({DDPRUN_BIN "/device_local", "linger", kShortMs},
-                           surroundings({{"FAKE_NCCL_VERSION", version}}))
+                           on_gpu({{"FAKE_NCCL_VERSION", version}}))
                           .wait();
   INFO(ended.output);
   CHECK(ended.code == 0);
@@ -200,7 +163,7 @@ TEST_CASE("what an open group call has is given up when it is over") {
 }
 
 TEST_CASE("a process ends whose group call is never over, as what it has cannot be given up") {
-  const Ended ended = Rank({DDPRUN_BIN "/device_local", "stay", kShortMs}, surroundings()).wait();
+  const Ended ended = Rank({DDPRUN_BIN "/device_local", "stay", kShortMs}, on_gpu()).wait();
   INFO(ended.output);
   CHECK(ended.code == 124);
   CHECK(contains(ended.output,
@@ -213,7 +176,7 @@ TEST_CASE("the rank of a process's own that cannot connect is named, with NCCL's
       {{"FAKE_NCCL_REFUSE", "invalid argument: made to be refused"},
        {"FAKE_NCCL_FAIL", "an error of the fake NCCL: made to fail"}}));
   const Ended ended =
-      Rank({DDPRUN_BIN "/device_local", "connect"}, surroundings({{variable, "2:0"}})).wait();
+      Rank({DDPRUN_BIN "/device_local", "connect"}, on_gpu({{variable, "2:0"}})).wait();
   INFO(ended.output);
   CHECK(ended.code == failed(ErrorKind::system));
   CHECK(ended.output == "ddp: rank 2 failed while connecting through NCCL: NCCL: " + words + "\n");
@@ -222,9 +185,9 @@ TEST_CASE("the rank of a process's own that cannot connect is named, with NCCL's
 TEST_CASE("a message on a device that nobody sends is told with what its sender does") {
   const LiveStore store;
   const Rank idle({DDPRUN_BIN "/device_worker", "lone-receive", kShortMs},
-                  surroundings(place(1, 2, store.port())));
+                  on_gpu(place(1, 2, store.port())));
   const Ended ended = Rank({DDPRUN_BIN "/device_worker", "lone-receive", kShortMs},
-                           surroundings(place(0, 2, store.port())))
+                           on_gpu(place(0, 2, store.port())))
                           .wait();
   INFO(ended.output);
   CHECK(ended.code == failed(ErrorKind::timed_out));

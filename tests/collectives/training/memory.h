@@ -8,6 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "tests/collectives/ranks.h"
+
 namespace ddp_tests {
 
 /// Where parameters and gradients of the scenarios are.
@@ -37,7 +39,13 @@ inline std::size_t bytes_of(const ddp::Buffer& buffer) {
   return buffer.count * (buffer.type == ddp::DataType::float64 ? 8 : 4);
 }
 
-/// The program's: of this host, or of a device.
+/// This program's: of the host, or of a device.
 std::unique_ptr<Memory> make_memory();
+
+/// Whether that many ranks have a memory each.
+bool has_memory_for(int ranks);
+
+/// What a rank needs in its environment to have one.
+ddprun::tests::Variables memory_variables();
 
 }  // namespace ddp_tests

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// data_parallel.cc on the GPU with this rank's number, modulo how many there are.
+// Of the GPU with this rank's number, modulo how many there are.
 
 #include "tests/collectives/backends/cuda/device.h"
-#include "tests/collectives/training/data_parallel.h"
+#include "tests/collectives/backends/nccl/gpus.h"
+#include "tests/collectives/training/memory.h"
 
 namespace ddp_tests {
 namespace {
@@ -67,6 +68,14 @@ class OnDevice : public Memory {
 
 std::unique_ptr<Memory> make_memory() {
   return std::make_unique<OnDevice>();
+}
+
+bool has_memory_for(int ranks) {
+  return ddprun::tests::are_enough(ranks);
+}
+
+ddprun::tests::Variables memory_variables() {
+  return ddprun::tests::on_gpu();
 }
 
 }  // namespace ddp_tests

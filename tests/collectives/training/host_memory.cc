@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// data_parallel.cc in host memory.
-
 #include <cstring>
 
-#include "tests/collectives/training/data_parallel.h"
+#include "tests/collectives/training/memory.h"
 
 namespace ddp_tests {
 namespace {
@@ -31,6 +29,14 @@ class HostMemory : public Memory {
 
 std::unique_ptr<Memory> make_memory() {
   return std::make_unique<HostMemory>();
+}
+
+bool has_memory_for(int /*ranks*/) {
+  return true;
+}
+
+ddprun::tests::Variables memory_variables() {
+  return {};
 }
 
 }  // namespace ddp_tests
