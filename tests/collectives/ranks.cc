@@ -180,7 +180,7 @@ void check_failure(const std::vector<Ended>& ended, ddp::ErrorKind kind, const W
 }
 
 Variables over_mpi() {
-  // Open MPI unloads its plug-ins before the process ends: their leaks cannot be told from ours.
+  // Open MPI unloads its plug-ins before the process ends: their leaks look like ours.
   const std::string sanitizer = variable_or("ASAN_OPTIONS", "");
   return {{"DDP_TEST_BACKEND", "mpi"},
           {"CUDA_VISIBLE_DEVICES", ""},

@@ -338,7 +338,7 @@ TEST_CASE("messages that were begun are done when their senders have left", "[mp
   });
 }
 
-TEST_CASE("a stranger's bytes disturb no message") {
+TEST_CASE("bytes on a foreign connection disturb no message") {
   check_ranks(3, [](ProcessGroup& group) {
     group.barrier();
     asio::io_context context;
@@ -356,7 +356,7 @@ TEST_CASE("a stranger's bytes disturb no message") {
   });
 }
 
-TEST_CASE("strangers who say nothing are few at a time, and keep no rank out") {
+TEST_CASE("silent foreign connections are limited in number, and keep no rank out") {
   check_ranks(3, [](ProcessGroup& group) {
     // The oldest have to go for those who come after them.
     constexpr std::size_t kComing = 300;
@@ -391,7 +391,7 @@ TEST_CASE("a message to itself is refused, and the group stays as it was", "[mpi
   }
 }
 
-TEST_CASE("every open message with a rank that ends fails with the same words, which name it") {
+TEST_CASE("every open message with a rank that ends fails with the same error, which names it") {
   const auto [how, code] =
       GENERATE(table<Exit, int>({{Exit::killed, 128 + SIGKILL}, {Exit::throws, 2}}));
   const int size = GENERATE(2, 3);
@@ -402,12 +402,12 @@ TEST_CASE("every open message with a rank that ends fails with the same words, w
   check_failure(ended, ErrorKind::peer_lost, {"lost rank 1 in "});
 }
 
-TEST_CASE("a message with a rank that left the group fails, and says so") {
+TEST_CASE("a message with a rank that left the group fails with that reason") {
   const auto ended = run_ranks(2, [](ProcessGroup& group) { lose_rank_1(group, Exit::leaves); });
   check_failure({ended[0]}, ErrorKind::mismatch, {"but rank 1 is at the group's end"});
 }
 
-TEST_CASE("a message that was announced by a rank that ended is not waited for") {
+TEST_CASE("a receive fails whose announced message is of a rank that ended") {
   const auto ended = run_ranks(2, [](ProcessGroup& group) {
     std::int64_t process = ::getpid();
     Elements data(kLong);
@@ -428,7 +428,7 @@ TEST_CASE("a message that was announced by a rank that ended is not waited for")
                 {"lost rank 1 in recv float32[700001] from rank 1, tag 5"});
 }
 
-TEST_CASE("a rank that is sent more messages than it holds says so, and the group ends") {
+TEST_CASE("a rank that receives more messages than it holds reports it, and the group fails") {
   const auto ended = run_ranks(2, [](ProcessGroup& group) {
     constexpr int kMany = (1 << 17) + 1;
     std::vector<P2POp> ops;
@@ -444,7 +444,7 @@ TEST_CASE("a rank that is sent more messages than it holds says so, and the grou
 }
 
 #ifndef __SANITIZE_ADDRESS__  // its companion for types looks at objects through a pipe
-TEST_CASE("a rank without descriptors for messages says so, and is missed at once") {
+TEST_CASE("a rank without descriptors for messages reports it, and the others lose it at once") {
   const Words command = rank_command([](ProcessGroup& group) {
     group.barrier();
     if (group.rank() == 0) {
@@ -462,7 +462,7 @@ TEST_CASE("a rank without descriptors for messages says so, and is missed at onc
 }
 #endif
 
-TEST_CASE("a message of another type or count than its receive is told on both sides") {
+TEST_CASE("a message of another type or count than its receive fails on both sides") {
   const int number = GENERATE(range(0, static_cast<int>(std::size(kMismatches))));
   const auto& [send, recv, sent, expected] = kMismatches[number];
   const auto ended = run_ranks(
@@ -477,7 +477,7 @@ TEST_CASE("a message of another type or count than its receive is told on both s
                 {"rank 1 is at " + expected + ", but rank 0 is at " + sent});
 }
 
-TEST_CASE("a receive that waited in vain says what came instead") {
+TEST_CASE("a receive that times out names the message that came instead") {
   const LiveStore store;
   const Words command = rank_command([](ProcessGroup& group) {
     if (group.rank() == 0) send_to_1<float>(group, 100);

@@ -16,7 +16,7 @@
 #include "tests/collectives/in_rank.h"
 
 /// Makes every call there is, with every type, and compares each result with a plain computation of
-/// its own. A wrong one is told, and ends the process with exit code 1.
+/// its own. A wrong one is printed, and ends the process with exit code 1.
 namespace ddp_tests {
 
 using ddp::ReduceOp;
@@ -28,8 +28,8 @@ inline constexpr std::array kOps = {ReduceOp::sum, ReduceOp::avg, ReduceOp::prod
                                     ReduceOp::min, ReduceOp::max, ReduceOp::band,
                                     ReduceOp::bor, ReduceOp::bxor};
 
-/// Element `i` of what rank `rank` has: random, the same whoever asks. Floating-point values are
-/// small and whole, so that no order of summing makes a difference.
+/// Element `i` of what rank `rank` has: random, but the same on all ranks. Floating-point values
+/// are small and whole, so that no order of summing makes a difference.
 template <class T>
 T value(int rank, std::size_t i) {
   std::uint64_t x = i * 0x9E3779B97F4A7C15U + static_cast<std::uint64_t>(rank + 1) * 0xD1B54A32U;

@@ -28,7 +28,7 @@ std::string contents(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// A worker that has ended as it was told to, and what it left.
+/// A worker that has ended, and what it left.
 class Worker {
  public:
   /// `error_file`: what TORCHELASTIC_ERROR_FILE is; without it, a file of our own.
@@ -68,7 +68,7 @@ class Worker {
 
 }  // namespace
 
-TEST_CASE("who ends by itself leaves its exit code and no file") {
+TEST_CASE("a process that exits by itself leaves no file") {
   const Worker good("well");
   CHECK(good.exit_code() == 0);
   CHECK(good.files() == 0);
@@ -76,7 +76,7 @@ TEST_CASE("who ends by itself leaves its exit code and no file") {
   CHECK(Worker("seven").exit_code() == 7);
 }
 
-TEST_CASE("an exception is told with its type, its text and the calls that led to the throw") {
+TEST_CASE("an exception is recorded with its type, its text and the backtrace of the throw") {
   const Worker worker("throw");
   CHECK(worker.exit_code() == 1);
   CHECK(worker.message() == "app::Broken: no digit 7 in \"digits\\data\"");
@@ -91,7 +91,7 @@ TEST_CASE("an exception is told with its type, its text and the calls that led t
   CHECK(worker.files() == 1);
 }
 
-TEST_CASE("nested exceptions are told from the outermost to the cause") {
+TEST_CASE("nested exceptions are recorded from the outermost to the cause") {
   const Worker worker("nested");
   CHECK(worker.exit_code() == 1);
   CHECK(worker.message() ==
@@ -100,14 +100,14 @@ TEST_CASE("nested exceptions are told from the outermost to the cause") {
         "caused by std::system_error: digits: No such file or directory");
 }
 
-TEST_CASE("an exception of any type, with any bytes, is told") {
+TEST_CASE("an exception of any type, with any bytes, is recorded") {
   CHECK(Worker("int").message() == "int");
   const Worker text("text");
   CHECK(text.exit_code() == 1);
   CHECK(text.message() == "char const*: a\tb\\xff\\x1b");
 }
 
-TEST_CASE("an exception that ends the process elsewhere is told, and std::terminate goes on") {
+TEST_CASE("an exception that ends the process elsewhere is recorded, and std::terminate goes on") {
   for (const char* how : {"thread", "noexcept"}) {
     INFO(how);
     const Worker worker(how);
@@ -118,7 +118,7 @@ TEST_CASE("an exception that ends the process elsewhere is told, and std::termin
   CHECK(contains(Worker("thread").traceback(), "(load_digit()+0x"));
 }
 
-TEST_CASE("a fatal signal is told with its address and the calls, and the process dies of it") {
+TEST_CASE("a fatal signal is recorded with its address and backtrace, and kills the process") {
   const Worker worker("segv");
   CHECK(worker.signal() == SIGSEGV);
   CHECK(worker.message() == "SIGSEGV: nothing is mapped at address 0x10");
@@ -138,14 +138,14 @@ TEST_CASE("a fatal signal is told with its address and the calls, and the proces
   }
 }
 
-TEST_CASE("stack overflow is told by its name") {
+TEST_CASE("stack overflow is recorded by its name") {
   const Worker worker("overflow");
   CHECK(worker.signal() == SIGSEGV);
   CHECK(worker.message().starts_with("SIGSEGV: stack overflow at address 0x"));
   CHECK(contains(worker.traceback(), "(_Z8overflowPVc+0x"));
 }
 
-TEST_CASE("calls of a recursion are told once, and how often they come") {
+TEST_CASE("a recursion is one line of the backtrace, with its number of repetitions") {
   const auto lines_with = [](const std::string& traceback, const std::string& text) {
     int lines = 0;
     for (std::size_t at = 0; (at = traceback.find(text, at)) != std::string::npos; ++at) ++lines;
@@ -162,7 +162,7 @@ TEST_CASE("calls of a recursion are told once, and how often they come") {
   CHECK(lines_with(of_two, " more like these 2\n") == 1);
 }
 
-TEST_CASE("what is short or has changed when a process dies does not keep it from telling") {
+TEST_CASE("a crash is recorded without descriptors, after chdir, and once for two threads") {
   for (const char* how : {"segv_without_descriptors", "segv_elsewhere", "segv_of_two"}) {
     INFO(how);
     const Worker worker(how, "error.json");
@@ -173,20 +173,20 @@ TEST_CASE("what is short or has changed when a process dies does not keep it fro
   }
 }
 
-TEST_CASE("a child that it forked dies without a word in its parent's name") {
+TEST_CASE("a crash of a forked child is not recorded") {
   const Worker worker("child");
   CHECK(worker.exit_code() == 0);
   CHECK(worker.files() == 0);
 }
 
-TEST_CASE("who handled the signal before has the last word") {
+TEST_CASE("an earlier handler of the signal is called last") {
   const Worker worker("handled");
   CHECK(worker.exit_code() == 6);
   CHECK(worker.out() == "handled before\n");
   CHECK(worker.message() == "SIGSEGV: nothing is mapped at address 0x10");
 }
 
-TEST_CASE("without a file to write, the end is told on stderr and is the same") {
+TEST_CASE("without a file to write, the cause is printed to stderr and the process ends the same") {
   for (const char* file : {"", "/dev/null", "/no/such/directory/error.json"}) {
     INFO(file);
     const Worker thrown("throw", file);

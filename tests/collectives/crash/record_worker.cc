@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program under ddp::record that ends as it is told to: record_worker HOW.
+// A program under ddp::record that ends as its argument says: record_worker HOW.
 
 #include <algorithm>
 #include <array>

@@ -59,11 +59,11 @@ TEST_CASE("when a group fails, every rank writes what it called, and the numbers
                                {{"DDP_TRACE_DIR", into}});
   std::vector<json> traces;
   for (int rank = 0; rank < 4; ++rank) {
-    const std::string& told = ended[static_cast<std::size_t>(rank)].output;
-    INFO(told);
+    const std::string& output = ended[static_cast<std::size_t>(rank)].output;
+    INFO(output);
     const json& trace = traces.emplace_back(
         read_json(std::filesystem::path(into) / ("rank_" + std::to_string(rank) + ".json")));
-    CHECK(trace["reason"].get<std::string>() + "\n" == told);
+    CHECK(trace["reason"].get<std::string>() + "\n" == output);
     CHECK(calls_of(trace, 2).size() == 1);
     CHECK(calls_of(trace, 2)[0]["operation"] == "barrier");
     CHECK(trace["groups"][1]["ranks"] == json({rank % 2, rank % 2 + 2}));

@@ -115,7 +115,7 @@ TEST_CASE("a rank that leaves out a call is named, and its call in another group
   }
 }
 
-TEST_CASE("calls that are overdue fail before anybody waits for them, all with one sentence",
+TEST_CASE("calls that time out fail before a thread waits for them, all with one sentence",
           "[mpi]") {
   const auto ended = run_ranks(3, [](ProcessGroup& group) {
     const auto store = job_store();
@@ -152,8 +152,7 @@ TEST_CASE("a rank that sleeps is named by the job, with its last call", "[.][mpi
                  "call since #1 barrier, the others at #2 all_reduce sum float32[262144]"});
 }
 
-TEST_CASE(
-    "a rank that the launcher knows to be gone ends the calls that nobody's connection would") {
+TEST_CASE("a rank that the launcher reports as lost ends calls that no connection would end") {
   constexpr int kSize = 3;
   const std::string address = GENERATE("127.0.0.1", "::1");
   const Folder folder;
@@ -246,7 +245,7 @@ TEST_CASE("a program that does not catch the sentence ends, and its error file h
   }
 }
 
-TEST_CASE("a process whose calls cannot be ended ends, and its error file says why") {
+TEST_CASE("a process whose calls cannot be aborted exits, and its error file has the reason") {
   const Folder folder;
   const auto ended = run_recorded(2, rank_command([] {
                                     return ddp::record([] {

@@ -65,7 +65,7 @@ TEST_CASE("a call goes on after an impatient wait", "[mpi]") {
   });
 }
 
-TEST_CASE("every call that is under way when a rank ends fails with the same words") {
+TEST_CASE("every call that is under way when a rank ends fails with the same error") {
   const auto ended = run_ranks(3, [](ProcessGroup& group) {
     group.barrier();
     if (group.rank() == 1) ::_exit(0);
@@ -102,7 +102,7 @@ TEST_CASE("an exception gives up the calls under way") {
   check_failure({ended[1]}, ErrorKind::peer_lost, {"lost rank 0"});
 }
 
-TEST_CASE("a crash in a thread of the library is told as one in the program's") {
+TEST_CASE("a crash in a thread of the library is reported as one in the program's") {
   const auto ended = run_ranks(2, [] {
     return ddp::record([] {
       ProcessGroup group = join();

@@ -20,12 +20,12 @@ using ddp::ErrorKind;
 namespace {
 
 /// The variables of one launcher, and none of the others'.
-Variables only(Variables said) {
+Variables only(Variables variables) {
   for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PMI_RANK",
                            "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMIX_NAMESPACE"}) {
-    said.emplace(name, "");
+    variables.emplace(name, "");
   }
-  return said;
+  return variables;
 }
 
 /// A rank that joins by `init_method`, and makes another group in the same way.
@@ -61,7 +61,7 @@ TEST_CASE("the launcher's rank and size serve every init_method") {
   check_success(ranks);
 }
 
-TEST_CASE("ranks of other launchers meet without being told where") {
+TEST_CASE("ranks of other launchers find each other without MASTER_ADDR") {
   const auto [rank_name, more] = GENERATE(table<std::string, Variables>({
       {"OMPI_COMM_WORLD_RANK",
        {{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}},
@@ -73,16 +73,16 @@ TEST_CASE("ranks of other launchers meet without being told where") {
   }));
   std::vector<Rank> ranks;
   for (int rank = 0; rank < 2; ++rank) {
-    Variables said = more;
-    said[rank_name] = std::to_string(rank);
-    said["PMIX_NAMESPACE"] = rank_name + std::to_string(::getpid());
-    ranks.push_back(start(said));
+    Variables variables = more;
+    variables[rank_name] = std::to_string(rank);
+    variables["PMIX_NAMESPACE"] = rank_name + std::to_string(::getpid());
+    ranks.push_back(start(variables));
   }
   check_success(ranks);
 }
 
-TEST_CASE("an environment that does not do is refused with what would be right") {
-  const auto [said, told] = GENERATE(table<Variables, std::string>({
+TEST_CASE("a wrong environment of any launcher is refused with a hint") {
+  const auto [variables, expected] = GENERATE(table<Variables, std::string>({
       {{{"OMPI_COMM_WORLD_RANK", "0"},
         {"OMPI_COMM_WORLD_SIZE", "4"},
         {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}},
@@ -96,11 +96,11 @@ TEST_CASE("an environment that does not do is refused with what would be right")
       {{{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"MASTER_ADDR", "h"}, {"MASTER_PORT", "0"}},
        "MASTER_PORT=0 is not a number from 1 to 65535"},
   }));
-  check_failure({start(said).wait()}, ErrorKind::usage, {told});
+  check_failure({start(variables).wait()}, ErrorKind::usage, {expected});
 }
 
-TEST_CASE("an init_method that does not do is refused with what would be right") {
-  const auto [method, told] = GENERATE(table<std::string, std::string>({
+TEST_CASE("a wrong init_method is refused with the accepted forms") {
+  const auto [method, expected] = GENERATE(table<std::string, std::string>({
       {"udp://h:1", "udp://h:1 is none of env://, tcp://HOST:PORT and file:///PATH"},
       {"file://relative", "is none of"},
       {"tcp://h", "tcp://h is not tcp://HOST:PORT"},
@@ -111,7 +111,7 @@ TEST_CASE("an init_method that does not do is refused with what would be right")
       {"tcp://h:1?size=2", "size is neither rank nor world_size"},
       {"tcp://h:1?rank=2&world_size=2", "rank 2 is not from 0 to 1"},
   }));
-  check_failure({start({}, method).wait()}, ErrorKind::usage, {told});
+  check_failure({start({}, method).wait()}, ErrorKind::usage, {expected});
 }
 
 TEST_CASE("threads of one process meet in a store they share") {

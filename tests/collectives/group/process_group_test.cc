@@ -294,7 +294,7 @@ TEST_CASE("two groups of the same ranks do not disturb each other", "[mpi]") {
   check_ranks(3, [](ProcessGroup& group) { use_two_groups(group); });
 }
 
-TEST_CASE("a group is parted, parts are parted, and ranks leave them in any order", "[mpi]") {
+TEST_CASE("a group is split, parts are split, and ranks leave them in any order", "[mpi]") {
   const int ranks = GENERATE(2, 3, 5);
   check_ranks(ranks, [](ProcessGroup& group) {
     const int rank = group.rank();
@@ -373,7 +373,7 @@ TEST_CASE("without a launcher's store rank 0 serves it, and ranks may come befor
   check_success(ranks);
 }
 
-TEST_CASE("a rank killed in the middle of a call fails the others, who name it") {
+TEST_CASE("a rank killed in the middle of a call fails the others, which name it") {
   const int size = GENERATE(2, 4);
   const int call = any_of(kRepeatedCalls);
   const auto ended = run_ranks(
@@ -393,7 +393,7 @@ TEST_CASE("a rank killed in the middle of a call fails the others, who name it")
   check_killed_rank_1(ended);
 }
 
-TEST_CASE("a rank killed in the middle of a call of a part fails the others, who name it") {
+TEST_CASE("a rank killed in the middle of a call of a part fails the others, which name it") {
   const int size = GENERATE(2, 4);
   check_killed_rank_1(run_ranks(size, [](ProcessGroup& group) {
     auto part = group.split(0, -group.rank());
@@ -439,7 +439,7 @@ TEST_CASE("a killed rank 0 is named even if it served the store") {
   }
 }
 
-TEST_CASE("a rank that throws in between fails the others, who name it") {
+TEST_CASE("a rank that throws between calls fails the others, which name it") {
   const auto ended = run_ranks(3, [](ProcessGroup& group) {
     group.barrier();  // so that all are connected
     if (group.rank() == 1) throw std::runtime_error("thrown by the program");
@@ -450,7 +450,7 @@ TEST_CASE("a rank that throws in between fails the others, who name it") {
   check_failure({ended[0], ended[2]}, ErrorKind::peer_lost, {"lost rank 1"});
 }
 
-TEST_CASE("calls that differ between ranks are told before anything moves", "[mpi]") {
+TEST_CASE("calls that differ between ranks fail before data moves, and are named", "[mpi]") {
   const int call = any_of(kDifferentCalls);
   const int size = GENERATE(2, 4);
   const auto ended = run_ranks(
@@ -462,7 +462,7 @@ TEST_CASE("calls that differ between ranks are told before anything moves", "[mp
   check_failure(ended, ErrorKind::mismatch, kDifferentCalls[call].texts);
 }
 
-TEST_CASE("a rank that leaves early is told apart from one that died") {
+TEST_CASE("a rank that leaves early is reported as at the group's end, not as lost") {
   const auto ended = run_ranks(3, [](ProcessGroup& group) {
     if (group.rank() != 1) fail_for_good(group, [&] { group.barrier(); });
   });
@@ -536,8 +536,8 @@ TEST_CASE("wrong arguments are refused and leave the group as it was", "[mpi]") 
   }
 }
 
-TEST_CASE("a wrong environment is refused with what would be right") {
-  const auto [name, value, told] = GENERATE(table<std::string, std::string, std::string>({
+TEST_CASE("a wrong environment is refused with a hint") {
+  const auto [name, value, expected] = GENERATE(table<std::string, std::string, std::string>({
       {"RANK", "", "RANK is not set: start the program with ddprun"},
       {"WORLD_SIZE", "", "WORLD_SIZE is not set"},
       {"MASTER_ADDR", "", "MASTER_ADDR is not set"},
@@ -547,10 +547,11 @@ TEST_CASE("a wrong environment is refused with what would be right") {
   }));
   Variables variables = place(0, 2, 1);
   variables[name] = value;
-  check_failure({Rank(rank_command(just_meet), variables).wait()}, ErrorKind::usage, {told});
+  check_failure({Rank(rank_command(just_meet), variables).wait()}, ErrorKind::usage, {expected});
 }
 
-TEST_CASE("a backend that is not installed, or cannot be loaded, is told with what is missing") {
+TEST_CASE(
+    "a backend that is not installed, or cannot be loaded, is refused with the missing library") {
   const Folder folder;
   const std::filesystem::path library = DDPRUN_LIB;
   std::filesystem::copy_file(library, folder.path / library.filename());

@@ -59,7 +59,7 @@ TEST_CASE("the last process to leave a file store removes it, and not before") {
   CHECK_FALSE(fs::exists(path));
 }
 
-TEST_CASE("a file that a run left whose processes died is told, not used") {
+TEST_CASE("a file that an earlier run left behind is refused") {
   const Folder folder;
   const std::string path = folder.path / "store";
   die_with(path, [](FileStore& store) { store.set("k", "old"); });
@@ -69,7 +69,7 @@ TEST_CASE("a file that a run left whose processes died is told, not used") {
   CHECK(contains(error.what(), "remove it"));
 }
 
-TEST_CASE("a file that as many have opened as there are is told, not used") {
+TEST_CASE("a file that world_size processes have opened already is refused") {
   const Folder folder;
   const std::string path = folder.path / "store";
   FileStore one(path, {.world_size = 2});
@@ -96,7 +96,7 @@ TEST_CASE("a process killed while it wrote costs the others nothing") {
   CHECK(FileStore(path).get("n") == "3");  // what was half written is gone from the file
 }
 
-TEST_CASE("a file that is no store, or is damaged, is named with the place") {
+TEST_CASE("a file that is no store, or is damaged, is an error with the byte") {
   const Folder folder;
   const std::string path = folder.path / "store";
   std::ofstream(path) << "something else entirely";
@@ -117,7 +117,7 @@ TEST_CASE("a file that is no store, or is damaged, is named with the place") {
   }
 }
 
-TEST_CASE("a file that is removed or emptied under its users is told") {
+TEST_CASE("a file that is removed or emptied under its users is an error") {
   const Folder folder;
   const std::string path = folder.path / "store";
   FileStore store(path);

@@ -74,7 +74,7 @@ Stores each_store() {
 
 }  // namespace
 
-TEST_CASE("every store: what one sets another gets, byte for byte") {
+TEST_CASE("every store: a value set by one client is read by another, byte for byte") {
   const auto [server, a, b] = each_store();
   const std::string large(3 << 20, '\xfe');
   a->set("large", large);
@@ -89,7 +89,7 @@ TEST_CASE("every store: what one sets another gets, byte for byte") {
   CHECK(a->get("large") == "small");
 }
 
-TEST_CASE("every store: a get and a wait end when the keys come, by whatever way") {
+TEST_CASE("every store: get and wait end when the keys are set, by any operation") {
   const auto [server, a, b] = each_store();
   const auto late = [](auto call) { return std::async(std::launch::async, call); };
   auto value = late([&, b = b] { return b->get("set"); });
@@ -105,7 +105,7 @@ TEST_CASE("every store: a get and a wait end when the keys come, by whatever way
   CHECK(many.get() == Keys{"two", "one"});
 }
 
-TEST_CASE("every store: what does not come is named when the time is up, and nothing is lost") {
+TEST_CASE("every store: a timeout names the missing keys, and loses nothing") {
   const auto [server, a, b] = each_store();
   a->set("there", "1");
   for (const auto timeout : {0ms, 30ms}) {
@@ -153,7 +153,7 @@ TEST_CASE("every store: compare_set stores if the value is what was expected") {
   CHECK(a->get("k") == "two");
 }
 
-TEST_CASE("every store: of all who compare and set at once one wins, and all learn who") {
+TEST_CASE("every store: of concurrent compare_sets one wins, and all return its value") {
   const auto [server, a, b] = each_store();
   std::vector<std::future<std::string>> outcomes;
   for (int i = 0; i < 8; ++i) {
@@ -196,7 +196,8 @@ TEST_CASE("every store: one thread's wait holds up no other's call on the same s
   for (int i = 0; i < 3; ++i) CHECK(waiting[i].get() == std::to_string(i));
 }
 
-TEST_CASE("every store: what is too much is refused, and nothing is lost") {
+TEST_CASE(
+    "every store: keys, values and lists that are too large are refused, and nothing is lost") {
   const auto [server, a, b] = each_store();
   const std::string long_key(8193, 'k');
   const std::string long_value((8 << 20) + 1, 'v');
@@ -219,14 +220,14 @@ TEST_CASE("every store: what is too much is refused, and nothing is lost") {
   CHECK_FALSE(b->check({"k"}));
 }
 
-TEST_CASE("every store: adding to what is no number is an error, and the value stays") {
+TEST_CASE("every store: add to a value that is no number is an error, and the value stays") {
   const auto [server, a, b] = each_store();
   a->set("k", "abc");
   CHECK_THROWS_AS(a->add("k", 1), ddp::Error);
   CHECK(b->get("k") == "abc");
 }
 
-TEST_CASE("a prefix is a room of its own in any store") {
+TEST_CASE("a prefix separates keys in any store") {
   const auto store = std::make_shared<ddp::HashStore>();
   ddp::PrefixStore one("one", store);
   const auto two = std::make_shared<ddp::PrefixStore>("two", store);

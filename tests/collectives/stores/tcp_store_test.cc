@@ -37,14 +37,14 @@ TEST_CASE("a master with a world size waits until every store is made") {
   CHECK(served->port() == port);
 }
 
-TEST_CASE("a master tells how many stores were made when the time is up") {
+TEST_CASE("a master that times out reports how many stores were made") {
   const auto error = error_of(
       [] { TcpStore("127.0.0.1", 0, {.is_master = true, .world_size = 2, .timeout = 50ms}); });
   CHECK(error.kind() == ErrorKind::timed_out);
   CHECK(contains(error.what(), "1 of world_size 2 were here within 50 ms"));
 }
 
-TEST_CASE("a store that nobody serves is named with what happened there") {
+TEST_CASE("a store without a server is named with the system's error") {
   const std::uint16_t port = unused_port();
   const auto error = error_of([&] { TcpStore("127.0.0.1", port, {.timeout = 50ms}); });
   CHECK(error.kind() == ErrorKind::timed_out);
@@ -52,7 +52,7 @@ TEST_CASE("a store that nobody serves is named with what happened there") {
   CHECK(contains(error.what(), "Connection refused"));
 }
 
-TEST_CASE("a port that is taken is told") {
+TEST_CASE("a port in use is an error") {
   const LiveStore other;
   const auto error = error_of([&] { TcpStore("127.0.0.1", other.port(), {.is_master = true}); });
   CHECK(error.kind() == ErrorKind::system);

@@ -160,7 +160,7 @@ constexpr auto kSystem = ddp::ErrorKind::system;
 
 }  // namespace
 
-TEST_CASE("what was saved is loaded by any number of ranks") {
+TEST_CASE("a saved checkpoint is loaded by any number of ranks") {
   const Place place;
   place.expect(3, "load save:1 load save:2 load", "nothing\nloaded 1\nloaded 2\n");
   for (const int size : {1, 2, 5}) place.expect(size, "load", "loaded 2\n");
@@ -193,7 +193,8 @@ TEST_CASE("ranks that find different files load the same one, the newest") {
   place.expect(4, "load", "loaded 4\n", "%.ckpt");
 }
 
-TEST_CASE("a damaged checkpoint is told alike on all ranks, with what is left") {
+TEST_CASE(
+    "a damaged checkpoint is the same error on all ranks, which names the version that is left") {
   const Place place;
   place.expect(1, "save:8 save:9", "");
   const std::string whole = read(place.file);

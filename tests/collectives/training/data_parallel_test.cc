@@ -333,7 +333,7 @@ TEST_CASE("a parameter that only some ranks use is averaged, and one that none u
   });
 }
 
-TEST_CASE("a data-parallel model that is used wrongly says how, and goes on", "[gpu]") {
+TEST_CASE("wrong use of a data-parallel model is refused, and the model goes on", "[gpu]") {
   const int size = GENERATE(1, 2);
   check_training(size, [](ProcessGroup& group) {
     const Model made({3, 4, 5}, group.rank());
@@ -383,7 +383,7 @@ TEST_CASE("a bucket may have 100 MiB") {
   });
 }
 
-TEST_CASE("models that differ between ranks are told alike on all of them") {
+TEST_CASE("models that differ between ranks are the same error on all of them") {
   const auto [what, difference] = GENERATE(table<std::string, std::string>({
       {"count", "parameter 1 float32[4] on rank 0, parameter 1 float32[7] on rank 2"},
       {"type", "parameter 0 float32[3] on rank 0, parameter 0 float64[3] on rank 2"},

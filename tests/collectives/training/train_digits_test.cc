@@ -83,7 +83,7 @@ TEST_CASE("a crash in the first epoch is not repeated after a restart") {
   }
 }
 
-TEST_CASE("a damaged checkpoint is told, not trained on") {
+TEST_CASE("a training refuses a damaged checkpoint") {
   const Folder folder;
   const std::string path = folder.path / "digits.ckpt";
   trained(1, {"--epochs", "1", "--checkpoint", path});

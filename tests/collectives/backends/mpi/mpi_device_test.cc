@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buffers on devices over MPI, on a driver of our own that works in host memory (fake_gpu/): so an
-// MPI that is not CUDA-aware can be told to be, and moves them.
+// MPI that is not CUDA-aware can claim to be, and moves them.
 
 #include "ddp/error.h"
 #include "tests/catch.h"
@@ -43,7 +43,7 @@ TEST_CASE("a CUDA-aware MPI is given buffers on a device as they are") {
   CHECK(job.code == 0);
 }
 
-TEST_CASE("what CUDA does not do over MPI is told with rank, call and its words") {
+TEST_CASE("an error of CUDA over MPI is reported with rank, call and CUDA's message") {
   const auto [scenario, call] = GENERATE(table<std::string, std::string>(
       {{"begun", "#1 all_reduce sum float32[1000]"}, {"messages", "#1 send float32[1000]"}}));
   const Ended job = under_mpirun(3, {DDPRUN_BIN "/device_worker", scenario}, kNoCopies);
@@ -53,7 +53,7 @@ TEST_CASE("what CUDA does not do over MPI is told with rank, call and its words"
   CHECK(contains(job.output, ": cuMemHostAlloc: an error of the fake driver"));
 }
 
-TEST_CASE("what cannot be done on a device over MPI is refused, and the group is as good") {
+TEST_CASE("unsupported calls on a device over MPI are refused, and leave the group as it was") {
   const Ended job = under_mpirun(2, {DDPRUN_BIN "/device_worker", "misuse"}, kFakeGpu);
   INFO(job.output);
   CHECK(job.code == 0);

@@ -10,7 +10,7 @@
 using namespace ddprun::tests;
 using ddp::ErrorKind;
 
-TEST_CASE("a message over MPI that is shorter than expected is told") {
+TEST_CASE("a message over MPI that is shorter than expected is a mismatch") {
   const Ended job = under_mpirun(2, rank_command([](ddp::ProcessGroup& group) {
                                    std::vector<float> data(100 + group.rank());
                                    if (group.rank() == 0) group.send(data, 1, 5);
@@ -32,7 +32,7 @@ TEST_CASE("more than MPI can count is refused, and the group is as good as befor
   CHECK(job.code == 0);
 }
 
-TEST_CASE("a call that MPI has begun and does not end ends the process, which says why") {
+TEST_CASE("a call that MPI has begun and does not end ends the process with a message") {
   const Ended job = under_mpirun(2, {DDPRUN_BIN "/ddp_mpi_program", "stuck"});
   INFO(job.output);
   CHECK(job.code == 124);
@@ -40,19 +40,6 @@ TEST_CASE("a call that MPI has begun and does not end ends the process, which sa
                  "waited 1 s in vain in #1 all_reduce sum float32[100]: "
                  "every rank is at #1 all_reduce sum float32[100]"));
   CHECK(contains(job.output, "After another 5 s its calls have not ended: the process does"));
-}
-
-TEST_CASE("gradients are averaged over MPI") {
-  const auto [size, scenario] = GENERATE(table<int, std::string>({{1, "random"},
-                                                                  {2, "random"},
-                                                                  {3, "random"},
-                                                                  {4, "unused"},
-                                                                  {5, "random"},
-                                                                  {3, "order"},
-                                                                  {3, "no_sync"}}));
-  const Ended job = under_mpirun(size, {DDPRUN_BIN "/ddp_data_parallel", scenario});
-  INFO(size << " ranks, " << scenario << ": " << job.output);
-  CHECK(job.code == 0);
 }
 
 TEST_CASE("mpirun ends the job when a rank throws") {
@@ -92,7 +79,7 @@ TEST_CASE("an MPI that was started for one thread alone is refused") {
   CHECK(contains(job.output, "the program started MPI without MPI_THREAD_MULTIPLE"));
 }
 
-TEST_CASE("ranks that mpirun did not start are told so") {
+TEST_CASE("ranks that mpirun did not start are refused with a hint") {
   const auto ended = run_ranks(2, rank_command([](ddp::ProcessGroup&) {}), over_mpi());
   for (std::size_t rank = 0; rank < ended.size(); ++rank) {
     INFO(ended[rank].output);

@@ -70,7 +70,7 @@ TEST_CASE(
   check_same_result(resumed, straight);
 }
 
-TEST_CASE("an example for GPUs says in one line what is missing") {
+TEST_CASE("an example for GPUs reports in one line what is missing") {
   const Folder folder;
   const std::ofstream no_driver(folder.path / "libcuda.so.1");  // found, and no library
   Variables variables = place(0, 1, 1);

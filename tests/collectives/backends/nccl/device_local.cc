@@ -43,7 +43,7 @@ struct Gpus {
   }
 };
 
-/// What the work throws is told.
+/// Prints the error that the work throws.
 template <class F>
 void expect_failure(F work) {
   try {

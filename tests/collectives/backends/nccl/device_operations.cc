@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank that makes every call there is with buffers on a device, over the usual backend or what
 // DDP_TEST_BACKEND names; device_operations few: with few counts and types. Exit code: 0 all right,
-// 1 a wrong result (told), 10 + kind for a ddp::Error (told), 77 no GPU (told).
+// 1 a wrong result (printed), 10 + kind for a ddp::Error (printed), 77 no GPU (printed).
 
 #include "tests/collectives/backends/cuda/device.h"
 
@@ -28,9 +28,11 @@ int main(int argc, char** /*argv*/) {
     return 77;
   }
   return ddprun::tests::exit_code_of([&] {
-    const std::string told = ddprun::tests::backend_of_test();
-    auto group = ddp::init_process_group({.backend = told, .timeout = std::chrono::seconds(120)});
-    if (group.backend() != (told.empty() ? "nccl" : told)) wrong("backend " + group.backend());
+    const std::string backend = ddprun::tests::backend_of_test();
+    auto group =
+        ddp::init_process_group({.backend = backend, .timeout = std::chrono::seconds(120)});
+    if (group.backend() != (backend.empty() ? "nccl" : backend))
+      wrong("backend " + group.backend());
     use_device(group.rank() % devices);
     DeviceGroup on_device(group);
     argc > 1 ? check_few(on_device) : check_all(on_device, counts_of);

@@ -47,8 +47,7 @@ TEST_CASE("calls on a device keep to their places among streams, hosts and group
   }
 }
 
-TEST_CASE("what cannot be done on a device is refused, and the group is as good as before",
-          "[gpu]") {
+TEST_CASE("unsupported calls on a device are refused, and leave the group as it was", "[gpu]") {
   if (!are_enough(2)) return;
   for (const Ended& rank : run_workers(2, {"misuse"})) {
     INFO(rank.output);
@@ -90,7 +89,7 @@ TEST_CASE("a rank that makes no call is waited for until the timeout", "[gpu]") 
   const Ended ended = Rank({DDPRUN_BIN "/device_worker", scenario, kShortMs}, first).wait();
   INFO(ended.output);
   CHECK(ended.code == failed(ErrorKind::timed_out));
-  // Whoever notices first tells: the group's watchdog, or the backend.
+  // The first to notice reports it: the group's watchdog or the backend.
   CHECK(contains(ended.output, "1500 ms"));
   CHECK(contains(ended.output,
                  scenario == "late" ? "in #2 all_reduce sum float32[1000]" : "rank 1 "));
@@ -107,7 +106,7 @@ TEST_CASE("an exception gives up the calls on a device", "[gpu]") {
   CHECK(contains(ended.output, "thrown by the program"));
 }
 
-TEST_CASE("a failure that NCCL finds by itself reaches all ranks with its words") {
+TEST_CASE("a failure that NCCL finds by itself reaches all ranks with NCCL's message") {
   const auto ended = run_workers(2, {"fail"}, {{"FAKE_NCCL_FAIL", "1:1"}});
   INFO(ended[0].output << ended[1].output);
   CHECK(ended[1].code == failed(ErrorKind::system));
@@ -152,7 +151,7 @@ TEST_CASE(
                                  "argument: made to be refused\n"));
 }
 
-TEST_CASE("what an open group call has is given up when it is over") {
+TEST_CASE("the calls of an open group call are aborted when it ends") {
   const std::string version = GENERATE("22807", "21805");
   const Ended ended = Rank({DDPRUN_BIN "/device_local", "linger", kShortMs},
                            on_gpu({{"FAKE_NCCL_VERSION", version}}))
@@ -162,7 +161,7 @@ TEST_CASE("what an open group call has is given up when it is over") {
   CHECK(contains(ended.output, " waited 1500 ms in vain in #2 all_reduce sum float32[1000]\n"));
 }
 
-TEST_CASE("a process ends whose group call is never over, as what it has cannot be given up") {
+TEST_CASE("a process whose group call never ends exits, as its calls cannot be aborted") {
   const Ended ended = Rank({DDPRUN_BIN "/device_local", "stay", kShortMs}, on_gpu()).wait();
   INFO(ended.output);
   CHECK(ended.code == 124);
@@ -171,7 +170,7 @@ TEST_CASE("a process ends whose group call is never over, as what it has cannot 
                  "have not ended: the process does"));
 }
 
-TEST_CASE("the rank of a process's own that cannot connect is named, with NCCL's words") {
+TEST_CASE("a local rank that cannot connect is named, with NCCL's message") {
   const auto [variable, words] = GENERATE(table<std::string, std::string>(
       {{"FAKE_NCCL_REFUSE", "invalid argument: made to be refused"},
        {"FAKE_NCCL_FAIL", "an error of the fake NCCL: made to fail"}}));
@@ -182,7 +181,7 @@ TEST_CASE("the rank of a process's own that cannot connect is named, with NCCL's
   CHECK(ended.output == "ddp: rank 2 failed while connecting through NCCL: NCCL: " + words + "\n");
 }
 
-TEST_CASE("a message on a device that nobody sends is told with what its sender does") {
+TEST_CASE("a receive on a device without a send times out and names its sender's state") {
   const LiveStore store;
   const Rank idle({DDPRUN_BIN "/device_worker", "lone-receive", kShortMs},
                   on_gpu(place(1, 2, store.port())));
@@ -219,19 +218,19 @@ TEST_CASE("a process takes the GPU of its place on the node, of those that it se
       {{{"CUDA_VISIBLE_DEVICES", ""}}, "this process sees no GPU (CUDA_VISIBLE_DEVICES=)"},
       {{{"CUDA_VISIBLE_DEVICES", "-1"}}, "this process sees no GPU (CUDA_VISIBLE_DEVICES=-1)"},
   };
-  for (const auto& [variables, told] : cases) {
+  for (const auto& [variables, expected] : cases) {
     Variables all = variables;
     all.emplace("LD_LIBRARY_PATH", FAKE_GPU);
     const Ended ended = Rank({DDPRUN_BIN "/device_worker", "which"}, all).wait();
     INFO(ended.output);
-    CHECK(contains(ended.output, told + "\n"));
+    CHECK(contains(ended.output, expected + "\n"));
   }
 }
 
-TEST_CASE("a machine without GPU, driver or NCCL is told what is missing") {
+TEST_CASE("on a machine without GPU, driver or NCCL the error names what is missing") {
   const Folder broken;
   const std::filesystem::path& folder = broken.path;
-  const auto told = [&](const Variables& variables) {
+  const auto output_with = [&](const Variables& variables) {
     Variables all = place(0, 1, 1);
     for (const auto& [name, value] : variables) all[name] = value;
     const Ended ended = Rank({DDPRUN_BIN "/device_worker", "missing"}, all).wait();
@@ -240,11 +239,11 @@ TEST_CASE("a machine without GPU, driver or NCCL is told what is missing") {
     return ended.output;
   };
   const std::ofstream no_driver(folder / "libcuda.so.1");  // found, and no library
-  CHECK(contains(told({{"LD_LIBRARY_PATH", folder}}), "it comes with NVIDIA's driver"));
+  CHECK(contains(output_with({{"LD_LIBRARY_PATH", folder}}), "it comes with NVIDIA's driver"));
   std::filesystem::remove(folder / "libcuda.so.1");
   const std::ofstream no_nccl(folder / "libnccl.so.2");
-  CHECK(contains(told({{"LD_LIBRARY_PATH", folder.string() + ":" + FAKE_GPU}}),
+  CHECK(contains(output_with({{"LD_LIBRARY_PATH", folder.string() + ":" + FAKE_GPU}}),
                  "install NCCL (libnccl2)"));
-  CHECK(contains(told({{"LD_LIBRARY_PATH", FAKE_GPU}, {"FAKE_GPUS", "0"}}),
+  CHECK(contains(output_with({{"LD_LIBRARY_PATH", FAKE_GPU}, {"FAKE_GPUS", "0"}}),
                  "this process sees no GPU"));
 }

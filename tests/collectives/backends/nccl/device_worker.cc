@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank that does what a test asks with buffers on a device: device_worker SCENARIO [TIMEOUT]
 // (milliseconds), over nccl or what DDP_TEST_BACKEND names. Exit code: 0 all right, 1 a wrong
-// result (told), 10 + kind for a ddp::Error (told), 77 no GPU (told).
+// result (printed), 10 + kind for a ddp::Error (printed), 77 no GPU (printed).
 
 #include <ddp/distributed_data_parallel.h>
 #include <ddp/local_devices.h>
@@ -243,7 +243,7 @@ void fail_beside(ProcessGroup& other) {
   std::optional<Work> waits;
   std::optional<Work> fails;
   if (group.rank() == 0) fails = group.iall_reduce(data.span());
-  other.barrier();  // in that call rank 0 is to hear of the failure
+  other.barrier();  // rank 0 learns of the failure in that call
   if (group.rank() == 1) {
     waits = other.iall_reduce(more.span());
     fails = group.iall_reduce(data.span());
@@ -261,7 +261,7 @@ void fail_beside(ProcessGroup& other) {
   waits->wait(std::chrono::minutes(1));
 }
 
-/// A message that nobody sends.
+/// A receive whose message is never sent.
 void lone_receive(ProcessGroup& group) {
   Floats data(make_stream(), own(group));
   group.all_reduce(data.span());
@@ -285,9 +285,9 @@ void unwind(ProcessGroup given) {
 
 /// The device before anything else is said, and then the current one.
 void which() {
-  const int told = ddp::local_device();
+  const int device = ddp::local_device();
   use_device(count_devices() - 1);
-  std::printf("%d, then %d\n", told, ddp::local_device());
+  std::printf("%d, then %d\n", device, ddp::local_device());
 }
 
 void run(ProcessGroup group, const std::string& scenario) {
@@ -323,9 +323,9 @@ int main(int argc, char** argv) {
   }
   return ddprun::tests::exit_code_of([&] {
     if (scenario == "which") return which();
-    const std::string told = ddprun::tests::backend_of_test();
-    auto group =
-        ddp::init_process_group({.backend = told.empty() ? "nccl" : told, .timeout = timeout});
+    const std::string backend = ddprun::tests::backend_of_test();
+    auto group = ddp::init_process_group(
+        {.backend = backend.empty() ? "nccl" : backend, .timeout = timeout});
     use_device(group.rank() % std::max(devices, 1));  // "missing" ends before
     run(std::move(group), scenario);
   });
