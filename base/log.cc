@@ -10,6 +10,8 @@
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
+#include "base/text.h"
+
 namespace ddprun::log {
 namespace {
 
@@ -34,7 +36,7 @@ void write_to_stderr(std::string_view line) {
 
 std::string as_block(std::string_view text) {
   std::string block = "ddprun: ";
-  for (const char c : text) {
+  for (const char c : printable(text)) {  // some of it comes from other hosts
     block += c;
     if (c == '\n') block += "        ";
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The floor that launchers are held against: starts N copies of a program and waits for all; one
-// fails: kills the others, and starts N new ones while restarts are left.
+// The lower bound for launchers: starts N copies of a program and waits for all. If one fails, it
+// kills the others, and starts N new ones while restarts are left.
 //   bench_bare_loop RESTARTS N PROGRAM [ARGS...]
 #include <cstdlib>
 #include <signal.h>

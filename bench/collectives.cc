@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ddp adds to the library that it moves data with: the collectives of both, side by side in
-// the same processes.
+// The overhead of ddp over the library that moves its data: the collectives of both, side by side
+// in the same processes.
 //   build/bin/bench_collectives [OPERATION [LARGEST [FACTOR [ROUNDS [RANKS]]]]]
 //   mpirun --oversubscribe --bind-to none -n RANKS build/bin/bench_collectives [...]
-// The first is ddp over gloo beside Gloo, in RANKS processes (2) or those that ddprun started; the
-// second is ddp over mpi beside MPI. OPERATION is all_reduce (unless told), broadcast, reduce,
+// The first compares ddp over gloo with Gloo, in RANKS processes (2) or those that ddprun started;
+// the second ddp over mpi with MPI. OPERATION is all_reduce (the default), broadcast, reduce,
 // all_gather, reduce_scatter, all_to_all or all; sizes go from 4 B to LARGEST bytes (67108864),
 // each FACTOR (4) times the last.
 //
@@ -36,7 +36,7 @@ using Seconds = std::chrono::duration<double>;
 struct Operation {
   const char* name;
   Collective collective;
-  bool has_blocks;               ///< one of each rank
+  bool has_blocks;               ///< one per rank
   double (*bus_factor)(double);  ///< of the number of ranks
 };
 
@@ -89,7 +89,7 @@ class Table {
       if (arrays.count != last) print_row(arrays);
       last = arrays.count;
     }
-    print_aim();
+    print_summary();
   }
 
  private:
@@ -99,7 +99,7 @@ class Table {
   };
 
   template <class... Args>
-  void say(const char* format, Args... args) const {
+  void print_once(const char* format, Args... args) const {
     if (group_.rank() == 0) std::printf(format, args...);
   }
 
@@ -115,49 +115,51 @@ class Table {
   }
 
   void print_head() const {
-    say("# %s, %d ranks\n#\n", operation_.name, group_.size());
-    say("# %26s  %-36s  %s\n", "", libraries_[0]->name().c_str(), libraries_[1]->name().c_str());
-    say("# %9s %9s %6s", "size", "count", "type");
+    print_once("# %s, %d ranks\n#\n", operation_.name, group_.size());
+    print_once("# %26s  %-36s  %s\n", "", libraries_[0]->name().c_str(),
+               libraries_[1]->name().c_str());
+    print_once("# %9s %9s %6s", "size", "count", "type");
     for (std::size_t i = 0; i < libraries_.size(); ++i) {
-      say("  %10s %8s %8s %7s", "time", "algbw", "busbw", "#wrong");
+      print_once("  %10s %8s %8s %7s", "time", "algbw", "busbw", "#wrong");
     }
-    say("  %6s %10s\n", "ratio", "more");
-    say("# %9s %9s %6s", "(B)", "(elem)", "");
+    print_once("  %6s %10s\n", "ratio", "more");
+    print_once("# %9s %9s %6s", "(B)", "(elem)", "");
     for (std::size_t i = 0; i < libraries_.size(); ++i) {
-      say("  %10s %8s %8s %7s", "(us)", "(GB/s)", "(GB/s)", "");
+      print_once("  %10s %8s %8s %7s", "(us)", "(GB/s)", "(GB/s)", "");
     }
-    say("  %6s %10s\n", "", "(us)");
+    print_once("  %6s %10s\n", "", "(us)");
   }
 
   void print_row(const Arrays& arrays) {
     const std::size_t bytes = arrays.total() * sizeof(float);
-    say("  %9zu %9zu %6s", bytes, arrays.count, "float");
+    print_once("  %9zu %9zu %6s", bytes, arrays.count, "float");
     const auto figures = measure(arrays);
     for (const auto& of : figures) {
       if (of) print_figures(*of, static_cast<double>(bytes));
     }
     if (figures[0] && figures[1]) compare(figures[0]->time, figures[1]->time);
-    say("%s", "\n");
+    print_once("%s", "\n");
     if (group_.rank() == 0) std::fflush(stdout);
   }
 
   void print_figures(const Figures& figures, double bytes) const {
     const double algorithm = bytes / figures.time / 1e9;
-    say("  %10.2f %8.3f %8.3f %7lld", figures.time * 1e6, algorithm,
-        algorithm * operation_.bus_factor(group_.size()), static_cast<long long>(figures.wrong));
+    print_once("  %10.2f %8.3f %8.3f %7lld", figures.time * 1e6, algorithm,
+               algorithm * operation_.bus_factor(group_.size()),
+               static_cast<long long>(figures.wrong));
   }
 
   void compare(double ours, double theirs) {
-    say("  %6.3f %10.2f", ours / theirs, (ours - theirs) * 1e6);
+    print_once("  %6.3f %10.2f", ours / theirs, (ours - theirs) * 1e6);
     ++compared_;
     if (ours <= 1.05 * theirs || ours - theirs <= 1e-6) ++met_;
   }
 
-  void print_aim() const {
+  void print_summary() const {
     if (compared_ > 0) {
-      say("# at most 5 %% or 1 us more: at %d of %d sizes\n\n", met_, compared_);
+      print_once("# at most 5 %% or 1 us more: at %d of %d sizes\n\n", met_, compared_);
     } else {
-      say("# %s has no %s\n\n", libraries_[1]->name().c_str(), operation_.name);
+      print_once("# %s has no %s\n\n", libraries_[1]->name().c_str(), operation_.name);
     }
   }
 
@@ -184,7 +186,7 @@ class Table {
     return figures;
   }
 
-  /// What a call takes on this rank, on average of many.
+  /// Seconds of a call on this rank, averaged over `calls`.
   double time_call(Library& library, const Arrays& arrays, std::size_t calls) {
     group_.barrier();
     const auto began = std::chrono::steady_clock::now();
@@ -258,7 +260,7 @@ class Table {
   std::vector<float> in_;
   std::vector<float> out_;
   int compared_ = 0;  ///< sizes
-  int met_ = 0;       ///< those of them where ddp adds no more than it is to
+  int met_ = 0;       ///< sizes at which ddp is within its target
 };
 
 void run(const Settings& settings, bool mpi) {

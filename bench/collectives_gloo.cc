@@ -49,7 +49,7 @@ class Gloo : public Library {
   }
 
  private:
-  /// Gloo takes what it only reads as what may be written.
+  /// Gloo's input pointers are not const.
   static float* input(const Arrays& arrays) { return const_cast<float*>(arrays.in); }
 
   void all_reduce(const Arrays& arrays) {
@@ -101,11 +101,11 @@ class Gloo : public Library {
 
 }  // namespace
 
-/// They meet in a folder that rank 0 makes and removes.
+/// The ranks connect through a folder that rank 0 makes and removes.
 std::unique_ptr<Library> make_gloo(ddp::ProcessGroup& group) {
   std::string folder = (std::filesystem::temp_directory_path() / "bench_gloo_XXXXXX").string();
   if (group.rank() == 0 && ::mkdtemp(folder.data()) == nullptr) {
-    throw std::runtime_error("no folder to meet in at " + folder);
+    throw std::runtime_error("cannot create folder " + folder);
   }
   group.broadcast_object(folder);
   auto context = std::make_shared<gloo::rendezvous::Context>(group.rank(), group.size());

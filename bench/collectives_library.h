@@ -7,14 +7,14 @@
 
 #include "ddp/process_group.h"
 
-// The collectives of ddp and of what it is measured against, behind one interface: the same loop
-// times them all.
+// The collectives of ddp and of the libraries it is compared with, behind one interface, so that
+// one loop times them all.
 
 namespace ddprun::bench {
 
 enum class Collective { all_reduce, broadcast, reduce, all_gather, reduce_scatter, all_to_all };
 
-/// What one call works on. broadcast has its data in `out`; the root of broadcast and reduce is 0.
+/// The buffers of one call. broadcast has its data in `out`; the root of broadcast and reduce is 0.
 struct Arrays {
   const float* in;
   float* out;
@@ -24,7 +24,7 @@ struct Arrays {
   std::size_t total() const { return count * blocks; }
 };
 
-/// Blocking calls, which every rank makes. What fails is thrown, or ends the program.
+/// Blocking calls, which every rank makes. A failure is thrown, or ends the program.
 class Library {
  public:
   Library() = default;

@@ -3,14 +3,14 @@
 // end, one parameter at a time, and in the buckets of DistributedDataParallel.
 //   build/bin/bench_ddp [RANKS [MIB [ROUNDS [BACKEND]]]]
 // RANKS processes on this host (2), MIB of float32 gradients in 64 parameters (64), ROUNDS of each
-// (9). The ways take turns; figures are medians of rank 0.
+// (9). The methods take turns; figures are medians of rank 0.
 //
 // The backward pass is a model, as long as what communication at its end adds to it, or twice as
 // long; each parameter's part by its size:
 //   wait   the processor is free: as if a GPU computed
-//   spin   it is not: as if this thread computed. Communication over TCP needs it, too, so where
-//          there are no more processors than ranks it is not hidden, but takes its time from the
-//          work, which this model does not see
+//   spin   it is busy: as if this thread computed. Communication over TCP needs it, too, so with no
+//          more processors than ranks it is not hidden, but slows the computation, which this model
+//          does not show
 // "hidden" is the share of what communication adds at the end that a step does not add.
 #include <algorithm>
 #include <chrono>
@@ -46,7 +46,7 @@ void compute(Kind kind, steady_clock::time_point end) {
   while (steady_clock::now() < end) continue;
 }
 
-/// Sizes as of layers: every fourth is large.
+/// Sizes as in layers: every fourth is large.
 std::vector<std::vector<float>> make_parameters(std::size_t bytes) {
   constexpr std::size_t kLayers = 16;
   const std::size_t unit = bytes / sizeof(float) / kLayers / 8;
@@ -57,8 +57,8 @@ std::vector<std::vector<float>> make_parameters(std::size_t bytes) {
   return parameters;
 }
 
-/// One way to average: what is done when a gradient is ready, and at the end.
-struct Way {
+/// A method to average: called when a gradient is ready, and at the end.
+struct Method {
   std::string name;
   std::function<void(std::size_t parameter)> ready;
   std::function<void()> finish;
@@ -72,17 +72,20 @@ class Bench {
         parameters_(make_parameters(settings.bytes)),
         gradients_(parameters_) {
     for (const auto& parameter : parameters_) elements_ += parameter.size();
-    ways_.push_back({"at the end", [](std::size_t) {}, [this] { average(0, gradients_.size()); }});
-    ways_.push_back({"per parameter", [this](std::size_t p) { begin(p); }, [this] { wait(); }});
+    methods_.push_back(
+        {"at the end", [](std::size_t) {}, [this] { average(0, gradients_.size()); }});
+    methods_.push_back({"per parameter", [this](std::size_t p) { begin(p); }, [this] { wait(); }});
     add_buckets(5);
     add_buckets(25);
   }
 
   void run() {
-    for (const Way& way : ways_) step(way, Kind::wait, Seconds(0));  // warm, and orders are learned
-    say("%d ranks, %s, %.0f MiB of gradients\n\n", group_.size(), group_.backend().c_str(),
-        static_cast<double>(elements_) * sizeof(float) / 1048576);
-    say("%-10s %-14s %10s %13s %8s\n", "backward", "averaged", "it takes", "step adds", "hidden");
+    for (const Method& method : methods_)
+      step(method, Kind::wait, Seconds(0));  // warm-up, and the order of buckets is learned
+    print_once("%d ranks, %s, %.0f MiB of gradients\n\n", group_.size(), group_.backend().c_str(),
+               static_cast<double>(elements_) * sizeof(float) / 1048576);
+    print_once("%-10s %-14s %10s %13s %8s\n", "backward", "averaged", "it takes", "step adds",
+               "hidden");
     for (const Kind kind : {Kind::wait, Kind::spin}) {
       for (const int times : {1, 2}) compare(kind, times);
     }
@@ -90,7 +93,7 @@ class Bench {
 
  private:
   template <class... Args>
-  void say(const char* format, Args... args) const {
+  void print_once(const char* format, Args... args) const {
     if (group_.rank() == 0) std::printf(format, args...);
   }
 
@@ -99,9 +102,9 @@ class Bench {
     models_.push_back(std::make_unique<ddp::DistributedDataParallel>(
         group_, buffers, ddp::DistributedDataParallelOptions{.bucket_bytes = mib << 20}));
     ddp::DistributedDataParallel& model = *models_.back();
-    ways_.push_back({"buckets " + std::to_string(mib) + " MiB",
-                     [&model](std::size_t p) { model.gradient_ready(p); },
-                     [&model] { model.finish(); }});
+    methods_.push_back({"buckets " + std::to_string(mib) + " MiB",
+                        [&model](std::size_t p) { model.gradient_ready(p); },
+                        [&model] { model.finish(); }});
   }
 
   void begin(std::size_t parameter) {
@@ -116,7 +119,7 @@ class Bench {
     wait();
   }
 
-  Seconds step(const Way& way, Kind kind, Seconds backward) {
+  Seconds step(const Method& method, Kind kind, Seconds backward) {
     group_.barrier();
     const auto began = steady_clock::now();
     std::size_t done = 0;
@@ -124,44 +127,44 @@ class Bench {
       done += parameters_[p].size();
       const double share = static_cast<double>(done) / static_cast<double>(elements_);
       compute(kind, began + std::chrono::duration_cast<steady_clock::duration>(backward * share));
-      way.ready(p);
+      method.ready(p);
     }
-    way.finish();
+    method.finish();
     return steady_clock::now() - began;
   }
 
   void compare(Kind kind, int times) {
-    Seconds backward = step(ways_[0], kind, Seconds(0)) * times;
+    Seconds backward = step(methods_[0], kind, Seconds(0)) * times;
     std::vector<double> backwards;
-    std::vector<std::vector<double>> shown(ways_.size());  // what steps are longer than that
+    std::vector<std::vector<double>> exposed(methods_.size());  // step time minus backward
     for (int round = 0; round < settings_.rounds; ++round) {
-      // What communication adds at the end, as of the rounds so far: the same on all ranks.
+      // The communication time of the first method in the rounds so far: the same on all ranks.
       double length = backward.count();
-      if (round > 0) length = times * std::max(ddprun::bench::median(shown[0]), 1e-6);
+      if (round > 0) length = times * std::max(ddprun::bench::median(exposed[0]), 1e-6);
       group_.broadcast(std::span(&length, 1));
       backward = Seconds(length);
       backwards.push_back(length);
-      for (std::size_t w = 0; w < ways_.size(); ++w) {
-        shown[w].push_back((step(ways_[w], kind, backward) - backward).count());
+      for (std::size_t w = 0; w < methods_.size(); ++w) {
+        exposed[w].push_back((step(methods_[w], kind, backward) - backward).count());
       }
     }
     const std::string name = (kind == Kind::wait ? "wait x" : "spin x") + std::to_string(times);
-    for (std::size_t w = 0; w < ways_.size(); ++w) {
-      const double median = ddprun::bench::median(shown[w]);
-      say("%-10s %-14s %7.1f ms %10.1f ms %6.0f %%\n", name.c_str(), ways_[w].name.c_str(),
-          ddprun::bench::median(backwards) * 1e3, median * 1e3,
-          100 * (1 - median / ddprun::bench::median(shown[0])));
+    for (std::size_t w = 0; w < methods_.size(); ++w) {
+      const double median = ddprun::bench::median(exposed[w]);
+      print_once("%-10s %-14s %7.1f ms %10.1f ms %6.0f %%\n", name.c_str(),
+                 methods_[w].name.c_str(), ddprun::bench::median(backwards) * 1e3, median * 1e3,
+                 100 * (1 - median / ddprun::bench::median(exposed[0])));
     }
   }
 
   ddp::ProcessGroup& group_;
   const Settings settings_;
   std::vector<std::vector<float>> parameters_;
-  std::vector<std::vector<float>> gradients_;  ///< of the ways without buckets
+  std::vector<std::vector<float>> gradients_;  ///< of the methods without buckets
   std::size_t elements_ = 0;
   std::vector<std::unique_ptr<ddp::DistributedDataParallel>> models_;
   std::vector<ddp::Work> works_;
-  std::vector<Way> ways_;
+  std::vector<Method> methods_;
 };
 
 }  // namespace

@@ -55,7 +55,7 @@ std::vector<char*> argv_of(Words& words) {
   return argv;
 }
 
-[[noreturn]] void become(Words command) {
+[[noreturn]] void exec_command(Words command) {
   setsid();
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const int fd : {0, 1, 2}) dup2(null, fd);
@@ -63,15 +63,15 @@ std::vector<char*> argv_of(Words& words) {
   _exit(127);
 }
 
-/// Says so when not.
+/// Prints a line if not.
 bool works(const Launcher& launcher) {
-  bool there = !launcher.program[0].empty();
-  if (there) {
-    Run run(launcher.command(1, 0, {beside("bench_worker"), "stamp"}));
-    there = run.wait_for_end(30'000) && run.succeeded();
+  bool ok = !launcher.program[0].empty();
+  if (ok) {
+    Run run(launcher.command(1, 0, {built_program("bench_worker"), "stamp"}));
+    ok = run.wait_for_end(30'000) && run.succeeded();
   }
-  if (!there) std::printf("not installed, or not working: %s\n", launcher.name.c_str());
-  return there;
+  if (!ok) std::printf("not installed, or not working: %s\n", launcher.name.c_str());
+  return ok;
 }
 
 }  // namespace
@@ -106,8 +106,8 @@ Words Launcher::command(int count, int restarts, const Words& worker) const {
 
 std::vector<Launcher> launchers() {
   std::vector<Launcher> all = {
-      {Launcher::Kind::bare_loop, "bare fork+exec loop", {beside("bench_bare_loop")}},
-      {Launcher::Kind::ddprun, "ddprun", {beside("ddprun")}},
+      {Launcher::Kind::bare_loop, "bare fork+exec loop", {built_program("bench_bare_loop")}},
+      {Launcher::Kind::ddprun, "ddprun", {built_program("ddprun")}},
       {Launcher::Kind::hydra, "mpiexec.hydra", {which("mpiexec.hydra")}},
       {Launcher::Kind::openmpi, "mpirun (Open MPI)", {which("mpirun.openmpi")}},
       {Launcher::Kind::torchrun, "torchrun", {which("torchrun")}},
@@ -119,7 +119,7 @@ std::vector<Launcher> launchers() {
   return all;
 }
 
-std::string beside(const std::string& name) {
+std::string built_program(const std::string& name) {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
 }
 
@@ -134,7 +134,7 @@ std::string which(const std::string& name) {
 }
 
 Run::Run(const Words& command) {
-  prctl(PR_SET_CHILD_SUBREAPER, 1);  // the orphans of a launcher that leaves some: ~Run reaps them
+  prctl(PR_SET_CHILD_SUBREAPER, 1);  // orphans of a launcher become ours: ~Run reaps them
   char folder[] = "/dev/shm/ddprun-bench.XXXXXX";
   if (mkdtemp(folder) == nullptr) end_with_errno("mkdtemp");
   folder_ = folder;
@@ -149,7 +149,7 @@ Run::Run(const Words& command) {
 
   began_ = monotonic_ns();
   pid_ = must(fork(), "fork");
-  if (pid_ == 0) become(command);
+  if (pid_ == 0) exec_command(command);
   pidfd_ = open_pidfd(pid_);
 }
 
@@ -172,7 +172,7 @@ Run::~Run() {
 
 pid_t Run::add(const Words& command) {
   more_.push_back(must(fork(), "fork"));
-  if (more_.back() == 0) become(command);
+  if (more_.back() == 0) exec_command(command);
   return more_.back();
 }
 

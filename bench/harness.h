@@ -9,8 +9,8 @@
 #include "base/fd.h"
 #include "bench/stamp.h"
 
-// What the benchmarks of launchers share. They measure all launchers side by side in one run, so
-// that what else the machine does hits all of them alike. A failed system call ends the program.
+// Shared by the benchmarks of launchers, which measure all launchers side by side in one run, so
+// that other load on the machine affects all of them alike. A failed system call ends the program.
 
 namespace ddprun::bench {
 
@@ -32,20 +32,19 @@ struct Launcher {
   }
 };
 
-/// The bare loop, ddprun, and those of mpiexec.hydra, Open MPI's mpirun and torchrun that start one
-/// worker here ($DDPRUN_BENCH_TORCHRUN is torchrun's command if not in the PATH). Says which do
-/// not.
+/// The bare loop, ddprun, and those of mpiexec.hydra, Open MPI's mpirun and torchrun that work here
+/// ($DDPRUN_BENCH_TORCHRUN is torchrun's command if not in the PATH). Prints which do not.
 std::vector<Launcher> launchers();
 
-/// The path of a program built beside this one.
-std::string beside(const std::string& name);
+/// The path of a program in this one's folder.
+std::string built_program(const std::string& name);
 
 /// The first executable file of that name in the PATH; empty: there is none.
 std::string which(const std::string& name);
 
-/// A launcher that runs, with a fresh file of stamps, its stdio on /dev/null and a gate its workers
-/// can wait at. The destructor kills it, those that joined it and the workers that left stamps, and
-/// removes the files.
+/// A running launcher, with a new file of stamps, its stdio on /dev/null and a FIFO, the gate, that
+/// its workers can wait for. The destructor kills the launchers and the workers that wrote stamps,
+/// and removes the files.
 class Run {
  public:
   explicit Run(const Words& command);
@@ -56,7 +55,7 @@ class Run {
   pid_t pid() const { return pid_; }
   std::int64_t began() const { return began_; }
 
-  /// Starts one more, with the same stamps and gate: another node of its job.
+  /// Starts another one with the same stamps and gate: the next node of its job.
   pid_t add(const Words& command);
 
   /// When it ended; nullopt: not within `limit_ms`, and it was killed. Reaps it.
@@ -68,7 +67,7 @@ class Run {
   /// Waits until `count` workers are in main(). False: not within 60 s, or it ended.
   bool wait_for_workers(int count);
 
-  /// Tells the worker that waits to die: 'e' exits with 1, 'k' kills itself.
+  /// Makes the worker that waits for the gate fail: 'e' exits with 1, 'k' kills itself.
   void open_gate(char how) const;
 
   std::vector<Stamp> stamps() const;
@@ -84,8 +83,8 @@ class Run {
   std::int64_t began_ = 0;
 };
 
-/// When every process of `pids` was gone; the entry stays empty for those that were not within
-/// `limit_ms`. None has to be our child.
+/// When each process of `pids` had ended; empty for those that had not within `limit_ms`. They need
+/// not be child processes.
 std::vector<std::optional<std::int64_t>> ends_of(const std::vector<pid_t>& pids, int limit_ms);
 
 /// NaN when there is none.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What launchers add to real Python programs, side by side.
+// The overhead of launchers for real Python programs, side by side.
 //   PATH=$(scripts/interop-env --where)/bin:$PATH build/bin/bench_interop [RUNS]
-// RUNS of each (9 unless told; a third of it for torchrun). python3 and torchrun are those of the
-// PATH. Prints medians: the wall time of workers that end at once and of workers that only import
+// RUNS of each (default 9; a third of it for torchrun). python3 and torchrun are those of the PATH.
+// Prints medians: the wall time of workers that end at once and of workers that only import
 // PyTorch; then, for a job of four PyTorch workers over gloo, the time from one's failure until all
-// new ones are through init_process_group.
+// new ones have returned from init_process_group.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -20,7 +20,7 @@ constexpr int kRestartWorkers = 4;
 
 struct Times {
   std::vector<double> values;  ///< ms
-  int spoilt = 0;              ///< runs that hung or failed
+  int failed_runs = 0;         ///< runs that hung or failed
 };
 
 double ms_between(std::int64_t from, std::int64_t to) {
@@ -33,7 +33,7 @@ void measure_wall(const Words& command, Times& times) {
   if (end && run.succeeded()) {
     times.values.push_back(ms_between(run.began(), *end));
   } else {
-    times.spoilt++;
+    times.failed_runs++;
   }
 }
 
@@ -52,7 +52,7 @@ void measure_restart(const Words& command, Times& times) {
   if (end && run.succeeded() && failed != 0 && restarted == kRestartWorkers) {
     times.values.push_back(ms_between(failed, last));
   } else {
-    times.spoilt++;
+    times.failed_runs++;
   }
 }
 
@@ -64,7 +64,7 @@ void print(const Launcher& launcher, const Times& its, double floor) {
   const double middle = median(its.values);
   std::printf("  %-20s %12s %18s", launcher.name.c_str(), cell(middle).c_str(),
               cell(middle - floor).c_str());
-  if (its.spoilt > 0) std::printf("   (%d runs hung or failed)", its.spoilt);
+  if (its.failed_runs > 0) std::printf("   (%d runs hung or failed)", its.failed_runs);
   std::printf("\n");
 }
 
@@ -107,8 +107,8 @@ int main(int argc, char** argv) {
   setvbuf(stdout, nullptr, _IOLBF, 0);
   const int runs = argc > 1 ? std::max(1, std::atoi(argv[1])) : 9;
   setenv("OMP_NUM_THREADS", "1", 1);  // the bare loop sets nothing, the others set this
-  // torchrun 2.15 restarts workers over the store of the dead ones, where they wait for them; with
-  // this, rank 0 has a new one each time.
+  // torchrun 2.15 restarts workers with the store of the dead ones, where the new ones hang; with
+  // this, rank 0 serves a new one each time.
   setenv("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1", 1);
   const std::string python = which("python3");
   if (python.empty()) {

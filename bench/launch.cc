@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long launchers take to start N workers that end at once, side by side.
-//   bench_launch [RUNS]      RUNS of each (15 unless told; a third of it for slow launchers)
+//   bench_launch [RUNS]      RUNS of each (default 15; a third of it for slow launchers)
 // Prints medians: time to the last worker's main(), time until the launcher has ended, and the
-// latter as a multiple of a bare fork+exec loop; then what the launcher's processes keep in memory.
+// latter as a multiple of a bare fork+exec loop; then the memory of the launcher's processes.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -22,15 +22,15 @@ constexpr int kLimitMs = 15'000;
 struct Times {
   std::vector<double> last_main;  ///< ms
   std::vector<double> wall;       ///< ms
-  int spoilt = 0;                 ///< runs that hung or failed
+  int failed_runs = 0;            ///< runs that hung or failed
 };
 
 void measure(const Launcher& launcher, int count, Times& times) {
-  Run run(launcher.command(count, 0, {beside("bench_worker"), "stamp"}));
+  Run run(launcher.command(count, 0, {built_program("bench_worker"), "stamp"}));
   const auto end = run.wait_for_end(kLimitMs);
   const auto stamps = run.stamps();
   if (!end || !run.succeeded() || static_cast<int>(stamps.size()) != count) {
-    times.spoilt++;
+    times.failed_runs++;
     return;
   }
   std::int64_t last = 0;
@@ -57,7 +57,7 @@ void compare(const std::vector<Launcher>& all, int count, int runs) {
     std::printf("  %-20s %14s %10s %18s", launcher.name.c_str(),
                 cell(median(its.last_main)).c_str(), cell(median(its.wall)).c_str(),
                 cell(median(its.wall) / floor, 2).c_str());
-    if (its.spoilt > 0) std::printf("   (%d runs hung or failed)", its.spoilt);
+    if (its.failed_runs > 0) std::printf("   (%d runs hung or failed)", its.failed_runs);
     std::printf("\n");
   }
 }
@@ -79,7 +79,7 @@ std::vector<pid_t> children(pid_t pid) {
   return all;
 }
 
-/// `pid` and what it started, but for the workers.
+/// `pid` and its descendants, except the workers.
 std::vector<pid_t> launcher_processes(pid_t pid) {
   std::error_code gone;
   const auto exe = std::filesystem::read_symlink("/proc/" + std::to_string(pid) + "/exe", gone);
@@ -93,18 +93,18 @@ std::vector<pid_t> launcher_processes(pid_t pid) {
 }
 
 void print_memory(const Launcher& launcher, int count) {
-  Run run(launcher.command(count, 0, {beside("bench_worker"), "wait"}));
+  Run run(launcher.command(count, 0, {built_program("bench_worker"), "wait"}));
   if (!run.wait_for_workers(count)) return;
   std::string peaks;
-  double shared_out = 0;
+  double proportional = 0;
   for (const pid_t pid : launcher_processes(run.pid())) {
     const std::string proc = "/proc/" + std::to_string(pid);
     peaks += (peaks.empty() ? "" : " + ") + cell(mib(proc + "/status", "VmHWM:"));
-    shared_out += mib(proc + "/smaps_rollup", "Pss:");
+    proportional += mib(proc + "/smaps_rollup", "Pss:");
   }
   std::printf(
       "  %-20s N = %-4d peak resident %s MiB; all together now %s MiB (shared pages split)\n",
-      launcher.name.c_str(), count, peaks.c_str(), cell(shared_out).c_str());
+      launcher.name.c_str(), count, peaks.c_str(), cell(proportional).c_str());
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A worker that prints COUNT lines of 100 bytes as fast as it can.
-//   bench_lines COUNT full   in blocks of 64 KiB, which end in mid-line
-//   bench_lines COUNT line   one write() a line
+//   bench_lines COUNT full   in blocks of 64 KiB, which end within a line
+//   bench_lines COUNT line   one write() per line
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

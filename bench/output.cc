@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast ddprun relays what its workers print, beside a plain prefixer in the same run: 4 workers
-// print LINES lines of 100 bytes each, in blocks ("full") or one write() a line ("line").
-//   bench_output [RUNS [LINES [DDPRUN]]]     7 runs of 500,000 lines with bin/ddprun unless told
-// Every line that arrives is checked. Prints medians and the ratio; ends with 1 when a line was
-// torn or lost.
+// How fast ddprun passes on its workers' output, beside a plain prefixer in the same run: 4 workers
+// print LINES lines of 100 bytes each, in blocks ("full") or one write() per line ("line").
+//   bench_output [RUNS [LINES [DDPRUN]]]     default: 7 runs of 500,000 lines with bin/ddprun
+// Every line is checked. Prints medians and the ratio; exits with 1 if a line was torn or lost.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -29,7 +28,7 @@ constexpr int kWorkers = 4;
 
 struct Relay {
   std::string name;
-  Words command;               ///< without the program and its arguments
+  Words command;               ///< without the worker's command
   std::vector<double> wall{};  ///< ms
   long max_rss_kib = 0;
 };
@@ -69,7 +68,8 @@ double timed_run(Relay& relay, const Words& worker, const Fd& capture) {
 bool is_complete(const Fd& capture, int lines) {
   constexpr size_t kSize = 4 + OutputLine::kSize;
   std::vector<int> next(kWorkers, 0);
-  std::vector<char> block(kSize * 10'000);  // in blocks: a map of it all would count as our memory
+  std::vector<char> block(kSize *
+                          10'000);  // a mapping of the whole file would count as memory of ours
   off_t at = 0;
   for (ssize_t count; (count = pread(capture.get(), block.data(), block.size(), at)) > 0;) {
     at += count;
@@ -88,9 +88,9 @@ bool is_complete(const Fd& capture, int lines) {
 
 void compare(const std::string& mode, const std::string& ddprun, int runs, int lines) {
   const std::string workers = std::to_string(kWorkers);
-  Relay relays[] = {{"plain prefixer", {beside("bench_prefixer"), workers}},
+  Relay relays[] = {{"plain prefixer", {built_program("bench_prefixer"), workers}},
                     {"ddprun", {ddprun, "--nproc_per_node", workers}}};
-  const Words worker = {beside("bench_lines"), std::to_string(lines), mode};
+  const Words worker = {built_program("bench_lines"), std::to_string(lines), mode};
   for (int run = 0; run < runs; run++) {
     for (Relay& relay : relays) {
       const Fd capture(memfd_create("output", MFD_CLOEXEC));
@@ -115,7 +115,7 @@ int main(int argc, char** argv) {
   using namespace ddprun::bench;
   const int runs = argc > 1 ? std::atoi(argv[1]) : 7;
   const int lines = argc > 2 ? std::atoi(argv[2]) : 500'000;
-  const std::string ddprun = argc > 3 ? argv[3] : beside("ddprun");
+  const std::string ddprun = argc > 3 ? argv[3] : built_program("ddprun");
   if (runs < 1 || lines < 1) return 2;
   std::printf("%d workers x %d lines, medians of %d runs\n", kWorkers, lines, runs);
   std::printf("mode  relay              wall ms     MB/s   / plain  max RSS MiB\n");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a relay of lines can reach that does nothing else: starts N copies of a program on pipes,
-// polls them, and writes whole lines with "[rank] " in front. Plain system calls, one thread, one
-// write() per filled buffer; no answer to a slow reader, an end without newline or a long line.
+// The lower bound for prefixing lines: starts N copies of a program on pipes, polls them, and
+// writes whole lines after "[rank] ". Plain system calls, one thread, one write() per filled
+// buffer; a slow reader, an end without newline and a long line are not handled.
 //   bench_prefixer N PROGRAM [ARGS...]
 #include <cstdlib>
 #include <cstring>

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // How quickly the nodes of a job find each other and learn of a failure, all on this machine.
-//   bench_rendezvous [RUNS [PART]]    RUNS of each (7 unless told; a third of it for slow launchers
-//                                     and crowds); PART: nodes, faults or crowd, all unless told
+//   bench_rendezvous [RUNS [PART]]    RUNS of each (default 7; a third of it for slow launchers and
+//                                     crowds); PART: nodes, faults or crowd (default: all)
 // nodes   real agents with one worker each, side by side with bare fork+exec and with torchrun's
 //         c10d rendezvous ($DDPRUN_BENCH_TORCHRUN is its command if not in the PATH)
-// faults  real agents; a worker fails, or a whole agent is killed, until the other nodes' workers
-//         are told to stop
-// crowd   thousands of simulated agents in two processes and one real server in a third; raises
-//         the limit of open files as far as it may, which has to be 10,100 at least
+// faults  real agents; from the failure of a worker, or the kill of an agent, until the other
+// nodes'
+//         workers get SIGTERM
+// crowd   thousands of simulated agents in two processes and one real server in a third; needs
+//         a hard limit of 10,100 open files
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

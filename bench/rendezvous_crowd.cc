@@ -30,39 +30,39 @@ namespace asio = boost::asio;
 using rendezvous::Client;
 
 constexpr int kLocalSize = 8;
-constexpr int kLastLines = 20;  // that a failed worker said: 4 KiB, the most that is handed on
+constexpr int kLastLines = 20;  // of a failed worker's stderr: 4 KiB, the most that is reported
 
 [[noreturn]] void give_up(const std::string& what) {
   std::fprintf(stderr, "bench_rendezvous: %s\n", what.c_str());
   _exit(1);
 }
 
-template <class Word>
-void say(int socket, const Word& word) {
-  if (write(socket, &word, sizeof word) != sizeof word) _exit(1);
+template <class Value>
+void send_value(int socket, const Value& value) {
+  if (write(socket, &value, sizeof value) != sizeof value) _exit(1);
 }
 
-/// Hands every order that comes to `obey`; the process ends with the other side.
-class Orders {
+/// Calls `handle` for each command; the process ends with the other side.
+class Commands {
  public:
-  Orders(asio::io_context& io, int socket, std::function<void(char)> obey)
-      : socket_(io, socket), obey_(std::move(obey)) {
+  Commands(asio::io_context& io, int socket, std::function<void(char)> handle)
+      : socket_(io, socket), handle_(std::move(handle)) {
     wait();
   }
 
  private:
   void wait() {
-    socket_.async_read_some(asio::buffer(&order_, 1),
-                            [this](boost::system::error_code over, std::size_t) {
-                              if (over) _exit(0);
-                              obey_(order_);
+    socket_.async_read_some(asio::buffer(&command_, 1),
+                            [this](boost::system::error_code closed, std::size_t) {
+                              if (closed) _exit(0);
+                              handle_(command_);
                               wait();
                             });
   }
 
   asio::posix::stream_descriptor socket_;
-  std::function<void(char)> obey_;
-  char order_ = 0;
+  std::function<void(char)> handle_;
+  char command_ = 0;
 };
 
 Usage usage() {
@@ -75,17 +75,17 @@ Usage usage() {
           static_cast<double>(used.ru_maxrss) / 1024};
 }
 
-/// What the agents of a part have in common.
+/// State that the agents of a part share.
 struct Crowd {
   Part part;
   int socket;
-  int ready = 0;
-  int told = 0;
+  int ready = 0;   ///< agents that have their layout
+  int broken = 0;  ///< agents that know that their round is broken
 
-  void count(int& those) const {
-    if (++those < part.count) return;
-    those = 0;
-    say(socket, Progress{monotonic_ns()});
+  void count(int& agents) const {
+    if (++agents < part.count) return;
+    agents = 0;
+    send_value(socket, Progress{monotonic_ns()});
   }
 };
 
@@ -143,11 +143,11 @@ class SimulatedAgent {
     }
     const auto* broken = std::get_if<rendezvous::Broken>(&notification);
     if (broken == nullptr) give_up("the job is over");
-    crowd_.count(crowd_.told);
-    come_back(broken->restarts);
+    crowd_.count(crowd_.broken);
+    join_again(broken->restarts);
   }
 
-  void come_back(int restarts) {
+  void join_again(int restarts) {
     request_.last_round = layout_.round;
     request_.last_node_rank = layout_.node_rank;
     request_.last_guests = layout_.guests;
@@ -169,7 +169,7 @@ class SimulatedAgent {
 
 }  // namespace
 
-Servant::Servant(const std::function<void(int socket)>& serve) {
+ChildProcess::ChildProcess(const std::function<void(int socket)>& serve) {
   std::array<int, 2> ends{};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     give_up("socketpair failed");
@@ -187,17 +187,17 @@ Servant::Servant(const std::function<void(int socket)>& serve) {
   socket_.reset(ends[0]);
 }
 
-Servant::~Servant() {
+ChildProcess::~ChildProcess() {
   kill(pid_, SIGKILL);
   waitpid(pid_, nullptr, 0);
 }
 
-void Servant::order(char what) const {
-  if (write(socket_.get(), &what, 1) != 1) give_up("a process of the benchmark has ended");
+void ChildProcess::send(char command) const {
+  if (write(socket_.get(), &command, 1) != 1) give_up("a process of the benchmark has ended");
 }
 
-void Servant::hear(void* word, std::size_t size) const {
-  if (recv(socket_.get(), word, size, MSG_WAITALL) != static_cast<ssize_t>(size)) {
+void ChildProcess::read(void* value, std::size_t size) const {
+  if (recv(socket_.get(), value, size, MSG_WAITALL) != static_cast<ssize_t>(size)) {
     give_up("a process of the benchmark has ended");
   }
 }
@@ -210,8 +210,8 @@ void serve_rendezvous(int socket, int nodes) {
   options.round.max_restarts = 1;
   const auto server = rendezvous::Server::listen(io.get_executor(), {"127.0.0.1", 0}, options);
   if (!server) give_up(server.error().message);
-  say(socket, std::uint16_t{(*server)->address().port()});
-  const Orders orders(io, socket, [socket](char) { say(socket, usage()); });
+  send_value(socket, std::uint16_t{(*server)->address().port()});
+  const Commands commands(io, socket, [socket](char) { send_value(socket, usage()); });
   io.run();
 }
 
@@ -222,12 +222,12 @@ void run_agents(int socket, const Part& part) {
   for (int i = 0; i < part.count; ++i) {
     agents.push_back(std::make_unique<SimulatedAgent>(io, crowd, part.first + i));
   }
-  const Orders orders(io, socket, [&](char order) {
-    if (order == 't') return say(socket, tcp_traffic());
-    if (order == 'f') return agents.front()->fail();
+  const Commands commands(io, socket, [&](char command) {
+    if (command == 't') return send_value(socket, tcp_traffic());
+    if (command == 'f') return agents.front()->fail();
     for (const auto& agent : agents) agent->join();
   });
-  say(socket, Progress{monotonic_ns()});  // ready to begin
+  send_value(socket, Progress{monotonic_ns()});  // ready to begin
   io.run();
 }
 

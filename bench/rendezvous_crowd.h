@@ -14,43 +14,43 @@
 
 namespace ddprun::bench {
 
-/// A forked process that takes orders; the destructor kills it.
-class Servant {
+/// A forked process that gets one-byte commands and answers with values; the destructor kills it.
+class ChildProcess {
  public:
   /// `serve` runs in the new process, with its end of a socket.
-  explicit Servant(const std::function<void(int socket)>& serve);
-  Servant(const Servant&) = delete;
-  Servant& operator=(const Servant&) = delete;
-  ~Servant();
+  explicit ChildProcess(const std::function<void(int socket)>& serve);
+  ChildProcess(const ChildProcess&) = delete;
+  ChildProcess& operator=(const ChildProcess&) = delete;
+  ~ChildProcess();
 
-  void order(char what) const;
+  void send(char command) const;
 
-  /// Its next word; waits for it.
-  template <class Word>
-  Word hear() const {
-    Word word;
-    hear(&word, sizeof word);
-    return word;
+  /// Waits for its next value.
+  template <class Value>
+  Value read() const {
+    Value value;
+    read(&value, sizeof value);
+    return value;
   }
 
  private:
-  void hear(void* word, std::size_t size) const;
+  void read(void* value, std::size_t size) const;
 
   pid_t pid_ = -1;
   Fd socket_;
 };
 
-/// What a server has used so far.
+/// Resources that a server has used so far.
 struct Usage {
   double cpu_seconds = 0;
   double peak_mib = 0;
 };
 
-/// The server of a job of `nodes` nodes. Its first word is its port (std::uint16_t); to 'u' it
-/// answers with its Usage.
+/// The server of a job of `nodes` nodes. Sends its port (std::uint16_t) first; answers the command
+/// 'u' with its Usage.
 void serve_rendezvous(int socket, int nodes);
 
-/// A part of the agents has come to a point.
+/// All agents of a part have reached a point.
 struct Progress {
   std::int64_t last = 0;  ///< when the last of them did; monotonic, ns
 };
@@ -62,9 +62,9 @@ struct Part {
   int count = 0;
 };
 
-/// The agents of `part`. Orders: 'j', all of them join; 'f', the first one reports that a worker
-/// failed; 't', tell the Traffic so far. Whenever all have their layout, and whenever all know that
-/// their round is broken (upon which each joins again at once), it says so (Progress).
+/// The agents of `part`. Commands: 'j', all of them join; 'f', the first one reports a failed
+/// worker; 't', send the Traffic so far. Sends Progress when all have their layout, and when all
+/// know that their round is broken (each joins again at once).
 void run_agents(int socket, const Part& part);
 
 }  // namespace ddprun::bench

@@ -22,16 +22,16 @@ std::string free_port() {
   return std::to_string(*port);
 }
 
-/// Some way to start one node of a job that meets at `port`.
+/// A way to start one node of a job with its rendezvous at `port`.
 struct Starter {
   std::string name;
   std::function<Words(int nodes, const std::string& port)> command;
-  milliseconds settles{0};  ///< after so long a node waits for the others
+  milliseconds settles{0};  ///< start-up time until a node waits for the others
   bool slow = false;
 };
 
 Words worker(const std::string& mode) {
-  return {beside("bench_worker"), mode};
+  return {built_program("bench_worker"), mode};
 }
 
 Words operator+(Words words, const Words& more) {
@@ -62,8 +62,8 @@ std::vector<Starter> starters() {
 struct StartTimes {
   std::vector<double> from_first;  ///< ms until the last worker's main(), as all here
   std::vector<double> from_last;
-  std::vector<double> latecomer;  ///< all others waited for the last node
-  int spoilt = 0;
+  std::vector<double> late_node;  ///< all others waited for the last node
+  int failed_runs = 0;
 };
 
 /// Starts all nodes, the last one when the others have waited for `pause`.
@@ -75,13 +75,13 @@ void start(const Starter& starter, int nodes, milliseconds pause, StartTimes& ti
   const std::int64_t last_start = monotonic_ns();
   run.add(command);
   if (!run.wait_for_workers(nodes)) {
-    ++times.spoilt;
+    ++times.failed_runs;
     return;
   }
   std::int64_t last_main = 0;
   for (const Stamp& stamp : run.stamps()) last_main = std::max(last_main, stamp.time);
   if (pause > milliseconds::zero()) {
-    times.latecomer.push_back(ms(last_start, last_main));
+    times.late_node.push_back(ms(last_start, last_main));
   } else {
     times.from_first.push_back(ms(run.began(), last_main));
     times.from_last.push_back(ms(last_start, last_main));
@@ -105,12 +105,12 @@ void compare_starts(int runs) {
     std::printf("\nN = %-2d %38s %21s %33s\n", nodes, "all at once, from the first",
                 "from the last", "the last one late, from its start");
     for (size_t i = 0; i < all.size(); ++i) {
-      if (times[i].from_first.empty() && times[i].spoilt == 0) continue;
+      if (times[i].from_first.empty() && times[i].failed_runs == 0) continue;
       std::printf("  %-16s %26s %21s %33s", all[i].name.c_str(),
                   median_and_least(times[i].from_first).c_str(),
                   median_and_least(times[i].from_last).c_str(),
-                  median_and_least(times[i].latecomer).c_str());
-      if (times[i].spoilt > 0) std::printf("   (%d runs failed)", times[i].spoilt);
+                  median_and_least(times[i].late_node).c_str());
+      if (times[i].failed_runs > 0) std::printf("   (%d runs failed)", times[i].failed_runs);
       std::printf("\n");
     }
   }
@@ -119,7 +119,7 @@ void compare_starts(int runs) {
 namespace {
 
 Words node_of_job(int nodes, int node, const std::string& port) {
-  return Words{beside("ddprun"),
+  return Words{built_program("ddprun"),
                "--nnodes=" + std::to_string(nodes),
                "--node_rank=" + std::to_string(node),
                "--nproc_per_node=1",
@@ -128,8 +128,8 @@ Words node_of_job(int nodes, int node, const std::string& port) {
          worker("watch");
 }
 
-/// When the workers of all nodes but the failed one were told to stop.
-std::vector<std::int64_t> stops(const Run& run, int nodes) {
+/// When the workers of all nodes but the failed one got SIGTERM.
+std::vector<std::int64_t> stop_times(const Run& run, int nodes) {
   std::vector<std::int64_t> times;
   const std::int64_t deadline = monotonic_ns() + 5'000'000'000;
   while (static_cast<int>(times.size()) < nodes - 1 && monotonic_ns() < deadline) {
@@ -145,7 +145,7 @@ std::vector<std::int64_t> stops(const Run& run, int nodes) {
 struct FaultTimes {
   std::vector<double> first;  ///< ms until the first of the others, as all here
   std::vector<double> last;
-  int spoilt = 0;
+  int failed_runs = 0;
 };
 
 /// Node 1 fails: its worker ends with code 1, or (`kills_agent`) its agent is killed.
@@ -155,20 +155,20 @@ void fault(int nodes, bool kills_agent, FaultTimes& times) {
   const pid_t agent = run.add(node_of_job(nodes, 1, port));
   for (int node = 2; node < nodes; ++node) run.add(node_of_job(nodes, node, port));
   const bool started = run.wait_for_workers(nodes);
-  std::this_thread::sleep_for(milliseconds(50));  // what the start left to do is done
+  std::this_thread::sleep_for(milliseconds(50));  // until the start-up has settled
   std::int64_t failed = monotonic_ns();
   if (started && kills_agent) kill(agent, SIGKILL);
   if (started && !kills_agent) run.open_gate('e');
-  const auto told = started ? stops(run, nodes) : std::vector<std::int64_t>();
-  if (static_cast<int>(told.size()) != nodes - 1) {
-    ++times.spoilt;
+  const auto stopped = started ? stop_times(run, nodes) : std::vector<std::int64_t>();
+  if (static_cast<int>(stopped.size()) != nodes - 1) {
+    ++times.failed_runs;
     return;
   }
   for (const Stamp& stamp : run.stamps()) {
     if (stamp.kind == Stamp::Kind::death) failed = stamp.time;
   }
-  times.first.push_back(ms(failed, *std::min_element(told.begin(), told.end())));
-  times.last.push_back(ms(failed, *std::max_element(told.begin(), told.end())));
+  times.first.push_back(ms(failed, *std::min_element(stopped.begin(), stopped.end())));
+  times.last.push_back(ms(failed, *std::max_element(stopped.begin(), stopped.end())));
 }
 
 }  // namespace
@@ -185,7 +185,7 @@ void measure_faults(int runs) {
       std::printf(
           "  %-20s N = %-2d %16s %16s", kills_agent ? "an agent is killed" : "a worker fails",
           nodes, median_and_least(times.first, 2).c_str(), median_and_least(times.last, 2).c_str());
-      if (times.spoilt > 0) std::printf("   (%d runs: not within 5 s)", times.spoilt);
+      if (times.failed_runs > 0) std::printf("   (%d runs: not within 5 s)", times.failed_runs);
       std::printf("\n");
     }
   }

@@ -23,10 +23,10 @@ struct BothWays {
 };
 
 struct CrowdTimes {
-  std::vector<double> formed, told, formed_again;  ///< ms
-  std::vector<double> form_cpu, fault_cpu;         ///< seconds of the server
-  std::vector<double> quiet_cpu;                   ///< % of a core
-  std::vector<double> peak;                        ///< MiB
+  std::vector<double> formed, broken, formed_again;  ///< ms
+  std::vector<double> form_cpu, fault_cpu;           ///< seconds of the server
+  std::vector<double> quiet_cpu;                     ///< % of a core
+  std::vector<double> peak;                          ///< MiB
   BothWays form_bytes, fault_bytes, quiet_bytes;
 };
 
@@ -34,11 +34,12 @@ class CrowdRun {
  public:
   explicit CrowdRun(int nodes)
       : nodes_(nodes), server_([nodes](int socket) { serve_rendezvous(socket, nodes); }) {
-    Part part{server_.hear<std::uint16_t>(), nodes, 0, 0};
+    Part part{server_.read<std::uint16_t>(), nodes, 0, 0};
     for (int i = 0; i < kParts; ++i) {
       part.first += part.count;
       part.count = (nodes - part.first) / (kParts - i);
-      parts_.push_back(std::make_unique<Servant>([part](int socket) { run_agents(socket, part); }));
+      parts_.push_back(
+          std::make_unique<ChildProcess>([part](int socket) { run_agents(socket, part); }));
     }
     last_progress();
   }
@@ -47,14 +48,14 @@ class CrowdRun {
     Usage before = usage();
     Traffic bytes{};
     std::int64_t began = monotonic_ns();
-    for (const auto& part : parts_) part->order('j');
+    for (const auto& part : parts_) part->send('j');
     times.formed.push_back(ms(began, last_progress()));
     note(times.form_cpu, before);
     note(times.form_bytes, bytes);
 
     began = monotonic_ns();
-    parts_.front()->order('f');
-    times.told.push_back(ms(began, last_progress()));
+    parts_.front()->send('f');
+    times.broken.push_back(ms(began, last_progress()));
     times.formed_again.push_back(ms(began, last_progress()));
     note(times.fault_cpu, before);
     note(times.fault_bytes, bytes);
@@ -69,14 +70,14 @@ class CrowdRun {
 
  private:
   Usage usage() const {
-    server_.order('u');
-    return server_.hear<Usage>();
+    server_.send('u');
+    return server_.read<Usage>();
   }
 
-  /// Waits until every part has come to its next point.
+  /// Waits until every part has sent its next Progress.
   std::int64_t last_progress() const {
     std::int64_t last = 0;
-    for (const auto& part : parts_) last = std::max(last, part->hear<Progress>().last);
+    for (const auto& part : parts_) last = std::max(last, part->read<Progress>().last);
     return last;
   }
 
@@ -89,8 +90,8 @@ class CrowdRun {
   void note(BothWays& bytes, Traffic& before) const {
     Traffic now;
     for (const auto& part : parts_) {
-      part->order('t');
-      const auto its = part->hear<Traffic>();
+      part->send('t');
+      const auto its = part->read<Traffic>();
       now.sent += its.sent;
       now.received += its.received;
     }
@@ -100,8 +101,8 @@ class CrowdRun {
   }
 
   int nodes_;
-  Servant server_;
-  std::vector<std::unique_ptr<Servant>> parts_;
+  ChildProcess server_;
+  std::vector<std::unique_ptr<ChildProcess>> parts_;
 };
 
 void print(int nodes, const CrowdTimes& times) {
@@ -111,7 +112,7 @@ void print(int nodes, const CrowdTimes& times) {
   std::printf("\nN = %-6d ms, median (least): all have their layout %s\n", nodes,
               median_and_least(times.formed, 0).c_str());
   std::printf("  a worker fails: all know %s, all have the next layout %s\n",
-              median_and_least(times.told, 0).c_str(),
+              median_and_least(times.broken, 0).c_str(),
               median_and_least(times.formed_again, 0).c_str());
   std::printf("  server: CPU s forming %s, failure and next round %s; peak %s MiB\n",
               cell(median(times.form_cpu), 2).c_str(), cell(median(times.fault_cpu), 2).c_str(),

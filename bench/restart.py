@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker of bench_interop: notes when it is through init_process_group, as bench/stamp.h has it.
+"""A worker of bench_interop: records when init_process_group returned, as a Stamp of bench/stamp.h.
 
-In the first generation rank 1 fails then, as soon as all are through, and notes when.
+Before any restart rank 1 then fails, once all ranks have returned, and records when.
 """
 import os
 import signal
@@ -14,18 +14,18 @@ MAIN, DEATH = 0, 1  # Stamp::Kind
 rank, generation = int(os.environ["RANK"]), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
 
 
-def note(kind):
+def record(kind):
     stamp = struct.pack("qiiii", time.monotonic_ns(), kind, os.getpid(), rank, generation)
     file = os.open(os.environ["BENCH_STAMPS"], os.O_WRONLY | os.O_APPEND)
     assert os.write(file, stamp) == len(stamp)
 
 
 dist.init_process_group("gloo")
-note(MAIN)
+record(MAIN)
 dist.barrier()
 if generation == 0:
     if rank != 1:
         signal.pause()
-    note(DEATH)
+    record(DEATH)
     os._exit(1)
 dist.destroy_process_group()

@@ -6,7 +6,7 @@
 
 namespace ddprun::bench {
 
-/// What a bench_worker notes; one write each, so that records of many workers do not mix.
+/// A record of bench_worker; one write each, so that records of many workers do not mix.
 struct Stamp {
   enum class Kind : std::int32_t { main, death, asked_to_stop };
 

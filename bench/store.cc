@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The store against PyTorch's own TCPStore server, side by side: each in a process of its own, the
-// same raw clients, in the numbering of requests that this PyTorch speaks.
-//   bench_store [RUNS]      RUNS of each (5 unless told), each with a fresh server
-// $DDPRUN_BENCH_PYTHON (python3 unless told) is asked for torch. Prints medians and how many times
-// better ddprun is.
+// The store and PyTorch's own TCPStore server, side by side: each in a process of its own, with the
+// same raw clients, in the protocol version of this PyTorch.
+//   bench_store [RUNS]      RUNS of each (default 5), each with a new server
+// $DDPRUN_BENCH_PYTHON (default python3) has to import torch. Prints medians and the ratio (above
+// 1: ddprun is better).
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -206,7 +206,7 @@ void print(const Contender& ours, const std::optional<Contender>& torch) {
   }
 }
 
-/// Whether this version numbers requests as before 2.2.
+/// Whether this version has the request numbers from before 2.2.
 bool is_legacy(const std::string& version) {
   return version.starts_with("1.") || version.starts_with("2.0") || version.starts_with("2.1.");
 }

@@ -19,7 +19,7 @@ using store::RequestType;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kValueSize = 64;
-constexpr int kTurn = 16;  // requests without reply before another client has its turn
+constexpr int kTurn = 16;  // requests without reply, then it is the next client's turn
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -51,8 +51,8 @@ StoreLoad::StoreLoad(std::uint16_t port, store::Dialect dialect, int count)
               : std::string(store::kStoreGreeting) + type(RequestType::ping) + "pid!";
   const std::size_t reply = legacy_ ? 8 : 4;
 
-  // A kernel that drops connections from a full backlog would be measured with its retries: no
-  // more than this many are on their way.
+  // Connections that the kernel drops from a full backlog are retried later, which would be
+  // measured: no more than this many at once.
   constexpr int kTogether = 256;
   const auto start = Clock::now();
   clients_.reserve(static_cast<std::size_t>(count));
@@ -61,7 +61,7 @@ StoreLoad::StoreLoad(std::uint16_t port, store::Dialect dialect, int count)
     for (int i = 0; i < kTogether && static_cast<int>(clients_.size()) < count; ++i) {
       connect_one(port);
     }
-    play([&](std::size_t i, int step) -> std::optional<Exchange> {
+    run([&](std::size_t i, int step) -> std::optional<Exchange> {
       if (i < first || step > 0) return std::nullopt;
       return Exchange{hello, reply};
     });
@@ -91,7 +91,7 @@ void StoreLoad::connect_one(std::uint16_t port) {
   clients_.push_back(std::move(client));
 }
 
-double StoreLoad::play(const Script& script) {
+double StoreLoad::run(const Script& script) {
   const auto start = Clock::now();
   std::size_t running = clients_.size();
   for (std::size_t i = 0; i < clients_.size(); ++i) {
@@ -168,7 +168,7 @@ void StoreLoad::receive(std::size_t i) {
 
 double StoreLoad::set(int each) {
   const std::string value(kValueSize, 'v');
-  return play([&](std::size_t i, int step) -> std::optional<Exchange> {
+  return run([&](std::size_t i, int step) -> std::optional<Exchange> {
     if (step < each) return Exchange{set_request("/k" + std::to_string(i), value), 0};
     if (step == each) return Exchange{type(RequestType::get_num_keys), 8};
     return std::nullopt;
@@ -176,7 +176,7 @@ double StoreLoad::set(int each) {
 }
 
 double StoreLoad::get(int each) {
-  return play([&](std::size_t i, int step) -> std::optional<Exchange> {
+  return run([&](std::size_t i, int step) -> std::optional<Exchange> {
     const std::string key = "/k" + std::to_string(i);
     if (step >= 2 * each) return std::nullopt;
     if (step % 2 == 0) return Exchange{wait_request(key), 1};
@@ -185,7 +185,7 @@ double StoreLoad::get(int each) {
 }
 
 double StoreLoad::add(int each) {
-  return play([&](std::size_t i, int step) -> std::optional<Exchange> {
+  return run([&](std::size_t i, int step) -> std::optional<Exchange> {
     if (step >= each) return std::nullopt;
     return Exchange{add_request("/c" + std::to_string(i)), 8};
   });
@@ -193,7 +193,7 @@ double StoreLoad::add(int each) {
 
 double StoreLoad::barrier() {
   const std::string all = integer(clients_.size());
-  return play([&](std::size_t i, int step) -> std::optional<Exchange> {
+  return run([&](std::size_t i, int step) -> std::optional<Exchange> {
     if (step == 0) return Exchange{add_request("/barrier"), 8};
     if (step > 1) return std::nullopt;
     const bool last = clients_[i].reply == all;

@@ -14,8 +14,8 @@
 
 namespace ddprun::bench {
 
-/// Raw clients of a store on this host, all in one thread: the same bytes as PyTorch's own client,
-/// without what that client costs. A failed system call or a lost connection ends the program.
+/// Raw clients of a store on this host, all in one thread: the same bytes as PyTorch's own client
+/// sends, without its overhead. A failed system call or a lost connection ends the program.
 class StoreLoad {
  public:
   /// Connects `count` clients, each until its first reply.
@@ -24,13 +24,13 @@ class StoreLoad {
   /// Seconds it took to connect all.
   double connect_seconds() const { return connect_seconds_; }
 
-  /// Each client sets a key of its own `each` times; the last one has arrived at the end. Returns
-  /// seconds, as all that follow.
+  /// Each client sets a key of its own `each` times; a last request shows that all have arrived.
+  /// Returns seconds, as all below.
   double set(int each);
   double get(int each);  // each is a wait and a get
   double add(int each);
 
-  /// All count themselves, the last sets a key that all wait for.
+  /// All add to a counter; the last one sets a key that all wait for.
   double barrier();
 
  private:
@@ -45,10 +45,10 @@ class StoreLoad {
     std::string request;
     std::size_t reply = 0;
   };
-  /// What client `i` asks as its `step`th; nullopt: it is done.
+  /// The request of client `i` at `step`; nullopt: it is done.
   using Script = std::function<std::optional<Exchange>(std::size_t i, int step)>;
 
-  double play(const Script& script);
+  double run(const Script& script);
   bool advance(std::size_t i, const Script& script);
   bool flush(std::size_t i);
   void receive(std::size_t i);

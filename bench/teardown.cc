@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How quickly launchers act when one of four workers fails, side by side.
-//   bench_teardown [RUNS]    RUNS of each (15 unless told)
-// Prints medians in ms after the failure: until all other workers are gone, until the launcher is
-// gone, and, with a restart left, until the last new worker's main().
+//   bench_teardown [RUNS]    RUNS of each (default 15)
+// Prints medians in ms after the failure: until all other workers have ended, until the launcher
+// has ended, and, with a restart left, until the last new worker's main().
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -25,7 +25,7 @@ struct Times {
   std::vector<double> others_gone;  ///< ms, as all here
   std::vector<double> launcher_gone;
   std::vector<double> restarted;
-  int spoilt = 0;  ///< runs in which it did not happen
+  int failed_runs = 0;  ///< it did not happen
 };
 
 double ms_since(std::int64_t death, std::int64_t time) {
@@ -39,8 +39,8 @@ std::optional<std::int64_t> death(const std::vector<Stamp>& stamps) {
   return std::nullopt;
 }
 
-/// A run that waits with all its workers in main(), which are put into `others` but for rank 1.
-bool settle(Run& run, std::vector<pid_t>& others) {
+/// Waits until all workers are in main(), and puts them into `others`, except rank 1.
+bool wait_until_ready(Run& run, std::vector<pid_t>& others) {
   if (!run.wait_for_workers(kWorkers)) return false;
   for (const Stamp& stamp : run.stamps()) {
     if (stamp.rank != 1) others.push_back(stamp.pid);
@@ -49,10 +49,10 @@ bool settle(Run& run, std::vector<pid_t>& others) {
 }
 
 void measure_end(const Launcher& launcher, char how, Times& times) {
-  Run run(launcher.command(kWorkers, 0, {beside("bench_worker"), "wait"}));
+  Run run(launcher.command(kWorkers, 0, {built_program("bench_worker"), "wait"}));
   std::vector<pid_t> watched;
-  if (!settle(run, watched)) {
-    times.spoilt++;
+  if (!wait_until_ready(run, watched)) {
+    times.failed_runs++;
     return;
   }
   watched.push_back(run.pid());
@@ -60,7 +60,7 @@ void measure_end(const Launcher& launcher, char how, Times& times) {
   const auto ends = ends_of(watched, kLimitMs);
   const auto failed = death(run.stamps());
   if (!failed || std::find(ends.begin(), ends.end(), std::nullopt) != ends.end()) {
-    times.spoilt++;
+    times.failed_runs++;
     return;
   }
   times.others_gone.push_back(ms_since(*failed, **std::max_element(ends.begin(), ends.end() - 1)));
@@ -68,10 +68,10 @@ void measure_end(const Launcher& launcher, char how, Times& times) {
 }
 
 void measure_restart(const Launcher& launcher, char how, Times& times) {
-  Run run(launcher.command(kWorkers, 1, {beside("bench_worker"), "wait"}));
+  Run run(launcher.command(kWorkers, 1, {built_program("bench_worker"), "wait"}));
   std::vector<pid_t> others;
-  const bool settled = settle(run, others);
-  if (settled) run.open_gate(how);
+  const bool ready = wait_until_ready(run, others);
+  if (ready) run.open_gate(how);
   const auto end = run.wait_for_end(kLimitMs);
   const auto stamps = run.stamps();
   const auto failed = death(stamps);
@@ -83,7 +83,7 @@ void measure_restart(const Launcher& launcher, char how, Times& times) {
     last = std::max(last, stamp.time);
   }
   if (!end || !failed || restarted != kWorkers) {
-    times.spoilt++;
+    times.failed_runs++;
     return;
   }
   times.restarted.push_back(ms_since(*failed, last));
@@ -94,7 +94,7 @@ void compare(const std::vector<Launcher>& all, const Event& event, int runs) {
   for (int run = 0; run < runs; run++) {
     for (const Launcher& launcher : all) {
       Times& its = times[launcher.name];
-      if (its.spoilt >= 2) continue;  // it never happens there
+      if (its.failed_runs >= 2) continue;  // this launcher never does it
       measure_end(launcher, event.how, its);
       if (launcher.restarts()) measure_restart(launcher, event.how, its);
     }
@@ -106,7 +106,8 @@ void compare(const std::vector<Launcher>& all, const Event& event, int runs) {
     std::printf("  %-34s %14s %17s %17s", launcher.name.c_str(),
                 cell(median(its.others_gone)).c_str(), cell(median(its.launcher_gone)).c_str(),
                 cell(median(its.restarted)).c_str());
-    if (its.spoilt > 0) std::printf("   (%d runs: not within %d s)", its.spoilt, kLimitMs / 1000);
+    if (its.failed_runs > 0)
+      std::printf("   (%d runs: not within %d s)", its.failed_runs, kLimitMs / 1000);
     std::printf("\n");
   }
 }

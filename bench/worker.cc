@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A worker that costs next to nothing; libc only.
-//   bench_worker stamp   notes when main() began and ends
-//   bench_worker wait    notes it and waits; the one of rank 1 ends with code 1, or by SIGKILL,
-//                        once the file BENCH_GATE (a FIFO) says so, and notes when
-//                        In a later generation it is "stamp".
-//   bench_worker watch   as "wait", and notes when SIGTERM reaches it, which ends it
-// Notes are Stamp records at the end of the file BENCH_STAMPS.
+// A minimal worker; libc only.
+//   bench_worker stamp   records when main() began, and ends
+//   bench_worker wait    records it and waits; rank 1 reads a byte from the FIFO BENCH_GATE,
+//   records
+//                        the time and exits with 1 or kills itself. After a restart: as "stamp"
+//   bench_worker watch   as "wait"; records when it gets SIGTERM, and ends
+// Records are Stamps, appended to the file BENCH_STAMPS.
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
@@ -23,7 +23,7 @@ int number(const char* variable, int otherwise) {
   return value == nullptr ? otherwise : atoi(value);
 }
 
-void note(Stamp stamp) {
+void record(Stamp stamp) {
   const char* path = getenv("BENCH_STAMPS");
   if (path == nullptr) return;
   const int file = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
@@ -31,14 +31,14 @@ void note(Stamp stamp) {
   close(file);
 }
 
-[[noreturn]] void die_at_the_gate(Stamp stamp) {
+[[noreturn]] void fail_at_the_gate(Stamp stamp) {
   const char* gate = getenv("BENCH_GATE");
   const int file = gate == nullptr ? -1 : open(gate, O_RDONLY | O_CLOEXEC);
   char how = 0;
   if (file < 0 || read(file, &how, 1) != 1) _exit(98);
   stamp.kind = Stamp::Kind::death;
   stamp.time = ddprun::bench::monotonic_ns();
-  note(stamp);
+  record(stamp);
   if (how == 'k') kill(getpid(), SIGKILL);
   _exit(1);
 }
@@ -48,7 +48,7 @@ Stamp mine{};
 void on_stop(int) {
   mine.kind = Stamp::Kind::asked_to_stop;
   mine.time = ddprun::bench::monotonic_ns();
-  note(mine);
+  record(mine);
   _exit(0);
 }
 
@@ -64,8 +64,8 @@ int main(int argc, char** argv) {
   stamp.generation = number("TORCHELASTIC_RESTART_COUNT", 0);
   mine = stamp;
   if (asked_to("watch")) signal(SIGTERM, on_stop);
-  note(stamp);
+  record(stamp);
   if (stamp.generation > 0 || !(asked_to("wait") || asked_to("watch"))) return 0;
-  if (stamp.rank == 1) die_at_the_gate(stamp);
+  if (stamp.rank == 1) fail_at_the_gate(stamp);
   for (;;) pause();
 }

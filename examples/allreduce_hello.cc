@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every process brings one number, and all of them learn the sum:
+// Every process contributes one number, and all of them get the sum:
 //
 //     ddprun --nproc_per_node 4 allreduce_hello
 //     allreduce_hello 4
 //
-// The second starts them without a launcher. torchrun --no_python, mpirun and srun do as well as
-// ddprun.
+// The second starts them without a launcher. torchrun --no_python, mpirun and srun work, too.
 #include <cstdio>
 #include <ddp/process_group.h>
 #include <ddp/spawn.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every process brings one number on its GPU, and all of them learn the sum:
+// Every process contributes one number on its GPU, and all of them get the sum:
 //
 //     ddprun --nproc_per_node gpu allreduce_hello_cuda
 #include <cstdio>

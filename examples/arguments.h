@@ -16,7 +16,7 @@ namespace examples {
   std::exit(2);
 }
 
-/// The number from `low` to `high` that `text` is. Else refuses it: "NAME TEXT: expected WHAT".
+/// Parses `text` as a number from `low` to `high`; else refuses it: "NAME TEXT: expected WHAT".
 template <class Number>
 Number number(std::string_view name, std::string_view text, Number low, Number high,
               const char* what) {

@@ -52,7 +52,7 @@ class Trainer {
   }
 
  private:
-  /// The parameters, and all that training goes on from.
+  /// The parameters, and the whole state of a checkpoint.
   std::vector<ddp::Buffer> buffers() {
     const auto parts = network_.parts();
     return {parts.begin(), parts.end()};
@@ -63,7 +63,7 @@ class Trainer {
     return all;
   }
 
-  /// The epochs done; after them everyone goes on with the same parameters.
+  /// Returns the epochs done. All ranks resume with the same parameters.
   int resume() {
     if (flags_.checkpoint.empty()) return 0;
     const int done = static_cast<int>(checkpoint_.load(group_, state()).value_or(0));  // ddp
@@ -73,7 +73,7 @@ class Trainer {
     return done;
   }
 
-  /// One pass over the training digits; the mean loss.
+  /// One pass over the training digits. Returns the mean loss.
   double train(int epoch, bool may_crash) {
     sampler_.set_epoch(static_cast<std::uint64_t>(epoch));
     const std::vector<std::size_t> indices = sampler_.indices();  // ddp: this rank's share
@@ -86,26 +86,26 @@ class Trainer {
       loss += step(std::span(indices).subspan(first, count), of);
       if (may_crash && i == steps.size() / 2) digits::crash_if_asked(flags_, epoch, group_.rank());
     }
-    group_.all_reduce(std::span(&loss, 1));  // ddp: everyone's share, summed
+    group_.all_reduce(std::span(&loss, 1));  // ddp: the sum of all ranks
     return loss / static_cast<double>(all);
   }
 
-  /// One step on a global batch of `count` digits, of which these are this rank's; the sum of their
-  /// losses. The last batch may be smaller, or have nothing for some ranks: the average of all
-  /// ranks' sums, times their number and divided by the batch's, is right anyway.
+  /// One step on a global batch of `count` digits, `indices` being this rank's. Returns the sum of
+  /// their losses. The last batch may be smaller, or empty for some ranks, so the average of the
+  /// ranks' sums is scaled by the number of ranks over `count`.
   double step(std::span<const std::size_t> indices, std::size_t count) {
     std::vector<const Digit*> batch;
     for (const std::size_t i : indices) batch.push_back(&data_.training[i]);
     const double loss = network_.backward(batch, gradients_, [&](std::size_t part) {
-      model_.gradient_ready(part);  // ddp: may be averaged while the others are computed
+      model_.gradient_ready(part);  // ddp: averaged while the others are computed
     });
-    model_.finish();  // ddp: all are averages now
+    model_.finish();  // ddp: waits for all averages
     optimizer_.step(network_.parts(), gradients_,
                     static_cast<double>(group_.size()) / static_cast<double>(count));
     return loss;
   }
 
-  /// The share of held-out digits that are recognized; each rank looks at its part of them.
+  /// The share of held-out digits that are recognized; each rank classifies its part of them.
   double accuracy() {
     std::int64_t right = 0;
     const std::vector<std::size_t> indices = evaluated_.indices();  // ddp: this rank's share

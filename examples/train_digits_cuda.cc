@@ -28,8 +28,8 @@ namespace {
 
 using digits::Network;
 
-/// The gradients of the output layer make a bucket: they are averaged while those of the hidden one
-/// are computed.
+/// The gradients of the output layer are one bucket: they are averaged while those of the hidden
+/// layer are computed.
 constexpr std::size_t kFirstBucket = (Network::kHidden + 1) * digits::kClasses * sizeof(float);
 
 class Trainer {
@@ -66,14 +66,14 @@ class Trainer {
   }
 
  private:
-  /// This rank's samples, without those that make every rank have as many.
+  /// This rank's samples, without padding.
   static std::vector<std::size_t> share_of(const ddp::DistributedSampler& sampler) {
     std::vector<std::size_t> indices = sampler.indices();  // ddp: this rank's share
     indices.resize(indices.size() - sampler.padding());
     return indices;
   }
 
-  /// In the GPU's memory, and of CUDA's default stream.
+  /// In the GPU's memory, for CUDA's default stream.
   std::vector<ddp::Buffer> parameters() const {
     std::vector<ddp::Buffer> all;
     for (const auto& part : network_.parts()) {
@@ -82,15 +82,15 @@ class Trainer {
     return all;
   }
 
-  /// One pass over the training digits, which the GPU may not have begun when it returns.
+  /// One pass over the training digits; only queues the work.
   void train(const digits::GpuDigits& training, int epoch, bool may_crash) {
     const auto steps = digits::steps(data_.training.size(), static_cast<std::size_t>(flags_.batch),
                                      group_.rank(), group_.size());
     for (std::size_t i = 0; i < steps.size(); ++i) {
       network_.backward(training, steps[i], gradients_, [&](std::size_t part) {
-        model_.gradient_ready(part);  // ddp: is averaged when the GPU has come so far
+        model_.gradient_ready(part);  // ddp: averaged after the work queued so far
       });
-      model_.finish();  // ddp: what comes now finds the averages
+      model_.finish();  // ddp: later work uses the averages
       network_.descend(gradients_,
                        static_cast<float>(group_.size()) / static_cast<float>(steps[i].of),
                        flags_.rate);
@@ -120,7 +120,7 @@ class Trainer {
     checkpoint_.save(group_, static_cast<std::uint64_t>(epoch), parts_of(state));  // ddp: by rank 0
   }
 
-  /// The epochs done; after them everyone goes on with the same parameters.
+  /// Returns the epochs done. All ranks resume with the same parameters.
   int resume() {
     if (flags_.checkpoint.empty()) return 0;
     std::vector<float> state = network_.state();

@@ -113,6 +113,7 @@ void end_agent(pid_t agent) {
 /// Until the agent ends: signals go down, and orphans that outlived the agent's care are reaped.
 ExitStatus wait_for_agent(pid_t agent, const Fd& signals) {
   Promise watched;
+  bool killed = false;
   for (;;) {
     int status = 0;
     const pid_t ended = waitpid(-1, &status, WNOHANG);
@@ -122,9 +123,11 @@ ExitStatus wait_for_agent(pid_t agent, const Fd& signals) {
     poll(sources, std::size(sources), watched.timeout());
     const int signal = read_signal(signals);
     if (signal > 0 && signal != SIGCHLD) kill(agent, signal);  // it is ours and not reaped
-    if (watched.is_broken()) {
-      log::error("ddprun's agent stands still longer than the others may wait for it (--lease)");
+    if (!killed && watched.is_broken()) {
+      killed = true;
       end_agent(agent);
+      // Not before: whoever reads our stderr may be as slow as the agent.
+      log::error("ddprun's agent was unresponsive for longer than --lease: killed its workers");
     }
   }
 }

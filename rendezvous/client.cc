@@ -49,7 +49,8 @@ Client::Client(const asio::any_io_executor& executor, Options options, Hooks hoo
 void Client::join(JoinRequest request) {
   const bool first = !lost_at_ && !line_;
   asked_for_ = std::move(request);
-  round_lost_ = false;
+  // The workers of the lost round had its lease; those of the next one have this session's.
+  if (std::exchange(round_lost_, false)) renew_lease(renewed_from_);
   if (!first) return send_counted(message::Join{*asked_for_});
   lose_touch(Clock::now(), {});
   dial();
@@ -282,6 +283,7 @@ void Client::beat() {
 }
 
 void Client::renew_lease(Clock::time_point from) {
+  renewed_from_ = from;
   if (hosting() || round_lost_ || lease_ == milliseconds::zero()) return;
   hooks_.lease_renewed(from + lease_);
   lease_end_.expires_at(from + lease_);

@@ -128,6 +128,7 @@ class Client {
   std::unique_ptr<ControlConnection> trial_;  // the newest, not welcomed yet
   std::uint64_t dialed_ = 0;                  // connections so far
   Clock::time_point hello_sent_;
+  Clock::time_point renewed_from_;  // when we sent what the master answered last
 
   std::string master_;  // the server that welcomed us last; empty: none yet
   std::chrono::milliseconds heartbeat_{0};

@@ -49,20 +49,25 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
     if (closed_) return;
     if (unsent_.empty()) bytes.remove_prefix(send_now(bytes));
     if (bytes.empty()) return;
-    if (unsent_.size() + bytes.size() > kMaxUnsent)
-      return lose({Errc::unreachable, "it does not read"});
+    if (unsent_.size() + bytes.size() > kMaxUnsent) return lose_later();
     const bool waiting = !unsent_.empty();
     unsent_.append(bytes);
     if (!waiting) wait_to_send();
   }
 
+  /// Calls no hook any more.
+  void release() {
+    released_ = true;
+    close();
+  }
+
+ private:
   void close() {
     closed_ = true;
     error_code ignored;
     socket_.close(ignored);
   }
 
- private:
   void take_frames() {
     while (!closed_) {
       Result<std::optional<std::string>> body = frames_.next();
@@ -103,6 +108,14 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
     });
   }
 
+  /// Not from within send(): its caller holds what the hook drops.
+  void lose_later() {
+    close();
+    asio::post(socket_.get_executor(), [self = shared_from_this()] {
+      if (!self->released_) self->lose({Errc::unreachable, "it does not read"});
+    });
+  }
+
   void lose(Error error) {
     const auto self = shared_from_this();  // the hook may drop the connection that owns us
     close();
@@ -114,6 +127,7 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
   FrameReader frames_;
   std::string unsent_;
   bool closed_ = false;
+  bool released_ = false;
 };
 
 ControlConnection::ControlConnection(StreamSocket socket, std::string_view received, Hooks hooks)
@@ -122,7 +136,7 @@ ControlConnection::ControlConnection(StreamSocket socket, std::string_view recei
 }
 
 ControlConnection::~ControlConnection() {
-  stream_->close();
+  stream_->release();
 }
 
 void ControlConnection::send(std::string_view bytes) {

@@ -2,7 +2,6 @@
 #include "rendezvous/fields.h"
 
 #include <climits>
-#include <cmath>
 
 #include <nlohmann/json.hpp>
 
@@ -12,6 +11,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::uint64_t kMaxCount = 1ULL << 53;
+constexpr double kMaxSeconds = 1e9;  // 31 years: any clock can count them
 constexpr std::int64_t kMaxMilliseconds = 1'000'000'000'000;
 
 }  // namespace
@@ -51,7 +51,7 @@ double Fields::seconds(const char* name) {
   const json* value = find(name);
   if (value == nullptr || !value->is_number()) return wrong(name), 0;
   const auto number = value->get<double>();
-  if (!std::isfinite(number) || number < 0) return wrong(name), 0;
+  if (!(number >= 0 && number <= kMaxSeconds)) return wrong(name), 0;  // nor NaN
   return number;
 }
 

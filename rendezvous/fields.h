@@ -49,6 +49,9 @@ class Fields {
 
   bool has(const char* name) const { return find(name) != nullptr; }
 
+  /// The field's value, which was read, makes no sense.
+  void refuse(const char* name) { wrong(name); }
+
   /// Remembers what `inner`, of an object within this one, found to be wrong.
   void take_error(const Fields& inner);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <sys/wait.h>
 #include <type_traits>
 #include <utility>
 
@@ -19,6 +20,7 @@ constexpr int kMaxDepth = 4;         // of a field: of a victim in a list in an 
 constexpr size_t kMaxRanks = 2'048;  // in one list; who stops more workers tells of the first
 constexpr size_t kMaxVictims = 128;
 constexpr size_t kMaxHow = 64;
+constexpr int kMaxLastRound = INT_MAX / 2;  // rounds are counted on from there
 
 // The names of the messages on the wire.
 constexpr const char* kHello = "hello";
@@ -68,11 +70,17 @@ json to_json(const Failure& failure) {
           {"traceback", tail(failure.traceback)}};
 }
 
+/// Whether a process that ended so has failed; one that only stopped has not ended.
+bool is_failure(int wait_status) {
+  return WIFSIGNALED(wait_status) || (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) != 0);
+}
+
 Failure failure_in(Fields& outer, const char* name) {
   Fields fields(outer.object(name));
   Failure failure;
   failure.rank = fields.integer("rank", 0, INT_MAX);
-  failure.wait_status = fields.integer("wait_status", 0, 0xffff);
+  failure.wait_status = fields.integer("wait_status", 1, 0xffff);
+  if (!is_failure(failure.wait_status)) fields.refuse("wait_status");
   failure.pid = fields.integer("pid", 1, INT_MAX);
   failure.seconds = fields.seconds("seconds");
   failure.host = fields.text("host");
@@ -254,7 +262,7 @@ Result<Message> decode_join(Fields fields) {
   request.is_host = fields.boolean("is_host");
   request.hosting = fields.boolean("hosting");
   request.store_port = fields.integer("store_port", 0, 65'535);
-  request.last_round = fields.integer("last_round", -1, INT_MAX - 1);
+  request.last_round = fields.integer("last_round", -1, kMaxLastRound);
   request.last_node_rank = fields.integer("last_node_rank", -1, INT_MAX);
   request.last_guests = fields.integer("last_guests", 0, INT_MAX);
   request.restarts = fields.integer("restarts", 0, INT_MAX);

@@ -171,6 +171,7 @@ void Server::introduce(Lines::iterator line, const message::Hello& hello) {
   const bool resumed = known != sessions_.end();
   const NodeId node = resumed ? known->second : add_agent(hello);
   replace_line(node, line);
+  renew_lease(agents_.at(node));
   welcome(agents_.at(node), resumed, hello.received);
 }
 
@@ -223,14 +224,19 @@ void Server::welcome(Agent& agent, bool resumed, std::uint64_t notifications_rec
   }
 }
 
+/// As the agent does with each answer: our lease has to end after its own.
+void Server::renew_lease(Agent& agent) {
+  agent.heard = Clock::now();
+  if (agent.quiet) quiet_.splice(quiet_.end(), quiet_, *agent.quiet);
+}
+
 void Server::send(Agent& agent, const Reply& reply) const {
   if (agent.line) (*agent.line)->connection->send(encode(reply));
 }
 
 void Server::on_message(NodeId node, const Message& message) {
   Agent& agent = agents_.at(node);
-  agent.heard = Clock::now();
-  if (agent.quiet) quiet_.splice(quiet_.end(), quiet_, *agent.quiet);
+  renew_lease(agent);
   if (const auto* beat = std::get_if<Heartbeat>(&message)) {
     agent.notifications.ack(beat->received);
     return send(agent, Heartbeat{agent.received});

@@ -114,6 +114,7 @@ class Server {
   void tell_workers(const Notifications& notifications);
   void name_store_host(Notifications& notifications) const;
   void begin_round(int round);
+  void renew_lease(Agent& agent);
   void send(Agent& agent, const Reply& reply) const;
   void tell_if_settled();
 

@@ -246,7 +246,8 @@ bool Server::send(Client& client) {
 // Tells the epoll set what `client` waits for now.
 bool Server::look_for(Client& client) {
   std::uint32_t events = client.busy ? 0U : EPOLLIN;
-  if (!client.session.outbox().empty()) events |= EPOLLOUT;
+  // Busy with an empty outbox, which news to it have flushed: its next request can run at once.
+  if (client.busy || !client.session.outbox().empty()) events |= EPOLLOUT;
   if (events == client.events) return true;
   client.events = events;
   epoll_event event{};

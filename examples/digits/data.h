@@ -20,12 +20,12 @@ struct Data {
   std::vector<Digit> held_out;  ///< every fifth line of the file: never trained on
 };
 
-/// Reads a file of lines of 64 pixel values from 0 to 16 and a label. Throws std::runtime_error
-/// that names the file and the line that is not like that.
+/// Reads a file with 64 pixel values from 0 to 16 and a label per line. Throws std::runtime_error
+/// that names the file and the first malformed line.
 Data load(const std::string& path);
 
-/// Where the data lies when no --data is given: in the source tree this program was built from,
-/// else beside the program.
+/// The default of --data: in the source tree that this program was built from, else beside the
+/// program.
 std::string default_path();
 
 }  // namespace digits

@@ -14,7 +14,7 @@ struct Crash {
 
 struct Flags {
   std::string data;        ///< path of the digits
-  std::string checkpoint;  ///< path; empty: none is kept
+  std::string checkpoint;  ///< path; empty: no checkpoints
   int epochs = 10;
   int batch = 32;  ///< of all ranks together
   float rate = 0.05F;

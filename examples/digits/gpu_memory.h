@@ -10,7 +10,7 @@
 
 namespace digits {
 
-/// Throws std::runtime_error with what CUDA says, if it is not success.
+/// Throws std::runtime_error with CUDA's message unless `result` is success.
 inline void check(cudaError_t result) {
   if (result != cudaSuccess) {
     throw std::runtime_error(std::string("CUDA: ") + cudaGetErrorString(result));
@@ -25,7 +25,7 @@ std::shared_ptr<T> allocate_on_gpu(std::size_t count) {
   return {static_cast<T*>(memory), [](T* freed) { cudaFree(freed); }};
 }
 
-/// Copies, in the turn of CUDA's default stream; return when they are made.
+/// Copy in CUDA's default stream, and wait until it is done.
 template <class T>
 void copy_to_gpu(T* to, const std::vector<T>& from) {
   check(cudaMemcpy(to, from.data(), from.size() * sizeof(T), cudaMemcpyHostToDevice));

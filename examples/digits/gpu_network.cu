@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plain kernels, to be read and not to be fast: a block is a digit and a thread one of its values,
-// if nothing else is said.
+// Plain kernels, written to be read and not to be fast: a block is a digit and a thread one of its
+// values, unless stated otherwise.
 #include "examples/digits/gpu_memory.h"
 #include "examples/digits/gpu_network.h"
 
@@ -19,7 +19,7 @@ __global__ void affine(const float* weights, const float* bias, const float* in,
   out[blockIdx.x * blockDim.x + threadIdx.x] = fmaxf(sum, least);
 }
 
-/// Softmax and cross-entropy: what comes back to the logits is probability minus truth.
+/// Softmax and cross-entropy: the gradient of the logits is probability minus truth.
 __global__ void compare(const float* logits, const int* labels, float* back, double* loss) {
   const float* const own = logits + blockIdx.x * kClasses;
   float top = own[0];
@@ -32,7 +32,7 @@ __global__ void compare(const float* logits, const int* labels, float* back, dou
   if (is_truth) atomicAdd(loss, static_cast<double>(logf(total) - from_top));
 }
 
-/// Through the output layer and the rectifier, only to units that were on.
+/// Through the output layer and the rectifier: only units that were active.
 __global__ void pass_back(const float* weights, const float* back, const float* hidden,
                           float* out) {
   float sum = 0;
@@ -43,8 +43,8 @@ __global__ void pass_back(const float* weights, const float* back, const float* 
   out[unit] = hidden[unit] > 0 ? sum : 0;
 }
 
-/// The sums over digits of the outer product of what came back and what went in. A block is a row
-/// of the weights, a thread a column.
+/// The sums over digits of the outer product of output gradient and input. A block is a row of the
+/// weights, a thread a column.
 __global__ void sum_outer(const float* back, const float* in, int digits, float* weights,
                           float* bias) {
   float sum = 0;
@@ -108,7 +108,7 @@ GpuNetwork::Parts GpuNetwork::parts() const {
 }
 
 void GpuNetwork::forward(const float* pixels, std::size_t count) {
-  if (count == 0) return;  // there are no grids of 0 blocks
+  if (count == 0) return;  // a grid needs at least one block
   const auto [w1, b1, w2, b2] = parts();
   const auto blocks = static_cast<unsigned>(count);
   affine<<<blocks, kHidden>>>(w1.data(), b1.data(), pixels, kPixels, 0, hidden_.get());

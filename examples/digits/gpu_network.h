@@ -23,13 +23,13 @@ struct GpuDigits {
 };
 
 /// Network and Optimizer in the memory of the current GPU. Calls only queue work in CUDA's default
-/// stream, if nothing else is said.
+/// stream, unless stated otherwise.
 class GpuNetwork {
  public:
   /// Weights and biases, or their gradients, in the GPU's memory.
   using Parts = Network::Parts;
 
-  /// With the parameters of `start`, for up to `digits` at a time. Waits for the GPU.
+  /// Has the parameters of `start`, for up to `digits` at a time. Waits for the GPU.
   GpuNetwork(Network start, std::size_t digits);
 
   Parts parts() const;
@@ -59,7 +59,7 @@ class GpuNetwork {
   std::shared_ptr<float> state_;
   std::shared_ptr<float> hidden_;  ///< activations of the last forward()
   std::shared_ptr<float> logits_;
-  std::shared_ptr<float> hidden_back_;  ///< what comes back to them
+  std::shared_ptr<float> hidden_back_;  ///< gradients of the same
   std::shared_ptr<float> logits_back_;
   std::shared_ptr<double> sums_;
 };

@@ -8,7 +8,7 @@
 namespace digits {
 namespace {
 
-// Where the layers begin in the one vector.
+// Offsets of the layers in the parameter vector.
 constexpr std::size_t kW1 = 0;
 constexpr std::size_t kB1 = kW1 + Network::kHidden * kPixels;
 constexpr std::size_t kW2 = kB1 + Network::kHidden;
@@ -24,8 +24,8 @@ void affine(const float* weights, const float* bias, std::span<const float> in,
   }
 }
 
-/// Adds one digit's part to the gradients of a layer: the outer product of what came back and what
-/// went in.
+/// Adds one digit's part to the gradients of a layer: the outer product of its output gradient and
+/// its input.
 void add_outer(std::span<double> weights, std::span<double> bias, std::span<const float> back,
                std::span<const float> in) {
   for (std::size_t row = 0; row < back.size(); ++row) {
@@ -73,7 +73,7 @@ double Network::backward(std::span<const Digit* const> batch, const Gradients& g
     forward(*digit);
     const std::size_t label = static_cast<std::size_t>(digit->label);
 
-    // Softmax and cross-entropy: what comes back to the logits is probability minus truth.
+    // Softmax and cross-entropy: the gradient of the logits is probability minus truth.
     const float top = *std::max_element(logits_.begin(), logits_.end());
     float total = 0;
     for (float logit : logits_) total += std::exp(logit - top);
@@ -83,7 +83,7 @@ double Network::backward(std::span<const Digit* const> batch, const Gradients& g
     back[label] -= 1;
     add_outer(w2, b2, back, hidden_);
 
-    // Through the rectifier, only to units that were on.
+    // Through the rectifier: only units that were active.
     hidden_back.emplace_back(kHidden);
     for (std::size_t c = 0; c < kClasses; ++c) {
       const float* weights = parameters_.data() + kW2 + c * kHidden;

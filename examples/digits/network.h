@@ -21,8 +21,8 @@ class Network {
   /// Weights and bias of the hidden layer, then of the output layer.
   using Parts = std::array<std::span<float>, 4>;
 
-  /// Of each part, kept in double so that it does not matter how digits are shared out among ranks:
-  /// the same global batch gives the same step, whatever the number of workers.
+  /// Of each part, in double so that the distribution of digits among ranks does not matter: the
+  /// same global batch gives the same step with any number of workers.
   using Gradients = std::array<std::span<double>, 4>;
 
   /// Random parameters; the same on every machine for the same seed.
@@ -30,15 +30,15 @@ class Network {
 
   Parts parts() { return parts_of(parameters_); }
 
-  /// The same of kParameters elements that lie as a network's do.
+  /// The parts of kParameters elements in the layout of a network.
   static Parts parts_of(std::span<float> parameters);
 
   /// Makes `gradients` the sums over a batch, layer by layer from the last, and calls ready(p) as
-  /// soon as that of part p is done. The sum of the losses (cross-entropy).
+  /// soon as that of part p is done. Returns the sum of the losses (cross-entropy).
   double backward(std::span<const Digit* const> batch, const Gradients& gradients,
                   const std::function<void(std::size_t)>& ready);
 
-  /// The class the network sees in a digit.
+  /// The predicted class of a digit.
   int classify(const Digit& digit);
 
  private:

@@ -90,10 +90,11 @@ bool ConsoleWriter::is_same_file(int fd) const {
 }
 
 void ConsoleWriter::flush() {
+  if (reader_stopped_) return lines_.clear();
   while (!lines_.empty() && !waiting_) {
     const ssize_t written = discarding_ ? static_cast<ssize_t>(lines_.size()) : write_some();
     if (written >= 0) {
-      lines_.consume(static_cast<size_t>(written));
+      consume(static_cast<size_t>(written));
     } else if (errno == EAGAIN && room_.is_open()) {
       wait_for_room();
     } else if (errno != EINTR) {
@@ -103,7 +104,7 @@ void ConsoleWriter::flush() {
 }
 
 void ConsoleWriter::flush_soon() {
-  if (flush_posted_ || waiting_) return;
+  if (flush_posted_ || (waiting_ && !reader_stopped_)) return;
   flush_posted_ = true;
   boost::asio::post(executor_, [this] {
     flush_posted_ = false;
@@ -118,6 +119,7 @@ void ConsoleWriter::wait_for_room() {
                    [this](const boost::system::error_code& error) {
                      if (error == boost::asio::error::operation_aborted) return;
                      waiting_ = false;
+                     if (reader_stopped_) resume();
                      flush();
                      listener_.on_written();
                    });
@@ -161,23 +163,35 @@ void ConsoleWriter::lose(int error_number) {
       os_error("some output is lost: cannot write to " + name_, error_number).message);
 }
 
+void ConsoleWriter::consume(size_t written) {
+  in_line_ = lines_.pending()[written - 1] != '\n';
+  lines_.consume(written);
+}
+
 void ConsoleWriter::give_up_stopped_reader() {
   if (!waiting_) return;
-  discarding_ = true;
-  waiting_ = false;
-  room_.close();  // ends the wait
+  reader_stopped_ = true;
   flush_soon();
+}
+
+/// The reader reads again: what comes from now on is whole lines.
+void ConsoleWriter::resume() {
+  flush();
+  reader_stopped_ = false;
+  if (in_line_) lines_.append("\n");
+  listener_.on_loss("some output is lost: " + name_ + " was not read while workers were killed");
 }
 
 void ConsoleWriter::finish(std::chrono::milliseconds limit) {
   using Clock = std::chrono::steady_clock;
-  const auto deadline = Clock::now() + limit;
   room_.close();  // ends the wait, if any
   waiting_ = false;
+  if (reader_stopped_) limit = limit.zero();
+  const auto deadline = Clock::now() + limit;
   while (!lines_.empty()) {
     const ssize_t written = discarding_ ? static_cast<ssize_t>(lines_.size()) : write_some();
     if (written >= 0) {
-      lines_.consume(static_cast<size_t>(written));
+      consume(static_cast<size_t>(written));
     } else if (errno == EAGAIN) {
       const auto left =
           std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());

@@ -29,7 +29,7 @@ class ConsoleWriter {
  public:
   struct Listener {
     std::function<void()> on_written;                     ///< some pending bytes went out later
-    std::function<void(const std::string& why)> on_loss;  ///< told once; `why` is one sentence
+    std::function<void(const std::string& why)> on_loss;  ///< once for each cause; `why` is one sentence
   };
 
   /// Writes to `fd`, which stays the caller's and open; `name` is for messages ("stdout").
@@ -54,8 +54,8 @@ class ConsoleWriter {
   /// Flushes when the handlers that are ready now have run, so that they share one write.
   void flush_soon();
 
-  /// Nobody will wait for the reader any more: if it has stopped reading, everything is discarded
-  /// from now on. on_written follows.
+  /// Workers must end now: if the reader has stopped, everything is discarded until it reads again,
+  /// which on_loss reports. on_written follows.
   void give_up_stopped_reader();
 
   /// Writes what is pending, waiting for the reader for at most `limit`; the rest is discarded.
@@ -71,6 +71,8 @@ class ConsoleWriter {
   void wait_for_room();
   ssize_t write_some();
   ssize_t write_if_polled_ready();
+  void consume(size_t written);
+  void resume();
   void lose(int error_number);
 
   boost::asio::any_io_executor executor_;
@@ -86,6 +88,8 @@ class ConsoleWriter {
   bool waiting_ = false;                        // for room_
   bool flush_posted_ = false;
   bool discarding_ = false;
+  bool reader_stopped_ = false;  // and nobody waits for it: discards until it reads
+  bool in_line_ = false;         // what was written last has no newline yet
   bool loss_told_ = false;
 };
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The agent itself is killed with SIGKILL: the guardian leaves nothing behind and says so.
+# The agent itself is killed with SIGKILL: the guardian leaves no process behind and reports it.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 start --nproc_per_node 2 sh -c '

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A program of the collectives library starts in each of the ways there are: under ddprun, with
-# either store, without a launcher, and under each mpirun that is here.
+# A program of the collectives library starts in every supported way: under ddprun, with either
+# store, without a launcher, and under each installed mpirun.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 hello=$DDPRUN_BIN/allreduce_hello
 
@@ -9,7 +9,7 @@ expect_four_sums() {
   local rank
   [ "$code" = 0 ] || fail "exit code $code"
   for rank in 0 1 2 3; do expect_stdout "rank $rank of 4: the sum is 10\$"; done
-  [ "$(grep -c sum "$out")" = 4 ] || fail "somebody said more than once what the sum is"
+  [ "$(grep -c sum "$out")" = 4 ] || fail "a rank printed its sum more than once"
 }
 
 for store in agent worker; do

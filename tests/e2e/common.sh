@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What every end-to-end test sources. One test is one script that shows one behaviour of the real
+# Every end-to-end test sources this. One test is one script that shows one behaviour of the real
 # binary:
 #
 #   run OPTIONS... PROGRAM ARGS...    runs ddprun to its end
@@ -12,21 +12,21 @@
 #   expect_stdout REGEX  expect_stderr REGEX  expect_no_stdout REGEX  expect_no_stderr REGEX
 #   expect_no_process_left            each test ends with it; without it the test fails
 #
-# After run and finish: $code is the exit code, $out and $err are files with what was written, $work
-# is an empty folder of this test. Nothing here is timed: a deadline only ends a test that hangs.
+# After run and finish: $code is the exit code, $out and $err are files with its output, $work is an
+# empty folder of this test. Nothing is timed: a deadline only ends a test that hangs.
 #
 # A job of several nodes has several ddpruns, each with a name of the test's choice. All of the above
-# is about the one that was named last:
+# applies to the one that was named last:
 #
 #   on NAME COMMAND...                COMMAND for that one: `on b start ...`, `on b expect_exit 0`.
-#                                     "$out" and the like have to wait for a line of their own
+#                                     "$out" and the like need a line of their own after it
 #   agent_of                          prints the pid of its agent, as $ddprun is the guardian
 #   worker_of [RANK]                  prints the pid of its latest worker, or of that rank
-#   same_report NAME...               what they say from the last "failed first" on is the same
+#   same_report NAME...               their reports, from the last "failed first" on, are the same
 #
-# Tests of several nodes meet at $here, and take the times in ${quick[@]}.
+# Tests of several nodes have their endpoint at $here, and use the short time-outs ${quick[@]}.
 #
-#   skip REASON                       ends the test, which is then neither good nor bad
+#   skip REASON                       ends the test, which is reported as skipped
 #
 # DDPRUN is the binary, DDPRUN_BIN the folder of all built programs. By hand:
 #   DDPRUN=build/bin/ddprun DDPRUN_BIN=build/bin bash tests/e2e/exit_codes.sh
@@ -36,10 +36,10 @@ set -euo pipefail
 
 deadline=${DDPRUN_TEST_DEADLINE:-60}  # seconds
 work=$(mktemp -d)
-proved=''
-at_exit=()                       # functions that take down what a test set up
+checked=''
+at_exit=()                       # functions that clean up after a test
 declare -A pids codes watchdogs  # of each ddprun, by name
-declare -A ways                  # a test may fill it: words to put before `ddprun` when NAME starts
+declare -A command_prefix        # by name, set by tests: a command before `ddprun`
 
 on() {
   name=$1
@@ -50,17 +50,17 @@ on() {
 }
 on only true
 
-# An address of this host that no test running at the same time has: ports there are free.
+# An address of this host that no other running test uses: its ports are free.
 here=127.$((1 + $$ / 65536 % 250)).$(($$ / 256 % 256)).$(($$ % 256))
 
 # shellcheck disable=SC2034  # for tests
-quick=(--heartbeat_interval 0.5 --lease 4)  # a healthy node keeps it on a busy machine, too
+quick=(--heartbeat_interval 0.5 --lease 4)  # also kept by a healthy node on a busy machine
 
-# Every process of a test inherits this variable, wherever it hides: in another session, under
-# another parent, after its starter is dead. The script itself does not have it.
+# Every process of a test inherits this variable, also in another session, with another parent, or
+# when its parent is dead. The script itself does not have it.
 mark=DDPRUN_TEST_ID=$$.$(cat /proc/sys/kernel/random/uuid)
 
-survivors() {  # the pids that carry the mark; a zombie has no environment any more
+survivors() {  # pids with the mark; a zombie has no environment
   grep -lzsxF -- "$mark" /proc/[0-9]*/environ | cut -d/ -f3 || true
 }
 
@@ -87,7 +87,7 @@ skip() {
 clean_up() {
   local status=$? pid undo
   for pid in "${watchdogs[@]}"; do kill -KILL -- "-$pid" 2>/dev/null || true; done
-  if [ $status = 0 ] && [ -z "$proved" ]; then
+  if [ $status = 0 ] && [ -z "$checked" ]; then
     echo "FAILED: the test does not end with expect_no_process_left" >&2
     status=1
   fi
@@ -100,14 +100,14 @@ trap clean_up EXIT
 
 start() {
   local command=()
-  proved='' code=''
+  checked='' code=''
   if [ "$1" = serve ]; then command=(serve) && shift; fi
   : >"$out" >"$err" >"$events"
   # Job control gives each its own process group and leaves SIGINT alone, as an interactive shell
   # does; without it a background command starts with SIGINT ignored.
   set -m
   # shellcheck disable=SC2086
-  env "$mark" ${ways[$name]:-} "$DDPRUN" "${command[@]}" --events "$events" "$@" \
+  env "$mark" ${command_prefix[$name]:-} "$DDPRUN" "${command[@]}" --events "$events" "$@" \
     <&0 >"$out" 2>"$err" &
   ddprun=$!
   { sleep "$deadline" || true; touch "$work/.hung"; kill -KILL "$ddprun"; } </dev/null &>/dev/null &
@@ -121,7 +121,7 @@ finish() {
   wait "$ddprun" 2>/dev/null || code=$?
   codes[$name]=$code
   kill -KILL -- "-${watchdogs[$name]}" 2>/dev/null || true
-  wait "${watchdogs[$name]}" 2>/dev/null || true  # or the shell would tell of its end
+  wait "${watchdogs[$name]}" 2>/dev/null || true  # or the shell reports its end
   unset "watchdogs[$name]"
   [ ! -e "$work/.hung" ] || fail "ddprun did not end within $deadline s"
 }
@@ -153,11 +153,11 @@ same_report() {
 wait_until() {
   local end=$((SECONDS + deadline))
   until "$@"; do
-    if [ -z "$code" ] && ! kill -0 "$ddprun" 2>/dev/null; then  # what it did last may be it
-      "$@" || fail "ddprun has ended; waited in vain for: $*"
+    if [ -z "$code" ] && ! kill -0 "$ddprun" 2>/dev/null; then  # its last action may fulfil it
+      "$@" || fail "ddprun has ended without: $*"
       return 0
     fi
-    [ $SECONDS -lt $end ] || fail "waited $deadline s in vain for: $*"
+    [ $SECONDS -lt $end ] || fail "timed out after $deadline s waiting for: $*"
     sleep 0.02
   done
 }
@@ -198,8 +198,8 @@ expect_no_stderr() {
   ! grep -qE -- "$1" "$err" || fail "stderr has a line like: $1"
 }
 
-# Right after ddprun has ended nothing may be left. Only when it could not clean up itself (it was
-# killed with SIGKILL) the others get until the deadline: expect_no_process_left soon
+# When ddprun has ended no process may be left. Only if it could not clean up itself (it was killed
+# with SIGKILL) the others have until the deadline: expect_no_process_left soon
 expect_no_process_left() {
   local left pid
   if [ "${1:-}" = soon ]; then
@@ -212,7 +212,7 @@ expect_no_process_left() {
     done
     fail "processes are left"
   fi
-  proved=1
+  checked=1
 }
 
 no_survivors() {

@@ -12,7 +12,7 @@ expect_exit 0
 for rank in 0 1 2; do
   expect_stdout "^\[$rank\] $rank $rank 3 3 0 1 default $rank 3 0 4 True 1 127.0.0.1 port$"
 done
-[ "$(grep -c OMP_NUM_THREADS "$err")" = 1 ] || fail "OMP_NUM_THREADS was not told once"
+[ "$(grep -c OMP_NUM_THREADS "$err")" = 1 ] || fail "OMP_NUM_THREADS was not reported once"
 expect_no_process_left
 
 OMP_NUM_THREADS=5 run --nproc_per_node 2 sh -c 'echo "threads $OMP_NUM_THREADS"'
@@ -30,7 +30,7 @@ expect_stdout '^\[0\] gpus 7,GPU-aa$'
 expect_stdout '^\[1\] gpus 3,2$'
 expect_no_process_left
 
-# The same port for every round, when it was given.
+# A port that was given is the same in every round.
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 run --nproc_per_node 1 --max_restarts 3 --master_port "$port" sh -c '
   echo "port $MASTER_PORT"; [ "$TORCHELASTIC_RESTART_COUNT" = 3 ]'

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Every worker has an error file of its own to write: in the tree of --log_dir, where it stays, or in
-# a temporary directory, which goes with the job however that ends.
+# Every worker has an error file: in the tree of --log_dir, where it stays, or in a temporary
+# directory, which is removed however the job ends.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 export TMPDIR=$work/tmp
@@ -10,7 +10,7 @@ no_temporary_files() {
   [ -z "$(ls -A "$TMPDIR")" ]
 }
 
-# In each attempt one writes; the files are there while the job runs.
+# One worker writes in each attempt; the files exist while the job runs.
 run --nproc_per_node 2 --max_restarts 1 sh -c '
   [ "$RANK" = 1 ] || exec sleep 600
   echo "file $TORCHELASTIC_ERROR_FILE"; [ ! -e "$TORCHELASTIC_ERROR_FILE" ] || exit 99
@@ -21,7 +21,7 @@ expect_exit 3
 no_temporary_files || fail "temporary files are left"
 expect_no_process_left
 
-# Whoever ends the job, and also when a worker leaves more than was asked of it.
+# However the job ends, and also when a worker leaves other files there.
 for victim in agent guardian; do
   start sh -c 'mkdir "${TORCHELASTIC_ERROR_FILE%/*}/own"; : >"$TORCHELASTIC_ERROR_FILE"
     echo ready; exec sleep 600'
@@ -32,7 +32,7 @@ for victim in agent guardian; do
   expect_no_process_left soon
 done
 
-# In a log directory they stay, each attempt's apart.
+# In a log directory they stay, separately for each attempt.
 run --nproc_per_node 12 --max_restarts 1 --rdzv_id a/b --log_dir "$work/logs/of/jobs" sh -c '
   [ "$RANK" = 11 ] || exit 0
   echo "attempt $TORCHELASTIC_RESTART_COUNT" >"$TORCHELASTIC_ERROR_FILE"; exit 3'

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What a worker wrote into its error file is the cause that every node reports; our own caller gets
-# it, too. A file that is broken, or of an attempt before, says nothing.
+# The exception in a worker's error file is the cause that every node reports; ddprun's own caller gets
+# it, too. A file that is malformed, or of an earlier attempt, is ignored.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-# As @record of PyTorch does it.
+# As PyTorch's @record does.
 cat >"$work/train.py" <<'END'
 import json, os, sys, time, traceback
 
@@ -29,7 +29,7 @@ END
 
 for node in a b; do
   on $node true
-  ways[$node]="TORCHELASTIC_ERROR_FILE=$work/$node.json"
+  command_prefix[$node]="TORCHELASTIC_ERROR_FILE=$work/$node.json"
   on $node start --nnodes 2 --rdzv_endpoint "$here:29500" "${quick[@]}" --nproc_per_node 2 \
     "$work/train.py"
 done
@@ -43,9 +43,9 @@ for node in a b; do
   expect_stderr '^ +its last words on stderr:$'
   expect_stderr '^ +step 812$'
   sed '1,/failed first/d' "$err" >"$work/report"
-  ! grep -qE 'Traceback|loss is nan in batch 7' "$work/report" || fail "something is said twice"
+  ! grep -qE 'Traceback|loss is nan in batch 7' "$work/report" || fail "something is reported twice"
   [ "$(wc -l <"$work/report")" -le 20 ] || fail "the report is more than a screen"
-  # What our caller reads.
+  # The error file of ddprun's caller.
   python3 - "$work/$node.json" <<'END' || fail "not the file of the root cause"
 import json, sys
 message = json.load(open(sys.argv[1]))["message"]
@@ -57,10 +57,10 @@ END
 done
 same_report a b
 cat "$work"/.?.events | grep -F '"exception":"RuntimeError: loss is nan in batch 7"' |
-  grep -qF '"event":"worker_ended"' || fail "no event tells of the exception"
+  grep -qF '"event":"worker_ended"' || fail "no event has the exception"
 expect_no_process_left
 
-# Each attempt is told by its own file alone.
+# Each attempt is reported from its own file.
 on only run --max_restarts 3 sh -c 'case $TORCHELASTIC_RESTART_COUNT in
   0) echo "{\"message\": \"of the first\", \"timestamp\": 1}" >"$TORCHELASTIC_ERROR_FILE";;
   1) echo "{\"message\": \"cut of" >"$TORCHELASTIC_ERROR_FILE";;
@@ -74,7 +74,7 @@ expect_stderr 'round 3\)$'
 expect_no_stderr 'traceback'
 expect_no_process_left
 
-# A worker that says nothing leaves our caller's file alone.
+# Without an error file of a worker the caller's file is not written.
 echo mine >"$work/mine.json"
 TORCHELASTIC_ERROR_FILE=$work/mine.json run sh -c 'exit 5'
 expect_exit 5

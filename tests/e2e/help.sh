@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# --help and --version go to stdout; what cannot be written there is no success.
+# --help and --version go to stdout; a failed write is an error.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 run --help

@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What nohup and shells had ignored stays ignored; SIGTERM and SIGCHLD, which ddprun and its workers
-# are stopped by, do not.
+# Signals that nohup and shells ignore stay ignored, except SIGTERM and SIGCHLD, which ddprun needs.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-# ddprun, started as by a parent that ignores some signals.
+# ddprun, started by a parent that ignores some signals.
 export real=$DDPRUN
 DDPRUN=$work/ignoring
 printf '#!/bin/bash\ntrap "" $ignored\nexec "$real" "$@"\n' >"$DDPRUN"

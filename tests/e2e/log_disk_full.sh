@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A disk that is full costs log files and not the job: it is told once, and the console has everything.
+# A full disk costs log files and not the job: it is reported once, and the console gets everything.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 mkdir "$work/small"
@@ -15,7 +15,7 @@ run --nproc_per_node 3 --log_dir "$work/small" --tee 3 sh -c 'seq 30000'
 expect_exit 0
 [ "$(grep -c '^\[1\] [0-9]*$' "$out")" = 30000 ] || fail "the console lost lines"
 [ "$(grep -c 'log files will have gaps: cannot write to .*: No space left on device$' "$err")" = 1 ] ||
-  fail "not told once"
+  fail "not reported once"
 expect_no_process_left
 
 # Not even a directory for the next attempt: the output goes to the console.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# -r and -t put what workers write into the tree of --log_dir, as they wrote it, and -t on the console
-# as well; each attempt has its own files, and the report knows what went to a file.
+# -r and -t write workers' output unchanged into the tree of --log_dir, and -t to the console as well;
+# each attempt has its own files, and the report quotes redirected output.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 export TMPDIR=$work/tmp
@@ -15,7 +15,7 @@ has() {  # has FILE TEXT: the file of the one run below $work/logs has exactly t
   printf '%b' "$2" | cmp -s - "$file" || fail "$1: $(cat -A "$file")"
 }
 
-# Masks for some, ranks of two digits among them; the others have no files.
+# Masks for some ranks, also of two digits; the others have no files.
 run --nproc_per_node 12 --log_dir "$work/logs" -r 0:3,10:2 -t11:1 sh -c "$talk"
 expect_exit 0
 has attempt_0/0/stdout.log 'out 0\rmore\npart'
@@ -32,7 +32,7 @@ expect_stderr '^\[11\] err 11$'
 expect_no_process_left
 rm -r "$work/logs"
 
-# Earlier attempts stay. What a redirected worker said last is in the report, its children's words too.
+# Earlier attempts stay. The report has the last output of a redirected worker and its children.
 run --nproc_per_node 2 --log_dir "$work/logs" --redirects 3 --max_restarts 1 sh -c '
   echo "attempt $TORCHELASTIC_RESTART_COUNT"
   [ "$RANK" = 1 ] || exit 0
@@ -47,7 +47,7 @@ expect_no_stdout .
 expect_no_process_left
 rm -r "$work/logs"
 
-# A worker owns its file: it outlives ddprun, and nothing that was read is lost.
+# A worker writes its file itself: no output is lost when ddprun is killed.
 start --log_dir "$work/logs" -t 1 -r 2 sh -c 'echo to both; echo to file >&2; exec sleep 600'
 wait_for_stdout 'to both'
 kill -KILL "$(agent_of)"
@@ -56,7 +56,7 @@ has attempt_0/0/stdout.log 'to both\n'
 has attempt_0/0/stderr.log 'to file\n'
 expect_no_process_left soon
 
-# Without --log_dir they are in a temporary directory, which is named and stays.
+# Without --log_dir they are in a temporary directory, which is printed and stays.
 run -t 3 sh -c 'echo hello'
 expect_exit 0
 expect_stdout '^hello$'
@@ -64,7 +64,7 @@ expect_stderr "^ddprun: log files are in $TMPDIR/ddprun_none_"
 grep -qx hello "$TMPDIR"/ddprun_none_*/attempt_0/0/stdout.log || fail "no log file"
 expect_no_process_left
 
-# /dev/null: what is redirected is gone.
+# /dev/null: redirected output is discarded.
 run --nproc_per_node 2 --log_dir /dev/null -r 1 -t 2 sh -c "$talk"
 expect_exit 0
 expect_no_stdout .

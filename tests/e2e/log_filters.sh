@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# --local_ranks_filter is about the console alone; --duplicate_..._filters copy lines of all workers.
+# --local_ranks_filter affects only the console; --duplicate_..._filters copy lines of all workers.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 run --nproc_per_node 3 --log_dir "$work/logs" --tee 0:1 --local_ranks_filter 1 sh -c '

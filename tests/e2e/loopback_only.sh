@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A job on one machine listens on loopback alone.
+# A job on one machine listens only on the loopback address.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 start sh -c 'echo "port $MASTER_PORT"; exec sleep 600'

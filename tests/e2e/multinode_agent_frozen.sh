@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# An agent that stands still cannot stop its workers: its guardian does before the others go on.
+# An agent that hangs cannot stop its workers: its guardian kills them before the other nodes go on.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 job=(--nnodes 1:2 --rdzv_endpoint "$here:29500" "${quick[@]}" --last_call_timeout 1s)
 
@@ -13,7 +13,7 @@ worker=$(worker_of)
 kill -STOP "$(agent_of)"
 on stays wait_for_event round_ready '"node_count":1,'
 runs() { grep -q '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$1/status" 2>/dev/null; }
-runs $$ || fail "this test cannot tell what runs"
+runs $$ || fail "this test cannot detect running processes"
 ! runs "$worker" || fail "two rounds have workers"
 kill -INT "$ddprun"
 finish

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# 2:3 nodes: a newcomer is let in, one beyond the most stands by and takes a lost node's place at
-# once, and below the least the job waits for a replacement. None of it costs a restart.
+# 2:3 nodes: a new node is admitted, one above the maximum waits as a spare and replaces a lost node at
+# once, and below the minimum the job waits for a replacement. No restart is counted.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 job=(--nnodes 2:3 --rdzv_endpoint "$here:29500" "${quick[@]}" --last_call_timeout 1s)
-come() {
+start_node() {
   on "$1" start "${job[@]}" "${@:2}" sh -c 'exec sleep 600'
 }
-lose() {
+kill_agent() {
   on "$1"
   kill -KILL "$(agent_of)"
   finish
@@ -16,27 +16,27 @@ expect_ranks_of() {  # the workers that started last on NAME
   on "$1" wait_for_event worker_started "\"round\":$2,\"rank\":$3,"
 }
 
-come a
-come b --rdzv_conf is_host=false
+start_node a
+start_node b --rdzv_conf is_host=false
 on a wait_for_event round_ready '"round":0,"restarts":0,"node_rank":0,"node_count":2,'
 expect_ranks_of b 0 1
-come c --rdzv_conf is_host=false
+start_node c --rdzv_conf is_host=false
 expect_ranks_of a 1 0
 expect_ranks_of b 1 1
 expect_ranks_of c 1 2
 on a expect_stderr "^ddprun: $(hostname) joined$"
 
-come spare --rdzv_conf is_host=false
+start_node spare --rdzv_conf is_host=false
 wait_for_stderr 'waiting .* for a place: all 2:3 nodes of this job are running'
-lose b
+kill_agent b
 expect_ranks_of a 2 0
 expect_ranks_of spare 2 1  # the rank that was lost
 expect_ranks_of c 2 2
 
-lose c
-lose spare
+kill_agent c
+kill_agent spare
 on a wait_for_stderr 'waiting .* for 1 of 2 nodes: have node 0'
-come late --rdzv_conf is_host=false
+start_node late --rdzv_conf is_host=false
 on late wait_for_event round_ready '"node_rank":1,"node_count":2,'
 for node in a late; do
   on "$node" expect_no_stderr 'restart [0-9]'

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A worker fails: all nodes stop and come again while restarts are left; then all end with its exit
-# code and one and the same report.
+# A worker fails: all nodes stop and join again while restarts are left; then all end with its exit
+# code and the same report.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 job=(--nnodes 2 --rdzv_endpoint "$here:29500" "${quick[@]}" --nproc_per_node 2 --max_restarts 1)
 program='

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Ctrl-C on all nodes: all end with 130, and nobody begins another round.
+# Ctrl-C on all nodes: all end with 130, without another round.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 job=(--nnodes 1:3 --rdzv_endpoint "$here:29500" "${quick[@]}" --max_restarts 3
      --last_call_timeout 600)

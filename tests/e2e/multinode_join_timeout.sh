@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# While too few nodes are there each says who is missing; when the time is up all end with 124 and
-# the same sentence.
+# While nodes are missing each node names them; at the join timeout all end with 124 and the same
+# message.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 job=(--nnodes 3 --rdzv_endpoint "$here:29500" --join_timeout 7s "${quick[@]}")
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The agent with the rendezvous stands still for longer than the lease: the others kill their
-# workers, and when it moves again all meet in the next round.
+# The agent with the rendezvous is stopped for longer than the lease: the others kill their workers,
+# and when it continues all join the next round.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 job=(--nnodes 2 --rdzv_endpoint "$here:29500" "${quick[@]}")
 program='echo up; until [ -e "$0/finish" ]; do sleep 0.05; done'

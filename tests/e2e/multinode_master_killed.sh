@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The agent that hosts the rendezvous is killed and started again: the others keep their workers for
-# a lease, then come to its next round. Rounds and restarts are counted on.
+# a lease, then join its next round. The counts of rounds and restarts continue.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 job=(--nnodes 2 --rdzv_endpoint "$here:29500" "${quick[@]}" --max_restarts 3)
 program='

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# SIGTERM to one node: it leaves politely, its workers get their signal, and the others go on when
-# these have ended, without waiting for a lease and without a restart.
+# SIGTERM to one node: its workers get the signal, it leaves, and the others go on when these have
+# ended, without waiting for the lease and without a restart.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 job=(--nnodes 1:2 --rdzv_endpoint "$here:29500" --last_call_timeout 600 --heartbeat_interval 60
      --lease 600)

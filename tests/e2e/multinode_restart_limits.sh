@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What a restart needs is counted once for all nodes: --max_restarts within a time, --min_uptime.
+# The limits of restarts apply to all nodes together: --max_restarts within a time, --min_uptime.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 both() {  # both OPTIONS... PROGRAM...
@@ -21,7 +21,7 @@ for node in a b; do
 done
 expect_no_process_left
 
-# Out of the window restarts are free again.
+# After the window restarts are available again.
 both --max_restarts 1/50ms sh -c '
   [ "$TORCHELASTIC_RESTART_COUNT" = 3 ] && exit 0
   [ "$RANK" = 1 ] && { sleep 0.2; exit 4; }; exec sleep 600'
@@ -35,7 +35,7 @@ for node in a b; do
 done
 expect_no_process_left
 
-# The pause: said aloud by both, and nobody starts before it is over.
+# The pause: both print it, and neither starts before it is over.
 both --max_restarts 1 --restart_backoff 6s sh -c '
   [ "$TORCHELASTIC_RESTART_COUNT" = 1 ] && exit 0; [ "$RANK" = 1 ] && exit 4; exec sleep 600'
 for node in a b; do

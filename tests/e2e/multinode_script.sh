@@ -3,7 +3,7 @@
 # scripts/multinode: N nodes of one job on this machine, one exit code, signals for all of them.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 multinode=$(dirname "${BASH_SOURCE[0]}")/../../scripts/multinode
-ways[nodes]="env DDPRUN=$DDPRUN $multinode 3 --nproc_per_node"
+command_prefix[nodes]="env DDPRUN=$DDPRUN $multinode 3 --nproc_per_node"
 on nodes
 DDPRUN=2  # what `start` puts between these words and its own
 

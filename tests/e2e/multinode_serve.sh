@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# ddprun serve holds a job together from outside: any node may be lost, also the first; it may be
-# started again itself; and it ends as the job does.
+# ddprun serve hosts the rendezvous outside the job: any node may be lost, also the first; it can be
+# restarted itself; and it ends as the job does.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 at=(--rdzv_endpoint "$here:29500" --rdzv_id night "${quick[@]}" --nnodes 2 --max_restarts 2)
 program='echo "restart $TORCHELASTIC_RESTART_COUNT"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A rank that fails because another one did, before its node was told to stop, is told as a victim.
+# A rank that fails because another one did, before its node was asked to stop, is reported as a
+# victim.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 job=(--nnodes 2 --rdzv_endpoint "$here:29500" --heartbeat_interval 60 --lease 600)
 program='
@@ -13,7 +14,7 @@ wait_for_event worker_started
 on a wait_for_event worker_started
 on b
 agent=$(agent_of) worker=$(worker_of)
-kill -STOP "$agent"  # it hears of nothing
+kill -STOP "$agent"  # it does not notice the failure
 : >"$work/fail.0"
 on a wait_for_event round_stopping
 : >"$work/fail.1"

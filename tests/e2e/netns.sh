@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# What tests with several hosts source instead of common.sh: hosts 1, 2, ... are network namespaces
+# Tests with several hosts source this instead of common.sh: hosts 1, 2, ... are network namespaces
 # on one switch, with the names node1, node2, ... and the addresses 10.9.0.1, fd09::1, ...
 #
 #   hosts N [4|6]           sets them up, with both kinds of addresses or only one
 #   on I start ...          starts ddprun on host I
-#   unplug I  plug I        the cable of host I: what it sends is lost without a word
+#   unplug I  plug I        the cable of host I: its packets are lost silently
 #
-#   $stamper                for `bash -c "$stamper" "$work"`: a worker that writes down when it lives
-#   expect_no_two_rounds    no worker of a round lived when one of a later round already did
+#   $stamper                for `bash -c "$stamper" "$work"`: a worker that writes time stamps while it lives
+#   expect_no_two_rounds    no worker of a round ran while one of a later round did
 #
 # Skipped where namespaces cannot be made, as by anyone but root.
 # shellcheck shell=bash
@@ -39,7 +39,7 @@ add_host() {
   ip -n "$ns" link set eth0 up
   [ "$2" = 6 ] || echo "10.9.0.$1 node$1" >>"$work/hosts"
   [ "$2" = 4 ] || echo "fd09::$1 node$1" >>"$work/hosts"
-  ways[$1]="unshare --uts --mount sh $work/.enter $1 ip netns exec $ns"
+  command_prefix[$1]="unshare --uts --mount sh $work/.enter $1 ip netns exec $ns"
   cat >"$work/.enter" <<END
 mount --bind "$work/hosts" /etc/hosts
 hostname "node\$1"
@@ -64,7 +64,7 @@ plug() {
 # shellcheck disable=SC2016
 stamper='exec >>"$0/stamps"
   until [ -e "$0/finish" ]; do echo "$$ $EPOCHREALTIME"; read -rt 0.02 <>"$0/fifo"; done; true'
-mkfifo "$work/fifo"  # to wait at without a new process
+mkfifo "$work/fifo"  # to wait for without a new process
 
 expect_no_two_rounds() {
   cat "$work"/.*.events | sed -n \
@@ -73,7 +73,7 @@ expect_no_two_rounds() {
     $1 == "round" { round[$2] = $3; next }
     {
       r = round[$1]
-      if (r == "") { print "a stranger: " $0; bad = 1; next }
+      if (r == "") { print "not a worker: " $0; bad = 1; next }
       if (!(r in first) || $2 < first[r]) first[r] = $2
       if (!(r in last) || $2 > last[r]) last[r] = $2
       if (r > rounds) rounds = r
@@ -81,7 +81,7 @@ expect_no_two_rounds() {
     END {
       for (r = 0; r < rounds; ++r) for (s = r + 1; s <= rounds; ++s) {
         if ((r in last) && (s in first) && last[r] >= first[s]) {
-          printf "round %d lived until %.6f, round %d began at %.6f\n", r, last[r], s, first[s]
+          printf "round %d ran until %.6f, round %d began at %.6f\n", r, last[r], s, first[s]
           bad = 1
         }
       }

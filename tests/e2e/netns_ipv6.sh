@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Hosts that have IPv6 addresses alone meet at an address in brackets, and at a name.
+# Hosts with only IPv6 addresses connect to an address in brackets, and to a name.
 . "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
 hosts 2 6
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The host of the rendezvous is cut off from all others for longer than the lease: everybody's
-# workers end, and the next round begins when the link is back.
+# The host of the rendezvous is cut off from all others for longer than the lease: all workers are
+# killed, and the next round begins when the link is back.
 . "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
 hosts 3
 job=(--nnodes 3 --rdzv_endpoint node1:29500 "${quick[@]}")
@@ -13,7 +13,7 @@ for host in 2 3; do on "$host" wait_for_event worker_ended '"signal":"SIGKILL"';
 on 1 wait_for_event worker_ended '"signal":"SIGTERM"'
 wait_for_stderr 'waiting .* for [12] of 3 nodes: have node 0 \(node1, 1 worker\)'
 plug 1
-# The master may take one back before it has given up the other one.
+# The master may readmit one node before the other one is lost.
 three_again() { sed '1,/worker_ended/d' "$events" | grep -q '"round_ready".*"node_count":3,'; }
 for host in 1 2 3; do on "$host"; wait_until three_again; done
 : >"$work/finish"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Two of five hosts are cut off for longer than the lease: they kill their workers before the others
-# start a new round, and join again when their links are back.
+# start a new round, and join again when the links are back.
 . "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
 hosts 5
 job=(--nnodes 3:5 --rdzv_endpoint 10.9.0.1:29500 "${quick[@]}" --last_call_timeout 1s)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Under a real Slurm of two hosts a program of the collectives library starts straight with srun, on
+# Under a real Slurm of two hosts a program of the collectives library starts directly with srun, on
 # one host and on both, and so do the agents of a job of two nodes.
 . "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
 for tool in munged slurmctld slurmd srun; do
@@ -68,7 +68,7 @@ expect_four_sums() {
   local rank
   [ "$code" = 0 ] || fail "exit code $code: $(cat "$err")"
   for rank in 0 1 2 3; do expect_stdout "rank $rank of 4: the sum is 10\$"; done
-  [ "$(grep -c sum "$out")" = 4 ] || fail "somebody said more than once what the sum is"
+  [ "$(grep -c sum "$out")" = 4 ] || fail "a rank printed its sum more than once"
 }
 on_host_1 srun --nodes 1 --ntasks 4 "$hello"
 expect_four_sums

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# --store worker: rank 0 listens itself, on its host and on the port that all ranks are told, also
-# when the rendezvous is somewhere else.
+# --store worker: rank 0 serves the store itself, on its host and on the port that all ranks get, also
+# when the rendezvous is on another host.
 . "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
 hosts 3 4
 train=$DDPRUN_BIN/train_digits

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Training on several hosts goes on from its checkpoint with the right loss after a killed worker, a
-# killed agent, a cut link and a master that was started again.
+# Training on several hosts resumes from its checkpoint with the right loss after a killed worker, a
+# killed agent, a link failure and a restart of the master.
 . "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
 hosts 3
 train=$DDPRUN_BIN/train_digits
@@ -12,7 +12,7 @@ same_loss() {  # to 1e-4 relative
   awk -v a="$1" -v b="$2" 'BEGIN { d = a - b; if (d < 0) d = -d; exit !(a > 0 && d <= 1e-4 * a) }'
 }
 
-begin() {  # begin NAME NODES: held in the middle of training
+begin() {  # begin NAME NODES: stops it in the middle of training
   job=(--nnodes "$2" --rdzv_endpoint node1:29500 "${quick[@]}" --max_restarts 5
        --last_call_timeout 1s "$train" --epochs "$epochs" --checkpoint "$work/$1.ckpt")
   disturbed=$1 last=${2#*:}
@@ -22,10 +22,10 @@ begin() {  # begin NAME NODES: held in the middle of training
   done
   on 1 wait_for_stdout 'epoch 2/'
   on 2
-  kill -STOP "$(worker_of)"  # nobody can end an epoch without it
+  kill -STOP "$(worker_of)"  # no epoch can end without it
 }
 
-expect_resumed() {  # expect_resumed HOST...: who is still there
+expect_resumed() {  # expect_resumed HOST...: the remaining hosts
   for host in "$@"; do
     on "$host" finish
     expect_exit 0

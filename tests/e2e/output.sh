@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Output comes through whole: prefixed lines, stdout and stderr apart, the last line completed,
-# also what a worker wrote just before it was killed.
+# Output is passed on completely: prefixed lines, stdout and stderr apart, the last line completed,
+# also the output of a worker just before it was killed.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 run --nproc_per_node 2 sh -c 'echo "to out $RANK"; echo "to err $RANK" >&2; printf "no newline"'

@@ -4,7 +4,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 python=$(command -v python3) || skip "there is no python3"
-unset PYTHONUNBUFFERED PYTHON_EXEC  # it is ddprun that has to see to the first
+unset PYTHONUNBUFFERED PYTHON_EXEC  # ddprun has to make it unbuffered
 DDPRUN=$(realpath "$DDPRUN")
 cd "$work"
 cat >show.py <<'END'
@@ -25,7 +25,7 @@ expect_exit 0
 expect_stdout "^rank 0 role default \['$work/shown_module.py', '--lr', '0.1', '-h'\]$"
 expect_no_process_left
 
-# What was printed is there although the script had no time to flush it.
+# Output is there although the script did not flush it.
 cat >dies.py <<'END'
 import os, signal
 print("last words")
@@ -36,7 +36,7 @@ expect_exit 137
 expect_stdout '^last words$'
 expect_no_process_left
 
-# The local rank as the first of the program's own arguments.
+# The local rank is the first argument of the program.
 run --nproc_per_node 2 --role reader --prefix '${role_name} ${rank}: ' \
   --pass_local_rank dash show.py --lr 1
 expect_stdout "^reader 1: rank 1 role reader \['show.py', '--local-rank=1', '--lr', '1'\]$"
@@ -46,7 +46,7 @@ run --nproc_per_node 2 --pass_local_rank underscore -m shown_module
 expect_stdout "^\[0\] rank 0 role default \['$work/shown_module.py', '--local_rank=0'\]$"
 expect_no_process_left
 
-# With --no_python the script's first line says what runs it.
+# With --no_python the script's first line names its interpreter.
 printf '#!/bin/sh\necho "executed $1"\n' >own.py
 chmod +x own.py
 run --no_python ./own.py x
@@ -54,7 +54,7 @@ expect_exit 0
 expect_stdout '^executed x$'
 expect_no_process_left
 
-# PYTHON_EXEC is what runs it otherwise.
+# PYTHON_EXEC names the interpreter.
 printf '#!/bin/sh\necho "instead of python3: $*"\nexec "%s" "$@"\n' "$python" >interpreter
 chmod +x interpreter
 PYTHON_EXEC=$work/interpreter run show.py x
@@ -63,7 +63,7 @@ expect_stdout '^instead of python3: -u show.py x$'
 expect_stdout "^rank 0 role default \['show.py', 'x'\]$"
 expect_no_process_left
 
-# What cannot run is told in one line.
+# An interpreter or script that cannot run is reported in one line.
 run shwo.py
 expect_exit 127
 [ "$(cat "$err")" = 'ddprun: cannot run shwo.py: no such file (did you mean show.py?)' ] ||
@@ -71,7 +71,7 @@ expect_exit 127
 expect_no_process_left
 
 mkdir empty
-ways[only]="env PATH=$work/empty"
+command_prefix[only]="env PATH=$work/empty"
 run show.py
 expect_exit 127
 [ "$(wc -l <"$err")" = 1 ] || fail "not one line"

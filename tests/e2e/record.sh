@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What a C++ worker under ddp::record dies of, an exception or a signal, is in the report, once.
+# The report has the exception or signal that ended a C++ worker under ddp::record, once.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 signals=handle_segv=0:use_sigaltstack=0  # sanitizers leave them to the worker, and so does the
@@ -13,7 +13,7 @@ expect_stderr 'rank 0 failed first: killed by SIGSEGV .*round 0\): nothing is ma
 expect_stderr '^ +its traceback, the innermost call last:$'
 sed '1,/failed first/d' "$err" >"$work/report"
 tail -2 "$work/report" | head -1 | grep -qF '(write_to(int*)+0x' || fail "not the innermost call last"
-! grep -q 'last words' "$work/report" || fail "something is said twice"
+! grep -q 'last words' "$work/report" || fail "something is reported twice"
 expect_no_process_left
 
 run --max_restarts 1 "$DDPRUN_BIN/record_worker" nested

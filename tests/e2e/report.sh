@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# One report tells the cause first: rank, end, host, pid, last words, who was stopped, the code.
+# One report has the cause first: rank, exit status, host, pid, end of stderr, stopped ranks, exit code.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 run --nproc_per_node 4 bash -c '

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A failure restarts all workers while restarts are left, with the same ranks and a new count.
+# A failure restarts all workers while restarts are left, with the same ranks and a new restart count.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 run --nproc_per_node 3 --max_restarts 2 sh -c '

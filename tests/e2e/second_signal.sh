@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A second signal skips the grace, and the first one names the exit code.
+# A second signal kills the workers at once; the exit code is that of the first one.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 start --nproc_per_node 2 --shutdown_timeout 3600 \

@@ -1,34 +1,34 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Whatever stops workers, they have --shutdown_timeout: one that ignores the signal is killed when it
-# is over, and not before. A failed sibling (grace.sh) is one reason; these are the others.
+# --shutdown_timeout applies whatever stops the workers: one that ignores the signal is killed when it
+# is over, and not before. For a failed worker see shutdown_timeout_after_failure.sh.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 grace=(--shutdown_timeout 0.3)
 killed='did not stop within 300 ms \(--shutdown_timeout\): killed'
-# Says that it was told, and stays.
-stubborn='trap "echo told" TERM; echo up; while :; do sleep 600 & wait; done'
+# Reports the signal, and stays.
+stubborn='trap "echo got TERM" TERM; echo up; while :; do sleep 600 & wait; done'
 
 # A restart.
 run --nproc_per_node 2 --max_restarts 1 "${grace[@]}" bash -c '
   [ $TORCHELASTIC_RESTART_COUNT = 0 ] || exit 0
   if [ $RANK = 0 ]; then until [ -e "$0" ]; do sleep 0.01; done; exit 5; fi
-  trap "echo told" TERM; touch "$0"; while :; do sleep 600 & wait; done' "$work/ready"
+  trap "echo got TERM" TERM; touch "$0"; while :; do sleep 600 & wait; done' "$work/ready"
 expect_exit 0
-expect_stdout '^\[1\] told$'
+expect_stdout '^\[1\] got TERM$'
 expect_stderr "rank 1 $killed"
 expect_no_process_left
 
-# An interruption.
+# A signal to ddprun.
 start "${grace[@]}" bash -c "$stubborn"
 wait_for_stdout up
 kill -TERM "$ddprun"
 finish
 expect_exit 143
-expect_stdout told
+expect_stdout 'got TERM'
 expect_stderr "rank 0 $killed"
 expect_no_process_left
 
-# What a worker that ended by itself had left behind.
+# A process that a finished worker left behind.
 run "${grace[@]}" bash -c '
   setsid bash -c "trap \"\" TERM; touch $0; while :; do sleep 600; done" &
   until [ -e "$0" ]; do sleep 0.01; done' "$work/stray"
@@ -36,7 +36,7 @@ expect_exit 0
 expect_stderr "processes the workers left behind $killed"
 expect_no_process_left
 
-# Another node comes: the workers of the first one make room.
+# Another node joins: the workers of the first one are stopped.
 job=(--nnodes 1:2 --rdzv_endpoint "$here:29500" --last_call_timeout 10ms "${grace[@]}")
 on a start "${job[@]}" bash -c "$stubborn"
 wait_for_stdout up
@@ -44,7 +44,7 @@ on b start "${job[@]}" --rdzv_conf is_host=false bash -c "$stubborn"
 on b wait_for_stdout up
 up_twice() { [ "$(grep -c up "$out")" = 2 ]; }
 on a wait_until up_twice
-on a expect_stdout told
+on a expect_stdout 'got TERM'
 on a expect_stderr "rank 0 $killed"
 
 # Another node's failure ends the job.

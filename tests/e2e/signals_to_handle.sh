@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The signals of --signals_to_handle stop the job as SIGTERM does; one that is not among them ends
-# ddprun at once, in order and with nothing left.
+# ddprun at once, but with a complete clean-up.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 say_and_end='for s in TERM USR1 XCPU; do trap "echo got $s; exit 0" $s; done; sleep 600 &
@@ -20,7 +20,7 @@ for signal in USR1:138 XCPU:152 TERM:143; do
   expect_no_process_left
 done
 
-# SIGUSR1 once more means at once, as any of them.
+# A second SIGUSR1 means at once, as for all of them.
 start --nproc_per_node 1 --shutdown_timeout 3600 --signals_to_handle USR1 \
   bash -c 'trap "echo no" USR1; echo ready; while :; do sleep 600 & wait; done'
 wait_until grep -q ready "$out"
@@ -31,7 +31,7 @@ finish
 expect_exit 138
 expect_no_process_left
 
-# Not among them: no worker hears of it, and no grace is given, also to those in other sessions.
+# Not among them: workers are killed without a signal before, also those in other sessions.
 for signal in TERM:143 INT:130 ALRM:142; do
   start --nproc_per_node 2 --shutdown_timeout 3600 --signals_to_handle SIGHUP bash -c '
     trap "echo heard" TERM INT ALRM; setsid sleep 600 & echo ready; while :; do wait; done'
@@ -46,7 +46,7 @@ for signal in TERM:143 INT:130 ALRM:142; do
   expect_no_process_left
 done
 
-# ddprun's own guard against orphans needs none of them.
+# The guard against orphans does not depend on the list.
 start --nproc_per_node 1 --signals_to_handle SIGHUP sh -c 'setsid sleep 600 & echo ready; wait'
 wait_until grep -q ready "$out"
 kill -KILL "$ddprun"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A reader that stops slows the workers down and stops nothing else: a failure is still acted on,
-# and not a line is lost.
+# A reader that stops reading only slows the workers down: a failure is still handled, and no line is
+# lost.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 mkfifo "$work/fifo"
@@ -12,7 +12,7 @@ start --nproc_per_node 2 \
 out=$file
 wait_for_event worker_started '"rank":1'
 # The writer is blocked for good now, unless lines were dropped: it cannot have ended.
-! has_event worker_ended || fail "rank 0 ended although nobody read its output"
+! has_event worker_ended || fail "rank 0 ended although its output was not read"
 cat <&3 >"$out" &
 reader=$!
 finish

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# stdin goes to rank 0, the others find it empty; a pipe, a file, /dev/null and a terminal all work.
+# stdin goes to rank 0, and is empty for the others; a pipe, a file, /dev/null and a terminal all work.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 printf 'one\ntwo\n' | { run --nproc_per_node 2 sh -c 'sed "s/^/read /"; echo "end of input"'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A worker that is stopped (Ctrl-Z, a debugger) still gets its grace: it is made to go on.
+# A worker that is stopped (Ctrl-Z, a debugger) still gets --shutdown_timeout: it is continued.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 start --shutdown_timeout 3600 bash -c '

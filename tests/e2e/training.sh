@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Real training under ddprun: 1, 2 and 4 workers end with the same loss, a crash that was healed
-# changes nothing, and the model is good on digits it has not seen.
+# Real training under ddprun: 1, 2 and 4 workers end with the same loss, also after a crash and a
+# restart, and the model is accurate on held-out digits.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 train=$DDPRUN_BIN/train_digits
 
@@ -31,7 +31,7 @@ expect_exit 0
 expect_stderr 'rank 2 failed first'
 expect_stderr 'restart 1 of 1'
 same_loss "$alone" "$(last_loss)" || fail "crashed and healed: $(last_loss), uncrashed: $alone"
-[ "$(grep -c 'epoch 1/10' "$out")" = 1 ] || fail "it began anew instead of from its checkpoint"
+[ "$(grep -c 'epoch 1/10' "$out")" = 1 ] || fail "it started from epoch 1 instead of its checkpoint"
 expect_no_process_left
 
 run --nproc_per_node 2 --store worker "$train"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# An unknown flag is refused in one line that names the nearest real one; the program's are its own.
+# An unknown flag is refused in one line that suggests the nearest real one; the program's are not parsed.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 run --nproc_per_nod 4 true

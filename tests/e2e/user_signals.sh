@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# SIGUSR1 and SIGUSR2 are handed to each worker and stop nothing.
+# SIGUSR1 and SIGUSR2 are forwarded to each worker and stop nothing.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 start --nproc_per_node 2 bash -c '

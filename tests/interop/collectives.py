@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that torch.distributed offers over gloo, with every way to meet.
+"""All of torch.distributed over gloo, with every init_method.
 
-Rank 0 prints what went well. What this version of gloo refuses is printed as refused: launchers are
-compared by what is printed. Anything wrong ends the worker with a traceback.
+Rank 0 prints what works. What this version of gloo refuses is printed as refused: launchers are
+compared by the output. An error ends the worker with a traceback.
 """
 import argparse
 import datetime
@@ -210,19 +210,19 @@ def main():
     if arguments.init == "env":
         dist.init_process_group("gloo", timeout=LIMIT)
     else:
-        meet = f"tcp://{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
-        dist.init_process_group("gloo", meet, LIMIT, rank=rank, world_size=size)
+        address = f"tcp://{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+        dist.init_process_group("gloo", address, LIMIT, rank=rank, world_size=size)
     assert (dist.get_rank(), dist.get_world_size()) == (rank, size)
     check_operations(rank, size)
     if arguments.spawn and rank == 0:  # processes of a worker's own, as those of a data loader
         with tempfile.TemporaryDirectory(dir=scratch) as folder:
-            mp.spawn(spawned, (folder + "/meet", 2), nprocs=2)
+            mp.spawn(spawned, (folder + "/store", 2), nprocs=2)
         print("mp.spawn ok")
     dist.barrier()
     dist.destroy_process_group()
 
     # A second group over the agent's store would find the keys of the first, as under torchrun.
-    dist.init_process_group("gloo", f"file://{scratch}/meet", LIMIT, rank=rank, world_size=size)
+    dist.init_process_group("gloo", f"file://{scratch}/store", LIMIT, rank=rank, world_size=size)
     all_reduce(rank, size)
     dist.destroy_process_group()
     if rank == 0:

@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# All of torch.distributed over gloo works as under torchrun, whoever serves the store and however
-# the workers meet there.
+# All of torch.distributed over gloo works as under torchrun, with either store and every init_method.
 . "$(dirname "${BASH_SOURCE[0]}")/interop.sh"
 program=$interop/collectives.py
 
 expect_same() {
   expect_exit 0
-  [ "$(said)" = "$wanted" ] || fail "not what torchrun's workers said: $wanted"
+  [ "$(sorted_stdout)" = "$wanted" ] || fail "stdout differs from torchrun's: $wanted"
 }
 
 wanted=$(sort <<'LINES'
@@ -33,13 +32,13 @@ file:// ok
 mp.spawn ok
 LINES
 )
-for launcher in $(proofs) ddprun; do
-  under "$launcher" --nproc_per_node 4 "$program" --scratch "$(scratch)" --spawn
+for launcher in $(reference_launcher) ddprun; do
+  under "$launcher" --nproc_per_node 4 "$program" --scratch "$(new_folder)" --spawn
   expect_same
 done
 expect_no_process_left
 
 wanted=$(grep -v mp.spawn <<<"$wanted")
-under ddprun --nproc_per_node 2 --store worker "$program" --scratch "$(scratch)" --init tcp
+under ddprun --nproc_per_node 2 --store worker "$program" --scratch "$(new_folder)" --init tcp
 expect_same
 expect_no_process_left

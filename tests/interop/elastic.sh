@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Training whose workers are killed at random goes on from its checkpoint and ends with the loss of an
-# undisturbed one; each attempt finds an empty store on the port that all of them share.
+# Training whose workers are killed at random resumes from its checkpoint and ends with the same loss as
+# one without failures; each attempt gets an empty store at the same port.
 . "$(dirname "${BASH_SOURCE[0]}")/interop.sh"
 program=$interop/train.py
 seed=$RANDOM
@@ -10,7 +10,7 @@ loss() { sed -n 's/^.*loss \([0-9.]*\)$/\1/p' "$out"; }
 
 killed() {  # killed LAUNCHER RESTARTS OPTIONS...
   under "$1" --nproc_per_node 2 --max_restarts "$2" "${@:3}" \
-    "$program" --checkpoint "$(scratch)/checkpoint" --kill "$seed"
+    "$program" --checkpoint "$(new_folder)/checkpoint" --kill "$seed"
   expect_exit 0
   [ "$(loss)" = "$wanted" ] || fail "seed $seed: loss $(loss), undisturbed $wanted"
   expect_stdout "attempt $2 begins with epoch [0-9]"
@@ -22,8 +22,8 @@ wanted=$(loss)
 [ -n "$wanted" ] || fail "no loss"
 
 # torchrun 2.15 serves all attempts from one store, in which new workers find the addresses of dead
-# ones; that of rank 0 it starts anew.
-for launcher in $(proofs); do
+# ones; with this variable rank 0 serves a new one.
+for launcher in $(reference_launcher); do
   TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 killed "$launcher" 1
 done
 killed ddprun 3 --rdzv_endpoint "$here:29500"

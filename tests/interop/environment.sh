@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A worker's environment is that of torchrun's workers, to the letter, when the command line settles
-# what is otherwise chosen: address, port, name of the job and GPUs. The one difference is that the
-# error file has another path.
+# A worker's environment is exactly that of torchrun's workers, if flags set what is otherwise chosen:
+# address, port, job id and GPUs. The only difference is the path of the error file.
 . "$(dirname "${BASH_SOURCE[0]}")/interop.sh"
 unset OMP_NUM_THREADS
 export CUDA_VISIBLE_DEVICES=1,0
@@ -10,14 +9,14 @@ export CUDA_VISIBLE_DEVICES=1,0
 cat >"$work/show.py" <<'PROGRAM'
 import os
 lines = [f"{os.environ['RANK']} {name} {value!r}\n" for name, value in sorted(os.environ.items())]
-os.write(1, "".join(lines).encode())  # at once: torchrun's workers share the file
+os.write(1, "".join(lines).encode())  # one write: torchrun's workers share the file
 PROGRAM
 
-variables() {  # but for those that this test has different, too
+variables() {  # except those that differ in this test
   sed 's/^\[[0-9]*\] //; s/\(TORCHELASTIC_ERROR_FILE\) .*/\1/' "$out" | grep -vE ' (DDPRUN|_) ' | sort
 }
 
-compare() {  # compare OPTIONS...: under both
+compare() {  # compare OPTIONS...: with both launchers
   local port
   port=$(free_port)
   for launcher in torchrun ddprun; do

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A worker of two, of which rank 1 fails as asked: failures.py HOW [FILE].
 
-FILE is one that rank 0 writes once it is beyond what SIGTERM can do.
+Rank 0 writes FILE once it ignores SIGTERM.
 """
 import os
 import signal

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What goes wrong in a Python worker is told with the worker's own exit code and its last words.
+# The failure of a Python worker is reported with its exit code and the end of its stderr.
 . "$(dirname "${BASH_SOURCE[0]}")/interop.sh"
 program=$interop/failures.py
 
 fails() {  # fails CODE CODE_IN_TORCHRUN_S_REPORT HOW
   local launcher
-  for launcher in $(proofs) ddprun; do
+  for launcher in $(reference_launcher) ddprun; do
     under "$launcher" --nproc_per_node 2 --shutdown_timeout 1 "$program" "$3"
     if [ "$launcher" = torchrun ]; then
       expect_exit 1
@@ -22,11 +22,11 @@ expect_stderr '^ddprun: rank 1 failed first: exit 1 '
 expect_stderr '^          ValueError: not the answer: 41$'
 expect_stderr '^        rank 0 was stopped by ddprun \(SIGTERM'
 
-# What @record writes down is the cause, and is not told a second time as its last words.
+# An exception that @record wrote is the cause, and is not repeated in the end of stderr.
 fails 1 1 record
 expect_stderr '^ddprun: rank 1 failed first: exit 1 .*: ValueError: not the answer: 41$'
 expect_stderr '^ +File ".*/failures\.py", line [0-9]+, in deep_thought$'
-[ "$(grep -c 'not the answer: 41' <(grep -v '^\[1\]' "$err"))" = 1 ] || fail "said twice"
+[ "$(grep -c 'not the answer: 41' <(grep -v '^\[1\]' "$err"))" = 1 ] || fail "reported twice"
 
 fails 3 3 exit
 expect_stderr '^ddprun: rank 1 failed first: exit 3 '
@@ -37,14 +37,14 @@ expect_stderr '^ddprun: rank 1 failed first: killed by SIGKILL '
 fails 1 1 import
 expect_stderr "^          ModuleNotFoundError: No module named 'no_such_module'$"
 
-# A worker that ignores SIGTERM holds nobody up for longer than --shutdown_timeout, whether another
-# one fails (torchrun waits 30 s then, whatever it was told) or the job is stopped.
+# A worker that ignores SIGTERM delays the end by --shutdown_timeout at most, whether another one fails
+# (torchrun always waits 30 s then) or the job is stopped.
 under ddprun --nproc_per_node 2 --shutdown_timeout 1 "$program" exit "$work/ready"
 expect_exit 3
 expect_stderr '^ddprun: rank 0 did not stop within 1 s \(--shutdown_timeout\): killed$'
 expect_no_process_left
 
-for launcher in $(proofs) ddprun; do
+for launcher in $(reference_launcher) ddprun; do
   rm "$work/ready"
   DDPRUN=$real_ddprun
   [ "$launcher" = ddprun ] || DDPRUN=$work/torchrun
@@ -58,7 +58,7 @@ expect_exit 143
 expect_stderr 'rank 0 did not stop within 1 s'
 expect_no_process_left
 
-for launcher in $(proofs) ddprun; do
+for launcher in $(reference_launcher) ddprun; do
   PYTHON_EXEC=$work/no/python under "$launcher" --nproc_per_node 2 "$program" exit
   [ "$launcher" = ddprun ] || expect_exit 1
 done

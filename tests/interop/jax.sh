@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# JAX's processes find each other in the way that docs/jax.md tells, on one node and on two.
+# JAX's processes connect as docs/jax.md describes, on one node and on two.
 . "$(dirname "${BASH_SOURCE[0]}")/interop.sh"
 export JAX_PLATFORMS=cpu
 program=$interop/psum.py
 
-for launcher in $(proofs); do
+for launcher in $(reference_launcher); do
   TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 under "$launcher" --nproc_per_node 2 "$program"
   expect_exit 0
   expect_stdout '^process 1 of 2: 3$'

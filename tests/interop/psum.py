@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds a number of each process with JAX. The coordinator is rank 0, as docs/jax.md tells."""
+"""Adds a number of each process with JAX. The coordinator is rank 0, as docs/jax.md describes."""
 import os
 import sys
 

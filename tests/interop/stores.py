@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The side of PyTorch in tests/collectives/store_peer.cc: stores.py master|client PORT."""
+"""The PyTorch side of tests/collectives/store_peer.cc: stores.py master|client PORT."""
 import datetime
 import sys
 
@@ -27,4 +27,4 @@ assert store.add("count", 0) == 5
 store.wait(["ddp leaves"])
 assert store.num_keys() > 5
 store.set("pytorch leaves", "")
-print("pytorch is content")
+print("pytorch passed")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# ddp::TcpStore and PyTorch's TCPStore are each the other's server and client.
+# ddp::TcpStore and PyTorch's TCPStore work as server and client of each other.
 . "$(dirname "${BASH_SOURCE[0]}")/interop.sh"
 peer=$DDPRUN_BIN/store_peer
 
@@ -8,17 +8,17 @@ free_port() {
   "$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }
 
-talk() {  # talk DDP'S_ROLE PYTORCH'S_ROLE
+exchange() {  # exchange DDP'S_ROLE PYTORCH'S_ROLE
   local port ddp
   port=$(free_port)
   env "$mark" timeout "$deadline" "$peer" "$1" "$port" >"$work/ddp" 2>&1 &
   ddp=$!
   env "$mark" timeout "$deadline" "$python" "$interop/stores.py" "$2" "$port" >"$out" 2>"$err" ||
-    fail "$1, $2: PyTorch is not content: $(cat "$work/ddp")"
-  wait "$ddp" || fail "$1, $2: ddp is not content: $(cat "$work/ddp")"
-  expect_stdout 'pytorch is content'
+    fail "$1, $2: PyTorch failed: $(cat "$work/ddp")"
+  wait "$ddp" || fail "$1, $2: ddp failed: $(cat "$work/ddp")"
+  expect_stdout 'pytorch passed'
 }
 
-talk master client
-talk client master
+exchange master client
+exchange client master
 expect_no_process_left

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains with DistributedDataParallel and DistributedSampler; rank 0 prints the loss at the end.
 
-The loss does not depend on the number of workers, nor on how often they were killed: after each
-epoch there is a checkpoint, and --kill SEED has a random worker kill itself in a random step of each
-attempt but the last.
+The loss depends neither on the number of workers nor on how often they were killed: each epoch ends
+with a checkpoint, and --kill SEED makes a random worker kill itself in a random step of each attempt
+except the last.
 """
 import argparse
 import os

@@ -14,7 +14,7 @@ expect_loss() {
     fail "loss $(loss), before $wanted"
 }
 
-for launcher in $(proofs); do
+for launcher in $(reference_launcher); do
   under "$launcher" --nproc_per_node 2 "$program"
   expect_loss
 done

@@ -206,6 +206,30 @@ TEST_CASE("the lease runs from the moment the agent spoke, not from the answer")
   CHECK(agent.leases[1] <= beat_came + World::kNever);
 }
 
+TEST_CASE("a node that was given up and joins again has the lease of its new session") {
+  World world;
+  ListenSocket door(world);
+  Member agent(world, "agent", door.endpoint());
+  agent.join();
+  reply::Welcome no_beats = welcome(0);
+  no_beats.heartbeat = World::kNever;
+  const auto first = door.next();
+  first->greeted();
+  first->answer(no_beats);
+  first->answer(ready(0));
+  agent.next<Ready>();
+  const auto before = agent.leases.back();
+  first->close();
+
+  const auto second = door.next();
+  second->greeted();
+  second->answer(no_beats);  // a session that the master does not know
+  world.until([&] { return !agent.rounds_lost.empty(); });
+  CHECK(agent.leases.back() == before);  // its workers have no more than they had
+  agent.join();
+  world.until([&] { return agent.leases.back() > before; });
+}
+
 TEST_CASE("answers that nobody asked for do not renew the lease") {
   World world;
   ListenSocket door(world);

@@ -94,7 +94,7 @@ TEST_CASE("a number of an agent's that cannot be is refused by its name") {
                  {"/hosting", "no"},
                  {"/store_port", 65'536},
                  {"/last_round", -2},
-                 {"/last_round", (1LL << 31) - 1},
+                 {"/last_round", 1LL << 30},
                  {"/last_node_rank", -2},
                  {"/last_guests", -1},
                  {"/restarts", -1},
@@ -107,12 +107,17 @@ TEST_CASE("a number of an agent's that cannot be is refused by its name") {
                  {"/aftermath/killed", {-1}},
                  {"/aftermath/killed", {kTooBig}},
                  {"/aftermath/signal", 15},
-                 {"/aftermath/seconds", -0.5}});
+                 {"/aftermath/seconds", -0.5},
+                 {"/aftermath/seconds", 1.1e9}});
   check_refused(encode(Message(message::Fail{0, sample_failure()})), decode_message,
                 {{"/round", -1},
                  {"/failure", "x"},
                  {"/failure/rank", -1},
                  {"/failure/wait_status", 0x10000},
+                 {"/failure/wait_status", 0},     // success
+                 {"/failure/wait_status", 0x7f},  // stopped
+                 {"/failure/wait_status", 0xffff},
+                 {"/failure/seconds", 1e308},
                  {"/failure/pid", 0},
                  {"/failure/seconds", "long"},
                  {"/failure/last_words", kTooLong},

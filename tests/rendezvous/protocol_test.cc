@@ -191,7 +191,7 @@ TEST_CASE("a node that stopped a hundred thousand workers tells of the first of 
     aftermath.killed.push_back(last - i);
   }
   aftermath.signal = nasty(100'000);
-  aftermath.seconds = 1e300;
+  aftermath.seconds = 1e9;
   const auto arrived = sent_and_received<message::Join>(message::Join{request}).request.aftermath;
   REQUIRE(arrived.victims.size() > 100);
   CHECK(arrived.victims.size() < aftermath.victims.size());
@@ -201,7 +201,7 @@ TEST_CASE("a node that stopped a hundred thousand workers tells of the first of 
   CHECK(arrived.stopped.size() < aftermath.stopped.size());
   CHECK(arrived.stopped.front() == last);
   CHECK(arrived.killed.front() == last);
-  CHECK(arrived.seconds == 1e300);
+  CHECK(arrived.seconds == 1e9);
 }
 
 TEST_CASE("several frames in one piece are cut apart") {

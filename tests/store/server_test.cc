@@ -405,3 +405,38 @@ TEST_CASE("a client that fills the store is named in a warning") {
   CHECK(lines.find("the store is full") != std::string::npos);
   CHECK(lines.find("type 71") == std::string::npos);  // strays are not worth a warning
 }
+
+TEST_CASE("a busy client whose outbox is flushed by the news it waited for is served on") {
+  // So that one send takes all that is left: what the kernel holds, measured, and a quarter more.
+  const auto conversation = [](std::size_t value, std::size_t times, bool notified) {
+    Limits limits;
+    limits.busy_bytes = 1024;
+    Served served(limits);
+    Peer other(served);
+    other.send(set("/large", std::string(value, 'x')));
+    REQUIRE(alive(other));
+    Peer peer(served);
+    peer.send(wait({"ddprun/alarm/0"}) + multi_get(std::vector<std::string>(times, "/large")) +
+              type(RequestType::ping) + "abcd");
+    REQUIRE(alive(other));
+    pollfd reply{peer.descriptor(), POLLIN, 0};
+    REQUIRE(poll(&reply, 1, 60'000) == 1);
+    std::string got;
+    served.on_its_thread([&](Server& server) {
+      std::array<char, 65'536> piece;
+      for (;;) {
+        const ssize_t size = recv(peer.descriptor(), piece.data(), piece.size(), MSG_DONTWAIT);
+        if (size <= 0) break;
+        got.append(piece.data(), static_cast<std::size_t>(size));
+      }
+      if (notified) server.ring("rank 1 failed");
+    });
+    const std::size_t held = got.size();
+    const std::size_t whole = 8 + value + (notified ? 1 : 0) + 4;
+    if (notified) got += peer.receive(whole - held);
+    CHECK((!notified || got == text(std::string(value, 'x')) + kStop + "abcd"));
+    return held;
+  };
+  const std::size_t held = conversation(8 << 20, 4, false);
+  conversation(held + held / 4, 1, true);
+}

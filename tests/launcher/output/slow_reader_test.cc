@@ -79,6 +79,23 @@ TEST_CASE("a stopped reader stops the worker, with bounded memory and without bl
     output.give_up_stopped_readers();
     run_until_drained(context, output);
   }
+  SECTION("given up, it gets whole lines again when it reads again, and what was lost is said") {
+    pipes = {};
+    output.give_up_stopped_readers();
+    run_until_drained(context, output);
+    log::set_writer([&](std::string_view line) { output.write_own_line(line); });
+    Reader reader(context, std::move(pipe.read_end));
+    run_until(context, [&] { return reader.text.find("was not read") != reader.text.npos; });
+    WorkerPipes later = add_worker(output, 1, "[1] ");
+    REQUIRE(write(later.out.get(), "after\n", 6) == 6);
+    later = {};
+    run_until_drained(context, output);
+    run_until(context, [&] { return reader.text.ends_with("[1] after\n"); });
+    log::set_writer(nullptr);
+    CHECK(reader.text.find("\nddprun: some output is lost: stdout was not read") !=
+          reader.text.npos);
+    CHECK(reader.text.find("\n[1] after\n") != reader.text.npos);
+  }
   SECTION("the last flush gives up after its limit") {
     output.finish(10ms);
     pipes = {};

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Children that left their worker's session are gone when ddprun is, whatever became of the worker.
+# Child processes that left their worker's session have ended when ddprun ends, however the worker
+# ended.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 leave='setsid sleep 600 & (setsid sleep 600 &) ;'
@@ -14,7 +15,7 @@ run --nproc_per_node 2 --shutdown_timeout 0 sh -c "$leave $ignore exit 4"
 expect_exit 4
 expect_no_process_left
 
-# ddprun itself is killed, and cannot clean up any more.
+# ddprun itself is killed, and cannot clean up.
 start --nproc_per_node 2 --shutdown_timeout 0 sh -c "$leave $ignore echo ready; wait"
 wait_until grep -q '\[0\] ready' "$out"
 wait_until grep -q '\[1\] ready' "$out"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A process that ddprun did not start and that was handed a worker's pipe keeps nobody waiting: here
-# it is this script.
+# A process that ddprun did not start, but that holds a worker's output pipe open, does not delay
+# ddprun: here it is this script.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 mkfifo "$work/go"

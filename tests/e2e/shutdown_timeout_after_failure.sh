@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What ignores the signal is killed when the grace is over, and ddprun says which rank it was.
+# After a failure, a worker that ignores SIGTERM is killed after --shutdown_timeout, and ddprun names
+# its rank.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 run --nproc_per_node 3 --shutdown_timeout 0.3 bash -c '

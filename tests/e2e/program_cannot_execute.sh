@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A program that cannot run is told in one line before anything is started.
+# A program that cannot be executed is reported in one line, before anything is started.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 one_line() { [ "$(wc -l <"$err")" = 1 ] || fail "more than one line"; }

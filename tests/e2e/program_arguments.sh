@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The program's own flags are never looked at, and -- ends ddprun's.
+# The program's own flags are not parsed, and -- ends ddprun's.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 run --nproc-per_node=1 printf '<%s>\n' --nproc_per_node 4 --log x --help -r3 ''

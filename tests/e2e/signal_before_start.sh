@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A signal that arrives before ddprun's first instruction is not lost, and nothing survives it.
+# A signal that arrives before ddprun's first instruction is not lost, and leaves no process.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-# The signal waits, blocked, in the process that becomes ddprun.
+# The signal is pending, blocked, in the process that becomes ddprun.
 real=$DDPRUN
 cat >"$work/blocked" <<PYTHON
 #!$(command -v python3)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A node whose processes all stand still is given up when its lease is over, and the others go on;
-# when it moves again it kills its old workers and joins again.
+# A node whose processes are all stopped is lost when its lease is over, and the others go on; when it
+# continues it kills its old workers and joins again.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 job=(--nnodes 1:2 --rdzv_endpoint "$here:29500" "${quick[@]}" --last_call_timeout 1s)
 
@@ -18,7 +18,7 @@ expect_stderr 'node 1 \(.*\) is gone: silent for .* \(--lease 4 s\)'
 
 on freezes
 for pid in "$agent" "$ddprun" "$worker" "$child"; do
-  kill -CONT "$pid" 2>/dev/null || true  # those that move again kill the others
+  kill -CONT "$pid" 2>/dev/null || true  # those that continue first kill the others
 done
 wait_for_event worker_ended "\"pid\":$worker,\"code\":137"
 wait_for_event round_ready '"node_rank":1,"node_count":2,'

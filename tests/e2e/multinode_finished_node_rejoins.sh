@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A node that has finished waits for the others; when one of these fails before, it takes part again.
+# A node that has finished waits for the others; if one of them fails, it takes part in the next round.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 job=(--nnodes 2 --rdzv_endpoint "$here:29500" "${quick[@]}" --max_restarts 1)
 program='

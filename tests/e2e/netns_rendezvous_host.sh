@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The host that has the endpoint's address hosts the rendezvous, however it is written; is_host says
-# otherwise where an address is still to come.
+# The host with the endpoint's address hosts the rendezvous, however the address is written; is_host
+# overrides it if the address does not exist yet.
 . "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
 hosts 2
 program='echo "rank $RANK"; exec sleep 600'
@@ -24,7 +24,7 @@ listens_at 2 0200090A 33C || fail "not at the address that was given"
 stop_both
 
 # Two nodes on one host: the second one is the client of the first.
-ways[other]=${ways[1]}
+command_prefix[other]=${command_prefix[1]}
 unset 'pids[2]'
 for endpoint in localhost:29500 '[::1]:29500' 127.0.0.1:29500; do
   for node in 1 other; do
@@ -35,7 +35,7 @@ for endpoint in localhost:29500 '[::1]:29500' 127.0.0.1:29500; do
   stop_both
 done
 
-# An address that is not there yet, as those of a service: it listens at every one.
+# An address that does not exist yet, such as a service's: it listens on all addresses.
 unset 'pids[other]'
 on 1 start --nnodes 2 --rdzv_endpoint 10.9.0.77:29500 --rdzv_conf is_host=true "${quick[@]}" \
   sh -c "$program"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A shell that dies of the signal does not take the grace from the program it had started.
+# --shutdown_timeout also applies to a worker's child process when the worker itself, a shell, dies
+# of the signal.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 start --nproc_per_node 1 --shutdown_timeout 3600 sh -c '

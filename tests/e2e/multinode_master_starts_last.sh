@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The master starts last: whoever is early waits, says for whom, and ranks are as asked for. Each
-# node has as many workers as it wants.
+# The master starts last: earlier nodes wait, print for which nodes, and get the ranks they asked for.
+# The number of workers differs between nodes.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 job=(--nnodes 3 --master_addr "$here" --master_port 29500 "${quick[@]}")
 show='echo "rank $RANK of $WORLD_SIZE, node $GROUP_RANK, local $LOCAL_RANK of $LOCAL_WORLD_SIZE"'

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A link that is down for less than the lease changes nothing: no restart, no other round, the same
-# workers; what was said meanwhile is heard afterwards.
+# A link that is down for less than the lease changes nothing: no restart, no new round, the same
+# workers; messages arrive when it is up again.
 . "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
 hosts 2
 job=(--nnodes 2 --rdzv_endpoint node1:29500 --heartbeat_interval 0.5 --lease 600)
@@ -12,7 +12,7 @@ for host in 1 2; do on "$host" wait_for_stdout up; done
 unplug 2
 on 2 wait_for_stderr 'the master at node1:29500 is silent for .*; the workers run on for up to 10 min'
 : >"$work/finish"
-wait_for_event worker_ended '"code":0,'  # the master cannot hear of it
+wait_for_event worker_ended '"code":0,'  # the master is not notified
 plug 2
 for host in 2 1; do
   on "$host" finish

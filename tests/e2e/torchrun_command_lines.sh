@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What launch scripts written for torchrun rely on beyond its flags: PET_ variables alone make a job,
-# and stay in the workers' environment; the macro of the local rank; the dashes behind a script.
+# Launch scripts for torchrun rely on more than its flags: PET_ variables alone start a job, and stay
+# in the workers' environment; the macro of the local rank; the dashes after a script.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 command -v python3 >/dev/null || skip "there is no python3"
@@ -31,7 +31,7 @@ expect_exit 2
 expect_stderr '^ddprun: PET_MAX_RESTARTS wants a number'
 expect_no_process_left
 
-# The workers inherit what chose the job, and the last word is the command line's.
+# The workers inherit these variables, and flags override them.
 PET_NPROC_PER_NODE=3 run --nproc-per-node=2 show.py -- --log '${local_rank}' '$$' '$${local_rank}' '$HOME'
 expect_exit 0
 for rank in 0 1; do
@@ -39,12 +39,12 @@ for rank in 0 1; do
 done
 expect_no_process_left
 
-# A program that is executed keeps every word, and the macro works there, too.
+# A program that is executed directly keeps all arguments, and the macro works there, too.
 run --nproc_per_node 2 printf '<%s>' -- x '${local_rank}'
 expect_stdout '^\[1\] <--><x><1>'
 expect_no_process_left
 
-# One node of up to two, which comes alone.
+# One node of up to two, which joins alone.
 run --nnodes=1:2 --nproc-per-node=2 --rdzv-backend=c10d --rdzv-endpoint="$here:29500" --rdzv-id=9 \
   --rdzv-conf=join_timeout=60,last_call_timeout=0,timeout=60 --node_rank=1 --max-restarts=0 \
   show.py x

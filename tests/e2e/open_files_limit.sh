@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# However few files may be open, a job runs, or one line says which limit is in the way: it neither
-# breaks down nor hangs without a word.
+# With any limit of open files a job runs, or one line names the limit: it neither crashes nor hangs
+# silently.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 [ -z "${UBSAN_OPTIONS:-}" ] || skip "UBSan reads objects through a pipe: it needs descriptors, too"
 
-has_ended_or_tells() {
+has_ended_or_waits() {
   ! kill -0 "$ddprun" 2>/dev/null || grep -q 'connections have to wait' "$err"
 }
 
 for inherited in {3..19}; do eval "exec $inherited>&-"; done
-told=0 waited=0 ran=0
+refused=0 waited=0 ran=0
 for limit in {4..64}; do
-  ways[$limit]="prlimit --nofile=$limit:$limit"
+  command_prefix[$limit]="prlimit --nofile=$limit:$limit"
   on "$limit" start --nproc_per_node 4 "$DDPRUN_BIN/allreduce_hello"
-  wait_until has_ended_or_tells
+  wait_until has_ended_or_waits
   kill -TERM "$ddprun" 2>/dev/null || true
   finish
   hint="Too many open files \\(ulimit -n is $limit: raise it\\)$"
@@ -30,10 +30,10 @@ for limit in {4..64}; do
     expect_exit 125
     expect_stderr "^ddprun: .*$hint"
     [ "$lines" = 1 ] || fail "more than one line"
-    told=$((told + 1))
+    refused=$((refused + 1))
   fi
   expect_no_process_left
   [ $ran -lt 5 ] || break
 done
-echo "$told told, $waited waited, $ran ran"
-[ $told -gt 0 ] && [ $waited -gt 0 ] && [ $ran -gt 0 ] || fail "a kind was not met"
+echo "$refused refused, $waited waited, $ran ran"
+[ $refused -gt 0 ] && [ $waited -gt 0 ] && [ $ran -gt 0 ] || fail "an outcome is missing"

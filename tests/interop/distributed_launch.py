@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A script of the days before torchrun: its local rank is an argument."""
+"""A script from before torchrun: its local rank is an argument."""
 import argparse
 import os
 import sys
@@ -9,5 +9,5 @@ parser.add_argument("--local_rank", "--local-rank", type=int, default=-1, dest="
 parser.add_argument("--lr", type=float)
 arguments = parser.parse_args()
 rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-# At once: torchrun's workers share the file.
+# One write: torchrun's workers share the file.
 sys.stdout.write(f"rank {rank} of {size}: local rank {arguments.local_rank}, lr {arguments.lr}\n")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A process that was left behind by a finished worker is stopped before ddprun ends, and what it
-# inherited (the output pipe) does not keep ddprun waiting.
+# A process that a finished worker left behind is stopped before ddprun ends, and the output pipe that
+# it inherited does not delay ddprun.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 run --nproc_per_node 2 sh -c 'sleep 600 & nohup sleep 600 & echo done'

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A node is cut off: when it counts as lost, workers of the others that outlive SIGTERM, and wait in a
-# collective, learn which node it was, though no connection of theirs ever ends.
+# A node is cut off: when it is lost, workers of the others that handle SIGTERM, and wait in a
+# collective, are notified of its loss, although none of their connections ends.
 . "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
 hosts 3
 export DDP_TRACE_DIR=$work/traces

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# An interface that goes down and comes up again within the lease, on the master's host or another
-# one, changes nothing.
+# When an interface goes down and comes up again within the lease, on the master's host or another
+# one, the workers run on.
 . "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
 hosts 3 4
 job=(--nnodes 3 --rdzv_endpoint node1:29500 --heartbeat_interval 0.5 --lease 600)

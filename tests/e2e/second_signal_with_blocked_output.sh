@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A second signal ends ddprun also when the reader of its output has stopped for good.
+# A second signal ends ddprun also when the reader of its output no longer reads.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 mkfifo "$work/fifo"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Workers that outlive SIGTERM, and wait in a collective where no connection tells them that a worker
-# was killed, learn it from ddprun, on every node: each says who is gone, and leaves its trace.
+# Workers that handle SIGTERM, and wait in a collective that does not notice a killed worker, are
+# notified by ddprun, on every node: each names the lost rank, and writes its trace.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 export DDP_TRACE_DIR=$work/traces
 mkdir "$DDP_TRACE_DIR"
 
-expect_told() {  # expect_told REGEX NAME: of what ranks 0 and 1 were told, and where rank 1 ran
+expect_told() {  # expect_reported REGEX NAME: what ranks 0 and 1 report; NAME is the node of rank 1
   expect_stdout "ddp: rank 0 stops in #1 all_reduce sum float32\[1000\]: $1\$"
   on "$2" expect_stdout "ddp: rank 1 stops.*: $1\$"
   for rank in 0 1; do

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What a finished worker left behind is told to stop together with the workers that run on, and not
-# only after them: here one of them waits for it.
+# Processes that a finished worker left behind are signalled together with the running workers, not
+# after them: here a worker waits for such a process.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-export TOLD=$work/told READY=$work/ready
-mkfifo "$TOLD" "$READY"
+export SIGNALLED=$work/signalled READY=$work/ready
+mkfifo "$SIGNALLED" "$READY"
 cat >"$work/worker" <<'END'
 if [ "$RANK" = 0 ]; then
-  bash -c 'trap "echo >\"\$TOLD\"; exit 0" TERM; echo >"$READY"; while :; do sleep 600 & wait; done' &
+  bash -c 'trap "echo >\"\$SIGNALLED\"; exit 0" TERM; echo >"$READY"; while :; do sleep 600 & wait; done' &
   read -r <"$READY"
   exit 0
 fi
-trap 'read -r <"$TOLD"; echo waited; exit 0' TERM
+trap 'read -r <"$SIGNALLED"; echo waited; exit 0' TERM
 echo here
 while :; do sleep 600 & wait; done
 END

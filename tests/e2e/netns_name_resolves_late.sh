@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A name that does not resolve yet is asked for again, aloud; when it does the job begins. MASTER_ADDR
-# is the name as it was given.
+# A name that does not resolve yet is retried, with a message; when it resolves the job starts.
+# MASTER_ADDR is the name as given.
 . "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
 hosts 2
 job=(--nnodes 2 --rdzv_endpoint trainer.job.test "${quick[@]}")
@@ -14,6 +14,6 @@ for host in 1 2; do
 done
 echo '10.9.0.2 trainer.job.test' >>"$work/hosts"
 for host in 1 2; do on "$host" finish && expect_exit 0; done
-on 2 expect_stdout '^\[0\] 0 at trainer.job.test:29500$'  # who hosts is the first
+on 2 expect_stdout '^\[0\] 0 at trainer.job.test:29500$'  # the host of the rendezvous has rank 0
 on 1 expect_stdout '^\[1\] 1 at trainer.job.test:29500$'
 expect_no_process_left

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The same line starts the same workers with the same arguments under torchrun and under ddprun.
+# The same command line starts the same workers with the same arguments under torchrun and under ddprun.
 . "$(dirname "${BASH_SOURCE[0]}")/interop.sh"
 cd "$work"
 
 cat >show.py <<'PROGRAM'
 import os, sys
 names = "RANK LOCAL_RANK WORLD_SIZE GROUP_WORLD_SIZE ROLE_NAME TORCHELASTIC_MAX_RESTARTS".split()
-os.write(1, f"{[os.environ[name] for name in names]} {sys.argv}\n".encode())  # at once
+os.write(1, f"{[os.environ[name] for name in names]} {sys.argv}\n".encode())  # one write
 PROGRAM
 
 same() {  # same COUNT OPTIONS...: COUNT workers
@@ -15,10 +15,10 @@ same() {  # same COUNT OPTIONS...: COUNT workers
   for launcher in torchrun ddprun; do
     under "$launcher" "${@:2}"
     expect_exit 0
-    sed 's/^\[[0-9]*\] //' "$out" | sort >"$launcher.said"
+    sed 's/^\[[0-9]*\] //' "$out" | sort >"$launcher.lines"
   done
-  [ "$(wc -l <torchrun.said)" = "$1" ] || fail "not $1 workers"
-  diff torchrun.said ddprun.said >difference || fail "$*: < torchrun, > ddprun: $(cat difference)"
+  [ "$(wc -l <torchrun.lines)" = "$1" ] || fail "not $1 workers"
+  diff torchrun.lines ddprun.lines >difference || fail "$*: < torchrun, > ddprun: $(cat difference)"
   expect_no_process_left
 }
 

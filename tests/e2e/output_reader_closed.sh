@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A reader that goes away (| head) ends neither the job nor its workers.
+# When the reader of the output closes its pipe (| head), job and workers go on.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 code=0

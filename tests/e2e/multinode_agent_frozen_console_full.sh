@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A guardian kills the workers of an agent that stands still before it writes a line about it: its
+# stderr may be a pipe that nothing reads.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+job=(--nnodes 1:2 --rdzv_endpoint "$here:29500" "${quick[@]}" --last_call_timeout 1s)
+
+mkfifo "$work/full"
+exec 3<>"$work/full"
+dd if=/dev/zero of="$work/full" bs=4096 count=1024 oflag=nonblock 2>/dev/null || true  # more than it holds
+
+on stays start "${job[@]}" sh -c 'exec sleep 600'
+on freezes true
+file=$err err=$work/full
+start "${job[@]}" --rdzv_conf is_host=false sh -c 'trap "" TERM; echo up; sleep 600; sleep 600'
+err=$file
+wait_for_stdout up
+on stays wait_for_event round_ready '"node_count":2,'
+on freezes
+worker=$(worker_of)
+kill -STOP "$(agent_of)"
+on stays wait_for_event round_ready '"node_count":1,'
+runs() { grep -q '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$1/status" 2>/dev/null; }
+runs $$ || fail "this test cannot tell what runs"
+! runs "$worker" || fail "two rounds have workers"
+kill -INT "$ddprun"
+finish
+expect_exit 130
+cat <&3 >/dev/null &
+reader=$!
+on freezes finish
+expect_exit 137
+kill "$reader"
+expect_no_process_left
