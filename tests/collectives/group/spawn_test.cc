@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ddp/spawn.h"
 
+#include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
@@ -116,9 +115,12 @@ TEST_CASE("spawned processes die with the one that spawned them") {
 TEST_CASE("spawn refuses a process that has other threads") {
   const Ended ended = run_spawner([] {
     const std::jthread other([](const std::stop_token& stopped) {
-      std::mutex mutex;
-      std::unique_lock lock(mutex);
-      std::condition_variable_any().wait(lock, stopped, [] { return false; });
+      std::atomic<bool> done{false};
+      const std::stop_callback wake(stopped, [&] {
+        done = true;
+        done.notify_one();
+      });
+      done.wait(false);
     });
     ddp::spawn(4, add_up_ranks);
   });
