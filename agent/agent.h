@@ -1,21 +1,88 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <boost/asio/io_context.hpp>
+
+#include "agent/console_report.h"
 #include "agent/events.h"
 #include "agent/job_spec.h"
+#include "agent/machine.h"
+#include "agent/master_connection.h"
+#include "agent/node_workers.h"
 #include "agent/outcome.h"
+#include "agent/wait_reporter.h"
+#include "launcher/output/output.h"
+#include "launcher/signal_reader.h"
+#include "rendezvous/client.h"
+#include "rendezvous/layout.h"
 
 namespace ddprun::agent {
 
-/// Runs this node's part of `job` to its end: takes part in the rendezvous (and hosts it), starts
-/// and watches the workers of each round, passes on their output, and reports failures to the
-/// user. When it returns, nothing it started is left and all output is written.
+/// One node's part in a job. DOES what Machine decides: each thing that happens (a signal, a
+/// notification of the master, the end of a worker) becomes an event, and each event gives the
+/// actions to perform.
 ///
-/// Call it once, as the agent of launcher::guard, with launcher::block_signals in force.
-Outcome run(const JobSpec& job, Events& events);
+/// Thread: the one that calls run().
+class Agent {
+ public:
+  /// `job` is copied; `events` must outlive this.
+  Agent(const JobSpec& job, Events& events);
+  ~Agent();
 
-/// Runs the rendezvous of `job` alone, at its endpoint, until the job ends; the nodes are
-/// elsewhere. What `job` says of workers counts for nothing. Called as `run` is.
-Outcome serve(const JobSpec& job, Events& events);
+  /// Once. As agent::run.
+  Outcome run();
+
+ private:
+  // What happens.
+  void on_signal(int signal);
+  void on_master_found(Result<rendezvous::Resolver::Addresses> addresses);
+  rendezvous::Client::Hooks client_hooks();
+  void on_welcome(const rendezvous::reply::Welcome& welcome);
+  void on_notification(rendezvous::Notification notification);
+  void on_round_broken(const rendezvous::Broken& broken);
+  void on_lease_renewed(std::chrono::steady_clock::time_point until) const;
+  void on_lease_over();
+
+  // What it leads to. Events are handled one after the other, also those that an action causes.
+  void handle_event(Event event);
+  void perform(const Actions& actions);
+  void perform(const action::Join&);
+  void perform(const action::StartWorkers& start);
+  void perform(const action::ReportFailure& report);
+  void perform(const action::ReportSuccess&);
+  void perform(const action::StopWorkers& stop);
+  void perform(const action::Leave&);
+  void perform(const action::Finish& end);
+
+  void report_waiting();
+  void report_job_failure() const;
+  void finish(Outcome outcome);
+  bool runs_workers() const;
+
+  JobSpec job_;  // with the master's settings, which hold for every node
+  Events& events_;
+  const std::string host_name_;
+  boost::asio::io_context io_{1};
+  launcher::Output output_;
+  launcher::SignalReader signals_;
+  MasterConnection master_;
+  Machine machine_;
+  NodeWorkers workers_;
+  ConsoleReport console_;
+  WaitReporter wait_reporter_;
+  rendezvous::Layout layout_;  // of the last round of this node
+  int restarts_ = 0;           // the highest count that the master sent
+  bool was_member_ = false;
+  std::optional<rendezvous::Failed> failed_;  // how the job ended
+  std::deque<Event> queued_events_;           // that came while another one was handled
+  bool handling_event_ = false;
+  std::optional<Outcome> outcome_;
+};
 
 }  // namespace ddprun::agent

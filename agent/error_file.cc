@@ -10,9 +10,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "agent/outcome.h"
 #include "base/fd.h"
 #include "base/text.h"
-#include "launcher/exit_status.h"
 #include "launcher/output/stderr_tail.h"
 
 namespace ddprun::agent {
@@ -20,14 +20,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kMaxDepth = 8;  // what lies deeper is left out: a copy of it would need a deep stack
+constexpr int kMaxDepth = 8;  // deeper values are dropped: to copy them takes a deep stack
 
 Json parse(std::string_view bytes) {
   const auto is_shallow = [](int depth, Json::parse_event_t, Json&) { return depth <= kMaxDepth; };
   return Json::parse(bytes, is_shallow, /*allow_exceptions=*/false);
 }
 
-/// The field `name` of what may be no object; null when there is none.
+/// The field `name` of `json`; null if there is none, or `json` is not an object.
 const Json& field(const Json& json, const char* name) {
   static const Json none;
   if (!json.is_object()) return none;
@@ -45,20 +45,20 @@ std::string without_end(std::string text, const char* characters) {
 }
 
 std::string end_of(std::string_view traceback) {
-  launcher::StderrTail words;
-  words.feed(traceback);
-  return words.text();
+  launcher::StderrTail tail;
+  tail.feed(traceback);
+  return tail.text();
 }
 
-/// As Python's subprocess has it.
+/// As in Python's subprocess: a signal is negative.
 int error_code(const rendezvous::Failure& failure) {
-  const launcher::ExitStatus status(failure.wait_status);
+  const launcher::ExitStatus status = exit_status(failure);
   return status.signal() != 0 ? -status.signal() : status.code();
 }
 
 Result<> write_all(const std::string& path, std::string_view bytes) {
   const Fd file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!file) return os_error("cannot make " + path, errno);
+  if (!file) return os_error("cannot create " + path, errno);
   while (!bytes.empty()) {
     const ssize_t written = write(file.get(), bytes.data(), bytes.size());
     if (written < 0 && errno != EINTR) return os_error("cannot write to " + path, errno);
@@ -82,7 +82,7 @@ std::optional<WorkerException> parse_error_file(std::string_view bytes) {
 }
 
 std::string read_error_file(const std::string& path) {
-  // A named pipe without a writer would be waited for.
+  // O_NONBLOCK: opening a named pipe without a writer would block.
   const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
   struct stat about{};
   if (!file || fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode)) return "";
@@ -118,15 +118,22 @@ std::string error_file_for_caller(const rendezvous::Failure& failure, std::strin
 Result<> write_error_file(const std::string& path, std::string_view bytes) {
   struct stat about{};
   if (stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode)) {
-    return Error{Errc::system, path + " is not an ordinary file"};
+    return Error{Errc::system, path + " is not a regular file"};
   }
   const std::string whole = path + "." + std::to_string(getpid()) + ".tmp";
   Result<> written = write_all(whole, bytes);
   if (written && std::rename(whole.c_str(), path.c_str()) != 0) {
-    written = os_error("cannot make " + path, errno);
+    written = os_error("cannot create " + path, errno);
   }
   if (!written) unlink(whole.c_str());
   return written;
+}
+
+Result<> write_error_file_for_caller(const std::string& path, const rendezvous::Failure& failure,
+                                     std::string_view worker_file) {
+  const std::string file = error_file_for_caller(failure, worker_file, std::time(nullptr));
+  if (file.empty()) return {};
+  return write_error_file(path, file);
 }
 
 }  // namespace ddprun::agent

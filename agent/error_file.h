@@ -10,45 +10,51 @@
 #include "base/error.h"
 #include "rendezvous/layout.h"
 
-// The files in which workers tell what they died of (TORCHELASTIC_ERROR_FILE), as @record of
-// torch.distributed.elastic.multiprocessing.errors and ddp::record write them: one JSON object,
+// The files in which workers write the exception that ended them (TORCHELASTIC_ERROR_FILE), as
+// @record of torch.distributed.elastic.multiprocessing.errors and ddp::record do: one JSON object
+// in either form,
 //
 //   {"message": {"message": "<type>: <text>", "errorCode": <exit code>,
 //                "extraInfo": {"py_callstack": "<traceback>", "timestamp": "<Unix seconds>"}}}
 //   {"message": "<text>", "timestamp": <Unix seconds>}
 //
-// whichever it likes. A worker may put anything there, or die while it writes.
+// A worker may write anything there, or die while it writes.
 
 namespace ddprun::agent {
 
-/// A longer file is not read.
+/// A longer file is not read, in bytes.
 inline constexpr std::size_t kMaxErrorFile = 1024 * 1024;
-/// Of an exception's message its beginning is kept, so many bytes.
+/// A longer message of an exception is cut, in bytes.
 inline constexpr std::size_t kMaxExceptionMessage = 1024;
 
-/// What ended a worker, in its own words.
+/// The exception that ended a worker.
 struct WorkerException {
   std::string message;    ///< "RuntimeError: loss is nan"; may have several lines; never empty
-  std::string traceback;  ///< its last lines, as many as last words have; may be empty
+  std::string traceback;  ///< its end, as long as a StderrTail; may be empty
 };
 
-/// What an error file of these bytes says; nullopt: nothing that can be understood. Pure.
+/// The exception in an error file of these bytes; nullopt: they are not one. Pure.
 std::optional<WorkerException> parse_error_file(std::string_view bytes);
 
-/// The bytes of the error file at `path`; empty when there is no ordinary file, when it cannot be
-/// read, or is longer than kMaxErrorFile.
+/// The bytes of the error file at `path`; empty if it is not a regular file, cannot be read, or is
+/// longer than kMaxErrorFile.
 std::string read_error_file(const std::string& path);
 
-/// What our own caller finds in the error file that it gave us: `worker_file`, the bytes of the one
-/// that the first failure wrote, with the exit code added as torchrun does (minus the number when a
-/// signal killed the worker). Of a worker of another node only what `failure` tells is known, and
-/// `worker_file` is empty; then it is dated `now`, in Unix seconds. Empty: that worker told
-/// nothing. Pure.
+/// The bytes of ddprun's own error file, for the program that started it: `worker_file`, which the
+/// first worker that failed wrote, with its exit code added as torchrun does (minus the signal's
+/// number if one killed it). `worker_file` is empty for a worker of another node: the file is then
+/// made of `failure` and dated `now`, in Unix seconds. Empty: that worker reported no exception.
+/// Pure.
 std::string error_file_for_caller(const rendezvous::Failure& failure, std::string_view worker_file,
                                   std::time_t now);
 
-/// Puts `bytes` at `path` in one step: readers see what was there before, or all of it. Only an
-/// ordinary file is replaced. Errors: system.
+/// Writes `bytes` to `path` atomically: readers see the old file or the new one. Replaces only a
+/// regular file. Errors: system.
 Result<> write_error_file(const std::string& path, std::string_view bytes);
+
+/// Writes error_file_for_caller, of now, to `path`, unless it is empty. Errors: as
+/// write_error_file.
+Result<> write_error_file_for_caller(const std::string& path, const rendezvous::Failure& failure,
+                                     std::string_view worker_file);
 
 }  // namespace ddprun::agent

@@ -22,7 +22,7 @@ std::int64_t nanoseconds(clockid_t clock) {
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-/// Adds how a process ended: `signal` only when one killed it.
+/// Adds how a process ended; `signal` only if one killed it.
 void add_status(Json& fields, launcher::ExitStatus status) {
   fields["code"] = status.code();
   if (status.signal() != 0) fields["signal"] = launcher::signal_name(status.signal());
@@ -32,8 +32,8 @@ void add_status(Json& fields, launcher::ExitStatus status) {
 struct OutcomeFields {
   Json& fields;
 
-  void operator()(const Succeeded&) const { fields["outcome"] = "succeeded"; }
-  void operator()(const WorkerFailed&) const { fields["outcome"] = "worker_failed"; }
+  void operator()(const JobSucceeded&) const { fields["outcome"] = "succeeded"; }
+  void operator()(const JobFailed&) const { fields["outcome"] = "worker_failed"; }
   void operator()(const Interrupted& interrupted) const {
     fields["outcome"] = "interrupted";
     fields["signal"] = launcher::signal_name(interrupted.signal);
@@ -54,8 +54,8 @@ Result<Events> Events::open(const std::string& path) {
   Events events;
   if (path.empty()) return events;
   events.path_ = path;
-  // Non-blocking matters for named pipes alone: one without a reader would be waited for without
-  // end here, and one whose reader sleeps would hold up the job at every line.
+  // O_NONBLOCK is for named pipes: without a reader, open would block, and with a slow one, each
+  // write would block the job.
   constexpr int kFlags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
   events.file_ = Fd(::open(path.c_str(), kFlags, 0666));
   if (!events.file_) {
@@ -71,14 +71,14 @@ void Events::append(std::string_view event, const Fields& fields) {
                {"wall_ns", nanoseconds(CLOCK_REALTIME)},
                {"agent_pid", getpid()}};
   json.update(fields.json);
-  // Arguments and paths are bytes and need not be UTF-8: what is not becomes U+FFFD.
+  // Arguments and paths need not be UTF-8: invalid bytes become U+FFFD.
   const std::string line = json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
   ssize_t written = -1;
   do {
     written = ::write(file_.get(), line.data(), line.size());
   } while (written < 0 && errno == EINTR);
-  if (written == static_cast<ssize_t>(line.size()) || told_failure_) return;
-  told_failure_ = true;
+  if (written == static_cast<ssize_t>(line.size()) || failure_reported_) return;
+  failure_reported_ = true;
   const Error error =
       os_error("cannot write to the events file " + path_, written < 0 ? errno : ENOSPC);
   log::warning(error.message + "; events may be missing from here on");

@@ -15,17 +15,17 @@
 
 namespace ddprun::agent {
 
-/// What happens in a job, as one JSON object a line appended to the file the user named, in the
-/// order and at the moment it happens. docs/events.md lists every event and field.
+/// Appends each event of a job to the user's file at the moment it happens, as one JSON object a
+/// line. docs/events.md lists every event and field.
 ///
-/// Each line is one write at the end of the file, so lines of several writers never tear. A write
-/// that fails is told once, as a warning, and does not disturb the job.
+/// Each line is one write at the end of the file, so lines of several writers are not mixed. The
+/// first write that fails is logged as a warning; the job goes on.
 /// Default constructed, or opened with an empty path: every call does nothing.
 /// Thread: one.
 class Events {
  public:
-  /// Opens `path` for appending, creating it when it is not there. A device will do, and a named
-  /// pipe that has a reader; lines that do not fit into a pipe are dropped.
+  /// Opens `path` for appending and creates it if needed. It may be a device, or a named pipe that
+  /// has a reader; lines that do not fit into a pipe are dropped.
   /// Errors: usage (it cannot be opened).
   static Result<Events> open(const std::string& path);
 
@@ -37,16 +37,16 @@ class Events {
   void round_ready(const rendezvous::Layout& layout, std::string_view master_addr,
                    std::uint16_t master_port);
   void worker_started(int round, int rank, int local_rank, pid_t pid);
-  /// `seconds`: how long it ran. `exception`: what it told that ended it; empty: nothing.
+  /// `seconds`: how long it ran. `exception`: from its error file; may be empty.
   void worker_ended(int round, int rank, int local_rank, pid_t pid, launcher::ExitStatus status,
                     double seconds, std::string_view exception);
-  /// The workers of `round` that are left get `signal` from ddprun.
+  /// ddprun sends `signal` to the workers of `round` that still run.
   void round_stopping(int round, int signal);
-  /// A restart was spent; `restarts` counts it.
+  /// `restarts` includes this one.
   void restart(int round, int restarts, int max_restarts);
   /// ddprun itself received `signal`.
   void signal_received(int signal);
-  /// `exit_code` is what ddprun is about to end with.
+  /// `exit_code` is ddprun's.
   void job_ended(const Outcome& outcome, int exit_code);
 
  private:
@@ -56,7 +56,7 @@ class Events {
 
   Fd file_;
   std::string path_;
-  bool told_failure_ = false;
+  bool failure_reported_ = false;
 };
 
 }  // namespace ddprun::agent

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <chrono>
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -16,12 +14,9 @@
 #include "agent/job_spec.h"
 #include "agent/machine.h"
 #include "agent/wait_reporter.h"
-#include "agent/worker_env.h"
+#include "agent/worker_setup.h"
 #include "base/error.h"
-#include "base/fd.h"
 #include "launcher/oom.h"
-#include "launcher/output/attempt_logs.h"
-#include "launcher/output/log_dir.h"
 #include "launcher/output/output.h"
 #include "launcher/worker_group.h"
 #include "rendezvous/endpoint.h"
@@ -30,29 +25,30 @@
 
 namespace ddprun::agent {
 
-/// This node's workers, round after round: their environment, descriptors, output and end.
+/// This node's workers, round after round: starts them with what WorkerSetup prepares, stops them,
+/// and reports how they ended.
 ///
 /// Thread: the executor's.
 class NodeWorkers {
  public:
-  /// `happened` hears of WorkerFailed, for the first one of a round, of StartFailed, for each that
-  /// could not be executed, and of WorkersEnded, once all their output was passed on as well. The
-  /// references must outlive this.
-  NodeWorkers(boost::asio::any_io_executor executor, const JobSpec& job, std::string host,
-              launcher::Output& output, Events& events, std::function<void(Event)> happened);
+  /// `handle_event` gets WorkerFailed for the first worker that fails in a round, StartFailed for
+  /// each that could not be executed, and WorkersEnded once all have ended and their output is
+  /// written. The references must outlive this.
+  NodeWorkers(boost::asio::any_io_executor executor, const JobSpec& job, std::string host_name,
+              launcher::Output& output, Events& events, std::function<void(Event)> handle_event);
 
-  /// Makes the place for log and error files; once, before any start. Errors: usage (--log_dir).
-  Result<> open_logs();
+  /// As WorkerSetup::open_logs.
+  Result<> open_logs() { return setup_.open_logs(); }
 
   /// Starts the workers of a round; those of the round before have ended. `store` is where they
-  /// find their store: MASTER_ADDR and MASTER_PORT. Errors: system; those started before run on,
-  /// stop() ends them.
+  /// find their store: MASTER_ADDR and MASTER_PORT. Errors: system; workers that were started
+  /// before the error run on, stop() ends them.
   Result<> start(const rendezvous::Layout& layout, const rendezvous::Endpoint& store);
 
   /// WorkersEnded follows. A second call, or SIGKILL, kills at once.
   void stop(int signal);
 
-  /// Hands `signal` to each worker, which may do with it what it likes.
+  /// Sends `signal` to each worker and changes nothing else.
   void forward(int signal);
 
   /// To be called at each SIGCHLD.
@@ -61,54 +57,46 @@ class NodeWorkers {
   /// Global ranks whose process runs.
   std::vector<int> running() const;
 
-  /// What became of the workers of the round before, once they have ended. Its first failure is
-  /// among the victims, too: the master knows whether it is the root cause.
-  const rendezvous::WorkerExits& aftermath() const { return aftermath_; }
+  /// How the workers of the latest round ended, once all have. The first that failed is among the
+  /// victims, too: the master knows whether it is the root cause.
+  const rendezvous::WorkerExits& exits() const { return exits_; }
 
   /// The bytes of the error file of the worker with this global rank in the latest round; empty:
   /// there is none, or it belongs to another node.
   std::string error_file_of(int rank) const;
 
  private:
-  void begin_attempt();
-  Result<> start_workers(const WorkerEnv& env);
+  Result<> start_workers(const rendezvous::Endpoint& store);
+  void add_output(int local_rank, WorkerSetup::Worker worker, launcher::Child child);
   void watch_for_oom();
-  std::array<launcher::StreamSink, 2> open_sinks(launcher::AttemptLogs& logs, int local_rank);
-  void watch(int local_rank, const std::string& prefix, launcher::Child child,
-             std::array<launcher::StreamSink, 2> sinks);
-  std::vector<int> cpus_of(int local_rank) const;
-  void tell_places() const;
-  std::string rank_text(int local_rank) const;
-  Result<std::string> prefix_of(int local_rank) const;
   void on_worker_ended(const launcher::WorkerEnd& end);
   void on_killing(const std::vector<int>& local_ranks) const;
-  void say_whom_we_wait_for();
-  std::string whom_we_wait_for() const;
   void on_all_ended();
+  void report_waiting();
+  std::string waiting_for() const;
   WorkerException exception_of(const launcher::WorkerEnd& end) const;
-  rendezvous::Failure failure_of(const launcher::WorkerEnd& end, const WorkerException& told);
+  rendezvous::Failure failure_of(const launcher::WorkerEnd& end, const WorkerException& exception);
+  std::string rank_text(int local_rank) const;
 
   boost::asio::any_io_executor executor_;
   const JobSpec& job_;
-  std::string host_;
+  const std::string host_name_;
   launcher::Output& output_;
   Events& events_;
-  std::function<void(Event)> happened_;
-  std::vector<std::string> inherited_;
-  launcher::LogDir logs_;
-  Fd no_input_;  // /dev/null
+  std::function<void(Event)> handle_event_;
+  WorkerSetup setup_;
   std::optional<launcher::OomWatch> oom_;
   boost::asio::steady_timer oom_begins_;
+  WaitReporter wait_reporter_;
+
+  // Of the latest round.
   rendezvous::Layout layout_;
   std::optional<launcher::WorkerGroup> group_;
   bool all_ended_ = false;
-  std::string failure_;  // of the first worker that failed in this round, in words; or empty
-  bool said_omp_ = false;
-  bool said_no_logs_ = false;  // in this round
+  std::string first_failure_;  // "rank 3 failed (exit 1); "; empty: none failed
+  int stop_signal_ = 0;        // the first one they got; 0: none
   std::chrono::steady_clock::time_point stop_began_;
-  int stop_signal_ = 0;  // the first one they got; 0: nobody stopped them
-  rendezvous::WorkerExits aftermath_;
-  WaitReporter patience_;
+  rendezvous::WorkerExits exits_;
 };
 
 }  // namespace ddprun::agent

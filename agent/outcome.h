@@ -4,27 +4,31 @@
 #include <variant>
 
 #include "base/error.h"
+#include "launcher/exit_status.h"
 #include "rendezvous/layout.h"
 
 namespace ddprun::agent {
 
 /// Every worker ended with exit code 0.
-struct Succeeded {};
+struct JobSucceeded {};
 
-/// A worker failed and no restart was left.
-struct WorkerFailed {
+/// A worker failed and the job was not restarted.
+struct JobFailed {
   int code;  ///< ExitStatus::code() of the root cause: its exit code, or 128 + signal
 };
 
-/// ddprun was told to stop.
+/// A signal stopped ddprun.
 struct Interrupted {
   int signal;
 };
 
-/// How a job ended for this node; an Error is a failure of ddprun's own or of the rendezvous.
-using Outcome = std::variant<Succeeded, WorkerFailed, Interrupted, Error>;
+/// How a job ended for this node. Error: ddprun itself or the rendezvous failed.
+using Outcome = std::variant<JobSucceeded, JobFailed, Interrupted, Error>;
 
-/// The same as every node is told it.
+/// The outcome on a node whose master sent `ending`.
 Outcome outcome_of(const rendezvous::Ending& ending);
+
+/// How the worker of `failure` ended; the rendezvous transports the bare number.
+launcher::ExitStatus exit_status(const rendezvous::Failure& failure);
 
 }  // namespace ddprun::agent

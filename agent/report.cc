@@ -7,16 +7,16 @@
 #include <set>
 #include <string_view>
 
+#include "agent/outcome.h"
 #include "base/text.h"
 #include "launcher/exit_status.h"
 
 namespace ddprun::agent {
 namespace {
 
-using launcher::ExitStatus;
 using rendezvous::Failure;
 
-constexpr size_t kMostLines = 14;     // of a worker's own words: a screen has 24
+constexpr size_t kMostLines = 14;     // of a worker's stderr: a screen has 24
 constexpr size_t kMostFrames = 10;    // of these, for a traceback
 constexpr size_t kMostColumns = 240;  // three lines of a terminal
 constexpr std::string_view kTraceback = "Traceback (most recent call last):";
@@ -25,7 +25,7 @@ std::string plural(int count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
-/// A stranger's text on one line of ours.
+/// Untrusted text as one printable line.
 std::string one_line(std::string_view text) {
   std::string line = printable(text);
   for (size_t at = 0; (at = line.find('\n', at)) != std::string::npos; ++at) line[at] = ' ';
@@ -42,7 +42,7 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
-/// The last of `lines`, the empty ones at their end left out, each on one line of ours.
+/// The last of `lines`, printable, without the empty ones at the end.
 std::vector<std::string> last_of(const std::vector<std::string_view>& lines, size_t most) {
   std::vector<std::string> last;
   for (auto line = lines.rbegin(); line != lines.rend() && last.size() < most; ++line) {
@@ -51,20 +51,21 @@ std::vector<std::string> last_of(const std::vector<std::string_view>& lines, siz
   return last;
 }
 
-/// What ended the worker, as it told itself; the signal's name only where the status does not say.
+/// The exception without the name of the signal, which the status has already.
 std::string_view exception_of(const Failure& failure) {
-  const std::string signal = launcher::signal_name(ExitStatus(failure.wait_status).signal()) + ": ";
+  const std::string signal = launcher::signal_name(exit_status(failure).signal()) + ": ";
   std::string_view exception = failure.exception;
   if (exception.starts_with(signal)) exception.remove_prefix(signal.size());
   return exception;
 }
 
-/// Whether a line only points at columns of the line above.
+/// Whether a line only marks columns of the line above.
 bool is_marker(std::string_view line) {
   return !line.empty() && line.find_first_not_of(" ^~") == line.npos;
 }
 
-/// The frames of its traceback; how that ends, too, when the line of the cause has no room for it.
+/// The frames of the traceback, and the exception after them if it does not fit into the cause
+/// line.
 std::vector<std::string_view> frames_of(const Failure& failure) {
   std::string_view traceback = failure.traceback;
   while (traceback.ends_with('\n')) traceback.remove_suffix(1);
@@ -78,24 +79,24 @@ std::vector<std::string_view> frames_of(const Failure& failure) {
   return frames;
 }
 
-/// Its last words without the exception, which as a rule stands there, too.
-std::vector<std::string_view> other_words(const Failure& failure) {
+/// The end of stderr without the exception and its traceback, which are usually there, too.
+std::vector<std::string_view> other_stderr_lines(const Failure& failure) {
   std::set<std::string_view> known;
   for (const std::string_view line : lines_of(failure.traceback)) known.insert(line);
   for (const std::string_view line : lines_of(failure.exception)) known.insert(line);
   known.erase("");
 
-  std::vector<std::string_view> words = lines_of(failure.stderr_tail);
+  std::vector<std::string_view> lines = lines_of(failure.stderr_tail);
   const auto is_known = [&known](std::string_view line) { return known.contains(line); };
-  auto first = std::find_if(words.begin(), words.end(), is_known);
-  if (first == words.end()) return words;
-  const auto last = std::find_if(words.rbegin(), words.rend(), is_known).base();
-  while (first != words.begin() && std::prev(first)->starts_with("  ")) --first;  // outer frames
-  words.erase(first, last);
-  return words;
+  auto first = std::find_if(lines.begin(), lines.end(), is_known);
+  if (first == lines.end()) return lines;
+  const auto last = std::find_if(lines.rbegin(), lines.rend(), is_known).base();
+  while (first != lines.begin() && std::prev(first)->starts_with("  ")) --first;  // outer frames
+  lines.erase(first, last);
+  return lines;
 }
 
-/// `lines` under `title`, each on a line of its own; nothing when there are none.
+/// `title` and `lines` under it; empty if there are no lines.
 std::string block(std::string_view title, const std::vector<std::string>& lines) {
   std::string text;
   if (!lines.empty()) text.append("\n").append(title);
@@ -106,7 +107,7 @@ std::string block(std::string_view title, const std::vector<std::string>& lines)
 std::string cause_line(const Failure& failure, int round) {
   const std::chrono::duration<double> ran(failure.seconds);
   std::string line = "rank " + std::to_string(failure.rank) +
-                     " failed first: " + ExitStatus(failure.wait_status).text() + " after " +
+                     " failed first: " + exit_status(failure).text() + " after " +
                      duration_text(std::chrono::duration_cast<std::chrono::nanoseconds>(ran)) +
                      " (host " + one_line(failure.host) + ", pid " + std::to_string(failure.pid) +
                      ", round " + std::to_string(round) + ")";
@@ -115,11 +116,11 @@ std::string cause_line(const Failure& failure, int round) {
   return line;
 }
 
-/// Who else may have killed it, when nobody told.
+/// A hint for a SIGKILL whose sender is unknown.
 std::string unexplained_kill(const Failure& failure) {
-  if (ExitStatus(failure.wait_status).signal() != SIGKILL || !failure.cause.empty()) return "";
-  return "\nddprun did not send this signal; if the kernel did, for want of memory, its log on " +
-         one_line(failure.host) + " says so (dmesg)";
+  if (exit_status(failure).signal() != SIGKILL || !failure.cause.empty()) return "";
+  return "\nddprun did not send this signal; if the kernel did, out of memory, dmesg on " +
+         one_line(failure.host) + " shows it";
 }
 
 }  // namespace
@@ -130,25 +131,25 @@ std::string failure_report(const rendezvous::Failed& failed) {
   auto frames = last_of(frames_of(cause), kMostFrames);
   std::ranges::transform(frames, frames.begin(), with_cxx_name);
   report += block("its traceback, the innermost call last:", frames);
-  report +=
-      block("its last words on stderr:", last_of(other_words(cause), kMostLines - frames.size()));
+  report += block("its last words on stderr:",
+                  last_of(other_stderr_lines(cause), kMostLines - frames.size()));
   report += unexplained_kill(cause);
   for (const std::string& line : last_of(lines_of(failed.aftermath), kMostLines))
     report += "\n" + line;
-  return report + "\nexit code " + std::to_string(ExitStatus(cause.wait_status).code()) + "; " +
+  return report + "\nexit code " + std::to_string(exit_status(cause).code()) + "; " +
          one_line(failed.no_restart);
 }
 
 std::string failure_line(const Failure& root_cause, int round) {
   std::string line = cause_line(root_cause, round);
-  const auto words = last_of(lines_of(root_cause.stderr_tail), 1);
+  const auto last_line = last_of(lines_of(root_cause.stderr_tail), 1);
   const bool has_cause = !root_cause.cause.empty() || !root_cause.exception.empty();
-  if (!has_cause && !words.empty()) line += ": " + words.front();
+  if (!has_cause && !last_line.empty()) line += ": " + last_line.front();
   return line;
 }
 
 std::string loss_text(const Failure& root_cause) {
-  const ExitStatus status(root_cause.wait_status);
+  const launcher::ExitStatus status = exit_status(root_cause);
   std::string text = "rank " + std::to_string(root_cause.rank) + " on host " +
                      one_line(root_cause.host) + (status.signal() != 0 ? " was " : " failed: ") +
                      status.text();

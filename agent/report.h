@@ -6,23 +6,22 @@
 
 #include "rendezvous/layout.h"
 
-// Who failed first, and what became of it, in words: each function gives one message for log::error
-// or log::info, without a final newline. It fits on one screen, however many ranks there are and
-// whatever the worker wrote: texts that come from outside are cut, and their control characters are
-// shown instead of obeyed. Pure.
+// The sentences about failures and rounds. Each function gives one message for log::error or
+// log::info, without a final newline. It fits on one screen, however many ranks there are and
+// whatever a worker wrote: untrusted text is cut, and its control characters are escaped. Pure.
 
 namespace ddprun::agent {
 
-/// The job ends: the cause, with the exception that the worker told of and its innermost calls; its
-/// last words, as far as they say more; what became of the other workers, the exit code and why
-/// there is no other try. The same on every node.
+/// The job ends: the cause, with the worker's exception and its innermost calls; the end of its
+/// stderr without these; the ends of the other workers; the exit code and why the job is not
+/// restarted. The same on every node.
 std::string failure_report(const rendezvous::Failed& failed);
 
-/// The job goes on: the cause on one line, with the exception, or else the last line that the
-/// worker wrote.
+/// The job goes on: the cause on one line, with the exception or else the last line of the worker's
+/// stderr.
 std::string failure_line(const rendezvous::Failure& root_cause, int round);
 
-/// The cause for workers that wait for the one that is gone: "rank 3 on host gpu-07 was killed by
+/// The cause for workers that wait for the failed one: "rank 3 on host gpu-07 was killed by
 /// SIGKILL", "rank 3 on host gpu-07 failed: exit 1: RuntimeError: loss is nan".
 std::string loss_text(const rendezvous::Failure& root_cause);
 

@@ -7,9 +7,9 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "agent/agent.h"
 #include "agent/master.h"
 #include "agent/report.h"
+#include "agent/run.h"
 #include "agent/wait_reporter.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -22,11 +22,14 @@
 namespace ddprun::agent {
 namespace {
 
-/// The rendezvous without workers of its own.
+/// A process that only hosts the rendezvous.
 class Serving {
  public:
   Serving(const JobSpec& job, Events& events)
-      : job_(job), events_(events), signals_(io_.get_executor()), patience_(io_.get_executor()) {}
+      : job_(job),
+        events_(events),
+        signals_(io_.get_executor()),
+        wait_reporter_(io_.get_executor()) {}
 
   Outcome run() {
     if (const Result<> ready = open(); !ready) return ready.error();
@@ -35,7 +38,7 @@ class Serving {
         rendezvous::Endpoint{server_->address().address().to_string(), server_->address().port()}
             .text());
     events_.serving(server_->address().port());
-    patience_.begin([this](std::chrono::seconds waited) { tell_whom_we_wait_for(waited); });
+    wait_reporter_.begin([this](std::chrono::seconds waited) { report_waiting(waited); });
     server_->when_settled([this] { finish(outcome_of(*server_->ending())); });
     io_.run();
     return *outcome_;
@@ -61,14 +64,14 @@ class Serving {
     finish(Interrupted{signal});
   }
 
-  void tell_whom_we_wait_for(std::chrono::seconds waited) const {
-    const std::string whom = server_->waiting_for();
-    if (!whom.empty()) log::info("waiting " + duration_text(waited) + " for " + whom);
+  void report_waiting(std::chrono::seconds waited) const {
+    const std::string sentence = server_->waiting_for();
+    if (!sentence.empty()) log::info("waiting " + duration_text(waited) + " for " + sentence);
   }
 
   void finish(Outcome outcome) {
     const auto& ending = server_->ending();
-    if (ending && std::holds_alternative<WorkerFailed>(outcome)) {
+    if (ending && std::holds_alternative<JobFailed>(outcome)) {
       log::error(failure_report(std::get<rendezvous::Failed>(*ending)));
     }
     outcome_ = std::move(outcome);
@@ -79,7 +82,7 @@ class Serving {
   Events& events_;
   boost::asio::io_context io_{1};
   launcher::SignalReader signals_;
-  WaitReporter patience_;
+  WaitReporter wait_reporter_;
   std::unique_ptr<rendezvous::Server> server_;
   std::optional<Outcome> outcome_;
 };

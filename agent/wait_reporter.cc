@@ -5,11 +5,11 @@
 
 namespace ddprun::agent {
 
-void WaitReporter::begin(Speak speak) {
-  speak_ = std::move(speak);
+void WaitReporter::begin(Report report) {
+  report_ = std::move(report);
   began_ = std::chrono::steady_clock::now();
   next_ = kFirst;
-  wait();
+  wait_for_next();
 }
 
 void WaitReporter::end() {
@@ -17,13 +17,13 @@ void WaitReporter::end() {
   next_ = kFirst;
 }
 
-void WaitReporter::wait() {
+void WaitReporter::wait_for_next() {
   timer_.expires_at(began_ + next_);
   timer_.async_wait([this](boost::system::error_code cancelled) {
     if (cancelled) return;
     const auto waited = std::exchange(next_, 2 * next_);
-    wait();
-    speak_(waited);
+    wait_for_next();
+    report_(waited);
   });
 }
 

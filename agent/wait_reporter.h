@@ -8,23 +8,22 @@
 
 namespace ddprun::agent {
 
-/// Waiting is talking: after five seconds, and each time the wait has doubled, whoever waits says
-/// for whom.
+/// Reports a wait to the user: after five seconds, and each time the wait has doubled.
 ///
 /// Destroying it ends the wait. Thread: the executor's.
 class WaitReporter {
  public:
-  using Speak = std::function<void(std::chrono::seconds waited)>;
+  using Report = std::function<void(std::chrono::seconds waited)>;
 
   explicit WaitReporter(const boost::asio::any_io_executor& executor) : timer_(executor) {}
 
-  /// A wait begins; one that was under way is over.
-  void begin(Speak speak);
+  /// Begins a wait, in place of one under way.
+  void begin(Report report);
 
   void end();
 
-  /// Whether it has spoken since `begin`: then the end of the wait is worth a word, too.
-  bool has_spoken() const { return next_ > kFirst; }
+  /// Whether `report` was called since `begin`: then the end of the wait is worth a line, too.
+  bool has_reported() const { return next_ > kFirst; }
 
   /// Since `begin`.
   std::chrono::steady_clock::duration waited() const {
@@ -34,10 +33,10 @@ class WaitReporter {
  private:
   static constexpr std::chrono::seconds kFirst{5};
 
-  void wait();
+  void wait_for_next();
 
   boost::asio::steady_timer timer_;
-  Speak speak_;
+  Report report_;
   std::chrono::steady_clock::time_point began_;
   std::chrono::seconds next_ = kFirst;
 };

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kMacro = "${local_rank}";
 
-/// A `$` before the macro takes its meaning away and goes, as under torchrun.
+/// A `$` before the macro escapes it and is removed, as under torchrun.
 void expand(std::string& word, const std::string& local_rank) {
   for (size_t at = 0; (at = word.find(kMacro, at)) != std::string::npos;) {
     const bool escaped = at > 0 && word[at - 1] == '$';

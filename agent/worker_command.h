@@ -8,10 +8,10 @@
 
 namespace ddprun::agent {
 
-/// The argv of the worker with this local rank: the job's command, and in it the local rank where
-/// the job asks for that, as LOCAL_RANK tells it, and its place on the node for each ${local_rank}
-/// in the program's own arguments. $${local_rank} stands for ${local_rank} itself; no other $ is
-/// looked at. Pure.
+/// The argv of the worker with this local rank: the job's command with JobSpec::local_rank_flag,
+/// which has the same value as LOCAL_RANK. In the program's own arguments ${local_rank} becomes the
+/// local rank, also under --virtual_local_rank, and $${local_rank} becomes ${local_rank}; any other
+/// $ stays. Pure.
 std::vector<std::string> worker_command(const JobSpec& job, int local_rank);
 
 }  // namespace ddprun::agent

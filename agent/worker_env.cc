@@ -5,12 +5,13 @@
 #include <array>
 #include <string_view>
 
+#include "agent/worker_devices.h"
 #include "launcher/exit_status.h"
 
 namespace ddprun::agent {
 namespace {
 
-/// Names every worker gets from us whatever was inherited.
+/// ddprun sets these for every worker, whatever was inherited.
 constexpr std::array<std::string_view, 17> kAlwaysDecided = {
     "RANK",
     "LOCAL_RANK",
@@ -79,23 +80,8 @@ const char* find_variable(const std::vector<std::string>& environment, std::stri
   return nullptr;
 }
 
-std::vector<std::string> device_block(const std::vector<std::string>& devices, int local_rank,
-                                      int local_size) {
-  const auto count = static_cast<std::ptrdiff_t>(devices.size());
-  return {devices.begin() + count * local_rank / local_size,
-          devices.begin() + count * (local_rank + 1) / local_size};
-}
-
 int visible_local_rank(const JobSpec& job, int local_rank) {
   return job.virtual_local_rank ? 0 : local_rank;
-}
-
-std::vector<std::string> devices_of(const JobSpec& job, int local_rank) {
-  if (job.devices.empty()) return {};
-  if (job.gpu_bind == GpuBind::isolate) {
-    return device_block(job.devices, local_rank, job.local_size);
-  }
-  return {job.devices[static_cast<size_t>(local_rank) % job.devices.size()]};
 }
 
 WorkerEnv::WorkerEnv(const JobSpec& job, const std::vector<std::string>& inherited,
@@ -134,9 +120,9 @@ void WorkerEnv::decide_shared(const rendezvous::Layout& layout, const rendezvous
   limits_omp_threads_ = layout.local_size > 1 && !find_variable(inherited_, "OMP_NUM_THREADS");
   if (limits_omp_threads_) shared_.push_back(variable("OMP_NUM_THREADS", 1));
 
-  // A list the user gave stays the text it is, also one that hides every device.
-  const bool ours = !divides_devices(job_) && !find_variable(inherited_, kVisibleDevices);
-  if (ours && !job_.devices.empty()) {
+  // A list of the user's is passed on unchanged, also an empty one, which hides every device.
+  const bool is_free = !divides_devices(job_) && !find_variable(inherited_, kVisibleDevices);
+  if (is_free && !job_.devices.empty()) {
     shared_.push_back(variable(kVisibleDevices, join(job_.devices)));
   }
 }

@@ -1,3 +1,3 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Asio does not need to have in its headers, compiled once and not in every file.
+// The part of Asio that BOOST_ASIO_SEPARATE_COMPILATION takes out of its headers.
 #include <boost/asio/impl/src.hpp>

@@ -11,7 +11,7 @@ namespace ddprun {
 
 namespace {
 
-std::string what_to_do_about(int error_number) {
+std::string hint_for(int error_number) {
   rlimit limit = {};
   if (error_number != EMFILE || getrlimit(RLIMIT_NOFILE, &limit) != 0) return "";
   return " (ulimit -n is " + std::to_string(limit.rlim_cur) + ": raise it)";
@@ -20,8 +20,8 @@ std::string what_to_do_about(int error_number) {
 }  // namespace
 
 Error os_error(const std::string& what, int error_number) {
-  return {Errc::system, what + ": " + std::generic_category().message(error_number) +
-                            what_to_do_about(error_number)};
+  return {Errc::system,
+          what + ": " + std::generic_category().message(error_number) + hint_for(error_number)};
 }
 
 void throw_exception_from_error(const Error& error, const boost::source_location& where) {

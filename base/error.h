@@ -8,19 +8,19 @@
 
 namespace ddprun {
 
-/// What the caller should do next; the message says what happened.
+/// The kind of a failure, by which callers decide what to do.
 enum class Errc {
-  usage,           ///< bad flag, environment or file: tell the user, never retry
+  usage,           ///< bad flag, environment or file: report it, never retry
   not_found,       ///< the program to run does not exist
   not_executable,  ///< the program to run exists but cannot be executed
   system,          ///< an operating-system call failed
-  unreachable,     ///< the peer is gone or never answered
+  unreachable,     ///< the peer is lost or did not answer
   timed_out,       ///< a deadline passed
   closed,          ///< the job is over: joining again is pointless
-  protocol,        ///< the peer sent bytes we do not understand
+  protocol,        ///< the peer sent invalid bytes
 };
 
-/// A failure someone can act on: one kind, one line of text without a full stop.
+/// A failure: its kind, and one line of text for the user without a full stop.
 struct Error {
   Errc code;
   std::string message;
@@ -29,17 +29,16 @@ struct Error {
   Error in(const std::string& context) && { return {code, context + ": " + std::move(message)}; }
 };
 
-/// A value, or the Error that kept us from having one. A plain `if (!r) return r.error();`
-/// passes it on.
+/// A value or an Error. A plain `if (!r) return r.error();` passes it on.
 template <class T = void>
 using Result = boost::system::result<T, Error>;
 
-/// `what` followed by the text of `error_number` (an errno), as Errc::system. Where the process has
-/// too many open files, it names the limit.
+/// `what` followed by the text of `error_number` (an errno), as Errc::system. EMFILE (too many open
+/// files) adds the limit.
 Error os_error(const std::string& what, int error_number);
 
-/// Reached only when somebody takes the value of a Result that holds an Error, which is a bug of
-/// ours: ends the process with the message.
+/// Called by Boost when code takes the value of a Result that holds an Error, which is a bug in
+/// ddprun: aborts with the message.
 [[noreturn]] void throw_exception_from_error(const Error& error, const boost::source_location&);
 
 }  // namespace ddprun

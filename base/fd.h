@@ -6,7 +6,7 @@
 
 namespace ddprun {
 
-/// A file descriptor that closes itself. Moves, never copies; -1 when empty.
+/// Owns a file descriptor and closes it. Move-only; -1: empty.
 class Fd {
  public:
   Fd() = default;
@@ -21,7 +21,7 @@ class Fd {
   int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
 
-  /// Gives the descriptor away: the caller closes it.
+  /// Passes the descriptor to the caller, who closes it.
   int release() { return std::exchange(fd_, -1); }
 
   void reset(int fd = -1) {

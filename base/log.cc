@@ -28,7 +28,7 @@ void write_to_stderr(std::string_view line) {
     const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
     if (written < 0) {
       if (errno == EINTR) continue;
-      return;  // nobody listens any more; there is no better place to say so
+      return;  // stderr is closed or broken: there is no other place to report it
     }
     line.remove_prefix(static_cast<size_t>(written));
   }
@@ -43,7 +43,7 @@ std::string as_block(std::string_view text) {
   return block += '\n';
 }
 
-/// Hands whole lines to the current writer; null_mutex because the agent has one thread.
+/// Passes whole lines to the current writer; null_mutex because the agent has one thread.
 class LineSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:
   std::function<void(std::string_view)> writer = write_to_stderr;

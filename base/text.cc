@@ -29,7 +29,7 @@ size_t utf8_length(std::string_view text) {
   for (size_t i = 1; i < length; ++i) {
     if ((at(i) & 0xc0) != 0x80) return 0;
   }
-  if (lead == 0xc2 && at(1) < 0xa0) return 0;  // C1: some terminals obey them
+  if (lead == 0xc2 && at(1) < 0xa0) return 0;  // C1: control characters for some terminals
   if (lead == 0xe0 && at(1) < 0xa0) return 0;  // overlong
   if (lead == 0xed && at(1) > 0x9f) return 0;  // surrogates
   if (lead == 0xf0 && at(1) < 0x90) return 0;  // overlong
@@ -41,6 +41,27 @@ std::string escaped(char byte) {
   constexpr char kHex[] = "0123456789abcdef";
   const auto value = static_cast<unsigned char>(byte);
   return {'\\', 'x', kHex[value >> 4], kHex[value & 15]};
+}
+
+struct Run {
+  int first;
+  int last;
+
+  size_t size() const { return static_cast<size_t>(last - first) + 1; }
+  std::string text() const {
+    return std::to_string(first) + (last > first ? "-" + std::to_string(last) : "");
+  }
+};
+
+/// The runs of consecutive numbers; one shorter than `shortest` is taken apart.
+std::vector<Run> runs_of(const std::vector<int>& ascending, size_t shortest) {
+  std::vector<Run> runs;
+  for (size_t first = 0, last = 0; first < ascending.size(); first = ++last) {
+    while (last + 1 < ascending.size() && ascending[last + 1] == ascending[last] + 1) ++last;
+    if (last - first + 1 < shortest) last = first;
+    runs.push_back({ascending[first], ascending[last]});
+  }
+  return runs;
 }
 
 }  // namespace
@@ -65,17 +86,19 @@ std::string compress_ranks(std::vector<int> ranks, size_t most) {
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
 
   std::string text;
-  size_t pieces = 0;
-  for (size_t first = 0; first < ranks.size();) {
-    if (pieces++ == most) return text + " and " + std::to_string(ranks.size() - first) + " more";
-    size_t last = first;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    if (last == first + 1) last = first;  // "0, 1" reads better than "0-1"
+  size_t pieces = 0, written = 0;
+  for (const Run& run : runs_of(ranks, 3)) {  // "0, 1" reads better than "0-1"
+    if (pieces++ == most) return text + " and " + std::to_string(ranks.size() - written) + " more";
+    text.append(text.empty() ? "" : ", ").append(run.text());
+    written += run.size();
+  }
+  return text;
+}
 
-    if (!text.empty()) text += ", ";
-    text += std::to_string(ranks[first]);
-    if (last > first) text += "-" + std::to_string(ranks[last]);
-    first = last + 1;
+std::string list_text(const std::vector<int>& ascending) {
+  std::string text;
+  for (const Run& run : runs_of(ascending, 2)) {
+    text.append(text.empty() ? "" : ",").append(run.text());
   }
   return text;
 }

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "agent/worker_command.h"
+#include "agent/worker_devices.h"
 #include "agent/worker_env.h"
-#include "agent/worker_place.h"
 #include "base/text.h"
 #include "launcher/output/log_dir.h"
 #include "rendezvous/endpoint.h"
@@ -20,7 +20,7 @@ namespace {
 constexpr std::string_view kPlain =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
 
-/// The variables whose values nobody can know yet, and what stands for them.
+/// Variables whose values are not known yet, and their placeholders.
 using Unknown = std::map<std::string_view, std::string_view>;
 constexpr std::string_view kUnknown = "?";
 
@@ -38,7 +38,7 @@ std::string quoted(const std::string& word) {
   return text += '\'';
 }
 
-/// NAME='value': a quoted name would be a command, not an assignment.
+/// NAME='value', because a shell takes 'NAME=value' for a command.
 std::string quoted_assignment(const std::string& variable) {
   const size_t value = variable.find('=') + 1;
   return variable.substr(0, value) +
@@ -62,7 +62,7 @@ rendezvous::Endpoint endpoint_of(const agent::JobSpec& job) {
   return {job.master_addr, job.master_port};
 }
 
-std::string describe_place(const agent::JobSpec& job) {
+std::string describe_rendezvous(const agent::JobSpec& job) {
   return job.master_port == 0 ? job.master_addr + " (free port)" : endpoint_of(job).text();
 }
 
@@ -80,7 +80,7 @@ std::string describe_node(const agent::JobSpec& job) {
          (job.min_nodes == job.max_nodes ? most : least + ".." + most);
 }
 
-/// The job's first round, as far as it is known before the nodes meet.
+/// The job's first round, as far as it is known before the rendezvous.
 rendezvous::Layout guess_layout(const agent::JobSpec& job) {
   rendezvous::Layout layout;
   layout.node_rank = job.node_rank.value_or(0);
@@ -101,7 +101,7 @@ Unknown unknown_variables(const agent::JobSpec& job) {
       unknown[name] = kUnknown;
     }
   }
-  // With a store in rank 0, workers meet where that is, on a port that is free at the start.
+  // A store in rank 0 is on that rank's host, at a port that is free at the start.
   const bool own_store = job.store == agent::StoreHost::worker;
   if (own_store && job.max_nodes > 1) unknown["MASTER_ADDR"] = kUnknown;
   if (own_store || job.master_port == 0) unknown["MASTER_PORT"] = "PORT";
@@ -109,17 +109,17 @@ Unknown unknown_variables(const agent::JobSpec& job) {
   return unknown;
 }
 
-/// What the numbers of a job of several nodes rest on; empty: nothing.
+/// The assumptions behind the ranks of a job of several nodes; empty: none.
 std::string describe_assumption(const agent::JobSpec& job, const Unknown& unknown) {
   if (job.max_nodes == 1) return "";
   std::string text =
       "assuming --nproc_per_node " + std::to_string(job.local_size) + " on every node";
   if (job.node_rank.value_or(0) > 0 && job.min_nodes != job.max_nodes) {
-    text += " and that those before this one are there";
+    text += ", and that all nodes with lower ranks have joined";
   }
   const bool some = std::any_of(unknown.begin(), unknown.end(),
                                 [](const auto& variable) { return variable.second == kUnknown; });
-  if (some) text += "; ? is known when they meet";
+  if (some) text += "; ? is known after the rendezvous";
   return text + "\n";
 }
 
@@ -135,10 +135,10 @@ std::string dry_run_text(const agent::JobSpec& job, const Host& host) {
   };
 
   std::string text = describe_node(job) + " on " + host.name + ", rendezvous " +
-                     describe_place(job) + ", restarts " + describe_restarts(job) + ", " +
+                     describe_rendezvous(job) + ", restarts " + describe_restarts(job) + ", " +
                      describe_devices(job, host) + "\n" + describe_assumption(job, unknown);
   for (int local_rank = 0; local_rank < std::ssize(job.bindings); ++local_rank) {
-    text += rank_text(local_rank) + " on " + agent::worker_place(job, local_rank) + "\n";
+    text += rank_text(local_rank) + " on " + agent::binding_text(job, local_rank) + "\n";
   }
   for (int local_rank = 0; local_rank < job.local_size; ++local_rank) {
     text += rank_text(local_rank) + ":";

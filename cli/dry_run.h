@@ -8,10 +8,10 @@
 
 namespace ddprun::cli {
 
-/// What running `job` on `host` would do: a line about the node, then one for each worker with the
-/// variables ddprun decides and the command, quoted for a shell. A port that will be chosen at the
-/// start stands as PORT, what only the other nodes can tell as ?; ranks rest on every node having
-/// as many workers as this one, which the text says.
+/// The text of --dry_run: a line about the node, then for each worker a line with the variables
+/// that ddprun sets and the command, quoted for a shell. A port that is chosen at the start is
+/// PORT; values that depend on other nodes are ?. Ranks assume that all nodes have as many workers
+/// as this one; the text says so.
 std::string dry_run_text(const agent::JobSpec& job, const Host& host);
 
 }  // namespace ddprun::cli

@@ -7,8 +7,8 @@ namespace ddprun::cli {
 namespace {
 
 struct Coder {
-  int operator()(const agent::Succeeded&) const { return 0; }
-  int operator()(const agent::WorkerFailed& failed) const { return failed.code; }
+  int operator()(const agent::JobSucceeded&) const { return 0; }
+  int operator()(const agent::JobFailed& failed) const { return failed.code; }
   int operator()(const agent::Interrupted& interrupted) const { return 128 + interrupted.signal; }
   int operator()(const Error& error) const { return exit_code(error); }
 };

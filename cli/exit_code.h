@@ -5,13 +5,13 @@
 
 namespace ddprun::cli {
 
-/// What ddprun ends with. Schedulers decide by it, so this table is an interface.
+/// The exit code of ddprun. Schedulers depend on it: this table is an interface. Pure.
 ///
-///   Succeeded      0
-///   WorkerFailed   its exit code, or 128 + the signal that killed it
-///   Interrupted    128 + the signal ddprun was stopped by
+///   JobSucceeded   0
+///   JobFailed      the exit code of the first worker that failed, or 128 + its signal
+///   Interrupted    128 + the signal that stopped ddprun
 ///   Error          2 usage, 124 timed out, 126 the program cannot be executed,
-///                  127 there is no such program, 125 everything else that is ddprun's own
+///                  127 there is no such program, 125 any other failure of ddprun's own
 int exit_code(const agent::Outcome& outcome);
 
 /// The last row of that table.

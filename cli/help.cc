@@ -16,31 +16,30 @@ constexpr std::string_view kHead =
     "       ddprun serve [options]\n"
     "\n"
     "Starts several copies of a program that train together, each with its rank in the\n"
-    "environment, and watches over them: when one fails the others are stopped, and all are\n"
-    "started again while restarts are left. Nothing that was started survives ddprun.\n"
-    "A job on several nodes: the same command on each. ddprun serve runs their rendezvous\n"
-    "alone, so that any node may be lost; ddprun serve --help lists its options.\n"
+    "environment, and monitors them: when one fails, the others are stopped, and all are\n"
+    "restarted while restarts are left. No process outlives ddprun.\n"
+    "On several nodes, run the same command on each. ddprun serve runs only the rendezvous, so\n"
+    "that any node may be lost; ddprun serve --help lists its options.\n"
     "\n"
     "A program that ends in .py, or a module, is run by python3 -u; PYTHON_EXEC names another\n"
-    "interpreter. Every other program is executed.\n"
-    "Options end at the program. --flag value and --flag=value mean the same, dashes and\n"
-    "underscores too. An environment variable gives a flag its default.\n";
+    "interpreter. Anything else is executed directly.\n"
+    "Options end at the program. --flag value and --flag=value are the same, and so are dashes\n"
+    "and underscores. Environment variables set defaults; flags override them.\n";
 
 constexpr std::string_view kServeHead =
     "Usage: ddprun serve --rdzv_endpoint [HOST]:PORT [options]\n"
     "\n"
-    "Runs the rendezvous of a job alone, without workers: its nodes name this place as their\n"
+    "Runs only the rendezvous of a job, without workers. The nodes give this host as their\n"
     "--rdzv_endpoint, and any of them may be lost. Give --nnodes and --rdzv_id as on the nodes.\n"
-    "It ends when the job does, with the job's exit code. A program called serve is run as\n"
+    "It exits when the job ends, with the job's exit code. To run a program called serve, use\n"
     "ddprun ./serve or ddprun -- serve.\n";
 
 constexpr std::string_view kTail =
     "\n"
     "Exit code:\n"
-    "  0 all workers succeeded; else that of the worker that failed first (128 + n when signal n\n"
-    "  killed it); 128 + n when signal n stopped ddprun; 2 wrong usage; 124 timed out;\n"
-    "  125 ddprun itself failed; 126 the program cannot be executed; 127 there is no such "
-    "program\n";
+    "  0 all workers succeeded; otherwise that of the worker that failed first (128 + n if signal\n"
+    "  n killed it); 128 + n if signal n stopped ddprun; 2 wrong usage; 124 timed out; 125 ddprun\n"
+    "  itself failed; 126 the program cannot be executed; 127 the program was not found\n";
 
 std::string_view title(Group group) {
   switch (group) {
@@ -55,14 +54,14 @@ std::string_view title(Group group) {
     case Group::output:
       return "Output";
     case Group::torchrun:
-      return "Taken for torchrun's sake";
+      return "Compatibility with torchrun";
     case Group::information:
       return "Information";
   }
   return {};
 }
 
-std::string about(const Flag& flag) {
+std::string description(const Flag& flag) {
   std::string text(flag.help);
   const bool has_default = !flag.fallback.empty();
   if (!has_default && flag.environment.empty()) return text;
@@ -96,10 +95,10 @@ void append_wrapped(std::string& out, std::string_view text) {
 
 std::string help_text(Mode mode) {
   std::string text(mode == Mode::run ? kHead : kServeHead);
-  const Flag* before = nullptr;
+  const Flag* last = nullptr;
   for (const Flag& flag : flags()) {
     if (!flag.in(mode)) continue;
-    if (before == nullptr || before->group != flag.group) {
+    if (last == nullptr || last->group != flag.group) {
       text.append("\n").append(title(flag.group)).append(":\n");
     }
     text.append("  --").append(flag.name);
@@ -107,8 +106,8 @@ std::string help_text(Mode mode) {
     if (flag.letter != '\0') text.append(", -") += flag.letter;
     if (!flag.value.empty()) text.append(" ").append(flag.value);
     text += '\n';
-    append_wrapped(text, about(flag));
-    before = &flag;
+    append_wrapped(text, description(flag));
+    last = &flag;
   }
   return text.append(kTail);
 }

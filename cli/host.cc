@@ -5,16 +5,12 @@
 #include <unistd.h>
 
 #include "agent/worker_env.h"
+#include "base/host_name.h"
 #include "cli/program.h"
 #include "launcher/affinity.h"
 
 namespace ddprun::cli {
 namespace {
-
-std::string host_name() {
-  char name[256] = {};
-  return gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
-}
 
 std::string default_path() {
   const size_t size = confstr(_CS_PATH, nullptr, 0);

@@ -12,21 +12,21 @@
 
 namespace ddprun::cli {
 
-/// What the command line's meaning depends on beyond its words. The functions are called only when
-/// an answer is needed, and at most once each.
+/// The host and environment that the meaning of a command line depends on. The functions are called
+/// only when their result is needed, and at most once each.
 struct Host {
   std::string name;
   std::vector<std::string> environment;    ///< "NAME=value"
   std::function<std::vector<int>()> cpus;  ///< those this process may run on, ascending
-  std::function<Result<launcher::Topology>()> topology;                     ///< where these are
-  std::function<std::vector<std::string>(launcher::DeviceSearch)> devices;  ///< all of its GPUs
-  /// The NUMA nodes that some GPUs are next to, as launcher::numa_nodes gives them.
+  std::function<Result<launcher::Topology>()> topology;                     ///< of these CPUs
+  std::function<std::vector<std::string>(launcher::DeviceSearch)> devices;  ///< all GPUs
+  /// The NUMA nodes closest to these GPUs, as launcher::numa_nodes gives them.
   std::function<std::vector<std::optional<int>>(const std::vector<std::string>& devices)> gpu_nodes;
   std::function<Result<std::string>(const std::string& name)> find_program;
   std::function<Result<>(const std::string& name)> check_script;
 };
 
-/// The machine and process we are.
+/// The host of this process, and its environment.
 Host this_host();
 
 }  // namespace ddprun::cli

@@ -8,8 +8,8 @@
 
 #include <boost/system/system_error.hpp>
 
-#include "agent/agent.h"
 #include "agent/events.h"
+#include "agent/run.h"
 #include "base/log.h"
 #include "cli/exit_code.h"
 #include "cli/host.h"
@@ -21,7 +21,7 @@ namespace {
 
 using namespace ddprun;
 
-/// A process may be started with 0, 1 or 2 closed; a socket must not end up there.
+/// A process may be started with descriptor 0, 1 or 2 closed; no socket may get that number.
 void open_standard_descriptors() {
   for (int fd = open("/dev/null", O_RDWR); fd >= 0; fd = open("/dev/null", O_RDWR)) {
     if (fd <= STDERR_FILENO) continue;
@@ -36,7 +36,7 @@ int fail(const Error& error) {
 }
 
 /// `work` is agent::run or agent::serve.
-int perform(decltype(agent::run) work, const agent::JobSpec& job) {
+int run_job(decltype(agent::run) work, const agent::JobSpec& job) {
   log::set_level(job.log_level);
   Result<agent::Events> events = agent::Events::open(job.events_file);
   if (!events) return fail(events.error());
@@ -50,24 +50,24 @@ int perform(decltype(agent::run) work, const agent::JobSpec& job) {
 int run(std::span<const char* const> words) {
   const Result<cli::Parsed> parsed = cli::parse(words, cli::this_host());
   if (!parsed) return fail(parsed.error());
-  if (const auto* job = std::get_if<agent::JobSpec>(&*parsed)) return perform(agent::run, *job);
+  if (const auto* job = std::get_if<agent::JobSpec>(&*parsed)) return run_job(agent::run, *job);
   if (const auto* serve = std::get_if<cli::Serve>(&*parsed)) {
-    return perform(agent::serve, serve->job);
+    return run_job(agent::serve, serve->job);
   }
   const bool written = std::fputs(std::get<cli::Print>(*parsed).text.c_str(), stdout) >= 0 &&
                        std::fflush(stdout) == 0;
   return written ? 0 : fail(os_error("cannot write to stdout", errno));
 }
 
-/// Asio and the standard library throw where there is nothing to return: out of descriptors, out of
-/// memory. By then nothing can be saved but the sentence.
-int run_or_tell(std::span<const char* const> words) {
+/// Asio and the standard library throw when descriptors or memory run out. Then all that is left to
+/// do is to report it.
+int run_or_report(std::span<const char* const> words) {
   try {
     return run(words);
   } catch (const boost::system::system_error& failure) {
-    return fail(os_error("cannot go on", failure.code().value()));
+    return fail(os_error("cannot continue", failure.code().value()));
   } catch (const std::exception& failure) {
-    return fail({Errc::system, std::string("cannot go on: ") + failure.what()});
+    return fail({Errc::system, std::string("cannot continue: ") + failure.what()});
   }
 }
 
@@ -76,8 +76,8 @@ int run_or_tell(std::span<const char* const> words) {
 int main(int argc, char** argv) {
   launcher::block_signals();
   open_standard_descriptors();
-  // Forked while it has touched next to nothing, so that it costs next to nothing.
+  // Forks before it has touched much memory, which makes the fork cheap.
   const Result<int> code = launcher::guard(
-      [&] { return run_or_tell(std::span<const char* const>(argv + 1, argv + argc)); });
+      [&] { return run_or_report(std::span<const char* const>(argv + 1, argv + argc)); });
   return code ? *code : fail(code.error());
 }

@@ -13,8 +13,7 @@
 #include "cli/dry_run.h"
 #include "cli/flags.h"
 #include "cli/resolve.h"
-#include "cli/suggest.h"
-#include "cli/usage.h"
+#include "cli/usage_error.h"
 
 namespace ddprun::cli {
 namespace {
@@ -23,10 +22,10 @@ constexpr std::string_view kServe = "serve";  // as the first word
 
 /// The two halves of a command line.
 struct CommandLine {
-  std::vector<std::string> options;  ///< flags as the table spells them, values as words
+  std::vector<std::string> options;  ///< flags in the table's spelling, values as separate words
   std::vector<const Flag*> given;    ///< those flags, each once
-  std::vector<std::string> command;  ///< the program and its words
-  bool set_apart = false;            ///< "--" stands between the two
+  std::vector<std::string> command;  ///< the program and its arguments
+  bool has_separator = false;        ///< "--" is between the two
 
   bool gives(const Flag& flag) const {
     return std::find(given.begin(), given.end(), &flag) != given.end();
@@ -37,8 +36,8 @@ std::string spelled(const Flag& flag) {
   return "--" + std::string(flag.name);
 }
 
-/// "-m pkg" for "-mpkg": this letter takes no value, so what follows it is another word.
-std::optional<std::string> parted(const std::string& word) {
+/// "-m pkg" for "-mpkg": a letter that takes no value, and the rest as another word.
+std::optional<std::string> split_letter(const std::string& word) {
   if (word.starts_with("--")) return std::nullopt;
   const Flag* flag = find_flag(word.substr(0, 2));
   if (flag == nullptr || flag->name == kHelp) return std::nullopt;
@@ -46,8 +45,8 @@ std::optional<std::string> parted(const std::string& word) {
 }
 
 Error unknown_flag(std::string_view word) {
-  const std::string said(word.substr(0, word.find('=')));
-  std::string canonical = said;
+  const std::string given(word.substr(0, word.find('=')));
+  std::string canonical = given;
   std::replace(canonical.begin() + std::min<std::ptrdiff_t>(2, std::ssize(canonical)),
                canonical.end(), '-', '_');
   std::vector<std::string> names;
@@ -56,17 +55,16 @@ Error unknown_flag(std::string_view word) {
     if (!flag.alias.empty()) names.push_back("--" + std::string(flag.alias));
   }
   std::optional<std::string> near = suggest(canonical, names);
-  if (near) near = spelled(*find_flag(*near));  // and not one of its other names
-  if (!near) near = parted(said);
-  if (!near && canonical.size() > 4) {  // "--nproc": too short to be near, but a beginning
+  if (near) near = spelled(*find_flag(*near));  // for an alias, the flag's own name
+  if (!near) near = split_letter(given);
+  if (!near && canonical.size() > 4) {  // such as "--nproc": not close to a name, but a prefix
     const auto longer = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
       return name.starts_with(canonical);
     });
     if (longer != names.end()) near = *longer;
   }
-  if (said == "-n" || said == "-np" || said == "--np") near = "--nproc_per_node";  // mpirun's
-  return usage("unknown flag " + said +
-               (near ? "; did you mean " + *near + "?" : "; ddprun --help lists all flags"));
+  if (given == "-n" || given == "-np" || given == "--np") near = "--nproc_per_node";  // of mpirun
+  return usage_error("unknown flag " + given + did_you_mean(near, "ddprun --help lists all flags"));
 }
 
 /// Whether `word` can be the value of the flag before it.
@@ -74,8 +72,8 @@ bool is_value(std::string_view word) {
   return word != "--" && find_flag(word) == nullptr;
 }
 
-/// Finds where the options end. A flag that ends the reading, because it answers or has to be
-/// refused whatever follows it, is the last option.
+/// Separates the options from the command. A flag that prints something, or that is an error
+/// whatever follows it, ends the options, and no command is looked for.
 CommandLine divide(std::span<const char* const> words) {
   CommandLine line;
   size_t at = 0;
@@ -93,15 +91,15 @@ CommandLine divide(std::span<const char* const> words) {
       if (value) line.options.back().append("=").append(*value);
       if (flag->name == kHelp || flag->name == kVersion) return line;
     } else if (value) {
-      line.options.emplace_back(*value);  // "--flag=" is no value to CLI11
+      line.options.emplace_back(*value);  // CLI11 takes "--flag=" for a flag without a value
     } else if (at + 1 < words.size() && is_value(words[at + 1])) {
       line.options.emplace_back(words[++at]);
     } else {
       return line;
     }
   }
-  line.set_apart = at < words.size() && std::string_view(words[at]) == "--";
-  if (line.set_apart) ++at;
+  line.has_separator = at < words.size() && std::string_view(words[at]) == "--";
+  if (line.has_separator) ++at;
   line.command.assign(words.begin() + static_cast<std::ptrdiff_t>(at), words.end());
   return line;
 }
@@ -114,8 +112,8 @@ CLI::Option* add_flag(CLI::App& app, const Flag& flag) {
   return flag.value.empty() ? app.add_flag(spelled(flag)) : app.add_option(spelled(flag));
 }
 
-/// Tells CLI11 of the flags that are given, and of no other: it compares each one it learns with
-/// all before, which for the whole table would cost each start 0.2 ms.
+/// Adds only the flags that are given: CLI11 compares each new flag with all before it, which for
+/// the whole table would cost each start 0.2 ms.
 void add_flags(CLI::App& app, const CommandLine& line) {
   app.set_help_flag();
   for (const Flag* flag : line.given) {
@@ -125,18 +123,18 @@ void add_flags(CLI::App& app, const CommandLine& line) {
   }
 }
 
-/// Why CLI11 does not take `word`, a flag with or without a value.
+/// Why CLI11 refuses `word`, a flag with or without a value.
 Error refusal(const std::string& word) {
   const Flag* flag = find_flag(word);
   if (flag == nullptr) return unknown_flag(word);
   if (!flag->value.empty()) {
-    return usage(spelled(*flag) + " needs a value: " + std::string(flag->wants));
+    return usage_error(spelled(*flag) + " needs a value: " + std::string(flag->expects));
   }
-  return usage(spelled(*flag) + " takes no value, but got '" + word.substr(word.find('=') + 1) +
-               "'");
+  return usage_error(spelled(*flag) + " takes no value, but got '" +
+                     word.substr(word.find('=') + 1) + "'");
 }
 
-/// Lets CLI11 read the options. The result is the text of the flag that answers, if there is one.
+/// Lets CLI11 read the options. The result is the text to print if a flag asks for one.
 Result<std::optional<Print>> read_options(CLI::App& app, const std::vector<std::string>& options,
                                           Mode mode) {
   std::vector<std::string> unread(options.rbegin(), options.rend());
@@ -148,92 +146,92 @@ Result<std::optional<Print>> read_options(CLI::App& app, const std::vector<std::
     return std::optional(Print{version.what()});
   } catch (const CLI::ExtrasError&) {
     return refusal(app.remaining().front());
-  } catch (const CLI::ParseError&) {  // at the word before those it left unread
+  } catch (const CLI::ParseError&) {  // about the word before the unread ones
     return refusal(options[options.size() - 1 - unread.size()]);
   }
   return std::optional<Print>();
 }
 
-/// Whether what was given has a meaning in this mode.
+/// Errors: usage (a flag or a command that this mode does not accept).
 Result<> check_mode(const CLI::App& app, const CommandLine& line, Mode mode) {
   if (mode == Mode::run) return {};
   for (const CLI::Option* option : app.parse_order()) {
     const Flag& flag = *find_flag(option->get_name());
     if (flag.in(mode)) continue;
-    return usage(spelled(flag) +
-                 " is not for ddprun serve, which runs no workers; see ddprun serve --help");
+    return usage_error(spelled(flag) +
+                       " is not for ddprun serve, which runs no workers; see ddprun serve --help");
   }
   if (line.command.empty()) return {};
-  return usage("ddprun serve runs no program, but got '" + line.command.front() +
-               "'; a program called serve is run as ddprun ./serve");
+  return usage_error("ddprun serve runs no program, but got '" + line.command.front() +
+                     "'; a program called serve is run as ddprun ./serve");
 }
 
-Result<> take(const Flag& flag, const std::string& value, const std::string& said_by,
-              RawOptions& raw) {
-  const Taken taken = flag.take(value, raw);
-  if (taken) return {};
-  if (!taken.reason().empty()) return usage(said_by + " " + taken.reason());
-  return usage(said_by + " wants " + std::string(flag.wants) + ", not '" + value + "'");
+/// `source` is the flag or the variable that gave the value.
+Result<> set_option(const Flag& flag, const std::string& value, const std::string& source,
+                    RawOptions& raw) {
+  const SetResult result = flag.set(value, raw);
+  if (result) return {};
+  if (!result.reason().empty()) return usage_error(source + " " + result.reason());
+  return usage_error(source + " expects " + std::string(flag.expects) + ", not '" + value + "'");
 }
 
-/// The variable that speaks for `flag`, and what it says; nothing: none is set.
-struct Spoken {
-  std::string_view variable;
+/// The environment variable that sets a flag; value is nullptr if there is none.
+struct FlagVariable {
+  std::string_view name;
   const char* value = nullptr;
 };
-Spoken find_spoken(const Flag& flag, const std::vector<std::string>& environment) {
-  for (const std::string_view variable : {flag.environment, flag.second_environment}) {
-    const char* value = variable.empty() ? nullptr : agent::find_variable(environment, variable);
-    if (value != nullptr && *value != '\0') return {variable, value};
+FlagVariable find_flag_variable(const Flag& flag, const std::vector<std::string>& environment) {
+  for (const std::string_view name : {flag.environment, flag.second_environment}) {
+    const char* value = name.empty() ? nullptr : agent::find_variable(environment, name);
+    if (value != nullptr && *value != '\0') return {name, value};
   }
   return {};
 }
 
-/// CLI11 could read the environment, but only this process's own, and would blame the flag for
-/// what a variable says.
-Result<> parse_environment(const CommandLine& line, const std::vector<std::string>& environment,
-                           Mode mode, RawOptions& raw) {
+/// CLI11 could read the environment, but only that of this process, and its errors would name the
+/// flag instead of the variable.
+Result<> set_from_environment(const CommandLine& line, const std::vector<std::string>& environment,
+                              Mode mode, RawOptions& raw) {
   for (const bool yielding : {true, false}) {
     for (const Flag& flag : flags()) {
       if (flag.yields() != yielding || !flag.in(mode) || line.gives(flag)) continue;
-      const Spoken spoken = find_spoken(flag, environment);
-      if (spoken.value == nullptr) continue;
-      const Result<> taken = take(flag, spoken.value, std::string(spoken.variable), raw);
-      if (!taken) return taken.error();
+      const FlagVariable variable = find_flag_variable(flag, environment);
+      if (variable.value == nullptr) continue;
+      const Result<> set = set_option(flag, variable.value, std::string(variable.name), raw);
+      if (!set) return set.error();
     }
   }
   return {};
 }
 
-Result<> parse_options(const CLI::App& app, RawOptions& raw) {
+Result<> set_from_options(const CLI::App& app, RawOptions& raw) {
   for (const bool yielding : {true, false}) {
     for (const CLI::Option* option : app.parse_order()) {
       const Flag& flag = *find_flag(option->get_name());
       if (flag.yields() != yielding) continue;
       const std::string value = flag.value.empty() ? "1" : option->results().back();
-      const Result<> taken = take(flag, value, spelled(flag), raw);
-      if (!taken) return taken.error();
+      const Result<> set = set_option(flag, value, spelled(flag), raw);
+      if (!set) return set.error();
     }
   }
   return {};
 }
 
-/// Everything that is read before anything is decided. The result is the text of the flag that
-/// answers, if there is one.
+/// Sets `raw` from the environment and the options. The result is the text to print if a flag asks
+/// for one.
 Result<std::optional<Print>> read(const CommandLine& line, const Host& host, Mode mode,
                                   RawOptions& raw) {
   CLI::App app;
   add_flags(app, line);
-  Result<std::optional<Print>> answer = read_options(app, line.options, mode);
-  if (!answer || *answer) return answer;
-  if (const Result<> fit = check_mode(app, line, mode); !fit) return fit.error();
+  Result<std::optional<Print>> print = read_options(app, line.options, mode);
+  if (!print || *print) return print;
+  if (const Result<> checked = check_mode(app, line, mode); !checked) return checked.error();
 
-  // The environment's say comes first, so that the command line's counts where two flags speak of
-  // one thing.
-  if (const Result<> taken = parse_environment(line, host.environment, mode, raw); !taken) {
-    return taken.error();
+  // The environment first, so that an option overrides it also through another flag.
+  if (const Result<> set = set_from_environment(line, host.environment, mode, raw); !set) {
+    return set.error();
   }
-  if (const Result<> taken = parse_options(app, raw); !taken) return taken.error();
+  if (const Result<> set = set_from_options(app, raw); !set) return set.error();
   return std::optional<Print>();
 }
 
@@ -244,12 +242,12 @@ Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
   const Mode mode = serves ? Mode::serve : Mode::run;
   CommandLine line = divide(serves ? words.subspan(1) : words);
   RawOptions raw;
-  raw.set_apart = line.set_apart;
-  Result<std::optional<Print>> answer = read(line, host, mode, raw);
-  if (!answer) return answer.error();
-  if (*answer) return Parsed(std::move(**answer));
+  raw.has_separator = line.has_separator;
+  Result<std::optional<Print>> print = read(line, host, mode, raw);
+  if (!print) return print.error();
+  if (*print) return Parsed(std::move(**print));
 
-  if (const Result<> place = resolve_rendezvous(raw, mode); !place) return place.error();
+  if (const Result<> rdzv = resolve_rendezvous(raw, mode); !rdzv) return rdzv.error();
   if (serves) return Parsed(Serve{std::move(raw.job)});
   if (const Result<> program = resolve_program(raw, std::move(line.command), host); !program) {
     return program.error();

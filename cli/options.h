@@ -11,13 +11,12 @@
 
 namespace ddprun::cli {
 
-/// The user asked for words, not for a run: write `text` to stdout and exit with 0.
+/// Write `text` to stdout and exit with 0.
 struct Print {
   std::string text;
 };
 
-/// The user asked for the rendezvous alone, `ddprun serve`. Of `job`, what concerns workers says
-/// nothing.
+/// Run only the rendezvous, `ddprun serve`. Members of `job` about workers have no meaning.
 struct Serve {
   agent::JobSpec job;
 };
@@ -27,9 +26,9 @@ using Parsed = std::variant<agent::JobSpec, Print, Serve>;
 /// Reads a command line, `ddprun [options] [--] program [args...]` or `ddprun serve [options]`,
 /// without argv[0].
 ///
-/// The options end at the first word that is none, or after "--": what follows belongs to the
-/// program and is never looked at. A flag given twice: the last one counts. An environment
-/// variable is a flag's default; an empty one counts as not set.
+/// The options end before the first word that is not one, or at "--"; what follows belongs to the
+/// program and is not read. If a flag is given twice, the last one counts. An environment variable
+/// sets the default of a flag; an empty variable is not set.
 ///
 /// Errors: usage (one line that names the flag, the value, and what would be right), not_found and
 /// not_executable (the program cannot be run).

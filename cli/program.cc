@@ -11,16 +11,16 @@
 #include <unistd.h>
 #include <vector>
 
-#include "cli/suggest.h"
+#include "cli/usage_error.h"
 
 namespace ddprun::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kAskPython = " (without --no_python, python3 runs it)";
+constexpr std::string_view kRunByPython = " (without --no_python, python3 runs it)";
 
-/// 0 when `path` is a file we may execute, else the errno that says why not.
+/// 0 when `path` is a file that we may execute, otherwise an errno.
 int executable_error(const std::string& path) {
   struct stat status{};
   if (stat(path.c_str(), &status) != 0) return errno;
@@ -56,7 +56,7 @@ bool is_readable_script(const std::string& path) {
 }
 
 void append_files(const std::string& directory, IsWanted wanted, std::vector<std::string>& names) {
-  std::error_code ignored;  // a directory that cannot be read has nothing to suggest
+  std::error_code ignored;  // no suggestions from a directory that cannot be read
   for (fs::directory_iterator entry(directory, ignored), end; entry != end;
        entry.increment(ignored)) {
     if (wanted(entry->path())) names.push_back(entry->path().filename());
@@ -79,14 +79,14 @@ Error missing_file(const std::string& name, IsWanted wanted) {
 }
 
 Error missing_command(const std::string& name, const std::vector<std::string>& directories) {
-  const std::string said = "cannot run " + name + ": not found in PATH";
+  const std::string sentence = "cannot run " + name + ": not found in PATH";
   const std::string here = "./" + name;
-  if (executable_error(here) == 0) return {Errc::not_found, said + in_brackets(here)};
-  if (is_readable_script(name)) return {Errc::not_found, said + std::string(kAskPython)};
+  if (executable_error(here) == 0) return {Errc::not_found, sentence + in_brackets(here)};
+  if (is_readable_script(name)) return {Errc::not_found, sentence + std::string(kRunByPython)};
   std::vector<std::string> names;
   for (const std::string& directory : directories) append_files(directory, is_program, names);
   std::sort(names.begin(), names.end());
-  return {Errc::not_found, said + in_brackets(suggest(name, names))};
+  return {Errc::not_found, sentence + in_brackets(suggest(name, names))};
 }
 
 Error refused(const std::string& path, int error_number) {
@@ -96,7 +96,7 @@ Error refused(const std::string& path, int error_number) {
               (error_number == EISDIR   ? "is a directory"
                : error_number == EACCES ? "permission denied"
                                         : std::generic_category().message(error_number)) +
-              (script ? std::string(kAskPython) : "")};
+              (script ? std::string(kRunByPython) : "")};
 }
 
 }  // namespace
@@ -120,7 +120,7 @@ Result<std::string> find_program(const std::string& name, const std::string& sea
     return is_missing(error_number) ? missing_file(name, is_program) : refused(name, error_number);
   }
   const std::vector<std::string> directories = split_path(search_path);
-  std::optional<Error> refusal;  // told only when no later directory has a better one
+  std::optional<Error> refusal;  // reported only when no later directory has the program
   for (const std::string& directory : directories) {
     const std::string path = directory + "/" + name;
     const int error_number = executable_error(path);

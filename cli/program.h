@@ -12,17 +12,17 @@ namespace ddprun::cli {
 /// slash, else the first executable file of that name in `search_path` (colon-separated, an empty
 /// entry being the current directory).
 ///
-/// Errors: not_found (with the suggest name there is), not_executable (a directory, a file without
+/// Errors: not_found (with the closest name there is), not_executable (a directory, a file without
 /// execute permission, a path that may not be searched).
 Result<std::string> find_program(const std::string& name, const std::string& search_path);
 
-/// Whether `name` is a script: the name ends in .py.
+/// Whether `name` is a Python script: it ends in .py.
 bool is_script(std::string_view name);
 
-/// Whether an interpreter can read the script `name`, which is not looked for in PATH. A directory
-/// passes: python3 runs one that holds a __main__.py.
+/// Checks that python can read the script `name`, which is not searched in PATH. A directory
+/// passes: python3 runs one that contains __main__.py.
 ///
-/// Errors: not_found (with the suggest script there is), not_executable (may not be read).
+/// Errors: not_found (with the closest script there is), not_executable (no permission to read).
 Result<> check_script(const std::string& name);
 
 }  // namespace ddprun::cli

@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/flags.h"
-#include "cli/suggest.h"
+#include "cli/usage_error.h"
 #include "cli/values.h"
 
 namespace ddprun::cli {
@@ -19,7 +18,7 @@ using std::chrono::milliseconds;
 
 constexpr int kMostAttempts = 10'000;
 
-/// What the string said so far.
+/// The keys given so far.
 struct Conf {
   std::optional<milliseconds> join_timeout;
   std::optional<milliseconds> last_call;
@@ -30,40 +29,34 @@ struct Conf {
 
 struct Key {
   std::string_view name;
-  std::string_view wants;
-  bool (*take)(std::string_view value, Conf& conf);
+  std::string_view expects;
+  bool (*set)(std::string_view value, Conf& conf);
 };
-
-template <class T>
-bool put(std::optional<T> value, std::optional<T>& target) {
-  if (value) target = value;
-  return value.has_value();
-}
 
 bool ignore(std::string_view, Conf&) {
   return true;
 }
 
 bool set_join_timeout(std::string_view value, Conf& conf) {
-  return put(parse_time(value, kShortest), conf.join_timeout);
+  return assign(parse_time(value, kShortestTime), conf.join_timeout);
 }
 
 // clang-format off
 constexpr std::array<Key, 11> kKeys = {{
-    {"join_timeout", kWantsSomeTime, set_join_timeout},
-    {"timeout", kWantsSomeTime, set_join_timeout},  // join_timeout in the words of "static"
-    {"last_call_timeout", kWantsTime,
-     [](std::string_view value, Conf& conf) { return put(parse_time(value), conf.last_call); }},
-    {"keep_alive_interval", kWantsSomeTime,
+    {"join_timeout", kExpectsNonzeroTime, set_join_timeout},
+    {"timeout", kExpectsNonzeroTime, set_join_timeout},  // what "static" calls join_timeout
+    {"last_call_timeout", kExpectsTime,
+     [](std::string_view value, Conf& conf) { return assign(parse_time(value), conf.last_call); }},
+    {"keep_alive_interval", kExpectsNonzeroTime,
      [](std::string_view value, Conf& conf) {
-       return put(parse_time(value, kShortest), conf.interval);
+       return assign(parse_time(value, kShortestTime), conf.interval);
      }},
     {"keep_alive_max_attempt", "a number, 1 to 10000",
      [](std::string_view value, Conf& conf) {
-       return put(parse_count(value, 1, kMostAttempts), conf.attempts);
+       return assign(parse_count(value, 1, kMostAttempts), conf.attempts);
      }},
     {"is_host", "true or false",
-     [](std::string_view value, Conf& conf) { return put(parse_truth(value), conf.is_host); }},
+     [](std::string_view value, Conf& conf) { return assign(parse_truth(value), conf.is_host); }},
     {"close_timeout", "", ignore},
     {"heartbeat_timeout", "", ignore},
     {"read_timeout", "", ignore},
@@ -74,46 +67,45 @@ constexpr std::array<Key, 11> kKeys = {{
 
 Error unknown_key(std::string_view name) {
   std::vector<std::string> names;
-  for (const Key& key : kKeys) names.emplace_back(key.name);
-  const std::optional<std::string> near = suggest(name, names);
-  std::string sentence = "has no key '" + std::string(name) + "'; ";
-  if (near) return {Errc::usage, sentence + "did you mean " + *near + "?"};
-  sentence += "it has ";
-  for (const std::string& known : names) sentence += (known == names[0] ? "" : ", ") + known;
-  return {Errc::usage, sentence};
+  std::string list;
+  for (const Key& key : kKeys) {
+    names.emplace_back(key.name);
+    list.append(list.empty() ? "" : ", ").append(key.name);
+  }
+  return usage_error("has no key '" + std::string(name) + "'" +
+                     did_you_mean(suggest(name, names), "it has " + list));
 }
 
 Result<> parse_pair(std::string_view pair, Conf& conf) {
   const size_t equals = pair.find('=');
   if (equals == std::string_view::npos) {
-    return Error{Errc::usage, "wants key=value, not '" + std::string(pair) + "'"};
+    return usage_error("expects key=value, not '" + std::string(pair) + "'");
   }
   const std::string_view name = trimmed(pair.substr(0, equals));
   const std::string_view value = trimmed(pair.substr(equals + 1));
   const auto key = std::find_if(kKeys.begin(), kKeys.end(),
                                 [name](const Key& candidate) { return candidate.name == name; });
   if (key == kKeys.end()) return unknown_key(name);
-  if (key->take(value, conf)) return {};
-  return Error{Errc::usage, std::string(name) + " wants " + std::string(key->wants) + ", not '" +
-                                std::string(value) + "'"};
+  if (key->set(value, conf)) return {};
+  return usage_error(std::string(name) + " expects " + std::string(key->expects) + ", not '" +
+                     std::string(value) + "'");
 }
 
 }  // namespace
 
 Result<> set_rdzv_conf(std::string_view text, agent::JobSpec& job) {
+  std::vector<std::string_view> pairs = split(text);
+  if (pairs.back().empty()) pairs.pop_back();
   Conf conf;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    const Result<> taken = parse_pair(text.substr(begin, end - begin), conf);
-    if (!taken) return taken.error();
-    begin = end + 1;
+  for (const std::string_view pair : pairs) {
+    if (const Result<> parsed = parse_pair(pair, conf); !parsed) return parsed.error();
   }
   job.join_timeout = conf.join_timeout.value_or(job.join_timeout);
   job.last_call = conf.last_call.value_or(job.last_call);
   job.heartbeat = conf.interval.value_or(job.heartbeat);
-  if (conf.interval || conf.attempts) {  // where one is missing it is torchrun's
+  if (conf.interval || conf.attempts) {  // a missing one has torchrun's default
     const milliseconds interval = conf.interval.value_or(std::chrono::seconds(5));
-    job.lease = std::min(kLongest, interval * conf.attempts.value_or(3));
+    job.lease = std::min(kLongestTime, interval * conf.attempts.value_or(3));
   }
   if (conf.is_host) job.is_host = conf.is_host;
   return {};

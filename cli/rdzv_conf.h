@@ -8,10 +8,10 @@
 
 namespace ddprun::cli {
 
-/// Takes what torchrun's --rdzv_conf says, "key=value,key=value", into `job`. Keys that tune what
-/// ddprun has no use for are taken without effect.
+/// Sets `job` from the value of torchrun's --rdzv_conf, "key=value,key=value". Keys for things that
+/// ddprun does not have are accepted without effect.
 ///
-/// Errors: usage, to follow the flag's name: "has no key 'x'; did you mean y?".
+/// Errors: usage, worded to follow the flag's name: "has no key 'x'; did you mean y?".
 Result<> set_rdzv_conf(std::string_view text, agent::JobSpec& job);
 
 }  // namespace ddprun::cli

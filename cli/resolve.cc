@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/resolve.h"
 
-#include <charconv>
 #include <optional>
 #include <utility>
 
+#include "agent/worker_devices.h"
 #include "agent/worker_env.h"
 #include "base/text.h"
-#include "cli/usage.h"
+#include "cli/setters.h"
+#include "cli/usage_error.h"
 #include "launcher/output/prefix.h"
 #include "rendezvous/membership_text.h"
 
@@ -30,8 +31,9 @@ std::string nnodes(const agent::JobSpec& job) {
 }
 
 Result<> resolve_standalone(agent::JobSpec& job) {
-  if (job.max_nodes > 1)
-    return usage("--standalone means one node, and " + nnodes(job) + " does not");
+  if (job.max_nodes > 1) {
+    return usage_error("--standalone means one node, and " + nnodes(job) + " does not");
+  }
   job.master_addr = "127.0.0.1";
   job.master_port = 0;
   job.is_host.reset();
@@ -43,37 +45,78 @@ Result<> resolve_addr(RawOptions& raw, Mode mode) {
   if (raw.master_addr) {
     job.master_addr = *raw.master_addr;
     if (!job.master_addr.empty() || mode == Mode::serve) return {};
-    return usage("--rdzv_endpoint :" + std::to_string(*raw.master_port) +
-                 " names no host; only ddprun serve can listen at every address");
+    return usage_error("--rdzv_endpoint :" + std::to_string(*raw.master_port) +
+                       " names no host; only ddprun serve can listen at every address");
   }
   if (mode == Mode::serve) {
-    return usage("ddprun serve needs --rdzv_endpoint HOST:PORT, or :PORT for every address");
+    return usage_error("ddprun serve needs --rdzv_endpoint HOST:PORT, or :PORT for every address");
   }
   if (job.max_nodes == 1) return {};
-  return usage(nnodes(job) +
-               " needs a place to meet: --rdzv_endpoint HOST[:PORT], the same on every node");
+  return usage_error(nnodes(job) + " needs --rdzv_endpoint HOST[:PORT], the same on every node");
 }
 
 Result<> resolve_port(RawOptions& raw, Mode mode) {
   agent::JobSpec& job = raw.job;
-  const bool fixed = job.max_nodes > 1 || mode == Mode::serve;  // others have to know it
-  job.master_port = raw.master_port.value_or(fixed || raw.endpoint ? kDefaultPort : 0);
+  const bool fixed = job.max_nodes > 1 || mode == Mode::serve;  // other nodes must know it
+  job.master_port = raw.master_port.value_or(fixed || raw.has_endpoint ? kDefaultPort : 0);
   if (!fixed || job.master_port != 0) return {};
-  return usage(raw.port_said_by +
-               " means any free port, which other nodes cannot know: give a port from 1 to 65535");
+  return usage_error(
+      raw.port_source +
+      " means any free port, which other nodes cannot know: give a port from 1 to 65535");
+}
+
+/// The node's GPUs, as CUDA_VISIBLE_DEVICES names them. `exact`: their number matters.
+std::vector<std::string> node_devices(const char* visible, bool exact, const Host& host) {
+  if (visible != nullptr) return launcher::parse_visible_devices(visible);
+  return host.devices(exact ? launcher::DeviceSearch::exact : launcher::DeviceSearch::quick);
+}
+
+int count_workers(LocalSize size, int gpus, const Host& host) {
+  using Kind = LocalSize::Kind;
+  if (size.kind == Kind::number) return size.number;
+  if (size.kind == Kind::gpu || (size.kind == Kind::automatic && gpus > 0)) return gpus;
+  return static_cast<int>(host.cpus().size());
+}
+
+/// "1 GPU", "2 GPUs".
+std::string counted(int count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+/// For each worker the NUMA nodes closest to its GPUs.
+std::vector<std::vector<int>> nodes_near(const agent::JobSpec& job, const Host& host) {
+  std::vector<std::vector<int>> near;
+  const std::vector<std::optional<int>> known = host.gpu_nodes(job.devices);
+  for (int local_rank = 0; local_rank < job.local_size; ++local_rank) {
+    std::vector<int>& nodes = near.emplace_back();
+    for (const std::string& device : agent::devices_of(job, local_rank)) {
+      for (size_t i = 0; i < known.size(); ++i) {
+        if (job.devices[i] == device && known[i]) nodes.push_back(*known[i]);
+      }
+    }
+  }
+  return near;
+}
+
+Result<std::vector<launcher::Binding>> decide_bindings(const agent::JobSpec& job,
+                                                       const Host& host) {
+  Result<launcher::Topology> topology = host.topology();
+  if (!topology) return topology.error();
+  return launcher::bind_workers(*job.numa_binding, *topology, nodes_near(job, host));
 }
 
 }  // namespace
 
 Result<> resolve_rendezvous(RawOptions& raw, Mode mode) {
   agent::JobSpec& job = raw.job;
-  if (raw.joining_order) job.node_rank.reset();
+  if (raw.ignore_node_rank) job.node_rank.reset();
   if (job.node_rank.value_or(0) >= job.max_nodes) {
-    return usage(rendezvous::out_of_range(*job.node_rank, nodes_of(job)));
+    return usage_error(rendezvous::out_of_range(*job.node_rank, nodes_of(job)));
   }
   if (job.lease <= job.heartbeat) {
-    return usage("--lease " + duration_text(job.lease) +
-                 " has to be longer than --heartbeat_interval " + duration_text(job.heartbeat));
+    return usage_error("--lease " + duration_text(job.lease) +
+                       " has to be longer than --heartbeat_interval " +
+                       duration_text(job.heartbeat));
   }
   if (raw.standalone) return resolve_standalone(job);
   if (const Result<> addr = resolve_addr(raw, mode); !addr) return addr.error();
@@ -83,51 +126,54 @@ Result<> resolve_rendezvous(RawOptions& raw, Mode mode) {
 
 Result<> resolve_workers(RawOptions& raw, const Host& host) {
   agent::JobSpec& job = raw.job;
-  const std::string& size = raw.local_size;
+  const LocalSize::Kind kind = raw.local_size.kind;
   const bool isolate = job.gpu_bind == agent::GpuBind::isolate;
-  const bool own = isolate || job.virtual_local_rank;  // each worker sees its own GPUs alone
   if (isolate && job.virtual_local_rank) {
-    return usage(
-        "--virtual_local_rank gives each worker one GPU, and --gpu_bind isolate all that "
-        "its share has: give one of the two");
+    return usage_error(
+        "--virtual_local_rank gives each worker one GPU, and --gpu_bind isolate its whole share: "
+        "give one of the two");
   }
+  const bool divided = isolate || job.virtual_local_rank;  // no two workers share a GPU
+  const bool exact = divided || kind == LocalSize::Kind::gpu || kind == LocalSize::Kind::automatic;
   const char* visible = agent::find_variable(host.environment, kVisibleDevices);
-  if (visible != nullptr) {
-    job.devices = launcher::parse_visible_devices(visible);
-  } else {
-    const bool counts = own || size == "gpu" || size == "auto";
-    job.devices =
-        host.devices(counts ? launcher::DeviceSearch::exact : launcher::DeviceSearch::quick);
-  }
+  job.devices = node_devices(visible, exact, host);
   const int gpus = static_cast<int>(job.devices.size());
   const std::string because =
       visible ? std::string(" (") + kVisibleDevices + "=" + visible + ")" : "";
 
-  if (size == "gpu" && gpus == 0) {
-    return usage("--nproc_per_node gpu needs a GPU, and there is none on this host" + because);
+  if (kind == LocalSize::Kind::gpu && gpus == 0) {
+    return usage_error("--nproc_per_node gpu needs a GPU, and this host has none" + because);
   }
-  if (size == "gpu" || (size == "auto" && gpus > 0)) {
-    job.local_size = gpus;
-  } else if (size == "cpu" || size == "auto") {
-    job.local_size = static_cast<int>(host.cpus().size());
-  } else {
-    std::from_chars(size.data(), size.data() + size.size(), job.local_size);
+  job.local_size = count_workers(raw.local_size, gpus, host);
+  if (divided && gpus < job.local_size) {
+    return usage_error(std::string(isolate ? "--gpu_bind isolate" : "--virtual_local_rank") +
+                       " needs at least one GPU per worker: " + counted(job.local_size, "worker") +
+                       ", " + counted(gpus, "GPU") + " on this host" + because);
   }
-  if (own && gpus < job.local_size) {
-    return usage(std::string(isolate ? "--gpu_bind isolate" : "--virtual_local_rank") +
-                 " needs at least one GPU per worker: " + std::to_string(job.local_size) +
-                 (job.local_size == 1 ? " worker, " : " workers, ") + std::to_string(gpus) +
-                 (gpus == 1 ? " GPU" : " GPUs") + " on this host" + because);
+  return {};
+}
+
+Result<> resolve_bindings(RawOptions& raw, const Host& host) {
+  agent::JobSpec& job = raw.job;
+  if (job.numa_binding) {
+    Result<std::vector<launcher::Binding>> bindings = decide_bindings(job, host);
+    if (!bindings) {
+      return std::move(bindings.error())
+          .in("--numa_binding " + std::string(numa_binding_name(*job.numa_binding)));
+    }
+    job.bindings = std::move(*bindings);
+  } else if (job.report_bindings) {
+    job.bindings.assign(static_cast<size_t>(job.local_size), {host.cpus(), {}});
   }
   return {};
 }
 
 Result<> resolve_prefix(RawOptions& raw, const Host& host) {
   if (raw.no_prefix) return {};
-  const char* torchruns = agent::find_variable(host.environment, kPrefixTemplate);
-  const bool has_torchruns = torchruns != nullptr && *torchruns != '\0';
-  if (raw.prefix || has_torchruns) {
-    const std::string text = raw.prefix ? *raw.prefix : torchruns;
+  const char* variable = agent::find_variable(host.environment, kPrefixTemplate);
+  const bool has_variable = variable != nullptr && *variable != '\0';
+  if (raw.prefix || has_variable) {
+    const std::string text = raw.prefix ? *raw.prefix : variable;
     Result<std::string> sample = launcher::expand_prefix(text, {});
     if (!sample) {
       return std::move(sample.error()).in(raw.prefix ? "--prefix" : kPrefixTemplate);

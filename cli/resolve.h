@@ -5,27 +5,27 @@
 #include <vector>
 
 #include "base/error.h"
-#include "cli/flags.h"
 #include "cli/host.h"
+#include "cli/raw_options.h"
 
 namespace ddprun::cli {
 
-// The rules across flags: each takes what was chosen into the job. Errors: usage, one line that
-// names the flag, the value, and what would be right.
+// Rules that involve several options or the host. Each completes `raw.job`. Errors: usage, one line
+// that names the flag, the value, and what would be right.
 
-/// Where the nodes meet, and which of them this one is.
+/// The rendezvous, and this node's rank.
 Result<> resolve_rendezvous(RawOptions& raw, Mode mode);
 
-/// How many workers there are, and which GPUs the node has for them.
+/// The number of workers, and the node's GPUs.
 Result<> resolve_workers(RawOptions& raw, const Host& host);
 
-/// Where each of them runs. After resolve_workers. Errors also: system (hwloc fails).
+/// The CPUs of each worker. After resolve_workers. Errors also: system (hwloc fails).
 Result<> resolve_bindings(RawOptions& raw, const Host& host);
 
-/// What stands before their lines. After resolve_workers.
+/// The prefix of the workers' lines. After resolve_workers.
 Result<> resolve_prefix(RawOptions& raw, const Host& host);
 
-/// What they run: the program itself, or python with it. Errors also: not_found, not_executable.
+/// The program to execute, which may be python. Errors also: not_found, not_executable.
 Result<> resolve_program(RawOptions& raw, std::vector<std::string> command, const Host& host);
 
 }  // namespace ddprun::cli

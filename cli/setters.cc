@@ -13,35 +13,64 @@
 namespace ddprun::cli {
 namespace {
 
+using launcher::NumaBinding;
+
 constexpr int kMostWorkers = 65'536;
 constexpr int kMostNodes = 32'767;  // so that the number of all workers is an int
 
-struct NumaBinding {
+/// A value of a flag that takes one of several names, and its meaning.
+template <class T>
+struct Choice {
   std::string_view name;
-  launcher::NumaBinding how;
+  T meaning;
 };
-constexpr std::array<NumaBinding, 4> kNumaBindings = {{
-    {"node", launcher::NumaBinding::node},
-    {"socket", launcher::NumaBinding::socket},
-    {"exclusive", launcher::NumaBinding::exclusive},
-    {"core-complex", launcher::NumaBinding::core_complex},
-}};
+
+template <class T, size_t kSize>
+std::optional<T> find_choice(std::string_view name, const std::array<Choice<T>, kSize>& choices) {
+  for (const Choice<T>& choice : choices) {
+    if (choice.name == name) return choice.meaning;
+  }
+  return std::nullopt;
+}
+
+constexpr std::array kLocalSizeKinds = std::to_array<Choice<LocalSize::Kind>>({
+    {"auto", LocalSize::Kind::automatic},
+    {"gpu", LocalSize::Kind::gpu},
+    {"cpu", LocalSize::Kind::cpu},
+});
+constexpr std::array kGpuBinds = std::to_array<Choice<agent::GpuBind>>({
+    {"all", agent::GpuBind::all},
+    {"isolate", agent::GpuBind::isolate},
+});
+constexpr std::array kNumaBindings = std::to_array<Choice<NumaBinding>>({
+    {"node", NumaBinding::node},
+    {"socket", NumaBinding::socket},
+    {"exclusive", NumaBinding::exclusive},
+    {"core-complex", NumaBinding::core_complex},
+    {"core_complex", NumaBinding::core_complex},
+});
+constexpr std::array kStoreHosts = std::to_array<Choice<agent::StoreHost>>({
+    {"agent", agent::StoreHost::agent},
+    {"worker", agent::StoreHost::worker},
+});
+constexpr std::array kLocalRankFlags = std::to_array<Choice<const char*>>({
+    {"dash", "--local-rank"},
+    {"underscore", "--local_rank"},
+});
+constexpr std::array kBackendsIgnoreNodeRank = std::to_array<Choice<bool>>({
+    {"static", false},
+    {"c10d", true},
+});
 
 }  // namespace
 
-bool set_switch(std::string_view value, bool& target) {
-  const std::optional<int> number = parse_count(value, std::numeric_limits<int>::min(), kMost);
-  target = number.value_or(0) != 0;  // torchrun reads its variables so
-  return number.has_value();
+SetResult set_local_size(std::string_view value, RawOptions& raw) {
+  if (assign(find_choice(value, kLocalSizeKinds), raw.local_size.kind)) return true;
+  raw.local_size.kind = LocalSize::Kind::number;
+  return assign(parse_count(value, 1, kMostWorkers), raw.local_size.number);
 }
 
-Taken set_local_size(std::string_view value, RawOptions& raw) {
-  raw.local_size = value;
-  return value == "auto" || value == "gpu" || value == "cpu" ||
-         parse_count(value, 1, kMostWorkers).has_value();
-}
-
-Taken set_nodes(std::string_view value, RawOptions& raw) {
+SetResult set_nodes(std::string_view value, RawOptions& raw) {
   const size_t colon = value.find(':');
   const auto least = parse_count(value.substr(0, colon), 1, kMostNodes);
   const auto most =
@@ -52,144 +81,136 @@ Taken set_nodes(std::string_view value, RawOptions& raw) {
   return true;
 }
 
-Taken set_master_port(std::string_view value, RawOptions& raw) {
+SetResult set_master_port(std::string_view value, RawOptions& raw) {
   const auto port = parse_count(value, 0, 65'535);
   if (!port) return false;
   raw.master_port = static_cast<std::uint16_t>(*port);
-  raw.port_said_by = "--master_port " + std::string(value);
+  raw.port_source = "--master_port " + std::string(value);
   return true;
 }
 
-Taken set_endpoint(std::string_view value, RawOptions& raw) {
-  std::optional<HostPort> at = parse_host_port(value);
-  if (!at) return false;
-  raw.endpoint = true;
-  raw.master_addr = std::move(at->host);
-  if (!at->port) return true;
-  raw.master_port = at->port;
-  raw.port_said_by = "--rdzv_endpoint " + std::string(value);
+SetResult set_endpoint(std::string_view value, RawOptions& raw) {
+  std::optional<HostPort> endpoint = parse_host_port(value);
+  if (!endpoint) return false;
+  raw.has_endpoint = true;
+  raw.master_addr = std::move(endpoint->host);
+  if (!endpoint->port) return true;
+  raw.master_port = endpoint->port;
+  raw.port_source = "--rdzv_endpoint " + std::string(value);
   return true;
 }
 
-Taken set_run_id(std::string_view value, RawOptions& raw) {
+SetResult set_run_id(std::string_view value, RawOptions& raw) {
   raw.job.run_id = value;
   return is_run_id(value);
 }
 
-Taken set_backend(std::string_view value, RawOptions& raw) {
-  raw.joining_order = value == "c10d";
-  if (value == "static" || value == "c10d") return true;
+SetResult set_backend(std::string_view value, RawOptions& raw) {
+  if (assign(find_choice(value, kBackendsIgnoreNodeRank), raw.ignore_node_rank)) return true;
   if (!value.starts_with("etcd")) return false;
-  return Taken::refused("'" + std::string(value) +
-                        "' is not there, nor needed: give static or c10d, and --rdzv_endpoint "
-                        "HOST:PORT with a host of the job or of ddprun serve");
+  return SetResult::refused("'" + std::string(value) +
+                            "' is not supported or needed: give static or c10d, and "
+                            "--rdzv_endpoint HOST:PORT with a host of the job or of ddprun serve");
 }
 
-Taken set_conf(std::string_view value, RawOptions& raw) {
-  const Result<> taken = set_rdzv_conf(value, raw.job);
-  return taken ? Taken(true) : Taken::refused(taken.error().message);
+SetResult set_conf(std::string_view value, RawOptions& raw) {
+  const Result<> set = set_rdzv_conf(value, raw.job);
+  return set ? SetResult(true) : SetResult::refused(set.error().message);
 }
 
-Taken set_restarts(std::string_view value, RawOptions& raw) {
+SetResult set_restarts(std::string_view value, RawOptions& raw) {
   const size_t slash = value.find('/');
   const auto restarts = parse_count(value.substr(0, slash), 0, kMost);
   const auto window = slash == std::string_view::npos
                           ? std::chrono::milliseconds(0)
-                          : parse_time(value.substr(slash + 1), kShortest);
+                          : parse_time(value.substr(slash + 1), kShortestTime);
   if (!restarts || !window) return false;
   raw.job.max_restarts = *restarts;
   raw.job.restart_window = *window;
   return true;
 }
 
-Taken set_gpu_bind(std::string_view value, RawOptions& raw) {
-  raw.job.gpu_bind = value == "isolate" ? agent::GpuBind::isolate : agent::GpuBind::all;
-  return value == "all" || value == "isolate";
+SetResult set_gpu_bind(std::string_view value, RawOptions& raw) {
+  return assign(find_choice(value, kGpuBinds), raw.job.gpu_bind);
 }
 
-Taken set_numa_binding(std::string_view value, RawOptions& raw) {
-  if (value == "core_complex") value = "core-complex";
-  for (const NumaBinding& binding : kNumaBindings) {
-    if (binding.name == value) raw.job.numa_binding = binding.how;
-  }
-  return raw.job.numa_binding && numa_binding_name(*raw.job.numa_binding) == value;
+SetResult set_numa_binding(std::string_view value, RawOptions& raw) {
+  return assign(find_choice(value, kNumaBindings), raw.job.numa_binding);
 }
 
-std::string_view numa_binding_name(launcher::NumaBinding how) {
+std::string_view numa_binding_name(NumaBinding how) {
   return std::find_if(kNumaBindings.begin(), kNumaBindings.end(),
-                      [how](const NumaBinding& binding) { return binding.how == how; })
+                      [how](const Choice<NumaBinding>& choice) { return choice.meaning == how; })
       ->name;
 }
 
-Taken set_store(std::string_view value, RawOptions& raw) {
-  raw.job.store = value == "worker" ? agent::StoreHost::worker : agent::StoreHost::agent;
-  return value == "agent" || value == "worker";
+SetResult set_store(std::string_view value, RawOptions& raw) {
+  return assign(find_choice(value, kStoreHosts), raw.job.store);
 }
 
-Taken set_prefix(std::string_view value, RawOptions& raw) {
+SetResult set_prefix(std::string_view value, RawOptions& raw) {
   raw.prefix = value;
   raw.no_prefix = false;
   return true;
 }
 
-Taken set_log_level(std::string_view value, RawOptions& raw) {
+SetResult set_log_level(std::string_view value, RawOptions& raw) {
   const Result<log::Level> level = log::parse_level(value);
   if (level) raw.job.log_level = *level;
   return level.has_value();
 }
 
-Taken set_log_dir(std::string_view value, RawOptions& raw) {
+SetResult set_log_dir(std::string_view value, RawOptions& raw) {
   raw.job.log_dir = value;
   return !value.empty();
 }
 
-Taken set_events(std::string_view value, RawOptions& raw) {
+SetResult set_events(std::string_view value, RawOptions& raw) {
   raw.job.events_file = value;
   return !value.empty();
 }
 
-Taken set_local_rank_style(std::string_view value, RawOptions& raw) {
-  raw.job.local_rank_flag = value == "underscore" ? "--local_rank" : "--local-rank";
-  return value == "dash" || value == "underscore";
+SetResult set_local_rank_style(std::string_view value, RawOptions& raw) {
+  return assign(find_choice(value, kLocalRankFlags), raw.job.local_rank_flag);
 }
 
-Taken set_role(std::string_view value, RawOptions& raw) {
+SetResult set_role(std::string_view value, RawOptions& raw) {
   raw.job.role = value;
   return is_run_id(value);
 }
 
-Taken block_signals(std::string_view value, RawOptions& raw) {
+SetResult set_signals(std::string_view value, RawOptions& raw) {
   Result<std::vector<int>> signals = parse_signals(value);
-  if (!signals) return Taken::refused(signals.error().message);
+  if (!signals) return SetResult::refused(signals.error().message);
   raw.job.signals_to_handle = std::move(*signals);
   return true;
 }
 
-Taken set_event_handler(std::string_view value, RawOptions&) {
+SetResult set_event_handler(std::string_view value, RawOptions&) {
   if (value == "null") return true;  // torchrun's default: no events
-  return Taken::refused("'" + std::string(value) +
-                        "' is a plug-in of torchrun's Python, which is not here: give --events "
-                        "FILE, which gets a JSON object a line");
+  return SetResult::refused("'" + std::string(value) +
+                            "' is a Python plug-in of torchrun, which ddprun does not load: give "
+                            "--events FILE, which gets a JSON object per line");
 }
 
-Taken refuse_logs_specs(std::string_view value, RawOptions&) {
-  return Taken::refused("'" + std::string(value) +
-                        "' is a plug-in of torchrun's Python, which is not here: leave it out, and "
-                        "see Output in ddprun --help");
+SetResult refuse_logs_specs(std::string_view value, RawOptions&) {
+  return SetResult::refused("'" + std::string(value) +
+                            "' is a Python plug-in of torchrun, which ddprun does not load: leave "
+                            "it out, and see Output in ddprun --help");
 }
 
-Taken set_run_path(std::string_view value, RawOptions&) {
+SetResult set_run_path(std::string_view value, RawOptions&) {
   if (value == "0") return true;
-  return Taken::refused(
-      "runs a file inside torchrun's Python, which is not here: leave it out, and python3 runs "
-      "any program that ends in .py");
+  return SetResult::refused(
+      "runs a file inside torchrun's Python process, which ddprun does not have: leave it out; "
+      "python3 runs any program that ends in .py");
 }
 
-Taken set_start_method(std::string_view value, RawOptions&) {
+SetResult set_start_method(std::string_view value, RawOptions&) {
   return value == "spawn" || value == "fork" || value == "forkserver";
 }
 
-Taken set_nothing(std::string_view, RawOptions&) {
+SetResult set_nothing(std::string_view, RawOptions&) {
   return true;
 }
 

@@ -3,76 +3,74 @@
 
 #include <chrono>
 #include <limits>
-#include <optional>
 #include <string_view>
-#include <utility>
 
-#include "cli/flags.h"
+#include "cli/raw_options.h"
 #include "cli/values.h"
 
 namespace ddprun::cli {
 
-// What the table's rows do with a value that is more than one line. Pure; each takes a right value
-// into `raw` and answers a wrong one as Flag::take does.
+// Setters of the flag table (Flag::set) that take more than a line. Pure.
 
 constexpr int kMost = std::numeric_limits<int>::max();
 
-/// Takes a value that there is into `target`. Returns whether there is one.
-template <class T, class Target>
-bool put(std::optional<T> value, Target& target) {
-  // NOLINTNEXTLINE(bugprone-optional-value-conversion): not every target is an optional
-  if (value) target = std::move(*value);
-  return value.has_value();
+/// Sets this switch.
+template <bool RawOptions::* kMember>
+SetResult set_switch(std::string_view value, RawOptions& raw) {
+  return assign(parse_switch(value), raw.*kMember);
 }
 
-/// A switch, on or off.
-bool set_switch(std::string_view value, bool& target);
+template <bool agent::JobSpec::* kMember>
+SetResult set_switch(std::string_view value, RawOptions& raw) {
+  return assign(parse_switch(value), raw.job.*kMember);
+}
 
-/// A time, which goes into this member of the job; the second: one of at least kShortest.
+/// Sets this member of the job to a duration.
 template <std::chrono::milliseconds agent::JobSpec::* kMember>
-Taken set_time(std::string_view value, RawOptions& raw) {
-  return put(parse_time(value), raw.job.*kMember);
+SetResult set_time(std::string_view value, RawOptions& raw) {
+  return assign(parse_time(value), raw.job.*kMember);
 }
 
+/// Likewise, for one of at least kShortestTime.
 template <std::chrono::milliseconds agent::JobSpec::* kMember>
-Taken set_some_time(std::string_view value, RawOptions& raw) {
-  return put(parse_time(value, kShortest), raw.job.*kMember);
+SetResult set_nonzero_time(std::string_view value, RawOptions& raw) {
+  return assign(parse_time(value, kShortestTime), raw.job.*kMember);
 }
 
-// Where the nodes meet.
-Taken set_nodes(std::string_view value, RawOptions& raw);
-Taken set_endpoint(std::string_view value, RawOptions& raw);
-Taken set_master_port(std::string_view value, RawOptions& raw);
-Taken set_run_id(std::string_view value, RawOptions& raw);
-Taken set_backend(std::string_view value, RawOptions& raw);
-Taken set_conf(std::string_view value, RawOptions& raw);
-Taken set_store(std::string_view value, RawOptions& raw);
-Taken set_restarts(std::string_view value, RawOptions& raw);  ///< N or N/WINDOW
+// Rendezvous.
+SetResult set_nodes(std::string_view value, RawOptions& raw);
+SetResult set_endpoint(std::string_view value, RawOptions& raw);
+SetResult set_master_port(std::string_view value, RawOptions& raw);
+SetResult set_run_id(std::string_view value, RawOptions& raw);
+SetResult set_backend(std::string_view value, RawOptions& raw);
+SetResult set_conf(std::string_view value, RawOptions& raw);
+SetResult set_store(std::string_view value, RawOptions& raw);
+SetResult set_restarts(std::string_view value, RawOptions& raw);  ///< N or N/WINDOW
 
-// The workers and what they run.
-Taken set_local_rank_style(std::string_view value, RawOptions& raw);
-Taken set_local_size(std::string_view value, RawOptions& raw);
-Taken set_gpu_bind(std::string_view value, RawOptions& raw);
-Taken set_numa_binding(std::string_view value, RawOptions& raw);
-Taken set_role(std::string_view value, RawOptions& raw);
-Taken block_signals(std::string_view value, RawOptions& raw);
+// The workers and their program.
+SetResult set_local_rank_style(std::string_view value, RawOptions& raw);
+SetResult set_local_size(std::string_view value, RawOptions& raw);
+SetResult set_gpu_bind(std::string_view value, RawOptions& raw);
+SetResult set_numa_binding(std::string_view value, RawOptions& raw);
+SetResult set_role(std::string_view value, RawOptions& raw);
+SetResult set_signals(std::string_view value, RawOptions& raw);
 
 // Output.
-Taken set_prefix(std::string_view value, RawOptions& raw);
-Taken set_log_level(std::string_view value, RawOptions& raw);
-Taken set_log_dir(std::string_view value, RawOptions& raw);
-Taken set_events(std::string_view value, RawOptions& raw);
+SetResult set_prefix(std::string_view value, RawOptions& raw);
+SetResult set_log_level(std::string_view value, RawOptions& raw);
+SetResult set_log_dir(std::string_view value, RawOptions& raw);
+SetResult set_events(std::string_view value, RawOptions& raw);
 
-// What tunes torchrun's own Python: refused where it would change what happens.
-Taken set_event_handler(std::string_view value, RawOptions& raw);
-Taken refuse_logs_specs(std::string_view value, RawOptions& raw);
-Taken set_run_path(std::string_view value, RawOptions& raw);
-Taken set_start_method(std::string_view value, RawOptions& raw);
+// Flags that tune torchrun's own Python: refused where they would change what happens.
+SetResult set_event_handler(std::string_view value, RawOptions& raw);
+SetResult refuse_logs_specs(std::string_view value, RawOptions& raw);
+SetResult set_run_path(std::string_view value, RawOptions& raw);
+SetResult set_start_method(std::string_view value, RawOptions& raw);
 
-/// How set_numa_binding reads it.
+/// For flags that print something: they have no value.
+SetResult set_nothing(std::string_view value, RawOptions& raw);
+
+/// The value of --numa_binding that means `how`.
 std::string_view numa_binding_name(launcher::NumaBinding how);
-
-/// For a flag that answers by itself.
-Taken set_nothing(std::string_view value, RawOptions& raw);
 
 }  // namespace ddprun::cli

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/text.h"
-#include "cli/suggest.h"
+#include "cli/usage_error.h"
 #include "cli/values.h"
 #include "launcher/exit_status.h"
 #include "launcher/signals.h"
@@ -26,12 +26,12 @@ bool can_be_handled(int signal) {
          is_in(launcher::kOtherSignals);
 }
 
-/// Why not, of one that cannot.
+/// Why a signal cannot be handled.
 const char* reason_against(int signal) {
   switch (signal) {
     case SIGKILL:
     case SIGSTOP:
-      return ": no process can take it";
+      return ": no process can catch it";
     case SIGCHLD:
     case SIGCONT:
     case SIGTSTP:
@@ -41,7 +41,7 @@ const char* reason_against(int signal) {
     case SIGWINCH:
       return ": it does not ask a process to end";
     default:
-      return ": it tells a process of an error of its own";
+      return ": it reports an error of the process itself";
   }
 }
 
@@ -57,40 +57,37 @@ std::optional<int> number_of(const std::string& name) {
   for (int signal = 1; signal < kFirstRealTime; ++signal) {
     if (launcher::signal_name(signal) == name) return signal;
   }
-  if (name == "SIGIO") return SIGIO;  // the same one as SIGPOLL
+  if (name == "SIGIO") return SIGIO;  // another name of SIGPOLL
   return std::nullopt;
 }
 
-Error unknown(std::string_view word) {
+Error unknown_signal(std::string_view word) {
   std::vector<std::string> names;
   for (int signal = 1; signal < kFirstRealTime; ++signal) {
     if (can_be_handled(signal)) names.push_back(launcher::signal_name(signal));
   }
-  const std::optional<std::string> near = suggest(canonical(word), names);
-  return {Errc::usage,
-          "does not know '" + printable(word) + "'; " +
-              (near ? "did you mean " + *near + "?" : "it takes names such as SIGTERM,SIGUSR1")};
+  return usage_error(
+      "got the unknown signal '" + printable(word) + "'" +
+      did_you_mean(suggest(canonical(word), names), "it takes names such as SIGTERM,SIGUSR1"));
 }
 
 }  // namespace
 
 Result<std::vector<int>> parse_signals(std::string_view text) {
   std::vector<int> signals;
-  for (;;) {
-    const size_t comma = text.find(',');
-    const std::string_view word = trimmed(text.substr(0, comma));
+  for (const std::string_view part : split(text)) {
+    const std::string_view word = trimmed(part);
     const std::string name = canonical(word);
     const std::optional<int> signal = number_of(name);
-    if (!signal) return unknown(word);
+    if (!signal) return unknown_signal(word);
     if (!can_be_handled(*signal)) {
-      return Error{Errc::usage, "cannot have " + name + reason_against(*signal)};
+      return usage_error("cannot handle " + name + reason_against(*signal));
     }
     if (std::find(signals.begin(), signals.end(), *signal) == signals.end()) {
       signals.push_back(*signal);
     }
-    if (comma == std::string_view::npos) return signals;
-    text.remove_prefix(comma + 1);
   }
+  return signals;
 }
 
 }  // namespace ddprun::cli

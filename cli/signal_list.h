@@ -8,11 +8,12 @@
 
 namespace ddprun::cli {
 
-/// Reads names of signals, with or without "SIG" and in any case, with commas between them: their
-/// numbers, each once. Pure.
+/// The numbers of comma-separated names of signals, each once. A name is in either case, with or
+/// without "SIG". Pure.
 ///
-/// Errors: usage, to follow the flag's name: "does not know 'SIGTREM'; did you mean SIGTERM?". So
-/// are signals refused that no process can take, or that do not ask it to end (signal(7)).
+/// Errors: usage, worded to follow the flag's name: "got the unknown signal 'SIGTREM'; did you mean
+/// SIGTERM?". Signals that no process can catch, or that do not ask a process to end (signal(7)),
+/// are errors too.
 Result<std::vector<int>> parse_signals(std::string_view text);
 
 }  // namespace ddprun::cli

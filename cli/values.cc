@@ -21,17 +21,6 @@ constexpr size_t kLongestRunId = 256;
 
 constexpr int kMostRank = std::numeric_limits<int>::max();
 
-/// The words between commas; of an empty text, one that is empty.
-std::vector<std::string_view> split(std::string_view text) {
-  std::vector<std::string_view> words;
-  for (;;) {
-    const size_t comma = text.find(',');
-    words.push_back(text.substr(0, comma));
-    if (comma == std::string_view::npos) return words;
-    text.remove_prefix(comma + 1);
-  }
-}
-
 struct Unit {
   std::string_view name;
   double milliseconds;
@@ -78,6 +67,16 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, std::max(begin, end) - begin);
 }
 
+std::vector<std::string_view> split(std::string_view text) {
+  std::vector<std::string_view> words;
+  for (;;) {
+    const size_t comma = text.find(',');
+    words.push_back(text.substr(0, comma));
+    if (comma == std::string_view::npos) return words;
+    text.remove_prefix(comma + 1);
+  }
+}
+
 std::optional<int> parse_count(std::string_view text, int least, int most) {
   int number = 0;
   const char* end = text.data() + text.size();
@@ -86,9 +85,15 @@ std::optional<int> parse_count(std::string_view text, int least, int most) {
   return good ? std::optional(number) : std::nullopt;
 }
 
+std::optional<bool> parse_switch(std::string_view text) {
+  using Limits = std::numeric_limits<int>;
+  const std::optional<int> number = parse_count(text, Limits::min(), Limits::max());
+  return number ? std::optional(*number != 0) : std::nullopt;
+}
+
 std::optional<milliseconds> parse_time(std::string_view text, milliseconds least) {
-  // Not from_chars, and no llround below: each start would have to load the mathematics library.
-  // What strtod takes beyond numbers, such as "inf" or "0x10", is made of other characters.
+  // No from_chars and no llround: they would make each start load the mathematics library.
+  // The other forms that strtod accepts, such as "inf" or "0x10", contain other characters.
   const std::string numeral(text.substr(0, text.find_first_not_of("0123456789.eE+-")));
   char* rest = nullptr;
   const double number = std::strtod(numeral.c_str(), &rest);
@@ -99,7 +104,7 @@ std::optional<milliseconds> parse_time(std::string_view text, milliseconds least
   if (unit == kUnits.end()) return std::nullopt;
 
   const double exact = number * unit->milliseconds;
-  if (exact < 0 || exact > static_cast<double>(kLongest.count())) return std::nullopt;
+  if (exact < 0 || exact > static_cast<double>(kLongestTime.count())) return std::nullopt;
   const milliseconds shortest(exact > 0 ? 1 : 0);
   const auto time = std::max(
       shortest, std::chrono::round<milliseconds>(std::chrono::duration<double, std::milli>(exact)));
@@ -142,7 +147,7 @@ std::optional<HostPort> parse_host_port(std::string_view text) {
   const std::string_view host = text.substr(0, colon);
   const std::optional<std::uint16_t> port = parse_port(text.substr(colon + 1));
   if (host.empty()) return host_port(std::string(), port);
-  // "fe80::1:70000" is an address gone wrong, not one with a port.
+  // "fe80::1:70000" is a wrong address, not one with a port.
   const bool bare_ipv6 = host.find(':') != std::string_view::npos && !host.starts_with('[');
   return bare_ipv6 ? std::nullopt : host_port(parse_host(host), port);
 }

@@ -7,58 +7,83 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "launcher/output/log_spec.h"
 
 namespace ddprun::cli {
 
-// What the words after a flag mean. Pure; nullopt or false: not a right value.
+// Parsers of the values of flags. Pure; nullopt or false: not a valid value.
 
-/// Without the spaces around it.
+/// Assigns `value` to `target` if there is one. Returns whether there is.
+template <class T, class Target>
+bool assign(std::optional<T> value, Target& target) {
+  // NOLINTNEXTLINE(bugprone-optional-value-conversion): not every target is an optional
+  if (value) target = std::move(*value);
+  return value.has_value();
+}
+
+/// `text` without leading and trailing spaces.
 std::string_view trimmed(std::string_view text);
 
-/// A whole number, least <= it <= most.
+/// The words between commas; of an empty text, one empty word.
+std::vector<std::string_view> split(std::string_view text);
+
+/// A whole number from `least` to `most`.
 std::optional<int> parse_count(std::string_view text, int least, int most);
 
-/// The longest time a flag takes: 1000 days. A deadline so far away still fits every clock.
-constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24'000);
+/// A switch, on or off, from a number: 0 is off, as in torchrun's variables.
+std::optional<bool> parse_switch(std::string_view text);
 
-/// A span of time from `least` to kLongest: a number of seconds, or with a unit right after it (ms,
-/// s, m or min, h, d). Rounded to milliseconds, but never down to none.
+/// The longest time: 1000 days. A deadline that far away still fits every clock.
+constexpr std::chrono::milliseconds kLongestTime = std::chrono::hours(24'000);
+
+/// The shortest time where 0 makes no sense. A heartbeat interval below it would only cost CPU
+/// time.
+constexpr std::chrono::milliseconds kShortestTime{10};
+
+constexpr std::string_view kExpectsTime =
+    "a time up to 1000d: seconds, or with a unit such as 500ms, 10min or 1h";
+constexpr std::string_view kExpectsNonzeroTime =
+    "a time from 10ms to 1000d: seconds, or with a unit such as 500ms, 10min or 1h";
+
+/// A duration from `least` to kLongestTime: a number of seconds, or one with a unit right after it
+/// (ms, s, m or min, h, d). Rounded to milliseconds; a positive duration is never rounded to 0.
 std::optional<std::chrono::milliseconds> parse_time(
     std::string_view text, std::chrono::milliseconds least = std::chrono::milliseconds(0));
 
-/// true, t, yes, y, 1 or false, f, no, n, 0; letters of either case.
+/// true, t, yes, y, 1 or false, f, no, n, 0, in either case.
 std::optional<bool> parse_truth(std::string_view text);
 
-/// Where to meet, as it was written.
+/// An endpoint as the user wrote it.
 struct HostPort {
   std::string host;                   ///< without brackets; empty: any address of this host
-  std::optional<std::uint16_t> port;  ///< not given: the default
+  std::optional<std::uint16_t> port;  ///< nullopt: not given
 };
 
-/// "HOST", "HOST:PORT" or ":PORT". HOST is a name, an IPv4 address, or an IPv6 address, which
+/// "HOST", "HOST:PORT" or ":PORT". HOST is a name, an IPv4 address or an IPv6 address; the last
 /// needs brackets only before a port.
 std::optional<HostPort> parse_host_port(std::string_view text);
 
-/// HOST alone, as above.
+/// "HOST" alone, as above.
 std::optional<std::string> parse_host(std::string_view text);
 
-/// HOST alone that is an address and no name.
+/// "HOST" that is an IP address, not a name.
 std::optional<std::string> parse_address(std::string_view text);
 
-/// torchrun's masks, 0 to 3: "MASK" for every worker, or "LOCALRANK:MASK,..." for some, where no
-/// other gets one. A rank that is named twice has its last.
+/// torchrun's masks, 0 to 3: "MASK" for every worker, or "LOCALRANK:MASK,..." for some; the others
+/// get 0. The last mask of a rank wins.
 std::optional<launcher::StreamMasks> parse_masks(std::string_view text);
 
-/// Numbers from 0 with commas between them.
+/// Comma-separated numbers >= 0.
 std::optional<std::set<int>> parse_ranks(std::string_view text);
 
-/// Texts with commas between them; two commas are one in a text. None is empty.
+/// Comma-separated texts, none of them empty. A doubled comma is a comma in a text.
 std::optional<std::vector<std::string>> parse_texts(std::string_view text);
 
-/// Whether `text` can name a job, or a role: 1 to 256 bytes of UTF-8 without control characters.
+/// Whether `text` is a valid name of a job or a role: 1 to 256 bytes of UTF-8 without control
+/// characters.
 bool is_run_id(std::string_view text);
 
 }  // namespace ddprun::cli

@@ -1,14 +1,14 @@
-# Looks for MPI, as DDPRUN_MPI asks (AUTO, ON, OFF), and says what was found: ddprun_mpi_summary. Sets
-# DDPRUN_HAS_MPI and makes the target MPI::MPI_CXX where it is here.
+# Finds MPI according to DDPRUN_MPI (AUTO, ON, OFF). Sets DDPRUN_HAS_MPI and ddprun_mpi_summary, a text for
+# people. If MPI is found, there is the target MPI::MPI_CXX.
 
 if(NOT DDPRUN_MPI MATCHES "^(AUTO|ON|OFF)$")
-  message(FATAL_ERROR "DDPRUN_MPI is AUTO, ON or OFF, not ${DDPRUN_MPI}")
+  message(FATAL_ERROR "DDPRUN_MPI must be AUTO, ON or OFF, not ${DDPRUN_MPI}")
 endif()
 set(DDPRUN_HAS_MPI FALSE)
 if(DDPRUN_MPI STREQUAL "OFF")
-  set(ddprun_mpi_summary "MPI not looked for (DDPRUN_MPI=OFF)")
+  set(ddprun_mpi_summary "MPI disabled (DDPRUN_MPI=OFF)")
 else()
-  set(MPI_CXX_SKIP_MPICXX TRUE)  # the C++ bindings that MPI 3 dropped
+  set(MPI_CXX_SKIP_MPICXX TRUE)  # the C++ bindings, which MPI 3 removed
   find_package(MPI QUIET COMPONENTS CXX)
   if(MPI_CXX_FOUND)
     set(DDPRUN_HAS_MPI TRUE)

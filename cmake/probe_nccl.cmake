@@ -1,6 +1,6 @@
-# Looks for the headers of NCCL and CUDA, as DDPRUN_NCCL asks (AUTO, ON, OFF): DDPRUN_HAS_NCCL, with
-# DDPRUN_NCCL_INCLUDE_DIR and CUDAToolkit_INCLUDE_DIRS; and for CUDA's compiler, which an example needs:
-# CMAKE_CUDA_COMPILER. Says what was found: ddprun_nccl_summary.
+# Finds the headers of NCCL and CUDA according to DDPRUN_NCCL (AUTO, ON, OFF). Sets DDPRUN_HAS_NCCL,
+# DDPRUN_NCCL_INCLUDE_DIR, CUDAToolkit_INCLUDE_DIRS and ddprun_nccl_summary, a text for people. If CUDA's
+# compiler is found, too, it is enabled as CMAKE_CUDA_COMPILER; only an example needs it.
 
 function(ddprun_probe_nccl)
   find_path(DDPRUN_NCCL_INCLUDE_DIR nccl.h HINTS ENV NCCL_HOME ENV CUDA_HOME ENV CUDA_PATH
@@ -21,7 +21,7 @@ function(ddprun_probe_nccl)
     message(FATAL_ERROR "DDPRUN_NCCL=ON, but this is missing: ${missing_text} "
                         "(set NCCL_HOME or CUDA_HOME to where it is)")
   elseif(missing)
-    set(summary "no NCCL (missing: ${missing_text})")
+    set(summary "NCCL not found (missing: ${missing_text})")
   else()
     set(version)
     foreach(part MAJOR MINOR PATCH)
@@ -32,21 +32,21 @@ function(ddprun_probe_nccl)
     list(JOIN version "." version)
     set(DDPRUN_HAS_NCCL TRUE PARENT_SCOPE)
     set(CUDAToolkit_INCLUDE_DIRS ${CUDAToolkit_INCLUDE_DIRS} PARENT_SCOPE)
-    set(summary "NCCL, of which the headers are ${version}, with CUDA ${CUDAToolkit_VERSION}")
+    set(summary "NCCL ${version} (headers), CUDA ${CUDAToolkit_VERSION}")
   endif()
   set(ddprun_nccl_summary "${summary}" PARENT_SCOPE)
 endfunction()
 
 set(DDPRUN_HAS_NCCL FALSE)
 if(NOT DDPRUN_NCCL MATCHES "^(AUTO|ON|OFF)$")
-  message(FATAL_ERROR "DDPRUN_NCCL is AUTO, ON or OFF, not ${DDPRUN_NCCL}")
+  message(FATAL_ERROR "DDPRUN_NCCL must be AUTO, ON or OFF, not ${DDPRUN_NCCL}")
 elseif(DDPRUN_NCCL STREQUAL "OFF")
-  set(ddprun_nccl_summary "no NCCL (DDPRUN_NCCL=OFF)")
+  set(ddprun_nccl_summary "NCCL disabled (DDPRUN_NCCL=OFF)")
 else()
   ddprun_probe_nccl()
 endif()
 
-if(DDPRUN_HAS_NCCL AND NOT DDPRUN_SANITIZE)  # whose flags nvcc does not take
+if(DDPRUN_HAS_NCCL AND NOT DDPRUN_SANITIZE)  # nvcc does not accept the flags of sanitizers
   include(CheckLanguage)
   if(NOT DEFINED ENV{CUDACXX} AND CUDAToolkit_NVCC_EXECUTABLE)
     set(ENV{CUDACXX} ${CUDAToolkit_NVCC_EXECUTABLE})
@@ -55,6 +55,6 @@ if(DDPRUN_HAS_NCCL AND NOT DDPRUN_SANITIZE)  # whose flags nvcc does not take
   if(CMAKE_CUDA_COMPILER)
     enable_language(CUDA)
   else()
-    string(APPEND ddprun_nccl_summary ", but no nvcc (left out: train_digits_cuda)")
+    string(APPEND ddprun_nccl_summary ", nvcc not found (skipped: train_digits_cuda)")
   endif()
 endif()

@@ -12,7 +12,8 @@ constexpr size_t kWordBits = sizeof(unsigned long) * CHAR_BIT;
 }  // namespace
 
 std::vector<int> allowed_cpus() {
-  for (size_t most = 1024; most <= 1 << 20; most *= 4) {  // the kernel refuses too small a mask
+  for (size_t most = 1024; most <= 1 << 20;
+       most *= 4) {  // the kernel refuses a mask that is too small
     std::vector<unsigned long> words(most / kWordBits);
     auto* mask = reinterpret_cast<cpu_set_t*>(words.data());
     if (sched_getaffinity(0, most / CHAR_BIT, mask) != 0) continue;
@@ -33,16 +34,6 @@ std::vector<unsigned long> affinity_mask(const std::vector<int>& cpus) {
     words[word] |= 1UL << (static_cast<size_t>(cpu) % kWordBits);
   }
   return words;
-}
-
-std::string list_text(const std::vector<int>& numbers) {
-  std::string text;
-  for (size_t first = 0, last = 0; first < numbers.size(); first = ++last) {
-    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
-    text.append(text.empty() ? "" : ",").append(std::to_string(numbers[first]));
-    if (last > first) text.append("-").append(std::to_string(numbers[last]));
-  }
-  return text;
 }
 
 }  // namespace ddprun::launcher

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/text.h"
 #include "launcher/affinity.h"
 
 namespace ddprun::launcher {
@@ -14,14 +15,14 @@ namespace {
 using Numbers = std::set<int>;
 using Near = std::vector<std::vector<int>>;
 
-/// The values of one member of all these CPUs.
+/// The values of a member in these CPUs.
 Numbers values(const Topology& cpus, int Cpu::* member) {
   Numbers numbers;
   for (const Cpu& cpu : cpus) numbers.insert(cpu.*member);
   return numbers;
 }
 
-/// Those whose member has one of these values.
+/// The CPUs whose member has one of these values.
 Topology select(const Topology& cpus, int Cpu::* member, const Numbers& wanted) {
   Topology selected;
   std::copy_if(cpus.begin(), cpus.end(), std::back_inserter(selected),
@@ -29,7 +30,7 @@ Topology select(const Topology& cpus, int Cpu::* member, const Numbers& wanted) 
   return selected;
 }
 
-/// CPUs that have the same value, in the order of their first ones.
+/// Groups of CPUs with the same value, in the order of their first CPUs.
 std::vector<Topology> group(const Topology& cpus, int Cpu::* member) {
   std::vector<Topology> groups;
   for (const Cpu& cpu : cpus) {
@@ -41,10 +42,10 @@ std::vector<Topology> group(const Topology& cpus, int Cpu::* member) {
   return groups;
 }
 
-/// Part `i` of `n` parts of a machine's cores.
+/// Part `i` when the cores of these CPUs are divided into `n` parts.
 Topology part(const Topology& cpus, size_t i, size_t n) {
   const std::vector<Topology> cores = group(cpus, &Cpu::core);
-  size_t begin = i * cores.size() / n;  // with fewer cores than parts
+  size_t begin = i * cores.size() / n;  // if there are fewer cores than parts
   size_t end = begin + 1;
   if (cores.size() >= n) {
     const size_t least = cores.size() / n;
@@ -93,7 +94,7 @@ class Binder {
   }
 
  private:
-  /// The nodes next to a worker, of those that have CPUs for us.
+  /// The NUMA nodes closest to a worker that have CPUs we may use.
   Numbers nodes_near(size_t worker) const {
     if (near_[worker].empty()) return all_nodes_;
     Numbers nodes;
@@ -103,12 +104,12 @@ class Binder {
     return nodes;
   }
 
-  /// What of these CPUs is left for part `i` of `n`.
+  /// Part `i` of `n` of these CPUs; `where` ends an error message.
   Result<Topology> divide(const Topology& cpus, size_t i, size_t n,
                           const std::string& where) const {
     const size_t cores = values(cpus, &Cpu::core).size();
     if (how_ == NumaBinding::exclusive && cores < n) {
-      return usage("a core for each worker is needed, and " + counted(n, "worker") + " have " +
+      return usage("needs a core for each worker, but " + counted(n, "worker") + " have " +
                    counted(cores, "core") + where);
     }
     return part(cpus, i, n);
@@ -120,8 +121,8 @@ class Binder {
     if (nodes.empty()) {
       const Numbers allowed = values(topology_, &Cpu::number);
       return usage("the GPUs of local rank " + std::to_string(worker) + " are at NUMA node " +
-                   list_text(near_[worker]) + ", and this process may run on none of its CPUs, " +
-                   "but only on CPUs " + list_text({allowed.begin(), allowed.end()}));
+                   list_text(near_[worker]) + ", but this process may only run on CPUs " +
+                   list_text({allowed.begin(), allowed.end()}) + ", which are on other nodes");
     }
     Topology share;
     for (const int node : nodes) {
@@ -158,8 +159,7 @@ class Binder {
     return share;
   }
 
-  /// Of the core complexes on its nodes those with the most CPUs go first; each worker there takes
-  /// the next one.
+  /// The workers of a set of nodes get its core complexes in turn, those with the most CPUs first.
   Topology complex_of(size_t worker) const {
     const Numbers home = values(shares_[worker], &Cpu::node);
     const auto before =
@@ -175,7 +175,7 @@ class Binder {
   const Topology& topology_;
   const Near& near_;
   Numbers all_nodes_;
-  bool located_ = false;  // some GPUs' place is known
+  bool located_ = false;  // the NUMA node of some GPU is known
   std::vector<Topology> shares_;
 };
 
@@ -183,7 +183,7 @@ class Binder {
 
 Result<std::vector<Binding>> bind_workers(NumaBinding how, const Topology& topology,
                                           const std::vector<std::vector<int>>& near) {
-  if (topology.empty()) return usage("hwloc knows none of the CPUs this process may run on");
+  if (topology.empty()) return usage("hwloc found none of the CPUs this process may run on");
   return Binder(how, topology, near).bind();
 }
 

@@ -8,30 +8,30 @@
 
 namespace ddprun::launcher {
 
-/// Which CPUs a worker gets, by torchrun's names. Its share is an even part, in whole cores, of the
-/// CPUs next to its GPUs, which it divides with the other workers there.
+/// Which CPUs a worker gets; the names are torchrun's. Its share is an even part, in whole cores,
+/// of the CPUs closest to its GPUs, which it divides with the other workers there.
 enum class NumaBinding {
   node,          ///< all CPUs of the NUMA nodes that its share is on
   socket,        ///< all CPUs of the sockets that its share is on
   exclusive,     ///< its share
-  core_complex,  ///< CPUs of its nodes that have the same last-level cache; others get the next
-                 ///< ones
+  core_complex,  ///< CPUs of its nodes that share one last-level cache; the next worker gets the
+                 ///< next such group
 };
 
-/// Where a worker runs.
+/// The CPUs of one worker.
 struct Binding {
   std::vector<int> cpus;   ///< the kernel's numbers, ascending
-  std::vector<int> nodes;  ///< NUMA nodes they are on, likewise
+  std::vector<int> nodes;  ///< their NUMA nodes, likewise
 };
 
-/// Decides where each worker of this machine runs. `near` has for each the NUMA nodes next to its
-/// GPUs; none: not known, or no GPUs. When that is so for all, they divide all CPUs, in order.
-/// Pure.
+/// Decides which CPUs each worker of this machine gets. `near` lists for each worker the NUMA nodes
+/// closest to its GPUs; empty: unknown, or no GPUs. If it is empty for all workers, they divide all
+/// CPUs, in order. Pure.
 ///
-/// Shares differ by at most one core, the first ones are larger. Workers share cores where there
-/// are fewer of these, which exclusive does not allow.
+/// Shares differ by at most one core; the first ones are larger. With fewer cores than workers,
+/// they share cores, except with `exclusive`.
 ///
-/// Errors: usage (no CPU of `topology` is next to a worker's GPUs; too few cores).
+/// Errors: usage (`topology` has no CPU close to a worker's GPUs; too few cores).
 Result<std::vector<Binding>> bind_workers(NumaBinding how, const Topology& topology,
                                           const std::vector<std::vector<int>>& near);
 

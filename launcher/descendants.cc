@@ -26,7 +26,7 @@ std::string read_stat(pid_t pid) {
   std::snprintf(path, sizeof path, "/proc/%d/stat", pid);
   const Fd file(open(path, O_RDONLY | O_CLOEXEC));
   if (!file) return {};
-  char text[512];  // what we want is in the first five fields
+  char text[512];  // the first five fields suffice
   const ssize_t size = read(file.get(), text, sizeof text);
   return size > 0 ? std::string(text, static_cast<size_t>(size)) : std::string();
 }
@@ -44,7 +44,7 @@ std::vector<pid_t> all_pids() {
   return pids;
 }
 
-/// pid (comm) state ppid pgrp ...; comm may hold blanks and parentheses, so the last ')' ends it.
+/// pid (comm) state ppid pgrp ...; comm may contain blanks and parentheses; the last ')' ends it.
 struct Stat {
   Descendant process;
   char state;
@@ -99,16 +99,16 @@ bool signal_descendant(const Descendant& target, int signal) {
   const Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, target.pid, 0)));
   if (!pidfd) return false;
   const std::optional<Descendant> now = parse_proc_stat(read_stat(target.pid));
-  // An orphan of a parent that died since the snapshot is ours now.
+  // If its parent died since the snapshot, it is our child now.
   if (!now || (now->parent != target.parent && now->parent != getpid())) return false;
   return syscall(SYS_pidfd_send_signal, pidfd.get(), signal, nullptr, 0) == 0;
 }
 
-void reap_strays(const std::set<pid_t>& others) {
+void reap_orphans(const std::set<pid_t>& workers) {
   for (;;) {
     siginfo_t info = {};
     if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
-    if (others.count(info.si_pid) != 0) return;  // its own waiter comes first, then we are called
+    if (workers.count(info.si_pid) != 0) return;  // Worker reaps it, then this is called again
     waitpid(info.si_pid, nullptr, WNOHANG);
   }
 }

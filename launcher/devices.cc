@@ -38,8 +38,8 @@ bool is_gpu_node(const std::string& name) {
                      [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-/// The driver lists every GPU of the machine; a container may have been given the device nodes of
-/// fewer, and nodes may not exist yet on a machine where nothing has used them since boot.
+/// The driver lists all GPUs of the machine. A container may have device nodes for fewer, and there
+/// may be none yet if no process has used a GPU since boot.
 size_t count_by_kernel(const std::string& root) {
   const size_t known = entries(root + kDriverList).size();
   const std::vector<std::string> files = entries(root + "/dev");
@@ -62,13 +62,13 @@ std::vector<std::string> numbered(size_t count) {
 /// A GPU that a CUDA process could open.
 struct Gpu {
   std::string uuid;
-  std::string address;  // of PCI, as in /sys/bus/pci/devices; empty: not known
+  std::string address;  // on the PCI bus, as in /sys/bus/pci/devices; empty: unknown
   bool mig = false;
-  std::vector<std::string> instances;  // of one in MIG mode: their UUIDs
+  std::vector<std::string> instances;  // UUIDs of its MIG instances
 };
 
-/// Whether an entry of CUDA_VISIBLE_DEVICES that is no index means this GPU or a part of it. A UUID
-/// may be cut short, and old names of MIG instances have their GPU's in it.
+/// Whether a name in CUDA_VISIBLE_DEVICES means this GPU or a part of it. A UUID may be
+/// abbreviated, and old names of MIG instances contain their GPU's UUID.
 bool names(const std::string& entry, const Gpu& gpu) {
   if (gpu.uuid.empty()) return false;
   return (entry.starts_with("GPU-") && gpu.uuid.starts_with(entry)) ||
@@ -76,7 +76,8 @@ bool names(const std::string& entry, const Gpu& gpu) {
          std::find(gpu.instances.begin(), gpu.instances.end(), entry) != gpu.instances.end();
 }
 
-/// The few calls of NVML's stable C interface that we need; 0 is NVML_SUCCESS everywhere.
+/// The functions of NVML's stable C interface that we need; they return 0 (NVML_SUCCESS) or an
+/// error.
 class Nvml {
  public:
   using Device = void*;
@@ -96,14 +97,14 @@ class Nvml {
     if (library_) shutdown_();
   }
 
-  /// Every GPU that a CUDA process could open, in the order of the PCI bus.
+  /// All GPUs that a CUDA process could open, in PCI bus order.
   std::optional<std::vector<Gpu>> gpus() const {
     unsigned count = 0;
     if (count_(&count) != 0) return std::nullopt;
     std::vector<Gpu> gpus;
     for (unsigned i = 0; i < count; ++i) {
       Device device = nullptr;
-      if (handle_(i, &device) != 0) continue;  // not ours to open: CUDA skips it too
+      if (handle_(i, &device) != 0) continue;  // no permission: CUDA skips it too
       Gpu& gpu = gpus.emplace_back();
       gpu.uuid = uuid(device);
       gpu.address = address(device);
@@ -134,7 +135,7 @@ class Nvml {
   }
 
   bool resolve() {
-    find("nvmlDeviceGetMigMode", mig_mode_);  // drivers older than MIG lack these three
+    find("nvmlDeviceGetMigMode", mig_mode_);  // older drivers lack these four
     find("nvmlDeviceGetMaxMigDeviceCount", mig_count_);
     find("nvmlDeviceGetMigDeviceHandleByIndex", mig_handle_);
     find("nvmlDeviceGetPciInfo_v3", pci_info_);
@@ -155,7 +156,8 @@ class Nvml {
     if (mig_count_(gpu, &most) != 0) return uuids;
     for (unsigned i = 0; i < most; ++i) {
       Device instance = nullptr;
-      if (mig_handle_(gpu, i, &instance) == 0) uuids.push_back(uuid(instance));  // else a free slot
+      if (mig_handle_(gpu, i, &instance) == 0)
+        uuids.push_back(uuid(instance));  // otherwise a free slot
     }
     return uuids;
   }
@@ -185,7 +187,7 @@ class Nvml {
   int (*pci_info_)(Device, PciInfo*) = nullptr;
 };
 
-/// As CUDA_VISIBLE_DEVICES names them: where one is divided, an index would not do.
+/// As CUDA_VISIBLE_DEVICES names them. MIG instances have no index.
 std::vector<std::string> visible_names(const std::vector<Gpu>& gpus) {
   if (std::none_of(gpus.begin(), gpus.end(), [](const Gpu& gpu) { return gpu.mig; })) {
     return numbered(gpus.size());
@@ -199,7 +201,7 @@ std::vector<std::string> visible_names(const std::vector<Gpu>& gpus) {
   return uuids;
 }
 
-/// The driver's list, where it is the whole truth.
+/// The driver's list; empty unless all its GPUs have device nodes.
 std::vector<Gpu> gpus_by_kernel(const std::string& root) {
   std::vector<Gpu> gpus;
   for (std::string& address : entries(root + kDriverList)) {
@@ -218,7 +220,7 @@ std::vector<Gpu> find_gpus(const std::string& root, const std::string& nvml_libr
 
 std::optional<int> node_of(const Gpu& gpu, const std::string& root) {
   std::ifstream file(root + "/sys/bus/pci/devices/" + gpu.address + "/numa_node");
-  int node = -1;  // as the kernel writes where it does not know (sysfs-bus-pci)
+  int node = -1;  // the kernel's value for unknown (sysfs-bus-pci)
   if (gpu.address.empty() || !(file >> node) || node < 0) return std::nullopt;
   return node;
 }
@@ -232,7 +234,7 @@ std::vector<std::string> parse_visible_devices(std::string_view list) {
     std::string_view entry = list.substr(0, comma);
     while (!entry.empty() && entry.front() == ' ') entry.remove_prefix(1);
     while (!entry.empty() && entry.back() == ' ') entry.remove_suffix(1);
-    // Slurm writes NoDevFiles for a job without GPUs; to CUDA it is one more unknown name.
+    // Slurm writes NoDevFiles for a job without GPUs; CUDA ignores it as an unknown name.
     if (entry.empty() || entry == "-1" || entry == "NoDevFiles") return devices;
     devices.emplace_back(entry);
     if (comma == std::string_view::npos) return devices;

@@ -5,18 +5,18 @@
 
 namespace ddprun::launcher {
 
-/// How a process ended. The only reader of wait(2) bits.
+/// How a process ended. All decoding of a wait(2) status is here.
 class ExitStatus {
  public:
-  /// `wait_status` as wait(2) stores it, of a process that has ended.
+  /// `wait_status` is from wait(2), for a process that has ended.
   explicit ExitStatus(int wait_status) : wait_status_(wait_status) {}
 
   bool success() const;
 
-  /// The code a shell would give: the exit code, or 128 + the signal's number.
+  /// As a shell reports it: the exit code, or 128 + the signal's number.
   int code() const;
 
-  /// The signal that killed it; 0 when it exited by itself.
+  /// The signal that killed it; 0 if it exited.
   int signal() const;
 
   /// "exit 3", "killed by SIGSEGV" or "killed by SIGABRT (core dumped)".

@@ -25,13 +25,13 @@
 namespace ddprun::launcher {
 namespace {
 
-pid_t guardian = 0;  // as the agent knows it
+pid_t guardian_pid = 0;  // set in the agent
 
-/// A timer that both processes have: the agent sets it, the guardian hears it. Here steady_clock is
-/// CLOCK_MONOTONIC.
+/// A timerfd that both processes share: the agent sets it, the guardian reads it. steady_clock is
+/// CLOCK_MONOTONIC here.
 Fd liveness_timer;
 
-/// A directory that the guardian is to remove, in memory that both processes share; empty: none.
+/// The directory that the guardian removes, in memory that both processes share; empty: none.
 char* cleanup_dir = nullptr;
 
 timespec timespec_of(std::chrono::nanoseconds time) {
@@ -44,99 +44,102 @@ void set_liveness_timer(std::chrono::nanoseconds until, std::chrono::nanoseconds
   timerfd_settime(liveness_timer.get(), TFD_TIMER_ABSTIME, &timer, nullptr);
 }
 
-/// Hears the liveness_timer expire. It is broken when it is not renewed within the grace after
-/// that, by the guardian's own time: a host that stood still as a whole begins with an expired
-/// liveness_timer.
-class Promise {
+/// The guardian's view of the liveness timer. The agent is unresponsive if the timer has expired
+/// and is not set again within the grace, which starts when the guardian sees the expiry: after the
+/// whole host was suspended, the timer has expired before the agent could run.
+class LivenessWatch {
  public:
-  /// What poll(2) is to listen to, and for how long.
-  int fd() const { return in_doubt() ? -1 : liveness_timer.get(); }
+  /// What poll(2) waits for, and its timeout in milliseconds.
+  int fd() const { return in_grace() ? -1 : liveness_timer.get(); }
   int timeout() const {
-    if (!in_doubt()) return -1;
-    const auto left = doubt_ends_ - Clock::now();
+    if (!in_grace()) return -1;
+    const auto left = grace_ends_ - Clock::now();
     return std::max(0,
                     static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count()));
   }
 
-  /// To be asked after each poll.
-  bool is_broken() {
+  /// Call after each poll. True once per expiry, at the end of its grace.
+  bool is_unresponsive() {
     std::uint64_t expired = 0;
-    if (!in_doubt() && read(liveness_timer.get(), &expired, sizeof expired) == sizeof expired) {
-      doubt_ends_ = Clock::now() + duration_of(remaining().it_interval);
+    if (!in_grace() && read(liveness_timer.get(), &expired, sizeof expired) == sizeof expired) {
+      grace_ends_ = Clock::now() + duration_of(timer().it_interval);
     }
-    if (!in_doubt() || Clock::now() < doubt_ends_) return false;
-    doubt_ends_ = Clock::time_point::max();
-    const itimerspec timer = remaining();
-    const auto next = duration_of(timer.it_value);
-    return next > next.zero() && next <= duration_of(timer.it_interval);
+    if (!in_grace() || Clock::now() < grace_ends_) return false;
+    grace_ends_ = Clock::time_point::max();
+    // Not set again: it is still in its interval, which is the grace.
+    const itimerspec current = timer();
+    const auto next = duration_of(current.it_value);
+    return next > next.zero() && next <= duration_of(current.it_interval);
   }
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  static itimerspec remaining() {
-    itimerspec timer = {};
-    timerfd_gettime(liveness_timer.get(), &timer);
-    return timer;
+  static itimerspec timer() {
+    itimerspec current = {};
+    timerfd_gettime(liveness_timer.get(), &current);
+    return current;
   }
 
   static std::chrono::nanoseconds duration_of(const timespec& time) {
     return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
   }
 
-  bool in_doubt() const { return doubt_ends_ < Clock::time_point::max(); }
+  bool in_grace() const { return grace_ends_ < Clock::time_point::max(); }
 
-  Clock::time_point doubt_ends_ = Clock::time_point::max();
+  Clock::time_point grace_ends_ = Clock::time_point::max();  // max: the timer has not expired
 };
 
 void become_agent(pid_t parent) {
-  guardian = parent;
+  guardian_pid = parent;
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   setpgid(0, 0);
 }
 
-/// The next signal that block_signals blocked; 0: something else happened.
+/// The next pending signal; 0: none.
 int read_signal(const Fd& signals) {
   signalfd_siginfo info = {};
   return read(signals.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo)
                                                                 : 0;
 }
 
-/// Its end is what the others hear of: by then its workers have ended.
-void end_agent(pid_t agent) {
-  kill(agent, SIGSTOP);  // should it just move again, it shall start no others
+/// The agent dies last, because its end notifies the other nodes: its workers must be dead by then.
+void kill_agent(pid_t agent) {
+  kill(agent, SIGSTOP);  // if it runs again, it must not start more workers
   kill_all_descendants_but(agent);
   kill(agent, SIGKILL);
 }
 
-/// Until the agent ends: signals go down, and orphans that outlived the agent's care are reaped.
+/// Forwards signals and reaps orphans until the agent has ended.
 ExitStatus wait_for_agent(pid_t agent, const Fd& signals) {
-  Promise watched;
+  LivenessWatch watch;
   bool killed = false;
   for (;;) {
     int status = 0;
     const pid_t ended = waitpid(-1, &status, WNOHANG);
     if (ended == agent) return ExitStatus(status);
     if (ended > 0) continue;
-    pollfd sources[] = {{signals.get(), POLLIN, 0}, {watched.fd(), POLLIN, 0}};
-    poll(sources, std::size(sources), watched.timeout());
+    pollfd sources[] = {{signals.get(), POLLIN, 0}, {watch.fd(), POLLIN, 0}};
+    poll(sources, std::size(sources), watch.timeout());
     const int signal = read_signal(signals);
-    if (signal > 0 && signal != SIGCHLD) kill(agent, signal);  // it is ours and not reaped
-    if (!killed && watched.is_broken()) {
+    if (signal > 0 && signal != SIGCHLD)
+      kill(agent, signal);  // not reaped, so the pid is still its own
+    if (!killed && watch.is_unresponsive()) {
       killed = true;
-      end_agent(agent);
+      kill_agent(agent);
       // Not before: whoever reads our stderr may be as slow as the agent.
       log::error("ddprun's agent was unresponsive for longer than --lease: killed its workers");
     }
   }
 }
 
-int end_for(ExitStatus agent) {
+/// Returns the exit code.
+int clean_up_after(ExitStatus agent) {
   kill_all_descendants();
   if (*cleanup_dir != '\0') remove_directory(cleanup_dir);
   if (agent.signal() != 0) {
-    log::error("ddprun's agent was " + agent.text() + "; all its workers were killed");
+    log::error("ddprun's agent was " + agent.text() + "; its workers were killed");
   }
   return agent.code();
 }
@@ -147,20 +150,20 @@ Result<int> guard(const std::function<int()>& agent) {
   const pid_t parent = getpid();
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   liveness_timer.reset(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
-  if (!liveness_timer) return os_error("cannot make a timer", errno);
+  if (!liveness_timer) return os_error("cannot create a timer", errno);
   void* memory = mmap(nullptr, PATH_MAX, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return os_error("cannot share memory with the agent", errno);
   cleanup_dir = static_cast<char*>(memory);
   Result<Fd> signals = open_signal_fd();
   if (!signals) return signals.error();
   const pid_t child = fork();
-  if (child < 0) return os_error("cannot make a process for the agent", errno);
+  if (child < 0) return os_error("cannot create the agent's process", errno);
   if (child == 0) {
-    signals->reset();  // it opens its own
+    signals->reset();  // the agent opens its own
     become_agent(parent);
     return guardian_is_gone() ? 128 + SIGKILL : agent();
   }
-  return end_for(wait_for_agent(child, *signals));
+  return clean_up_after(wait_for_agent(child, *signals));
 }
 
 void arm_liveness_timer(std::chrono::steady_clock::time_point until,
@@ -173,16 +176,16 @@ void disarm_liveness_timer() {
 }
 
 bool guardian_is_gone() {
-  return getppid() != guardian;
+  return getppid() != guardian_pid;
 }
 
-void leave_to_guardian(const std::string& path) {
+void set_cleanup_dir(const std::string& path) {
   if (cleanup_dir == nullptr || path.size() >= PATH_MAX) return;
   std::memcpy(cleanup_dir, path.c_str(), path.size() + 1);
 }
 
 void remove_directory(const std::string& path) {
-  if (rmdir(path.c_str()) == 0) return;  // as a rule it is empty
+  if (rmdir(path.c_str()) == 0) return;  // usually it is empty
   std::error_code ignored;
   std::filesystem::remove_all(path, ignored);
 }

@@ -9,35 +9,35 @@
 
 namespace ddprun::launcher {
 
-/// Forks, and runs `agent` in the child; gives the exit code to end with, in both processes.
+/// Forks and runs `agent` in the child. Returns the exit code for the process, in both processes.
 ///
-/// The two guard each other. The parent, the guardian, is what the user sees: it forwards signals,
-/// waits, and hands on the agent's exit code. Both are child subreapers, so all that the agent
-/// started becomes the guardian's if the agent dies, whatever killed it: the guardian kills it
-/// all and reaps it. If the guardian dies first, the agent gets SIGTERM from the kernel, and sees
-/// by `guardian_is_gone` why.
+/// The parent, the guardian, is the process the user sees: it forwards signals to the agent, waits
+/// for it, and returns its exit code. Both are child subreapers. If the agent dies, its descendants
+/// become the guardian's, which kills and reaps them. If the guardian dies first, the kernel sends
+/// SIGTERM to the agent, and `guardian_is_gone` is true.
 ///
 /// The agent has a process group of its own, so that a terminal's Ctrl-C reaches it once, through
-/// the guardian. Call block_signals before. Errors: system (no second process could be made).
+/// the guardian. Call block_signals before. Errors: system (fork or what it needs failed).
 Result<int> guard(const std::function<int()>& agent);
 
-/// In the agent: unless this is called again before `until`, and `grace` has passed after it, the
-/// guardian kills the agent and all that it started: an agent that stands still cannot do so itself
-/// when it must. The grace is for a host that stood still as a whole.
+/// In the agent: the guardian kills the agent and its descendants at `until` + `grace`, unless this
+/// is called again before. For an agent that hangs or was stopped, and cannot kill its workers
+/// itself. The guardian measures the grace from when it sees that `until` has passed: after the
+/// whole host was suspended, the agent has that long to call this.
 void arm_liveness_timer(std::chrono::steady_clock::time_point until,
                         std::chrono::milliseconds grace);
 
-/// In the agent: takes the liveness_timer back.
+/// In the agent: stops the timer.
 void disarm_liveness_timer();
 
 /// In the agent: whether the guardian has died.
 bool guardian_is_gone();
 
-/// In the agent: should it end before it takes this back with an empty `path`, the guardian removes
-/// this directory with all that is in it. An absolute path; one longer than PATH_MAX is not taken.
-void leave_to_guardian(const std::string& path);
+/// In the agent: the guardian removes this directory with its contents when the agent has ended. An
+/// absolute path, shorter than PATH_MAX, or it is ignored; empty: none.
+void set_cleanup_dir(const std::string& path);
 
-/// Removes a directory with all that is in it, as far as that can be done.
+/// Removes a directory with its contents; ignores errors.
 void remove_directory(const std::string& path);
 
 }  // namespace ddprun::launcher

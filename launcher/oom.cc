@@ -13,10 +13,11 @@
 namespace ddprun::launcher {
 namespace {
 
-/// PROC_PID_INIT_INO: the kernel's log speaks of pids in this namespace.
+/// PROC_PID_INIT_INO: pids in the kernel's log are of this namespace.
 constexpr std::string_view kInitialPidNamespace = "pid:[4026531836]";
 
-/// Takes the text up to `separator`, and it, from the front of `rest`; all when there is none.
+/// Removes and returns the text before `separator`, which is removed too; all text if there is
+/// none.
 std::string_view take(std::string_view& rest, char separator) {
   const size_t end = std::min(rest.find(separator), rest.size());
   const std::string_view piece = rest.substr(0, end);
@@ -63,8 +64,8 @@ bool in_initial_pid_namespace(const std::string& proc_self) {
          std::string_view(name.data(), static_cast<size_t>(size)) == kInitialPidNamespace;
 }
 
-/// Our path in the hierarchy that /proc/self/cgroup lists with `controller`; the v2 hierarchy has
-/// none. nullopt: not there.
+/// Our path in the hierarchy of `controller`, from the text of /proc/self/cgroup; the v2 hierarchy
+/// has the controller "". nullopt: no such hierarchy.
 std::optional<std::string_view> cgroup_in(std::string_view cgroup, std::string_view controller) {
   while (!cgroup.empty()) {
     std::string_view line = take(cgroup, '\n');
@@ -82,7 +83,7 @@ std::string cgroup_directory(std::string_view mountinfo, std::string_view path,
                              std::string_view type, std::string_view option) {
   while (!mountinfo.empty()) {
     const std::string_view line = take(mountinfo, '\n');
-    const size_t dash = line.find(" - ");  // before it come fields, some of them optional
+    const size_t dash = line.find(" - ");  // after some optional fields
     if (dash == line.npos) continue;
     std::string_view after = line.substr(dash + 3);
     if (take(after, ' ') != type) continue;
@@ -93,7 +94,7 @@ std::string cgroup_directory(std::string_view mountinfo, std::string_view path,
     for (int i = 0; i < 3; ++i) take(before, ' ');  // mount, parent and device numbers
     const std::string_view root = take(before, ' ');
     const std::string_view mount_point = take(before, ' ');
-    // In a container the mount may begin at our own cgroup.
+    // In a container the root of the mount may be our own cgroup.
     if (root != "/" && path.starts_with(root)) path.remove_prefix(root.size());
     return std::string(mount_point) + (path == "/" ? "" : std::string(path));
   }
@@ -105,7 +106,7 @@ std::string cgroup_directory(std::string_view mountinfo, std::string_view path,
 std::optional<OomKill> parse_oom_kill(std::string_view record) {
   std::string_view text = record;
   const auto priority = number_at_start(take(text, ','));
-  if (!priority || *priority > 7) return std::nullopt;  // higher ones come from programs
+  if (!priority || *priority > 7) return std::nullopt;  // higher ones are from programs
   take(text, ';');
 
   constexpr std::string_view kKilled = "Killed process ";
@@ -120,7 +121,7 @@ std::optional<OomKill> parse_oom_kill(std::string_view record) {
   const auto pid = number_at_start(text);
   if (!pid) return std::nullopt;
 
-  text.remove_prefix(std::min(text.rfind(')'), text.size()));  // the name may say anything
+  text.remove_prefix(std::min(text.rfind(')'), text.size()));  // the name may contain anything
   std::uint64_t kilobytes = 0;
   for (const char* part : {"anon-rss:", "file-rss:", "shmem-rss:"}) {
     kilobytes += number_after(text, part).value_or(0);
@@ -137,9 +138,9 @@ std::optional<std::uint64_t> parse_oom_count(std::string_view file) {
 }
 
 std::string oom_count_path(std::string_view cgroup, std::string_view mountinfo) {
-  const bool v1 = cgroup_in(cgroup, "memory").has_value();  // else v2 has the controller
+  const bool v1 = cgroup_in(cgroup, "memory").has_value();  // otherwise v2 has the controller
   const auto path = cgroup_in(cgroup, v1 ? "memory" : "");
-  if (!path || path->find("/..") != path->npos) return "";  // outside of what we can see
+  if (!path || path->find("/..") != path->npos) return "";  // outside our cgroup namespace
   const std::string directory = v1 ? cgroup_directory(mountinfo, *path, "cgroup", "memory")
                                    : cgroup_directory(mountinfo, *path, "cgroup2", "");
   if (directory.empty()) return "";
@@ -185,7 +186,7 @@ std::string OomWatch::cause(pid_t pid, int signal) {
   return "perhaps out of memory: this host's kernel killed another process of its cgroup for that";
 }
 
-/// One read gives one record.
+/// Each read(2) returns one record.
 void OomWatch::read_log() {
   if (!log_) return;
   std::array<char, 8192> record;

@@ -12,50 +12,47 @@
 
 namespace ddprun::launcher {
 
-/// One process that the kernel killed for want of memory, as its log tells it.
+/// A process that the kernel's out-of-memory killer killed, from the kernel's log.
 struct OomKill {
   pid_t pid;                     ///< in the initial pid namespace
-  std::uint64_t resident_bytes;  ///< what it held in memory
+  std::uint64_t resident_bytes;  ///< its resident memory
 };
 
-/// Was a worker killed by the kernel's out-of-memory killer? Asks the kernel's log (/dev/kmsg, for
-/// those who may read it), which names the process, and the count of such kills in our memory
-/// cgroup (v1 or v2), which workers inherit. Where neither can be read it knows nothing.
+/// Finds out whether the kernel's out-of-memory killer killed a worker: from the kernel's log
+/// (/dev/kmsg, if readable), which names the process, and from the count of such kills in our
+/// memory cgroup (v1 or v2), which workers inherit. If neither is readable, it cannot tell.
 ///
-/// While all goes well it costs two files that stay open and one small read.
+/// Costs two open files and one small read as long as no worker fails.
 class OomWatch {
  public:
-  /// Opens what there is to read. What happened until now does not count. Other paths are for
-  /// tests.
+  /// Opens the files. Only later kills count. Other paths are for tests.
   explicit OomWatch(const std::string& kmsg = "/dev/kmsg",
                     const std::string& proc_self = "/proc/self");
 
-  /// What is known of the end of a worker that ran since then: "out of memory (this host's
-  /// kernel killed it at 61.8 GiB resident)", a guess that begins with "perhaps", or "". `signal`
-  /// killed it, 0 if none did.
+  /// The cause of a worker's end: "out of memory (this host's kernel killed it at 61.8 GiB
+  /// resident)", a guess that begins with "perhaps", or "". `signal` killed the worker; 0: none.
   std::string cause(pid_t pid, int signal);
 
  private:
   void read_log();
   std::optional<std::uint64_t> count() const;
 
-  Fd log_;    // read from where the last read ended; empty: pids in it are not ours, or no right
-  Fd count_;  // the cgroup's file that has an "oom_kill" line
+  Fd log_;    // empty: not readable, or its pids are of another namespace
+  Fd count_;  // the cgroup's file with an "oom_kill" line
   std::optional<std::uint64_t> count_at_begin_;
-  std::vector<OomKill> kills_;  // since the start
+  std::vector<OomKill> kills_;  // since construction
 };
 
-// The pure part.
+// Pure parsers.
 
-/// The kill that a record of /dev/kmsg tells about; nullopt: about something else, or it was not
-/// written by the kernel.
+/// The kill in a record of /dev/kmsg; nullopt: another message, or not from the kernel.
 std::optional<OomKill> parse_oom_kill(std::string_view record);
 
 /// The number in the line "oom_kill N" of memory.events (v2) or memory.oom_control (v1).
 std::optional<std::uint64_t> parse_oom_count(std::string_view file);
 
-/// Where our memory cgroup counts its kills, from the texts of /proc/self/cgroup and
-/// /proc/self/mountinfo; empty: nowhere.
+/// The file in which our memory cgroup counts its kills, from the texts of /proc/self/cgroup and
+/// /proc/self/mountinfo; empty: none.
 std::string oom_count_path(std::string_view cgroup, std::string_view mountinfo);
 
 /// "61.8 GiB", "512 MiB".

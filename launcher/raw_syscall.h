@@ -3,7 +3,7 @@
 
 namespace ddprun::launcher {
 
-/// Keeps sanitizers out of code that runs where they know neither the stack nor the thread.
+/// For code that runs on a stack and in a thread unknown to the sanitizers.
 #define DDPRUN_UNSANITIZED __attribute__((no_sanitize("address", "thread", "undefined")))
 
 DDPRUN_UNSANITIZED inline long raw_word(long number) {
@@ -13,12 +13,12 @@ DDPRUN_UNSANITIZED inline long raw_word(const void* address) {
   return reinterpret_cast<long>(address);
 }
 
-/// A system call with numbers and addresses, and nothing else. libc's wrappers write errno, which
-/// is the parent's where a child shares its memory. The result, or -errno.
+/// A system call; arguments are integers and pointers. Returns its result or -errno. Unlike libc's
+/// wrappers it does not write errno, which is the parent's if a child shares its memory.
 template <class A = long, class B = long, class C = long, class D = long, class E = long>
 DDPRUN_UNSANITIZED inline long raw_syscall(long number, A a = {}, B b = {}, C c = {}, D d = {},
                                            E e = {}) {
-  // Before any register is bound: a call in between would not keep it.
+  // Before any register is bound: a function call would not preserve it.
   const long words[] = {raw_word(a), raw_word(b), raw_word(c), raw_word(d), raw_word(e)};
 #if defined(__x86_64__)
   long result = number;
@@ -39,7 +39,7 @@ DDPRUN_UNSANITIZED inline long raw_syscall(long number, A a = {}, B b = {}, C c 
   asm volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4) : "memory");
   return x0;
 #else
-#error "raw_syscall has to learn how this processor makes a system call"
+#error "raw_syscall does not support this processor"
 #endif
 }
 

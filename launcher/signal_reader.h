@@ -9,14 +9,14 @@
 
 namespace ddprun::launcher {
 
-/// Hears the signals that block_signals blocked.
+/// Reads the signals that block_signals blocked.
 ///
 /// Thread: the executor's.
 class SignalReader {
  public:
   explicit SignalReader(const boost::asio::any_io_executor& executor) : signals_(executor) {}
 
-  /// Calls `received` for each signal from here on. Errors: system.
+  /// Calls `received` for each signal from now on. Errors: system.
   Result<> start(std::function<void(int signal)> received);
 
  private:

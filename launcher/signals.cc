@@ -7,7 +7,7 @@
 namespace ddprun::launcher {
 namespace {
 
-sigset_t taken_signals() {
+sigset_t blocked_signals() {
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : kStopSignals) sigaddset(&set, signal);
@@ -25,7 +25,7 @@ bool is_ignored(int signal) {
 }  // namespace
 
 void block_signals() {
-  sigset_t set = taken_signals();
+  sigset_t set = blocked_signals();
   sigprocmask(SIG_BLOCK, &set, nullptr);
   sigemptyset(&set);
   const auto stays_ignored = [&set](int signal) {
@@ -33,15 +33,16 @@ void block_signals() {
   };
   for (const int signal : kStopSignals) stays_ignored(signal);
   for (const int signal : kOtherSignals) stays_ignored(signal);
-  sigprocmask(SIG_UNBLOCK, &set, nullptr);  // what is blocked waits, even if it is ignored
-  signal(SIGTERM, SIG_DFL);                 // the agent learns by it that the guardian has died
-  signal(SIGCHLD, SIG_DFL);                 // ignored, it would leave nothing to wait for
-  signal(SIGPIPE, SIG_IGN);                 // a reader that is gone shows as EPIPE
+  sigprocmask(SIG_UNBLOCK, &set,
+              nullptr);      // a blocked signal would be pending even if it is ignored
+  signal(SIGTERM, SIG_DFL);  // tells the agent that the guardian has died
+  signal(SIGCHLD, SIG_DFL);  // if it were ignored, there would be no zombies to wait for
+  signal(SIGPIPE, SIG_IGN);  // writing to a closed pipe fails with EPIPE instead
   signal(SIGTTOU, SIG_IGN);  // the agent writes to the terminal from its own process group
 }
 
 Result<Fd> open_signal_fd() {
-  const sigset_t set = taken_signals();
+  const sigset_t set = blocked_signals();
   Fd fd(signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
   if (!fd) return os_error("cannot open a signalfd", errno);
   return fd;

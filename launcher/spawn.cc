@@ -19,19 +19,19 @@
 
 namespace ddprun::launcher {
 
-/// clone(2) by libc's other name for it: what the thread sanitizer puts in the place of `clone`
-/// takes the child for a fork's.
+/// clone(2) by libc's other name for it: the thread sanitizer's replacement of `clone` assumes that
+/// the child does not share memory.
 extern "C" int clone_process(int (*run)(void*), void* stack, int flags, void* argument,
                              ...) __asm__("__clone");
 
 namespace {
 
-/// A child runs a handful of system calls on it, with all signals blocked.
+/// Enough for a few system calls, with all signals blocked.
 constexpr size_t kStackSize = 2048;
 
 std::optional<rlimit> original_open_files;
 
-/// As the kernel, not libc, reads them: a sigaction with nothing in it, and no signal at all.
+/// In the kernel's layout, not libc's: an empty sigaction and an empty signal set.
 constexpr unsigned long kStandardAction[4] = {};
 constexpr unsigned long kNoSignals = 0;
 
@@ -48,18 +48,18 @@ struct Pipe {
   Fd write_end;
 };
 
-/// With `given` there is none, and that is written to.
+/// No pipe if the caller has given a descriptor.
 Result<Pipe> make_pipe_unless(int given) {
   if (given >= 0) return Pipe{};
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return os_error("cannot make a pipe", errno);
+  if (pipe2(ends, O_CLOEXEC) != 0) return os_error("cannot create a pipe", errno);
   return Pipe{Fd(ends[0]), Fd(ends[1])};
 }
 
 Error exec_error(const std::string& program, int failure) {
   Error error = os_error("cannot execute " + program, failure);
   if (failure == ENOENT && access(program.c_str(), F_OK) == 0) {
-    error.message += " (it is there; the interpreter it names is not)";
+    error.message += " (the file exists, but its interpreter does not)";
   }
   if (failure == ENOEXEC) error.message += " (a script needs a first line such as #!/bin/sh)";
   error.code = Errc::not_executable;
@@ -67,15 +67,14 @@ Error exec_error(const std::string& program, int failure) {
 }
 
 Error clone_error(const std::string& program, int failure) {
-  Error error = os_error("cannot make a process for " + program, failure);
+  Error error = os_error("cannot create a process for " + program, failure);
   if (failure == EAGAIN) {
-    error.message += " (no more processes are allowed: ulimit -u, or pids.max of its cgroup)";
+    error.message += " (limit of processes reached: ulimit -u, or pids.max of the cgroup)";
   }
   return error;
 }
 
-/// Blocks every signal while it lives: a child that shares our memory must run none of our
-/// handlers, and none must come between.
+/// Blocks all signals during its lifetime: a child that shares our memory must not run handlers.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -93,8 +92,8 @@ class SignalsBlocked {
 
 }  // namespace
 
-/// All that one child needs until it is its program.
-struct SpawnBatch::Start {
+/// What one child needs until its exec.
+struct SpawnBatch::ChildSetup {
   const char* program;
   char** argv;
   char** environment;
@@ -102,26 +101,26 @@ struct SpawnBatch::Start {
   int out;
   int err;
   pid_t parent;
-  const rlimit* open_files;  // nullptr: as they are
+  const rlimit* open_files;  // nullptr: unchanged
   const unsigned long* cpus;
-  size_t cpus_size;  // in bytes; 0: no matter which
-  bool unbindable;   // set by a child that may run on none of its CPUs
-  int error_number;  // set by a child that failed to become its program
+  size_t cpus_size;  // in bytes; 0: unchanged
+  bool unbindable;   // set by the child: it may run on none of these CPUs
+  int error_number;  // set by the child: exec or a step before it failed
   alignas(16) char stack[kStackSize];
 
-  int become();
+  int exec();
   static int run(void* self);
 };
 
-/// Runs in the child, in the memory of the parent, which goes on meanwhile: system calls only.
-/// Returns the errno of what failed.
-DDPRUN_UNSANITIZED int SpawnBatch::Start::become() {
-  raw_syscall(SYS_setsid);  // a session of its own: one kill reaches all it forks
-  raw_syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);      // the agent must not leave orphans
-  if (raw_syscall(SYS_getppid) != parent) return ECHILD;  // it died before prctl took effect
+/// Runs in the child, in memory shared with the parent, which continues meanwhile: only raw system
+/// calls are allowed. Returns an errno.
+DDPRUN_UNSANITIZED int SpawnBatch::ChildSetup::exec() {
+  raw_syscall(SYS_setsid);  // its own session: one kill reaches all its children
+  raw_syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);      // it must not outlive the agent
+  if (raw_syscall(SYS_getppid) != parent) return ECHILD;  // the agent died before prctl
   long result = 0;
   if (stdin_fd == STDIN_FILENO) {
-    raw_syscall(SYS_fcntl, STDIN_FILENO, F_SETFD, 0);  // it is close-on-exec for all we know
+    raw_syscall(SYS_fcntl, STDIN_FILENO, F_SETFD, 0);  // it may be close-on-exec
   } else {
     result = raw_syscall(SYS_dup3, stdin_fd, STDIN_FILENO, 0);
   }
@@ -133,16 +132,16 @@ DDPRUN_UNSANITIZED int SpawnBatch::Start::become() {
   unbindable = result < 0;
   if (unbindable) return static_cast<int>(-result);
   if (open_files != nullptr) raw_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, open_files);
-  // Ignored signals survive exec, and so do blocked ones.
+  // Ignored and blocked signals would be inherited through exec.
   raw_syscall(SYS_rt_sigaction, SIGPIPE, kStandardAction, nullptr, sizeof kNoSignals);
   raw_syscall(SYS_rt_sigaction, SIGTTOU, kStandardAction, nullptr, sizeof kNoSignals);
   raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, &kNoSignals, nullptr, sizeof kNoSignals);
   return static_cast<int>(-raw_syscall(SYS_execve, program, argv, environment));
 }
 
-DDPRUN_UNSANITIZED int SpawnBatch::Start::run(void* self) {
-  auto* start = static_cast<Start*>(self);
-  start->error_number = start->become();
+DDPRUN_UNSANITIZED int SpawnBatch::ChildSetup::run(void* self) {
+  auto* setup = static_cast<ChildSetup*>(self);
+  setup->error_number = setup->exec();
   return 127;  // its exit code
 }
 
@@ -151,7 +150,7 @@ SpawnBatch& SpawnBatch::operator=(SpawnBatch&&) noexcept = default;
 SpawnBatch::~SpawnBatch() = default;
 
 SpawnBatch::SpawnBatch(const std::vector<Command>& commands)
-    : starts_(std::make_unique_for_overwrite<Start[]>(commands.size())) {
+    : setups_(std::make_unique_for_overwrite<ChildSetup[]>(commands.size())) {
   size_t bytes = 0;
   size_t words = 0;
   for (const Command& command : commands) {
@@ -175,56 +174,56 @@ SpawnBatch::SpawnBatch(const std::vector<Command>& commands)
     return first;
   };
   for (size_t i = 0; i < commands.size(); ++i) {
-    Start& start = starts_[i];
-    start.program = copy(commands[i].program);
-    start.argv = list(commands[i].arguments);
-    start.environment = list(commands[i].environment);
-    start.stdin_fd = commands[i].stdin_fd;
-    start.out = commands[i].stdout_fd;
-    start.err = commands[i].stderr_fd;
-    start.parent = getpid();
-    start.open_files = original_open_files ? &*original_open_files : nullptr;
+    ChildSetup& setup = setups_[i];
+    setup.program = copy(commands[i].program);
+    setup.argv = list(commands[i].arguments);
+    setup.environment = list(commands[i].environment);
+    setup.stdin_fd = commands[i].stdin_fd;
+    setup.out = commands[i].stdout_fd;
+    setup.err = commands[i].stderr_fd;
+    setup.parent = getpid();
+    setup.open_files = original_open_files ? &*original_open_files : nullptr;
     masks_.push_back(affinity_mask(commands[i].cpus));
-    start.cpus = masks_.back().data();
-    start.cpus_size = masks_.back().size() * sizeof(unsigned long);
-    start.unbindable = false;
-    start.error_number = 0;
+    setup.cpus = masks_.back().data();
+    setup.cpus_size = masks_.back().size() * sizeof(unsigned long);
+    setup.unbindable = false;
+    setup.error_number = 0;
   }
 }
 
 Result<Child> SpawnBatch::launch(size_t index) {
-  Start& start = starts_[index];
-  Result<Pipe> out = make_pipe_unless(start.out);
+  ChildSetup& setup = setups_[index];
+  Result<Pipe> out = make_pipe_unless(setup.out);
   if (!out) return out.error();
-  Result<Pipe> err = make_pipe_unless(start.err);
+  Result<Pipe> err = make_pipe_unless(setup.err);
   if (!err) return err.error();
-  if (out->write_end) start.out = out->write_end.get();
-  if (err->write_end) start.err = err->write_end.get();
-  // Neither fork, which copies our page tables and makes each of us copy what it writes to, nor
-  // vfork, which waits until the scheduler has let the child come to its exec.
+  if (out->write_end) setup.out = out->write_end.get();
+  if (err->write_end) setup.err = err->write_end.get();
+  // Not fork, which copies our page tables and makes both processes copy the pages they write to;
+  // not vfork, which waits until the scheduler has run the child up to its exec.
   int pidfd = -1;
-  const pid_t pid = clone_process(Start::run, start.stack + kStackSize,
-                                  CLONE_VM | CLONE_PIDFD | SIGCHLD, &start, &pidfd);
-  if (pid < 0) return clone_error(start.program, errno);
+  const pid_t pid = clone_process(ChildSetup::run, setup.stack + kStackSize,
+                                  CLONE_VM | CLONE_PIDFD | SIGCHLD, &setup, &pidfd);
+  if (pid < 0) return clone_error(setup.program, errno);
   Child child{pid, Fd(pidfd), Fd(fcntl(pidfd, F_DUPFD_CLOEXEC, 0)), std::move(out->read_end),
               std::move(err->read_end)};
-  if (child.same_pidfd) return child;
-  const Error error = clone_error(start.program, errno);
+  if (child.second_pidfd) return child;
+  const Error error = clone_error(setup.program, errno);
   kill(pid, SIGKILL);
   waitpid(pid, nullptr, 0);
   return error;
 }
 
 std::optional<Error> SpawnBatch::exec_failure(size_t index) const {
-  const Start& start = starts_[index];
-  if (start.error_number == 0) return std::nullopt;
-  if (start.unbindable) return os_error("cannot bind it to its CPUs", start.error_number);
-  return exec_error(start.program, start.error_number);
+  const ChildSetup& setup = setups_[index];
+  if (setup.error_number == 0) return std::nullopt;
+  if (setup.unbindable) return os_error("cannot bind the worker to its CPUs", setup.error_number);
+  return exec_error(setup.program, setup.error_number);
 }
 
-/// Boost.Process's launchers wait for each child's exec before they go on, which makes a start as
-/// slow as the scheduler is late, once for each worker; and its vfork launcher tells the io_context
-/// of the fork in memory that the child still shares. So the processes are made here.
+/// Not with Boost.Process: its launchers wait for each child's exec, which adds the scheduler's
+/// latency once per worker, and its vfork launcher notifies the io_context of the fork while the
+/// child still shares its memory.
 Spawned spawn(const std::vector<Command>& commands) {
   Spawned spawned{{}, SpawnBatch(commands), std::nullopt};
   spawned.children.reserve(commands.size());

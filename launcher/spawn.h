@@ -12,71 +12,69 @@
 
 namespace ddprun::launcher {
 
-/// What to execute, and what the new process finds open.
+/// A program to execute, and its environment.
 struct Command {
   std::string program;                   ///< path of the executable; PATH is not searched
   std::vector<std::string> arguments;    ///< argv, program name first
   std::vector<std::string> environment;  ///< "NAME=value", all of it
-  int stdin_fd = -1;                     ///< these three stay the caller's
+  int stdin_fd = -1;                     ///< these three stay owned by the caller
   int stdout_fd = -1;                    ///< -1: a pipe
   int stderr_fd = -1;
-  std::vector<int> cpus = {};  ///< it may run on these alone; empty: where we may
+  std::vector<int> cpus = {};  ///< it may run only on these; empty: on ours
 };
 
-/// A process that was started, its pidfd twice (who waits for it needs two: see Worker), and the
-/// ends to read of the pipes that are its stdout and stderr; empty where its command has another
-/// descriptor for that.
+/// A started process, and the read ends of its stdout and stderr; these are empty if its command
+/// has descriptors for them.
 struct Child {
   pid_t pid;
   Fd pidfd;
-  Fd same_pidfd;
+  Fd second_pidfd;  ///< Worker needs two
   Fd out;
   Fd err;
 };
 
-/// Our memory, in which children of `spawn` run until they are their programs. Destroy it only when
-/// each of them is, or has ended.
+/// The memory that children of `spawn` share with this process until their exec. Destroy it only
+/// when each of them has called exec or has ended.
 class SpawnBatch {
  public:
   SpawnBatch(SpawnBatch&&) noexcept;
   SpawnBatch& operator=(SpawnBatch&&) noexcept;
   ~SpawnBatch();
 
-  /// Why child number `index`, which has ended, never became its program: not_executable, with the
-  /// program and the reason, or system, when it may run on none of its CPUs; nullopt: it had become
-  /// it.
+  /// Why exec failed in child `index`, which has ended: not_executable, with the program and the
+  /// reason, or system, if it may run on none of its CPUs; nullopt: exec succeeded.
   std::optional<Error> exec_failure(size_t index) const;
 
  private:
-  struct Start;
+  struct ChildSetup;
   friend struct Spawned spawn(const std::vector<Command>& commands);
 
   explicit SpawnBatch(const std::vector<Command>& commands);
   Result<Child> launch(size_t index);
 
-  std::unique_ptr<char[]> bytes_;                  // of all programs, arguments and environments
-  std::vector<char*> words_;                       // each argv and environment, one after the other
-  std::vector<std::vector<unsigned long>> masks_;  // of their CPUs
-  std::unique_ptr<Start[]> starts_;
+  std::unique_ptr<char[]> bytes_;                  // all programs, arguments and environments
+  std::vector<char*> words_;                       // each argv and environment, back to back
+  std::vector<std::vector<unsigned long>> masks_;  // each child's CPUs
+  std::unique_ptr<ChildSetup[]> setups_;
 };
 
-/// What `spawn` has started.
+/// The result of `spawn`.
 struct Spawned {
   std::vector<Child> children;  ///< in the order of the commands
   SpawnBatch batch;
-  std::optional<Error> failure;  ///< system: why the rest of the commands was not started
+  std::optional<Error> failure;  ///< system: why further commands were not started
 };
 
-/// Starts all commands, each as the leader of a session and process group of its own, so that one
-/// signal reaches all it forks and a terminal's signals reach none of it. Each dies with the
-/// process that started it, finds no descriptor open but the three, and no signal blocked or
-/// ignored that launcher::block_signals had touched. Does not wait for any exec.
+/// Starts all commands, each as the leader of its own session and process group, so that one signal
+/// reaches all its children, and a terminal's signals do not. Each gets SIGKILL when this process
+/// dies, has no open descriptors but stdin, stdout and stderr, and starts without the signal
+/// settings of block_signals. Does not wait for exec.
 ///
-/// For a process with one thread that handles no signal.
+/// For a process with one thread and no signal handlers.
 Spawned spawn(const std::vector<Command>& commands);
 
-/// Raises this process's limit of open files as far as it may. Children of `spawn` start with the
-/// limit it had before. Call it at most once.
+/// Raises this process's limit of open files to the maximum. Children of `spawn` start with the
+/// previous limit. Call it at most once.
 void raise_open_files_limit();
 
 }  // namespace ddprun::launcher

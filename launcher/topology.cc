@@ -12,10 +12,10 @@
 namespace ddprun::launcher {
 namespace {
 
-/// The interface that libhwloc.so.15 has.
+/// The major version of the interface of libhwloc.so.15.
 constexpr unsigned kMajor = 2;
 
-/// Keeps hwloc from loading its plug-ins, which look for devices with dozens of libraries.
+/// Keeps hwloc from loading its plug-ins, which load dozens of libraries to find devices.
 class NoPlugins {
  public:
   NoPlugins() : ours_(getenv(kPath) == nullptr) {
@@ -32,17 +32,18 @@ class NoPlugins {
   bool ours_;
 };
 
-/// The few functions of hwloc that we need. Its inline functions call others, so they are not for
-/// us: ddprun is not linked to hwloc, which would be loaded at each start.
+/// The functions of hwloc that we need. ddprun is not linked to hwloc, which would then be loaded
+/// at each start; so hwloc's inline functions, which call others, cannot be used.
 class Hwloc {
  public:
   static Result<Hwloc> load(const std::string& name) {
     Hwloc hwloc;
     hwloc.library_.reset(dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL));
     if (!hwloc.library_) {
-      return Error{Errc::usage, "needs the library " + name +
-                                    ", which is not here: install libhwloc15 (Debian, Ubuntu) or "
-                                    "hwloc-libs (Fedora, RHEL)"};
+      return Error{Errc::usage,
+                   "needs the library " + name +
+                       ", which is not installed: install libhwloc15 (Debian, Ubuntu) or "
+                       "hwloc-libs (Fedora, RHEL)"};
     }
     if (!hwloc.resolve() || hwloc.version_() >> 16 != kMajor) {
       return Error{Errc::system, name + " is not version 2 of hwloc"};
@@ -53,10 +54,9 @@ class Hwloc {
   Result<Topology> discover(const std::vector<int>& allowed) const {
     const NoPlugins none;
     hwloc_topology_t machine = nullptr;
-    if (init_(&machine) != 0) return os_error("hwloc does not start", errno);
+    if (init_(&machine) != 0) return os_error("hwloc cannot be initialized", errno);
     const std::unique_ptr<hwloc_topology, decltype(destroy_)> owner(machine, destroy_);
-    if (load_(machine) != 0)
-      return os_error("hwloc cannot tell where this machine's CPUs are", errno);
+    if (load_(machine) != 0) return os_error("hwloc cannot read this machine's topology", errno);
     return read(machine, allowed);
   }
 
@@ -80,17 +80,16 @@ class Hwloc {
            find("hwloc_get_obj_by_depth", object_) && find("hwloc_bitmap_isset", contains_);
   }
 
-  /// Tells apart the objects around CPUs that are of a type from `first` to `last`: of several
-  /// around this one the outermost. -1: there is none.
-  static int around(hwloc_obj_t cpu, hwloc_obj_type_t first, hwloc_obj_type_t last) {
-    int name = -1;
+  /// The id of the outermost object around this CPU with a type from `first` to `last`; -1: none.
+  static int enclosing(hwloc_obj_t cpu, hwloc_obj_type_t first, hwloc_obj_type_t last) {
+    int id = -1;
     for (hwloc_obj_t object = cpu; object != nullptr; object = object->parent) {
-      if (object->type >= first && object->type <= last) name = static_cast<int>(object->gp_index);
+      if (object->type >= first && object->type <= last) id = static_cast<int>(object->gp_index);
     }
-    return name;
+    return id;
   }
 
-  /// The NUMA node with the smallest number: others beside the same CPUs are memory of another
+  /// The NUMA node with the smallest number: further ones of the same CPU are memory of another
   /// kind.
   int node_of(hwloc_topology_t machine, unsigned cpu) const {
     int smallest = -1;
@@ -109,11 +108,11 @@ class Hwloc {
       const hwloc_obj_t cpu = object_(machine, depth, i);
       const int number = static_cast<int>(cpu->os_index);
       if (!std::binary_search(allowed.begin(), allowed.end(), number)) continue;
-      const int core = around(cpu, HWLOC_OBJ_CORE, HWLOC_OBJ_CORE);
+      const int core = enclosing(cpu, HWLOC_OBJ_CORE, HWLOC_OBJ_CORE);
       topology.push_back({number, core < 0 ? static_cast<int>(cpu->gp_index) : core,
-                          around(cpu, HWLOC_OBJ_L1CACHE, HWLOC_OBJ_L5CACHE),
+                          enclosing(cpu, HWLOC_OBJ_L1CACHE, HWLOC_OBJ_L5CACHE),
                           node_of(machine, cpu->os_index),
-                          around(cpu, HWLOC_OBJ_PACKAGE, HWLOC_OBJ_PACKAGE)});
+                          enclosing(cpu, HWLOC_OBJ_PACKAGE, HWLOC_OBJ_PACKAGE)});
     }
     return topology;
   }

@@ -8,24 +8,23 @@
 
 namespace ddprun::launcher {
 
-/// One CPU, which is a hardware thread, and where in the machine it is. CPUs that share something
-/// have the same number for it.
+/// One CPU (a hardware thread) and its position in the machine. CPUs with the same number share
+/// that part of it.
 struct Cpu {
-  int number;   ///< as the kernel counts
-  int core;     ///< any number
-  int complex;  ///< any number; what has the same last-level cache
-  int node;     ///< NUMA node, as the kernel counts
-  int socket;   ///< any number
+  int number;   ///< the kernel's number
+  int core;     ///< an arbitrary id
+  int complex;  ///< an arbitrary id; the CPUs with one last-level cache
+  int node;     ///< NUMA node, the kernel's number
+  int socket;   ///< an arbitrary id
 };
 
-/// CPUs; what is near each other in the machine is so here, and the CPUs of one core are
-/// neighbours.
+/// CPUs, in the order of their position in the machine: the CPUs of one core are adjacent.
 using Topology = std::vector<Cpu>;
 
-/// Where the `allowed` ones of this machine's CPUs are. hwloc, from `library` by dlopen, is asked,
-/// and so its own environment variables count (HWLOC_SYNTHETIC, HWLOC_XMLFILE). Milliseconds.
+/// The `allowed` CPUs of this machine, from hwloc, which is loaded from `library` with dlopen and
+/// reads its own environment variables (HWLOC_SYNTHETIC, HWLOC_XMLFILE). Takes milliseconds.
 ///
-/// Errors: usage (the library is missing: what to install), system (it fails).
+/// Errors: usage (the library is missing; names the packages), system (hwloc fails).
 Result<Topology> discover_topology(const std::vector<int>& allowed,
                                    const std::string& library = "libhwloc.so.15");
 

@@ -9,11 +9,11 @@ namespace ddprun::launcher {
 
 Worker::Worker(const boost::asio::any_io_executor& executor, Child& child)
     : process_(executor, child.pid, child.pidfd.release()),
-      end_(executor, child.same_pidfd.release()),
+      end_(executor, child.second_pidfd.release()),
       pid_(child.pid) {}
 
 Worker::~Worker() {
-  if (process_.is_open()) signal_group(SIGKILL);  // ~process reaps, but kills the child alone
+  if (process_.is_open()) signal_group(SIGKILL);  // ~process reaps, but kills only the child
 }
 
 void Worker::when_ended(std::function<void(ExitStatus)> ended) {
@@ -25,12 +25,13 @@ void Worker::wait() {
   end_.async_wait(boost::asio::posix::descriptor_base::wait_read,
                   [this](boost::system::error_code cancelled) {
                     if (cancelled) return;
-                    // Asio may mean a descriptor that was closed while its event was in the queue.
-                    // Boost.Process's own wait would then block for the child's whole life.
+                    // The event may be of an earlier descriptor with this number, closed while the
+                    // event was queued. Boost.Process's own wait would then block until the child
+                    // ends.
                     if (process_.running(cancelled)) return wait();
                     running_ = false;
                     const ExitStatus status(process_.native_exit_code());
-                    process_.detach();  // its number may be somebody else's from now on
+                    process_.detach();  // the pid may be reused from now on
                     ended_(status);
                   });
 }
@@ -44,7 +45,7 @@ bool Worker::is_dead() const {
 
 void Worker::signal_group(int signal) {
   if (!running_) return;
-  // A child that has not come to setsid yet is alone, and has the signal blocked until exec.
+  // Before its setsid the child has no group and no children; the signal is blocked until exec.
   if (kill(-pid_, signal) != 0) kill(pid_, signal);
 }
 

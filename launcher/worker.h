@@ -13,13 +13,13 @@
 
 namespace ddprun::launcher {
 
-/// A child of `spawn` with everything in its process group, until its end.
+/// A child of `spawn` and its process group, until the child has ended.
 ///
-/// Destroying a Worker that still runs kills its group with SIGKILL and reaps the child.
+/// Destroying a running Worker kills its group with SIGKILL and reaps the child.
 /// Thread: the executor's.
 class Worker {
  public:
-  /// Takes over the process and its pidfds, not its pipes: nobody else waits for it.
+  /// Takes over the process and its pidfds, not its pipes. No other code may wait for the process.
   Worker(const boost::asio::any_io_executor& executor, Child& child);
 
   Worker(Worker&&) noexcept = default;
@@ -29,25 +29,25 @@ class Worker {
   pid_t pid() const { return pid_; }
   bool running() const { return running_; }
 
-  /// Whether the child has ended, be it that `ended` was not called yet.
+  /// Whether the child has ended, also if `ended` was not called yet.
   bool is_dead() const;
 
-  /// Calls `ended` once, from the executor, as soon as the child has ended and was reaped. The
-  /// Worker must outlive the call or the executor's last turn, and must not move.
+  /// Calls `ended` once, from the executor, when the child has ended and was reaped. The Worker
+  /// must not move, and must live until then or until the executor has stopped.
   void when_ended(std::function<void(ExitStatus)> ended);
 
-  /// Sends `signal` to the whole process group. Does nothing after the child was reaped: its
-  /// group's number may belong to somebody else by then.
+  /// Sends `signal` to the process group. Does nothing after the child was reaped, because the
+  /// group's number may be reused.
   void signal_group(int signal);
 
-  /// Sends `signal` to the child alone, under the same rule.
+  /// Sends `signal` only to the child, under the same rule.
   void signal_leader(int signal);
 
  private:
   void wait();
 
   boost::process::v2::basic_process<boost::asio::any_io_executor> process_;
-  boost::asio::posix::stream_descriptor end_;  // the same pidfd, readable at its end
+  boost::asio::posix::stream_descriptor end_;  // a second pidfd, readable when the child has ended
   pid_t pid_;
   std::function<void(ExitStatus)> ended_;
   bool running_ = true;

@@ -33,19 +33,17 @@ void WorkerGroup::on_worker_ended(int local_rank, ExitStatus status) {
   --running_;
   const Member& member = members_[static_cast<size_t>(local_rank)];
   const pid_t pid = member.worker.pid();
-  // Asked right after the leader was reaped, before its number can come round again.
-  if (kill(-pid, 0) == 0) left_behind_.insert(pid);
+  // Right after its worker was reaped, before the pid can be reused.
+  if (kill(-pid, 0) == 0) orphaned_groups_.insert(pid);
   hooks_.worker_ended({local_rank, pid, status, std::chrono::steady_clock::now() - member.started,
                        member.stopped, batch_->exec_failure(static_cast<size_t>(local_rank))});
-  if (running_ == 0) end_or_sweep();
+  if (running_ == 0) finish_or_stop_orphans();
 }
 
-void WorkerGroup::end_or_sweep() {
+void WorkerGroup::finish_or_stop_orphans() {
   if (ended_) return;
-  reap_strays({});
-  if (has_children()) {
-    return stop_strays();
-  }
+  reap_orphans({});
+  if (has_children()) return stop_orphans();
   ended_ = true;
   deadline_.cancel();
   hooks_.all_ended();
@@ -58,19 +56,19 @@ void WorkerGroup::stop(int signal) {
   } else {
     begin_stop(signal);
   }
-  if (running_ == 0) end_or_sweep();  // none may have been started at all
+  if (running_ == 0) finish_or_stop_orphans();  // also if none was started
 }
 
 void WorkerGroup::begin_stop(int signal) {
   stop_signal_ = signal;
   for (Member& member : members_) {
     if (!member.worker.running()) continue;
-    member.stopped = !member.worker.is_dead();  // an end of its own may still wait to be heard of
+    member.stopped = !member.worker.is_dead();  // its end may not have been reported yet
     member.worker.signal_group(signal);
-    member.worker.signal_group(SIGCONT);  // a stopped process sees the other only once it goes on
-    told_groups_.insert(member.worker.pid());
+    member.worker.signal_group(SIGCONT);  // a stopped process cannot handle `signal`
+    signalled_groups_.insert(member.worker.pid());
   }
-  if (running_ == 0 || !left_behind_.empty()) signal_strays();
+  if (running_ == 0 || !orphaned_groups_.empty()) signal_orphans();
   deadline_.expires_after(grace_);
   deadline_.async_wait([this](boost::system::error_code cancelled) {
     if (cancelled || ended_) return;
@@ -84,37 +82,36 @@ void WorkerGroup::kill_now() {
   deadline_.cancel();
   if (stop_signal_ != SIGKILL) {
     stop_signal_ = SIGKILL;
-    told_groups_.clear();
-    told_processes_.clear();
+    signalled_groups_.clear();
+    signalled_orphans_.clear();
     killed_ = running();
     for (Member& member : members_) member.stopped = member.stopped || !member.worker.is_dead();
   }
   for (Member& member : members_) member.worker.signal_group(SIGKILL);
-  signal_strays();
+  signal_orphans();
 }
 
-/// What outlives its worker gets SIGTERM, whatever its worker got: shells start background commands
-/// with SIGINT ignored.
-void WorkerGroup::stop_strays() {
+/// Orphans get SIGTERM, whichever signal their workers got: shells start background commands with
+/// SIGINT ignored.
+void WorkerGroup::stop_orphans() {
   if (stop_signal_ == 0) return begin_stop(SIGTERM);
   if (stop_signal_ != SIGTERM && stop_signal_ != SIGKILL) {
     stop_signal_ = SIGTERM;
-    told_groups_.clear();
-    told_processes_.clear();
+    signalled_groups_.clear();
+    signalled_orphans_.clear();
   }
-  signal_strays();
+  signal_orphans();
 }
 
-/// While workers run, only what dead workers left behind is ours to signal: the rest is told by
-/// its own worker. Once no worker runs, everything that is left is a stray.
-void WorkerGroup::signal_strays() {
+/// While workers run, only groups of ended workers are signalled: a running worker stops its own
+/// children. When no worker runs, all remaining descendants are orphans.
+void WorkerGroup::signal_orphans() {
   for (const Descendant& process : descendants()) {
-    const bool stray =
-        running_ == 0 || stop_signal_ == SIGKILL || left_behind_.count(process.group) != 0;
-    if (!stray || told_groups_.count(process.group) != 0) continue;
-    if (told_processes_.count(process.pid) != 0)
-      continue;  // a second SIGTERM means "hurry" to many
-    if (signal_descendant(process, stop_signal_)) told_processes_.insert(process.pid);
+    const bool orphaned =
+        running_ == 0 || stop_signal_ == SIGKILL || orphaned_groups_.count(process.group) != 0;
+    if (!orphaned || signalled_groups_.count(process.group) != 0) continue;
+    if (signalled_orphans_.count(process.pid) != 0) continue;  // a second SIGTERM may mean "hurry"
+    if (signal_descendant(process, stop_signal_)) signalled_orphans_.insert(process.pid);
   }
 }
 
@@ -124,8 +121,8 @@ void WorkerGroup::forward(int signal) {
 
 void WorkerGroup::child_changed() {
   if (ended_ || members_.empty()) return;
-  if (running_ > 0) return reap_strays(running_pids());
-  end_or_sweep();
+  if (running_ > 0) return reap_orphans(running_pids());
+  finish_or_stop_orphans();
 }
 
 std::vector<int> WorkerGroup::running() const {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kKey = "agreed_error";
 
-/// "3 rank 1 waited ...".
+/// "3 rank 1 waited ...": the kind and the sentence.
 AgreedError parse(const std::string& text) {
   const std::size_t space = text.find(' ');
   if (space == std::string::npos) return {ErrorKind::system, "a rank failed and did not say how"};
@@ -37,7 +37,7 @@ std::string missing_ranks(const GroupContext& context, const std::vector<std::st
 
 }  // namespace
 
-AgreedError decide(const GroupContext& context, const AgreedError& mine) {
+AgreedError propose_error(const GroupContext& context, const AgreedError& mine) {
   if (!context.store) return mine;
   const std::string text = std::to_string(static_cast<int>(mine.kind)) + " " + mine.sentence;
   return parse(context.store->compare_set(context.prefix + kKey, "", text));
@@ -48,7 +48,7 @@ AgreedError wait_for_agreed_error(Store& store, const std::string& prefix,
   return parse(store.get(prefix + kKey, limit));
 }
 
-Error told_by(const GroupContext& context, const std::string& where, const AgreedError& agreed) {
+Error to_error(const GroupContext& context, const std::string& where, const AgreedError& agreed) {
   const std::string me = "rank " + std::to_string(context.named(context.rank)) + " ";
   if (agreed.sentence.starts_with(me)) return {agreed.kind, "ddp: " + agreed.sentence};
   return {agreed.kind,
@@ -60,10 +60,10 @@ Error agree_on(GroupContext& context, const std::string& where, ErrorKind kind,
   const AgreedError mine = {kind,
                             "rank " + std::to_string(context.named(context.rank)) + " " + sentence};
   try {
-    return told_by(context, where, decide(context, mine));
+    return to_error(context, where, propose_error(context, mine));
   } catch (const Error& error) {
-    // Without a store, what we saw ourselves has to do. The partner may have gone because rank 0
-    // did.
+    // Without the store there is only what this rank saw. The peer may be gone because rank 0,
+    // which served the store, is.
     if (kind == ErrorKind::peer_lost && store_died_with_rank_0(context, error)) {
       return {kind, "ddp: " + mine.sentence + " (and the store with rank 0, which served it)"};
     }
@@ -71,29 +71,38 @@ Error agree_on(GroupContext& context, const std::string& where, ErrorKind kind,
   return {kind, "ddp: " + mine.sentence};
 }
 
-Error agree_on_loss(GroupContext& context, const std::string& where, int partner,
+Error agree_on_loss(GroupContext& context, const std::string& where, int peer,
                     const std::string& reason) {
   return agree_on(context, where, ErrorKind::peer_lost,
-                  "lost " + name_ranks({context.named(partner)}) + " " + where + ": " + reason);
+                  "lost " + name_ranks({context.named(peer)}) + " " + where + ": " + reason);
 }
 
-Error agree_on_timeout(GroupContext& context, const std::string& where, int partner) {
+Error agree_on_timeout(GroupContext& context, const std::string& where, int peer) {
   return agree_on(context, where, ErrorKind::timed_out,
                   "waited " + name_time(context.timeout) + " in vain for " +
-                      name_ranks({context.named(partner)}) + " " + where);
+                      name_ranks({context.named(peer)}) + " " + where);
 }
 
-void ask_store(const GroupContext& context, const std::function<void(Store& store)>& ask) {
+Error own_error(const GroupContext& context, ErrorKind kind, const std::string& text) {
+  return {kind, "ddp: rank " + std::to_string(context.named(context.rank)) + text};
+}
+
+std::string plain_text(const Error& error) {
+  const std::string text = error.what();
+  return text.starts_with("ddp: ") ? text.substr(5) : text;
+}
+
+void ask_store(const GroupContext& context, const std::function<void(Store& store)>& request) {
   try {
-    ask(*context.store);
+    request(*context.store);
   } catch (const Error& error) {
-    const Error told = at_rank(context.named(context.rank), error);
-    if (!store_died_with_rank_0(context, error)) throw Error(told);
-    throw Error(ErrorKind::peer_lost, std::string(told.what()) + ": lost rank 0, which served it");
+    const Error own = at_rank(context.named(context.rank), error);
+    if (!store_died_with_rank_0(context, error)) throw Error(own);
+    throw Error(ErrorKind::peer_lost, std::string(own.what()) + ": lost rank 0, which served it");
   }
 }
 
-void wait_for_everyone(const GroupContext& context, const std::string& stem) {
+void wait_for_all_ranks(const GroupContext& context, const std::string& stem) {
   std::vector<std::string> keys;
   for (int rank = 0; rank < context.size; ++rank) {
     keys.push_back(context.prefix + stem + "/" + std::to_string(rank));
@@ -102,10 +111,9 @@ void wait_for_everyone(const GroupContext& context, const std::string& stem) {
     ask_store(context, [&](Store& store) { store.wait(keys, context.timeout); });
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::timed_out) throw;
-    throw Error(ErrorKind::timed_out, "ddp: rank " + std::to_string(context.named(context.rank)) +
-                                          ": " + missing_ranks(context, keys) +
-                                          " did not join within " + name_time(context.timeout) +
-                                          " (" + context.store->name() + ")");
+    throw own_error(context, ErrorKind::timed_out,
+                    ": " + missing_ranks(context, keys) + " did not join within " +
+                        name_time(context.timeout) + " (" + context.store->name() + ")");
   }
 }
 

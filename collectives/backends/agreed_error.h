@@ -10,42 +10,48 @@
 
 namespace ddp::internal {
 
-/// What a rank says that fails. The first rank to fail decides for all: its sentence becomes the
-/// group's agreed error, kept in the store. So a rank may break its connections only afterwards:
-/// whoever sees them break finds the agreed error.
-
-/// As the store has it.
+/// The one failure that all ranks of a group report. The first rank that fails decides: its error
+/// is set in the store, by compare-and-set, and is the group's from then on. A rank must not close
+/// its connections before that: a peer that sees a connection end asks the store for the cause, and
+/// would otherwise blame the rank that only reacted.
 struct AgreedError {
   ErrorKind kind = ErrorKind::system;
-  std::string sentence;  ///< begins with "rank N ", or what ddprun says
+  std::string sentence;  ///< begins with "rank N ", unless ddprun wrote it
 };
 
-/// The group's agreed error, which `mine` becomes if there was none, or no store to keep it in.
-/// Throws what the store throws.
-AgreedError decide(const GroupContext& context, const AgreedError& mine);
+/// Makes `mine` the group's agreed error unless there is one already; returns the agreed one.
+/// Without a store it is `mine`. Throws what the store throws.
+AgreedError propose_error(const GroupContext& context, const AgreedError& mine);
 
-/// The group's agreed error, once there is one. Error of kind timed_out after `limit`.
+/// Waits for the group's agreed error. Throws what the store throws: after `limit`, timed_out.
 AgreedError wait_for_agreed_error(Store& store, const std::string& prefix,
                                   std::chrono::milliseconds limit);
 
-/// As this rank throws it, which stops `where`; that may be empty.
-Error told_by(const GroupContext& context, const std::string& where, const AgreedError& agreed);
+/// The agreed error as this rank throws it from the call `where`, which may be empty.
+Error to_error(const GroupContext& context, const std::string& where, const AgreedError& agreed);
 
-/// Decides and tells. `sentence` begins after "rank N "; `where` is "in #12 barrier" or "while
-/// connecting".
+/// Proposes "rank N SENTENCE" and returns the agreed error for this rank to throw. Falls back to
+/// its own if the store is lost. `where` is "in #12 barrier" or "while connecting".
 Error agree_on(GroupContext& context, const std::string& where, ErrorKind kind,
                const std::string& sentence);
 
-/// The same for a rank whose connection ended, and for one that was waited for too long.
-Error agree_on_loss(GroupContext& context, const std::string& where, int partner,
+/// agree_on() for a connection that ended, and for a peer that timed out.
+Error agree_on_loss(GroupContext& context, const std::string& where, int peer,
                     const std::string& reason);
-Error agree_on_timeout(GroupContext& context, const std::string& where, int partner);
+Error agree_on_timeout(GroupContext& context, const std::string& where, int peer);
 
-/// Asks the store while the ranks join, and throws what it throws as this rank's.
-void ask_store(const GroupContext& context, const std::function<void(Store& store)>& ask);
+/// An error of this rank alone: "ddp: rank N" and `text`, which begins with " " or ": ".
+Error own_error(const GroupContext& context, ErrorKind kind, const std::string& text);
 
-/// Returns when every rank has set the group's key STEM/RANK. Error of kind timed_out names those
-/// that did not within the group's timeout.
-void wait_for_everyone(const GroupContext& context, const std::string& stem);
+/// The error's text without "ddp: " in front.
+std::string plain_text(const Error& error);
+
+/// Runs `request` on the store while the ranks join. Throws what the store throws as this rank's
+/// error; peer_lost if rank 0 served the store and is gone.
+void ask_store(const GroupContext& context, const std::function<void(Store& store)>& request);
+
+/// Waits until every rank has set the group's key STEM/RANK. Error of kind timed_out after the
+/// group's timeout, with the ranks that did not.
+void wait_for_all_ranks(const GroupContext& context, const std::string& stem);
 
 }  // namespace ddp::internal

@@ -10,36 +10,44 @@
 
 namespace ddp::internal {
 
-/// What moves the data of a group of at least two ranks: one class, in files of its own, for each
-/// library that can. Failures are ddp::Error; after one, nothing but the destructor is called.
+/// Moves the data of one group, for one rank: a class for each library that can (Gloo, MPI, NCCL).
+/// Failures are ddp::Error; after one, only the destructor may be called.
 ///
-/// Tasks are given to it by one thread at a time, in the same order on every rank.
+/// Tasks come from one thread at a time, and in the same order on every rank.
 class Backend {
  public:
   virtual ~Backend() = default;
 
-  /// Throws ddp::Error of kind usage for a task that this backend cannot do at all: buffers in
-  /// memory it does not reach, for one. Such a task is not given to it. From any thread.
+  /// Throws ddp::Error of kind usage for a task that this backend cannot do, such as one with
+  /// buffers in memory that it does not reach; run() and begin() are not called for it then.
+  /// Thread: any.
   virtual void check(const Task& task) const = 0;
 
-  /// Does the task, after all that were begun before. Buffers in host memory: returns when this
-  /// rank's part is done. On a device: returns at once, and the task's stream runs after it.
+  /// Does the task after all that were begun before. With buffers in host memory: returns when this
+  /// rank's part is done. With buffers on a device: returns at once, and what the task's stream is
+  /// given later runs after it.
   virtual void run(const Task& task) = 0;
 
-  /// Begins the task. Its failure is the AsyncCall's.
+  /// Begins the task. If it fails, the AsyncCall has the error.
   virtual std::shared_ptr<AsyncCall> begin(const Task& task) = 0;
 
-  /// From now on `failed` is told of a failure that the backend finds beside its calls' ends, in
-  /// any thread, and aborts it. One that finds none, or needs no help to end, need not tell.
+  /// Sets a function for failures that the backend detects outside of its calls. It is called in
+  /// any thread and must abort() the backend. Backends that detect none need not call it.
   virtual void watch(const std::function<void(const Error& error)>& /*failed*/) {}
 
-  /// Makes whatever is under way fail soon, without a word to the others. From any thread, at any
-  /// time.
+  /// Makes all that is under way fail soon, without notifying the other ranks. Thread: any.
   virtual void abort() noexcept = 0;
 
-  /// Waits until every rank leaves too; the last call, if it is made at all. Does not throw: who
-  /// leaves does not care how.
+  /// Waits until every rank leaves the group. The last call, if it is made at all. A failure here
+  /// does not matter to the rank that leaves, and is dropped.
   virtual void leave() noexcept = 0;
 };
+
+/// A call that has failed with `error`.
+inline std::shared_ptr<AsyncCall> failed_call(const Error& error) {
+  auto call = std::make_shared<Completion>();
+  call->fail(error);
+  return call;
+}
 
 }  // namespace ddp::internal

@@ -12,7 +12,7 @@ CallQueue::CallQueue(std::function<void(const Task& task)> work) : work_(std::mo
 CallQueue::~CallQueue() {
   {
     const std::lock_guard lock(mutex_);
-    ends_ = true;
+    stopping_ = true;
     changed_.notify_all();
   }
   if (thread_.joinable()) thread_.join();
@@ -28,33 +28,30 @@ void CallQueue::run(const Task& task) {
     if (failure_) throw Error(*failure_);
     busy_ = true;
   }
-  if (const auto error = end_turn(attempt(task))) throw Error(*error);
+  if (const auto error = finish(attempt(task))) throw Error(*error);
 }
 
 std::shared_ptr<AsyncCall> CallQueue::begin(const Task& task) {
   auto completion = std::make_shared<Completion>();
   const std::lock_guard lock(mutex_);
-  if (failure_) {
-    completion->fail(*failure_);
-    return completion;
-  }
-  if (!thread_.joinable()) thread_ = signal_masked_thread([this] { work_off(); });
+  if (failure_) return failed_call(*failure_);
+  if (!thread_.joinable()) thread_ = signal_masked_thread([this] { run_queued(); });
   calls_.push_back({task, completion});
   changed_.notify_all();
   return completion;
 }
 
-void CallQueue::work_off() {
+void CallQueue::run_queued() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [&] { return !busy_ && (ends_ || !calls_.empty()); });
+    changed_.wait(lock, [&] { return !busy_ && (stopping_ || !calls_.empty()); });
     if (calls_.empty()) return;
     const Call call = std::move(calls_.front());
     calls_.pop_front();
     busy_ = true;
     lock.unlock();
     call.completion->start();
-    const auto error = end_turn(attempt(call.task));
+    const auto error = finish(attempt(call.task));
     if (error) {
       call.completion->fail(*error);
     } else {
@@ -64,9 +61,9 @@ void CallQueue::work_off() {
   }
 }
 
-/// What `work_` threw, or what made the queue fail before.
+/// The error of `work_`, or the one that made the queue fail before.
 std::optional<Error> CallQueue::attempt(const Task& task) {
-  if (failure_) return failure_;  // written by whoever was busy before
+  if (failure_) return failure_;  // no lock: only a thread that was busy writes it
   try {
     work_(task);
   } catch (const Error& error) {
@@ -75,7 +72,7 @@ std::optional<Error> CallQueue::attempt(const Task& task) {
   return std::nullopt;
 }
 
-std::optional<Error> CallQueue::end_turn(std::optional<Error> error) {
+std::optional<Error> CallQueue::finish(std::optional<Error> error) {
   const std::lock_guard lock(mutex_);
   busy_ = false;
   if (error && !failure_) failure_ = error;

@@ -14,12 +14,12 @@
 
 namespace ddp::internal {
 
-/// Turns calls that block into calls that are begun, for libraries that only have the former. Calls
-/// are done one at a time, in the order in which they come: those that are begun in a thread of the
-/// queue's own, which is started by the first of them; others in the caller's thread, if it need
-/// not wait for any before, so that short calls pay for no other thread.
+/// Makes asynchronous calls of blocking ones. Calls are done one at a time, in the order in which
+/// they come. Those of begin() are done in a thread of the queue, which the first of them starts.
+/// Those of run() are done in the caller's thread if no other call is before them, so that short
+/// calls do not pay for a switch between threads.
 ///
-/// After the first failure every later call, begun already or not, fails with that same error.
+/// After the first failure every later call, begun already or not, fails with the same error.
 ///
 /// Thread: any, several at once.
 class CallQueue {
@@ -41,17 +41,17 @@ class CallQueue {
     std::shared_ptr<Completion> completion;
   };
 
-  void work_off();
+  void run_queued();
   std::optional<Error> attempt(const Task& task);
-  std::optional<Error> end_turn(std::optional<Error> error);
+  std::optional<Error> finish(std::optional<Error> error);
 
   const std::function<void(const Task& task)> work_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Call> calls_;
   std::optional<Error> failure_;
-  bool busy_ = false;  // somebody is in work_
-  bool ends_ = false;
+  bool busy_ = false;  // a thread is in work_
+  bool stopping_ = false;
   std::thread thread_;
 };
 

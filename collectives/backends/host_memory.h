@@ -8,7 +8,7 @@
 
 namespace ddp::internal {
 
-/// The Backend::check() of one that moves no memory but the host's; `rank` as messages name it.
+/// Backend::check() of a backend that reaches host memory only; `rank` is as messages name it.
 inline void check_in_host_memory(const Task& task, const std::string& backend, int rank) {
   if (!task.on_device) return;
   throw Error(ErrorKind::usage,

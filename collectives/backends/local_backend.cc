@@ -4,8 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "collectives/backends/cuda/host_calls.h"
 #include "collectives/backends/host_memory.h"
-#include "collectives/backends/mpi/device.h"
 #include "collectives/call/call.h"
 #include "collectives/errors.h"
 
@@ -17,15 +17,17 @@ class LocalBackend : public Backend {
   explicit LocalBackend(std::string name) : name_(std::move(name)) {}
 
   void check(const Task& task) const override {
-    if (task.on_device && name_ == "mpi") return at_rank(0, [&] { MpiDevice::check(task); });
+    if (task.on_device && name_ == "mpi") {
+      return at_rank(0, [&] { check_host_call(internal::name(task.operation), task.stream); });
+    }
     check_in_host_memory(task, name_, 0);
   }
   void run(const Task& task) override {
-    // In all_to_all_v no count is common to all blocks.
+    // The count of all_to_all_v is in the lists by rank.
     const std::size_t count = task.send_counts.empty() ? task.count : task.send_counts.front();
     if (count == 0 || task.in == task.out) return;
     const std::size_t bytes = count * size_of(task.type);
-    if (task.on_device) return copy_on_device(task, bytes);
+    if (task.on_device) return copy_in_stream(task.out, task.in, bytes, task.stream);
     std::memmove(task.out, task.in, bytes);
   }
   std::shared_ptr<AsyncCall> begin(const Task& task) override {

@@ -8,7 +8,7 @@
 
 namespace ddp::internal {
 
-/// For a group of one rank, whatever the library: what goes in comes out. `name` is the library's.
+/// For a group of one rank, where every call is a copy; `name` is the backend that was asked for.
 std::unique_ptr<Backend> make_local_backend(std::string name);
 
 }  // namespace ddp::internal

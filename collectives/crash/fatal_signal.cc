@@ -12,6 +12,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "collectives/crash/backtrace.h"
 #include "collectives/crash/crash_report.h"
 
 namespace ddp::internal {
@@ -27,7 +28,7 @@ constexpr std::array kFatal = std::to_array<Fatal>({{SIGSEGV, "SIGSEGV"},
                                                     {SIGILL, "SIGILL"},
                                                     {SIGABRT, "SIGABRT"}});
 
-/// The codes of siginfo_t that say more than the signal: sigaction(2). The address follows.
+/// The text for a code of siginfo_t (sigaction(2)); the address follows it.
 struct Reason {
   int signal;
   int code;
@@ -46,25 +47,25 @@ constexpr std::array kReasons = std::to_array<Reason>({
     {SIGILL, ILL_ILLOPN, "illegal instruction at "},
 });
 
-constexpr unsigned kSecondsToTell = 10;  // a thread that holds a lock of the loader may be stuck
+constexpr unsigned kReportSeconds = 10;  // a backtrace can hang on a lock of the dynamic linker
 constexpr std::uintptr_t kGuardGap = 1UL << 20;  // below a stack: 256 pages, mmap(2), MAP_GROWSDOWN
 constexpr std::uintptr_t kStackEnd = 64UL << 10;
 
 alignas(16) std::array<std::byte, 256UL * 1024> alternate_stack;
-std::uintptr_t stack_low = 0;  // lowest address of the stack that is watched for overflow; 0: none
-std::array<struct sigaction, NSIG> before;  // what each signal did without us
+std::uintptr_t stack_low = 0;  // lowest address of the stack whose overflow is detected; 0: none
+std::array<struct sigaction, NSIG> previous_actions;  // by signal
 volatile std::sig_atomic_t dying_of = 0;
 
 bool is_stack_overflow(std::uintptr_t address) {
   return stack_low != 0 && address + kGuardGap >= stack_low && address < stack_low + kStackEnd;
 }
 
-void describe(int signal, const siginfo_t& info, FixedText& text) {
+void describe(int signal, const siginfo_t& info, FixedString& text) {
   for (const Fatal& fatal : kFatal) {
     if (fatal.signal == signal) text << fatal.name << ": ";
   }
   const auto address = reinterpret_cast<std::uintptr_t>(info.si_addr);
-  if (info.si_code <= 0) {  // somebody sent it
+  if (info.si_code <= 0) {  // sent by kill(2) or the like
     if (info.si_pid != getpid()) {
       text << "sent by process " << static_cast<std::uint64_t>(info.si_pid);
     } else {
@@ -102,12 +103,12 @@ void die(int signal) {
   raise(signal);
 }
 
-/// Whoever handled the signal before us has the last word.
-void pass_on(int signal, siginfo_t* info, void* context) {
-  const struct sigaction& other = before[static_cast<std::size_t>(signal)];
-  sigaction(signal, &other, nullptr);
-  if ((other.sa_flags & SA_SIGINFO) != 0) return other.sa_sigaction(signal, info, context);
-  if (other.sa_handler != SIG_DFL) return other.sa_handler(signal);
+/// Runs the action that was installed before, or dies of the signal.
+void run_previous_action(int signal, siginfo_t* info, void* context) {
+  const struct sigaction& previous = previous_actions[static_cast<std::size_t>(signal)];
+  sigaction(signal, &previous, nullptr);
+  if ((previous.sa_flags & SA_SIGINFO) != 0) return previous.sa_sigaction(signal, info, context);
+  if (previous.sa_handler != SIG_DFL) return previous.sa_handler(signal);
   die(signal);
 }
 
@@ -115,7 +116,7 @@ void on_alarm(int) {
   die(dying_of);
 }
 
-/// Ends the process by `signal` in a while, should telling of it not come to an end.
+/// Kills the process by `signal` after kReportSeconds, in case the report hangs.
 void set_alarm(int signal, struct sigaction& previous) {
   dying_of = signal;
   struct sigaction end = {};
@@ -123,11 +124,11 @@ void set_alarm(int signal, struct sigaction& previous) {
   end.sa_flags = SA_ONSTACK;
   sigaction(SIGALRM, &end, &previous);
   unblock(SIGALRM);
-  alarm(kSecondsToTell);
+  alarm(kReportSeconds);
 }
 
-/// The instruction that was next when the signal came.
-std::uintptr_t interrupted_at(void* context) {
+/// The instruction that the signal interrupted.
+std::uintptr_t interrupted_instruction(void* context) {
   const mcontext_t& machine = static_cast<ucontext_t*>(context)->uc_mcontext;
 #ifdef __x86_64__
   return static_cast<std::uintptr_t>(machine.gregs[REG_RIP]);
@@ -136,21 +137,21 @@ std::uintptr_t interrupted_at(void* context) {
 #endif
 }
 
-/// How many of the calls are those of our handler, which are of no interest. Sanitizers add some.
-int own_calls(const Calls& calls, void* context) {
-  const std::uintptr_t place = interrupted_at(context);
-  const auto* const begin = calls.frames.begin();
-  const auto* const end = begin + calls.count;
-  const auto* const found = std::find_if(begin, end, [place](const void* frame) {
-    return reinterpret_cast<std::uintptr_t>(frame) == place;
+/// How many of the innermost frames are of the signal handler, to be skipped. Sanitizers add some.
+int count_handler_frames(const Backtrace& backtrace, void* context) {
+  const std::uintptr_t address = interrupted_instruction(context);
+  const auto* const begin = backtrace.frames.begin();
+  const auto* const end = begin + backtrace.count;
+  const auto* const found = std::find_if(begin, end, [address](const void* frame) {
+    return reinterpret_cast<std::uintptr_t>(frame) == address;
   });
   return found == end ? 0 : static_cast<int>(found - begin);
 }
 
-void tell(const FixedText& message, const Calls& calls, void* context) {
-  static FixedText traceback;
+void report(const FixedString& message, const Backtrace& backtrace, void* context) {
+  static FixedString traceback;
   traceback << "Traceback (most recent call last):\n";
-  calls.describe(traceback, own_calls(calls, context));
+  backtrace.append_to(traceback, count_handler_frames(backtrace, context));
   traceback << message.view() << "\n";
   write_crash_report(message.view(), traceback.view());
   print(traceback.view());
@@ -161,22 +162,22 @@ void on_fatal_signal(int signal, siginfo_t* info, void* context) {
   if (begin_crash_report()) {
     struct sigaction previous = {};
     set_alarm(signal, previous);
-    static FixedText message;
+    static FixedString message;
     describe(signal, *info, message);
-    write_crash_report(message.view(), "");  // a stack that is broken may break whoever walks it
-    static Calls calls;
-    calls.take();
-    tell(message, calls, context);
+    write_crash_report(message.view(), "");  // in case walking a broken stack crashes
+    static Backtrace backtrace;
+    backtrace.capture();
+    report(message, backtrace, context);
     alarm(0);
     sigaction(SIGALRM, &previous, nullptr);
     finish_crash_report();
   }
   wait_for_crash_report();
   errno = error;
-  pass_on(signal, info, context);
+  run_previous_action(signal, info, context);
 }
 
-void watch_stack() {
+void find_stack() {
   pthread_attr_t attributes;
   if (pthread_getattr_np(pthread_self(), &attributes) != 0) return;
   void* low = nullptr;
@@ -198,18 +199,18 @@ void add_alternate_stack() {
 
 }  // namespace
 
-void tell_fatal_signals() {
-  watch_stack();
+void install_fatal_signal_handlers() {
+  find_stack();
   add_alternate_stack();
   struct sigaction action = {};
   action.sa_sigaction = on_fatal_signal;
-  // One that comes while the first is told kills, instead of waiting for that to end.
+  // SA_NODEFER: a fatal signal during the report kills at once, instead of waiting for its end.
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
   sigemptyset(&action.sa_mask);
   for (const Fatal& fatal : kFatal) {
-    struct sigaction& other = before[static_cast<std::size_t>(fatal.signal)];
-    sigaction(fatal.signal, nullptr, &other);
-    if (other.sa_handler == SIG_IGN) continue;
+    struct sigaction& previous = previous_actions[static_cast<std::size_t>(fatal.signal)];
+    sigaction(fatal.signal, nullptr, &previous);
+    if (previous.sa_handler == SIG_IGN) continue;
     sigaction(fatal.signal, &action, nullptr);
   }
 }

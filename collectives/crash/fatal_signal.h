@@ -3,9 +3,10 @@
 
 namespace ddp::internal {
 
-/// From here on SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT are told in the death note before the
-/// process dies of them. Call it once, after prepare_crash_report; the calling thread gets an
-/// alternate signal stack if it has none, so that it can tell of its stack's overflow.
-void tell_fatal_signals();
+/// Installs handlers that report SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT on stderr and in the
+/// crash report before the process dies of them. Once, after prepare_crash_report(). The calling
+/// thread gets an alternate signal stack if it has none, so that an overflow of its stack can be
+/// reported.
+void install_fatal_signal_handlers();
 
 }  // namespace ddp::internal

@@ -11,6 +11,7 @@
 #include <typeinfo>
 
 #include "base/text.h"
+#include "collectives/crash/backtrace.h"
 #include "collectives/crash/crash_report.h"
 #include "collectives/crash/fatal_signal.h"
 #include "collectives/crash/throw_backtrace.h"
@@ -18,12 +19,12 @@
 namespace ddp {
 namespace {
 
-using internal::Calls;
+using internal::Backtrace;
 
 constexpr int kMostCauses = 16;                   // of nested exceptions
-constexpr std::size_t kLongestText = 8UL * 1024;  // of one; the launcher reads no huge file
+constexpr std::size_t kLongestText = 8UL * 1024;  // of one; the launcher reads a MiB at most
 
-std::terminate_handler terminate_before = nullptr;
+std::terminate_handler previous_terminate = nullptr;
 
 std::string type_of_current() {
   constexpr std::string_view kNested = "std::_Nested_exception<";
@@ -39,7 +40,7 @@ std::string bounded(std::string_view text) {
                     ddprun::cut(std::string(text.substr(0, kLongestText + 1)), kLongestText));
 }
 
-/// The exception that is handled now: "std::runtime_error: step 3\ncaused by ...".
+/// The current exception: "std::runtime_error: step 3\ncaused by ...".
 std::string describe_current(int causes = 0) {
   std::string text = type_of_current();
   try {
@@ -56,38 +57,38 @@ std::string describe_current(int causes = 0) {
     text += bounded(thrown);
   } catch (const char* thrown) {
     text += bounded(thrown == nullptr ? "" : thrown);
-  } catch (...) {  // its type is all there is to say
+  } catch (...) {  // there is only its type
   }
   return text;
 }
 
-/// Whether the call is the one that throws; further in are the runtime's own.
-bool throws(std::string_view line) {
+/// Whether the frame is of a function that throws: those further in are of the C++ runtime.
+bool is_throw(std::string_view line) {
   for (const char* name : {"(__cxa_throw+", "(__cxa_rethrow+", "(_ZSt17rethrow_exception"}) {
     if (line.find(name) != line.npos) return true;
   }
   return false;
 }
 
-std::string text_of(const Calls& calls) {
-  const auto raw = std::make_unique<internal::FixedText>();
-  calls.describe(*raw, 0);
-  std::string_view left = raw->view();
+std::string text_of(const Backtrace& backtrace) {
+  const auto raw = std::make_unique<internal::FixedString>();
+  backtrace.append_to(*raw, 0);
+  std::string_view rest = raw->view();
   std::string text;
-  while (!left.empty()) {
-    const std::string_view line = left.substr(0, left.find('\n'));
-    if (throws(line)) break;
+  while (!rest.empty()) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    if (is_throw(line)) break;
     text += ddprun::with_cxx_name(std::string(line)) + "\n";
-    left.remove_prefix(std::min(line.size() + 1, left.size()));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
   }
   return text;
 }
 
-void tell_current(const Calls& calls) {
+void report_current(const Backtrace& backtrace) {
   const bool is_first = internal::begin_crash_report();
   const std::string message = describe_current();
   const std::string traceback =
-      "Traceback (most recent call last):\n" + text_of(calls) + message + "\n";
+      "Traceback (most recent call last):\n" + text_of(backtrace) + message + "\n";
   if (is_first) internal::write_crash_report(message, traceback);
   internal::print(traceback);
   if (is_first) internal::finish_crash_report();
@@ -95,11 +96,11 @@ void tell_current(const Calls& calls) {
 
 [[noreturn]] void on_terminate() {
   if (std::current_exception()) {
-    static Calls calls;
-    calls.take();
-    tell_current(calls);
+    static Backtrace backtrace;
+    backtrace.capture();
+    report_current(backtrace);
   }
-  terminate_before();
+  previous_terminate();
   std::abort();
 }
 
@@ -107,18 +108,18 @@ void tell_current(const Calls& calls) {
 
 int record(const std::function<int()>& main) {
   internal::prepare_crash_report(std::getenv("TORCHELASTIC_ERROR_FILE"));
-  internal::tell_fatal_signals();
-  terminate_before = std::set_terminate(on_terminate);
+  internal::install_fatal_signal_handlers();
+  previous_terminate = std::set_terminate(on_terminate);
   try {
     try {
       return main();
-    } catch (const internal::ThrowBacktrace&) {  // never
+    } catch (const internal::ThrowBacktrace&) {  // never caught: see there
       return 1;
     }
   } catch (abi::__forced_unwind&) {  // the thread ends: pthread_exit(3)
     throw;
   } catch (...) {
-    tell_current(internal::calls_to_throw());
+    report_current(internal::last_throw_backtrace());
   }
   return 1;
 }

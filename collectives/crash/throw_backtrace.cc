@@ -6,30 +6,30 @@
 namespace ddp::internal {
 namespace {
 
-Calls calls;
+Backtrace last_throw;
 
 }  // namespace
 
-/// Unwinding has two phases (Itanium C++ ABI, Exception Handling, 1.3), and only the second one
-/// takes the stack down. In the first the personality routine of libstdc++ asks the type_info of
-/// each handler, by this virtual function, whether it takes the exception.
-class Description : public std::type_info {
+/// Exceptions are handled in two phases (Itanium C++ ABI, Exception Handling, 1.3), and only the
+/// second unwinds the stack. In the first, libstdc++ asks the type_info of each handler, by this
+/// virtual function, whether it catches the exception.
+class CapturingTypeInfo : public std::type_info {
  public:
-  Description() : std::type_info("ddp::internal::ThrowBacktrace") {}
+  CapturingTypeInfo() : std::type_info("ddp::internal::ThrowBacktrace") {}
 
   // NOLINTNEXTLINE(bugprone-reserved-identifier): libstdc++ calls it so
   bool __do_catch(const std::type_info*, void**, unsigned) const override {
-    calls.take();
+    last_throw.capture();
     return false;
   }
 };
 
-// The description of class ThrowBacktrace, by its name in the ABI.
-extern Description throw_backtrace __asm__("_ZTIN3ddp8internal14ThrowBacktraceE");
-Description throw_backtrace;
+// The type_info of class ThrowBacktrace, by its name in the ABI.
+extern CapturingTypeInfo throw_backtrace __asm__("_ZTIN3ddp8internal14ThrowBacktraceE");
+CapturingTypeInfo throw_backtrace;
 
-const Calls& calls_to_throw() {
-  return calls;
+const Backtrace& last_throw_backtrace() {
+  return last_throw;
 }
 
 }  // namespace ddp::internal

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "collectives/crash/crash_report.h"
+#include "collectives/crash/backtrace.h"
 
 namespace ddp::internal {
 
-/// A handler `catch (const ThrowBacktrace&)` catches nothing. But it is asked whether it would,
-/// before the stack of an exception that nobody further in handles is unwound: it keeps the calls
-/// that led to the throw.
+/// A handler `catch (const ThrowBacktrace&)` catches nothing. But the runtime asks it whether it
+/// would catch an exception that no inner handler catches, before it unwinds the stack; it captures
+/// the backtrace of the throw then.
 class ThrowBacktrace {
-  virtual void key();  // defined nowhere, so the type's description is what throw_backtrace.cc says
+  virtual void key();  // defined nowhere, so that throw_backtrace.cc can define the type_info
 };
 
-/// Those of the last exception that came to such a handler.
-const Calls& calls_to_throw();
+/// The backtrace of the last exception that reached such a handler.
+const Backtrace& last_throw_backtrace();
 
 }  // namespace ddp::internal

@@ -185,7 +185,7 @@ AgreedError GroupCalls::judge(const Overdue& overdue) {
     }
     publish_status();
     agreed.sentence += ": " + compare_statuses(ask_statuses());
-    return decide(context_, agreed);
+    return propose_error(context_, agreed);
   } catch (const Error& error) {
     agreed.sentence += " and cannot ask the others: ";
     agreed.sentence += error.what();
@@ -197,7 +197,7 @@ AgreedError GroupCalls::tell_others(const Error& error) {
   const std::string text = error.what();
   const AgreedError own = {error.kind(), text.starts_with("ddp: ") ? text.substr(5) : text};
   try {
-    const AgreedError agreed = decide(context_, own);
+    const AgreedError agreed = propose_error(context_, own);
     const std::lock_guard lock(broadcast_mutex_);
     if (broadcast_) broadcast_->raise(context_.prefix);
     return agreed;
@@ -210,11 +210,11 @@ void GroupCalls::give_up(const AgreedError& agreed) {
   look(steady_clock::now());  // which call is under way, and which is over and was not looked at
   AgreedError decided = agreed;
   try {
-    decided = decide(context_, agreed);  // before connections end, and the others ask why
+    decided = propose_error(context_, agreed);  // before connections end, and the others ask why
   } catch (const Error&) {
     // Without a store, what this rank knows has to do.
   }
-  note(told_by(context_, where(), decided));
+  note(to_error(context_, where(), decided));
 }
 
 void GroupCalls::abort() noexcept {

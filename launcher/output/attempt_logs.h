@@ -12,25 +12,25 @@
 
 namespace ddprun::launcher {
 
-/// What becomes of one stream of a worker besides the console. By default nothing.
+/// Where one stream of a worker goes. By default only to the console.
 struct StreamSink {
-  bool shown = true;              ///< it is on the console
-  std::shared_ptr<LogFile> file;  ///< gets every byte; nullptr: none
-  bool direct = false;            ///< the worker writes to `file` itself; ddprun reads nothing
-  std::shared_ptr<LogFile> duplicates;  ///< of all workers: the lines with one of `filters`
+  bool shown = true;                    ///< also on the console
+  std::shared_ptr<LogFile> file;        ///< gets all bytes; nullptr: none
+  bool direct = false;                  ///< the worker writes to `file` itself; there is no pipe
+  std::shared_ptr<LogFile> duplicates;  ///< lines with one of `filters`, of all workers
   const std::vector<std::string>* filters = nullptr;  ///< set with `duplicates`
 
-  /// What the worker is to have as this stream; -1: a pipe.
+  /// The descriptor for the worker to write to; -1: a pipe.
   int direct_fd() const { return direct ? file->fd() : -1; }
 };
 
-/// Opens the log files of one attempt as they are asked for. Both references must outlive this, and
-/// `spec` the sinks.
+/// Opens the log files of one attempt on demand. `spec` and `dir` must outlive this, and `spec`
+/// also the sinks.
 class AttemptLogs {
  public:
   AttemptLogs(const LogSpec& spec, const LogDir& dir) : spec_(spec), dir_(dir) {}
 
-  /// What becomes of this stream of that worker. Errors: system (a file cannot be opened).
+  /// Where this stream of this worker goes. Errors: system (a file cannot be opened).
   Result<StreamSink> sink(int local_rank, LogDir::Stream stream);
 
  private:

@@ -19,18 +19,18 @@
 namespace ddprun::launcher {
 namespace {
 
-bool is_terminal_that_erases(int fd) {
+bool is_capable_terminal(int fd) {
   const char* term = std::getenv("TERM");
   return isatty(fd) == 1 && term != nullptr && std::strcmp(term, "dumb") != 0;
 }
 
 bool wants_colour(int fd) {
   const char* no_color = std::getenv("NO_COLOR");  // https://no-color.org: set and not empty
-  return is_terminal_that_erases(fd) && (no_color == nullptr || *no_color == '\0');
+  return is_capable_terminal(fd) && (no_color == nullptr || *no_color == '\0');
 }
 
-/// An open file description of our own, so that O_NONBLOCK is ours alone; empty with errno set
-/// when it cannot be had.
+/// A new open file description, so that O_NONBLOCK affects no other process; empty, with errno, on
+/// failure.
 Fd reopen_non_blocking(int fd) {
   const std::string path = "/proc/self/fd/" + std::to_string(fd);
   return Fd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
@@ -44,7 +44,7 @@ ConsoleWriter::ConsoleWriter(boost::asio::any_io_executor executor, int fd, std:
       name_(std::move(name)),
       listener_(std::move(listener)),
       coloured_(wants_colour(fd)),
-      lines_(is_terminal_that_erases(fd)),
+      lines_(is_capable_terminal(fd)),
       room_(executor) {
   open(fd);
 }
@@ -67,18 +67,18 @@ void ConsoleWriter::open(int fd) {
   }
   fd_.reset(fcntl(fd, F_DUPFD_CLOEXEC, 3));
   if (S_ISSOCK(file.st_mode)) kind_ = Kind::socket;
-  if (flow_controlled) kind_ = Kind::polled;  // it belongs to somebody else, or there is no /proc
+  if (flow_controlled) kind_ = Kind::polled;  // no permission, or no /proc
   if (kind_ != Kind::direct) watch_for_room();
 }
 
-// asio sets O_NONBLOCK on every descriptor it waits for, and fd_ may share its flags with others:
-// so it waits for an epoll that watches fd_.
+// asio sets O_NONBLOCK on every descriptor it waits for, and fd_ may share its flags with other
+// processes. So asio waits for an epoll fd that watches fd_.
 void ConsoleWriter::watch_for_room() {
   Fd epoll(epoll_create1(EPOLL_CLOEXEC));
   epoll_event event{};
   event.events = EPOLLOUT;
   if (!epoll || epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd_.get(), &event) != 0) {
-    kind_ = Kind::direct;  // out of descriptors: a write that may block is better than none
+    kind_ = Kind::direct;  // out of descriptors: a blocking write is better than none
     return;
   }
   room_.assign(epoll.release());
@@ -98,7 +98,7 @@ void ConsoleWriter::flush() {
     } else if (errno == EAGAIN && room_.is_open()) {
       wait_for_room();
     } else if (errno != EINTR) {
-      lose(errno);
+      handle_error(errno);
     }
   }
 }
@@ -139,7 +139,7 @@ ssize_t ConsoleWriter::write_some() {
   std::abort();
 }
 
-// A pipe that polls writable takes PIPE_BUF bytes without blocking.
+// If poll(2) reports a pipe writable, PIPE_BUF bytes can be written without blocking.
 ssize_t ConsoleWriter::write_if_polled_ready() {
   pollfd ready{fd_.get(), POLLOUT, 0};
   const int count = ::poll(&ready, 1, 0);
@@ -152,13 +152,13 @@ ssize_t ConsoleWriter::write_if_polled_ready() {
   return ::write(fd_.get(), text.data(), std::min<size_t>(text.size(), PIPE_BUF));
 }
 
-void ConsoleWriter::lose(int error_number) {
+void ConsoleWriter::handle_error(int error_number) {
   lines_.clear();
   if (error_number == EPIPE) {
-    discarding_ = true;  // as with `| head`: nobody wants the rest, and that is no failure
+    discarding_ = true;  // as with `| head`: not an error
     return;
   }
-  if (std::exchange(loss_told_, true)) return;
+  if (std::exchange(loss_reported_, true)) return;
   listener_.on_loss(
       os_error("some output is lost: cannot write to " + name_, error_number).message);
 }
@@ -168,7 +168,7 @@ void ConsoleWriter::consume(size_t written) {
   lines_.consume(written);
 }
 
-void ConsoleWriter::give_up_stopped_reader() {
+void ConsoleWriter::drop_stopped_reader() {
   if (!waiting_) return;
   reader_stopped_ = true;
   flush_soon();

@@ -16,49 +16,49 @@
 
 namespace ddprun::launcher {
 
-/// Where lines leave ddprun: its own stdout or stderr, or both when they are the same file.
-/// Writing never blocks, whatever its reader does, and never changes the flags of the inherited
-/// descriptor (O_NONBLOCK would be seen by the user's shell, which shares them). Only a regular
-/// file or a device without flow control is written to directly.
+/// Writes lines to ddprun's own stdout or stderr, or both if they are the same file. Never blocks
+/// on a slow reader, and never changes the flags of the inherited descriptor (O_NONBLOCK would
+/// affect the user's shell, which shares them). Only regular files and devices without flow control
+/// get plain writes.
 ///
-/// A reader that is gone (EPIPE): everything is discarded from then on. Any other error, such as a
-/// full disk: what is pending is discarded and the error told once.
+/// After EPIPE (the reader closed), all output is discarded. After another error, such as a full
+/// disk, pending output is discarded and the first error is reported.
 ///
-/// Thread: the executor's. Destroy it only when the executor runs no more.
+/// Thread: the executor's. Destroy it only after the executor has stopped.
 class ConsoleWriter {
  public:
   struct Listener {
-    std::function<void()> on_written;                     ///< some pending bytes went out later
-    std::function<void(const std::string& why)> on_loss;  ///< once for each cause; `why` is one sentence
+    std::function<void()> on_written;                     ///< after a write outside of flush()
+    std::function<void(const std::string& why)> on_loss;  ///< once a cause; `why` is one sentence
   };
 
-  /// Writes to `fd`, which stays the caller's and open; `name` is for messages ("stdout").
+  /// Writes to `fd`, which the caller keeps open; `name` is for messages ("stdout").
   ConsoleWriter(boost::asio::any_io_executor executor, int fd, std::string name, Listener listener);
   ConsoleWriter(const ConsoleWriter&) = delete;
 
-  /// Lines appended here go out with the next flush.
+  /// Lines appended here are written by the next flush.
   LineQueue& lines() { return lines_; }
 
-  /// Whether more may be appended: less than kFull is pending. Else wait for on_written.
+  /// Whether more may be appended: less than kFull is pending. If not, wait for on_written.
   bool has_room() const { return lines_.size() < kFull; }
 
-  /// A terminal that shows colours.
+  /// Whether it is a terminal that shows colours.
   bool is_coloured() const { return coloured_; }
 
-  /// Whether `fd` is the same file as this one, so that both must go through one ConsoleWriter.
+  /// Whether `fd` is the same file, so that both need one ConsoleWriter.
   bool is_same_file(int fd) const;
 
-  /// Writes what can be written now.
+  /// Writes as much as possible now.
   void flush();
 
-  /// Flushes when the handlers that are ready now have run, so that they share one write.
+  /// Flushes after the handlers that are ready now, so that they share one write.
   void flush_soon();
 
-  /// Workers must end now: if the reader has stopped, everything is discarded until it reads again,
-  /// which on_loss reports. on_written follows.
-  void give_up_stopped_reader();
+  /// If the reader has stopped, discards all output until it reads again, which on_loss reports.
+  /// on_written follows.
+  void drop_stopped_reader();
 
-  /// Writes what is pending, waiting for the reader for at most `limit`; the rest is discarded.
+  /// Writes pending output, waiting for the reader for at most `limit`; discards the rest. Blocks.
   void finish(std::chrono::milliseconds limit);
 
   static constexpr size_t kFull = 256 * 1024;
@@ -73,7 +73,7 @@ class ConsoleWriter {
   ssize_t write_if_polled_ready();
   void consume(size_t written);
   void resume();
-  void lose(int error_number);
+  void handle_error(int error_number);
 
   boost::asio::any_io_executor executor_;
   std::string name_;
@@ -84,13 +84,13 @@ class ConsoleWriter {
   ino_t inode_ = 0;
   bool coloured_ = false;
   LineQueue lines_;
-  boost::asio::posix::stream_descriptor room_;  // an epoll that is readable when fd_ is writable
+  boost::asio::posix::stream_descriptor room_;  // an epoll fd, readable when fd_ is writable
   bool waiting_ = false;                        // for room_
   bool flush_posted_ = false;
   bool discarding_ = false;
-  bool reader_stopped_ = false;  // and nobody waits for it: discards until it reads
-  bool in_line_ = false;         // what was written last has no newline yet
-  bool loss_told_ = false;
+  bool reader_stopped_ = false;  // discards until it reads again
+  bool in_line_ = false;         // the last byte written was no newline
+  bool loss_reported_ = false;
 };
 
 }  // namespace ddprun::launcher

@@ -29,10 +29,10 @@ void LineFilter::finish(std::string& out) {
 }
 
 void LineFilter::end_line(std::string_view line, std::string& out) const {
-  const bool counts = std::any_of(texts_.begin(), texts_.end(), [line](const std::string& text) {
+  const bool selected = std::any_of(texts_.begin(), texts_.end(), [line](const std::string& text) {
     return line.find(text) != line.npos;
   });
-  if (counts) out.append(prefix_).append(line).append("\n");
+  if (selected) out.append(prefix_).append(line).append("\n");
 }
 
 }  // namespace ddprun::launcher

@@ -7,18 +7,18 @@
 
 namespace ddprun::launcher {
 
-/// The lines of one stream that contain one of some texts. Pure.
+/// Selects the lines of one stream that contain one of some texts. Pure.
 class LineFilter {
  public:
-  /// `prefix` goes in front of each line. `texts` must outlive this.
+  /// `prefix` is put before each line. `texts` must outlive this.
   LineFilter(std::string prefix, const std::vector<std::string>& texts)
       : prefix_(std::move(prefix)), texts_(texts) {}
 
-  /// Takes the next `bytes`; the lines among them that count are appended to `out`, whole. A line
-  /// longer than kMaxLine counts in pieces.
+  /// Takes the next `bytes` and appends the selected lines to `out`, whole. A line longer than
+  /// kMaxLine is split, and its pieces are selected separately.
   void feed(std::string_view bytes, std::string& out);
 
-  /// The stream is over: its last line may lack its newline.
+  /// The end of the stream: its last line may lack the newline.
   void finish(std::string& out);
 
  private:
@@ -26,7 +26,7 @@ class LineFilter {
 
   std::string prefix_;
   const std::vector<std::string>& texts_;
-  std::string kept_;  // a line's beginning; at most kMaxLine
+  std::string kept_;  // the beginning of a line; at most kMaxLine bytes
 };
 
 }  // namespace ddprun::launcher

@@ -7,7 +7,7 @@ namespace ddprun::launcher {
 namespace {
 
 constexpr size_t kFirstCapacity = 4096;
-constexpr size_t kKeptForLines = 512 * 1024;  // more is given back once it is empty
+constexpr size_t kKeptForLines = 512 * 1024;  // a larger buffer is freed when empty
 constexpr std::string_view kEraseLine = "\r\033[K";
 
 }  // namespace

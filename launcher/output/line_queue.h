@@ -8,16 +8,16 @@
 
 namespace ddprun::launcher {
 
-/// Bytes on their way to one file, made of the lines of several writers. It remembers whose line
-/// is still open (begun, without its newline), so that no other writer's text is glued to it.
-/// Pure: no I/O. A writer is known by its address.
+/// A queue of bytes for one file, from several writers. It keeps track of the writer whose last
+/// line is unfinished (without newline), so that no other writer's text is appended to that line.
+/// Pure: no I/O. A writer is identified by its address.
 class LineQueue {
  public:
-  /// `overwrites`: the file is a terminal, where a progress line may take the place of another.
+  /// `overwrites`: the file is a terminal, where a progress line may overwrite another.
   explicit LineQueue(bool overwrites) : overwrites_(overwrites) {}
 
-  /// `writer` is about to append; an open line of somebody else is closed with a newline. Between
-  /// two progress lines (`progress`: the text starts with \r) on a terminal, it is erased instead.
+  /// Call before `writer` appends: ends another writer's unfinished line with a newline, or, on a
+  /// terminal and if the new text is progress (starts with \r), erases it.
   void begin(const void* writer, bool progress);
 
   void append(std::string_view text) {
@@ -27,10 +27,10 @@ class LineQueue {
     end_ += text.size();
   }
 
-  /// The text `writer` appended last does not end its line.
+  /// The last line, of `writer`, is unfinished.
   void leave_open(const void* writer) { open_ = writer; }
 
-  /// Whether the last line is `writer`'s and lacks its newline.
+  /// Whether the last line is `writer`'s and unfinished.
   bool is_open(const void* writer) const { return open_ == writer; }
 
   std::string_view pending() const { return {bytes_.get() + begin_, size()}; }
@@ -40,7 +40,7 @@ class LineQueue {
   /// The first `count` bytes of pending() have been written.
   void consume(size_t count);
 
-  /// Forgets all pending bytes.
+  /// Discards all pending bytes.
   void clear() { consume(size()); }
 
  private:

@@ -6,18 +6,18 @@
 namespace ddprun::launcher {
 namespace {
 
-constexpr size_t kKeptForLine = 16 * 1024;  // of an empty stream; a long line's memory is freed
+constexpr size_t kKeptForLine = 16 * 1024;  // while no line is kept; a long line's memory is freed
 
 }  // namespace
 
 void LineSplitter::feed(std::string_view bytes, LineQueue& out) {
   if (bytes.empty()) return;
-  if (relay_ == Relay::bytes) return pass_on(bytes, out);
+  if (buffering_ == Buffering::none) return pass_on(bytes, out);
   const bool plain = position_ == Position::line_start && bytes.find('\r') == bytes.npos;
   plain ? feed_lines(bytes, out) : feed_progress(bytes, out);
 }
 
-// The fast way: no \r, and nothing of the current line has been passed on.
+// The fast path: no \r, and nothing of the current line has been passed on.
 void LineSplitter::feed_lines(std::string_view bytes, LineQueue& out) {
   size_t newline = bytes.find('\n');
   if (newline == bytes.npos) return keep(bytes, out);
@@ -77,7 +77,7 @@ void LineSplitter::finish(LineQueue& out) {
 
 void LineSplitter::pass_on(std::string_view text, LineQueue& out) {
   if (position_ != Position::line_start && !text.empty() && !out.is_open(this)) {
-    // Others have written since, and our line was closed for us: its newline is already there.
+    // Another writer has written since, and ended our line: its newline is already there.
     if (text.front() == '\n') text.remove_prefix(1);
     position_ = Position::line_start;
   }

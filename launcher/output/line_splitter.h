@@ -9,36 +9,37 @@
 
 namespace ddprun::launcher {
 
-/// When a worker's bytes are passed on.
-enum class Relay {
-  lines,  ///< whole lines; several workers share the file
-  bytes,  ///< at once, so that a prompt without newline is seen; for a worker that is alone
+/// How a worker's output is buffered.
+enum class Buffering {
+  line,  ///< whole lines; for several workers that share a file
+  none,  ///< passed on immediately, so that a prompt without newline is seen; for a single worker
 };
 
-/// The longest line, without its newline, that is kept whole.
+/// The longest line, without its newline, that is not split.
 inline constexpr size_t kMaxLine = size_t{1} << 20;
 
-/// Ends each piece of a longer line but the last.
+/// The end of each piece of a longer line except the last.
 inline constexpr std::string_view kSplitMark = " [ddprun: line split]\n";
 
-/// One worker's stream of bytes, cut into prefixed lines. Every byte but these is passed on
-/// unchanged, NUL too. Pure: no I/O.
+/// Splits one worker's stream into lines with a prefix. All other bytes are passed on unchanged,
+/// also NUL. Pure: no I/O.
 ///
-/// A \r makes a progress line: from there on its text is passed on as it comes, with the prefix
-/// after each \r ("\r[0] 40 %"), until its newline. When somebody else writes meanwhile, the open
-/// line is closed with a newline (on a terminal another progress line overwrites it) and what
-/// follows starts with the prefix again. "\r\n" ends a line like "\n".
+/// A \r makes a progress line: from there on its text is passed on immediately, with the prefix
+/// after each \r ("\r[0] 40 %"), until its newline. If another writer writes meanwhile, the
+/// unfinished line is ended with a newline (on a terminal, another progress line overwrites it),
+/// and the rest starts with the prefix again. "\r\n" ends a line like "\n".
 class LineSplitter {
  public:
-  /// `prefix` goes in front of every line; may be empty.
-  LineSplitter(std::string prefix, Relay relay) : prefix_(std::move(prefix)), relay_(relay) {}
-  LineSplitter(const LineSplitter&) = delete;  // the queue knows it by its address
+  /// `prefix` is put before every line; may be empty.
+  LineSplitter(std::string prefix, Buffering buffering)
+      : prefix_(std::move(prefix)), buffering_(buffering) {}
+  LineSplitter(const LineSplitter&) = delete;  // the queue identifies it by its address
 
-  /// Takes the next `bytes`; what may go out is appended to `out`, which is always the same one.
-  /// Keeps at most kMaxLine bytes back.
+  /// Takes the next `bytes` and appends the output that is ready to `out`, which must always be the
+  /// same queue. Keeps at most kMaxLine bytes.
   void feed(std::string_view bytes, LineQueue& out);
 
-  /// The stream is over: passes on what was kept, and ends a line that lacks its newline.
+  /// The end of the stream: appends the kept bytes, and a newline if the last line lacks it.
   void finish(LineQueue& out);
 
   const std::string& prefix() const { return prefix_; }
@@ -55,9 +56,9 @@ class LineSplitter {
   void append_prefixed(std::string_view text, LineQueue& out);
 
   std::string prefix_;
-  Relay relay_;
-  Position position_ = Position::line_start;  // after what has been passed on
-  std::string kept_;                          // of a line nothing of which has been passed on
+  Buffering buffering_;
+  Position position_ = Position::line_start;  // after the last byte that was passed on
+  std::string kept_;                          // a line of which nothing has been passed on
 };
 
 }  // namespace ddprun::launcher

@@ -14,10 +14,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Leaves room for the random part below NAME_MAX, 255 bytes.
+/// Leaves room for the random part: NAME_MAX is 255 bytes.
 constexpr size_t kLongestName = 200;
 
-/// `run_id` as the beginning of a file name: no slash, not hidden, not too long.
+/// `run_id` as the beginning of a file name: no slash, no leading dot, not too long.
 std::string name_of(const std::string& run_id) {
   std::string name = run_id;
   if (name.size() > kLongestName) {
@@ -34,7 +34,7 @@ Error root_error(const std::string& root, const std::string& why) {
   return {Errc::usage, "--log_dir " + root + ": " + why};
 }
 
-/// Completes `path` with random characters and makes it. Errors: false, errno.
+/// Appends random characters to `path` and creates the directory. False, with errno, on failure.
 bool make_unique(std::string& path) {
   path += "XXXXXX";
   return mkdtemp(path.data()) != nullptr;
@@ -53,7 +53,7 @@ const char* name_of(LogDir::Stream stream) {
 LogDir::~LogDir() {
   if (!is_temporary_) return;
   remove_directory(run_);
-  leave_to_guardian("");
+  set_cleanup_dir("");
 }
 
 Result<> LogDir::open(const std::string& root, const std::string& run_id, bool logs) {
@@ -68,12 +68,12 @@ Result<> LogDir::open(const std::string& root, const std::string& run_id, bool l
   const fs::path absolute = fs::absolute(root, error);
   if (!error) fs::create_directories(absolute, error);
   if (error == std::errc::not_a_directory || error == std::errc::file_exists) {
-    return root_error(root, "a file is in the way; give a directory, it is made when missing");
+    return root_error(root, "not a directory; give a directory, which is created if missing");
   }
-  if (error) return root_error(root, "cannot make this directory: " + error.message());
+  if (error) return root_error(root, "cannot create this directory: " + error.message());
   std::string run = (absolute / (name_of(run_id) + "_")).string();
   if (!make_unique(run)) {
-    return root_error(root, os_error("cannot make a directory in it", errno).message);
+    return root_error(root, os_error("cannot create a directory in it", errno).message);
   }
   run_ = std::move(run);
   return {};
@@ -81,7 +81,7 @@ Result<> LogDir::open(const std::string& root, const std::string& run_id, bool l
 
 Result<> LogDir::open_temporary(const std::string& name) {
   const char* chosen = std::getenv("TMPDIR");
-  // On a disk, removing a directory takes milliseconds: in memory, a microsecond.
+  // Removing a directory takes milliseconds on a disk, and a microsecond in memory.
   const char* memory = is_temporary_ ? "/dev/shm" : "";
   for (const std::string place : {chosen == nullptr ? "" : chosen, memory, "/tmp"}) {
     std::error_code error;
@@ -89,11 +89,11 @@ Result<> LogDir::open_temporary(const std::string& name) {
     std::string run = (fs::absolute(place, error) / name).string();
     if (error || !make_unique(run)) continue;
     run_ = std::move(run);
-    if (is_temporary_) leave_to_guardian(run_);
+    if (is_temporary_) set_cleanup_dir(run_);
     return {};
   }
   is_temporary_ = false;
-  return os_error("cannot make a temporary directory in $TMPDIR or /tmp", errno);
+  return os_error("cannot create a temporary directory in $TMPDIR or /tmp", errno);
 }
 
 Result<> LogDir::begin_attempt(int round, int local_size) {
@@ -101,10 +101,10 @@ Result<> LogDir::begin_attempt(int round, int local_size) {
   attempt_dir_.clear();
   if (run_.empty() || is_temporary_) return {};
   const std::string dir = run_ + "/attempt_" + std::to_string(attempt_);
-  if (mkdir(dir.c_str(), S_IRWXU) != 0) return os_error("cannot make " + dir, errno);
+  if (mkdir(dir.c_str(), S_IRWXU) != 0) return os_error("cannot create " + dir, errno);
   for (int local_rank = 0; local_rank < local_size; ++local_rank) {
     const std::string own = in_attempt(dir, local_rank);
-    if (mkdir(own.c_str(), S_IRWXU) != 0) return os_error("cannot make " + own, errno);
+    if (mkdir(own.c_str(), S_IRWXU) != 0) return os_error("cannot create " + own, errno);
   }
   attempt_dir_ = dir;
   return {};

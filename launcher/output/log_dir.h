@@ -8,20 +8,20 @@
 
 namespace ddprun::launcher {
 
-/// Where one node's log files and error files are, as torchrun has them:
+/// The directory of one node's log and error files, with torchrun's layout:
 ///
 ///   ROOT/<run_id>_<random>/attempt_N/<local_rank>/{stdout.log,stderr.log,error.json}
 ///   ROOT/<run_id>_<random>/attempt_N/{filtered_stdout.log,filtered_stderr.log}
 ///
-/// N is the number of the round, so without nodes that come and go it is the restart count. An
-/// attempt's files are never used again nor removed. Directories are their owner's alone (0700).
+/// N is the number of the round; if no nodes join or leave, that is the restart count. Files of an
+/// attempt are never reused or removed. Only their owner may access the directories (0700).
 ///
-/// Without a root a temporary directory ($TMPDIR, or /tmp) takes its place. It stays when there are
-/// log files in it. When there are only error files it is in $TMPDIR, /dev/shm or /tmp, and goes
-/// with this object; should the process die before, the guardian removes it. Thread: any one.
+/// Without a root, a temporary directory is used. With log files it is in $TMPDIR or /tmp, and is
+/// kept. With error files only it is in $TMPDIR, /dev/shm or /tmp, and is removed by the
+/// destructor, or by the guardian if the process dies. Thread: any.
 class LogDir {
  public:
-  /// The root that means: no files at all.
+  /// The root that means no files.
   static constexpr std::string_view kNone = "/dev/null";
 
   enum class Stream { out, err };
@@ -30,28 +30,27 @@ class LogDir {
   LogDir(const LogDir&) = delete;
   ~LogDir();
 
-  /// Makes the directory of this run, with its parents; once. `root` is the user's, may be
-  /// relative, or kNone, or empty: a temporary directory. `logs`: there will be log files. Errors:
-  /// usage (root is a file or cannot be made), system (there can be no temporary one); there are no
-  /// files then.
+  /// Creates the directory of this run, with its parents; call it once. `root` is absolute or
+  /// relative, kNone, or empty for a temporary directory. `logs`: there will be log files. Errors:
+  /// usage (root is a file or cannot be created), system (no temporary directory); then there are
+  /// no files.
   Result<> open(const std::string& root, const std::string& run_id, bool logs);
 
-  /// Where the attempts are, absolute; empty: nowhere.
+  /// The directory of this run, absolute; empty: none.
   const std::string& path() const { return run_; }
 
-  /// Makes the directories of the next attempt, number `round` or, were that taken, the next one.
-  /// Errors: system; this attempt has no files then.
+  /// Creates the directories of the next attempt; its number is `round`, or the next one if that is
+  /// taken. Errors: system; then this attempt has no files.
   Result<> begin_attempt(int round, int local_size);
 
-  /// TORCHELASTIC_ERROR_FILE of the worker with this local rank in the attempt that was begun last:
-  /// an absolute path in a directory that is there; nobody but the worker makes the file. Empty:
-  /// none.
+  /// TORCHELASTIC_ERROR_FILE of this worker in the current attempt: an absolute path in an existing
+  /// directory; only the worker creates the file. Empty: none.
   std::string error_file(int local_rank) const;
 
-  /// Whether the attempt that was begun last has a place for log files.
+  /// Whether the current attempt can have log files.
   bool has_logs() const { return discards_ || !attempt_dir_.empty(); }
 
-  /// Paths of its log files, /dev/null with kNone. Only when there is a place for them.
+  /// Paths of its log files; /dev/null with kNone. Requires has_logs().
   std::string log_file(int local_rank, Stream stream) const;
   std::string filtered_file(Stream stream) const;
 
@@ -59,10 +58,10 @@ class LogDir {
   Result<> open_temporary(const std::string& name);
 
   std::string run_;            // empty: no files
-  bool discards_ = false;      // kNone
-  bool is_temporary_ = false;  // and flat
+  bool discards_ = false;      // the root is kNone
+  bool is_temporary_ = false;  // error files only, without subdirectories
   int attempt_ = -1;
-  std::string attempt_dir_;  // of the tree; empty: none
+  std::string attempt_dir_;  // empty: none
 };
 
 }  // namespace ddprun::launcher

@@ -9,21 +9,20 @@
 
 namespace ddprun::launcher {
 
-/// A file that grows at its end, whoever writes: a worker and all it starts may have it as their
-/// stdout, and somebody may truncate it meanwhile. Thread: any one.
+/// A file opened for appending. A worker and its children may have it as their stdout, and it may
+/// be truncated meanwhile. Thread: any.
 class LogFile {
  public:
-  /// Opens `path`, which is made when it is missing. Errors: system.
+  /// Opens `path`, and creates it if missing. Errors: system.
   static Result<LogFile> open(std::string path);
 
-  /// Writes all of `bytes`, and returns when the kernel has them. Errors: system (a full disk);
-  /// some are missing then.
+  /// Writes all of `bytes` to the kernel. Errors: system (a full disk); then some are missing.
   Result<> append(std::string_view bytes) const;
 
-  /// Its last bytes, at most `count`; of a device, none.
+  /// The last bytes, at most `count`; none if it is a device.
   std::string tail(size_t count) const;
 
-  /// For a process that writes by itself; stays this object's.
+  /// For a process that writes directly; owned by this object.
   int fd() const { return fd_.get(); }
 
  private:

@@ -10,13 +10,13 @@
 
 namespace ddprun::launcher {
 
-/// For which streams of which workers something holds. Pure.
+/// A set of streams, per local rank. Pure.
 struct StreamMasks {
   static constexpr unsigned kStdout = 1;
   static constexpr unsigned kStderr = 2;
   static constexpr unsigned kBoth = kStdout | kStderr;
 
-  unsigned others = 0;            ///< of the local ranks that are not named
+  unsigned others = 0;            ///< for local ranks that are not in `named`
   std::map<int, unsigned> named;  ///< by local rank
 
   bool holds(int local_rank, unsigned stream) const {
@@ -29,12 +29,12 @@ struct StreamMasks {
   }
 };
 
-/// What the user wants of the workers' output besides the console; plain data. By default nothing.
+/// Where the workers' output goes; plain data. By default only to the console.
 struct LogSpec {
-  StreamMasks redirects;                           ///< to a file, and not to the console
-  StreamMasks tees;                                ///< to a file and the console; counts more
-  std::optional<std::set<int>> shown;              ///< only these are on the console; nullopt: all
-  std::vector<std::string> duplicate_out_filters;  ///< copy lines with one of these; empty: none
+  StreamMasks redirects;               ///< to a file and not to the console
+  StreamMasks tees;                    ///< to a file and the console; overrides redirects
+  std::optional<std::set<int>> shown;  ///< local ranks on the console; nullopt: all
+  std::vector<std::string> duplicate_out_filters;  ///< copy lines with one of these texts
   std::vector<std::string> duplicate_err_filters;
 
   bool wants_files() const {

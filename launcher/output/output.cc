@@ -22,35 +22,35 @@ constexpr size_t kBatch = 128 * 1024;
 constexpr size_t kFlushAt = 128 * 1024;
 constexpr size_t kOwnLimit = 1024 * 1024;  // pending bytes beyond which own lines are dropped
 
-// A big pipe spares context switches, but costs memory at once, and all pipes of a user share one
-// budget (64 MiB by default): who goes over it gets pipes of one page. So a few grow, each when a
-// read brings much of what it may hold.
+// A big pipe saves context switches but uses memory, and all pipes of a user share one budget (64
+// MiB by default); beyond it, new pipes have one page. So only a few pipes grow, each after a large
+// read.
 constexpr int kBigPipe = 1024 * 1024;
 constexpr int kMaxBigPipes = 16;
-constexpr size_t kMuch = 32 * 1024;  // of the 64 KiB that a pipe has (pipe(7))
+constexpr size_t kLargeRead = 32 * 1024;  // half of a pipe's default size (pipe(7))
 
 }  // namespace
 
 struct Output::Stream {
-  Stream(boost::asio::any_io_executor executor, int the_rank, bool stderr_of_it, std::string prefix,
-         Relay relay, ConsoleWriter& where, StreamSink what_else)
+  Stream(boost::asio::any_io_executor executor, int worker_rank, bool of_stderr, std::string prefix,
+         Buffering buffering, ConsoleWriter& writer, StreamSink stream_sink)
       : pipe(executor),
-        rank(the_rank),
-        is_stderr(stderr_of_it),
-        splitter(std::move(prefix), relay),
-        console(where),
-        sink(std::move(what_else)) {}
+        rank(worker_rank),
+        is_stderr(of_stderr),
+        splitter(std::move(prefix), buffering),
+        console(writer),
+        sink(std::move(stream_sink)) {}
 
-  /// A stream that is not shown waits for no reader.
+  /// A stream that is not shown does not wait for the console's reader.
   bool may_be_read() const { return pipe.is_open() && (!sink.shown || console.has_room()); }
 
-  /// How much to read at once. Prefixes multiply short lines: what a batch becomes is bounded too.
+  /// The size of a read. Prefixes make short lines longer, so a long prefix makes it smaller.
   size_t batch_size() const {
     const size_t size = 4 * kBatch / (splitter.prefix().size() + 1);
     return std::clamp<size_t>(size, 4096, kBatch);
   }
 
-  boost::asio::posix::stream_descriptor pipe;  // closed at its end, or if there is none
+  boost::asio::posix::stream_descriptor pipe;  // closed after its end, or if there is none
   int rank;
   bool is_stderr;
   LineSplitter splitter;
@@ -58,7 +58,7 @@ struct Output::Stream {
   ConsoleWriter& console;
   StreamSink sink;
   std::optional<LineFilter> filter;  // set with sink.duplicates
-  size_t left = SIZE_MAX;            // bytes until its end, once that is known
+  size_t left = SIZE_MAX;            // bytes until its end, if known
   bool waiting = false;              // a handler holds an iterator to this
   bool removed = false;
   bool grown = false;
@@ -75,18 +75,18 @@ ConsoleWriter::Listener Output::listener() {
   return {[this] { on_written(); }, [](const std::string& why) { log::warning(why); }};
 }
 
-void Output::add_worker(int rank, const std::string& prefix, Relay relay, Fd out, Fd err,
+void Output::add_worker(int rank, const std::string& prefix, Buffering buffering, Fd out, Fd err,
                         StreamSink out_sink, StreamSink err_sink) {
-  add_stream(rank, false, prefix, relay, std::move(out), std::move(out_sink));
-  add_stream(rank, true, prefix, relay, std::move(err), std::move(err_sink));
+  add_stream(rank, false, prefix, buffering, std::move(out), std::move(out_sink));
+  add_stream(rank, true, prefix, buffering, std::move(err), std::move(err_sink));
 }
 
-void Output::add_stream(int rank, bool is_stderr, const std::string& prefix, Relay relay, Fd pipe,
-                        StreamSink sink) {
+void Output::add_stream(int rank, bool is_stderr, const std::string& prefix, Buffering buffering,
+                        Fd pipe, StreamSink sink) {
   ConsoleWriter& console = is_stderr ? this->err() : out_;
   Stream& stream = streams_.emplace_back(
       executor_, rank, is_stderr, console.is_coloured() ? coloured_prefix(prefix, rank) : prefix,
-      relay, console, std::move(sink));
+      buffering, console, std::move(sink));
   if (!pipe) return;
   if (stream.sink.duplicates) stream.filter.emplace(prefix, *stream.sink.filters);
   fcntl(pipe.get(), F_SETFL, O_NONBLOCK);
@@ -115,7 +115,7 @@ void Output::on_readable(Streams::iterator stream) {
   wait(stream);
 }
 
-/// How many bytes came; 0 when there are none now. Ends the stream at its end of file.
+/// Returns the number of bytes read; 0: none now. Ends the stream at end of file.
 size_t Output::read_once(Stream& stream) {
   if (!batch_) batch_ = std::make_unique_for_overwrite<char[]>(kBatch);
   const size_t most = stream.batch_size();
@@ -123,7 +123,7 @@ size_t Output::read_once(Stream& stream) {
       ::read(stream.pipe.native_handle(), batch_.get(), std::min(most, stream.left));
   if (count > 0) {
     const std::string_view bytes(batch_.get(), static_cast<size_t>(count));
-    if (bytes.size() >= std::min(most, kMuch)) grow(stream);
+    if (bytes.size() >= std::min(most, kLargeRead)) grow(stream);
     pass_on(stream, bytes);
     stream.left -= bytes.size();
     if (stream.left == 0) end(stream);
@@ -150,7 +150,7 @@ void Output::pass_on(Stream& stream, std::string_view bytes) {
 
 void Output::append(const LogFile& file, std::string_view bytes) {
   const Result<> appended = file.append(bytes);
-  if (appended || std::exchange(log_loss_told_, true)) return;
+  if (appended || std::exchange(log_loss_reported_, true)) return;
   log::warning("log files will have gaps: " + appended.error().message);
 }
 
@@ -170,11 +170,11 @@ std::string Output::stderr_tail(int rank) {
   for (Stream& stream : streams_) {
     if (stream.rank != rank || !stream.is_stderr) continue;
     if (stream.sink.direct) {
-      StderrTail words;
-      words.feed(stream.sink.file->tail(2 * StderrTail::kBytes));
-      return words.text();
+      StderrTail tail;
+      tail.feed(stream.sink.file->tail(2 * StderrTail::kBytes));
+      return tail.text();
     }
-    // Its pipe holds at most kBigPipe: a grandchild that writes on must not keep us here.
+    // Bounded by the size of a pipe, because a grandchild may go on writing.
     for (size_t taken = 0; stream.pipe.is_open() && taken < kBigPipe;) {
       const size_t count = read_once(stream);
       if (count == 0) break;
@@ -189,7 +189,8 @@ std::string Output::stderr_tail(int rank) {
 void Output::on_written() {
   if (dropped_own_lines_ > 0 && err().has_room()) {
     const size_t count = std::exchange(dropped_own_lines_, 0);
-    log::warning(std::to_string(count) + " lines of ddprun were dropped: stderr was not read");
+    log::warning(std::to_string(count) +
+                 " lines of ddprun were dropped: the reader of stderr had stopped");
   }
   for (auto stream = streams_.begin(); stream != streams_.end(); ++stream) wait(stream);
   check_drained();
@@ -210,9 +211,9 @@ void Output::when_drained(std::function<void()> done) {
   boost::asio::post(executor_, [this] { check_drained(); });
 }
 
-void Output::give_up_stopped_readers() {
-  out_.give_up_stopped_reader();
-  if (err_) err_->give_up_stopped_reader();
+void Output::drop_stopped_readers() {
+  out_.drop_stopped_reader();
+  if (err_) err_->drop_stopped_reader();
 }
 
 void Output::check_drained() {

@@ -7,7 +7,7 @@
 namespace ddprun::launcher {
 namespace {
 
-constexpr std::string_view kKnown =
+constexpr std::string_view kMacros =
     "${rank}, ${local_rank}, ${node_rank}, ${world_size}, ${restart}, ${host}, ${role_name}";
 
 std::optional<std::string> value_of(std::string_view macro, const PrefixFacts& facts) {
@@ -16,7 +16,7 @@ std::optional<std::string> value_of(std::string_view macro, const PrefixFacts& f
   if (macro == "node_rank") return std::to_string(facts.node_rank);
   if (macro == "world_size") return std::to_string(facts.world_size);
   if (macro == "restart") return std::to_string(facts.restart);
-  if (macro == "host" || macro == "hostname") return facts.host;  // the second is torchrun's
+  if (macro == "host" || macro == "hostname") return facts.host;  // ${hostname} is torchrun's
   if (macro == "role_name") return facts.role_name;
   return std::nullopt;
 }
@@ -35,12 +35,12 @@ Result<std::string> expand_prefix(std::string_view text, const PrefixFacts& fact
     expanded += text.substr(at, macro - at);
     const size_t end = text.find('}', macro);
     if (end == text.npos)
-      return refusal(text, "a macro lacks its }; known are " + std::string(kKnown));
+      return refusal(text, "a macro lacks its }; the macros are " + std::string(kMacros));
     const std::string_view name = text.substr(macro + 2, end - macro - 2);
     const auto value = value_of(name, facts);
     if (!value) {
-      return refusal(
-          text, "unknown macro ${" + std::string(name) + "}; known are " + std::string(kKnown));
+      return refusal(text, "unknown macro ${" + std::string(name) + "}; the macros are " +
+                               std::string(kMacros));
     }
     expanded += *value;
     at = end + 1;
@@ -50,7 +50,7 @@ Result<std::string> expand_prefix(std::string_view text, const PrefixFacts& fact
 
 std::string coloured_prefix(const std::string& prefix, int rank) {
   if (prefix.empty()) return prefix;
-  // Red is kept for causes of failures.
+  // No red: it is for causes of failures.
   static constexpr std::array kColours = {"36", "33", "35", "32", "34",
                                           "96", "93", "95", "92", "94"};
   const char* colour = kColours[static_cast<size_t>(rank) % kColours.size()];

@@ -8,7 +8,7 @@
 
 namespace ddprun::launcher {
 
-/// What a prefix may tell about a worker.
+/// The values of the macros of a prefix.
 struct PrefixFacts {
   int rank = 0;
   int local_rank = 0;
@@ -22,9 +22,8 @@ struct PrefixFacts {
 inline constexpr std::string_view kDefaultPrefix = "[${rank}] ";
 
 /// `text` with each macro replaced: ${rank}, ${local_rank}, ${node_rank}, ${world_size},
-/// ${restart}, ${host} (${hostname} too), ${role_name}. Anything else, a lone $ too, stays as it
-/// is. Errors: usage (a macro without its }, an unknown one, a line break in `text`), naming the
-/// known ones.
+/// ${restart}, ${host} (also ${hostname}), ${role_name}. Other text is unchanged, also a $ without
+/// {. Errors: usage (a macro without }, an unknown macro, a line break), with a list of the macros.
 Result<std::string> expand_prefix(std::string_view text, const PrefixFacts& facts);
 
 /// `prefix` in the colour of `rank`, for a terminal. An empty prefix stays empty.

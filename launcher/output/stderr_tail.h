@@ -6,7 +6,7 @@
 
 namespace ddprun::launcher {
 
-/// The end of a text that goes by: what a worker said last. Pure.
+/// Keeps the end of a stream: a worker's last lines on stderr, for reports. Pure.
 class StderrTail {
  public:
   static constexpr size_t kBytes = 4096;
@@ -14,13 +14,13 @@ class StderrTail {
 
   void feed(std::string_view bytes);
 
-  /// The last kLines lines that fit into kBytes, without the final newline; of a progress line
-  /// only its last state. Whole lines, except when the last one alone is longer.
+  /// The last kLines lines that fit into kBytes, without the final newline. Whole lines, unless the
+  /// last one alone is longer. A progress line is reduced to its last state.
   std::string text() const;
 
  private:
   std::string tail_;     // at most 2 * kBytes
-  bool is_cut_ = false;  // tail_ may start inside a line
+  bool is_cut_ = false;  // tail_ may start in the middle of a line
 };
 
 }  // namespace ddprun::launcher

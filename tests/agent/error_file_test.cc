@@ -53,7 +53,7 @@ void put(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-TEST_CASE("both forms of an error file are understood") {
+TEST_CASE("both forms of an error file are read") {
   const auto record = parse_error_file(kRecord);
   REQUIRE(record);
   CHECK(record->message == "RuntimeError: loss is nan");
@@ -65,7 +65,7 @@ TEST_CASE("both forms of an error file are understood") {
   CHECK(flat->traceback.empty());
 }
 
-TEST_CASE("what is missing beside the message, or wrong, takes nothing from it") {
+TEST_CASE("a message is read although other fields are missing or invalid") {
   for (const char* file :
        {R"({"message": "x"})", R"({"message": "x", "timestamp": "soon"})",
         R"({"message": {"message": "x"}})", R"({"message": {"message": "x", "extraInfo": [1]}})",
@@ -81,7 +81,7 @@ TEST_CASE("what is missing beside the message, or wrong, takes nothing from it")
   }
 }
 
-TEST_CASE("a file that says nothing that can be understood says nothing") {
+TEST_CASE("a file without a valid message gives no exception") {
   for (const std::string file :
        {"", " ", "null", "17", "[]", "{}", "RuntimeError: x", R"({"message": "x")",
         R"({"message": 5})", R"({"message": null})", R"({"message": ["x"]})", R"({"message": " "})",
@@ -99,7 +99,7 @@ TEST_CASE("a file that says nothing that can be understood says nothing") {
   CHECK_FALSE(parse_error_file(std::string(kMaxErrorFile, ' ') + kFlat));
 }
 
-TEST_CASE("of a long message the beginning is kept, of a long traceback the end") {
+TEST_CASE("a long message keeps its beginning, a long traceback its end") {
   std::string traceback;
   for (int i = 0; i < 5'000; ++i) traceback += "frame " + std::to_string(i) + "\n";
   const json file = {{"message",
@@ -114,7 +114,7 @@ TEST_CASE("of a long message the beginning is kept, of a long traceback the end"
   CHECK(exception->traceback.size() <= launcher::StderrTail::kBytes);
 }
 
-TEST_CASE("only an ordinary file of a sane size is read") {
+TEST_CASE("only a regular file of at most the limit is read") {
   const ScratchDirectory scratch;
   CHECK(read_error_file(scratch.file()).empty());
   CHECK(read_error_file("").empty());
@@ -133,7 +133,7 @@ TEST_CASE("only an ordinary file of a sane size is read") {
   CHECK(read_error_file(scratch.file()).empty());
 }
 
-TEST_CASE("our caller gets the worker's file with its exit code, as torchrun writes it") {
+TEST_CASE("ddprun's own error file is the worker's with its exit code, as torchrun writes it") {
   const auto exited = json::parse(error_file_for_caller(failure_of(kRecord, 3 << 8), kRecord, 0));
   json expected = json::parse(kRecord);
   expected["message"]["errorCode"] = 3;
@@ -145,7 +145,8 @@ TEST_CASE("our caller gets the worker's file with its exit code, as torchrun wri
   CHECK(error_file_for_caller(failure_of(kFlat, 3 << 8), kFlat, 0) == kFlat);
 }
 
-TEST_CASE("of a worker on another node our caller gets what that node told") {
+TEST_CASE(
+    "for a worker of another node, ddprun's own error file is made of the failure that node sent") {
   const auto file =
       json::parse(error_file_for_caller(failure_of(kRecord, 3 << 8), "", 1'700'000'001));
   json expected = json::parse(kRecord);
@@ -158,7 +159,7 @@ TEST_CASE("of a worker on another node our caller gets what that node told") {
   CHECK(error_file_for_caller(rendezvous::Failure(), "", 0).empty());
 }
 
-TEST_CASE("an error file is replaced in one step, and only an ordinary one") {
+TEST_CASE("an error file is replaced atomically, and only if it is a regular file") {
   const ScratchDirectory scratch;
   must(write_error_file(scratch.file(), kFlat));
   must(write_error_file(scratch.file(), kRecord));

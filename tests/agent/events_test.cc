@@ -59,7 +59,7 @@ agent::JobSpec training() {
 
 }  // namespace
 
-TEST_CASE("each event is one line of JSON, in the order of what happened") {
+TEST_CASE("each event is one line of JSON, in the order in which they happened") {
   ScratchFile file;
   Events events = must(Events::open(file.path()));
   rendezvous::Layout layout;
@@ -95,7 +95,7 @@ TEST_CASE("each event is one line of JSON, in the order of what happened") {
   CHECK(lines[7]["exit_code"] == 130);
 }
 
-TEST_CASE("every event carries both clocks and who wrote it, and time does not run backwards") {
+TEST_CASE("every event has both times and the writer's pid, and time does not run backwards") {
   ScratchFile file;
   Events events = must(Events::open(file.path()));
   events.signal_received(SIGHUP);
@@ -120,7 +120,7 @@ TEST_CASE("a worker that ended by itself has a code and no signal") {
   CHECK_FALSE(line.contains("exception"));
 }
 
-TEST_CASE("a rendezvous without workers tells its port") {
+TEST_CASE("a rendezvous without workers reports its port") {
   ScratchFile file;
   Events events = must(Events::open(file.path()));
   events.serving(29500);
@@ -142,7 +142,7 @@ TEST_CASE("every event and field that is written is documented") {
   events.restart(3, 1, 1);
   events.signal_received(SIGINT);
   events.job_ended(agent::Interrupted{SIGINT}, 130);
-  events.job_ended(Error{Errc::timed_out, "nobody came"}, 124);
+  events.job_ended(Error{Errc::timed_out, "nodes are missing"}, 124);
 
   std::ifstream page(DDPRUN_DOCS "/events.md");
   const std::string text{std::istreambuf_iterator<char>(page), {}};
@@ -156,12 +156,12 @@ TEST_CASE("every event and field that is written is documented") {
   }
 }
 
-TEST_CASE("the end of the job is told by name") {
+TEST_CASE("the outcome of the job is written by name") {
   ScratchFile file;
   Events events = must(Events::open(file.path()));
-  events.job_ended(agent::Succeeded{}, 0);
-  events.job_ended(agent::WorkerFailed{139}, 139);
-  events.job_ended(Error{Errc::timed_out, "nobody came"}, 124);
+  events.job_ended(agent::JobSucceeded{}, 0);
+  events.job_ended(agent::JobFailed{139}, 139);
+  events.job_ended(Error{Errc::timed_out, "nodes are missing"}, 124);
 
   const std::vector<json> lines = file.lines();
   REQUIRE(lines.size() == 3);
@@ -169,10 +169,10 @@ TEST_CASE("the end of the job is told by name") {
   CHECK(lines[1]["outcome"] == "worker_failed");
   CHECK(lines[1]["exit_code"] == 139);
   CHECK(lines[2]["outcome"] == "error");
-  CHECK(lines[2]["error"] == "nobody came");
+  CHECK(lines[2]["error"] == "nodes are missing");
 }
 
-TEST_CASE("events of several writers neither tear nor replace each other") {
+TEST_CASE("events of several writers are neither mixed nor lost") {
   constexpr int kWriters = 4, kEach = 500;
   ScratchFile file;
   std::ofstream(file.path()) << R"({"event": "of an earlier job"})" << '\n';
@@ -207,7 +207,7 @@ TEST_CASE("a file that cannot be opened is refused before anything starts") {
         "cannot open the events file /no/such/directory/events.jsonl: No such file or directory");
 }
 
-TEST_CASE("a named pipe is refused while nobody reads it, and carries the events to its reader") {
+TEST_CASE("a named pipe is refused while it has no reader, and carries the events to its reader") {
   ScratchFile file;
   REQUIRE(mkfifo(file.path().c_str(), 0600) == 0);
   const Result<Events> unread = Events::open(file.path());
@@ -223,35 +223,35 @@ TEST_CASE("a named pipe is refused while nobody reads it, and carries the events
   CHECK(json::parse(line)["signal"] == "SIGHUP");
 }
 
-TEST_CASE("a pipe that nobody empties does not hold up the job") {
+TEST_CASE("a full pipe does not block the job") {
   ScratchFile file;
   REQUIRE(mkfifo(file.path().c_str(), 0600) == 0);
   const Fd reader(::open(file.path().c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   Events events = must(Events::open(file.path()));
-  int told = 0;
-  log::set_writer([&told](std::string_view) { ++told; });
+  int warnings = 0;
+  log::set_writer([&warnings](std::string_view) { ++warnings; });
   for (int i = 0; i < 2000; ++i) events.signal_received(SIGHUP);  // a pipe holds 64 KiB
   log::set_writer({});
 
-  CHECK(told == 1);
+  CHECK(warnings == 1);
 }
 
-TEST_CASE("a full disk is told once and disturbs nothing") {
+TEST_CASE("a full disk is reported once, and the job goes on") {
   Events events = must(Events::open("/dev/full"));
-  std::vector<std::string> told;
-  log::set_writer([&told](std::string_view line) { told.emplace_back(line); });
+  std::vector<std::string> warnings;
+  log::set_writer([&warnings](std::string_view line) { warnings.emplace_back(line); });
   events.signal_received(SIGHUP);
   events.signal_received(SIGHUP);
   log::set_writer({});
 
-  REQUIRE(told.size() == 1);
-  CHECK(told[0].find("cannot write to the events file /dev/full: No space left on device") !=
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].find("cannot write to the events file /dev/full: No space left on device") !=
         std::string::npos);
 }
 
-TEST_CASE("without a file nothing is written anywhere") {
+TEST_CASE("without a file no event is written") {
   Events events = must(Events::open(""));
   events.job_started(training());
-  events.job_ended(agent::Succeeded{}, 0);
+  events.job_ended(agent::JobSucceeded{}, 0);
   SUCCEED();
 }

@@ -47,7 +47,7 @@ event::WorkerFailed rank_fails(int rank) {
 }
 
 event::JobClosed closed_with(int code) {
-  return {WorkerFailed{code}};
+  return {JobFailed{code}};
 }
 
 }  // namespace
@@ -56,8 +56,8 @@ TEST_CASE("a round is joined, run and drained, and the job's end ends the node")
   Machine m = running();
   check<action::ReportSuccess>(m.on(event::WorkersEnded{}));
   CHECK(m.state() == State::draining);
-  const Actions last = m.on(event::JobClosed{Succeeded{}});
-  CHECK(std::holds_alternative<Succeeded>(only<action::Finish>(last).outcome));
+  const Actions last = m.on(event::JobClosed{JobSucceeded{}});
+  CHECK(std::holds_alternative<JobSucceeded>(only<action::Finish>(last).outcome));
   CHECK(m.state() == State::done);
 }
 
@@ -78,7 +78,7 @@ TEST_CASE("a failure after which the job is closed ends with the root cause's co
   check<>(m.on(closed_with(139)));
   check<>(m.on(closed_with(1)));  // the first word counts
   const Actions last = m.on(event::WorkersEnded{});
-  CHECK(std::get<WorkerFailed>(only<action::Finish>(last).outcome).code == 139);
+  CHECK(std::get<JobFailed>(only<action::Finish>(last).outcome).code == 139);
 }
 
 TEST_CASE("another node's failure stops the workers and the node joins again") {
@@ -92,7 +92,7 @@ TEST_CASE("a job closed elsewhere stops the workers before the node ends") {
   check<action::StopWorkers>(m.on(closed_with(3)));
   CHECK(m.state() == State::stopping);
   const Actions last = m.on(event::WorkersEnded{});
-  CHECK(std::get<WorkerFailed>(only<action::Finish>(last).outcome).code == 3);
+  CHECK(std::get<JobFailed>(only<action::Finish>(last).outcome).code == 3);
 }
 
 TEST_CASE("a signal reaches the workers unchanged and ends the node when they are gone") {
@@ -143,7 +143,7 @@ TEST_CASE("a signal while workers stop for the job's end hurries them and keeps 
   m.on(closed_with(7));
   CHECK(only<action::StopWorkers>(m.on(event::StopRequested{SIGINT})).signal == SIGKILL);
   const Actions last = m.on(event::WorkersEnded{});
-  CHECK(std::get<WorkerFailed>(only<action::Finish>(last).outcome).code == 7);
+  CHECK(std::get<JobFailed>(only<action::Finish>(last).outcome).code == 7);
 }
 
 TEST_CASE("a signal before any worker runs leaves the rendezvous and ends") {
@@ -214,7 +214,7 @@ TEST_CASE("a lease that is over where nothing runs changes nothing") {
   check<action::Join>(drained.on(event::RoundBroken{}));
 
   Machine done = draining();
-  done.on(event::JobClosed{Succeeded{}});
+  done.on(event::JobClosed{JobSucceeded{}});
   check<>(done.on(event::LeaseOver{}));
   CHECK(done.state() == State::done);
 }
@@ -224,7 +224,7 @@ TEST_CASE("a round that is broken for good stops the workers and the node joins 
   CHECK(only<action::StopWorkers>(m.on(event::RoundBroken{true})).signal == SIGTERM);
   check<action::Join>(m.on(event::WorkersEnded{}));
   const Actions last = m.on(closed_with(139));
-  CHECK(std::get<WorkerFailed>(only<action::Finish>(last).outcome).code == 139);
+  CHECK(std::get<JobFailed>(only<action::Finish>(last).outcome).code == 139);
 }
 
 TEST_CASE("a signal after the round broke for good hurries the workers and keeps the job's end") {
@@ -235,7 +235,7 @@ TEST_CASE("a signal after the round broke for good hurries the workers and keeps
   CHECK(only<action::StopWorkers>(m.on(event::StopRequested{SIGTERM})).signal == SIGKILL);
   check<action::Join>(m.on(event::WorkersEnded{}));
   const Actions last = m.on(closed_with(3));
-  CHECK(std::get<WorkerFailed>(only<action::Finish>(last).outcome).code == 3);
+  CHECK(std::get<JobFailed>(only<action::Finish>(last).outcome).code == 3);
 }
 
 TEST_CASE("a signal while the node waits to hear the job's end still ends it") {
@@ -270,7 +270,7 @@ TEST_CASE("events that a state does not care for change nothing") {
   CHECK(drained.state() == State::draining);
 
   Machine done = draining();
-  done.on(event::JobClosed{Succeeded{}});
+  done.on(event::JobClosed{JobSucceeded{}});
   check<>(done.on(event::StopRequested{SIGTERM}));
   check<>(done.on(event::RoundReady{}));
   CHECK(done.state() == State::done);

@@ -32,7 +32,7 @@ Failure segfault() {
           ""};
 }
 
-/// The job's end by this failure, in round 0, with nobody else.
+/// The end of a job by this failure, in round 0, without other workers.
 Failed ended_by(Failure failure) {
   return {std::move(failure), 0, "", "no restarts were asked for (--max_restarts N)"};
 }
@@ -41,7 +41,7 @@ auto lines(const std::string& text) {
   return std::count(text.begin(), text.end(), '\n') + 1;
 }
 
-TEST_CASE("a failure that ends the job is told from the cause to the exit code") {
+TEST_CASE("a failure that ends the job is reported from the cause to the exit code") {
   Failed failed = ended_by(segfault());
   failed.aftermath =
       "rank 3 failed because of it (exit 1)\n"
@@ -56,7 +56,7 @@ TEST_CASE("a failure that ends the job is told from the cause to the exit code")
         "exit code 139; no restarts were asked for (--max_restarts N)");
 }
 
-TEST_CASE("whoever waits for a rank that is gone learns in one line how it ended") {
+TEST_CASE("a line for the other workers says how a rank ended") {
   Failure failure = segfault();
   CHECK(loss_text(failure) == "rank 2 on host gpu-07 was killed by SIGSEGV");
   failure.wait_status = killed_by(SIGKILL);
@@ -76,7 +76,7 @@ TEST_CASE("a silent worker alone in its job has a short report") {
         "exit code 3; no restart left (3 of 3 used)");
 }
 
-TEST_CASE("a job that ends says why there is no other try, on one line") {
+TEST_CASE("a job that ends says why it is not restarted, on one line") {
   Failed failed = ended_by(segfault());
   failed.no_restart = "round 0 ran for 2 s only (--min_uptime)\nddprun: all is well\x1b[2J";
   const std::string report = failure_report(failed);
@@ -85,7 +85,7 @@ TEST_CASE("a job that ends says why there is no other try, on one line") {
                        "ddprun: all is well\\x1b[2J"));
 }
 
-TEST_CASE("an aftermath in any bytes and of any length neither fills the screen nor steers it") {
+TEST_CASE("the lines about the other workers are cut and escaped") {
   Failed failed = ended_by(segfault());
   failed.root_cause.stderr_tail.clear();
   for (int i = 0; i < 500; ++i)
@@ -98,7 +98,7 @@ TEST_CASE("an aftermath in any bytes and of any length neither fills the screen 
   CHECK(report.find('\x1b') == std::string::npos);
 }
 
-TEST_CASE("a failure after which the job goes on is one line with the worker's last one") {
+TEST_CASE("a failure after which the job goes on is one line, with the worker's last line") {
   const Failure failure = {5,
                            exited(1),
                            9120,
@@ -132,7 +132,7 @@ TEST_CASE("a round after a change of membership says how many nodes of how many 
   CHECK(regroup_line(layout, 1, 1) == "round 3 with 1 node, 1 worker");
 }
 
-TEST_CASE("what is known beyond the signal is part of the cause") {
+TEST_CASE("what is known about a signal is part of the cause") {
   Failure failure = {1, killed_by(SIGKILL), 9, 96, "gpu-07", "out of memory", "epoch 3", "", ""};
   const std::string cause =
       "rank 1 failed first: killed by SIGKILL after 96 s (host gpu-07, pid 9, round 0): "
@@ -146,7 +146,7 @@ TEST_CASE("what is known beyond the signal is part of the cause") {
         std::string::npos);
 }
 
-TEST_CASE("endless last words stay on one screen") {
+TEST_CASE("the end of stderr is cut to one screen") {
   Failure failure = segfault();
   failure.stderr_tail.clear();
   for (int i = 0; i < 500; ++i) failure.stderr_tail += "line " + std::to_string(i) + "\n";
@@ -160,7 +160,7 @@ TEST_CASE("endless last words stay on one screen") {
   CHECK(failure_line(failure, 0).size() < 1000);
 }
 
-/// As a Python worker leaves it: outer frames of its wrapper stand on stderr alone.
+/// As of a Python worker: the outer frames of its wrapper are on stderr only.
 Failure python_failure() {
   Failure failure = segfault();
   failure.wait_status = exited(1);
@@ -189,7 +189,7 @@ Failure python_failure() {
   return failure;
 }
 
-TEST_CASE("an exception that the worker told of is the cause, and nothing is said twice") {
+TEST_CASE("a worker's exception is the cause, and no line is repeated") {
   CHECK(failure_report(ended_by(python_failure())) ==
         "rank 2 failed first: exit 1 after 41.3 s (host gpu-07, pid 48121, round 0): "
         "RuntimeError: loss is nan\n"
@@ -207,7 +207,7 @@ TEST_CASE("an exception that the worker told of is the cause, and nothing is sai
         "RuntimeError: loss is nan");
 }
 
-TEST_CASE("last words that are the traceback alone, whole or cut, are left out") {
+TEST_CASE("stderr that ends with the traceback alone, whole or cut, is left out") {
   Failure failure = python_failure();
   for (const char* from : {"Traceback", "    main()", "  File \"train.py\", line 12"}) {
     INFO(from);
@@ -218,7 +218,7 @@ TEST_CASE("last words that are the traceback alone, whole or cut, are left out")
   }
 }
 
-TEST_CASE("last words about something else stay beside the traceback") {
+TEST_CASE("other lines of stderr stay beside the traceback") {
   Failure failure = python_failure();
   failure.stderr_tail = "NCCL WARN Cuda failure";
   const std::string report = failure_report(ended_by(failure));
@@ -227,7 +227,7 @@ TEST_CASE("last words about something else stay beside the traceback") {
                     "  NCCL WARN Cuda failure\n") != std::string::npos);
 }
 
-TEST_CASE("a message without a traceback is not repeated by the last words") {
+TEST_CASE("a message without a traceback is not repeated from stderr") {
   Failure failure = python_failure();
   failure.traceback.clear();
   failure.stderr_tail = "step 812\nRuntimeError: loss is nan";
@@ -260,7 +260,7 @@ TEST_CASE("a signal is named once, and the class of an exception by its short na
   CHECK(report.find("torch.cuda") == std::string::npos);
 }
 
-TEST_CASE("a long message stands whole at the end of the traceback, on one screen") {
+TEST_CASE("a long message is whole at the end of the traceback, on one screen") {
   Failure failure = python_failure();
   failure.exception = "ValueError: " + std::string(300, 'x');
   failure.traceback = "  File \"train.py\", line 12, in train\n" + failure.exception;
@@ -275,12 +275,12 @@ TEST_CASE("a long message stands whole at the end of the traceback, on one scree
   CHECK(report.find("\n  line 499\n") != std::string::npos);
 }
 
-TEST_CASE("what the kernel did and what the worker told are both the cause") {
+TEST_CASE("the kernel's reason and the worker's exception are both the cause") {
   Failure failure = {1, killed_by(SIGKILL), 9, 96, "gpu-07", "out of memory", "", "Slow: wait", ""};
   CHECK(failure_line(failure, 0).ends_with("round 0): out of memory: Slow: wait"));
 }
 
-TEST_CASE("a worker's bytes cannot garble the report") {
+TEST_CASE("a worker's bytes are escaped in the report") {
   Failure failure = segfault();
   failure.stderr_tail =
       "\x1b[2J\x1b]0;owned\x07 20%\r30%\b\n\ttabbed \xff \xc2\x9b"

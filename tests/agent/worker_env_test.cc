@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "agent/worker_command.h"
+#include "agent/worker_devices.h"
 #include "tests/catch.h"
 
 using namespace ddprun;
@@ -70,7 +71,7 @@ TEST_CASE("a worker finds its place in the job as torchrun's workers do") {
                 "TORCHELASTIC_ERROR_FILE=/logs/e.json"});
 }
 
-TEST_CASE("what ddprun decides replaces what it inherited, the rest is handed on") {
+TEST_CASE("ddprun's variables replace inherited ones, the others are passed on") {
   const agent::JobSpec job = two_workers();
   const Strings inherited = {"RANK=77",
                              "MASTER_PORT=1",
@@ -91,7 +92,7 @@ TEST_CASE("what ddprun decides replaces what it inherited, the rest is handed on
   CHECK(all.size() == 4 + env.decided(0, "").size());
 }
 
-TEST_CASE("workers are told when rank 0 has to serve the store") {
+TEST_CASE("workers get a variable when rank 0 has to serve the store") {
   agent::JobSpec job = two_workers();
   job.store = agent::StoreHost::worker;
 
@@ -99,7 +100,7 @@ TEST_CASE("workers are told when rank 0 has to serve the store") {
   CHECK(value(env.of(0, ""), "TORCHELASTIC_USE_AGENT_STORE") == "False");
 }
 
-TEST_CASE("workers are told which signals stop the job, and not what was inherited") {
+TEST_CASE("workers get the list of signals that stop the job, not the inherited one") {
   agent::JobSpec job = two_workers();
   job.signals_to_handle = {SIGTERM, SIGUSR1};
 
@@ -108,7 +109,7 @@ TEST_CASE("workers are told which signals stop the job, and not what was inherit
   CHECK(value(env.of(0, ""), "TORCHELASTIC_SIGNALS_TO_HANDLE") == "SIGTERM,SIGUSR1");
 }
 
-TEST_CASE("the store is where the round has it, not where the user said") {
+TEST_CASE("the store's address is the round's, not the user's") {
   const agent::JobSpec job = two_workers();
   const agent::WorkerEnv env(job, {"MASTER_ADDR=old"}, second_node(), {"fd00::7", 29501});
 
@@ -130,7 +131,7 @@ TEST_CASE("several workers get one OpenMP thread each unless the user said other
   CHECK(value(one.of(0, ""), "OMP_NUM_THREADS") == "(unset)");
 }
 
-TEST_CASE("the user's way of handling NCCL errors is kept") {
+TEST_CASE("the user's TORCH_NCCL_ASYNC_ERROR_HANDLING is kept") {
   const agent::JobSpec job = two_workers();
   const agent::WorkerEnv env(job, {"TORCH_NCCL_ASYNC_ERROR_HANDLING=3"}, second_node(), kStore);
 
@@ -146,7 +147,7 @@ TEST_CASE("every worker sees all GPUs of the node") {
   CHECK(value(env.of(1, ""), "CUDA_VISIBLE_DEVICES") == "0,1,2");
 }
 
-TEST_CASE("an inherited list of GPUs stays the text it is") {
+TEST_CASE("an inherited list of GPUs is unchanged") {
   const char* list = GENERATE("", "-1", "GPU-a,MIG-b", "3,-1,4");
   agent::JobSpec job = two_workers();
   if (std::string(list) == "GPU-a,MIG-b") job.devices = {"GPU-a", "MIG-b"};
@@ -192,7 +193,7 @@ TEST_CASE("a worker with a virtual local rank is rank 0 on its node and has one 
   CHECK(value(env.of(1, ""), "RANK") == "3");
 }
 
-TEST_CASE("workers that see all GPUs are to use them in turn") {
+TEST_CASE("workers that see all GPUs use them in turn") {
   agent::JobSpec job = two_workers();
   CHECK(agent::devices_of(job, 1).empty());
   job.devices = {"0", "GPU-b"};
@@ -200,7 +201,7 @@ TEST_CASE("workers that see all GPUs are to use them in turn") {
   CHECK(agent::devices_of(job, 2) == Strings{"0"});
 }
 
-TEST_CASE("blocks of GPUs use every one and differ by at most one") {
+TEST_CASE("blocks of GPUs cover all of them and differ by at most one") {
   for (int workers = 1; workers <= 9; ++workers) {
     for (int gpus = workers; gpus <= 16; ++gpus) {
       INFO(workers << " workers, " << gpus << " GPUs");

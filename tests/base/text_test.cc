@@ -8,7 +8,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST_CASE("durations are told in the unit people would use") {
+TEST_CASE("durations are written in readable units") {
   CHECK(duration_text(-1s) == "0 ms");
   CHECK(duration_text(900us) == "0 ms");
   CHECK(duration_text(12ms) == "12 ms");
@@ -36,7 +36,7 @@ TEST_CASE("runs of ranks are joined") {
   CHECK(compress_ranks({0, 2, 4, 6, 8}, 2) == "0, 2 and 3 more");
 }
 
-TEST_CASE("a call of a backtrace is shown as C++ names it, and other lines as they are") {
+TEST_CASE("a line of a backtrace is demangled, other lines are unchanged") {
   CHECK(with_cxx_name("./a(b)(_Z8write_toPi+0x1f)") == "./a(b)(write_to(int*)+0x1f)");
   for (const char* line :
        {"", "(", "./train(main+0x1f)", "./train(+0x1f)", "./train(_Z8write_toPi",
@@ -45,7 +45,7 @@ TEST_CASE("a call of a backtrace is shown as C++ names it, and other lines as th
   }
 }
 
-TEST_CASE("a stranger's bytes are shown, not obeyed") {
+TEST_CASE("control characters and invalid UTF-8 are escaped") {
   CHECK(printable("plain\ttext\n") == "plain\ttext\n");
   CHECK(printable("\x1b[31m\r\x7f") == "\\x1b[31m\\x0d\\x7f");
   CHECK(printable(std::string_view("\0", 1)) == "\\x00");

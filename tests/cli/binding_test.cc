@@ -36,13 +36,13 @@ using Cpus = std::vector<std::vector<int>>;
 
 }  // namespace
 
-TEST_CASE("without its flags the machine's topology is not looked at") {
+TEST_CASE("without its flags the machine's topology is not read") {
   const agent::JobSpec plain = job({"train"});
   CHECK_FALSE(plain.numa_binding);
   CHECK(plain.bindings.empty());
 }
 
-TEST_CASE("each worker is bound beside the GPU it is to use") {
+TEST_CASE("each worker is bound next to its GPU") {
   CHECK(cpus_of(job({"--numa_binding", "node", "--nproc_per_node", "2", "train"}, two_nodes())) ==
         Cpus{{2, 3}, {0, 1}});
   CHECK(cpus_of(job({"--numa-binding=exclusive", "--nproc-per-node=4", "train"}, two_nodes())) ==
@@ -61,22 +61,22 @@ TEST_CASE("a binding may be written with a dash, an underscore, or in the enviro
   CHECK(job({"train"}, two_nodes({"DDPRUN_NUMA_BINDING=socket"})).numa_binding ==
         NumaBinding::socket);
   CHECK(refusal({"--numa_binding", "sockets", "train"}) ==
-        "--numa_binding wants node, socket, exclusive or core-complex, not 'sockets'");
+        "--numa_binding expects node, socket, exclusive or core-complex, not 'sockets'");
 }
 
-TEST_CASE("a binding that cannot be had is refused with its flag") {
+TEST_CASE("an impossible binding is refused with its flag") {
   CHECK(refusal({"--numa_binding", "exclusive", "--nproc_per_node", "5", "train"}, two_nodes()) ==
-        "--numa_binding exclusive: a core for each worker is needed, and 3 workers have 2 cores "
+        "--numa_binding exclusive: needs a core for each worker, but 3 workers have 2 cores "
         "on NUMA node 1");
 }
 
-TEST_CASE("bindings can be told without any, and are then the inherited ones") {
+TEST_CASE("without a binding, --report_bindings reports the inherited CPUs") {
   const agent::JobSpec spec = job({"--report_bindings", "--nproc_per_node", "2", "train"});
   CHECK(spec.report_bindings);
   CHECK(cpus_of(spec) == Cpus{{0, 1, 2, 3}, {0, 1, 2, 3}});
 }
 
-TEST_CASE("a dry run tells where each worker would run") {
+TEST_CASE("a dry run prints where each worker would run") {
   const std::string text = printed(
       {"--dry_run", "--numa_binding", "node", "--nproc_per_node", "2", "train"}, two_nodes());
   CHECK(text.find("\nrank 0 on GPU 0, CPUs 2-3 (NUMA node 1)\n"
@@ -107,6 +107,6 @@ TEST_CASE("more virtual local ranks than GPUs are refused, and so is a second wa
   CHECK(refusal({"--virtual_local_rank", "train"}, host({}, {})) ==
         "--virtual_local_rank needs at least one GPU per worker: 1 worker, 0 GPUs on this host");
   CHECK(refusal({"--virtual_local_rank", "--gpu_bind", "isolate", "train"}) ==
-        "--virtual_local_rank gives each worker one GPU, and --gpu_bind isolate all that its share "
-        "has: give one of the two");
+        "--virtual_local_rank gives each worker one GPU, and --gpu_bind isolate its whole share: "
+        "give one of the two");
 }

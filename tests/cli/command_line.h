@@ -39,7 +39,7 @@ inline std::string printed(const Words& words, const cli::Host& on = host()) {
   return std::get<cli::Print>(must(cli::parse(words, on))).text;
 }
 
-/// The one line a refused command line is answered with; checks that it ends with exit code 2.
+/// The error message of a refused command line; checks that it is one line with exit code 2.
 inline std::string refusal(const Words& words, const cli::Host& on = host()) {
   const Result<cli::Parsed> parsed = cli::parse(words, on);
   if (parsed) FAIL("was not refused");

@@ -8,7 +8,7 @@
 
 using namespace ddprun;
 
-TEST_CASE("the environment gives a flag its default and the command line wins") {
+TEST_CASE("the environment sets the default of a flag, and the command line overrides it") {
   const cli::Host on = host({"PET_NPROC_PER_NODE=2", "PET_MAX_RESTARTS=5", "DDPRUN_STORE=worker",
                              "PET_STANDALONE=0", "PET_NODE_RANK="});
 
@@ -21,15 +21,16 @@ TEST_CASE("the environment gives a flag its default and the command line wins") 
 }
 
 TEST_CASE(
-    "a wrong default in the environment is refused by its own name, unless it was overruled") {
+    "a wrong value in the environment is refused by its variable, unless a flag overrides it") {
   const cli::Host on = host({"PET_MAX_RESTARTS=many"});
 
-  CHECK(refusal({"train"}, on) ==
-        "PET_MAX_RESTARTS wants a number, 0 or more, or one within a time as in 3/1h, not 'many'");
+  CHECK(
+      refusal({"train"}, on) ==
+      "PET_MAX_RESTARTS expects a number, 0 or more, or a number per time as in 3/1h, not 'many'");
   CHECK(job({"--max_restarts", "1", "train"}, on).max_restarts == 1);
 }
 
-TEST_CASE("the command line counts also against a variable of the opposite flag") {
+TEST_CASE("the command line also overrides a variable of the opposite flag") {
   CHECK(job({"--prefix", "p ", "train"}, host({"DDPRUN_NO_PREFIX=1"})).prefix == "p ");
   CHECK_FALSE(job({"--no_prefix", "train"}, host({"DDPRUN_PREFIX=p "})).prefix);
 }
@@ -40,17 +41,17 @@ TEST_CASE("a switch's variable is a number, and any but 0 means on, as under tor
   CHECK(job({"train"}, host({"PET_STANDALONE=00", "PET_RDZV_ENDPOINT=a:1"})).master_port == 1);
   const std::string word = GENERATE("true", "yes", "on", "1.0", "1x", " ");
   CHECK(refusal({"train"}, host({"PET_STANDALONE=" + word})) ==
-        "PET_STANDALONE wants 0 or 1, not '" + word + "'");
+        "PET_STANDALONE expects 0 or 1, not '" + word + "'");
 }
 
-TEST_CASE("torchrun's two variables for the grace count, its own one more") {
+TEST_CASE("torchrun's two variables for the grace count, and PET_SHUTDOWN_TIMEOUT overrides") {
   using std::chrono::seconds;
   CHECK(job({"train"}, host({"TORCH_ELASTIC_SHUTDOWN_TIMEOUT=120"})).stop_grace == seconds(120));
   const cli::Host both = host({"TORCH_ELASTIC_SHUTDOWN_TIMEOUT=120", "PET_SHUTDOWN_TIMEOUT=60"});
   CHECK(job({"train"}, both).stop_grace == seconds(60));
   CHECK(job({"--shutdown_timeout", "5", "train"}, both).stop_grace == seconds(5));
   CHECK(refusal({"train"}, host({"TORCH_ELASTIC_SHUTDOWN_TIMEOUT=-1"}))
-            .starts_with("TORCH_ELASTIC_SHUTDOWN_TIMEOUT wants a time"));
+            .starts_with("TORCH_ELASTIC_SHUTDOWN_TIMEOUT expects a time"));
 }
 
 TEST_CASE("only the environment of the given host is read") {
@@ -61,7 +62,7 @@ TEST_CASE("only the environment of the given host is read") {
   CHECK(restarts == 0);
 }
 
-TEST_CASE("torchrun's template is the prefix where none is given") {
+TEST_CASE("torchrun's template is the default prefix") {
   const cli::Host torchruns =
       host({"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE=[${role_name}-${local_rank}]"});
   CHECK(job({"train"}, torchruns).prefix == "[${role_name}-${local_rank}]");
@@ -85,9 +86,10 @@ TEST_CASE("torchrun's flags and variables for log files") {
   CHECK(logs({"train"}, host({"PET_DUPLICATE_STDERR_FILTERS=x"})).wants_files());
   CHECK(job({"train"}, host({"PET_LOG_DIR=/logs"})).log_dir == "/logs");
 
-  CHECK(refusal({"-r", "4", "train"}).starts_with("--redirects wants 0, 1, 2 or 3 for every"));
-  CHECK(refusal({"train"}, host({"PET_TEE=1:"})).starts_with("PET_TEE wants 0, 1, 2 or 3"));
+  CHECK(refusal({"-r", "4", "train"}).starts_with("--redirects expects 0, 1, 2 or 3 for every"));
+  CHECK(refusal({"train"}, host({"PET_TEE=1:"})).starts_with("PET_TEE expects 0, 1, 2 or 3"));
   CHECK(refusal({"--local_ranks_filter", "a", "train"}).ends_with("not 'a'"));
   CHECK(refusal({"--duplicate_stderr_filters", "a,", "train"}).ends_with("not 'a,'"));
-  CHECK(refusal({"--log_dir", "", "train"}).starts_with("--log_dir wants the name of a directory"));
+  CHECK(
+      refusal({"--log_dir", "", "train"}).starts_with("--log_dir expects the name of a directory"));
 }

@@ -7,14 +7,14 @@
 
 using namespace ddprun;
 
-TEST_CASE("the exit code tells how the job ended") {
-  CHECK(cli::exit_code(agent::Succeeded{}) == 0);
-  CHECK(cli::exit_code(agent::WorkerFailed{7}) == 7);
-  CHECK(cli::exit_code(agent::WorkerFailed{128 + SIGSEGV}) == 139);
+TEST_CASE("the exit code says how the job ended") {
+  CHECK(cli::exit_code(agent::JobSucceeded{}) == 0);
+  CHECK(cli::exit_code(agent::JobFailed{7}) == 7);
+  CHECK(cli::exit_code(agent::JobFailed{128 + SIGSEGV}) == 139);
   CHECK(cli::exit_code(agent::Interrupted{SIGINT}) == 130);
 }
 
-TEST_CASE("the exit code tells what kept ddprun from running the job") {
+TEST_CASE("the exit code says why ddprun could not run the job") {
   CHECK(cli::exit_code(Error{Errc::usage, ""}) == 2);
   CHECK(cli::exit_code(Error{Errc::timed_out, ""}) == 124);
   CHECK(cli::exit_code(Error{Errc::system, ""}) == 125);

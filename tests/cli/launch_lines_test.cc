@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launch lines as manuals, tutorials and users' scripts have them, with `ddprun` in torchrun's
-// place.
+// Launch lines from manuals, tutorials and users' scripts, with `ddprun` instead of torchrun.
 #include <map>
 #include <sstream>
 #include <string>
@@ -15,7 +14,7 @@ using namespace ddprun;
 
 namespace {
 
-/// The words of a line without quotes, after the launcher it was written for.
+/// The arguments of a launch line without quotes, after the launcher.
 class Line {
  public:
   explicit Line(const std::string& text) {
@@ -34,8 +33,8 @@ class Line {
   Words pointers_;
 };
 
-/// What the line starts, in a few words: the size of the job, where and as what this node joins,
-/// and the last worker's command.
+/// The size of the job, the endpoint, this node's rank, restarts and id, and the last worker's
+/// command.
 std::string summary(const agent::JobSpec& job) {
   std::string text = std::to_string(job.min_nodes);
   if (job.max_nodes != job.min_nodes) text += ":" + std::to_string(job.max_nodes);
@@ -146,7 +145,7 @@ TEST_CASE("a pod that a training operator has set up needs no flag") {
         "2x1 at job-0.job:29500, node 1: /bin/python3 -u train.py");
 }
 
-TEST_CASE("a node's rank is not looked at with c10d: scripts give one rank to all nodes") {
+TEST_CASE("a node's rank is ignored with c10d: scripts give one rank to all nodes") {
   const std::string line =
       "torchrun --nnodes=2 --node_rank=0 --rdzv_endpoint=10.0.0.1:29603 --rdzv_backend=";
 
@@ -161,7 +160,7 @@ TEST_CASE("a node's rank is not looked at with c10d: scripts give one rank to al
             .node_rank == 0);
 }
 
-TEST_CASE("two dashes behind a Python program go, as under torchrun, and only once") {
+TEST_CASE("two dashes after a Python program are removed, as under torchrun, and only once") {
   const auto [line, command] = GENERATE(table<std::string, std::string>({
       {"torchrun train.py -- --log x", "/bin/python3 -u train.py --log x"},
       {"torchrun -m pkg.train -- --log x", "/bin/python3 -u -m pkg.train --log x"},
@@ -180,7 +179,7 @@ TEST_CASE("two dashes behind a Python program go, as under torchrun, and only on
   CHECK(started_by(line) == "1x1 at 127.0.0.1:0: " + command);
 }
 
-TEST_CASE("the local rank stands for its macro in the arguments of each worker's program") {
+TEST_CASE("the macro of the local rank is replaced in each worker's arguments") {
   const auto [line, command] = GENERATE(table<std::string, std::string>({
       {"torchrun --nproc_per_node=12 train.py --gpu ${local_rank} "
        "--log=${local_rank}/${local_rank}",
@@ -208,7 +207,7 @@ TEST_CASE("a program's own flags that resemble ddprun's are its own") {
         "1x1 at 127.0.0.1:0: /bin/python3 -u -m train " + own);
 }
 
-TEST_CASE("a mistyped launch line is answered with what was meant") {
+TEST_CASE("a mistyped flag is refused with what was probably meant") {
   const auto [line, sentence] = GENERATE(table<std::string, std::string>({
       {"torchrun --master_adderss a train.py",
        "unknown flag --master_adderss; did you mean --master_addr?"},
@@ -240,24 +239,24 @@ TEST_CASE("a mistyped launch line is answered with what was meant") {
 TEST_CASE("a launch line whose variable was empty is refused by the flag's name") {
   const auto [line, sentence] = GENERATE(table<std::string, std::string>({
       {"torchrun --nproc_per_node= train.py",
-       "--nproc_per_node wants a number of workers (1 to 65536), auto, gpu or cpu, not ''"},
+       "--nproc_per_node expects a number of workers (1 to 65536), auto, gpu or cpu, not ''"},
       {"torchrun --nnodes=2 --node_rank= train.py",
-       "--node_rank wants a number, 0 or more, not ''"},
+       "--node_rank expects a number, 0 or more, not ''"},
       {"torchrun --nnodes=2 --rdzv_endpoint=:29500 train.py",
        "--rdzv_endpoint :29500 names no host; only ddprun serve can listen at every address"},
       {"torchrun --nnodes=2 --nproc_per_node=4 train.py",
-       "--nnodes 2 needs a place to meet: --rdzv_endpoint HOST[:PORT], the same on every node"},
+       "--nnodes 2 needs --rdzv_endpoint HOST[:PORT], the same on every node"},
       {"torchrun --master_port=66664 train.py",
-       "--master_port wants a port number, 0 to 65535 (0: a free one), not '66664'"},
+       "--master_port expects a port number, 0 to 65535 (0: a free one), not '66664'"},
       {"torchrun --nproc_per_node xpu train.py",
-       "--nproc_per_node wants a number of workers (1 to 65536), auto, gpu or cpu, not 'xpu'"},
+       "--nproc_per_node expects a number of workers (1 to 65536), auto, gpu or cpu, not 'xpu'"},
   }));
   INFO(line);
 
   CHECK(refusal(Line(line).words()) == sentence);
 }
 
-TEST_CASE("torchrun's template for prefixes means --prefix, which counts more") {
+TEST_CASE("torchrun's template for prefixes means --prefix, which overrides it") {
   const auto prefix = [](Words words, const cli::Host& on = host()) {
     words.push_back("train");
     return job(words, on).prefix;

@@ -11,7 +11,7 @@
 using namespace ddprun;
 using namespace std::chrono_literals;
 
-TEST_CASE("a static job of two nodes in torchrun's words") {
+TEST_CASE("a static job of two nodes with torchrun's flags") {
   const agent::JobSpec spec = job({"--nnodes", "2", "--node_rank", "1", "--master_addr", "10.0.0.1",
                                    "--master_port", "29600", "train"});
 
@@ -23,7 +23,7 @@ TEST_CASE("a static job of two nodes in torchrun's words") {
   CHECK_FALSE(spec.is_host);
 }
 
-TEST_CASE("an elastic job in torchrun's words") {
+TEST_CASE("an elastic job with torchrun's flags") {
   const agent::JobSpec spec = job({"--nnodes", "2:4", "--rdzv_backend", "c10d", "--rdzv_endpoint",
                                    "node0:29600", "--rdzv_id", "job42", "--rdzv_conf",
                                    "is_host=1,join_timeout=60", "--max_restarts", "3/1h", "train"});
@@ -40,7 +40,7 @@ TEST_CASE("an elastic job in torchrun's words") {
   CHECK(spec.restart_window == 1h);
 }
 
-TEST_CASE("the flags of time and place reach the job") {
+TEST_CASE("the flags of times and addresses reach the job") {
   const agent::JobSpec spec =
       job({"--join_timeout", "2min", "--last_call_timeout", "500ms", "--heartbeat_interval", "1",
            "--lease", "3s", "--restart_backoff", "5", "--min_uptime", "1m", "--local_addr",
@@ -73,7 +73,7 @@ TEST_CASE("the other spelling, --master_address, means --master_addr") {
         "unknown flag --master_adress; did you mean --master_addr?");
 }
 
-TEST_CASE("the endpoint counts more than the master's address and port, in either order") {
+TEST_CASE("the endpoint overrides the master's address and port, in either order") {
   const agent::JobSpec after =
       job({"--master_addr", "a", "--master_port", "1", "--rdzv_endpoint", "b:2", "train"});
   const agent::JobSpec before =
@@ -85,11 +85,11 @@ TEST_CASE("the endpoint counts more than the master's address and port, in eithe
   CHECK(before.master_port == 2);
 }
 
-TEST_CASE("an endpoint without a port takes the master's, where one is given") {
+TEST_CASE("an endpoint without a port has --master_port, if given") {
   CHECK(job({"--rdzv_endpoint", "b", "--master_port", "1", "train"}).master_port == 1);
 }
 
-TEST_CASE("the command line's place counts more than the environment's endpoint") {
+TEST_CASE("--master_addr and --master_port override the environment's endpoint") {
   const cli::Host on = host({"PET_RDZV_ENDPOINT=a:1", "PET_NNODES=2"});
 
   CHECK(job({"train"}, on).master_addr == "a");
@@ -97,7 +97,7 @@ TEST_CASE("the command line's place counts more than the environment's endpoint"
   CHECK(job({"--master_addr", "b", "--master_port", "2", "train"}, on).master_port == 2);
 }
 
-TEST_CASE("an exact flag counts more than --rdzv_conf, and both more than the environment") {
+TEST_CASE("a specific flag overrides --rdzv_conf, and both override the environment") {
   const cli::Host on = host({"DDPRUN_JOIN_TIMEOUT=1", "PET_RDZV_CONF=last_call_timeout=1"});
 
   const agent::JobSpec spec = job(
@@ -109,34 +109,34 @@ TEST_CASE("an exact flag counts more than --rdzv_conf, and both more than the en
   CHECK(job({"train"}, on).last_call == 1s);
 }
 
-TEST_CASE("restarts are counted in all, or within a time") {
+TEST_CASE("restarts are limited in total, or within a time") {
   CHECK(job({"--max_restarts", "0", "train"}).restart_window == 0ms);
   CHECK(job({"--max_restarts", "3/90s", "train"}).restart_window == 90s);
   CHECK(job({"--max_restarts", "2", "train"}, host({"PET_MAX_RESTARTS=3/1h"})).restart_window ==
         0ms);
 }
 
-TEST_CASE("a backend with a server of its own is refused with what to use") {
+TEST_CASE("a backend with a server of its own is refused, with the alternative") {
   const char* name = GENERATE("etcd", "etcd-v2");
 
   CHECK(refusal({"--rdzv_backend", name, "train"}) ==
         "--rdzv_backend '" + std::string(name) +
-            "' is not there, nor needed: give static or c10d, and --rdzv_endpoint HOST:PORT with "
+            "' is not supported or needed: give static or c10d, and --rdzv_endpoint HOST:PORT with "
             "a host of the job or of ddprun serve");
 }
 
-TEST_CASE("what is wrong in --rdzv_conf is told behind its name, or its variable's") {
+TEST_CASE("an error in --rdzv_conf follows its name, or its variable's") {
   CHECK(refusal({"--rdzv_conf", "join_timeuot=1", "train"}) ==
         "--rdzv_conf has no key 'join_timeuot'; did you mean join_timeout?");
   CHECK(refusal({"train"}, host({"PET_RDZV_CONF=is_host=2"})) ==
-        "PET_RDZV_CONF is_host wants true or false, not '2'");
+        "PET_RDZV_CONF is_host expects true or false, not '2'");
 }
 
-TEST_CASE("several nodes need a place to meet that all can know") {
+TEST_CASE("several nodes need an endpoint that all of them can know") {
   CHECK(refusal({"--nnodes", "2", "--master_port", "29500", "train"}) ==
-        "--nnodes 2 needs a place to meet: --rdzv_endpoint HOST[:PORT], the same on every node");
+        "--nnodes 2 needs --rdzv_endpoint HOST[:PORT], the same on every node");
   CHECK(refusal({"--nnodes", "1:2", "train"}) ==
-        "--nnodes 1:2 needs a place to meet: --rdzv_endpoint HOST[:PORT], the same on every node");
+        "--nnodes 1:2 needs --rdzv_endpoint HOST[:PORT], the same on every node");
   CHECK(refusal({"--nnodes", "2", "--master_addr", "a", "--master_port", "0", "train"}) ==
         "--master_port 0 means any free port, which other nodes cannot know: give a port from 1 "
         "to 65535");
@@ -147,7 +147,7 @@ TEST_CASE("several nodes need a place to meet that all can know") {
         "--rdzv_endpoint :29500 names no host; only ddprun serve can listen at every address");
 }
 
-TEST_CASE("a node rank that no node of the job has is refused with those there are") {
+TEST_CASE("a node rank out of range is refused with the range") {
   CHECK(refusal({"--node_rank", "2", "train"}) ==
         "--node_rank 2 is not one of this job's nodes: --nnodes 1 allows only 0");
   CHECK(refusal({"--nnodes", "2", "--node_rank", "2", "--master_addr", "a", "train"}) ==
@@ -162,7 +162,7 @@ TEST_CASE("standalone is one node") {
         "--standalone means one node, and --nnodes 1:2 does not");
 }
 
-TEST_CASE("standalone meets on a free port of this machine whatever else was said") {
+TEST_CASE("standalone uses a free port of this host, whatever the other flags") {
   const agent::JobSpec spec = job({"--standalone", "--rdzv_endpoint", ":29500", "--rdzv_conf",
                                    "is_host=0", "--master_addr", "gpu-07", "train"});
 
@@ -183,7 +183,7 @@ TEST_CASE("the one worker of a node has a prefix when there are several nodes") 
   CHECK(job({"--nnodes", "2", "--master_addr", "a", "train"}).prefix == "[${rank}] ");
 }
 
-TEST_CASE("serve as the first word means the rendezvous alone") {
+TEST_CASE("serve as the first word runs only the rendezvous") {
   const agent::JobSpec spec = served({"serve", "--rdzv_endpoint", ":29600", "--nnodes", "2:4",
                                       "--rdzv-id", "job42", "--max_restarts", "3", "--min_uptime",
                                       "5", "--log_level", "debug", "--events", "e", "--"});
@@ -199,13 +199,13 @@ TEST_CASE("serve as the first word means the rendezvous alone") {
   CHECK(spec.is_host == true);
 }
 
-TEST_CASE("serve takes its place from any of the flags of place") {
+TEST_CASE("serve accepts its address from any of the flags for it") {
   CHECK(served({"serve", "--master_addr", "a"}).master_port == 29500);
   CHECK(served({"serve", "--rdzv_endpoint", "[::1]:5"}).master_addr == "::1");
   CHECK(served({"serve"}, host({"PET_RDZV_ENDPOINT=a:7"})).master_port == 7);
 }
 
-TEST_CASE("serve without a place that nodes can know is refused") {
+TEST_CASE("serve without an address that nodes can know is refused") {
   CHECK(refusal({"serve"}) ==
         "ddprun serve needs --rdzv_endpoint HOST:PORT, or :PORT for every address");
   CHECK(refusal({"serve", "--rdzv_endpoint", ":0"}) ==
@@ -220,13 +220,13 @@ TEST_CASE("serve refuses a program and the flags of workers") {
   const char* flag = GENERATE("--nproc_per_node=2", "--gpu_bind=all", "--prefix=x", "--no_prefix",
                               "--node_rank=0", "--dry_run", "--standalone", "--store=agent",
                               "--shutdown_timeout=1", "--local_addr=a");
-  const std::string said(flag);
+  const std::string given(flag);
   CHECK(refusal({"serve", "--rdzv_endpoint", ":1", flag}) ==
-        said.substr(0, said.find('=')) +
+        given.substr(0, given.find('=')) +
             " is not for ddprun serve, which runs no workers; see ddprun serve --help");
 }
 
-TEST_CASE("serve does not look at what the environment says of workers") {
+TEST_CASE("serve ignores environment variables about workers") {
   const cli::Host on = host({"PET_NPROC_PER_NODE=many", "PET_NODE_RANK=9", "PET_STANDALONE=1"});
 
   CHECK(served({"serve", "--rdzv_endpoint", ":29600"}, on).master_port == 29600);
@@ -251,7 +251,7 @@ TEST_CASE("the help of serve names the flags it takes and no others") {
   CHECK(printed({"serve", "--version"}) == printed({"--version"}));
 }
 
-TEST_CASE("a dry run of a node that knows its rank tells the ranks, and what they rest on") {
+TEST_CASE("a dry run of a node with a rank prints the ranks and their assumptions") {
   const std::string text =
       printed({"--nnodes", "2", "--node_rank", "1", "--rdzv_endpoint", "gpu-01", "--max_restarts",
                "3/1h", "--nproc_per_node", "2", "--dry_run", "train"});
@@ -267,22 +267,23 @@ TEST_CASE("a dry run of a node that knows its rank tells the ranks, and what the
   CHECK(text.find('?') == std::string::npos);
 }
 
-TEST_CASE("a dry run of a node without a rank leaves open what only the others can tell") {
+TEST_CASE("a dry run of a node without a rank leaves open what depends on other nodes") {
   const std::string text = printed({"--nnodes", "2:4", "--rdzv_endpoint", "gpu-01",
                                     "--nproc_per_node", "2", "--dry_run", "train"});
 
   CHECK(text.starts_with("node ? of 2..4 on gpu-07, rendezvous gpu-01:29500, "));
-  CHECK(text.find("\nassuming --nproc_per_node 2 on every node; ? is known when they meet\n") !=
-        std::string::npos);
+  CHECK(
+      text.find("\nassuming --nproc_per_node 2 on every node; ? is known after the rendezvous\n") !=
+      std::string::npos);
   CHECK(text.find("\nlocal rank 1: RANK=? LOCAL_RANK=1 ROLE_RANK=? WORLD_SIZE=? "
                   "LOCAL_WORLD_SIZE=2 GROUP_RANK=? GROUP_WORLD_SIZE=? ") != std::string::npos);
   CHECK(text.find("\nrank ") == std::string::npos);
 }
 
-TEST_CASE("a dry run knows that a store in rank 0 is where only the nodes will tell") {
+TEST_CASE("a dry run leaves open the address of a store in rank 0") {
   const std::string text = printed({"--nnodes", "2", "--node_rank", "0", "--rdzv_endpoint", "a",
                                     "--store", "worker", "--dry_run", "train"});
 
-  CHECK(text.find("on every node; ? is known when they meet\nrank 0: ") != std::string::npos);
+  CHECK(text.find("on every node; ? is known after the rendezvous\nrank 0: ") != std::string::npos);
   CHECK(text.find(" MASTER_ADDR=? MASTER_PORT=PORT ") != std::string::npos);
 }

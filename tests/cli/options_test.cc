@@ -83,7 +83,7 @@ TEST_CASE("dashes and underscores mean the same, also mixed, with a space or an 
   CHECK(job({joined.c_str(), "train"}).local_size == 3);
 }
 
-TEST_CASE("the program's own flags are never looked at") {
+TEST_CASE("the program's own flags are not read") {
   const agent::JobSpec spec =
       job({"--max_restarts", "1", "train", "--max_restarts", "9", "--", "-x"});
 
@@ -102,13 +102,13 @@ TEST_CASE("a flag given twice counts as it was given last") {
   CHECK_FALSE(job({"--nproc_per_node", "2", "--prefix", "p ", "--no_prefix", "train"}).prefix);
 }
 
-TEST_CASE("only the last value of a flag has to be a right one") {
+TEST_CASE("only the last value of a flag has to be valid") {
   CHECK(job({"--max_restarts", "many", "--max_restarts", "2", "train"}).max_restarts == 2);
   CHECK(refusal({"--max_restarts", "2", "--max_restarts", "many", "train"}) ==
-        "--max_restarts wants a number, 0 or more, or one within a time as in 3/1h, not 'many'");
+        "--max_restarts expects a number, 0 or more, or a number per time as in 3/1h, not 'many'");
 }
 
-TEST_CASE("a value is taken as it stands, whatever it looks like") {
+TEST_CASE("a value is used unchanged, whatever it looks like") {
   const std::string value = GENERATE("", "-", "-x", "--> ", "---", "a=b", "=", "[a,b]", "[[a]]",
                                      "{}", "'a'", "\"a b\"", "%%", "true", "/x:y");
   INFO(value);
@@ -135,7 +135,7 @@ TEST_CASE("an IPv6 address may stand in brackets") {
   CHECK(job({"--master_addr", "fe80::1", "train"}).master_addr == "fe80::1");
 }
 
-TEST_CASE("a tiny grace is not rounded down to none") {
+TEST_CASE("a tiny grace is not rounded down to 0") {
   CHECK(job({"--shutdown_timeout", "0", "train"}).stop_grace == 0ms);
   CHECK(job({"--shutdown_timeout", "0.0001", "train"}).stop_grace == 1ms);
 }
@@ -148,10 +148,10 @@ TEST_CASE("workers can be counted by GPUs and CPUs") {
   CHECK(job({"--nproc_per_node", "auto", "train"}).local_size == 2);
   CHECK(job({"--nproc_per_node", "auto", "train"}, no_gpus).local_size == 4);
   CHECK(refusal({"--nproc_per_node", "gpu", "train"}, no_gpus) ==
-        "--nproc_per_node gpu needs a GPU, and there is none on this host");
+        "--nproc_per_node gpu needs a GPU, and this host has none");
 }
 
-TEST_CASE("an inherited list of devices stands for the node's GPUs, and nothing is searched") {
+TEST_CASE("an inherited list of devices is the node's GPUs, and the machine is not searched") {
   cli::Host on = host({"CUDA_VISIBLE_DEVICES=GPU-a,MIG-b,7"});
   on.devices = [](launcher::DeviceSearch) -> std::vector<std::string> {
     FAIL("the machine was searched");
@@ -188,7 +188,7 @@ TEST_CASE("isolating more workers than there are GPUs is refused with both numbe
         "(CUDA_VISIBLE_DEVICES=0,1,2,3)");
 }
 
-TEST_CASE("an unknown flag is answered with the suggest one") {
+TEST_CASE("an unknown flag is refused with the closest one") {
   CHECK(refusal({"--nproc_per_nod", "4", "train"}) ==
         "unknown flag --nproc_per_nod; did you mean --nproc_per_node?");
   CHECK(refusal({"--max-restart=4", "train"}) ==
@@ -201,7 +201,7 @@ TEST_CASE("an unknown flag is answered with the suggest one") {
         "unknown flag -max-restarts; did you mean --max_restarts?");
 }
 
-TEST_CASE("what only resembles a flag is unknown") {
+TEST_CASE("a word that only resembles a flag is unknown") {
   const char* word = GENERATE("-3", "-hx", "-host", "---", "--=", "-=", "--Help", "--no_prefix_");
   INFO(word);
 
@@ -210,16 +210,16 @@ TEST_CASE("what only resembles a flag is unknown") {
           .starts_with("unknown flag " + std::string(word).substr(0, std::string(word).find('='))));
 }
 
-TEST_CASE("a missing value is told, also when the next word is a flag") {
+TEST_CASE("a missing value is an error, also when the next word is a flag") {
   const std::string sentence =
-      "--max_restarts needs a value: a number, 0 or more, or one within a time as in 3/1h";
+      "--max_restarts needs a value: a number, 0 or more, or a number per time as in 3/1h";
 
   CHECK(refusal({"--max_restarts"}) == sentence);
   CHECK(refusal({"--max_restarts", "--standalone", "train"}) == sentence);
   CHECK(refusal({"--max_restarts", "--", "train"}) == sentence);
 }
 
-TEST_CASE("a wrong value is refused with its flag and what would be right") {
+TEST_CASE("a wrong value is refused with its flag and the valid values") {
   const auto [flag, value] =
       GENERATE(table<const char*, const char*>({{"--nproc_per_node", "0"},
                                                 {"--nproc_per_node", "-1"},
@@ -268,7 +268,7 @@ TEST_CASE("a wrong value is refused with its flag and what would be right") {
   const std::string refused = refusal({flag, value, "train"});
 
   INFO(refused);
-  CHECK(refused.starts_with(std::string(flag) + " wants "));
+  CHECK(refused.starts_with(std::string(flag) + " expects "));
   CHECK(refused.ends_with(", not '" + std::string(value) + "'"));
 }
 
@@ -288,7 +288,7 @@ TEST_CASE("a prefix with an unknown macro is refused") {
         std::string::npos);
 }
 
-TEST_CASE("a missing program is told") {
+TEST_CASE("a missing program is an error") {
   CHECK(refusal({"--standalone"}).starts_with("no program to run"));
   CHECK(refusal({"--"}).starts_with("no program to run"));
 }
@@ -328,21 +328,21 @@ TEST_CASE("no two flags share a name or a variable") {
   }
 }
 
-TEST_CASE("help answers before a flag that would be refused, and not after it") {
+TEST_CASE("help is printed before an invalid flag, and not after it") {
   CHECK(printed({"--help", "--max_restarts"}) == printed({"--help"}));
   CHECK(printed({"--max_restarts", "many", "--help", "--version"}) == printed({"--help"}));
   CHECK(refusal({"--no_such_flag", "--help"}).starts_with("unknown flag --no_such_flag"));
   CHECK(refusal({"--standalone=1", "--help"}).starts_with("--standalone takes no value"));
 }
 
-TEST_CASE("version and help answer whatever follows or the environment says") {
+TEST_CASE("version and help are printed whatever follows and whatever the environment sets") {
   const cli::Host on = host({"PET_MAX_RESTARTS=many"});
 
   CHECK(printed({"--version"}, on) == "ddprun " DDPRUN_VERSION "\n");
   CHECK(printed({"--help", "--no_such_flag"}, on) == printed({"--help"}));
 }
 
-TEST_CASE("a dry run tells the node's part and each worker's environment and command") {
+TEST_CASE("a dry run prints the node, and each worker's environment and command") {
   const std::string text =
       printed({"--nproc_per_node", "2", "--dry_run", "./train", "--lr", "0.1", "a b"});
 
@@ -357,7 +357,7 @@ TEST_CASE("a dry run tells the node's part and each worker's environment and com
   CHECK(text.ends_with(" ./train --lr 0.1 'a b'\n"));
 }
 
-TEST_CASE("a dry run names the port that was asked for") {
+TEST_CASE("a dry run prints the requested port") {
   const std::string text =
       printed({"--dry_run", "--master_addr", "::1", "--master_port", "29500", "train"});
 

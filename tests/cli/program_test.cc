@@ -9,7 +9,7 @@
 
 #include "cli/exit_code.h"
 #include "cli/host.h"
-#include "cli/suggest.h"
+#include "cli/usage_error.h"
 #include "tests/catch.h"
 #include "tests/must.h"
 
@@ -18,16 +18,16 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A directory of our own, the current one while the test runs.
-class Workplace {
+/// A temporary directory, the current one while it lives.
+class TemporaryDirectory {
  public:
-  Workplace() {
+  TemporaryDirectory() {
     char name[] = "/tmp/ddprun-program-XXXXXX";
     if (mkdtemp(name) == nullptr) FAIL("no temporary directory");
     root_ = name;
     fs::current_path(root_);
   }
-  ~Workplace() {
+  ~TemporaryDirectory() {
     fs::current_path(before_);
     fs::remove_all(root_);
   }
@@ -62,7 +62,7 @@ void check_script_refused(const std::string& name, int code, const std::string& 
 }  // namespace
 
 TEST_CASE("a name with a slash is the path itself") {
-  Workplace here;
+  TemporaryDirectory here;
   here.add("bin/train", true);
 
   CHECK(must(cli::find_program("bin/train", "/nowhere")) == "bin/train");
@@ -70,7 +70,7 @@ TEST_CASE("a name with a slash is the path itself") {
 }
 
 TEST_CASE("a name without a slash is the first executable file in PATH") {
-  Workplace here;
+  TemporaryDirectory here;
   here.add("a/train", false);
   here.add("b/train", true);
   here.add("c/train", true);
@@ -82,14 +82,14 @@ TEST_CASE("a name without a slash is the first executable file in PATH") {
 }
 
 TEST_CASE("an empty entry in PATH is the current directory") {
-  Workplace here;
+  TemporaryDirectory here;
   here.add("train", true);
 
   CHECK(must(cli::find_program("train", "/nowhere:")) == "./train");
 }
 
-TEST_CASE("a file that does not exist ends with 127 and the suggest program beside it") {
-  Workplace here;
+TEST_CASE("a missing file exits with 127 and suggests the closest program beside it") {
+  TemporaryDirectory here;
   here.add("train", true);
   here.add("trial", false);
 
@@ -99,8 +99,8 @@ TEST_CASE("a file that does not exist ends with 127 and the suggest program besi
   check_refused("", "/bin", 127, "cannot run '': the program's name is empty");
 }
 
-TEST_CASE("a command that is not in PATH is looked for in the current directory") {
-  Workplace here;
+TEST_CASE("a command that is not in PATH is searched in the current directory") {
+  TemporaryDirectory here;
   here.add("train", true);
   here.add("model.py", false);
   here.add("bin/evaluate", true);
@@ -113,8 +113,8 @@ TEST_CASE("a command that is not in PATH is looked for in the current directory"
                 "cannot run evalute: not found in PATH (did you mean evaluate?)");
 }
 
-TEST_CASE("what exists but cannot be executed ends with 126") {
-  Workplace here;
+TEST_CASE("a file that cannot be executed exits with 126") {
+  TemporaryDirectory here;
   here.add("notes", false);
   here.add("model.py", false);
   here.add("bin/notes", false);
@@ -127,8 +127,8 @@ TEST_CASE("what exists but cannot be executed ends with 126") {
                 "cannot run " + here.path("bin/notes") + ": permission denied");
 }
 
-TEST_CASE("a script has to be there and is not looked for in PATH") {
-  Workplace here;
+TEST_CASE("a script has to exist and is not searched in PATH") {
+  TemporaryDirectory here;
   here.add("train.py", false);
   here.add("models/evaluate.py", false);
   here.add("trial", true);
@@ -146,7 +146,7 @@ TEST_CASE("a script has to be there and is not looked for in PATH") {
   check_script_refused("train.py/x.py", 127, "cannot run train.py/x.py: no such file");
 }
 
-TEST_CASE("the suggest word is the one with the fewest typing mistakes") {
+TEST_CASE("the suggested word is the one with the fewest typing mistakes") {
   CHECK(cli::suggest("trian", {"tram", "train", "brain"}) == "train");
   CHECK(cli::suggest("trainn", {"train"}) == "train");
   CHECK_FALSE(cli::suggest("evaluate", {"train"}));

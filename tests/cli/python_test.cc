@@ -79,20 +79,20 @@ TEST_CASE("only a name that ends in .py makes a script") {
   CHECK(job({name, "x.py"}).command == Strings{name, "x.py"});
 }
 
-TEST_CASE("torchrun's variables choose how a program is run, too") {
+TEST_CASE("torchrun's variables for --module and --no_python count") {
   CHECK(job({"train"}, host({"PET_MODULE=1"})).command ==
         Strings{"/bin/python3", "-u", "-m", "train"});
   CHECK(job({"train.py"}, host({"PET_NO_PYTHON=1"})).command == Strings{"train.py"});
   CHECK(job({"train"}, host({"PET_MODULE=0"})).command == Strings{"train"});
-  CHECK(refusal({"train"}, host({"PET_MODULE=true"})) == "PET_MODULE wants 0 or 1, not 'true'");
+  CHECK(refusal({"train"}, host({"PET_MODULE=true"})) == "PET_MODULE expects 0 or 1, not 'true'");
 }
 
 TEST_CASE("a module without python is refused") {
   CHECK(refusal({"--no_python", "-m", "pkg.train"}) ==
-        "--module is run by python, and --no_python wants none: give one of the two");
+        "--module is run by python, which --no_python forbids: give one of the two");
 }
 
-TEST_CASE("a missing module is told, and -m takes no value of its own") {
+TEST_CASE("a missing module is an error, and -m takes no value") {
   CHECK(refusal({"-m"}) ==
         "no module to run: ddprun [options] -m module [args...]; see ddprun --help");
   CHECK(refusal({"--module=pkg", "x"}) == "--module takes no value, but got 'pkg'");
@@ -100,10 +100,10 @@ TEST_CASE("a missing module is told, and -m takes no value of its own") {
   CHECK(refusal({"-mpkg", "x"}) == "unknown flag -mpkg; did you mean -m pkg?");
 }
 
-TEST_CASE("a missing interpreter ends with 127 and names where it was looked for") {
+TEST_CASE("a missing interpreter exits with 127 and names the search") {
   const Error nowhere = refused({"train.py"}, host_with({"train"}));
   CHECK(nowhere.message ==
-        "cannot run train.py: there is no python3 in PATH; PYTHON_EXEC=FILE names another "
+        "cannot run train.py: python3 not found in PATH; PYTHON_EXEC=FILE names another "
         "interpreter");
   CHECK(cli::exit_code(nowhere) == 127);
 
@@ -112,7 +112,7 @@ TEST_CASE("a missing interpreter ends with 127 and names where it was looked for
   CHECK(cli::exit_code(chosen) == 127);
 }
 
-TEST_CASE("an interpreter that may not be executed is not called missing") {
+TEST_CASE("an interpreter without execute permission is not reported as missing") {
   cli::Host on = host();
   on.find_program = [](const std::string& name) -> Result<std::string> {
     return Error{Errc::not_executable, "cannot run /bin/" + name + ": permission denied"};
@@ -121,7 +121,7 @@ TEST_CASE("an interpreter that may not be executed is not called missing") {
   CHECK(refused({"train.py"}, on).message == "cannot run /bin/python3: permission denied");
 }
 
-TEST_CASE("a script that cannot be read is told before an interpreter is looked for") {
+TEST_CASE("an unreadable script is an error before an interpreter is searched") {
   cli::Host on = host_with({});
   on.check_script = [](const std::string& name) -> Result<> {
     return Error{Errc::not_found, "cannot run " + name + ": no such file"};
@@ -130,7 +130,7 @@ TEST_CASE("a script that cannot be read is told before an interpreter is looked 
   CHECK(refused({"train.py"}, on).message == "cannot run train.py: no such file");
 }
 
-TEST_CASE("each worker is given its local rank before the program's own arguments") {
+TEST_CASE("each worker gets its local rank before the program's own arguments") {
   const auto [style, flag] = GENERATE(table<const char*, std::string>(
       {{"dash", "--local-rank=1"}, {"underscore", "--local_rank=1"}}));
   const auto second = [style = style](Words words) {
@@ -146,7 +146,7 @@ TEST_CASE("each worker is given its local rank before the program's own argument
   CHECK(second({"--no_python", "train.py"}) == Strings{"train.py", flag});
 }
 
-TEST_CASE("without being asked ddprun adds no argument, and use_env takes a wish back") {
+TEST_CASE("by default ddprun adds no argument, and use_env restores that") {
   const cli::Host asked = host({"DDPRUN_PASS_LOCAL_RANK=dash"});
 
   CHECK(agent::worker_command(job({"train", "x"}), 0) == Strings{"train", "x"});
@@ -154,14 +154,14 @@ TEST_CASE("without being asked ddprun adds no argument, and use_env takes a wish
   CHECK(agent::worker_command(job({"--use_env", "train"}, asked), 0) == Strings{"train"});
   CHECK(agent::worker_command(job({"--use-env", "train"}), 0) == Strings{"train"});
   CHECK(refusal({"--pass_local_rank", "both", "train"}) ==
-        "--pass_local_rank wants dash or underscore, not 'both'");
+        "--pass_local_rank expects dash or underscore, not 'both'");
 }
 
-TEST_CASE("a role is default, what the flag says, or what its variable says") {
+TEST_CASE("the role comes from the flag, its variable, or is default") {
   CHECK(job({"train"}).role == "default");
   CHECK(job({"--role", "trainer", "train"}).role == "trainer");
   CHECK(job({"train"}, host({"PET_ROLE=reader"})).role == "reader");
-  CHECK(refusal({"--role", "", "train"}).starts_with("--role wants 1 to 256 characters"));
+  CHECK(refusal({"--role", "", "train"}).starts_with("--role expects 1 to 256 characters"));
 }
 
 TEST_CASE("a dry run shows the command line that python gets, with each worker's rank and role") {
@@ -174,32 +174,37 @@ TEST_CASE("a dry run shows the command line that python gets, with each worker's
   CHECK(text.find(" ROLE_NAME=trainer ") != std::string::npos);
 }
 
-TEST_CASE("what tunes torchrun's own machinery is taken without effect") {
+TEST_CASE("flags that tune torchrun's internals are accepted without effect") {
   const agent::JobSpec spec = job({"--monitor_interval", "0.1", "--start_method", "forkserver",
                                    "--event-log-handler=null", "train"},
                                   host({"PET_RUN_PATH=0"}));
 
   CHECK(spec.command == Strings{"train"});
-  CHECK(refusal({"--monitor_interval", "often", "train"}).starts_with("--monitor_interval wants "));
+  CHECK(
+      refusal({"--monitor_interval", "often", "train"}).starts_with("--monitor_interval expects "));
   CHECK(refusal({"--start_method", "exec", "train"}) ==
-        "--start_method wants spawn, fork or forkserver, not 'exec'");
-  CHECK(refusal({"train"}, host({"PET_START_METHOD=exec"})).starts_with("PET_START_METHOD wants "));
+        "--start_method expects spawn, fork or forkserver, not 'exec'");
+  CHECK(
+      refusal({"train"}, host({"PET_START_METHOD=exec"})).starts_with("PET_START_METHOD expects "));
 }
 
-TEST_CASE("torchrun's plug-ins are refused with what to use instead") {
+TEST_CASE("torchrun's plug-ins are refused, with the alternative") {
   CHECK(refusal({"--logs_specs", "mine", "train"}) ==
-        "--logs_specs 'mine' is a plug-in of torchrun's Python, which is not here: leave it out, "
+        "--logs_specs 'mine' is a Python plug-in of torchrun, which ddprun does not load: leave it "
+        "out, "
         "and see Output in ddprun --help");
   CHECK(refusal({"--event_log_handler", "mine", "train"}) ==
-        "--event_log_handler 'mine' is a plug-in of torchrun's Python, which is not here: give "
-        "--events FILE, which gets a JSON object a line");
+        "--event_log_handler 'mine' is a Python plug-in of torchrun, which ddprun does not load: "
+        "give "
+        "--events FILE, which gets a JSON object per line");
   CHECK(refusal({"--run_path", "train.py"}) ==
-        "--run_path runs a file inside torchrun's Python, which is not here: leave it out, and "
-        "python3 runs any program that ends in .py");
+        "--run_path runs a file inside torchrun's Python process, which ddprun does not have: "
+        "leave it "
+        "out; python3 runs any program that ends in .py");
   CHECK(refusal({"train"}, host({"PET_RUN_PATH=1"})).starts_with("PET_RUN_PATH runs a file "));
 }
 
-TEST_CASE("the rendezvous alone takes no flag of a program, and no notice of their variables") {
+TEST_CASE("serve refuses the flags of a program, and ignores their variables") {
   CHECK(refusal({"serve", "--rdzv_endpoint", ":29500", "-m"}).starts_with("--module is not for "));
   CHECK(served({"serve", "--rdzv_endpoint", ":29500"}, host({"PET_MODULE=1", "PET_RUN_PATH=1"}))
             .master_port == 29500);

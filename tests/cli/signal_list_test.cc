@@ -18,11 +18,11 @@ Signals handled(const char* list) {
 
 }  // namespace
 
-TEST_CASE("torchrun's four signals stop a job that names none") {
+TEST_CASE("torchrun's four signals stop a job by default") {
   CHECK(job({"train"}).signals_to_handle == Signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT});
 }
 
-TEST_CASE("signals are named with or without SIG, in any case, each once") {
+TEST_CASE("signals are named with or without SIG, in either case, each once") {
   CHECK(handled("SIGTERM,SIGUSR1") == Signals{SIGTERM, SIGUSR1});
   CHECK(handled("term, sigUsr2 ,INT,SIGTERM") == Signals{SIGTERM, SIGUSR2, SIGINT});
   CHECK(handled("xcpu,SIGPWR,ALRM,VTALRM,PROF,POLL,SIGIO") ==
@@ -34,23 +34,23 @@ TEST_CASE("the signals can come from the environment") {
         Signals{SIGUSR1});
 }
 
-TEST_CASE("a signal that is unknown or can mean no end is refused with the reason") {
+TEST_CASE("a signal that is unknown or does not ask to end is refused with the reason") {
   const auto [list, reason] = GENERATE(table<const char*, const char*>({
-      {"SIGTREM", "does not know 'SIGTREM'; did you mean SIGTERM?"},
-      {"INT,usr3", "does not know 'usr3'; did you mean SIGUSR1?"},
-      {"15", "does not know '15'; it takes names such as SIGTERM,SIGUSR1"},
-      {"SIGTERM,,SIGINT", "does not know ''; it takes names such as SIGTERM,SIGUSR1"},
-      {"SIGTERM\x1b", "does not know 'SIGTERM\\x1b'; did you mean SIGTERM?"},
-      {"", "does not know ''; it takes names such as SIGTERM,SIGUSR1"},
-      {"SIGRTMIN", "does not know 'SIGRTMIN'; it takes names such as SIGTERM,SIGUSR1"},
-      {"TERM,KILL", "cannot have SIGKILL: no process can take it"},
-      {"stop", "cannot have SIGSTOP: no process can take it"},
-      {"SIGSEGV", "cannot have SIGSEGV: it tells a process of an error of its own"},
-      {"PIPE", "cannot have SIGPIPE: it tells a process of an error of its own"},
-      {"XFSZ", "cannot have SIGXFSZ: it tells a process of an error of its own"},
-      {"CHLD", "cannot have SIGCHLD: it does not ask a process to end"},
-      {"CONT", "cannot have SIGCONT: it does not ask a process to end"},
-      {"WINCH", "cannot have SIGWINCH: it does not ask a process to end"},
+      {"SIGTREM", "got the unknown signal 'SIGTREM'; did you mean SIGTERM?"},
+      {"INT,usr3", "got the unknown signal 'usr3'; did you mean SIGUSR1?"},
+      {"15", "got the unknown signal '15'; it takes names such as SIGTERM,SIGUSR1"},
+      {"SIGTERM,,SIGINT", "got the unknown signal ''; it takes names such as SIGTERM,SIGUSR1"},
+      {"SIGTERM\x1b", "got the unknown signal 'SIGTERM\\x1b'; did you mean SIGTERM?"},
+      {"", "got the unknown signal ''; it takes names such as SIGTERM,SIGUSR1"},
+      {"SIGRTMIN", "got the unknown signal 'SIGRTMIN'; it takes names such as SIGTERM,SIGUSR1"},
+      {"TERM,KILL", "cannot handle SIGKILL: no process can catch it"},
+      {"stop", "cannot handle SIGSTOP: no process can catch it"},
+      {"SIGSEGV", "cannot handle SIGSEGV: it reports an error of the process itself"},
+      {"PIPE", "cannot handle SIGPIPE: it reports an error of the process itself"},
+      {"XFSZ", "cannot handle SIGXFSZ: it reports an error of the process itself"},
+      {"CHLD", "cannot handle SIGCHLD: it does not ask a process to end"},
+      {"CONT", "cannot handle SIGCONT: it does not ask a process to end"},
+      {"WINCH", "cannot handle SIGWINCH: it does not ask a process to end"},
   }));
   INFO(list);
 

@@ -34,12 +34,12 @@ TEST_CASE("a time is a number of seconds, or has a unit right after it") {
   CHECK(cli::parse_time(text) == time);
 }
 
-TEST_CASE("a time so short that it rounds to nothing is not nothing") {
+TEST_CASE("a positive time is never rounded to 0") {
   CHECK(cli::parse_time("0.0001") == 1ms);
   CHECK(cli::parse_time("0.07") == 70ms);
 }
 
-TEST_CASE("what is no time, negative or beyond a thousand days is refused") {
+TEST_CASE("a time that is malformed, negative or beyond a thousand days is refused") {
   const char* text =
       GENERATE("", "s", "-1", "-1s", "nan", "inf", "infinity", "1 s", " 1", "1 ", "10S", "10sec",
                "10x", "1h30m", "0x10", "+1", "1,5", "1e", "1001d", "1e99", "1e999", "99999999999");
@@ -54,7 +54,7 @@ TEST_CASE("a time below the least is refused") {
   CHECK_FALSE(cli::parse_time("0", 10ms));
 }
 
-TEST_CASE("a place is a host with or without a port") {
+TEST_CASE("an endpoint is a host with or without a port") {
   const auto [text, host, port] = GENERATE(
       table<const char*, const char*, int>({{"gpu-07", "gpu-07", -1},
                                             {"gpu-07:29500", "gpu-07", 29500},
@@ -71,14 +71,14 @@ TEST_CASE("a place is a host with or without a port") {
                                             {"::ffff:10.0.0.1", "::ffff:10.0.0.1", -1}}));
   INFO(text);
 
-  const auto place = cli::parse_host_port(text);
+  const auto endpoint = cli::parse_host_port(text);
 
-  REQUIRE(place);
-  CHECK(place->host == host);
-  CHECK((place->port ? *place->port : -1) == port);
+  REQUIRE(endpoint);
+  CHECK(endpoint->host == host);
+  CHECK((endpoint->port ? *endpoint->port : -1) == port);
 }
 
-TEST_CASE("what is no place is refused") {
+TEST_CASE("a malformed endpoint is refused") {
   const char* text = GENERATE("", ":", "gpu-07:", "gpu-07:http", "gpu-07:65536", "gpu-07:-1",
                               "gpu-07: 1", "http://gpu-07:29500", "a b", "gpu-07/x", "[gpu-07]",
                               "[gpu-07]:1", "[::1", "::1]", "[::1]29500", "[::1]:", "[]", "[]:1",
@@ -95,7 +95,7 @@ TEST_CASE("a host has no port") {
   CHECK_FALSE(cli::parse_host(""));
 }
 
-TEST_CASE("a job's name is text that can be shown") {
+TEST_CASE("a job's name is printable text") {
   CHECK(cli::is_run_id("job 42 (größer)"));
   CHECK(cli::is_run_id(std::string(256, 'x')));
   CHECK_FALSE(cli::is_run_id(""));
@@ -105,7 +105,7 @@ TEST_CASE("a job's name is text that can be shown") {
   CHECK_FALSE(cli::is_run_id("a\xff"));
 }
 
-TEST_CASE("every key of torchrun's --rdzv_conf is taken, and those with a meaning count") {
+TEST_CASE("every key of torchrun's --rdzv_conf is accepted, and those with a meaning have effect") {
   agent::JobSpec job;
   must(
       cli::set_rdzv_conf("join_timeout=60,last_call_timeout=1.5,keep_alive_interval=4, "
@@ -128,7 +128,7 @@ TEST_CASE("the join timeout is also called timeout, and has units too") {
   CHECK(job.is_host == false);
 }
 
-TEST_CASE("a lease of which only one half is given takes torchrun's other half") {
+TEST_CASE("a lease of which only one half is given has torchrun's default for the other") {
   agent::JobSpec interval, attempts, longest;
   must(cli::set_rdzv_conf("keep_alive_interval=1", interval));
   must(cli::set_rdzv_conf("keep_alive_max_attempt=10", attempts));
@@ -138,7 +138,7 @@ TEST_CASE("a lease of which only one half is given takes torchrun's other half")
   CHECK(interval.lease == 3s);
   CHECK(attempts.heartbeat == 2s);
   CHECK(attempts.lease == 50s);
-  CHECK(longest.lease == cli::kLongest);
+  CHECK(longest.lease == cli::kLongestTime);
 }
 
 TEST_CASE("an empty --rdzv_conf changes nothing") {
@@ -152,7 +152,7 @@ TEST_CASE("an empty --rdzv_conf changes nothing") {
   CHECK_FALSE(job.is_host);
 }
 
-TEST_CASE("a wrong --rdzv_conf is refused with what would be right, and changes nothing") {
+TEST_CASE("a wrong --rdzv_conf is refused with the valid values, and changes nothing") {
   const auto [text, sentence] = GENERATE(table<const char*, const char*>(
       {{"join_timeuot=60", "has no key 'join_timeuot'; did you mean join_timeout?"},
        {"last_call_timeout=1,is-host=1", "has no key 'is-host'; did you mean is_host?"},
@@ -160,12 +160,12 @@ TEST_CASE("a wrong --rdzv_conf is refused with what would be right, and changes 
         "has no key 'protocol'; it has join_timeout, timeout, last_call_timeout, "
         "keep_alive_interval, keep_alive_max_attempt, is_host, close_timeout, heartbeat_timeout, "
         "read_timeout, store_type, use_libuv"},
-       {"join_timeout", "wants key=value, not 'join_timeout'"},
-       {"last_call_timeout=1,,is_host=1", "wants key=value, not ''"},
-       {"is_host=maybe", "is_host wants true or false, not 'maybe'"},
-       {"keep_alive_max_attempt=0", "keep_alive_max_attempt wants a number, 1 to 10000, not '0'"},
+       {"join_timeout", "expects key=value, not 'join_timeout'"},
+       {"last_call_timeout=1,,is_host=1", "expects key=value, not ''"},
+       {"is_host=maybe", "is_host expects true or false, not 'maybe'"},
+       {"keep_alive_max_attempt=0", "keep_alive_max_attempt expects a number, 1 to 10000, not '0'"},
        {"join_timeout=soon",
-        "join_timeout wants a time from 10ms to 1000d: seconds, or with a unit such as 500ms, "
+        "join_timeout expects a time from 10ms to 1000d: seconds, or with a unit such as 500ms, "
         "10min or 1h, not 'soon'"}}));
   INFO(text);
   agent::JobSpec job;
@@ -178,7 +178,7 @@ TEST_CASE("a wrong --rdzv_conf is refused with what would be right, and changes 
   CHECK(job.last_call == 30s);
 }
 
-TEST_CASE("a mask is for every worker, or for those that are named") {
+TEST_CASE("a mask is for every worker, or for the named ones") {
   const auto all = cli::parse_masks("2");
   CHECK((all && all->any() && !all->holds(0, 1) && all->holds(0, 2) && all->holds(4711, 2)));
 
@@ -193,14 +193,14 @@ TEST_CASE("a mask is for every worker, or for those that are named") {
   CHECK_FALSE(cli::parse_masks("3:0")->any());
 }
 
-TEST_CASE("what is no mask is refused") {
+TEST_CASE("a malformed mask is refused") {
   const char* text = GENERATE("", "4", "-1", "x", "1:", ":1", "1:4", "0:1,", ",0:1", "0:1,,1:1",
                               "0:1;1:1", "1:1:1", "0x1:1", "-1:1", "1,2", " 1", "99999999999:1");
   INFO(text);
   CHECK_FALSE(cli::parse_masks(text));
 }
 
-TEST_CASE("ranks have commas between them") {
+TEST_CASE("ranks are separated by commas") {
   CHECK(cli::parse_ranks("0") == std::set<int>{0});
   CHECK(cli::parse_ranks("12,0,12") == std::set<int>{0, 12});
   const char* text = GENERATE("", ",", "1,", "-1", "a", "1 2", "1:2");
@@ -208,7 +208,7 @@ TEST_CASE("ranks have commas between them") {
   CHECK_FALSE(cli::parse_ranks(text));
 }
 
-TEST_CASE("two commas are one in a text, one is between two") {
+TEST_CASE("texts are separated by commas; a doubled comma is a comma in a text") {
   using Texts = std::vector<std::string>;
   CHECK(cli::parse_texts("loss") == Texts{"loss"});
   CHECK(cli::parse_texts("a b,c") == Texts{"a b", "c"});

@@ -55,6 +55,6 @@ expect_no_process_left
 run --log_dir "$work/file" echo never
 expect_exit 2
 expect_no_stdout never
-expect_stderr "^ddprun: --log_dir $work/file: a file is in the way; give a directory"
+expect_stderr "^ddprun: --log_dir $work/file: not a directory; give a directory"
 [ "$(wc -l <"$err")" = 1 ] || fail "more than one line"
 expect_no_process_left

@@ -82,5 +82,5 @@ expect_exit 5
 TORCHELASTIC_ERROR_FILE=$work/none/error.json run sh -c '
   echo "{\"message\": \"flat\"}" >"$TORCHELASTIC_ERROR_FILE"; exit 5'
 expect_exit 5
-expect_stderr "^ddprun: TORCHELASTIC_ERROR_FILE: cannot make $work/none/error.json.*: No such file"
+expect_stderr "^ddprun: TORCHELASTIC_ERROR_FILE: cannot create $work/none/error.json.*: No such file"
 expect_no_process_left

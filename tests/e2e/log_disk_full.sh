@@ -23,6 +23,6 @@ run --nproc_per_node 3 --log_dir "$work/small" --redirects 3 --max_restarts 9 sh
   [ "$RANK" != 1 ] || [ "$TORCHELASTIC_RESTART_COUNT" = 9 ] || exit 3
   echo "error file <$TORCHELASTIC_ERROR_FILE>"'
 expect_exit 0
-expect_stderr 'No space left on device: this round has no log nor error files$'
+expect_stderr 'No space left on device: no log or error files for this round$'
 expect_stdout '^\[1\] error file <>$'
 expect_no_process_left

@@ -35,7 +35,7 @@ expect_no_process_left
 
 run --nproc_per_node 2 --numa_binding exclusive true
 expect_exit 2
-expect_stderr '^ddprun: --numa_binding exclusive: a core for each worker is needed, and 2 workers have 1 core$'
+expect_stderr '^ddprun: --numa_binding exclusive: needs a core for each worker, but 2 workers have 1 core$'
 expect_no_process_left
 command_prefix[$name]=''
 

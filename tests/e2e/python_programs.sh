@@ -75,5 +75,5 @@ command_prefix[only]="env PATH=$work/empty"
 run show.py
 expect_exit 127
 [ "$(wc -l <"$err")" = 1 ] || fail "not one line"
-expect_stderr '^ddprun: cannot run show.py: there is no python3 in PATH; PYTHON_EXEC'
+expect_stderr '^ddprun: cannot run show.py: python3 not found in PATH; PYTHON_EXEC'
 expect_no_process_left

@@ -16,7 +16,7 @@ for signal in USR1:138 XCPU:152 TERM:143; do
   expect_exit "${signal#*:}"
   expect_stdout "^\[0\] got ${signal%:*}$"
   expect_stdout "^\[1\] got ${signal%:*}$"
-  expect_stderr "stopping 2 workers \(SIG${signal%:*}\); again to end at once"
+  expect_stderr "stopping 2 workers \(SIG${signal%:*}\); again to kill them at once"
   expect_no_process_left
 done
 
@@ -56,5 +56,5 @@ expect_no_process_left soon
 
 run --signals_to_handle SIGKILL true
 expect_exit 2
-expect_stderr '^ddprun: --signals_to_handle cannot have SIGKILL: no process can take it$'
+expect_stderr '^ddprun: --signals_to_handle cannot handle SIGKILL: no process can catch it$'
 expect_no_process_left

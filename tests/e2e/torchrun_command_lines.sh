@@ -22,13 +22,13 @@ expect_no_process_left
 
 PET_NO_PYTHON=1 PET_MODULE=1 run show.py
 expect_exit 2
-expect_stderr '^ddprun: --module is run by python, and --no_python wants none'
+expect_stderr '^ddprun: --module is run by python, which --no_python forbids'
 expect_no_process_left
 
 PET_MAX_RESTARTS=many run show.py
 expect_exit 2
 [ "$(wc -l <"$err")" = 1 ] || fail "not one line"
-expect_stderr '^ddprun: PET_MAX_RESTARTS wants a number'
+expect_stderr '^ddprun: PET_MAX_RESTARTS expects a number'
 expect_no_process_left
 
 # The workers inherit these variables, and flags override them.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text.h"
 #include "launcher/affinity.h"
 #include "launcher/topology.h"
 #include "tests/catch.h"
@@ -71,14 +72,14 @@ std::string refused(NumaBinding how, const Topology& topology, const Near& near)
 
 }  // namespace
 
-TEST_CASE("a set of CPUs is written as the kernel does") {
+TEST_CASE("a set of CPUs is written in the kernel's format") {
   CHECK(list_text({}).empty());
   CHECK(list_text({7}) == "7");
   CHECK(list_text({0, 1, 2, 5, 8, 9}) == "0-2,5,8-9");
   CHECK(affinity_mask({0, 3, 64}) == std::vector<unsigned long>{9, 1});
 }
 
-TEST_CASE("a machine is read as hwloc tells it, without the CPUs we may not use") {
+TEST_CASE("a machine is read from hwloc, without the CPUs we may not use") {
   const Topology all = two_sockets();
   REQUIRE(all.size() == 64);
   const Cpu& first = all[0];
@@ -98,7 +99,7 @@ TEST_CASE("a machine is read as hwloc tells it, without the CPUs we may not use"
   CHECK(machine("core:2 pu:1").front().node == 0);
 }
 
-TEST_CASE("a GPU's worker gets the CPUs beside it") {
+TEST_CASE("a worker gets the CPUs closest to its GPU") {
   const Topology cpus = two_sockets();
   const Near gpus = at({0, 0, 1, 1, 2, 2, 3, 3});
 
@@ -125,7 +126,7 @@ TEST_CASE("workers of one node take its core complexes in turn, the largest firs
         Strings{"4-7,36-39:0", "2-3,32-35:0", "4-7,36-39:0", "24-27,56-59:3"});
 }
 
-TEST_CASE("a worker with GPUs at several nodes is beside all of them") {
+TEST_CASE("a worker with GPUs at several nodes gets CPUs of all of them") {
   const Near gpus = {{0, 1}, {1}};
   CHECK(bound(NumaBinding::node, two_sockets(), gpus) == Strings{"0-15,32-47:0-1", "8-15,40-47:1"});
   CHECK(bound(NumaBinding::exclusive, two_sockets(), gpus) ==
@@ -148,36 +149,37 @@ TEST_CASE("without GPUs workers divide the cores in order") {
         Strings{"0-10,32-42:0-1", "11-21,43-53:1-2", "22-31,54-63:2-3"});
 }
 
-TEST_CASE("a GPU whose place the kernel does not know is beside all nodes") {
+TEST_CASE("a GPU whose node the kernel does not know is close to all nodes") {
   CHECK(bound(NumaBinding::node, machine("numa:2 core:2 pu:1"), at({1, kNoGpu})) ==
         Strings{"2-3:1", "0-3:0-1"});
 }
 
-TEST_CASE("nobody is bound to CPUs this process may not use") {
+TEST_CASE("no worker is bound to CPUs this process may not use") {
   const Topology container = two_sockets({0, 1, 9, 32, 41});
   CHECK(bound(NumaBinding::node, container, at({0, 1})) == Strings{"0-1,32:0", "9,41:1"});
   CHECK(bound(NumaBinding::exclusive, container, no_gpus(3)) == Strings{"0,32:0", "1:0", "9,41:1"});
   CHECK(refused(NumaBinding::node, container, at({0, 3})) ==
-        "the GPUs of local rank 1 are at NUMA node 3, and this process may run on none of its "
-        "CPUs, but only on CPUs 0-1,9,32,41");
+        "the GPUs of local rank 1 are at NUMA node 3, but this process may only run on CPUs "
+        "0-1,9,32,41, which are on other nodes");
 }
 
-TEST_CASE("workers share cores where there are too few, unless they are to be exclusive") {
+TEST_CASE("workers share cores if there are too few, except with exclusive") {
   const Topology cpus = machine("numa:2 core:2 pu:1");
   CHECK(bound(NumaBinding::node, cpus, no_gpus(8)) ==
         Strings{"0-1:0", "0-1:0", "0-1:0", "0-1:0", "2-3:1", "2-3:1", "2-3:1", "2-3:1"});
   CHECK(bound(NumaBinding::node, cpus, at({1, 1, 1})) == Strings{"2-3:1", "2-3:1", "2-3:1"});
   CHECK(refused(NumaBinding::exclusive, cpus, no_gpus(5)) ==
-        "a core for each worker is needed, and 5 workers have 4 cores");
+        "needs a core for each worker, but 5 workers have 4 cores");
   CHECK(refused(NumaBinding::exclusive, cpus, at({0, 1, 1, 1})) ==
-        "a core for each worker is needed, and 3 workers have 2 cores on NUMA node 1");
+        "needs a core for each worker, but 3 workers have 2 cores on NUMA node 1");
 }
 
-TEST_CASE("a missing hwloc is told with what to install") {
+TEST_CASE("the error about a missing hwloc names the package to install") {
   const auto missing = discover_topology({0}, "libno-such-hwloc.so.15");
   REQUIRE_FALSE(missing.has_value());
   CHECK(missing.error().message ==
-        "needs the library libno-such-hwloc.so.15, which is not here: install libhwloc15 (Debian, "
+        "needs the library libno-such-hwloc.so.15, which is not installed: install libhwloc15 "
+        "(Debian, "
         "Ubuntu) or hwloc-libs (Fedora, RHEL)");
   const auto other = discover_topology({0}, "libm.so.6");
   REQUIRE_FALSE(other.has_value());

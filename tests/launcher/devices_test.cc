@@ -65,14 +65,14 @@ class Machine {
   std::string root_;
 };
 
-/// What the stand-in for NVML (fake_nvml.cc) reports: a word for each GPU.
+/// The GPUs that the fake of NVML (fake_nvml.cc) reports: a word for each.
 void nvml_reports(const char* gpus) {
   setenv("FAKE_NVML", gpus, 1);
 }
 
 }  // namespace
 
-TEST_CASE("a list of visible devices is split, never read as numbers") {
+TEST_CASE("a list of visible devices is split, but its entries are not parsed") {
   CHECK(parse_visible_devices("0,1") == Strings{"0", "1"});
   CHECK(parse_visible_devices("GPU-5a3c, MIG-77 ,03") == Strings{"GPU-5a3c", "MIG-77", "03"});
 }
@@ -86,7 +86,7 @@ TEST_CASE("a list of visible devices ends where CUDA stops reading it") {
   CHECK(parse_visible_devices("2,") == Strings{"2"});
 }
 
-TEST_CASE("a machine without a driver has no GPUs, and NVML is not touched") {
+TEST_CASE("a machine without a driver has no GPUs, and NVML is not loaded") {
   nvml_reports("gpu");
   const Machine machine;
 
@@ -99,27 +99,27 @@ TEST_CASE("the kernel's list of GPUs is counted") {
   CHECK(Machine().with_gpus(0).find(DeviceSearch::quick).empty());
 }
 
-TEST_CASE("device nodes are counted when the kernel gives no list") {
+TEST_CASE("device nodes are counted if the kernel has no list") {
   Machine machine;
   machine.with_nodes({"nvidiactl", "nvidia-uvm", "nvidia0", "nvidia3", "nvidia12", "null"});
 
   CHECK(machine.find(DeviceSearch::quick) == Strings{"0", "1", "2"});
 }
 
-TEST_CASE("a container that was given fewer device nodes has fewer GPUs") {
+TEST_CASE("a container with fewer device nodes has fewer GPUs") {
   Machine machine;
   machine.with_gpus(8).with_nodes({"nvidiactl", "nvidia2", "nvidia5"});
 
   CHECK(machine.find(DeviceSearch::quick) == Strings{"0", "1"});
 }
 
-TEST_CASE("an exact search asks NVML and skips GPUs it may not open") {
+TEST_CASE("an exact search uses NVML and skips GPUs without permission") {
   nvml_reports("gpu denied gpu");
 
   CHECK(Machine().with_gpus(3).find(DeviceSearch::exact, FAKE_NVML_LIBRARY) == Strings{"0", "1"});
 }
 
-TEST_CASE("a quick search does not ask NVML") {
+TEST_CASE("a quick search does not use NVML") {
   nvml_reports("gpu");
 
   CHECK(Machine().with_gpus(2).find(DeviceSearch::quick, FAKE_NVML_LIBRARY) == Strings{"0", "1"});
@@ -132,7 +132,7 @@ TEST_CASE("a GPU in MIG mode is replaced by its instances, and all are named by 
         Strings{"GPU-0", "MIG-1-0", "MIG-1-2", "GPU-2"});
 }
 
-TEST_CASE("a library that is missing, broken or not NVML leaves the kernel's answer") {
+TEST_CASE("with a missing or broken NVML, or another library, the kernel's list counts") {
   Machine machine;
   machine.with_gpus(2);
 
@@ -142,7 +142,7 @@ TEST_CASE("a library that is missing, broken or not NVML leaves the kernel's ans
   CHECK(machine.find(DeviceSearch::exact, FAKE_NVML_LIBRARY) == Strings{"0", "1"});
 }
 
-TEST_CASE("a GPU's NUMA node is found under each of its names") {
+TEST_CASE("a GPU's NUMA node is found by each of its names") {
   nvml_reports("gpu mig denied gpu");
   Machine machine;
   machine.with_gpus(4).with_nodes_of_gpus({0, 1, 2, 3});
@@ -155,11 +155,11 @@ TEST_CASE("a GPU's NUMA node is found under each of its names") {
         std::vector<int>{-1, -1, -1, -1, -1});
 }
 
-TEST_CASE("without NVML the driver's list of GPUs tells their NUMA nodes") {
+TEST_CASE("without NVML the NUMA nodes come from the driver's list of GPUs") {
   Machine machine;
   machine.with_gpus(3).with_nodes_of_gpus({1, -1, 0});
   CHECK(machine.nodes_of({"0", "1", "2", "3"}) == std::vector<int>{1, -1, 0, -1});
 
-  machine.with_nodes({"nvidiactl", "nvidia2"});  // which of the three is GPU 0 is not known
+  machine.with_nodes({"nvidiactl", "nvidia2"});  // unknown which of the three is GPU 0
   CHECK(machine.nodes_of({"0"}) == std::vector<int>{-1});
 }

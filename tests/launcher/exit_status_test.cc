@@ -12,7 +12,7 @@ using ddprun::launcher::signal_name;
 
 namespace {
 
-/// The real status of a real child that ran `end`.
+/// The status of a real child that ran `end`.
 template <class End>
 ExitStatus status_of(End end) {
   const pid_t child = fork();
@@ -37,7 +37,7 @@ TEST_CASE("every exit code comes through unchanged") {
   }
 }
 
-TEST_CASE("death by a signal is 128 + its number and is told by name") {
+TEST_CASE("death by a signal is 128 + its number, and has the signal's name") {
   const ExitStatus killed = status_of([] { raise(SIGKILL); });
   CHECK(killed.code() == 137);
   CHECK(killed.signal() == SIGKILL);
@@ -45,7 +45,7 @@ TEST_CASE("death by a signal is 128 + its number and is told by name") {
   CHECK_FALSE(killed.success());
 }
 
-TEST_CASE("signals have the names people know") {
+TEST_CASE("signals have their usual names") {
   CHECK(signal_name(SIGTERM) == "SIGTERM");
   CHECK(signal_name(SIGRTMIN) == "SIGRTMIN");
   CHECK(signal_name(SIGRTMIN + 2) == "SIGRTMIN+2");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for libnvidia-ml.so.1: FAKE_NVML in the environment holds one word for each GPU: "gpu",
+// A fake of libnvidia-ml.so.1: FAKE_NVML in the environment holds one word for each GPU: "gpu",
 // "denied" (may not be opened), "mig" (three instance slots, the middle one free). The word
 // "broken" alone makes initialisation fail, as it does beside a driver of another version.
 

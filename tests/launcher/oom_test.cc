@@ -32,7 +32,7 @@ void write(const fs::path& file, const std::string& text) {
   std::ofstream(file) << text;
 }
 
-/// A directory of our own, gone at the end.
+/// A temporary directory.
 struct Scratch {
   fs::path path;
   Scratch() {
@@ -43,7 +43,7 @@ struct Scratch {
   ~Scratch() { fs::remove_all(path); }
 };
 
-TEST_CASE("the kernel's log names the process it killed for memory, in every wording") {
+TEST_CASE("a kill in the kernel's log is parsed in every wording") {
   const auto memcg = parse_oom_kill(
       "3,424,2025265960,-;Memory cgroup out of memory: Killed process 21629 (python3) "
       "total-vm:211884kB, anon-rss:32256kB, file-rss:6612kB, shmem-rss:4kB, UID:0 pgtables:132kB "
@@ -65,7 +65,7 @@ TEST_CASE("the kernel's log names the process it killed for memory, in every wor
   CHECK(before_5_2->resident_bytes == 3072);
 }
 
-TEST_CASE("a process name cannot forge its size, nor a program the kernel's word") {
+TEST_CASE("a process name cannot forge its size, and a program cannot forge a kill") {
   const auto kill = parse_oom_kill(
       "3,9,1,-;Out of memory: Killed process 7 (a) anon-rss:9kB) total-vm:9kB, anon-rss:2kB");
   REQUIRE(kill.has_value());
@@ -78,7 +78,7 @@ TEST_CASE("a process name cannot forge its size, nor a program the kernel's word
   CHECK(!parse_oom_kill(""));
 }
 
-TEST_CASE("both cgroup versions' files give their count of kills") {
+TEST_CASE("the count of kills is read from the files of both cgroup versions") {
   CHECK(parse_oom_count("low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\noom_group_kill 1\n") == 2u);
   CHECK(parse_oom_count("oom_kill_disable 0\nunder_oom 0\noom_kill 5\n") == 5u);
   CHECK(!parse_oom_count("oom_kill_disable 0\nunder_oom 0\n"));  // before Linux 4.13
@@ -106,12 +106,12 @@ TEST_CASE("the memory cgroup is found under v1, v2 and both, also from within a 
   CHECK(oom_count_path("3:memory:/x\n", "").empty());
 }
 
-TEST_CASE("memory is told in the unit people would use") {
+TEST_CASE("memory is printed in MiB or GiB") {
   CHECK(memory_text(512ull << 20) == "512 MiB");
   CHECK(memory_text(66357045862ull) == "61.8 GiB");
 }
 
-/// A made-up host: its kernel log and its cgroup v2.
+/// A fake host: its kernel log and its cgroup v2.
 struct Host {
   Scratch scratch;
   fs::path log = scratch.path / "kmsg";
@@ -127,7 +127,7 @@ struct Host {
     fs::create_symlink(pid_namespace, scratch.path / "ns" / "pid");
   }
   OomWatch watch() { return OomWatch(log.string(), scratch.path.string()); }
-  void kernel_says(const std::string& line) { std::ofstream(log, std::ios::app) << line; }
+  void append_to_log(const std::string& line) { std::ofstream(log, std::ios::app) << line; }
 };
 
 const char* const kKilledFive =
@@ -137,23 +137,23 @@ const char* const kKilledFive =
 TEST_CASE("a worker whose pid the kernel's log names ran out of memory") {
   Host host;
   OomWatch watch = host.watch();
-  CHECK(watch.cause(5, SIGKILL).empty());  // what the log said before does not count
+  CHECK(watch.cause(5, SIGKILL).empty());  // earlier records do not count
 
-  host.kernel_says(kKilledFive);
+  host.append_to_log(kKilledFive);
   CHECK(watch.cause(5, SIGKILL) ==
         "out of memory (this host's kernel killed it at 61.8 GiB resident)");
   CHECK(watch.cause(6, SIGKILL).empty());
   CHECK(watch.cause(5, SIGSEGV).empty());
-  CHECK(!watch.cause(5, SIGKILL).empty());  // asked again, it still knows
+  CHECK(!watch.cause(5, SIGKILL).empty());  // also when asked again
 
   OomWatch later = host.watch();
   CHECK(later.cause(5, SIGKILL).empty());
 }
 
-TEST_CASE("pids in the kernel's log mean nothing inside a container, its count does") {
+TEST_CASE("in a container the kernel's log is ignored, and the cgroup's count is used") {
   Host host("pid:[4026532999]");
   OomWatch watch = host.watch();
-  host.kernel_says(kKilledFive);
+  host.append_to_log(kKilledFive);
   CHECK(watch.cause(5, SIGKILL).empty());
 
   write(host.count, "oom_kill 8\n");
@@ -163,7 +163,7 @@ TEST_CASE("pids in the kernel's log mean nothing inside a container, its count d
   CHECK(later.cause(5, SIGKILL).empty());
 }
 
-TEST_CASE("when the kernel killed somebody else in the cgroup, the cause is only a guess") {
+TEST_CASE("if the kernel killed another process of the cgroup, the cause is only a guess") {
   Host host;
   OomWatch watch = host.watch();
   write(host.count, "oom_kill 8\n");
@@ -171,13 +171,13 @@ TEST_CASE("when the kernel killed somebody else in the cgroup, the cause is only
   CHECK(watch.cause(5, SIGKILL).find("perhaps out of memory") == 0);
 }
 
-TEST_CASE("a host that tells nothing is not guessed about") {
+TEST_CASE("without a readable log or count there is no cause") {
   Scratch empty;
   OomWatch watch((empty.path / "kmsg").string(), empty.path.string());
   CHECK(watch.cause(5, SIGKILL).empty());
 }
 
-/// A memory cgroup of 32 MiB below our own; empty when this machine does not let us have one.
+/// A memory cgroup of 32 MiB below our own; empty without the permission to create one.
 class SmallCgroup {
  public:
   SmallCgroup() {
@@ -214,14 +214,14 @@ class SmallCgroup {
   bool limited_ = false;
 };
 
-/// What an OomWatch in `cgroup` says of a process that took more memory than there is: the cause,
-/// or "survived" or "no way in".
+/// The cause that an OomWatch in `cgroup` finds for a process that uses more memory than the cgroup
+/// has, or "survived" or "no way in".
 std::string cause_of_eater(const SmallCgroup& cgroup, const std::string& kmsg) {
   std::array<int, 2> pipe_ends;
   REQUIRE(pipe(pipe_ends.data()) == 0);
   const pid_t helper = fork();
   if (helper == 0) {
-    std::string said = "no way in";
+    std::string result = "no way in";
     if (cgroup.enter()) {
       OomWatch watch(kmsg);
       const pid_t eater = fork();
@@ -234,22 +234,22 @@ std::string cause_of_eater(const SmallCgroup& cgroup, const std::string& kmsg) {
       }
       int status = 0;
       waitpid(eater, &status, 0);
-      said = WIFSIGNALED(status) ? watch.cause(eater, WTERMSIG(status)) : "survived";
+      result = WIFSIGNALED(status) ? watch.cause(eater, WTERMSIG(status)) : "survived";
     }
-    _exit(::write(pipe_ends[1], said.data(), said.size()) < 0);
+    _exit(::write(pipe_ends[1], result.data(), result.size()) < 0);
   }
   close(pipe_ends[1]);
-  std::string said;
+  std::string result;
   std::array<char, 512> chunk;
   for (ssize_t n; (n = read(pipe_ends[0], chunk.data(), chunk.size())) > 0;) {
-    said.append(chunk.data(), static_cast<size_t>(n));
+    result.append(chunk.data(), static_cast<size_t>(n));
   }
   close(pipe_ends[0]);
   waitpid(helper, nullptr, 0);
-  return said;
+  return result;
 }
 
-TEST_CASE("a process that really takes more memory than its cgroup has is told as that") {
+TEST_CASE("a real process that exceeds the memory of its cgroup is found") {
   const SmallCgroup cgroup;
   if (!cgroup) {
     WARN("skipped: this machine gives us no memory cgroup with a limit of our own");

@@ -14,6 +14,7 @@
 #include <boost/asio/ip/tcp.hpp>
 
 #include "base/fd.h"
+#include "base/text.h"
 #include "launcher/affinity.h"
 #include "launcher/descendants.h"
 #include "launcher/spawn.h"
@@ -30,7 +31,7 @@ struct Ended {
   std::optional<Error> exec_failure;
 };
 
-/// What comes out of `pipe` until nobody holds its other end.
+/// Reads `pipe` to its end of file.
 std::string read_all(const Fd& pipe) {
   std::string text;
   char buffer[4096];
@@ -57,7 +58,7 @@ Spawned must_spawn(const std::vector<Command>& commands) {
   return spawned;
 }
 
-/// Runs `command` as a worker to its end.
+/// Runs `command` as a worker until it has ended.
 Ended run(const Command& command) {
   boost::asio::io_context io;
   Spawned spawned = must_spawn({command});
@@ -78,22 +79,22 @@ Ended run(const std::string& script) {
 
 }  // namespace
 
-TEST_CASE("a worker's end comes with its exact status") {
+TEST_CASE("a worker's end is reported with its exact status") {
   CHECK(run("exit 0").status.success());
   CHECK(run("exit 77").status.code() == 77);
   CHECK(run("kill -SEGV $$").status.signal() == SIGSEGV);
 }
 
-TEST_CASE("a worker gets exactly the environment and arguments it was given") {
+TEST_CASE("a worker gets exactly its command's environment and arguments") {
   CHECK(run("echo $GREETING; [ -z \"$HOME\" ] && echo none").out == "hello\nnone\n");
 }
 
-TEST_CASE("a worker leads a session and a process group of its own") {
+TEST_CASE("a worker leads its own session and process group") {
   CHECK(run("set -- $(cat /proc/$$/stat); [ $1 = $5 ] && [ $1 = $6 ] && echo leads").out ==
         "leads\n");
 }
 
-TEST_CASE("a worker finds no descriptor open but the three") {
+TEST_CASE("a worker has no open descriptors but the standard three") {
   boost::asio::io_context io;
   boost::asio::ip::tcp::socket leaky(io, boost::asio::ip::tcp::v4());
   // The shell waits for ls and has nothing open for it: no pipe, and ':' keeps it from exec'ing ls.
@@ -111,7 +112,7 @@ TEST_CASE("a worker starts with no signal blocked or ignored") {
   CHECK(out == "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
 }
 
-TEST_CASE("our higher limit of open files is not handed on to workers") {
+TEST_CASE("our higher limit of open files is not inherited by workers") {
   rlimit before = {};
   getrlimit(RLIMIT_NOFILE, &before);
   rlimit low = {std::min<rlim_t>(before.rlim_max, 256), before.rlim_max};
@@ -124,7 +125,7 @@ TEST_CASE("our higher limit of open files is not handed on to workers") {
   setrlimit(RLIMIT_NOFILE, &before);
 }
 
-TEST_CASE("a worker runs on the CPUs it was given, and a sibling where we do") {
+TEST_CASE("a worker runs on its command's CPUs, or by default on ours") {
   const std::vector<int> allowed = allowed_cpus();
   Command bound = shell("grep Cpus_allowed_list /proc/self/status");
   const std::string anywhere = run(bound).out;
@@ -134,17 +135,17 @@ TEST_CASE("a worker runs on the CPUs it was given, and a sibling where we do") {
   CHECK(allowed_cpus() == allowed);
 }
 
-TEST_CASE("a worker that can run on none of its CPUs is told, and never runs") {
+TEST_CASE("a worker that may run on none of its CPUs is an error, and never runs") {
   Command command = shell("echo runs");
   command.cpus = {8191};  // Linux has no more than 8192
   const Ended ended = run(command);
   REQUIRE(ended.exec_failure);
   CHECK(ended.exec_failure->code == Errc::system);
-  CHECK(ended.exec_failure->message.starts_with("cannot bind it to its CPUs: "));
+  CHECK(ended.exec_failure->message.starts_with("cannot bind the worker to its CPUs: "));
   CHECK(ended.out.empty());
 }
 
-TEST_CASE("a file the kernel refuses to execute is told by name and reason") {
+TEST_CASE("the error about a failed exec has the name and the reason") {
   char path[] = "/tmp/ddprun-test-XXXXXX";
   const Fd file(mkstemp(path));
   REQUIRE(write(file.get(), "no first line\n", 14) == 14);
@@ -158,7 +159,7 @@ TEST_CASE("a file the kernel refuses to execute is told by name and reason") {
   CHECK(failure->message.find(path) != std::string::npos);
 }
 
-TEST_CASE("of many children each that cannot be executed is told, and no other") {
+TEST_CASE("each failed exec of many children is reported, and no other") {
   Command missing = shell("");
   missing.program = "/no/such/program";
   const std::vector<Command> commands = {shell("exit 127"), missing, shell("exit 0"), missing};
@@ -174,7 +175,7 @@ TEST_CASE("of many children each that cannot be executed is told, and no other")
   CHECK(failed == std::vector<bool>{false, true, false, true});
 }
 
-TEST_CASE("dropping a worker kills its whole group") {
+TEST_CASE("destroying a worker kills its whole group") {
   Spawned spawned = must_spawn({shell("sleep 1000 & echo started; wait")});
   const Fd& out = spawned.children[0].out;
   {
@@ -186,7 +187,7 @@ TEST_CASE("dropping a worker kills its whole group") {
   CHECK(read_all(out) == "tarted\n");  // the end of file comes only when the sleep is dead too
 }
 
-TEST_CASE("a process name with blanks and parentheses is read right") {
+TEST_CASE("a process name with blanks and parentheses is parsed") {
   const auto process = parse_proc_stat("4242 (tr (ain) x) S 17 4242 4242 0 -1 4194304");
   REQUIRE(process);
   CHECK(process->pid == 4242);

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "collectives/backends/cuda/libraries.h"
+#include "collectives/backends/cuda/driver.h"
 #include "ddp/error.h"
 
 namespace ddp::internal {
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kWord = 4;  // bytes
 
-/// What the oldest GPU that NCCL runs on can do.
+/// The oldest GPU that NCCL supports.
 constexpr std::string_view kHead = R"(.version 6.0
 .target sm_50
 .address_size 64
@@ -56,10 +56,10 @@ done:
 }
 )";
 
-void fill_in(std::string& text, std::string_view blank, const std::string& value) {
-  for (std::size_t at = text.find(blank); at != std::string::npos;
-       at = text.find(blank, at + value.size())) {
-    text.replace(at, blank.size(), value);
+void fill_in(std::string& text, std::string_view placeholder, const std::string& value) {
+  for (std::size_t at = text.find(placeholder); at != std::string::npos;
+       at = text.find(placeholder, at + value.size())) {
+    text.replace(at, placeholder.size(), value);
   }
 }
 
@@ -84,33 +84,33 @@ std::string bitwise_kernels() {
   return all;
 }
 
-NcclBitwise::~NcclBitwise() {
+BitwiseKernels::~BitwiseKernels() {
   if (module_ == nullptr) return;
   try {
     const OnDevice here(device_);
     cuda().cuModuleUnload(module_);
   } catch (const Error&) {
-    // Without the context there is no module any more.
+    // Without the context the module is gone, too.
   }
 }
 
-void NcclBitwise::combine(ReduceOp op, char* into, const char* from, std::size_t bytes,
-                          CUstream stream) {
-  const auto place =
+void BitwiseKernels::combine(ReduceOp op, char* into, const char* from, std::size_t bytes,
+                             CUstream stream) {
+  const auto alignment =
       reinterpret_cast<std::uintptr_t>(into) | reinterpret_cast<std::uintptr_t>(from);
-  const std::size_t words = place % kWord == 0 ? bytes / kWord : 0;
+  const std::size_t words = alignment % kWord == 0 ? bytes / kWord : 0;
   const std::size_t done = words * kWord;
   const std::string name = std::string("ddp_") + ptx_name(op) + "_";
   launch(name + "32", into, from, words, stream);
   launch(name + "8", into + done, from + done, bytes - done, stream);
 }
 
-void NcclBitwise::launch(const std::string& kernel, char* into, const char* from, std::size_t count,
-                         CUstream stream) {
+void BitwiseKernels::launch(const std::string& kernel, char* into, const char* from,
+                            std::size_t count, CUstream stream) {
   constexpr unsigned kThreads = 256;
   constexpr std::size_t kMostBlocks = 1024;  // fills any GPU; each thread takes several elements
   if (count == 0) return;
-  const BesideCaptures beside;  // a kernel may be loaded as late as when it is asked for
+  const BesideCaptures beside;  // the driver may load a kernel only when it is looked up
   if (module_ == nullptr) {
     check_cuda(cuda().cuModuleLoadData(&module_, bitwise_kernels().c_str()), "cuModuleLoadData");
   }

@@ -10,19 +10,19 @@
 
 namespace ddp::internal {
 
-/// The reductions that NCCL has not: band, bor and bxor, of integers of any width, for it is all
-/// the same to bits. The driver compiles the kernels for the GPU when the first is asked for.
+/// Kernels for the reductions that NCCL does not have: band, bor and bxor. The same kernels serve
+/// integers of every width. The driver compiles them for the GPU at the first call.
 ///
-/// Thread: one at a time, the device being current.
-class NcclBitwise {
+/// Thread: one at a time, with the device as its current one.
+class BitwiseKernels {
  public:
-  /// For `device`, which outlives it.
-  explicit NcclBitwise(const CudaDevice& device) : device_(device) {}
-  NcclBitwise(const NcclBitwise&) = delete;
-  NcclBitwise& operator=(const NcclBitwise&) = delete;
-  ~NcclBitwise();
+  /// `device` must outlive it.
+  explicit BitwiseKernels(const CudaDevice& device) : device_(device) {}
+  BitwiseKernels(const BitwiseKernels&) = delete;
+  BitwiseKernels& operator=(const BitwiseKernels&) = delete;
+  ~BitwiseKernels();
 
-  /// Replaces `into` by what `op` makes of it and `from`, in the stream's turn.
+  /// into = into OP from, in the stream.
   void combine(ReduceOp op, char* into, const char* from, std::size_t bytes, CUstream stream);
 
  private:
@@ -33,7 +33,7 @@ class NcclBitwise {
   CUmodule module_ = nullptr;
 };
 
-/// The kernels in PTX, the assembly language of all of NVIDIA's GPUs.
+/// The kernels in PTX, the assembly language for all of NVIDIA's GPUs.
 std::string bitwise_kernels();
 
 }  // namespace ddp::internal

@@ -5,12 +5,12 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "collectives/backends/cuda/libraries.h"
+#include "collectives/backends/cuda/driver.h"
 
 namespace ddp::internal {
 namespace {
 
-/// 0, where no launcher says anything.
+/// 0 if no launcher has set a variable.
 int local_rank() {
   for (const char* variable :
        {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}) {
@@ -82,8 +82,8 @@ void DeviceEvent::wait() const {
 
 bool is_capturing(CUstream stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  // The one error there is: another stream is captured that this one, the default, would disturb.
-  // The call that follows says so.
+  // The error is ignored: this is the legacy default stream and another stream is being captured.
+  // The next call with this stream reports that.
   cuda().cuStreamIsCapturing(stream, &status);
   return status != CU_STREAM_CAPTURE_STATUS_NONE;
 }

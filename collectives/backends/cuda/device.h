@@ -5,13 +5,13 @@
 
 namespace ddp::internal {
 
-/// The GPU to use: that of the calling thread's current CUDA context, else the one with the number
-/// that the launcher gave this process on its node (LOCAL_RANK of ddprun and torchrun,
-/// OMPI_COMM_WORLD_LOCAL_RANK, MPI_LOCALRANKID of hydra, SLURM_LOCALID), modulo how many there are:
-/// a launcher may have left it only one. Without any of these, the first. Throws ddp::Error.
+/// The GPU to use: that of the calling thread's current CUDA context. Without one, the GPU with the
+/// number of the process's local rank (LOCAL_RANK of ddprun and torchrun,
+/// OMPI_COMM_WORLD_LOCAL_RANK, MPI_LOCALRANKID of hydra, SLURM_LOCALID), modulo the number of GPUs,
+/// as the launcher may show the process only one; without that, the first. Throws ddp::Error.
 int choose_device();
 
-/// The primary context of a GPU, which is the one that the CUDA runtime uses. Thread: any.
+/// A GPU with its primary context, which the CUDA runtime uses, too. Thread: any.
 class CudaDevice {
  public:
   explicit CudaDevice(int device);
@@ -28,7 +28,7 @@ class CudaDevice {
   CUcontext context_ = nullptr;
 };
 
-/// While it lives, the device is the calling thread's current one.
+/// Makes the device the calling thread's current one for a scope.
 class OnDevice {
  public:
   explicit OnDevice(const CudaDevice& device);
@@ -37,7 +37,7 @@ class OnDevice {
   ~OnDevice();
 };
 
-/// A point in the work of a stream. Thread: any.
+/// A CUDA event: a point in the work of a stream. Thread: any.
 class DeviceEvent {
  public:
   /// On the current device.
@@ -47,24 +47,26 @@ class DeviceEvent {
   ~DeviceEvent();
 
   void record(CUstream stream);
+
+  /// Makes the work that the stream is given from now on wait for the event.
   void make_wait(CUstream stream) const;
 
-  /// Whether all that was in the stream when it was recorded is done. Throws ddp::Error, where that
-  /// went wrong.
+  /// Whether all that was in the stream when the event was recorded is done. Throws ddp::Error if
+  /// that failed. Never blocks.
   bool is_reached() const;
 
-  /// Returns when it is. Throws as is_reached().
+  /// Blocks until is_reached(). Throws as that does.
   void wait() const;
 
  private:
   CUevent event_ = nullptr;
 };
 
-/// Whether what the stream is given now goes into a graph.
+/// Whether the stream is being captured into a graph.
 bool is_capturing(CUstream stream);
 
-/// While it lives, the calling thread may do what a capture in another thread would forbid it: ask
-/// whether an event is reached, load a kernel.
+/// Allows the calling thread, for a scope, what CUDA forbids it while any thread captures in the
+/// global mode: to query an event, or to load a kernel.
 class BesideCaptures {
  public:
   BesideCaptures();

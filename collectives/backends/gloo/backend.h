@@ -8,7 +8,8 @@
 
 namespace ddp::internal {
 
-/// Connects all ranks through Gloo's TCP transport and returns when every rank is connected.
+/// Returns when every rank is connected to every other through Gloo's TCP transport. Throws
+/// ddp::Error.
 std::unique_ptr<Backend> make_gloo_backend(GroupContext context);
 
 }  // namespace ddp::internal

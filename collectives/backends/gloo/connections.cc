@@ -16,13 +16,13 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-/// Long messages go in pieces of so many bytes, so that others are not held up and what is copied
+/// Long messages are sent in pieces of so many bytes, so that others need not wait and the copy
 /// stays in the cache. With its frame a piece is just under two segments of the loopback device
 /// (65,483 bytes each).
 constexpr std::size_t kPiece = 126 << 10;
 
-/// After so many bytes a line lets others have the lock.
-constexpr std::size_t kTurn = 1 << 20;
+/// After so many bytes a connection gives up the lock, for the other connections.
+constexpr std::size_t kBytesPerTurn = 1 << 20;
 
 std::string reason_of(const error_code& error) {
   return error == asio::error::eof ? "its connection ended" : error.message();
@@ -30,51 +30,51 @@ std::string reason_of(const error_code& error) {
 
 }  // namespace
 
-void prepare(tcp::socket& socket) {
-  error_code ignored;  // of a connection that has ended already: reading tells
+void set_socket_options(tcp::socket& socket) {
+  error_code ignored;  // if the connection has ended already, reading finds it
   socket.non_blocking(true, ignored);
   socket.set_option(tcp::no_delay(true), ignored);
   ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
 }
 
-SendConnection::SendConnection(asio::io_context& context, Enter enter,
-                               std::function<void(const std::string& reason)> ended)
-    : socket_(context), enter_(std::move(enter)), ended_(std::move(ended)) {}
+SendConnection::SendConnection(asio::io_context& context, RunLocked run_locked,
+                               std::function<void(const std::string& reason)> on_closed)
+    : socket_(context), run_locked_(std::move(run_locked)), on_closed_(std::move(on_closed)) {}
 
 void SendConnection::open(const tcp::endpoint& to, const Frame& first) {
   opened_ = true;
-  sayings_.push_front({.frame = first});
+  frames_.push_front({.frame = first});
   socket_.async_connect(to, [this](const error_code& error) {
-    enter_([&] {
-      if (error) return ended_(error.message());
-      prepare(socket_);
-      watch();
+    run_locked_([&] {
+      if (error) return on_closed_(error.message());
+      set_socket_options(socket_);
+      watch_for_end();
       write();
     });
   });
 }
 
-/// Nothing is ever sent to us here: to read is to be told of the end.
-void SendConnection::watch() {
+/// The peer never sends here, so the socket is readable when the connection ends.
+void SendConnection::watch_for_end() {
   socket_.async_wait(tcp::socket::wait_read, [this](const error_code&) {
-    enter_([&] {
+    run_locked_([&] {
       char byte = 0;
       error_code error;
       socket_.read_some(asio::buffer(&byte, 1), error);
-      ended_(error ? reason_of(error) : "it sends what is no message");
+      on_closed_(error ? reason_of(error) : "it sends what is no message");
     });
   });
 }
 
-void SendConnection::say(const Frame& frame, const char* data, std::function<void()> written) {
-  sayings_.push_back({frame, data, frame.follow(), 0, std::move(written)});
-  if (!waits_) write();
+void SendConnection::send(const Frame& frame, const char* data, std::function<void()> on_sent) {
+  frames_.push_back({frame, data, frame.follow(), 0, std::move(on_sent)});
+  if (!waiting_) write();
 }
 
-void SendConnection::stream(std::uint64_t number, const char* data, std::size_t bytes,
-                            std::function<void(bool last)> moved) {
-  streams_.push_back({number, data, bytes, std::move(moved)});
-  if (!waits_) write();
+void SendConnection::send_pieces(std::uint64_t number, const char* data, std::size_t bytes,
+                                 std::function<void(bool last)> on_sent) {
+  long_messages_.push_back({number, data, bytes, std::move(on_sent)});
+  if (!waiting_) write();
 }
 
 void SendConnection::close() noexcept {
@@ -82,35 +82,35 @@ void SendConnection::close() noexcept {
   socket_.close(ignored);
 }
 
-bool SendConnection::choose() {
+bool SendConnection::select_next() {
   if (current_) return true;
-  if (!sayings_.empty()) {
-    current_ = std::move(sayings_.front());
-    sayings_.pop_front();
-  } else if (!streams_.empty()) {
-    choose_piece();
+  if (!frames_.empty()) {
+    current_ = std::move(frames_.front());
+    frames_.pop_front();
+  } else if (!long_messages_.empty()) {
+    select_piece();
   }
   return current_.has_value();
 }
 
-void SendConnection::choose_piece() {
-  Stream stream = std::move(streams_.front());
-  streams_.pop_front();
-  const std::size_t bytes = std::min(stream.bytes, kPiece);
-  const Frame frame{.kind = Frame::Kind::data, .number = stream.number, .count = bytes};
-  const char* const piece = stream.data;
-  stream.data += bytes;
-  stream.bytes -= bytes;
-  current_ = {frame, piece, bytes, 0, [this, stream = std::move(stream)]() mutable {
-                const bool last = stream.bytes == 0;
-                stream.moved(last);
-                if (!last) streams_.push_back(std::move(stream));
+void SendConnection::select_piece() {
+  LongMessage message = std::move(long_messages_.front());
+  long_messages_.pop_front();
+  const std::size_t bytes = std::min(message.bytes, kPiece);
+  const Frame frame{.kind = Frame::Kind::data, .number = message.number, .count = bytes};
+  const char* const piece = message.data;
+  message.data += bytes;
+  message.bytes -= bytes;
+  current_ = {frame, piece, bytes, 0, [this, message = std::move(message)]() mutable {
+                const bool last = message.bytes == 0;
+                message.on_sent(last);
+                if (!last) long_messages_.push_back(std::move(message));
               }};
 }
 
 void SendConnection::write() {
-  waits_ = false;
-  for (std::size_t turn = 0; turn < kTurn && choose();) {
+  waiting_ = false;
+  for (std::size_t moved = 0; moved < kBytesPerTurn && select_next();) {
     const std::size_t of_frame = std::min(current_->written, sizeof(Frame));
     const std::size_t of_data = current_->written - of_frame;
     const std::array<asio::const_buffer, 2> rest = {
@@ -120,30 +120,30 @@ void SendConnection::write() {
     error_code error;
     const std::size_t written = socket_.write_some(rest, error);
     if (error == asio::error::would_block) break;
-    if (error) return ended_(error.message());
-    turn += written;
+    if (error) return on_closed_(error.message());
+    moved += written;
     current_->written += written;
     if (current_->written < sizeof(Frame) + current_->bytes) continue;
-    const auto whole = std::move(current_->whole);
+    const auto on_sent = std::move(current_->on_sent);
     current_.reset();
-    if (whole) whole();
+    if (on_sent) on_sent();
   }
-  if (choose()) wait_until_writable();
+  if (select_next()) wait_until_writable();
 }
 
 void SendConnection::wait_until_writable() {
-  waits_ = true;
+  waiting_ = true;
   socket_.async_wait(tcp::socket::wait_write, [this](const error_code&) {
-    enter_([&] { write(); });  // which finds the error itself
+    run_locked_([&] { write(); });  // it finds an error itself
   });
 }
 
-RecvConnection::RecvConnection(tcp::socket socket, Enter enter, FrameReader::Events events,
-                               std::function<void(const std::string& reason)> ended)
+RecvConnection::RecvConnection(tcp::socket socket, RunLocked run_locked, FrameReader::Events events,
+                               std::function<void(const std::string& reason)> on_closed)
     : socket_(std::move(socket)),
-      enter_(std::move(enter)),
+      run_locked_(std::move(run_locked)),
       reader_(std::move(events)),
-      ended_(std::move(ended)) {}
+      on_closed_(std::move(on_closed)) {}
 
 void RecvConnection::close() noexcept {
   error_code ignored;
@@ -152,22 +152,22 @@ void RecvConnection::close() noexcept {
 
 void RecvConnection::wait_until_readable() {
   socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](const error_code&) {
-    self->enter_([&] {
-      if (!self->is_closed()) self->read();  // which finds the error itself
+    self->run_locked_([&] {
+      if (!self->is_closed()) self->read();  // it finds an error itself
     });
   });
 }
 
 void RecvConnection::read() {
-  for (std::size_t turn = 0; turn < kTurn;) {
+  for (std::size_t moved = 0; moved < kBytesPerTurn;) {
     const auto [data, frames] = reader_.room();
-    const std::array<asio::mutable_buffer, 2> places = {asio::buffer(data.data(), data.size()),
-                                                        asio::buffer(frames.data(), frames.size())};
+    const std::array<asio::mutable_buffer, 2> rooms = {asio::buffer(data.data(), data.size()),
+                                                       asio::buffer(frames.data(), frames.size())};
     error_code error;
-    const std::size_t bytes = socket_.read_some(places, error);
+    const std::size_t bytes = socket_.read_some(rooms, error);
     if (error == asio::error::would_block) break;
     if (error) return end(reason_of(error));
-    turn += bytes;
+    moved += bytes;
     if (!reader_.take(bytes)) return end("it sends what is no message");
   }
   wait_until_readable();
@@ -175,7 +175,7 @@ void RecvConnection::read() {
 
 void RecvConnection::end(const std::string& reason) {
   close();
-  ended_(reason);
+  on_closed_(reason);
 }
 
 }  // namespace ddp::internal

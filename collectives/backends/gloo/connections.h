@@ -16,76 +16,79 @@
 
 namespace ddp::internal {
 
-/// Runs work under the lock that protects every line, and not at all once they are to end.
-using Enter = std::function<void(const std::function<void()>& work)>;
+/// Runs work under the lock that protects all connections; does nothing once they are closed.
+using RunLocked = std::function<void(const std::function<void()>& work)>;
 
-/// A connection on which this rank only writes. All is called, and calls back, under the lock of
-/// `enter`, in whatever thread: what the socket takes at once is written by whoever has it to say.
+/// A connection on which this rank only writes.
+///
+/// Thread: any, under the lock of `run_locked`; callbacks, too. The thread that sends writes what
+/// the socket takes at once; the thread of the io_context writes the rest.
 class SendConnection {
  public:
-  /// `ended` is told why, once, when the connection failed or ended.
-  SendConnection(boost::asio::io_context& context, Enter enter,
-                 std::function<void(const std::string& reason)> ended);
+  /// `on_closed` is called once, with the reason, when the connection failed or ended.
+  SendConnection(boost::asio::io_context& context, RunLocked run_locked,
+                 std::function<void(const std::string& reason)> on_closed);
 
-  /// Connects in the background; what is said meanwhile follows. `first` is said first.
+  /// Connects in the background. `first` is sent first, then what was given meanwhile.
   void open(const boost::asio::ip::tcp::endpoint& to, const Frame& first);
   bool is_open() const { return opened_; }
 
-  /// Overtakes what streams. `written` is called when the socket has taken it all; `data` must stay
-  /// until then.
-  void say(const Frame& frame, const char* data = nullptr, std::function<void()> written = {});
+  /// Sends a frame, and as much data as it says, before the next piece of any long message.
+  /// `on_sent` is called when the socket has taken it all; `data` must stay valid until then.
+  void send(const Frame& frame, const char* data = nullptr, std::function<void()> on_sent = {});
 
-  /// Sends data in pieces, in turns with what else streams. `moved` is called after each piece, the
-  /// last one with true.
-  void stream(std::uint64_t number, const char* data, std::size_t bytes,
-              std::function<void(bool last)> moved);
+  /// Sends the data of long message `number` in pieces, by turns with other long messages.
+  /// `on_sent` is called after each piece, with true after the last.
+  void send_pieces(std::uint64_t number, const char* data, std::size_t bytes,
+                   std::function<void(bool last)> on_sent);
 
-  /// Nothing is called any more.
+  /// No callback is called any more.
   void close() noexcept;
 
  private:
-  struct Saying {
+  struct Outgoing {
     Frame frame;
     const char* data = nullptr;
     std::size_t bytes = 0;
-    std::size_t written = 0;  // of both
-    std::function<void()> whole = {};
+    std::size_t written = 0;  // of frame and data together
+    std::function<void()> on_sent = {};
   };
-  struct Stream {
+  struct LongMessage {
     std::uint64_t number = 0;
     const char* data = nullptr;
     std::size_t bytes = 0;  // left
-    std::function<void(bool last)> moved;
+    std::function<void(bool last)> on_sent;
   };
 
-  bool choose();
-  void choose_piece();
+  bool select_next();
+  void select_piece();
   void write();
   void wait_until_writable();
-  void watch();
+  void watch_for_end();
 
   boost::asio::ip::tcp::socket socket_;
-  Enter enter_;
-  std::function<void(const std::string& reason)> ended_;
+  RunLocked run_locked_;
+  std::function<void(const std::string& reason)> on_closed_;
   bool opened_ = false;
-  bool waits_ = true;  // for the connection, or until it takes more
-  std::optional<Saying> current_;
-  std::deque<Saying> sayings_;
-  std::deque<Stream> streams_;
+  bool waiting_ = true;  // for the connection, or until the socket is writable
+  std::optional<Outgoing> current_;
+  std::deque<Outgoing> frames_;
+  std::deque<LongMessage> long_messages_;
 };
 
-/// A connection on which this rank only reads. Calls back under the lock of `enter`, in the thread
-/// of the context.
+/// A connection on which this rank only reads. Callbacks are called under the lock of `run_locked`,
+/// in the thread of the io_context.
 class RecvConnection : public std::enable_shared_from_this<RecvConnection> {
  public:
-  /// `ended` is told why, once and last: nothing more comes.
-  RecvConnection(boost::asio::ip::tcp::socket socket, Enter enter, FrameReader::Events events,
-                 std::function<void(const std::string& reason)> ended);
+  /// `on_closed` is called once, with the reason, and is the last callback.
+  RecvConnection(boost::asio::ip::tcp::socket socket, RunLocked run_locked,
+                 FrameReader::Events events,
+                 std::function<void(const std::string& reason)> on_closed);
 
   void open() { wait_until_readable(); }
   bool is_closed() const { return !socket_.is_open(); }
 
-  /// Nothing is called any more.
+  /// No callback is called any more.
   void close() noexcept;
 
  private:
@@ -94,13 +97,13 @@ class RecvConnection : public std::enable_shared_from_this<RecvConnection> {
   void end(const std::string& reason);
 
   boost::asio::ip::tcp::socket socket_;
-  Enter enter_;
+  RunLocked run_locked_;
   FrameReader reader_;
-  std::function<void(const std::string& reason)> ended_;
+  std::function<void(const std::string& reason)> on_closed_;
 };
 
-/// Readies a new socket: it neither blocks nor waits for more to send, and no program started by
-/// this one keeps it open.
-void prepare(boost::asio::ip::tcp::socket& socket);
+/// Makes a new socket non-blocking, without Nagle's delay, and closed in programs that this one
+/// executes.
+void set_socket_options(boost::asio::ip::tcp::socket& socket);
 
 }  // namespace ddp::internal

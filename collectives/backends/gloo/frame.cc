@@ -24,29 +24,29 @@ std::size_t Frame::follow() const {
 
 std::array<std::span<char>, 2> FrameReader::room() {
   const std::size_t room = staging_.size() - end_;
-  return {std::span(place_, left_),
+  return {std::span(destination_, left_),
           std::span(staging_.data() + end_, left_ > 0 ? std::min(room, sizeof(Frame)) : room)};
 }
 
 bool FrameReader::take(std::size_t bytes) {
   const std::size_t direct = std::min(bytes, left_);
-  if (direct > 0) move(direct);
+  if (direct > 0) advance(direct);
   end_ += bytes - direct;
-  return understand();
+  return parse();
 }
 
-void FrameReader::move(std::size_t bytes) {
-  place_ += bytes;
+void FrameReader::advance(std::size_t bytes) {
+  destination_ += bytes;
   left_ -= bytes;
-  events_.came(number_, bytes);
+  events_.on_data(number_, bytes);
 }
 
-bool FrameReader::understand() {
+bool FrameReader::parse() {
   for (;;) {
     if (const std::size_t staged = std::min(left_, end_ - begin_); staged > 0) {
-      std::memcpy(place_, staging_.data() + begin_, staged);
+      std::memcpy(destination_, staging_.data() + begin_, staged);
       begin_ += staged;
-      move(staged);
+      advance(staged);
     }
     Frame frame;
     if (left_ > 0 || end_ - begin_ < sizeof(frame)) break;
@@ -54,20 +54,20 @@ bool FrameReader::understand() {
     std::memcpy(&frame, staging_.data() + begin_, sizeof(frame));
     if (!frame.is_sound()) return false;
     const std::size_t size = sizeof(frame) + frame.follow();
-    if (size > staging_.size()) return false;  // of somebody who has yet to say who it is
+    if (size > staging_.size()) return false;  // the sender has not identified itself yet
     if (end_ - begin_ < size) break;
     begin_ += size;
     if (frame.kind != Frame::Kind::data) {
-      if (!events_.heard(frame, data)) return false;
+      if (!events_.on_frame(frame, data)) return false;
       if (frame.kind == Frame::Kind::hello) staging_.resize(2 * (sizeof(Frame) + Frame::kShort));
       continue;
     }
-    const std::optional<char*> place = events_.place(frame.number, frame.count);
-    if (!place) return false;
+    const std::optional<char*> destination = events_.destination(frame.number, frame.count);
+    if (!destination) return false;
     number_ = frame.number;
-    place_ = *place;
+    destination_ = *destination;
     left_ = frame.count;
-    if (left_ == 0) move(0);
+    if (left_ == 0) advance(0);
   }
   if (begin_ == 0) return true;
   std::copy(staging_.begin() + static_cast<std::ptrdiff_t>(begin_),

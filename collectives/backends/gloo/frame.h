@@ -11,69 +11,77 @@
 
 namespace ddp::internal {
 
-/// What one rank tells another about messages, in one direction of its own connection. Sent as it
-/// lies in memory, so it has no padding.
+/// The header of all that one rank sends another about messages. Each rank sends on a connection of
+/// its own, so a connection has frames of one direction only. Sent as it lies in memory, so it has
+/// no padding.
+///
+/// Short messages are sent eagerly. Long ones wait for the receiver (MPI's rendezvous protocol):
+/// message, then clear_to_send in the other direction, then data frames.
 struct Frame {
   enum class Kind : std::uint8_t {
-    hello,    ///< the first: who comes
-    message,  ///< a message was begun; if it is short, its data follows at once
-    go,       ///< the receiver's: the long message's data may come
-    data,     ///< of a long message: the next `count` bytes
-    credit,   ///< the receiver's: short messages of `count` bytes in all were taken
-    bye,      ///< no message follows, and none is waited for
-    watch,    ///< the first and last: who comes, to see us end while it connects
+    hello,          ///< the first on a connection: the sender's rank and the token
+    message,        ///< a message was begun; if it is short, its data follows at once
+    clear_to_send,  ///< from the receiver: it is ready for a long message's data
+    data,           ///< the next `count` bytes of a long message
+    credit,         ///< from the receiver: it has taken short messages of `count` bytes in all
+    bye,            ///< the sender sends no more messages and waits for none
+    watch,          ///< in the place of hello: the sender only waits for this process to end
   };
 
   Kind kind = Kind::hello;
-  std::uint8_t type = 0;      ///< of a message: a DataType
-  std::uint8_t is_short = 0;  ///< of a message: whether its data follows
+  std::uint8_t type = 0;      ///< message: a DataType
+  std::uint8_t is_short = 0;  ///< message: 1 if its data follows
   std::uint8_t unused = 0;    ///< 0
-  std::int32_t tag = 0;       ///< of a message; hello and watch: the rank
-  std::uint64_t number = 0;   ///< which message of this direction, from 1; hello, watch: the token
-  std::uint64_t count = 0;    ///< of a message: elements
+  std::int32_t tag = 0;       ///< message: its tag; hello, watch: the sender's rank
+  std::uint64_t number = 0;   ///< of the message, from 1 in each direction; hello, watch: the token
+  std::uint64_t count = 0;    ///< message: elements; data, credit: bytes
 
-  /// The longest data, in bytes, that goes without being asked for.
+  /// The longest data of a short message, in bytes.
   static constexpr std::size_t kShort = 64 << 10;
 
-  /// Whether it is one of the above, with a type and a count that memory could hold.
+  /// Whether the kind exists, and type and count are possible.
   bool is_sound() const;
 
-  /// Bytes of data that follow; those of Kind::data not among them. Of a sound frame.
+  /// Bytes of a short message's data that follow a sound frame. 0 for other kinds, data included.
   std::size_t follow() const;
 };
 static_assert(sizeof(Frame) == 24);
 
-/// Understands what another process sends on one connection, whatever that is. Pure.
+/// Parses the bytes that another process sends on one connection. They may be anything: they are
+/// checked. Pure: no socket.
 class FrameReader {
  public:
   struct Events {
-    /// A frame, but for those of Kind::data, and the data that follows it. Whether it makes sense.
-    std::function<bool(const Frame& frame, const char* data)> heard;
-    /// Where that many bytes of a message go; nothing: that makes no sense.
-    std::function<std::optional<char*>(std::uint64_t number, std::size_t bytes)> place;
-    std::function<void(std::uint64_t number, std::size_t bytes)> came;
+    /// A frame of any kind but data, with the data of a short message. False: it is invalid.
+    std::function<bool(const Frame& frame, const char* data)> on_frame;
+
+    /// Returns where the next `bytes` of a long message go. Nothing: the frame is invalid.
+    std::function<std::optional<char*>(std::uint64_t number, std::size_t bytes)> destination;
+
+    /// That many bytes have been written there.
+    std::function<void(std::uint64_t number, std::size_t bytes)> on_data;
   };
 
   explicit FrameReader(Events events) : events_(std::move(events)), staging_(sizeof(Frame)) {}
 
-  /// Where the next bytes go, in this order: data of a long message straight to its place, the next
-  /// frame behind it to us. There is always room.
+  /// Where to read the next bytes to, in this order: first the long message's own memory, so that
+  /// its data is not copied, then the reader's. Never empty.
   std::array<std::span<char>, 2> room();
 
-  /// So many bytes were put there. False: they make no sense, and the connection is of no more use.
+  /// So many bytes were read there. False: they are invalid, and the connection must be closed.
   bool take(std::size_t bytes);
 
  private:
-  bool understand();
-  void move(std::size_t bytes);
+  bool parse();
+  void advance(std::size_t bytes);
 
   Events events_;
-  std::vector<char> staging_;  // enough for a first frame, until there was a hello
-  std::size_t begin_ = 0;      // of what is not yet understood in staging_
+  std::vector<char> staging_;  // holds one frame only until a hello was accepted
+  std::size_t begin_ = 0;      // of what is not parsed yet in staging_
   std::size_t end_ = 0;
-  std::uint64_t number_ = 0;  // of the message whose data comes
-  char* place_ = nullptr;     // of its next byte
-  std::size_t left_ = 0;      // of its piece
+  std::uint64_t number_ = 0;     // of the long message that is being received
+  char* destination_ = nullptr;  // of its next byte
+  std::size_t left_ = 0;         // bytes of its current data frame
 };
 
 }  // namespace ddp::internal

@@ -19,7 +19,7 @@
 #include <gloo/transport/tcp/address.h>
 #include <gloo/transport/tcp/device.h>
 
-#include "collectives/backends/gloo/agreed_error.h"
+#include "collectives/backends/agreed_error.h"
 #include "collectives/errors.h"
 
 namespace ddp::internal {
@@ -29,7 +29,7 @@ constexpr const char* kConnecting = "while connecting";
 
 PeerWatch::Endpoint endpoint_of(const std::vector<char>& address) {
   const sockaddr_storage storage = gloo::transport::tcp::Address(address).getSockaddr();
-  PeerWatch::Endpoint endpoint;  // of IPv4, and as large as that, before it has the data
+  PeerWatch::Endpoint endpoint;  // its memory has room for IPv6, too
   std::memcpy(endpoint.data(), &storage,
               storage.ss_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
   return endpoint;
@@ -42,76 +42,77 @@ std::uint64_t random_token() {
 
 }  // namespace
 
-/// What another rank told when it joined, as far as it is for us.
+/// What another rank published for this one.
 struct GlooMesh::Peer {
   PeerWatch::Peer watch;
-  std::vector<char> address;  // of its end of our connection
+  std::vector<char> address;  // of its end of the connection to this rank
 };
 
 GlooMesh::GlooMesh(GroupContext& context)
     : context_(context),
-      watch_(context.address),
+      peer_watch_(context.address),
       token_(random_token()),
-      neighbours_(static_cast<std::size_t>(context.size)),
+      listeners_(static_cast<std::size_t>(context.size)),
       addresses_(static_cast<std::size_t>(context.size)) {
   const gloo::transport::tcp::attr where(context_.address.c_str());
   gloo_context_ = gloo::transport::tcp::CreateDevice(where)->createContext(rank(), size());
-  gloo_context_->setTimeout(gloo::kNoTimeout);  // PeerWatch sees to it here, and the watchdog later
-  join();
-  wait_for_everyone(context_, "joined");
+  gloo_context_->setTimeout(gloo::kNoTimeout);  // PeerWatch has one here, and the watchdog later
+  publish_addresses();
+  wait_for_all_ranks(context_, "joined");
   std::vector<Peer> peers;
   for (int other = 0; other < size(); ++other) {
-    if (other != rank()) peers.push_back(find(other));
+    if (other != rank()) peers.push_back(read_addresses(other));
   }
   connect(peers);
 }
 
-/// Tells "ADDRESS PORT TOKEN\n", to watch us and to connect for messages, then for every other
-/// rank, in order, the address of our end of its connection, all of one length.
-void GlooMesh::join() {
-  const auto watched = watch_.endpoint();
-  std::string told = watched.address().to_string() + " " + std::to_string(watched.port()) + " " +
+/// Sets this rank's key to "ADDRESS PORT TOKEN\n", of its listener, followed by the address of our
+/// end of the connection to each other rank, in order; all of these have the same length.
+void GlooMesh::publish_addresses() {
+  const auto listener = peer_watch_.endpoint();
+  std::string text = listener.address().to_string() + " " + std::to_string(listener.port()) + " " +
                      std::to_string(token_) + "\n";
   for (int other = 0; other < size(); ++other) {
     if (other == rank()) continue;
     auto& address = addresses_[static_cast<std::size_t>(other)];
     address = gloo_context_->createPair(other)->address().bytes();
-    told.append(address.begin(), address.end());
+    text.append(address.begin(), address.end());
   }
-  ask_store(context_, [&](Store& store) { store.set(key(rank()), told); });
+  ask_store(context_, [&](Store& store) { store.set(key(rank()), text); });
 }
 
-/// What another rank told, as join() does.
-GlooMesh::Peer GlooMesh::find(int other) {
-  std::string told;
-  ask_store(context_, [&](Store& store) { told = store.get(key(other), context_.timeout); });
-  const std::size_t space = told.find(' ');
-  const std::size_t line = told.find('\n');
+/// Parses what publish_addresses() wrote on the other rank.
+GlooMesh::Peer GlooMesh::read_addresses(int other) {
+  std::string text;
+  ask_store(context_, [&](Store& store) { text = store.get(key(other), context_.timeout); });
+  const std::size_t space = text.find(' ');
+  const std::size_t line = text.find('\n');
   if (line == std::string::npos || space > line) {
-    throw Error(ErrorKind::system, "ddp: rank " + std::to_string(context_.named(rank())) + ": " +
-                                       key(other) + " in the store is not of this program");
+    throw own_error(context_, ErrorKind::system,
+                    ": " + key(other) + " in the store is not of this program");
   }
-  const auto host = boost::asio::ip::make_address(told.substr(0, space));
+  const auto host = boost::asio::ip::make_address(text.substr(0, space));
   char* end = nullptr;
-  const auto port = static_cast<std::uint16_t>(std::strtoul(told.c_str() + space, &end, 10));
+  const auto port = static_cast<std::uint16_t>(std::strtoul(text.c_str() + space, &end, 10));
   const std::uint64_t token = std::strtoull(end, nullptr, 10);
-  neighbours_[static_cast<std::size_t>(other)] = {{host, port}, token};
-  const std::size_t length = (told.size() - line - 1) / static_cast<std::size_t>(size() - 1);
-  const int place = rank() < other ? rank() : rank() - 1;
-  const char* address = told.data() + line + 1 + static_cast<std::size_t>(place) * length;
+  listeners_[static_cast<std::size_t>(other)] = {{host, port}, token};
+  const std::size_t length = (text.size() - line - 1) / static_cast<std::size_t>(size() - 1);
+  const int index = rank() < other ? rank() : rank() - 1;
+  const char* address = text.data() + line + 1 + static_cast<std::size_t>(index) * length;
   const Frame greeting{.kind = Frame::Kind::watch, .tag = rank(), .number = token};
   return {{other, {host, port}, greeting}, {address, address + length}};
 }
 
-/// Ends Gloo's wait for `other`, if it waits for that side to come. To close our end would reset a
-/// connection that is just made, and a Gloo that has yet to accept that ends its process.
-void GlooMesh::come_instead_of(int other, boost::asio::ip::tcp::socket& stand_in) const {
+/// Ends Gloo's connect() to `other`, if that waits for the other side, by connecting in its place.
+/// To close our end instead could reset a connection that was just made, and a Gloo that has yet to
+/// accept such a one ends its process.
+void GlooMesh::unblock_connect(int other, boost::asio::ip::tcp::socket& socket) const {
   const auto& ours = addresses_[static_cast<std::size_t>(other)];
-  boost::system::error_code refused;  // then nobody waits
-  stand_in.connect(endpoint_of(ours), refused);
-  // Newer releases of Gloo share one port, and read first whom the connection is for.
+  boost::system::error_code refused;  // then Gloo does not wait
+  socket.connect(endpoint_of(ours), refused);
+  // Newer releases of Gloo share one port, and read first which pair the connection is for.
   const auto sequence = gloo::transport::tcp::Address(ours).getSeq();
-  if (!refused) stand_in.write_some(boost::asio::buffer(&sequence, sizeof(sequence)), refused);
+  if (!refused) socket.write_some(boost::asio::buffer(&sequence, sizeof(sequence)), refused);
 }
 
 void GlooMesh::connect(const std::vector<Peer>& peers) {
@@ -120,22 +121,22 @@ void GlooMesh::connect(const std::vector<Peer>& peers) {
   const auto work = [&] {
     try {
       for (const Peer& peer : peers) {
-        turn_to(peer.watch.rank);
+        set_partner(peer.watch.rank);
         if (stopped) return;
         pair(peer.watch.rank).connect(peer.address);
         pair(peer.watch.rank).setSync(true, false);
       }
     } catch (const std::exception& thrown) {
-      failure = what_gloo_says(thrown);
+      failure = gloo_message(thrown);
     }
   };
-  std::optional<Error> error;  // agreed on before the connections break
+  std::optional<Error> error;  // agreed on before connections are closed
   boost::asio::io_context context;
-  boost::asio::ip::tcp::socket stand_in(context);
+  boost::asio::ip::tcp::socket unblocker(context);
   const auto lost = [&](int other, const std::string& reason) {
     error = agree_on_loss(context_, kConnecting, other, reason);
     stopped = true;
-    come_instead_of(partner(), stand_in);
+    unblock_connect(partner(), unblocker);
   };
   const auto timed_out = [&] {
     error = agree_on_timeout(context_, kConnecting, partner());
@@ -144,19 +145,20 @@ void GlooMesh::connect(const std::vector<Peer>& peers) {
   };
   std::vector<PeerWatch::Peer> watched;
   for (const Peer& peer : peers) watched.push_back(peer.watch);
-  turn_to(watched.front().rank);
+  set_partner(watched.front().rank);
   PeerWatch::during(work, {lost, timed_out}, watched, context_.timeout);
   if (error) throw Error(*error);
   if (failure) throw agree_on_loss(context_, kConnecting, partner(), *failure);
-  keep_sockets(peers);
+  duplicate_sockets(peers);
 }
 
-/// Of a connection one end has the address that this rank or the other told.
-void GlooMesh::keep_sockets(const std::vector<Peer>& peers) {
-  std::vector<PeerWatch::Endpoint> told;
+/// Gloo does not expose its sockets. They are found by their addresses: one end of each connection
+/// has an address that this rank or the other published.
+void GlooMesh::duplicate_sockets(const std::vector<Peer>& peers) {
+  std::vector<PeerWatch::Endpoint> published;
   for (const Peer& peer : peers) {
-    told.push_back(endpoint_of(peer.address));
-    told.push_back(endpoint_of(addresses_[static_cast<std::size_t>(peer.watch.rank)]));
+    published.push_back(endpoint_of(peer.address));
+    published.push_back(endpoint_of(addresses_[static_cast<std::size_t>(peer.watch.rank)]));
   }
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     const int fd = std::atoi(entry.path().filename().c_str());
@@ -165,9 +167,9 @@ void GlooMesh::keep_sockets(const std::vector<Peer>& peers) {
     auto length = static_cast<socklen_t>(theirs.capacity());
     if (::getpeername(fd, theirs.data(), &length) != 0) continue;
     if (::getsockname(fd, ours.data(), &length) != 0) continue;
-    if (std::ranges::count(told, theirs) + std::ranges::count(told, ours) > 0) {
-      const ddprun::Fd& kept = sockets_.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
-      if (!kept)
+    if (std::ranges::count(published, theirs) + std::ranges::count(published, ours) > 0) {
+      const ddprun::Fd& duplicate = sockets_.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+      if (!duplicate)
         throw std::system_error(errno, std::generic_category(), "cannot keep a connection");
     }
   }
@@ -175,6 +177,12 @@ void GlooMesh::keep_sockets(const std::vector<Peer>& peers) {
 
 void GlooMesh::abort() noexcept {
   for (const ddprun::Fd& socket : sockets_) ::shutdown(socket.get(), SHUT_RDWR);
+}
+
+std::string gloo_message(const std::exception& thrown) {
+  const std::string text = thrown.what();
+  const std::size_t end = text.starts_with('[') ? text.find("] ") : std::string::npos;
+  return end == std::string::npos ? text : text.substr(end + 2);
 }
 
 }  // namespace ddp::internal

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,64 +12,72 @@
 #include <gloo/transport/pair.h>
 
 #include "base/fd.h"
-#include "collectives/backends/gloo/backend.h"
-#include "collectives/backends/gloo/watch.h"
+#include "collectives/backends/gloo/peer_watch.h"
+#include "collectives/backends/group_context.h"
 
 namespace ddp::internal {
 
-/// A connection to every other rank, through Gloo's TCP transport.
+/// Gloo's connections over TCP: one to every other rank.
 ///
-/// In Gloo's synchronous mode: the thread that calls reads and writes, and so sees itself when a
-/// connection ends. In the other mode Gloo's thread does, which hands every message over (on a busy
-/// machine each can cost a time slice of the scheduler) and can overlook the end of a connection.
+/// They are in Gloo's synchronous mode, in which the calling thread reads and writes and so detects
+/// the end of a connection itself. In the asynchronous mode Gloo's thread does it. It passes every
+/// message on, which on a busy machine can cost a time slice of the scheduler for each, and can
+/// miss the end of a connection.
 class GlooMesh {
  public:
-  /// Joins the others through the store, on the address of this host that reaches it, and connects
-  /// every pair of ranks. Throws ddp::Error, or what Gloo and asio throw when this host fails.
+  /// Exchanges addresses through the store, of the host's interface by which the others reach it,
+  /// and connects every pair of ranks. Throws ddp::Error, or what Gloo and asio throw if something
+  /// fails on this host.
   explicit GlooMesh(GroupContext& context);
 
   int rank() const { return context_.rank; }
   int size() const { return context_.size; }
 
-  /// Where another rank listens for connections that are not Gloo's, and what it asks of those who
-  /// come: nobody outside the group knows it.
-  struct Neighbour {
+  /// Where another rank accepts connections that are not Gloo's, and the random token that it
+  /// requires there. Only ranks of the group know the token, from the store.
+  struct Listener {
     PeerWatch::Endpoint endpoint;
     std::uint64_t token = 0;
   };
-  const Neighbour& neighbour(int rank) const { return neighbours_[static_cast<std::size_t>(rank)]; }
+  const Listener& listener(int rank) const { return listeners_[static_cast<std::size_t>(rank)]; }
 
-  /// What we ask of those who come to us, and the place where they do.
+  /// The token that this rank requires, and its listening socket, which moves to `acceptor`.
   std::uint64_t token() const { return token_; }
-  void hand_listener_to(boost::asio::ip::tcp::acceptor& acceptor) { watch_.hand_over_to(acceptor); }
+  void release_listener_to(boost::asio::ip::tcp::acceptor& acceptor) {
+    peer_watch_.release_to(acceptor);
+  }
 
   gloo::transport::Pair& pair(int rank) const { return *gloo_context_->getPair(rank); }
 
-  /// Ends every connection under the hands of whoever reads or writes. From any thread.
+  /// Shuts down every connection, so that reads and writes on them fail. Thread: any.
   void abort() noexcept;
 
-  /// The rank that is to blame when Gloo throws: whoever reads or writes says with whom.
-  void turn_to(int rank) { partner_ = rank; }
+  /// The rank that the calling thread exchanges data with, set before each operation on a pair: the
+  /// one to blame if Gloo throws, as its exceptions name no rank.
+  void set_partner(int rank) { partner_ = rank; }
   int partner() const { return partner_; }
 
  private:
   struct Peer;
 
   std::string key(int rank) const { return context_.prefix + "joined/" + std::to_string(rank); }
-  void join();
-  Peer find(int other);
+  void publish_addresses();
+  Peer read_addresses(int other);
   void connect(const std::vector<Peer>& peers);
-  void keep_sockets(const std::vector<Peer>& peers);
-  void come_instead_of(int other, boost::asio::ip::tcp::socket& stand_in) const;
+  void duplicate_sockets(const std::vector<Peer>& peers);
+  void unblock_connect(int other, boost::asio::ip::tcp::socket& socket) const;
 
   GroupContext& context_;
-  PeerWatch watch_;
+  PeerWatch peer_watch_;
   std::uint64_t token_;
-  std::vector<Neighbour> neighbours_;  // by rank; ours is empty
+  std::vector<Listener> listeners_;  // by rank; ours is empty
   std::shared_ptr<gloo::transport::Context> gloo_context_;
-  std::vector<std::vector<char>> addresses_;  // of our ends, by rank
-  std::vector<ddprun::Fd> sockets_;           // Gloo's, once more: its close() waits for readers
-  std::atomic<int> partner_ = 0;              // set by the thread that connects, too
+  std::vector<std::vector<char>> addresses_;  // of our ends of Gloo's connections, by rank
+  std::vector<ddprun::Fd> sockets_;  // duplicates of Gloo's: its own close() waits for readers
+  std::atomic<int> partner_ = 0;     // read by the thread that watches, while it connects
 };
+
+/// Gloo's message without the place in its source that it has in front.
+std::string gloo_message(const std::exception& thrown);
 
 }  // namespace ddp::internal

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/fd.h"
-#include "collectives/backends/gloo/agreed_error.h"
+#include "collectives/backends/agreed_error.h"
 #include "collectives/errors.h"
 #include "collectives/signal_masked_thread.h"
 
@@ -18,71 +18,71 @@ using asio::ip::tcp;
 using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 
-/// How many may be connected who have yet to say who they are, beside two connections of every
-/// rank: those say it at once.
-constexpr std::size_t kStrangers = 64;
+/// How many connections are kept that have not identified themselves, besides two for every rank.
+/// Ranks do so at once.
+constexpr std::size_t kMaxUnidentified = 64;
 
 }  // namespace
 
 GlooMessages::GlooMessages(GroupContext& context, GlooMesh& mesh,
-                           std::function<void(const Error& error)> broke)
+                           std::function<void(const Error& error)> on_failure)
     : context_(context),
       token_(mesh.token()),
-      broke_(std::move(broke)),
+      on_failure_(std::move(on_failure)),
       acceptor_(io_context_),
-      clock_(io_context_) {
-  mesh.hand_listener_to(acceptor_);
-  const Enter enter = [this](const std::function<void()>& work) { this->enter(work); };
+      timer_(io_context_) {
+  mesh.release_listener_to(acceptor_);
+  const RunLocked run = [this](const std::function<void()>& work) { run_locked(work); };
   for (int other = 0; other < context_.size; ++other) {
     if (other == context_.rank) {
       peers_.push_back(nullptr);
       continue;
     }
-    const GlooMesh::Neighbour& there = mesh.neighbour(other);
+    const GlooMesh::Listener& there = mesh.listener(other);
     const Frame first{.kind = Frame::Kind::hello, .tag = context_.rank, .number = there.token};
-    peers_.push_back(std::make_unique<GlooPeer>(io_context_, enter, there.endpoint, first,
-                                                context_.named(context_.rank), events_with(other)));
+    peers_.push_back(std::make_unique<GlooPeer>(io_context_, run, there.endpoint, first,
+                                                context_.named(context_.rank),
+                                                events_of_peer(other)));
   }
   accept();
   thread_ = signal_masked_thread([this] { io_context_.run(); });
 }
 
 GlooMessages::~GlooMessages() {
-  fail(Error(ErrorKind::system, "ddp: rank " + std::to_string(context_.named(context_.rank)) +
-                                    " gives up its messages: the group ends"));
+  fail(own_error(context_, ErrorKind::system, " gives up its messages: the group ends"));
   thread_.join();
 }
 
-GlooPeer::Events GlooMessages::events_with(int other) {
+GlooPeer::Events GlooMessages::events_of_peer(int other) {
   return {
-      [this](MessageAt message) { done(message); },
-      [this](MessageAt message, const std::string& theirs) { differ(message, theirs); },
-      [this, other](const std::string& reason) { lose(other, reason); },
-      [this, other](std::size_t held, std::int32_t tag) { overrun(other, held, tag); },
+      [this](MessageAt message) { complete(message); },
+      [this](MessageAt message, const std::string& theirs) { stop_on_mismatch(message, theirs); },
+      [this, other](const std::string& reason) { stop_on_loss(other, reason); },
+      [this, other](std::size_t kept, std::int32_t tag) { stop_on_overflow(other, kept, tag); },
   };
 }
 
-/// Does `work`, and what it found to be wrong ends the group: without the lock, as the store is
-/// asked.
+/// If `work` calls stop(), gets the agreed error and fails the group with it; without the lock, as
+/// that waits for the store.
 template <class F>
-void GlooMessages::enter(const F& work) {
+void GlooMessages::run_locked(const F& work) {
   std::unique_lock lock(mutex_);
-  if (failure_ || breaks_) return;
+  if (failure_ || agreeing_) return;
   try {
     work();
   } catch (const std::bad_alloc&) {
-    trouble_ = [this] {
+    agree_ = [this] {
       return agree_on(context_, "in a message", ErrorKind::system,
                       "has no memory left for messages");
     };
   }
-  if (!trouble_) return;
-  breaks_ = true;
-  const auto ask = std::exchange(trouble_, {});
+  if (!agree_) return;
+  agreeing_ = true;
+  const auto agree = std::exchange(agree_, {});
   lock.unlock();
-  const Error error = ask();
+  const Error error = agree();
   fail(error);
-  broke_(error);
+  on_failure_(error);
 }
 
 void GlooMessages::fail(const Error& error) noexcept {
@@ -95,17 +95,17 @@ void GlooMessages::fail(const Error& error) noexcept {
   }
   open_.clear();
   changed_.notify_all();
-  for (Guest& guest : guests_) guest.inlet->close();
+  for (Accepted& each : accepted_) each.connection->close();
   for (const auto& peer : peers_) {
     if (peer) peer->close();
   }
   error_code ignored;
   acceptor_.close(ignored);
-  clock_.cancel();
+  timer_.cancel();
 }
 
 std::shared_ptr<AsyncCall> GlooMessages::begin(const Task& task) {
-  auto call = std::make_shared<BegunMessages>();
+  auto call = std::make_shared<MessageCall>();
   call->open = task.transfers.size();
   if (task.transfers.empty()) call->succeed();
   std::vector<MessageAt> begun;
@@ -119,8 +119,8 @@ std::shared_ptr<AsyncCall> GlooMessages::begin(const Task& task) {
       begun.push_back(open_.insert(open_.end(), {transfer, call, Clock::now()}));
     }
   }
-  enter([&] {
-    if (!watches_) watch_the_clock();
+  run_locked([&] {
+    if (!timer_runs_) check_deadline();
     for (const MessageAt message : begun) peer(message->transfer.peer).begin(message);
   });
   return call;
@@ -131,14 +131,14 @@ void GlooMessages::finish() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return open_.empty(); });
   }
-  enter([&] {
+  run_locked([&] {
     for (const auto& peer : peers_) {
-      if (peer) peer->say_bye();
+      if (peer) peer->send_bye();
     }
   });
 }
 
-void GlooMessages::done(MessageAt message) {
+void GlooMessages::complete(MessageAt message) {
   const auto call = std::move(message->call);
   open_.erase(message);
   if (--call->open == 0) call->succeed();
@@ -147,59 +147,61 @@ void GlooMessages::done(MessageAt message) {
 
 void GlooMessages::accept() {
   acceptor_.async_accept([this](const error_code& error, tcp::socket socket) {
-    enter([&] {
-      if (error) return lose_listener(error.message());
-      welcome(std::move(socket));
+    run_locked([&] {
+      if (error) return stop_on_listener_failure(error.message());
+      add_connection(std::move(socket));
       accept();
     });
   });
 }
 
-/// The stranger who has been here longest goes.
-void GlooMessages::make_room() {
-  std::erase_if(guests_, [](const Guest& guest) { return guest.inlet->is_closed(); });
-  const auto is_stranger = [](const Guest& guest) {
-    return guest.peer == nullptr && !guest.watches;
-  };
-  const auto strangers = std::ranges::count_if(guests_, is_stranger);
-  if (static_cast<std::size_t>(strangers) < 2 * peers_.size() + kStrangers) return;
-  const auto oldest = std::ranges::find_if(guests_, is_stranger);
-  oldest->inlet->close();
-  guests_.erase(oldest);
+/// Closes the oldest unidentified connection if there are too many.
+void GlooMessages::limit_unidentified() {
+  std::erase_if(accepted_, [](const Accepted& each) { return each.connection->is_closed(); });
+  const auto is_unidentified = [](const Accepted& each) { return !each.is_identified(); };
+  const auto unidentified = std::ranges::count_if(accepted_, is_unidentified);
+  if (static_cast<std::size_t>(unidentified) < 2 * peers_.size() + kMaxUnidentified) return;
+  const auto oldest = std::ranges::find_if(accepted_, is_unidentified);
+  oldest->connection->close();
+  accepted_.erase(oldest);
 }
 
-void GlooMessages::welcome(tcp::socket socket) {
-  make_room();
-  prepare(socket);
-  Guest& guest = guests_.emplace_back();
-  guest.inlet = std::make_shared<RecvConnection>(
-      std::move(socket), [this](const std::function<void()>& work) { enter(work); },
+void GlooMessages::add_connection(tcp::socket socket) {
+  limit_unidentified();
+  set_socket_options(socket);
+  Accepted& accepted = accepted_.emplace_back();
+  accepted.connection = std::make_shared<RecvConnection>(
+      std::move(socket), [this](const std::function<void()>& work) { run_locked(work); },
       FrameReader::Events{
-          [this, &guest](const Frame& frame, const char* data) {
-            return heard(guest, frame, data);
+          [this, &accepted](const Frame& frame, const char* data) {
+            return on_frame(accepted, frame, data);
           },
-          [&guest](std::uint64_t number, std::size_t bytes) -> std::optional<char*> {
-            return guest.peer != nullptr ? guest.peer->place(number, bytes) : std::nullopt;
+          [&accepted](std::uint64_t number, std::size_t bytes) -> std::optional<char*> {
+            return accepted.peer != nullptr ? accepted.peer->destination(number, bytes)
+                                            : std::nullopt;
           },
-          [&guest](std::uint64_t number, std::size_t bytes) { guest.peer->came(number, bytes); },
+          [&accepted](std::uint64_t number, std::size_t bytes) {
+            accepted.peer->on_data(number, bytes);
+          },
       },
-      [&guest](const std::string& reason) {
-        if (guest.peer != nullptr) guest.peer->ended(reason);
+      [&accepted](const std::string& reason) {
+        if (accepted.peer != nullptr) accepted.peer->on_closed(reason);
       });
-  guest.inlet->open();
+  accepted.connection->open();
 }
 
-/// Whoever connects says first which rank it is, once, and what only ranks of this group know.
-bool GlooMessages::heard(Guest& guest, const Frame& frame, const char* data) {
-  if (guest.peer != nullptr) return guest.peer->heard(frame, data);
+/// The first frame must be a hello or a watch, with the rank of the sender and our token. A rank
+/// may send one hello.
+bool GlooMessages::on_frame(Accepted& accepted, const Frame& frame, const char* data) {
+  if (accepted.peer != nullptr) return accepted.peer->on_frame(frame, data);
   const bool is_rank = frame.tag >= 0 && frame.tag < context_.size && frame.tag != context_.rank;
-  if (guest.watches || frame.number != token_ || !is_rank) return false;
-  if (frame.kind == Frame::Kind::watch) return guest.watches = true;
+  if (accepted.watches || frame.number != token_ || !is_rank) return false;
+  if (frame.kind == Frame::Kind::watch) return accepted.watches = true;
   if (frame.kind != Frame::Kind::hello) return false;
-  GlooPeer& who = peer(frame.tag);
-  if (std::ranges::count(guests_, &who, &Guest::peer) > 0) return false;
-  guest.peer = &who;
-  who.come();
+  GlooPeer& sender = peer(frame.tag);
+  if (std::ranges::count(accepted_, &sender, &Accepted::peer) > 0) return false;
+  accepted.peer = &sender;
+  sender.on_connected();
   return true;
 }
 
@@ -209,42 +211,42 @@ std::optional<MessageAt> GlooMessages::oldest_with(int other) {
   return found == open_.end() ? std::nullopt : std::optional(found);
 }
 
-std::string GlooMessages::named(MessageAt message) const {
+std::string GlooMessages::text_of(MessageAt message) const {
   return describe(message->transfer, context_.named(message->transfer.peer));
 }
 
-std::string GlooMessages::rank_of(MessageAt message) const {
+std::string GlooMessages::peer_of(MessageAt message) const {
   return name_ranks({context_.named(message->transfer.peer)});
 }
 
-/// The first thing that goes wrong is what the group is told.
-void GlooMessages::stop(std::function<Error()> ask) {
-  if (!trouble_) trouble_ = std::move(ask);
+/// The first failure counts.
+void GlooMessages::stop(std::function<Error()> agree) {
+  if (!agree_) agree_ = std::move(agree);
 }
 
-void GlooMessages::differ(MessageAt message, const std::string& theirs) {
-  const std::string ours = named(message);
-  stop([this, ours, sentence = "is at " + ours + ", but " + rank_of(message) + " is at " + theirs] {
+void GlooMessages::stop_on_mismatch(MessageAt message, const std::string& theirs) {
+  const std::string ours = text_of(message);
+  stop([this, ours, sentence = "is at " + ours + ", but " + peer_of(message) + " is at " + theirs] {
     return agree_on(context_, "in " + ours, ErrorKind::mismatch, sentence);
   });
 }
 
-void GlooMessages::lose(int other, const std::string& reason) {
+void GlooMessages::stop_on_loss(int other, const std::string& reason) {
   const auto message = oldest_with(other);
-  if (!message) return;  // the next message with it is told
-  stop([this, other, reason, where = "in " + named(*message)] {
+  if (!message) return;  // the next message with it fails
+  stop([this, other, reason, where = "in " + text_of(*message)] {
     return agree_on_loss(context_, where, other, reason);
   });
 }
 
-void GlooMessages::lose_listener(const std::string& reason) {
+void GlooMessages::stop_on_listener_failure(const std::string& reason) {
   stop([this, sentence = "cannot accept a connection for messages: " + reason] {
     return agree_on(context_, "in a message", ErrorKind::system, sentence);
   });
 }
 
-void GlooMessages::overrun(int other, std::size_t held, std::int32_t tag) {
-  stop([this, sentence = "holds " + std::to_string(held) + " messages of " +
+void GlooMessages::stop_on_overflow(int other, std::size_t kept, std::int32_t tag) {
+  stop([this, sentence = "holds " + std::to_string(kept) + " messages of " +
                          name_ranks({context_.named(other)}) +
                          " that it does not receive, and one more comes, tag " +
                          std::to_string(tag)] {
@@ -252,24 +254,24 @@ void GlooMessages::overrun(int other, std::size_t held, std::int32_t tag) {
   });
 }
 
-/// What the other sent to no receive of ours may be what was meant.
-void GlooMessages::time_out(MessageAt message) {
-  const std::string where = "in " + named(message);
+/// Names the messages from the peer that were not received: a wrong tag may be the cause.
+void GlooMessages::stop_on_timeout(MessageAt message) {
+  const std::string where = "in " + text_of(message);
   const std::string what = "waited " + name_time(context_.timeout) + " in vain for " +
-                           rank_of(message) + " " + where + "; " + rank_of(message) + " " +
-                           peer(message->transfer.peer).unreceived();
+                           peer_of(message) + " " + where + "; " + peer_of(message) + " " +
+                           peer(message->transfer.peer).describe_unexpected();
   stop([this, where, what] { return agree_on(context_, where, ErrorKind::timed_out, what); });
 }
 
-/// Until no message is open; then the next one begins it again.
-void GlooMessages::watch_the_clock() {
-  const auto oldest = std::ranges::min_element(open_, {}, &Message::waits_since);
-  watches_ = oldest != open_.end();
-  if (!watches_) return;
-  const auto deadline = oldest->waits_since + context_.timeout;
-  if (deadline <= Clock::now()) return time_out(oldest);
-  clock_.expires_at(deadline);
-  clock_.async_wait([this](const error_code&) { enter([&] { watch_the_clock(); }); });
+/// Runs the timer until no message is open; the next message starts it again.
+void GlooMessages::check_deadline() {
+  const auto oldest = std::ranges::min_element(open_, {}, &Message::last_progress);
+  timer_runs_ = oldest != open_.end();
+  if (!timer_runs_) return;
+  const auto deadline = oldest->last_progress + context_.timeout;
+  if (deadline <= Clock::now()) return stop_on_timeout(oldest);
+  timer_.expires_at(deadline);
+  timer_.async_wait([this](const error_code&) { run_locked([&] { check_deadline(); }); });
 }
 
 }  // namespace ddp::internal

@@ -17,89 +17,90 @@
 
 #include "collectives/backends/gloo/connections.h"
 #include "collectives/backends/gloo/mesh.h"
-#include "collectives/backends/gloo/message.h"
 #include "collectives/backends/gloo/peer.h"
 #include "collectives/backends/group_context.h"
 #include "ddp/error.h"
 
 namespace ddp::internal {
 
-/// Messages between pairs of ranks: they go on in the background, whatever else the ranks do.
+/// Messages between two ranks (send, recv, batch_send_recv). They progress in the background,
+/// beside the calls of all ranks.
 ///
-/// On connections of our own, beside Gloo's: its buffers cannot be asked whether they are done, and
-/// in its asynchronous mode the end of a connection can be overlooked. Ranks connect when there is
-/// first a message between them. One thread reads, and writes what no socket took at once; a short
-/// message is written by the thread that sends it.
+/// They have connections of their own, apart from Gloo's: Gloo's buffers cannot be tested for
+/// completion, and its asynchronous mode can miss the end of a connection. A rank connects to
+/// another with the first message between them. One thread reads, and writes what a socket did not
+/// take at once; short messages are written by the thread that sends them.
 ///
-/// The first failure ends all messages, after the group's agreed error on it is known.
+/// The first failure fails all messages, once the group's agreed error about it is known.
 ///
 /// Thread: any, several at once.
 class GlooMessages {
  public:
-  /// Accepts other ranks at the mesh's listener. `broke` is called with the first failure that is
-  /// seen here, in any thread.
+  /// Accepts connections at the mesh's listener. `on_failure` is called once, in any thread, with
+  /// the first failure that is detected here.
   GlooMessages(GroupContext& context, GlooMesh& mesh,
-               std::function<void(const Error& error)> broke);
+               std::function<void(const Error& error)> on_failure);
   GlooMessages(const GlooMessages&) = delete;
   GlooMessages& operator=(const GlooMessages&) = delete;
 
-  /// Gives up what is not done.
+  /// Fails the messages that are not complete.
   ~GlooMessages();
 
   /// Begins all messages of the task at once.
   std::shared_ptr<AsyncCall> begin(const Task& task);
 
-  /// Fails all messages, those under way included.
+  /// Fails all messages, begun or still to come.
   void fail(const Error& error) noexcept;
 
-  /// Waits for the messages that were begun, then tells the other ranks that none is waited for.
+  /// Waits for the messages that were begun, then notifies the other ranks that no more follow.
   void finish();
 
  private:
-  /// Somebody who connected; a rank once it has said so, to send messages or to watch us.
-  struct Guest {
-    std::shared_ptr<RecvConnection> inlet;
+  /// A connection that was accepted. Its first frame identifies the sender: `peer` is set by a
+  /// hello, `watches` by a watch.
+  struct Accepted {
+    std::shared_ptr<RecvConnection> connection;
     GlooPeer* peer = nullptr;
     bool watches = false;
+    bool is_identified() const { return peer != nullptr || watches; }
   };
 
   template <class F>
-  void enter(const F& work);
-  void run();
+  void run_locked(const F& work);
   void accept();
-  void make_room();
-  void welcome(boost::asio::ip::tcp::socket socket);
-  bool heard(Guest& guest, const Frame& frame, const char* data);
-  GlooPeer::Events events_with(int other);
+  void limit_unidentified();
+  void add_connection(boost::asio::ip::tcp::socket socket);
+  bool on_frame(Accepted& accepted, const Frame& frame, const char* data);
+  GlooPeer::Events events_of_peer(int other);
   GlooPeer& peer(int other) { return *peers_[static_cast<std::size_t>(other)]; }
 
-  void done(MessageAt message);
+  void complete(MessageAt message);
   std::optional<MessageAt> oldest_with(int other);
-  void stop(std::function<Error()> ask);
-  void differ(MessageAt message, const std::string& theirs);
-  void lose(int other, const std::string& reason);
-  void lose_listener(const std::string& reason);
-  void overrun(int other, std::size_t held, std::int32_t tag);
-  void time_out(MessageAt message);
-  void watch_the_clock();
-  std::string named(MessageAt message) const;
-  std::string rank_of(MessageAt message) const;
+  void stop(std::function<Error()> agree);
+  void stop_on_mismatch(MessageAt message, const std::string& theirs);
+  void stop_on_loss(int other, const std::string& reason);
+  void stop_on_listener_failure(const std::string& reason);
+  void stop_on_overflow(int other, std::size_t kept, std::int32_t tag);
+  void stop_on_timeout(MessageAt message);
+  void check_deadline();
+  std::string text_of(MessageAt message) const;
+  std::string peer_of(MessageAt message) const;
 
   GroupContext& context_;
   const std::uint64_t token_;
-  const std::function<void(const Error& error)> broke_;
+  const std::function<void(const Error& error)> on_failure_;
   boost::asio::io_context io_context_{1};
   boost::asio::ip::tcp::acceptor acceptor_;
-  boost::asio::steady_timer clock_;
+  boost::asio::steady_timer timer_;
 
   std::mutex mutex_;  // of all that follows
   std::condition_variable changed_;
   Messages open_;  // in the order in which they were begun
-  std::list<Guest> guests_;
+  std::list<Accepted> accepted_;
   std::vector<std::unique_ptr<GlooPeer>> peers_;  // by rank; ours is null
-  bool watches_ = false;                          // the clock
-  std::function<Error()> trouble_;                // asks the group what to say of what went wrong
-  bool breaks_ = false;                           // asks it
+  bool timer_runs_ = false;
+  std::function<Error()> agree_;  // set by stop(): gets the agreed error from the store
+  bool agreeing_ = false;         // agree_ is running, without the lock
   std::optional<Error> failure_;
   std::thread thread_;
 };

@@ -9,23 +9,23 @@
 namespace ddp::internal {
 namespace {
 
-constexpr int kTurnSlot = 1;  // the exchange of calls has slot 0
+constexpr int kPieceSlot = 1;  // GlooCallExchange has slot 0
 
 }  // namespace
 
 void GlooPairwiseExchange::send(int rank, const char* data, std::size_t bytes) {
   if (bytes == 0) return;
-  mesh_.turn_to(rank);
+  mesh_.set_partner(rank);
   // Gloo only reads it, but its interface has one pointer for both directions.
-  const auto to = mesh_.pair(rank).createSendBuffer(kTurnSlot, const_cast<char*>(data), bytes);
+  const auto to = mesh_.pair(rank).createSendBuffer(kPieceSlot, const_cast<char*>(data), bytes);
   to->send(0, bytes);
   to->waitSend();
 }
 
 void GlooPairwiseExchange::receive(int rank, char* data, std::size_t bytes) {
   if (bytes == 0) return;
-  mesh_.turn_to(rank);
-  mesh_.pair(rank).createRecvBuffer(kTurnSlot, data, bytes)->waitRecv();
+  mesh_.set_partner(rank);
+  mesh_.pair(rank).createRecvBuffer(kPieceSlot, data, bytes)->waitRecv();
 }
 
 void GlooPairwiseExchange::exchange(const std::function<Outgoing(int rank)>& to,

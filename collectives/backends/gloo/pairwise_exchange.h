@@ -9,12 +9,12 @@
 
 namespace ddp::internal {
 
-/// Moves large data between ranks, in pieces and in turns. Every rank has made the same call, and
-/// knows that. Throws what Gloo throws.
+/// Moves large data between ranks in pieces, after a GlooCallExchange in which all ranks agreed on
+/// the call. Throws what Gloo throws.
 ///
-/// In each turn a rank sends each other rank one piece at most, then receives what it is sent in
-/// that turn. So nobody waits in a circle: whoever is furthest behind finds its connections read
-/// up to the turn before, and any connection takes one piece without waiting for its reader.
+/// It cannot deadlock. A rank alternates: it sends one piece at most, then receives the piece that
+/// is sent to it in the same step. A connection takes one piece without waiting for its reader, and
+/// the rank that is furthest behind finds its connections read up to the step before.
 class GlooPairwiseExchange {
  public:
   /// The longest piece, in bytes. With Gloo's header it is just under two segments of the loopback
@@ -26,15 +26,15 @@ class GlooPairwiseExchange {
   using Outgoing = internal::Outgoing;
   using Incoming = internal::Incoming;
 
-  /// Every rank sends every other what is for it: to the next and from the previous first, then to
-  /// the second next, and so on; each rank sends to one and hears one at a time. This is MPICH's
-  /// pairwise exchange (Thakur, Rabenseifner, Gropp: Optimization of Collective Communication
-  /// Operations in MPICH, 2005, 3.2 and 3.3), which moves as little as a ring does.
+  /// Every rank sends every other rank its data: first to the next and from the previous rank, then
+  /// to the second next, and so on. Each rank sends to one and receives from one at a time. This is
+  /// MPICH's pairwise exchange (Thakur, Rabenseifner, Gropp: Optimization of Collective
+  /// Communication Operations in MPICH, 2005, 3.2 and 3.3), which moves as little as a ring does.
   void exchange(const std::function<Outgoing(int rank)>& to,
                 const std::function<Incoming(int rank)>& from);
 
-  /// From the root to the next rank and so on, each passing every piece on as it comes: a pipelined
-  /// chain, which for long data takes the time of sending it once.
+  /// From the root to the next rank and so on, each forwarding every piece as it comes: a pipelined
+  /// chain, which takes long data the time of sending it once.
   void broadcast(char* data, std::size_t bytes, int root);
 
   /// One piece, at most kPiece; nothing if `bytes` is 0.

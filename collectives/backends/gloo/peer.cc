@@ -10,14 +10,14 @@
 namespace ddp::internal {
 namespace {
 
-/// What a rank holds of another's short messages that nobody receives: in bytes, and what holding
-/// one costs beside its data.
+/// The credit that a sender has for short messages that were not received yet, in bytes, and what
+/// each costs besides its data.
 constexpr std::size_t kCredit = 4 << 20;
 constexpr std::size_t kCost = 64;
 
-/// How many messages of another rank may wait for a receive. A rank that sends more to one that
-/// does not receive them will not be helped by more memory.
-constexpr std::size_t kMostWaiting = 1 << 17;
+/// How many messages of a peer may wait for a receive. A program in which more do is wrong, and
+/// more memory would not help it.
+constexpr std::size_t kMostUnexpected = 1 << 17;
 
 std::size_t cost_of(const Frame& frame) {
   return frame.is_short != 0 ? frame.follow() + kCost : 0;
@@ -35,13 +35,14 @@ std::string describe(const Transfer& transfer, int peer) {
          std::to_string(peer) + ", tag " + std::to_string(transfer.tag);
 }
 
-GlooPeer::GlooPeer(boost::asio::io_context& context, const Enter& enter,
-                   boost::asio::ip::tcp::endpoint to, const Frame& first, int me, Events events)
+GlooPeer::GlooPeer(boost::asio::io_context& context, const RunLocked& run_locked,
+                   boost::asio::ip::tcp::endpoint to, const Frame& first, int own_rank,
+                   Events events)
     : to_(std::move(to)),
       first_(first),
-      me_(me),
+      own_rank_(own_rank),
       events_(std::move(events)),
-      outlet_(context, enter, [this](const std::string& reason) { ended(reason); }),
+      connection_(context, run_locked, [this](const std::string& reason) { on_closed(reason); }),
       credit_(kCredit) {}
 
 void GlooPeer::begin(MessageAt message) {
@@ -49,9 +50,9 @@ void GlooPeer::begin(MessageAt message) {
   message->transfer.sends ? send(message) : receive(message);
 }
 
-/// To receive, too: the connection tells when the other ends.
+/// For receives, too: the connection shows when the peer ends.
 void GlooPeer::open() {
-  if (!outlet_.is_open()) outlet_.open(to_, first_);
+  if (!connection_.is_open()) connection_.open(to_, first_);
 }
 
 void GlooPeer::send(MessageAt message) {
@@ -66,25 +67,25 @@ void GlooPeer::send(MessageAt message) {
   if (cost_of(frame) > credit_) frame.is_short = 0;
   if (frame.is_short == 0) {
     announced_.emplace(frame.number, message);
-    outlet_.say(frame);
-    return end_waiting();
+    connection_.send(frame);
+    return fail_unmatched_after_bye();
   }
   credit_ -= cost_of(frame);
-  outlet_.say(frame, message->data(), [this, message] { events_.done(message); });
+  connection_.send(frame, message->data(), [this, message] { events_.done(message); });
 }
 
 void GlooPeer::receive(MessageAt message) {
   const std::int32_t tag = message->transfer.tag;
-  const auto first = arrivals_.lower_bound(tag);
-  if (first == arrivals_.end() || first->first != tag) {
-    receives_.emplace(tag, message);
+  const auto first = unexpected_.lower_bound(tag);
+  if (first == unexpected_.end() || first->first != tag) {
+    posted_.emplace(tag, message);
     if (lost_) return events_.lost(*lost_);
-    return end_waiting();
+    return fail_unmatched_after_bye();
   }
-  const Arrival arrival = std::move(first->second);
-  arrivals_.erase(first);
-  held_ -= cost_of(arrival.frame);
-  match(message, arrival.frame, arrival.data.data());
+  const Unexpected unexpected = std::move(first->second);
+  unexpected_.erase(first);
+  unexpected_cost_ -= cost_of(unexpected.frame);
+  match(message, unexpected.frame, unexpected.data.data());
 }
 
 void GlooPeer::match(MessageAt message, const Frame& frame, const char* data) {
@@ -92,58 +93,58 @@ void GlooPeer::match(MessageAt message, const Frame& frame, const char* data) {
   if (static_cast<DataType>(frame.type) != transfer.type || frame.count != transfer.count) {
     const Transfer theirs{
         .tag = frame.tag, .type = static_cast<DataType>(frame.type), .count = frame.count};
-    return events_.differs(message, describe(theirs, me_));
+    return events_.mismatched(message, describe(theirs, own_rank_));
   }
   if (frame.is_short == 0) {
     if (lost_) return events_.lost(*lost_);
-    coming_.emplace(frame.number, message);
-    message->waits_since = std::chrono::steady_clock::now();
-    return outlet_.say({.kind = Frame::Kind::go, .number = frame.number});
+    incoming_.emplace(frame.number, message);
+    message->last_progress = std::chrono::steady_clock::now();
+    return connection_.send({.kind = Frame::Kind::clear_to_send, .number = frame.number});
   }
   if (frame.follow() > 0) std::memcpy(message->data(), data, frame.follow());
-  give_back(cost_of(frame));
+  return_credit(cost_of(frame));
   events_.done(message);
 }
 
-void GlooPeer::give_back(std::size_t credit) {
-  taken_ += credit;
-  if (taken_ < kCredit / 2) return;
-  outlet_.say({.kind = Frame::Kind::credit, .count = std::exchange(taken_, 0)});
+void GlooPeer::return_credit(std::size_t credit) {
+  credit_to_return_ += credit;
+  if (credit_to_return_ < kCredit / 2) return;
+  connection_.send({.kind = Frame::Kind::credit, .count = std::exchange(credit_to_return_, 0)});
 }
 
-/// Whatever the other has not matched until it parts never will be.
-void GlooPeer::end_waiting() {
-  if (!parted_) return;
-  const std::string theirs = "the group's end; it " + unreceived();
-  if (!receives_.empty()) return events_.differs(receives_.begin()->second, theirs);
-  if (!announced_.empty()) events_.differs(announced_.begin()->second, theirs);
+/// After the peer's bye, messages that it has not matched never will be.
+void GlooPeer::fail_unmatched_after_bye() {
+  if (!received_bye_) return;
+  const std::string theirs = "the group's end; it " + describe_unexpected();
+  if (!posted_.empty()) return events_.mismatched(posted_.begin()->second, theirs);
+  if (!announced_.empty()) events_.mismatched(announced_.begin()->second, theirs);
 }
 
-void GlooPeer::say_bye() {
-  said_bye_ = true;
-  if (!known_ && !outlet_.is_open()) return;  // it has nothing to wait for
+void GlooPeer::send_bye() {
+  sent_bye_ = true;
+  if (!accepted_ && !connection_.is_open()) return;  // there were no messages
   open();
-  outlet_.say({.kind = Frame::Kind::bye});
+  connection_.send({.kind = Frame::Kind::bye});
 }
 
-void GlooPeer::come() {
-  known_ = true;
-  if (said_bye_) say_bye();
+void GlooPeer::on_connected() {
+  accepted_ = true;
+  if (sent_bye_) send_bye();
 }
 
-bool GlooPeer::heard(const Frame& frame, const char* data) {
+bool GlooPeer::on_frame(const Frame& frame, const char* data) {
   switch (frame.kind) {
     case Frame::Kind::message:
-      return announced(frame, data);
-    case Frame::Kind::go:
-      return go(frame.number);
+      return on_message(frame, data);
+    case Frame::Kind::clear_to_send:
+      return on_clear_to_send(frame.number);
     case Frame::Kind::credit:
       if (frame.count > kCredit - credit_) return false;
       credit_ += frame.count;
       return true;
     case Frame::Kind::bye:
-      parted_ = true;
-      end_waiting();
+      received_bye_ = true;
+      fail_unmatched_after_bye();
       return true;
     case Frame::Kind::hello:
     case Frame::Kind::data:
@@ -153,61 +154,61 @@ bool GlooPeer::heard(const Frame& frame, const char* data) {
   return false;
 }
 
-bool GlooPeer::announced(const Frame& frame, const char* data) {
-  if (frame.number != ++heard_) return false;
-  const auto first = receives_.lower_bound(frame.tag);
-  if (first == receives_.end() || first->first != frame.tag) {
-    if (cost_of(frame) > kCredit - held_) return false;
-    held_ += cost_of(frame);
-    arrivals_.emplace(frame.tag, Arrival{frame, {data, data + frame.follow()}});
-    if (arrivals_.size() > kMostWaiting) events_.overrun(kMostWaiting, frame.tag);
+bool GlooPeer::on_message(const Frame& frame, const char* data) {
+  if (frame.number != ++received_) return false;
+  const auto first = posted_.lower_bound(frame.tag);
+  if (first == posted_.end() || first->first != frame.tag) {
+    if (cost_of(frame) > kCredit - unexpected_cost_) return false;
+    unexpected_cost_ += cost_of(frame);
+    unexpected_.emplace(frame.tag, Unexpected{frame, {data, data + frame.follow()}});
+    if (unexpected_.size() > kMostUnexpected) events_.overflowed(kMostUnexpected, frame.tag);
     return true;
   }
   const MessageAt message = first->second;
-  receives_.erase(first);
+  posted_.erase(first);
   match(message, frame, data);
   return true;
 }
 
-bool GlooPeer::go(std::uint64_t number) {
+bool GlooPeer::on_clear_to_send(std::uint64_t number) {
   const auto found = announced_.find(number);
   if (found == announced_.end()) return false;
   const MessageAt message = found->second;
   announced_.erase(found);
-  outlet_.stream(number, message->data(), message->bytes(), [this, message](bool last) {
-    message->waits_since = std::chrono::steady_clock::now();
+  connection_.send_pieces(number, message->data(), message->bytes(), [this, message](bool last) {
+    message->last_progress = std::chrono::steady_clock::now();
     if (last) events_.done(message);
   });
   return true;
 }
 
-std::optional<char*> GlooPeer::place(std::uint64_t number, std::size_t bytes) {
-  const auto found = coming_.find(number);
-  if (found == coming_.end()) return std::nullopt;
+std::optional<char*> GlooPeer::destination(std::uint64_t number, std::size_t bytes) {
+  const auto found = incoming_.find(number);
+  if (found == incoming_.end()) return std::nullopt;
   const Message& message = *found->second;
-  if (bytes > message.bytes() - message.moved) return std::nullopt;
-  return message.data() + message.moved;
+  if (bytes > message.bytes() - message.received) return std::nullopt;
+  return message.data() + message.received;
 }
 
-void GlooPeer::came(std::uint64_t number, std::size_t bytes) {
-  const auto found = coming_.find(number);
+void GlooPeer::on_data(std::uint64_t number, std::size_t bytes) {
+  const auto found = incoming_.find(number);
   const MessageAt message = found->second;
-  message->moved += bytes;
-  message->waits_since = std::chrono::steady_clock::now();
-  if (message->moved < message->bytes()) return;
-  coming_.erase(found);
+  message->received += bytes;
+  message->last_progress = std::chrono::steady_clock::now();
+  if (message->received < message->bytes()) return;
+  incoming_.erase(found);
   events_.done(message);
 }
 
-void GlooPeer::ended(const std::string& reason) {
+void GlooPeer::on_closed(const std::string& reason) {
   if (lost_) return;
   lost_ = reason;
   events_.lost(reason);
 }
 
-std::string GlooPeer::unreceived() const {
+std::string GlooPeer::describe_unexpected() const {
   std::vector<std::int32_t> tags;
-  for (const auto& [tag, arrival] : arrivals_) {
+  for (const auto& [tag, unexpected] : unexpected_) {
     if (tags.empty() || tags.back() != tag) tags.push_back(tag);
   }
   if (tags.empty()) return "has sent nothing else";

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,59 +17,85 @@
 
 #include "collectives/backends/gloo/connections.h"
 #include "collectives/backends/gloo/frame.h"
-#include "collectives/backends/gloo/message.h"
+#include "collectives/call/async_call.h"
+#include "collectives/call/task.h"
 
 namespace ddp::internal {
 
-/// The messages between this rank and one other. Each rank announces what it sends on a connection
-/// of its own. Short data goes along, and waits at the receiver for a receive if there is none yet;
-/// what waits there is bounded by a credit of the sender's. Any other data is sent when the
-/// receiver says go, straight to where it belongs.
+/// A call that was begun: complete when all its messages are.
+struct MessageCall : Completion {
+  std::size_t open = 0;  ///< messages that are not complete
+};
+
+/// A message that this rank sends or receives, until it is complete.
+struct Message {
+  Transfer transfer;
+  std::shared_ptr<MessageCall> call;
+  std::chrono::steady_clock::time_point last_progress;  ///< it was begun, or data was moved
+  std::size_t received = 0;                             ///< bytes of a long message
+
+  std::size_t bytes() const;
+  char* data() const { return static_cast<char*>(transfer.data); }
+};
+
+using Messages = std::list<Message>;
+using MessageAt = Messages::iterator;
+
+/// "send float32[100] to rank 1, tag 5"; `peer` is the other rank as messages name it.
+std::string describe(const Transfer& transfer, int peer);
+
+/// The messages between this rank and one other. Each of the two sends frames on a connection of
+/// its own.
 ///
-/// A message goes to the receive of the same tag, the first to the first: tags do not wait for each
-/// other, and a receive never waits for what was sent after its message.
+/// Short messages are sent eagerly, with their data; the receiver keeps those that no receive has
+/// been posted for (MPI: unexpected messages). The sender's credit bounds their size. Any other
+/// message's data is sent when the receiver says clear_to_send, and read straight into its buffer.
 ///
-/// Everything under the lock of `enter`.
+/// The n-th message with a tag goes to the n-th receive with that tag. Messages with different tags
+/// do not wait for each other.
+///
+/// Thread: any, under the lock of `run_locked`; events, too.
 class GlooPeer {
  public:
   struct Events {
     std::function<void(MessageAt message)> done;
 
-    /// What the other sends, described as we describe our own, does not fit.
-    std::function<void(MessageAt message, const std::string& theirs)> differs;
+    /// The peer's message, `theirs` in the words of describe(), does not fit this one.
+    std::function<void(MessageAt message, const std::string& theirs)> mismatched;
 
-    /// The other is gone: whatever is open with it has failed.
+    /// The connection ended; all open messages with the peer fail.
     std::function<void(const std::string& reason)> lost;
 
-    /// The other sends more than is held for it; `tag` is the last one's.
-    std::function<void(std::size_t held, std::int32_t tag)> overrun;
+    /// The peer sent more messages that were not received than are kept; `tag` is the last one's.
+    std::function<void(std::size_t kept, std::int32_t tag)> overflowed;
   };
 
-  /// `to` is where the other listens, `first` what it is told first; `me` is this rank, as messages
-  /// name it.
-  GlooPeer(boost::asio::io_context& context, const Enter& enter, boost::asio::ip::tcp::endpoint to,
-           const Frame& first, int me, Events events);
+  /// `to` is where the peer listens, `first` the first frame for it; `own_rank` is as messages name
+  /// it.
+  GlooPeer(boost::asio::io_context& context, const RunLocked& run_locked,
+           boost::asio::ip::tcp::endpoint to, const Frame& first, int own_rank, Events events);
 
   void begin(MessageAt message);
 
-  /// Tells the other, if it ever asked, that we wait for nothing more.
-  void say_bye();
+  /// Notifies the peer, if there was ever a message between the two, that no more follow.
+  void send_bye();
 
-  /// What came, as RecvConnection says it.
-  void come();  ///< it connected
-  bool heard(const Frame& frame, const char* data);
-  std::optional<char*> place(std::uint64_t number, std::size_t bytes);
-  void came(std::uint64_t number, std::size_t bytes);
-  void ended(const std::string& reason);
+  /// For the connection on which the peer sends: it was accepted; a frame, or data, came (as
+  /// FrameReader::Events); it ended.
+  void on_connected();
+  bool on_frame(const Frame& frame, const char* data);
+  std::optional<char*> destination(std::uint64_t number, std::size_t bytes);
+  void on_data(std::uint64_t number, std::size_t bytes);
+  void on_closed(const std::string& reason);
 
-  /// "has sent tag 5": what nobody receives here.
-  std::string unreceived() const;
+  /// "has sent tag 5": the messages from the peer that were not received.
+  std::string describe_unexpected() const;
 
-  void close() noexcept { outlet_.close(); }
+  void close() noexcept { connection_.close(); }
 
  private:
-  /// A message that nobody has yet called to receive.
-  struct Arrival {
+  /// A message for which no receive has been posted.
+  struct Unexpected {
     Frame frame;
     std::vector<char> data;
   };
@@ -75,32 +104,32 @@ class GlooPeer {
   void send(MessageAt message);
   void receive(MessageAt message);
   void match(MessageAt message, const Frame& frame, const char* data);
-  bool announced(const Frame& frame, const char* data);
-  bool go(std::uint64_t number);
-  void give_back(std::size_t credit);
-  void end_waiting();
+  bool on_message(const Frame& frame, const char* data);
+  bool on_clear_to_send(std::uint64_t number);
+  void return_credit(std::size_t credit);
+  void fail_unmatched_after_bye();
 
   boost::asio::ip::tcp::endpoint to_;
   Frame first_;
-  int me_;
+  int own_rank_;
   Events events_;
-  SendConnection outlet_;
-  bool known_ = false;     // it has connected to us
-  bool said_bye_ = false;  // we have
-  bool parted_ = false;    // the other has
-  std::optional<std::string> lost_;
+  SendConnection connection_;
+  bool accepted_ = false;  // the peer has connected to us
+  bool sent_bye_ = false;
+  bool received_bye_ = false;
+  std::optional<std::string> lost_;  // the reason
 
-  std::uint64_t sent_ = 0;                        // messages in all
-  std::size_t credit_;                            // for short messages to it
-  std::map<std::uint64_t, MessageAt> announced_;  // ours that wait for its go
+  std::uint64_t sent_ = 0;                        // messages
+  std::size_t credit_;                            // left for short messages to the peer
+  std::map<std::uint64_t, MessageAt> announced_;  // ours that wait for clear_to_send
 
-  std::uint64_t heard_ = 0;  // messages in all
-  // By tag, the first first; of one tag there are never both.
-  std::multimap<std::int32_t, Arrival> arrivals_;
-  std::multimap<std::int32_t, MessageAt> receives_;
-  std::size_t held_ = 0;                       // credit of the arrivals
-  std::size_t taken_ = 0;                      // credit to be given back
-  std::map<std::uint64_t, MessageAt> coming_;  // its messages that have our go
+  std::uint64_t received_ = 0;  // messages
+  // By tag, each tag in the order of arrival. A tag is never in both.
+  std::multimap<std::int32_t, Unexpected> unexpected_;
+  std::multimap<std::int32_t, MessageAt> posted_;  // receives
+  std::size_t unexpected_cost_ = 0;                // in credit
+  std::size_t credit_to_return_ = 0;
+  std::map<std::uint64_t, MessageAt> incoming_;  // the peer's messages that are cleared to send
 };
 
 }  // namespace ddp::internal

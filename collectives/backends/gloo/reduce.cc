@@ -17,14 +17,14 @@ void GlooReduce::combine_exchanged(const Reduction& reduction, const char* own, 
   reduction.store(out, sums_.data(), count, mesh_.size());
 }
 
-/// Long shares: the pairwise exchange of MPICH's reduce_scatter (Thakur, Rabenseifner, Gropp 2005,
-/// 3.3), with the loop over pieces outside.
+/// Long shares are combined by the pairwise exchange of MPICH's reduce_scatter (Thakur,
+/// Rabenseifner, Gropp 2005, 3.3), with the loop over pieces outside.
 void GlooReduce::run(const Reduction& reduction, std::size_t width, const char* in,
                      const std::vector<Share>& shares, char* out) {
   const int size = mesh_.size();
   const std::size_t in_piece = GlooPairwiseExchange::kPiece / width;  // elements
   const auto is_long = [&](const Share& share) {
-    return share.count * width > GlooExchange::kLimit;
+    return share.count * width > GlooCallExchange::kLimit;
   };
   // Elements of a share's piece that begins at `at`.
   const auto length = [&](const Share& share, std::size_t at) {
@@ -47,8 +47,8 @@ void GlooReduce::run(const Reduction& reduction, std::size_t width, const char* 
     for (int step = 1; step < size; ++step) {
       const int next = (mesh_.rank() + step) % size;
       const Share& theirs = shares[static_cast<std::size_t>(next)];
-      turns_.send(next, in + (theirs.begin + at) * width, length(theirs, at) * width);
-      turns_.receive((mesh_.rank() + size - step) % size, piece_.data(), count * width);
+      pairwise_.send(next, in + (theirs.begin + at) * width, length(theirs, at) * width);
+      pairwise_.receive((mesh_.rank() + size - step) % size, piece_.data(), count * width);
       reduction.add(sums_.data(), piece_.data(), count);
     }
     if (count > 0) reduction.store(out + at * width, sums_.data(), count, size);

@@ -7,9 +7,9 @@
 
 namespace ddp::internal {
 
-/// Keeps SIGPIPE from this thread while it lives, and takes one that came meanwhile with it:
-/// Gloo writes to sockets whose peer may have died, and a library must neither end the process by
-/// that nor change what the signal does to the rest of the program.
+/// Blocks SIGPIPE in this thread for a scope, and discards one that was raised in it. Gloo writes
+/// to sockets whose peer may have died. A library must neither let the process die of that nor
+/// change how the rest of the program handles the signal.
 class SigpipeBlocked {
  public:
   SigpipeBlocked() {

@@ -12,50 +12,49 @@
 namespace ddp::internal {
 namespace {
 
-struct Statement {
+struct RankCall {
   Call call;
   std::int32_t rank = 0;
   std::int32_t unused = 0;
 };
 
-/// Of any order: only ranks that make the same call find nothing that is less or greater.
+/// Any total order will do: least and greatest are equal only if all calls are.
 bool is_less(const Call& one, const Call& other) {
   return std::memcmp(&one, &other, sizeof(Call)) < 0;
 }
 
-/// What a message carries.
+/// The content of a message.
 struct Extremes {
-  Statement least;
-  Statement greatest;
-  std::int32_t content = 1;  ///< all are
+  RankCall least;
+  RankCall greatest;
+  std::int32_t all_ok = 1;
   std::int32_t unused = 0;
 
-  void take(const Extremes& more) {
+  void merge(const Extremes& more) {
     if (is_less(more.least.call, least.call)) least = more.least;
     if (is_less(greatest.call, more.greatest.call)) greatest = more.greatest;
-    content = std::min(content, more.content);
+    all_ok = std::min(all_ok, more.all_ok);
   }
 };
 
 }  // namespace
 
-void MpiAgreement::run(const Call& call, bool content) {
-  const Statement own{call, context_.rank};
-  Extremes known{own, own, content ? 1 : 0};
+void MpiAgreement::run(const Call& call, bool ok) {
+  const RankCall own{call, context_.rank};
+  Extremes known{own, own, ok ? 1 : 0};
   const int size = context_.size;
   for (int distance = 1; distance < size; distance *= 2) {
     const int from = (context_.rank + size - distance) % size;
-    Extremes heard;
-    if (!group_.exchange((context_.rank + distance) % size, &known, from, &heard, sizeof(known),
+    Extremes received;
+    if (!group_.exchange((context_.rank + distance) % size, &known, from, &received, sizeof(known),
                          [this] { return !aborted_; })) {
-      throw Error(ErrorKind::system, "ddp: rank " + std::to_string(context_.named(context_.rank)) +
-                                         " gives up " + describe(call));
+      throw own_error(context_, ErrorKind::system, " gives up " + describe(call));
     }
-    known.take(heard);
+    known.merge(received);
   }
   const bool differ = known.least.call != known.greatest.call;
-  if (!differ && known.content != 0) return;
-  const Statement& other = known.least.call == call ? known.greatest : known.least;
+  if (!differ && known.all_ok != 0) return;
+  const RankCall& other = known.least.call == call ? known.greatest : known.least;
   throw agree_on(context_, "in " + describe(call), ErrorKind::mismatch,
                  "is at " + describe(call) + ", but " + name_ranks({context_.named(other.rank)}) +
                      " is at " + describe(other.call));

@@ -9,23 +9,24 @@
 
 namespace ddp::internal {
 
-/// Has all ranks say which call they make, before MPI's own function for it is called: that would
-/// wait for ever for a rank that does not come, and do anything at all where calls differ.
+/// Compares the calls of all ranks before MPI's own function is called. MPI would wait for ever for
+/// a rank that does not make the call, and its behaviour is undefined if calls differ.
 ///
-/// The dissemination of Hensgen, Finkel and Manber (Two Algorithms for Barrier Synchronization,
-/// 1988), in which every message carries the least and the greatest call that its sender knows of:
-/// after log2(n) steps every rank has come, and each knows whether all calls are the same.
+/// It is the dissemination barrier of Hensgen, Finkel and Manber (Two Algorithms for Barrier
+/// Synchronization, 1988). Every message carries the least and the greatest call that its sender
+/// knows of, so after log2(n) steps each rank knows that all have come and whether all calls are
+/// the same.
 ///
 /// Thread: one at a time; abort() any.
 class MpiAgreement {
  public:
   MpiAgreement(GroupContext& context, MpiGroup& group) : context_(context), group_(group) {}
 
-  /// Returns when every rank has come with the same call and `content`. Throws ddp::Error:
-  /// mismatch, or the agreed error of a rank that is not content; system, after abort().
-  void run(const Call& call, bool content = true);
+  /// Returns when every rank has come with the same call and `ok`. Throws ddp::Error: mismatch, or
+  /// the agreed error of a rank that is not `ok`; system, after abort().
+  void run(const Call& call, bool ok = true);
 
-  /// Ends the wait for others.
+  /// Ends the wait for other ranks. Thread: any.
   void abort() noexcept { aborted_ = true; }
 
  private:

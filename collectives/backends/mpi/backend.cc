@@ -14,6 +14,8 @@
 
 #include "collectives/backends/agreed_error.h"
 #include "collectives/backends/call_queue.h"
+#include "collectives/backends/collective_call.h"
+#include "collectives/backends/cuda/host_calls.h"
 #include "collectives/backends/mpi/agreement.h"
 #include "collectives/backends/mpi/combine.h"
 #include "collectives/backends/mpi/device.h"
@@ -53,26 +55,29 @@ class MpiBackend : public Backend {
   std::unique_ptr<MpiMessages> messages_;
   MpiCombine combine_;
   std::uint64_t calls_ = 0;
-  CallQueue queue_{[this](const Task& task) { perform(task); }};  // ends before what it uses
+  // The last member, so that it is destroyed first: it uses the others.
+  CallQueue queue_{[this](const Task& task) { perform(task); }};
 };
 
-MpiLibrary& joined(const GroupContext& context) {
+MpiLibrary& join_and_start(const GroupContext& context) {
   const std::string stem = "joined";
   ask_store(context, [&](Store& store) {
     store.set(context.prefix + stem + "/" + std::to_string(context.rank), "");
   });
-  wait_for_everyone(context, stem);  // MPI waits for ever for ranks that do not start it
+  wait_for_all_ranks(context, stem);  // MPI_Init waits for ever for a rank that does not call it
   return start_mpi(context);
 }
 
-/// Whether what becomes of each element has nothing to do with the others: so there may be pieces.
-bool is_of_elements(Operation operation) {
+/// Whether each element is treated by itself, so that the call can be made in pieces.
+bool is_elementwise(Operation operation) {
   return operation == Operation::broadcast || operation == Operation::reduce ||
          operation == Operation::all_reduce;
 }
 
 MpiBackend::MpiBackend(GroupContext context)
-    : context_(std::move(context)), library_(joined(context_)), device_(library_.is_cuda_aware()) {
+    : context_(std::move(context)),
+      library_(join_and_start(context_)),
+      device_(library_.is_cuda_aware()) {
   std::vector<int> ranks(static_cast<std::size_t>(context_.size));
   for (int rank = 0; rank < context_.size; ++rank) {
     ranks[static_cast<std::size_t>(rank)] = context_.named(rank);
@@ -83,8 +88,8 @@ MpiBackend::MpiBackend(GroupContext context)
     group_ = library_.make_group(ranks, tag);
     greatest_tag_ = library_.greatest_tag();
   } catch (const std::exception& failure) {
-    throw Error(ErrorKind::system, "ddp: rank " + std::to_string(context_.named(context_.rank)) +
-                                       ": MPI makes no group: " + failure.what());
+    throw own_error(context_, ErrorKind::system,
+                    std::string(": MPI makes no group: ") + failure.what());
   }
   agreement_ = std::make_unique<MpiAgreement>(context_, *group_);
   messages_ = std::make_unique<MpiMessages>(context_, *group_, device_);
@@ -92,13 +97,16 @@ MpiBackend::MpiBackend(GroupContext context)
 }
 
 void MpiBackend::refuse(const Task& task, const std::string& why) const {
-  throw Error(ErrorKind::usage, "ddp: rank " + std::to_string(context_.named(context_.rank)) +
-                                    ": " + name(task.operation) + ": " + why);
+  throw own_error(context_, ErrorKind::usage,
+                  std::string(": ") + name(task.operation) + ": " + why);
 }
 
-/// MPI counts in int.
+/// MPI's counts are of type int.
 void MpiBackend::check(const Task& task) const {
-  if (task.on_device) at_rank(context_.named(context_.rank), [&] { MpiDevice::check(task); });
+  if (task.on_device) {
+    at_rank(context_.named(context_.rank),
+            [&] { check_host_call(name(task.operation), task.stream); });
+  }
   constexpr std::size_t kMost = std::numeric_limits<int>::max();
   const auto check_count = [&](std::size_t count) {
     if (count <= kMost) return;
@@ -111,7 +119,7 @@ void MpiBackend::check(const Task& task) const {
     refuse(task, "tag " + std::to_string(transfer.tag) + ", but with this MPI tags are from " +
                      std::to_string(~greatest_tag_) + " to " + std::to_string(greatest_tag_));
   }
-  if (is_of_elements(task.operation)) return;
+  if (is_elementwise(task.operation)) return;
   const auto ranks = static_cast<std::size_t>(is_unequal(task.operation) ? 1 : context_.size);
   check_count(task.count * ranks);
   check_count(std::reduce(task.send_counts.begin(), task.send_counts.end()));
@@ -125,25 +133,20 @@ void MpiBackend::run(const Task& task) {
 std::shared_ptr<AsyncCall> MpiBackend::begin(const Task& task) {
   if (is_point_to_point(task.operation)) return messages_->begin(task);
   if (!task.on_device) return queue_.begin(task);
-  Task marked = task;
+  Task recorded = task;
   try {
-    device_.mark(marked);
+    device_.record_ready(recorded);
   } catch (const std::exception& failure) {
     const std::string where = std::string("in ") + name(task.operation);
-    auto failed = std::make_shared<Completion>();
-    failed->fail(messages_->fail(
+    return failed_call(messages_->fail(
         agree_on(context_, where, ErrorKind::system, "failed " + where + ": " + failure.what())));
-    return failed;
   }
-  return queue_.begin(marked);
+  return queue_.begin(recorded);
 }
 
 void MpiBackend::perform(const Task& task) {
   if (const auto failure = messages_->failure()) throw Error(*failure);
-  Call call{.number = ++calls_, .root = context_.named(task.root), .operation = task.operation};
-  call.count = is_unequal(task.operation) ? 0 : task.count;
-  call.type = static_cast<std::uint8_t>(task.type);
-  call.reduce = static_cast<std::uint8_t>(task.reduce);
+  const Call call = collective_call(context_, task, ++calls_);
   try {
     agreement_->run(call);
     if (is_unequal(task.operation)) compare_counts(task, call);
@@ -157,8 +160,8 @@ void MpiBackend::perform(const Task& task) {
   }
 }
 
-/// Each rank tells every other how many elements it sends to it, and says whether it hears what it
-/// expects.
+/// Each rank sends every other the number of elements it has for it, then all ranks agree whether
+/// each got the numbers that it expects.
 void MpiBackend::compare_counts(const Task& task, const Call& call) {
   const bool combines = reduces(task.operation);
   const Route route(task, context_.rank, context_.size);
@@ -171,31 +174,31 @@ void MpiBackend::compare_counts(const Task& task, const Call& call) {
     expected.push_back(
         static_cast<std::int64_t>(combines ? task.count : route.from(rank).bytes / route.width()));
   }
-  std::vector<std::int64_t> told(sends.size());
+  std::vector<std::int64_t> announced(sends.size());
   group_->run({.operation = Operation::all_to_all,
                .type = DataType::int64,
                .count = 1,
                .in = sends.data(),
-               .out = told.data()});
+               .out = announced.data()});
   std::optional<Error> difference;
   for (int rank = 0; rank < context_.size && !difference; ++rank) {
     const auto place = static_cast<std::size_t>(rank);
-    if (told[place] == expected[place]) continue;
+    if (announced[place] == expected[place]) continue;
     difference =
         agree_on(context_, "in " + describe(call), ErrorKind::mismatch,
                  "is at " + describe(call) + " and expects " + std::to_string(expected[place]) +
                      " elements of " + name_ranks({context_.named(rank)}) + ", which sends " +
-                     std::to_string(told[place]));
+                     std::to_string(announced[place]));
   }
   agreement_->run(call, !difference);
 }
 
-/// Copies of the data, on the host or in wider types, have the size of a piece.
+/// In pieces, because copies of the data, on the host or in wider types, are as large as a piece.
 void MpiBackend::move(const Task& task) {
   constexpr std::size_t kPieceBytes = std::size_t{16} << 20U;
   const std::size_t width = size_of(task.type);
   const std::size_t most = kPieceBytes / width;
-  if (!is_of_elements(task.operation) || (task.count <= most && task.count > 0)) {
+  if (!is_elementwise(task.operation) || (task.count <= most && task.count > 0)) {
     return move_piece(task);
   }
   Task piece = task;
@@ -218,9 +221,7 @@ void MpiBackend::move_piece(const Task& task) {
 
 void MpiBackend::abort() noexcept {
   agreement_->abort();
-  messages_->fail(Error(
-      ErrorKind::system,
-      "ddp: rank " + std::to_string(context_.named(context_.rank)) + " gives up its messages"));
+  messages_->fail(own_error(context_, ErrorKind::system, " gives up its messages"));
 }
 
 void MpiBackend::leave() noexcept {
@@ -229,7 +230,7 @@ void MpiBackend::leave() noexcept {
     messages_->finish();
     queue_.run({.operation = Operation::leave});
   } catch (const std::exception&) {
-    return;  // whoever still needs the group is told by its own next call
+    return;  // a rank that still needs the group gets the error from its own next call
   }
   group_->free();
   end_mpi_group();

@@ -6,33 +6,31 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "collectives/backends/agreed_error.h"
 #include "collectives/backends/cuda/device.h"
-#include "collectives/backends/cuda/libraries.h"
-#include "collectives/call/blocks.h"
+#include "collectives/backends/cuda/driver.h"
+#include "collectives/backends/mpi/extent.h"
 #include "collectives/call/call.h"
 
 namespace ddp::internal {
 namespace {
 
-/// A failure of CUDA as one of MPI: its words alone, to which the caller adds rank and call.
+/// Throws errors of CUDA as MPI's are: the text alone, to which the caller adds rank and call.
 template <class F>
-auto in_plain_words(F work) -> decltype(work()) {
+auto with_runtime_errors(F work) -> decltype(work()) {
   try {
     return work();
   } catch (const Error& error) {
-    std::string_view words = error.what();
-    if (words.starts_with("ddp: ")) words.remove_prefix(5);
-    throw std::runtime_error(std::string(words));
+    throw std::runtime_error(plain_text(error));
   }
 }
 
-/// For destructors: what cannot be done is left.
+/// For destructors: drops errors.
 template <class F>
-void quietly_on(const CudaDevice& device, F work) noexcept {
+void run_quietly_on(const CudaDevice& device, F work) noexcept {
   try {
     const OnDevice here(device);
     work();
@@ -40,7 +38,7 @@ void quietly_on(const CudaDevice& device, F work) noexcept {
   }
 }
 
-/// Memory of the host that a GPU reaches by itself. On the current device.
+/// Host memory that the current GPU copies from and to without the CPU.
 class PinnedMemory {
  public:
   explicit PinnedMemory(std::size_t bytes) : bytes_(bytes) {
@@ -60,62 +58,9 @@ class PinnedMemory {
   void* data_ = nullptr;
 };
 
-/// As much of a task's memory as this rank reads or writes.
-struct Extent {
-  std::uintptr_t begin = 0;
-  std::size_t bytes = 0;
-
-  Extent(const void* memory, std::size_t size)
-      : begin(reinterpret_cast<std::uintptr_t>(memory)), bytes(memory == nullptr ? 0 : size) {}
-  std::uintptr_t end() const { return begin + bytes; }
-  bool meets(const Extent& other) const {
-    return bytes > 0 && other.bytes > 0 && begin < other.end() && other.begin < end();
-  }
-};
-
-Extent in_of(const Task& task, int rank, int size) {
-  std::size_t elements = task.count;
-  switch (task.operation) {
-    case Operation::broadcast:
-      if (rank != task.root) elements = 0;
-      break;
-    case Operation::scatter:
-    case Operation::scatter_v:
-    case Operation::reduce_scatter:
-    case Operation::reduce_scatter_v:
-    case Operation::all_to_all:
-    case Operation::all_to_all_v:
-      elements = Blocks(task.send_counts, task.count, task.in == nullptr ? 0 : size).total();
-      break;
-    default:
-      break;
-  }
-  return {task.in, elements * size_of(task.type)};
-}
-
-Extent out_of(const Task& task, int rank, int size) {
-  std::size_t elements = task.count;
-  switch (task.operation) {
-    case Operation::broadcast:
-      if (rank == task.root) elements = 0;
-      break;
-    case Operation::gather:
-    case Operation::gather_v:
-    case Operation::all_gather:
-    case Operation::all_gather_v:
-    case Operation::all_to_all:
-    case Operation::all_to_all_v:
-      elements = Blocks(task.recv_counts, task.count, task.out == nullptr ? 0 : size).total();
-      break;
-    default:
-      break;
-  }
-  return {task.out, elements * size_of(task.type)};
-}
-
-/// Whether no code of ours looks at the data: it combines what MPI cannot, and moves aside what MPI
-/// cannot do in place.
-bool is_all_of_mpi(const Task& task, bool in_place) {
+/// Whether MPI alone touches the data. Code of this library, which needs it in host memory,
+/// combines what MPI cannot, and copies what MPI cannot do in place.
+bool is_done_by_mpi_alone(const Task& task, bool in_place) {
   switch (task.operation) {
     case Operation::all_to_all:
     case Operation::all_to_all_v:
@@ -135,7 +80,7 @@ bool is_all_of_mpi(const Task& task, bool in_place) {
 
 }  // namespace
 
-/// Where copies are made.
+/// The GPU, and what copies need.
 struct MpiDevice::Gpu {
   Gpu() : device(choose_device()) {
     const OnDevice here(device);
@@ -145,11 +90,11 @@ struct MpiDevice::Gpu {
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
   ~Gpu() {
-    quietly_on(device, [this] { copies.reset(); });
+    run_quietly_on(device, [this] { copies.reset(); });
     cuda().cuStreamDestroy(stream);
   }
 
-  /// Begins a copy, in either direction.
+  /// Begins a copy in either direction between host and GPU.
   void copy(const void* to, const void* from, std::size_t bytes) const {
     if (bytes == 0) return;
     check_cuda(cuda().cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(to),
@@ -157,15 +102,15 @@ struct MpiDevice::Gpu {
                "cuMemcpyAsync");
   }
 
-  /// Returns when all copies that were begun are done.
+  /// Waits for all copies that were begun.
   void finish() const {
     DeviceEvent done;
     done.record(stream);
     done.wait();
   }
 
-  /// Of at least as many bytes; kept for the next task of all ranks.
-  char* memory_for_copies(std::size_t bytes) {
+  /// Host memory of at least as many bytes, kept for the next collective task.
+  char* staging_memory(std::size_t bytes) {
     if (!copies || copies->size() < bytes) {
       copies.reset();
       copies = std::make_unique<PinnedMemory>(bytes);
@@ -178,10 +123,10 @@ struct MpiDevice::Gpu {
   std::unique_ptr<PinnedMemory> copies;
 };
 
-class MpiDevice::LentCopies : public Lent {
+class MpiDevice::StagedCopies : public StagedMessages {
  public:
-  /// Waits for the data to be sent.
-  LentCopies(const Gpu& gpu, std::vector<Transfer>& transfers) : gpu_(gpu) {
+  /// Returns when the data to be sent is in the copies.
+  StagedCopies(const Gpu& gpu, std::vector<Transfer>& transfers) : gpu_(gpu) {
     for (Transfer& each : transfers) {
       const std::size_t bytes = each.count * size_of(each.type);
       auto copy = std::make_unique<PinnedMemory>(bytes);
@@ -191,16 +136,17 @@ class MpiDevice::LentCopies : public Lent {
     }
     gpu_.finish();
   }
-  ~LentCopies() override {
-    quietly_on(gpu_.device, [this] { parts_.clear(); });
+  ~StagedCopies() override {
+    run_quietly_on(gpu_.device, [this] { parts_.clear(); });
   }
 
-  void bring_home() override {
-    in_plain_words([this] {
+  void copy_back() override {
+    with_runtime_errors([this] {
       const OnDevice here(gpu_.device);
       const BesideCaptures beside;
       for (const Part& part : parts_) {
-        if (part.home != nullptr) gpu_.copy(part.home, part.copy->data(), part.copy->size());
+        if (part.receives != nullptr)
+          gpu_.copy(part.receives, part.copy->data(), part.copy->size());
       }
       gpu_.finish();
     });
@@ -208,7 +154,7 @@ class MpiDevice::LentCopies : public Lent {
 
  private:
   struct Part {
-    void* home;  ///< null: it was sent
+    void* receives;  ///< the buffer on the GPU; null for a message that is sent
     std::unique_ptr<PinnedMemory> copy;
   };
 
@@ -219,16 +165,8 @@ class MpiDevice::LentCopies : public Lent {
 MpiDevice::MpiDevice(bool mpi_is_cuda_aware) : mpi_is_cuda_aware_(mpi_is_cuda_aware) {}
 MpiDevice::~MpiDevice() = default;
 
-void MpiDevice::check(const Task& task) {
-  count_gpus();
-  if (!is_capturing(task.stream)) return;
-  throw Error(ErrorKind::usage, std::string("ddp: ") + name(task.operation) +
-                                    ": backend mpi moves data from the host, so that its calls "
-                                    "cannot be captured into a graph: it takes backend nccl");
-}
-
-void MpiDevice::mark(Task& task) {
-  in_plain_words([&] {
+void MpiDevice::record_ready(Task& task) {
+  with_runtime_errors([&] {
     if (!gpu_) gpu_ = std::make_unique<Gpu>();
     const OnDevice here(gpu_->device);
     task.ready = std::make_shared<DeviceEvent>();
@@ -238,22 +176,22 @@ void MpiDevice::mark(Task& task) {
 
 void MpiDevice::run(const Task& task, int rank, int size,
                     const std::function<void(const Task&)>& call) {
-  in_plain_words([&] {
+  with_runtime_errors([&] {
     const OnDevice here(gpu_->device);
     const BesideCaptures beside;
     task.ready->wait();
-    const Extent in = in_of(task, rank, size);
-    const Extent out = out_of(task, rank, size);
-    const bool in_place = task.in == task.out || in.meets(out);
-    if (mpi_is_cuda_aware_ && is_all_of_mpi(task, in_place)) return call(task);
+    const Extent in = input_of(task, rank, size);
+    const Extent out = output_of(task, rank, size);
+    const bool in_place = task.in == task.out || in.overlaps(out);
+    if (mpi_is_cuda_aware_ && is_done_by_mpi_alone(task, in_place)) return call(task);
 
-    // What lies in the other does so in the copy.
+    // Input and output that overlap do so in the copies, too.
     constexpr std::size_t kAlignment = 64;
     const std::uintptr_t begin = std::min(in.begin, out.begin);
-    const std::size_t beside_in = (in.bytes + kAlignment - 1) / kAlignment * kAlignment;
+    const std::size_t after_in = (in.bytes + kAlignment - 1) / kAlignment * kAlignment;
     const std::size_t in_at = in_place ? in.begin - begin : 0;
-    const std::size_t out_at = in_place ? out.begin - begin : beside_in;
-    char* const memory = gpu_->memory_for_copies(std::max(in_at + in.bytes, out_at + out.bytes));
+    const std::size_t out_at = in_place ? out.begin - begin : after_in;
+    char* const memory = gpu_->staging_memory(std::max(in_at + in.bytes, out_at + out.bytes));
     Task copy = task;
     if (task.in != nullptr) copy.in = memory + in_at;
     if (task.out != nullptr) copy.out = memory + out_at;
@@ -265,22 +203,14 @@ void MpiDevice::run(const Task& task, int rank, int size,
   });
 }
 
-std::unique_ptr<MpiDevice::Lent> MpiDevice::lend(Task& task) {
-  return in_plain_words([&]() -> std::unique_ptr<Lent> {
+std::unique_ptr<MpiDevice::StagedMessages> MpiDevice::stage(Task& task) {
+  return with_runtime_errors([&]() -> std::unique_ptr<StagedMessages> {
     const OnDevice here(gpu_->device);
     const BesideCaptures beside;
     task.ready->wait();
     if (mpi_is_cuda_aware_) return nullptr;
-    return std::make_unique<LentCopies>(*gpu_, task.transfers);
+    return std::make_unique<StagedCopies>(*gpu_, task.transfers);
   });
-}
-
-void copy_on_device(const Task& task, std::size_t bytes) {
-  const CudaDevice device(choose_device());
-  const OnDevice here(device);
-  check_cuda(cuda().cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(task.out),
-                                  reinterpret_cast<CUdeviceptr>(task.in), bytes, task.stream),
-             "cuMemcpyAsync");
 }
 
 }  // namespace ddp::internal

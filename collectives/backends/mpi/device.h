@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
 #include <functional>
 #include <memory>
 
@@ -9,25 +8,26 @@
 
 namespace ddp::internal {
 
-/// Calls of MPI with buffers on a GPU. MPI knows no streams, so the host waits until the caller's
-/// has come to the call, and the stream may go on when MPI has returned.
+/// MPI calls with buffers on a GPU. MPI knows no streams. So the host waits until the caller's
+/// stream has come to the call, and calls MPI then; what the stream is given later is given after
+/// MPI has returned.
 ///
-/// A CUDA-aware MPI is given the buffers themselves, where it alone touches the data. Otherwise it
-/// is given copies in host memory.
+/// A CUDA-aware MPI gets the buffers themselves if no code here touches the data. Otherwise MPI
+/// gets copies in host memory.
 ///
-/// The GPU is that of choose_device() in the first call. What CUDA does not do is a
-/// std::runtime_error with its words, as MPI's failures are.
+/// The GPU is that of choose_device() in the first call. CUDA's errors are thrown as
+/// std::runtime_error, like MPI's. check_host_call() comes before all.
 ///
-/// Thread: one task of all ranks at a time; messages from any, several at once.
+/// Thread: one collective task at a time; messages in any thread, several at once.
 class MpiDevice {
  public:
-  /// Messages whose data is copied.
-  class Lent {
+  /// Copies in host memory that stand for the buffers of messages. The destructor frees them.
+  class StagedMessages {
    public:
-    virtual ~Lent() = default;
+    virtual ~StagedMessages() = default;
 
-    /// Copies what was received to where it belongs.
-    virtual void bring_home() = 0;
+    /// Copies what was received to the buffers on the GPU.
+    virtual void copy_back() = 0;
   };
 
   explicit MpiDevice(bool mpi_is_cuda_aware);
@@ -35,28 +35,22 @@ class MpiDevice {
   MpiDevice& operator=(const MpiDevice&) = delete;
   ~MpiDevice();
 
-  /// Throws ddp::Error of kind usage: there is no GPU, or the stream is being captured.
-  static void check(const Task& task);
+  /// Records the task's event `ready` in its stream. To be called first, in the thread of the call.
+  void record_ready(Task& task);
 
-  /// Sets the task's `ready`. In the thread that makes the call, before anything else.
-  void mark(Task& task);
-
-  /// Has `call` do the marked task, or the same with copies of its buffers.
+  /// Waits for `ready`, then has `call` do the task, or the same task on copies of its buffers.
   void run(const Task& task, int rank, int size, const std::function<void(const Task&)>& call);
 
-  /// Waits for a marked task's stream, and puts copies in the place of its messages' data, unless
-  /// MPI takes that itself: then null.
-  std::unique_ptr<Lent> lend(Task& task);
+  /// Waits for `ready`, then replaces the buffers of the task's messages by copies. Null if MPI
+  /// takes the buffers themselves.
+  std::unique_ptr<StagedMessages> stage(Task& task);
 
  private:
   struct Gpu;
-  class LentCopies;
+  class StagedCopies;
 
   const bool mpi_is_cuda_aware_;
   std::unique_ptr<Gpu> gpu_;
 };
-
-/// What a task of a group of one rank does on a GPU: its stream copies `in` to `out`.
-void copy_on_device(const Task& task, std::size_t bytes);
 
 }  // namespace ddp::internal

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instead of mpi_device.cc, where the headers of NCCL or CUDA were missing.
+// Instead of device.cc in a build without the headers of NCCL or CUDA.
 #include "collectives/backends/mpi/device.h"
-#include "ddp/error.h"
 
 namespace ddp::internal {
 
@@ -10,19 +9,12 @@ struct MpiDevice::Gpu {};
 MpiDevice::MpiDevice(bool mpi_is_cuda_aware) : mpi_is_cuda_aware_(mpi_is_cuda_aware) {}
 MpiDevice::~MpiDevice() = default;
 
-void MpiDevice::check(const Task& /*task*/) {
-  throw Error(ErrorKind::usage,
-              "ddp: this libddp was built without buffers on a device; build it where nccl.h and "
-              "cuda.h are, with -DDDPRUN_NCCL=ON");
-}
-
-// What follows is only asked for after check().
-void MpiDevice::mark(Task& /*task*/) {}
+// Not called: check_host_call() refuses buffers on a device.
+void MpiDevice::record_ready(Task& /*task*/) {}
 void MpiDevice::run(const Task& /*task*/, int /*rank*/, int /*size*/,
                     const std::function<void(const Task&)>& /*call*/) {}
-std::unique_ptr<MpiDevice::Lent> MpiDevice::lend(Task& /*task*/) {
+std::unique_ptr<MpiDevice::StagedMessages> MpiDevice::stage(Task& /*task*/) {
   return nullptr;
 }
-void copy_on_device(const Task& /*task*/, std::size_t /*bytes*/) {}
 
 }  // namespace ddp::internal

@@ -11,49 +11,50 @@
 
 namespace ddp::internal {
 
-/// MPI without its types. Every implementation of MPI has a binary interface of its own, so
-/// what calls it is a library apart, libddp_mpi.so, built against the mpi.h of one of them and
-/// loaded by libddp when a program asks for the mpi backend (mpi_process.h).
+/// An interface to MPI without the types of mpi.h. Every implementation of MPI has its own ABI. So
+/// the code that calls MPI is in a plug-in, libddp_mpi.so, which is built against the mpi.h of one
+/// implementation; libddp loads it when a program asks for backend mpi (process.h).
 ///
-/// Failures of MPI are std::runtime_error with what it says of them. Thread: any, several at once.
+/// Errors of MPI are thrown as std::runtime_error with MPI's text. Thread: any, several at once.
 
-/// Messages under way, in the order of the transfers they were made of.
+/// Messages that were begun, in the order of their transfers.
 class MpiRequests {
  public:
-  /// Gives up what is not done. MPI may still read what it began to send, and write what it began
-  /// to receive.
+  /// Cancels what is not complete. MPI may still read from buffers that it began to send, and write
+  /// to buffers that it began to receive.
   virtual ~MpiRequests() = default;
 
-  /// Whether all are done. Never blocks. One thread at a time.
+  /// Whether all are complete. Never blocks. Thread: one at a time.
   virtual bool test() = 0;
 
-  /// The first that is not done, after test().
+  /// The index of the first that is not complete, after test().
   virtual std::size_t first_open() const = 0;
 
-  /// Bytes that came with a message that is done and does not send.
+  /// Bytes of a message that was received.
   virtual std::size_t received(std::size_t index) const = 0;
 };
 
-/// The ranks of one group, by their ranks in it. Messages do not meet those of other groups.
+/// The ranks of one group, numbered as in the group. It has communicators of its own, so its
+/// messages never match those of other groups.
 class MpiGroup {
  public:
-  /// Frees nothing: other ranks may still need it.
+  /// Does not free the communicators: other ranks may still need them.
   virtual ~MpiGroup() = default;
 
-  /// Sends `bytes` of `out` to one rank and receives as many from another; the most is 1 KiB. While
-  /// nothing comes, asks `goes_on` again and again. False: it said no. One thread at a time.
+  /// Sends `bytes` of `out`, at most 1 KiB, to one rank and receives as many from another. Calls
+  /// `goes_on` repeatedly while it waits, and returns false when that does. Thread: one at a time.
   virtual bool exchange(int to, const void* out, int from, void* in, std::size_t bytes,
                         const std::function<bool()>& goes_on) = 0;
 
-  /// Does a task other than messages, with MPI's own function for it, and returns when this rank's
-  /// part is done. Takes no 16-bit floats to combine, avg for sum, and no more elements than an int
-  /// counts. One thread at a time.
+  /// Does a collective task with MPI's own function for it, and returns when this rank's part is
+  /// done. Does not combine 16-bit floats, computes the sum for avg, and takes at most INT_MAX
+  /// elements. Thread: one at a time.
   virtual void run(const Task& task) = 0;
 
   /// Begins messages.
   virtual std::unique_ptr<MpiRequests> begin(const std::vector<Transfer>& transfers) = 0;
 
-  /// Frees it, the last call, once no rank needs it any more.
+  /// Frees the communicators, when no rank needs them any more. The last call.
   virtual void free() noexcept = 0;
 };
 
@@ -64,31 +65,31 @@ class MpiLibrary {
   struct World {
     int rank = 0;
     int size = 0;
-    bool ours = false;  ///< it was this call that started MPI
+    bool ours = false;  ///< this call started MPI, not the program
   };
 
-  /// Starts MPI, unless the program has. If the program ends it, `before_end` is called first, in
-  /// the thread that does.
+  /// Starts MPI unless the program has. `before_end` is called when the program calls MPI_Finalize,
+  /// in its thread, before MPI ends.
   virtual World start(void (*before_end)()) = 0;
 
-  /// Whether MPI runs: it was started, and has not ended.
+  /// Whether MPI was started and has not ended.
   virtual bool runs() noexcept = 0;
 
   /// Ends MPI.
   virtual void end() noexcept = 0;
 
-  /// The group of these ranks of the world, who all call it with the same tag, from 0 to 32767:
-  /// it keeps apart groups that are made at the same time.
+  /// The group of these ranks of MPI_COMM_WORLD. All of them call it with the same tag, 0 to 32767,
+  /// which keeps apart groups that are made at the same time.
   virtual std::unique_ptr<MpiGroup> make_group(std::span<const int> ranks, int tag) = 0;
 
-  /// Whether it takes addresses of a GPU's memory (is CUDA-aware), as it says itself.
+  /// Whether MPI says that it is CUDA-aware: takes addresses of a GPU's memory.
   virtual bool is_cuda_aware() noexcept = 0;
 
-  /// Tags of messages are from ~greatest_tag(), which is below 0, to greatest_tag().
+  /// The greatest tag of a message. The least is ~greatest_tag(), which is negative.
   virtual int greatest_tag() = 0;
 };
 
-/// What libddp_mpi.so shows: returns the one object of this process.
+/// The one symbol that libddp_mpi.so exports: returns the object of this process.
 extern "C" MpiLibrary* ddp_mpi_library();
 
 }  // namespace ddp::internal

@@ -14,19 +14,19 @@ namespace ddp::internal {
 
 using Clock = std::chrono::steady_clock;
 
-/// The messages of one task, which whoever looks moves on.
-class MpiMessages::Message : public AsyncCall {
+/// The messages of one task. Every test of it, in any thread, makes progress.
+class MpiMessages::MessageCall : public AsyncCall {
  public:
-  Message(MpiMessages& all, Task task, std::uint64_t number)
+  MessageCall(MpiMessages& all, Task task, std::uint64_t number)
       : all_(all), task_(std::move(task)), number_(number) {
     try {
       if (task_.on_device) {
-        all_.device_.mark(task_);
-        copies_ = all_.device_.lend(task_);
+        all_.device_.record_ready(task_);
+        staged_ = all_.device_.stage(task_);
       }
       requests_ = all_.group_.begin(task_.transfers);
     } catch (const std::exception& failure) {
-      end(blame(0, ErrorKind::system, failure.what()));
+      end(agree_on_failure(0, ErrorKind::system, failure.what()));
     }
   }
 
@@ -49,7 +49,7 @@ class MpiMessages::Message : public AsyncCall {
     return true;
   }
 
-  /// Whether it is over, well or not.
+  /// Whether it is complete, or has failed.
   bool advance() {
     const std::lock_guard lock(mutex_);
     if (over_) return true;
@@ -60,12 +60,13 @@ class MpiMessages::Message : public AsyncCall {
     try {
       if (requests_->test()) {
         const auto error = difference();
-        if (copies_ && !error) copies_->bring_home();
+        if (staged_ && !error) staged_->copy_back();
         end(error);
       }
     } catch (const std::exception& failure) {
       const std::size_t last = task_.transfers.size() - 1;
-      end(blame(std::min(requests_->first_open(), last), ErrorKind::system, failure.what()));
+      end(agree_on_failure(std::min(requests_->first_open(), last), ErrorKind::system,
+                           failure.what()));
     }
     return over_;
   }
@@ -74,12 +75,12 @@ class MpiMessages::Message : public AsyncCall {
   void end(const std::optional<Error>& error) {
     over_ = true;
     if (error) error_ = all_.fail(*error);
-    if (error) static_cast<void>(copies_.release());  // MPI may still write there
+    if (error) static_cast<void>(staged_.release());  // MPI may still write there
     requests_.reset();
-    copies_.reset();
+    staged_.reset();
   }
 
-  /// One message as messages name it.
+  /// One of the messages, for errors.
   Call call(std::size_t index) const {
     const Transfer& each = task_.transfers[index];
     return {.number = number_,
@@ -90,12 +91,12 @@ class MpiMessages::Message : public AsyncCall {
             .type = static_cast<std::uint8_t>(each.type)};
   }
 
-  Error blame(std::size_t index, ErrorKind kind, const std::string& reason) const {
+  Error agree_on_failure(std::size_t index, ErrorKind kind, const std::string& reason) const {
     const std::string where = "in " + describe(call(index));
     return agree_on(all_.context_, where, kind, "failed " + where + ": " + reason);
   }
 
-  /// A message of another length than was expected.
+  /// An error if a message has another length than its receive.
   std::optional<Error> difference() const {
     for (std::size_t i = 0; i < task_.transfers.size(); ++i) {
       const Transfer& each = task_.transfers[i];
@@ -114,7 +115,7 @@ class MpiMessages::Message : public AsyncCall {
   Task task_;
   const std::uint64_t number_;
   std::mutex mutex_;
-  std::unique_ptr<MpiDevice::Lent> copies_;
+  std::unique_ptr<MpiDevice::StagedMessages> staged_;
   std::unique_ptr<MpiRequests> requests_;
   bool over_ = false;
   std::optional<Error> error_;
@@ -123,25 +124,24 @@ class MpiMessages::Message : public AsyncCall {
 MpiMessages::~MpiMessages() {
   {
     const std::lock_guard lock(mutex_);
-    ends_ = true;
+    stopping_ = true;
     changed_.notify_all();
   }
   if (thread_.joinable()) thread_.join();
   if (open_.empty()) return;
-  fail(Error(ErrorKind::system, "ddp: rank " + std::to_string(context_.named(context_.rank)) +
-                                    " gives up its messages"));
+  fail(own_error(context_, ErrorKind::system, " gives up its messages"));
   for (const auto& message : open_) message->advance();  // a Work may outlive the group
 }
 
-std::shared_ptr<MpiMessages::Message> MpiMessages::post(const Task& task) {
-  return std::make_shared<Message>(*this, task, ++number_);
+std::shared_ptr<MpiMessages::MessageCall> MpiMessages::post(const Task& task) {
+  return std::make_shared<MessageCall>(*this, task, ++number_);
 }
 
 std::shared_ptr<AsyncCall> MpiMessages::begin(const Task& task) {
   auto message = post(task);
   if (message->advance()) return message;
   const std::lock_guard lock(mutex_);
-  if (!thread_.joinable()) thread_ = signal_masked_thread([this] { work_off(); });
+  if (!thread_.joinable()) thread_ = signal_masked_thread([this] { progress_in_background(); });
   open_.push_back(message);
   changed_.notify_all();
   return message;
@@ -151,28 +151,28 @@ void MpiMessages::run(const Task& task) {
   post(task)->wait();
 }
 
-/// MPI has nothing to sleep on, so the thread looks again and again, less often while nothing
-/// happens: whoever is in a hurry waits for a message and looks itself.
-void MpiMessages::work_off() {
+/// MPI has no descriptor to wait for, so this thread polls, less often while nothing completes. A
+/// thread that waits for a message polls without a pause, in wait().
+void MpiMessages::progress_in_background() {
   using std::chrono::microseconds;
   constexpr microseconds kShort{20};
   constexpr microseconds kLong{1000};
   microseconds pause = kShort;
   std::unique_lock lock(mutex_);
-  while (!ends_) {
-    const auto looked_at = open_;
+  while (!stopping_) {
+    const auto tested = open_;
     lock.unlock();
-    for (const auto& message : looked_at) message->advance();
+    for (const auto& message : tested) message->advance();
     lock.lock();
     const std::size_t done =
         open_.remove_if([](const auto& message) { return message->is_completed(); });
     if (done > 0) changed_.notify_all();
     pause = done > 0 ? kShort : std::min(2 * pause, kLong);
     if (open_.empty()) {
-      changed_.wait(lock, [&] { return ends_ || !open_.empty(); });
+      changed_.wait(lock, [&] { return stopping_ || !open_.empty(); });
       pause = kShort;
     } else {
-      changed_.wait_for(lock, pause, [&] { return ends_; });
+      changed_.wait_for(lock, pause, [&] { return stopping_; });
     }
   }
 }

@@ -19,9 +19,10 @@
 
 namespace ddp::internal {
 
-/// Messages between two ranks, matched by MPI, beside the calls of all ranks. MPI moves data only
-/// while somebody calls it: whoever waits for messages does, and a thread of our own, which is
-/// started by the first that are begun, for those that nobody waits for.
+/// Messages between two ranks, matched by MPI, beside the calls of all ranks. MPI makes progress
+/// only inside its own functions: a thread that waits for messages calls MPI_Test itself, and a
+/// thread of this class, started by the first begin(), does so for messages that no thread waits
+/// for.
 ///
 /// The first failure ends all messages. Thread: any, several at once.
 class MpiMessages {
@@ -31,30 +32,30 @@ class MpiMessages {
   MpiMessages(const MpiMessages&) = delete;
   MpiMessages& operator=(const MpiMessages&) = delete;
 
-  /// Gives up what is not done.
+  /// Fails the messages that are not complete.
   ~MpiMessages();
 
-  /// Begins all messages of the task at once; on a device when its stream has come to them, for
-  /// which the caller waits.
+  /// Begins all messages of the task at once. With buffers on a device it first waits until the
+  /// task's stream has come to them.
   std::shared_ptr<AsyncCall> begin(const Task& task);
 
-  /// Does them, and returns when they are done. Throws ddp::Error.
+  /// Returns when the task's messages are complete. Throws ddp::Error.
   void run(const Task& task);
 
-  /// Waits for all that were begun.
+  /// Waits for all messages that were begun.
   void finish();
 
-  /// Has all messages fail with `error`, unless some failed before. The first error.
+  /// Makes all messages fail with `error`, unless there was a failure before. Returns the first.
   Error fail(const Error& error);
 
-  /// The first error.
+  /// The first failure.
   std::optional<Error> failure() const;
 
  private:
-  class Message;
+  class MessageCall;
 
-  std::shared_ptr<Message> post(const Task& task);
-  void work_off();
+  std::shared_ptr<MessageCall> post(const Task& task);
+  void progress_in_background();
 
   GroupContext& context_;
   MpiGroup& group_;
@@ -64,10 +65,10 @@ class MpiMessages {
   std::optional<Error> failure_;
   std::atomic<std::uint64_t> number_ = 0;
 
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // of all that follows
   std::condition_variable changed_;
-  std::list<std::shared_ptr<Message>> open_;
-  bool ends_ = false;
+  std::list<std::shared_ptr<MessageCall>> open_;
+  bool stopping_ = false;
   std::thread thread_;
 };
 

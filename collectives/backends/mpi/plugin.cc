@@ -15,7 +15,7 @@
 namespace ddp::internal {
 namespace {
 
-constexpr int kExchangeTag = 0;  // of the communicator of calls, which has no other messages
+constexpr int kExchangeTag = 0;  // the only tag in the communicator calls_
 
 class Requests : public MpiRequests {
  public:
@@ -57,16 +57,17 @@ class Requests : public MpiRequests {
 
 class Group : public MpiGroup {
  public:
-  /// `backward` is for the messages whose tag is below 0, which MPI does not have.
-  Group(MPI_Comm calls, MPI_Comm messages, MPI_Comm backward)
-      : calls_(calls), messages_(messages), backward_(backward) {}
+  /// `negative` is for messages with negative tags, which MPI does not have.
+  Group(MPI_Comm calls, MPI_Comm messages, MPI_Comm negative)
+      : calls_(calls), messages_(messages), negative_tags_(negative) {}
 
   bool exchange(int to, const void* out, int from, void* in, std::size_t bytes,
                 const std::function<bool()>& goes_on) override {
     const int count = static_cast<int>(bytes);
     MPI_Request request = MPI_REQUEST_NULL;
     must(MPI_Irecv(in, count, MPI_BYTE, from, kExchangeTag, calls_, &request));
-    must(MPI_Send(out, count, MPI_BYTE, to, kExchangeTag, calls_));  // so short that none waits
+    // So short that MPI sends it eagerly: it does not wait for the receiver.
+    must(MPI_Send(out, count, MPI_BYTE, to, kExchangeTag, calls_));
     for (int done = 0; done == 0;) {
       must(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
       if (done != 0 || goes_on()) continue;
@@ -85,7 +86,7 @@ class Group : public MpiGroup {
       const Transfer& each = transfers[i];
       const int count = static_cast<int>(each.count);
       const MPI_Datatype type = mpi_type(each.type);
-      const MPI_Comm comm = each.tag < 0 ? backward_ : messages_;
+      const MPI_Comm comm = each.tag < 0 ? negative_tags_ : messages_;
       const int tag = each.tag < 0 ? ~each.tag : each.tag;
       MPI_Request* const request = requests->request(i);
       must(each.sends ? MPI_Isend(each.data, count, type, each.peer, tag, comm, request)
@@ -97,16 +98,16 @@ class Group : public MpiGroup {
   void free() noexcept override {
     MPI_Comm_free(&calls_);
     MPI_Comm_free(&messages_);
-    MPI_Comm_free(&backward_);
+    MPI_Comm_free(&negative_tags_);
   }
 
  private:
   MPI_Comm calls_;
   MPI_Comm messages_;
-  MPI_Comm backward_;
+  MPI_Comm negative_tags_;
 };
 
-/// MPI calls it when it ends, before anything else (MPI 3.1, 8.7.1).
+/// Called first in MPI_Finalize, as the callback of an attribute of MPI_COMM_SELF (MPI 3.1, 8.7.1).
 int call_before_end(MPI_Comm /*self*/, int /*key*/, void* before_end, void* /*state*/) {
   (*reinterpret_cast<void (**)()>(before_end))();
   return MPI_SUCCESS;
@@ -131,7 +132,7 @@ class Library : public MpiLibrary {
                                             "it has to ask MPI_Init_thread for it, or leave it to "
                                             "init_process_group to start MPI");
     }
-    if (!world.ours) tell_before_end(before_end);
+    if (!world.ours) call_at_finalize(before_end);
     must(MPI_Comm_rank(MPI_COMM_WORLD, &world.rank));
     must(MPI_Comm_size(MPI_COMM_WORLD, &world.size));
     return world;
@@ -152,19 +153,19 @@ class Library : public MpiLibrary {
     MPI_Group part = MPI_GROUP_NULL;
     MPI_Comm calls = MPI_COMM_NULL;
     MPI_Comm messages = MPI_COMM_NULL;
-    MPI_Comm backward = MPI_COMM_NULL;
+    MPI_Comm negative = MPI_COMM_NULL;
     must(MPI_Comm_group(MPI_COMM_WORLD, &world));
     must(MPI_Group_incl(world, static_cast<int>(ranks.size()), ranks.data(), &part));
     must(MPI_Comm_create_group(MPI_COMM_WORLD, part, tag, &calls));
     must(MPI_Comm_set_errhandler(calls, MPI_ERRORS_RETURN));
     must(MPI_Comm_dup(calls, &messages));  // with the same error handler
-    must(MPI_Comm_dup(calls, &backward));
+    must(MPI_Comm_dup(calls, &negative));
     MPI_Group_free(&part);
     MPI_Group_free(&world);
-    return std::make_unique<Group>(calls, messages, backward);
+    return std::make_unique<Group>(calls, messages, negative);
   }
 
-  /// Open MPI and MPICH, and what is made of them, say it in an extension of one name.
+  /// Open MPI, MPICH and their derivatives have this extension.
   bool is_cuda_aware() noexcept override {
     void* const found = ::dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support");
     return found != nullptr && reinterpret_cast<int (*)()>(found)() == 1;
@@ -174,11 +175,11 @@ class Library : public MpiLibrary {
     void* greatest = nullptr;
     int found = 0;
     must(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, static_cast<void*>(&greatest), &found));
-    return found != 0 ? *static_cast<int*>(greatest) : 32767;  // what each MPI has at least
+    return found != 0 ? *static_cast<int*>(greatest) : 32767;  // the least that MPI guarantees
   }
 
  private:
-  void tell_before_end(void (*before_end)()) {
+  void call_at_finalize(void (*before_end)()) {
     if (before_end_ != nullptr) return;
     before_end_ = before_end;
     int key = MPI_KEYVAL_INVALID;

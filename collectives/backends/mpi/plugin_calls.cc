@@ -17,8 +17,8 @@ void add_bytes(void* in, void* in_out, int* count, MPI_Datatype* /*type*/) {
   reduction(DataType::uint8, ReduceOp::sum).add(in_out, in, static_cast<std::size_t>(*count));
 }
 
-/// The sum of 8-bit integers, signed or not, which wraps around: with vector instructions that of
-/// Open MPI 4.1 stops at the greatest instead (ompi/mca/op/avx, _mm512_adds_epi8).
+/// The sum of 8-bit integers, signed or not, which wraps around. MPI_SUM of Open MPI 4.1 saturates
+/// where it uses vector instructions (ompi/mca/op/avx, _mm512_adds_epi8).
 MPI_Op sum_of_bytes() {
   static const MPI_Op op = [] {
     MPI_Op made = MPI_OP_NULL;
@@ -49,7 +49,7 @@ MPI_Op mpi_op(DataType type, ReduceOp op) {
   return MPI_BXOR;
 }
 
-/// Counts of the blocks of all ranks and where they begin, as MPI wants them.
+/// Counts and displacements of the blocks of all ranks, as MPI takes them.
 struct IntBlocks {
   std::vector<int> counts;
   std::vector<int> begins;
@@ -64,7 +64,7 @@ struct IntBlocks {
   }
 };
 
-/// One task of one rank in MPI's terms.
+/// A task with MPI's types.
 class CollectiveCall {
  public:
   CollectiveCall(const Task& task, MPI_Comm comm)
@@ -107,7 +107,7 @@ class CollectiveCall {
       case Operation::all_to_all:
       case Operation::all_to_all_v:
         return all_to_all();
-      default:  // nothing moves
+      default:  // barrier and leave: MpiAgreement was the barrier
         return;
     }
   }
@@ -116,7 +116,7 @@ class CollectiveCall {
   int count() const { return static_cast<int>(task_.count); }
   bool is_root() const { return rank_ == task_.root; }
 
-  /// Where this rank's block is in memory that has one of each.
+  /// The offset of this rank's block in memory that has a block for each rank.
   std::size_t own_begin(const std::vector<std::size_t>& counts) const {
     const auto own = static_cast<std::size_t>(rank_);
     if (counts.empty()) return own * task_.count * width_;
@@ -131,7 +131,7 @@ class CollectiveCall {
     return static_cast<const char*>(task_.in) + own_begin(task_.send_counts);
   }
 
-  /// What this rank gives to a call whose result has it at `place`.
+  /// MPI's input argument if the call puts this rank's block of the result at `place`.
   const void* own_block_or_in(const char* place) const {
     return task_.in == place ? MPI_IN_PLACE : task_.in;
   }
@@ -156,7 +156,7 @@ class CollectiveCall {
                         blocks.begins.data(), type_, comm_));
   }
 
-  /// A root's own block stays where it is.
+  /// In place at the root means that its own block is not moved.
   void* scatter_out() const {
     return is_root() && task_.out == all_in() ? MPI_IN_PLACE : task_.out;
   }
@@ -171,30 +171,30 @@ class CollectiveCall {
                       count(), type_, task_.root, comm_));
   }
 
-  /// MPI's in place would have the result at the beginning of all blocks.
+  /// MPI_IN_PLACE would put the result at the beginning of all blocks.
   void reduce_scatter() {
     const bool in_place = task_.out == all_in();
-    std::vector<char> apart(in_place ? task_.count * width_ : 0);
-    void* const out = in_place ? apart.data() : task_.out;
+    std::vector<char> copy(in_place ? task_.count * width_ : 0);
+    void* const out = in_place ? copy.data() : task_.out;
     if (task_.operation == Operation::reduce_scatter) {
       must(MPI_Reduce_scatter_block(task_.in, out, count(), type_, op_, comm_));
     } else {
       const IntBlocks blocks(task_.send_counts);
       must(MPI_Reduce_scatter(task_.in, out, blocks.counts.data(), type_, op_, comm_));
     }
-    if (!apart.empty()) std::memcpy(task_.out, apart.data(), apart.size());
+    if (!copy.empty()) std::memcpy(task_.out, copy.data(), copy.size());
   }
 
-  /// MPI's in place would have to be used by all ranks or none.
+  /// MPI_IN_PLACE would have to be used by all ranks or none.
   void all_to_all() {
     const char* in = static_cast<const char*>(task_.in);
-    std::vector<char> apart;
+    std::vector<char> copy;
     if (in == task_.out) {
       std::size_t elements = 0;
       for (const std::size_t block : task_.send_counts) elements += block;
       if (task_.send_counts.empty()) elements = task_.count * ranks();
-      apart.assign(in, in + elements * width_);
-      in = apart.data();
+      copy.assign(in, in + elements * width_);
+      in = copy.data();
     }
     if (task_.operation == Operation::all_to_all) {
       must(MPI_Alltoall(in, count(), type_, task_.out, count(), type_, comm_));
@@ -222,19 +222,19 @@ class CollectiveCall {
 
 }  // namespace
 
-void must(int answer) {
-  if (answer == MPI_SUCCESS) return;
+void must(int result) {
+  if (result == MPI_SUCCESS) return;
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
-  if (MPI_Error_string(answer, text.data(), &length) != MPI_SUCCESS) length = 0;
-  throw std::runtime_error(length > 0 ? text.data() : "error " + std::to_string(answer));
+  if (MPI_Error_string(result, text.data(), &length) != MPI_SUCCESS) length = 0;
+  throw std::runtime_error(length > 0 ? text.data() : "error " + std::to_string(result));
 }
 
 MPI_Datatype mpi_type(DataType type) {
   switch (type) {
     case DataType::float16:
     case DataType::bfloat16:
-      return MPI_UINT16_T;  // only moved
+      return MPI_UINT16_T;  // moved, not combined
     case DataType::float32:
       return MPI_FLOAT;
     case DataType::float64:

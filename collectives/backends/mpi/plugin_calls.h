@@ -7,12 +7,12 @@
 
 namespace ddp::internal {
 
-/// Throws std::runtime_error where MPI's answer is an error.
-void must(int answer);
+/// Throws std::runtime_error with MPI's text if the return value of an MPI function is an error.
+void must(int result);
 
 MPI_Datatype mpi_type(DataType type);
 
-/// Does a collective task with MPI's own function for it, as MpiGroup::run().
+/// MpiGroup::run() on this communicator.
 void run_call(const Task& task, MPI_Comm comm);
 
 }  // namespace ddp::internal

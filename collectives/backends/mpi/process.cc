@@ -16,7 +16,7 @@ namespace {
 
 std::atomic<int> groups = 0;
 
-/// Where this library is.
+/// The folder that libddp.so is in.
 std::filesystem::path own_folder() {
   Dl_info info{};
   if (::dladdr(reinterpret_cast<void*>(&own_folder), &info) == 0) return {};
@@ -32,7 +32,7 @@ MpiLibrary& load() {
                     ", which is built with ddprun where CMake finds MPI (apt-get install "
                     "libopenmpi-dev)");
   }
-  // Global, so that the plugins of Open MPI find the library that loads them.
+  // RTLD_GLOBAL: the plug-ins of Open MPI need the symbols of its library.
   void* const handle = ::dlopen(plugin.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (handle == nullptr) {
     throw Error(ErrorKind::usage, std::string("ddp: backend mpi cannot be loaded: ") + ::dlerror() +

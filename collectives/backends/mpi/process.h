@@ -8,18 +8,18 @@
 
 namespace ddp::internal {
 
-/// MPI in this process: loaded and started for the first group that asks for it and, unless the
-/// program started it itself, ended after the last group is left, when the process ends. Where a
-/// group was not left in good order it is never ended: others may still wait for this rank, and
-/// mpirun, which then sees a process go without a word, ends them.
+/// MPI in this process. It is loaded and started for the first group that uses it. Unless the
+/// program started it itself, it is ended when the process ends and all groups were left. If a
+/// group was not left in good order, MPI is never ended: other ranks may still wait for this one,
+/// and mpirun kills them when a process exits without MPI_Finalize.
 ///
 /// Thread: any, several at once.
 
-/// MPI, of which this group's ranks are processes. Throws ddp::Error of kind usage: the plugin or
-/// MPI is not installed, the processes were not started as one MPI job.
+/// Loads and starts MPI, if that was not done yet. Throws ddp::Error of kind usage if the plug-in
+/// or MPI is not installed, or the group's ranks are not those of MPI's world.
 MpiLibrary& start_mpi(const GroupContext& context);
 
-/// A group is joined, and is left in good order.
+/// Counts the groups that were joined and not left in good order.
 void begin_mpi_group();
 void end_mpi_group();
 

@@ -6,25 +6,27 @@
 #include <numeric>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 
+#include "collectives/backends/agreed_error.h"
+#include "collectives/backends/collective_call.h"
 #include "collectives/backends/cuda/device.h"
-#include "collectives/backends/cuda/libraries.h"
+#include "collectives/backends/cuda/driver.h"
 #include "collectives/backends/nccl/calls.h"
 #include "collectives/backends/nccl/communicator.h"
 #include "collectives/backends/nccl/group.h"
+#include "collectives/backends/nccl/library.h"
 #include "collectives/backends/nccl/watch.h"
 #include "collectives/call/call.h"
 
 namespace ddp::internal {
 namespace {
 
-/// A call whose end the host need not wait for.
-class NcclPending : public AsyncCall {
+/// A call in the communicator's stream. wait() makes the caller's stream wait, not the host.
+class NcclAsyncCall : public AsyncCall {
  public:
-  NcclPending(std::shared_ptr<NcclCommunicator> communicator, std::shared_ptr<NcclCall> call,
-              CUstream stream)
+  NcclAsyncCall(std::shared_ptr<NcclCommunicator> communicator, std::shared_ptr<NcclCall> call,
+                CUstream stream)
       : communicator_(std::move(communicator)), call_(std::move(call)), stream_(stream) {}
 
   bool is_completed() override { return call_->is_over(); }
@@ -32,19 +34,13 @@ class NcclPending : public AsyncCall {
   void wait() override {
     if (const auto error = call_->error()) throw Error(*error);
     NcclGroup::after([communicator = communicator_, call = call_, stream = stream_] {
-      const OnDevice here(communicator->device());  // whose default stream a null one is
+      const OnDevice here(communicator->device());  // a null stream is this device's default one
       call->make_wait(stream);
     });
   }
 
-  /// An event can only be asked for without a deadline, so it is asked again and again.
   bool completes_until(std::chrono::steady_clock::time_point deadline) override {
-    using std::chrono::microseconds;
-    for (microseconds pause(10); !is_completed(); pause = std::min(2 * pause, microseconds(1000))) {
-      if (std::chrono::steady_clock::now() >= deadline) return false;
-      std::this_thread::sleep_for(pause);
-    }
-    return true;
+    return poll_until([this] { return is_completed(); }, deadline);
   }
 
  private:
@@ -59,10 +55,10 @@ class NcclBackend : public Backend {
       : context_(std::move(context)), host_(std::move(host)) {}
   explicit NcclBackend(const std::shared_ptr<NcclCommunicator>& connected)
       : context_(connected->context()), communicator_(connected) {
-    prepare();
+    set_up_calls();
   }
 
-  /// Calls of a group of one rank, which nobody leaves, are done first.
+  /// For a group of one rank, where leave() is not called.
   ~NcclBackend() override {
     if (communicator_) communicator_->close();
   }
@@ -76,26 +72,25 @@ class NcclBackend : public Backend {
 
  private:
   [[noreturn]] void refuse(const Task& task, const std::string& what) const;
-  void prepare();
+  void set_up_calls();
   void connect();
-  std::shared_ptr<AsyncCall> give(const Task& task);
+  std::shared_ptr<AsyncCall> enqueue(const Task& task);
   std::string where(const Task& task) const;
 
   GroupContext context_;
-  std::unique_ptr<Backend> host_;  // none where all ranks are in this process
+  std::unique_ptr<Backend> host_;  // null if all ranks are in this process
   mutable std::mutex mutex_;       // of the next three
   std::shared_ptr<NcclCommunicator> communicator_;
   std::function<void(const Error& error)> failed_;
   bool is_aborted_ = false;
   std::optional<NcclCalls> calls_;
   std::optional<NcclWatch> watch_;
-  std::optional<DeviceEvent> begin_;  // of the call that is being given
-  std::uint64_t given_ = 0;
+  std::optional<DeviceEvent> begin_event_;  // of the call that is being enqueued
+  std::uint64_t issued_ = 0;
 };
 
 void NcclBackend::refuse(const Task& task, const std::string& what) const {
-  throw Error(ErrorKind::usage, "ddp: rank " + std::to_string(context_.named(context_.rank)) +
-                                    ": " + name(task.operation) + what);
+  throw own_error(context_, ErrorKind::usage, std::string(": ") + name(task.operation) + what);
 }
 
 void NcclBackend::check(const Task& task) const {
@@ -118,7 +113,7 @@ void NcclBackend::check(const Task& task) const {
 }
 
 void NcclBackend::run(const Task& task) {
-  if (task.on_device) return give(task)->wait();
+  if (task.on_device) return enqueue(task)->wait();
   if (communicator_) {
     if (const auto failure = communicator_->failure()) throw Error(*failure);
   }
@@ -128,33 +123,32 @@ void NcclBackend::run(const Task& task) {
 std::shared_ptr<AsyncCall> NcclBackend::begin(const Task& task) {
   if (!task.on_device) return host_->begin(task);
   try {
-    return give(task);
+    return enqueue(task);
   } catch (const Error& error) {
-    auto failed = std::make_shared<Completion>();
-    failed->fail(error);
-    return failed;
+    return failed_call(error);
   }
 }
 
-/// The communicator's stream waits for what the caller's stream had before, and an event follows
-/// the call. In a capture, of which the caller's stream is a part, the same makes a fork of its
-/// graph, which AsyncCall::wait() joins.
-std::shared_ptr<AsyncCall> NcclBackend::give(const Task& task) {
+/// The communicator's stream waits for the work that the caller's stream had before the call, and
+/// an event is recorded after the call. If the caller's stream is being captured, the wait makes
+/// the communicator's stream part of the capture, a fork in the graph, and AsyncCall::wait() joins
+/// it.
+std::shared_ptr<AsyncCall> NcclBackend::enqueue(const Task& task) {
   connect();
   const OnDevice here(communicator_->device());
   if (const auto failure = communicator_->failure()) throw Error(*failure);
   const auto call =
       std::make_shared<NcclCall>(communicator_, where(task), is_capturing(task.stream));
-  communicator_->look_for_failure(call->where());
-  ++given_;
+  communicator_->check_async_error(call->where());
+  ++issued_;
   const auto end = [this, call] {
     const OnDevice there(communicator_->device());
-    call->mark_end();
+    call->record_end();
     watch_->add(call);
   };
   try {
-    begin_->record(task.stream);
-    begin_->make_wait(communicator_->stream());
+    begin_event_->record(task.stream);
+    begin_event_->make_wait(communicator_->stream());
     calls_->enqueue(task, call->where());
     NcclGroup::after(end);
   } catch (const Error& error) {
@@ -162,16 +156,11 @@ std::shared_ptr<AsyncCall> NcclBackend::give(const Task& task) {
     NcclGroup::fail(first);
     throw Error(first);
   }
-  return std::make_shared<NcclPending>(communicator_, call, task.stream);
+  return std::make_shared<NcclAsyncCall>(communicator_, call, task.stream);
 }
 
 std::string NcclBackend::where(const Task& task) const {
-  Call call{.number = given_ + 1,
-            .count = task.count,
-            .root = context_.named(task.root),
-            .operation = task.operation,
-            .type = static_cast<std::uint8_t>(task.type),
-            .reduce = static_cast<std::uint8_t>(task.reduce)};
+  Call call = collective_call(context_, task, issued_ + 1);
   if (!task.transfers.empty()) {
     const Transfer& first = task.transfers.front();
     const bool one = task.operation != Operation::batch_send_recv;
@@ -193,14 +182,14 @@ void NcclBackend::connect() {
     if (is_aborted_) made->abort();
   }
   made->connect();
-  prepare();
+  set_up_calls();
 }
 
-/// For calls of a communicator that is connected.
-void NcclBackend::prepare() {
+/// After the communicator has connected.
+void NcclBackend::set_up_calls() {
   const OnDevice here(communicator_->device());
   calls_.emplace(*communicator_);
-  begin_.emplace();
+  begin_event_.emplace();
   watch_.emplace(communicator_);
 }
 

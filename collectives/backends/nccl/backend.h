@@ -12,28 +12,27 @@
 
 namespace ddp::internal {
 
-/// Whether this process can use the backend: it sees a GPU, and NCCL is there. Never throws.
+/// Whether this process sees a GPU and NCCL is installed.
 bool can_use_nccl() noexcept;
 
-/// Throws ddp::Error of kind usage that says what is missing, if it cannot.
+/// Throws ddp::Error of kind usage that says what is missing, if can_use_nccl() is false.
 void require_nccl();
 
-/// For buffers on a device; `host` is for the others. The ranks meet through NCCL in the first call
-/// with buffers on a device, on the device that is current then (choose_device() in nccl_device.h):
-/// so init_process_group() does not touch a GPU, and groups that move nothing on one cost nothing
-/// there.
+/// For buffers on a device; `host` does tasks with buffers in host memory. NCCL connects the ranks
+/// in the first call with buffers on a device, on choose_device() of that call. So
+/// init_process_group() does not touch a GPU, and a group that moves nothing there uses none of its
+/// memory.
 std::unique_ptr<Backend> make_nccl_backend(GroupContext context, std::unique_ptr<Backend> host);
 
-/// The same for ranks that are all in this process, one for each of the `devices`: for buffers on a
-/// device alone, and connected at once.
+/// The same for ranks that are all in this process, one for each of the `devices`: without a host
+/// backend, and connected at once.
 std::vector<std::unique_ptr<Backend>> make_local_nccl_backends(std::span<const int> devices,
                                                                std::chrono::milliseconds timeout);
 
 /// As ddp::group_call().
 void run_nccl_group(const std::function<void()>& calls);
 
-/// Does the work, and has NCCL end what that aborts of its communicators all at once; without any
-/// it is not asked. Does not throw if `work` does not.
+/// As NcclGroup::abort_together(), also in builds and processes without NCCL.
 void abort_together(const std::function<void()>& work);
 
 /// As ddp::local_device().

@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "collectives/backends/cuda/libraries.h"
+#include "collectives/backends/cuda/driver.h"
+#include "collectives/backends/nccl/library.h"
 #include "collectives/call/blocks.h"
 #include "collectives/call/call.h"
 #include "collectives/call/route.h"
@@ -63,7 +64,8 @@ CUdeviceptr address(const void* memory) {
   return reinterpret_cast<CUdeviceptr>(memory);
 }
 
-/// Memory of the device for what a stream is given while it lives, and is freed in its turn.
+/// Device memory for the work that a stream is given during a scope. It is allocated and freed in
+/// the order of the stream.
 class Scratch {
  public:
   Scratch(std::size_t bytes, CUstream stream) : stream_(stream) {
@@ -83,15 +85,15 @@ class Scratch {
   CUstream stream_;
 };
 
-/// Of one or the other rank, if there is anything.
+/// Nothing if there are no bytes.
 void send(const Outgoing& out, int to, ncclComm_t handle, CUstream stream) {
   if (out.bytes == 0) return;
-  NcclCommunicator::accept(nccl().ncclSend(out.data, out.bytes, ncclUint8, to, handle, stream));
+  NcclCommunicator::check(nccl().ncclSend(out.data, out.bytes, ncclUint8, to, handle, stream));
 }
 
 void receive(const Incoming& in, int from, ncclComm_t handle, CUstream stream) {
   if (in.bytes == 0) return;
-  NcclCommunicator::accept(nccl().ncclRecv(in.data, in.bytes, ncclUint8, from, handle, stream));
+  NcclCommunicator::check(nccl().ncclRecv(in.data, in.bytes, ncclUint8, from, handle, stream));
 }
 
 }  // namespace
@@ -109,27 +111,27 @@ void NcclCalls::enqueue(const Task& task, const std::string& where) {
   switch (task.operation) {
     case Operation::broadcast:
       return communicator_.launch(where, [&](ncclComm_t handle) {
-        NcclCommunicator::accept(
+        NcclCommunicator::check(
             nccl().ncclBroadcast(task.in, task.out, task.count, type, task.root, handle, stream));
       });
     case Operation::reduce:
       return communicator_.launch(where, [&](ncclComm_t handle) {
-        NcclCommunicator::accept(
+        NcclCommunicator::check(
             nccl().ncclReduce(task.in, task.out, task.count, type, op, task.root, handle, stream));
       });
     case Operation::all_reduce:
       return communicator_.launch(where, [&](ncclComm_t handle) {
-        NcclCommunicator::accept(
+        NcclCommunicator::check(
             nccl().ncclAllReduce(task.in, task.out, task.count, type, op, handle, stream));
       });
     case Operation::all_gather:
       return communicator_.launch(where, [&](ncclComm_t handle) {
-        NcclCommunicator::accept(
+        NcclCommunicator::check(
             nccl().ncclAllGather(task.in, task.out, task.count, type, handle, stream));
       });
     case Operation::reduce_scatter:
       return communicator_.launch(where, [&](ncclComm_t handle) {
-        NcclCommunicator::accept(
+        NcclCommunicator::check(
             nccl().ncclReduceScatter(task.in, task.out, task.count, type, op, handle, stream));
       });
     case Operation::reduce_scatter_v:
@@ -146,7 +148,7 @@ void NcclCalls::reduce_scatter_v(const Task& task, const std::string& where) {
   communicator_.launch(where, [&](ncclComm_t handle) {
     for (int rank = 0; rank < context.size; ++rank) {
       if (blocks.count(rank) == 0) continue;
-      NcclCommunicator::accept(nccl().ncclReduce(
+      NcclCommunicator::check(nccl().ncclReduce(
           in + blocks.begin(rank) * size_of(task.type), rank == context.rank ? task.out : nullptr,
           blocks.count(rank), nccl_type(task.type), nccl_op(task.reduce), rank, handle,
           communicator_.stream()));
@@ -154,17 +156,17 @@ void NcclCalls::reduce_scatter_v(const Task& task, const std::string& where) {
   });
 }
 
-/// Every block goes straight from the rank that has it to the one that gets it.
+/// Every block is sent directly from the rank that has it to the one that gets it.
 void NcclCalls::move(const Task& task, const std::string& where) {
   const GroupContext& context = communicator_.context();
-  Task apart = task;
-  const Route route(apart, context.rank, context.size);
+  Task copied = task;
+  const Route route(copied, context.rank, context.size);
   const Blocks all(task.send_counts, task.count, context.size);
   const std::size_t bytes = swaps_in_place(task) ? all.total() * size_of(task.type) : 0;
   const Scratch scratch(bytes, communicator_.stream());
-  if (bytes > 0) {  // what arrives must not replace what is yet to be sent
+  if (bytes > 0) {  // in place: received data must not overwrite what is yet to be sent
     copy(scratch.data(), task.in, bytes);
-    apart.in = scratch.data();
+    copied.in = scratch.data();
   }
   const Outgoing own = route.to(context.rank);
   copy(route.from(context.rank).data, own.data, route.from(context.rank).bytes);
@@ -193,7 +195,7 @@ void NcclCalls::transfer(const Task& task, const std::string& where) {
 }
 
 /// As the Gloo backend does with large data (Rabenseifner's algorithm): each rank combines one
-/// share, and for reduce and all_reduce the shares are collected after.
+/// share, and for reduce and all_reduce the shares are collected afterwards.
 void NcclCalls::combine_bits(const Task& task, const std::string& where) {
   const GroupContext& context = communicator_.context();
   const CUstream stream = communicator_.stream();

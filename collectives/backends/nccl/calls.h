@@ -9,24 +9,24 @@
 
 namespace ddp::internal {
 
-/// What a task takes of NCCL's own calls. Some are one of them: broadcast, reduce, all_reduce,
-/// all_gather, reduce_scatter. The rest are composed:
+/// Does tasks with NCCL's functions. NCCL has one for each of broadcast, reduce, all_reduce,
+/// all_gather and reduce_scatter. The rest are composed:
 ///   gather, scatter, all_to_all, every _v but one, send, recv, batch_send_recv
 ///                             ncclSend and ncclRecv of every block, started together; a rank's own
 ///                             block is copied
 ///   reduce_scatter_v          one ncclReduce for each rank, started together
-///   band, bor, bxor           shares by ncclSend and ncclRecv, a kernel of ours, and the shares
-///                             collected again: NCCL has none of them
+///   band, bor, bxor           ncclSend and ncclRecv of shares, BitwiseKernels, which NCCL has not,
+///                             then ncclSend and ncclRecv of the combined shares
 class NcclCalls {
  public:
   explicit NcclCalls(NcclCommunicator& communicator)
       : communicator_(communicator), bitwise_(communicator.device()) {}
 
-  /// Puts the task into the communicator's stream, whose device is current.
+  /// Puts the task into the communicator's stream. Its device must be current.
   void enqueue(const Task& task, const std::string& where);
 
-  /// Whether the task takes several steps, of which the later need the earlier to be started: not
-  /// so in a group of calls.
+  /// Whether the task takes several launches, of which each must be in the stream before the next.
+  /// Such a task cannot be in a group, which starts all calls at its end.
   static bool has_steps(const Task& task);
 
  private:
@@ -37,7 +37,7 @@ class NcclCalls {
   void copy(void* to, const void* from, std::size_t bytes) const;
 
   NcclCommunicator& communicator_;
-  NcclBitwise bitwise_;
+  BitwiseKernels bitwise_;
 };
 
 }  // namespace ddp::internal

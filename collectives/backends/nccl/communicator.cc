@@ -3,13 +3,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string_view>
-#include <thread>
 #include <utility>
 
 #include "collectives/backends/agreed_error.h"
-#include "collectives/backends/cuda/libraries.h"
+#include "collectives/backends/cuda/driver.h"
 #include "collectives/backends/nccl/group.h"
+#include "collectives/backends/nccl/library.h"
 #include "collectives/errors.h"
 
 namespace ddp::internal {
@@ -17,17 +16,8 @@ namespace {
 
 constexpr const char* kWhere = "while connecting through NCCL";
 
-/// NCCL has no other way of telling.
-template <class Question>
-void ask_until(Question is_answered) {
-  using std::chrono::microseconds;
-  for (microseconds pause(10); !is_answered(); pause = std::min(2 * pause, microseconds(1000))) {
-    std::this_thread::sleep_for(pause);
-  }
-}
-
-/// What NCCL returned, on its way out of the calls of launch().
-struct Refusal {
+/// An error of NCCL, thrown from the calls of launch().
+struct FailedCall {
   ncclResult_t result;
 };
 
@@ -39,7 +29,7 @@ NcclCommunicator::NcclCommunicator(GroupContext context, int device)
   int lowest = 0;
   int highest = 0;
   check_cuda(cuda().cuCtxGetStreamPriorityRange(&lowest, &highest), "cuCtxGetStreamPriorityRange");
-  // Before the program's own kernels, which would keep the other ranks waiting, too.
+  // Ahead of the program's own kernels: a delay here delays the other ranks, too.
   check_cuda(cuda().cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, highest),
              "cuStreamCreateWithPriority");
 }
@@ -57,8 +47,8 @@ void NcclCommunicator::watch(std::function<void(const Error& error)> failed) {
 void NcclCommunicator::connect() {
   const OnDevice here(device_);
   try {
-    begin_to_connect(meet());
-    settle(kWhere);
+    begin_to_connect(exchange_id());
+    wait_until_settled(kWhere);
   } catch (const Error& error) {
     set_failure(error);
     abort_handle(nullptr);
@@ -78,16 +68,16 @@ void NcclCommunicator::connect_together(std::span<const std::shared_ptr<NcclComm
     }
   });
   const auto began = std::chrono::steady_clock::now();
-  // All of them each time: those before one that fails wait for it.
-  ask_until([&] {
+  // All of them are polled each time: if one fails, those before it wait for it.
+  poll_until([&] {
     const auto waits = [&](const auto& rank) { return !rank->is_settled(kWhere, began); };
     return std::ranges::count_if(ranks, waits) == 0;
   });
 }
 
-/// NCCL itself waits without an end for a rank that does not come, so it is not begun before all
-/// have said that they do.
-ncclUniqueId NcclCommunicator::meet() {
+/// NCCL waits for ever for a rank that does not join, so it is called only when all have set their
+/// keys in the store.
+ncclUniqueId NcclCommunicator::exchange_id() {
   ncclUniqueId id;
   const bool first = context_.rank == 0;
   if (first) {
@@ -96,9 +86,9 @@ ncclUniqueId NcclCommunicator::meet() {
   }
   if (context_.size == 1) return id;
   const std::string key = context_.prefix + "nccl/joined/";
-  const std::string told = first ? std::string(id.internal, sizeof(id.internal)) : "";
-  ask_store(context_, [&](Store& store) { store.set(key + std::to_string(context_.rank), told); });
-  wait_for_everyone(context_, "nccl/joined");
+  const std::string value = first ? std::string(id.internal, sizeof(id.internal)) : "";
+  ask_store(context_, [&](Store& store) { store.set(key + std::to_string(context_.rank), value); });
+  wait_for_all_ranks(context_, "nccl/joined");
   if (first) return id;
   std::string text;
   ask_store(context_, [&](Store& store) { text = store.get(key + "0", context_.timeout); });
@@ -124,48 +114,48 @@ void NcclCommunicator::begin_to_connect(const ncclUniqueId& id) {
 
 void NcclCommunicator::launch(const std::string& where,
                               const std::function<void(ncclComm_t)>& calls) {
-  std::optional<Refusal> refused;
+  std::optional<FailedCall> failed;
   ncclResult_t started = ncclSuccess;
   {
     const std::lock_guard lock(mutex_);
     if (failure_) throw Error(*failure_);
-    NcclGroup::enlist(handle_);
+    NcclGroup::add_member(handle_);
     nccl().ncclGroupStart();
     try {
       calls(handle_);
-    } catch (const Refusal& refusal) {
-      refused = refusal;
+    } catch (const FailedCall& call) {
+      failed = call;
     }
     started = nccl().ncclGroupEnd();
   }
-  if (refused) throw Error(fail(where, refused->result));
+  if (failed) throw Error(fail(where, failed->result));
   if (started != ncclSuccess && started != ncclInProgress) throw Error(fail(where, started));
-  NcclGroup::after([this, where] { settle(where); });
+  NcclGroup::after([this, where] { wait_until_settled(where); });
 }
 
-void NcclCommunicator::accept(ncclResult_t result) {
-  if (result != ncclSuccess && result != ncclInProgress) throw Refusal{result};
+void NcclCommunicator::check(ncclResult_t result) {
+  if (result != ncclSuccess && result != ncclInProgress) throw FailedCall{result};
 }
 
 ncclResult_t NcclCommunicator::state() {
   const std::lock_guard lock(mutex_);
   if (failure_) throw Error(*failure_);
   if (handle_ == nullptr) return ncclSuccess;
-  ncclResult_t told = ncclSuccess;
-  const ncclResult_t result = nccl().ncclCommGetAsyncError(handle_, &told);
-  return result == ncclSuccess ? told : result;
+  ncclResult_t async_error = ncclSuccess;
+  const ncclResult_t result = nccl().ncclCommGetAsyncError(handle_, &async_error);
+  return result == ncclSuccess ? async_error : result;
 }
 
-void NcclCommunicator::look_for_failure(const std::string& where) {
+void NcclCommunicator::check_async_error(const std::string& where) {
   const ncclResult_t result = state();
   if (result != ncclSuccess && result != ncclInProgress) throw Error(fail(where, result));
 }
 
-/// Until then a communicator may not be used (ncclInvalidArgument), nor an event be recorded: the
-/// work may not be in the stream yet.
-void NcclCommunicator::settle(const std::string& where) {
+/// While NCCL is in progress, another call returns ncclInvalidArgument, and an event would be
+/// recorded too early: the calls may not be in the stream yet.
+void NcclCommunicator::wait_until_settled(const std::string& where) {
   const auto began = std::chrono::steady_clock::now();
-  ask_until([&] { return is_settled(where, began); });
+  poll_until([&] { return is_settled(where, began); });
 }
 
 bool NcclCommunicator::is_settled(const std::string& where, Time began) {
@@ -180,7 +170,8 @@ bool NcclCommunicator::is_settled(const std::string& where, Time began) {
   return false;
 }
 
-/// Who watches knows the time that calls have now, and what the other ranks do.
+/// With a watcher, timeouts are left to it: it knows the current limit, and asks the other ranks
+/// what they do.
 bool NcclCommunicator::is_overdue(Time since) const {
   const std::lock_guard lock(mutex_);
   return !failed_ && std::chrono::steady_clock::now() - since > context_.timeout;
@@ -195,16 +186,15 @@ Error NcclCommunicator::fail(const std::string& where, ncclResult_t result) {
   const bool is_remote = result == ncclRemoteError;
   return fail(
       where, is_remote ? ErrorKind::peer_lost : ErrorKind::system,
-      (is_remote ? "lost another rank " : "failed ") + where + ": NCCL: " + what_nccl_says(result));
+      (is_remote ? "lost another rank " : "failed ") + where + ": NCCL: " + describe(result));
 }
 
 Error NcclCommunicator::fail(const std::string& where, ErrorKind kind,
                              const std::string& sentence) {
   if (const auto first = failure()) return *first;
-  const std::string me = "ddp: rank " + std::to_string(context_.named(context_.rank)) + " ";
-  // Told before the others see this communicator end.
-  const Error error =
-      context_.store ? agree_on(context_, where, kind, sentence) : Error(kind, me + sentence);
+  // Agreed on before the other ranks see this communicator end.
+  const Error error = context_.store ? agree_on(context_, where, kind, sentence)
+                                     : own_error(context_, kind, " " + sentence);
   if (!set_failure(error)) return failure().value_or(error);
   std::function<void(const Error& error)> failed;
   {
@@ -220,12 +210,10 @@ Error NcclCommunicator::fail(const std::string& where, ErrorKind kind,
 }
 
 Error NcclCommunicator::fail(const std::string& where, const Error& thrown) {
-  std::string_view sentence = thrown.what();
-  if (sentence.starts_with("ddp: ")) sentence.remove_prefix(5);
-  return fail(where, thrown.kind(), "failed " + where + ": " + std::string(sentence));
+  return fail(where, thrown.kind(), "failed " + where + ": " + plain_text(thrown));
 }
 
-/// False: there was one.
+/// False: there was a failure before.
 bool NcclCommunicator::set_failure(const Error& error) {
   const std::lock_guard lock(mutex_);
   if (failure_) return false;
@@ -234,12 +222,11 @@ bool NcclCommunicator::set_failure(const Error& error) {
 }
 
 void NcclCommunicator::abort() noexcept {
-  set_failure({ErrorKind::system, "ddp: rank " + std::to_string(context_.named(context_.rank)) +
-                                      " gave up the group's calls"});
+  set_failure(own_error(context_, ErrorKind::system, " gave up the group's calls"));
   abort_handle(shared_from_this());
 }
 
-/// `owner` keeps this for as long as NCCL takes, where that is not done before this returns.
+/// `owner` keeps this object alive if the abort is deferred.
 void NcclCommunicator::abort_handle(std::shared_ptr<void> owner) noexcept {
   ncclComm_t handle = nullptr;
   {
@@ -258,7 +245,7 @@ void NcclCommunicator::close() noexcept {
       const auto result = nccl().ncclCommFinalize(handle_);
       if (result != ncclSuccess && result != ncclInProgress) return;  // the destructor aborts
     }
-    settle(where);
+    wait_until_settled(where);
     ncclComm_t handle = nullptr;
     {
       const std::lock_guard lock(mutex_);
@@ -266,7 +253,7 @@ void NcclCommunicator::close() noexcept {
     }
     if (handle != nullptr) nccl().ncclCommDestroy(handle);
   } catch (const Error&) {
-    // Broken by then; who leaves does not care.
+    // It has failed. That does not matter to a rank that leaves.
   }
 }
 

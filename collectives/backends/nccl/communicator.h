@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cuda.h>
 #include <functional>
@@ -10,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 
 #include "collectives/backends/cuda/device.h"
 #include "collectives/backends/group_context.h"
@@ -17,18 +19,20 @@
 
 namespace ddp::internal {
 
-/// NCCL's communicator of one rank of a group, with the GPU and the stream that it works on.
+/// NCCL's communicator of one rank of a group, with its GPU and a stream of its own.
 ///
-/// It is a non-blocking one (ncclConfig_t::blocking = 0): no call of NCCL holds up a thread of the
-/// host for ever. What NCCL has not taken in yet is asked for again and again, for it has no other
-/// way of telling, until the group's timeout.
+/// It is non-blocking (ncclConfig_t::blocking = 0). A blocking one holds the calling thread inside
+/// NCCL until the peers come, for ever if one does not, and cannot be aborted while it connects.
+/// With a non-blocking one NCCL returns ncclInProgress, and ncclCommGetAsyncError is polled, the
+/// only way to learn the result, until the group's timeout.
 ///
-/// The first failure breaks it: it becomes the group's agreed error, and ncclCommAbort ends NCCL's
-/// work on the device, so that streams go on. Every later call throws that same failure. Who
-/// watches it sees to the abort, together with those of the process's other communicators, and to
-/// time-outs.
+/// The first failure becomes the group's agreed error; later calls throw it. After that, and not
+/// before, ncclCommAbort ends NCCL's kernels on the device, so that streams go on: peers that see
+/// the communicator end find the cause in the store. If a watcher is set, it aborts the
+/// communicator, together with the process's others (NcclGroup::abort_together()), and it sees to
+/// timeouts.
 ///
-/// Thread: calls are given by one at a time; watch(), failure(), fail() and abort() are for any.
+/// Thread: one at a time for calls; watch(), failure(), fail() and abort() from any.
 class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
  public:
   /// Not connected yet.
@@ -36,40 +40,43 @@ class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
-  /// Aborts, if it is not closed.
+  /// Aborts it unless close() was called.
   ~NcclCommunicator();
 
-  /// From now on `failed` is told the first failure, unless it is an abort(), and calls that.
+  /// Sets the watcher: `failed` is called with the first failure, unless that is an abort(), and
+  /// must call abort().
   void watch(std::function<void(const Error& error)> failed);
 
-  /// Joins the other ranks through the store. Errors name the ranks that did not come.
+  /// Connects to the other ranks, which are found through the store. Errors name ranks that did not
+  /// join.
   void connect();
 
   /// The same for ranks that are all in this process.
   static void connect_together(std::span<const std::shared_ptr<NcclCommunicator>> ranks);
 
-  /// NCCL starts all of the `calls`, which throw what accept() does, together. Returns when it has
-  /// taken them in; in a group of calls of this thread, at once. `where` is as agree_on() has it.
+  /// Makes the `calls` of NCCL in a group, each of them wrapped in check(). Returns when NCCL has
+  /// put them into the stream; inside a group of the caller's, at once. `where` is that of
+  /// agree_on().
   void launch(const std::string& where, const std::function<void(ncclComm_t)>& calls);
 
-  /// Throws the result, if it is a failure; for the calls of launch().
-  static void accept(ncclResult_t result);
+  /// For the calls of launch(): makes it fail if the result is an error.
+  static void check(ncclResult_t result);
 
-  /// Throws the failure, when there was one or NCCL tells one now.
-  void look_for_failure(const std::string& where);
+  /// Throws the failure, including one that NCCL reports only now.
+  void check_async_error(const std::string& where);
 
   std::optional<Error> failure() const;
 
-  /// Breaks the communicator; `sentence` begins after "rank N ". Returns the first failure.
+  /// Fails the communicator with "rank N SENTENCE". Returns the first failure.
   Error fail(const std::string& where, ErrorKind kind, const std::string& sentence);
 
-  /// The same, for what was thrown on the way.
+  /// Fails it with an error that was thrown in a call.
   Error fail(const std::string& where, const Error& thrown);
 
-  /// Breaks it without a word to the others.
+  /// Fails it without notifying the other ranks.
   void abort() noexcept;
 
-  /// Waits for the other ranks, and for all calls. Nothing but the destructor is called after.
+  /// Waits for all calls, and for the other ranks. Only the destructor may be called after it.
   void close() noexcept;
 
   const GroupContext& context() const { return context_; }
@@ -79,10 +86,10 @@ class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
  private:
   using Time = std::chrono::steady_clock::time_point;
 
-  ncclUniqueId meet();
+  ncclUniqueId exchange_id();
   void begin_to_connect(const ncclUniqueId& id);
   ncclResult_t state();
-  void settle(const std::string& where);
+  void wait_until_settled(const std::string& where);
   bool is_settled(const std::string& where, Time began);
   bool is_overdue(Time since) const;
   Error fail(const std::string& where, ncclResult_t result);
@@ -92,10 +99,23 @@ class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
   GroupContext context_;
   CudaDevice device_;
   CUstream stream_ = nullptr;
-  mutable std::mutex mutex_;  // of what follows, and of every use of the first
+  mutable std::mutex mutex_;  // of what follows, and of every use of handle_
   ncclComm_t handle_ = nullptr;
   std::optional<Error> failure_;
-  std::function<void(const Error& error)> failed_;  // none: nobody watches
+  std::function<void(const Error& error)> failed_;  // empty: there is no watcher
 };
+
+/// Polls for something that NCCL and CUDA have no way to wait for with a deadline: until `is_done`
+/// returns true, after pauses of 10 us at first and 1 ms at most. False: the deadline passed first.
+template <class Question>
+bool poll_until(Question is_done, std::chrono::steady_clock::time_point deadline =
+                                      std::chrono::steady_clock::time_point::max()) {
+  using std::chrono::microseconds;
+  for (microseconds pause(10); !is_done(); pause = std::min(2 * pause, microseconds(1000))) {
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(pause);
+  }
+  return true;
+}
 
 }  // namespace ddp::internal

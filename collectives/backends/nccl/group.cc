@@ -10,33 +10,33 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/backends/cuda/libraries.h"
+#include "collectives/backends/nccl/library.h"
 #include "collectives/signal_masked_thread.h"
 
 namespace ddp::internal {
 namespace {
 
-struct Doomed {
+struct PendingAbort {
   ncclComm_t handle;
   std::shared_ptr<void> owner;
 };
-thread_local std::vector<Doomed>* doomed = nullptr;  // null: outside of abort_together()
+thread_local std::vector<PendingAbort>* together = nullptr;  // null: not in abort_together()
 
-struct Open {
+struct OpenGroup {
   int depth = 0;
   std::vector<ncclComm_t> members;
-  std::vector<Doomed> doomed;
+  std::vector<PendingAbort> aborts;
   std::vector<std::function<void()>> after;
   std::optional<Error> failure;
 };
-thread_local Open open;  // NCCL's groups are the thread's, too
+thread_local OpenGroup open_group;
 
-/// The members of open groups, of all threads: once for each group.
-class Members {
+/// The members of the open groups of all threads; once for each group.
+class GroupMembers {
  public:
   /// Never destroyed: a thread may wait while the process ends.
-  static Members& of_process() {
-    static auto* const members = new Members;
+  static GroupMembers& of_process() {
+    static auto* const members = new GroupMembers;
     return *members;
   }
 
@@ -51,11 +51,12 @@ class Members {
     changed_.notify_all();
   }
 
-  void wait_for_the_end_of(const std::vector<Doomed>& some) {
+  void wait_until_none_has(const std::vector<PendingAbort>& aborts) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] {
-      return std::ranges::none_of(
-          some, [&](const Doomed& one) { return std::ranges::count(all_, one.handle) > 0; });
+      return std::ranges::none_of(aborts, [&](const PendingAbort& one) {
+        return std::ranges::count(all_, one.handle) > 0;
+      });
     });
   }
 
@@ -65,24 +66,24 @@ class Members {
   std::vector<ncclComm_t> all_;
 };
 
-/// From 2.22 on NCCL takes ncclCommAbort in a group: it raises the flags of all communicators,
-/// which end their kernels, before it frees what any of them has.
-bool groups_aborts() {
+/// Since 2.22 NCCL allows ncclCommAbort in a group: it tells the kernels of all its communicators
+/// to end before it frees any of them.
+bool can_abort_in_group() {
   int version = 0;
   return nccl().ncclGetVersion(&version) == ncclSuccess && version >= NCCL_VERSION(2, 22, 0);
 }
 
-void end_all(const std::vector<Doomed>& all) {
+void abort_all(const std::vector<PendingAbort>& all) {
   if (all.empty()) return;
-  Members::of_process().wait_for_the_end_of(all);
-  if (groups_aborts()) {
+  GroupMembers::of_process().wait_until_none_has(all);
+  if (can_abort_in_group()) {
     nccl().ncclGroupStart();
-    for (const Doomed& one : all) nccl().ncclCommAbort(one.handle);
+    for (const PendingAbort& one : all) nccl().ncclCommAbort(one.handle);
     nccl().ncclGroupEnd();
     return;
   }
   std::vector<std::thread> threads;
-  for (const Doomed& one : all) {
+  for (const PendingAbort& one : all) {
     threads.push_back(
         signal_masked_thread([handle = one.handle] { nccl().ncclCommAbort(handle); }));
   }
@@ -93,16 +94,16 @@ void start_group() {
   if (nccl().ncclGroupStart() != ncclSuccess) {
     throw Error(ErrorKind::system, "ddp: ncclGroupStart failed");
   }
-  ++open.depth;
+  ++open_group.depth;
 }
 
-/// Calls on the device go on, or end, before what comes after them is done.
-std::optional<Error> end() {
+/// Aborts first: the work of after() may wait for kernels that end only then.
+std::optional<Error> end_group() {
   const ncclResult_t result = nccl().ncclGroupEnd();
-  if (--open.depth > 0) return std::nullopt;
-  Open ended = std::exchange(open, {});
-  Members::of_process().remove(ended.members);
-  end_all(ended.doomed);
+  if (--open_group.depth > 0) return std::nullopt;
+  OpenGroup ended = std::exchange(open_group, {});
+  GroupMembers::of_process().remove(ended.members);
+  abort_all(ended.aborts);
   for (const auto& work : ended.after) {
     try {
       work();
@@ -111,7 +112,7 @@ std::optional<Error> end() {
     }
   }
   if (!ended.failure && result != ncclSuccess && result != ncclInProgress) {
-    ended.failure = Error(ErrorKind::system, "ddp: ncclGroupEnd: " + what_nccl_says(result));
+    ended.failure = Error(ErrorKind::system, "ddp: ncclGroupEnd: " + describe(result));
   }
   return ended.failure;
 }
@@ -123,48 +124,48 @@ void NcclGroup::run(const std::function<void()>& calls) {
   try {
     calls();
   } catch (...) {
-    end();  // what was thrown first says more
+    end_group();  // the first error counts
     throw;
   }
-  if (const auto error = end()) throw Error(*error);
+  if (const auto error = end_group()) throw Error(*error);
 }
 
 bool NcclGroup::is_open() {
-  return open.depth > 0;
+  return open_group.depth > 0;
 }
 
-void NcclGroup::enlist(ncclComm_t handle) {
-  if (!is_open() || std::ranges::count(open.members, handle) > 0) return;
-  open.members.push_back(handle);
-  Members::of_process().add(handle);
+void NcclGroup::add_member(ncclComm_t handle) {
+  if (!is_open() || std::ranges::count(open_group.members, handle) > 0) return;
+  open_group.members.push_back(handle);
+  GroupMembers::of_process().add(handle);
 }
 
 void NcclGroup::fail(const Error& error) {
-  if (is_open() && !open.failure) open.failure = error;
+  if (is_open() && !open_group.failure) open_group.failure = error;
 }
 
 void NcclGroup::after(const std::function<void()>& work) {
   if (!is_open()) return work();
-  open.after.push_back(work);
+  open_group.after.push_back(work);
 }
 
 void NcclGroup::abort(ncclComm_t handle, std::shared_ptr<void> owner) noexcept {
-  const Doomed one = {handle, std::move(owner)};
-  if (doomed != nullptr) {
-    doomed->push_back(one);
+  const PendingAbort one = {handle, std::move(owner)};
+  if (together != nullptr) {
+    together->push_back(one);
   } else if (is_open()) {
-    open.doomed.push_back(one);
+    open_group.aborts.push_back(one);
   } else {
-    end_all({one});
+    abort_all({one});
   }
 }
 
 void NcclGroup::abort_together(const std::function<void()>& work) {
-  std::vector<Doomed> all;
-  doomed = &all;
+  std::vector<PendingAbort> all;
+  together = &all;
   work();
-  doomed = nullptr;
-  end_all(all);
+  together = nullptr;
+  abort_all(all);
 }
 
 }  // namespace ddp::internal

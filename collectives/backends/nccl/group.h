@@ -9,37 +9,40 @@
 
 namespace ddp::internal {
 
-/// Calls of this thread that NCCL is to start together, whatever their communicators: between
-/// ncclGroupStart and ncclGroupEnd. Groups nest; the outermost counts.
+/// Groups of calls that NCCL starts together, of any communicators: ncclGroupStart to ncclGroupEnd,
+/// which belong to a thread. Groups nest; the outermost counts.
 ///
-/// No communicator is aborted while a group that is open has calls of it: NCCL's group would end
-/// with what is gone, and NCCL before 2.22 takes no abort in a group.
+/// A communicator is not aborted while an open group has calls of it. ncclGroupEnd would use a
+/// communicator that is freed, and NCCL before 2.22 does not allow ncclCommAbort in a group.
 class NcclGroup {
  public:
-  /// Makes the `calls` in a group. Throws what they throw, else the first error of fail(), else
-  /// what the work of after() throws, else that of ncclGroupEnd; when all is done.
+  /// Makes the `calls` in a group and ends it. Throws the first of: what `calls` throw, the first
+  /// error of fail(), what the work of after() throws, the error of ncclGroupEnd.
   static void run(const std::function<void()>& calls);
 
+  /// Whether this thread is in a group. The functions below do nothing, or their work at once, if
+  /// it is not.
   static bool is_open();
 
-  /// From now until it ends, the open group has calls of the communicator. Nothing without one.
-  static void enlist(ncclComm_t handle);
+  /// Registers that the open group has calls of this communicator, until the group ends.
+  static void add_member(ncclComm_t handle);
 
-  /// A call of the open group has failed, and NCCL starts none of them. Nothing without one.
+  /// Registers that a call of the open group has failed, for run() to throw.
   static void fail(const Error& error);
 
-  /// Does the work at once, or, in a group, when that has ended: what comes after NCCL's calls in a
-  /// stream, and the wait for a communicator that may not be used yet.
+  /// Does the work when the group has ended: NCCL puts the group's calls into streams only then, so
+  /// what follows them in a stream, and every wait for them, must come later.
   static void after(const std::function<void()>& work);
 
-  /// ncclCommAbort, which may wait for what runs on the device. In a group of this thread when that
-  /// has ended; within abort_together() of this thread at its end; after the groups of other
-  /// threads that have calls of it. Until then `owner` is kept. The communicator must not be used
-  /// any more, but for the groups that have it. Does not throw.
+  /// ncclCommAbort, which may wait for kernels that run on the device. It is deferred to the end of
+  /// this thread's group or of abort_together(), and waits for groups of other threads that have
+  /// calls of the communicator. `owner` is kept until it is done. After this, the communicator may
+  /// be used only by the end of such groups. Does not throw.
   static void abort(ncclComm_t handle, std::shared_ptr<void> owner) noexcept;
 
-  /// Does the work, and ends what that aborts at once: one communicator after the other could wait
-  /// for ever, the first for a kernel of the second. Does not throw if `work` does not.
+  /// Runs `work`, then aborts all communicators that it abort()ed at once. One after the other
+  /// could hang: aborting the first may wait for its kernel, which waits for a kernel of the
+  /// second. Does not throw unless `work` does.
   static void abort_together(const std::function<void()>& work);
 };
 

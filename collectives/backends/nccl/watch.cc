@@ -12,19 +12,20 @@ NcclCall::NcclCall(std::shared_ptr<NcclCommunicator> communicator, std::string w
                    bool is_captured)
     : communicator_(std::move(communicator)), where_(std::move(where)), is_captured_(is_captured) {}
 
-void NcclCall::mark_end() {
+void NcclCall::record_end() {
   end_.record(communicator_->stream());
-  is_marked_ = true;
+  is_recorded_ = true;
 }
 
 void NcclCall::make_wait(CUstream stream) const {
-  if (!is_marked_) {
+  if (!is_recorded_) {
     throw Error(ErrorKind::usage, "ddp: a call's Work is waited for before its group_end()");
   }
   end_.make_wait(stream);
 }
 
-/// NcclWatch asks, too, and breaks the communicator: that takes a store, and others' locks.
+/// An error of CUDA is left to NcclWatch, which polls too: to fail the communicator takes the
+/// store, and locks of others.
 bool NcclCall::is_over() noexcept {
   try {
     return check();
@@ -35,8 +36,9 @@ bool NcclCall::is_over() noexcept {
 
 bool NcclCall::check() {
   if (succeeded_) return true;
-  // The event before the failure: whoever fails says so first, and lets the stream go on then.
-  bool reached = is_marked_;
+  // The event first, then the failure: an abort lets the stream reach the event, too, but the
+  // failure is set before that.
+  bool reached = is_recorded_;
   if (reached && !is_captured_ && !communicator_->failure()) {
     const BesideCaptures beside;
     reached = end_.is_reached();
@@ -59,7 +61,7 @@ NcclWatch::NcclWatch(std::shared_ptr<NcclCommunicator> communicator)
 NcclWatch::~NcclWatch() {
   {
     const std::lock_guard lock(mutex_);
-    ends_ = true;
+    stopping_ = true;
     changed_.notify_all();
   }
   thread_.join();
@@ -72,17 +74,17 @@ void NcclWatch::add(std::shared_ptr<NcclCall> call) {
 }
 
 void NcclWatch::watch() {
-  constexpr std::chrono::milliseconds kPause(50);  // NCCL has to be asked; a failure can wait a bit
+  constexpr std::chrono::milliseconds kPause(50);  // failures are not urgent
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [&] { return ends_ || !calls_.empty(); });
-    if (ends_) return;
+    changed_.wait(lock, [&] { return stopping_ || !calls_.empty(); });
+    if (stopping_) return;
     const std::shared_ptr<NcclCall> first = calls_.front();
     lock.unlock();
     bool is_over = true;
     try {
       is_over = first->check();
-      if (!is_over) communicator_->look_for_failure(first->where());
+      if (!is_over) communicator_->check_async_error(first->where());
     } catch (const Error& error) {
       communicator_->fail(first->where(), error);
     }
@@ -90,7 +92,7 @@ void NcclWatch::watch() {
     if (is_over) {
       calls_.pop_front();
     } else {
-      changed_.wait_for(lock, kPause, [&] { return ends_; });
+      changed_.wait_for(lock, kPause, [&] { return stopping_; });
     }
   }
 }

@@ -20,16 +20,19 @@ class NcclCall {
   /// On the communicator's device.
   NcclCall(std::shared_ptr<NcclCommunicator> communicator, std::string where, bool is_captured);
 
-  /// All of it is in the stream now.
-  void mark_end();
+  /// Records the event at the end of the call, when all of it is in the stream.
+  void record_end();
 
-  /// Where what is in `stream` from now on runs after it.
+  /// Makes what `stream` is given from now on wait for the call.
   void make_wait(CUstream stream) const;
 
-  /// Whether it is done, well or not. Never blocks. Of one that was captured nothing is under way.
+  /// Whether it is complete, or has failed. Never blocks. A captured call is: it runs only when its
+  /// graph is launched.
   bool is_over() noexcept;
-  /// The same; throws what CUDA says about it, which breaks no communicator yet.
+
+  /// is_over(), but throws CUDA's error about the call; the communicator has not failed then yet.
   bool check();
+
   std::optional<Error> error();
 
   const std::string& where() const { return where_; }
@@ -39,13 +42,13 @@ class NcclCall {
   const std::string where_;
   const bool is_captured_;
   DeviceEvent end_;
-  std::atomic<bool> is_marked_ = false;
+  std::atomic<bool> is_recorded_ = false;
   std::atomic<bool> succeeded_ = false;
 };
 
-/// Asks NCCL for errors while a communicator has calls, in a thread of its own, for the program may
-/// wait for its streams where it cannot be told of a failure: then the communicator is broken, and
-/// streams go on.
+/// Polls NCCL for errors while the communicator has calls, in a thread of its own. A program that
+/// synchronizes with its stream calls nothing here, and would wait for ever for a kernel whose peer
+/// is gone. So this thread fails the communicator, which aborts the kernel and lets streams go on.
 class NcclWatch {
  public:
   explicit NcclWatch(std::shared_ptr<NcclCommunicator> communicator);
@@ -63,7 +66,7 @@ class NcclWatch {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::shared_ptr<NcclCall>> calls_;
-  bool ends_ = false;
+  bool stopping_ = false;
   std::thread thread_;
 };
 

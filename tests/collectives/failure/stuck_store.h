@@ -15,7 +15,7 @@
 
 namespace ddprun::tests {
 
-/// A store that takes everything but an agreed error, and does not say so.
+/// The launcher's store, but it never answers when the group's agreed error is proposed.
 class StuckStore : public ddp::Store {
  public:
   std::string name() const override { return "a stuck store"; }

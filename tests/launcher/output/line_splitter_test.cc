@@ -8,9 +8,9 @@
 namespace ddprun::launcher {
 namespace {
 
-/// What a file (or, on a terminal, the screen) has received so far.
-struct Paper {
-  explicit Paper(bool terminal = false) : lines(terminal) {}
+/// A file or, on a terminal, the screen.
+struct Page {
+  explicit Page(bool terminal = false) : lines(terminal) {}
 
   std::string text() const { return std::string(lines.pending()); }
 
@@ -18,23 +18,23 @@ struct Paper {
 };
 
 std::string split(const std::string& bytes, const std::string& prefix = "[0] ") {
-  Paper paper;
-  LineSplitter splitter(prefix, Relay::lines);
-  splitter.feed(bytes, paper.lines);
-  splitter.finish(paper.lines);
-  return paper.text();
+  Page page;
+  LineSplitter splitter(prefix, Buffering::line);
+  splitter.feed(bytes, page.lines);
+  splitter.finish(page.lines);
+  return page.text();
 }
 
 /// The same bytes, one at a time.
 std::string split_bytewise(const std::string& bytes) {
-  Paper paper;
-  LineSplitter splitter("[0] ", Relay::lines);
-  for (const char byte : bytes) splitter.feed({&byte, 1}, paper.lines);
-  splitter.finish(paper.lines);
-  return paper.text();
+  Page page;
+  LineSplitter splitter("[0] ", Buffering::line);
+  for (const char byte : bytes) splitter.feed({&byte, 1}, page.lines);
+  splitter.finish(page.lines);
+  return page.text();
 }
 
-TEST_CASE("every line gets the prefix, an empty one too") {
+TEST_CASE("every line gets the prefix, also an empty one") {
   CHECK(split("a\n\nb\n") == "[0] a\n[0] \n[0] b\n");
   CHECK(split("").empty());
 }
@@ -44,35 +44,35 @@ TEST_CASE("a last line without newline is completed") {
   CHECK(split("a", "") == "a\n");
 }
 
-TEST_CASE("any byte passes unchanged, NUL too") {
+TEST_CASE("any byte passes unchanged, also NUL") {
   const std::string bytes("a\0b\xff\x80\x1b[0m\tc\n", 12);
   CHECK(split(bytes) == "[0] " + bytes);
 }
 
-TEST_CASE("where a read happens to end changes nothing") {
+TEST_CASE("the boundaries of reads do not matter") {
   const std::string bytes = GENERATE(as<std::string>(), "one\ntwo\n\nthree", "a\r\nb\r\n\r\nc",
                                      "\r1%\r2%\ndone\n", "1%\r2%\r\n", "\r", "\n", "x\r");
   CHECK(split_bytewise(bytes) == split(bytes));
 }
 
-TEST_CASE("an unfinished line is kept until the rest of it comes") {
-  Paper paper;
-  LineSplitter splitter("[0] ", Relay::lines);
-  splitter.feed("hel", paper.lines);
-  CHECK(paper.text().empty());
-  splitter.feed("lo\nwor", paper.lines);
-  CHECK(paper.text() == "[0] hello\n");
+TEST_CASE("an unfinished line is kept until the rest arrives") {
+  Page page;
+  LineSplitter splitter("[0] ", Buffering::line);
+  splitter.feed("hel", page.lines);
+  CHECK(page.text().empty());
+  splitter.feed("lo\nwor", page.lines);
+  CHECK(page.text() == "[0] hello\n");
 }
 
 TEST_CASE("lines of two workers are never mixed") {
-  Paper paper;
-  LineSplitter zero("[0] ", Relay::lines);
-  LineSplitter one("[1] ", Relay::lines);
-  zero.feed("aa", paper.lines);
-  one.feed("bb", paper.lines);
-  zero.feed("AA\n", paper.lines);
-  one.feed("BB\n", paper.lines);
-  CHECK(paper.text() == "[0] aaAA\n[1] bbBB\n");
+  Page page;
+  LineSplitter zero("[0] ", Buffering::line);
+  LineSplitter one("[1] ", Buffering::line);
+  zero.feed("aa", page.lines);
+  one.feed("bb", page.lines);
+  zero.feed("AA\n", page.lines);
+  one.feed("BB\n", page.lines);
+  CHECK(page.text() == "[0] aaAA\n[1] bbBB\n");
 }
 
 TEST_CASE("a line of 1 MiB stays whole") {
@@ -92,73 +92,74 @@ TEST_CASE("CRLF ends a line like LF") {
 }
 
 TEST_CASE("a progress line is passed on before its newline") {
-  Paper paper;
-  LineSplitter splitter("[0] ", Relay::lines);
-  splitter.feed("\r10%", paper.lines);
-  CHECK(paper.text() == "\r[0] 10%");
-  splitter.feed("\r20%", paper.lines);
-  CHECK(paper.text() == "\r[0] 10%\r[0] 20%");
-  splitter.feed("\n", paper.lines);
-  CHECK(paper.text() == "\r[0] 10%\r[0] 20%\n");
+  Page page;
+  LineSplitter splitter("[0] ", Buffering::line);
+  splitter.feed("\r10%", page.lines);
+  CHECK(page.text() == "\r[0] 10%");
+  splitter.feed("\r20%", page.lines);
+  CHECK(page.text() == "\r[0] 10%\r[0] 20%");
+  splitter.feed("\n", page.lines);
+  CHECK(page.text() == "\r[0] 10%\r[0] 20%\n");
 }
 
-TEST_CASE("progress that ends in a return is passed on at once") {
-  Paper paper;
-  LineSplitter splitter("[0] ", Relay::lines);
-  splitter.feed("10%\r", paper.lines);
-  CHECK(paper.text() == "[0] 10%\r");
-  splitter.feed("20%\r", paper.lines);
-  CHECK(paper.text() == "[0] 10%\r[0] 20%\r");
+TEST_CASE("progress that ends in a return is passed on immediately") {
+  Page page;
+  LineSplitter splitter("[0] ", Buffering::line);
+  splitter.feed("10%\r", page.lines);
+  CHECK(page.text() == "[0] 10%\r");
+  splitter.feed("20%\r", page.lines);
+  CHECK(page.text() == "[0] 10%\r[0] 20%\r");
 }
 
-TEST_CASE("another worker's line closes an open progress line") {
-  Paper paper;
-  LineSplitter zero("[0] ", Relay::lines);
-  LineSplitter one("[1] ", Relay::lines);
-  zero.feed("\r10%", paper.lines);
-  one.feed("epoch\n", paper.lines);
-  CHECK(paper.text() == "\r[0] 10%\n[1] epoch\n");
+TEST_CASE("another worker's line ends an unfinished progress line") {
+  Page page;
+  LineSplitter zero("[0] ", Buffering::line);
+  LineSplitter one("[1] ", Buffering::line);
+  zero.feed("\r10%", page.lines);
+  one.feed("epoch\n", page.lines);
+  CHECK(page.text() == "\r[0] 10%\n[1] epoch\n");
 
   SECTION("the next progress starts afresh") {
-    zero.feed("\r20%", paper.lines);
-    CHECK(paper.text() == "\r[0] 10%\n[1] epoch\n\r[0] 20%");
+    zero.feed("\r20%", page.lines);
+    CHECK(page.text() == "\r[0] 10%\n[1] epoch\n\r[0] 20%");
   }
   SECTION("the rest of a torn piece gets the prefix again") {
-    zero.feed(" of 9\n", paper.lines);
-    CHECK(paper.text() == "\r[0] 10%\n[1] epoch\n[0]  of 9\n");
+    zero.feed(" of 9\n", page.lines);
+    CHECK(page.text() == "\r[0] 10%\n[1] epoch\n[0]  of 9\n");
   }
   SECTION("its own newline is not written twice") {
-    zero.feed("\nnext\n", paper.lines);
-    CHECK(paper.text() == "\r[0] 10%\n[1] epoch\n[0] next\n");
+    zero.feed("\nnext\n", page.lines);
+    CHECK(page.text() == "\r[0] 10%\n[1] epoch\n[0] next\n");
   }
   SECTION("its end adds nothing") {
-    zero.finish(paper.lines);
-    CHECK(paper.text() == "\r[0] 10%\n[1] epoch\n");
+    zero.finish(page.lines);
+    CHECK(page.text() == "\r[0] 10%\n[1] epoch\n");
   }
 }
 
-TEST_CASE("progress of two workers takes turns: overwritten on a terminal, lines elsewhere") {
+TEST_CASE(
+    "progress lines of two workers overwrite each other on a terminal, and are lines elsewhere") {
   const bool terminal = GENERATE(true, false);
-  Paper paper(terminal);
-  LineSplitter zero("[0] ", Relay::lines);
-  LineSplitter one("[1] ", Relay::lines);
-  zero.feed("\r10%", paper.lines);
-  one.feed("\r7%", paper.lines);
-  CHECK(paper.text() == (terminal ? "\r[0] 10%\r\033[K\r[1] 7%" : "\r[0] 10%\n\r[1] 7%"));
+  Page page(terminal);
+  LineSplitter zero("[0] ", Buffering::line);
+  LineSplitter one("[1] ", Buffering::line);
+  zero.feed("\r10%", page.lines);
+  one.feed("\r7%", page.lines);
+  CHECK(page.text() == (terminal ? "\r[0] 10%\r\033[K\r[1] 7%" : "\r[0] 10%\n\r[1] 7%"));
 }
 
-TEST_CASE("a worker that is alone is passed on byte by byte, prompts too") {
-  Paper paper;
-  LineSplitter splitter("", Relay::bytes);
-  splitter.feed("name? ", paper.lines);
-  CHECK(paper.text() == "name? ");
-  splitter.feed("hello\n\n\rx", paper.lines);
-  CHECK(paper.text() == "name? hello\n\n\rx");
-  splitter.finish(paper.lines);
-  CHECK(paper.text() == "name? hello\n\n\rx\n");
+TEST_CASE("the output of a single worker is passed on immediately, also prompts") {
+  Page page;
+  LineSplitter splitter("", Buffering::none);
+  splitter.feed("name? ", page.lines);
+  CHECK(page.text() == "name? ");
+  splitter.feed("hello\n\n\rx", page.lines);
+  CHECK(page.text() == "name? hello\n\n\rx");
+  splitter.finish(page.lines);
+  CHECK(page.text() == "name? hello\n\n\rx\n");
 }
 
-TEST_CASE("a queue keeps the order of bytes while it is written in pieces") {
+TEST_CASE("a queue keeps the order of bytes when written in pieces") {
   LineQueue queue(false);
   std::string expected;
   std::string written;

@@ -57,7 +57,7 @@ void write(const fs::path& file) {
 
 }  // namespace
 
-TEST_CASE("error files are in torchrun's tree, whose directories are made with their parents") {
+TEST_CASE("error files are in torchrun's layout; directories are created with their parents") {
   const Tmpdir scratch;
   LogDir logs;
   must(logs.open((scratch / "a/b").string(), "job-7", false));
@@ -90,7 +90,7 @@ TEST_CASE("no attempt touches the files of an earlier one") {
   CHECK_FALSE(fs::exists(later));
 }
 
-TEST_CASE("two jobs of one name have a directory each, which outlives them") {
+TEST_CASE("two jobs with one name have separate directories, which are kept") {
   const Tmpdir scratch;
   const fs::path one = first_error_file(scratch / "logs", "same");
   const fs::path other = first_error_file(scratch / "logs", "same");
@@ -99,7 +99,7 @@ TEST_CASE("two jobs of one name have a directory each, which outlives them") {
   CHECK(fs::is_directory(one.parent_path()));
 }
 
-TEST_CASE("a job's name never leads out of the log directory") {
+TEST_CASE("a job's name cannot escape from the log directory") {
   const Tmpdir scratch;
   const std::string run_id = GENERATE(as<std::string>(), "..", ".", "/", "../../etc", "/etc/x",
                                       ".hidden", std::string(256, 'x'));
@@ -121,7 +121,7 @@ TEST_CASE("a long name is cut between its characters") {
   CHECK(name.substr(0, name.size() - 7) == run_id.substr(0, 199));
 }
 
-TEST_CASE("a relative directory does not depend on where a worker goes") {
+TEST_CASE("a relative directory does not depend on a worker's current directory") {
   const Tmpdir scratch;
   const fs::path before = fs::current_path();
   fs::current_path(scratch / "");
@@ -132,7 +132,7 @@ TEST_CASE("a relative directory does not depend on where a worker goes") {
   CHECK(fs::is_directory(file.parent_path()));
 }
 
-TEST_CASE("a log directory that cannot be is refused with its name") {
+TEST_CASE("an impossible log directory is refused with its name") {
   const Tmpdir scratch;
   write(scratch / "file");
   const std::string name = GENERATE(as<std::string>(), "file", "file/below", "/proc/nothing/here");
@@ -158,7 +158,7 @@ TEST_CASE("/dev/null means no files") {
   CHECK(scratch.empty());
 }
 
-TEST_CASE("without a log directory error files are in a temporary one, which goes") {
+TEST_CASE("without a log directory error files are in a temporary one, which is removed") {
   const Tmpdir scratch;
   {
     LogDir logs;
@@ -175,7 +175,7 @@ TEST_CASE("without a log directory error files are in a temporary one, which goe
   CHECK(scratch.empty());
 }
 
-TEST_CASE("log files without a log directory are in a temporary one, which stays") {
+TEST_CASE("log files without a log directory are in a temporary one, which is kept") {
   const Tmpdir scratch;
   std::string file;
   {
@@ -193,7 +193,7 @@ TEST_CASE("log files without a log directory are in a temporary one, which stays
   CHECK(fs::exists(file));
 }
 
-TEST_CASE("a TMPDIR that is not there is passed over") {
+TEST_CASE("a TMPDIR that does not exist is ignored") {
   const Tmpdir scratch;
   setenv("TMPDIR", (scratch / "missing").c_str(), 1);
   LogDir logs;
@@ -202,7 +202,7 @@ TEST_CASE("a TMPDIR that is not there is passed over") {
   CHECK(fs::is_directory(fs::path(logs.error_file(0)).parent_path()));
 }
 
-TEST_CASE("an attempt whose directories cannot be made has no files") {
+TEST_CASE("an attempt whose directories cannot be created has no files") {
   const Tmpdir scratch;
   LogDir logs;
   must(logs.open((scratch / "logs").string(), "none", false));

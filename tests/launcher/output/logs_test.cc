@@ -47,7 +47,7 @@ std::shared_ptr<LogFile> log_file(const std::string& path) {
   return std::make_shared<LogFile>(must(LogFile::open(path)));
 }
 
-/// What is left of `bytes`, fed in pieces of `piece` bytes.
+/// The selected lines of `bytes`, fed in pieces of `piece` bytes.
 std::string filtered(const Texts& texts, const std::string& bytes, size_t piece) {
   LineFilter filter("[3] ", texts);
   std::string out;
@@ -56,11 +56,11 @@ std::string filtered(const Texts& texts, const std::string& bytes, size_t piece)
   return out;
 }
 
-/// An Output whose stdout and stderr are files of a directory.
+/// An Output whose stdout and stderr are files in a directory.
 class Console {
  public:
-  /// Says `bytes` as all of rank's stdout, or of its stderr.
-  void say(int rank, const std::string& bytes, StreamSink sink, bool on_stderr = false) {
+  /// Adds a worker whose whole stdout, or stderr, is `bytes`.
+  void add_worker(int rank, const std::string& bytes, StreamSink sink, bool on_stderr = false) {
     Fd ends[2];
     Fd read_ends[2];
     for (size_t i = 0; i < 2; ++i) {
@@ -69,17 +69,17 @@ class Console {
       read_ends[i].reset(made[0]);
       ends[i].reset(made[1]);
     }
-    REQUIRE(bytes.size() < 65536);  // what a pipe holds
+    REQUIRE(bytes.size() < 65536);  // a pipe's capacity
     const auto size = static_cast<ssize_t>(bytes.size());
     REQUIRE(::write(ends[on_stderr ? 1 : 0].get(), bytes.data(), bytes.size()) == size);
     std::array<StreamSink, 2> sinks;
     sinks[on_stderr ? 1 : 0] = std::move(sink);
-    output_.add_worker(rank, "[" + std::to_string(rank) + "] ", Relay::lines,
+    output_.add_worker(rank, "[" + std::to_string(rank) + "] ", Buffering::line,
                        std::move(read_ends[0]), std::move(read_ends[1]), std::move(sinks[0]),
                        std::move(sinks[1]));
   }
 
-  /// Until all is written. Returns what is on stdout and stderr.
+  /// Runs until all is written. Returns the contents of stdout and stderr.
   std::pair<std::string, std::string> finish() {
     output_.when_drained([this] { context_.stop(); });
     context_.run();
@@ -106,7 +106,7 @@ class Console {
 
 }  // namespace
 
-TEST_CASE("lines with one of the texts are picked, however they arrive") {
+TEST_CASE("lines with one of the texts are selected, however they arrive") {
   const size_t piece = GENERATE(1, 2, 5, 1000);
   const std::string bytes = "loss 0.5\nnothing\n\nan ERROR here\r\nlast loss";
 
@@ -115,7 +115,7 @@ TEST_CASE("lines with one of the texts are picked, however they arrive") {
   CHECK(filtered({"absent"}, bytes, piece).empty());
 }
 
-TEST_CASE("a line without end is looked at in pieces of bounded size") {
+TEST_CASE("an endless line is filtered in pieces of bounded size") {
   const std::string longest(kMaxLine, 'x');
 
   CHECK(filtered({"x"}, longest + longest + "xy\n", 4096) ==
@@ -123,7 +123,7 @@ TEST_CASE("a line without end is looked at in pieces of bounded size") {
   CHECK(filtered({"x"}, longest + "\n", 4096) == "[3] " + longest + "\n");
 }
 
-TEST_CASE("a log file grows at its end and knows its end") {
+TEST_CASE("a log file is appended to, and its end can be read") {
   const Scratch scratch;
   const auto file = log_file(scratch.file("log"));
   must(file->append("one\n"));
@@ -139,24 +139,24 @@ TEST_CASE("a log file grows at its end and knows its end") {
             .message.starts_with("cannot open " + scratch.file("missing/log") + ": "));
 }
 
-TEST_CASE("a file has a worker's bytes as they are, the console its lines") {
+TEST_CASE("a file has a worker's bytes unchanged, the console its lines") {
   Console console;
   const std::string bytes("a\rb\rc\n\0\xff\npartial", 16);
   StreamSink sink;
   sink.file = log_file(console.file("log"));
-  console.say(0, bytes, std::move(sink));
+  console.add_worker(0, bytes, std::move(sink));
   const auto [out, err] = console.finish();
 
   CHECK(content(console.file("log")) == bytes);
   CHECK(out == std::string("[0] a\r[0] b\r[0] c\n[0] \0\xff\n[0] partial\n", 37));
 }
 
-TEST_CASE("a stream that is not shown goes to its file alone, and its last words are known") {
+TEST_CASE("a stream that is not shown goes only to its file, and its tail is known") {
   Console console;
   StreamSink sink;
   sink.file = log_file(console.file("log"));
   sink.shown = false;
-  console.say(0, "it broke\nhere\n", std::move(sink), true);
+  console.add_worker(0, "it broke\nhere\n", std::move(sink), true);
   const auto [out, err] = console.finish();
 
   CHECK(content(console.file("log")) == "it broke\nhere\n");
@@ -164,40 +164,40 @@ TEST_CASE("a stream that is not shown goes to its file alone, and its last words
   CHECK(console.output().stderr_tail(0) == "it broke\nhere");
 }
 
-TEST_CASE("the last words of a worker that writes to a file itself are in the file") {
+TEST_CASE("the tail of a worker that writes to a file itself is read from the file") {
   Console console;
   StreamSink sink;
   sink.file = log_file(console.file("log"));
   sink.direct = true;
   must(sink.file->append(std::string(100'000, 'x') + "\nthe cause\nthe end\n"));
-  console.output().add_worker(5, "", Relay::lines, Fd(), Fd(), {}, std::move(sink));
+  console.output().add_worker(5, "", Buffering::line, Fd(), Fd(), {}, std::move(sink));
 
   CHECK(console.output().stderr_tail(5) == "the cause\nthe end");
   console.finish();  // nothing to wait for
 }
 
-TEST_CASE("picked lines of all workers are in one file, with their prefixes") {
+TEST_CASE("selected lines of all workers are in one file, with their prefixes") {
   Console console;
   const Texts texts = {"loss"};
   StreamSink sink;
   sink.duplicates = log_file(console.file("picked"));
   sink.filters = &texts;
-  console.say(0, "loss 1\nrest\n", sink);
-  console.say(11, "rest\nloss 2", sink);
+  console.add_worker(0, "loss 1\nrest\n", sink);
+  console.add_worker(11, "rest\nloss 2", sink);
   console.finish();
 
   const std::string picked = content(console.file("picked"));
   CHECK((picked == "[0] loss 1\n[11] loss 2\n" || picked == "[11] loss 2\n[0] loss 1\n"));
 }
 
-TEST_CASE("a full disk is told once for all log files, and the console goes on") {
+TEST_CASE("a full disk is reported once for all log files, and the console continues") {
   Console console;
   Texts warnings;
   log::set_writer([&](std::string_view line) { warnings.emplace_back(line); });
   for (int rank = 0; rank < 3; ++rank) {
     StreamSink sink;
     sink.file = log_file("/dev/full");
-    console.say(rank, "line\n", std::move(sink));
+    console.add_worker(rank, "line\n", std::move(sink));
   }
   const auto [out, err] = console.finish();
   log::set_writer({});

@@ -12,7 +12,7 @@
 #include <boost/asio/io_context.hpp>
 
 #include "tests/catch.h"
-#include "tests/launcher/output/stage.h"
+#include "tests/launcher/output/output_fixture.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -27,68 +27,69 @@ std::vector<std::string> numbers_to(int last) {
 }
 
 TEST_CASE("lines of four workers arrive whole, in order, with their prefix") {
-  Stage stage;
+  OutputFixture fixture;
   std::vector<Child> children;
-  for (int rank = 0; rank < 4; ++rank) children.push_back(stage.start(rank, "seq 50000"));
-  stage.finish();
-  const auto lines = by_rank(stage.out_reader.text);
+  for (int rank = 0; rank < 4; ++rank) children.push_back(fixture.start(rank, "seq 50000"));
+  fixture.finish();
+  const auto lines = by_rank(fixture.out_reader.text);
   REQUIRE(lines.size() == 4);
   for (const auto& [rank, of_rank] : lines) CHECK((of_rank == numbers_to(50'000)));
-  CHECK(stage.err_reader.text.empty());
+  CHECK(fixture.err_reader.text.empty());
 }
 
 TEST_CASE("stdout and stderr are kept apart") {
-  Stage stage;
-  Child child = stage.start(3, "echo out; echo err >&2");
-  stage.finish();
-  CHECK(stage.out_reader.text == "[3] out\n");
-  CHECK(stage.err_reader.text == "[3] err\n");
+  OutputFixture fixture;
+  Child child = fixture.start(3, "echo out; echo err >&2");
+  fixture.finish();
+  CHECK(fixture.out_reader.text == "[3] out\n");
+  CHECK(fixture.err_reader.text == "[3] err\n");
 }
 
-TEST_CASE("stdout and stderr that are one file still get whole lines") {
-  Stage stage;
-  Output both(stage.context.get_executor(), stage.out.get(), stage.out.get());
+TEST_CASE("stdout and stderr that are the same file get whole lines") {
+  OutputFixture fixture;
+  Output both(fixture.context.get_executor(), fixture.out.get(), fixture.out.get());
   std::vector<Child> children;
   for (int rank = 0; rank < 2; ++rank) {
-    children.emplace_back("seq 20000 & seq 20000 >&2; wait",
-                          add_worker(both, rank, "[" + std::to_string(rank) + "] ", Relay::lines));
+    children.emplace_back(
+        "seq 20000 & seq 20000 >&2; wait",
+        add_worker(both, rank, "[" + std::to_string(rank) + "] ", Buffering::line));
   }
-  run_until_drained(stage.context, both);
-  stage.finish();
+  run_until_drained(fixture.context, both);
+  fixture.finish();
   size_t digits = 0;
-  for (const auto& [rank, of_rank] : by_rank(stage.out_reader.text)) {
+  for (const auto& [rank, of_rank] : by_rank(fixture.out_reader.text)) {
     CHECK(of_rank.size() == 40'000);
     for (const auto& line : of_rank) digits += line.size();
   }
   CHECK(digits == 4 * 88'894);  // digits of 1 to 20,000
 }
 
-TEST_CASE("the last lines of a killed worker arrive, also without newline") {
-  Stage stage;
-  Child child = stage.start(0, "seq 1000; printf 'the end'; kill -9 $$");
-  stage.finish();
+TEST_CASE("the last lines of a killed worker arrive, also without a newline") {
+  OutputFixture fixture;
+  Child child = fixture.start(0, "seq 1000; printf 'the end'; kill -9 $$");
+  fixture.finish();
   auto expected = numbers_to(1000);
   expected.push_back("the end");
-  CHECK(by_rank(stage.out_reader.text)[0] == expected);
+  CHECK(by_rank(fixture.out_reader.text)[0] == expected);
   CHECK(WTERMSIG(child.wait()) == SIGKILL);
 }
 
 TEST_CASE("a line of 1 MiB comes through the pipes whole") {
-  Stage stage;
-  Child child = stage.start(0, "head -c 1048576 /dev/zero | tr '\\0' x; echo; echo after");
-  stage.finish();
-  CHECK(stage.out_reader.text == "[0] " + std::string(1 << 20, 'x') + "\n[0] after\n");
+  OutputFixture fixture;
+  Child child = fixture.start(0, "head -c 1048576 /dev/zero | tr '\\0' x; echo; echo after");
+  fixture.finish();
+  CHECK(fixture.out_reader.text == "[0] " + std::string(1 << 20, 'x') + "\n[0] after\n");
 }
 
-TEST_CASE("progress and a lonely worker's prompt are seen while the line is open") {
-  Stage stage;
+TEST_CASE("progress and a single worker's prompt are shown before the newline") {
+  OutputFixture fixture;
   const bool alone = GENERATE(true, false);
   const WorkerPipes pipes =
-      add_worker(stage.output, 0, alone ? "" : "[0] ", alone ? Relay::bytes : Relay::lines);
+      add_worker(fixture.output, 0, alone ? "" : "[0] ", alone ? Buffering::none : Buffering::line);
   const std::string text = alone ? "name? " : "\r10%";
   REQUIRE(write(pipes.out.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()));
   const std::string expected = alone ? "name? " : "\r[0] 10%";
-  run_until(stage.context, [&] { return stage.out_reader.text == expected; });
+  run_until(fixture.context, [&] { return fixture.out_reader.text == expected; });
 }
 
 TEST_CASE("on a terminal prefixes have colours and progress lines share one line") {
@@ -117,57 +118,57 @@ TEST_CASE("on a terminal prefixes have colours and progress lines share one line
   run_until(context, [&] { return screen.text == expected; });
 }
 
-TEST_CASE("ddprun's own lines go between the workers' lines, never into one") {
-  Stage stage;
-  const WorkerPipes pipes = add_worker(stage.output, 0, "[0] ");
+TEST_CASE("ddprun's own lines go between the workers' lines") {
+  OutputFixture fixture;
+  const WorkerPipes pipes = add_worker(fixture.output, 0, "[0] ");
   REQUIRE(write(pipes.err.get(), "\r50%", 4) == 4);
-  run_until(stage.context, [&] { return stage.err_reader.text == "\r[0] 50%"; });
-  stage.output.write_own_line("ddprun: hello\n");
-  run_until(stage.context, [&] { return stage.err_reader.text.ends_with("hello\n"); });
-  CHECK(stage.err_reader.text == "\r[0] 50%\nddprun: hello\n");
+  run_until(fixture.context, [&] { return fixture.err_reader.text == "\r[0] 50%"; });
+  fixture.output.write_own_line("ddprun: hello\n");
+  run_until(fixture.context, [&] { return fixture.err_reader.text.ends_with("hello\n"); });
+  CHECK(fixture.err_reader.text == "\r[0] 50%\nddprun: hello\n");
 }
 
-TEST_CASE("the last words of a dead worker are complete before the loop has run") {
-  Stage stage;
-  Child child = stage.start(7, "seq 9000 >&2; echo boom >&2; exit 3");
+TEST_CASE("the tail of a dead worker is complete before the loop has run") {
+  OutputFixture fixture;
+  Child child = fixture.start(7, "seq 9000 >&2; echo boom >&2; exit 3");
   CHECK(WEXITSTATUS(child.wait()) == 3);
-  const std::string words = stage.output.stderr_tail(7);
-  CHECK(words.ends_with("8999\n9000\nboom"));
-  CHECK(stage.output.stderr_tail(8).empty());
-  stage.finish();
-  CHECK(by_rank(stage.err_reader.text)[7].size() == 9001);
+  const std::string tail = fixture.output.stderr_tail(7);
+  CHECK(tail.ends_with("8999\n9000\nboom"));
+  CHECK(fixture.output.stderr_tail(8).empty());
+  fixture.finish();
+  CHECK(by_rank(fixture.err_reader.text)[7].size() == 9001);
 }
 
-TEST_CASE("drained means that nobody holds a pipe open, grandchildren too") {
-  Stage stage;
+TEST_CASE("drained means that no process has a pipe open, not even a grandchild") {
+  OutputFixture fixture;
   const Pipe hold = make_pipe();
   bool drained = false;
   // The grandchild lives until `hold` is written to.
   const std::string held =
       "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(hold.read_end.get());
-  Child child = stage.start(0, "(read line <" + held + "; echo $line) & echo parent");
+  Child child = fixture.start(0, "(read line <" + held + "; echo $line) & echo parent");
   CHECK(child.wait() == 0);
-  stage.output.when_drained([&] { drained = true; });
-  run_until(stage.context, [&] { return stage.out_reader.text == "[0] parent\n"; });
-  stage.context.poll();
+  fixture.output.when_drained([&] { drained = true; });
+  run_until(fixture.context, [&] { return fixture.out_reader.text == "[0] parent\n"; });
+  fixture.context.poll();
   CHECK(!drained);
   REQUIRE(write(hold.write_end.get(), "late\n", 5) == 5);
-  run_until(stage.context, [&] { return drained; });
-  stage.finish();
-  CHECK(stage.out_reader.text == "[0] parent\n[0] late\n");
+  run_until(fixture.context, [&] { return drained; });
+  fixture.finish();
+  CHECK(fixture.out_reader.text == "[0] parent\n[0] late\n");
 }
 
 TEST_CASE("a new round starts with new workers, whatever the old pipes do") {
-  Stage stage;
-  const WorkerPipes old = add_worker(stage.output, 0, "[old] ");
+  OutputFixture fixture;
+  const WorkerPipes old = add_worker(fixture.output, 0, "[old] ");
   REQUIRE(write(old.out.get(), "unread\n", 7) == 7);
-  stage.output.remove_workers();
-  Child child = stage.start(0, "echo new");
-  stage.finish();
-  CHECK(stage.out_reader.text == "[0] new\n");
+  fixture.output.remove_workers();
+  Child child = fixture.start(0, "echo new");
+  fixture.finish();
+  CHECK(fixture.out_reader.text == "[0] new\n");
 }
 
-TEST_CASE("a regular file gets everything in order, behind what is already there") {
+TEST_CASE("a regular file gets all output in order, after its previous contents") {
   char path[] = "/tmp/ddprun_output_XXXXXX";
   Fd file(mkstemp(path));
   REQUIRE(file);

@@ -28,12 +28,12 @@ TEST_CASE("every macro of a prefix is replaced, also torchrun's") {
         "5/8 gpu-07 2 3|");
 }
 
-TEST_CASE("what is not a macro stays in the prefix") {
+TEST_CASE("text that is not a macro stays in the prefix") {
   CHECK(must(expand_prefix("$ {rank} } $rank 5$", rank_5())) == "$ {rank} } $rank 5$");
   CHECK(must(expand_prefix("", rank_5())).empty());
 }
 
-TEST_CASE("a prefix with an unknown or broken macro is refused, naming the known ones") {
+TEST_CASE("a prefix with an unknown or broken macro is refused with a list of the macros") {
   const std::string text = GENERATE(as<std::string>(), "${rnak} ", "${}", "${rank", "a\nb");
   const auto refused = expand_prefix(text, rank_5());
   REQUIRE(refused.has_error());
@@ -44,7 +44,7 @@ TEST_CASE("a prefix with an unknown or broken macro is refused, naming the known
   CHECK(message.find("${rank}, ${local_rank}") != message.npos);
 }
 
-TEST_CASE("a coloured prefix differs from rank to rank, and none stays none") {
+TEST_CASE("the colour of a prefix depends on the rank, and an empty prefix stays empty") {
   CHECK(coloured_prefix("[0] ", 0) == "\033[36m[0] \033[0m");
   CHECK(coloured_prefix("[0] ", 0) != coloured_prefix("[0] ", 1));
   CHECK(coloured_prefix("", 3).empty());

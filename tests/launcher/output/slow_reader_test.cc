@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Readers of ddprun's output that stop, go, or were never there.
+// Readers of ddprun's output that stop reading, close, or never existed.
 #include <chrono>
 #include <fcntl.h>
 #include <string>
@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "launcher/output/output.h"
 #include "tests/catch.h"
-#include "tests/launcher/output/stage.h"
+#include "tests/launcher/output/output_fixture.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -18,7 +18,7 @@ using namespace ddprun::tests;
 using namespace std::chrono_literals;
 namespace asio = boost::asio;
 
-/// Writes to `fd` and runs what is ready, until neither goes on: everything is full. The bytes.
+/// Writes to `fd` and runs ready handlers until all buffers are full. Returns the number of bytes.
 size_t fill(asio::io_context& context, int fd) {
   std::string lines;
   while (lines.size() < 60'000) lines += "a line that nobody reads\n";
@@ -36,7 +36,7 @@ size_t fill(asio::io_context& context, int fd) {
   return total;
 }
 
-TEST_CASE("a stopped reader stops the worker, with bounded memory and without blocking") {
+TEST_CASE("a reader that stops blocks the worker but not ddprun, with bounded memory") {
   const bool use_socket = GENERATE(false, true);
   Pipe pipe = make_pipe();
   if (use_socket) {
@@ -54,7 +54,7 @@ TEST_CASE("a stopped reader stops the worker, with bounded memory and without bl
   INFO("the flags are shared with the user's shell");
   CHECK((fcntl(pipe.write_end.get(), F_GETFL) & O_NONBLOCK) == 0);
 
-  SECTION("once it reads again, everything arrives") {
+  SECTION("when it reads again, everything arrives") {
     pipes = {};
     Reader reader(context, std::move(pipe.read_end));
     run_until_drained(context, output);
@@ -63,7 +63,7 @@ TEST_CASE("a stopped reader stops the worker, with bounded memory and without bl
     run_until(context, [&] { return reader.text.size() >= expected; });
     CHECK(by_rank(reader.text)[0].size() == lines);
   }
-  SECTION("own lines wait up to a bound, and those dropped are counted") {
+  SECTION("own lines wait up to a bound, and dropped ones are counted") {
     const std::string own = "ddprun: " + std::string(1000, 'x') + "\n";
     for (int i = 0; i < 3000; ++i) output.write_own_line(own);
     log::set_writer([&](std::string_view line) { output.write_own_line(line); });
@@ -74,14 +74,14 @@ TEST_CASE("a stopped reader stops the worker, with bounded memory and without bl
     log::set_writer(nullptr);
     CHECK(reader.text.find(own + own) != reader.text.npos);
   }
-  SECTION("given up, it keeps nobody waiting any more") {
+  SECTION("after drop_stopped_readers nothing waits for it") {
     pipes = {};
-    output.give_up_stopped_readers();
+    output.drop_stopped_readers();
     run_until_drained(context, output);
   }
-  SECTION("given up, it gets whole lines again when it reads again, and what was lost is said") {
+  SECTION("dropped, it gets whole lines again when it reads again, and the loss is reported") {
     pipes = {};
-    output.give_up_stopped_readers();
+    output.drop_stopped_readers();
     run_until_drained(context, output);
     log::set_writer([&](std::string_view line) { output.write_own_line(line); });
     Reader reader(context, std::move(pipe.read_end));
@@ -96,26 +96,26 @@ TEST_CASE("a stopped reader stops the worker, with bounded memory and without bl
           reader.text.npos);
     CHECK(reader.text.find("\n[1] after\n") != reader.text.npos);
   }
-  SECTION("the last flush gives up after its limit") {
+  SECTION("the last flush ends after its limit") {
     output.finish(10ms);
     pipes = {};
     pipe.read_end.reset();
   }
 }
 
-TEST_CASE("a reader that is gone: the workers run on and end well") {
-  Stage stage;
+TEST_CASE("workers run on and succeed when the reader has closed") {
+  OutputFixture fixture;
   Pipe gone = make_pipe();
-  Output output(stage.context.get_executor(), gone.write_end.get(), stage.err.get());
+  Output output(fixture.context.get_executor(), gone.write_end.get(), fixture.err.get());
   Child child("seq 1000000; echo done >&2", add_worker(output, 0, "[0] "));
   gone.read_end.reset();
-  run_until_drained(stage.context, output);
+  run_until_drained(fixture.context, output);
   CHECK(child.wait() == 0);
-  stage.finish();
-  CHECK(stage.err_reader.text == "[0] done\n");
+  fixture.finish();
+  CHECK(fixture.err_reader.text == "[0] done\n");
 }
 
-TEST_CASE("a pipe without a reader from the start, and a closed stdout, discard") {
+TEST_CASE("output to a pipe without a reader, or to a closed stdout, is discarded") {
   Pipe gone = make_pipe();
   gone.read_end.reset();
   const int out = GENERATE(0, 1) == 0 ? gone.write_end.get() : 999;
@@ -126,21 +126,21 @@ TEST_CASE("a pipe without a reader from the start, and a closed stdout, discard"
   CHECK(child.wait() == 0);
 }
 
-TEST_CASE("a full disk is told once and stops nobody") {
-  Stage stage;
+TEST_CASE("a full disk is reported once and stops no worker") {
+  OutputFixture fixture;
   const Fd full(open("/dev/full", O_WRONLY | O_CLOEXEC));
   REQUIRE(full);
-  Output output(stage.context.get_executor(), full.get(), stage.err.get());
+  Output output(fixture.context.get_executor(), full.get(), fixture.err.get());
   log::set_writer([&](std::string_view line) { output.write_own_line(line); });
   Child child("seq 100000; echo done >&2", add_worker(output, 0, "[0] "));
-  run_until_drained(stage.context, output);
+  run_until_drained(fixture.context, output);
   log::set_writer(nullptr);
   CHECK(child.wait() == 0);
-  stage.finish();
-  const std::string told =
+  fixture.finish();
+  const std::string warning =
       "ddprun: some output is lost: cannot write to stdout: No space left on device\n";
-  const std::string& text = stage.err_reader.text;
-  CHECK(text.find(told) != text.npos);
+  const std::string& text = fixture.err_reader.text;
+  CHECK(text.find(warning) != text.npos);
   CHECK(text.find("lost") == text.rfind("lost"));
   CHECK(text.find("[0] done\n") != text.npos);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/launcher/output/stage.h"
+#include "tests/launcher/output/output_fixture.h"
 
 #include <csignal>
 #include <cstdio>
@@ -27,10 +27,10 @@ Pipe make_pipe() {
   return {Fd(ends[0]), Fd(ends[1])};
 }
 
-WorkerPipes add_worker(Output& output, int rank, const std::string& prefix, Relay relay) {
+WorkerPipes add_worker(Output& output, int rank, const std::string& prefix, Buffering buffering) {
   Pipe out = make_pipe();
   Pipe err = make_pipe();
-  output.add_worker(rank, prefix, relay, std::move(out.read_end), std::move(err.read_end));
+  output.add_worker(rank, prefix, buffering, std::move(out.read_end), std::move(err.read_end));
   return {std::move(out.write_end), std::move(err.write_end)};
 }
 
@@ -62,19 +62,19 @@ void run_until_drained(asio::io_context& context, Output& output) {
   run_until(context, [&] { return drained; });
 }
 
-Stage::Stage(Pipe out_pipe, Pipe err_pipe)
+OutputFixture::OutputFixture(Pipe out_pipe, Pipe err_pipe)
     : out(std::move(out_pipe.write_end)),
       err(std::move(err_pipe.write_end)),
       out_reader(context, std::move(out_pipe.read_end)),
       err_reader(context, std::move(err_pipe.read_end)),
       output(context.get_executor(), out.get(), err.get()) {}
 
-Child Stage::start(int rank, const std::string& script, Relay relay) {
-  const std::string prefix = relay == Relay::lines ? "[" + std::to_string(rank) + "] " : "";
-  return Child(script, add_worker(output, rank, prefix, relay));
+Child OutputFixture::start(int rank, const std::string& script, Buffering buffering) {
+  const std::string prefix = buffering == Buffering::line ? "[" + std::to_string(rank) + "] " : "";
+  return Child(script, add_worker(output, rank, prefix, buffering));
 }
 
-void Stage::finish() {
+void OutputFixture::finish() {
   run_until_drained(context, output);
   for (Fd* fd : {&out, &err}) {
     const std::string last = "<end>";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/backends/gloo/watch.h"
+#include "collectives/backends/gloo/peer_watch.h"
 
 #include <thread>
 #include <utility>
@@ -21,16 +21,16 @@ using boost::system::error_code;
 PeerWatch::PeerWatch(const std::string& address)
     : acceptor_(context_, tcp::endpoint(asio::ip::make_address(address), 0)) {}
 
-void PeerWatch::hand_over_to(tcp::acceptor& other) {
+void PeerWatch::release_to(tcp::acceptor& other) {
   const tcp protocol = endpoint().protocol();
   other.assign(protocol, acceptor_.release());
 }
 
 void PeerWatch::during(const std::function<void()>& work, const Callbacks& callbacks,
                        const std::vector<Peer>& peers, std::chrono::milliseconds limit) {
-  bool raised = false;
+  bool called = false;
   const auto lose = [&](int rank, const std::string& reason) {
-    if (!std::exchange(raised, true)) callbacks.lost(rank, reason);
+    if (!std::exchange(called, true)) callbacks.lost(rank, reason);
   };
   asio::io_context context{1};
   std::vector<tcp::socket> sockets;
@@ -39,16 +39,16 @@ void PeerWatch::during(const std::function<void()>& work, const Callbacks& callb
     tcp::socket& socket = sockets.emplace_back(context);
     socket.async_connect(peer.endpoint, [&lose, &peer, &socket](const error_code& error) {
       if (error) return lose(peer.rank, error.message());
-      error_code ignored;  // reading tells
+      error_code ignored;  // reading finds it
       socket.write_some(asio::buffer(&peer.greeting, sizeof(peer.greeting)), ignored);
       socket.async_wait(tcp::socket::wait_read, [&lose, &peer](const error_code&) {
-        lose(peer.rank, "its process ended");  // nothing is ever sent
+        lose(peer.rank, "its process ended");  // peers never send
       });
     });
   }
   asio::steady_timer timer(context, limit);
   timer.async_wait([&](const error_code&) {
-    if (!std::exchange(raised, true)) callbacks.timed_out();
+    if (!std::exchange(called, true)) callbacks.timed_out();
   });
   std::thread worker = signal_masked_thread([&] {
     work();

@@ -13,11 +13,12 @@
 
 namespace ddp::internal {
 
-/// Sees other ranks end while the ranks connect: Gloo, where it waits for the other side to come,
-/// would wait for a dead one all the same.
+/// Detects that a peer's process ends while the ranks connect. Gloo's connect() waits for the peer
+/// to connect back, and would wait for a dead one for ever.
 ///
-/// Each rank listens on a port of its own from before it joins until the group ends, and says
-/// nothing to those who watch: to be connected is to be told by the kernel when the process ends.
+/// Each rank listens on a port of its own from before it joins until the group ends. Its peers
+/// connect there and nothing is ever sent back: when the process ends, its kernel closes these
+/// connections.
 class PeerWatch {
  public:
   using Endpoint = boost::asio::ip::tcp::endpoint;
@@ -25,7 +26,7 @@ class PeerWatch {
   struct Peer {
     int rank = 0;
     Endpoint endpoint;
-    Frame greeting;  ///< says who we are
+    Frame greeting;  ///< identifies this rank to the peer
   };
 
   /// Listens on `address`. Throws what asio throws.
@@ -34,17 +35,17 @@ class PeerWatch {
   /// Where other ranks connect to.
   Endpoint endpoint() const { return acceptor_.local_endpoint(); }
 
-  /// Gives the port away, to go on listening there.
-  void hand_over_to(boost::asio::ip::tcp::acceptor& other);
+  /// Moves the listening socket to `other`.
+  void release_to(boost::asio::ip::tcp::acceptor& other);
 
-  /// What is called, once at most, when a peer ended or the time is over.
+  /// At most one of them is called, once: a peer ended, or the time limit has passed.
   struct Callbacks {
     std::function<void(int rank, const std::string& reason)> lost;
     std::function<void()> timed_out;
   };
 
-  /// Runs `work` in a thread of its own and returns when it ends. Calls back in the
-  /// calling thread, which must make the work end soon.
+  /// Runs `work` in a thread of its own while it watches the peers, and returns when the work ends.
+  /// Callbacks are called in the calling thread and must make the work end soon.
   static void during(const std::function<void()>& work, const Callbacks& callbacks,
                      const std::vector<Peer>& peers, std::chrono::milliseconds limit);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/suggest.h"
+#include "cli/usage_error.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -29,6 +29,10 @@ size_t distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+Error usage_error(std::string sentence) {
+  return {Errc::usage, std::move(sentence)};
+}
+
 std::optional<std::string> suggest(std::string_view word,
                                    const std::vector<std::string>& candidates) {
   std::optional<std::string> best;
@@ -44,6 +48,10 @@ std::optional<std::string> suggest(std::string_view word,
     }
   }
   return best;
+}
+
+std::string did_you_mean(const std::optional<std::string>& suggestion, std::string_view otherwise) {
+  return "; " + (suggestion ? "did you mean " + *suggestion + "?" : std::string(otherwise));
 }
 
 }  // namespace ddprun::cli

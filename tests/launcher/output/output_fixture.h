@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of Output put around it: workers at one side, readers at the other.
+// Workers and readers for tests of Output.
 #pragma once
 
 #include <array>
@@ -19,8 +19,8 @@
 
 namespace ddprun::tests {
 
+using launcher::Buffering;
 using launcher::Output;
-using launcher::Relay;
 
 struct Pipe {
   Fd read_end;
@@ -34,11 +34,11 @@ struct WorkerPipes {
   Fd err;
 };
 
-/// A worker's pipes, whose other ends `output` reads.
+/// Adds a worker to `output`. Returns the write ends of its pipes.
 WorkerPipes add_worker(Output& output, int rank, const std::string& prefix,
-                       Relay relay = Relay::lines);
+                       Buffering buffering = Buffering::line);
 
-/// Reads all that comes, on the test's io_context: the user's side of stdout.
+/// The reader of ddprun's stdout or stderr. Reads all output, on the test's io_context.
 class Reader {
  public:
   Reader(boost::asio::io_context& context, Fd fd) : stream_(context, fd.release()) { read(); }
@@ -52,7 +52,7 @@ class Reader {
   std::array<char, 65536> buffer_;
 };
 
-/// A shell script whose stdout and stderr are `pipes`, which it takes away.
+/// A process that runs a shell script with `pipes` as stdout and stderr.
 class Child {
  public:
   Child(const std::string& script, WorkerPipes pipes);
@@ -61,33 +61,33 @@ class Child {
     if (pid_ > 0) wait();
   }
 
-  /// Waits for its end; the raw status.
+  /// Waits until it has ended. Returns the status of wait(2).
   int wait();
 
  private:
   pid_t pid_;
 };
 
-/// Runs the loop until `condition`; a failure after a generous time.
+/// Runs the loop until `condition`; fails after a minute.
 template <class Condition>
 void run_until(boost::asio::io_context& context, Condition condition) {
   context.restart();
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!condition()) {
-    if (std::chrono::steady_clock::now() >= deadline) FAIL("it never happens");
+    if (std::chrono::steady_clock::now() >= deadline) FAIL("timed out");
     context.run_one_until(deadline);
   }
 }
 
 void run_until_drained(boost::asio::io_context& context, Output& output);
 
-/// An Output between two pipes, with a reader at each.
-struct Stage {
-  explicit Stage(Pipe out_pipe = make_pipe(), Pipe err_pipe = make_pipe());
+/// An Output that writes to two pipes, each with a reader.
+struct OutputFixture {
+  explicit OutputFixture(Pipe out_pipe = make_pipe(), Pipe err_pipe = make_pipe());
 
-  Child start(int rank, const std::string& script, Relay relay = Relay::lines);
+  Child start(int rank, const std::string& script, Buffering buffering = Buffering::line);
 
-  /// Until everything has arrived at the readers.
+  /// Runs until the readers have all output.
   void finish();
 
   boost::asio::io_context context{1};

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <boost/asio/any_io_executor.hpp>
+
+#include "agent/job_spec.h"
+#include "agent/master.h"
+#include "base/error.h"
+#include "rendezvous/client.h"
+#include "rendezvous/endpoint.h"
+#include "rendezvous/layout.h"
+#include "rendezvous/node.h"
+#include "rendezvous/resolver.h"
+#include "rendezvous/server.h"
+
+namespace ddprun::agent {
+
+/// This node's connection to the job's master, which runs in this process when the endpoint is an
+/// address of this host.
+///
+/// Thread: the executor's.
+class MasterConnection {
+ public:
+  /// `job` must outlive it. `hooks` are those of the client.
+  MasterConnection(boost::asio::any_io_executor executor, const JobSpec& job, std::string host_name,
+                   rendezvous::Client::Hooks hooks);
+
+  /// Looks up the addresses of the endpoint, as MasterSearch::start.
+  void search(MasterSearch::Found found) { search_.start(std::move(found)); }
+
+  /// Hosts the master if one of `addresses` is this host's, and makes the client. Errors: as
+  /// Server::listen.
+  Result<> open(const rendezvous::Resolver::Addresses& addresses);
+
+  /// Before it, search() and ask() alone may be called.
+  bool is_open() const { return client_ != nullptr; }
+  rendezvous::Client& client() { return *client_; }
+
+  /// The master in this process; nullptr: it runs elsewhere.
+  rendezvous::Server* hosted() { return server_.get(); }
+
+  /// A request to join with what the master has to know of this process. Errors: system (no port
+  /// is free for a store of rank 0).
+  Result<rendezvous::JoinRequest> join_request() const;
+
+  /// Where the workers of a round find their store.
+  rendezvous::Endpoint store_of(const rendezvous::Layout& layout) const;
+
+  /// Asks what this node waits for; Hooks::waiting gets the answer.
+  void ask();
+
+ private:
+  Result<> host(const rendezvous::Endpoint& where);
+  void make_client();
+
+  boost::asio::any_io_executor executor_;
+  const JobSpec& job_;
+  const std::string host_name_;
+  const rendezvous::Client::Hooks hooks_;
+  MasterSearch search_;
+  bool is_host_ = false;  // the endpoint is an address of this host
+  std::unique_ptr<rendezvous::Server> server_;
+  std::unique_ptr<rendezvous::Client> client_;
+};
+
+}  // namespace ddprun::agent

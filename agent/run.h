@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/events.h"
+#include "agent/job_spec.h"
+#include "agent/outcome.h"
+
+namespace ddprun::agent {
+
+/// Runs this node's part of `job` to its end: takes part in the rendezvous (and hosts it), starts
+/// and watches the workers of each round, relays their output, and reports failures to the user.
+/// When it returns, no process that it started is left and all output is written.
+///
+/// Call it once, as the agent of launcher::guard, with launcher::block_signals in force.
+Outcome run(const JobSpec& job, Events& events);
+
+/// Runs the rendezvous of `job` alone, at its endpoint, until the job ends; the nodes are
+/// elsewhere. The settings of `job` for workers are ignored. Call it as `run`.
+Outcome serve(const JobSpec& job, Events& events);
+
+}  // namespace ddprun::agent

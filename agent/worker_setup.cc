@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/worker_setup.h"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <unistd.h>
+#include <utility>
+
+#include "agent/worker_command.h"
+#include "agent/worker_devices.h"
+#include "base/log.h"
+#include "launcher/output/prefix.h"
+
+namespace ddprun::agent {
+namespace {
+
+std::vector<std::string> inherited_environment() {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    variables.emplace_back(*variable);
+  return variables;
+}
+
+}  // namespace
+
+WorkerSetup::WorkerSetup(const JobSpec& job, std::string host_name)
+    : job_(job), host_name_(std::move(host_name)), inherited_(inherited_environment()) {}
+
+Result<> WorkerSetup::open_logs() {
+  const bool wants_files = job_.logs.wants_files();
+  const Result<> opened = logs_.open(job_.log_dir, job_.run_id, wants_files);
+  if (!opened) {
+    Error error = opened.error();
+    if (error.code == Errc::usage) return error;
+    if (wants_files) {
+      return Error{Errc::usage,
+                   "no place for log files: " + error.message + "; give --log_dir DIR"};
+    }
+    log::warning(error.message + "; workers get no TORCHELASTIC_ERROR_FILE (give --log_dir DIR)");
+  }
+  if (wants_files && job_.log_dir.empty()) log::info("log files are in " + logs_.path());
+  return {};
+}
+
+Result<> WorkerSetup::begin_round(const rendezvous::Layout& layout) {
+  layout_ = layout;
+  if (!no_input_) no_input_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!no_input_) return os_error("cannot open /dev/null", errno);
+  const Result<> begun = logs_.begin_attempt(layout_.round, layout_.local_size);
+  missing_logs_reported_ = !begun;
+  if (!begun) log::warning(begun.error().message + ": no log or error files for this round");
+  return {};
+}
+
+Result<std::vector<WorkerSetup::Worker>> WorkerSetup::workers(const rendezvous::Endpoint& store) {
+  const WorkerEnv env(job_, inherited_, layout_, store);
+  report_omp_limit(env);
+  launcher::AttemptLogs logs(job_.logs, logs_);
+  std::vector<Worker> all;
+  for (int local_rank = 0; local_rank < layout_.local_size; ++local_rank) {
+    Result<Worker> one = worker(local_rank, env, logs);
+    if (!one) return one.error();
+    all.push_back(std::move(*one));
+  }
+  if (job_.report_bindings) report_bindings();
+  return all;
+}
+
+Result<WorkerSetup::Worker> WorkerSetup::worker(int local_rank, const WorkerEnv& env,
+                                                launcher::AttemptLogs& logs) {
+  auto sinks = open_sinks(logs, local_rank);
+  Result<std::string> prefix = prefix_of(local_rank);
+  if (!prefix) return prefix.error();
+  const bool reads_input = layout_.first_rank + local_rank == 0;
+  launcher::Command command = {job_.program,
+                               worker_command(job_, local_rank),
+                               env.of(local_rank, error_file(local_rank)),
+                               reads_input ? STDIN_FILENO : no_input_.get(),
+                               sinks[0].direct_fd(),
+                               sinks[1].direct_fd(),
+                               cpus_of(local_rank)};
+  return Worker{std::move(command), std::move(*prefix), std::move(sinks)};
+}
+
+/// A stream whose file cannot be opened is on the console, so that it is not lost.
+std::array<launcher::StreamSink, 2> WorkerSetup::open_sinks(launcher::AttemptLogs& logs,
+                                                            int local_rank) {
+  std::array<launcher::StreamSink, 2> sinks;
+  const std::array streams = {launcher::LogDir::Stream::out, launcher::LogDir::Stream::err};
+  for (size_t i = 0; i < sinks.size(); ++i) {
+    Result<launcher::StreamSink> sink = logs.sink(local_rank, streams[i]);
+    if (sink) {
+      sinks[i] = std::move(*sink);
+    } else if (!std::exchange(missing_logs_reported_, true)) {
+      log::warning(sink.error().message + ": its output goes to the console instead");
+    }
+  }
+  return sinks;
+}
+
+/// The default prefix only tells workers apart, so a worker that is alone has none.
+Result<std::string> WorkerSetup::prefix_of(int local_rank) const {
+  if (!job_.prefix) return std::string();
+  if (layout_.world_size == 1 && *job_.prefix == launcher::kDefaultPrefix) return std::string();
+  launcher::PrefixFacts facts;
+  facts.rank = layout_.first_rank + local_rank;
+  facts.local_rank = local_rank;
+  facts.node_rank = layout_.node_rank;
+  facts.world_size = layout_.world_size;
+  facts.restart = layout_.restarts;
+  facts.host = host_name_;
+  facts.role_name = job_.role;
+  return launcher::expand_prefix(*job_.prefix, facts);
+}
+
+std::vector<int> WorkerSetup::cpus_of(int local_rank) const {
+  if (!job_.numa_binding) return {};
+  return job_.bindings[static_cast<size_t>(local_rank)].cpus;
+}
+
+void WorkerSetup::report_omp_limit(const WorkerEnv& env) {
+  if (!env.limits_omp_threads() || std::exchange(omp_limit_reported_, true)) return;
+  log::info("OMP_NUM_THREADS=1 is set for every worker; set it yourself to change that");
+}
+
+void WorkerSetup::report_bindings() const {
+  for (int local_rank = 0; local_rank < layout_.local_size; ++local_rank) {
+    log::info("rank " + std::to_string(layout_.first_rank + local_rank) + " (local " +
+              std::to_string(local_rank) + "): " + binding_text(job_, local_rank));
+  }
+}
+
+}  // namespace ddprun::agent

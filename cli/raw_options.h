@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "agent/job_spec.h"
+
+namespace ddprun::cli {
+
+/// What a command line asks for.
+enum class Mode {
+  run,    ///< `ddprun program`: a node of a job
+  serve,  ///< `ddprun serve`: the rendezvous alone
+};
+
+/// The value of --nproc_per_node: a number of workers, or which devices to count.
+struct LocalSize {
+  enum class Kind { number, gpu, cpu, automatic };
+
+  Kind kind = Kind::number;
+  int number = 1;  ///< >= 1; only for Kind::number
+};
+
+/// The options as given, before resolve_* looks at the host and at other options.
+struct RawOptions {
+  agent::JobSpec job;  ///< options that are independent of others and of the host
+  LocalSize local_size;
+  std::optional<std::string> master_addr;    ///< from --rdzv_endpoint or --master_addr
+  std::optional<std::uint16_t> master_port;  ///< from --rdzv_endpoint or --master_port
+  std::string port_source;                   ///< the flag that gave the port, with its value
+  bool has_endpoint = false;                 ///< --rdzv_endpoint was given
+  bool standalone = false;
+  std::optional<std::string> prefix;  ///< the template the user gave
+  bool no_prefix = false;
+  bool module = false;     ///< the program is the name of a Python module
+  bool no_python = false;  ///< execute the program directly, even if it ends in .py
+  bool dry_run = false;
+  bool has_separator = false;     ///< "--" preceded the program; a later one belongs to it
+  bool ignore_node_rank = false;  ///< with c10d, nodes are ranked by order of joining
+};
+
+/// Whether a flag accepted its value. Converts from the bool that says so.
+class SetResult {
+ public:
+  SetResult(bool accepted) : accepted_(accepted) {}  // NOLINT(google-explicit-constructor)
+
+  /// Refused for a reason other than Flag::expects; the reason follows the flag's name.
+  static SetResult refused(std::string reason) {
+    SetResult result(false);
+    result.reason_ = std::move(reason);
+    return result;
+  }
+
+  explicit operator bool() const { return accepted_; }
+  const std::string& reason() const { return reason_; }  ///< empty: see Flag::expects
+
+ private:
+  bool accepted_;
+  std::string reason_;
+};
+
+}  // namespace ddprun::cli

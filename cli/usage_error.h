@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+// Errors in the command line, and what the user probably meant. Pure.
+
+namespace ddprun::cli {
+
+/// An error in the command line; `sentence` names the flag, the value, and what would be right.
+Error usage_error(std::string sentence);
+
+/// The candidate closest to `word`: the fewest letters to insert, remove, replace or swap, the
+/// first of several. nullopt when none is close enough for a typing mistake (more than a third of
+/// the letters differ).
+std::optional<std::string> suggest(std::string_view word,
+                                   const std::vector<std::string>& candidates);
+
+/// The second half of a sentence about an unknown name: "; did you mean NAME?" with `suggestion`,
+/// or "; " and `otherwise` without one.
+std::string did_you_mean(const std::optional<std::string>& suggestion, std::string_view otherwise);
+
+}  // namespace ddprun::cli

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "collectives/backends/group_context.h"
+#include "collectives/call/call.h"
+#include "collectives/call/task.h"
+
+namespace ddp::internal {
+
+/// What the ranks compare, and name in errors, of a task that all of them take part in. `number`
+/// counts the group's calls from 1.
+inline Call collective_call(const GroupContext& context, const Task& task, std::uint64_t number) {
+  return {.number = number,
+          .count = is_unequal(task.operation) ? 0 : task.count,
+          .root = context.named(task.root),
+          .operation = task.operation,
+          .type = static_cast<std::uint8_t>(task.type),
+          .reduce = static_cast<std::uint8_t>(task.reduce)};
+}
+
+}  // namespace ddp::internal

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda.h>
+
+#include "collectives/backends/cuda/shared_library.h"
+
+namespace ddp::internal {
+
+#define DDP_CUDA_FUNCTIONS(X)    \
+  X(cuCtxGetCurrent)             \
+  X(cuCtxGetDevice)              \
+  X(cuCtxGetStreamPriorityRange) \
+  X(cuCtxPopCurrent)             \
+  X(cuCtxPushCurrent)            \
+  X(cuDeviceGet)                 \
+  X(cuDeviceGetCount)            \
+  X(cuDevicePrimaryCtxRelease)   \
+  X(cuDevicePrimaryCtxRetain)    \
+  X(cuEventCreate)               \
+  X(cuEventDestroy)              \
+  X(cuEventQuery)                \
+  X(cuEventRecord)               \
+  X(cuEventSynchronize)          \
+  X(cuGetErrorString)            \
+  X(cuInit)                      \
+  X(cuLaunchKernel)              \
+  X(cuMemAllocAsync)             \
+  X(cuMemFreeAsync)              \
+  X(cuMemFreeHost)               \
+  X(cuMemHostAlloc)              \
+  X(cuMemcpyAsync)               \
+  X(cuModuleGetFunction)         \
+  X(cuModuleLoadData)            \
+  X(cuModuleUnload)              \
+  X(cuStreamCreateWithPriority)  \
+  X(cuStreamDestroy)             \
+  X(cuStreamIsCapturing)         \
+  X(cuStreamWaitEvent)           \
+  X(cuThreadExchangeStreamCaptureMode)
+
+/// The functions of CUDA's driver, libcuda.so.1, that are used here. It is loaded when it is first
+/// asked for and stays loaded: a program that never touches a GPU starts and runs without it. The
+/// driver's handles of streams and events are those of the CUDA runtime, too.
+struct Cuda {
+  DDP_CUDA_FUNCTIONS(DDP_FUNCTION_POINTER)
+};
+
+/// The loaded driver. Throws ddp::Error of kind usage that says what is missing (the library, one
+/// of its functions, a GPU) and where it comes from. Thread: any.
+const Cuda& cuda();
+
+/// The number of GPUs that this process sees, above 0. Throws ddp::Error of kind usage if there is
+/// none.
+int count_gpus();
+
+/// Throws ddp::Error of kind system if `result` is an error: "FUNCTION: CUDA's description".
+void check_cuda(CUresult result, const char* function);
+
+}  // namespace ddp::internal

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gloo/transport/buffer.h>
+
+#include "collectives/backends/gloo/mesh.h"
+#include "collectives/call/call.h"
+
+namespace ddp::internal {
+
+/// What this rank sends another with its call.
+struct ExchangePayload {
+  const char* data = nullptr;  ///< data that is small enough to go with the call
+  std::size_t bytes = 0;       ///< of `data`; at most GlooCallExchange::kLimit
+  std::uint64_t sends = 0;     ///< elements that this rank sends the other in all, now or later
+  std::uint64_t expects = 0;   ///< elements that this rank expects from the other
+};
+
+/// One step in which every rank sends every other the call that it makes, and a little data.
+class GlooCallExchange {
+ public:
+  /// The most data for another rank, in bytes. A socket takes so much without waiting for the
+  /// reader, so ranks that all write before they read cannot block each other.
+  static constexpr std::size_t kLimit = 64 << 10;
+
+  explicit GlooCallExchange(GlooMesh& mesh);
+
+  /// Sends every other rank `call` and its payload (by rank; ours is not used) and waits for
+  /// theirs. Returns the first rank whose call or counts do not fit ours; nullopt if all do. Throws
+  /// what Gloo throws.
+  std::optional<int> run(const Call& call, const std::vector<ExchangePayload>& payloads);
+
+  /// What another rank sent in the last run().
+  const char* data_of(int rank) const;
+  Call call_of(int rank) const;
+  std::uint64_t sends_of(int rank) const;
+  std::uint64_t expects_of(int rank) const;
+
+ private:
+  struct Header {
+    Call call;
+    std::uint64_t sends = 0;
+    std::uint64_t expects = 0;
+  };
+  struct Peer {
+    std::vector<char> received;
+    std::unique_ptr<gloo::transport::Buffer> recv_buffer;
+    std::unique_ptr<gloo::transport::Buffer> send_buffer;
+  };
+
+  void send(int other, const Call& call, const ExchangePayload& payload);
+  void receive(int other);
+  Header header_of(int rank) const;
+
+  GlooMesh& mesh_;
+  std::vector<char> to_send_;
+  std::vector<Peer> peers_;  // by rank; ours is empty
+};
+
+}  // namespace ddp::internal

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "collectives/backends/gloo/call_exchange.h"
+#include "collectives/backends/gloo/mesh.h"
+#include "collectives/backends/gloo/pairwise_exchange.h"
+#include "collectives/backends/gloo/reduce.h"
+#include "collectives/call/task.h"
+
+namespace ddp::internal {
+
+/// Does collective tasks over the mesh.
+///
+/// Every call begins with a GlooCallExchange, in which each rank sends every other the call that it
+/// makes: Gloo itself does not detect that ranks make different calls, and would hang, or mix up
+/// their data. Small data goes with that exchange, which then is all of the call. Large data
+/// follows with GlooPairwiseExchange, once the calls are known to agree.
+///
+/// Thread: one at a time.
+class GlooCollectives {
+ public:
+  GlooCollectives(GroupContext& context, GlooMesh& mesh);
+
+  /// Returns when this rank's part is done. Throws ddp::Error, the agreed error, if the ranks'
+  /// calls differ; and what Gloo throws. Must not be used after either.
+  void run(const Task& task, const Call& call);
+
+ private:
+  void exchange_call(const Call& call);
+  std::string difference(const Call& call, int other) const;
+
+  void broadcast(const Task& task, const Call& call);
+  void move(const Task& task, const Call& call);
+  void reduce(const Task& task, const Call& call);
+  void collect_shares(const Task& task, const std::vector<Share>& shares, const char* mine);
+
+  ExchangePayload& payload(int rank) { return payloads_[static_cast<std::size_t>(rank)]; }
+
+  GroupContext& context_;
+  GlooCallExchange exchange_;
+  GlooPairwiseExchange pairwise_;
+  GlooReduce reduce_;
+  std::vector<ExchangePayload> payloads_;  // of the current call, by rank
+  std::vector<char> scratch_;
+};
+
+}  // namespace ddp::internal

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <nccl.h>
+#include <string>
+
+#include "collectives/backends/cuda/shared_library.h"
+
+namespace ddp::internal {
+
+#define DDP_NCCL_FUNCTIONS(X) \
+  X(ncclAllGather)            \
+  X(ncclAllReduce)            \
+  X(ncclBroadcast)            \
+  X(ncclCommAbort)            \
+  X(ncclCommDestroy)          \
+  X(ncclCommFinalize)         \
+  X(ncclCommGetAsyncError)    \
+  X(ncclCommInitRankConfig)   \
+  X(ncclGetErrorString)       \
+  X(ncclGetLastError)         \
+  X(ncclGetUniqueId)          \
+  X(ncclGetVersion)           \
+  X(ncclGroupEnd)             \
+  X(ncclGroupStart)           \
+  X(ncclRecv)                 \
+  X(ncclReduce)               \
+  X(ncclReduceScatter)        \
+  X(ncclSend)
+
+/// The functions of NCCL, libnccl.so.2, that are used here; loaded as CUDA's driver is.
+struct Nccl {
+  DDP_NCCL_FUNCTIONS(DDP_FUNCTION_POINTER)
+};
+
+/// The loaded library. Throws ddp::Error of kind usage that says what is missing (the library or
+/// one of its functions) and where it comes from. Thread: any.
+const Nccl& nccl();
+
+/// NCCL's text for the result, followed by the details that NCCL has of its last error.
+std::string describe(ncclResult_t result);
+
+}  // namespace ddp::internal
