@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Catch2 3 brings its own main in a library; Catch2 2 generates one here.
-#if !__has_include(<catch2/catch_all.hpp>)
-#define CATCH_CONFIG_MAIN
-#include <catch2/catch.hpp>
-#endif
+// Of test programs that have no main() of their own.
+
+int run_catch(int argc, char** argv);  // catch.cc
+
+int main(int argc, char** argv) {
+  return run_catch(argc, argv);
+}

@@ -82,7 +82,7 @@ void Reducer::lay_out(const Options& options) {
 }
 
 void Reducer::refuse(const std::string& what) const {
-  throw Error(
+  throw ddp::Error(
       ErrorKind::usage,
       "ddp: rank " + std::to_string(GroupAccess::named(group_, group_.rank())) + ": " + what);
 }

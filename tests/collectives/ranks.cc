@@ -3,7 +3,10 @@
 
 #include <array>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <fcntl.h>
+#include <filesystem>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,8 +15,11 @@
 #include <boost/asio/post.hpp>
 
 #include "tests/catch.h"
+#include "tests/contains.h"
 
 extern char** environ;
+
+int run_catch(int argc, char** argv);  // tests/catch.cc
 
 namespace ddprun::tests {
 
@@ -43,7 +49,7 @@ void LiveStore::accept() {
   });
 }
 
-Rank::Rank(const std::vector<std::string>& command, const Variables& variables) {
+Rank::Rank(const Words& command, const Variables& variables) {
   std::array<int, 2> pipe{};
   REQUIRE(::pipe2(pipe.data(), O_CLOEXEC) == 0);
   output_.reset(pipe[0]);
@@ -98,16 +104,37 @@ void Rank::kill() const {
   ::kill(pid_.value, SIGKILL);
 }
 
-Variables place(int rank, int size, std::uint16_t port) {
-  return {{"RANK", std::to_string(rank)},        {"LOCAL_RANK", std::to_string(rank)},
-          {"WORLD_SIZE", std::to_string(size)},  {"MASTER_ADDR", "127.0.0.1"},
-          {"MASTER_PORT", std::to_string(port)}, {"TORCHELASTIC_USE_AGENT_STORE", "True"},
-          {"TORCHELASTIC_RESTART_COUNT", "0"}};
+namespace {
+
+/// Where the ranks of a launcher's job find its store.
+Variables store_of_job(std::uint16_t port) {
+  return {{"MASTER_ADDR", "127.0.0.1"},
+          {"MASTER_PORT", std::to_string(port)},
+          {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
 }
 
-std::vector<Ended> run_ranks(int size, const std::vector<std::string>& command,
-                             const Variables& more) {
+}  // namespace
+
+Variables place(int rank, int size, std::uint16_t port) {
+  Variables variables = store_of_job(port);
+  variables.merge(Variables{{"RANK", std::to_string(rank)},
+                            {"LOCAL_RANK", std::to_string(rank)},
+                            {"WORLD_SIZE", std::to_string(size)},
+                            {"TORCHELASTIC_RESTART_COUNT", "0"}});
+  return variables;
+}
+
+bool is_over_mpi() {
+  return backend_of_test() == "mpi";
+}
+
+std::vector<Ended> run_ranks_but(int idle, int size, const Words& command, const Variables& more) {
   const LiveStore store;
+  if (is_over_mpi()) {
+    Variables variables = more;
+    variables.merge(store_of_job(store.port()));
+    return {under_mpirun(size, command, variables)};
+  }
   std::vector<Rank> ranks;
   for (int rank = 0; rank < size; ++rank) {
     Variables variables = more;
@@ -115,8 +142,102 @@ std::vector<Ended> run_ranks(int size, const std::vector<std::string>& command,
     ranks.emplace_back(command, variables);
   }
   std::vector<Ended> ended;
-  for (Rank& rank : ranks) ended.push_back(rank.wait());
+  for (int rank = 0; rank < size; ++rank) {
+    if (rank != idle) ended.push_back(ranks[static_cast<std::size_t>(rank)].wait());
+  }
   return ended;
 }
 
+std::vector<Ended> run_ranks(int size, const Words& command, const Variables& more) {
+  return run_ranks_but(-1, size, command, more);
+}
+
+void check_ranks(int size, const Words& command, const Variables& more) {
+  const auto ended = run_ranks(size, command, more);
+  for (std::size_t rank = 0; rank < ended.size(); ++rank) {
+    INFO("rank " << rank << " of " << size << ": " << ended[rank].output);
+    CHECK(ended[rank].code == 0);
+  }
+}
+
+void check_success(std::vector<Rank>& ranks) {
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const Ended ended = ranks[rank].wait();
+    INFO("rank started as number " << rank << ": " << ended.output);
+    CHECK(ended.code == 0);
+  }
+}
+
+void check_failure(const std::vector<Ended>& ended, ddp::ErrorKind kind, const Words& texts) {
+  for (const Ended& rank : ended) {
+    INFO(rank.output);
+    CHECK(rank.code == failed(kind));
+    for (const std::string& text : texts) {
+      INFO("expected: " << text);
+      CHECK(contains(rank.output, text));
+    }
+  }
+}
+
+Variables over_mpi() {
+  // Open MPI unloads its plug-ins before the process ends: their leaks look like ours.
+  const std::string sanitizer = variable_or("ASAN_OPTIONS", "");
+  return {{"DDP_TEST_BACKEND", "mpi"},
+          {"CUDA_VISIBLE_DEVICES", ""},
+          {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+          {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+          {"OMPI_MCA_rmaps_base_oversubscribe", "1"},  // these two are for Open MPI 4
+          {"OMPI_MCA_hwloc_base_binding_policy", "none"},
+          {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"},  // and these for 5
+          {"PRTE_MCA_hwloc_default_binding_policy", "none"},
+          {"ASAN_OPTIONS", sanitizer + ":detect_leaks=0"}};
+}
+
+Ended under_mpirun(int size, const Words& command, const Variables& more) {
+  constexpr int kSkipped = 77;
+  if (::access(MPIRUN, X_OK) != 0) {
+    std::printf("skipped: there is no mpirun here, at " MPIRUN "\n");
+    std::exit(kSkipped);
+  }
+  Words words = {MPIRUN, "-n", std::to_string(size)};
+  words.insert(words.end(), command.begin(), command.end());
+  Variables variables = more;
+  variables.merge(over_mpi());
+  return Rank(words, variables).wait();
+}
+
+namespace internal {
+namespace {
+
+constexpr std::string_view kCall = "--call";
+
+/// A fixed place in the program, which the loader may put anywhere.
+std::uintptr_t origin() {
+  return reinterpret_cast<std::uintptr_t>(&command_for);
+}
+
+/// PROGRAM --call PLACE ARGUMENTS...
+int make_call(const Words& words) {
+  const std::uintptr_t place = origin() + std::stoull(words.at(2));
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): another process of this program counted it
+  return reinterpret_cast<BodyCall>(place)({words.begin() + 3, words.end()});
+}
+
+}  // namespace
+
+Words command_for(BodyCall call, const Words& arguments) {
+  const std::uintptr_t place = reinterpret_cast<std::uintptr_t>(call) - origin();
+  Words command = {std::filesystem::read_symlink("/proc/self/exe"), std::string(kCall),
+                   std::to_string(place)};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return command;
+}
+
+}  // namespace internal
 }  // namespace ddprun::tests
+
+int main(int argc, char** argv) {
+  using namespace ddprun::tests::internal;
+  if (argc > 2 && argv[1] == kCall) return make_call({argv, argv + argc});
+  return run_catch(argc, argv);
+}

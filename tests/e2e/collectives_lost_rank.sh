@@ -17,7 +17,7 @@ expect_told() {  # expect_reported REGEX NAME: what ranks 0 and 1 report; NAME i
 }
 
 host=$(uname -n)
-start --nproc_per_node 3 "$DDPRUN_BIN/ddp_failing" deaf
+start --nproc_per_node 3 "$DDPRUN_BIN/waiting_ranks"
 for rank in 0 1 2; do wait_for_stdout "rank $rank waits"; done
 kill -KILL "$(worker_of 2)"
 finish
@@ -25,7 +25,7 @@ expect_exit 137
 expect_told "rank 2 on host $host was killed by SIGKILL" only
 expect_no_process_left
 
-job=(--nnodes 3 --rdzv_endpoint "$here:29500" "${quick[@]}" "$DDPRUN_BIN/ddp_failing" deaf)
+job=(--nnodes 3 --rdzv_endpoint "$here:29500" "${quick[@]}" "$DDPRUN_BIN/waiting_ranks")
 for node in 0 1 2; do
   on "$node" start --node_rank "$node" "${job[@]}"
   [ "$node" != 0 ] || wait_for_event job_started

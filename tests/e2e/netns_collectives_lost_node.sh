@@ -9,7 +9,7 @@ mkdir "$DDP_TRACE_DIR"
 
 for host in 1 2 3; do
   on "$host" start --nnodes 3 --node_rank $((host - 1)) --rdzv_endpoint node1:29500 \
-    "${quick[@]}" "$DDPRUN_BIN/ddp_failing" deaf
+    "${quick[@]}" "$DDPRUN_BIN/waiting_ranks"
 done
 for host in 1 2 3; do on "$host" wait_for_stdout "rank $((host - 1)) waits"; done
 unplug 3

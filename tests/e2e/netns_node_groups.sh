@@ -5,7 +5,7 @@
 hosts 2
 job=(--nnodes 2 --nproc_per_node 2 --rdzv_endpoint node1 "${quick[@]}")
 
-for host in 1 2; do on "$host" start "${job[@]}" "$DDPRUN_BIN/ddp_worker" by-node; done
+for host in 1 2; do on "$host" start "${job[@]}" "$DDPRUN_BIN/ranks_by_node"; done
 for host in 1 2; do
   on "$host" finish && expect_exit 0
   expect_stdout "rank ([0-3]) is on a node with \\1 [0-3]\$"

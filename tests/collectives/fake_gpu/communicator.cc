@@ -25,14 +25,15 @@ sockaddr_un address_of(const ncclUniqueId& id, int rank) {
 }
 
 bool is_chosen(const char* variable, int rank) {
-  const char* const told = std::getenv(variable);
-  return told != nullptr && std::atoi(told) == rank;
+  const char* const value = std::getenv(variable);
+  return value != nullptr && std::atoi(value) == rank;
 }
 
 /// In what it does now: its launch, or the connection before it.
 bool is_to_fail(const Communicator& self) {
-  const char* const told = std::getenv("FAKE_NCCL_FAIL");
-  return told != nullptr && told == std::to_string(self.rank) + ":" + std::to_string(self.launches);
+  const char* const value = std::getenv("FAKE_NCCL_FAIL");
+  return value != nullptr &&
+         value == std::to_string(self.rank) + ":" + std::to_string(self.launches);
 }
 
 std::atomic<int> kernels = 0;

@@ -275,7 +275,7 @@ CUresult cuModuleLoadData(CUmodule* module, const void* image) {
 }
 
 CUresult cuModuleUnload(CUmodule module) {
-  if (current.empty()) {  // a leak, of which nobody would hear
+  if (current.empty()) {  // a leak that would go unnoticed
     std::fprintf(stderr, "a module is unloaded without its context\n");
     std::abort();
   }

@@ -14,8 +14,8 @@ namespace fake_gpu {
 /// none. GPU-N is the UUID of GPU N, and MIG-N/I that of its instance I, of which CUDA shows a
 /// process one, and no other device.
 inline std::vector<int> visible_devices() {
-  const char* const told = std::getenv("FAKE_GPUS");
-  const int all = told == nullptr ? 4 : std::atoi(told);
+  const char* const value = std::getenv("FAKE_GPUS");
+  const int all = value == nullptr ? 4 : std::atoi(value);
   std::vector<int> devices;
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
   if (visible == nullptr) {

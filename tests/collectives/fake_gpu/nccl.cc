@@ -3,7 +3,7 @@
 // no GPU. Every rank sends each other what that needs, in the stream's turn. As the real one with
 // blocking = 0, a communicator is in progress after each call, and may not be used before it was
 // asked for; a failure leaves the stream standing until the communicator is aborted. A group with a
-// call that is refused starts none. Whoever aborts what an open group uses ends the process.
+// call that is refused starts none. An abort of what an open group uses ends the process.
 //
 //   FAKE_NCCL_FAIL=R:N   on rank R of any communicator the N-th launch, from 1, fails; R:0: to
 //   connect FAKE_NCCL_REFUSE=R:N on rank R of any communicator the N-th call, from 1, is refused;
@@ -40,8 +40,8 @@ std::mutex error_mutex;
 std::string last_error;
 
 int version() {
-  const char* const told = std::getenv("FAKE_NCCL_VERSION");
-  return told == nullptr ? NCCL_VERSION(2, 28, 7) : std::atoi(told);
+  const char* const value = std::getenv("FAKE_NCCL_VERSION");
+  return value == nullptr ? NCCL_VERSION(2, 28, 7) : std::atoi(value);
 }
 
 ncclResult_t refuse(const char* why) {
@@ -51,8 +51,8 @@ ncclResult_t refuse(const char* why) {
 }
 
 bool is_refused(int rank, int call) {
-  const char* const told = std::getenv("FAKE_NCCL_REFUSE");
-  return told != nullptr && told == std::to_string(rank) + ":" + std::to_string(call);
+  const char* const value = std::getenv("FAKE_NCCL_REFUSE");
+  return value != nullptr && value == std::to_string(rank) + ":" + std::to_string(call);
 }
 
 [[noreturn]] void die(const char* why) {

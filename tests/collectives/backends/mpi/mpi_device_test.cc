@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Buffers on devices over MPI, on a driver of our own that works in host memory (fake_gpu/): so an
+// MPI that is not CUDA-aware can claim to be, and moves them.
+
+#include "ddp/error.h"
+#include "tests/catch.h"
+#include "tests/collectives/ranks.h"
+#include "tests/contains.h"
+
+using namespace ddprun::tests;
+
+namespace {
+
+const Variables kFakeGpu = {{"LD_LIBRARY_PATH", FAKE_GPU}, {"CUDA_VISIBLE_DEVICES", "0,1,2,3"}};
+
+/// There are no copies in host memory.
+const Variables kNoCopies = {{"LD_LIBRARY_PATH", FAKE_GPU},
+                             {"CUDA_VISIBLE_DEVICES", "0,1,2,3"},
+                             {"FAKE_GPU_NO_HOST_MEMORY", "1"}};
+
+}  // namespace
+
+TEST_CASE("over MPI every operation gives every type's right result on a device") {
+  const int size = GENERATE(1, 3);
+  const std::string program =
+      GENERATE(DDPRUN_BIN "/device_operations", DDPRUN_BIN "/device_operations_cuda_aware");
+  const Ended job = under_mpirun(size, {program, "few"}, kFakeGpu);
+  INFO(size << " ranks of " << program << ": " << job.output);
+  CHECK(job.code == 0);
+}
+
+TEST_CASE("calls on a device over MPI keep to their places among streams, hosts and groups") {
+  const std::string scenario = GENERATE("begun", "beside", "messages");
+  const Ended job = under_mpirun(3, {DDPRUN_BIN "/device_worker", scenario}, kFakeGpu);
+  INFO(scenario << ": " << job.output);
+  CHECK(job.code == 0);
+}
+
+TEST_CASE("a CUDA-aware MPI is given buffers on a device as they are") {
+  const std::string scenario = GENERATE("begun", "beside", "messages");
+  const Ended job = under_mpirun(3, {DDPRUN_BIN "/device_worker_cuda_aware", scenario}, kNoCopies);
+  INFO(scenario << ": " << job.output);
+  CHECK(job.code == 0);
+}
+
+TEST_CASE("an error of CUDA over MPI is reported with rank, call and CUDA's message") {
+  const auto [scenario, call] = GENERATE(table<std::string, std::string>(
+      {{"begun", "#1 all_reduce sum float32[1000]"}, {"messages", "#1 send float32[1000]"}}));
+  const Ended job = under_mpirun(3, {DDPRUN_BIN "/device_worker", scenario}, kNoCopies);
+  INFO(job.output);
+  CHECK(job.code == failed(ddp::ErrorKind::system));
+  CHECK(contains(job.output, " failed in " + call));
+  CHECK(contains(job.output, ": cuMemHostAlloc: an error of the fake driver"));
+}
+
+TEST_CASE("unsupported calls on a device over MPI are refused, and leave the group as it was") {
+  const Ended job = under_mpirun(2, {DDPRUN_BIN "/device_worker", "misuse"}, kFakeGpu);
+  INFO(job.output);
+  CHECK(job.code == 0);
+  CHECK(contains(job.output, "all_reduce: in is on a device, but out in host memory"));
+  CHECK(contains(job.output, "its calls cannot be captured into a graph"));
+}

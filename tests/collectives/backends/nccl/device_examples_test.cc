@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// The examples for GPUs: as they are, where there is no GPU, and with a runtime, a driver and an
+// NCCL of our own (fake_gpu/).
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/catch.h"
+#include "tests/collectives/folder.h"
+#include "tests/collectives/ranks.h"
+#include "tests/contains.h"
+
+using namespace ddprun::tests;
+
+namespace {
+
+/// Runs ranks that end well.
+std::vector<Ended> run_well(int size, const std::vector<std::string>& command) {
+  const auto ended = run_ranks(size, command, {{"LD_LIBRARY_PATH", FAKE_GPU}});
+  for (const Ended& rank : ended) {
+    INFO(rank.output);
+    REQUIRE(rank.code == 0);
+  }
+  return ended;
+}
+
+double last(const Ended& rank, const std::string& word) {
+  const std::size_t at = rank.output.rfind(word);
+  INFO(rank.output);
+  REQUIRE(at != std::string::npos);
+  return std::strtod(rank.output.c_str() + at + word.size(), nullptr);
+}
+
+void check_same_result(const Ended& a, const Ended& b) {
+  CHECK(std::abs(last(a, "loss") - last(b, "loss")) <= 1e-3 * last(a, "loss"));
+  CHECK(std::abs(last(a, "accuracy") - last(b, "accuracy")) <= 0.003);  // one digit of 359
+}
+
+}  // namespace
+
+TEST_CASE("the smallest program for GPUs adds up its ranks") {
+  const auto ended = run_well(3, {DDPRUN_BIN "/fake_gpu_allreduce_hello"});
+  CHECK(ended[1].output == "rank 1 of 3: the sum is 6\n");
+}
+
+TEST_CASE("the training on GPUs learns what the one on CPUs does") {
+  const int size = GENERATE(1, 3);
+  const std::vector<std::string> flags = {"--epochs", "2"};
+  const auto run = [&](std::vector<std::string> command) {
+    command.insert(command.end(), flags.begin(), flags.end());
+    return run_well(size, command)[0];
+  };
+  check_same_result(run({DDPRUN_BIN "/fake_gpu_train_digits"}), run({DDPRUN_BIN "/train_digits"}));
+}
+
+TEST_CASE(
+    "a batch in which a rank has no digit, and a checkpoint of the other program, are right") {
+  const Folder folder;
+  const auto run = [&](const char* program, const char* epochs, const std::string& checkpoint) {
+    return run_well(2, {program, "--batch", "479", "--epochs", epochs, "--checkpoint",
+                        folder.path / checkpoint})[0];
+  };
+  const Ended straight = run(DDPRUN_BIN "/train_digits", "4", "straight");
+  run(DDPRUN_BIN "/train_digits", "2", "shared");
+  run(DDPRUN_BIN "/fake_gpu_train_digits", "3", "shared");
+  const Ended resumed = run(DDPRUN_BIN "/train_digits", "4", "shared");
+  CHECK(contains(resumed.output, "resumed after epoch 3/4"));
+  check_same_result(resumed, straight);
+}
+
+TEST_CASE("an example for GPUs reports in one line what is missing") {
+  const Folder folder;
+  const std::ofstream no_driver(folder.path / "libcuda.so.1");  // found, and no library
+  Variables variables = place(0, 1, 1);
+  variables.emplace("LD_LIBRARY_PATH", folder.path);
+  for (const char* program :
+       {DDPRUN_BIN "/allreduce_hello_cuda", DDPRUN_BIN "/train_digits_cuda"}) {
+    if (!std::filesystem::exists(program)) continue;  // it takes CUDA's compiler to build
+    const Ended ended = Rank({program}, variables).wait();
+    INFO(ended.output);
+    CHECK(ended.code == 1);
+    CHECK(contains(ended.output, "it comes with NVIDIA's driver\n"));
+    CHECK(ended.output.find('\n') + 1 == ended.output.size());
+  }
+}

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank that does what a test asks with buffers on a device: device_worker SCENARIO [TIMEOUT]
+// (milliseconds), over nccl or what DDP_TEST_BACKEND names. Exit code: 0 all right, 1 a wrong
+// result (printed), 10 + kind for a ddp::Error (printed), 77 no GPU (printed).
+
+#include <ddp/distributed_data_parallel.h>
+#include <ddp/local_devices.h>
+#include <future>
+#include <optional>
+#include <stdexcept>
+#include <unistd.h>
+
+#include "tests/collectives/backends/nccl/device_floats.h"
+
+using namespace ddp_tests;
+using ddp::DeviceSpan;
+using ddp::P2POp;
+using ddp::ProcessGroup;
+using ddp::Work;
+using ddprun::tests::check;
+
+namespace {
+
+void expect_under_way(const Work& work) {
+  check(!work.is_completed() && !work.error(), "over before its stream came to it");
+  try {
+    work.wait(std::chrono::milliseconds(1));
+    wrong("waited for before its stream came to it");
+  } catch (const ddp::Error& error) {
+    check(error.kind() == ddp::ErrorKind::timed_out, error.what());
+  }
+}
+
+void expect_done(const Work& work) {
+  work.wait(std::chrono::minutes(1));
+  check(work.is_completed() && !work.error(), "done, and not completed");
+}
+
+/// The host goes on at once; the call comes after what its stream was given before, and before what
+/// that is given after, though it is in another stream.
+void order(ProcessGroup& group) {
+  const CUstream stream = make_stream();
+  Floats data(stream, -1);
+  group.all_reduce(data.span());  // connects
+  DRIVER(cuStreamSynchronize, stream);
+  Gate gate(stream);
+  data.write(own(group));
+  group.all_reduce(data.span());
+  const Work work = group.iall_reduce(data.span());
+  expect_under_way(work);
+  work.wait();
+  gate.open();
+  data.expect(sum_of_ranks(group) * static_cast<float>(group.size()), "two sums");
+  expect_done(work);
+}
+
+/// Over a library that works on the host: what is begun waits for its stream in a thread of ours.
+void begun(ProcessGroup& group) {
+  const CUstream stream = make_stream();
+  Floats data(stream, -1);
+  Floats large(stream, own(group), 10'000'001);  // of several pieces
+  Gate gate(stream);
+  data.write(own(group));
+  const Work first = group.iall_reduce(data.span());
+  const Work second = group.iall_reduce(large.span(), ddp::ReduceOp::max);
+  expect_under_way(first);
+  gate.open();
+  second.wait();
+  expect_done(first);
+  data.expect(sum_of_ranks(group), "a sum");
+  large.expect(static_cast<float>(group.size()), "the greatest");
+}
+
+/// The default stream is that of the group's device, in whatever thread the call is waited for.
+void default_stream(ProcessGroup& group) {
+  Floats data(nullptr, own(group));
+  const Work work = group.iall_reduce(data.span());
+  std::async(std::launch::async, [&] { work.wait(); }).get();
+  data.expect(sum_of_ranks(group), "a sum in the default stream");
+}
+
+/// Calls in host memory, objects and barriers go their own way, and parts of the group are groups.
+void beside(ProcessGroup& group) {
+  const CUstream stream = make_stream();
+  Floats data(stream, own(group));
+  std::vector<float> host = {own(group)};
+  group.all_reduce(data.span());
+  group.all_reduce(host);
+  check(host.front() == sum_of_ranks(group), "a sum in host memory");
+  auto part = group.split(group.rank() % 2);
+  Floats once(stream, 1);
+  part->all_reduce(once.span());
+  group.barrier();
+  check(
+      part->backend() == group.backend() && group.all_gather_object("x").size() == host.size() * 3,
+      "part");
+  once.expect(static_cast<float>(part->size()), "a sum in a part");
+  data.expect(sum_of_ranks(group), "a sum");
+}
+
+/// Around a ring, one at a time and many at once.
+void messages(ProcessGroup& group) {
+  const CUstream stream = make_stream();
+  const int next = (group.rank() + 1) % group.size();
+  const int last = (group.rank() + group.size() - 1) % group.size();
+  Floats out(stream, own(group));
+  Floats in(stream, -1);
+  const P2POp ring[] = {P2POp::send(out, next), P2POp::recv(in, last)};
+  group.batch_send_recv(ring);
+  in.expect(static_cast<float>(last + 1), "batch_send_recv");
+  if (group.rank() > 0) group.recv(in, group.rank() - 1);
+  if (group.rank() + 1 < group.size()) group.send(group.rank() == 0 ? out : in, next);
+  in.expect(group.rank() == 0 ? static_cast<float>(last + 1) : 1.0F, "passed on");
+}
+
+void refuse_capture(ProcessGroup& group, const Floats& data) {
+  const CUstream stream = data.span().stream;
+  DRIVER(cuStreamBeginCapture, stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  refused([&] { group.all_reduce(data.span()); });
+  CUgraph graph = nullptr;
+  DRIVER(cuStreamEndCapture, stream, &graph);
+  DRIVER(cuGraphDestroy, graph);
+}
+
+void misuse(ProcessGroup& group) {
+  const CUstream stream = make_stream();
+  Floats data(stream, own(group));
+  std::vector<float> host(kCount);
+  std::vector<std::int32_t> bits(kCount);
+  const DeviceSpan<std::int32_t> on_device = {reinterpret_cast<std::int32_t*>(data.span().data),
+                                              kCount, stream};
+  refused([&] { group.all_reduce(data.span(), host); });
+  refuse_capture(group, data);
+  group.all_reduce(data.span());
+  if (group.backend() == "nccl")
+    refused([&] { ddp::group_call([&] { group.all_reduce(on_device, ddp::ReduceOp::bxor); }); });
+  data.expect(sum_of_ranks(group), "a sum after misuse");
+}
+
+/// Calls become part of a graph, and are made again each time that is launched.
+void capture(ProcessGroup& group) {
+  const CUstream stream = make_stream();
+  Floats data(stream, own(group));
+  Floats bits(stream, 1);
+  group.all_reduce(data.span());  // connects
+  data.expect(sum_of_ranks(group), "a sum");
+  data.write(1);
+  bits.write(0);
+  DRIVER(cuStreamSynchronize, stream);
+  DRIVER(cuStreamBeginCapture, stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  group.all_reduce(data.span());
+  const Work work = group.iall_reduce(data.span());
+  work.wait();
+  group.all_reduce(
+      DeviceSpan<std::int32_t>{reinterpret_cast<std::int32_t*>(bits.span().data), kCount, stream},
+      ddp::ReduceOp::bor);
+  CUgraph graph = nullptr;
+  CUgraphExec launchable = nullptr;
+  DRIVER(cuStreamEndCapture, stream, &graph);
+  DRIVER(cuGraphInstantiate, &launchable, graph, 0);
+  check(work.is_completed() && !work.error(), "captured, and under way");
+  const auto size = static_cast<float>(group.size());
+  for (const float expected : {size * size, size * size * size * size}) {
+    DRIVER(cuGraphLaunch, launchable, stream);
+    data.expect(expected, "a sum by a graph");
+  }
+  bits.expect(0, "bits by a graph");
+  DRIVER(cuGraphExecDestroy, launchable);
+  DRIVER(cuGraphDestroy, graph);
+  group.all_reduce(data.span());
+  data.expect(size * size * size * size * size, "a sum after the graph");
+}
+
+/// The host goes through backward passes that the GPU has not begun: a bucket is averaged after
+/// what its stream was given before gradient_ready(), and what that is given after finish() finds
+/// it so.
+void train(ProcessGroup& group) {
+  const CUstream stream = make_stream();
+  const Floats weights(stream, own(group));
+  const Floats bias(stream, own(group), 10);
+  std::vector<std::unique_ptr<DeviceMemory>> buckets;
+  const auto allocate = [&](std::size_t bytes) {
+    buckets.push_back(std::make_unique<DeviceMemory>(bytes, stream));
+    return std::shared_ptr<void>(buckets.back()->data(), [](void*) {});
+  };
+  ddp::DistributedDataParallel model(group, {weights, bias},
+                                     {.first_bucket_bytes = 1, .allocate = allocate});
+  const auto pass = [&](const Floats& gradient) {
+    for (const std::size_t parameter : {1, 0}) {
+      const ddp::Buffer place = model.gradient(parameter);
+      DRIVER(cuMemcpyAsync, reinterpret_cast<CUdeviceptr>(place.data), gradient.address(),
+             place.count * sizeof(float), stream);
+      model.gradient_ready(parameter);
+    }
+    model.finish();
+  };
+  pass(weights);  // of rank 0 by now; the ranks tell each other the order of the buckets
+  Floats first(stream, -1);
+  Floats second(stream, -1);
+  Gate gate(stream);
+  for (Floats* seen : {&first, &second}) {
+    seen->write(own(group) * (seen == &first ? 1.0F : 2.0F));
+    pass(*seen);
+    DRIVER(cuMemcpyAsync, seen->address(), reinterpret_cast<CUdeviceptr>(model.gradient(0).data),
+           kCount * sizeof(float), stream);
+  }
+  gate.open();
+  const float average = sum_of_ranks(group) / static_cast<float>(group.size());
+  first.expect(average, "an average");
+  second.expect(2 * average, "the next average");
+}
+
+/// What a call that cannot end brings, however it is waited for. Streams go on all the same.
+void expect_failure(ProcessGroup& group, bool is_kept_waiting) {
+  const CUstream stream = make_stream();
+  Floats data(stream, own(group));
+  group.all_reduce(data.span());
+  data.expect(sum_of_ranks(group), "a sum");
+  if (group.rank() == 1 && !is_kept_waiting) ::_exit(0);
+  if (group.rank() == 1) ::pause();
+  const Work work = group.iall_reduce(data.span());
+  DRIVER(cuStreamSynchronize, stream);
+  try {
+    work.wait(std::chrono::minutes(1));
+    wrong("a call without rank 1 went well");
+  } catch (const ddp::Error& error) {
+    check(work.is_completed() && work.error(), "failed, and not completed");
+  }
+  group.all_reduce(data.span());
+}
+
+/// The third call of a group is to fail on rank 1, where a call of another waits for rank 0.
+void fail_beside(ProcessGroup& other) {
+  auto part = other.split(0);
+  ProcessGroup& group = *part;
+  Floats data(make_stream(), own(group));
+  Floats more(make_stream(), own(group));
+  group.all_reduce(data.span());
+  other.all_reduce(more.span());
+  group.all_reduce(data.span());
+  data.expect(sum_of_ranks(group) * static_cast<float>(group.size()), "two sums");
+  more.expect(sum_of_ranks(group), "a sum in the other group");
+  std::optional<Work> waits;
+  std::optional<Work> fails;
+  if (group.rank() == 0) fails = group.iall_reduce(data.span());
+  other.barrier();  // rank 0 learns of the failure in that call
+  if (group.rank() == 1) {
+    waits = other.iall_reduce(more.span());
+    fails = group.iall_reduce(data.span());
+  }
+  DRIVER(cuStreamSynchronize, data.span().stream);
+  DRIVER(cuStreamSynchronize, more.span().stream);
+  try {
+    fails->wait(std::chrono::minutes(1));
+    wrong("a call that is to fail went well");
+  } catch (const ddp::Error& error) {
+    std::printf("%s\n", error.what());
+  }
+  // Not all_reduce(), which returns when the call is in the stream: too early to see the failure.
+  if (!waits) waits = other.iall_reduce(more.span());
+  waits->wait(std::chrono::minutes(1));
+}
+
+/// A receive whose message is never sent.
+void lone_receive(ProcessGroup& group) {
+  Floats data(make_stream(), own(group));
+  group.all_reduce(data.span());
+  if (group.rank() == 1) ::pause();
+  group.recv(data.span(), 1);
+  DRIVER(cuStreamSynchronize, data.span().stream);
+  group.all_reduce(data.span());
+}
+
+/// An exception ends a call that would wait for ever.
+void unwind(ProcessGroup given) {
+  const CUstream stream = make_stream();
+  const Floats data(stream, own(given));  // stays until the group has given up the call
+  ProcessGroup group(std::move(given));
+  group.all_reduce(data.span());
+  group.barrier();
+  if (group.rank() == 1) ::pause();
+  (void)group.iall_reduce(data.span());
+  throw std::runtime_error("thrown by the program");
+}
+
+/// The device before anything else is said, and then the current one.
+void which() {
+  const int device = ddp::local_device();
+  use_device(count_devices() - 1);
+  std::printf("%d, then %d\n", device, ddp::local_device());
+}
+
+void run(ProcessGroup group, const std::string& scenario) {
+  if (scenario == "order") return order(group);
+  if (scenario == "begun") return begun(group);
+  if (scenario == "beside") return beside(group);
+  if (scenario == "messages") return messages(group);
+  if (scenario == "misuse") return misuse(group);
+  if (scenario == "capture") return capture(group);
+  if (scenario == "train") return train(group);
+  if (scenario == "default stream") return default_stream(group);
+  if (scenario == "die") return expect_failure(group, false);
+  if (scenario == "late") return expect_failure(group, true);
+  if (scenario == "fail-beside") return fail_beside(group);
+  if (scenario == "lone-receive") return lone_receive(group);
+  if (scenario == "unwind") return unwind(std::move(group));
+  if (scenario == "never-come" && group.rank() == 1) ::pause();
+  const Floats data(make_stream(), own(group));
+  group.all_reduce(data.span());
+  DRIVER(cuStreamSynchronize, data.span().stream);
+  group.all_reduce(data.span());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string scenario = argc > 1 ? argv[1] : "order";
+  const std::chrono::milliseconds timeout(argc > 2 ? std::atoi(argv[2]) : 60'000);
+  const int devices = count_devices();
+  if (scenario != "missing" && scenario != "which" && devices == 0) {
+    std::printf("no GPU here\n");
+    return 77;
+  }
+  return ddprun::tests::exit_code_of([&] {
+    if (scenario == "which") return which();
+    const std::string backend = ddprun::tests::backend_of_test();
+    auto group = ddp::init_process_group(
+        {.backend = backend.empty() ? "nccl" : backend, .timeout = timeout});
+    use_device(group.rank() % std::max(devices, 1));  // "missing" ends before
+    run(std::move(group), scenario);
+  });
+}

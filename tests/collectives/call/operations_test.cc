@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/collectives/call/operations.h"
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "ddp/float16.h"
+#include "tests/catch.h"
+#include "tests/collectives/group/begun_calls.h"
+#include "tests/collectives/ranks.h"
+#include "tests/contains.h"
+
+using namespace ddprun::tests;
+using ddp::bfloat16;
+using ddp::float16;
+using ddp::ProcessGroup;
+
+namespace {
+
+/// Around 64 KiB of a block calls change from small to large; pieces have 126 KiB.
+std::vector<std::size_t> counts_of(std::size_t width) {
+  const std::size_t limit = (64 << 10) / width;
+  const std::size_t piece = (126 << 10) / width;
+  std::vector<std::size_t> counts = {0, 1, 7};
+  if (!ddp_tests::kSanitized) counts.insert(counts.end(), {1001, limit, limit + 1});
+  if (!ddp_tests::kSanitized || width == 8) counts.push_back(2 * piece + 3);
+  return counts;
+}
+
+/// Over Gloo ddprun starts the ranks, as it does for users.
+template <RankBody F>
+Ended run_job(int size, F body) {
+  const Variables patient = {{"DDP_TEST_TIMEOUT_MS", "120000"}};
+  Words command = rank_command(body);
+  if (is_over_mpi()) return under_mpirun(size, command, patient);
+  command.insert(command.begin(), {DDPRUN_BIN "/ddprun", "--nproc_per_node", std::to_string(size)});
+  return Rank(command, patient).wait();
+}
+
+}  // namespace
+
+TEST_CASE("every operation gives every type's right result, in place or not, small and large",
+          "[mpi]") {
+  const int size = GENERATE(1, 2, 3, 4, 5);
+  const Ended job = run_job(size, [](ProcessGroup& group) {
+    ddp_tests::check_all(group, counts_of);
+    group.barrier();
+  });
+  INFO(size << " ranks: " << job.output);
+  CHECK(job.code == 0);
+  CHECK(
+      contains(job.output, "all_reduce cannot take the avg of int8: only of floating-point types"));
+  CHECK(contains(job.output, "all_reduce cannot take the bxor of bfloat16: only of integers"));
+}
+
+TEST_CASE("every call that is begun and waited for gives what the one that blocks does") {
+  const int size = GENERATE(1, 2, 3);
+  const Ended job = run_job(size, [](ProcessGroup& group) {
+    BegunCalls begun(group);
+    ddp_tests::check_type<double>(begun, counts_of(sizeof(double)));
+    group.barrier();
+  });
+  INFO(size << " ranks: " << job.output);
+  CHECK(job.code == 0);
+}
+
+TEST_CASE("64 MiB are moved and combined as less is", "[mpi]") {
+  const Ended job = run_job(3, [](ProcessGroup& group) {
+    constexpr std::size_t kBytes = std::size_t{ddp_tests::kSanitized ? 8 : 64} << 20;
+    ddp_tests::Checker<float, ProcessGroup>(group, kBytes / sizeof(float) / 3).large();
+  });
+  INFO(job.output);
+  CHECK(job.code == 0);
+}
+
+TEST_CASE("every float16 becomes the float it stands for, and that one it again") {
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const auto half = float16::from_bits(static_cast<std::uint16_t>(bits));
+    const int exponent = static_cast<int>(bits >> 10U & 31U);
+    const int fraction = static_cast<int>(bits & 0x3ffU);
+    const float value = half;
+    if (exponent == 31 && fraction != 0) {
+      REQUIRE(std::isnan(value));
+      REQUIRE(std::isnan(static_cast<float>(float16(value))));
+      continue;
+    }
+    float expected = exponent == 0 ? std::ldexp(static_cast<float>(fraction), -24)
+                                   : std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
+    if (exponent == 31) expected = std::numeric_limits<float>::infinity();
+    REQUIRE(value == (bits >> 15U != 0 ? -expected : expected));
+    REQUIRE(float16(value).bits() == bits);
+  }
+}
+
+TEST_CASE("between two float16 the nearer is taken, and in the middle the even one") {
+  for (std::uint16_t bits = 0; bits < 0x7bff; ++bits) {
+    const float low = float16::from_bits(bits);
+    const float high = float16::from_bits(static_cast<std::uint16_t>(bits + 1));
+    const float middle = (low + high) / 2;
+    REQUIRE(float16(middle).bits() == bits + bits % 2);
+    REQUIRE(float16(std::nextafter(middle, 0.0F)).bits() == bits);
+    REQUIRE(float16(std::nextafter(middle, high)).bits() == bits + 1);
+    REQUIRE(float16(-middle).bits() == (0x8000 | (bits + bits % 2)));
+  }
+  CHECK(float16(65519.996F).bits() == 0x7bff);
+  CHECK(float16(65520.0F).bits() == 0x7c00);
+  CHECK(float16(std::numeric_limits<float>::max()).bits() == 0x7c00);
+  CHECK(float16(std::numeric_limits<float>::denorm_min()).bits() == 0);
+}
+
+TEST_CASE("between two bfloat16 the nearer is taken, and in the middle the even one") {
+  for (std::uint32_t bits = 0; bits < 0x7f7f; ++bits) {
+    const auto low = bfloat16::from_bits(static_cast<std::uint16_t>(bits));
+    const float middle = std::bit_cast<float>(bits << 16U | 0x8000U);
+    REQUIRE(bfloat16(static_cast<float>(low)).bits() == bits);
+    REQUIRE(bfloat16(middle).bits() == bits + bits % 2);
+    REQUIRE(bfloat16(std::nextafter(middle, 0.0F)).bits() == bits);
+    REQUIRE(bfloat16(std::nextafter(middle, INFINITY)).bits() == bits + 1);
+  }
+  CHECK(std::isnan(static_cast<float>(bfloat16(std::numeric_limits<float>::quiet_NaN()))));
+  CHECK(static_cast<float>(bfloat16(-std::numeric_limits<float>::max())) == -INFINITY);
+}

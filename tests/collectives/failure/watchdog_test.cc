@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <csignal>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "ddp/process_group.h"
+#include "ddp/record.h"
+#include "ddp/tcp_store.h"
+#include "tests/catch.h"
+#include "tests/collectives/failure/stuck_store.h"
+#include "tests/collectives/folder.h"
+#include "tests/collectives/ranks.h"
+#include "tests/collectives/read_json.h"
+#include "tests/collectives/stores/job_store.h"
+#include "tests/contains.h"
+
+using namespace ddprun::tests;
+using ddp::ProcessGroup;
+using nlohmann::json;
+
+namespace {
+
+constexpr int kTimedOut = failed(ddp::ErrorKind::timed_out);
+constexpr std::chrono::milliseconds kShort(1500);
+
+/// Rank 1 sleeps until the others have failed, who go on and wake it.
+void sleep_on_rank_1(ProcessGroup& group) {
+  const auto store = job_store();
+  group.barrier();
+  group.set_timeout(kShort);
+  std::vector<float> data(262'144);
+  if (group.rank() == 1) store->get("woken");
+  try {
+    group.all_reduce(data);
+    wrong("a call without rank 1 went well");
+  } catch (const ddp::Error&) {
+    store->set("woken", "");
+    throw;
+  }
+}
+
+/// As `run_ranks`, each with an error file of its own in the folder: rank_R.error.
+std::vector<Ended> run_recorded(int size, const Words& command, const Folder& folder) {
+  const LiveStore store;
+  std::vector<Rank> ranks;
+  for (int rank = 0; rank < size; ++rank) {
+    Variables variables = place(rank, size, store.port());
+    variables["TORCHELASTIC_ERROR_FILE"] =
+        (folder.path / ("rank_" + std::to_string(rank) + ".error")).string();
+    ranks.emplace_back(command, variables);
+  }
+  std::vector<Ended> ended;
+  for (Rank& rank : ranks) ended.push_back(rank.wait());
+  return ended;
+}
+
+std::string message_of(const Folder& folder, int rank) {
+  return read_json(folder.path / ("rank_" + std::to_string(rank) + ".error"))["message"]["message"];
+}
+
+}  // namespace
+
+TEST_CASE("a rank that sleeps is named by all, with its last call, and by itself when it wakes") {
+  const int size = GENERATE(2, 4);
+  const std::string stands =
+      std::string(" waited 1500 ms in vain in #2 all_reduce sum float32[262144]: ") +
+      "rank 1 is in no call since #1 barrier, " + (size == 2 ? "rank 0" : "the others") +
+      " at #2 all_reduce sum float32[262144]\n";
+  const Folder folder;
+  const Words command = rank_command([](ProcessGroup& group) { sleep_on_rank_1(group); });
+  const auto ended = run_ranks(size, command, {{"DDP_TRACE_DIR", folder.path.string()}});
+  for (int rank = 0; rank < size; ++rank) {
+    const Ended& one = ended[static_cast<std::size_t>(rank)];
+    INFO(one.output);
+    CHECK(one.code == kTimedOut);
+    CHECK(contains(one.output, stands));
+    CHECK(contains(one.output, "ddp: rank " + std::to_string(rank) + " "));
+
+    const json trace = read_json(folder.path / ("rank_" + std::to_string(rank) + ".json"));
+    CHECK(trace["reason"].get<std::string>() + "\n" == one.output);
+    const json& calls = trace["calls"];
+    REQUIRE(!calls.empty());
+    CHECK(calls[0]["number"] == 1);
+    CHECK(calls[0]["state"] == "done");
+    if (rank == 1 && calls.size() == 1) continue;  // woken after the alarm reached it, or before
+    REQUIRE(calls.size() == 2);
+    CHECK(calls[1]["number"] == 2);
+    CHECK(calls[1]["state"] != "done");  // as the alarm found it, or failed by it already
+  }
+}
+
+TEST_CASE("a rank that leaves out a call is named, and its call in another group ends, too",
+          "[mpi]") {
+  const int size = GENERATE(2, 4);
+  const auto ended = run_ranks(size, [](ProcessGroup& group) {
+    auto other = group.split(0);
+    std::vector<double> data(7);
+    if (group.rank() == 1) return other->barrier();
+    group.set_timeout(kShort);
+    group.broadcast(data, 0);
+  });
+  for (std::size_t rank = 0; rank < ended.size(); ++rank) {
+    const Ended& one = ended[rank];
+    INFO(one.output);
+    CHECK(one.code == kTimedOut);
+    CHECK(contains(one.output,
+                   "in vain in #2 broadcast float64[7] from rank 0: "
+                   "rank 1 is in no call since #1 all_gather int32[2], "));
+    if (rank == 1) CHECK(contains(one.output, "ddp: rank 1 stops in #1 barrier: rank "));
+  }
+}
+
+TEST_CASE("calls that time out fail before a thread waits for them, all with one sentence",
+          "[mpi]") {
+  const auto ended = run_ranks(3, [](ProcessGroup& group) {
+    const auto store = job_store();
+    group.barrier();
+    group.set_timeout(kShort);
+    if (group.rank() == 1) store->get("woken");
+    if (group.rank() == 1) return group.barrier();
+    std::vector<int> data(3);
+    std::vector<int> more(300'000);
+    const ddp::Work works[] = {group.iall_reduce(data), group.iall_reduce(more), group.ibarrier()};
+    std::string first;
+    for (const ddp::Work& work : works) {
+      try {
+        work.wait();
+        wrong("a call without rank 1 went well");
+      } catch (const ddp::Error& error) {
+        if (first.empty()) first = error.what();
+        if (first != error.what()) wrong("another error: " + std::string(error.what()));
+      }
+    }
+    store->set("woken", "");
+    group.barrier();
+  });
+  check_failure(ended, ddp::ErrorKind::timed_out,
+                {"in vain in #2 all_reduce sum int32[3]: rank 1 is in no call "
+                 "since #1 barrier, the others at #2 all_reduce sum int32[3]"});
+}
+
+// Hidden: only over MPI, where a job has one output.
+TEST_CASE("a rank that sleeps is named by the job, with its last call", "[.][mpi]") {
+  check_failure(run_ranks(3, [](ProcessGroup& group) { sleep_on_rank_1(group); }),
+                ddp::ErrorKind::timed_out,
+                {" waited 1500 ms in vain in #2 all_reduce sum float32[262144]: rank 1 is in no "
+                 "call since #1 barrier, the others at #2 all_reduce sum float32[262144]"});
+}
+
+TEST_CASE("a rank that the launcher reports as lost ends calls that no connection would end") {
+  constexpr int kSize = 3;
+  const std::string address = GENERATE("127.0.0.1", "::1");
+  const Folder folder;
+  LiveStore store(address);
+  std::vector<Rank> ranks;
+  for (int rank = 0; rank < kSize; ++rank) {
+    Variables variables = place(rank, kSize, store.port());
+    variables["MASTER_ADDR"] = address;
+    variables["DDP_TRACE_DIR"] = folder.path.string();
+    ranks.emplace_back(Words{DDPRUN_BIN "/waiting_ranks"}, variables);
+  }
+  ddp::TcpStore(address, store.port()).wait({"waits/0", "waits/1", "waits/2"});
+  store.ring("rank 2 on host n2 was killed by SIGKILL");
+  const std::string sentence = ": rank 2 on host n2 was killed by SIGKILL";
+  const std::string stopped[] = {
+      "ddp: rank 0 stops in #1 all_reduce sum float32[1000]" + sentence,
+      "ddp: rank 1 stops",
+  };
+  for (const int rank : {0, 1}) {
+    const Ended ended = ranks[static_cast<std::size_t>(rank)].wait();
+    INFO(ended.output);
+    CHECK(ended.code == failed(ddp::ErrorKind::peer_lost));
+    CHECK(contains(ended.output, " waits\n" + stopped[rank]));
+    CHECK(ended.output.ends_with(sentence + "\n"));
+    CHECK(contains(read_json(folder.path / ("rank_" + std::to_string(rank) + ".json"))["reason"],
+                   sentence));
+  }
+}
+
+TEST_CASE(
+    "a rank that one group loses ends the calls of all, but none of a group that is made then") {
+  const auto ended = run_ranks(3, [](ProcessGroup& group) {
+    // Rank 2 is killed in a group with rank 0, while rank 1 waits for rank 0 in another. The two go
+    // on in a new group.
+    const int rank = group.rank();
+    const auto store = job_store();
+    auto with_lost = group.split(rank == 1 ? -1 : 0);
+    auto without = group.split(rank == 2 ? -1 : 0);
+    std::vector<float> data(1000);
+    std::optional<ddp::Work> work;
+    if (rank == 1) {
+      work = without->iall_reduce(data);
+      store->set("waits", "");
+    }
+    if (rank == 2) {
+      store->get("waits");
+      ::raise(SIGKILL);
+    }
+    try {
+      work ? work->wait() : with_lost->all_reduce(data);
+      wrong("a call without rank 2 went well");
+    } catch (const ddp::Error& error) {
+      std::printf("%s\n", error.what());
+    }
+    if (rank == 1) store->set("failed", "");
+    if (rank == 0) store->get("failed");  // until then it stays in the group
+    auto again =
+        ddp::init_process_group({.store = std::make_shared<ddp::PrefixStore>("again", store),
+                                 .rank = rank,
+                                 .world_size = 2});
+    again.barrier();
+  });
+  const std::string cause = "rank 0 lost rank 2 in #1 all_reduce sum float32[1000]: ";
+  for (const int rank : {0, 1}) {
+    INFO(ended[static_cast<std::size_t>(rank)].output);
+    CHECK(ended[static_cast<std::size_t>(rank)].code == 0);
+  }
+  CHECK(ended[0].output.starts_with("ddp: " + cause));
+  CHECK(ended[1].output.starts_with("ddp: rank 1 stops in #1 all_reduce sum float32[1000]: " +
+                                    cause));
+}
+
+TEST_CASE("a program that does not catch the sentence ends, and its error file has it") {
+  const Folder folder;
+  const auto ended = run_recorded(2, rank_command([] {
+                                    return ddp::record([] {
+                                      ProcessGroup group = join();
+                                      sleep_on_rank_1(group);
+                                      return 0;
+                                    });
+                                  }),
+                                  folder);
+  for (const int rank : {0, 1}) {
+    const Ended& one = ended[static_cast<std::size_t>(rank)];
+    INFO(one.output);
+    CHECK(one.code == 1);
+    CHECK(contains(message_of(folder, rank),
+                   "in vain in #2 all_reduce sum float32[262144]: "
+                   "rank 1 is in no call since #1 barrier"));
+  }
+}
+
+TEST_CASE("a process whose calls cannot be aborted exits, and its error file has the reason") {
+  const Folder folder;
+  const auto ended = run_recorded(2, rank_command([] {
+                                    return ddp::record([] {
+                                      return exit_code_of([] {
+                                        ProcessGroup group =
+                                            join({.store = std::make_shared<StuckStore>()});
+                                        sleep_on_rank_1(group);
+                                      });
+                                    });
+                                  }),
+                                  folder);
+  INFO(ended[0].output);
+  CHECK(ended[0].code == 124);
+  CHECK(contains(ended[0].output, "in vain: #2 all_reduce sum float32[262144]"));
+  CHECK(contains(ended[0].output, "After another 5 s its calls have not ended: the process does"));
+  CHECK(message_of(folder, 0) + "\n" == ended[0].output);
+}

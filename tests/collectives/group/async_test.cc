@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <span>
+#include <stdexcept>
+#include <unistd.h>
+
+#include "ddp/process_group.h"
+#include "ddp/record.h"
+#include "tests/catch.h"
+#include "tests/collectives/ranks.h"
+#include "tests/contains.h"
+
+using namespace ddprun::tests;
+using ddp::ErrorKind;
+using ddp::ProcessGroup;
+using ddp::Work;
+
+TEST_CASE("calls that are begun are done in their order, among others that block", "[mpi]") {
+  const int size = GENERATE(1, 2, 4);
+  // Many calls of all lengths under way at once, blocking ones between them, waited for from the
+  // last to the first.
+  check_ranks(size, [](ProcessGroup& group) {
+    const float sum = static_cast<float>(group.size() * (group.size() + 1)) / 2;
+    const auto own = static_cast<float>(group.rank() + 1);
+    std::vector<std::vector<float>> data;
+    for (std::size_t i = 0; i < 60; ++i) data.emplace_back(i % 7 == 0 ? 40'000 : i, own);
+    std::vector<Work> works;
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      works.push_back(group.iall_reduce(data[i]));
+      if (i % 13 == 0) {
+        std::vector<float> between(i + 1, own);
+        group.all_reduce(between);
+        check(between.front() == sum, "a blocking call between others");
+        check(works.back().is_completed(), "a blocking call overtook one that was begun before");
+      }
+    }
+    for (std::size_t i = data.size(); i-- > 0;) {
+      works[i].wait();
+      check(works[i].is_completed() && !works[i].error(), "waited for, and not completed");
+      for (const float element : data[i]) check(element == sum, "all_reduce " + std::to_string(i));
+    }
+  });
+}
+
+TEST_CASE("a call goes on after an impatient wait", "[mpi]") {
+  check_ranks(3, [](ProcessGroup& group) {
+    auto other_way = group.split(0);
+    std::vector<int> data = {group.rank() + 1};
+    if (group.rank() == 1) {
+      other_way->barrier();  // the others are in their broadcast
+      group.broadcast(data, 1);
+      return;
+    }
+    const Work work = group.ibroadcast(data, 1);
+    try {
+      work.wait(std::chrono::milliseconds(1));
+      wrong("done before rank 1 came");
+    } catch (const ddp::Error& error) {
+      check(error.kind() == ddp::ErrorKind::timed_out, "the kind of an impatient wait's error");
+    }
+    check(!work.is_completed() && !work.error(), "an impatient wait ended the call");
+    other_way->barrier();
+    work.wait(std::chrono::minutes(1));
+    check(data.front() == 2, "broadcast");
+  });
+}
+
+TEST_CASE("every call that is under way when a rank ends fails with the same error") {
+  const auto ended = run_ranks(3, [](ProcessGroup& group) {
+    group.barrier();
+    if (group.rank() == 1) ::_exit(0);
+    std::vector<int> first(3);
+    std::vector<int> second(300'000);
+    const Work works[] = {group.iall_reduce(first), group.iall_reduce(second), group.ibarrier()};
+    for (const Work& work : works) {
+      try {
+        work.wait();
+        wrong("a call without rank 1 went well");
+      } catch (const ddp::Error& error) {
+        check(work.is_completed() && work.error(), "failed, and not completed");
+        check(work.error()->what() == std::string(error.what()), "another error than was thrown");
+      }
+    }
+    group.barrier();
+  });
+  check_failure({ended[0], ended[2]}, ErrorKind::peer_lost, {"lost rank 1"});
+}
+
+TEST_CASE("an exception gives up the calls under way") {
+  const auto ended = run_ranks(2, [](ProcessGroup& group) {
+    auto other = group.split(0);
+    static std::vector<int> data(3);  // stays until the group has given up the call
+    if (group.rank() == 0) {
+      static_cast<void>(group.iall_reduce(data));
+      throw std::runtime_error("thrown by the program");
+    }
+    other->barrier();  // while rank 0 is in the first group's call
+  });
+  INFO(ended[0].output);
+  CHECK(ended[0].code == 2);
+  CHECK(contains(ended[0].output, "thrown by the program"));
+  check_failure({ended[1]}, ErrorKind::peer_lost, {"lost rank 0"});
+}
+
+TEST_CASE("a crash in a thread of the library is reported as one in the program's") {
+  const auto ended = run_ranks(2, [] {
+    return ddp::record([] {
+      ProcessGroup group = join();
+      auto* const nowhere = reinterpret_cast<int*>(0x10);
+      std::vector<int> data(3);
+      group.iall_reduce(group.rank() == 0 ? std::span(nowhere, 3) : std::span(data)).wait();
+      return 0;
+    });
+  });
+  INFO(ended[0].output);
+  CHECK(ended[0].code != 0);
+  CHECK(contains(ended[0].output, "SIGSEGV: nothing is mapped at address 0x1"));
+}

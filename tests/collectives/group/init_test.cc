@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// How ranks find each other, by each way there is.
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ddp/process_group.h"
+#include "tests/catch.h"
+#include "tests/collectives/folder.h"
+#include "tests/collectives/group/two_groups.h"
+#include "tests/collectives/ranks.h"
+#include "tests/unused_port.h"
+
+using namespace std::chrono_literals;
+using namespace ddprun::tests;
+using ddp::ErrorKind;
+
+namespace {
+
+/// The variables of one launcher, and none of the others'.
+Variables only(Variables variables) {
+  for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PMI_RANK",
+                           "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMIX_NAMESPACE"}) {
+    variables.emplace(name, "");
+  }
+  return variables;
+}
+
+/// A rank that joins by `init_method`, and makes another group in the same way.
+Rank start(const Variables& variables, const std::string& init_method = "env://") {
+  Variables all = only(variables);
+  all["DDP_TEST_INIT"] = init_method;
+  return {rank_command([](ddp::ProcessGroup& group) { use_two_groups(group); }), all};
+}
+
+}  // namespace
+
+TEST_CASE("ranks meet at a store that rank 0 serves, or in a file") {
+  const Folder folder;
+  const std::string method = GENERATE("tcp", "file");
+  const std::string place = method == "tcp" ? "tcp://127.0.0.1:" + std::to_string(unused_port())
+                                            : "file://" + (folder.path / "store").string();
+  std::vector<Rank> ranks;
+  for (const int rank : {2, 0, 1}) {
+    const std::string query = "?rank=" + std::to_string(rank) + "&world_size=3";
+    ranks.push_back(start({}, place + query));
+  }
+  check_success(ranks);
+  CHECK(std::filesystem::is_empty(folder.path));  // the last one removed the file
+}
+
+TEST_CASE("the launcher's rank and size serve every init_method") {
+  const Folder folder;
+  std::vector<Rank> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.push_back(start({{"PMI_RANK", std::to_string(rank)}, {"PMI_SIZE", "2"}},
+                          "file://" + (folder.path / "store").string()));
+  }
+  check_success(ranks);
+}
+
+TEST_CASE("ranks of other launchers find each other without MASTER_ADDR") {
+  const auto [rank_name, more] = GENERATE(table<std::string, Variables>({
+      {"OMPI_COMM_WORLD_RANK",
+       {{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}},
+      {"PMI_RANK", {{"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "2"}}},
+      {"SLURM_PROCID",
+       {{"SLURM_STEP_NUM_TASKS", "2"},
+        {"SLURM_NTASKS", "9"},
+        {"SLURM_STEP_NODELIST", "localhost"}}},
+  }));
+  std::vector<Rank> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    Variables variables = more;
+    variables[rank_name] = std::to_string(rank);
+    variables["PMIX_NAMESPACE"] = rank_name + std::to_string(::getpid());
+    ranks.push_back(start(variables));
+  }
+  check_success(ranks);
+}
+
+TEST_CASE("a wrong environment of any launcher is refused with a hint") {
+  const auto [variables, expected] = GENERATE(table<Variables, std::string>({
+      {{{"OMPI_COMM_WORLD_RANK", "0"},
+        {"OMPI_COMM_WORLD_SIZE", "4"},
+        {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}},
+       "MASTER_ADDR is not set, and OMPI_COMM_WORLD_RANK's launcher does not say where rank 0 "
+       "runs: name its host (mpirun -x MASTER_ADDR=HOST"},
+      {{{"PMI_RANK", "4"}, {"PMI_SIZE", "4"}}, "PMI_RANK=4 is not below PMI_SIZE=4"},
+      {{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "two"}}, "SLURM_NTASKS=two is not a number from 1"},
+      {{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_STEP_NODELIST", "n[1"}},
+       "SLURM_STEP_NODELIST=n[1 is no list of hosts"},
+      {{{"OMPI_COMM_WORLD_RANK", "0"}}, "OMPI_COMM_WORLD_SIZE is not set"},
+      {{{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"MASTER_ADDR", "h"}, {"MASTER_PORT", "0"}},
+       "MASTER_PORT=0 is not a number from 1 to 65535"},
+  }));
+  check_failure({start(variables).wait()}, ErrorKind::usage, {expected});
+}
+
+TEST_CASE("a wrong init_method is refused with the accepted forms") {
+  const auto [method, expected] = GENERATE(table<std::string, std::string>({
+      {"udp://h:1", "udp://h:1 is none of env://, tcp://HOST:PORT and file:///PATH"},
+      {"file://relative", "is none of"},
+      {"tcp://h", "tcp://h is not tcp://HOST:PORT"},
+      {"tcp://:29500", "is not tcp://HOST:PORT"},
+      {"tcp://h:70000", "is not tcp://HOST:PORT"},
+      {"tcp://h:1?rank=0", "rank is given without world_size"},
+      {"tcp://h:1?rank=x&world_size=2", "rank=x is no such number"},
+      {"tcp://h:1?size=2", "size is neither rank nor world_size"},
+      {"tcp://h:1?rank=2&world_size=2", "rank 2 is not from 0 to 1"},
+  }));
+  check_failure({start({}, method).wait()}, ErrorKind::usage, {expected});
+}
+
+TEST_CASE("threads of one process meet in a store they share") {
+  const auto store = std::make_shared<ddp::HashStore>();
+  std::vector<std::int64_t> sums(3);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 3; ++rank) {
+    threads.emplace_back([&, rank] {
+      auto group =
+          ddp::init_process_group({.timeout = 60s, .store = store, .rank = rank, .world_size = 3});
+      std::vector<std::int64_t> data = {rank + 1};
+      group.all_reduce(data);
+      sums[rank] = data[0];
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  CHECK(sums == std::vector<std::int64_t>{6, 6, 6});
+}

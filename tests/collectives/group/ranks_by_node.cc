@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank of a job on several nodes. It prints the ranks on its node.
+
+#include <cstdio>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tests/collectives/in_rank.h"
+
+int main() {
+  return ddprun::tests::exit_code_of([] {
+    auto group = ddprun::tests::join();
+    auto node = group.split_by_node();
+    std::vector<int> ranks(static_cast<std::size_t>(node.size()));
+    const int own = group.rank();
+    node.all_gather(std::span(&own, 1), ranks);
+    std::string line = "rank " + std::to_string(group.rank()) + " is on a node with";
+    for (const int rank : ranks) line += " " + std::to_string(rank);
+    std::puts(line.c_str());
+  });
+}

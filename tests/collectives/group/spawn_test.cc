@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ddp/spawn.h"
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include "ddp/process_group.h"
+#include "tests/catch.h"
+#include "tests/collectives/ranks.h"
+#include "tests/contains.h"
+
+using namespace std::chrono_literals;
+using namespace ddprun::tests;
+using ddp::ErrorKind;
+using ddp::ProcessGroup;
+
+namespace {
+
+/// A process of its own that spawns as `body` does. Returns when every process that could write to
+/// the output has ended.
+template <RankBody F, class... Args>
+Ended run_spawner(F body, Args... arguments) {
+  return Rank(rank_command(body, arguments...), {}).wait();
+}
+
+void add_up_ranks(int rank) {
+  ProcessGroup group = join();
+  std::vector<std::int64_t> data = {rank + 1};
+  group.all_reduce(data);
+  if (group.rank() != rank || data[0] != group.size() * (group.size() + 1) / 2) {
+    throw std::runtime_error("a wrong sum");
+  }
+}
+
+void print_waiting() {
+  std::printf("%d waits\n", ::getpid());
+  std::fflush(stdout);
+}
+
+enum class FailureBy { exception, exit_code, signal };
+
+}  // namespace
+
+TEST_CASE("spawned processes find each other, and spawn returns when all have ended") {
+  const Ended ended = run_spawner([] {
+    std::printf("once\n");  // stays in the buffer: a file or a pipe is written in blocks
+    ddp::spawn(4, add_up_ranks);
+    std::printf("all ended\n");
+  });
+  CHECK(ended.code == 0);
+  CHECK(ended.output == "once\nall ended\n");  // no process printed what was in our buffer
+}
+
+TEST_CASE("the first failure of a spawned process is thrown with its text") {
+  const auto [by, text] = GENERATE(table<FailureBy, std::string>({
+      {FailureBy::exception, "ddp: spawn: rank 1 failed: thrown by the program"},
+      {FailureBy::exit_code, "ddp: spawn: rank 1 ended with exit code 7"},
+      {FailureBy::signal, "ddp: spawn: rank 1 was killed by SIGSEGV"},
+  }));
+  const Ended ended = run_spawner(
+      [](FailureBy how) {
+        ddp::spawn(3, [how](int rank) {
+          ProcessGroup group = join();
+          group.barrier();
+          if (rank == 1) {
+            if (how == FailureBy::exception) throw std::runtime_error("thrown by the program");
+            if (how == FailureBy::exit_code) std::_Exit(7);
+            std::signal(SIGSEGV, SIG_DFL);  // sanitizers handle it
+            std::raise(SIGSEGV);
+          }
+          group.barrier();
+        });
+      },
+      by);
+  check_failure({ended}, ErrorKind::peer_lost, {text + "\n"});
+}
+
+TEST_CASE("a failure stops the others, in the end by SIGKILL") {
+  const Ended ended = run_spawner([] {  // ends only when they do
+    const auto body = [](int rank) {
+      join().barrier();
+      if (rank == 1) throw std::runtime_error("thrown by the program");
+      print_waiting();
+      if (rank == 0) std::signal(SIGTERM, SIG_IGN);
+      for (;;) ::pause();
+    };
+    ddp::spawn(3, body, {.grace_period = 100ms});
+  });
+  check_failure({ended}, ErrorKind::peer_lost, {"rank 1 failed: thrown by the program"});
+}
+
+TEST_CASE("spawned processes die with the one that spawned them") {
+  const Ended ended = run_spawner([] {  // its output ends when the last of them is gone
+    ddp::spawn(3, [parent = ::getpid()](int rank) {
+      ProcessGroup group = join();
+      print_waiting();
+      group.barrier();
+      if (rank == 0) ::kill(parent, SIGKILL);
+      for (;;) ::pause();
+    });
+  });
+  CHECK(ended.code == 128 + SIGKILL);
+  CHECK(contains(ended.output, "waits"));
+}
+
+TEST_CASE("spawn refuses a process that has other threads") {
+  const Ended ended = run_spawner([] {
+    const std::jthread other([](const std::stop_token& stopped) {
+      std::atomic<bool> done{false};
+      const std::stop_callback wake(stopped, [&] {
+        done = true;
+        done.notify_one();
+      });
+      done.wait(false);
+    });
+    ddp::spawn(4, add_up_ranks);
+  });
+  check_failure({ended}, ErrorKind::usage, {"this process runs "});
+}
+
+TEST_CASE("spawn refuses to make no process") {
+  const Ended ended = run_spawner([] { ddp::spawn(0, add_up_ranks); });
+  check_failure({ended}, ErrorKind::usage, {"nprocs must be above 0, not 0"});
+}

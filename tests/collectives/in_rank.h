@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// For code that runs in the process of a rank. Exit codes: 0 all right, 1 a check failed, 2 another
+// exception, 10 + kind for a ddp::Error; the sentence is printed.
+#pragma once
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <ddp/error.h>
+#include <ddp/process_group.h>
+#include <exception>
+#include <string>
+#include <type_traits>
+
+#include "tests/collectives/failed.h"
+
+namespace ddprun::tests {
+
+inline std::string variable_or(const char* name, const std::string& otherwise) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? otherwise : value;
+}
+
+/// The backend of this run of the tests: DDP_TEST_BACKEND, or the default.
+inline std::string backend_of_test() {
+  return variable_or("DDP_TEST_BACKEND", "");
+}
+
+[[noreturn]] inline void wrong(const std::string& what) {
+  std::printf("wrong: %s\n", what.c_str());
+  std::exit(1);
+}
+
+inline void check(bool right, const std::string& what) {
+  if (!right) wrong(what);
+}
+
+/// The call is an error of kind usage, which is printed.
+template <class F>
+void refused(F call) {
+  try {
+    call();
+    wrong("accepted");
+  } catch (const ddp::Error& error) {
+    if (error.kind() != ddp::ErrorKind::usage) wrong(error.what());
+    std::printf("%s\n", error.what());
+  }
+}
+
+inline int report(const ddp::Error& error) {
+  std::printf("%s\n", error.what());
+  return failed(error.kind());
+}
+
+/// Runs `program` and returns the exit code, which is the program's own if it returns one.
+template <class F>
+int exit_code_of(F program) {
+  try {
+    if constexpr (std::is_void_v<std::invoke_result_t<F>>) {
+      program();
+    } else {
+      return program();
+    }
+  } catch (const ddp::Error& error) {
+    return report(error);
+  } catch (const std::exception& error) {
+    std::printf("%s\n", error.what());
+    return 2;
+  }
+  return 0;
+}
+
+/// The group of all ranks, as the environment describes it: DDP_TEST_TIMEOUT_MS, DDP_TEST_INIT.
+inline ddp::ProcessGroup join(ddp::Options options = {}) {
+  options.backend = backend_of_test();
+  options.timeout =
+      std::chrono::milliseconds(std::stol(variable_or("DDP_TEST_TIMEOUT_MS", "60000")));
+  options.init_method = variable_or("DDP_TEST_INIT", "env://");
+  return ddp::init_process_group(options);
+}
+
+}  // namespace ddprun::tests

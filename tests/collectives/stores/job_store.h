@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <ddp/tcp_store.h>
+#include <memory>
+
+namespace ddprun::tests {
+
+/// Of a rank: a connection of its own to the launcher's store.
+inline std::shared_ptr<ddp::TcpStore> job_store() {
+  return std::make_shared<ddp::TcpStore>(
+      std::getenv("MASTER_ADDR"),
+      static_cast<std::uint16_t>(std::atoi(std::getenv("MASTER_PORT"))));
+}
+
+}  // namespace ddprun::tests

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ddp/tcp_store.h"
+
+#include <chrono>
+#include <future>
+#include <memory>
+
+#include "tests/catch.h"
+#include "tests/collectives/ranks.h"
+#include "tests/collectives/stores/error_of.h"
+#include "tests/contains.h"
+#include "tests/unused_port.h"
+
+using namespace std::chrono_literals;
+using namespace ddprun::tests;
+using ddp::ErrorKind;
+using ddp::TcpStore;
+
+TEST_CASE("a master with a world size waits until every store is made") {
+  const std::uint16_t port = unused_port();
+  const auto make = [port](bool is_master) {
+    return std::async(std::launch::async, [=] {
+      return std::make_unique<TcpStore>(
+          "127.0.0.1", port,
+          ddp::TcpStoreOptions{.is_master = is_master, .world_size = 3, .timeout = 20s});
+    });
+  };
+  auto first = make(false);  // may come before the master
+  auto master = make(true);
+  auto second = make(false);
+  const auto served = master.get();
+  served->set("k", "v");
+  CHECK(first.get()->get("k") == "v");
+  CHECK(second.get()->get("k") == "v");
+  CHECK(served->num_keys() == 2);  // and the count
+  CHECK(served->local_address() == "127.0.0.1");
+  CHECK(served->port() == port);
+}
+
+TEST_CASE("a master that times out reports how many stores were made") {
+  const auto error = error_of(
+      [] { TcpStore("127.0.0.1", 0, {.is_master = true, .world_size = 2, .timeout = 50ms}); });
+  CHECK(error.kind() == ErrorKind::timed_out);
+  CHECK(contains(error.what(), "1 of world_size 2 were here within 50 ms"));
+}
+
+TEST_CASE("a store without a server is named with the system's error") {
+  const std::uint16_t port = unused_port();
+  const auto error = error_of([&] { TcpStore("127.0.0.1", port, {.timeout = 50ms}); });
+  CHECK(error.kind() == ErrorKind::timed_out);
+  CHECK(contains(error.what(), "ddp: cannot reach the store at 127.0.0.1:" + std::to_string(port)));
+  CHECK(contains(error.what(), "Connection refused"));
+}
+
+TEST_CASE("a port in use is an error") {
+  const LiveStore other;
+  const auto error = error_of([&] { TcpStore("127.0.0.1", other.port(), {.is_master = true}); });
+  CHECK(error.kind() == ErrorKind::system);
+  CHECK(
+      contains(error.what(), "port " + std::to_string(other.port()) + ": Address already in use"));
+}
+
+TEST_CASE("wrong options of a TCP store are refused") {
+  CHECK(error_of([] { TcpStore("127.0.0.1", 0); }).kind() == ErrorKind::usage);
+  CHECK(error_of([] { TcpStore("127.0.0.1", 1, {.world_size = 0}); }).kind() == ErrorKind::usage);
+  CHECK(error_of([] { TcpStore("127.0.0.1", 1, {.timeout = 0ms}); }).kind() == ErrorKind::usage);
+  CHECK(error_of([] { TcpStore("no such host", 1); }).kind() == ErrorKind::usage);
+}
+
+TEST_CASE("a store whose server is gone is lost for good") {
+  auto master = std::make_unique<TcpStore>("127.0.0.1", 0, ddp::TcpStoreOptions{.is_master = true});
+  TcpStore client("127.0.0.1", master->port(), {.timeout = 20s});
+  auto waiting = std::async(std::launch::async, [&] {
+    client.set("k", "v");
+    return client.get("never");
+  });
+  master->get("k");
+  master.reset();
+  CHECK(error_of([&] { waiting.get(); }).kind() == ErrorKind::unreachable);
+  const auto first = error_of([&] { client.set("k", "w"); });
+  CHECK(first.kind() == ErrorKind::unreachable);
+  CHECK(contains(first.what(), client.name()));
+  CHECK(error_of([&] { client.get("k"); }).what() == std::string(first.what()));
+}

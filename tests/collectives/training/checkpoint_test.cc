@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ddp/checkpoint.h"
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <sys/resource.h>
+
+#include "ddp/process_group.h"
+#include "tests/catch.h"
+#include "tests/collectives/folder.h"
+#include "tests/collectives/ranks.h"
+#include "tests/contains.h"
+
+using namespace ddprun::tests;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The parts of a checkpoint, whose every element depends on the version that was saved.
+struct State {
+  std::vector<float> weights = std::vector<float>(1000, -1);
+  std::vector<double> momentum = std::vector<double>(300'001, -1);
+  std::vector<std::int64_t> steps = std::vector<std::int64_t>(1, -1);
+
+  std::vector<ddp::Buffer> parts() { return {weights, momentum, steps}; }
+
+  void fill(double version) {
+    std::size_t at = 0;
+    for (float& one : weights) one = static_cast<float>(version) + static_cast<float>(++at % 9);
+    for (double& one : momentum) one = version + static_cast<double>(++at % 1000) / 1000;
+    steps[0] = static_cast<std::int64_t>(version);
+  }
+  bool operator==(const State&) const = default;
+};
+
+void save(ddp::ProcessGroup& group, ddp::Checkpoint& checkpoint, std::uint64_t version) {
+  State state;
+  if (group.rank() == 0) state.fill(static_cast<double>(version));
+  checkpoint.save(group, version, state.parts());
+}
+
+void load(ddp::ProcessGroup& group, ddp::Checkpoint& checkpoint) {
+  State state;
+  State expected;
+  try {
+    const auto version = checkpoint.load(group, state.parts());
+    if (version) expected.fill(static_cast<double>(*version));
+    if (state != expected) wrong("not what was saved");
+    std::printf("%s\n", version ? ("loaded " + std::to_string(*version)).c_str() : "nothing");
+  } catch (const ddp::Error&) {
+    if (state != expected) wrong("an error changed the parts");
+    throw;
+  }
+}
+
+void limit_files(const ddp::ProcessGroup& group, bool survives) {
+  if (group.rank() != 0) return;
+  if (survives) std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit none{0, 0};
+  setrlimit(RLIMIT_CORE, &none);
+  const rlimit most{4096, 4096};
+  setrlimit(RLIMIT_FSIZE, &most);
+}
+
+/// Actions of a rank, by name:
+///
+///     save:V    saves version V
+///     load      prints "loaded V", when all is as it was saved; "nothing", when there is no file
+///     other     loads other parts than are saved
+///     differ    loads other parts on each rank
+///     device    saves what is said to be in device memory
+///     limit     files of rank 0 cannot become longer than its header from now on: an error
+///     kill      the same, and it dies of it
+///
+/// An error is printed on one line, and the rank goes on with the next action.
+void act(ddp::ProcessGroup& group, ddp::Checkpoint& checkpoint, const std::string& action) {
+  std::vector<float> small(static_cast<std::size_t>(group.rank()) + 1);
+  if (action.starts_with("save:")) {
+    save(group, checkpoint, std::strtoull(action.c_str() + 5, nullptr, 10));
+  } else if (action == "load") {
+    load(group, checkpoint);
+  } else if (action == "other") {
+    std::vector<float> weights(1000);
+    std::vector<float> momentum(300'001);
+    checkpoint.load(group, {weights, momentum});
+  } else if (action == "differ") {
+    checkpoint.load(group, {small});
+  } else if (action == "device") {
+    checkpoint.save(group, 1, {ddp::DeviceSpan<float>{small.data(), small.size()}});
+  } else if (action == "limit" || action == "kill") {
+    limit_files(group, action == "limit");
+  } else {
+    wrong("no action " + action);
+  }
+}
+
+/// Of a rank: the actions one after the other. "%" in the path is the rank.
+void act_all(ddp::ProcessGroup& group, std::string path, const std::string& actions) {
+  const std::size_t at = path.find('%');
+  if (at != std::string::npos) path.replace(at, 1, std::to_string(group.rank()));
+  ddp::Checkpoint checkpoint(path);
+  std::istringstream words(actions);
+  for (std::string action; words >> action;) {
+    try {
+      act(group, checkpoint, action);
+    } catch (const ddp::Error& error) {
+      if (error.kind() == ddp::ErrorKind::peer_lost) throw;
+      std::printf("error %d: %s\n", static_cast<int>(error.kind()), error.what());
+    }
+    std::fflush(stdout);
+    group.barrier();  // it is usable
+  }
+}
+
+struct Place : Folder {
+  std::string file = path / "state.ckpt";
+  std::string previous = file + ".previous";
+
+  /// `actions` are separated by spaces.
+  std::vector<Ended> run(int size, const std::string& actions,
+                         const std::string& named = "") const {
+    return run_ranks(
+        size,
+        [](ddp::ProcessGroup& group, const std::string& where, const std::string& all) {
+          act_all(group, where, all);
+        },
+        named.empty() ? file : (path / named).string(), actions);
+  }
+
+  /// Runs actions that do nothing unexpected; every rank's output is this.
+  void expect(int size, const std::string& actions, const std::string& output,
+              const std::string& named = "") const {
+    for (const Ended& rank : run(size, actions, named)) {
+      CHECK(rank.output == output);
+      CHECK(rank.code == 0);
+    }
+  }
+};
+
+std::string read(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+/// The line of an error that all ranks print.
+std::string error(ddp::ErrorKind kind, const std::string& sentence) {
+  return "error " + std::to_string(static_cast<int>(kind)) + ": ddp: " + sentence + "\n";
+}
+
+constexpr auto kSystem = ddp::ErrorKind::system;
+
+}  // namespace
+
+TEST_CASE("a saved checkpoint is loaded by any number of ranks") {
+  const Place place;
+  place.expect(3, "load save:1 load save:2 load", "nothing\nloaded 1\nloaded 2\n");
+  for (const int size : {1, 2, 5}) place.expect(size, "load", "loaded 2\n");
+  fs::rename(place.previous, place.file);
+  place.expect(2, "load", "loaded 1\n");
+}
+
+TEST_CASE("ranks load over any backend what was saved over it", "[mpi]") {
+  const Place place;
+  const std::string lines[] = {"nothing\n", "loaded 2\n"};
+  constexpr std::size_t kRanks = 3;
+  const auto ended = place.run(kRanks, "load save:1 save:2 load");
+  std::string all;
+  for (const Ended& rank : ended) {
+    INFO(rank.output);
+    CHECK(rank.code == 0);
+    all += rank.output;
+  }
+  for (const std::string& line : lines) {
+    std::size_t count = 0;
+    for (std::size_t at = 0; (at = all.find(line, at)) != std::string::npos; ++at) ++count;
+    CHECK(count == kRanks);
+  }
+}
+
+TEST_CASE("ranks that find different files load the same one, the newest") {
+  const Place place;
+  place.expect(1, "save:3", "", "2.ckpt");
+  place.expect(1, "save:4", "", "1.ckpt");
+  place.expect(4, "load", "loaded 4\n", "%.ckpt");
+}
+
+TEST_CASE(
+    "a damaged checkpoint is the same error on all ranks, which names the version that is left") {
+  const Place place;
+  place.expect(1, "save:8 save:9", "");
+  const std::string whole = read(place.file);
+  const std::string left =
+      "; version 8 is whole, in " + place.previous + ": rename it to go on from there";
+  const std::string name = "rank 0: " + place.file;
+  const auto expect = [&](const std::string& bytes, const std::string& what) {
+    write(place.file, bytes);
+    place.expect(2, "load load",
+                 error(kSystem, name + what + left) + error(kSystem, name + what + left));
+  };
+  for (const std::size_t at :
+       {std::size_t{17}, std::size_t{25}, std::size_t{3000}, whole.size() - 1}) {
+    std::string flipped = whole;
+    flipped[at] = static_cast<char>(flipped[at] ^ 1);
+    expect(flipped, " is damaged: its checksum is wrong");
+  }
+  expect("", " is damaged: it ends in its first lines");
+  expect(whole.substr(0, 60), " is damaged: it ends in its first lines");
+  expect(whole.substr(0, whole.size() - 1), " is damaged: it has 2404103 bytes instead of 2404104");
+  expect(whole + "x", " is damaged: it has 2404105 bytes instead of 2404104");
+  expect("x" + whole, " is not a checkpoint of ddp, or of a later version");
+
+  write(place.previous, whole.substr(0, 100));
+  place.expect(2, "load",
+               error(kSystem, name + " is not a checkpoint of ddp, or of a later version"
+                                     "; remove it to start over"));
+}
+
+TEST_CASE("a damaged checkpoint does not take the place of the one before") {
+  const Place place;
+  place.expect(1, "save:1 save:2", "");
+  fs::resize_file(place.file, 1000);
+  place.expect(2, "save:3 load", "loaded 3\n");
+  fs::rename(place.previous, place.file);
+  place.expect(2, "load", "loaded 1\n");
+}
+
+TEST_CASE("a checkpoint that cannot be written fails on every rank and leaves the old one") {
+  const Place place;
+  const std::string words =
+      error(kSystem, "rank 0: cannot write " + place.file + ".tmp: File too large");
+  place.expect(3, "save:1 limit save:2 load", words + "loaded 1\n");
+  CHECK(!fs::exists(place.file + ".tmp"));
+
+  const Place nowhere;
+  nowhere.expect(
+      2, "save:1",
+      error(kSystem, "rank 0: cannot create " + (nowhere.path / "no/such.ckpt.tmp").string() +
+                         ": No such file or directory"),
+      "no/such.ckpt");
+}
+
+TEST_CASE("a rank that dies in the middle of writing leaves the old checkpoint") {
+  const Place place;
+  const auto ended = place.run(2, "save:1 kill save:2");
+  CHECK(ended[0].code == 128 + SIGXFSZ);
+  CHECK(ended[1].code == failed(ddp::ErrorKind::peer_lost));
+  CHECK(fs::file_size(place.file + ".tmp") == 4096);
+  place.expect(3, "load save:3 load", "loaded 1\nloaded 3\n");
+}
+
+TEST_CASE("parts that do not fit are named") {
+  const Place place;
+  place.expect(1, "save:1", "");
+  place.expect(2, "other",
+               error(ddp::ErrorKind::usage, "rank 0: " + place.file +
+                                                " is of another program: part 1 is float64[300001] "
+                                                "there and float32[300001] here"));
+  place.expect(3, "differ",
+               error(ddp::ErrorKind::mismatch,
+                     "ranks do not agree on what to load from a checkpoint: "
+                     "part 0 float32[1] on rank 0, part 0 float32[2] on rank 1"));
+  for (const Ended& rank : place.run(2, "device")) {
+    CHECK(rank.output.find("a checkpoint of device memory (part 0)") != std::string::npos);
+  }
+}

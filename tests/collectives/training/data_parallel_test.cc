@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: Apache-2.0
+// DistributedDataParallel in host memory, and, as part of test_device, in that of GPUs.
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <unistd.h>
+
+#include "tests/catch.h"
+#include "tests/collectives/training/memory.h"
+#include "tests/contains.h"
+
+using namespace ddprun::tests;
+using ddp::Buffer;
+using ddp::DataType;
+using ddp::DistributedDataParallel;
+using ddp::ProcessGroup;
+using ddp_tests::Memory;
+
+namespace {
+
+using Order = std::vector<std::size_t>;
+using Values = std::vector<double>;
+
+Memory& memory() {
+  static const std::unique_ptr<Memory> made = ddp_tests::make_memory();
+  return *made;
+}
+
+void check_refused(const std::string& words, const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const ddp::Error& error) {
+    check(error.kind() == ddp::ErrorKind::usage, std::string("the kind of: ") + error.what());
+    check(std::string(error.what()).find(words) != std::string::npos, error.what());
+    return;
+  }
+  wrong("not refused: " + words);
+}
+
+/// What is in each of the buffers.
+std::vector<Values> read(const std::vector<Buffer>& buffers) {
+  std::vector<Values> all;
+  std::vector<std::vector<float>> floats;
+  for (const Buffer& buffer : buffers) {
+    const bool is_double = buffer.type == DataType::float64;
+    all.emplace_back(is_double ? buffer.count : 0);
+    floats.emplace_back(is_double ? 0 : buffer.count);
+    memory().read(buffer, is_double ? static_cast<void*>(all.back().data()) : floats.back().data());
+  }
+  memory().settle();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i].insert(all[i].end(), floats[i].begin(), floats[i].end());
+  }
+  return all;
+}
+
+Values read(const Buffer& buffer) {
+  return read(std::vector{buffer}).front();
+}
+
+std::vector<Buffer> gradients(const DistributedDataParallel& model) {
+  std::vector<Buffer> all;
+  for (std::size_t p = 0; p < model.size(); ++p) all.push_back(model.gradient(p));
+  return all;
+}
+
+void write(const Buffer& buffer, const Values& values) {
+  if (buffer.type == DataType::float64) return memory().write(buffer, values.data());
+  const std::vector<float> floats(values.begin(), values.end());
+  memory().write(buffer, floats.data());
+}
+
+void fill(const Buffer& buffer, double value) {
+  write(buffer, Values(buffer.count, value));
+}
+
+DistributedDataParallel::Options placed(DistributedDataParallel::Options options = {}) {
+  options.allocate = memory().allocator();
+  return options;
+}
+
+/// Parameters of float32 and float64, which every rank fills with other numbers.
+struct Model {
+  std::vector<Buffer> parameters;
+
+  Model(const std::vector<std::size_t>& counts, int rank, std::size_t double_every = 0) {
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      const bool is_double = double_every > 0 && i % double_every == 0;
+      parameters.push_back(
+          memory().make(counts[i], is_double ? DataType::float64 : DataType::float32));
+      fill(parameters.back(), rank + 1);
+    }
+  }
+};
+
+/// A gradient of a rank; small whole numbers, so that sums have no rounding.
+double gradient(int rank, std::size_t pass, std::size_t parameter, std::size_t i) {
+  return static_cast<double>((i * 7 + parameter * 3 + pass) % 11) * (rank + 1);
+}
+
+/// What a plain average of gradient() is.
+double average(int size, std::size_t pass, std::size_t parameter, std::size_t i) {
+  return gradient(0, pass, parameter, i) * (size + 1) / 2;
+}
+
+/// Writes a gradient, or adds to it.
+void compute(DistributedDataParallel& model, int rank, std::size_t pass, std::size_t parameter,
+             bool adds = false) {
+  const Buffer buffer = model.gradient(parameter);
+  Values values = adds ? read(buffer) : Values(buffer.count);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] += gradient(rank, pass, parameter, i);
+  write(buffer, values);
+  model.gradient_ready(parameter);
+}
+
+void backward(DistributedDataParallel& model, int rank, std::size_t pass, const Order& order,
+              bool adds = false) {
+  for (const std::size_t parameter : order) compute(model, rank, pass, parameter, adds);
+}
+
+void check_average(const DistributedDataParallel& model, int size, std::size_t pass) {
+  const std::vector<Values> all = read(gradients(model));
+  for (std::size_t p = 0; p < model.size(); ++p) {
+    const Values& values = all[p];
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double expected = average(size, pass, p, i);
+      if (std::abs(values[i] - expected) <= 1e-5 * expected) continue;
+      wrong("pass " + std::to_string(pass) + ", element " + std::to_string(i) + " of gradient " +
+            std::to_string(p) + ": " + std::to_string(values[i]) + " instead of " +
+            std::to_string(expected));
+    }
+  }
+}
+
+Order forth(std::size_t count) {
+  Order order(count);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  return order;
+}
+
+void check_buckets(const DistributedDataParallel& model) {
+  Order seen;
+  for (const Order& bucket : model.buckets()) {
+    const char* end = nullptr;
+    for (const std::size_t p : bucket) {
+      const Buffer buffer = model.gradient(p);
+      check(buffer.type == model.gradient(bucket.front()).type, "a bucket of two types");
+      check(end == nullptr || buffer.data == end, "a gradient that is not next to the one before");
+      end = static_cast<const char*>(buffer.data) +
+            buffer.count * (buffer.type == DataType::float64 ? 8 : 4);
+      seen.push_back(p);
+    }
+  }
+  std::sort(seen.begin(), seen.end());
+  check(seen == forth(model.size()), "each parameter is in one bucket");
+}
+
+/// Every rank trains with `body` in memory().
+template <RankBody F, class... Args>
+std::vector<Ended> train(int size, F /*body*/, Args... arguments) {
+  const auto in_memory = [](internal::Passed<Args>... passed) {
+    static_cast<void>(memory());  // before the group: a device is current by then
+    ProcessGroup group = join();
+    F{}(group, passed...);
+  };
+  return run_ranks(size, rank_command(in_memory, arguments...), ddp_tests::memory_variables());
+}
+
+/// As train(), and checks that all goes well.
+template <RankBody F, class... Args>
+void check_training(int size, F body, Args... arguments) {
+  if (!ddp_tests::has_memory_for(size)) return;
+  for (const Ended& rank : train(size, body, arguments...)) {
+    INFO(size << " ranks: " << rank.output);
+    CHECK(rank.code == 0);
+    CHECK((rank.output.empty() || is_over_mpi()));
+  }
+}
+
+/// Models, buckets and orders of readiness by chance: the first two the same on all ranks.
+void train_random(ProcessGroup& group, unsigned seed) {
+  std::mt19937 shared(seed);
+  std::mt19937 own(seed + 1000 * static_cast<unsigned>(group.rank()) + 1);
+  for (const std::size_t bytes :
+       {std::size_t{1}, std::size_t{500}, std::size_t{20'000}, std::size_t{25} << 20}) {
+    std::vector<std::size_t> counts(1 + shared() % 40);
+    for (std::size_t& count : counts) count = shared() % 5 == 0 ? shared() % 9000 : shared() % 40;
+    const Model made(counts, group.rank(), 1 + shared() % 4);
+    DistributedDataParallel model(group, made.parameters,
+                                  placed({.first_bucket_bytes = bytes, .bucket_bytes = 2 * bytes}));
+    for (const Values& parameter : read(made.parameters)) {
+      for (const double element : parameter) {
+        check(element == 1, "a parameter that is not rank 0's");
+      }
+    }
+    check_buckets(model);
+    if (bytes == 1) check(model.buckets().size() >= counts.size() / 2, "buckets of one parameter");
+    std::vector<void*> places;
+    for (std::size_t p = 0; p < model.size(); ++p) places.push_back(model.gradient(p).data);
+    Order order = forth(model.size());
+    for (std::size_t pass = 0; pass < 4; ++pass) {
+      std::shuffle(order.begin(), order.end(), own);
+      backward(model, group.rank(), pass, order);
+      model.finish();
+      check_average(model, group.size(), pass);
+    }
+    for (std::size_t p = 0; p < model.size(); ++p) {
+      check(model.gradient(p).data == places[p], "a gradient that moved");
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("gradients are averaged, whatever the buckets and the order they are ready in",
+          "[gpu][mpi]") {
+  const int size = GENERATE(1, 2, 3, 5);
+  const auto by_chance = [](ProcessGroup& group, unsigned seed) { train_random(group, seed); };
+  check_training(size, by_chance, static_cast<unsigned>(size));
+  const unsigned seed = std::random_device{}() % 1'000'000;
+  INFO("seed " << seed);
+  check_training(size, by_chance, seed);
+}
+
+TEST_CASE("after the first pass buckets are begun in the order of rank 0", "[gpu][mpi]") {
+  check_training(3, [](ProcessGroup& group) {
+    const Model made({4, 4, 4, 4}, group.rank());
+    DistributedDataParallel model(group, made.parameters,
+                                  placed({.first_bucket_bytes = 1, .bucket_bytes = 1}));
+    const std::vector<Order> reverse = {{3}, {2}, {1}, {0}};
+    check(model.buckets() == reverse, "the first order is the reverse one");
+    const std::vector<Order> ready = {{2, 0, 3, 1}, {0, 1, 2, 3}, {1, 3, 0, 2}};
+    for (std::size_t pass = 0; pass < 3; ++pass) {
+      const auto shift = static_cast<std::size_t>(group.rank()) + pass;
+      backward(model, group.rank(), pass, ready[shift % ready.size()]);
+      model.finish();
+      check_average(model, group.size(), pass);
+      const std::vector<Order> learned = {{2}, {0}, {3}, {1}};
+      check(model.buckets() == learned, "the order of rank 0's first pass");
+    }
+  });
+}
+
+TEST_CASE("gradients may be of another type than parameters, and a pass is measured", "[gpu]") {
+  const int size = GENERATE(1, 4);
+  check_training(size, [](ProcessGroup& group) {
+    const Model made({10, 20}, group.rank());
+    DistributedDataParallel model(group, made.parameters,
+                                  placed({.gradient_type = DataType::float64}));
+    const Buffer second = model.gradient(1);
+    check(second.type == DataType::float64 && second.count == 20, "gradients of float64");
+    if (!second.on_device) check(model.gradient<double>(1).data() == second.data, "the same");
+    backward(model, group.rank(), 0, {1, 0});
+    model.finish();
+    check_average(model, group.size(), 0);
+    const auto& statistics = model.statistics();
+    check(statistics.bytes == 240, "the bytes of a pass");
+    check(statistics.hidden <= statistics.communication, "more was hidden than there was");
+    if (group.size() > 1 && !second.on_device)
+      check(statistics.communication.count() > 0, "communication took no time");
+  });
+}
+
+TEST_CASE("passes without all_reduce add up", "[gpu][mpi]") {
+  const int size = GENERATE(1, 3);
+  check_training(size, [](ProcessGroup& group) {
+    const Model made({300, 2}, group.rank());
+    DistributedDataParallel model(group, made.parameters, placed());
+    {
+      const auto scope = model.no_sync();
+      for (std::size_t pass = 0; pass < 2; ++pass) {
+        const auto nested = model.no_sync();
+        backward(model, group.rank(), 0, {0, 1}, true);
+        model.finish();
+        check(read(model.gradient(0))[1] ==
+                  static_cast<double>(pass + 1) * gradient(group.rank(), 0, 0, 1),
+              "a pass without all_reduce changed a gradient");
+      }
+      model.finish();  // a pass that used nothing
+      check(model.statistics().all_reduces == 0, "a call of a pass without all_reduce");
+    }
+    backward(model, group.rank(), 0, {1, 0}, true);
+    model.finish();
+    const Values values = read(model.gradient(0));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      check(std::abs(values[i] - 3 * average(group.size(), 0, 0, i)) < 1e-4,
+            "the average of three passes");
+    }
+  });
+}
+
+TEST_CASE("a parameter that only some ranks use is averaged, and one that none uses is kept",
+          "[gpu][mpi]") {
+  const int ranks = GENERATE(1, 2, 4);
+  check_training(ranks, [](ProcessGroup& group) {
+    // 0 is used by all, 1 by the last rank, 2 by none, 3 by rank 0 before a pass that averages.
+    const Model made({5, 6, 7, 8}, group.rank());
+    DistributedDataParallel model(group, made.parameters, placed({.find_unused_parameters = true}));
+    const int size = group.size();
+    const bool is_last = group.rank() + 1 == size;
+    for (std::size_t pass = 0; pass < 3; ++pass) {
+      for (const Buffer& buffer : gradients(model)) fill(buffer, 0);
+      fill(model.gradient(2), group.rank());
+      if (pass == 1) {
+        const auto scope = model.no_sync();
+        if (group.rank() == 0) compute(model, 0, pass, 3);
+        model.finish();
+      }
+      compute(model, group.rank(), pass, 0);
+      if (is_last) compute(model, group.rank(), pass, 1);
+      model.finish();
+      const Values all_have = read(model.gradient(0));
+      for (std::size_t i = 0; i < all_have.size(); ++i) {
+        check(all_have[i] == average(size, pass, 0, i), "a gradient all have");
+      }
+      const Values one_has = read(model.gradient(1));
+      for (std::size_t i = 0; i < one_has.size(); ++i) {
+        const double expected = gradient(size - 1, pass, 1, i) / size;
+        check(std::abs(one_has[i] - expected) < 1e-5, "a gradient one rank has");
+      }
+      check(read(model.gradient(2)) == Values(7, group.rank()), "a gradient no rank has");
+      const Values before = read(model.gradient(3));
+      for (std::size_t i = 0; i < before.size(); ++i) {
+        const double expected = pass == 1 ? gradient(0, pass, 3, i) / size : 0;
+        check(std::abs(before[i] - expected) < 1e-5, "a gradient of a pass before");
+      }
+    }
+  });
+}
+
+TEST_CASE("wrong use of a data-parallel model is refused, and the model goes on", "[gpu]") {
+  const int size = GENERATE(1, 2);
+  check_training(size, [](ProcessGroup& group) {
+    const Model made({3, 4, 5}, group.rank());
+    std::vector<int> whole(3);
+    std::vector<float> here(3);
+    check_refused("of no parameters", [&] { DistributedDataParallel(group, {}); });
+    check_refused("parameter 0 has gradients of int32: only floating-point types",
+                  [&] { DistributedDataParallel(group, {whole}); });
+    check_refused("buckets of 0 bytes", [&] {
+      DistributedDataParallel(group, made.parameters, placed({.first_bucket_bytes = 0}));
+    });
+    const ddp::DeviceSpan<float> elsewhere{here.data(), 3};
+    check_refused("without the option allocate",
+                  [&] { DistributedDataParallel(group, {elsewhere}); });
+    check_refused("parameter 1 is not in the memory",
+                  [&] { DistributedDataParallel(group, {here, elsewhere}); });
+
+    DistributedDataParallel model(group, made.parameters, placed());
+    check_refused("parameter 3 of a model that has 3", [&] { model.gradient_ready(3); });
+    check_refused("the gradient of parameter 1 as float64", [&] { model.gradient<double>(1); });
+    compute(model, group.rank(), 0, 1);
+    check_refused("parameter 1 is ready a second time", [&] { model.gradient_ready(1); });
+    check_refused("no_sync() in a pass", [&] { static_cast<void>(model.no_sync()); });
+    check_refused("parameters 0, 2 of 3 were not ready", [&] { model.finish(); });
+    compute(model, group.rank(), 0, 0);
+    compute(model, group.rank(), 0, 2);
+    model.finish();
+    check_average(model, group.size(), 0);
+  });
+}
+
+TEST_CASE("a bucket may have 100 MiB") {
+  check_training(2, [](ProcessGroup& group) {
+  // Sanitizers make looking at each element slow, and get less. A gradient beside it.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    constexpr std::size_t kBytes = std::size_t{8} << 20;
+#else
+    constexpr std::size_t kBytes = std::size_t{100} << 20;
+#endif
+    const Model made({kBytes / sizeof(float), 3}, group.rank());
+    DistributedDataParallel model(group, made.parameters, placed({.first_bucket_bytes = 1}));
+    backward(model, group.rank(), 0, {1, 0});
+    model.finish();
+    check_average(model, group.size(), 0);
+    check(model.statistics().bytes == kBytes + 12, "the bytes of a pass");
+    check(model.statistics().all_reduces == 2, "the calls of a pass");
+  });
+}
+
+TEST_CASE("models that differ between ranks are the same error on all of them") {
+  const auto [what, difference] = GENERATE(table<std::string, std::string>({
+      {"count", "parameter 1 float32[4] on rank 0, parameter 1 float32[7] on rank 2"},
+      {"type", "parameter 0 float32[3] on rank 0, parameter 0 float64[3] on rank 2"},
+      {"more", "nothing on rank 0, parameter 3 float32[1] on rank 2"},
+      {"option", "bucket_bytes 6 on rank 0, bucket_bytes 5 on rank 2"},
+  }));
+  const auto ended = train(
+      4,
+      [](ProcessGroup& group, const std::string& what_differs) {
+        const bool other = group.rank() == 2;
+        std::vector<std::size_t> counts = {3, 4, 5};
+        if (other && what_differs == "count") counts[1] = 7;
+        if (other && what_differs == "more") counts.push_back(1);
+        const Model made(counts, group.rank(), other && what_differs == "type" ? 3 : 0);
+        DistributedDataParallel(
+            group, made.parameters,
+            placed({.bucket_bytes = other && what_differs == "option" ? 5U : 6U}));
+      },
+      what);
+  for (const Ended& rank : ended) {
+    CHECK(rank.code == failed(ddp::ErrorKind::mismatch));
+    CHECK(rank.output ==
+          "ddp: ranks do not agree on a DistributedDataParallel: " + difference + "\n");
+  }
+}
+
+TEST_CASE("a rank that leaves in the middle of a backward pass is named by the others") {
+  const bool exits = GENERATE(true, false);
+  const auto ended = train(
+      3,
+      [](ProcessGroup& group, bool dies) {
+        // With a bucket under way that the others have not begun.
+        const Model made({100, 100}, group.rank());
+        DistributedDataParallel model(group, made.parameters, placed({.first_bucket_bytes = 1}));
+        if (group.rank() == 1) {
+          compute(model, 1, 0, 1);
+          if (dies) ::_exit(0);
+          throw std::runtime_error("thrown by the program");
+        }
+        backward(model, group.rank(), 0, {0, 1});
+        model.finish();
+      },
+      exits);
+  INFO(ended[1].output);
+  CHECK(ended[1].code == (exits ? 0 : 2));
+  CHECK(ended[1].output == (exits ? "" : "thrown by the program\n"));
+  check_failure({ended[0], ended[2]}, ddp::ErrorKind::peer_lost, {"lost rank 1"});
+}
