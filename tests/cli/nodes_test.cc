@@ -89,7 +89,7 @@ TEST_CASE("an endpoint without a port has --master_port, if given") {
   CHECK(job({"--rdzv_endpoint", "b", "--master_port", "1", "train"}).master_port == 1);
 }
 
-TEST_CASE("--master_addr and --master_port override the environment's endpoint") {
+TEST_CASE("the flags --master_addr and --master_port override the environment's endpoint") {
   const cli::Host on = host({"PET_RDZV_ENDPOINT=a:1", "PET_NNODES=2"});
 
   CHECK(job({"train"}, on).master_addr == "a");

@@ -26,13 +26,13 @@ using nlohmann::json;
 namespace {
 
 constexpr int kTimedOut = failed(ddp::ErrorKind::timed_out);
-constexpr std::chrono::milliseconds kShort(1500);
+constexpr std::chrono::milliseconds kShortLimit(1500);
 
 /// Rank 1 sleeps until the others have failed, who go on and wake it.
 void sleep_on_rank_1(ProcessGroup& group) {
   const auto store = job_store();
   group.barrier();
-  group.set_timeout(kShort);
+  group.set_timeout(kShortLimit);
   std::vector<float> data(262'144);
   if (group.rank() == 1) store->get("woken");
   try {
@@ -101,7 +101,7 @@ TEST_CASE("a rank that leaves out a call is named, and its call in another group
     auto other = group.split(0);
     std::vector<double> data(7);
     if (group.rank() == 1) return other->barrier();
-    group.set_timeout(kShort);
+    group.set_timeout(kShortLimit);
     group.broadcast(data, 0);
   });
   for (std::size_t rank = 0; rank < ended.size(); ++rank) {
@@ -120,7 +120,7 @@ TEST_CASE("calls that time out fail before a thread waits for them, all with one
   const auto ended = run_ranks(3, [](ProcessGroup& group) {
     const auto store = job_store();
     group.barrier();
-    group.set_timeout(kShort);
+    group.set_timeout(kShortLimit);
     if (group.rank() == 1) store->get("woken");
     if (group.rank() == 1) return group.barrier();
     std::vector<int> data(3);

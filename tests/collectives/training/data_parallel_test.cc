@@ -430,5 +430,5 @@ TEST_CASE("a rank that leaves in the middle of a backward pass is named by the o
   INFO(ended[1].output);
   CHECK(ended[1].code == (exits ? 0 : 2));
   CHECK(ended[1].output == (exits ? "" : "thrown by the program\n"));
-  check_failure({ended[0], ended[2]}, ddp::ErrorKind::peer_lost, {"lost rank 1"});
+  check_failure({ended[0], ended[2]}, ddp::ErrorKind::peer_lost, {ddp_tests::lost_rank_1()});
 }

@@ -27,6 +27,10 @@ class HostMemory : public Memory {
 
 }  // namespace
 
+const char* lost_rank_1() {
+  return "lost rank 1";
+}
+
 std::unique_ptr<Memory> make_memory() {
   return std::make_unique<HostMemory>();
 }

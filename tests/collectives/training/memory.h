@@ -45,6 +45,9 @@ std::unique_ptr<Memory> make_memory();
 /// Whether that many ranks have a memory each.
 bool has_memory_for(int ranks);
 
+/// What the others say of rank 1 when its process has ended: NCCL does not tell which rank it lost.
+const char* lost_rank_1();
+
 /// What a rank needs in its environment to have one.
 ddprun::tests::Variables memory_variables();
 

@@ -66,6 +66,10 @@ class OnDevice : public Memory {
 
 }  // namespace
 
+const char* lost_rank_1() {
+  return "lost ";
+}
+
 std::unique_ptr<Memory> make_memory() {
   return std::make_unique<OnDevice>();
 }
