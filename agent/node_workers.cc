@@ -73,7 +73,8 @@ Result<> NodeWorkers::start_workers(const rendezvous::Endpoint& store) {
 void NodeWorkers::add_output(int local_rank, WorkerSetup::Worker worker, launcher::Child child) {
   const int rank = layout_.first_rank + local_rank;
   const bool alone = layout_.world_size == 1 && worker.prefix.empty();
-  output_.add_worker(rank, worker.prefix, alone ? launcher::Buffering::none : launcher::Buffering::line,
+  output_.add_worker(rank, worker.prefix,
+                     alone ? launcher::Buffering::none : launcher::Buffering::line,
                      std::move(child.out), std::move(child.err), std::move(worker.sinks[0]),
                      std::move(worker.sinks[1]));
   events_.worker_started(layout_.round, rank, local_rank, child.pid);

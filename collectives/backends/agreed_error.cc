@@ -15,7 +15,7 @@ constexpr const char* kKey = "agreed_error";
 /// "3 rank 1 waited ...": the kind and the sentence.
 AgreedError parse(const std::string& text) {
   const std::size_t space = text.find(' ');
-  if (space == std::string::npos) return {ErrorKind::system, "a rank failed and did not say how"};
+  if (space == std::string::npos) return {ErrorKind::system, "a rank failed without a reason"};
   return {static_cast<ErrorKind>(std::atoi(text.c_str())), text.substr(space + 1)};
 }
 
@@ -79,7 +79,7 @@ Error agree_on_loss(GroupContext& context, const std::string& where, int peer,
 
 Error agree_on_timeout(GroupContext& context, const std::string& where, int peer) {
   return agree_on(context, where, ErrorKind::timed_out,
-                  "waited " + name_time(context.timeout) + " in vain for " +
+                  "timed out after " + name_time(context.timeout) + " waiting for " +
                       name_ranks({context.named(peer)}) + " " + where);
 }
 

@@ -234,9 +234,10 @@ std::map<int, std::string> GroupCalls::fetch_statuses() const {
 }
 
 AgreedError GroupCalls::agree_on_timeout(const TimedOutCall& late) {
-  AgreedError agreed = {ErrorKind::timed_out,
-                        "rank " + std::to_string(context_.named(context_.rank)) + " waited " +
-                            name_time(late.limit) + " in vain in " + describe(late.call)};
+  AgreedError agreed = {ErrorKind::timed_out, "rank " +
+                                                  std::to_string(context_.named(context_.rank)) +
+                                                  " timed out after " + name_time(late.limit) +
+                                                  " in " + describe(late.call)};
   if (!context_.store) return agreed;  // all ranks are in this process
   try {
     {
@@ -248,7 +249,7 @@ AgreedError GroupCalls::agree_on_timeout(const TimedOutCall& late) {
     agreed.sentence += ": " + compare_statuses(fetch_statuses());
     return propose_error(context_, agreed);
   } catch (const Error& error) {
-    agreed.sentence += " and cannot ask the others: ";
+    agreed.sentence += ", and the status of the other ranks cannot be read: ";
     agreed.sentence += error.what();
     return agreed;
   }
@@ -271,7 +272,8 @@ void GroupCalls::break_with(const AgreedError& agreed) {
   check_calls(steady_clock::now());  // so that current() is the call that is under way
   AgreedError decided = agreed;
   try {
-    decided = propose_error(context_, agreed);  // before connections break and the other ranks ask why
+    decided =
+        propose_error(context_, agreed);  // before connections break and the other ranks ask why
   } catch (const Error&) {
     // The store is lost: this rank's own error remains.
   }

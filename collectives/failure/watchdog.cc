@@ -101,8 +101,8 @@ void Watchdog::check_groups() {
     next = std::min(next, group->check_calls(now));
     const auto late = group->find_timed_out(now);
     if (!late) continue;
-    enter_abort("ddp: a call waited " + name_time(late->limit) +
-                " in vain: " + describe(late->call));
+    enter_abort("ddp: a call timed out after " + name_time(late->limit) + ": " +
+                describe(late->call));
     if (late->call.operation == Operation::leave) {
       start_thread([this, group] {
         group->abort();
@@ -119,7 +119,7 @@ void Watchdog::check_groups() {
 }
 
 void Watchdog::on_broadcast(Store& store, const std::string& prefix) {
-  enter_abort("ddp: another rank raised the broadcast");
+  enter_abort("ddp: another rank reported a failure");
   const Groups all = groups();
   try {
     for (const auto& group : all) {
@@ -127,9 +127,10 @@ void Watchdog::on_broadcast(Store& store, const std::string& prefix) {
     }
     break_groups(all, wait_for_agreed_error(store, prefix, kAgreementLimit));
   } catch (const Error& error) {
-    break_groups(all, {ErrorKind::timed_out,
-                       std::string("another rank raised the broadcast, and did not say why: ") +
-                           error.what()});
+    break_groups(all,
+                 {ErrorKind::timed_out,
+                  std::string("another rank reported a failure, and its cause cannot be read: ") +
+                      error.what()});
   }
 }
 
@@ -205,8 +206,8 @@ void Watchdog::check_abort() {
 }
 
 void Watchdog::end_process(const Abort& abort) {
-  const std::string text = abort.reason + ". After another " + name_time(abort.limit) +
-                           " its calls have not ended: the process does";
+  const std::string text = abort.reason + ". Its calls did not end within another " +
+                           name_time(abort.limit) + ": ending the process";
   print(text + "\n");
   if (begin_crash_report()) {
     write_crash_report(text, text + "\n");

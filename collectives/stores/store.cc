@@ -96,8 +96,9 @@ void Store::wait(const std::vector<std::string>& keys, Timeout timeout) {
     if (!do_check({key})) missing.push_back(key);
   }
   if (missing.size() > kNamed || missing.empty()) missing = keys;
-  throw Error(ErrorKind::timed_out, "ddp: " + name() + ": waited " + internal::name_time(limit) +
-                                        " in vain for " + name_keys(missing));
+  throw Error(ErrorKind::timed_out, "ddp: " + name() + ": timed out after " +
+                                        internal::name_time(limit) + " waiting for " +
+                                        name_keys(missing));
 }
 
 bool Store::check(const std::vector<std::string>& keys) {

@@ -257,7 +257,7 @@ void GlooMessages::stop_on_overflow(int other, std::size_t kept, std::int32_t ta
 /// Names the messages from the peer that were not received: a wrong tag may be the cause.
 void GlooMessages::stop_on_timeout(MessageAt message) {
   const std::string where = "in " + text_of(message);
-  const std::string what = "waited " + name_time(context_.timeout) + " in vain for " +
+  const std::string what = "timed out after " + name_time(context_.timeout) + " waiting for " +
                            peer_of(message) + " " + where + "; " + peer_of(message) + " " +
                            peer(message->transfer.peer).describe_unexpected();
   stop([this, where, what] { return agree_on(context_, where, ErrorKind::timed_out, what); });

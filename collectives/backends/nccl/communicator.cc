@@ -163,9 +163,9 @@ bool NcclCommunicator::is_settled(const std::string& where, Time began) {
   if (result == ncclSuccess) return true;
   if (result != ncclInProgress) throw Error(fail(where, result));
   if (is_overdue(began)) {
-    throw Error(
-        fail(where, ErrorKind::timed_out,
-             "waited " + name_time(context_.timeout) + " in vain for the other ranks " + where));
+    throw Error(fail(where, ErrorKind::timed_out,
+                     "timed out after " + name_time(context_.timeout) +
+                         " waiting for the other ranks " + where));
   }
   return false;
 }

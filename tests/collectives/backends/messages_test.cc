@@ -488,7 +488,8 @@ TEST_CASE("a receive that times out names the message that came instead") {
   impatient.merge(place(1, 2, store.port()));
   Rank sender(command, place(0, 2, store.port()));
   Rank receiver(command, impatient);
-  check_failure({sender.wait(), receiver.wait()}, ErrorKind::timed_out,
-                {"rank 1 waited 1500 ms in vain for rank 0 in recv float32[101] from rank 0, "
-                 "tag 6; rank 0 has sent tag 5"});
+  check_failure(
+      {sender.wait(), receiver.wait()}, ErrorKind::timed_out,
+      {"rank 1 timed out after 1500 ms waiting for rank 0 in recv float32[101] from rank 0, "
+       "tag 6; rank 0 has sent tag 5"});
 }

@@ -68,7 +68,7 @@ std::string message_of(const Folder& folder, int rank) {
 TEST_CASE("a rank that sleeps is named by all, with its last call, and by itself when it wakes") {
   const int size = GENERATE(2, 4);
   const std::string stands =
-      std::string(" waited 1500 ms in vain in #2 all_reduce sum float32[262144]: ") +
+      std::string(" timed out after 1500 ms in #2 all_reduce sum float32[262144]: ") +
       "rank 1 is in no call since #1 barrier, " + (size == 2 ? "rank 0" : "the others") +
       " at #2 all_reduce sum float32[262144]\n";
   const Folder folder;
@@ -109,7 +109,7 @@ TEST_CASE("a rank that leaves out a call is named, and its call in another group
     INFO(one.output);
     CHECK(one.code == kTimedOut);
     CHECK(contains(one.output,
-                   "in vain in #2 broadcast float64[7] from rank 0: "
+                   " ms in #2 broadcast float64[7] from rank 0: "
                    "rank 1 is in no call since #1 all_gather int32[2], "));
     if (rank == 1) CHECK(contains(one.output, "ddp: rank 1 stops in #1 barrier: rank "));
   }
@@ -140,7 +140,7 @@ TEST_CASE("calls that time out fail before a thread waits for them, all with one
     group.barrier();
   });
   check_failure(ended, ddp::ErrorKind::timed_out,
-                {"in vain in #2 all_reduce sum int32[3]: rank 1 is in no call "
+                {" ms in #2 all_reduce sum int32[3]: rank 1 is in no call "
                  "since #1 barrier, the others at #2 all_reduce sum int32[3]"});
 }
 
@@ -148,7 +148,7 @@ TEST_CASE("calls that time out fail before a thread waits for them, all with one
 TEST_CASE("a rank that sleeps is named by the job, with its last call", "[.][mpi]") {
   check_failure(run_ranks(3, [](ProcessGroup& group) { sleep_on_rank_1(group); }),
                 ddp::ErrorKind::timed_out,
-                {" waited 1500 ms in vain in #2 all_reduce sum float32[262144]: rank 1 is in no "
+                {" timed out after 1500 ms in #2 all_reduce sum float32[262144]: rank 1 is in no "
                  "call since #1 barrier, the others at #2 all_reduce sum float32[262144]"});
 }
 
@@ -240,7 +240,7 @@ TEST_CASE("a program that does not catch the sentence ends, and its error file h
     INFO(one.output);
     CHECK(one.code == 1);
     CHECK(contains(message_of(folder, rank),
-                   "in vain in #2 all_reduce sum float32[262144]: "
+                   " ms in #2 all_reduce sum float32[262144]: "
                    "rank 1 is in no call since #1 barrier"));
   }
 }
@@ -259,7 +259,7 @@ TEST_CASE("a process whose calls cannot be aborted exits, and its error file has
                                   folder);
   INFO(ended[0].output);
   CHECK(ended[0].code == 124);
-  CHECK(contains(ended[0].output, "in vain: #2 all_reduce sum float32[262144]"));
-  CHECK(contains(ended[0].output, "After another 5 s its calls have not ended: the process does"));
+  CHECK(contains(ended[0].output, " ms: #2 all_reduce sum float32[262144]"));
+  CHECK(contains(ended[0].output, "Its calls did not end within another 5 s: ending the process"));
   CHECK(message_of(folder, 0) + "\n" == ended[0].output);
 }

@@ -476,7 +476,7 @@ TEST_CASE("a rank that never makes the call ends the others' wait, and they name
     fail_for_good(group, [&] { group.barrier(); });
   });
   check_failure(run_ranks_but(1, size, command, kImpatient), ErrorKind::timed_out,
-                {"waited 1500 ms in vain in #1 barrier: rank 1 is in no call yet"});
+                {"timed out after 1500 ms in #1 barrier: rank 1 is in no call yet"});
 }
 
 TEST_CASE("ranks that do not join are named") {

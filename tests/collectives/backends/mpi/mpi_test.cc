@@ -37,9 +37,9 @@ TEST_CASE("a call that MPI has begun and does not end ends the process with a me
   INFO(job.output);
   CHECK(job.code == 124);
   CHECK(contains(job.output,
-                 "waited 1 s in vain in #1 all_reduce sum float32[100]: "
+                 "timed out after 1 s in #1 all_reduce sum float32[100]: "
                  "every rank is at #1 all_reduce sum float32[100]"));
-  CHECK(contains(job.output, "After another 5 s its calls have not ended: the process does"));
+  CHECK(contains(job.output, "Its calls did not end within another 5 s: ending the process"));
 }
 
 TEST_CASE("mpirun ends the job when a rank throws") {
