@@ -112,8 +112,8 @@ TEST_CASE("every store: a timeout names the missing keys, and loses nothing") {
     const auto error = error_of([&, a = a] { a->wait({"there", "gone", "never"}, timeout); });
     CHECK(error.kind() == ErrorKind::timed_out);
     CHECK(contains(error.what(), a->name()));
-    CHECK(contains(error.what(),
-                   "waited " + std::to_string(timeout.count()) + (timeout == 0ms ? "" : " m")));
+    CHECK(contains(error.what(), "timed out after " + std::to_string(timeout.count()) +
+                                     (timeout == 0ms ? "" : " m")));
     CHECK(contains(error.what(), "waiting for keys gone, never"));
     CHECK(a->get("there", 0ms) == "1");
   }
