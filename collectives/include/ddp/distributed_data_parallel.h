@@ -49,7 +49,9 @@ namespace ddp {
 /// Thread: one at a time.
 class DDP_EXPORT DistributedDataParallel {
  public:
+  /// How gradients are averaged.
   using Options = DistributedDataParallelOptions;
+  /// What averaging took.
   using Statistics = DistributedDataParallelStatistics;
 
   /// Compares the lists of all ranks, broadcasts the parameters of rank 0, and makes the buckets.

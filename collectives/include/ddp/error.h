@@ -26,6 +26,7 @@ class DDP_EXPORT Error : public std::runtime_error {
   Error(ErrorKind kind, const std::string& sentence);
   ~Error() override;
 
+  /// What kind of failure it is.
   ErrorKind kind() const noexcept { return kind_; }
 
  private:
