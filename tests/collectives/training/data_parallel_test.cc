@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <functional>
 #include <numeric>
 #include <random>
 #include <stdexcept>
 #include <string>
-#include <unistd.h>
 
 #include "tests/catch.h"
 #include "tests/collectives/training/memory.h"
