@@ -12,8 +12,13 @@ constexpr std::size_t kFixed = 40;
 constexpr std::uint64_t kTypes = 1 + static_cast<std::uint64_t>(DataType::int64);
 constexpr std::uint64_t kMaxData = std::uint64_t{1} << 62;
 
-constexpr auto put_number = &put_little_endian<std::uint64_t>;
-constexpr auto get_number = &get_little_endian<std::uint64_t>;
+void put_number(std::string& out, std::uint64_t number) {
+  put_little_endian(out, number);
+}
+
+std::uint64_t get_number(std::string_view bytes, std::size_t at) {
+  return get_little_endian<std::uint64_t>(bytes, at);
+}
 
 }  // namespace
 

@@ -109,7 +109,7 @@ std::int64_t sum_of_ranks(ProcessGroup& group, std::int64_t own) {
   return own;
 }
 
-const auto just_meet = [](ProcessGroup& group) { group.barrier(); };
+const auto kJustMeet = [](ProcessGroup& group) { group.barrier(); };
 
 /// Makes a call that fails, and then another, which has to fail with the same error.
 template <class F>
@@ -407,13 +407,13 @@ TEST_CASE("a rank killed while others connect to it fails them, and they name it
   const LiveStore store;
   std::vector<Rank> ranks;
   for (int rank = 1; rank < size; ++rank) {
-    ranks.emplace_back(rank_command(just_meet), place(rank, size, store.port()));
+    ranks.emplace_back(rank_command(kJustMeet), place(rank, size, store.port()));
   }
   auto client = must(StoreClient::connect("127.0.0.1", store.port(), 20s, 20s));
   must(client.wait({"/ddp/0/joined/1"}, 20s));
   ranks[0].kill();
   CHECK(ranks[0].wait().code == 128 + 9);  // while it waited for rank 0
-  ranks.emplace_back(rank_command(just_meet), place(0, size, store.port()));
+  ranks.emplace_back(rank_command(kJustMeet), place(0, size, store.port()));
   std::vector<Ended> others;
   for (std::size_t i = 1; i < ranks.size(); ++i) others.push_back(ranks[i].wait());
   check_failure(others, ErrorKind::peer_lost, {"lost rank 1 while connecting"});
@@ -485,7 +485,7 @@ TEST_CASE("ranks that do not join are named") {
   for (const int rank : {0, 2}) {
     Variables variables = kImpatient;
     variables.merge(place(rank, 4, store.port()));
-    ranks.emplace_back(rank_command(just_meet), variables);
+    ranks.emplace_back(rank_command(kJustMeet), variables);
   }
   check_failure({ranks[0].wait(), ranks[1].wait()}, ErrorKind::timed_out,
                 {"ranks 1 and 3 did not join within 1500 ms"});
@@ -496,7 +496,7 @@ TEST_CASE("a store that is not there is named") {
   Variables variables = kImpatient;
   variables.merge(place(1, 2, port));
   check_failure(
-      {Rank(rank_command(just_meet), variables).wait()}, ErrorKind::timed_out,
+      {Rank(rank_command(kJustMeet), variables).wait()}, ErrorKind::timed_out,
       {"cannot reach the store at 127.0.0.1:" + std::to_string(port), "Connection refused"});
 }
 
@@ -547,7 +547,7 @@ TEST_CASE("a wrong environment is refused with a hint") {
   }));
   Variables variables = place(0, 2, 1);
   variables[name] = value;
-  check_failure({Rank(rank_command(just_meet), variables).wait()}, ErrorKind::usage, {expected});
+  check_failure({Rank(rank_command(kJustMeet), variables).wait()}, ErrorKind::usage, {expected});
 }
 
 TEST_CASE(
@@ -557,7 +557,7 @@ TEST_CASE(
   std::filesystem::copy_file(library, folder.path / library.filename());
   const bool broken = GENERATE(false, true);
   if (broken) std::ofstream(folder.path / "libddp_mpi.so") << "no library";
-  check_failure(run_ranks(2, rank_command(just_meet),
+  check_failure(run_ranks(2, rank_command(kJustMeet),
                           {{"DDP_TEST_BACKEND", "mpi"}, {"LD_LIBRARY_PATH", folder.path.string()}}),
                 ErrorKind::usage,
                 {broken ? "backend mpi cannot be loaded: "
