@@ -80,7 +80,7 @@ int call_body(const Words& arguments) {
 /// The command of a rank that calls body(group, arguments...) in the group of all ranks, or, if it
 /// takes no group, body(arguments...). Arguments are text, numbers or enumerators.
 template <RankBody F, class... Args>
-Words rank_command(F /*body*/, Args... arguments) {
+Words rank_command(F /*body*/, const Args&... arguments) {
   return internal::command_for(&internal::call_body<F, internal::Passed<Args>...>,
                                {internal::to_text(arguments)...});
 }
@@ -143,7 +143,7 @@ inline const Variables kImpatient = {{"DDP_TEST_TIMEOUT_MS", "1500"}};
 std::vector<Ended> run_ranks(int size, const Words& command, const Variables& more = {});
 
 template <RankBody F, class... Args>
-std::vector<Ended> run_ranks(int size, F body, Args... arguments) {
+std::vector<Ended> run_ranks(int size, F body, const Args&... arguments) {
   return run_ranks(size, rank_command(body, arguments...));
 }
 
@@ -155,7 +155,7 @@ std::vector<Ended> run_ranks_but(int idle, int size, const Words& command,
 void check_ranks(int size, const Words& command, const Variables& more = {});
 
 template <RankBody F, class... Args>
-void check_ranks(int size, F body, Args... arguments) {
+void check_ranks(int size, F body, const Args&... arguments) {
   check_ranks(size, rank_command(body, arguments...));
 }
 

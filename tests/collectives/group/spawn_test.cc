@@ -28,7 +28,7 @@ namespace {
 /// A process of its own that spawns as `body` does. Returns when every process that could write to
 /// the output has ended.
 template <RankBody F, class... Args>
-Ended run_spawner(F body, Args... arguments) {
+Ended run_spawner(F body, const Args&... arguments) {
   return Rank(rank_command(body, arguments...), {}).wait();
 }
 

@@ -162,8 +162,8 @@ void check_buckets(const DistributedDataParallel& model) {
 
 /// Every rank trains with `body` in memory().
 template <RankBody F, class... Args>
-std::vector<Ended> train(int size, F /*body*/, Args... arguments) {
-  const auto in_memory = [](internal::Passed<Args>... passed) {
+std::vector<Ended> train(int size, F /*body*/, const Args&... arguments) {
+  const auto in_memory = [](const internal::Passed<Args>&... passed) {
     static_cast<void>(memory());  // before the group: a device is current by then
     ProcessGroup group = join();
     F{}(group, passed...);
@@ -173,7 +173,7 @@ std::vector<Ended> train(int size, F /*body*/, Args... arguments) {
 
 /// As train(), and checks that all goes well.
 template <RankBody F, class... Args>
-void check_training(int size, F body, Args... arguments) {
+void check_training(int size, F body, const Args&... arguments) {
   if (!ddp_tests::has_memory_for(size)) return;
   for (const Ended& rank : train(size, body, arguments...)) {
     INFO(size << " ranks: " << rank.output);
