@@ -168,7 +168,7 @@ void Agent::perform(const action::Join&) {
     request->last_node_rank = layout_.node_rank;
     request->last_guests = layout_.guests;
     request->restarts = restarts_;
-    request->aftermath = workers_.exits();
+    request->worker_exits = workers_.exits();
     report_waiting();
   }
   master_.client().join(std::move(*request));

@@ -134,7 +134,7 @@ std::string failure_report(const rendezvous::Failed& failed) {
   report += block("its last words on stderr:",
                   last_of(other_stderr_lines(cause), kMostLines - frames.size()));
   report += unexplained_kill(cause);
-  for (const std::string& line : last_of(lines_of(failed.aftermath), kMostLines))
+  for (const std::string& line : last_of(lines_of(failed.summary), kMostLines))
     report += "\n" + line;
   return report + "\nexit code " + std::to_string(exit_status(cause).code()) + "; " +
          one_line(failed.no_restart);

@@ -152,12 +152,12 @@ class SimulatedAgent {
     request_.last_node_rank = layout_.node_rank;
     request_.last_guests = layout_.guests;
     request_.restarts = restarts;
-    request_.aftermath = {};
+    request_.worker_exits = {};
     for (int i = 0; i < kLocalSize; ++i) {
-      request_.aftermath.stopped.push_back(layout_.first_rank + i);
+      request_.worker_exits.stopped.push_back(layout_.first_rank + i);
     }
-    request_.aftermath.signal = "SIGTERM";
-    request_.aftermath.seconds = 0.012;
+    request_.worker_exits.signal = "SIGTERM";
+    request_.worker_exits.seconds = 0.012;
     join();
   }
 

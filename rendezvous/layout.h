@@ -44,7 +44,7 @@ struct Succeeded {};
 struct Failed {
   Failure root_cause;
   int round = 0;           ///< in which it failed
-  std::string aftermath;   ///< whole lines on victims and stopped workers; may be empty
+  std::string summary;     ///< whole lines on victims and stopped workers; may be empty
   std::string no_restart;  ///< why the round is not tried again: "no restart left (3 of 3 used)"
 };
 

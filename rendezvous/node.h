@@ -46,7 +46,7 @@ struct JoinRequest {
   int last_guests = 0;  ///< Layout::guests of that round
   int restarts = 0;     ///< the highest count it has received
 
-  WorkerExits aftermath;  ///< of that round
+  WorkerExits worker_exits;  ///< of that round
 };
 
 /// A node's state in Round.

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kMaxDepth = 4;         // of a field: of a victim in a list in an aftermath in a join
+constexpr int kMaxDepth = 4;         // of a field: of a victim in a list in worker_exits in a join
 constexpr size_t kMaxRanks = 2'048;  // in one list; of more stopped workers the first are reported
 constexpr size_t kMaxVictims = 128;
 constexpr size_t kMaxHow = 64;
@@ -97,33 +97,33 @@ std::vector<int> first(std::vector<int> ranks) {
   return ranks;
 }
 
-json to_json(const WorkerExits& aftermath) {
+json to_json(const WorkerExits& worker_exits) {
   json victims = json::array();
-  for (const Victim& victim : aftermath.victims) {
+  for (const Victim& victim : worker_exits.victims) {
     if (victims.size() == kMaxVictims) break;
     victims.push_back({{"rank", victim.rank}, {"how", victim.how.substr(0, kMaxHow)}});
   }
   return {{"victims", std::move(victims)},
-          {"stopped", first(aftermath.stopped)},
-          {"killed", first(aftermath.killed)},
-          {"signal", aftermath.signal.substr(0, kMaxHow)},
-          {"seconds", aftermath.seconds}};
+          {"stopped", first(worker_exits.stopped)},
+          {"killed", first(worker_exits.killed)},
+          {"signal", worker_exits.signal.substr(0, kMaxHow)},
+          {"seconds", worker_exits.seconds}};
 }
 
-WorkerExits aftermath_in(Fields& outer, const char* name) {
+WorkerExits worker_exits_in(Fields& outer, const char* name) {
   Fields fields(outer.object(name));
-  WorkerExits aftermath;
+  WorkerExits worker_exits;
   for (const json& element : fields.list("victims", kMaxVictims)) {
     Fields victim(element);
-    aftermath.victims.push_back({victim.integer("rank", 0, INT_MAX), victim.text("how")});
+    worker_exits.victims.push_back({victim.integer("rank", 0, INT_MAX), victim.text("how")});
     fields.take_error(victim);
   }
-  aftermath.stopped = fields.ranks("stopped", kMaxRanks);
-  aftermath.killed = fields.ranks("killed", kMaxRanks);
-  aftermath.signal = fields.text("signal");
-  aftermath.seconds = fields.seconds("seconds");
+  worker_exits.stopped = fields.ranks("stopped", kMaxRanks);
+  worker_exits.killed = fields.ranks("killed", kMaxRanks);
+  worker_exits.signal = fields.text("signal");
+  worker_exits.seconds = fields.seconds("seconds");
   outer.take_error(fields);
-  return aftermath;
+  return worker_exits;
 }
 
 json to_json(const message::Hello& hello) {
@@ -170,7 +170,7 @@ json to_json(const message::Join& join) {
                  {"last_node_rank", request.last_node_rank},
                  {"last_guests", request.last_guests},
                  {"restarts", request.restarts},
-                 {"aftermath", to_json(request.aftermath)}};
+                 {"aftermath", to_json(request.worker_exits)}};
   if (request.node_rank) object["node_rank"] = *request.node_rank;
   return object;
 }
@@ -216,7 +216,7 @@ json to_json(const Closed& closed) {
   if (const auto* failed = std::get_if<Failed>(&closed.ending)) {
     object["failed"] = to_json(failed->root_cause);
     object["round"] = failed->round;
-    object["aftermath"] = tail(failed->aftermath);
+    object["aftermath"] = tail(failed->summary);
     object["no_restart"] = tail(failed->no_restart);
   } else if (const auto* timed_out = std::get_if<TimedOut>(&closed.ending)) {
     object["timed_out"] = tail(timed_out->sentence);
@@ -266,7 +266,7 @@ Result<Message> decode_join(Fields fields) {
   request.last_node_rank = fields.integer("last_node_rank", -1, INT_MAX);
   request.last_guests = fields.integer("last_guests", 0, INT_MAX);
   request.restarts = fields.integer("restarts", 0, INT_MAX);
-  request.aftermath = aftermath_in(fields, "aftermath");
+  request.worker_exits = worker_exits_in(fields, "aftermath");
   return fields.or_error<Message>(message::Join{std::move(request)});
 }
 
@@ -307,7 +307,7 @@ Result<Reply> decode_closed(Fields fields) {
     Failed failed;
     failed.root_cause = failure_in(fields, "failed");
     failed.round = fields.integer("round", 0, INT_MAX);
-    failed.aftermath = fields.text("aftermath");
+    failed.summary = fields.text("aftermath");
     failed.no_restart = fields.text("no_restart");
     ending = std::move(failed);
   } else if (fields.has("timed_out")) {

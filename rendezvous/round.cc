@@ -97,7 +97,7 @@ Notifications Round::while_ending(const Event& event) {
     const auto known = nodes_.find(e->node);
     if (known != nodes_.end() && known->second.state == NodeState::returning &&
         known->second.last_round == round_) {
-      failure_summary_.add(e->request.aftermath);
+      failure_summary_.add(e->request.worker_exits);
     }
     admit(*e);
     return close_if_all_back();
@@ -200,14 +200,14 @@ void Round::admit(const Join& event) {
     const auto node_rank = node.request.node_rank;
     node.request = event.request;
     node.request.node_rank = node_rank;
-    node.request.aftermath = {};
+    node.request.worker_exits = {};
     set_state(node, NodeState::waiting);
     return;
   }
   Node& node = nodes_[event.node];
   node.id = event.node;
   node.request = event.request;
-  node.request.aftermath = {};
+  node.request.worker_exits = {};
   node.order = joins_++;
   ++count_[static_cast<size_t>(NodeState::waiting)];
   if (event.request.node_rank) rank_holders_.emplace(*event.request.node_rank, event.node);
@@ -349,7 +349,7 @@ Notifications Round::end(const Broken& news, std::string no_restart) {
 
 Notifications Round::close_if_all_back() {
   if (stopping() > 0 && now_ < since_ + spec_.join_timeout) return {};
-  failed_.aftermath = failure_summary_.text();
+  failed_.summary = failure_summary_.text();
   return close(failed_);
 }
 

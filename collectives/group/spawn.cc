@@ -209,7 +209,7 @@ class Processes {
     if (ended == 0) return;
     process.running = false;
     if (ended < 0) {  // the program ignores SIGCHLD, or waited for it itself
-      if (!failure_) fail_by(process, false, "ended, and somebody else was told how");
+      if (!failure_) fail_by(process, false, "ended, and another thread took its exit status");
       return;
     }
     const bool by_signal = WIFSIGNALED(status);

@@ -118,7 +118,7 @@ struct FileStore::Impl {
     if (::fstat(file.get(), &status) != 0) fail_errno("cannot be read");
     if (status.st_nlink == 0) fail(ErrorKind::unreachable, "the file was removed");
     if (static_cast<std::size_t>(status.st_size) < offset) {
-      fail(ErrorKind::unreachable, "the file was cut off by somebody else");
+      fail(ErrorKind::unreachable, "the file was truncated by another process");
     }
     return static_cast<std::size_t>(status.st_size);
   }

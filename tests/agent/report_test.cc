@@ -43,7 +43,7 @@ auto lines(const std::string& text) {
 
 TEST_CASE("a failure that ends the job is reported from the cause to the exit code") {
   Failed failed = ended_by(segfault());
-  failed.aftermath =
+  failed.summary =
       "rank 3 failed because of it (exit 1)\n"
       "ranks 0, 1 were stopped by ddprun (SIGTERM, gone after 12 ms)";
   CHECK(failure_report(failed) ==
@@ -88,9 +88,8 @@ TEST_CASE("a job that ends says why it is not restarted, on one line") {
 TEST_CASE("the lines about the other workers are cut and escaped") {
   Failed failed = ended_by(segfault());
   failed.root_cause.stderr_tail.clear();
-  for (int i = 0; i < 500; ++i)
-    failed.aftermath += "rank " + std::to_string(i) + " failed\x1b[2J\n";
-  failed.aftermath += std::string(10'000, 'x');
+  for (int i = 0; i < 500; ++i) failed.summary += "rank " + std::to_string(i) + " failed\x1b[2J\n";
+  failed.summary += std::string(10'000, 'x');
   const std::string report = failure_report(failed);
   CHECK(lines(report) <= 20);
   CHECK(report.size() < 2'000);

@@ -11,11 +11,11 @@ namespace ddprun::rendezvous {
 namespace {
 
 WorkerExits stopped(std::vector<int> ranks, const std::string& signal, double seconds) {
-  WorkerExits aftermath;
-  aftermath.stopped = std::move(ranks);
-  aftermath.signal = signal;
-  aftermath.seconds = seconds;
-  return aftermath;
+  WorkerExits worker_exits;
+  worker_exits.stopped = std::move(ranks);
+  worker_exits.signal = signal;
+  worker_exits.seconds = seconds;
+  return worker_exits;
 }
 
 TEST_CASE("the summary is empty where there are no other workers") {
@@ -62,11 +62,11 @@ TEST_CASE("the summary of many workers fits on a screen, whatever their nodes wr
   FailureSummary summary;
   for (int node = 0; node < 10'000; ++node) {
     const int first = 3 * node;
-    WorkerExits aftermath = stopped({first}, "SIG" + std::to_string(node % 7), node);
-    aftermath.killed = {first};
-    aftermath.victims = {{first + 1, std::string(500, '\x1b') + std::to_string(node % 50)},
-                         {first + 2, "exit\n" + std::to_string(node % 50)}};
-    summary.add(aftermath);
+    WorkerExits worker_exits = stopped({first}, "SIG" + std::to_string(node % 7), node);
+    worker_exits.killed = {first};
+    worker_exits.victims = {{first + 1, std::string(500, '\x1b') + std::to_string(node % 50)},
+                            {first + 2, "exit\n" + std::to_string(node % 50)}};
+    summary.add(worker_exits);
   }
   const std::string text = summary.text();
   CHECK(text.size() < 2'500);  // control characters take four bytes

@@ -111,7 +111,7 @@ void Network::read(const std::shared_ptr<Link>& link, Way& way) {
 }
 
 void Network::pass(Way& way) {
-  error_code broken;  // who reads from there is told by the kernel
+  error_code broken;  // the kernel reports it to the reader
   if (way.to.is_open()) asio::write(way.to, asio::buffer(way.waiting), broken);
   way.waiting.clear();
   if (way.ended) way.to.close(broken);

@@ -48,11 +48,11 @@ JoinRequest sample_request() {
   request.last_node_rank = 2;
   request.last_guests = 6;
   request.restarts = 1;
-  request.aftermath.victims = {{5, "exit 1"}, {6, "killed by SIGABRT"}};
-  request.aftermath.stopped = {0, 1, 2};
-  request.aftermath.killed = {2};
-  request.aftermath.signal = "SIGTERM";
-  request.aftermath.seconds = 0.25;
+  request.worker_exits.victims = {{5, "exit 1"}, {6, "killed by SIGABRT"}};
+  request.worker_exits.stopped = {0, 1, 2};
+  request.worker_exits.killed = {2};
+  request.worker_exits.signal = "SIGTERM";
+  request.worker_exits.seconds = 0.25;
   return request;
 }
 

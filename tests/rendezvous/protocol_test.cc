@@ -97,14 +97,14 @@ TEST_CASE("a request to join arrives with all that the node knows of earlier rou
   CHECK(join.last_node_rank == 2);
   CHECK(join.last_guests == 6);
   CHECK(join.restarts == 1);
-  check_same(join.aftermath, request.aftermath);
+  check_same(join.worker_exits, request.worker_exits);
 
   const auto first = sent_and_received<message::Join>(message::Join{JoinRequest()}).request;
   CHECK_FALSE(first.node_rank.has_value());
   CHECK_FALSE(first.hosting);
   CHECK(first.last_round == -1);
   CHECK(first.last_node_rank == -1);
-  check_same(first.aftermath, WorkerExits());
+  check_same(first.worker_exits, WorkerExits());
 }
 
 TEST_CASE("a reply of the master is decoded as it was encoded") {
@@ -152,7 +152,7 @@ TEST_CASE("the end of the job arrives as it came, with what became of the others
   const auto failed = std::get<Failed>(delivered<Closed>(Closed{sent}).ending);
   check_same(failed.root_cause, sample_failure());
   CHECK(failed.round == 3);
-  CHECK(failed.aftermath == sent.aftermath);
+  CHECK(failed.summary == sent.summary);
   CHECK(failed.no_restart == "no restart");
 
   const auto timed_out = delivered<Closed>(Closed{TimedOut{"node 1 is missing"}});
@@ -173,7 +173,7 @@ TEST_CASE("a stderr tail of any bytes and any length fits into a frame") {
   const auto failed = std::get<Failed>(delivered<Closed>(Closed{sent}).ending);
   CHECK(failed.root_cause.stderr_tail.ends_with(" the end"));
   CHECK(failed.root_cause.traceback.ends_with("raise"));
-  CHECK(failed.aftermath.ends_with("the others"));
+  CHECK(failed.summary.ends_with("the others"));
   CHECK(failed.no_restart.ends_with("why"));
 
   const auto broken = delivered<Broken>(Broken{nasty(100'000) + "reason", failure, 0, true});
@@ -183,22 +183,23 @@ TEST_CASE("a stderr tail of any bytes and any length fits into a frame") {
 TEST_CASE("a node that stopped a hundred thousand workers reports the first of them") {
   JoinRequest request;
   request.host = nasty(100'000);
-  WorkerExits& aftermath = request.aftermath;
+  WorkerExits& worker_exits = request.worker_exits;
   const int last = std::numeric_limits<int>::max();
   for (int i = 0; i < 100'000; ++i) {
-    aftermath.victims.push_back({last - i, nasty(1'000)});
-    aftermath.stopped.push_back(last - i);
-    aftermath.killed.push_back(last - i);
+    worker_exits.victims.push_back({last - i, nasty(1'000)});
+    worker_exits.stopped.push_back(last - i);
+    worker_exits.killed.push_back(last - i);
   }
-  aftermath.signal = nasty(100'000);
-  aftermath.seconds = 1e9;
-  const auto arrived = sent_and_received<message::Join>(message::Join{request}).request.aftermath;
+  worker_exits.signal = nasty(100'000);
+  worker_exits.seconds = 1e9;
+  const auto arrived =
+      sent_and_received<message::Join>(message::Join{request}).request.worker_exits;
   REQUIRE(arrived.victims.size() > 100);
-  CHECK(arrived.victims.size() < aftermath.victims.size());
+  CHECK(arrived.victims.size() < worker_exits.victims.size());
   CHECK(arrived.victims.front().rank == last);
   CHECK(arrived.victims.front().how.size() > 32);
   REQUIRE(arrived.stopped.size() > 1'000);
-  CHECK(arrived.stopped.size() < aftermath.stopped.size());
+  CHECK(arrived.stopped.size() < worker_exits.stopped.size());
   CHECK(arrived.stopped.front() == last);
   CHECK(arrived.killed.front() == last);
   CHECK(arrived.seconds == 1e9);

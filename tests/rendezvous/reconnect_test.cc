@@ -48,7 +48,7 @@ struct Couple {
   Member near;
 };
 
-/// The place of what a member was told for the n-th time, from 1; where it was not, the end.
+/// The index of the n-th such entry of the history, from 1; the end if there is none.
 size_t place_of(const std::vector<std::string>& history, const std::string& event, int n) {
   const auto found = std::find_if(history.begin(), history.end(),
                                   [&](const std::string& one) { return one == event && --n == 0; });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Agents that the server does not take, and what they are told.
+// Agents that the server refuses, and the reasons they get.
 #include "rendezvous/server.h"
 #include "tests/catch.h"
 #include "tests/contains.h"

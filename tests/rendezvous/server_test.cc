@@ -143,12 +143,12 @@ TEST_CASE("a single node gets its round, fails, restarts, fails again and gets t
   CHECK(second.restarts == 1);
   agent.client.fail(1, exit_3(2));
   CHECK(agent.next<Broken>().ends_job);
-  agent.request.aftermath.victims = {{3, "exit 1"}};
+  agent.request.worker_exits.victims = {{3, "exit 1"}};
   agent.join(4);
   const auto failed = std::get<Failed>(agent.next<Closed>().ending);
   CHECK(failed.root_cause.wait_status == 3 << 8);
   CHECK(failed.round == 1);
-  CHECK(failed.aftermath == "rank 3 failed because of it (exit 1)");
+  CHECK(failed.summary == "rank 3 failed because of it (exit 1)");
 }
 
 TEST_CASE("success of the only node ends the job") {

@@ -29,7 +29,7 @@ std::string text(const Ending& ending) {
                         [](const Failed& e) {
                           return "failed in round " + to_string(e.round) + ", root cause rank " +
                                  to_string(e.root_cause.rank) + " on " + e.root_cause.host + "; " +
-                                 e.no_restart + (e.aftermath.empty() ? "" : "\n" + e.aftermath);
+                                 e.no_restart + (e.summary.empty() ? "" : "\n" + e.summary);
                         },
                         [](const TimedOut& e) { return "timed out: " + e.sentence; },
                     },
@@ -80,20 +80,21 @@ std::vector<int> numbers(const std::string& text) {
 }
 
 /// `victim 2 (exit 1) stopped 0,1 killed 1 by SIGTERM in 12ms`, one word of it at a time.
-void read_aftermath(const std::string& key, std::istringstream& words, WorkerExits& aftermath) {
+void read_worker_exits(const std::string& key, std::istringstream& words,
+                       WorkerExits& worker_exits) {
   std::string value;
   if (key == "victim") {
     Victim victim;
     words >> victim.rank;
     words.ignore(2);
     std::getline(words, victim.how, ')');
-    aftermath.victims.push_back(victim);
+    worker_exits.victims.push_back(victim);
   }
-  if (key == "stopped" && words >> value) aftermath.stopped = numbers(value);
-  if (key == "killed" && words >> value) aftermath.killed = numbers(value);
-  if (key == "by") words >> aftermath.signal;
+  if (key == "stopped" && words >> value) worker_exits.stopped = numbers(value);
+  if (key == "killed" && words >> value) worker_exits.killed = numbers(value);
+  if (key == "by") words >> worker_exits.signal;
   if (key == "in" && words >> value) {
-    aftermath.seconds = std::chrono::duration<double>(duration(value)).count();
+    worker_exits.seconds = std::chrono::duration<double>(duration(value)).count();
   }
 }
 
@@ -200,7 +201,7 @@ class Replay {
       if (key == "restarts") words >> request.restarts;
       if (key == "node") words >> request.last_node_rank;
       if (key == "guests") words >> request.last_guests;
-      read_aftermath(key, words, request.aftermath);
+      read_worker_exits(key, words, request.worker_exits);
     }
     const NodeId node = id_of(name);
     return texts(

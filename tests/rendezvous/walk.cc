@@ -199,11 +199,12 @@ void Walk::end_workers(Agent& agent) {
     agent.state = Agent::State::done;
     return;
   }
-  agent.request.aftermath = {};
-  agent.request.aftermath.stopped = {agent.layout->first_rank};
-  agent.request.aftermath.signal = "SIGTERM";
+  agent.request.worker_exits = {};
+  agent.request.worker_exits.stopped = {agent.layout->first_rank};
+  agent.request.worker_exits.signal = "SIGTERM";
   if (chance(2)) {
-    agent.request.aftermath.victims = {{number(0, 1'000), "exit " + std::to_string(number(1, 9))}};
+    agent.request.worker_exits.victims = {
+        {number(0, 1'000), "exit " + std::to_string(number(1, 9))}};
   }
   join(agent);
 }
@@ -274,7 +275,7 @@ void Walk::start_workers(Agent& agent, const Layout& layout) {
   agent.request.last_node_rank = layout.node_rank;
   agent.request.last_guests = layout.guests;
   agent.request.restarts = std::max(agent.request.restarts, layout.restarts);
-  agent.request.aftermath = {};
+  agent.request.worker_exits = {};
 }
 
 void Walk::wait(Round::Clock::duration duration) {

@@ -84,13 +84,12 @@ void Walk::check_stable(const std::vector<std::pair<const Agent*, Layout>>& memb
 
 void Walk::check_end(const Ending& ending) {
   const auto* failure = std::get_if<Failed>(&ending);
-  const std::string text =
-      failure == nullptr ? "" : failure->no_restart + "\n" + failure->aftermath;
+  const std::string text = failure == nullptr ? "" : failure->no_restart + "\n" + failure->summary;
   if (end_) CHECK(text == *end_);
   if (failure != nullptr && !end_) {
     CHECK(ended_.has_value());
     CHECK(!failure->no_restart.empty());
-    CHECK(failure->aftermath.size() < 1'200);
+    CHECK(failure->summary.size() < 1'200);
     for (const auto& [name, agent] : agents_) {
       if (agent.works() && agent.told && !given_up(agent)) CHECK_FALSE(agent.works());
     }

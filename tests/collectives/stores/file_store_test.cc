@@ -129,6 +129,6 @@ TEST_CASE("a file that is removed or emptied under its users is an error") {
     FAIL("read on");
   } catch (const ddp::Error& error) {
     CHECK(error.kind() == ErrorKind::unreachable);
-    CHECK(contains(error.what(), removed ? "was removed" : "was cut off"));
+    CHECK(contains(error.what(), removed ? "was removed" : "was truncated"));
   }
 }
