@@ -15,6 +15,7 @@
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 
 #include "base/fd.h"
 #include "base/log.h"
@@ -125,8 +126,8 @@ ExitStatus wait_for_agent(pid_t agent, const Fd& signals) {
     const int signal = read_signal(signals);
     if (signal > 0 && signal != SIGCHLD)
       kill(agent, signal);  // not reaped, so the pid is still its own
-    if (!killed && watch.is_unresponsive()) {
-      killed = true;
+    // Asked also when it was killed, as this takes the expiry from the timer: it may die late.
+    if (watch.is_unresponsive() && !std::exchange(killed, true)) {
       kill_agent(agent);
       // Not before: whoever reads our stderr may be as slow as the agent.
       log::error("ddprun's agent was unresponsive for longer than --lease: killed its workers");

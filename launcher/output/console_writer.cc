@@ -164,6 +164,7 @@ void ConsoleWriter::handle_error(int error_number) {
 }
 
 void ConsoleWriter::consume(size_t written) {
+  if (written == 0) return;
   in_line_ = lines_.pending()[written - 1] != '\n';
   lines_.consume(written);
 }

@@ -279,9 +279,9 @@ TEST_CASE(
     second->close();
     const auto third = door.next();
     CHECK(third->greeted().received == 2);
-    reply::Welcome anew = welcome(0);
-    anew.master = "another";
-    third->answer(anew);
+    reply::Welcome restarted = welcome(0);
+    restarted.master = "another";
+    third->answer(restarted);
     world.until([&] { return !agent.rounds_lost.empty(); });
     CHECK(agent.rounds_lost[0] == "the master was restarted");
     third->answer(ready(1));
