@@ -212,6 +212,7 @@ void Client::on_welcome(const reply::Welcome& welcome) {
   lease_.configure(has_lease ? welcome.heartbeat : milliseconds::zero(),
                    has_lease ? welcome.lease : milliseconds::zero());
   hooks_.welcomed(welcome);
+  renewed_from_ = hello_sent_;  // the hook of a lost round may join at once
   if (welcome.resumed) {
     resume_session(welcome.received);
   } else if (dialed_ > 1) {

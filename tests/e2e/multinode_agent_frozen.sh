@@ -1,11 +1,19 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# An agent that hangs cannot stop its workers: its guardian kills them before the other nodes go on.
+# An agent that hangs cannot stop its workers: its guardian kills them before the other nodes go on, and
+# before it writes a line about it: nothing reads its stderr, a full pipe.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 job=(--nnodes 1:2 --rdzv_endpoint "$here:29500" "${quick[@]}" --last_call_timeout 1s)
 
+mkfifo "$work/full"
+exec 3<>"$work/full"
+dd if=/dev/zero of="$work/full" bs=4096 count=1024 oflag=nonblock 2>/dev/null || true
+
 on stays start "${job[@]}" sh -c 'exec sleep 600'
-on freezes start "${job[@]}" --rdzv_conf is_host=false sh -c 'trap "" TERM; echo up; sleep 600; sleep 600'
+on freezes true
+file=$err err=$work/full
+start "${job[@]}" --rdzv_conf is_host=false sh -c 'trap "" TERM; echo up; sleep 600; sleep 600'
+err=$file
 wait_for_stdout up
 on stays wait_for_event round_ready '"node_count":2,'
 on freezes
@@ -18,6 +26,9 @@ runs $$ || fail "this test cannot detect running processes"
 kill -INT "$ddprun"
 finish
 expect_exit 130
+cat <&3 >/dev/null &
+reader=$!
 on freezes finish
 expect_exit 137
+kill "$reader"
 expect_no_process_left
