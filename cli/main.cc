@@ -38,6 +38,7 @@ int fail(const Error& error) {
 /// `work` is agent::run or agent::serve.
 int run_job(decltype(agent::run) work, const agent::JobSpec& job) {
   log::set_level(job.log_level);
+  if (!job.engine.empty()) log::debug(job.engine);
   Result<agent::Events> events = agent::Events::open(job.events_file);
   if (!events) return fail(events.error());
   const agent::Outcome outcome = work(job, *events);

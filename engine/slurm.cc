@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slurm, by the output environment of srun(1) and sbatch(1), versions 22.05 to 25.05.
-#include "base/text.h"
+#include <algorithm>
+
 #include "engine/engines.h"
 #include "engine/variables.h"
 
@@ -16,16 +17,16 @@ std::string_view own_name(const Surroundings& surroundings) {
 }
 
 /// srun starts a task for each --ntasks, and ddprun starts the workers itself.
-Result<> check_tasks(const Variables& variables, int node_rank) {
+Result<> check_tasks(const Variables& variables) {
   const std::string* text = find(variables, "SLURM_STEP_TASKS_PER_NODE");
   if (text == nullptr) return {};
   const Result<std::vector<int>> tasks = expand_counts(*text);
   if (!tasks) return Error(tasks.error()).in("SLURM_STEP_TASKS_PER_NODE");
-  const auto at = static_cast<size_t>(node_rank);
-  if (at >= tasks->size() || (*tasks)[at] <= 1) return {};
-  return Error{Errc::usage, "srun started " + std::to_string((*tasks)[at]) +
-                                " tasks on this node, and ddprun starts a node's workers itself: "
-                                "use srun --ntasks-per-node=1"};
+  const int most = *std::max_element(tasks->begin(), tasks->end());
+  if (most <= 1) return {};
+  return Error{Errc::usage, "srun started " + std::to_string(most) +
+                                " tasks on a node, and ddprun starts a node's workers itself: use "
+                                "srun --ntasks-per-node=1"};
 }
 
 Result<> check_count(const Allocation& allocation, const Variables& variables,
@@ -49,7 +50,7 @@ Result<> read_nodes(Allocation& allocation, const Surroundings& surroundings, bo
   const Result<> counted =
       check_count(allocation, variables, in_step ? "SLURM_STEP_NUM_NODES" : "SLURM_JOB_NUM_NODES");
   if (!counted || !in_step) return counted;
-  return check_tasks(variables, allocation.node_rank->value);
+  return check_tasks(variables);
 }
 
 }  // namespace

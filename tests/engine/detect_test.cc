@@ -127,7 +127,7 @@ TEST_CASE("what Slurm's variables cannot mean is refused in one sentence") {
   CHECK(refusal(on("gpu08", with(kSlurmStep, {{"SLURM_STEP_NUM_NODES", "2"}}))) ==
         "SLURM_STEP_NUM_NODES=2, but SLURM_STEP_NODELIST has 3 hosts" + none);
   CHECK(refusal(on("gpu08", with(kSlurmStep, {{"SLURM_STEP_TASKS_PER_NODE", "1,8,1"}}))) ==
-        "srun started 8 tasks on this node, and ddprun starts a node's workers itself: use srun "
+        "srun started 8 tasks on a node, and ddprun starts a node's workers itself: use srun "
         "--ntasks-per-node=1" +
             none);
   CHECK(refusal(on("gpu08", with(kSlurmStep, {{"SLURM_STEP_NODELIST", "gpu[07-"}}))) ==
