@@ -11,6 +11,7 @@
 #include "agent/run.h"
 #include "base/host_name.h"
 #include "base/log.h"
+#include "launcher/descendants.h"
 #include "launcher/guardian.h"
 #include "launcher/signals.h"
 #include "launcher/spawn.h"
@@ -60,6 +61,7 @@ Outcome Agent::run() {
 
 void Agent::on_signal(int signal) {
   if (signal == SIGCHLD) return workers_.child_changed();
+  if (signal == SIGCONT && !launcher::guardian_is_gone()) return on_continued();
   events_.signal_received(signal);
   const bool handled = contains(job_.signals_to_handle, signal);
   if (!handled && contains(launcher::kForwardedSignals, signal)) return workers_.forward(signal);
@@ -72,6 +74,11 @@ void Agent::on_signal(int signal) {
     console_.stopping(workers_.running().size(), signal, handled);
   }
   handle_event(event::StopRequested{signal, !handled});
+}
+
+/// After Ctrl-Z. Workers whose lease has ended meanwhile must not run again: on_lease_over follows.
+void Agent::on_continued() const {
+  if (std::chrono::steady_clock::now() < lease_end_) launcher::signal_all_descendants(SIGCONT);
 }
 
 void Agent::on_master_found(Result<rendezvous::Resolver::Addresses> addresses) {
@@ -131,13 +138,15 @@ void Agent::on_round_broken(const rendezvous::Broken& broken) {
 
 /// If this process cannot kill the workers in time, the guardian does, before the master goes on
 /// without this node.
-void Agent::on_lease_renewed(std::chrono::steady_clock::time_point until) const {
+void Agent::on_lease_renewed(std::chrono::steady_clock::time_point until) {
+  lease_end_ = until;
   const auto grace = job_.lease / 20;
   launcher::arm_liveness_timer(until + grace, grace);
 }
 
 void Agent::on_lease_over() {
   if (runs_workers()) console_.lease_over();
+  lease_end_ = std::chrono::steady_clock::time_point::max();
   handle_event(event::LeaseOver{});
   launcher::disarm_liveness_timer();
 }
