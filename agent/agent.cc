@@ -95,7 +95,7 @@ rendezvous::Client::Hooks Agent::client_hooks() {
       [this](Notification notification) { on_notification(std::move(notification)); },
       [this](const std::string& sentence) { console_.waiting(wait_reporter_.waited(), sentence); },
       [this](const std::string& sentence) {
-        console_.connection_changed(sentence, master_.client().is_unreachable() && runs_workers());
+        console_.connection_changed(sentence, workers_run_for());
       },
       [this](std::chrono::steady_clock::time_point until) { on_lease_renewed(until); },
       [this] { on_lease_over(); },
@@ -243,6 +243,14 @@ void Agent::finish(Outcome outcome) {
   if (!master_.hosted() || !master_.hosted()->ending()) return io_.stop();
   report_waiting();
   master_.hosted()->when_settled([this] { io_.stop(); });
+}
+
+/// How long its workers run on without the master.
+std::chrono::steady_clock::duration Agent::workers_run_for() {
+  using Clock = std::chrono::steady_clock;
+  const bool lost = master_.client().is_unreachable() && lease_end_ != Clock::time_point::max();
+  const bool run = machine_.state() == Machine::State::running;
+  return lost && run ? lease_end_ - Clock::now() : Clock::duration::zero();
 }
 
 bool Agent::runs_workers() const {

@@ -64,6 +64,7 @@ class Agent {
   void report_waiting();
   void report_job_failure() const;
   void finish(Outcome outcome);
+  std::chrono::steady_clock::duration workers_run_for();
   bool runs_workers() const;
 
   JobSpec job_;  // with the master's settings, which hold for every node

@@ -21,6 +21,8 @@ kill -CONT "$ddprun"
 joined_twice() { [ "$(grep -c '"event":"round_ready"' "$events")" = 2 ]; }
 wait_until joined_twice
 [ "$(wc -l <"$beats.$worker")" = "$before" ] || fail "the worker of an old round ran again"
+expect_stderr "for 4 s \(--lease\): killing this node's workers"
+expect_no_stderr 'the workers run on'
 on stays
 kill -INT "$ddprun"
 finish
