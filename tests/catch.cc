@@ -38,12 +38,14 @@ class TimeLimit : public ListenerBase {
   using ListenerBase::ListenerBase;
 
   void testCaseStarting(const Catch::TestCaseInfo& test) override {
+    ListenerBase::testCaseStarting(test);
     test_ = test.name;
     std::signal(SIGALRM, on_time_over);
     alarm(seconds_limit());
   }
 
   void sectionStarting(const Catch::SectionInfo& section) override {
+    ListenerBase::sectionStarting(section);
     const std::string name = section.name;
     const int size = std::snprintf(message, sizeof message,
                                    "'%s', in '%s', did not end within %u s\n", test_.c_str(),
@@ -51,7 +53,10 @@ class TimeLimit : public ListenerBase {
     message_size = std::min(sizeof message - 1, static_cast<size_t>(std::max(0, size)));
   }
 
-  void testCaseEnded(const Catch::TestCaseStats&) override { alarm(0); }
+  void testCaseEnded(const Catch::TestCaseStats& stats) override {
+    alarm(0);
+    ListenerBase::testCaseEnded(stats);
+  }
 
  private:
   std::string test_;
