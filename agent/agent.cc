@@ -61,24 +61,28 @@ Outcome Agent::run() {
 
 void Agent::on_signal(int signal) {
   if (signal == SIGCHLD) return workers_.child_changed();
-  if (signal == SIGCONT && !launcher::guardian_is_gone()) return on_continued();
+  if (signal == SIGCONT) return on_continued();
   events_.signal_received(signal);
   const bool handled = contains(job_.signals_to_handle, signal);
   if (!handled && contains(launcher::kForwardedSignals, signal)) return workers_.forward(signal);
   if (outcome_) return io_.stop();  // the closed connections show the other nodes the end
-  if (launcher::guardian_is_gone()) {
-    // A user who kills the guardian with SIGKILL wants no grace.
-    return handle_event(event::StopRequested{SIGKILL, true});
-  }
   if (machine_.state() == Machine::State::running) {
     console_.stopping(workers_.running().size(), signal, handled);
   }
   handle_event(event::StopRequested{signal, !handled});
 }
 
-/// After Ctrl-Z. Workers whose lease has ended meanwhile must not run again: on_lease_over follows.
-void Agent::on_continued() const {
-  if (std::chrono::steady_clock::now() < lease_end_) launcher::signal_all_descendants(SIGCONT);
+/// The guardian has ended, or goes on after Ctrl-Z.
+void Agent::on_continued() {
+  if (!launcher::guardian_is_gone()) {
+    // Workers whose lease has ended meanwhile must not run again: on_lease_over follows.
+    if (std::chrono::steady_clock::now() < lease_end_) launcher::signal_all_descendants(SIGCONT);
+  } else if (outcome_) {
+    io_.stop();
+  } else {
+    // A user who kills the guardian with SIGKILL wants no grace.
+    handle_event(event::StopRequested{SIGKILL, true});
+  }
 }
 
 void Agent::on_master_found(Result<rendezvous::Resolver::Addresses> addresses) {

@@ -41,7 +41,7 @@ class Agent {
  private:
   // What happens.
   void on_signal(int signal);
-  void on_continued() const;
+  void on_continued();
   void on_master_found(Result<rendezvous::Resolver::Addresses> addresses);
   rendezvous::Client::Hooks client_hooks();
   void on_welcome(const rendezvous::reply::Welcome& welcome);

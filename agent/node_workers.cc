@@ -169,7 +169,8 @@ void NodeWorkers::report_waiting() {
 
 std::string NodeWorkers::waiting_for() const {
   if (all_ended_) return "the reader of ddprun's output, which has stopped reading";
-  if (group_->is_killing()) return processes_text(running()) + " to end after SIGKILL" + why_alive();
+  if (group_->is_killing())
+    return processes_text(running()) + " to end after SIGKILL" + why_alive();
   return processes_text(running()) + " to stop (" + exits_.signal + "); killing them after " +
          duration_text(job_.stop_grace) + " (--shutdown_timeout)";
 }

@@ -120,8 +120,9 @@ void stop_all(pid_t agent) {
   signal_all_descendants(SIGSTOP);
   const auto is_running = [agent] {
     siginfo_t info = {};
-    return waitid(P_PID, static_cast<id_t>(agent), &info,
-                  WSTOPPED | WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0;
+    return waitid(P_PID, static_cast<id_t>(agent), &info, WSTOPPED | WEXITED | WNOHANG | WNOWAIT) ==
+               0 &&
+           info.si_pid == 0;
   };
   while (is_running() && wait_for_child_signal(std::chrono::seconds(1))) {
   }

@@ -123,8 +123,8 @@ void WorkerGroup::signal_orphans() {
 }
 
 /// One that was not signalled has ended, or got another parent meanwhile, or no descriptor was left
-/// for it. No SIGCHLD may come that would cause another look. The pauses grow, as some processes may
-/// not be signalled at all (setuid).
+/// for it. No SIGCHLD may come that would cause another look. The pauses grow, as some processes
+/// may not be signalled at all (setuid).
 void WorkerGroup::retry_orphans() {
   retry_.expires_after(retry_pause_);
   retry_pause_ *= 2;

@@ -47,9 +47,9 @@ class TimeLimit : public ListenerBase {
   void sectionStarting(const Catch::SectionInfo& section) override {
     ListenerBase::sectionStarting(section);
     const std::string name = section.name;
-    const int size = std::snprintf(message, sizeof message,
-                                   "'%s', in '%s', did not end within %u s\n", test_.c_str(),
-                                   name.c_str(), seconds_limit());
+    const int size =
+        std::snprintf(message, sizeof message, "'%s', in '%s', did not end within %u s\n",
+                      test_.c_str(), name.c_str(), seconds_limit());
     message_size = std::min(sizeof message - 1, static_cast<size_t>(std::max(0, size)));
   }
 

@@ -91,10 +91,12 @@ TEST_CASE("torchrun's flags and variables for log files") {
   CHECK(refusal({"train"}, host({"PET_TEE=1:"})).starts_with("PET_TEE expects 0, 1, 2 or 3"));
   CHECK(refusal({"--local_ranks_filter", "a", "train"}).ends_with("not 'a'"));
   CHECK(refusal({"--duplicate_stderr_filters", "a,", "train"}).ends_with("not 'a,'"));
-  CHECK(refusal({"--nproc_per_node=2", "--local_ranks_filter", "1,2", "train"}) ==
-        "--local_ranks_filter names local rank 2, but this node has 2 workers, and local ranks begin "
-        "with 0");
-  CHECK(refusal({"-r", "5:3", "train"}).starts_with("--redirects names local rank 5, but this node"));
+  CHECK(
+      refusal({"--nproc_per_node=2", "--local_ranks_filter", "1,2", "train"}) ==
+      "--local_ranks_filter names local rank 2, but this node has 2 workers, and local ranks begin "
+      "with 0");
+  CHECK(
+      refusal({"-r", "5:3", "train"}).starts_with("--redirects names local rank 5, but this node"));
   CHECK(refusal({"train"}, host({"PET_TEE=1:3"})).starts_with("--tee names local rank 1"));
   CHECK(logs({"--nnodes", "2", "--rdzv_endpoint", "gpu-07", "-t", "5:3", "train"}).tees.any());
   CHECK(
