@@ -16,8 +16,8 @@ void set_process_title(int argc, char** argv, const std::string& name,
   const char* const end = argv[argc - 1] + std::strlen(argv[argc - 1]);
   const auto size = static_cast<size_t>(end - begin);
   const size_t used = std::min(size, command_line.size());
-  std::memcpy(begin, command_line.data(), used);
-  std::memset(begin + used, '\0', size - used);
+  std::copy_n(command_line.begin(), used, begin);
+  std::fill(begin + used, begin + size, '\0');
 }
 
 }  // namespace ddprun::launcher
