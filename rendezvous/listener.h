@@ -31,8 +31,8 @@ class Listener {
       : executor_(executor), hooks_(std::move(hooks)) {}
 
   /// Listens on every address of `endpoint` that is this host's; port 0 takes a free one, the same
-  /// for all. Errors: usage (no address is this host's: says which), unreachable (the name does
-  /// not resolve), system (for one, the port is taken: says what to do).
+  /// for all. Errors: usage (no address is this host's, or the port is taken: says which and what
+  /// to do), unreachable (the name does not resolve), system.
   Result<> listen(const Endpoint& endpoint);
 
   /// Where it listens first.
