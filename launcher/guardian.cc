@@ -99,11 +99,15 @@ void become_agent(pid_t parent) {
   setpgid(0, 0);
 }
 
-/// The next pending signal; 0: none.
-int read_signal(const Fd& signals) {
+struct ReceivedSignal {
+  int number;          // 0: none
+  bool from_terminal;  // or from the kernel for another reason; not from a process
+};
+
+ReceivedSignal read_signal(const Fd& signals) {
   signalfd_siginfo info = {};
-  return read(signals.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo)
-                                                                : 0;
+  if (read(signals.get(), &info, sizeof info) != sizeof info) return {0, false};
+  return {static_cast<int>(info.ssi_signo), info.ssi_code == SI_KERNEL};
 }
 
 /// The agent dies last, because its end notifies the other nodes: its workers must be dead by then.
@@ -146,9 +150,11 @@ ExitStatus wait_for_agent(pid_t agent, const Fd& signals, StopRequests& requests
     if (ended > 0) continue;
     pollfd sources[] = {{signals.get(), POLLIN, 0}, {watch.fd(), POLLIN, 0}};
     poll(sources, std::size(sources), shorter_timeout(watch.timeout(), requests.timeout()));
-    const int signal = read_signal(signals);
+    const auto [signal, from_terminal] = read_signal(signals);
     if (signal == SIGTSTP) stop_all(agent);
-    if (signal > 0 && signal != SIGCHLD && signal != SIGTSTP) requests.forward(signal);
+    if (signal > 0 && signal != SIGCHLD && signal != SIGTSTP) {
+      requests.forward(signal, from_terminal);
+    }
     if (requests.are_unread() && !std::exchange(killed, true)) kill_agent(agent);
     // Asked also when it was killed, as this takes the expiry from the timer: it may die late.
     if (watch.is_unresponsive() && !std::exchange(killed, true)) {
@@ -174,7 +180,7 @@ void clean_up_after(ExitStatus agent, const StopRequests& requests) {
 int end_as(ExitStatus agent, const StopRequests& requests) {
   const int code = requests.are_ignored() ? 128 + requests.first() : agent.code();
   // A shell that waits for us got the Ctrl-C, too, and acts on it only if we died by it.
-  if (code == 128 + SIGINT && requests.first() == SIGINT) die_by(SIGINT);
+  if (code == 128 + SIGINT && requests.are_from_ctrl_c()) die_by(SIGINT);
   return code;
 }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <utility>
 
 #include "launcher/descendants.h"
 #include "launcher/signals.h"
@@ -20,13 +19,14 @@ bool asks_to_stop(int signal) {
 
 }  // namespace
 
-void StopRequests::forward(int signal) {
+void StopRequests::forward(int signal, bool from_terminal) {
   kill(agent_, signal);
   if (!asks_to_stop(signal)) return;
   kill(agent_, SIGCONT);
   last_ = signal;
   if (first_ == 0) {
     first_ = signal;
+    from_ctrl_c_ = signal == SIGINT && from_terminal;
   } else if (!read_by_) {
     read_by_ = Clock::now() + kTimeToRead;
   }

@@ -14,7 +14,7 @@ class StopRequests {
   explicit StopRequests(pid_t agent) : agent_(agent) {}
 
   /// Sends `signal` to the agent, which was not reaped. One that asks to stop also continues it.
-  void forward(int signal);
+  void forward(int signal, bool from_terminal);
 
   /// poll(2)'s timeout until are_unread() has news; -1: none.
   int timeout() const;
@@ -29,12 +29,16 @@ class StopRequests {
   /// The first signal that asked to stop; 0: none.
   int first() const { return first_; }
 
+  /// Whether that was a Ctrl-C.
+  bool are_from_ctrl_c() const { return from_ctrl_c_; }
+
  private:
   using Clock = std::chrono::steady_clock;
 
   pid_t agent_;
   int first_ = 0;
   int last_ = 0;
+  bool from_ctrl_c_ = false;
   std::optional<Clock::time_point> read_by_;  // when the last one must have been read
   bool ignored_ = false;
 };

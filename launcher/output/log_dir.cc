@@ -93,7 +93,7 @@ Result<> LogDir::open_temporary(const std::string& name) {
     if (place == memory) remove_abandoned_dirs(place, kErrorDir);  // no one else frees the memory
     std::string run = (fs::absolute(place, error) / name).string();
     if (error || !make_unique(run)) continue;
-    if (is_temporary_ && !(lock_ = lock_directory(run))) continue;
+    if (is_temporary_) lock_ = lock_directory(run);  // without a descriptor it works, too
     run_ = std::move(run);
     if (is_temporary_) set_cleanup_dir(run_);
     return {};

@@ -29,6 +29,7 @@ expect_no_process_left
 
 # A debugger holds it, so that it never reads a signal.
 begin
+: >"$work/debugger"
 python3 -c 'import ctypes, os, sys
 agent = int(sys.argv[1])
 attach = 16
