@@ -211,8 +211,9 @@ bool has_children() {
 
 void kill_all_descendants() {
   auto patience = kTimeToDie;
-  for (kill_and_reap(); has_children(); kill_and_reap()) {
-    if (wait_for_child_signal(patience)) continue;
+  while (has_children()) {
+    kill_and_reap();
+    if (!has_children() || wait_for_child_signal(patience)) continue;
     patience *= 2;
     const std::string unkillable = unkillable_text(descendants());
     if (!unkillable.empty()) log::warning("SIGKILL has no effect yet: " + unkillable);
