@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "launcher/descendants.h"
 
 namespace ddprun::agent {
 namespace {
@@ -16,6 +17,12 @@ constexpr std::chrono::milliseconds kOomDelay{20};
 std::string processes_text(const std::vector<int>& ranks) {
   if (ranks.empty()) return "processes the workers left behind";
   return (ranks.size() == 1 ? "rank " : "ranks ") + compress_ranks(ranks);
+}
+
+/// Of processes that got SIGKILL.
+std::string why_alive() {
+  const std::string reason = launcher::unkillable_text(launcher::descendants());
+  return reason.empty() ? "" : ": " + reason;
 }
 
 double seconds(std::chrono::steady_clock::duration duration) {
@@ -162,6 +169,8 @@ void NodeWorkers::report_waiting() {
 
 std::string NodeWorkers::waiting_for() const {
   if (all_ended_) return "the reader of ddprun's output, which has stopped reading";
+  if (group_->is_killing())
+    return processes_text(running()) + " to end after SIGKILL" + why_alive();
   return processes_text(running()) + " to stop (" + exits_.signal + "); killing them after " +
          duration_text(job_.stop_grace) + " (--shutdown_timeout)";
 }

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "launcher/exit_status.h"
+#include "launcher/guardian.h"
 #include "launcher/signal_reader.h"
 #include "launcher/signals.h"
 #include "launcher/spawn.h"
@@ -60,6 +61,7 @@ class Serving {
 
   void on_signal(int signal) {
     if (signal == SIGCHLD || signal == SIGUSR1 || signal == SIGUSR2) return;
+    if (signal == SIGCONT && !launcher::guardian_is_gone()) return;
     events_.signal_received(signal);
     finish(Interrupted{signal});
   }

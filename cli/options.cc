@@ -257,6 +257,7 @@ Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
     return program.error();
   }
   if (const Result<> workers = resolve_workers(raw, host); !workers) return workers.error();
+  if (const Result<> logs = check_logs(raw.job); !logs) return logs.error();
   if (const Result<> bindings = resolve_bindings(raw, host); !bindings) return bindings.error();
   if (const Result<> prefix = resolve_prefix(raw, host); !prefix) return prefix.error();
   const char* error_file = agent::find_variable(host.environment, agent::kErrorFile);
