@@ -17,6 +17,7 @@
 #include "agent/node_workers.h"
 #include "agent/outcome.h"
 #include "agent/wait_reporter.h"
+#include "base/async_jobs.h"
 #include "launcher/output/output.h"
 #include "launcher/signal_reader.h"
 #include "rendezvous/client.h"
@@ -61,7 +62,7 @@ class Agent {
   void perform(const action::Finish& end);
 
   void report_waiting();
-  void report_job_failure() const;
+  void report_job_failure();
   void finish(Outcome outcome);
   bool runs_workers() const;
 
@@ -76,6 +77,7 @@ class Agent {
   NodeWorkers workers_;
   ConsoleReport console_;
   WaitReporter wait_reporter_;
+  AsyncJobs disk_;
   rendezvous::Layout layout_;  // of the last round of this node
   int restarts_ = 0;           // the highest count that the master sent
   bool was_member_ = false;

@@ -43,6 +43,12 @@ class AsyncJobs {
           [value, done = std::move(done)]() mutable { done(std::move(**value)); });
   }
 
+  /// Destroys `value` on a thread: to close a file may block.
+  template <class Value>
+  void discard(Value value) {
+    run([value = std::move(value)] { return nullptr; }, [](std::nullptr_t) {});
+  }
+
   /// Waits until every job has ended, also those that `done` functions begin, and calls these; for
   /// the time after the loop. False: not before `deadline`.
   bool wait_until_idle(std::chrono::steady_clock::time_point deadline);

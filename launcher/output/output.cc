@@ -216,16 +216,17 @@ void Output::finish_line(Stream& stream) {
   stream.console.flush_soon();
 }
 
-Output::TailReader Output::stderr_tail(int rank) {
+std::string Output::StderrEnd::read() const {
+  if (!file) return text;
+  StderrTail tail;
+  tail.feed(file->tail(2 * StderrTail::kBytes));
+  return tail.text();
+}
+
+Output::StderrEnd Output::stderr_end(int rank) {
   for (auto stream = streams_.begin(); stream != streams_.end(); ++stream) {
     if (stream->rank != rank || !stream->is_stderr) continue;
-    if (stream->sink.direct) {
-      return [file = stream->sink.file] {
-        StderrTail tail;
-        tail.feed(file->tail(2 * StderrTail::kBytes));
-        return tail.text();
-      };
-    }
+    if (stream->sink.direct) return {"", stream->sink.file};
     // Bounded by the size of a pipe, because a grandchild may go on writing.
     for (size_t taken = 0; stream->pipe.is_open() && taken < kBigPipe;) {
       const size_t count = read_once(stream);
@@ -233,9 +234,9 @@ Output::TailReader Output::stderr_tail(int rank) {
       taken += count;
     }
     stream->console.flush_soon();
-    return [text = stream->stderr_tail.text()] { return text; };
+    return {stream->stderr_tail.text(), nullptr};
   }
-  return [] { return std::string(); };
+  return {};
 }
 
 void Output::on_written() {
@@ -297,6 +298,7 @@ void Output::remove_workers() {
     const auto stream = next++;
     if (stream->pipe.is_open()) end(stream);
     stream->removed = true;
+    if (stream->has_files()) files_.discard(std::move(stream->sink));
     release(stream);
   }
   big_pipes_ = 0;

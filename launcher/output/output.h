@@ -50,13 +50,18 @@ class Output {
   void add_worker(int rank, const std::string& prefix, Buffering buffering, Fd out, Fd err,
                   StreamSink out_sink = {}, StreamSink err_sink = {});
 
-  /// Returns the end of the worker's stderr when it is called: at most 20 lines and 4 KiB. May
-  /// block, as it may have to read the worker's log file; for any thread.
-  using TailReader = std::function<std::string()>;
+  /// The end of a worker's stderr: at most 20 lines and 4 KiB.
+  struct StderrEnd {
+    std::string text;                     ///< as far as it is known
+    std::shared_ptr<const LogFile> file;  ///< the worker writes there itself; nullptr: it is known
 
-  /// Reads the rest of the worker's pipe, so its tail is complete if the worker is dead. Empty for
-  /// an unknown rank.
-  TailReader stderr_tail(int rank);
+    /// May block; for any thread.
+    std::string read() const;
+  };
+
+  /// Reads the rest of the worker's pipe, so it is complete if the worker is dead. Empty for an
+  /// unknown rank.
+  StderrEnd stderr_end(int rank);
 
   /// No worker or descendant of one is left: a pipe ends after its current contents. Another
   /// process that got a pipe (such as the server of a terminal multiplexer) could keep it open for

@@ -132,9 +132,9 @@ TEST_CASE("the tail of a dead worker is complete before the loop has run") {
   OutputFixture fixture;
   Child child = fixture.start(7, "seq 9000 >&2; echo boom >&2; exit 3");
   CHECK(WEXITSTATUS(child.wait()) == 3);
-  const std::string tail = fixture.output.stderr_tail(7)();
+  const std::string tail = fixture.output.stderr_end(7).read();
   CHECK(tail.ends_with("8999\n9000\nboom"));
-  CHECK(fixture.output.stderr_tail(8)().empty());
+  CHECK(fixture.output.stderr_end(8).read().empty());
   fixture.finish();
   CHECK(by_rank(fixture.err_reader.text)[7].size() == 9001);
 }
