@@ -8,6 +8,7 @@
 #include <boost/asio/write.hpp>
 
 #include "base/log.h"
+#include "rendezvous/addresses.h"
 #include "tests/must.h"
 
 namespace ddprun::rendezvous {
