@@ -287,7 +287,7 @@ void Output::drop_stalled_files() {
 
 void Output::check_drained() {
   const bool ended = std::none_of(streams_.begin(), streams_.end(), [this](const Stream& stream) {
-    return stream.pipe.is_open() || (stream.saving && !files_dropped_);
+    return stream.pipe.is_open() || (stream.saving && !stream.removed && !files_dropped_);
   });
   if (!done_ || !ended || !out_.is_drained() || !err().is_drained()) return;
   std::exchange(done_, nullptr)();

@@ -2,20 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A disk that stalls for three leases holds up what is written to it, and nothing else: no node is
 # lost, no line is lost, and a failure is still handled by all nodes.
-. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-
-[ "$(id -u)" = 0 ] || skip "a file system that can be frozen takes root"
-for tool in mkfs.ext4 fsfreeze; do command -v $tool >/dev/null || skip "there is no $tool"; done
-disk=$work/disk
-mkdir "$disk"
-truncate -s 32M "$work/image"
-mkfs.ext4 -q "$work/image"
-mount -o loop "$work/image" "$disk" 2>"$work/no_mount" || skip "no disk: $(cat "$work/no_mount")"
-remove_disk() {
-  fsfreeze -u "$disk" 2>/dev/null || true
-  umount -l "$disk"
-}
-at_exit+=(remove_disk)
+. "$(dirname "${BASH_SOURCE[0]}")/disk.sh"
 
 # The numbers from 1 on, for as long as the job runs.
 count='i=0
@@ -69,23 +56,24 @@ expect_ends() {  # expect_ends CODE
   rm -r "$disk/logs"
 }
 
+disk
 start_all
-fsfreeze -f "$disk"
+freeze
 on healthy true
 wait_until has_lines $(($(lines | wc -l) + 240))  # 12 s at least: three leases
 for node in master logging healthy; do
   on $node true
   ! has_event worker_ended || fail "a worker has ended"
 done
-fsfreeze -u "$disk"
+thaw
 : >"$work/finish"
 expect_ends 0
 [ "$(grep -c '"event":"worker_ended"' "$disk/events")" = 1 ] || fail "an event is lost"
 
 rm "$work/finish"
 start_all
-fsfreeze -f "$disk"
+freeze
 : >"$work/fail"
 for node in master logging healthy; do on $node wait_for_event round_stopping; done
-fsfreeze -u "$disk"
+thaw
 expect_ends 3

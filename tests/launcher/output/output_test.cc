@@ -2,6 +2,7 @@
 #include "launcher/output/output.h"
 
 #include <cstdlib>
+#include <fcntl.h>
 #include <pty.h>
 #include <string>
 #include <sys/wait.h>
@@ -166,6 +167,25 @@ TEST_CASE("a new round starts with new workers, whatever the old pipes do") {
   Child child = fixture.start(0, "echo new");
   fixture.finish();
   CHECK(fixture.out_reader.text == "[0] new\n");
+}
+
+TEST_CASE("each round may have big pipes, where much is written") {
+  OutputFixture fixture;
+  const std::string much(60'000, 'x');
+  for (int round = 0; round < 3; ++round) {
+    std::vector<WorkerPipes> pipes;
+    for (int rank = 0; rank < 8; ++rank) {  // with 16 pipes
+      const WorkerPipes& worker = pipes.emplace_back(add_worker(fixture.output, rank, ""));
+      for (const Fd* fd : {&worker.out, &worker.err}) {
+        REQUIRE(write(fd->get(), much.data(), much.size()) == 60'000);
+      }
+    }
+    pipes.front().err.reset();
+    run_until(fixture.context,
+              [&] { return fcntl(pipes.back().err.get(), F_GETPIPE_SZ) == 1024 * 1024; });
+    CHECK(fcntl(pipes.front().out.get(), F_GETPIPE_SZ) == 1024 * 1024);
+    fixture.output.remove_workers();
+  }
 }
 
 TEST_CASE("a regular file gets all output in order, after its previous contents") {
