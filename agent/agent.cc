@@ -54,6 +54,11 @@ Outcome Agent::run() {
   report_waiting();
   master_.search([this](auto addresses) { on_master_found(std::move(addresses)); });
   io_.run();
+  // As for every program: what succeeded and could not be written did not succeed.
+  const bool lost = !output_.write_error().empty();
+  if (lost && std::holds_alternative<JobSucceeded>(*outcome_)) {
+    return Error{Errc::system, "the workers succeeded, but " + output_.write_error()};
+  }
   return *outcome_;
 }
 

@@ -185,7 +185,7 @@ void ConsoleWriter::handle_error(int error_number) {
   }
   if (std::exchange(loss_reported_, true)) return;
   listener_.on_loss(
-      os_error("some output is lost: cannot write to " + name_, error_number).message);
+      os_error("some output is lost: cannot write to " + name_, error_number).message, true);
 }
 
 void ConsoleWriter::consume(size_t written) {
@@ -214,7 +214,8 @@ void ConsoleWriter::resume() {
   flush();
   reader_stopped_ = false;
   if (in_line_) lines_.append("\n");
-  listener_.on_loss("some output is lost: " + name_ + " was not read while workers were killed");
+  listener_.on_loss("some output is lost: " + name_ + " was not read while workers were killed",
+                    false);
 }
 
 void ConsoleWriter::finish(std::chrono::milliseconds limit) {

@@ -32,7 +32,8 @@ class ConsoleWriter {
  public:
   struct Listener {
     std::function<void()> on_written;                     ///< after a write outside of flush()
-    std::function<void(const std::string& why)> on_loss;  ///< once a cause; `why` is one sentence
+    /// Once a cause; `why` is one sentence. `failed`: a write did, such as on a full disk.
+    std::function<void(const std::string& why, bool failed)> on_loss;
   };
 
   /// Writes to `fd`, which the caller keeps open; `name` is for messages ("stdout").

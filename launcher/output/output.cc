@@ -25,6 +25,9 @@ constexpr size_t kOwnLimit = 1024 * 1024;  // pending bytes beyond which own lin
 /// A log file that takes longer for 128 KiB, when its worker was killed, is given up.
 constexpr std::chrono::milliseconds kFilePatience{500};
 
+/// The beginning of a line is shown when nothing has come for so long.
+constexpr std::chrono::milliseconds kQuiet{200};
+
 // A big pipe saves context switches but uses memory, and all pipes of a user share one budget (64
 // MiB by default); beyond it, new pipes have one page. So only a few pipes grow, each after a large
 // read.
@@ -82,6 +85,7 @@ struct Output::Stream {
   StreamSink sink;
   std::optional<LineFilter> filter;  // set with sink.duplicates
   Unsaved unsaved;
+  std::chrono::steady_clock::time_point last_shown;
   size_t left = SIZE_MAX;  // bytes until its end, if known
   bool waiting = false;    // a handler holds an iterator to this
   bool saving = false;     // a job holds one
@@ -90,14 +94,18 @@ struct Output::Stream {
 };
 
 Output::Output(boost::asio::any_io_executor executor, int out, int err)
-    : executor_(executor), out_(executor, out, "stdout", listener()), files_(executor), patience_(executor) {
+    : executor_(executor), out_(executor, out, "stdout", listener()), files_(executor), patience_(executor), quiet_(executor) {
   if (!out_.is_same_file(err)) err_.emplace(executor, err, "stderr", listener());
 }
 
 Output::~Output() = default;
 
 ConsoleWriter::Listener Output::listener() {
-  return {[this] { on_written(); }, [](const std::string& why) { log::warning(why); }};
+  return {[this] { on_written(); },
+          [this](const std::string& why, bool failed) {
+            if (failed) write_error_ = why;
+            log::warning(why);
+          }};
 }
 
 void Output::add_worker(int rank, const std::string& prefix, Buffering buffering, Fd out, Fd err,
@@ -175,7 +183,34 @@ void Output::pass_on(Streams::iterator stream, std::string_view bytes) {
 }
 
 void Output::show(Stream& stream, std::string_view bytes) {
-  if (stream.sink.shown) stream.splitter.feed(bytes, stream.console.lines());
+  if (!stream.sink.shown) return;
+  stream.splitter.feed(bytes, stream.console.lines());
+  if (!stream.splitter.keeps_text()) return;
+  stream.last_shown = std::chrono::steady_clock::now();
+  show_prompts_later();
+}
+
+void Output::show_prompts_later() {
+  if (std::exchange(awaiting_quiet_, true)) return;
+  quiet_.expires_after(kQuiet);
+  quiet_.async_wait([this](boost::system::error_code cancelled) {
+    if (cancelled) return;
+    awaiting_quiet_ = false;
+    show_prompts();
+  });
+}
+
+void Output::show_prompts() {
+  const auto now = std::chrono::steady_clock::now();
+  for (Stream& stream : streams_) {
+    if (!stream.splitter.keeps_text()) continue;
+    if (now - stream.last_shown < kQuiet) {
+      show_prompts_later();
+      continue;
+    }
+    stream.splitter.pass_on_kept(stream.console.lines());
+    stream.console.flush_soon();
+  }
 }
 
 /// One job at a time, which keeps the order. Until it has ended the pipe is not read.

@@ -24,7 +24,8 @@
 namespace ddprun::launcher {
 
 /// Passes the output of the workers of a round on to ddprun's stdout and stderr: whole lines, each
-/// with its worker's prefix, without loss. A slow reader of ddprun slows the workers: their pipes
+/// with its worker's prefix, without loss; the beginning of a line after which nothing comes for a
+/// fifth of a second, too, as it may be a prompt. A slow reader of ddprun slows the workers: their pipes
 /// are not read while more than ConsoleWriter::kFull is pending. Never blocks.
 ///
 /// Files of a StreamSink get the bytes unchanged, and before the console, so that a file has at
@@ -81,6 +82,10 @@ class Output {
   /// when_drained first.
   void remove_workers();
 
+  /// Why a write failed and output is lost: a sentence; empty: none did. That the reader closed is
+  /// no error.
+  const std::string& write_error() const { return write_error_; }
+
   /// Writes a line of ddprun itself (with its newline) to stderr, in order with the workers' lines.
   /// If the reader has stopped and 1 MiB is pending, lines are dropped and counted; the number is
   /// reported later.
@@ -110,6 +115,8 @@ class Output {
   void end(Streams::iterator stream);
   void finish_line(Stream& stream);
   bool release(Streams::iterator stream);
+  void show_prompts_later();
+  void show_prompts();
   void drop_stalled_files();
   void on_written();
   void check_drained();
@@ -125,6 +132,9 @@ class Output {
   bool log_loss_reported_ = false;
   bool files_dropped_ = false;  // of these workers: when_drained does not wait for them
   boost::asio::steady_timer patience_;
+  boost::asio::steady_timer quiet_;
+  bool awaiting_quiet_ = false;
+  std::string write_error_;
   std::function<void()> done_;
 };
 

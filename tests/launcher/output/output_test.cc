@@ -93,6 +93,15 @@ TEST_CASE("progress and a single worker's prompt are shown before the newline") 
   run_until(fixture.context, [&] { return fixture.out_reader.text == expected; });
 }
 
+TEST_CASE("a prompt of one of several workers is shown, and the line goes on behind it") {
+  OutputFixture fixture;
+  const WorkerPipes pipes = add_worker(fixture.output, 0, "[0] ");
+  REQUIRE(write(pipes.out.get(), "one\nname? ", 10) == 10);
+  run_until(fixture.context, [&] { return fixture.out_reader.text == "[0] one\n[0] name? "; });
+  REQUIRE(write(pipes.out.get(), "hello\n", 6) == 6);
+  run_until(fixture.context, [&] { return fixture.out_reader.text.ends_with("name? hello\n"); });
+}
+
 TEST_CASE("on a terminal prefixes have colours and progress lines share one line") {
   setenv("TERM", "xterm", 1);
   unsetenv("NO_COLOR");
