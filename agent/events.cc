@@ -99,7 +99,7 @@ void Events::append(std::string_view event, const Fields& fields) {
   // Arguments and paths need not be UTF-8: invalid bytes become U+FFFD.
   std::string line = json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
   if (file_->pending > kMaxPending) {
-    file_->failure = ETIMEDOUT;
+    stalled_ = true;
   } else {
     file_->pending += line.size();
     thread_.run([file = file_, line = std::move(line)] { file->append(line); });
@@ -109,16 +109,15 @@ void Events::append(std::string_view event, const Fields& fields) {
 
 void Events::report_loss() {
   const int failure = file_->failure;
-  if (failure == 0 || std::exchange(loss_reported_, true)) return;
-  log::warning(os_error("cannot write to the events file " + path_, failure).message +
+  if ((failure == 0 && !stalled_) || std::exchange(loss_reported_, true)) return;
+  const std::string what = "cannot write to the events file " + path_;
+  log::warning((stalled_ ? what + ": its disk has stalled" : os_error(what, failure).message) +
                "; events are missing");
 }
 
 void Events::finish(std::chrono::milliseconds limit) {
   if (!file_) return;
-  if (!thread_.wait_until_idle(std::chrono::steady_clock::now() + limit)) {
-    file_->failure = ETIMEDOUT;
-  }
+  stalled_ |= !thread_.wait_until_idle(std::chrono::steady_clock::now() + limit);
   report_loss();
 }
 

@@ -65,6 +65,7 @@ class Events {
   std::shared_ptr<File> file_;  // shared with the thread; nullptr: no events are wanted
   JobThreads thread_;
   std::string path_;
+  bool stalled_ = false;  // lines were dropped
   bool loss_reported_ = false;
 };
 

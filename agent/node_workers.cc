@@ -173,8 +173,7 @@ void NodeWorkers::examine(const launcher::WorkerEnd& end) {
       conclude);
 }
 
-void NodeWorkers::on_examined(const launcher::WorkerEnd& end, bool is_first,
-                              const Traces& traces) {
+void NodeWorkers::on_examined(const launcher::WorkerEnd& end, bool is_first, const Traces& traces) {
   record_end(end, traces.exception.message);
   if (is_first) handle_event_(event::WorkerFailed{failure_of(end, traces)});
   --under_examination_;
@@ -215,7 +214,7 @@ void NodeWorkers::report_waiting() {
 
 std::string NodeWorkers::waiting_for() const {
   if (setup_.is_preparing()) return "the disk of --log_dir, which does not create files";
-  if (all_ended_) return "the reader of ddprun's output, which has stopped reading";
+  if (all_ended_) return "ddprun's output to be written: its reader or its disk has stopped";
   return processes_text(running()) + " to stop (" + exits_.signal + "); killing them after " +
          duration_text(job_.stop_grace) + " (--shutdown_timeout)";
 }

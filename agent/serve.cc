@@ -59,8 +59,7 @@ class Serving {
  private:
   void on_resolved(Result<rendezvous::Resolver::Addresses> addresses) {
     if (!addresses) return finish(addresses.error());
-    auto server =
-        rendezvous::Server::listen(io_.get_executor(), *addresses, master_options(job_));
+    auto server = rendezvous::Server::listen(io_.get_executor(), *addresses, master_options(job_));
     if (!server) return finish(server.error());
     server_ = std::move(*server);
     const auto address = server_->address();

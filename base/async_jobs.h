@@ -64,7 +64,7 @@ class AsyncJobs {
 
   boost::asio::any_io_executor executor_;
   JobThreads threads_;
-  std::shared_ptr<Ended> ended_;                        // shared with the threads
+  std::shared_ptr<Ended> ended_;                       // shared with the threads
   boost::asio::posix::stream_descriptor ended_event_;  // readable when a job has ended
   boost::asio::steady_timer relief_;
   std::map<std::size_t, std::function<void()>> done_;  // of the jobs under way, by number

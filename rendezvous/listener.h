@@ -31,8 +31,8 @@ class Listener {
       : executor_(executor), hooks_(std::move(hooks)) {}
 
   /// Listens on those of `addresses`, at least one, that are this host's; port 0 takes a free one,
-  /// the same for all. Errors: usage (none is this host's, or the port is taken: says which and what
-  /// to do), system.
+  /// the same for all. Errors: usage (none is this host's, or the port is taken: says which and
+  /// what to do), system.
   Result<> listen(const std::vector<boost::asio::ip::tcp::endpoint>& addresses);
 
   /// Where it listens first.

@@ -27,7 +27,7 @@ struct StreamSink {
 
 /// Where the streams of all workers of an attempt go.
 struct AttemptSinks {
-  AttemptFiles files;  ///< none if their directories cannot be created
+  AttemptFiles files;                              ///< none if their directories cannot be created
   std::vector<std::array<StreamSink, 2>> workers;  ///< of stdout and stderr, by local rank
   std::vector<std::string> warnings;               ///< for the user
 };

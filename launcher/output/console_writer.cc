@@ -184,8 +184,8 @@ void ConsoleWriter::handle_error(int error_number) {
     return;
   }
   if (std::exchange(loss_reported_, true)) return;
-  listener_.on_loss(
-      os_error("some output is lost: cannot write to " + name_, error_number).message, true);
+  listener_.on_loss(os_error("some output is lost: cannot write to " + name_, error_number).message,
+                    true);
 }
 
 void ConsoleWriter::consume(size_t written) {

@@ -31,7 +31,7 @@ namespace ddprun::launcher {
 class ConsoleWriter {
  public:
   struct Listener {
-    std::function<void()> on_written;                     ///< after a write outside of flush()
+    std::function<void()> on_written;  ///< after a write outside of flush()
     /// Once a cause; `why` is one sentence. `failed`: a write did, such as on a full disk.
     std::function<void(const std::string& why, bool failed)> on_loss;
   };
@@ -47,9 +47,7 @@ class ConsoleWriter {
   bool has_room() const { return lines_.size() + background_size_ < kFull; }
 
   /// Whether nothing is left to be written, or the reader has stopped and it is discarded.
-  bool is_drained() const {
-    return lines_.empty() && (background_size_ == 0 || reader_stopped_);
-  }
+  bool is_drained() const { return lines_.empty() && (background_size_ == 0 || reader_stopped_); }
 
   /// Whether it is a terminal that shows colours.
   bool is_coloured() const { return coloured_; }

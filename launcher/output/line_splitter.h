@@ -29,8 +29,8 @@ inline constexpr std::string_view kSplitMark = " [ddprun: line split]\n";
 /// unfinished line is ended with a newline (on a terminal, another progress line overwrites it),
 /// and the rest starts with the prefix again. "\r\n" ends a line like "\n".
 ///
-/// A beginning of a line after which nothing comes may be a prompt: pass_on_kept() shows it, and the
-/// line is then treated in the same way.
+/// A beginning of a line after which nothing comes may be a prompt: pass_on_kept() shows it, and
+/// the line is then treated in the same way.
 class LineSplitter {
  public:
   /// `prefix` is put before every line; may be empty.

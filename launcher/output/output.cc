@@ -94,7 +94,11 @@ struct Output::Stream {
 };
 
 Output::Output(boost::asio::any_io_executor executor, int out, int err)
-    : executor_(executor), out_(executor, out, "stdout", listener()), files_(executor), patience_(executor), quiet_(executor) {
+    : executor_(executor),
+      out_(executor, out, "stdout", listener()),
+      files_(executor),
+      patience_(executor),
+      quiet_(executor) {
   if (!out_.is_same_file(err)) err_.emplace(executor, err, "stderr", listener());
 }
 
@@ -218,11 +222,11 @@ void Output::save(Streams::iterator stream) {
   if (stream->saving || stream->unsaved.empty()) return;
   stream->saving = true;
   auto unsaved = std::make_shared<const Unsaved>(std::exchange(stream->unsaved, {}));
-  files_.run([file = stream->sink.file, duplicates = stream->sink.duplicates,
-              unsaved] { return unsaved->append_to(file.get(), duplicates.get()); },
-             [this, stream, unsaved](const Result<>& saved) {
-               on_saved(stream, unsaved->bytes, saved);
-             });
+  files_.run(
+      [file = stream->sink.file, duplicates = stream->sink.duplicates, unsaved] {
+        return unsaved->append_to(file.get(), duplicates.get());
+      },
+      [this, stream, unsaved](const Result<>& saved) { on_saved(stream, unsaved->bytes, saved); });
 }
 
 void Output::on_saved(Streams::iterator stream, std::string_view bytes, const Result<>& saved) {

@@ -25,8 +25,8 @@ namespace ddprun::launcher {
 
 /// Passes the output of the workers of a round on to ddprun's stdout and stderr: whole lines, each
 /// with its worker's prefix, without loss; the beginning of a line after which nothing comes for a
-/// fifth of a second, too, as it may be a prompt. A slow reader of ddprun slows the workers: their pipes
-/// are not read while more than ConsoleWriter::kFull is pending. Never blocks.
+/// fifth of a second, too, as it may be a prompt. A slow reader of ddprun slows the workers: their
+/// pipes are not read while more than ConsoleWriter::kFull is pending. Never blocks.
 ///
 /// Files of a StreamSink get the bytes unchanged, and before the console, so that a file has at
 /// least what was seen. A thread writes them; a file on a disk that stalls slows the workers whose
@@ -71,7 +71,8 @@ class Output {
 
   /// Calls `done` once, later, when all pipes have ended (no process has one open, or
   /// workers_are_gone) and all output has been written, or discarded because the reader closed.
-  /// Never, if the reader has stopped reading or a log file's disk has stalled. A second call replaces the first.
+  /// Never, if the reader has stopped reading or a log file's disk has stalled. A second call
+  /// replaces the first.
   void when_drained(std::function<void()> done);
 
   /// If a reader has stopped reading, or a disk has stalled, discards its pending output and all

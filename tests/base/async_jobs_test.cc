@@ -69,10 +69,9 @@ TEST_CASE("after the loop the results of all jobs come, also of those that begin
   boost::asio::io_context context;
   AsyncJobs jobs(context.get_executor());
   int result = 0;
-  jobs.run([] { return 1; },
-           [&](int one) {
-             jobs.run([one] { return one + 1; }, [&result](int two) { result = two; });
-           });
+  jobs.run(
+      [] { return 1; },
+      [&](int one) { jobs.run([one] { return one + 1; }, [&result](int two) { result = two; }); });
   CHECK(jobs.wait_until_idle(std::chrono::steady_clock::now() + 60s));
   CHECK(result == 2);
 

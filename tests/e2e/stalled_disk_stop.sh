@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Workers that cannot start, because the disk of their log files has stalled, and output that cannot
-# be written do not keep ddprun from being stopped.
+# Workers that cannot start, because the disk of their log files has stalled, and output and events
+# that cannot be written do not keep ddprun from being stopped, nor from ending.
 . "$(dirname "${BASH_SOURCE[0]}")/disk.sh"
 
 disk
@@ -34,4 +34,16 @@ wait_for_event job_ended '"exit_code":130'
 thaw
 finish
 expect_exit 130
+expect_no_process_left
+
+record=$events events=$disk/events
+start bash -c 'echo ready >"$0"; read -r <"$0"' "$work/fifo"
+events=$record
+read -r <"$work/fifo"
+freeze
+echo >"$work/fifo"
+wait_for_stderr 'cannot write to the events file .*: its disk has stalled; events are missing$'
+thaw
+finish
+expect_exit 0
 expect_no_process_left

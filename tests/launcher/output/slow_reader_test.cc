@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Readers of ddprun's output that stop reading, close, or never existed; log files whose disk stalls.
+// Readers of ddprun's output that stop reading, close, or never existed; log files whose disk
+// stalls.
 #include <chrono>
 #include <fcntl.h>
 #include <memory>
