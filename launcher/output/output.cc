@@ -25,8 +25,11 @@ constexpr size_t kOwnLimit = 1024 * 1024;  // pending bytes beyond which own lin
 /// A log file that takes longer for 128 KiB, when its worker was killed, is given up.
 constexpr std::chrono::milliseconds kFilePatience{500};
 
-/// The beginning of a line is shown when nothing has come for so long.
+/// The beginning of a line is shown when nothing has come for so long. It is no prompt if as much
+/// came before as stdio and Python write at a time: then the rest of the line is still in a buffer
+/// of the worker, and lines would be cut wherever such a buffer ends.
 constexpr std::chrono::milliseconds kQuiet{200};
+constexpr size_t kBufferSize = 4096;
 
 // A big pipe saves context switches but uses memory, and all pipes of a user share one budget (64
 // MiB by default); beyond it, new pipes have one page. So only a few pipes grow, each after a large
@@ -68,6 +71,13 @@ struct Output::Stream {
     return pipe.is_open() && !saving && (!sink.shown || console.has_room());
   }
 
+  bool may_show_prompt() const { return splitter.keeps_text() && burst < kBufferSize; }
+
+  bool is_read_to_its_end() {
+    int unread = 0;
+    return may_be_read() && ioctl(pipe.native_handle(), FIONREAD, &unread) == 0 && unread == 0;
+  }
+
   bool has_files() const { return sink.file || sink.duplicates; }
 
   /// The size of a read. Prefixes make short lines longer, so a long prefix makes it smaller.
@@ -86,6 +96,7 @@ struct Output::Stream {
   std::optional<LineFilter> filter;  // set with sink.duplicates
   Unsaved unsaved;
   std::chrono::steady_clock::time_point last_shown;
+  size_t burst = 0;        // bytes since it was quiet
   size_t left = SIZE_MAX;  // bytes until its end, if known
   bool waiting = false;    // a handler holds an iterator to this
   bool saving = false;     // a job holds one
@@ -189,9 +200,10 @@ void Output::pass_on(Streams::iterator stream, std::string_view bytes) {
 void Output::show(Stream& stream, std::string_view bytes) {
   if (!stream.sink.shown) return;
   stream.splitter.feed(bytes, stream.console.lines());
-  if (!stream.splitter.keeps_text()) return;
-  stream.last_shown = std::chrono::steady_clock::now();
-  show_prompts_later();
+  const auto now = std::chrono::steady_clock::now();
+  if (now - std::exchange(stream.last_shown, now) >= kQuiet) stream.burst = 0;
+  stream.burst += bytes.size();
+  if (stream.may_show_prompt()) show_prompts_later();
 }
 
 void Output::show_prompts_later() {
@@ -207,7 +219,8 @@ void Output::show_prompts_later() {
 void Output::show_prompts() {
   const auto now = std::chrono::steady_clock::now();
   for (Stream& stream : streams_) {
-    if (!stream.splitter.keeps_text()) continue;
+    if (!stream.may_show_prompt()) continue;
+    if (!stream.is_read_to_its_end()) stream.last_shown = now;  // it only seems quiet
     if (now - stream.last_shown < kQuiet) {
       show_prompts_later();
       continue;

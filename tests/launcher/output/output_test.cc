@@ -102,6 +102,19 @@ TEST_CASE("a prompt of one of several workers is shown, and the line goes on beh
   run_until(fixture.context, [&] { return fixture.out_reader.text.ends_with("name? hello\n"); });
 }
 
+TEST_CASE("a line that a full buffer of the worker cuts is not shown in two pieces") {
+  OutputFixture fixture;
+  const WorkerPipes pipes = add_worker(fixture.output, 0, "[0] ");
+  const WorkerPipes other = add_worker(fixture.output, 1, "[1] ");
+  const std::string buffer = std::string(4000, 'x') + "\n" + std::string(95, 'y');
+  REQUIRE(write(pipes.out.get(), buffer.data(), buffer.size()) == 4096);
+  REQUIRE(write(other.out.get(), "prompt? ", 8) == 8);
+  run_until(fixture.context, [&] { return fixture.out_reader.text.ends_with("[1] prompt? "); });
+  REQUIRE(write(pipes.out.get(), "z\n", 2) == 2);
+  run_until(fixture.context, [&] { return fixture.out_reader.text.ends_with("z\n"); });
+  CHECK(fixture.out_reader.text.ends_with("\n[0] " + std::string(95, 'y') + "z\n"));
+}
+
 TEST_CASE("on a terminal prefixes have colours and progress lines share one line") {
   setenv("TERM", "xterm", 1);
   unsetenv("NO_COLOR");
