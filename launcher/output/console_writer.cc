@@ -19,6 +19,10 @@
 namespace ddprun::launcher {
 namespace {
 
+/// A thread that is asked to write costs as much as many lines do, so lines are collected for so
+/// long. Nobody reads a file with a stopwatch.
+constexpr std::chrono::milliseconds kRest{1};
+
 /// A write that takes longer has stalled.
 constexpr std::chrono::milliseconds kPatience{500};
 
@@ -71,6 +75,7 @@ ConsoleWriter::ConsoleWriter(boost::asio::any_io_executor executor, int fd, std:
       lines_(is_capable_terminal(fd)),
       room_(executor),
       background_(executor),
+      rest_(executor),
       patience_(executor) {
   open(fd);
 }
@@ -127,7 +132,7 @@ void ConsoleWriter::flush() {
 }
 
 void ConsoleWriter::flush_soon() {
-  if (flush_posted_ || (waiting_ && !reader_stopped_)) return;
+  if (flush_posted_ || ((waiting_ || resting_) && !reader_stopped_)) return;
   flush_posted_ = true;
   boost::asio::post(executor_, [this] {
     flush_posted_ = false;
@@ -173,8 +178,19 @@ void ConsoleWriter::on_written_in_background(LineQueue::Block block, int error_n
   spare_ = std::move(block);
   if (error_number != 0) handle_error(error_number);
   if (reader_stopped_) resume();
-  flush();
+  lines_.size() >= kFlushAt ? flush() : rest();
   listener_.on_written();
+}
+
+void ConsoleWriter::rest() {
+  if (std::exchange(resting_, true)) return;
+  rest_.expires_after(kRest);
+  rest_.async_wait([this](boost::system::error_code cancelled) {
+    if (cancelled) return;
+    resting_ = false;
+    flush();
+    listener_.on_written();
+  });
 }
 
 void ConsoleWriter::handle_error(int error_number) {
@@ -242,8 +258,8 @@ void ConsoleWriter::finish(std::chrono::milliseconds limit) {
 }
 
 void ConsoleWriter::finish_in_background(Clock::time_point deadline) {
-  flush();
-  background_.wait_until_idle(deadline);
+  do flush();
+  while (background_.wait_until_idle(deadline) && !lines_.empty());
   lines_.clear();
 }
 

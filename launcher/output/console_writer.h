@@ -58,7 +58,8 @@ class ConsoleWriter {
   /// Writes as much as possible now.
   void flush();
 
-  /// Flushes after the handlers that are ready now, so that they share one write.
+  /// Flushes after the handlers that are ready now, so that they share one write, or a millisecond
+  /// after a write in the background. on_written follows.
   void flush_soon();
 
   /// If the reader has stopped, or the disk, discards all output until it continues, which on_loss
@@ -69,6 +70,8 @@ class ConsoleWriter {
   void finish(std::chrono::milliseconds limit);
 
   static constexpr size_t kFull = 256 * 1024;
+  /// With so many bytes, flush: more make a write no cheaper.
+  static constexpr size_t kFlushAt = 128 * 1024;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -80,6 +83,7 @@ class ConsoleWriter {
   ssize_t write_some();
   void write_in_background();
   void on_written_in_background(LineQueue::Block block, int error_number);
+  void rest();
   void finish_in_background(Clock::time_point deadline);
   void stop_writing();
   void consume(size_t written);
@@ -100,6 +104,8 @@ class ConsoleWriter {
   LineQueue::Block spare_;      // memory for the next write in the background
   size_t background_size_ = 0;  // of the write that is under way
   size_t background_writes_ = 0;
+  boost::asio::steady_timer rest_;
+  bool resting_ = false;  // the last write in the background has just ended
   boost::asio::steady_timer patience_;
   bool waiting_ = false;  // for room_, or for a write in the background
   bool flush_posted_ = false;

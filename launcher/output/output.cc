@@ -19,7 +19,6 @@ namespace ddprun::launcher {
 namespace {
 
 constexpr size_t kBatch = 128 * 1024;
-constexpr size_t kFlushAt = 128 * 1024;
 constexpr size_t kOwnLimit = 1024 * 1024;  // pending bytes beyond which own lines are dropped
 
 /// A log file that takes longer for 128 KiB, when its worker was killed, is given up.
@@ -162,7 +161,7 @@ bool Output::release(Streams::iterator stream) {
 void Output::on_readable(Streams::iterator stream) {
   ConsoleWriter& console = stream->console;
   if (stream->may_be_read()) read_once(stream);
-  console.lines().size() >= kFlushAt ? console.flush() : console.flush_soon();
+  console.lines().size() >= ConsoleWriter::kFlushAt ? console.flush() : console.flush_soon();
   wait(stream);
 }
 
@@ -341,7 +340,10 @@ void Output::check_drained() {
   const bool ended = std::none_of(streams_.begin(), streams_.end(), [this](const Stream& stream) {
     return stream.pipe.is_open() || (stream.saving && !stream.removed && !files_dropped_);
   });
-  if (!done_ || !ended || !out_.is_drained() || !err().is_drained()) return;
+  if (!done_ || !ended) return;
+  out_.flush();
+  err().flush();
+  if (!out_.is_drained() || !err().is_drained()) return;
   std::exchange(done_, nullptr)();
 }
 
