@@ -19,9 +19,6 @@
 namespace ddprun::agent {
 namespace {
 
-/// How long the last output may take when its reader has stopped reading.
-constexpr std::chrono::seconds kLastFlush{5};
-
 bool contains(std::span<const int> signals, int signal) {
   return std::find(signals.begin(), signals.end(), signal) != signals.end();
 }
@@ -38,11 +35,13 @@ Agent::Agent(const JobSpec& job, Events& events)
       workers_(io_.get_executor(), job_, host_name_, output_, events,
                [this](Event event) { handle_event(std::move(event)); }),
       console_(job_),
-      wait_reporter_(io_.get_executor()) {
+      wait_reporter_(io_.get_executor()),
+      disk_(io_.get_executor()) {
   log::set_writer([this](std::string_view line) { output_.write_own_line(line); });
 }
 
 Agent::~Agent() {
+  disk_.wait_until_idle(std::chrono::steady_clock::now() + kLastFlush);
   output_.finish(kLastFlush);
   log::set_writer({});
 }
@@ -56,6 +55,11 @@ Outcome Agent::run() {
   report_waiting();
   master_.search([this](auto addresses) { on_master_found(std::move(addresses)); });
   io_.run();
+  // As for every program: what succeeded and could not be written did not succeed.
+  const bool lost = !output_.write_error().empty();
+  if (lost && std::holds_alternative<JobSucceeded>(*outcome_)) {
+    return Error{Errc::system, "the workers succeeded, but " + output_.write_error()};
+  }
   return *outcome_;
 }
 
@@ -191,8 +195,7 @@ void Agent::perform(const action::StartWorkers& start) {
   layout_ = start.layout;
   restarts_ = layout_.restarts;
   was_member_ = true;
-  const Result<> started = workers_.start(layout_, master_.store_of(layout_));
-  if (!started) return handle_event(event::StartFailed{started.error()});
+  workers_.start(layout_, master_.store_of(layout_));
   console_.round_started(layout_, wait_reporter_.has_reported()
                                       ? std::optional(wait_reporter_.waited())
                                       : std::nullopt);
@@ -229,14 +232,19 @@ void Agent::report_waiting() {
   });
 }
 
-void Agent::report_job_failure() const {
+void Agent::report_job_failure() {
   log::error(failure_report(*failed_));
   if (job_.error_file.empty()) return;
   const rendezvous::Failure& cause = failed_->root_cause;
   const std::string worker_file =
       failed_->round == layout_.round ? workers_.error_file_of(cause.rank) : "";
-  const Result<> written = write_error_file_for_caller(job_.error_file, cause, worker_file);
-  if (!written) log::warning("TORCHELASTIC_ERROR_FILE: " + written.error().message);
+  disk_.run(
+      [path = job_.error_file, cause, worker_file] {
+        return write_error_file_for_caller(path, cause, read_error_file(worker_file));
+      },
+      [](const Result<>& written) {
+        if (!written) log::warning("TORCHELASTIC_ERROR_FILE: " + written.error().message);
+      });
 }
 
 /// Ends this node's part. The master stays until every node has received the end of the job.

@@ -17,6 +17,7 @@
 #include "agent/node_workers.h"
 #include "agent/outcome.h"
 #include "agent/wait_reporter.h"
+#include "base/async_jobs.h"
 #include "launcher/output/output.h"
 #include "launcher/signal_reader.h"
 #include "rendezvous/client.h"
@@ -62,7 +63,7 @@ class Agent {
   void perform(const action::Finish& end);
 
   void report_waiting();
-  void report_job_failure() const;
+  void report_job_failure();
   void finish(Outcome outcome);
   std::chrono::steady_clock::duration workers_run_for();
   bool runs_workers() const;
@@ -78,6 +79,7 @@ class Agent {
   NodeWorkers workers_;
   ConsoleReport console_;
   WaitReporter wait_reporter_;
+  AsyncJobs disk_;
   rendezvous::Layout layout_;  // of the last round of this node
   int restarts_ = 0;           // the highest count that the master sent
   std::chrono::steady_clock::time_point lease_end_ = std::chrono::steady_clock::time_point::max();

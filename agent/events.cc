@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/events.h"
 
+#include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <ctime>
 #include <fcntl.h>
 #include <unistd.h>
@@ -9,12 +11,16 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/fd.h"
 #include "base/log.h"
 
 namespace ddprun::agent {
 namespace {
 
 using Json = nlohmann::ordered_json;  // fields in the order they are written here
+
+/// What may wait for a disk that stalls, in bytes: some thousand events.
+constexpr std::size_t kMaxPending = 1024 * 1024;
 
 std::int64_t nanoseconds(clockid_t clock) {
   timespec now{};
@@ -50,6 +56,24 @@ struct Events::Fields {
   Json json = Json::object();
 };
 
+/// What the thread writes to.
+struct Events::File {
+  explicit File(Fd opened) : fd(std::move(opened)) {}
+
+  void append(std::string_view line) {
+    ssize_t written = -1;
+    do {
+      written = ::write(fd.get(), line.data(), line.size());
+    } while (written < 0 && errno == EINTR);
+    if (written != static_cast<ssize_t>(line.size())) failure = written < 0 ? errno : ENOSPC;
+    pending -= line.size();
+  }
+
+  const Fd fd;
+  std::atomic<std::size_t> pending = 0;  // bytes
+  std::atomic<int> failure = 0;          // errno of the last one
+};
+
 Result<Events> Events::open(const std::string& path) {
   Events events;
   if (path.empty()) return events;
@@ -57,11 +81,12 @@ Result<Events> Events::open(const std::string& path) {
   // O_NONBLOCK is for named pipes: without a reader, open would block, and with a slow one, each
   // write would block the job.
   constexpr int kFlags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
-  events.file_ = Fd(::open(path.c_str(), kFlags, 0666));
-  if (!events.file_) {
+  Fd file(::open(path.c_str(), kFlags, 0666));
+  if (!file) {
     Error error = os_error("cannot open the events file " + path, errno);
     return Error{Errc::usage, std::move(error.message)};
   }
+  events.file_ = std::make_shared<File>(std::move(file));
   return events;
 }
 
@@ -72,16 +97,28 @@ void Events::append(std::string_view event, const Fields& fields) {
                {"agent_pid", getpid()}};
   json.update(fields.json);
   // Arguments and paths need not be UTF-8: invalid bytes become U+FFFD.
-  const std::string line = json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
-  ssize_t written = -1;
-  do {
-    written = ::write(file_.get(), line.data(), line.size());
-  } while (written < 0 && errno == EINTR);
-  if (written == static_cast<ssize_t>(line.size()) || failure_reported_) return;
-  failure_reported_ = true;
-  const Error error =
-      os_error("cannot write to the events file " + path_, written < 0 ? errno : ENOSPC);
-  log::warning(error.message + "; events may be missing from here on");
+  std::string line = json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+  if (file_->pending > kMaxPending) {
+    stalled_ = true;
+  } else {
+    file_->pending += line.size();
+    thread_.run([file = file_, line = std::move(line)] { file->append(line); });
+  }
+  report_loss();
+}
+
+void Events::report_loss() {
+  const int failure = file_->failure;
+  if ((failure == 0 && !stalled_) || std::exchange(loss_reported_, true)) return;
+  const std::string what = "cannot write to the events file " + path_;
+  log::warning((stalled_ ? what + ": its disk has stalled" : os_error(what, failure).message) +
+               "; events are missing");
+}
+
+void Events::finish(std::chrono::milliseconds limit) {
+  if (!file_) return;
+  stalled_ |= !thread_.wait_until_idle(std::chrono::steady_clock::now() + limit);
+  report_loss();
 }
 
 void Events::job_started(const JobSpec& job) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <sys/types.h>
@@ -9,7 +11,7 @@
 #include "agent/job_spec.h"
 #include "agent/outcome.h"
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/job_threads.h"
 #include "launcher/exit_status.h"
 #include "rendezvous/layout.h"
 
@@ -18,8 +20,9 @@ namespace ddprun::agent {
 /// Appends each event of a job to the user's file at the moment it happens, as one JSON object a
 /// line. docs/events.md lists every event and field.
 ///
-/// Each line is one write at the end of the file, so lines of several writers are not mixed. The
-/// first write that fails is logged as a warning; the job goes on.
+/// Each line is one write at the end of the file, so lines of several writers are not mixed. A
+/// thread writes them: a disk that stalls holds nothing else up. The first line that is lost is
+/// logged as a warning, at the next event; the job goes on.
 /// Default constructed, or opened with an empty path: every call does nothing.
 /// Thread: one.
 class Events {
@@ -49,14 +52,21 @@ class Events {
   /// `exit_code` is ddprun's.
   void job_ended(const Outcome& outcome, int exit_code);
 
+  /// The last call before exit: waits for at most `limit` until all lines are written. Blocks.
+  void finish(std::chrono::milliseconds limit);
+
  private:
   struct Fields;
+  struct File;
 
   void append(std::string_view event, const Fields& fields);
+  void report_loss();
 
-  Fd file_;
+  std::shared_ptr<File> file_;  // shared with the thread; nullptr: no events are wanted
+  JobThreads thread_;
   std::string path_;
-  bool failure_reported_ = false;
+  bool stalled_ = false;  // lines were dropped
+  bool loss_reported_ = false;
 };
 
 }  // namespace ddprun::agent

@@ -35,7 +35,7 @@ Result<> MasterConnection::open(const rendezvous::Resolver::Addresses& addresses
 
 /// On a host with several agents, or with a rendezvous that runs alone, the first one has the port;
 /// the others are its clients.
-Result<> MasterConnection::host(const rendezvous::Endpoint& where) {
+Result<> MasterConnection::host(const rendezvous::Resolver::Addresses& where) {
   Result<std::unique_ptr<rendezvous::Server>> server =
       rendezvous::Server::listen(executor_, where, master_options(job_));
   const auto is_taken = [&server] { return !server && server.error().code == Errc::usage; };

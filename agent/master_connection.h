@@ -53,7 +53,7 @@ class MasterConnection {
   void request_waiting_for();
 
  private:
-  Result<> host(const rendezvous::Endpoint& where);
+  Result<> host(const rendezvous::Resolver::Addresses& where);
   void make_client();
 
   boost::asio::any_io_executor executor_;

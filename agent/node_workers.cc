@@ -13,6 +13,9 @@ namespace {
 /// In less time no worker fills a machine's memory.
 constexpr std::chrono::milliseconds kOomDelay{20};
 
+/// How long a failure may wait for the files that explain it.
+constexpr std::chrono::seconds kExamination{1};
+
 /// `ranks` are the workers that run; without any, only processes that they started do.
 std::string processes_text(const std::vector<int>& ranks) {
   if (ranks.empty()) return "processes the workers left behind";
@@ -40,11 +43,12 @@ NodeWorkers::NodeWorkers(boost::asio::any_io_executor executor, const JobSpec& j
       output_(output),
       events_(events),
       handle_event_(std::move(handle_event)),
-      setup_(job_, host_name_),
+      setup_(executor_, job_, host_name_),
+      disk_(executor_),
       oom_begins_(executor_),
       wait_reporter_(executor_) {}
 
-Result<> NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::Endpoint& store) {
+void NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::Endpoint& store) {
   layout_ = layout;
   first_failure_.clear();
   all_ended_ = false;
@@ -56,15 +60,16 @@ Result<> NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::
                      [this](const launcher::WorkerEnd& end) { on_worker_ended(end); },
                      [this](const std::vector<int>& local_ranks) { on_killing(local_ranks); },
                      [this] { on_all_ended(); }});
-  if (const Result<> begun = setup_.begin_round(layout_); !begun) return begun;
-  events_.round_ready(layout_, store.host, store.port);
-  if (const Result<> started = start_workers(store); !started) return started;
-  watch_for_oom();
-  return {};
+  setup_.prepare(layout_, store, [this, store](auto workers) {
+    wait_reporter_.end();
+    events_.round_ready(layout_, store.host, store.port);
+    const Result<> started = start_workers(std::move(workers));
+    started ? watch_for_oom() : handle_event_(event::StartFailed{started.error()});
+  });
+  if (setup_.is_preparing()) report_waiting();
 }
 
-Result<> NodeWorkers::start_workers(const rendezvous::Endpoint& store) {
-  Result<std::vector<WorkerSetup::Worker>> workers = setup_.workers(store);
+Result<> NodeWorkers::start_workers(Result<std::vector<WorkerSetup::Worker>> workers) {
   if (!workers) return workers.error();
   std::vector<launcher::Command> commands;
   for (WorkerSetup::Worker& worker : *workers) commands.push_back(std::move(worker.command));
@@ -98,6 +103,7 @@ void NodeWorkers::watch_for_oom() {
 
 void NodeWorkers::stop(int signal) {
   if (!group_) return;
+  setup_.cancel();
   if (stop_signal_ == 0) {
     stop_signal_ = signal;
     exits_.signal = launcher::signal_name(signal);
@@ -124,20 +130,61 @@ std::vector<int> NodeWorkers::running() const {
 }
 
 void NodeWorkers::on_worker_ended(const launcher::WorkerEnd& end) {
-  const int rank = layout_.first_rank + end.local_rank;
-  const WorkerException exception = exception_of(end);
-  events_.worker_ended(layout_.round, rank, end.local_rank, end.pid, end.status, seconds(end.ran),
-                       exception.message);
+  if (!end.stopped && !end.exec_failure && !end.status.success()) return examine(end);
+  record_end(end, "");
   if (end.stopped) {
-    exits_.stopped.push_back(rank);
+    exits_.stopped.push_back(layout_.first_rank + end.local_rank);
   } else if (end.exec_failure) {
     handle_event_(event::StartFailed{Error(*end.exec_failure).in(rank_text(end.local_rank))});
-  } else if (!end.status.success()) {
-    exits_.victims.push_back({rank, end.status.text()});
-    if (!first_failure_.empty()) return;
-    first_failure_ = rank_text(end.local_rank) + " failed (" + end.status.text() + "); ";
-    handle_event_(event::WorkerFailed{failure_of(end, exception)});
   }
+}
+
+void NodeWorkers::record_end(const launcher::WorkerEnd& end, const std::string& exception) {
+  events_.worker_ended(layout_.round, layout_.first_rank + end.local_rank, end.local_rank, end.pid,
+                       end.status, seconds(end.ran), exception);
+}
+
+/// Concluded once: by the files, or by the limit.
+struct NodeWorkers::Examination {
+  boost::asio::steady_timer limit;
+  bool concluded = false;
+};
+
+/// Reads what the worker left in files, which may take as long as their disk does; and the rest of
+/// its pipe at once.
+void NodeWorkers::examine(const launcher::WorkerEnd& end) {
+  ++under_examination_;
+  const int rank = layout_.first_rank + end.local_rank;
+  exits_.victims.push_back({rank, end.status.text()});
+  const bool is_first = first_failure_.empty();
+  if (is_first) {
+    first_failure_ = rank_text(end.local_rank) + " failed (" + end.status.text() + "); ";
+  }
+  auto examination =
+      std::make_shared<Examination>(Examination{boost::asio::steady_timer(executor_)});
+  const auto conclude = [this, examination, end, is_first](const Traces& traces) {
+    if (std::exchange(examination->concluded, true)) return;
+    examination->limit.cancel();
+    on_examined(end, is_first, traces);
+  };
+  const auto stderr_end = output_.stderr_end(rank);
+  examination->limit.expires_after(kExamination);
+  examination->limit.async_wait([conclude, text = stderr_end.text](boost::system::error_code ec) {
+    if (!ec) conclude({{}, text});
+  });
+  disk_.run(
+      [path = setup_.error_file(end.local_rank), stderr_end] {
+        return Traces{parse_error_file(read_error_file(path)).value_or(WorkerException()),
+                      stderr_end.read()};
+      },
+      conclude);
+}
+
+void NodeWorkers::on_examined(const launcher::WorkerEnd& end, bool is_first, const Traces& traces) {
+  record_end(end, traces.exception.message);
+  if (is_first) handle_event_(event::WorkerFailed{failure_of(end, traces)});
+  --under_examination_;
+  finish_when_examined();
 }
 
 void NodeWorkers::on_killing(const std::vector<int>& local_ranks) const {
@@ -155,6 +202,11 @@ void NodeWorkers::on_all_ended() {
     exits_.killed.push_back(layout_.first_rank + local_rank);
   }
   output_.workers_are_gone();
+  finish_when_examined();
+}
+
+void NodeWorkers::finish_when_examined() {
+  if (!all_ended_ || under_examination_ > 0) return;
   output_.when_drained([this] {
     wait_reporter_.end();
     handle_event_(event::WorkersEnded{});
@@ -168,28 +220,21 @@ void NodeWorkers::report_waiting() {
 }
 
 std::string NodeWorkers::waiting_for() const {
-  if (all_ended_) return "the reader of ddprun's output, which has stopped reading";
+  if (setup_.is_preparing()) return "the disk of --log_dir, which does not create files";
+  if (all_ended_) return "ddprun's output to be written: its reader or its disk has stopped";
   if (group_->is_killing())
     return processes_text(running()) + " to end after SIGKILL" + why_alive();
   return processes_text(running()) + " to stop (" + exits_.signal + "); killing them after " +
          duration_text(job_.stop_grace) + " (--shutdown_timeout)";
 }
 
-/// The exception in the error file of a worker that failed by itself.
-WorkerException NodeWorkers::exception_of(const launcher::WorkerEnd& end) const {
-  if (end.stopped || end.exec_failure || end.status.success()) return {};
-  return parse_error_file(read_error_file(setup_.error_file(end.local_rank)))
-      .value_or(WorkerException());
-}
-
 std::string NodeWorkers::error_file_of(int rank) const {
   const int local_rank = rank - layout_.first_rank;
   if (local_rank < 0 || local_rank >= layout_.local_size) return "";
-  return read_error_file(setup_.error_file(local_rank));
+  return setup_.error_file(local_rank);
 }
 
-rendezvous::Failure NodeWorkers::failure_of(const launcher::WorkerEnd& end,
-                                            const WorkerException& exception) {
+rendezvous::Failure NodeWorkers::failure_of(const launcher::WorkerEnd& end, const Traces& traces) {
   rendezvous::Failure failure;
   failure.rank = layout_.first_rank + end.local_rank;
   failure.wait_status = end.status.wait_status();
@@ -197,9 +242,9 @@ rendezvous::Failure NodeWorkers::failure_of(const launcher::WorkerEnd& end,
   failure.seconds = seconds(end.ran);
   failure.host = host_name_;
   if (oom_) failure.cause = oom_->cause(end.pid, end.status.signal());
-  failure.stderr_tail = output_.stderr_tail(failure.rank);
-  failure.exception = exception.message;
-  failure.traceback = exception.traceback;
+  failure.stderr_tail = traces.stderr_end;
+  failure.exception = traces.exception.message;
+  failure.traceback = traces.exception.traceback;
   return failure;
 }
 

@@ -15,6 +15,7 @@
 #include "agent/machine.h"
 #include "agent/wait_reporter.h"
 #include "agent/worker_setup.h"
+#include "base/async_jobs.h"
 #include "base/error.h"
 #include "launcher/oom.h"
 #include "launcher/output/output.h"
@@ -40,10 +41,11 @@ class NodeWorkers {
   /// As WorkerSetup::open_logs.
   Result<> open_logs() { return setup_.open_logs(); }
 
-  /// Starts the workers of a round; those of the round before have ended. `store` is where they
-  /// find their store: MASTER_ADDR and MASTER_PORT. Errors: system; workers that were started
-  /// before the error run on, stop() ends them.
-  Result<> start(const rendezvous::Layout& layout, const rendezvous::Endpoint& store);
+  /// Starts the workers of a round; those of the round before have ended. If log files have to be
+  /// created first, which takes as long as their disk does, they start later. `store` is where they
+  /// find their store: MASTER_ADDR and MASTER_PORT. After an error (system, usage) StartFailed
+  /// follows; workers that were started before it run on, stop() ends them.
+  void start(const rendezvous::Layout& layout, const rendezvous::Endpoint& store);
 
   /// WorkersEnded follows. A second call, or SIGKILL, kills at once.
   void stop(int signal);
@@ -61,21 +63,31 @@ class NodeWorkers {
   /// victims, too: the master knows whether it is the root cause.
   const rendezvous::WorkerExits& exits() const { return exits_; }
 
-  /// The bytes of the error file of the worker with this global rank in the latest round; empty:
+  /// The path of the error file of the worker with this global rank in the latest round; empty:
   /// there is none, or it belongs to another node.
   std::string error_file_of(int rank) const;
 
  private:
-  Result<> start_workers(const rendezvous::Endpoint& store);
+  /// What the files of a worker that failed say.
+  struct Traces {
+    WorkerException exception;
+    std::string stderr_end;
+  };
+  struct Examination;
+
+  Result<> start_workers(Result<std::vector<WorkerSetup::Worker>> workers);
   void add_output(int local_rank, WorkerSetup::Worker worker, launcher::Child child);
   void watch_for_oom();
   void on_worker_ended(const launcher::WorkerEnd& end);
   void on_killing(const std::vector<int>& local_ranks) const;
+  void examine(const launcher::WorkerEnd& end);
+  void on_examined(const launcher::WorkerEnd& end, bool is_first, const Traces& traces);
   void on_all_ended();
+  void finish_when_examined();
   void report_waiting();
   std::string waiting_for() const;
-  WorkerException exception_of(const launcher::WorkerEnd& end) const;
-  rendezvous::Failure failure_of(const launcher::WorkerEnd& end, const WorkerException& exception);
+  void record_end(const launcher::WorkerEnd& end, const std::string& exception);
+  rendezvous::Failure failure_of(const launcher::WorkerEnd& end, const Traces& traces);
   std::string rank_text(int local_rank) const;
 
   boost::asio::any_io_executor executor_;
@@ -85,6 +97,7 @@ class NodeWorkers {
   Events& events_;
   std::function<void(Event)> handle_event_;
   WorkerSetup setup_;
+  AsyncJobs disk_;
   std::optional<launcher::OomWatch> oom_;
   boost::asio::steady_timer oom_begins_;
   WaitReporter wait_reporter_;
@@ -93,6 +106,7 @@ class NodeWorkers {
   rendezvous::Layout layout_;
   std::optional<launcher::WorkerGroup> group_;
   bool all_ended_ = false;
+  int under_examination_ = 0;  // workers that failed
   std::string first_failure_;  // "rank 3 failed (exit 1); "; empty: none failed
   int stop_signal_ = 0;        // the first one they got; 0: none
   std::chrono::steady_clock::time_point stop_began_;

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
+
 #include "agent/events.h"
 #include "agent/job_spec.h"
 #include "agent/outcome.h"
 
 namespace ddprun::agent {
+
+/// How long the last output and events may take at the end, when their reader has stopped or their
+/// disk has stalled.
+inline constexpr std::chrono::seconds kLastFlush{5};
 
 /// Runs this node's part of `job` to its end: takes part in the rendezvous (and hosts it), starts
 /// and watches the workers of each round, relays their output, and reports failures to the user.

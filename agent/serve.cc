@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <boost/asio/io_context.hpp>
@@ -15,9 +16,11 @@
 #include "base/text.h"
 #include "launcher/exit_status.h"
 #include "launcher/guardian.h"
+#include "launcher/output/output.h"
 #include "launcher/signal_reader.h"
 #include "launcher/signals.h"
 #include "launcher/spawn.h"
+#include "rendezvous/resolver.h"
 #include "rendezvous/server.h"
 
 namespace ddprun::agent {
@@ -29,34 +32,43 @@ class Serving {
   Serving(const JobSpec& job, Events& events)
       : job_(job),
         events_(events),
+        output_(io_.get_executor()),
         signals_(io_.get_executor()),
-        wait_reporter_(io_.get_executor()) {}
+        wait_reporter_(io_.get_executor()),
+        resolver_(io_.get_executor()) {
+    log::set_writer([this](std::string_view line) { output_.write_own_line(line); });
+  }
+  Serving(const Serving&) = delete;
+
+  ~Serving() {
+    output_.finish(kLastFlush);
+    log::set_writer({});
+  }
 
   Outcome run() {
-    if (const Result<> ready = open(); !ready) return ready.error();
-    log::info(
-        "serving the rendezvous of job '" + job_.run_id + "' at " +
-        rendezvous::Endpoint{server_->address().address().to_string(), server_->address().port()}
-            .text());
-    events_.serving(server_->address().port());
-    wait_reporter_.begin([this](std::chrono::seconds waited) { report_waiting(waited); });
-    server_->when_settled([this] { finish(outcome_of(*server_->ending())); });
+    if (const Result<> reading = signals_.start([this](int signal) { on_signal(signal); });
+        !reading) {
+      return reading.error();
+    }
+    launcher::raise_open_files_limit();
+    resolver_.resolve(master_endpoint(job_),
+                      [this](auto addresses) { on_resolved(std::move(addresses)); });
     io_.run();
     return *outcome_;
   }
 
  private:
-  Result<> open() {
-    if (const Result<> reading = signals_.start([this](int signal) { on_signal(signal); });
-        !reading) {
-      return reading;
-    }
-    launcher::raise_open_files_limit();
-    auto server =
-        rendezvous::Server::listen(io_.get_executor(), master_endpoint(job_), master_options(job_));
-    if (!server) return server.error();
+  void on_resolved(Result<rendezvous::Resolver::Addresses> addresses) {
+    if (!addresses) return finish(addresses.error());
+    auto server = rendezvous::Server::listen(io_.get_executor(), *addresses, master_options(job_));
+    if (!server) return finish(server.error());
     server_ = std::move(*server);
-    return {};
+    const auto address = server_->address();
+    log::info("serving the rendezvous of job '" + job_.run_id + "' at " +
+              rendezvous::Endpoint{address.address().to_string(), address.port()}.text());
+    events_.serving(address.port());
+    wait_reporter_.begin([this](std::chrono::seconds waited) { report_waiting(waited); });
+    server_->when_settled([this] { finish(outcome_of(*server_->ending())); });
   }
 
   void on_signal(int signal) {
@@ -72,9 +84,8 @@ class Serving {
   }
 
   void finish(Outcome outcome) {
-    const auto& ending = server_->ending();
-    if (ending && std::holds_alternative<JobFailed>(outcome)) {
-      log::error(failure_report(std::get<rendezvous::Failed>(*ending)));
+    if (std::holds_alternative<JobFailed>(outcome)) {
+      log::error(failure_report(std::get<rendezvous::Failed>(*server_->ending())));
     }
     outcome_ = std::move(outcome);
     io_.stop();
@@ -83,8 +94,10 @@ class Serving {
   const JobSpec& job_;
   Events& events_;
   boost::asio::io_context io_{1};
+  launcher::Output output_;
   launcher::SignalReader signals_;
   WaitReporter wait_reporter_;
+  rendezvous::Resolver resolver_;
   std::unique_ptr<rendezvous::Server> server_;
   std::optional<Outcome> outcome_;
 };

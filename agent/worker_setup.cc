@@ -24,8 +24,13 @@ std::vector<std::string> inherited_environment() {
 
 }  // namespace
 
-WorkerSetup::WorkerSetup(const JobSpec& job, std::string host_name)
-    : job_(job), host_name_(std::move(host_name)), inherited_(inherited_environment()) {}
+WorkerSetup::WorkerSetup(boost::asio::any_io_executor executor, const JobSpec& job,
+                         std::string host_name)
+    : job_(job),
+      host_name_(std::move(host_name)),
+      inherited_(inherited_environment()),
+      spec_(std::make_shared<const launcher::LogSpec>(job.logs)),
+      disk_(std::move(executor)) {}
 
 Result<> WorkerSetup::open_logs() {
   const bool wants_files = job_.logs.wants_files();
@@ -43,23 +48,42 @@ Result<> WorkerSetup::open_logs() {
   return {};
 }
 
-Result<> WorkerSetup::begin_round(const rendezvous::Layout& layout) {
+void WorkerSetup::prepare(const rendezvous::Layout& layout, const rendezvous::Endpoint& store,
+                          Prepared prepared) {
   layout_ = layout;
   if (!no_input_) no_input_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!no_input_) return os_error("cannot open /dev/null", errno);
-  const Result<> begun = logs_.begin_attempt(layout_.round, layout_.local_size);
-  missing_logs_reported_ = !begun;
-  if (!begun) log::warning(begun.error().message + ": no log or error files for this round");
-  return {};
+  if (!no_input_) return prepared(os_error("cannot open /dev/null", errno));
+  launcher::AttemptFiles files = logs_.begin_attempt(layout_.round);
+  const bool may_block = files.has_directories();
+  auto open = [spec = spec_, files = std::move(files), size = layout_.local_size] {
+    return launcher::open_sinks(*spec, files, size);
+  };
+  if (!may_block) return on_opened(open(), store, prepared);
+  preparing_ = std::make_shared<char>();
+  disk_.run(std::move(open), [this, preparing = std::weak_ptr(preparing_), store,
+                              prepared = std::move(prepared)](launcher::AttemptSinks opened) {
+    if (preparing.expired()) return disk_.discard(std::move(opened));
+    preparing_.reset();
+    on_opened(std::move(opened), store, prepared);
+  });
 }
 
-Result<std::vector<WorkerSetup::Worker>> WorkerSetup::workers(const rendezvous::Endpoint& store) {
+void WorkerSetup::on_opened(launcher::AttemptSinks opened, const rendezvous::Endpoint& store,
+                            const Prepared& prepared) {
+  for (const std::string& warning : opened.warnings) log::warning(warning);
+  files_ = std::move(opened.files);
+  prepared(workers(store, std::move(opened.workers)));
+}
+
+Result<std::vector<WorkerSetup::Worker>> WorkerSetup::workers(
+    const rendezvous::Endpoint& store,
+    std::vector<std::array<launcher::StreamSink, 2>> sinks_of_workers) {
   const WorkerEnv env(job_, inherited_, layout_, store);
   report_omp_limit(env);
-  launcher::AttemptLogs logs(job_.logs, logs_);
   std::vector<Worker> all;
   for (int local_rank = 0; local_rank < layout_.local_size; ++local_rank) {
-    Result<Worker> one = worker(local_rank, env, logs);
+    Result<Worker> one =
+        worker(local_rank, env, std::move(sinks_of_workers[static_cast<size_t>(local_rank)]));
     if (!one) return one.error();
     all.push_back(std::move(*one));
   }
@@ -68,8 +92,7 @@ Result<std::vector<WorkerSetup::Worker>> WorkerSetup::workers(const rendezvous::
 }
 
 Result<WorkerSetup::Worker> WorkerSetup::worker(int local_rank, const WorkerEnv& env,
-                                                launcher::AttemptLogs& logs) {
-  auto sinks = open_sinks(logs, local_rank);
+                                                std::array<launcher::StreamSink, 2> sinks) {
   Result<std::string> prefix = prefix_of(local_rank);
   if (!prefix) return prefix.error();
   const bool reads_input =
@@ -82,22 +105,6 @@ Result<WorkerSetup::Worker> WorkerSetup::worker(int local_rank, const WorkerEnv&
                                sinks[1].direct_fd(),
                                cpus_of(local_rank)};
   return Worker{std::move(command), std::move(*prefix), std::move(sinks)};
-}
-
-/// A stream whose file cannot be opened is on the console, so that it is not lost.
-std::array<launcher::StreamSink, 2> WorkerSetup::open_sinks(launcher::AttemptLogs& logs,
-                                                            int local_rank) {
-  std::array<launcher::StreamSink, 2> sinks;
-  const std::array streams = {launcher::LogDir::Stream::out, launcher::LogDir::Stream::err};
-  for (size_t i = 0; i < sinks.size(); ++i) {
-    Result<launcher::StreamSink> sink = logs.sink(local_rank, streams[i]);
-    if (sink) {
-      sinks[i] = std::move(*sink);
-    } else if (!std::exchange(missing_logs_reported_, true)) {
-      log::warning(sink.error().message + ": its output goes to the console instead");
-    }
-  }
-  return sinks;
 }
 
 /// The default prefix only tells workers apart, so a worker that is alone has none.

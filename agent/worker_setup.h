@@ -2,11 +2,16 @@
 #pragma once
 
 #include <array>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include <boost/asio/any_io_executor.hpp>
+
 #include "agent/job_spec.h"
 #include "agent/worker_env.h"
+#include "base/async_jobs.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "launcher/output/attempt_logs.h"
@@ -19,6 +24,8 @@ namespace ddprun::agent {
 
 /// What the workers of this node are started with, round after round: command, environment,
 /// standard streams, log files and CPUs. What the user should know about it goes to the log.
+///
+/// Thread: the executor's.
 class WorkerSetup {
  public:
   struct Worker {
@@ -26,28 +33,39 @@ class WorkerSetup {
     std::string prefix;         ///< of its lines on the console
     std::array<launcher::StreamSink, 2> sinks;  ///< of stdout and stderr
   };
+  /// The workers of the round, by local rank. Errors: system, usage (--prefix).
+  using Prepared = std::function<void(Result<std::vector<Worker>>)>;
 
   /// `job` must outlive it.
-  WorkerSetup(const JobSpec& job, std::string host_name);
+  WorkerSetup(boost::asio::any_io_executor executor, const JobSpec& job, std::string host_name);
 
-  /// Makes the directory for log and error files; once, before any round.
+  /// Makes the directory for log and error files; once, before any round, as it may block.
   /// Errors: usage (--log_dir).
   Result<> open_logs();
 
-  /// Makes the directories of a round; those of the round before are no longer used.
-  /// Errors: system.
-  Result<> begin_round(const rendezvous::Layout& layout);
+  /// Prepares a round; the files of the round before are no longer used. `store` becomes
+  /// MASTER_ADDR and MASTER_PORT. Calls `prepared`: at once if no log files are to be created,
+  /// which may take long, and otherwise later.
+  void prepare(const rendezvous::Layout& layout, const rendezvous::Endpoint& store,
+               Prepared prepared);
 
-  /// The workers of the round, by local rank. `store` becomes MASTER_ADDR and MASTER_PORT.
-  /// Errors: usage (--prefix).
-  Result<std::vector<Worker>> workers(const rendezvous::Endpoint& store);
+  /// Whether `prepared` is still to be called.
+  bool is_preparing() const { return preparing_ != nullptr; }
+
+  /// `prepared` is not called any more.
+  void cancel() { preparing_.reset(); }
 
   /// The file of the worker in the latest round; empty: none.
-  std::string error_file(int local_rank) const { return logs_.error_file(local_rank); }
+  std::string error_file(int local_rank) const { return files_.error_file(local_rank); }
 
  private:
-  Result<Worker> worker(int local_rank, const WorkerEnv& env, launcher::AttemptLogs& logs);
-  std::array<launcher::StreamSink, 2> open_sinks(launcher::AttemptLogs& logs, int local_rank);
+  void on_opened(launcher::AttemptSinks opened, const rendezvous::Endpoint& store,
+                 const Prepared& prepared);
+  Result<std::vector<Worker>> workers(
+      const rendezvous::Endpoint& store,
+      std::vector<std::array<launcher::StreamSink, 2>> sinks_of_workers);
+  Result<Worker> worker(int local_rank, const WorkerEnv& env,
+                        std::array<launcher::StreamSink, 2> sinks);
   Result<std::string> prefix_of(int local_rank) const;
   std::vector<int> cpus_of(int local_rank) const;
   void report_omp_limit(const WorkerEnv& env);
@@ -55,12 +73,15 @@ class WorkerSetup {
 
   const JobSpec& job_;
   const std::string host_name_;
-  const std::vector<std::string> inherited_;  // environment
+  const std::vector<std::string> inherited_;             // environment
+  const std::shared_ptr<const launcher::LogSpec> spec_;  // files that are being opened need it, too
   launcher::LogDir logs_;
-  Fd no_input_;  // /dev/null
+  AsyncJobs disk_;
+  std::shared_ptr<char> preparing_;  // nullptr: nothing is under way
+  launcher::AttemptFiles files_;     // of the latest round
+  Fd no_input_;                      // /dev/null
   rendezvous::Layout layout_;
   bool omp_limit_reported_ = false;
-  bool missing_logs_reported_ = false;  // in this round
 };
 
 }  // namespace ddprun::agent

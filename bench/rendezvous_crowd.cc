@@ -208,7 +208,8 @@ void serve_rendezvous(int socket, int nodes) {
   options.run_id = "bench";
   options.round.min_nodes = options.round.max_nodes = nodes;
   options.round.max_restarts = 1;
-  const auto server = rendezvous::Server::listen(io.get_executor(), {"127.0.0.1", 0}, options);
+  const std::vector here = {asio::ip::tcp::endpoint(asio::ip::address_v4::loopback(), 0)};
+  const auto server = rendezvous::Server::listen(io.get_executor(), here, options);
   if (!server) give_up(server.error().message);
   send_value(socket, std::uint16_t{(*server)->address().port()});
   const Commands commands(io, socket, [socket](char) { send_value(socket, usage()); });

@@ -11,7 +11,8 @@ namespace ddprun::cli {
 ///   JobFailed      the exit code of the first worker that failed, or 128 + its signal
 ///   Interrupted    128 + the signal that stopped ddprun
 ///   Error          2 usage, 124 timed out, 126 the program cannot be executed,
-///                  127 there is no such program, 125 any other failure of ddprun's own
+///                  127 there is no such program, 125 any other failure of ddprun's own, also to
+///                  write the output of workers that succeeded
 int exit_code(const agent::Outcome& outcome);
 
 /// The last row of that table.

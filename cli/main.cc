@@ -48,6 +48,7 @@ int run_job(decltype(agent::run) work, const agent::JobSpec& job) {
   const int code = cli::exit_code(outcome);
   if (const auto* error = std::get_if<Error>(&outcome)) log::error(error->message);
   events->job_ended(outcome, code);
+  events->finish(agent::kLastFlush);
   return code;
 }
 

@@ -70,7 +70,7 @@ struct Spawned {
 /// dies, has no open descriptors but stdin, stdout and stderr, and starts without the signal
 /// settings of block_signals. Does not wait for exec.
 ///
-/// For a process with one thread and no signal handlers.
+/// For a process without signal handlers, whose other threads block all signals.
 Spawned spawn(const std::vector<Command>& commands);
 
 /// Raises this process's limit of open files to the maximum. Children of `spawn` start with the

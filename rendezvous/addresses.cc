@@ -23,14 +23,15 @@ bool means_loopback(const std::string& host) {
   return !not_an_address || host == "localhost" || host.ends_with(".localhost");
 }
 
+/// An IPv6 socket takes IPv4 as well; a host without IPv6 has only the other.
+std::vector<tcp::endpoint> every_address(std::uint16_t port) {
+  return {{asio::ip::address_v6::any(), port}, {asio::ip::address_v4::any(), port}};
+}
+
 }  // namespace
 
 Result<std::vector<tcp::endpoint>> resolve(const Endpoint& endpoint) {
-  // An IPv6 socket takes IPv4 as well; a host without IPv6 has only the other.
-  if (endpoint.host.empty()) {
-    return std::vector<tcp::endpoint>{{asio::ip::address_v6::any(), endpoint.port},
-                                      {asio::ip::address_v4::any(), endpoint.port}};
-  }
+  if (endpoint.host.empty()) return every_address(endpoint.port);
   boost::system::error_code failure;
   const asio::ip::address address = asio::ip::make_address(endpoint.host, failure);
   if (!failure) return std::vector<tcp::endpoint>{{address, endpoint.port}};
@@ -81,17 +82,18 @@ Result<std::uint16_t> free_port(const asio::ip::address& address) {
   return bound.port();
 }
 
-std::optional<Endpoint> where_to_host(const Endpoint& endpoint,
-                                      const std::vector<boost::asio::ip::tcp::endpoint>& addresses,
-                                      std::optional<bool> is_host) {
+std::optional<std::vector<tcp::endpoint>> where_to_host(const Endpoint& endpoint,
+                                                        const std::vector<tcp::endpoint>& addresses,
+                                                        std::optional<bool> is_host) {
   const auto own = [](const auto& address) { return is_own_address(address.address()); };
   const auto loopback = [](const auto& address) { return address.address().is_loopback(); };
   const bool ours = std::any_of(addresses.begin(), addresses.end(), own);
   if (!is_host.value_or(ours)) return std::nullopt;
   const bool only_loopback = std::all_of(addresses.begin(), addresses.end(), loopback);
-  if (!ours || (only_loopback && !means_loopback(endpoint.host)))
-    return Endpoint{"", endpoint.port};
-  return endpoint;
+  if (!ours || (only_loopback && !means_loopback(endpoint.host))) {
+    return every_address(endpoint.port);
+  }
+  return addresses;
 }
 
 }  // namespace ddprun::rendezvous

@@ -24,14 +24,15 @@ bool is_own_address(const boost::asio::ip::address& address);
 /// A TCP port that is free at `address` now. It is not reserved. Errors: system.
 Result<std::uint16_t> free_port(const boost::asio::ip::address& address);
 
-/// Where the rendezvous of `endpoint` listens if this host is to have it; nullopt: another
-/// host does. `addresses` are those of the endpoint; `is_host`, if given, decides.
+/// The addresses at which the rendezvous of `endpoint` listens if this host is to have it;
+/// nullopt: another host does. `addresses` are those of the endpoint, of other hosts, too;
+/// `is_host`, if given, decides.
 ///
 /// A host's own name often stands for a loopback address there (Debian's 127.0.1.1), and an address
 /// that the user says is ours may be translated on the way: then it listens on every address, or
 /// the others could not reach it.
-std::optional<Endpoint> where_to_host(const Endpoint& endpoint,
-                                      const std::vector<boost::asio::ip::tcp::endpoint>& addresses,
-                                      std::optional<bool> is_host);
+std::optional<std::vector<boost::asio::ip::tcp::endpoint>> where_to_host(
+    const Endpoint& endpoint, const std::vector<boost::asio::ip::tcp::endpoint>& addresses,
+    std::optional<bool> is_host);
 
 }  // namespace ddprun::rendezvous

@@ -12,7 +12,7 @@
 #include <boost/asio/ip/v6_only.hpp>
 
 #include "base/log.h"
-#include "rendezvous/addresses.h"
+#include "rendezvous/endpoint.h"
 #include "rendezvous/protocol.h"
 
 namespace ddprun::rendezvous {
@@ -47,11 +47,9 @@ Error listen_error(const tcp::endpoint& address, const error_code& failure) {
 
 }  // namespace
 
-Result<> Listener::listen(const Endpoint& endpoint) {
-  const Result<std::vector<tcp::endpoint>> addresses = resolve(endpoint);
-  if (!addresses) return addresses.error();
+Result<> Listener::listen(const std::vector<tcp::endpoint>& addresses) {
   Result<> first_failure;
-  for (tcp::endpoint address : *addresses) {
+  for (tcp::endpoint address : addresses) {
     if (!listen_sockets_.empty()) address.port(this->address().port());
     const Result<> added = listen_at(address);
     if (!added && first_failure) first_failure = added;

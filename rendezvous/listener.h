@@ -5,12 +5,12 @@
 #include <list>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include "base/error.h"
-#include "rendezvous/endpoint.h"
 
 namespace ddprun::rendezvous {
 
@@ -30,10 +30,10 @@ class Listener {
   Listener(boost::asio::any_io_executor executor, Hooks hooks)
       : executor_(executor), hooks_(std::move(hooks)) {}
 
-  /// Listens on every address of `endpoint` that is this host's; port 0 takes a free one, the same
-  /// for all. Errors: usage (no address is this host's, or the port is taken: says which and what
-  /// to do), unreachable (the name does not resolve), system.
-  Result<> listen(const Endpoint& endpoint);
+  /// Listens on those of `addresses`, at least one, that are this host's; port 0 takes a free one,
+  /// the same for all. Errors: usage (none is this host's, or the port is taken: says which and
+  /// what to do), system.
+  Result<> listen(const std::vector<boost::asio::ip::tcp::endpoint>& addresses);
 
   /// Where it listens first.
   boost::asio::ip::tcp::endpoint address() const;

@@ -3,13 +3,14 @@
 
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 
+#include "base/async_jobs.h"
 #include "base/error.h"
-#include "rendezvous/addresses.h"
 #include "rendezvous/endpoint.h"
 
 namespace ddprun::rendezvous {
@@ -25,15 +26,15 @@ class Resolver {
   using Addresses = std::vector<boost::asio::ip::tcp::endpoint>;
   using Hook = std::function<void(Result<Addresses>)>;
 
-  explicit Resolver(const boost::asio::any_io_executor& executor) : answered_(executor) {}
+  explicit Resolver(boost::asio::any_io_executor executor) : executor_(std::move(executor)) {}
 
   /// Calls `resolved` later; an earlier look-up is dropped.
-  /// Errors: unreachable (the name does not resolve), system.
+  /// Errors: unreachable (the name does not resolve).
   void resolve(const Endpoint& endpoint, Hook resolved);
 
  private:
-  boost::asio::posix::stream_descriptor answered_;  // an event of the thread's
-  std::shared_ptr<char> asked_;  // handlers that were queued already look whether it is still there
+  boost::asio::any_io_executor executor_;
+  std::unique_ptr<AsyncJobs> look_up_;  // the last one
 };
 
 }  // namespace ddprun::rendezvous

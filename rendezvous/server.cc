@@ -74,9 +74,10 @@ Server::Server(asio::any_io_executor executor, Options options)
                             }}) {}
 
 Result<std::unique_ptr<Server>> Server::listen(asio::any_io_executor executor,
-                                               const Endpoint& endpoint, Options options) {
+                                               const std::vector<tcp::endpoint>& addresses,
+                                               Options options) {
   std::unique_ptr<Server> server(new Server(std::move(executor), std::move(options)));
-  if (const Result<> listening = server->listener_.listen(endpoint); !listening) {
+  if (const Result<> listening = server->listener_.listen(addresses); !listening) {
     return listening.error();
   }
   return server;

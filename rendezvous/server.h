@@ -45,10 +45,11 @@ class Server {
     std::function<std::string(const Failure& failure)> loss_text;
   };
 
-  /// Listens on every address of `endpoint`; port 0 takes a free one, the same for all.
-  /// Errors: as Listener::listen.
-  static Result<std::unique_ptr<Server>> listen(boost::asio::any_io_executor executor,
-                                                const Endpoint& endpoint, Options options);
+  /// Listens on those of `addresses` that are this host's; port 0 takes a free one, the same for
+  /// all. Errors: as Listener::listen.
+  static Result<std::unique_ptr<Server>> listen(
+      boost::asio::any_io_executor executor,
+      const std::vector<boost::asio::ip::tcp::endpoint>& addresses, Options options);
 
   /// Where it listens first.
   boost::asio::ip::tcp::endpoint address() const { return listener_.address(); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,22 +25,15 @@ struct StreamSink {
   int direct_fd() const { return direct ? file->fd() : -1; }
 };
 
-/// Opens the log files of one attempt on demand. `spec` and `dir` must outlive this, and `spec`
-/// also the sinks.
-class AttemptLogs {
- public:
-  AttemptLogs(const LogSpec& spec, const LogDir& dir) : spec_(spec), dir_(dir) {}
-
-  /// Where this stream of this worker goes. Errors: system (a file cannot be opened).
-  Result<StreamSink> sink(int local_rank, LogDir::Stream stream);
-
- private:
-  Result<std::shared_ptr<LogFile>> duplicates(LogDir::Stream stream);
-
-  const LogSpec& spec_;
-  const LogDir& dir_;
-  std::shared_ptr<LogFile> duplicates_of_out_;
-  std::shared_ptr<LogFile> duplicates_of_err_;
+/// Where the streams of all workers of an attempt go.
+struct AttemptSinks {
+  AttemptFiles files;                              ///< none if their directories cannot be created
+  std::vector<std::array<StreamSink, 2>> workers;  ///< of stdout and stderr, by local rank
+  std::vector<std::string> warnings;               ///< for the user
 };
+
+/// Creates the directories of `files` and opens the log files. What cannot be opened is on the
+/// console, so that it is not lost. May block; for any thread. `spec` must outlive the sinks.
+AttemptSinks open_sinks(const LogSpec& spec, AttemptFiles files, int local_size);
 
 }  // namespace ddprun::launcher

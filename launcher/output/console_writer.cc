@@ -6,11 +6,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 #include <utility>
 
@@ -18,6 +18,13 @@
 
 namespace ddprun::launcher {
 namespace {
+
+/// A thread that is asked to write costs as much as many lines do, so lines are collected for so
+/// long. Nobody reads a file with a stopwatch.
+constexpr std::chrono::milliseconds kRest{1};
+
+/// A write that takes longer has stalled.
+constexpr std::chrono::milliseconds kPatience{500};
 
 bool is_capable_terminal(int fd) {
   const char* term = std::getenv("TERM");
@@ -36,6 +43,27 @@ Fd reopen_non_blocking(int fd) {
   return Fd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
 }
 
+/// /dev/null and its like, to which a write takes no time.
+bool is_memory_device(const struct stat& file) {
+  return S_ISCHR(file.st_mode) && major(file.st_rdev) == 1;
+}
+
+/// Returns 0, or an errno. Blocks.
+int write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written >= 0) {
+      text.remove_prefix(static_cast<size_t>(written));
+    } else if (errno == EAGAIN) {  // whoever shares it made it non-blocking
+      pollfd ready{fd, POLLOUT, 0};
+      ::poll(&ready, 1, -1);
+    } else if (errno != EINTR) {
+      return errno;
+    }
+  }
+  return 0;
+}
+
 }  // namespace
 
 ConsoleWriter::ConsoleWriter(boost::asio::any_io_executor executor, int fd, std::string name,
@@ -45,7 +73,10 @@ ConsoleWriter::ConsoleWriter(boost::asio::any_io_executor executor, int fd, std:
       listener_(std::move(listener)),
       coloured_(wants_colour(fd)),
       lines_(is_capable_terminal(fd)),
-      room_(executor) {
+      room_(executor),
+      background_(executor),
+      rest_(executor),
+      patience_(executor) {
   open(fd);
 }
 
@@ -58,39 +89,36 @@ void ConsoleWriter::open(int fd) {
   device_ = file.st_dev;
   inode_ = file.st_ino;
 
-  const bool flow_controlled = S_ISFIFO(file.st_mode) || isatty(fd) == 1;
-  if (flow_controlled) {
-    kind_ = Kind::non_blocking;
-    fd_ = reopen_non_blocking(fd);
-    if (fd_) return watch_for_room();
-    discarding_ = errno == ENXIO;  // a pipe without a reader
+  if (S_ISFIFO(file.st_mode) || isatty(fd) == 1) {
+    fd_ = std::make_shared<const Fd>(reopen_non_blocking(fd));
+    discarding_ = !*fd_ && errno == ENXIO;  // a pipe without a reader
+    if (*fd_ && watch_for_room()) kind_ = Kind::non_blocking;
+    if (*fd_) return;
   }
-  fd_.reset(fcntl(fd, F_DUPFD_CLOEXEC, 3));
-  if (S_ISSOCK(file.st_mode)) kind_ = Kind::socket;
-  if (flow_controlled) kind_ = Kind::polled;  // no permission, or no /proc
-  if (kind_ != Kind::direct) watch_for_room();
+  fd_ = std::make_shared<const Fd>(fcntl(fd, F_DUPFD_CLOEXEC, 3));
+  if (S_ISSOCK(file.st_mode) && watch_for_room()) kind_ = Kind::socket;
+  if (is_memory_device(file)) kind_ = Kind::memory;
 }
 
 // asio sets O_NONBLOCK on every descriptor it waits for, and fd_ may share its flags with other
-// processes. So asio waits for an epoll fd that watches fd_.
-void ConsoleWriter::watch_for_room() {
+// processes. So asio waits for an epoll fd that watches fd_. False: out of descriptors.
+bool ConsoleWriter::watch_for_room() {
   Fd epoll(epoll_create1(EPOLL_CLOEXEC));
   epoll_event event{};
   event.events = EPOLLOUT;
-  if (!epoll || epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd_.get(), &event) != 0) {
-    kind_ = Kind::direct;  // out of descriptors: a blocking write is better than none
-    return;
-  }
+  if (!epoll || epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd_->get(), &event) != 0) return false;
   room_.assign(epoll.release());
+  return true;
 }
 
 bool ConsoleWriter::is_same_file(int fd) const {
   struct stat file{};
-  return fd_ && fstat(fd, &file) == 0 && file.st_dev == device_ && file.st_ino == inode_;
+  return fd_ && *fd_ && fstat(fd, &file) == 0 && file.st_dev == device_ && file.st_ino == inode_;
 }
 
 void ConsoleWriter::flush() {
   if (reader_stopped_) return lines_.clear();
+  if (kind_ == Kind::background && !discarding_) return write_in_background();
   while (!lines_.empty() && !waiting_) {
     const ssize_t written = discarding_ ? static_cast<ssize_t>(lines_.size()) : write_some();
     if (written >= 0) {
@@ -104,7 +132,7 @@ void ConsoleWriter::flush() {
 }
 
 void ConsoleWriter::flush_soon() {
-  if (flush_posted_ || (waiting_ && !reader_stopped_)) return;
+  if (flush_posted_ || ((waiting_ || resting_) && !reader_stopped_)) return;
   flush_posted_ = true;
   boost::asio::post(executor_, [this] {
     flush_posted_ = false;
@@ -127,29 +155,42 @@ void ConsoleWriter::wait_for_room() {
 
 ssize_t ConsoleWriter::write_some() {
   const std::string_view text = lines_.pending();
-  switch (kind_) {
-    case Kind::direct:
-    case Kind::non_blocking:
-      return ::write(fd_.get(), text.data(), text.size());
-    case Kind::socket:
-      return ::send(fd_.get(), text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-    case Kind::polled:
-      return write_if_polled_ready();
-  }
-  std::abort();
+  if (kind_ != Kind::socket) return ::write(fd_->get(), text.data(), text.size());
+  return ::send(fd_->get(), text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-// If poll(2) reports a pipe writable, PIPE_BUF bytes can be written without blocking.
-ssize_t ConsoleWriter::write_if_polled_ready() {
-  pollfd ready{fd_.get(), POLLOUT, 0};
-  const int count = ::poll(&ready, 1, 0);
-  if (count < 0) return -1;
-  if (count == 0) {
-    errno = EAGAIN;
-    return -1;
-  }
-  const std::string_view text = lines_.pending();
-  return ::write(fd_.get(), text.data(), std::min<size_t>(text.size(), PIPE_BUF));
+void ConsoleWriter::write_in_background() {
+  if (waiting_ || lines_.empty()) return;
+  waiting_ = true;
+  background_size_ = lines_.size();
+  auto block = std::make_shared<LineQueue::Block>(lines_.take(std::move(spare_)));
+  background_.run([fd = fd_, block] { return write_all(fd->get(), block->text()); },
+                  [this, block](int error_number) {
+                    on_written_in_background(std::move(*block), error_number);
+                  });
+}
+
+void ConsoleWriter::on_written_in_background(LineQueue::Block block, int error_number) {
+  waiting_ = false;
+  background_size_ = 0;
+  ++background_writes_;
+  if (error_number == 0) in_line_ = !block.text().ends_with('\n');
+  spare_ = std::move(block);
+  if (error_number != 0) handle_error(error_number);
+  if (reader_stopped_) resume();
+  lines_.size() >= kFlushAt ? flush() : rest();
+  listener_.on_written();
+}
+
+void ConsoleWriter::rest() {
+  if (std::exchange(resting_, true)) return;
+  rest_.expires_after(kRest);
+  rest_.async_wait([this](boost::system::error_code cancelled) {
+    if (cancelled) return;
+    resting_ = false;
+    flush();
+    listener_.on_written();
+  });
 }
 
 void ConsoleWriter::handle_error(int error_number) {
@@ -159,8 +200,8 @@ void ConsoleWriter::handle_error(int error_number) {
     return;
   }
   if (std::exchange(loss_reported_, true)) return;
-  listener_.on_loss(
-      os_error("some output is lost: cannot write to " + name_, error_number).message);
+  listener_.on_loss(os_error("some output is lost: cannot write to " + name_, error_number).message,
+                    true);
 }
 
 void ConsoleWriter::consume(size_t written) {
@@ -171,6 +212,15 @@ void ConsoleWriter::consume(size_t written) {
 
 void ConsoleWriter::drop_stopped_reader() {
   if (!waiting_) return;
+  if (kind_ != Kind::background) return stop_writing();
+  // A write is under way; whether the disk has stalled is known when it takes too long.
+  patience_.expires_after(kPatience);
+  patience_.async_wait([this, write = background_writes_](boost::system::error_code cancelled) {
+    if (!cancelled && waiting_ && write == background_writes_) stop_writing();
+  });
+}
+
+void ConsoleWriter::stop_writing() {
   reader_stopped_ = true;
   flush_soon();
 }
@@ -180,15 +230,17 @@ void ConsoleWriter::resume() {
   flush();
   reader_stopped_ = false;
   if (in_line_) lines_.append("\n");
-  listener_.on_loss("some output is lost: " + name_ + " was not read while workers were killed");
+  listener_.on_loss("some output is lost: " + name_ + " was not read while workers were killed",
+                    false);
 }
 
 void ConsoleWriter::finish(std::chrono::milliseconds limit) {
-  using Clock = std::chrono::steady_clock;
-  room_.close();  // ends the wait, if any
-  waiting_ = false;
   if (reader_stopped_) limit = limit.zero();
   const auto deadline = Clock::now() + limit;
+  listener_.on_written = [] {};
+  if (kind_ == Kind::background && !discarding_) return finish_in_background(deadline);
+  room_.close();  // ends the wait, if any
+  waiting_ = false;
   while (!lines_.empty()) {
     const ssize_t written = discarding_ ? static_cast<ssize_t>(lines_.size()) : write_some();
     if (written >= 0) {
@@ -197,12 +249,18 @@ void ConsoleWriter::finish(std::chrono::milliseconds limit) {
       const auto left =
           std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
       if (left.count() <= 0) return lines_.clear();
-      pollfd ready{fd_.get(), POLLOUT, 0};
+      pollfd ready{fd_->get(), POLLOUT, 0};
       ::poll(&ready, 1, static_cast<int>(left.count()));
     } else if (errno != EINTR) {
       return lines_.clear();
     }
   }
+}
+
+void ConsoleWriter::finish_in_background(Clock::time_point deadline) {
+  do flush();
+  while (background_.wait_until_idle(deadline) && !lines_.empty());
+  lines_.clear();
 }
 
 }  // namespace ddprun::launcher

@@ -3,23 +3,26 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <sys/types.h>
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
 
+#include "base/async_jobs.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "launcher/output/line_queue.h"
 
 namespace ddprun::launcher {
 
-/// Writes lines to ddprun's own stdout or stderr, or both if they are the same file. Never blocks
-/// on a slow reader, and never changes the flags of the inherited descriptor (O_NONBLOCK would
-/// affect the user's shell, which shares them). Only regular files and devices without flow control
-/// get plain writes.
+/// Writes lines to ddprun's own stdout or stderr, or both if they are the same file. Never blocks,
+/// and never changes the flags of the inherited descriptor (O_NONBLOCK would affect the user's
+/// shell, which shares them): where writes could block, as those to a file on a disk that stalls, a
+/// thread does them.
 ///
 /// After EPIPE (the reader closed), all output is discarded. After another error, such as a full
 /// disk, pending output is discarded and the first error is reported.
@@ -28,8 +31,9 @@ namespace ddprun::launcher {
 class ConsoleWriter {
  public:
   struct Listener {
-    std::function<void()> on_written;                     ///< after a write outside of flush()
-    std::function<void(const std::string& why)> on_loss;  ///< once a cause; `why` is one sentence
+    std::function<void()> on_written;  ///< after a write outside of flush()
+    /// Once a cause; `why` is one sentence. `failed`: a write did, such as on a full disk.
+    std::function<void(const std::string& why, bool failed)> on_loss;
   };
 
   /// Writes to `fd`, which the caller keeps open; `name` is for messages ("stdout").
@@ -40,7 +44,10 @@ class ConsoleWriter {
   LineQueue& lines() { return lines_; }
 
   /// Whether more may be appended: less than kFull is pending. If not, wait for on_written.
-  bool has_room() const { return lines_.size() < kFull; }
+  bool has_room() const { return lines_.size() + background_size_ < kFull; }
+
+  /// Whether nothing is left to be written, or the reader has stopped and it is discarded.
+  bool is_drained() const { return lines_.empty() && (background_size_ == 0 || reader_stopped_); }
 
   /// Whether it is a terminal that shows colours.
   bool is_coloured() const { return coloured_; }
@@ -51,26 +58,34 @@ class ConsoleWriter {
   /// Writes as much as possible now.
   void flush();
 
-  /// Flushes after the handlers that are ready now, so that they share one write.
+  /// Flushes after the handlers that are ready now, so that they share one write, or a millisecond
+  /// after a write in the background. on_written follows.
   void flush_soon();
 
-  /// If the reader has stopped, discards all output until it reads again, which on_loss reports.
-  /// on_written follows.
+  /// If the reader has stopped, or the disk, discards all output until it continues, which on_loss
+  /// reports. on_written follows.
   void drop_stopped_reader();
 
   /// Writes pending output, waiting for the reader for at most `limit`; discards the rest. Blocks.
   void finish(std::chrono::milliseconds limit);
 
   static constexpr size_t kFull = 256 * 1024;
+  /// With so many bytes, flush: more make a write no cheaper.
+  static constexpr size_t kFlushAt = 128 * 1024;
 
  private:
-  enum class Kind { direct, non_blocking, socket, polled };
+  using Clock = std::chrono::steady_clock;
+  enum class Kind { memory, non_blocking, socket, background };
 
   void open(int fd);
-  void watch_for_room();
+  bool watch_for_room();
   void wait_for_room();
   ssize_t write_some();
-  ssize_t write_if_polled_ready();
+  void write_in_background();
+  void on_written_in_background(LineQueue::Block block, int error_number);
+  void rest();
+  void finish_in_background(Clock::time_point deadline);
+  void stop_writing();
   void consume(size_t written);
   void resume();
   void handle_error(int error_number);
@@ -78,14 +93,21 @@ class ConsoleWriter {
   boost::asio::any_io_executor executor_;
   std::string name_;
   Listener listener_;
-  Kind kind_ = Kind::direct;
-  Fd fd_;
+  Kind kind_ = Kind::background;
+  std::shared_ptr<const Fd> fd_;  // a write that is stuck may need it for longer than we live
   dev_t device_ = 0;
   ino_t inode_ = 0;
   bool coloured_ = false;
   LineQueue lines_;
   boost::asio::posix::stream_descriptor room_;  // an epoll fd, readable when fd_ is writable
-  bool waiting_ = false;                        // for room_
+  AsyncJobs background_;
+  LineQueue::Block spare_;      // memory for the next write in the background
+  size_t background_size_ = 0;  // of the write that is under way
+  size_t background_writes_ = 0;
+  boost::asio::steady_timer rest_;
+  bool resting_ = false;  // the last write in the background has just ended
+  boost::asio::steady_timer patience_;
+  bool waiting_ = false;  // for room_, or for a write in the background
   bool flush_posted_ = false;
   bool discarding_ = false;
   bool reader_stopped_ = false;  // discards until it reads again

@@ -2,6 +2,7 @@
 #include "launcher/output/line_queue.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ddprun::launcher {
 namespace {
@@ -18,27 +19,31 @@ void LineQueue::begin(const void* writer, bool progress) {
 }
 
 void LineQueue::consume(size_t count) {
-  begin_ += count;
-  if (begin_ < end_) return;
-  begin_ = end_ = 0;
-  if (capacity_ <= kKeptForLines) return;
-  bytes_.reset();
-  capacity_ = 0;
+  pending_.begin_ += count;
+  if (!empty()) return;
+  pending_.begin_ = pending_.end_ = 0;
+  if (pending_.capacity_ > kKeptForLines) pending_ = {};
+}
+
+LineQueue::Block LineQueue::take(Block used) {
+  std::swap(pending_, used);
+  clear();
+  return used;
 }
 
 void LineQueue::make_room(size_t count) {
   const size_t held = size();
-  if (held + count <= capacity_ / 2) {
-    std::memmove(bytes_.get(), bytes_.get() + begin_, held);
+  if (held + count <= pending_.capacity_ / 2) {
+    std::memmove(pending_.bytes_.get(), pending_.bytes_.get() + pending_.begin_, held);
   } else {
-    const size_t capacity = std::max({kFirstCapacity, capacity_ * 2, held + count});
+    const size_t capacity = std::max({kFirstCapacity, pending_.capacity_ * 2, held + count});
     auto bigger = std::make_unique_for_overwrite<char[]>(capacity);
-    if (held > 0) std::memcpy(bigger.get(), bytes_.get() + begin_, held);
-    bytes_ = std::move(bigger);
-    capacity_ = capacity;
+    if (held > 0) std::memcpy(bigger.get(), pending_.bytes_.get() + pending_.begin_, held);
+    pending_.bytes_ = std::move(bigger);
+    pending_.capacity_ = capacity;
   }
-  begin_ = 0;
-  end_ = held;
+  pending_.begin_ = 0;
+  pending_.end_ = held;
 }
 
 }  // namespace ddprun::launcher

@@ -13,6 +13,19 @@ namespace ddprun::launcher {
 /// Pure: no I/O. A writer is identified by its address.
 class LineQueue {
  public:
+  /// Bytes that were taken out of a queue.
+  class Block {
+   public:
+    std::string_view text() const { return {bytes_.get() + begin_, end_ - begin_}; }
+
+   private:
+    friend LineQueue;
+    std::unique_ptr<char[]> bytes_;
+    size_t capacity_ = 0;
+    size_t begin_ = 0;
+    size_t end_ = 0;
+  };
+
   /// `overwrites`: the file is a terminal, where a progress line may overwrite another.
   explicit LineQueue(bool overwrites) : overwrites_(overwrites) {}
 
@@ -22,9 +35,9 @@ class LineQueue {
 
   void append(std::string_view text) {
     if (text.empty()) return;
-    if (text.size() > capacity_ - end_) make_room(text.size());
-    std::memcpy(bytes_.get() + end_, text.data(), text.size());
-    end_ += text.size();
+    if (text.size() > pending_.capacity_ - pending_.end_) make_room(text.size());
+    std::memcpy(pending_.bytes_.get() + pending_.end_, text.data(), text.size());
+    pending_.end_ += text.size();
   }
 
   /// The last line, of `writer`, is unfinished.
@@ -33,9 +46,9 @@ class LineQueue {
   /// Whether the last line is `writer`'s and unfinished.
   bool is_open(const void* writer) const { return open_ == writer; }
 
-  std::string_view pending() const { return {bytes_.get() + begin_, size()}; }
-  size_t size() const { return end_ - begin_; }
-  bool empty() const { return begin_ == end_; }
+  std::string_view pending() const { return pending_.text(); }
+  size_t size() const { return pending_.end_ - pending_.begin_; }
+  bool empty() const { return size() == 0; }
 
   /// The first `count` bytes of pending() have been written.
   void consume(size_t count);
@@ -43,15 +56,16 @@ class LineQueue {
   /// Discards all pending bytes.
   void clear() { consume(size()); }
 
+  /// Takes all pending bytes out, for another thread to write. The memory of `used`, which was
+  /// taken before, serves again.
+  Block take(Block used);
+
  private:
   void make_room(size_t count);
 
   bool overwrites_;
   const void* open_ = nullptr;
-  std::unique_ptr<char[]> bytes_;
-  size_t capacity_ = 0;
-  size_t begin_ = 0;
-  size_t end_ = 0;
+  Block pending_;
 };
 
 }  // namespace ddprun::launcher

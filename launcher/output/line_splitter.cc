@@ -2,19 +2,39 @@
 #include "launcher/output/line_splitter.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ddprun::launcher {
 namespace {
 
 constexpr size_t kKeptForLine = 16 * 1024;  // while no line is kept; a long line's memory is freed
 
+/// The writer of an unfinished line whose stream has ended.
+constexpr char kEnded = 0;
+
 }  // namespace
 
 void LineSplitter::feed(std::string_view bytes, LineQueue& out) {
   if (bytes.empty()) return;
   if (buffering_ == Buffering::none) return pass_on(bytes, out);
+  bytes = resume_line(bytes, out);
   const bool plain = position_ == Position::line_start && bytes.find('\r') == bytes.npos;
   plain ? feed_lines(bytes, out) : feed_progress(bytes, out);
+}
+
+/// A line whose beginning was shown early, and ended by another writer since, is buffered again: it
+/// would otherwise be shown in as many pieces as it comes in.
+std::string_view LineSplitter::resume_line(std::string_view bytes, const LineQueue& out) {
+  if (!shown_early_ || out.is_open(this)) return bytes;
+  shown_early_ = false;
+  position_ = Position::line_start;
+  if (bytes.front() == '\n') bytes.remove_prefix(1);
+  return bytes;
+}
+
+void LineSplitter::pass_on_kept(LineQueue& out) {
+  pass_on(std::exchange(kept_, {}), out);
+  shown_early_ = true;
 }
 
 // The fast path: no \r, and nothing of the current line has been passed on.
@@ -66,7 +86,9 @@ void LineSplitter::end_kept_line(std::string_view end, LineQueue& out) {
 }
 
 void LineSplitter::finish(LineQueue& out) {
-  if (!kept_.empty()) {
+  if (buffering_ == Buffering::none) {
+    if (out.is_open(this)) out.leave_open(&kEnded);
+  } else if (!kept_.empty()) {
     end_kept_line("\n", out);
   } else if (position_ != Position::line_start && out.is_open(this)) {
     out.begin(this, false);
@@ -85,7 +107,11 @@ void LineSplitter::pass_on(std::string_view text, LineQueue& out) {
 
   out.begin(this, text.front() == '\r');
   prefix_.empty() ? append_plain(text, out) : append_prefixed(text, out);
-  if (position_ != Position::line_start) out.leave_open(this);
+  if (position_ == Position::line_start) {
+    shown_early_ = false;
+  } else {
+    out.leave_open(this);
+  }
 }
 
 void LineSplitter::append_plain(std::string_view text, LineQueue& out) {

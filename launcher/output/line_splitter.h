@@ -12,7 +12,7 @@ namespace ddprun::launcher {
 /// How a worker's output is buffered.
 enum class Buffering {
   line,  ///< whole lines; for several workers that share a file
-  none,  ///< passed on immediately, so that a prompt without newline is seen; for a single worker
+  none,  ///< passed on immediately and unchanged; for a single worker
 };
 
 /// The longest line, without its newline, that is not split.
@@ -28,6 +28,9 @@ inline constexpr std::string_view kSplitMark = " [ddprun: line split]\n";
 /// after each \r ("\r[0] 40 %"), until its newline. If another writer writes meanwhile, the
 /// unfinished line is ended with a newline (on a terminal, another progress line overwrites it),
 /// and the rest starts with the prefix again. "\r\n" ends a line like "\n".
+///
+/// A beginning of a line after which nothing comes may be a prompt: pass_on_kept() shows it, and
+/// the line is then treated in the same way.
 class LineSplitter {
  public:
   /// `prefix` is put before every line; may be empty.
@@ -39,7 +42,14 @@ class LineSplitter {
   /// same queue. Keeps at most kMaxLine bytes.
   void feed(std::string_view bytes, LineQueue& out);
 
-  /// The end of the stream: appends the kept bytes, and a newline if the last line lacks it.
+  /// Whether the beginning of a line is kept.
+  bool keeps_text() const { return !kept_.empty(); }
+
+  /// Appends the beginning of a line that is kept, without a newline.
+  void pass_on_kept(LineQueue& out);
+
+  /// The end of the stream: appends the kept bytes, and a newline if the last line lacks it and
+  /// lines are buffered.
   void finish(LineQueue& out);
 
   const std::string& prefix() const { return prefix_; }
@@ -51,6 +61,7 @@ class LineSplitter {
   void feed_progress(std::string_view bytes, LineQueue& out);
   void keep(std::string_view text, LineQueue& out);
   void end_kept_line(std::string_view end, LineQueue& out);
+  std::string_view resume_line(std::string_view bytes, const LineQueue& out);
   void pass_on(std::string_view text, LineQueue& out);
   void append_plain(std::string_view text, LineQueue& out);
   void append_prefixed(std::string_view text, LineQueue& out);
@@ -59,6 +70,7 @@ class LineSplitter {
   Buffering buffering_;
   Position position_ = Position::line_start;  // after the last byte that was passed on
   std::string kept_;                          // a line of which nothing has been passed on
+  bool shown_early_ = false;                  // the beginning of this line, by pass_on_kept
 };
 
 }  // namespace ddprun::launcher

@@ -48,8 +48,8 @@ std::string in_attempt(const std::string& attempt_dir, int local_rank) {
   return attempt_dir + "/" + std::to_string(local_rank);
 }
 
-const char* name_of(LogDir::Stream stream) {
-  return stream == LogDir::Stream::out ? "stdout.log" : "stderr.log";
+const char* name_of(AttemptFiles::Stream stream) {
+  return stream == AttemptFiles::Stream::out ? "stdout.log" : "stderr.log";
 }
 
 }  // namespace
@@ -102,35 +102,41 @@ Result<> LogDir::open_temporary(const std::string& name) {
   return os_error("cannot create a temporary directory in $TMPDIR or /tmp", errno);
 }
 
-Result<> LogDir::begin_attempt(int round, int local_size) {
+AttemptFiles LogDir::begin_attempt(int round) {
   attempt_ = std::max(round, attempt_ + 1);
-  attempt_dir_.clear();
-  if (run_.empty() || is_temporary_) return {};
-  const std::string dir = run_ + "/attempt_" + std::to_string(attempt_);
-  if (mkdir(dir.c_str(), S_IRWXU) != 0) return os_error("cannot create " + dir, errno);
+  const std::string number = std::to_string(attempt_);
+  AttemptFiles files;
+  files.discards_ = discards_;
+  if (is_temporary_) {
+    files.error_prefix_ = run_ + "/error_" + number + "_";
+  } else if (!run_.empty()) {
+    files.dir_ = run_ + "/attempt_" + number;
+  }
+  return files;
+}
+
+Result<> AttemptFiles::make_directories(int local_size) const {
+  if (mkdir(dir_.c_str(), S_IRWXU) != 0) return os_error("cannot create " + dir_, errno);
   for (int local_rank = 0; local_rank < local_size; ++local_rank) {
-    const std::string own = in_attempt(dir, local_rank);
+    const std::string own = in_attempt(dir_, local_rank);
     if (mkdir(own.c_str(), S_IRWXU) != 0) return os_error("cannot create " + own, errno);
   }
-  attempt_dir_ = dir;
   return {};
 }
 
-std::string LogDir::error_file(int local_rank) const {
-  if (is_temporary_) {
-    return run_ + "/error_" + std::to_string(attempt_) + "_" + std::to_string(local_rank) + ".json";
-  }
-  return attempt_dir_.empty() ? "" : in_attempt(attempt_dir_, local_rank) + "/error.json";
+std::string AttemptFiles::error_file(int local_rank) const {
+  if (has_directories()) return in_attempt(dir_, local_rank) + "/error.json";
+  return error_prefix_.empty() ? "" : error_prefix_ + std::to_string(local_rank) + ".json";
 }
 
-std::string LogDir::log_file(int local_rank, Stream stream) const {
-  if (discards_) return std::string(kNone);
-  return in_attempt(attempt_dir_, local_rank) + "/" + name_of(stream);
+std::string AttemptFiles::log_file(int local_rank, Stream stream) const {
+  if (discards_) return std::string(LogDir::kNone);
+  return in_attempt(dir_, local_rank) + "/" + name_of(stream);
 }
 
-std::string LogDir::filtered_file(Stream stream) const {
-  if (discards_) return std::string(kNone);
-  return attempt_dir_ + "/filtered_" + name_of(stream);
+std::string AttemptFiles::filtered_file(Stream stream) const {
+  if (discards_) return std::string(LogDir::kNone);
+  return dir_ + "/filtered_" + name_of(stream);
 }
 
 }  // namespace ddprun::launcher

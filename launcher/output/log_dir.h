@@ -9,6 +9,36 @@
 
 namespace ddprun::launcher {
 
+/// The files of one attempt: their names. Default constructed: there are none.
+class AttemptFiles {
+ public:
+  enum class Stream { out, err };
+
+  /// TORCHELASTIC_ERROR_FILE of this worker: an absolute path; only the worker creates the file.
+  /// Empty: none.
+  std::string error_file(int local_rank) const;
+
+  /// Whether there can be log files.
+  bool has_logs() const { return discards_ || has_directories(); }
+
+  /// Paths of the log files; /dev/null with kNone. Requires has_logs().
+  std::string log_file(int local_rank, Stream stream) const;
+  std::string filtered_file(Stream stream) const;
+
+  /// Whether they are in directories of the attempt, which make_directories() creates.
+  bool has_directories() const { return !dir_.empty(); }
+
+  /// May block. Errors: system.
+  Result<> make_directories(int local_size) const;
+
+ private:
+  friend class LogDir;
+
+  bool discards_ = false;     // the root is kNone
+  std::string dir_;           // with a directory for each worker; empty: none
+  std::string error_prefix_;  // of error files without directories; empty: none
+};
+
 /// The directory of one node's log and error files, with torchrun's layout:
 ///
 ///   ROOT/<run_id>_<random>/attempt_N/<local_rank>/{stdout.log,stderr.log,error.json}
@@ -26,8 +56,6 @@ class LogDir {
   /// The root that means no files.
   static constexpr std::string_view kNone = "/dev/null";
 
-  enum class Stream { out, err };
-
   LogDir() = default;
   LogDir(const LogDir&) = delete;
   ~LogDir();
@@ -41,20 +69,8 @@ class LogDir {
   /// The directory of this run, absolute; empty: none.
   const std::string& path() const { return run_; }
 
-  /// Creates the directories of the next attempt; its number is `round`, or the next one if that is
-  /// taken. Errors: system; then this attempt has no files.
-  Result<> begin_attempt(int round, int local_size);
-
-  /// TORCHELASTIC_ERROR_FILE of this worker in the current attempt: an absolute path in an existing
-  /// directory; only the worker creates the file. Empty: none.
-  std::string error_file(int local_rank) const;
-
-  /// Whether the current attempt can have log files.
-  bool has_logs() const { return discards_ || !attempt_dir_.empty(); }
-
-  /// Paths of its log files; /dev/null with kNone. Requires has_logs().
-  std::string log_file(int local_rank, Stream stream) const;
-  std::string filtered_file(Stream stream) const;
+  /// The files of the next attempt; its number is `round`, or the next one if that is taken.
+  AttemptFiles begin_attempt(int round);
 
  private:
   Result<> open_temporary(const std::string& name);
@@ -64,7 +80,6 @@ class LogDir {
   bool is_temporary_ = false;  // error files only, without subdirectories
   Fd lock_;                    // of a temporary one
   int attempt_ = -1;
-  std::string attempt_dir_;  // empty: none
 };
 
 }  // namespace ddprun::launcher

@@ -19,8 +19,16 @@ namespace ddprun::launcher {
 namespace {
 
 constexpr size_t kBatch = 128 * 1024;
-constexpr size_t kFlushAt = 128 * 1024;
 constexpr size_t kOwnLimit = 1024 * 1024;  // pending bytes beyond which own lines are dropped
+
+/// A log file that takes longer for 128 KiB, when its worker was killed, is given up.
+constexpr std::chrono::milliseconds kFilePatience{500};
+
+/// The beginning of a line is shown when nothing has come for so long. It is no prompt if as much
+/// came before as stdio and Python write at a time: then the rest of the line is still in a buffer
+/// of the worker, and lines would be cut wherever such a buffer ends.
+constexpr std::chrono::milliseconds kQuiet{200};
+constexpr size_t kBufferSize = 4096;
 
 // A big pipe saves context switches but uses memory, and all pipes of a user share one budget (64
 // MiB by default); beyond it, new pipes have one page. So only a few pipes grow, each after a large
@@ -30,6 +38,22 @@ constexpr int kMaxBigPipes = 16;
 constexpr size_t kLargeRead = 32 * 1024;  // half of a pipe's default size (pipe(7))
 
 }  // namespace
+
+/// What has been read, on its way to the files of the stream's sink.
+struct Output::Unsaved {
+  std::string bytes;
+  std::string lines;  // those that the filters selected, with their prefix
+
+  bool empty() const { return bytes.empty() && lines.empty(); }
+
+  /// Blocks. Errors: system, the first one.
+  Result<> append_to(const LogFile* file, const LogFile* duplicates) const {
+    Result<> saved = file != nullptr ? file->append(bytes) : Result<>();
+    if (duplicates == nullptr) return saved;
+    const Result<> duplicated = duplicates->append(lines);
+    return saved ? duplicated : saved;
+  }
+};
 
 struct Output::Stream {
   Stream(boost::asio::any_io_executor executor, int worker_rank, bool of_stderr, std::string prefix,
@@ -42,7 +66,18 @@ struct Output::Stream {
         sink(std::move(stream_sink)) {}
 
   /// A stream that is not shown does not wait for the console's reader.
-  bool may_be_read() const { return pipe.is_open() && (!sink.shown || console.has_room()); }
+  bool may_be_read() const {
+    return pipe.is_open() && !saving && (!sink.shown || console.has_room());
+  }
+
+  bool may_show_prompt() const { return splitter.keeps_text() && burst < kBufferSize; }
+
+  bool is_read_to_its_end() {
+    int unread = 0;
+    return may_be_read() && ioctl(pipe.native_handle(), FIONREAD, &unread) == 0 && unread == 0;
+  }
+
+  bool has_files() const { return sink.file || sink.duplicates; }
 
   /// The size of a read. Prefixes make short lines longer, so a long prefix makes it smaller.
   size_t batch_size() const {
@@ -58,21 +93,33 @@ struct Output::Stream {
   ConsoleWriter& console;
   StreamSink sink;
   std::optional<LineFilter> filter;  // set with sink.duplicates
-  size_t left = SIZE_MAX;            // bytes until its end, if known
-  bool waiting = false;              // a handler holds an iterator to this
+  Unsaved unsaved;
+  std::chrono::steady_clock::time_point last_shown;
+  size_t burst = 0;        // bytes since it was quiet
+  size_t left = SIZE_MAX;  // bytes until its end, if known
+  bool waiting = false;    // a handler holds an iterator to this
+  bool saving = false;     // a job holds one
   bool removed = false;
   bool grown = false;
 };
 
 Output::Output(boost::asio::any_io_executor executor, int out, int err)
-    : executor_(executor), out_(executor, out, "stdout", listener()) {
+    : executor_(executor),
+      out_(executor, out, "stdout", listener()),
+      files_(executor),
+      patience_(executor),
+      quiet_(executor) {
   if (!out_.is_same_file(err)) err_.emplace(executor, err, "stderr", listener());
 }
 
 Output::~Output() = default;
 
 ConsoleWriter::Listener Output::listener() {
-  return {[this] { on_written(); }, [](const std::string& why) { log::warning(why); }};
+  return {[this] { on_written(); },
+          [this](const std::string& why, bool failed) {
+            if (failed) write_error_ = why;
+            log::warning(why);
+          }};
 }
 
 void Output::add_worker(int rank, const std::string& prefix, Buffering buffering, Fd out, Fd err,
@@ -100,33 +147,36 @@ void Output::wait(Streams::iterator stream) {
   stream->pipe.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                           [this, stream](const boost::system::error_code&) {
                             stream->waiting = false;
-                            if (stream->removed) {
-                              streams_.erase(stream);
-                            } else {
-                              on_readable(stream);
-                            }
+                            if (!release(stream)) on_readable(stream);
                           });
+}
+
+/// Erases a removed stream that nothing refers to. Returns whether it was removed.
+bool Output::release(Streams::iterator stream) {
+  const bool removed = stream->removed;
+  if (removed && !stream->waiting && !stream->saving) streams_.erase(stream);
+  return removed;
 }
 
 void Output::on_readable(Streams::iterator stream) {
   ConsoleWriter& console = stream->console;
-  if (stream->may_be_read()) read_once(*stream);
-  console.lines().size() >= kFlushAt ? console.flush() : console.flush_soon();
+  if (stream->may_be_read()) read_once(stream);
+  console.lines().size() >= ConsoleWriter::kFlushAt ? console.flush() : console.flush_soon();
   wait(stream);
 }
 
 /// Returns the number of bytes read; 0: none now. Ends the stream at end of file.
-size_t Output::read_once(Stream& stream) {
+size_t Output::read_once(Streams::iterator stream) {
   if (!batch_) batch_ = std::make_unique_for_overwrite<char[]>(kBatch);
-  const size_t most = stream.batch_size();
+  const size_t most = stream->batch_size();
   const ssize_t count =
-      ::read(stream.pipe.native_handle(), batch_.get(), std::min(most, stream.left));
+      ::read(stream->pipe.native_handle(), batch_.get(), std::min(most, stream->left));
   if (count > 0) {
     const std::string_view bytes(batch_.get(), static_cast<size_t>(count));
-    if (bytes.size() >= std::min(most, kLargeRead)) grow(stream);
+    if (bytes.size() >= std::min(most, kLargeRead)) grow(*stream);
     pass_on(stream, bytes);
-    stream.left -= bytes.size();
-    if (stream.left == 0) end(stream);
+    stream->left -= bytes.size();
+    if (stream->left == 0) end(stream);
     return bytes.size();
   }
   if (count == 0 || (errno != EAGAIN && errno != EINTR)) end(stream);
@@ -138,50 +188,104 @@ void Output::grow(Stream& stream) {
   if (fcntl(stream.pipe.native_handle(), F_SETPIPE_SZ, kBigPipe) > 0) ++big_pipes_;
 }
 
-void Output::pass_on(Stream& stream, std::string_view bytes) {
-  if (stream.sink.shown) stream.splitter.feed(bytes, stream.console.lines());
-  if (stream.is_stderr) stream.stderr_tail.feed(bytes);
-  if (stream.sink.file) append(*stream.sink.file, bytes);
-  if (!stream.filter) return;
-  std::string lines;
-  stream.filter->feed(bytes, lines);
-  append(*stream.sink.duplicates, lines);
+void Output::pass_on(Streams::iterator stream, std::string_view bytes) {
+  if (stream->is_stderr) stream->stderr_tail.feed(bytes);
+  if (!stream->has_files()) return show(*stream, bytes);
+  if (stream->filter) stream->filter->feed(bytes, stream->unsaved.lines);
+  stream->unsaved.bytes += bytes;
+  save(stream);
 }
 
-void Output::append(const LogFile& file, std::string_view bytes) {
-  const Result<> appended = file.append(bytes);
-  if (appended || std::exchange(log_loss_reported_, true)) return;
-  log::warning("log files will have gaps: " + appended.error().message);
+void Output::show(Stream& stream, std::string_view bytes) {
+  if (!stream.sink.shown) return;
+  stream.splitter.feed(bytes, stream.console.lines());
+  const auto now = std::chrono::steady_clock::now();
+  if (now - std::exchange(stream.last_shown, now) >= kQuiet) stream.burst = 0;
+  stream.burst += bytes.size();
+  if (stream.may_show_prompt()) show_prompts_later();
 }
 
-void Output::end(Stream& stream) {
-  if (stream.filter) {
-    std::string line;
-    stream.filter->finish(line);
-    append(*stream.sink.duplicates, line);
+void Output::show_prompts_later() {
+  if (std::exchange(awaiting_quiet_, true)) return;
+  quiet_.expires_after(kQuiet);
+  quiet_.async_wait([this](boost::system::error_code cancelled) {
+    if (cancelled) return;
+    awaiting_quiet_ = false;
+    show_prompts();
+  });
+}
+
+void Output::show_prompts() {
+  const auto now = std::chrono::steady_clock::now();
+  for (Stream& stream : streams_) {
+    if (!stream.may_show_prompt()) continue;
+    if (!stream.is_read_to_its_end()) stream.last_shown = now;  // it only seems quiet
+    if (now - stream.last_shown < kQuiet) {
+      show_prompts_later();
+      continue;
+    }
+    stream.splitter.pass_on_kept(stream.console.lines());
+    stream.console.flush_soon();
   }
+}
+
+/// One job at a time, which keeps the order. Until it has ended the pipe is not read.
+void Output::save(Streams::iterator stream) {
+  if (stream->saving || stream->unsaved.empty()) return;
+  stream->saving = true;
+  auto unsaved = std::make_shared<const Unsaved>(std::exchange(stream->unsaved, {}));
+  files_.run(
+      [file = stream->sink.file, duplicates = stream->sink.duplicates, unsaved] {
+        return unsaved->append_to(file.get(), duplicates.get());
+      },
+      [this, stream, unsaved](const Result<>& saved) { on_saved(stream, unsaved->bytes, saved); });
+}
+
+void Output::on_saved(Streams::iterator stream, std::string_view bytes, const Result<>& saved) {
+  if (!saved && !std::exchange(log_loss_reported_, true)) {
+    log::warning("log files will have gaps: " + saved.error().message);
+  }
+  stream->saving = false;
+  if (release(stream)) return;
+  show(*stream, bytes);
+  save(stream);
+  if (!stream->pipe.is_open() && !stream->saving) finish_line(*stream);
+  stream->console.flush_soon();
+  wait(stream);
+}
+
+void Output::end(Streams::iterator stream) {
+  boost::system::error_code ignored;
+  stream->pipe.close(ignored);
+  if (stream->filter) stream->filter->finish(stream->unsaved.lines);
+  save(stream);
+  if (!stream->saving) finish_line(*stream);
+}
+
+void Output::finish_line(Stream& stream) {
   stream.splitter.finish(stream.console.lines());
   stream.console.flush_soon();
-  boost::system::error_code ignored;
-  stream.pipe.close(ignored);
 }
 
-std::string Output::stderr_tail(int rank) {
-  for (Stream& stream : streams_) {
-    if (stream.rank != rank || !stream.is_stderr) continue;
-    if (stream.sink.direct) {
-      StderrTail tail;
-      tail.feed(stream.sink.file->tail(2 * StderrTail::kBytes));
-      return tail.text();
-    }
+std::string Output::StderrEnd::read() const {
+  if (!file) return text;
+  StderrTail tail;
+  tail.feed(file->tail(2 * StderrTail::kBytes));
+  return tail.text();
+}
+
+Output::StderrEnd Output::stderr_end(int rank) {
+  for (auto stream = streams_.begin(); stream != streams_.end(); ++stream) {
+    if (stream->rank != rank || !stream->is_stderr) continue;
+    if (stream->sink.direct) return {"", stream->sink.file};
     // Bounded by the size of a pipe, because a grandchild may go on writing.
-    for (size_t taken = 0; stream.pipe.is_open() && taken < kBigPipe;) {
+    for (size_t taken = 0; stream->pipe.is_open() && taken < kBigPipe;) {
       const size_t count = read_once(stream);
       if (count == 0) break;
       taken += count;
     }
-    stream.console.flush_soon();
-    return stream.stderr_tail.text();
+    stream->console.flush_soon();
+    return {stream->stderr_tail.text(), nullptr};
   }
   return {};
 }
@@ -197,11 +301,11 @@ void Output::on_written() {
 }
 
 void Output::workers_are_gone() {
-  for (Stream& stream : streams_) {
-    if (!stream.pipe.is_open()) continue;
+  for (auto stream = streams_.begin(); stream != streams_.end(); ++stream) {
+    if (!stream->pipe.is_open()) continue;
     int left = 0;
-    ioctl(stream.pipe.native_handle(), FIONREAD, &left);
-    stream.left = static_cast<size_t>(left);
+    ioctl(stream->pipe.native_handle(), FIONREAD, &left);
+    stream->left = static_cast<size_t>(left);
     if (left == 0) end(stream);
   }
 }
@@ -214,22 +318,46 @@ void Output::when_drained(std::function<void()> done) {
 void Output::drop_stopped_readers() {
   out_.drop_stopped_reader();
   if (err_) err_->drop_stopped_reader();
+  patience_.expires_after(kFilePatience);
+  patience_.async_wait([this](boost::system::error_code cancelled) {
+    if (!cancelled) drop_stalled_files();
+  });
+}
+
+void Output::drop_stalled_files() {
+  for (Stream& stream : streams_) {
+    if (!stream.saving) continue;
+    boost::system::error_code ignored;
+    stream.pipe.close(ignored);
+    if (!std::exchange(files_dropped_, true)) {
+      log::warning("log files have gaps: their disk had stalled while workers were killed");
+    }
+  }
+  check_drained();
 }
 
 void Output::check_drained() {
-  const bool ended = std::none_of(streams_.begin(), streams_.end(),
-                                  [](const Stream& stream) { return stream.pipe.is_open(); });
-  if (!done_ || !ended || !out_.lines().empty() || !err().lines().empty()) return;
+  const bool ended = std::none_of(streams_.begin(), streams_.end(), [this](const Stream& stream) {
+    return stream.pipe.is_open() || (stream.saving && !stream.removed && !files_dropped_);
+  });
+  if (!done_ || !ended) return;
+  out_.flush();
+  err().flush();
+  if (!out_.is_drained() || !err().is_drained()) return;
   std::exchange(done_, nullptr)();
 }
 
 void Output::remove_workers() {
-  for (auto stream = streams_.begin(); stream != streams_.end();) {
-    if (stream->pipe.is_open()) end(*stream);
+  for (auto next = streams_.begin(); next != streams_.end();) {
+    const auto stream = next++;
+    if (stream->pipe.is_open()) end(stream);
     stream->removed = true;
-    stream->waiting ? ++stream : stream = streams_.erase(stream);
+    if (stream->has_files()) files_.discard(std::move(stream->sink));
+    release(stream);
   }
   big_pipes_ = 0;
+  files_dropped_ = false;
+  patience_.cancel();
 }
 
 void Output::write_own_line(std::string_view line) {
@@ -244,6 +372,8 @@ void Output::write_own_line(std::string_view line) {
 }
 
 void Output::finish(std::chrono::milliseconds limit) {
+  done_ = nullptr;
+  files_.wait_until_idle(std::chrono::steady_clock::now() + limit);
   out_.finish(limit);
   if (err_) err_->finish(limit);
 }

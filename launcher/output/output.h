@@ -11,7 +11,9 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
 
+#include "base/async_jobs.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "launcher/output/attempt_logs.h"
@@ -22,13 +24,16 @@
 namespace ddprun::launcher {
 
 /// Passes the output of the workers of a round on to ddprun's stdout and stderr: whole lines, each
-/// with its worker's prefix, without loss. A slow reader of ddprun slows the workers: their pipes
-/// are not read while more than ConsoleWriter::kFull is pending. Never blocks.
+/// with its worker's prefix, without loss; the beginning of a line after which nothing comes for a
+/// fifth of a second, too, as it may be a prompt. A slow reader of ddprun slows the workers: their
+/// pipes are not read while more than ConsoleWriter::kFull is pending. Never blocks.
 ///
-/// Files of a StreamSink get the bytes unchanged, as they are read. A full disk is reported once
-/// and does not stop the workers.
+/// Files of a StreamSink get the bytes unchanged, and before the console, so that a file has at
+/// least what was seen. A thread writes them; a file on a disk that stalls slows the workers whose
+/// output it gets. A full disk is reported once and does not stop the workers.
 ///
-/// Memory: at most 1 MiB per stream (its unfinished line), twice that if lines are filtered.
+/// Memory: at most 1 MiB per stream (its unfinished line), twice that if lines are filtered, and
+/// what is on its way to a file: usually 128 KiB.
 ///
 /// Ignore SIGPIPE before use. Thread: the executor's. Destroy it only after the executor has
 /// stopped.
@@ -46,9 +51,18 @@ class Output {
   void add_worker(int rank, const std::string& prefix, Buffering buffering, Fd out, Fd err,
                   StreamSink out_sink = {}, StreamSink err_sink = {});
 
-  /// The end of the worker's stderr: at most 20 lines and 4 KiB. Reads the rest of its pipe, or its
-  /// log file, so it is complete if the worker is dead. Empty for an unknown rank.
-  std::string stderr_tail(int rank);
+  /// The end of a worker's stderr: at most 20 lines and 4 KiB.
+  struct StderrEnd {
+    std::string text;                     ///< as far as it is known
+    std::shared_ptr<const LogFile> file;  ///< the worker writes there itself; nullptr: it is known
+
+    /// May block; for any thread.
+    std::string read() const;
+  };
+
+  /// Reads the rest of the worker's pipe, so it is complete if the worker is dead. Empty for an
+  /// unknown rank.
+  StderrEnd stderr_end(int rank);
 
   /// No worker or descendant of one is left: a pipe ends after its current contents. Another
   /// process that got a pipe (such as the server of a terminal multiplexer) could keep it open for
@@ -57,28 +71,34 @@ class Output {
 
   /// Calls `done` once, later, when all pipes have ended (no process has one open, or
   /// workers_are_gone) and all output has been written, or discarded because the reader closed.
-  /// Never, if the reader has stopped reading. A second call replaces the first.
+  /// Never, if the reader has stopped reading or a log file's disk has stalled. A second call
+  /// replaces the first.
   void when_drained(std::function<void()> done);
 
-  /// If a reader has stopped reading, discards its pending output and all that follows, so that
-  /// when_drained completes. For a user who asked twice to stop.
+  /// If a reader has stopped reading, or a disk has stalled, discards its pending output and all
+  /// that follows, so that when_drained completes. For a user who asked twice to stop.
   void drop_stopped_readers();
 
   /// Removes the workers, for a new round. Unread output in an open pipe is lost; wait for
   /// when_drained first.
   void remove_workers();
 
+  /// Why a write failed and output is lost: a sentence; empty: none did. That the reader closed is
+  /// no error.
+  const std::string& write_error() const { return write_error_; }
+
   /// Writes a line of ddprun itself (with its newline) to stderr, in order with the workers' lines.
   /// If the reader has stopped and 1 MiB is pending, lines are dropped and counted; the number is
   /// reported later.
   void write_own_line(std::string_view line);
 
-  /// The last call before exit: writes pending output, waiting for at most `limit` per reader.
-  /// Blocks.
+  /// The last call before exit: writes pending output, waiting for at most `limit` per reader, and
+  /// as long for the log files. Blocks.
   void finish(std::chrono::milliseconds limit);
 
  private:
   struct Stream;
+  struct Unsaved;
   using Streams = std::list<Stream>;
 
   ConsoleWriter::Listener listener();
@@ -87,11 +107,18 @@ class Output {
                   StreamSink sink);
   void wait(Streams::iterator stream);
   void on_readable(Streams::iterator stream);
-  size_t read_once(Stream& stream);
+  size_t read_once(Streams::iterator stream);
   void grow(Stream& stream);
-  void pass_on(Stream& stream, std::string_view bytes);
-  void append(const LogFile& file, std::string_view bytes);
-  void end(Stream& stream);
+  void pass_on(Streams::iterator stream, std::string_view bytes);
+  void show(Stream& stream, std::string_view bytes);
+  void save(Streams::iterator stream);
+  void on_saved(Streams::iterator stream, std::string_view bytes, const Result<>& saved);
+  void end(Streams::iterator stream);
+  void finish_line(Stream& stream);
+  bool release(Streams::iterator stream);
+  void show_prompts_later();
+  void show_prompts();
+  void drop_stalled_files();
   void on_written();
   void check_drained();
 
@@ -99,10 +126,16 @@ class Output {
   ConsoleWriter out_;
   std::optional<ConsoleWriter> err_;  // empty if stderr is the same file as stdout
   Streams streams_;
+  AsyncJobs files_;                // writes log files
   std::unique_ptr<char[]> batch_;  // shared by all streams: each read is passed on immediately
   int big_pipes_ = 0;
   size_t dropped_own_lines_ = 0;
   bool log_loss_reported_ = false;
+  bool files_dropped_ = false;  // of these workers: when_drained does not wait for them
+  boost::asio::steady_timer patience_;
+  boost::asio::steady_timer quiet_;
+  bool awaiting_quiet_ = false;
+  std::string write_error_;
   std::function<void()> done_;
 };
 

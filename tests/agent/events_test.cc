@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/events.h"
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
@@ -24,6 +25,9 @@ using agent::Events;
 using nlohmann::json;
 
 namespace {
+
+/// No test waits so long.
+constexpr std::chrono::minutes kDeadline{1};
 
 /// The name of a file that does not exist yet and is removed at the end.
 class ScratchFile {
@@ -75,6 +79,7 @@ TEST_CASE("each event is one line of JSON, in the order in which they happened")
   events.signal_received(SIGINT);
   events.job_ended(agent::Interrupted{SIGINT}, 130);
 
+  events.finish(kDeadline);
   const std::vector<json> lines = file.lines();
   std::vector<std::string> names;
   for (const json& line : lines) names.push_back(line["event"]);
@@ -101,6 +106,7 @@ TEST_CASE("every event has both times and the writer's pid, and time does not ru
   events.signal_received(SIGHUP);
   events.signal_received(SIGHUP);
 
+  events.finish(kDeadline);
   const std::vector<json> lines = file.lines();
   REQUIRE(lines.size() == 2);
   CHECK(lines[0]["agent_pid"] == getpid());
@@ -113,6 +119,7 @@ TEST_CASE("a worker that ended by itself has a code and no signal") {
   Events events = must(Events::open(file.path()));
   events.worker_ended(0, 0, 0, 4711, launcher::ExitStatus(3 << 8), 0.25, "");
 
+  events.finish(kDeadline);
   const json line = file.lines().at(0);
   CHECK(line["code"] == 3);
   CHECK(line["status"] == "exit 3");
@@ -125,6 +132,7 @@ TEST_CASE("a rendezvous without workers reports its port") {
   Events events = must(Events::open(file.path()));
   events.serving(29500);
 
+  events.finish(kDeadline);
   const json line = file.lines().at(0);
   CHECK(line["event"] == "serving");
   CHECK(line["port"] == 29500);
@@ -146,6 +154,7 @@ TEST_CASE("every event and field that is written is documented") {
 
   std::ifstream page(DDPRUN_DOCS "/events.md");
   const std::string text{std::istreambuf_iterator<char>(page), {}};
+  events.finish(kDeadline);
   for (const json& line : file.lines()) {
     for (const auto& [field, value] : line.items()) {
       INFO(field);
@@ -163,6 +172,7 @@ TEST_CASE("the outcome of the job is written by name") {
   events.job_ended(agent::JobFailed{139}, 139);
   events.job_ended(Error{Errc::timed_out, "nodes are missing"}, 124);
 
+  events.finish(kDeadline);
   const std::vector<json> lines = file.lines();
   REQUIRE(lines.size() == 3);
   CHECK(lines[0]["outcome"] == "succeeded");
@@ -182,6 +192,7 @@ TEST_CASE("events of several writers are neither mixed nor lost") {
       Result<Events> events = Events::open(file.path());
       if (!events) _exit(1);
       for (int i = 0; i < kEach; ++i) events->worker_started(i, writer, writer, getpid());
+      events->finish(kDeadline);
       _exit(0);
     }
   }
@@ -217,6 +228,7 @@ TEST_CASE("a named pipe is refused while it has no reader, and carries the event
   const Fd reader(::open(file.path().c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   Events events = must(Events::open(file.path()));
   events.signal_received(SIGHUP);
+  events.finish(kDeadline);
 
   char line[512] = {};
   REQUIRE(::read(reader.get(), line, sizeof line - 1) > 0);
@@ -231,6 +243,7 @@ TEST_CASE("a full pipe does not block the job") {
   int warnings = 0;
   log::set_writer([&warnings](std::string_view) { ++warnings; });
   for (int i = 0; i < 2000; ++i) events.signal_received(SIGHUP);  // a pipe holds 64 KiB
+  events.finish(kDeadline);
   log::set_writer({});
 
   CHECK(warnings == 1);
@@ -242,6 +255,7 @@ TEST_CASE("a full disk is reported once, and the job goes on") {
   log::set_writer([&warnings](std::string_view line) { warnings.emplace_back(line); });
   events.signal_received(SIGHUP);
   events.signal_received(SIGHUP);
+  events.finish(kDeadline);
   log::set_writer({});
 
   REQUIRE(warnings.size() == 1);

@@ -42,18 +42,20 @@ Addresses at(const char* address) {
   return {{make_address(address), 29500}};
 }
 
-/// Where it listens, as text; "elsewhere": on another host.
-std::string hosted(const std::string& host, const Addresses& addresses,
-                   std::optional<bool> is_host = std::nullopt) {
-  const auto where = where_to_host({host, 29500}, addresses, is_host);
-  return where ? where->text() : "elsewhere";
-}
-
 std::string text(const Addresses& addresses) {
   std::string all;
   for (const auto& address : addresses) all += address.address().to_string() + " ";
   return all;
 }
+
+/// Where it listens, as text; "elsewhere": on another host.
+std::string hosted(const std::string& host, const Addresses& addresses,
+                   std::optional<bool> is_host = std::nullopt) {
+  const auto where = where_to_host({host, 29500}, addresses, is_host);
+  return where ? text(*where) : "elsewhere";
+}
+
+constexpr const char* kEverywhere = ":: 0.0.0.0 ";
 
 }  // namespace
 
@@ -109,10 +111,10 @@ TEST_CASE("a free port can be listened on") {
 }
 
 TEST_CASE("the rendezvous lives where its endpoint is an address of this host") {
-  CHECK(hosted("localhost", at("127.0.0.1")) == "localhost:29500");
-  CHECK(hosted("127.0.0.1", at("127.0.0.1")) == "127.0.0.1:29500");
-  CHECK(hosted("::1", at("::1")) == "[::1]:29500");
-  CHECK(hosted("", {{make_address("::"), 29500}, {make_address("0.0.0.0"), 29500}}) == ":29500");
+  CHECK(hosted("localhost", at("127.0.0.1")) == "127.0.0.1 ");
+  CHECK(hosted("127.0.0.1", at("127.0.0.1")) == "127.0.0.1 ");
+  CHECK(hosted("::1", at("::1")) == "::1 ");
+  CHECK(hosted("", {{make_address("::"), 29500}, {make_address("0.0.0.0"), 29500}}) == kEverywhere);
   CHECK(hosted("192.0.2.1", at("192.0.2.1")) == "elsewhere");
   CHECK(hosted("node0", at("192.0.2.1")) == "elsewhere");
   CHECK(hosted("node0", {}) == "elsewhere");
@@ -121,19 +123,20 @@ TEST_CASE("the rendezvous lives where its endpoint is an address of this host") 
     WARN("not checked: this host has no address beside loopback");
     return;
   }
-  CHECK(hosted("node0", {{make_address("192.0.2.1"), 29500}, {*outward, 29500}}) == "node0:29500");
+  CHECK(hosted("node0", {{make_address("192.0.2.1"), 29500}, {*outward, 29500}}) ==
+        "192.0.2.1 " + outward->to_string() + " ");
 }
 
 TEST_CASE("an own name that stands for loopback here is listened for on every address") {
-  CHECK(hosted("node0", at("127.0.1.1")) == ":29500");
-  CHECK(hosted("job.localhost", at("127.0.0.1")) == "job.localhost:29500");
+  CHECK(hosted("node0", at("127.0.1.1")) == kEverywhere);
+  CHECK(hosted("job.localhost", at("127.0.0.1")) == "127.0.0.1 ");
 }
 
 TEST_CASE("a flag that says whether this is the host is believed") {
-  CHECK(hosted("node0", at("192.0.2.1"), true) == ":29500");
-  CHECK(hosted("192.0.2.1", at("192.0.2.1"), true) == ":29500");
-  CHECK(hosted("node0", {}, true) == ":29500");
-  CHECK(hosted("127.0.0.1", at("127.0.0.1"), true) == "127.0.0.1:29500");
+  CHECK(hosted("node0", at("192.0.2.1"), true) == kEverywhere);
+  CHECK(hosted("192.0.2.1", at("192.0.2.1"), true) == kEverywhere);
+  CHECK(hosted("node0", {}, true) == kEverywhere);
+  CHECK(hosted("127.0.0.1", at("127.0.0.1"), true) == "127.0.0.1 ");
   CHECK(hosted("127.0.0.1", at("127.0.0.1"), false) == "elsewhere");
   CHECK(hosted("", {{make_address("::"), 29500}}, false) == "elsewhere");
 }

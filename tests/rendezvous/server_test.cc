@@ -17,6 +17,7 @@
 #include <boost/asio/readable_pipe.hpp>
 
 #include "base/fd.h"
+#include "rendezvous/addresses.h"
 #include "store/client.h"
 #include "tests/catch.h"
 #include "tests/contains.h"
@@ -338,7 +339,7 @@ TEST_CASE("workers learn of lost nodes from the store, but not of nodes that joi
 
 TEST_CASE("a port that is taken is an error that says what to do") {
   World world(RoundSpec{});
-  const auto second = Server::listen(world.io.get_executor(), world.endpoint(), {});
+  const auto second = Server::listen(world.io.get_executor(), must(resolve(world.endpoint())), {});
   REQUIRE(second.has_error());
   CHECK(second.error().code == Errc::usage);
   CHECK(contains(second.error().message, "--master_port"));
@@ -346,7 +347,7 @@ TEST_CASE("a port that is taken is an error that says what to do") {
 
 TEST_CASE("an address of another host cannot be listened on") {
   asio::io_context io;
-  const auto server = Server::listen(io.get_executor(), {"192.0.2.1", 0}, {});
+  const auto server = Server::listen(io.get_executor(), must(resolve({"192.0.2.1", 0})), {});
   REQUIRE(server.has_error());
   CHECK(contains(server.error().message, "--master_addr"));
 }

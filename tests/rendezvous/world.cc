@@ -8,6 +8,7 @@
 #include <boost/asio/write.hpp>
 
 #include "base/log.h"
+#include "rendezvous/addresses.h"
 #include "tests/must.h"
 
 namespace ddprun::rendezvous {
@@ -43,7 +44,7 @@ void World::start_server(const RoundSpec& spec, std::chrono::milliseconds lease)
   options.loss_text = [](const Failure& failure) {
     return "rank " + std::to_string(failure.rank) + " is lost, in words";
   };
-  server = must(Server::listen(io.get_executor(), endpoint(), std::move(options)));
+  server = must(Server::listen(io.get_executor(), must(resolve(endpoint())), std::move(options)));
   port = server->address().port();
 }
 

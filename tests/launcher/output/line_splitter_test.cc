@@ -156,7 +156,58 @@ TEST_CASE("the output of a single worker is passed on immediately, also prompts"
   splitter.feed("hello\n\n\rx", page.lines);
   CHECK(page.text() == "name? hello\n\n\rx");
   splitter.finish(page.lines);
-  CHECK(page.text() == "name? hello\n\n\rx\n");
+  CHECK(page.text() == "name? hello\n\n\rx");
+}
+
+TEST_CASE("nothing is added to the output of a single worker, but lines of others begin anew") {
+  Page page;
+  const std::string longest(3 * kMaxLine, 'x');
+  {
+    LineSplitter splitter("", Buffering::none);
+    splitter.feed(longest, page.lines);
+    splitter.feed(std::string("\0y", 2), page.lines);
+    splitter.finish(page.lines);
+  }
+  const std::string expected = longest + std::string("\0y", 2);
+  CHECK((page.text() == expected));
+  LineSplitter next("", Buffering::none);
+  next.feed("next", page.lines);
+  CHECK((page.text() == expected + "\nnext"));
+}
+
+TEST_CASE("the beginning of a line can be shown early, once, and then its rest") {
+  Page page;
+  LineSplitter zero("[0] ", Buffering::line);
+  CHECK_FALSE(zero.keeps_text());
+  zero.feed("done\nname? ", page.lines);
+  CHECK(zero.keeps_text());
+  zero.pass_on_kept(page.lines);
+  CHECK_FALSE(zero.keeps_text());
+  CHECK(page.text() == "[0] done\n[0] name? ");
+  zero.feed("hello\nnext\nkept", page.lines);
+  CHECK(page.text() == "[0] done\n[0] name? hello\n[0] next\n");
+  zero.finish(page.lines);
+  CHECK(page.text() == "[0] done\n[0] name? hello\n[0] next\n[0] kept\n");
+}
+
+TEST_CASE("the rest of a line that was shown early and ended by another one is a line of its own") {
+  Page page;
+  LineSplitter zero("[0] ", Buffering::line);
+  LineSplitter one("[1] ", Buffering::line);
+  zero.feed("loss ", page.lines);
+  zero.pass_on_kept(page.lines);
+  one.feed("other\n", page.lines);
+  zero.feed("0.", page.lines);
+  CHECK(page.text() == "[0] loss \n[1] other\n");
+  zero.feed("5\n", page.lines);
+  CHECK(page.text() == "[0] loss \n[1] other\n[0] 0.5\n");
+
+  zero.feed("alone", page.lines);
+  zero.pass_on_kept(page.lines);
+  one.feed("other\n", page.lines);
+  const std::string before = page.text();
+  zero.feed("\nnext\n", page.lines);  // its newline is there already
+  CHECK(page.text() == before + "[0] next\n");
 }
 
 TEST_CASE("a queue keeps the order of bytes when written in pieces") {

@@ -7,10 +7,12 @@
 #include <optional>
 #include <string>
 
+#include "launcher/output/attempt_logs.h"
 #include "tests/catch.h"
 #include "tests/must.h"
 
 using namespace ddprun;
+using launcher::AttemptFiles;
 using launcher::LogDir;
 namespace fs = std::filesystem;
 
@@ -42,12 +44,18 @@ std::ptrdiff_t entries(const fs::path& directory) {
   return std::distance(fs::directory_iterator(directory), fs::directory_iterator());
 }
 
+/// The files of an attempt, in their directories if they have some.
+AttemptFiles begin_attempt(LogDir& logs, int round, int local_size) {
+  AttemptFiles files = logs.begin_attempt(round);
+  if (files.has_directories()) must(files.make_directories(local_size));
+  return files;
+}
+
 /// The error file of local rank 0 in the first attempt of a job with this id.
 fs::path first_error_file(const fs::path& root, const std::string& run_id) {
   LogDir logs;
   must(logs.open(root.string(), run_id, false));
-  must(logs.begin_attempt(0, 1));
-  return logs.error_file(0);
+  return begin_attempt(logs, 0, 1).error_file(0);
 }
 
 void write(const fs::path& file) {
@@ -61,9 +69,7 @@ TEST_CASE("error files are in torchrun's layout; directories are created with th
   const Tmpdir scratch;
   LogDir logs;
   must(logs.open((scratch / "a/b").string(), "job-7", false));
-  must(logs.begin_attempt(0, 12));
-
-  const fs::path file = logs.error_file(11);
+  const fs::path file = begin_attempt(logs, 0, 12).error_file(11);
   CHECK(file.filename() == "error.json");
   CHECK(file.parent_path().filename() == "11");
   CHECK(file.parent_path().parent_path().filename() == "attempt_0");
@@ -78,11 +84,9 @@ TEST_CASE("no attempt touches the files of an earlier one") {
   const Tmpdir scratch;
   LogDir logs;
   must(logs.open((scratch / "logs").string(), "none", false));
-  must(logs.begin_attempt(2, 1));
-  const fs::path earlier = logs.error_file(0);
+  const fs::path earlier = begin_attempt(logs, 2, 1).error_file(0);
   write(earlier);
-  must(logs.begin_attempt(2, 1));
-  const fs::path later = logs.error_file(0);
+  const fs::path later = begin_attempt(logs, 2, 1).error_file(0);
 
   CHECK(earlier.parent_path().parent_path().filename() == "attempt_2");
   CHECK(later.parent_path().parent_path().filename() == "attempt_3");
@@ -150,11 +154,11 @@ TEST_CASE("/dev/null means no files") {
   const Tmpdir scratch;
   LogDir logs;
   must(logs.open("/dev/null", "none", false));
-  must(logs.begin_attempt(0, 2));
+  const AttemptFiles files = begin_attempt(logs, 0, 2);
 
-  CHECK(logs.error_file(1).empty());
-  CHECK(logs.log_file(1, LogDir::Stream::out) == "/dev/null");
-  CHECK(logs.filtered_file(LogDir::Stream::err) == "/dev/null");
+  CHECK(files.error_file(1).empty());
+  CHECK(files.log_file(1, AttemptFiles::Stream::out) == "/dev/null");
+  CHECK(files.filtered_file(AttemptFiles::Stream::err) == "/dev/null");
   CHECK(scratch.empty());
 }
 
@@ -163,14 +167,14 @@ TEST_CASE("without a log directory error files are in a temporary one, which is 
   {
     LogDir logs;
     must(logs.open("", "none", false));
-    must(logs.begin_attempt(0, 2));
-    write(logs.error_file(0));
-    write(logs.error_file(1));
-    must(logs.begin_attempt(1, 2));
-    CHECK_FALSE(fs::exists(logs.error_file(0)));
-    write(logs.error_file(0));
+    const AttemptFiles first = begin_attempt(logs, 0, 2);
+    write(first.error_file(0));
+    write(first.error_file(1));
+    const AttemptFiles second = begin_attempt(logs, 1, 2);
+    CHECK_FALSE(fs::exists(second.error_file(0)));
+    write(second.error_file(0));
     CHECK(entries(scratch / "") == 1);
-    fs::create_directories(fs::path(logs.error_file(1)).parent_path() / "of a worker/deep");
+    fs::create_directories(fs::path(second.error_file(1)).parent_path() / "of a worker/deep");
   }
   CHECK(scratch.empty());
 }
@@ -181,11 +185,11 @@ TEST_CASE("log files without a log directory are in a temporary one, which is ke
   {
     LogDir logs;
     must(logs.open("", "a/b", true));
-    must(logs.begin_attempt(0, 11));
-    file = logs.log_file(10, LogDir::Stream::err);
+    const AttemptFiles files = begin_attempt(logs, 0, 11);
+    file = files.log_file(10, AttemptFiles::Stream::err);
     CHECK(file == logs.path() + "/attempt_0/10/stderr.log");
-    CHECK(logs.error_file(10) == logs.path() + "/attempt_0/10/error.json");
-    CHECK(logs.filtered_file(LogDir::Stream::out) ==
+    CHECK(files.error_file(10) == logs.path() + "/attempt_0/10/error.json");
+    CHECK(files.filtered_file(AttemptFiles::Stream::out) ==
           logs.path() + "/attempt_0/filtered_stdout.log");
     CHECK(logs.path().starts_with((scratch / "ddprun_a_b_").string()));
     write(file);
@@ -199,17 +203,22 @@ TEST_CASE("a TMPDIR that does not exist is ignored") {
   LogDir logs;
   must(logs.open("", "none", false));
 
-  CHECK(fs::is_directory(fs::path(logs.error_file(0)).parent_path()));
+  CHECK(fs::is_directory(fs::path(begin_attempt(logs, 0, 1).error_file(0)).parent_path()));
 }
 
-TEST_CASE("an attempt whose directories cannot be created has no files") {
+TEST_CASE("an attempt whose directories cannot be created has no files, and the user is told") {
   const Tmpdir scratch;
   LogDir logs;
-  must(logs.open((scratch / "logs").string(), "none", false));
+  must(logs.open((scratch / "logs").string(), "none", true));
   fs::remove_all(scratch / "logs");
-  const Result<> begun = logs.begin_attempt(0, 1);
+  launcher::LogSpec everything;
+  everything.tees.others = launcher::StreamMasks::kBoth;
+  const auto sinks = launcher::open_sinks(everything, logs.begin_attempt(0), 2);
 
-  REQUIRE_FALSE(begun.has_value());
-  CHECK(begun.error().code == Errc::system);
-  CHECK(logs.error_file(0).empty());
+  CHECK(sinks.files.error_file(0).empty());
+  REQUIRE(sinks.workers.size() == 2);
+  CHECK(sinks.workers[1][0].shown);
+  CHECK(sinks.workers[1][0].file == nullptr);
+  REQUIRE(sinks.warnings.size() == 1);
+  CHECK(sinks.warnings[0].ends_with(": no log or error files for this round"));
 }

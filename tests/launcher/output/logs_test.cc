@@ -161,7 +161,7 @@ TEST_CASE("a stream that is not shown goes only to its file, and its tail is kno
 
   CHECK(content(console.file("log")) == "it broke\nhere\n");
   CHECK(err.empty());
-  CHECK(console.output().stderr_tail(0) == "it broke\nhere");
+  CHECK(console.output().stderr_end(0).read() == "it broke\nhere");
 }
 
 TEST_CASE("the tail of a worker that writes to a file itself is read from the file") {
@@ -172,7 +172,7 @@ TEST_CASE("the tail of a worker that writes to a file itself is read from the fi
   must(sink.file->append(std::string(100'000, 'x') + "\nthe cause\nthe end\n"));
   console.output().add_worker(5, "", Buffering::line, Fd(), Fd(), {}, std::move(sink));
 
-  CHECK(console.output().stderr_tail(5) == "the cause\nthe end");
+  CHECK(console.output().stderr_end(5).read() == "the cause\nthe end");
   console.finish();  // nothing to wait for
 }
 

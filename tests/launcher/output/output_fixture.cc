@@ -27,10 +27,12 @@ Pipe make_pipe() {
   return {Fd(ends[0]), Fd(ends[1])};
 }
 
-WorkerPipes add_worker(Output& output, int rank, const std::string& prefix, Buffering buffering) {
+WorkerPipes add_worker(Output& output, int rank, const std::string& prefix, Buffering buffering,
+                       launcher::StreamSink out_sink) {
   Pipe out = make_pipe();
   Pipe err = make_pipe();
-  output.add_worker(rank, prefix, buffering, std::move(out.read_end), std::move(err.read_end));
+  output.add_worker(rank, prefix, buffering, std::move(out.read_end), std::move(err.read_end),
+                    std::move(out_sink));
   return {std::move(out.write_end), std::move(err.write_end)};
 }
 

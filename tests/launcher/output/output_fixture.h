@@ -34,9 +34,9 @@ struct WorkerPipes {
   Fd err;
 };
 
-/// Adds a worker to `output`. Returns the write ends of its pipes.
+/// Adds a worker to `output`. Returns the write ends of its pipes. `out_sink` is for its stdout.
 WorkerPipes add_worker(Output& output, int rank, const std::string& prefix,
-                       Buffering buffering = Buffering::line);
+                       Buffering buffering = Buffering::line, launcher::StreamSink out_sink = {});
 
 /// The reader of ddprun's stdout or stderr. Reads all output, on the test's io_context.
 class Reader {

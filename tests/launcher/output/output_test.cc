@@ -2,6 +2,7 @@
 #include "launcher/output/output.h"
 
 #include <cstdlib>
+#include <fcntl.h>
 #include <pty.h>
 #include <string>
 #include <sys/wait.h>
@@ -92,6 +93,28 @@ TEST_CASE("progress and a single worker's prompt are shown before the newline") 
   run_until(fixture.context, [&] { return fixture.out_reader.text == expected; });
 }
 
+TEST_CASE("a prompt of one of several workers is shown, and the line goes on behind it") {
+  OutputFixture fixture;
+  const WorkerPipes pipes = add_worker(fixture.output, 0, "[0] ");
+  REQUIRE(write(pipes.out.get(), "one\nname? ", 10) == 10);
+  run_until(fixture.context, [&] { return fixture.out_reader.text == "[0] one\n[0] name? "; });
+  REQUIRE(write(pipes.out.get(), "hello\n", 6) == 6);
+  run_until(fixture.context, [&] { return fixture.out_reader.text.ends_with("name? hello\n"); });
+}
+
+TEST_CASE("a line that a full buffer of the worker cuts is not shown in two pieces") {
+  OutputFixture fixture;
+  const WorkerPipes pipes = add_worker(fixture.output, 0, "[0] ");
+  const WorkerPipes other = add_worker(fixture.output, 1, "[1] ");
+  const std::string buffer = std::string(4000, 'x') + "\n" + std::string(95, 'y');
+  REQUIRE(write(pipes.out.get(), buffer.data(), buffer.size()) == 4096);
+  REQUIRE(write(other.out.get(), "prompt? ", 8) == 8);
+  run_until(fixture.context, [&] { return fixture.out_reader.text.ends_with("[1] prompt? "); });
+  REQUIRE(write(pipes.out.get(), "z\n", 2) == 2);
+  run_until(fixture.context, [&] { return fixture.out_reader.text.ends_with("z\n"); });
+  CHECK(fixture.out_reader.text.ends_with("\n[0] " + std::string(95, 'y') + "z\n"));
+}
+
 TEST_CASE("on a terminal prefixes have colours and progress lines share one line") {
   setenv("TERM", "xterm", 1);
   unsetenv("NO_COLOR");
@@ -132,9 +155,9 @@ TEST_CASE("the tail of a dead worker is complete before the loop has run") {
   OutputFixture fixture;
   Child child = fixture.start(7, "seq 9000 >&2; echo boom >&2; exit 3");
   CHECK(WEXITSTATUS(child.wait()) == 3);
-  const std::string tail = fixture.output.stderr_tail(7);
+  const std::string tail = fixture.output.stderr_end(7).read();
   CHECK(tail.ends_with("8999\n9000\nboom"));
-  CHECK(fixture.output.stderr_tail(8).empty());
+  CHECK(fixture.output.stderr_end(8).read().empty());
   fixture.finish();
   CHECK(by_rank(fixture.err_reader.text)[7].size() == 9001);
 }
@@ -166,6 +189,25 @@ TEST_CASE("a new round starts with new workers, whatever the old pipes do") {
   Child child = fixture.start(0, "echo new");
   fixture.finish();
   CHECK(fixture.out_reader.text == "[0] new\n");
+}
+
+TEST_CASE("each round may have big pipes, where much is written") {
+  OutputFixture fixture;
+  const std::string much(60'000, 'x');
+  for (int round = 0; round < 3; ++round) {
+    std::vector<WorkerPipes> pipes;
+    for (int rank = 0; rank < 8; ++rank) {  // with 16 pipes
+      const WorkerPipes& worker = pipes.emplace_back(add_worker(fixture.output, rank, ""));
+      for (const Fd* fd : {&worker.out, &worker.err}) {
+        REQUIRE(write(fd->get(), much.data(), much.size()) == 60'000);
+      }
+    }
+    pipes.front().err.reset();
+    run_until(fixture.context,
+              [&] { return fcntl(pipes.back().err.get(), F_GETPIPE_SZ) == 1024 * 1024; });
+    CHECK(fcntl(pipes.front().out.get(), F_GETPIPE_SZ) == 1024 * 1024);
+    fixture.output.remove_workers();
+  }
 }
 
 TEST_CASE("a regular file gets all output in order, after its previous contents") {

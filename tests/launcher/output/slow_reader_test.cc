@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Readers of ddprun's output that stop reading, close, or never existed.
+// Readers of ddprun's output that stop reading, close, or never existed; log files whose disk
+// stalls.
 #include <chrono>
 #include <fcntl.h>
+#include <memory>
+#include <poll.h>
 #include <string>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "launcher/output/output.h"
 #include "tests/catch.h"
 #include "tests/launcher/output/output_fixture.h"
+#include "tests/must.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -101,6 +106,80 @@ TEST_CASE("a reader that stops blocks the worker but not ddprun, with bounded me
     pipes = {};
     pipe.read_end.reset();
   }
+}
+
+/// A log file that stalls after 64 KiB, until it is read: a named pipe.
+struct StallingFile {
+  StallingFile() {
+    REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+    read_end.reset(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    file = std::make_shared<LogFile>(must(LogFile::open(path)));
+  }
+  StallingFile(const StallingFile&) = delete;
+  ~StallingFile() { unlink(path.c_str()); }
+
+  bool is_full() const {
+    pollfd room{file->fd(), POLLOUT, 0};
+    return poll(&room, 1, 0) == 0;
+  }
+
+  std::string path = "/tmp/ddprun-stalls-" + std::to_string(getpid());
+  Fd read_end;
+  std::shared_ptr<LogFile> file;
+};
+
+TEST_CASE("a log file that stalls slows the worker whose output it gets, and no other") {
+  OutputFixture fixture;
+  StallingFile stalling;
+  StreamSink sink;
+  sink.file = stalling.file;
+  Child slowed("seq 300000", add_worker(fixture.output, 0, "[0] ", Buffering::line, sink));
+  REQUIRE(mkfifo((stalling.path + ".other").c_str(), 0600) == 0);
+  const Fd other_end(open((stalling.path + ".other").c_str(), O_RDWR | O_CLOEXEC));
+  sink.file = std::make_shared<LogFile>(must(LogFile::open(stalling.path + ".other")));
+  unlink((stalling.path + ".other").c_str());
+  Child with_file("seq 10", add_worker(fixture.output, 1, "[1] ", Buffering::line, sink));
+  Child without_file("seq 100000", add_worker(fixture.output, 2, "[2] "));
+  run_until(fixture.context, [&] {
+    return fixture.out_reader.text.find("[1] 10\n") != std::string::npos &&
+           fixture.out_reader.text.find("[2] 100000\n") != std::string::npos;
+  });
+  CHECK(fixture.out_reader.text.find("[0] 300000\n") == std::string::npos);
+
+  Reader file(fixture.context, std::move(stalling.read_end));
+  run_until(fixture.context, [&] { return file.text.ends_with("\n300000\n"); });
+  CHECK(slowed.wait() == 0);
+  fixture.finish();
+  auto lines = by_rank(fixture.out_reader.text);
+  CHECK(lines[0].size() == 300'000);
+  std::string shown;
+  for (const std::string& line : lines[0]) shown += line + "\n";
+  CHECK((shown == file.text));
+}
+
+TEST_CASE("after drop_stopped_readers nothing waits for a log file that stalls") {
+  OutputFixture fixture;
+  StallingFile stalling;
+  StreamSink sink;
+  sink.file = stalling.file;
+  sink.shown = false;
+  Child child("yes | head -c 200000", add_worker(fixture.output, 0, "[0] ", Buffering::line, sink));
+  run_until(fixture.context, [&] {
+    fixture.context.run_for(1ms);
+    return stalling.is_full();
+  });
+  std::string warnings;
+  log::set_writer([&](std::string_view line) { warnings += line; });
+  fixture.output.drop_stopped_readers();
+  run_until_drained(fixture.context, fixture.output);
+  log::set_writer(nullptr);
+  CHECK(warnings ==
+        "ddprun: log files have gaps: their disk had stalled while workers were killed\n");
+
+  fixture.output.remove_workers();
+  Child next = fixture.start(1, "echo next");
+  run_until_drained(fixture.context, fixture.output);
+  run_until(fixture.context, [&] { return fixture.out_reader.text.ends_with("[1] next\n"); });
 }
 
 TEST_CASE("workers run on and succeed when the reader has closed") {

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Workers that cannot start, because the disk of their log files has stalled, and output and events
+# that cannot be written do not keep ddprun from being stopped, nor from ending.
+. "$(dirname "${BASH_SOURCE[0]}")/disk.sh"
+
+disk
+mkfifo "$work/fifo"
+start --nproc_per_node 2 --log_dir "$disk/logs" --max_restarts 1 \
+  bash -c 'read -r < "$0"; exit 3' "$work/fifo"
+wait_for_event worker_started '"rank":1'
+freeze
+echo >"$work/fifo"
+wait_for_event restart
+wait_for_stderr 'waiting 5 s for the disk of --log_dir'
+! has_event round_ready '"round":1' || fail "the directories of round 1 were created"
+kill -INT "$ddprun"
+wait_for_event job_ended '"exit_code":130'
+thaw
+finish
+expect_exit 130
+expect_no_process_left
+
+console=$out out=$disk/out
+start --nproc_per_node 2 --shutdown_timeout 3600 \
+  bash -c 'trap "" INT; seq 1000; echo ready >"$0"; exec sleep 3600' "$work/fifo"
+out=$console
+for _ in 0 1; do read -r <"$work/fifo"; done
+freeze
+kill -INT "$ddprun"
+wait_for_event round_stopping
+kill -INT "$ddprun"
+wait_for_event job_ended '"exit_code":130'
+thaw
+finish
+expect_exit 130
+expect_no_process_left
+
+record=$events events=$disk/events
+start bash -c 'echo ready >"$0"; read -r <"$0"' "$work/fifo"
+events=$record
+read -r <"$work/fifo"
+freeze
+echo >"$work/fifo"
+wait_for_stderr 'cannot write to the events file .*: its disk has stalled; events are missing$'
+thaw
+finish
+expect_exit 0
+expect_no_process_left
