@@ -51,6 +51,13 @@ class BorrowedDescriptors {
   }
 };
 
+/// Whether /proc is mounted, and with the pids of our namespace: `unshare --pid` alone keeps that
+/// of the outer one, where our pids are other processes.
+bool has_own_proc() {
+  char self[16] = {};
+  return readlink("/proc/self", self, sizeof self - 1) > 0 && std::atoi(self) == getpid();
+}
+
 /// The first bytes of a file of /proc/`pid`; empty when the process is gone.
 std::string read_proc(pid_t pid, const char* name) {
   char path[32];
@@ -82,6 +89,7 @@ std::vector<Descendant> children_without_proc() {
 /// nullopt: /proc cannot be read.
 std::optional<std::vector<pid_t>> all_pids() {
   std::vector<pid_t> pids;
+  if (!has_own_proc()) return std::nullopt;
   const std::unique_ptr<DIR, int (*)(DIR*)> proc(opendir("/proc"), closedir);
   if (!proc) return std::nullopt;
   while (const dirent* entry = readdir(proc.get())) {
@@ -90,7 +98,6 @@ std::optional<std::vector<pid_t>> all_pids() {
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
     if (error == std::errc() && end == name.data() + name.size()) pids.push_back(pid);
   }
-  if (pids.empty()) return std::nullopt;  // a directory where /proc should be mounted
   return pids;
 }
 
@@ -190,6 +197,7 @@ void signal_all_descendants(int signal) {
 }
 
 bool has_pending_signal(pid_t pid, int signal) {
+  if (!has_own_proc()) return false;
   const BorrowedDescriptors borrowed;
   const std::uint64_t pending = parse_pending_signals(read_proc(pid, "status"));
   return ((pending >> (signal - 1)) & 1) != 0;

@@ -34,7 +34,8 @@ std::uint64_t parse_pending_signals(const std::string& text);
 void reserve_descriptors();
 
 /// All processes below this one except zombies, from /proc. A snapshot: processes start and end
-/// meanwhile. Without /proc only the children: when they die, theirs become ours.
+/// meanwhile. Without /proc, or with that of another pid namespace, only the children: when they
+/// die, theirs become ours.
 std::vector<Descendant> descendants();
 
 /// Sends `signal` to `target` if it is still the listed process: to a child that was not reaped, or

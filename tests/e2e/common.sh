@@ -201,6 +201,7 @@ expect_no_stderr() {
 }
 
 on_terminal() {
+  command -v python3 >/dev/null || skip "there is no python3"
   env "$mark" DDPRUN_TEST_MARK="$mark" python3 "$(dirname "${BASH_SOURCE[0]}")/terminal.py" >"$out" ||
     fail "on the terminal: $(cat "$out")"
 }

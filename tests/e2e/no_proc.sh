@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Without /proc, too, no process is left: one that a worker put into another session ends at once.
+# Without /proc, too, no process is left: one that a worker put into another session ends at once. So it is
+# in a pid namespace that sees the outer /proc, where other processes have our pids.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 unshare -rm mount -t tmpfs none /proc 2>/dev/null || skip "this user may not mount over /proc"
@@ -17,5 +18,17 @@ for code in 0 3; do
   expect_no_process_left
 done
 run --shutdown_timeout 0 sh -c 'setsid sh -c "trap \"\" TERM; sleep 600; :" & exit 3'
+expect_exit 3
+expect_no_process_left
+
+# With pids that are no parents outside, unlike the first ones.
+cat >"$work/with_high_pids" <<'SH'
+#!/bin/sh
+for each in $(seq 500); do /bin/true; done
+"$@"
+SH
+chmod +x "$work/with_high_pids"
+command_prefix[only]="unshare -rpf $work/with_high_pids"
+run --shutdown_timeout 3600 sh -c "setsid sh -c 'sleep 600; :' & exit 3"
 expect_exit 3
 expect_no_process_left

@@ -4,6 +4,8 @@
 # an agent that does not read its signals with the second one.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
+command -v python3 >/dev/null || skip "there is no python3"
+
 begin() {
   start --shutdown_timeout 3600 sh -c '(setsid sleep 600 &) ; echo ready; exec sleep 600'
   wait_for_stdout ready
