@@ -45,6 +45,7 @@ class Agent {
   rendezvous::Client::Hooks client_hooks();
   void on_welcome(const rendezvous::reply::Welcome& welcome);
   void on_notification(rendezvous::Notification notification);
+  void on_refused(const rendezvous::Refused& refused);
   void on_round_broken(const rendezvous::Broken& broken);
   void on_lease_renewed(std::chrono::steady_clock::time_point until) const;
   void on_lease_over();
@@ -55,11 +56,13 @@ class Agent {
   void perform(const action::Join&);
   void perform(const action::StartWorkers& start);
   void perform(const action::ReportFailure& report);
+  void perform(const action::ReportStartFailure& report);
   void perform(const action::ReportSuccess&);
   void perform(const action::StopWorkers& stop);
   void perform(const action::Leave&);
   void perform(const action::Finish& end);
 
+  void report_failure(const rendezvous::Failure& failure);
   void report_waiting();
   void report_job_failure() const;
   void finish(Outcome outcome);

@@ -57,6 +57,7 @@ Result<> NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::
 }
 
 Result<> NodeWorkers::start_workers(const rendezvous::Endpoint& store) {
+  if (job_.cannot_run) return *job_.cannot_run;
   Result<std::vector<WorkerSetup::Worker>> workers = setup_.workers(store);
   if (!workers) return workers.error();
   std::vector<launcher::Command> commands;
@@ -124,7 +125,8 @@ void NodeWorkers::on_worker_ended(const launcher::WorkerEnd& end) {
   if (end.stopped) {
     exits_.stopped.push_back(rank);
   } else if (end.exec_failure) {
-    handle_event_(event::StartFailed{Error(*end.exec_failure).in(rank_text(end.local_rank))});
+    exits_.victims.push_back({rank, "could not be started"});
+    handle_event_(event::StartFailed{*end.exec_failure, end.local_rank});
   } else if (!end.status.success()) {
     exits_.victims.push_back({rank, end.status.text()});
     if (!first_failure_.empty()) return;

@@ -40,6 +40,9 @@ struct JoinRequest {
   bool is_host = false;          ///< it runs on the rendezvous host: gets node rank 0
   bool hosting = false;          ///< it is the master itself, and is lost with it
   int store_port = 0;            ///< free there for a store that rank 0 hosts; 0: the agents' store
+  std::string cannot_run;  ///< why its workers cannot be started, if it knows: "cannot run ./train"
+  std::string command;     ///< that its workers run, cut short; for people
+  std::uint64_t command_hash = 0;  ///< of the whole command, which is the same on every node
 
   // Earlier rounds, from the node's last Layout: a master that was restarted learns them.
   int last_round = -1;  ///< -1: was in none
@@ -57,6 +60,7 @@ struct JoinRequest {
 /// A node's state in Round.
 enum class NodeState {
   waiting,    ///< it joined and waits for a round
+  held,       ///< it joined, but was lost again and again: it has to wait for a while first
   running,    ///< member of the active round
   finished,   ///< member of the active round, all its workers ended with 0
   returning,  ///< was notified that its round is broken, has not joined again yet
@@ -71,6 +75,8 @@ struct Node {
   NodeState state = NodeState::waiting;
   int last_round = -1;           ///< it was in, of those that this Round started; -1: none
   std::optional<int> node_rank;  ///< in that round
+  int first_rank = 0;            ///< in that round
+  int losses = 0;                ///< in a row, before it joined
 };
 
 using Nodes = std::map<NodeId, Node>;

@@ -44,6 +44,9 @@ JoinRequest sample_request() {
   request.is_host = true;
   request.hosting = true;
   request.store_port = 41237;
+  request.cannot_run = "cannot run ./train";
+  request.command = "./train --lr 1";
+  request.command_hash = 1ULL << 52;
   request.last_round = 4;
   request.last_node_rank = 2;
   request.last_guests = 6;

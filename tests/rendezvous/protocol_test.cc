@@ -103,6 +103,9 @@ TEST_CASE("a request to join arrives with all that the node knows of earlier rou
   CHECK(join.is_host);
   CHECK(join.hosting);
   CHECK(join.store_port == 41237);
+  CHECK(join.cannot_run == "cannot run ./train");
+  CHECK(join.command == "./train --lr 1");
+  CHECK(join.command_hash == 1ULL << 52);
   CHECK(join.last_round == 4);
   CHECK(join.last_node_rank == 2);
   CHECK(join.last_guests == 6);
@@ -156,6 +159,8 @@ TEST_CASE("notifications arrive as they were written") {
   CHECK_FALSE(membership.ends_job);
 
   CHECK(delivered<Refused>(Refused{"taken"}).sentence == "taken");
+  CHECK_FALSE(delivered<Refused>(Refused{"taken"}).left_out);
+  CHECK(delivered<Refused>(Refused{"taken", true}).left_out);
 }
 
 TEST_CASE("the end of the job arrives as it came, with what became of the others") {
@@ -192,6 +197,7 @@ TEST_CASE("a node that stopped a hundred thousand workers reports the first of t
   JoinRequest request;
   request.host = nasty(100'000);
   request.unreported_failure = nasty_failure();
+  request.cannot_run = request.command = nasty(100'000);
   WorkerExits& worker_exits = request.worker_exits;
   const int last = std::numeric_limits<int>::max();
   for (int i = 0; i < 100'000; ++i) {

@@ -249,8 +249,12 @@ TEST_CASE("an agent that joins when the job is over gets its end") {
   first.client.succeed(0);
   first.next<Closed>();
   Member late(world, alone(world, "late"));
+  late.request.last_round = late.request.last_node_rank = 0;  // in a session that was lost
   late.join();
   CHECK(std::holds_alternative<Succeeded>(late.next<Closed>().ending));
+  Member stranger(world, alone(world, "stranger"));
+  stranger.join();
+  CHECK(stranger.next<Refused>().left_out);
 }
 
 TEST_CASE("connections that only greet are bounded in number, and agents go on") {

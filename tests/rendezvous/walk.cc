@@ -129,7 +129,7 @@ std::vector<int> Walk::names() const {
 }
 
 void Walk::new_agent(bool hosting) {
-  const int name = next_name_++;
+  const int name = new_name();
   Agent& agent = agents_[name];
   agent.request.host = std::to_string(name);
   agent.request.local_size = number(1, 8);
@@ -139,6 +139,14 @@ void Walk::new_agent(bool hosting) {
   if (ranks_given_) agent.request.node_rank = number(0, spec_.max_nodes - 1);
   agent.connected = false;
   contact(agent);
+}
+
+/// Of a new process: now and then on a host that was lost.
+int Walk::new_name() {
+  for (const int name : lost_names_) {
+    if (!agents_.contains(name) && chance(2)) return name;
+  }
+  return next_name_++;
 }
 
 void Walk::contact(Agent& agent) {
@@ -155,6 +163,7 @@ void Walk::disconnect(Agent& agent) {
   agent.cut.reset();
   agent.inbox.clear();
   agent.outbox.clear();
+  agent.returned.reset();
   at_node_.erase(agent.node);
   if (agent.works()) agent.doomed = now_ + eviction_timeout_;
 }
@@ -233,19 +242,20 @@ void Walk::vanish(Agent& agent) {
     return;
   }
   agent.outbox.push_back([this, name, node = agent.node] {
+    Notifications notifications = lost(agents_.at(name), "connection closed");
     at_node_.erase(node);
     agents_.erase(name);
-    return round_->vanish(node, "connection closed", now_);
+    return notifications;
   });
 }
 
 void Walk::kill(Agent& agent) {
   const NodeId node = agent.node;
-  const bool connected = agent.connected;
+  Notifications notifications;
+  if (agent.connected) notifications = lost(agent, "connection closed");
   agents_.erase(name_of(agent));  // what was on the way is lost with it
-  if (!connected) return;
   at_node_.erase(node);
-  post(round_->vanish(node, "connection closed", now_));
+  post(notifications);
 }
 
 void Walk::read(Agent& agent) {
@@ -301,10 +311,10 @@ void Walk::end_leases() {
   for (const int name : names()) {
     Agent& agent = agents_.at(name);
     if (!silent(agent)) continue;
-    const NodeId node = agent.node;
+    const Notifications notifications = lost(agent, "silent for 10 s (--lease)");
     disconnect(agent);
     if (agent.leaves) agents_.erase(name);
-    post(round_->vanish(node, "silent for 10 s (--lease)", now_));
+    post(notifications);
   }
 }
 
@@ -318,6 +328,7 @@ void Walk::restart_master() {
   end_.reset();
   own_ = -1;
   prior_failures_.clear();
+  lost_names_.clear();
   bool takes_part = false;
   for (const int name : names()) {
     Agent& agent = agents_.at(name);
@@ -349,6 +360,8 @@ Notifications Walk::joined(NodeId node, const JoinRequest& request) {
   if (!answered || std::holds_alternative<Ready>(answer->second)) {
     agents_.at(at_node_.at(node)).told.reset();
   }
+  Agent& joiner = agents_.at(at_node_.at(node));
+  if (!joiner.returned && lost_names_.contains(name_of(joiner))) joiner.returned = now_;
   // Where no place is free for the node, its failure does not matter any more.
   const bool no_place = notifications.empty() && round_->phase() == Round::Phase::active;
   if (request.unreported_failure && request.last_round > own_ && request.last_round >= highest_ &&
@@ -364,17 +377,38 @@ Notifications Walk::joined(NodeId node, const JoinRequest& request) {
 Notifications Walk::failed(NodeId node, int round, const Failure& failure) {
   Notifications notifications = round_->fail(node, round, failure, now_);
   if (notifications.empty()) return notifications;
-  const auto& broken = std::get<Broken>(notifications.front().second);
-  REQUIRE(broken.root_cause.has_value());
-  const bool too_soon = now_ - started_ < spec_.min_uptime;
-  if (broken.ends_job) {
-    CHECK((spec_.max_restarts == 0 || too_soon || used() >= spec_.max_restarts));
-    ended_ = now_;
-    return notifications;
+  REQUIRE(std::get<Broken>(notifications.front().second).root_cause.has_value());
+  if (std::get<Broken>(notifications.front().second).ends_job) {
+    end_by_failure();
+  } else {
+    spend();
   }
-  CHECK_FALSE(too_soon);
-  spend();
   return notifications;
+}
+
+Notifications Walk::lost(Agent& agent, const std::string& reason) {
+  const auto known = round_->nodes().find(agent.node);
+  const bool is_known = known != round_->nodes().end();
+  const bool was_active = round_->phase() == Round::Phase::active;
+  const bool runs = was_active && is_known && known->second.state == NodeState::running;
+  const bool again = agent.returned && now_ - *agent.returned <= minutes(10);
+  if (is_known && known->second.state != NodeState::leaving) lost_names_.insert(name_of(agent));
+
+  const int before = round_->restarts();
+  Notifications notifications = round_->vanish(agent.node, reason, now_);
+  const bool restarts = round_->restarts() > before;
+  const bool ends = was_active && round_->phase() == Round::Phase::ending;
+  CHECK((restarts || ends) == (runs && again));
+  if (restarts) spend();
+  if (ends) end_by_failure();
+  paid_losses_ += restarts ? 1 : 0;
+  return notifications;
+}
+
+void Walk::end_by_failure() {
+  const bool too_soon = now_ - started_ < spec_.min_uptime;
+  CHECK((spec_.max_restarts == 0 || too_soon || used() >= spec_.max_restarts));
+  ended_ = now_;
 }
 
 void Walk::spend() {

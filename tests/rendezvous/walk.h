@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,13 +25,14 @@ struct Agent {
   enum class State { joining, running, stopping, draining, done };
   State state = State::joining;
   bool refused = false;
-  bool leaves = false;                ///< it sent Leave and ends when its workers have
-  bool told_end = false;              ///< of the job: likewise
-  bool connected = true;              ///< to the present master
-  std::optional<Round::Time> cut;     ///< since when its link is down in silence
-  std::optional<Round::Time> doomed;  ///< lost its master: when its workers are killed
-  std::optional<Round::Time> told;    ///< to stop its workers, or told us that it would
-  NodeId node = 0;                    ///< its number at the present master
+  bool leaves = false;                  ///< it sent Leave and ends when its workers have
+  bool told_end = false;                ///< of the job: likewise
+  bool connected = true;                ///< to the present master
+  std::optional<Round::Time> cut;       ///< since when its link is down in silence
+  std::optional<Round::Time> doomed;    ///< lost its master: when its workers are killed
+  std::optional<Round::Time> returned;  ///< to the present master, after it had lost it
+  std::optional<Round::Time> told;      ///< to stop its workers, or told us that it would
+  NodeId node = 0;                      ///< its number at the present master
   JoinRequest request;
   std::optional<Layout> layout;                       ///< of the round it was last in
   std::deque<Notification> inbox;                     ///< sent by Round, not read yet
@@ -53,6 +55,9 @@ class Walk {
 
   /// Restarts for failures of which only a later master was told.
   int prior_failures() const { return prior_failures_counted_; }
+
+  /// Losses of a node that cost a restart.
+  int paid_losses() const { return paid_losses_; }
 
  private:
   using Time = Round::Time;
@@ -84,6 +89,7 @@ class Walk {
   // Events of agents.
 
   void new_agent(bool hosting);
+  int new_name();
 
   int name_of(const Agent& agent) const { return std::stoi(agent.request.host); }
 
@@ -118,6 +124,11 @@ class Walk {
   void deliver(Agent& agent);
   Notifications joined(NodeId node, const JoinRequest& request);
   Notifications failed(NodeId node, int round, const Failure& failure);
+
+  /// A loss is free, unless the node had come back soon before from another one.
+  Notifications lost(Agent& agent, const std::string& reason);
+
+  void end_by_failure();
 
   /// Restarts that count against the budget now.
   int used() const;
@@ -170,12 +181,14 @@ class Walk {
   std::optional<std::string> end_;  ///< what it told about that
   /// Failures that it was told of: by round, the restarts at its start and how long it ran.
   std::map<int, std::pair<int, double>> prior_failures_;
+  std::set<int> lost_names_;  ///< of agents that it lost
 
   int masters_ = 1;
   bool blind_ = false;  ///< a master could not know of an earlier one's round, and went on
   int rounds_ = 0;
   int resumed_ = 0;  ///< after an earlier master's
   int prior_failures_counted_ = 0;
+  int paid_losses_ = 0;
 };
 
 }  // namespace ddprun::rendezvous
