@@ -11,6 +11,7 @@
 #include "agent/run.h"
 #include "base/host_name.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "launcher/descendants.h"
 #include "launcher/guardian.h"
 #include "launcher/signals.h"
@@ -52,6 +53,9 @@ Outcome Agent::run() {
   if (!reading) return reading.error();
   launcher::raise_open_files_limit();  // a connection for each rank of the whole job
   events_.job_started(job_);
+  if (job_.cannot_run) {
+    log::error(job_.cannot_run->message + "; the other nodes will be told when they have joined");
+  }
   report_waiting();
   master_.search([this](auto addresses) { on_master_found(std::move(addresses)); });
   io_.run();
@@ -130,13 +134,27 @@ void Agent::on_notification(rendezvous::Notification notification) {
     if (const auto* failed = std::get_if<Failed>(&closed->ending)) failed_ = *failed;
     handle_event(event::JobClosed{outcome_of(closed->ending)});
   } else if (const auto* refused = std::get_if<Refused>(&notification)) {
-    handle_event(event::JobClosed{Error{
-        Errc::usage, master_endpoint(job_).text() + " refused this node: " + refused->sentence}});
+    on_refused(*refused);
   }
+}
+
+void Agent::on_refused(const rendezvous::Refused& refused) {
+  if (refused.left_out) {
+    return handle_event(event::JobClosed{
+        Error{Errc::left_out, "job '" + job_.run_id +
+                                  "' ended without this node: " + printable(refused.sentence) +
+                                  "; another job needs another port (--rdzv_endpoint)"}});
+  }
+  if (job_.cannot_run) return handle_event(event::JobClosed{*job_.cannot_run});
+  handle_event(event::JobClosed{
+      Error{Errc::usage,
+            master_endpoint(job_).text() + " refused this node: " + printable(refused.sentence)}});
 }
 
 void Agent::on_round_broken(const rendezvous::Broken& broken) {
   restarts_ = broken.restarts;
+  // A restart is in the count. An end is not: should this master die, the next one has to know why.
+  round_failure_ = broken.ends_job ? broken.root_cause : std::nullopt;
   console_.round_broken(broken, layout_.round);
   if (broken.root_cause && !broken.ends_job) {
     events_.restart(layout_.round, broken.restarts, job_.max_restarts);
@@ -184,7 +202,9 @@ void Agent::perform(const action::Join&) {
     request->last_round = layout_.round;
     request->last_node_rank = layout_.node_rank;
     request->last_guests = layout_.guests;
+    request->last_restarts = layout_.restarts;
     request->restarts = restarts_;
+    request->unreported_failure = round_failure_;
     request->worker_exits = workers_.exits();
     report_waiting();
   }
@@ -192,6 +212,12 @@ void Agent::perform(const action::Join&) {
 }
 
 void Agent::perform(const action::StartWorkers& start) {
+  // The master that counted it is not the one of that round, and did not have to break it.
+  if (round_failure_ && start.layout.restarts > layout_.restarts) {
+    log::error(failure_line(*round_failure_, layout_.round));
+    events_.restart(layout_.round, start.layout.restarts, job_.max_restarts);
+  }
+  round_failure_.reset();
   layout_ = start.layout;
   restarts_ = layout_.restarts;
   was_member_ = true;
@@ -203,8 +229,17 @@ void Agent::perform(const action::StartWorkers& start) {
 }
 
 void Agent::perform(const action::ReportFailure& report) {
+  report_failure(report.failure);
+}
+
+void Agent::perform(const action::ReportStartFailure& report) {
+  report_failure(start_failure(report.error, layout_.first_rank + report.local_rank, host_name_));
+}
+
+void Agent::report_failure(const rendezvous::Failure& failure) {
   console_.worker_failed();
-  master_.client().fail(layout_.round, report.failure);
+  round_failure_ = failure;
+  master_.client().fail(layout_.round, failure);
 }
 
 void Agent::perform(const action::ReportSuccess&) {

@@ -47,6 +47,7 @@ class Agent {
   rendezvous::Client::Hooks client_hooks();
   void on_welcome(const rendezvous::reply::Welcome& welcome);
   void on_notification(rendezvous::Notification notification);
+  void on_refused(const rendezvous::Refused& refused);
   void on_round_broken(const rendezvous::Broken& broken);
   void on_lease_renewed(std::chrono::steady_clock::time_point until);
   void on_lease_over();
@@ -57,11 +58,13 @@ class Agent {
   void perform(const action::Join&);
   void perform(const action::StartWorkers& start);
   void perform(const action::ReportFailure& report);
+  void perform(const action::ReportStartFailure& report);
   void perform(const action::ReportSuccess&);
   void perform(const action::StopWorkers& stop);
   void perform(const action::Leave&);
   void perform(const action::Finish& end);
 
+  void report_failure(const rendezvous::Failure& failure);
   void report_waiting();
   void report_job_failure();
   void finish(Outcome outcome);
@@ -84,8 +87,9 @@ class Agent {
   int restarts_ = 0;           // the highest count that the master sent
   std::chrono::steady_clock::time_point lease_end_ = std::chrono::steady_clock::time_point::max();
   bool was_member_ = false;
-  std::optional<rendezvous::Failed> failed_;  // how the job ended
-  std::deque<Event> queued_events_;           // that came while another one was handled
+  std::optional<rendezvous::Failure> round_failure_;  // JoinRequest::unreported_failure
+  std::optional<rendezvous::Failed> failed_;          // how the job ended
+  std::deque<Event> queued_events_;                   // that came while another one was handled
   bool handling_event_ = false;
   std::optional<Outcome> outcome_;
 };

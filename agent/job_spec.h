@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/log.h"
 #include "launcher/binding.h"
 #include "launcher/output/log_spec.h"
@@ -39,6 +40,7 @@ struct JobSpec : rendezvous::RoundSpec, rendezvous::LeaseSpec {
   std::size_t own_arguments = 1;     ///< where in it the program's own begin; after a script's name
   std::string local_rank_flag;       ///< each worker gets it there, with =LOCAL_RANK; empty: none
   std::string program;               ///< path of the executable, resolved, checked to be one
+  std::optional<Error> cannot_run;   ///< there is none here, which the other nodes have to know
   int local_size = 1;                ///< workers on this node, >= 1
 
   std::string engine;  ///< where the scheduler's values are from, for people; empty: no scheduler

@@ -44,6 +44,10 @@ Actions Machine::while_running(const Event& event) {
     state_ = State::stopping;
     return {action::ReportFailure{e->failure}, action::StopWorkers{SIGTERM}};
   }
+  if (const auto* e = std::get_if<event::StartFailed>(&event)) {
+    state_ = State::stopping;
+    return {action::ReportStartFailure{e->error, e->local_rank}, action::StopWorkers{SIGTERM}};
+  }
   if (std::holds_alternative<event::WorkersEnded>(event)) {
     state_ = State::draining;
     return {action::ReportSuccess{}};
@@ -61,11 +65,6 @@ Actions Machine::while_running(const Event& event) {
     ending_ = Interrupted{e->signal};
     state_ = State::stopping;
     return {action::Leave{}, action::StopWorkers{e->at_once ? SIGKILL : e->signal}};
-  }
-  if (const auto* e = std::get_if<event::StartFailed>(&event)) {
-    ending_ = e->error;
-    state_ = State::stopping;
-    return {action::Leave{}, action::StopWorkers{SIGTERM}};
   }
   return {};
 }

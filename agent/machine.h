@@ -23,8 +23,9 @@
 //  RoundReady     | > running;          | -                          | -                      | -
 //                 |  ends_job = no;     |                            |                        |
 //                 |  StartWorkers       |                            |                        |
-//  StartFailed    | -                   | > stopping; ending = it;   | -                      | -
-//                 |                     |  Leave, StopWorkers(TERM)  |                        |
+//  StartFailed    | -                   | > stopping;                | - (one was enough)     | -
+//                 |                     |  ReportStartFailure,       |                        |
+//                 |                     |  StopWorkers(TERM)         |                        |
 //  WorkerFailed   | -                   | > stopping; ReportFailure, | - (a worker that we    | -
 //                 |                     |  StopWorkers(TERM)         |  stopped)              |
 //  WorkersEnded   | -                   | > draining; ReportSuccess  | ending ?               | -
@@ -61,6 +62,7 @@ struct RoundReady {
 /// A worker could not even be started; others may run.
 struct StartFailed {
   Error error;
+  int local_rank = 0;
 };
 struct WorkerFailed {
   rendezvous::Failure failure;
@@ -98,6 +100,11 @@ struct StartWorkers {
 struct ReportFailure {
   rendezvous::Failure failure;
 };
+/// Report the failure of a worker that never ran.
+struct ReportStartFailure {
+  Error error;
+  int local_rank;
+};
 struct ReportSuccess {};
 /// A second one cuts the grace period short.
 struct StopWorkers {
@@ -111,9 +118,9 @@ struct Finish {
 
 }  // namespace action
 
-using Action =
-    std::variant<action::Join, action::StartWorkers, action::ReportFailure, action::ReportSuccess,
-                 action::StopWorkers, action::Leave, action::Finish>;
+using Action = std::variant<action::Join, action::StartWorkers, action::ReportFailure,
+                            action::ReportStartFailure, action::ReportSuccess, action::StopWorkers,
+                            action::Leave, action::Finish>;
 using Actions = std::vector<Action>;
 
 class Machine {

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "agent/command_line.h"
 #include "base/text.h"
 #include "rendezvous/addresses.h"
 
@@ -70,6 +71,9 @@ Result<rendezvous::JoinRequest> MasterConnection::join_request() const {
   request.host = host_name_;
   request.is_host = is_host_;
   request.hosting = server_ != nullptr;
+  request.command = command_text(job_);
+  request.command_hash = command_hash(job_);
+  if (job_.cannot_run) request.cannot_run = job_.cannot_run->message;
   if (job_.store == StoreHost::worker) {
     const auto port = rendezvous::free_port(asio::ip::address_v4::any());
     if (!port) return port.error();

@@ -70,6 +70,7 @@ void NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::Endp
 }
 
 Result<> NodeWorkers::start_workers(Result<std::vector<WorkerSetup::Worker>> workers) {
+  if (job_.cannot_run) return *job_.cannot_run;
   if (!workers) return workers.error();
   std::vector<launcher::Command> commands;
   for (WorkerSetup::Worker& worker : *workers) commands.push_back(std::move(worker.command));
@@ -135,7 +136,8 @@ void NodeWorkers::on_worker_ended(const launcher::WorkerEnd& end) {
   if (end.stopped) {
     exits_.stopped.push_back(layout_.first_rank + end.local_rank);
   } else if (end.exec_failure) {
-    handle_event_(event::StartFailed{Error(*end.exec_failure).in(rank_text(end.local_rank))});
+    exits_.victims.push_back({layout_.first_rank + end.local_rank, "could not be started"});
+    handle_event_(event::StartFailed{*end.exec_failure, end.local_rank});
   }
 }
 

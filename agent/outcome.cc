@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/outcome.h"
 
+#include <cstdlib>
+
 namespace ddprun::agent {
 
 Outcome outcome_of(const rendezvous::Ending& ending) {
@@ -11,6 +13,36 @@ Outcome outcome_of(const rendezvous::Ending& ending) {
     return Error{Errc::timed_out, timed_out->sentence};
   }
   return JobSucceeded{};
+}
+
+int exit_code(const Error& error) {
+  switch (error.code) {
+    case Errc::left_out:
+      return 1;
+    case Errc::usage:
+      return 2;
+    case Errc::timed_out:
+      return 124;
+    case Errc::not_executable:
+      return 126;
+    case Errc::not_found:
+      return 127;
+    case Errc::system:
+    case Errc::unreachable:
+    case Errc::closed:
+    case Errc::protocol:
+      return 125;
+  }
+  std::abort();
+}
+
+rendezvous::Failure start_failure(const Error& error, int rank, const std::string& host) {
+  rendezvous::Failure failure;
+  failure.rank = rank;
+  failure.wait_status = exit_code(error) << 8;  // as wait(2) has it
+  failure.host = host;
+  failure.cause = error.message;
+  return failure;
 }
 
 launcher::ExitStatus exit_status(const rendezvous::Failure& failure) {

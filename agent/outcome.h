@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
 #include <variant>
 
 #include "base/error.h"
@@ -27,6 +28,13 @@ using Outcome = std::variant<JobSucceeded, JobFailed, Interrupted, Error>;
 
 /// The outcome on a node whose master sent `ending`.
 Outcome outcome_of(const rendezvous::Ending& ending);
+
+/// What ddprun exits with after `error`: see cli/exit_code.h.
+int exit_code(const Error& error);
+
+/// The failure of a worker that could not be started because of `error`: with the exit code that a
+/// shell has for it.
+rendezvous::Failure start_failure(const Error& error, int rank, const std::string& host);
 
 /// How the worker of `failure` ended; the rendezvous transports the bare number.
 launcher::ExitStatus exit_status(const rendezvous::Failure& failure);

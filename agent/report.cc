@@ -104,13 +104,21 @@ std::string block(std::string_view title, const std::vector<std::string>& lines)
   return text;
 }
 
-std::string cause_line(const Failure& failure, int round) {
+/// "exit 1 after 3 s".
+std::string how_it_ended(const Failure& failure) {
+  if (failure.pid == 0) {
+    return exit_status(failure).signal() == 0 ? "it could not be started" : "lost with its node";
+  }
   const std::chrono::duration<double> ran(failure.seconds);
+  return exit_status(failure).text() + " after " +
+         duration_text(std::chrono::duration_cast<std::chrono::nanoseconds>(ran));
+}
+
+std::string cause_line(const Failure& failure, int round) {
+  const std::string pid = failure.pid == 0 ? "" : ", pid " + std::to_string(failure.pid);
   std::string line = "rank " + std::to_string(failure.rank) +
-                     " failed first: " + exit_status(failure).text() + " after " +
-                     duration_text(std::chrono::duration_cast<std::chrono::nanoseconds>(ran)) +
-                     " (host " + one_line(failure.host) + ", pid " + std::to_string(failure.pid) +
-                     ", round " + std::to_string(round) + ")";
+                     " failed first: " + how_it_ended(failure) + " (host " +
+                     one_line(failure.host) + pid + ", round " + std::to_string(round) + ")";
   if (!failure.cause.empty()) line += ": " + one_line(failure.cause);
   if (!failure.exception.empty()) line += ": " + one_line(exception_of(failure));
   return line;
@@ -128,6 +136,8 @@ std::string unexplained_kill(const Failure& failure) {
 std::string failure_report(const rendezvous::Failed& failed) {
   const Failure& cause = failed.root_cause;
   std::string report = cause_line(cause, failed.round);
+  const bool never_ran = cause.pid == 0 && exit_status(cause).signal() == 0;
+  if (never_ran && failed.summary.empty()) return report + "; " + one_line(failed.no_restart);
   auto frames = last_of(frames_of(cause), kMostFrames);
   std::ranges::transform(frames, frames.begin(), with_cxx_name);
   report += block("its traceback, the innermost call last:", frames);
@@ -151,8 +161,10 @@ std::string failure_line(const Failure& root_cause, int round) {
 std::string loss_text(const Failure& root_cause) {
   const launcher::ExitStatus status = exit_status(root_cause);
   std::string text = "rank " + std::to_string(root_cause.rank) + " on host " +
-                     one_line(root_cause.host) + (status.signal() != 0 ? " was " : " failed: ") +
-                     status.text();
+                     one_line(root_cause.host) +
+                     (root_cause.pid == 0    ? " failed: " + how_it_ended(root_cause)
+                      : status.signal() != 0 ? " was " + status.text()
+                                             : " failed: " + status.text());
   if (!root_cause.cause.empty()) text += ": " + one_line(root_cause.cause);
   if (!root_cause.exception.empty()) text += ": " + one_line(exception_of(root_cause));
   return text;

@@ -14,7 +14,8 @@ namespace ddprun::agent {
 
 /// The job ends: the cause, with the worker's exception and its innermost calls; the end of its
 /// stderr without these; the ends of the other workers; the exit code and why the job is not
-/// restarted. The same on every node.
+/// restarted. The same on every node. One line where a worker could not be started and there are no
+/// others.
 std::string failure_report(const rendezvous::Failed& failed);
 
 /// The job goes on: the cause on one line, with the exception or else the last line of the worker's

@@ -79,6 +79,7 @@ class Serving {
   }
 
   void report_waiting(std::chrono::seconds waited) const {
+    if (server_->runs_round()) return;
     const std::string sentence = server_->waiting_for();
     if (!sentence.empty()) log::info("waiting " + duration_text(waited) + " for " + sentence);
   }

@@ -16,6 +16,7 @@ enum class Errc {
   system,          ///< an operating-system call failed
   unreachable,     ///< the peer is lost or did not answer
   timed_out,       ///< a deadline passed
+  left_out,        ///< the job has ended and had no place for this node
   closed,          ///< the job is over: joining again is pointless
   protocol,        ///< the peer sent invalid bytes
 };

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/exit_code.h"
 
-#include <cstdlib>
-
 namespace ddprun::cli {
 namespace {
 
@@ -20,22 +18,7 @@ int exit_code(const agent::Outcome& outcome) {
 }
 
 int exit_code(const Error& error) {
-  switch (error.code) {
-    case Errc::usage:
-      return 2;
-    case Errc::timed_out:
-      return 124;
-    case Errc::not_executable:
-      return 126;
-    case Errc::not_found:
-      return 127;
-    case Errc::system:
-    case Errc::unreachable:
-    case Errc::closed:
-    case Errc::protocol:
-      return 125;
-  }
-  std::abort();
+  return agent::exit_code(error);
 }
 
 }  // namespace ddprun::cli

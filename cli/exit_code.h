@@ -10,9 +10,10 @@ namespace ddprun::cli {
 ///   JobSucceeded   0
 ///   JobFailed      the exit code of the first worker that failed, or 128 + its signal
 ///   Interrupted    128 + the signal that stopped ddprun
-///   Error          2 usage, 124 timed out, 126 the program cannot be executed,
-///                  127 there is no such program, 125 any other failure of ddprun's own, also to
-///                  write the output of workers that succeeded
+///   Error          1 the job ended and had no place for this node, 2 usage, 124 timed out,
+///                  126 the program cannot be executed, 127 there is no such program,
+///                  125 any other failure of ddprun's own, also to write the output of workers that
+///                  succeeded
 int exit_code(const agent::Outcome& outcome);
 
 /// The last row of that table.

@@ -237,6 +237,12 @@ Result<std::optional<Print>> read(const CommandLine& line, const Host& host, Mod
   return std::optional<Print>();
 }
 
+/// The other nodes of the job would wait for one that has ended.
+bool is_for_others(const Error& error, const RawOptions& raw) {
+  const bool is_about_program = error.code == Errc::not_found || error.code == Errc::not_executable;
+  return is_about_program && raw.job.max_nodes > 1 && !raw.dry_run;
+}
+
 }  // namespace
 
 Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
@@ -254,7 +260,8 @@ Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
   if (const Result<> rdzv = resolve_rendezvous(raw, mode); !rdzv) return rdzv.error();
   if (serves) return Parsed(Serve{std::move(raw.job)});
   if (const Result<> program = resolve_program(raw, std::move(line.command), host); !program) {
-    return program.error();
+    if (!is_for_others(program.error(), raw)) return program.error();
+    raw.job.cannot_run = program.error();
   }
   if (const Result<> workers = resolve_workers(raw, host); !workers) return workers.error();
   if (const Result<> logs = check_logs(raw.job); !logs) return logs.error();

@@ -54,6 +54,9 @@ Result<> resolve_program(RawOptions& raw, std::vector<std::string> command, cons
   if (command.empty()) return nothing_to_run(module);
   const std::string name = command.front();
   const bool script = !module && !raw.no_python && is_script(name);
+  if ((module || script) && !raw.has_separator) drop_separator(command);
+  agent::JobSpec& job = raw.job;
+  job.command = command;  // as given, also where it cannot be run
   if (script) {
     if (const Result<> readable = host.check_script(name); !readable) return readable.error();
   }
@@ -61,8 +64,6 @@ Result<> resolve_program(RawOptions& raw, std::vector<std::string> command, cons
       module || script ? find_python(name, host) : host.find_program(name);
   if (!program) return program.error();
 
-  agent::JobSpec& job = raw.job;
-  if ((module || script) && !raw.has_separator) drop_separator(command);
   if (module || script) prepend_python(*program, module, command);
   job.own_arguments = module ? 4 : script ? 3 : 1;
   job.program = std::move(*program);

@@ -26,6 +26,7 @@ ErrorKind to_kind(ddprun::Errc code) {
     case ddprun::Errc::not_found:
     case ddprun::Errc::not_executable:
     case ddprun::Errc::system:
+    case ddprun::Errc::left_out:
     case ddprun::Errc::closed:
     case ddprun::Errc::protocol:
       return ErrorKind::system;

@@ -24,14 +24,14 @@ struct Layout {
 };
 
 /// How the first worker of a node failed, as it is sent between nodes. The agent makes sentences of
-/// it; the rendezvous only passes it on.
+/// it; the rendezvous passes it on, and makes one of a node that is lost again and again.
 struct Failure {
-  int rank = 0;         ///< global rank
+  int rank = 0;         ///< global rank; the lowest of a node that was lost
   int wait_status = 0;  ///< as wait(2) gives it
-  int pid = 0;
-  double seconds = 0;       ///< how long the worker ran
-  std::string host;         ///< of the node it ran on
-  std::string cause;        ///< more than the status says ("out of memory ..."); may be empty
+  int pid = 0;          ///< 0: it could not be started, or was lost with its node; `cause` says why
+  double seconds = 0;   ///< how long the worker ran
+  std::string host;     ///< of the node it ran on
+  std::string cause;    ///< more than the status says ("out of memory ..."); may be empty
   std::string stderr_tail;  ///< the end of its stderr, whole lines; may be empty
   std::string exception;    ///< that ended it ("RuntimeError: ..."); may be empty
   std::string traceback;    ///< the end of that exception's traceback, whole lines; may be empty

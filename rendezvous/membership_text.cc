@@ -13,6 +13,7 @@ namespace ddprun::rendezvous {
 namespace {
 
 constexpr size_t kMostNames = 8;
+constexpr size_t kMostBytes = 256;  // HOST_NAME_MAX is 64
 
 /// Its --node_rank, else that of its last round.
 std::optional<int> known_rank(const Node& node) {
@@ -57,21 +58,33 @@ std::string listed(std::vector<const Node*> nodes, std::string (*text_of)(const 
   return text;
 }
 
-std::vector<const Node*> select(const Nodes& nodes, bool (*wanted)(NodeState)) {
+template <class Wanted>
+std::vector<const Node*> select(const Nodes& nodes, Wanted wanted) {
   std::vector<const Node*> selected;
   for (const auto& [id, node] : nodes) {
-    if (wanted(node.state)) selected.push_back(&node);
+    if (wanted(node)) selected.push_back(&node);
   }
   return selected;
 }
 
 std::vector<const Node*> stopping_nodes(const Nodes& nodes) {
-  return select(nodes, [](NodeState state) {
-    return state == NodeState::returning || state == NodeState::leaving;
+  return select(nodes, [](const Node& node) {
+    return node.state == NodeState::returning || node.state == NodeState::leaving;
   });
 }
 
+/// "node 1 (gpu-08), lost 3 times".
+std::string with_losses(const Node& node) {
+  return node_name(node) + ", lost " + std::to_string(node.losses) + " times";
+}
+
 }  // namespace
+
+std::string name_text(std::string_view name) {
+  std::string line = printable(name.substr(0, kMostBytes));
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  return line;
+}
 
 std::string node_name(const Node& node) {
   const auto rank = known_rank(node);
@@ -80,7 +93,8 @@ std::string node_name(const Node& node) {
 }
 
 std::string membership_text(const Nodes& nodes, const RoundSpec& spec) {
-  const auto here = select(nodes, [](NodeState state) { return state == NodeState::waiting; });
+  const auto here =
+      select(nodes, [](const Node& node) { return node.state == NodeState::waiting; });
   const int present = static_cast<int>(here.size());
   const auto stopping = stopping_nodes(nodes);
   if (present >= spec.max_nodes && !stopping.empty()) {
@@ -97,14 +111,33 @@ std::string membership_text(const Nodes& nodes, const RoundSpec& spec) {
            nnodes_text(spec) + " nodes";
   }
   text += here.empty() ? ": have none" : ": have " + listed(here, with_workers);
-  return text + missing_ranks(nodes, spec) + stopping_text(nodes);
+  return text + missing_ranks(nodes, spec) + stopping_text(nodes) + held_text(nodes);
 }
 
 std::string stopping_text(const Nodes& nodes) {
-  const auto stopping = select(nodes, [](NodeState state) {
-    return state == NodeState::returning || state == NodeState::leaving;
-  });
+  const auto stopping = stopping_nodes(nodes);
   return stopping.empty() ? "" : "; still stopping their workers: " + listed(stopping, node_name);
+}
+
+std::string held_text(const Nodes& nodes) {
+  const auto held = select(nodes, [](const Node& node) { return node.state == NodeState::held; });
+  return held.empty() ? "" : "; held back after repeated losses: " + listed(held, with_losses);
+}
+
+std::string repeated_loss_text(int losses) {
+  const bool is_teen = losses % 100 / 10 == 1;
+  const char* const ending = is_teen            ? "th"
+                             : losses % 10 == 1 ? "st"
+                             : losses % 10 == 2 ? "nd"
+                             : losses % 10 == 3 ? "rd"
+                                                : "th";
+  return std::to_string(losses) + ending + " time within 10 min of its return";
+}
+
+std::string members_text(const Nodes& nodes, int round) {
+  const auto members =
+      select(nodes, [round](const Node& node) { return node.last_round == round; });
+  return "its nodes were " + listed(members, node_name);
 }
 
 std::string prior_round_text(const PriorRound& prior_round, std::chrono::nanoseconds timeout) {

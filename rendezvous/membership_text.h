@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <string>
+#include <string_view>
 
 #include "rendezvous/node.h"
 #include "rendezvous/prior_round.h"
@@ -10,6 +11,9 @@
 namespace ddprun::rendezvous {
 
 /// Sentences about the nodes of a round. Pure; each is one line however many nodes there are.
+
+/// A name that another host gave itself, on one line of printable characters.
+std::string name_text(std::string_view name);
 
 /// "node 1 (gpu-08)", or "gpu-08" before it has a node rank.
 std::string node_name(const Node& node);
@@ -20,6 +24,15 @@ std::string membership_text(const Nodes& nodes, const RoundSpec& spec);
 
 /// "; still stopping their workers: node 1 (gpu-08)"; empty when none is.
 std::string stopping_text(const Nodes& nodes);
+
+/// "; held back after repeated losses: node 1 (gpu-08), lost 3 times"; empty when none is.
+std::string held_text(const Nodes& nodes);
+
+/// "2nd time within 10 min of its return".
+std::string repeated_loss_text(int losses);
+
+/// "its nodes were node 0 (gpu-07), node 1 (gpu-08)": the members of `round`.
+std::string members_text(const Nodes& nodes, int round);
 
 /// Which of an earlier master's nodes a round waits for, at most until `timeout`: "1 of 3 nodes of
 /// round 7, whose workers may still run (up to 10 s, --lease)".

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "rendezvous/layout.h"
 #include "rendezvous/spec.h"
 
 namespace ddprun::rendezvous {
@@ -39,12 +40,19 @@ struct JoinRequest {
   bool is_host = false;          ///< it runs on the rendezvous host: gets node rank 0
   bool hosting = false;          ///< it is the master itself, and is lost with it
   int store_port = 0;            ///< free there for a store that rank 0 hosts; 0: the agents' store
+  std::string cannot_run;  ///< why its workers cannot be started, if it knows: "cannot run ./train"
+  std::string command;     ///< that its workers run, cut short; for people
+  std::uint64_t command_hash = 0;  ///< of the whole command, which is the same on every node
 
   // Earlier rounds, from the node's last Layout: a master that was restarted learns them.
   int last_round = -1;  ///< -1: was in none
   int last_node_rank = -1;
-  int last_guests = 0;  ///< Layout::guests of that round
-  int restarts = 0;     ///< the highest count it has received
+  int last_guests = 0;    ///< Layout::guests of that round
+  int last_restarts = 0;  ///< Layout::restarts of that round
+  int restarts = 0;       ///< the highest count it has received, >= last_restarts
+  /// Why that round failed, as far as this node knows, while neither the next round nor the end has
+  /// followed: news to a master that was restarted. Any number of nodes may tell of it.
+  std::optional<Failure> unreported_failure;
 
   WorkerExits worker_exits;  ///< of that round
 };
@@ -52,6 +60,7 @@ struct JoinRequest {
 /// A node's state in Round.
 enum class NodeState {
   waiting,    ///< it joined and waits for a round
+  held,       ///< it joined, but was lost again and again: it has to wait for a while first
   running,    ///< member of the active round
   finished,   ///< member of the active round, all its workers ended with 0
   returning,  ///< was notified that its round is broken, has not joined again yet
@@ -66,6 +75,8 @@ struct Node {
   NodeState state = NodeState::waiting;
   int last_round = -1;           ///< it was in, of those that this Round started; -1: none
   std::optional<int> node_rank;  ///< in that round
+  int first_rank = 0;            ///< in that round
+  int losses = 0;                ///< in a row, before it joined
 };
 
 using Nodes = std::map<NodeId, Node>;

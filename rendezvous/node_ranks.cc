@@ -80,4 +80,25 @@ std::vector<Node*> assign_node_ranks(Nodes& nodes, int max_nodes) {
   return placed;
 }
 
+std::vector<Layout> layouts_of(const std::vector<Node*>& members, int round, int restarts) {
+  Layout layout;
+  layout.world_size = 0;
+  layout.round = round;
+  layout.restarts = restarts;
+  layout.node_count = static_cast<int>(members.size());
+  layout.store_port = members.front()->request.store_port;
+  for (const Node* node : members) {
+    layout.world_size += node->request.local_size;
+    layout.guests += node->request.hosting ? 0 : 1;
+  }
+  std::vector<Layout> layouts;
+  for (const Node* node : members) {
+    layout.local_size = node->request.local_size;
+    layouts.push_back(layout);
+    ++layout.node_rank;
+    layout.first_rank += layout.local_size;
+  }
+  return layouts;
+}
+
 }  // namespace ddprun::rendezvous

@@ -12,4 +12,7 @@ namespace ddprun::rendezvous {
 /// joining. Pure.
 std::vector<Node*> assign_node_ranks(Nodes& nodes, int max_nodes);
 
+/// The layouts of these members, which are in the order of their node ranks.
+std::vector<Layout> layouts_of(const std::vector<Node*>& members, int round, int restarts);
+
 }  // namespace ddprun::rendezvous

@@ -20,7 +20,9 @@ constexpr int kMaxDepth = 4;         // of a field: of a victim in a list in wor
 constexpr size_t kMaxRanks = 2'048;  // in one list; of more stopped workers the first are reported
 constexpr size_t kMaxVictims = 128;
 constexpr size_t kMaxHow = 64;
+constexpr size_t kMaxSentence = 256;        // of a join, which has much else
 constexpr int kMaxLastRound = INT_MAX / 2;  // rounds are counted on from there
+constexpr int kMaxRestarts = INT_MAX / 2;   // restarts, too
 
 // The names of the messages on the wire.
 constexpr const char* kHello = "hello";
@@ -81,7 +83,7 @@ Failure failure_in(Fields& outer, const char* name) {
   failure.rank = fields.integer("rank", 0, INT_MAX);
   failure.wait_status = fields.integer("wait_status", 1, 0xffff);
   if (!is_failure(failure.wait_status)) fields.refuse("wait_status");
-  failure.pid = fields.integer("pid", 1, INT_MAX);
+  failure.pid = fields.integer("pid", 0, INT_MAX);
   failure.seconds = fields.seconds("seconds");
   failure.host = fields.text("host");
   failure.cause = fields.text("cause");
@@ -166,12 +168,18 @@ json to_json(const message::Join& join) {
                  {"is_host", request.is_host},
                  {"hosting", request.hosting},
                  {"store_port", request.store_port},
+                 {"cannot_run", request.cannot_run.substr(0, kMaxSentence)},
+                 {"command", request.command.substr(0, kMaxSentence)},
+                 {"command_hash", request.command_hash},
                  {"last_round", request.last_round},
                  {"last_node_rank", request.last_node_rank},
                  {"last_guests", request.last_guests},
+                 {"last_restarts", request.last_restarts},
                  {"restarts", request.restarts},
                  {"aftermath", to_json(request.worker_exits)}};
   if (request.node_rank) object["node_rank"] = *request.node_rank;
+  if (request.unreported_failure)
+    object["unreported_failure"] = to_json(*request.unreported_failure);
   return object;
 }
 
@@ -225,7 +233,7 @@ json to_json(const Closed& closed) {
 }
 
 json to_json(const Refused& refused) {
-  return {{"type", kRefused}, {"sentence", tail(refused.sentence)}};
+  return {{"type", kRefused}, {"sentence", tail(refused.sentence)}, {"left_out", refused.left_out}};
 }
 
 json to_json(const Notification& notification) {
@@ -262,10 +270,17 @@ Result<Message> decode_join(Fields fields) {
   request.is_host = fields.boolean("is_host");
   request.hosting = fields.boolean("hosting");
   request.store_port = fields.integer("store_port", 0, 65'535);
+  request.cannot_run = fields.text("cannot_run");
+  request.command = fields.text("command");
+  request.command_hash = fields.count("command_hash");
   request.last_round = fields.integer("last_round", -1, kMaxLastRound);
   request.last_node_rank = fields.integer("last_node_rank", -1, INT_MAX);
   request.last_guests = fields.integer("last_guests", 0, INT_MAX);
-  request.restarts = fields.integer("restarts", 0, INT_MAX);
+  request.last_restarts = fields.integer("last_restarts", 0, kMaxRestarts);
+  request.restarts = fields.integer("restarts", request.last_restarts, kMaxRestarts);
+  if (fields.has("unreported_failure")) {
+    request.unreported_failure = failure_in(fields, "unreported_failure");
+  }
   request.worker_exits = worker_exits_in(fields, "aftermath");
   return fields.or_error<Message>(message::Join{std::move(request)});
 }
@@ -378,7 +393,10 @@ Result<Reply> decode_reply(std::string_view body) {
   if (type == kReady) return decode_ready(fields);
   if (type == kBroken) return decode_broken(fields);
   if (type == kClosed) return decode_closed(fields);
-  if (type == kRefused) return fields.or_error<Reply>(Refused{fields.text("sentence")});
+  if (type == kRefused) {
+    Refused refused{fields.text("sentence"), fields.boolean("left_out")};
+    return fields.or_error<Reply>(std::move(refused));
+  }
   return unknown_type(type);
 }
 

@@ -2,6 +2,8 @@
 #include "rendezvous/round.h"
 
 #include <algorithm>
+#include <csignal>
+#include <iterator>
 
 #include "base/text.h"
 #include "rendezvous/membership_text.h"
@@ -13,6 +15,25 @@ namespace {
 template <class T, class Event>
 const T* as(const Event& event) {
   return std::get_if<T>(&event);
+}
+
+void append(Notifications& notifications, Notifications more) {
+  std::move(more.begin(), more.end(), std::back_inserter(notifications));
+}
+
+/// The loss of a node as the failure of its first worker, which was killed with it.
+Failure loss_of(const Node& node, const std::string& how, Round::Clock::duration ran) {
+  Failure failure;
+  failure.rank = node.first_rank;
+  failure.wait_status = SIGKILL;
+  failure.seconds = std::chrono::duration<double>(ran).count();
+  failure.host = node.request.host;
+  failure.cause = node_name(node) + how;
+  return failure;
+}
+
+std::string failed_on(const Failure& failure) {
+  return "rank " + std::to_string(failure.rank) + " failed on " + name_text(failure.host);
 }
 
 }  // namespace
@@ -33,11 +54,17 @@ Notifications Round::succeed(NodeId node, int round, Time now) {
 }
 
 Notifications Round::leave(NodeId node, Time now) {
-  return on(Gone{node, " left", true}, now);
+  losses_.left(node);
+  return on(Gone{node, " left", true, ""}, now);
 }
 
-Notifications Round::vanish(NodeId node, const std::string& reason, Time now) {
-  return on(Gone{node, " is gone: " + reason, false}, now);
+Notifications Round::vanish(NodeId node, const std::string& reason, Time now,
+                            const std::string& own_fault) {
+  const int losses = losses_.lost(node, now);
+  Gone gone{node, " is gone: " + reason, false, ""};
+  if (losses > 1) gone.failure = " was lost for the " + repeated_loss_text(losses) + ": " + reason;
+  if (!own_fault.empty()) gone.failure = " was lost: " + own_fault;
+  return on(gone, now);
 }
 
 Notifications Round::tick(Time now) {
@@ -46,10 +73,19 @@ Notifications Round::tick(Time now) {
 
 std::optional<Round::Time> Round::deadline() const {
   if (phase_ == Phase::ending) return since_ + spec_.join_timeout;
-  if (phase_ != Phase::forming || no_participants()) return std::nullopt;
-  const Time next = starts_at().value_or(since_ + spec_.join_timeout);
-  // start_if_complete may have to look again when the lease is over.
-  return prior_round_ends() > now_ ? std::min(next, prior_round_ends()) : next;
+  if (phase_ == Phase::closed || no_participants()) return std::nullopt;
+  std::optional<Time> next;
+  const auto look_at = [&next](Time at) { next = std::min(next.value_or(at), at); };
+  for (const auto& [id, until] : held_until_) look_at(until);
+  if (phase_ == Phase::active) return next;
+  if (const auto start = starts_at()) {
+    look_at(*start);
+  } else if (held_until_.empty()) {
+    look_at(since_ + spec_.join_timeout);
+  }
+  // go_on may have to look again when the lease is over.
+  if (prior_round_ends() > now_ || prior_round_.failure()) look_at(prior_round_ends());
+  return next;
 }
 
 Notifications Round::on(const Event& event, Time now) {
@@ -70,10 +106,10 @@ Notifications Round::on(const Event& event, Time now) {
 
 Notifications Round::while_forming(const Event& event) {
   if (auto* e = as<Join>(event)) {
-    if (auto sentence = refusal(*e)) return {{e->node, Refused{*sentence}}};
+    if (auto sentence = refusal_of(*e)) return {{e->node, Refused{*sentence}}};
     if (no_participants()) since_ = now_;
     admit(*e);
-    return start_if_complete();
+    return go_on();
   }
   if (auto* e = as<Gone>(event)) {
     depart(*e);
@@ -88,15 +124,15 @@ Notifications Round::while_active(const Event& event) {
   if (auto* e = as<Fail>(event)) return fail_active(*e);
   if (auto* e = as<Succeed>(event)) return succeed_active(*e);
   if (auto* e = as<Gone>(event)) return gone_active(*e);
-  return {};
+  return tick_active();
 }
 
 Notifications Round::while_ending(const Event& event) {
   if (auto* e = as<Join>(event)) {
-    if (auto sentence = refusal(*e)) return {{e->node, Refused{*sentence}}};
+    if (auto sentence = refusal_of(*e)) return {{e->node, Refused{*sentence}}};
     const auto known = nodes_.find(e->node);
     if (known != nodes_.end() && known->second.state == NodeState::returning &&
-        known->second.last_round == round_) {
+        known->second.last_round == failed_.round) {
       failure_summary_.add(e->request.worker_exits);
     }
     admit(*e);
@@ -112,43 +148,66 @@ Notifications Round::while_ending(const Event& event) {
 }
 
 Notifications Round::while_closed(const Event& event) const {
-  if (auto* e = as<Join>(event)) return {{e->node, Closed{*ending_}}};
-  return {};
+  const auto* e = as<Join>(event);
+  if (e == nullptr) return {};
+  const auto known = nodes_.find(e->node);
+  const bool was_member = known != nodes_.end() && known->second.last_round >= 0;
+  if (!was_member && is_left_out(e->request)) return {{e->node, Refused{members_, true}}};
+  return {{e->node, Closed{*ending_}}};
+}
+
+Notifications Round::tick_active() {
+  Notifications notifications;
+  for (const NodeId id : release_held()) {
+    if (phase_ == Phase::active) append(notifications, take_in(nodes_.at(id)));
+  }
+  return notifications;
 }
 
 Notifications Round::tick_forming() {
-  Notifications notifications = start_if_complete();
-  if (phase_ != Phase::forming || enough_since_ || no_participants()) return notifications;
+  release_held();
+  Notifications notifications = go_on();
+  const bool goes_on = enough_since_ || !held_until_.empty() || no_participants();
+  if (phase_ != Phase::forming || goes_on) return notifications;
   if (now_ < since_ + spec_.join_timeout) return notifications;
   return close(TimedOut{"timed out after " + duration_text(now_ - since_) +
                         " (--join_timeout) waiting for " + missing_text()});
 }
 
 Notifications Round::join_active(const Join& event) {
-  if (auto sentence = refusal(event)) return {{event.node, Refused{*sentence}}};
+  if (auto sentence = refusal_of(event)) return {{event.node, Refused{*sentence}}};
   const auto known = nodes_.find(event.node);
   const auto was = known == nodes_.end() ? NodeState::waiting : known->second.state;
   admit(event);
 
-  const std::string name = node_name(nodes_.at(event.node));
+  const Node& node = nodes_.at(event.node);
   if (was == NodeState::running || was == NodeState::finished) {
-    return regroup({name + " rejoined without its workers", {}, restarts()});
+    return regroup({node_name(node) + " rejoined without its workers", {}, restarts()});
   }
+  return node.state == NodeState::held ? Notifications() : take_in(node);
+}
+
+/// Makes room for a node that waits.
+Notifications Round::take_in(const Node& newcomer) {
   const int members = count(NodeState::running) + count(NodeState::finished);
   // Finished work is not thrown away to make room for a new node.
-  if (members >= spec_.max_nodes || count(NodeState::finished) > 0) return {};
-  return regroup({name + " joined", {}, restarts()});
+  if (members < spec_.max_nodes && count(NodeState::finished) == 0) {
+    return regroup({node_name(newcomer) + " joined", {}, restarts()});
+  }
+  prior_round_.forget_failure();
+  return {};
 }
 
 Notifications Round::fail_active(const Fail& event) {
   if (!runs(event.node, event.round)) return {};
-  Broken news{"rank " + std::to_string(event.failure.rank) + " failed on " + event.failure.host,
-              event.failure, restarts()};
+  return restart_or_end(event.failure, failed_on(event.failure));
+}
+
+Notifications Round::restart_or_end(const Failure& failure, const std::string& reason) {
   std::string no_restart = budget_.refusal(round_, now_ - started_, now_);
-  if (!no_restart.empty()) return end(news, std::move(no_restart));
+  if (!no_restart.empty()) return end({failure, round_, "", std::move(no_restart)}, reason);
   budget_.spend(now_);
-  news.restarts = restarts();
-  return regroup(news);
+  return regroup({reason, failure, restarts()});
 }
 
 Notifications Round::succeed_active(const Succeed& event) {
@@ -160,98 +219,13 @@ Notifications Round::succeed_active(const Succeed& event) {
 Notifications Round::gone_active(const Gone& event) {
   const auto found = nodes_.find(event.node);
   if (found == nodes_.end()) return {};
-  const bool was_running = found->second.state == NodeState::running;
-  const std::string reason = node_name(found->second) + event.how;
+  const Node node = found->second;
   depart(event);
   // The others do not need a node that has finished.
-  return was_running ? regroup({reason, {}, restarts()}) : Notifications{};
-}
-
-std::optional<std::string> Round::refusal(const Join& event) const {
-  if (nodes_.contains(event.node)) return std::nullopt;
-  if (!event.request.node_rank) {
-    if (rank_holders_.empty()) return std::nullopt;
-    return "--node_rank is given on " + nodes_.at(rank_holders_.begin()->second).request.host +
-           " but not here: give it on every node or on none";
-  }
-  const int rank = *event.request.node_rank;
-  if (rank < 0 || rank >= spec_.max_nodes) return out_of_range(rank, spec_);
-  if (rank_holders_.empty() && !no_participants()) {
-    const auto stays = std::find_if(nodes_.begin(), nodes_.end(), [](const auto& node) {
-      return node.second.state != NodeState::leaving;
-    });
-    return "--node_rank is given here but not on " + stays->second.request.host +
-           ": give it on every node or on none";
-  }
-  if (const auto holder = rank_holders_.find(rank); holder != rank_holders_.end()) {
-    return "node_rank " + std::to_string(rank) + " is already taken by " +
-           nodes_.at(holder->second).request.host;
-  }
-  return std::nullopt;
-}
-
-void Round::admit(const Join& event) {
-  prior_round_.learn(event.request, last_round_);
-  last_round_ = std::max(last_round_, event.request.last_round);
-  budget_.learn(event.request.restarts, now_);
-
-  if (const auto known = nodes_.find(event.node); known != nodes_.end()) {
-    Node& node = known->second;
-    const auto node_rank = node.request.node_rank;
-    node.request = event.request;
-    node.request.node_rank = node_rank;
-    node.request.worker_exits = {};
-    set_state(node, NodeState::waiting);
-    return;
-  }
-  Node& node = nodes_[event.node];
-  node.id = event.node;
-  node.request = event.request;
-  node.request.worker_exits = {};
-  node.order = joins_++;
-  ++count_[static_cast<size_t>(NodeState::waiting)];
-  if (event.request.node_rank) rank_holders_.emplace(*event.request.node_rank, event.node);
-}
-
-void Round::set_state(Node& node, NodeState next) {
-  if (node.last_round >= 0 && node.state == NodeState::waiting) --past_members_waiting_;
-  if (node.last_round >= 0 && next == NodeState::waiting) ++past_members_waiting_;
-  --count_[static_cast<size_t>(node.state)];
-  ++count_[static_cast<size_t>(next)];
-  node.state = next;
-}
-
-/// Removes a node, or makes it leaving while its workers may run.
-void Round::depart(const Gone& event) {
-  const auto found = nodes_.find(event.node);
-  if (found == nodes_.end()) return;
-  Node& node = found->second;
-  const bool has_none = node.state == NodeState::waiting || node.state == NodeState::finished;
-  if (!event.workers_may_run || has_none) return forget(event.node);
-  release_node_rank(node);
-  set_state(node, NodeState::leaving);
-}
-
-/// A replacement may take the node rank of a node that still stops its workers.
-void Round::release_node_rank(const Node& node) {
-  if (!node.request.node_rank) return;
-  const auto holder = rank_holders_.find(*node.request.node_rank);
-  if (holder != rank_holders_.end() && holder->second == node.id) rank_holders_.erase(holder);
-}
-
-void Round::forget(NodeId id) {
-  const auto found = nodes_.find(id);
-  if (found == nodes_.end()) return;
-  const Node& node = found->second;
-  if (node.last_round >= 0 && node.state == NodeState::waiting) --past_members_waiting_;
-  --count_[static_cast<size_t>(node.state)];
-  release_node_rank(node);
-  nodes_.erase(found);
-}
-
-bool Round::runs(NodeId id, int round) const {
-  const auto node = nodes_.find(id);
-  return round == round_ && node != nodes_.end() && node->second.state == NodeState::running;
+  if (node.state != NodeState::running) return {};
+  const std::string reason = node_name(node) + event.how;
+  if (event.failure.empty()) return regroup({reason, {}, restarts()});
+  return restart_or_end(loss_of(node, event.failure, now_ - started_), reason);
 }
 
 /// Until when workers of an earlier master's round may run; in the past: none were reported.
@@ -277,6 +251,30 @@ std::optional<Round::Time> Round::starts_at() const {
   return std::max(allowed, *enough_since_ + spec_.last_call);
 }
 
+/// A failure that no master has acted on costs a restart, or ends the job, once: when all nodes are
+/// back that could tell of a later round or of another count.
+Notifications Round::count_prior_failure() {
+  if (!prior_round_.failure() || now_ < prior_round_ends()) return {};
+  const Failure failure = *prior_round_.failure();
+  prior_round_.forget_failure();
+  if (prior_round_.restarts() < restarts()) return {};  // an earlier master has counted it
+  const auto uptime =
+      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(failure.seconds));
+  std::string no_restart = budget_.refusal(prior_round_.round(), uptime, now_);
+  if (no_restart.empty()) return budget_.spend(now_), Notifications();
+  Notifications notifications =
+      end({failure, prior_round_.round(), "", std::move(no_restart)}, failed_on(failure));
+  failure_summary_ = prior_round_.exits();
+  append(notifications, close_if_all_back());
+  return notifications;
+}
+
+/// After a change of what prior_round_ knows, or of time.
+Notifications Round::go_on() {
+  Notifications notifications = count_prior_failure();
+  return phase_ == Phase::forming ? start_if_complete() : notifications;
+}
+
 Notifications Round::start_if_complete() {
   if (count(NodeState::waiting) < spec_.min_nodes) {
     enough_since_.reset();
@@ -284,7 +282,7 @@ Notifications Round::start_if_complete() {
     enough_since_ = now_;
   }
   const auto at = starts_at();
-  return at && now_ >= *at ? start() : Notifications{};
+  return at && now_ >= *at && !prior_round_.failure() ? start() : Notifications{};
 }
 
 Notifications Round::start() {
@@ -295,27 +293,16 @@ Notifications Round::start() {
   prior_round_ = {};
 
   const std::vector<Node*> members = assign_node_ranks(nodes_, spec_.max_nodes);
-  Layout layout;
-  layout.world_size = 0;
-  layout.round = round_;
-  layout.restarts = restarts();
-  layout.node_count = static_cast<int>(members.size());
-  layout.store_port = members.front()->request.store_port;
-  for (const Node* node : members) {
-    layout.world_size += node->request.local_size;
-    layout.guests += node->request.hosting ? 0 : 1;
-  }
-
+  const std::vector<Layout> layouts = layouts_of(members, round_, restarts());
   Notifications notifications;
   notifications.reserve(members.size());
-  for (Node* node : members) {
-    layout.local_size = node->request.local_size;
-    set_state(*node, NodeState::running);
-    node->last_round = round_;
-    node->node_rank = layout.node_rank;
-    notifications.emplace_back(node->id, Ready{layout});
-    ++layout.node_rank;
-    layout.first_rank += layout.local_size;
+  for (size_t i = 0; i < members.size(); ++i) {
+    Node& node = *members[i];
+    set_state(node, NodeState::running);
+    node.last_round = round_;
+    node.node_rank = layouts[i].node_rank;
+    node.first_rank = layouts[i].first_rank;
+    notifications.emplace_back(node.id, Ready{layouts[i]});
   }
   return notifications;
 }
@@ -336,35 +323,48 @@ Notifications Round::regroup(const Broken& news) {
   phase_ = Phase::forming;
   Notifications notifications = break_round(news);
   // A spare may fill the round at once.
-  for (auto& notification : start_if_complete()) notifications.push_back(std::move(notification));
+  append(notifications, go_on());
   return notifications;
 }
 
-Notifications Round::end(const Broken& news, std::string no_restart) {
+/// The answer to the members comes when all are back.
+Notifications Round::end(Failed failed, const std::string& reason) {
   phase_ = Phase::ending;
-  failed_ = Failed{*news.root_cause, round_, "", std::move(no_restart)};
-  failure_summary_ = FailureSummary(news.root_cause->rank);
-  return break_round({news.reason, news.root_cause, news.restarts, true});
+  failed_ = std::move(failed);
+  return break_round({reason, failed_.root_cause, restarts(), true});
 }
 
 Notifications Round::close_if_all_back() {
   if (stopping() > 0 && now_ < since_ + spec_.join_timeout) return {};
-  failed_.summary = failure_summary_.text();
+  failed_.summary = failure_summary_.text(failed_.root_cause.rank);
   return close(failed_);
 }
 
 Notifications Round::close(Ending ending) {
   phase_ = Phase::closed;
+  ending_ = std::move(ending);
+  members_ = members_text(nodes_, round_);
   Notifications notifications;
   for (const auto& [id, node] : nodes_) {
-    if (node.state != NodeState::leaving) notifications.emplace_back(id, Closed{ending});
+    if (node.state == NodeState::leaving) continue;
+    if (node.last_round < 0 && is_left_out(node.request)) {
+      notifications.emplace_back(id, Refused{members_, true});
+    } else {
+      notifications.emplace_back(id, Closed{*ending_});
+    }
   }
-  ending_ = std::move(ending);
   return notifications;
 }
 
+/// A node that never had a place in a job of fixed size was probably meant for another one.
+bool Round::is_left_out(const JoinRequest& request) const {
+  return request.last_round < 0 && round_ >= 0 && spec_.min_nodes == spec_.max_nodes &&
+         !std::holds_alternative<TimedOut>(*ending_);
+}
+
 std::string Round::waiting_for() const {
-  const bool may_give_up = phase_ == Phase::forming && !enough_since_ && !no_participants();
+  const bool may_give_up =
+      phase_ == Phase::forming && !enough_since_ && held_until_.empty() && !no_participants();
   return missing_text() + (may_give_up ? "; giving up after " + duration_text(spec_.join_timeout) +
                                              " (--join_timeout)"
                                        : "");
@@ -382,6 +382,7 @@ std::string Round::missing_text() const {
       break;
     case Phase::active:
       if (count(NodeState::finished) > 0) return "the end of a job that has begun to finish";
+      if (count(NodeState::held) > 0) return "a place" + held_text(nodes_);
       return "a place: all " + nnodes_text(spec_) + " nodes of this job are running";
     case Phase::ending:
       return "the end of a job that failed" + stopping_text(nodes_);

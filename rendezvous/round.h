@@ -14,6 +14,7 @@
 #include "rendezvous/failure_summary.h"
 #include "rendezvous/layout.h"
 #include "rendezvous/node.h"
+#include "rendezvous/node_losses.h"
 #include "rendezvous/prior_round.h"
 #include "rendezvous/restart_budget.h"
 
@@ -23,10 +24,10 @@
 //
 // clang-format off
 //   forming ──complete──▶ active ──all finished──────────────────▶ closed
-//      ▲  │                 │ │                                     ▲ ▲ ▲
-//      │  └─timed out───────┼─┼─────────────────────────────────────┘ │ │
-//      └────────regroup─────┘ └─no restart left──▶ ending ──all back──┘ │
-//                                                    └──join_timeout────┘
+//    │ ▲  │                 │ │                                     ▲ ▲ ▲
+//    │ │  └─timed out───────┼─┼─────────────────────────────────────┘ │ │
+//    │ └────────regroup─────┘ └─no restart left──▶ ending ──all back──┘ │
+//    └─an earlier master's round failed, none left─▶ └──join_timeout────┘
 //
 //  event \ phase   | forming               | active                     | ending                | closed
 //  ----------------+-----------------------+----------------------------+-----------------------+-------
@@ -34,9 +35,11 @@
 //                  |                       |  regroup: > forming        |                       |
 //  join, returning | waiting;              | as others;                 | WorkerExits are added;| Closed
 //                  |  complete: > active   |  regroup: > forming        |  all back: > closed   |
-//  join, others    | waiting;              | waiting (a spare);         | waiting;              | Closed
-//                  |  complete: > active   |  room and none finished,   |  all back: > closed   |
-//                  |                       |  regroup: > forming        |                       |
+//  join, others    | waiting, or held;     | waiting (a spare), or held;| waiting, or held;     | Closed
+//                  |  complete: > active;  |  room and none finished,   |  all back: > closed   |
+//                  |  prior failure, none  |  regroup: > forming;       |                       |
+//                  |  left: > ending,      |  prior failure, none left: |                       |
+//                  |  all back: > closed   |  > ending                  |                       |
 //  fail            | - (a victim)          | restart left, regroup:     | - (a victim)          | -
 //                  |                       |  > forming;                |                       |
 //                  |                       |  none left: > ending       |                       |
@@ -46,9 +49,16 @@
 //                  |  waiting: forgotten   |  running: leaving,         |                       |
 //                  |                       |  regroup: > forming        |                       |
 //  vanish          | forgotten;            | forgotten; was running,    | forgotten;            | -
-//                  |  complete: > active   |  regroup: > forming        |  all back: > closed   |
-//  tick            | complete: > active;   | -                          | join_timeout is over: | -
-//                  |  too late: > closed   |                            |  > closed             |
+//                  |  complete: > active   |  regroup: > forming;       |  all back: > closed   |
+//                  |                       |  again, none left:         |                       |
+//                  |                       |  > ending                  |                       |
+//  tick            | held long enough:     | held long enough: waiting; | join_timeout is over: | -
+//                  |  waiting;             |  room and none finished,   |  > closed             |
+//                  |  complete: > active;  |  regroup: > forming        |                       |
+//                  |  too late: > closed;  |                            |                       |
+//                  |  prior failure, none  |                            |                       |
+//                  |  left: > ending,      |                            |                       |
+//                  |  all back: > closed   |                            |                       |
 // clang-format on
 //
 // "> X" is a change of phase, a dash a deliberate "nothing to do", x what cannot happen. A join
@@ -72,9 +82,18 @@
 // of the latest round go first, then of earlier ones, then the order of joining; the others are
 // spares.
 //
-// A regroup costs no restart by itself. `fail` and `succeed` count only from a member of that round
-// whose workers have not been stopped: what is reported later is a consequence, not a cause. The
-// node of such a victim reports it once more, in words, when it joins again.
+// A regroup costs no restart by itself. But a node that is lost again soon after it came back from
+// its last loss costs one, as a failure does, and is held back for a while (node_losses): else a
+// node that comes and goes would keep the others from working, for free.
+//
+// `fail` and `succeed` count only from a member of that round whose workers have not been stopped:
+// what is reported later is a consequence, not a cause. The node of such a victim reports it once
+// more, in words, when it joins again.
+//
+// A failure in the last round of an earlier master, which died before it could act on it, is a
+// "prior failure": the nodes that know of it tell it when they join. It is counted once, when all
+// nodes of that round are back or a lease is over: a later round or a higher count of restarts,
+// which another node may tell of, makes it old news.
 //
 // A job that fails ends in two steps, so that all nodes end with the same full report: its members
 // stop their workers and join again with their WorkerExits, and are answered together.
@@ -106,6 +125,7 @@ struct Closed {
 /// To a node that cannot take part as it asked; Round does not know it any more.
 struct Refused {
   std::string sentence;
+  bool left_out = false;  ///< the job has ended, and all its places had been taken
 };
 
 using Notification = std::variant<Ready, Broken, Closed, Refused>;
@@ -137,8 +157,10 @@ class Round {
   /// until it vanishes. When it joins again it counts as new.
   Notifications leave(NodeId node, Time now);
 
-  /// `node` is lost, for a reason such as "silent for 10 s (--lease)".
-  Notifications vanish(NodeId node, const std::string& reason, Time now);
+  /// `node` is lost, for a reason such as "silent for 10 s (--lease)". `own_fault` says why, if it
+  /// is proven to be the node's workers' own doing ("out of memory ..."): then it is a failure.
+  Notifications vanish(NodeId node, const std::string& reason, Time now,
+                       const std::string& own_fault = "");
 
   /// Call it at `deadline`; harmless at any other time.
   Notifications tick(Time now);
@@ -181,6 +203,7 @@ class Round {
     NodeId node;
     std::string how;       ///< follows the node's name
     bool workers_may_run;  ///< it left and has not vanished yet
+    std::string failure;   ///< follows the node's name, too, if the loss is a failure; else empty
   };
   struct Tick {};
   using Event = std::variant<Join, Fail, Succeed, Gone, Tick>;
@@ -195,25 +218,32 @@ class Round {
   Notifications fail_active(const Fail& event);
   Notifications succeed_active(const Succeed& event);
   Notifications gone_active(const Gone& event);
+  Notifications tick_active();
   Notifications tick_forming();
 
-  std::optional<std::string> refusal(const Join& event) const;
+  std::optional<std::string> refusal_of(const Join& event) const;
   void admit(const Join& event);
   void set_state(Node& node, NodeState next);
   void depart(const Gone& event);
   void release_node_rank(const Node& node);
+  std::vector<NodeId> release_held();
   void forget(NodeId id);
 
   Time prior_round_ends() const;
   bool all_past_members_back() const;
   std::optional<Time> starts_at() const;
+  Notifications count_prior_failure();
+  Notifications go_on();
   Notifications start_if_complete();
   Notifications start();
+  Notifications take_in(const Node& newcomer);
+  Notifications restart_or_end(const Failure& failure, const std::string& reason);
   Notifications break_round(const Broken& news);
   Notifications regroup(const Broken& news);
-  Notifications end(const Broken& news, std::string no_restart);
+  Notifications end(Failed failed, const std::string& reason);
   Notifications close_if_all_back();
   Notifications close(Ending ending);
+  bool is_left_out(const JoinRequest& request) const;
 
   int count(NodeState state) const { return count_[static_cast<size_t>(state)]; }
   int stopping() const { return count(NodeState::returning) + count(NodeState::leaving); }
@@ -227,17 +257,20 @@ class Round {
   Clock::duration eviction_timeout_;
   Phase phase_ = Phase::forming;
   std::optional<Ending> ending_;  ///< closed
+  std::string members_;           ///< closed: who took part, in words
   int round_ = -1;                ///< the active one, or the last that was
   int last_round_ = -1;  ///< the highest number used, also by an earlier master as nodes report it
   RestartBudget budget_;
   PriorRound prior_round_;
   Failed failed_;                   ///< ending: how the job will be closed
-  FailureSummary failure_summary_;  ///< ending
+  FailureSummary failure_summary_;  ///< ending: of that round
 
   Nodes nodes_;
   std::map<int, NodeId> rank_holders_;  ///< by their --node_rank
-  std::array<int, 5> count_{};          ///< nodes by NodeState
-  int past_members_waiting_ = 0;        ///< waiting nodes that were in a round before
+  std::array<int, 6> count_{};          ///< nodes by NodeState
+  std::map<NodeId, Time> held_until_;
+  NodeLosses losses_;
+  int past_members_waiting_ = 0;  ///< waiting nodes that were in a round before
   std::uint64_t joins_ = 0;
 
   Time now_{};                        ///< of the latest event

@@ -195,8 +195,7 @@ void Server::on_hello(Connections::iterator connection, const message::Hello& he
 
 std::optional<std::string> Server::refusal(const message::Hello& hello) const {
   if (hello.run_id != options_.run_id) {
-    return "it belongs to the job '" + options_.run_id + "', not to '" + hello.run_id +
-           "' (--rdzv_id)";
+    return "it belongs to another job than '" + hello.run_id + "' (--rdzv_id)";
   }
   RoundSpec theirs;
   theirs.min_nodes = hello.min_nodes;

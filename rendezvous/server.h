@@ -64,6 +64,9 @@ class Server {
   /// How the job ended; nullopt: it has not.
   const std::optional<Ending>& ending() const { return round_.ending(); }
 
+  /// Whether a round runs: only spares wait then.
+  bool runs_round() const { return round_.phase() == Round::Phase::active; }
+
   /// As Round::waiting_for; once the job is over, the agents that have not acknowledged it.
   std::string waiting_for();
 

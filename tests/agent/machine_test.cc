@@ -128,8 +128,7 @@ struct SampleEvent {
 const std::vector<SampleEvent>& sample_events() {
   static const std::vector<SampleEvent> all = {
       {"RoundReady", event::RoundReady{}, ""},
-      {"StartFailed", event::StartFailed{Error{Errc::not_executable, "cannot start"}},
-       "cannot start"},
+      {"StartFailed", event::StartFailed{Error{Errc::not_executable, "cannot start"}}, ""},
       {"WorkerFailed", rank_fails(1), ""},
       {"WorkersEnded", event::WorkersEnded{}, ""},
       {"RoundBroken", event::RoundBroken{false}, "", false},
@@ -236,6 +235,9 @@ std::vector<std::string> texts_of(const Actions& actions) {
     if (std::holds_alternative<action::Join>(action)) texts.push_back("Join");
     if (std::holds_alternative<action::StartWorkers>(action)) texts.push_back("StartWorkers");
     if (std::holds_alternative<action::ReportFailure>(action)) texts.push_back("ReportFailure");
+    if (std::holds_alternative<action::ReportStartFailure>(action)) {
+      texts.push_back("ReportStartFailure");
+    }
     if (std::holds_alternative<action::ReportSuccess>(action)) texts.push_back("ReportSuccess");
     if (std::holds_alternative<action::Leave>(action)) texts.push_back("Leave");
     if (const auto* stop = std::get_if<action::StopWorkers>(&action)) {
@@ -413,13 +415,16 @@ TEST_CASE("a finished node that gets a signal leaves") {
   check<action::Leave, action::Finish>(m.on(event::StopRequested{SIGTERM}));
 }
 
-TEST_CASE("a worker that cannot be started stops the others and ends the node with that error") {
+TEST_CASE("a worker that cannot be started is a failure: it is told, and the node joins again") {
   Machine m = running();
-  check<action::Leave, action::StopWorkers>(
-      m.on(event::StartFailed{Error{Errc::not_executable, "cannot execute ./train"}}));
-  check<>(m.on(event::StartFailed{Error{Errc::not_executable, "cannot execute ./train"}}));
-  const Actions last = m.on(event::WorkersEnded{});
-  CHECK(std::get<Error>(only<action::Finish>(last).outcome).code == Errc::not_executable);
+  const Actions actions =
+      m.on(event::StartFailed{Error{Errc::not_executable, "cannot execute ./train"}, 2});
+  check<action::ReportStartFailure, action::StopWorkers>(actions);
+  const auto& report = std::get<action::ReportStartFailure>(actions[0]);
+  CHECK(report.error.code == Errc::not_executable);
+  CHECK(report.local_rank == 2);
+  check<>(m.on(event::StartFailed{Error{Errc::not_executable, "cannot execute ./train"}, 3}));
+  check<action::Join>(m.on(event::WorkersEnded{}));
 }
 
 TEST_CASE("a job that closes before its first round ends the node") {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "agent/outcome.h"
 #include "tests/catch.h"
 
 namespace ddprun::agent {
@@ -44,14 +45,14 @@ auto lines(const std::string& text) {
 TEST_CASE("a failure that ends the job is reported from the cause to the exit code") {
   Failed failed = ended_by(segfault());
   failed.summary =
-      "rank 3 failed because of it (exit 1)\n"
+      "rank 3 failed too (exit 1)\n"
       "ranks 0, 1 were stopped by ddprun (SIGTERM, gone after 12 ms)";
   CHECK(failure_report(failed) ==
         "rank 2 failed first: killed by SIGSEGV after 41.3 s (host gpu-07, pid 48121, round 0)\n"
         "its last words on stderr:\n"
         "  step 812: loss nan\n"
         "  AddressSanitizer: SEGV on unknown address 0x000000000010\n"
-        "rank 3 failed because of it (exit 1)\n"
+        "rank 3 failed too (exit 1)\n"
         "ranks 0, 1 were stopped by ddprun (SIGTERM, gone after 12 ms)\n"
         "exit code 139; no restarts were asked for (--max_restarts N)");
 }
@@ -66,6 +67,28 @@ TEST_CASE("a line for the other workers says how a rank ended") {
   failure.cause.clear();
   failure.exception = "RuntimeError: loss is\nnan";
   CHECK(loss_text(failure) == "rank 2 on host gpu-07 failed: exit 1: RuntimeError: loss is nan");
+}
+
+TEST_CASE("a worker that could not be started is reported with the reason, and no time or pid") {
+  const Error error{Errc::not_found, "cannot run ./train: no such file"};
+  Failed failed = ended_by(start_failure(error, 1, "gpu-08"));
+  CHECK(failure_report(failed) ==
+        "rank 1 failed first: it could not be started (host gpu-08, round 0): cannot run ./train: "
+        "no such file; no restarts were asked for (--max_restarts N)");
+  CHECK(loss_text(failed.root_cause) ==
+        "rank 1 on host gpu-08 failed: it could not be started: cannot run ./train: no such file");
+  failed.summary = "rank 0 was stopped by ddprun (SIGTERM, gone after 12 ms)";
+  CHECK(failure_report(failed).ends_with(
+      "no such file\nrank 0 was stopped by ddprun (SIGTERM, gone after 12 ms)\n"
+      "exit code 127; no restarts were asked for (--max_restarts N)"));
+}
+
+TEST_CASE("a node that was lost too often is reported like a failure of its first rank") {
+  Failure failure = {8, killed_by(SIGKILL), 0, 41.37, "gpu-08", "node 1 (gpu-08) is gone", "", "",
+                     ""};
+  CHECK(failure_report(ended_by(failure)) ==
+        "rank 8 failed first: lost with its node (host gpu-08, round 0): node 1 (gpu-08) is gone\n"
+        "exit code 137; no restarts were asked for (--max_restarts N)");
 }
 
 TEST_CASE("a silent worker alone in its job has a short report") {

@@ -287,3 +287,20 @@ TEST_CASE("a dry run leaves open the address of a store in rank 0") {
   CHECK(text.find("on every node; ? is known after the rendezvous\nrank 0: ") != std::string::npos);
   CHECK(text.find(" MASTER_ADDR=? MASTER_PORT=PORT ") != std::string::npos);
 }
+
+TEST_CASE("a program that is missing is told to the other nodes, if there are any") {
+  cli::Host here = host();
+  here.find_program = [](const std::string& name) -> Result<std::string> {
+    return Error{Errc::not_found, "cannot run " + name + ": no such file"};
+  };
+  const agent::JobSpec spec =
+      job({"--nnodes", "2", "--rdzv_endpoint", "node0", "./train", "--lr", "1"}, here);
+  REQUIRE(spec.cannot_run);
+  CHECK(spec.cannot_run->code == Errc::not_found);
+  CHECK(spec.cannot_run->message == "cannot run ./train: no such file");
+  CHECK(spec.command == std::vector<std::string>{"./train", "--lr", "1"});
+  CHECK(cli::parse(Words{"./train"}, here).has_error());
+  CHECK(cli::parse(Words{"--nnodes", "2", "--rdzv_endpoint", "node0", "--dry_run", "./train"}, here)
+            .has_error());
+  CHECK_FALSE(job({"--nnodes", "2", "--rdzv_endpoint", "node0", "./train"}).cannot_run);
+}

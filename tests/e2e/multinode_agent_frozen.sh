@@ -4,15 +4,16 @@
 # before it writes a line about it: nothing reads its stderr, a full pipe.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 job=(--nnodes 1:2 --rdzv_endpoint "$here:29500" "${quick[@]}" --last_call_timeout 1s)
+program='[ "$RANK" = 0 ] || trap "" TERM; echo up; sleep 600; sleep 600'
 
 mkfifo "$work/full"
 exec 3<>"$work/full"
 dd if=/dev/zero of="$work/full" bs=4096 count=1024 oflag=nonblock 2>/dev/null || true
 
-on stays start "${job[@]}" sh -c 'exec sleep 600'
+on stays start "${job[@]}" sh -c "$program"
 on freezes true
 file=$err err=$work/full
-start "${job[@]}" --rdzv_conf is_host=false sh -c 'trap "" TERM; echo up; sleep 600; sleep 600'
+start "${job[@]}" --rdzv_conf is_host=false sh -c "$program"
 err=$file
 wait_for_stdout up
 on stays wait_for_event round_ready '"node_count":2,'

@@ -4,10 +4,11 @@
 # and end with 124 at the join timeout.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 job=(--nnodes 3 --rdzv_endpoint "$here:29500" "${quick[@]}" --join_timeout 9s)
+program='trap "" TERM; echo up; exec sleep 600'
 
-on master start "${job[@]}" sh -c 'exec sleep 600'
+on master start "${job[@]}" sh -c "$program"
 for node in a b; do
-  on "$node" start "${job[@]}" --rdzv_conf is_host=false sh -c 'trap "" TERM; echo up; exec sleep 600'
+  on "$node" start "${job[@]}" --rdzv_conf is_host=false sh -c "$program"
 done
 for node in a b; do on "$node" wait_for_stdout up; done
 on master

@@ -4,9 +4,10 @@
 # continues it kills its old workers and joins again.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 job=(--nnodes 1:2 --rdzv_endpoint "$here:29500" "${quick[@]}" --last_call_timeout 1s)
+program='[ "$RANK" = 0 ] || trap "" TERM; echo up; sleep 600; sleep 600'
 
-on stays start "${job[@]}" sh -c 'exec sleep 600'
-on freezes start "${job[@]}" --rdzv_conf is_host=false sh -c 'trap "" TERM; echo up; sleep 600; sleep 600'
+on stays start "${job[@]}" sh -c "$program"
+on freezes start "${job[@]}" --rdzv_conf is_host=false sh -c "$program"
 wait_for_stdout up
 on stays wait_for_event round_ready '"node_count":2,'
 on freezes

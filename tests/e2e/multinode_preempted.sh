@@ -5,10 +5,12 @@
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 job=(--nnodes 1:2 --rdzv_endpoint "$here:29500" --last_call_timeout 600 --heartbeat_interval 60
      --lease 600)
+program='[ "$RANK" = 0 ] && { echo "alone: $WORLD_SIZE"; exec sleep 600; }
+  trap "echo saved; exit 0" TERM; echo up
+  while :; do sleep 600 & wait; done'
 
-on stays start "${job[@]}" sh -c 'echo "alone: $WORLD_SIZE"; exec sleep 600'
-on goes start "${job[@]}" --rdzv_conf is_host=false bash -c 'trap "echo saved; exit 0" TERM; echo up
-                                   while :; do sleep 600 & wait; done'
+on stays start "${job[@]}" bash -c "$program"
+on goes start "${job[@]}" --rdzv_conf is_host=false bash -c "$program"
 wait_for_stdout '\] up'
 kill -TERM "$ddprun"
 finish

@@ -17,7 +17,7 @@ on master start "${at[@]}" --rdzv_id job42 --nnodes 2 --node_rank 0 sh -c 'echo 
 IFS=. read -r -a byte <<<"$here"
 wait_until grep -q "$(printf '%02X%02X%02X%02X:733C' "${byte[3]}" "${byte[2]}" "${byte[1]}" \
   "${byte[0]}") 00000000:0000 0A" /proc/net/tcp
-refused "it belongs to the job 'job42', not to 'job43'" --rdzv_id job43 --nnodes 2 --node_rank 1
+refused "it belongs to another job than 'job43'" --rdzv_id job43 --nnodes 2 --node_rank 1
 refused 'its job has --nnodes 2, this node was started with 3' --rdzv_id job42 --nnodes 3 --node_rank 1
 refused 'node_rank 0 is already taken by' --rdzv_id job42 --nnodes 2 --node_rank 0
 refused '--node_rank is given on .* but not here' --rdzv_id job42 --nnodes 2

@@ -93,11 +93,20 @@ TEST_CASE("a number of an agent's that cannot be is refused by its name") {
                  {"/is_host", 1},
                  {"/hosting", "no"},
                  {"/store_port", 65'536},
+                 {"/cannot_run", 1},
+                 {"/command", nullptr},
+                 {"/command_hash", (1ULL << 53) + 1},
                  {"/last_round", -2},
                  {"/last_round", 1LL << 30},
                  {"/last_node_rank", -2},
                  {"/last_guests", -1},
+                 {"/last_restarts", -1},
                  {"/restarts", -1},
+                 {"/restarts", 0},  // fewer than at the last round
+                 {"/restarts", 1LL << 30},
+                 {"/unreported_failure", 1},
+                 {"/unreported_failure/rank", -1},
+                 {"/unreported_failure/wait_status", 0},
                  {"/aftermath", json::array()},
                  {"/aftermath/victims", json::object()},
                  {"/aftermath/victims/1/rank", -1},
@@ -118,7 +127,7 @@ TEST_CASE("a number of an agent's that cannot be is refused by its name") {
                  {"/failure/wait_status", 0x7f},  // stopped
                  {"/failure/wait_status", 0xffff},
                  {"/failure/seconds", 1e308},
-                 {"/failure/pid", 0},
+                 {"/failure/pid", -1},
                  {"/failure/seconds", "long"},
                  {"/failure/last_words", kTooLong},
                  {"/failure/exception", nullptr},
@@ -146,7 +155,7 @@ TEST_CASE("a number of the master's that cannot be is refused by its name") {
                  {"/store_port", -1},
                  {"/store_host", false}});
   check_refused(encode(Reply(Notification(Broken{"", sample_failure(), 0, true}))), decode_reply,
-                {{"/restarts", -1}, {"/ends_job", 1}, {"/root_cause/pid", 0}});
+                {{"/restarts", -1}, {"/ends_job", 1}, {"/root_cause/pid", -1}});
   check_refused(encode(Reply(Notification(Closed{Failed{sample_failure(), 0, "", ""}}))),
                 decode_reply,
                 {{"/round", -1}, {"/aftermath", 1}, {"/no_restart", 1}, {"/failed/rank", -1}});

@@ -44,10 +44,15 @@ JoinRequest sample_request() {
   request.is_host = true;
   request.hosting = true;
   request.store_port = 41237;
+  request.cannot_run = "cannot run ./train";
+  request.command = "./train --lr 1";
+  request.command_hash = 1ULL << 52;
   request.last_round = 4;
   request.last_node_rank = 2;
   request.last_guests = 6;
-  request.restarts = 1;
+  request.last_restarts = 1;
+  request.restarts = 2;
+  request.unreported_failure = sample_failure();
   request.worker_exits.victims = {{5, "exit 1"}, {6, "killed by SIGABRT"}};
   request.worker_exits.stopped = {0, 1, 2};
   request.worker_exits.killed = {2};

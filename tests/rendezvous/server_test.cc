@@ -149,7 +149,7 @@ TEST_CASE("a single node gets its round, fails, restarts, fails again and gets t
   const auto failed = std::get<Failed>(agent.next<Closed>().ending);
   CHECK(failed.root_cause.wait_status == 3 << 8);
   CHECK(failed.round == 1);
-  CHECK(failed.summary == "rank 3 failed because of it (exit 1)");
+  CHECK(failed.summary == "rank 3 failed too (exit 1)");
 }
 
 TEST_CASE("success of the only node ends the job") {
@@ -250,8 +250,12 @@ TEST_CASE("an agent that joins when the job is over gets its end") {
   first.client.succeed(0);
   first.next<Closed>();
   Member late(world, alone(world, "late"));
+  late.request.last_round = late.request.last_node_rank = 0;  // in a session that was lost
   late.join();
   CHECK(std::holds_alternative<Succeeded>(late.next<Closed>().ending));
+  Member stranger(world, alone(world, "stranger"));
+  stranger.join();
+  CHECK(stranger.next<Refused>().left_out);
 }
 
 TEST_CASE("connections that only greet are bounded in number, and agents go on") {

@@ -57,7 +57,9 @@ std::string text(const Notification& notification) {
                    (broken.ends_job ? "; ends the job" : "");
           },
           [](const Closed& closed) { return "closed: " + text(closed.ending); },
-          [](const Refused& refused) { return "refused: " + refused.sentence; },
+          [](const Refused& refused) {
+            return (refused.left_out ? "left out: " : "refused: ") + refused.sentence;
+          },
       },
       notification);
 }
@@ -95,6 +97,19 @@ void read_worker_exits(const std::string& key, std::istringstream& words,
   if (key == "by") words >> worker_exits.signal;
   if (key == "in" && words >> value) {
     worker_exits.seconds = std::chrono::duration<double>(duration(value)).count();
+  }
+}
+
+/// `failed rank 1 after 3s`, likewise.
+void read_failure(const std::string& key, std::istringstream& words, JoinRequest& request) {
+  std::string value;
+  if (key == "failed") {
+    Failure& failure = request.unreported_failure.emplace();
+    words >> value >> failure.rank;
+    failure.host = request.host;
+  }
+  if (key == "after" && words >> value) {
+    request.unreported_failure->seconds = std::chrono::duration<double>(duration(value)).count();
   }
 }
 
@@ -147,6 +162,11 @@ class Replay {
       const std::string reason = command.substr(command.find(": ") + 2);
       return texts(step("vanish", [&] { return round_->vanish(node, reason, now_); }));
     }
+    if (verb == "dies:") {
+      ids_.erase(first);
+      const std::string fault = command.substr(command.find(": ") + 2);
+      return texts(step("vanish", [&] { return round_->vanish(node, "killed", now_, fault); }));
+    }
     if (verb == "succeeds") {
       const int round = round_of(node, words);
       return texts(step("succeed", [&] { return round_->succeed(node, round, now_); }));
@@ -198,9 +218,17 @@ class Replay {
       if (key == "master") request.is_host = request.hosting = true;
       if (key == "store") words >> request.store_port;
       if (key == "round") words >> request.last_round;
-      if (key == "restarts") words >> request.restarts;
-      if (key == "node") words >> request.last_node_rank;
       if (key == "guests") words >> request.last_guests;
+      if (key == "runs" && words >> request.command) {
+        request.command_hash = std::hash<std::string>()(request.command);
+      }
+      if (key == "start" && words >> key) request.cannot_run = "cannot run " + key;
+      if (key == "told") words >> key >> request.restarts;
+      if (key == "restarts" && words >> request.last_restarts) {
+        request.restarts = std::max(request.restarts, request.last_restarts);
+      }
+      read_failure(key, words, request);
+      if (key == "node") words >> request.last_node_rank;
       read_worker_exits(key, words, request.worker_exits);
     }
     const NodeId node = id_of(name);

@@ -129,7 +129,7 @@ std::vector<int> Walk::names() const {
 }
 
 void Walk::new_agent(bool hosting) {
-  const int name = next_name_++;
+  const int name = new_name();
   Agent& agent = agents_[name];
   agent.request.host = std::to_string(name);
   agent.request.local_size = number(1, 8);
@@ -139,6 +139,14 @@ void Walk::new_agent(bool hosting) {
   if (ranks_given_) agent.request.node_rank = number(0, spec_.max_nodes - 1);
   agent.connected = false;
   contact(agent);
+}
+
+/// Of a new process: now and then on a host that was lost.
+int Walk::new_name() {
+  for (const int name : lost_names_) {
+    if (!agents_.contains(name) && chance(2)) return name;
+  }
+  return next_name_++;
 }
 
 void Walk::contact(Agent& agent) {
@@ -155,6 +163,7 @@ void Walk::disconnect(Agent& agent) {
   agent.cut.reset();
   agent.inbox.clear();
   agent.outbox.clear();
+  agent.returned.reset();
   at_node_.erase(agent.node);
   if (agent.works()) agent.doomed = now_ + eviction_timeout_;
 }
@@ -170,10 +179,12 @@ void Walk::worker_event(Agent& agent) {
   if (agent.state != Agent::State::running) return;
   if (chance(4)) return succeed(agent);
   agent.state = Agent::State::stopping;
-  if (!agent.connected) return;
   Failure failure;
   failure.rank = agent.layout->first_rank;
   failure.host = agent.request.host;
+  failure.seconds = std::chrono::duration<double>(now_ - started_).count();
+  agent.request.unreported_failure = failure;
+  if (!agent.connected) return;
   agent.outbox.push_back([this, node = agent.node, failure, round = agent.layout->round] {
     return failed(node, round, failure);
   });
@@ -231,19 +242,20 @@ void Walk::vanish(Agent& agent) {
     return;
   }
   agent.outbox.push_back([this, name, node = agent.node] {
+    Notifications notifications = lost(agents_.at(name), "connection closed");
     at_node_.erase(node);
     agents_.erase(name);
-    return round_->vanish(node, "connection closed", now_);
+    return notifications;
   });
 }
 
 void Walk::kill(Agent& agent) {
   const NodeId node = agent.node;
-  const bool connected = agent.connected;
+  Notifications notifications;
+  if (agent.connected) notifications = lost(agent, "connection closed");
   agents_.erase(name_of(agent));  // what was on the way is lost with it
-  if (!connected) return;
   at_node_.erase(node);
-  post(round_->vanish(node, "connection closed", now_));
+  post(notifications);
 }
 
 void Walk::read(Agent& agent) {
@@ -255,6 +267,7 @@ void Walk::read(Agent& agent) {
     start_workers(agent, ready->layout);
   } else if (auto* broken = std::get_if<Broken>(&notification)) {
     agent.request.restarts = std::max(agent.request.restarts, broken->restarts);
+    agent.request.unreported_failure = broken->ends_job ? broken->root_cause : std::nullopt;
     if (agent.state == Agent::State::running) agent.state = Agent::State::stopping;
     if (agent.state == Agent::State::draining) join(agent);
   } else {
@@ -274,6 +287,8 @@ void Walk::start_workers(Agent& agent, const Layout& layout) {
   agent.request.last_round = layout.round;
   agent.request.last_node_rank = layout.node_rank;
   agent.request.last_guests = layout.guests;
+  agent.request.last_restarts = layout.restarts;
+  agent.request.unreported_failure.reset();
   agent.request.restarts = std::max(agent.request.restarts, layout.restarts);
   agent.request.worker_exits = {};
 }
@@ -296,10 +311,10 @@ void Walk::end_leases() {
   for (const int name : names()) {
     Agent& agent = agents_.at(name);
     if (!silent(agent)) continue;
-    const NodeId node = agent.node;
+    const Notifications notifications = lost(agent, "silent for 10 s (--lease)");
     disconnect(agent);
     if (agent.leaves) agents_.erase(name);
-    post(round_->vanish(node, "silent for 10 s (--lease)", now_));
+    post(notifications);
   }
 }
 
@@ -311,6 +326,9 @@ void Walk::restart_master() {
   pause_ends_ = Time::min();
   ended_.reset();
   end_.reset();
+  own_ = -1;
+  prior_failures_.clear();
+  lost_names_.clear();
   bool takes_part = false;
   for (const int name : names()) {
     Agent& agent = agents_.at(name);
@@ -331,12 +349,26 @@ void Walk::deliver(Agent& agent) {
 }
 
 Notifications Walk::joined(NodeId node, const JoinRequest& request) {
+  const bool was_over = round_->closed();
   Notifications notifications = round_->join(node, request, now_);
-  for (const auto& [id, notification] : notifications) {
-    if (id == node && !std::holds_alternative<Ready>(notification))
-      return notifications;  // not let in
+  const auto answer = std::find_if(notifications.begin(), notifications.end(),
+                                   [node](const auto& each) { return each.first == node; });
+  const bool answered = answer != notifications.end();
+  if (was_over || (answered && std::holds_alternative<Refused>(answer->second))) {
+    return notifications;  // not let in
   }
-  agents_.at(at_node_.at(node)).told.reset();
+  if (!answered || std::holds_alternative<Ready>(answer->second)) {
+    agents_.at(at_node_.at(node)).told.reset();
+  }
+  Agent& joiner = agents_.at(at_node_.at(node));
+  if (!joiner.returned && lost_names_.contains(name_of(joiner))) joiner.returned = now_;
+  // Where no place is free for the node, its failure does not matter any more.
+  const bool no_place = notifications.empty() && round_->phase() == Round::Phase::active;
+  if (request.unreported_failure && request.last_round > own_ && request.last_round >= highest_ &&
+      !no_place) {
+    prior_failures_.emplace(request.last_round,
+                            std::pair(request.last_restarts, request.unreported_failure->seconds));
+  }
   highest_ = std::max(highest_, request.last_round);
   for (; spent_ < request.restarts; ++spent_) spends_.push_back(now_);
   return notifications;
@@ -345,22 +377,63 @@ Notifications Walk::joined(NodeId node, const JoinRequest& request) {
 Notifications Walk::failed(NodeId node, int round, const Failure& failure) {
   Notifications notifications = round_->fail(node, round, failure, now_);
   if (notifications.empty()) return notifications;
-  const auto& broken = std::get<Broken>(notifications.front().second);
-  REQUIRE(broken.root_cause.has_value());
-  const bool too_soon = now_ - started_ < spec_.min_uptime;
-  if (broken.ends_job) {
-    CHECK((spec_.max_restarts == 0 || too_soon || used() >= spec_.max_restarts));
-    ended_ = now_;
-    return notifications;
+  REQUIRE(std::get<Broken>(notifications.front().second).root_cause.has_value());
+  if (std::get<Broken>(notifications.front().second).ends_job) {
+    end_by_failure();
+  } else {
+    spend();
   }
-  CHECK_FALSE(too_soon);
+  return notifications;
+}
+
+Notifications Walk::lost(Agent& agent, const std::string& reason) {
+  const auto known = round_->nodes().find(agent.node);
+  const bool is_known = known != round_->nodes().end();
+  const bool was_active = round_->phase() == Round::Phase::active;
+  const bool runs = was_active && is_known && known->second.state == NodeState::running;
+  const bool again = agent.returned && now_ - *agent.returned <= minutes(10);
+  if (is_known && known->second.state != NodeState::leaving) lost_names_.insert(name_of(agent));
+
+  const int before = round_->restarts();
+  Notifications notifications = round_->vanish(agent.node, reason, now_);
+  const bool restarts = round_->restarts() > before;
+  const bool ends = was_active && round_->phase() == Round::Phase::ending;
+  CHECK((restarts || ends) == (runs && again));
+  if (restarts) spend();
+  if (ends) end_by_failure();
+  paid_losses_ += restarts ? 1 : 0;
+  return notifications;
+}
+
+void Walk::end_by_failure() {
+  const bool too_soon = now_ - started_ < spec_.min_uptime;
+  CHECK((spec_.max_restarts == 0 || too_soon || used() >= spec_.max_restarts));
+  ended_ = now_;
+}
+
+void Walk::spend() {
   ++spent_;
   spends_.push_back(now_);
   CHECK(used() <= spec_.max_restarts);
   Round::Clock::duration pause = spec_.restart_backoff;
   for (int i = 1; i < used(); ++i) pause = std::min<Round::Clock::duration>(2 * pause, minutes(5));
   pause_ends_ = now_ + pause;
-  return notifications;
+}
+
+void Walk::count_prior_failure() {
+  const auto prior = prior_failures_.find(highest_);
+  if (prior == prior_failures_.end() || prior->second.first < spent_) return;
+  const bool too_soon = std::chrono::duration<double>(prior->second.second) < spec_.min_uptime;
+  if (round_->restarts() == spent_ + 1) {
+    CHECK_FALSE(too_soon);
+    spend();
+    ++prior_failures_counted_;
+  } else if (round_->phase() == Round::Phase::ending || round_->closed()) {
+    const bool failed = !round_->closed() || std::holds_alternative<Failed>(*round_->ending());
+    if (ended_ || !failed) return;
+    CHECK((spec_.max_restarts == 0 || too_soon || used() >= spec_.max_restarts));
+    ended_ = now_;
+  }
 }
 
 int Walk::used() const {
@@ -371,6 +444,7 @@ int Walk::used() const {
 }
 
 void Walk::post(const Notifications& notifications) {
+  count_prior_failure();
   check_round_of(notifications);
   for (const auto& [node, notification] : notifications) {
     REQUIRE(at_node_.count(node) == 1);  // nobody writes to the lost

@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,13 +25,14 @@ struct Agent {
   enum class State { joining, running, stopping, draining, done };
   State state = State::joining;
   bool refused = false;
-  bool leaves = false;                ///< it sent Leave and ends when its workers have
-  bool told_end = false;              ///< of the job: likewise
-  bool connected = true;              ///< to the present master
-  std::optional<Round::Time> cut;     ///< since when its link is down in silence
-  std::optional<Round::Time> doomed;  ///< lost its master: when its workers are killed
-  std::optional<Round::Time> told;    ///< to stop its workers, or told us that it would
-  NodeId node = 0;                    ///< its number at the present master
+  bool leaves = false;                  ///< it sent Leave and ends when its workers have
+  bool told_end = false;                ///< of the job: likewise
+  bool connected = true;                ///< to the present master
+  std::optional<Round::Time> cut;       ///< since when its link is down in silence
+  std::optional<Round::Time> doomed;    ///< lost its master: when its workers are killed
+  std::optional<Round::Time> returned;  ///< to the present master, after it had lost it
+  std::optional<Round::Time> told;      ///< to stop its workers, or told us that it would
+  NodeId node = 0;                      ///< its number at the present master
   JoinRequest request;
   std::optional<Layout> layout;                       ///< of the round it was last in
   std::deque<Notification> inbox;                     ///< sent by Round, not read yet
@@ -50,6 +52,12 @@ class Walk {
   /// Rounds that were started, and those that continue the numbers of an earlier master.
   int rounds() const { return rounds_; }
   int resumed() const { return resumed_; }
+
+  /// Restarts for failures of which only a later master was told.
+  int prior_failures() const { return prior_failures_counted_; }
+
+  /// Losses of a node that cost a restart.
+  int paid_losses() const { return paid_losses_; }
 
  private:
   using Time = Round::Time;
@@ -81,6 +89,7 @@ class Walk {
   // Events of agents.
 
   void new_agent(bool hosting);
+  int new_name();
 
   int name_of(const Agent& agent) const { return std::stoi(agent.request.host); }
 
@@ -116,8 +125,18 @@ class Walk {
   Notifications joined(NodeId node, const JoinRequest& request);
   Notifications failed(NodeId node, int round, const Failure& failure);
 
+  /// A loss is free, unless the node had come back soon before from another one.
+  Notifications lost(Agent& agent, const std::string& reason);
+
+  void end_by_failure();
+
   /// Restarts that count against the budget now.
   int used() const;
+
+  void spend();
+
+  /// What Round did about a failure in the last round of an earlier master.
+  void count_prior_failure();
 
   void post(const Notifications& notifications);
 
@@ -153,17 +172,23 @@ class Walk {
   std::optional<Round> round_;
   int highest_ = -1;          ///< round that it started or was told of
   int before_ = -1;           ///< the same before its latest round
+  int own_ = -1;              ///< the latest one that it started
   int spent_ = 0;             ///< restarts that it spent or was told of
   std::vector<Time> spends_;  ///< when
   Time pause_ends_ = Time::min();
   Time started_{};
   std::optional<Time> ended_;       ///< when it told a round to stop for good
   std::optional<std::string> end_;  ///< what it told about that
+  /// Failures that it was told of: by round, the restarts at its start and how long it ran.
+  std::map<int, std::pair<int, double>> prior_failures_;
+  std::set<int> lost_names_;  ///< of agents that it lost
 
   int masters_ = 1;
   bool blind_ = false;  ///< a master could not know of an earlier one's round, and went on
   int rounds_ = 0;
   int resumed_ = 0;  ///< after an earlier master's
+  int prior_failures_counted_ = 0;
+  int paid_losses_ = 0;
 };
 
 }  // namespace ddprun::rendezvous

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A job that is started at the port of another one does not succeed without having run: with another command
+# it is refused, with the same one it ends with 1 when the other job does.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+at=(--rdzv_endpoint "$here:29500" "${quick[@]}" --nnodes 2)
+program='until [ -e "$0/go" ]; do sleep 0.05; done'
+
+on serve start serve "${at[@]}"
+wait_for_event serving
+for node in a b; do on "$node" start "${at[@]}" sh -c "$program" "$work"; done
+for node in a b; do on "$node" wait_for_event worker_started; done
+
+on other run "${at[@]}" sh -c "$program" "$work" --lr 2
+expect_exit 2
+expect_stderr "refused this node: it runs 'sh -c until .* --lr 2', .* of this job runs 'sh -c until .*$work'"
+expect_no_stderr 'waiting'
+
+on same start "${at[@]}" sh -c "$program" "$work"
+wait_for_stderr 'waiting 5 s for a place: all 2 nodes of this job are running'
+on serve expect_no_stderr 'waiting'  # it began to wait before the spare did, for nobody
+: >"$work/go"
+for node in a b; do
+  on "$node" finish
+  expect_exit 0
+done
+on same finish
+expect_exit 1
+expect_stderr "job 'none' ended without this node: .*node 0 \\(.*\\), node 1 \\(.*another port"
+[ "$(grep -c "ended without" "$err")" = 1 ] || fail "more than one line"
+has_event job_ended '"exit_code":1' || fail "no event"
+on serve finish
+expect_exit 0
+expect_no_process_left
