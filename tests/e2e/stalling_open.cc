@@ -23,6 +23,8 @@ mode_t mode_of(int flags, va_list& arguments) {
 
 }  // namespace
 
+// The names of the C library's parameters are reserved for it.
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name)
 extern "C" int open(const char* path, int flags, ...) {
   va_list arguments;
   va_start(arguments, flags);
@@ -31,6 +33,7 @@ extern "C" int open(const char* path, int flags, ...) {
   return open_or_stall(path, flags, mode);
 }
 
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name)
 extern "C" int open64(const char* path, int flags, ...) {
   va_list arguments;
   va_start(arguments, flags);
