@@ -11,6 +11,7 @@
 #include "agent/run.h"
 #include "base/host_name.h"
 #include "base/log.h"
+#include "launcher/descendants.h"
 #include "launcher/guardian.h"
 #include "launcher/signals.h"
 #include "launcher/spawn.h"
@@ -64,18 +65,28 @@ Outcome Agent::run() {
 
 void Agent::on_signal(int signal) {
   if (signal == SIGCHLD) return workers_.child_changed();
+  if (signal == SIGCONT) return on_continued();
   events_.signal_received(signal);
   const bool handled = contains(job_.signals_to_handle, signal);
   if (!handled && contains(launcher::kForwardedSignals, signal)) return workers_.forward(signal);
   if (outcome_) return io_.stop();  // the closed connections show the other nodes the end
-  if (launcher::guardian_is_gone()) {
-    // A user who kills the guardian with SIGKILL wants no grace.
-    return handle_event(event::StopRequested{SIGKILL, true});
-  }
   if (machine_.state() == Machine::State::running) {
     console_.stopping(workers_.running().size(), signal, handled);
   }
   handle_event(event::StopRequested{signal, !handled});
+}
+
+/// The guardian has ended, or goes on after Ctrl-Z.
+void Agent::on_continued() {
+  if (!launcher::guardian_is_gone()) {
+    // Workers whose lease has ended meanwhile must not run again: on_lease_over follows.
+    if (std::chrono::steady_clock::now() < lease_end_) launcher::signal_all_descendants(SIGCONT);
+  } else if (outcome_) {
+    io_.stop();
+  } else {
+    // A user who kills the guardian with SIGKILL wants no grace.
+    handle_event(event::StopRequested{SIGKILL, true});
+  }
 }
 
 void Agent::on_master_found(Result<rendezvous::Resolver::Addresses> addresses) {
@@ -92,7 +103,7 @@ rendezvous::Client::Hooks Agent::client_hooks() {
       [this](Notification notification) { on_notification(std::move(notification)); },
       [this](const std::string& sentence) { console_.waiting(wait_reporter_.waited(), sentence); },
       [this](const std::string& sentence) {
-        console_.connection_changed(sentence, master_.client().is_unreachable() && runs_workers());
+        console_.connection_changed(sentence, workers_run_for());
       },
       [this](std::chrono::steady_clock::time_point until) { on_lease_renewed(until); },
       [this] { on_lease_over(); },
@@ -135,13 +146,15 @@ void Agent::on_round_broken(const rendezvous::Broken& broken) {
 
 /// If this process cannot kill the workers in time, the guardian does, before the master goes on
 /// without this node.
-void Agent::on_lease_renewed(std::chrono::steady_clock::time_point until) const {
+void Agent::on_lease_renewed(std::chrono::steady_clock::time_point until) {
+  lease_end_ = until;
   const auto grace = job_.lease / 20;
   launcher::arm_liveness_timer(until + grace, grace);
 }
 
 void Agent::on_lease_over() {
   if (runs_workers()) console_.lease_over();
+  lease_end_ = std::chrono::steady_clock::time_point::max();
   handle_event(event::LeaseOver{});
   launcher::disarm_liveness_timer();
 }
@@ -242,6 +255,14 @@ void Agent::finish(Outcome outcome) {
   if (!master_.hosted() || !master_.hosted()->ending()) return io_.stop();
   report_waiting();
   master_.hosted()->when_settled([this] { io_.stop(); });
+}
+
+/// How long its workers run on without the master.
+std::chrono::steady_clock::duration Agent::workers_run_for() {
+  using Clock = std::chrono::steady_clock;
+  const bool lost = master_.client().is_unreachable() && lease_end_ != Clock::time_point::max();
+  const bool run = machine_.state() == Machine::State::running;
+  return lost && run ? lease_end_ - Clock::now() : Clock::duration::zero();
 }
 
 bool Agent::runs_workers() const {

@@ -42,12 +42,13 @@ class Agent {
  private:
   // What happens.
   void on_signal(int signal);
+  void on_continued();
   void on_master_found(Result<rendezvous::Resolver::Addresses> addresses);
   rendezvous::Client::Hooks client_hooks();
   void on_welcome(const rendezvous::reply::Welcome& welcome);
   void on_notification(rendezvous::Notification notification);
   void on_round_broken(const rendezvous::Broken& broken);
-  void on_lease_renewed(std::chrono::steady_clock::time_point until) const;
+  void on_lease_renewed(std::chrono::steady_clock::time_point until);
   void on_lease_over();
 
   // What it leads to. Events are handled one after the other, also those that an action causes.
@@ -64,6 +65,7 @@ class Agent {
   void report_waiting();
   void report_job_failure();
   void finish(Outcome outcome);
+  std::chrono::steady_clock::duration workers_run_for();
   bool runs_workers() const;
 
   JobSpec job_;  // with the master's settings, which hold for every node
@@ -80,6 +82,7 @@ class Agent {
   AsyncJobs disk_;
   rendezvous::Layout layout_;  // of the last round of this node
   int restarts_ = 0;           // the highest count that the master sent
+  std::chrono::steady_clock::time_point lease_end_ = std::chrono::steady_clock::time_point::max();
   bool was_member_ = false;
   std::optional<rendezvous::Failed> failed_;  // how the job ended
   std::deque<Event> queued_events_;           // that came while another one was handled

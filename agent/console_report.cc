@@ -18,10 +18,12 @@ void ConsoleReport::stopping(std::size_t workers, int signal, bool handled) cons
                     : "killing " + count + ": " + name + " is not one of the --signals_to_handle");
 }
 
-void ConsoleReport::connection_changed(const std::string& sentence, bool workers_run_on) const {
-  log::warning(sentence + (workers_run_on ? "; the workers run on for up to " +
-                                                duration_text(job_.lease) + " (--lease)"
-                                          : ""));
+void ConsoleReport::connection_changed(const std::string& sentence,
+                                       steady_clock::duration workers_run_for) const {
+  const bool run_on = workers_run_for > steady_clock::duration::zero();
+  log::warning(sentence + (run_on ? "; the workers run on for up to " +
+                                        duration_text(workers_run_for) + " (--lease)"
+                                  : ""));
 }
 
 void ConsoleReport::lease_over() const {

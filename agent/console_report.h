@@ -22,9 +22,10 @@ class ConsoleReport {
   /// `handled`: the signal is one of --signals_to_handle.
   void stopping(std::size_t workers, int signal, bool handled) const;
 
-  /// `sentence` says what happened to the connection to the master; `workers_run_on`: it is lost
-  /// while workers run.
-  void connection_changed(const std::string& sentence, bool workers_run_on) const;
+  /// `sentence` says what happened to the connection to the master; `workers_run_for` is how long
+  /// workers run on without it. Zero or less: none do.
+  void connection_changed(const std::string& sentence,
+                          std::chrono::steady_clock::duration workers_run_for) const;
   void lease_over() const;
   void round_lost(const std::string& reason) const;
 

@@ -41,6 +41,8 @@ struct JobSpec : rendezvous::RoundSpec, rendezvous::LeaseSpec {
   std::string program;               ///< path of the executable, resolved, checked to be one
   int local_size = 1;                ///< workers on this node, >= 1
 
+  std::string engine;  ///< where the scheduler's values are from, for people; empty: no scheduler
+
   // Who takes part.
   std::string run_id = "none";            ///< agents with another id are refused
   std::optional<int> node_rank;           ///< not given: by order of joining

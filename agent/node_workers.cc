@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "launcher/descendants.h"
 
 namespace ddprun::agent {
 namespace {
@@ -19,6 +20,12 @@ constexpr std::chrono::seconds kExamination{1};
 std::string processes_text(const std::vector<int>& ranks) {
   if (ranks.empty()) return "processes the workers left behind";
   return (ranks.size() == 1 ? "rank " : "ranks ") + compress_ranks(ranks);
+}
+
+/// Of processes that got SIGKILL.
+std::string why_alive() {
+  const std::string reason = launcher::unkillable_text(launcher::descendants());
+  return reason.empty() ? "" : ": " + reason;
 }
 
 double seconds(std::chrono::steady_clock::duration duration) {
@@ -215,6 +222,8 @@ void NodeWorkers::report_waiting() {
 std::string NodeWorkers::waiting_for() const {
   if (setup_.is_preparing()) return "the disk of --log_dir, which does not create files";
   if (all_ended_) return "ddprun's output to be written: its reader or its disk has stopped";
+  if (group_->is_killing())
+    return processes_text(running()) + " to end after SIGKILL" + why_alive();
   return processes_text(running()) + " to stop (" + exits_.signal + "); killing them after " +
          duration_text(job_.stop_grace) + " (--shutdown_timeout)";
 }

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "launcher/exit_status.h"
+#include "launcher/guardian.h"
 #include "launcher/output/output.h"
 #include "launcher/signal_reader.h"
 #include "launcher/signals.h"
@@ -72,6 +73,7 @@ class Serving {
 
   void on_signal(int signal) {
     if (signal == SIGCHLD || signal == SIGUSR1 || signal == SIGUSR2) return;
+    if (signal == SIGCONT && !launcher::guardian_is_gone()) return;
     events_.signal_received(signal);
     finish(Interrupted{signal});
   }

@@ -10,6 +10,7 @@
 #include "agent/worker_devices.h"
 #include "base/log.h"
 #include "launcher/output/prefix.h"
+#include "launcher/terminal.h"
 
 namespace ddprun::agent {
 namespace {
@@ -94,7 +95,8 @@ Result<WorkerSetup::Worker> WorkerSetup::worker(int local_rank, const WorkerEnv&
                                                 std::array<launcher::StreamSink, 2> sinks) {
   Result<std::string> prefix = prefix_of(local_rank);
   if (!prefix) return prefix.error();
-  const bool reads_input = layout_.first_rank + local_rank == 0;
+  const bool reads_input =
+      layout_.first_rank + local_rank == 0 && !launcher::is_terminal_of_others(STDIN_FILENO);
   launcher::Command command = {job_.program,
                                worker_command(job_, local_rank),
                                env.of(local_rank, error_file(local_rank)),

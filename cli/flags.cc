@@ -5,6 +5,7 @@
 #include <array>
 
 #include "cli/setters.h"
+#include "engine/detect.h"
 
 namespace ddprun::cli {
 namespace {
@@ -69,6 +70,15 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "1 to 256 characters, none of them a control character",
      "The workers' ROLE_NAME, and ${role_name} in a prefix. Must be the same on every node.",
      set_role},
+    {Group::rendezvous, "engine", "", "NAME", "DDPRUN_ENGINE", "auto",
+     "auto, none, slurm, kubernetes, pbs, sge, lsf or flux",
+     "The scheduler whose job this is: --nnodes, --node_rank, --rdzv_endpoint, --rdzv_id, "
+     "--nproc_per_node and --shutdown_timeout are what it says, where they are not given. auto: the "
+     "one whose variables are set; none: ignore them.",
+     [](std::string_view value, RawOptions& raw) -> SetResult {
+       raw.engine = value;
+       return value == "auto" || value == "none" || engine::parse_engine(value).has_value();
+     }},
     {Group::rendezvous, "nnodes", "nnode", "N|MIN:MAX", "PET_NNODES", "1",
      "a number of nodes (1 to 32767), or a range MIN:MAX",
      "Nodes of the job; must be the same on every node. MIN:MAX: the job continues while at least "

@@ -2,6 +2,7 @@
 #include "cli/host.h"
 
 #include <cstdlib>
+#include <fstream>
 #include <unistd.h>
 
 #include "agent/worker_env.h"
@@ -18,6 +19,16 @@ std::string default_path() {
   confstr(_CS_PATH, path.data(), size);
   path.resize(size > 0 ? size - 1 : 0);  // without the terminating zero
   return path;
+}
+
+std::optional<std::string> read_file(const std::string& path) {
+  constexpr size_t kMost = 1 << 20;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::nullopt;
+  std::string content(kMost, '\0');
+  file.read(content.data(), static_cast<std::streamsize>(content.size()));
+  content.resize(static_cast<size_t>(file.gcount()));
+  return content;
 }
 
 }  // namespace
@@ -37,6 +48,7 @@ Host this_host() {
   const char* path = agent::find_variable(host.environment, "PATH");
   host.find_program = [search = path ? std::string(path) : default_path()](
                           const std::string& name) { return find_program(name, search); };
+  host.read_file = read_file;
   host.check_script = check_script;
   return host;
 }

@@ -22,6 +22,8 @@ struct Host {
   std::function<std::vector<std::string>(launcher::DeviceSearch)> devices;  ///< all GPUs
   /// The NUMA nodes closest to these GPUs, as launcher::numa_nodes gives them.
   std::function<std::vector<std::optional<int>>(const std::vector<std::string>& devices)> gpu_nodes;
+  /// The content of a file, at most a MiB; nullopt: it cannot be read.
+  std::function<std::optional<std::string>(const std::string& path)> read_file;
   std::function<Result<std::string>(const std::string& name)> find_program;
   std::function<Result<>(const std::string& name)> check_script;
 };

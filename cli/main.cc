@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <fcntl.h>
 #include <span>
 #include <string>
 #include <unistd.h>
+#include <vector>
 
 #include <boost/system/system_error.hpp>
 
@@ -15,6 +17,7 @@
 #include "cli/host.h"
 #include "cli/options.h"
 #include "launcher/guardian.h"
+#include "launcher/process_title.h"
 #include "launcher/signals.h"
 
 namespace {
@@ -38,6 +41,7 @@ int fail(const Error& error) {
 /// `work` is agent::run or agent::serve.
 int run_job(decltype(agent::run) work, const agent::JobSpec& job) {
   log::set_level(job.log_level);
+  if (!job.engine.empty()) log::debug(job.engine);
   Result<agent::Events> events = agent::Events::open(job.events_file);
   if (!events) return fail(events.error());
   const agent::Outcome outcome = work(job, *events);
@@ -72,13 +76,23 @@ int run_or_report(std::span<const char* const> words) {
   }
 }
 
+/// The agent's process.
+int run_agent(int argc, char** argv) {
+  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  // Whoever kills all that is called ddprun, or has the program in its command line, shall not kill
+  // guardian and agent in one go: one of the two has to clean up.
+  launcher::set_process_title(argc, argv, "ddp-agent", "ddp-agent of " + std::to_string(getppid()));
+  std::vector<const char*> pointers;
+  for (const std::string& word : words) pointers.push_back(word.c_str());
+  return run_or_report(pointers);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   launcher::block_signals();
   open_standard_descriptors();
   // Forks before it has touched much memory, which makes the fork cheap.
-  const Result<int> code = launcher::guard(
-      [&] { return run_or_report(std::span<const char* const>(argv + 1, argv + argc)); });
+  const Result<int> code = launcher::guard([&] { return run_agent(argc, argv); });
   return code ? *code : fail(code.error());
 }

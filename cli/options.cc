@@ -11,6 +11,7 @@
 
 #include "agent/worker_env.h"
 #include "cli/dry_run.h"
+#include "cli/engine_values.h"
 #include "cli/flags.h"
 #include "cli/resolve.h"
 #include "cli/usage_error.h"
@@ -170,6 +171,7 @@ Result<> check_mode(const CLI::App& app, const CommandLine& line, Mode mode) {
 Result<> set_option(const Flag& flag, const std::string& value, const std::string& source,
                     RawOptions& raw) {
   const SetResult result = flag.set(value, raw);
+  raw.given.insert(flag.name);
   if (result) return {};
   if (!result.reason().empty()) return usage_error(source + " " + result.reason());
   return usage_error(source + " expects " + std::string(flag.expects) + ", not '" + value + "'");
@@ -247,17 +249,23 @@ Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
   if (!print) return print.error();
   if (*print) return Parsed(std::move(**print));
 
+  const Result<std::string> engine = serves ? std::string() : apply_engine(raw, host);
+  if (!engine) return engine.error();
   if (const Result<> rdzv = resolve_rendezvous(raw, mode); !rdzv) return rdzv.error();
   if (serves) return Parsed(Serve{std::move(raw.job)});
   if (const Result<> program = resolve_program(raw, std::move(line.command), host); !program) {
     return program.error();
   }
   if (const Result<> workers = resolve_workers(raw, host); !workers) return workers.error();
+  if (const Result<> logs = check_logs(raw.job); !logs) return logs.error();
   if (const Result<> bindings = resolve_bindings(raw, host); !bindings) return bindings.error();
   if (const Result<> prefix = resolve_prefix(raw, host); !prefix) return prefix.error();
   const char* error_file = agent::find_variable(host.environment, agent::kErrorFile);
   if (error_file != nullptr) raw.job.error_file = error_file;
-  if (raw.dry_run) return Parsed(Print{dry_run_text(raw.job, host)});
+  raw.job.engine = *engine;
+  if (raw.dry_run) {
+    return Parsed(Print{(engine->empty() ? "" : *engine + "\n") + dry_run_text(raw.job, host)});
+  }
   return Parsed(std::move(raw.job));
 }
 

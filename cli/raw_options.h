@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "agent/job_spec.h"
@@ -27,6 +29,9 @@ struct LocalSize {
 /// The options as given, before resolve_* looks at the host and at other options.
 struct RawOptions {
   agent::JobSpec job;  ///< options that are independent of others and of the host
+  std::set<std::string_view>
+      given;                    ///< flags with a value of the user's: command line, environment
+  std::string engine = "auto";  ///< --engine
   LocalSize local_size;
   std::optional<std::string> master_addr;    ///< from --rdzv_endpoint or --master_addr
   std::optional<std::uint16_t> master_port;  ///< from --rdzv_endpoint or --master_port

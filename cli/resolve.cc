@@ -105,6 +105,19 @@ Result<std::vector<launcher::Binding>> decide_bindings(const agent::JobSpec& job
   return launcher::bind_workers(*job.numa_binding, *topology, nodes_near(job, host));
 }
 
+/// The highest local rank that a flag about output names; nothing: none is named.
+std::pair<std::string, int> highest_named_rank(const launcher::LogSpec& logs) {
+  std::pair<std::string, int> highest = {"", -1};
+  const auto look = [&highest](const char* flag, int local_rank) {
+    if (local_rank > highest.second) highest = {flag, local_rank};
+  };
+  for (const auto& [local_rank, mask] : logs.redirects.named) look("--redirects", local_rank);
+  for (const auto& [local_rank, mask] : logs.tees.named) look("--tee", local_rank);
+  if (!logs.shown) return highest;
+  for (const int local_rank : *logs.shown) look("--local_ranks_filter", local_rank);
+  return highest;
+}
+
 }  // namespace
 
 Result<> resolve_rendezvous(RawOptions& raw, Mode mode) {
@@ -151,6 +164,15 @@ Result<> resolve_workers(RawOptions& raw, const Host& host) {
                        ", " + counted(gpus, "GPU") + " on this host" + because);
   }
   return {};
+}
+
+/// Several nodes may share a command line and have different numbers of workers.
+Result<> check_logs(const agent::JobSpec& job) {
+  const auto [flag, local_rank] = highest_named_rank(job.logs);
+  if (job.max_nodes > 1 || local_rank < job.local_size) return {};
+  return usage_error(flag + " names local rank " + std::to_string(local_rank) +
+                     ", but this node has " + counted(job.local_size, "worker") +
+                     ", and local ranks begin with 0");
 }
 
 Result<> resolve_bindings(RawOptions& raw, const Host& host) {

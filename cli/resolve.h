@@ -19,6 +19,9 @@ Result<> resolve_rendezvous(RawOptions& raw, Mode mode);
 /// The number of workers, and the node's GPUs.
 Result<> resolve_workers(RawOptions& raw, const Host& host);
 
+/// That the local ranks named by flags about output exist. After resolve_workers.
+Result<> check_logs(const agent::JobSpec& job);
+
 /// The CPUs of each worker. After resolve_workers. Errors also: system (hwloc fails).
 Result<> resolve_bindings(RawOptions& raw, const Host& host);
 

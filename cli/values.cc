@@ -33,18 +33,19 @@ constexpr std::array<Unit, 7> kUnits = {{{"", 1e3},
                                          {"h", 3'600e3},
                                          {"d", 86'400e3}}};
 
-bool is_ipv6(std::string_view text) {
-  const size_t scope = text.find('%');
-  if (scope + 1 == text.size()) return false;
-  in6_addr address;
-  return inet_pton(AF_INET6, std::string(text.substr(0, scope)).c_str(), &address) == 1;
-}
-
 bool is_name(std::string_view text) {
   const auto is_good = [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_';
   };
   return !text.empty() && std::all_of(text.begin(), text.end(), is_good);
+}
+
+/// An address, also with the name of an interface as in "fe80::1%eth0".
+bool is_ipv6(std::string_view text) {
+  const size_t percent = text.find('%');
+  if (percent != text.npos && !is_name(text.substr(percent + 1))) return false;
+  in6_addr address;
+  return inet_pton(AF_INET6, std::string(text.substr(0, percent)).c_str(), &address) == 1;
 }
 
 std::optional<std::uint16_t> parse_port(std::string_view text) {

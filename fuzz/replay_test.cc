@@ -15,6 +15,7 @@ using Target = int(const std::uint8_t* data, std::size_t size);
 // Each target's LLVMFuzzerTestOneInput, which CMakeLists.txt renames.
 extern "C" {
 Target checkpoint_fuzz;
+Target engine_fuzz;
 Target error_file_fuzz;
 Target file_log_fuzz;
 Target frame_fuzz;
@@ -92,6 +93,9 @@ void replay(const std::string& name, Target target) {
 
 TEST_CASE("the corpus of checkpoint breaks nothing") {
   replay("checkpoint", checkpoint_fuzz);
+}
+TEST_CASE("the corpus of engine breaks nothing") {
+  replay("engine", engine_fuzz);
 }
 TEST_CASE("the corpus of error_file breaks nothing") {
   replay("error_file", error_file_fuzz);

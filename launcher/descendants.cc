@@ -1,85 +1,156 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/descendants.h"
 
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <dirent.h>
 #include <fcntl.h>
 #include <memory>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <unordered_map>
 
 #include "base/fd.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "launcher/signals.h"
 
 namespace ddprun::launcher {
 namespace {
 
-/// The text of /proc/`pid`/stat; empty when the process is gone.
-std::string read_stat(pid_t pid) {
+/// The highest pid that Linux gives (PID_MAX_LIMIT).
+constexpr pid_t kHighestPid = 4 * 1024 * 1024;
+
+/// SIGKILL takes effect within milliseconds, unless a process sleeps in the kernel.
+constexpr std::chrono::seconds kTimeToDie{5};
+
+/// What the functions here need at a time: a process and its file.
+std::array<Fd, 2>& spare_descriptors() {
+  static std::array<Fd, 2> spare;
+  return spare;
+}
+
+/// Gives up the reserve during its lifetime.
+class BorrowedDescriptors {
+ public:
+  BorrowedDescriptors() {
+    for (Fd& spare : spare_descriptors()) spare.reset();
+  }
+  BorrowedDescriptors(const BorrowedDescriptors&) = delete;
+  BorrowedDescriptors& operator=(const BorrowedDescriptors&) = delete;
+  ~BorrowedDescriptors() {
+    for (Fd& spare : spare_descriptors()) spare.reset(eventfd(0, EFD_CLOEXEC));
+  }
+};
+
+/// The first bytes of a file of /proc/`pid`; empty when the process is gone.
+std::string read_proc(pid_t pid, const char* name) {
   char path[32];
-  std::snprintf(path, sizeof path, "/proc/%d/stat", pid);
+  std::snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
   const Fd file(open(path, O_RDONLY | O_CLOEXEC));
   if (!file) return {};
-  char text[512];  // the first five fields suffice
+  char text[2048];
   const ssize_t size = read(file.get(), text, sizeof text);
   return size > 0 ? std::string(text, static_cast<size_t>(size)) : std::string();
 }
 
-std::vector<pid_t> all_pids() {
+/// Whether `pid` is a child that was not reaped, so that no other process can have its pid.
+/// `running`: and has not ended.
+bool is_child(pid_t pid, bool running = false) {
+  siginfo_t info = {};
+  const int found = waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT);
+  return found == 0 && (!running || info.si_pid == 0);
+}
+
+/// By trying each number, because without /proc nothing lists them.
+std::vector<Descendant> children_without_proc() {
+  std::vector<Descendant> children;
+  for (pid_t pid = 1; pid <= kHighestPid; ++pid) {
+    if (is_child(pid, true)) children.push_back({pid, getpid(), getpgid(pid), '?', ""});
+  }
+  return children;
+}
+
+/// nullopt: /proc cannot be read.
+std::optional<std::vector<pid_t>> all_pids() {
   std::vector<pid_t> pids;
   const std::unique_ptr<DIR, int (*)(DIR*)> proc(opendir("/proc"), closedir);
-  if (!proc) return pids;
+  if (!proc) return std::nullopt;
   while (const dirent* entry = readdir(proc.get())) {
     const std::string_view name = entry->d_name;
     pid_t pid = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
     if (error == std::errc() && end == name.data() + name.size()) pids.push_back(pid);
   }
+  if (pids.empty()) return std::nullopt;  // a directory where /proc should be mounted
   return pids;
 }
 
-/// pid (comm) state ppid pgrp ...; comm may contain blanks and parentheses; the last ')' ends it.
-struct Stat {
-  Descendant process;
-  char state;
-};
+/// The bits after `label`, a line's beginning, in hexadecimal.
+std::uint64_t bits_after(const std::string& text, const std::string& label) {
+  const size_t at = text.find("\n" + label);
+  if (at == std::string::npos) return 0;
+  return std::strtoull(text.c_str() + at + 1 + label.size(), nullptr, 16);
+}
 
-std::optional<Stat> parse(const std::string& text) {
-  const size_t open = text.find('(');
-  const size_t close = text.rfind(')');
-  if (open == std::string::npos || close == std::string::npos || close < open) return std::nullopt;
-  Stat stat = {};
-  stat.process.name = text.substr(open + 1, close - open - 1);
-  int pid = 0, parent = 0, group = 0;
-  if (std::sscanf(text.c_str(), "%d", &pid) != 1) return std::nullopt;
-  if (std::sscanf(text.c_str() + close + 1, " %c %d %d", &stat.state, &parent, &group) != 3) {
-    return std::nullopt;
+/// Sends SIGKILL once more, and reaps what has ended.
+void kill_and_reap() {
+  for (const Descendant& process : descendants()) signal_descendant(process, SIGKILL);
+  while (waitpid(-1, nullptr, WNOHANG) > 0) {
   }
-  stat.process.pid = pid;
-  stat.process.parent = parent;
-  stat.process.group = group;
-  return stat;
 }
 
 }  // namespace
 
+/// pid (comm) state ppid pgrp ...; comm may contain blanks and parentheses; the last ')' ends it.
 std::optional<Descendant> parse_proc_stat(const std::string& text) {
-  const std::optional<Stat> stat = parse(text);
-  if (!stat) return std::nullopt;
-  return stat->process;
+  const size_t open = text.find('(');
+  const size_t close = text.rfind(')');
+  if (open == std::string::npos || close == std::string::npos || close < open) return std::nullopt;
+  int pid = 0, parent = 0, group = 0;
+  char state = 0;
+  if (std::sscanf(text.c_str(), "%d", &pid) != 1) return std::nullopt;
+  if (std::sscanf(text.c_str() + close + 1, " %c %d %d", &state, &parent, &group) != 3) {
+    return std::nullopt;
+  }
+  return Descendant{pid, parent, group, state, text.substr(open + 1, close - open - 1)};
+}
+
+std::uint64_t parse_pending_signals(const std::string& text) {
+  return bits_after(text, "SigPnd:") | bits_after(text, "ShdPnd:");
+}
+
+std::string unkillable_text(const std::vector<Descendant>& processes) {
+  std::string text;
+  for (const Descendant& process : processes) {
+    if (process.state != 'D') continue;
+    if (!text.empty()) text += ", ";
+    text += "pid " + std::to_string(process.pid) + " (" + printable(process.name) +
+            ") is in uninterruptible sleep (D)";
+  }
+  return text;
+}
+
+void reserve_descriptors() {
+  const BorrowedDescriptors returned;
 }
 
 std::vector<Descendant> descendants() {
-  std::unordered_map<pid_t, std::vector<Stat>> children;
-  for (const pid_t pid : all_pids()) {
-    if (std::optional<Stat> stat = parse(read_stat(pid))) {
-      children[stat->process.parent].push_back(std::move(*stat));
+  const BorrowedDescriptors borrowed;
+  const std::optional<std::vector<pid_t>> pids = all_pids();
+  if (!pids) return children_without_proc();
+  std::unordered_map<pid_t, std::vector<Descendant>> children;
+  for (const pid_t pid : *pids) {
+    if (std::optional<Descendant> process = parse_proc_stat(read_proc(pid, "stat"))) {
+      children[process->parent].push_back(std::move(*process));
     }
   }
   std::vector<Descendant> found;
@@ -87,21 +158,41 @@ std::vector<Descendant> descendants() {
   while (!to_visit.empty()) {
     const pid_t parent = to_visit.back();
     to_visit.pop_back();
-    for (const Stat& child : children[parent]) {
-      to_visit.push_back(child.process.pid);
-      if (child.state != 'Z' && child.state != 'X') found.push_back(child.process);
+    for (const Descendant& child : children[parent]) {
+      to_visit.push_back(child.pid);
+      if (child.state != 'Z' && child.state != 'X') found.push_back(child);
     }
   }
   return found;
 }
 
 bool signal_descendant(const Descendant& target, int signal) {
+  if (is_child(target.pid)) return kill(target.pid, signal) == 0;
+  const BorrowedDescriptors borrowed;
   const Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, target.pid, 0)));
   if (!pidfd) return false;
-  const std::optional<Descendant> now = parse_proc_stat(read_stat(target.pid));
+  const std::optional<Descendant> now = parse_proc_stat(read_proc(target.pid, "stat"));
   // If its parent died since the snapshot, it is our child now.
   if (!now || (now->parent != target.parent && now->parent != getpid())) return false;
   return syscall(SYS_pidfd_send_signal, pidfd.get(), signal, nullptr, 0) == 0;
+}
+
+void signal_all_descendants(int signal) {
+  std::set<pid_t> sent;
+  for (bool found = true; found;) {
+    found = false;
+    for (const Descendant& process : descendants()) {
+      if (sent.count(process.pid) != 0 || !signal_descendant(process, signal)) continue;
+      sent.insert(process.pid);
+      found = true;
+    }
+  }
+}
+
+bool has_pending_signal(pid_t pid, int signal) {
+  const BorrowedDescriptors borrowed;
+  const std::uint64_t pending = parse_pending_signals(read_proc(pid, "status"));
+  return ((pending >> (signal - 1)) & 1) != 0;
 }
 
 void reap_orphans(const std::set<pid_t>& workers) {
@@ -119,11 +210,13 @@ bool has_children() {
 }
 
 void kill_all_descendants() {
+  auto patience = kTimeToDie;
   while (has_children()) {
-    for (const Descendant& process : descendants()) signal_descendant(process, SIGKILL);
-    waitpid(-1, nullptr, 0);
-    while (waitpid(-1, nullptr, WNOHANG) > 0) {
-    }
+    kill_and_reap();
+    if (!has_children() || wait_for_child_signal(patience)) continue;
+    patience *= 2;
+    const std::string unkillable = unkillable_text(descendants());
+    if (!unkillable.empty()) log::warning("SIGKILL has no effect yet: " + unkillable);
   }
 }
 
@@ -136,6 +229,7 @@ void kill_all_descendants_but(pid_t spared) {
     const auto time = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
     if (left.empty() || time <= time.zero()) return;
     for (const Descendant& process : left) signal_descendant(process, SIGKILL);
+    const BorrowedDescriptors borrowed;
     const Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, left.front().pid, 0)));
     pollfd its_end = {pidfd.get(), POLLIN, 0};
     if (pidfd) poll(&its_end, 1, static_cast<int>(time.count()));

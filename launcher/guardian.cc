@@ -22,6 +22,7 @@
 #include "launcher/descendants.h"
 #include "launcher/exit_status.h"
 #include "launcher/signals.h"
+#include "launcher/stop_requests.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -94,15 +95,19 @@ class LivenessWatch {
 void become_agent(pid_t parent) {
   guardian_pid = parent;
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  prctl(PR_SET_PDEATHSIG, SIGCONT);  // read like the others, and continues a stopped agent
   setpgid(0, 0);
 }
 
-/// The next pending signal; 0: none.
-int read_signal(const Fd& signals) {
+struct ReceivedSignal {
+  int number;          // 0: none
+  bool from_terminal;  // or from the kernel for another reason; not from a process
+};
+
+ReceivedSignal read_signal(const Fd& signals) {
   signalfd_siginfo info = {};
-  return read(signals.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo)
-                                                                : 0;
+  if (read(signals.get(), &info, sizeof info) != sizeof info) return {0, false};
+  return {static_cast<int>(info.ssi_signo), info.ssi_code == SI_KERNEL};
 }
 
 /// The agent dies last, because its end notifies the other nodes: its workers must be dead by then.
@@ -112,8 +117,30 @@ void kill_agent(pid_t agent) {
   kill(agent, SIGKILL);
 }
 
+/// The agent first, so that it starts no more workers meanwhile. When the shell sees this process
+/// stopped, the agent must not write any more; a second is enough, unless it sleeps in the kernel.
+void stop_all(pid_t agent) {
+  kill(agent, SIGSTOP);
+  signal_all_descendants(SIGSTOP);
+  const auto is_running = [agent] {
+    siginfo_t info = {};
+    return waitid(P_PID, static_cast<id_t>(agent), &info, WSTOPPED | WEXITED | WNOHANG | WNOWAIT) ==
+               0 &&
+           info.si_pid == 0;
+  };
+  while (is_running() && wait_for_child_signal(std::chrono::seconds(1))) {
+  }
+  stop_this_process();
+  kill(agent, SIGCONT);
+}
+
+/// poll(2)'s timeout: the shorter one, where -1 is none.
+int shorter_timeout(int a, int b) {
+  return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
 /// Forwards signals and reaps orphans until the agent has ended.
-ExitStatus wait_for_agent(pid_t agent, const Fd& signals) {
+ExitStatus wait_for_agent(pid_t agent, const Fd& signals, StopRequests& requests) {
   LivenessWatch watch;
   bool killed = false;
   for (;;) {
@@ -122,10 +149,13 @@ ExitStatus wait_for_agent(pid_t agent, const Fd& signals) {
     if (ended == agent) return ExitStatus(status);
     if (ended > 0) continue;
     pollfd sources[] = {{signals.get(), POLLIN, 0}, {watch.fd(), POLLIN, 0}};
-    poll(sources, std::size(sources), watch.timeout());
-    const int signal = read_signal(signals);
-    if (signal > 0 && signal != SIGCHLD)
-      kill(agent, signal);  // not reaped, so the pid is still its own
+    poll(sources, std::size(sources), shorter_timeout(watch.timeout(), requests.timeout()));
+    const auto [signal, from_terminal] = read_signal(signals);
+    if (signal == SIGTSTP) stop_all(agent);
+    if (signal > 0 && signal != SIGCHLD && signal != SIGTSTP) {
+      requests.forward(signal, from_terminal);
+    }
+    if (requests.are_unread() && !std::exchange(killed, true)) kill_agent(agent);
     // Asked also when it was killed, as this takes the expiry from the timer: it may die late.
     if (watch.is_unresponsive() && !std::exchange(killed, true)) {
       kill_agent(agent);
@@ -135,14 +165,23 @@ ExitStatus wait_for_agent(pid_t agent, const Fd& signals) {
   }
 }
 
-/// Returns the exit code.
-int clean_up_after(ExitStatus agent) {
+void clean_up_after(ExitStatus agent, const StopRequests& requests) {
   kill_all_descendants();
   if (*cleanup_dir != '\0') remove_directory(cleanup_dir);
-  if (agent.signal() != 0) {
+  if (requests.are_ignored()) {
+    log::error("ddprun's agent did not react to " + signal_name(requests.first()) +
+               ": killed it and its workers");
+  } else if (agent.signal() != 0) {
     log::error("ddprun's agent was " + agent.text() + "; its workers were killed");
   }
-  return agent.code();
+}
+
+/// The exit code, unless it dies by SIGINT.
+int end_as(ExitStatus agent, const StopRequests& requests) {
+  const int code = requests.are_ignored() ? 128 + requests.first() : agent.code();
+  // A shell that waits for us got the Ctrl-C, too, and acts on it only if we died by it.
+  if (code == 128 + SIGINT && requests.are_from_ctrl_c()) die_by(SIGINT);
+  return code;
 }
 
 }  // namespace
@@ -150,6 +189,7 @@ int clean_up_after(ExitStatus agent) {
 Result<int> guard(const std::function<int()>& agent) {
   const pid_t parent = getpid();
   prctl(PR_SET_CHILD_SUBREAPER, 1);
+  reserve_descriptors();  // the agent inherits copies
   liveness_timer.reset(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   if (!liveness_timer) return os_error("cannot create a timer", errno);
   void* memory = mmap(nullptr, PATH_MAX, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -164,7 +204,10 @@ Result<int> guard(const std::function<int()>& agent) {
     become_agent(parent);
     return guardian_is_gone() ? 128 + SIGKILL : agent();
   }
-  return clean_up_after(wait_for_agent(child, *signals));
+  StopRequests requests(child);
+  const ExitStatus end = wait_for_agent(child, *signals, requests);
+  clean_up_after(end, requests);
+  return end_as(end, requests);
 }
 
 void arm_liveness_timer(std::chrono::steady_clock::time_point until,

@@ -12,9 +12,13 @@ namespace ddprun::launcher {
 /// Forks and runs `agent` in the child. Returns the exit code for the process, in both processes.
 ///
 /// The parent, the guardian, is the process the user sees: it forwards signals to the agent, waits
-/// for it, and returns its exit code. Both are child subreapers. If the agent dies, its descendants
-/// become the guardian's, which kills and reaps them. If the guardian dies first, the kernel sends
-/// SIGTERM to the agent, and `guardian_is_gone` is true.
+/// for it, and returns its exit code, or dies by SIGINT after a Ctrl-C on a terminal: then a shell
+/// ends its loop, too. Both are child subreapers. If the agent dies, its descendants become the
+/// guardian's, which kills and reaps them. If the guardian dies first, the kernel sends SIGCONT to
+/// the agent, which also continues one that was stopped, and `guardian_is_gone` is true.
+///
+/// Ctrl-Z (SIGTSTP) stops the agent and its descendants, then the guardian. When that is continued,
+/// the agent gets SIGCONT and has to continue its descendants.
 ///
 /// The agent has a process group of its own, so that a terminal's Ctrl-C reaches it once, through
 /// the guardian. Call block_signals before. Errors: system (fork or what it needs failed).

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/signal_reader.h"
 
+#include <csignal>
 #include <sys/signalfd.h>
 #include <unistd.h>
 #include <utility>
@@ -25,7 +26,8 @@ void SignalReader::read_next() {
                         if (failure) return;
                         signalfd_siginfo info = {};
                         while (read(signals_.native_handle(), &info, sizeof info) == sizeof info) {
-                          received_(static_cast<int>(info.ssi_signo));
+                          const int signal = static_cast<int>(info.ssi_signo);
+                          if (signal != SIGTSTP) received_(signal);
                         }
                         read_next();
                       });

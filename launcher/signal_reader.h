@@ -9,7 +9,8 @@
 
 namespace ddprun::launcher {
 
-/// Reads the signals that block_signals blocked.
+/// Reads the signals that block_signals blocked, in an agent: SIGTSTP, which is for the guardian,
+/// is dropped.
 ///
 /// Thread: the executor's.
 class SignalReader {

@@ -13,13 +13,22 @@ sigset_t blocked_signals() {
   for (const int signal : kStopSignals) sigaddset(&set, signal);
   for (const int signal : kForwardedSignals) sigaddset(&set, signal);
   for (const int signal : kOtherSignals) sigaddset(&set, signal);
-  sigaddset(&set, SIGCHLD);
+  for (const int signal : {SIGCHLD, SIGTSTP, SIGCONT}) sigaddset(&set, signal);
   return set;
 }
 
 bool is_ignored(int signal) {
   struct sigaction action = {};
   return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+void raise_unblocked(int signal) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, signal);
+  raise(signal);
+  sigprocmask(SIG_UNBLOCK, &set, nullptr);  // its default action happens here
+  sigprocmask(SIG_BLOCK, &set, nullptr);
 }
 
 }  // namespace
@@ -33,12 +42,29 @@ void block_signals() {
   };
   for (const int signal : kStopSignals) stays_ignored(signal);
   for (const int signal : kOtherSignals) stays_ignored(signal);
+  stays_ignored(SIGTSTP);
   sigprocmask(SIG_UNBLOCK, &set,
               nullptr);      // a blocked signal would be pending even if it is ignored
-  signal(SIGTERM, SIG_DFL);  // tells the agent that the guardian has died
+  signal(SIGTERM, SIG_DFL);  // or a scheduler could not end the job
   signal(SIGCHLD, SIG_DFL);  // if it were ignored, there would be no zombies to wait for
   signal(SIGPIPE, SIG_IGN);  // writing to a closed pipe fails with EPIPE instead
   signal(SIGTTOU, SIG_IGN);  // the agent writes to the terminal from its own process group
+}
+
+bool wait_for_child_signal(std::chrono::seconds limit) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGCHLD);
+  const timespec time = {limit.count(), 0};
+  return sigtimedwait(&set, nullptr, &time) == SIGCHLD;
+}
+
+void stop_this_process() {
+  raise_unblocked(SIGTSTP);
+}
+
+void die_by(int signal) {
+  raise_unblocked(signal);
 }
 
 Result<Fd> open_signal_fd() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <csignal>
 
 #include "base/error.h"
@@ -21,13 +22,24 @@ inline constexpr std::array kForwardedSignals = {SIGUSR1, SIGUSR2};
 /// default (signal(7)).
 inline constexpr std::array kOtherSignals = {SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGPWR, SIGXCPU};
 
-/// Blocks all of these and SIGCHLD, to be read from open_signal_fd, and ignores SIGPIPE and
-/// SIGTTOU. Afterwards none of these ends this process. `spawn` undoes both for the workers.
+/// Blocks all of these, SIGCHLD, SIGTSTP and SIGCONT, to be read from open_signal_fd, and ignores
+/// SIGPIPE and SIGTTOU. Afterwards none of these ends or stops this process. `spawn` undoes both
+/// for the workers.
 ///
 /// Signals that were ignored at the start stay ignored, here and in the workers: nohup ignores
 /// SIGHUP, and shells without job control ignore SIGINT and SIGQUIT in background commands. Except
 /// SIGTERM, SIGCHLD, SIGUSR1 and SIGUSR2.
 void block_signals();
+
+/// Waits for a SIGCHLD and takes it. False: none came in this time.
+bool wait_for_child_signal(std::chrono::seconds limit);
+
+/// Stops this process as Ctrl-Z does, until it is continued. Does nothing in an orphaned process
+/// group, which no shell would continue. Call block_signals before.
+void stop_this_process();
+
+/// Ends this process by `signal`'s default action. Returns if that is ignored.
+void die_by(int signal);
 
 /// A non-blocking signalfd(2) for the signals that block_signals blocked. Errors: system.
 Result<Fd> open_signal_fd();

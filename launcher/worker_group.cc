@@ -5,13 +5,13 @@
 #include <utility>
 
 namespace ddprun::launcher {
-
 WorkerGroup::WorkerGroup(boost::asio::any_io_executor executor, std::chrono::milliseconds grace,
                          Hooks hooks)
     : executor_(std::move(executor)),
       grace_(grace),
       hooks_(std::move(hooks)),
-      deadline_(executor_) {}
+      deadline_(executor_),
+      retry_(executor_) {}
 
 Result<std::vector<Child>> WorkerGroup::start(const std::vector<Command>& commands) {
   const auto started = std::chrono::steady_clock::now();
@@ -46,6 +46,7 @@ void WorkerGroup::finish_or_stop_orphans() {
   if (has_children()) return stop_orphans();
   ended_ = true;
   deadline_.cancel();
+  retry_.cancel();
   hooks_.all_ended();
 }
 
@@ -106,13 +107,30 @@ void WorkerGroup::stop_orphans() {
 /// While workers run, only groups of ended workers are signalled: a running worker stops its own
 /// children. When no worker runs, all remaining descendants are orphans.
 void WorkerGroup::signal_orphans() {
+  bool all_sent = true;
   for (const Descendant& process : descendants()) {
     const bool orphaned =
         running_ == 0 || stop_signal_ == SIGKILL || orphaned_groups_.count(process.group) != 0;
     if (!orphaned || signalled_groups_.count(process.group) != 0) continue;
     if (signalled_orphans_.count(process.pid) != 0) continue;  // a second SIGTERM may mean "hurry"
-    if (signal_descendant(process, stop_signal_)) signalled_orphans_.insert(process.pid);
+    if (signal_descendant(process, stop_signal_)) {
+      signalled_orphans_.insert(process.pid);
+    } else {
+      all_sent = false;
+    }
   }
+  if (!all_sent) retry_orphans();
+}
+
+/// One that was not signalled has ended, or got another parent meanwhile, or no descriptor was left
+/// for it. No SIGCHLD may come that would cause another look. The pauses grow, as some processes
+/// may not be signalled at all (setuid).
+void WorkerGroup::retry_orphans() {
+  retry_.expires_after(retry_pause_);
+  retry_pause_ *= 2;
+  retry_.async_wait([this](boost::system::error_code cancelled) {
+    if (!cancelled && !ended_) signal_orphans();
+  });
 }
 
 void WorkerGroup::forward(int signal) {

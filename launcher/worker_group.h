@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <csignal>
 #include <deque>
 #include <functional>
 #include <optional>
@@ -62,6 +63,9 @@ class WorkerGroup {
   /// Call at each SIGCHLD: reaps orphans.
   void child_changed();
 
+  /// Whether all that still runs got SIGKILL.
+  bool is_killing() const { return stop_signal_ == SIGKILL; }
+
   /// Local ranks that were killed after the grace.
   const std::vector<int>& killed() const { return killed_; }
 
@@ -81,6 +85,7 @@ class WorkerGroup {
   void kill_now();
   void stop_orphans();
   void signal_orphans();
+  void retry_orphans();
   std::set<pid_t> running_pids() const;
 
   boost::asio::any_io_executor executor_;
@@ -96,6 +101,8 @@ class WorkerGroup {
   std::set<pid_t> signalled_orphans_;
   std::vector<int> killed_;
   boost::asio::steady_timer deadline_;
+  boost::asio::steady_timer retry_;
+  std::chrono::milliseconds retry_pause_{100};
 };
 
 }  // namespace ddprun::launcher

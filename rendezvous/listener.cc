@@ -35,7 +35,9 @@ Error listen_error(const tcp::endpoint& address, const error_code& failure) {
   Error error = os_error("cannot listen on " + where, failure.value());
   if (failure == asio::error::address_in_use) {
     error.code = Errc::usage;
-    error.message += " (another job, or another node of this one? choose another --master_port)";
+    error.message +=
+        " (by another job? choose another --master_port; by ddprun serve or another node of this "
+        "one? give this node --rdzv_conf is_host=false)";
   } else if (failure == error_code(EADDRNOTAVAIL, boost::system::system_category())) {
     error.code = Errc::usage;
     error.message += " (--master_addr must be an address of this host)";

@@ -15,12 +15,13 @@ import sys
 # A room, and the rooms below it.
 BELOW = {
     "base": "",
+    "engine": "base",
     "store": "base",
     "launcher": "base",
     "launcher/output": "base launcher",
     "rendezvous": "base store",
     "agent": "base launcher launcher/output rendezvous",
-    "cli": "base launcher launcher/output rendezvous agent",
+    "cli": "base engine launcher launcher/output rendezvous agent",
     "collectives/include/ddp": "",
     "examples": "collectives/include/ddp",  # with its folders
 }

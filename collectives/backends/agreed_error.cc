@@ -52,7 +52,7 @@ Error to_error(const GroupContext& context, const std::string& where, const Agre
   const std::string me = "rank " + std::to_string(context.named(context.rank)) + " ";
   if (agreed.sentence.starts_with(me)) return {agreed.kind, "ddp: " + agreed.sentence};
   return {agreed.kind,
-          "ddp: " + me + "stops" + (where.empty() ? "" : " " + where) + ": " + agreed.sentence};
+          "ddp: " + me + "failed" + (where.empty() ? "" : " " + where) + ": " + agreed.sentence};
 }
 
 Error agree_on(GroupContext& context, const std::string& where, ErrorKind kind,

@@ -7,12 +7,16 @@
 #include <filesystem>
 #include <sys/stat.h>
 
+#include "launcher/abandoned_dirs.h"
 #include "launcher/guardian.h"
 
 namespace ddprun::launcher {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Begins the name of a temporary directory for error files alone.
+constexpr const char* kErrorDir = "ddprun_errors-";
 
 /// Leaves room for the random part: NAME_MAX is 255 bytes.
 constexpr size_t kLongestName = 200;
@@ -61,7 +65,7 @@ Result<> LogDir::open(const std::string& root, const std::string& run_id, bool l
   if (discards_) return {};
   if (root.empty()) {
     is_temporary_ = !logs;
-    return open_temporary(logs ? "ddprun_" + name_of(run_id) + "_" : "ddprun_");
+    return open_temporary(logs ? "ddprun_" + name_of(run_id) + "_" : kErrorDir);
   }
 
   std::error_code error;
@@ -86,8 +90,10 @@ Result<> LogDir::open_temporary(const std::string& name) {
   for (const std::string place : {chosen == nullptr ? "" : chosen, memory, "/tmp"}) {
     std::error_code error;
     if (place.empty()) continue;
+    if (place == memory) remove_abandoned_dirs(place, kErrorDir);  // no one else frees the memory
     std::string run = (fs::absolute(place, error) / name).string();
     if (error || !make_unique(run)) continue;
+    if (is_temporary_) lock_ = lock_directory(run);  // without a descriptor it works, too
     run_ = std::move(run);
     if (is_temporary_) set_cleanup_dir(run_);
     return {};

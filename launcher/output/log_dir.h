@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/fd.h"
 
 namespace ddprun::launcher {
 
@@ -48,7 +49,8 @@ class AttemptFiles {
 ///
 /// Without a root, a temporary directory is used. With log files it is in $TMPDIR or /tmp, and is
 /// kept. With error files only it is in $TMPDIR, /dev/shm or /tmp, and is removed by the
-/// destructor, or by the guardian if the process dies. Thread: any.
+/// destructor, or by the guardian if the process dies, or if both do, when it is in /dev/shm, by
+/// the next process that opens one there. Thread: any.
 class LogDir {
  public:
   /// The root that means no files.
@@ -76,6 +78,7 @@ class LogDir {
   std::string run_;            // empty: no files
   bool discards_ = false;      // the root is kNone
   bool is_temporary_ = false;  // error files only, without subdirectories
+  Fd lock_;                    // of a temporary one
   int attempt_ = -1;
 };
 

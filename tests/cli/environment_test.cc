@@ -78,10 +78,11 @@ TEST_CASE("torchrun's flags and variables for log files") {
   };
   CHECK_FALSE(logs({"train"}).wants_files());
   CHECK(logs({"-r3", "train"}).redirects.others == 3);
-  CHECK(logs({"-t", "11:1", "train"}).tees.named.at(11) == 1);
+  CHECK(logs({"--nproc_per_node", "12", "-t", "11:1", "train"}).tees.named.at(11) == 1);
   CHECK(logs({"--tee=1", "train"}, host({"PET_TEE=2", "PET_REDIRECTS=0:1"})).tees.others == 1);
   CHECK(logs({"train"}, host({"PET_REDIRECTS=0:1"})).redirects.holds(0, 1));
-  CHECK(logs({"--local-ranks-filter", "0,12", "train"}).shown == std::set<int>{0, 12});
+  CHECK(logs({"--nproc_per_node=13", "--local-ranks-filter", "0,12", "train"}).shown ==
+        std::set<int>{0, 12});
   CHECK(logs({"--duplicate-stdout-filters", "a,,b,c", "train"}).duplicate_out_filters.size() == 2);
   CHECK(logs({"train"}, host({"PET_DUPLICATE_STDERR_FILTERS=x"})).wants_files());
   CHECK(job({"train"}, host({"PET_LOG_DIR=/logs"})).log_dir == "/logs");
@@ -90,6 +91,14 @@ TEST_CASE("torchrun's flags and variables for log files") {
   CHECK(refusal({"train"}, host({"PET_TEE=1:"})).starts_with("PET_TEE expects 0, 1, 2 or 3"));
   CHECK(refusal({"--local_ranks_filter", "a", "train"}).ends_with("not 'a'"));
   CHECK(refusal({"--duplicate_stderr_filters", "a,", "train"}).ends_with("not 'a,'"));
+  CHECK(
+      refusal({"--nproc_per_node=2", "--local_ranks_filter", "1,2", "train"}) ==
+      "--local_ranks_filter names local rank 2, but this node has 2 workers, and local ranks begin "
+      "with 0");
+  CHECK(
+      refusal({"-r", "5:3", "train"}).starts_with("--redirects names local rank 5, but this node"));
+  CHECK(refusal({"train"}, host({"PET_TEE=1:3"})).starts_with("--tee names local rank 1"));
+  CHECK(logs({"--nnodes", "2", "--rdzv_endpoint", "gpu-07", "-t", "5:3", "train"}).tees.any());
   CHECK(
       refusal({"--log_dir", "", "train"}).starts_with("--log_dir expects the name of a directory"));
 }

@@ -275,7 +275,8 @@ TEST_CASE("the letters of torchrun's log flags may have their value in the same 
                                         "--redirects 3 --tee=0:1,7:3", "--redirect=3 -t 0:1,7:3");
   INFO(spelling);
   const agent::JobSpec spec =
-      job(Line("torchrun --local-ranks-filter 0 --role rank " + spelling + " train.py -r 0 -t0")
+      job(Line("torchrun --nproc-per-node 8 --local-ranks-filter 0 --role rank " + spelling +
+               " train.py -r 0 -t0")
               .words());
 
   CHECK(spec.logs.redirects.others == 3);

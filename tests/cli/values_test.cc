@@ -79,10 +79,11 @@ TEST_CASE("an endpoint is a host with or without a port") {
 }
 
 TEST_CASE("a malformed endpoint is refused") {
-  const char* text = GENERATE("", ":", "gpu-07:", "gpu-07:http", "gpu-07:65536", "gpu-07:-1",
-                              "gpu-07: 1", "http://gpu-07:29500", "a b", "gpu-07/x", "[gpu-07]",
-                              "[gpu-07]:1", "[::1", "::1]", "[::1]29500", "[::1]:", "[]", "[]:1",
-                              "fe80::1:70000", "1:2:3", "fe80::1%", "a,b", "gpu-07:1:2");
+  const char* text =
+      GENERATE("", ":", "gpu-07:", "gpu-07:http", "gpu-07:65536", "gpu-07:-1", "gpu-07: 1",
+               "http://gpu-07:29500", "a b", "gpu-07/x", "[gpu-07]", "[gpu-07]:1", "[::1", "::1]",
+               "[::1]29500", "[::1]:", "[]", "[]:1", "fe80::1:70000", "1:2:3", "fe80::1%", "a,b",
+               "gpu-07:1:2", "1:2:3:4:5:6:7:8:29500", "fe80::1%lo:123", "fe80::1%eth0]");
   INFO(text);
 
   CHECK_FALSE(cli::parse_host_port(text));

@@ -7,10 +7,10 @@ export DDP_TRACE_DIR=$work/traces
 mkdir "$DDP_TRACE_DIR"
 
 expect_told() {  # expect_reported REGEX NAME: what ranks 0 and 1 report; NAME is the node of rank 1
-  expect_stdout "ddp: rank 0 stops in #1 all_reduce sum float32\[1000\]: $1\$"
-  on "$2" expect_stdout "ddp: rank 1 stops.*: $1\$"
+  expect_stdout "ddp: rank 0 failed in #1 all_reduce sum float32\[1000\]: $1\$"
+  on "$2" expect_stdout "ddp: rank 1 failed.*: $1\$"
   for rank in 0 1; do
-    grep -q "\"reason\": *\"ddp: rank $rank stops.*: $1\"" "$DDP_TRACE_DIR/rank_$rank.json" ||
+    grep -q "\"reason\": *\"ddp: rank $rank failed.*: $1\"" "$DDP_TRACE_DIR/rank_$rank.json" ||
       fail "the trace of rank $rank has not the reason: $(head -c 300 "$DDP_TRACE_DIR/rank_$rank.json")"
   done
   rm "$DDP_TRACE_DIR"/*

@@ -26,6 +26,8 @@
 #
 # Tests of several nodes have their endpoint at $here, and use the short time-outs ${quick[@]}.
 #
+#   on_terminal <<END                 types on a terminal, by a script in Python: see terminal.py
+#
 #   skip REASON                       ends the test, which is reported as skipped
 #
 # DDPRUN is the binary, DDPRUN_BIN the folder of all built programs. By hand:
@@ -196,6 +198,11 @@ expect_no_stdout() {
 
 expect_no_stderr() {
   ! grep -qE -- "$1" "$err" || fail "stderr has a line like: $1"
+}
+
+on_terminal() {
+  env "$mark" DDPRUN_TEST_MARK="$mark" python3 "$(dirname "${BASH_SOURCE[0]}")/terminal.py" >"$out" ||
+    fail "on the terminal: $(cat "$out")"
 }
 
 # When ddprun has ended no process may be left. Only if it could not clean up itself (it was killed

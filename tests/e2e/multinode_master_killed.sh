@@ -15,7 +15,7 @@ on master wait_for_event round_ready '"round":1,"restarts":1,'
 kill -KILL "$(agent_of)"
 finish
 expect_exit 137
-on other wait_for_stderr "lost the master at $here:29500 .*; the workers run on for up to 4 s"
+on other wait_for_stderr "lost the master at $here:29500 .*; the workers run on for up to [0-9.]+ s \\(--lease\\)"
 on master start "${job[@]}" sh -c "$program" "$work"
 wait_for_event round_ready '"round":2,"restarts":1,'
 on other wait_for_event round_ready '"round":2,"restarts":1,'

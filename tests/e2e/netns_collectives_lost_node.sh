@@ -14,10 +14,10 @@ done
 for host in 1 2 3; do on "$host" wait_for_stdout "rank $((host - 1)) waits"; done
 unplug 3
 gone='node 2 \(node3\) is gone: silent for .* \(--lease 4 s\)'
-on 1 wait_for_stdout "ddp: rank 0 stops in #1 all_reduce sum float32\[1000\]: $gone\$"
-on 2 wait_for_stdout "ddp: rank 1 stops.*: $gone\$"
+on 1 wait_for_stdout "ddp: rank 0 failed in #1 all_reduce sum float32\[1000\]: $gone\$"
+on 2 wait_for_stdout "ddp: rank 1 failed.*: $gone\$"
 for rank in 0 1; do
-  grep -qE "\"reason\": *\"ddp: rank $rank stops.*: $gone\"" "$DDP_TRACE_DIR/rank_$rank.json" ||
+  grep -qE "\"reason\": *\"ddp: rank $rank failed.*: $gone\"" "$DDP_TRACE_DIR/rank_$rank.json" ||
     fail "the trace of rank $rank has not the reason"
 done
 for host in 3 2 1; do

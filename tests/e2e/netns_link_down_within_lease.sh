@@ -10,7 +10,7 @@ program='echo "up"; until [ -e "$0/finish" ]; do sleep 0.05; done'
 for host in 2 1; do on "$host" start "${job[@]}" sh -c "$program" "$work"; done
 for host in 1 2; do on "$host" wait_for_stdout up; done
 unplug 2
-on 2 wait_for_stderr 'the master at node1:29500 is silent for .*; the workers run on for up to 10 min'
+on 2 wait_for_stderr 'the master at node1:29500 is silent for .*; the workers run on for up to [0-9.]+ (min|s) '
 : >"$work/finish"
 wait_for_event worker_ended '"code":0,'  # the master is not notified
 plug 2

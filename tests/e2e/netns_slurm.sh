@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Under a real Slurm of two hosts a program of the collectives library starts directly with srun, on
-# one host and on both, and so do the agents of a job of two nodes.
+# one host and on both, and so do the agents of a job of two nodes, with flags or without.
 . "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
 for tool in munged slurmctld slurmd srun; do
   command -v "$tool" >/dev/null || skip "there is no $tool (packages munge, slurmctld, slurmd, slurm-client)"
@@ -77,6 +77,12 @@ expect_four_sums
 on_host_1 srun --nodes 2 --ntasks-per-node 1 \
   "$DDPRUN" --nnodes 2 --rdzv_endpoint node1:29500 --nproc_per_node 2 "$hello"
 expect_four_sums
+# Slurm says the rest: nodes, ranks, the host of the rendezvous.
+on_host_1 srun --nodes 2 --ntasks-per-node 1 "$DDPRUN" --nproc_per_node 2 "$hello"
+expect_four_sums
+on_host_1 srun --nodes 2 --ntasks 4 "$DDPRUN" --nproc_per_node 2 "$hello"
+[ "$code" != 0 ] || fail "several tasks on a node were not refused"
+expect_stderr 'srun started 3 tasks on a node, .* use srun --ntasks-per-node=1'
 
 for ((i = ${#daemons[@]} - 1; i >= 0; --i)); do
   kill "${daemons[i]}"

@@ -16,7 +16,6 @@
 #include "base/fd.h"
 #include "base/text.h"
 #include "launcher/affinity.h"
-#include "launcher/descendants.h"
 #include "launcher/spawn.h"
 #include "tests/catch.h"
 
@@ -185,16 +184,4 @@ TEST_CASE("destroying a worker kills its whole group") {
     REQUIRE(read(out.get(), &byte, 1) == 1);
   }
   CHECK(read_all(out) == "tarted\n");  // the end of file comes only when the sleep is dead too
-}
-
-TEST_CASE("a process name with blanks and parentheses is parsed") {
-  const auto process = parse_proc_stat("4242 (tr (ain) x) S 17 4242 4242 0 -1 4194304");
-  REQUIRE(process);
-  CHECK(process->pid == 4242);
-  CHECK(process->name == "tr (ain) x");
-  CHECK(process->parent == 17);
-  CHECK(process->group == 4242);
-  CHECK_FALSE(parse_proc_stat(""));
-  CHECK_FALSE(parse_proc_stat("12 (x"));
-  CHECK_FALSE(parse_proc_stat("12 (x) S"));
 }

@@ -92,7 +92,7 @@ void GlooBackend::leave() noexcept {
 }
 
 void GlooBackend::abort() noexcept {
-  fail(own_error(context_, ErrorKind::system, " gave up the group"));
+  fail(own_error(context_, ErrorKind::system, " aborted the group"));
 }
 
 /// Makes all that is under way fail with this error, or with the first one if there was one.

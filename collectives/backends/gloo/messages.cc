@@ -49,7 +49,7 @@ GlooMessages::GlooMessages(GroupContext& context, GlooMesh& mesh,
 }
 
 GlooMessages::~GlooMessages() {
-  fail(own_error(context_, ErrorKind::system, " gives up its messages: the group ends"));
+  fail(own_error(context_, ErrorKind::system, " aborted its messages: the group ends"));
   thread_.join();
 }
 

@@ -48,7 +48,7 @@ void MpiAgreement::run(const Call& call, bool ok) {
     Extremes received;
     if (!group_.exchange((context_.rank + distance) % size, &known, from, &received, sizeof(known),
                          [this] { return !aborted_; })) {
-      throw own_error(context_, ErrorKind::system, " gives up " + describe(call));
+      throw own_error(context_, ErrorKind::system, " aborted " + describe(call));
     }
     known.merge(received);
   }

@@ -221,7 +221,7 @@ void MpiBackend::move_piece(const Task& task) {
 
 void MpiBackend::abort() noexcept {
   agreement_->abort();
-  messages_->fail(own_error(context_, ErrorKind::system, " gives up its messages"));
+  messages_->fail(own_error(context_, ErrorKind::system, " aborted its messages"));
 }
 
 void MpiBackend::leave() noexcept {

@@ -129,7 +129,7 @@ MpiMessages::~MpiMessages() {
   }
   if (thread_.joinable()) thread_.join();
   if (open_.empty()) return;
-  fail(own_error(context_, ErrorKind::system, " gives up its messages"));
+  fail(own_error(context_, ErrorKind::system, " aborted its messages"));
   for (const auto& message : open_) message->advance();  // a Work may outlive the group
 }
 

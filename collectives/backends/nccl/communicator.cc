@@ -222,7 +222,7 @@ bool NcclCommunicator::set_failure(const Error& error) {
 }
 
 void NcclCommunicator::abort() noexcept {
-  set_failure(own_error(context_, ErrorKind::system, " gave up the group's calls"));
+  set_failure(own_error(context_, ErrorKind::system, " aborted the group's calls"));
   abort_handle(shared_from_this());
 }
 

@@ -295,6 +295,24 @@ TEST_CASE("a rank reaches the message it asks for behind more than it holds", "[
   });
 }
 
+TEST_CASE("a short message needs no receive to be sent, however many were sent before") {
+  check_ranks(2, [](ProcessGroup& group) {
+    constexpr int kMany = 100;  // more than a rank holds for another
+    Elements data(kShort);
+    Elements nothing;
+    if (group.rank() == 0) {
+      for (int i = 0; i < kMany; ++i) group.send(data, 1);
+      group.recv(nothing, 1);
+      group.send(data, 1, 1);
+    } else {
+      for (int i = 0; i < kMany; ++i) group.recv(data, 0);
+      group.send(nothing, 0);
+    }
+    group.barrier();
+    if (group.rank() == 1) group.recv(data, 0, 1);
+  });
+}
+
 TEST_CASE("a message may be waited for with patience or without", "[mpi]") {
   check_ranks(2, [](ProcessGroup& group) {
     const Elements sent = elements(0, 3, kLong);

@@ -42,7 +42,8 @@ Ended run_job(int size, F body) {
 
 TEST_CASE("every operation gives every type's right result, in place or not, small and large",
           "[mpi]") {
-  const int size = GENERATE(1, 2, 3, 4, 5);
+  // Ranks of MPI wait by spinning, which a sanitizer makes slow where there are more than processors.
+  const int size = ddp_tests::kSanitized ? GENERATE(2, 3) : GENERATE(1, 2, 3, 4, 5);
   const Ended job = run_job(size, [](ProcessGroup& group) {
     ddp_tests::check_all(group, counts_of);
     group.barrier();

@@ -111,7 +111,7 @@ TEST_CASE("a rank that leaves out a call is named, and its call in another group
     CHECK(contains(one.output,
                    " ms in #2 broadcast float64[7] from rank 0: "
                    "rank 1 is in no call since #1 all_gather int32[2], "));
-    if (rank == 1) CHECK(contains(one.output, "ddp: rank 1 stops in #1 barrier: rank "));
+    if (rank == 1) CHECK(contains(one.output, "ddp: rank 1 failed in #1 barrier: rank "));
   }
 }
 
@@ -168,8 +168,8 @@ TEST_CASE("a rank that the launcher reports as lost ends calls that no connectio
   store.ring("rank 2 on host n2 was killed by SIGKILL");
   const std::string sentence = ": rank 2 on host n2 was killed by SIGKILL";
   const std::string stopped[] = {
-      "ddp: rank 0 stops in #1 all_reduce sum float32[1000]" + sentence,
-      "ddp: rank 1 stops",
+      "ddp: rank 0 failed in #1 all_reduce sum float32[1000]" + sentence,
+      "ddp: rank 1 failed",
   };
   for (const int rank : {0, 1}) {
     const Ended ended = ranks[static_cast<std::size_t>(rank)].wait();
@@ -221,7 +221,7 @@ TEST_CASE(
     CHECK(ended[static_cast<std::size_t>(rank)].code == 0);
   }
   CHECK(ended[0].output.starts_with("ddp: " + cause));
-  CHECK(ended[1].output.starts_with("ddp: rank 1 stops in #1 all_reduce sum float32[1000]: " +
+  CHECK(ended[1].output.starts_with("ddp: rank 1 failed in #1 all_reduce sum float32[1000]: " +
                                     cause));
 }
 

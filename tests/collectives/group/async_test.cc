@@ -86,7 +86,7 @@ TEST_CASE("every call that is under way when a rank ends fails with the same err
   check_failure({ended[0], ended[2]}, ErrorKind::peer_lost, {"lost rank 1"});
 }
 
-TEST_CASE("an exception gives up the calls under way") {
+TEST_CASE("an exception aborts the calls under way") {
   const auto ended = run_ranks(2, [](ProcessGroup& group) {
     auto other = group.split(0);
     static std::vector<int> data(3);  // stays until the group has given up the call

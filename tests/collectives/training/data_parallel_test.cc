@@ -306,6 +306,7 @@ TEST_CASE("a parameter that only some ranks use is averaged, and one that none u
     for (std::size_t pass = 0; pass < 3; ++pass) {
       for (const Buffer& buffer : gradients(model)) fill(buffer, 0);
       fill(model.gradient(2), group.rank());
+      if (pass == 2) fill(model.gradient(3), group.rank());  // used before, and by none now
       if (pass == 1) {
         const auto scope = model.no_sync();
         if (group.rank() == 0) compute(model, 0, pass, 3);
@@ -326,7 +327,9 @@ TEST_CASE("a parameter that only some ranks use is averaged, and one that none u
       check(read(model.gradient(2)) == Values(7, group.rank()), "a gradient no rank has");
       const Values before = read(model.gradient(3));
       for (std::size_t i = 0; i < before.size(); ++i) {
-        const double expected = pass == 1 ? gradient(0, pass, 3, i) / size : 0;
+        const double expected = pass == 1   ? gradient(0, pass, 3, i) / size
+                                : pass == 2 ? group.rank()
+                                            : 0;
         check(std::abs(before[i] - expected) < 1e-5, "a gradient of a pass before");
       }
     }

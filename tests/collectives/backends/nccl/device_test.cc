@@ -95,7 +95,7 @@ TEST_CASE("a rank that makes no call is waited for until the timeout", "[gpu]") 
                  scenario == "late" ? "in #2 all_reduce sum float32[1000]" : "rank 1 "));
 }
 
-TEST_CASE("an exception gives up the calls on a device", "[gpu]") {
+TEST_CASE("an exception aborts the calls on a device", "[gpu]") {
   if (!are_enough(2)) return;
   const LiveStore store;
   const Rank idle({DDPRUN_BIN "/device_worker", "unwind"}, on_gpu(place(1, 2, store.port())));
@@ -130,7 +130,7 @@ TEST_CASE(
   }
   INFO(ended[0].output);
   CHECK(ended[0].output.starts_with(
-      "ddp: rank 0 stops in #3 all_reduce sum float32[1000]: " + cause + "ddp: rank 0 stops"));
+      "ddp: rank 0 failed in #3 all_reduce sum float32[1000]: " + cause + "ddp: rank 0 failed"));
   CHECK(ended[0].output.ends_with(": " + cause));
   CHECK(ended[1].output == "ddp: " + cause + "ddp: " + cause);
 }

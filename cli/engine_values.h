@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "base/error.h"
+#include "cli/host.h"
+#include "cli/raw_options.h"
+
+namespace ddprun::cli {
+
+/// Sets what neither the command line nor the environment gives to what the scheduler says about
+/// its job (engine/). Each flag that is given is kept, and if --nnodes is given with another number
+/// of nodes than the scheduler's, the job is another one: then only --nproc_per_node and
+/// --shutdown_timeout are the scheduler's.
+///
+/// Returns a line with each value and where it is from: "slurm job 4711.0: --nnodes 2
+/// (SLURM_STEP_NODELIST), ..."; empty: there is no engine. Errors: usage.
+Result<std::string> apply_engine(RawOptions& raw, const Host& host);
+
+}  // namespace ddprun::cli

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/host_list.h"
+
+// What the scheduler that started this process says about the job: Slurm, Kubernetes (Indexed Jobs,
+// JobSets, Volcano), PBS, SGE, LSF or Flux. Pure: environment and files are given.
+
+namespace ddprun::engine {
+
+enum class Engine { slurm, kubernetes, pbs, sge, lsf, flux };
+
+/// What detection looks at.
+struct Surroundings {
+  std::map<std::string, std::string, std::less<>> environment;
+  std::string host;  ///< this host's name
+  /// The content of a file; nullopt: it cannot be read.
+  std::function<std::optional<std::string>(const std::string& path)> read_file;
+};
+
+/// A value, and the variable or file that it is from.
+template <class T>
+struct Known {
+  T value{};
+  std::string source;
+};
+
+/// An engine's job, as far as the engine says. A field without a value: it does not say.
+struct Allocation {
+  Engine engine{};
+  std::string job;  ///< the engine's own name for it, and for the step in it: "4711.0"
+  Hosts hosts;      ///< in the order of node ranks; may be empty
+  /// Whether the engine starts a program on every node; else it runs on the first one alone.
+  bool on_every_node = true;
+  std::optional<Known<int>> nodes;
+  std::optional<Known<int>> node_rank;
+  std::optional<Known<int>> gpus;                           ///< of this node, given to the job
+  std::optional<Known<std::string>> master;                 ///< the host of node rank 0
+  std::optional<Known<std::chrono::sys_seconds>> deadline;  ///< when the engine ends the job
+  std::optional<Known<int>> reruns;  ///< how often the engine has started the job again
+  /// Between the engine's SIGTERM and its SIGKILL ddprun's workers get no longer than this, so that
+  /// there is time for the report: Slurm's KillWait and Kubernetes' grace period are 30 s.
+  std::chrono::seconds grace{25};
+
+  /// Where the rendezvous may listen: the same ports on every node of the job, below the ports that
+  /// Linux gives to clients (ip_local_port_range begins at 32768), so that none is taken by chance.
+  std::vector<std::uint16_t> ports() const;
+};
+
+}  // namespace ddprun::engine

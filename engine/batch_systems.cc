@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// PBS (qsub(1B)), SGE (qsub(1), sge_pe(5)), LSF (its environment variable reference) and Flux
+// (flux-environment(7)). But for Flux each starts the job's script on the first host alone.
+#include "engine/engines.h"
+#include "engine/variables.h"
+
+namespace ddprun::engine {
+namespace {
+
+/// A file whose name is in a variable.
+Result<Hosts> read_hosts(const Surroundings& surroundings, std::string_view variable,
+                         Result<Hosts> (*parse)(std::string_view)) {
+  const std::string& path = *find(surroundings.environment, variable);
+  const std::optional<std::string> content = surroundings.read_file(path);
+  if (!content) {
+    return Error{Errc::usage, text_of(surroundings.environment, variable) + " cannot be read"};
+  }
+  Result<Hosts> hosts = parse(*content);
+  if (!hosts) return Error(hosts.error()).in(std::string(variable));
+  return hosts;
+}
+
+Result<std::optional<Allocation>> place(std::string job, Result<Hosts> hosts,
+                                        std::string_view source, const Surroundings& surroundings) {
+  if (!hosts) return hosts.error();
+  Allocation allocation;
+  allocation.job = std::move(job);
+  allocation.on_every_node = false;
+  const Result<> placed =
+      place_among(allocation, std::move(*hosts), std::string(source), surroundings.host);
+  if (!placed) return placed.error();
+  return std::optional(std::move(allocation));
+}
+
+}  // namespace
+
+Result<std::optional<Allocation>> detect_pbs(const Surroundings& surroundings) {
+  const std::string* job = find(surroundings.environment, "PBS_JOBID");
+  if (job == nullptr || !find(surroundings.environment, "PBS_NODEFILE")) {
+    return std::optional<Allocation>();
+  }
+  auto found = place(*job, read_hosts(surroundings, "PBS_NODEFILE", hosts_of_lines), "PBS_NODEFILE",
+                     surroundings);
+  // pbsdsh sets it, on every node.
+  if (found && *found) {
+    (*found)->on_every_node = find(surroundings.environment, "PBS_VNODENUM") != nullptr;
+  }
+  return found;
+}
+
+Result<std::optional<Allocation>> detect_sge(const Surroundings& surroundings) {
+  const std::string* job = find(surroundings.environment, "JOB_ID");
+  if (job == nullptr || !find(surroundings.environment, "PE_HOSTFILE")) {
+    return std::optional<Allocation>();
+  }
+  auto found = place(*job, read_hosts(surroundings, "PE_HOSTFILE", hosts_of_table), "PE_HOSTFILE",
+                     surroundings);
+  if (!found || !*found) return found;
+  const auto reruns = find_number(surroundings.environment, "RESTARTED", 1'000'000);
+  if (!reruns) return reruns.error();
+  (*found)->reruns = *reruns;
+  return found;
+}
+
+Result<std::optional<Allocation>> detect_lsf(const Surroundings& surroundings) {
+  const Variables& variables = surroundings.environment;
+  const std::string* job = find(variables, "LSB_JOBID");
+  if (job == nullptr) return std::optional<Allocation>();
+  if (const std::string* pairs = find(variables, "LSB_MCPU_HOSTS")) {
+    Result<Hosts> hosts = hosts_of_pairs(*pairs);
+    if (!hosts) return Error(hosts.error()).in("LSB_MCPU_HOSTS");
+    return place(*job, std::move(hosts), "LSB_MCPU_HOSTS", surroundings);
+  }
+  if (!find(variables, "LSB_DJOB_HOSTFILE")) {
+    return Error{Errc::usage, "LSB_JOBID is set, but neither LSB_MCPU_HOSTS nor LSB_DJOB_HOSTFILE"};
+  }
+  return place(*job, read_hosts(surroundings, "LSB_DJOB_HOSTFILE", hosts_of_lines),
+               "LSB_DJOB_HOSTFILE", surroundings);
+}
+
+/// Flux gives each task its rank and no list of hosts. With one task a node the ranks are the
+/// nodes'.
+Result<std::optional<Allocation>> detect_flux(const Surroundings& surroundings) {
+  const Variables& variables = surroundings.environment;
+  const std::string* job = find(variables, "FLUX_JOB_ID");
+  if (job == nullptr) return std::optional<Allocation>();
+  Allocation allocation;
+  allocation.job = *job;
+  const auto nodes = find_number(variables, "FLUX_JOB_NNODES", kMostHosts);
+  const auto rank = find_number(variables, "FLUX_TASK_RANK", kMostHosts);
+  const auto tasks = find_number(variables, "FLUX_JOB_SIZE", 1 << 24);
+  for (const auto* number : {&nodes, &rank, &tasks}) {
+    if (!*number) return number->error();
+  }
+  if (*nodes && *tasks && (*tasks)->value != (*nodes)->value) {
+    return Error{Errc::usage, text_of(variables, "FLUX_JOB_SIZE") + " tasks on " +
+                                  text_of(variables, "FLUX_JOB_NNODES") +
+                                  " nodes, and ddprun starts a node's workers itself: use flux run "
+                                  "--tasks-per-node=1"};
+  }
+  allocation.nodes = *nodes;
+  allocation.node_rank = *rank;
+  return std::optional(std::move(allocation));
+}
+
+}  // namespace ddprun::engine

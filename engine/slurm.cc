@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Slurm, by the output environment of srun(1) and sbatch(1), versions 22.05 to 25.05.
+#include <algorithm>
+
+#include "engine/engines.h"
+#include "engine/variables.h"
+
+namespace ddprun::engine {
+namespace {
+
+constexpr int kMostNodes = kMostHosts;
+
+/// NodeName, which need not be the host's name, and is set wherever slurmd starts a process.
+std::string_view own_name(const Surroundings& surroundings) {
+  const std::string* name = find(surroundings.environment, "SLURMD_NODENAME");
+  return name ? std::string_view(*name) : std::string_view(surroundings.host);
+}
+
+/// srun starts a task for each --ntasks, and ddprun starts the workers itself.
+Result<> check_tasks(const Variables& variables) {
+  const std::string* text = find(variables, "SLURM_STEP_TASKS_PER_NODE");
+  if (text == nullptr) return {};
+  const Result<std::vector<int>> tasks = expand_counts(*text);
+  if (!tasks) return Error(tasks.error()).in("SLURM_STEP_TASKS_PER_NODE");
+  const int most = *std::max_element(tasks->begin(), tasks->end());
+  if (most <= 1) return {};
+  return Error{Errc::usage, "srun started " + std::to_string(most) +
+                                " tasks on a node, and ddprun starts a node's workers itself: use "
+                                "srun --ntasks-per-node=1"};
+}
+
+Result<> check_count(const Allocation& allocation, const Variables& variables,
+                     std::string_view name) {
+  const auto count = find_number(variables, name, kMostNodes);
+  if (!count) return count.error();
+  if (!*count || (*count)->value == allocation.nodes->value) return {};
+  return Error{Errc::usage, text_of(variables, name) + ", but " + allocation.nodes->source +
+                                " has " + std::to_string(allocation.nodes->value) + " hosts"};
+}
+
+Result<> read_nodes(Allocation& allocation, const Surroundings& surroundings, bool in_step) {
+  const Variables& variables = surroundings.environment;
+  const std::string name = in_step ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST";
+  const std::string* list = find(variables, name);
+  if (list == nullptr) return Error{Errc::usage, "SLURM_JOB_ID is set, but not " + name};
+  Result<Hosts> hosts = expand_host_list(*list);
+  if (!hosts) return Error(hosts.error()).in(name);
+  const Result<> placed = place_among(allocation, std::move(*hosts), name, own_name(surroundings));
+  if (!placed) return placed;
+  const Result<> counted =
+      check_count(allocation, variables, in_step ? "SLURM_STEP_NUM_NODES" : "SLURM_JOB_NUM_NODES");
+  if (!counted || !in_step) return counted;
+  return check_tasks(variables);
+}
+
+}  // namespace
+
+Result<std::optional<Allocation>> detect_slurm(const Surroundings& surroundings) {
+  const Variables& variables = surroundings.environment;
+  const std::string* job = find(variables, "SLURM_JOB_ID");
+  if (job == nullptr) return std::optional<Allocation>();
+  Allocation allocation;
+  const std::string* step = find(variables, "SLURM_STEP_ID");
+  allocation.job = *job + (step ? "." + *step : "");
+  allocation.on_every_node = step != nullptr;  // a batch script runs on the first node
+  if (const Result<> read = read_nodes(allocation, surroundings, step != nullptr); !read) {
+    return read.error();
+  }
+  const auto gpus = find_number(variables, "SLURM_GPUS_ON_NODE", 4096);
+  if (!gpus) return gpus.error();
+  allocation.gpus = *gpus;
+  const auto reruns = find_number(variables, "SLURM_RESTART_COUNT", 1'000'000);
+  if (!reruns) return reruns.error();
+  allocation.reruns = *reruns;
+  allocation.deadline = find_time(variables, "SLURM_JOB_END_TIME");  // not before 23.02
+  return std::optional(std::move(allocation));
+}
+
+}  // namespace ddprun::engine

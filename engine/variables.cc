@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/variables.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+
+#include "base/text.h"
+
+namespace ddprun::engine {
+
+const std::string* find(const Variables& variables, std::string_view name) {
+  const auto found = variables.find(name);
+  return found == variables.end() || found->second.empty() ? nullptr : &found->second;
+}
+
+Result<std::optional<Known<int>>> find_number(const Variables& variables, std::string_view name,
+                                              int most) {
+  const std::string* text = find(variables, name);
+  if (text == nullptr) return std::optional<Known<int>>();
+  int number = 0;
+  const char* end = text->data() + text->size();
+  const auto [parsed, error] = std::from_chars(text->data(), end, number);
+  if (error == std::errc() && parsed == end && number >= 0 && number <= most) {
+    return std::optional(Known<int>{number, std::string(name)});
+  }
+  return Error{Errc::usage,
+               text_of(variables, name) + " is not a number from 0 to " + std::to_string(most)};
+}
+
+std::optional<Known<std::chrono::sys_seconds>> find_time(const Variables& variables,
+                                                         std::string_view name) {
+  const std::string* text = find(variables, name);
+  if (text == nullptr) return std::nullopt;
+  std::int64_t seconds = 0;
+  const char* end = text->data() + text->size();
+  const auto [parsed, error] = std::from_chars(text->data(), end, seconds);
+  constexpr std::int64_t kLatest = 253'402'300'800;  // the year 10000
+  if (error != std::errc() || parsed != end || seconds <= 0 || seconds > kLatest) {
+    return std::nullopt;
+  }
+  return Known{std::chrono::sys_seconds(std::chrono::seconds(seconds)), std::string(name)};
+}
+
+std::string text_of(const Variables& variables, std::string_view name) {
+  const std::string* value = find(variables, name);
+  return std::string(name) + "=" + (value ? printable(cut(*value, 200)) : "");
+}
+
+Result<> place_among(Allocation& allocation, Hosts hosts, const std::string& source,
+                     std::string_view own) {
+  const auto position = std::find_if(hosts.begin(), hosts.end(), [own](const std::string& host) {
+    return is_same_host(host, own);
+  });
+  if (position == hosts.end()) {
+    return Error{Errc::usage, "this host, " + printable(cut(std::string(own), 200)) +
+                                  ", is not one of the " + std::to_string(hosts.size()) + " in " +
+                                  source + " (" + printable(cut(hosts.front(), 200)) +
+                                  (hosts.size() > 1 ? " ...)" : ")") +
+                                  ": the allocation is elsewhere"};
+  }
+  allocation.node_rank = {static_cast<int>(position - hosts.begin()), source};
+  allocation.nodes = {static_cast<int>(hosts.size()), source};
+  allocation.master = {hosts.front(), source};
+  allocation.hosts = std::move(hosts);
+  return {};
+}
+
+}  // namespace ddprun::engine

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+namespace ddprun::launcher {
+
+/// Changes what ps, pgrep and pkill see of this process: its name, which the kernel cuts to 15
+/// bytes, and its command line, the memory of `argv`, into which `command_line` is cut to fit. The
+/// caller has copied the arguments that it still needs.
+void set_process_title(int argc, char** argv, const std::string& name,
+                       const std::string& command_line);
+
+}  // namespace ddprun::launcher

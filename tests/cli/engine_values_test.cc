@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+
+#include "tests/catch.h"
+#include "tests/cli/command_line.h"
+#include "tests/contains.h"
+
+namespace ddprun {
+namespace {
+
+using namespace std::chrono_literals;
+
+using Environment = std::vector<std::string>;
+
+const Environment kStep = {"SLURM_JOB_ID=4711",
+                           "SLURM_STEP_ID=0",
+                           "SLURM_STEP_NODELIST=gpu-[06-07]",
+                           "SLURM_STEP_NUM_NODES=2",
+                           "SLURM_STEP_TASKS_PER_NODE=1(x2)",
+                           "SLURM_GPUS_ON_NODE=8"};
+
+Environment with(Environment environment, const Environment& more) {
+  environment.insert(environment.begin(), more.begin(), more.end());
+  return environment;
+}
+
+TEST_CASE("in a step of Slurm a program alone is a whole command line") {
+  const agent::JobSpec spec = job({"train"}, host(kStep));
+  CHECK(spec.min_nodes == 2);
+  CHECK(spec.max_nodes == 2);
+  CHECK(spec.node_rank == 1);
+  CHECK(spec.master_addr == "gpu-06");
+  CHECK(spec.master_port >= 10'000);
+  CHECK(spec.master_port < 32'768);
+  CHECK(spec.is_host == false);
+  CHECK(spec.run_id == "slurm-4711.0");
+  CHECK(spec.local_size == 8);
+  CHECK(spec.stop_grace == 25s);
+}
+
+TEST_CASE("each flag and each variable of a flag overrides what the engine says") {
+  const agent::JobSpec spec =
+      job({"--nproc_per_node", "3", "--rdzv_id", "mine", "--shutdown_timeout", "7", "--nnodes",
+           "1:2", "train"},
+          host(with(kStep, {"PET_RDZV_ENDPOINT=head:29500", "PET_NODE_RANK=0"})));
+  CHECK(spec.local_size == 3);
+  CHECK(spec.run_id == "mine");
+  CHECK(spec.stop_grace == 7s);
+  CHECK(spec.min_nodes == 1);
+  CHECK(spec.node_rank == 0);
+  CHECK(spec.master_addr == "head");
+  CHECK(spec.master_port == 29'500);
+  CHECK_FALSE(spec.is_host);
+}
+
+TEST_CASE("a job of another number of nodes than the engine's is another job") {
+  for (const char* flag : {"--standalone", "--nnodes=1"}) {
+    const agent::JobSpec spec = job({flag, "train"}, host(kStep));
+    INFO(flag);
+    CHECK(spec.max_nodes == 1);
+    CHECK_FALSE(spec.node_rank);
+    CHECK(spec.run_id == "none");
+    CHECK(spec.local_size == 8);
+  }
+}
+
+TEST_CASE("--engine none ignores the engine, and another name has to fit") {
+  const agent::JobSpec spec = job({"--engine", "none", "train"}, host(kStep));
+  CHECK(spec.max_nodes == 1);
+  CHECK(spec.local_size == 1);
+  CHECK(spec.stop_grace == 30s);
+  CHECK(job({"train"}, host(with(kStep, {"DDPRUN_ENGINE=none"}))).max_nodes == 1);
+  CHECK(refusal({"--engine", "pbs", "train"}, host(kStep)) ==
+        "--engine pbs: PBS_JOBID is not set, so this is no job of it");
+  CHECK(refusal({"--engine", "mesos", "train"}) ==
+        "--engine expects auto, none, slurm, kubernetes, pbs, sge, lsf or flux, not 'mesos'");
+}
+
+TEST_CASE("in a batch script of several nodes ddprun says how to start it on all") {
+  const Environment batch = {"SLURM_JOB_ID=4711", "SLURM_JOB_NODELIST=gpu-[06-07]",
+                             "SLURM_JOB_NUM_NODES=2"};
+  CHECK(refusal({"train"}, host(batch)) ==
+        "slurm job 4711 has 2 nodes, and this is its first one alone: start ddprun on every node, "
+        "with srun --ntasks-per-node=1 ddprun ..., or give --nnodes 1 or --engine none");
+  CHECK(job({"--nnodes", "1", "train"}, host(batch)).max_nodes == 1);
+  CHECK(job({"train"}, host({"SLURM_JOB_ID=4711", "SLURM_JOB_NODELIST=gpu-07"})).max_nodes == 1);
+}
+
+TEST_CASE("an engine that does not say how many nodes there are makes no job of one") {
+  cli::Host pod = host({"KUBERNETES_SERVICE_HOST=10.0.0.1", "JOB_COMPLETION_INDEX=1"});
+  pod.name = "train-1";
+  pod.read_file = [](const std::string&) { return "10.1.2.3 train-1.svc train-1\n"; };
+  CHECK(refusal({"train"}, pod) ==
+        "kubernetes does not say how many nodes job train.svc has: give --nnodes (1: each on its "
+        "own)");
+  const agent::JobSpec spec = job({"--nnodes", "2", "train"}, pod);
+  CHECK(spec.node_rank == 1);
+  CHECK(spec.master_addr == "train-0.svc");
+  CHECK(spec.is_host == false);
+}
+
+TEST_CASE("--dry_run says where each value is from") {
+  CHECK(tests::contains(printed({"--dry_run", "--node_rank", "1", "train"}, host(kStep)),
+                        "slurm job 4711.0: --nproc_per_node 8 (SLURM_GPUS_ON_NODE), "
+                        "--shutdown_timeout 25 (less than its own), --nnodes 2 "
+                        "(SLURM_STEP_NODELIST), --master_addr gpu-06 (SLURM_STEP_NODELIST), "
+                        "--master_port "));
+}
+
+TEST_CASE("what an engine cannot mean is refused") {
+  cli::Host elsewhere = host(kStep);
+  elsewhere.name = "login";
+  CHECK(tests::contains(refusal({"train"}, elsewhere), "this host, login, is not one of the 2"));
+  CHECK(job({"--engine", "none", "train"}, elsewhere).max_nodes == 1);
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Guardian and agent are killed at the same instant: the next run removes their directory of error
+# files, but not that of a job that runs.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+unset TMPDIR
+[ -w /dev/shm ] || skip "there is no /dev/shm"
+wait_and_say='echo "$TORCHELASTIC_ERROR_FILE"; exec sleep 600'
+directory_of() { on "$1" true; dirname "$(cat "$out")"; }
+
+on runs start sh -c "$wait_and_say"
+wait_for_stdout '^/dev/shm/'
+on killed start sh -c "$wait_and_say"
+wait_for_stdout '^/dev/shm/'
+agent=$(agent_of)
+kill -STOP "$ddprun"  # or it would clean up
+kill -KILL "$agent" "$ddprun"
+finish
+abandoned=$(directory_of killed)
+[ -d "$abandoned" ] || fail "$abandoned was removed: this test shows nothing"
+on next run true
+expect_exit 0
+[ ! -e "$abandoned" ] || fail "$abandoned is still there"
+used=$(directory_of runs)
+[ -d "$used" ] || fail "the directory of a running job was removed"
+on runs true
+kill -TERM "$ddprun"
+finish
+[ ! -e "$used" ] || fail "$used is still there"
+expect_no_process_left

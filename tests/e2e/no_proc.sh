@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Without /proc, too, no process is left: one that a worker put into another session ends at once.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+unshare -rm mount -t tmpfs none /proc 2>/dev/null || skip "this user may not mount over /proc"
+cat >"$work/without_proc" <<'SH'
+#!/bin/sh
+mount -t tmpfs none /proc && exec "$@"
+SH
+chmod +x "$work/without_proc"
+command_prefix[only]="unshare -rm $work/without_proc"
+
+for code in 0 3; do
+  run --shutdown_timeout 3600 sh -c "setsid sh -c 'sleep 600; :' & exit $code"
+  expect_exit "$code"
+  expect_no_process_left
+done
+run --shutdown_timeout 0 sh -c 'setsid sh -c "trap \"\" TERM; sleep 600; :" & exit 3'
+expect_exit 3
+expect_no_process_left

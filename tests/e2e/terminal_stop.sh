@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Ctrl-Z stops the whole job, so that nothing writes over the shell's prompt, and fg, bg and kill
+# go on with it.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+cat >"$work/count" <<'SH'
+#!/bin/bash
+trap 'echo saved; exit 0' TERM
+setsid bash -c 'while :; do echo other; sleep 0.05; done' &
+while :; do echo up; sleep 0.05; done
+SH
+chmod +x "$work/count"
+
+on_terminal <<END
+type("$DDPRUN --nproc_per_node 2 $work/count\n")
+for round in range(2):
+    expect(r"^\[0\] up\$"), expect(r"^\[1\] up\$"), expect(r"^\[1\] other\$")
+    type("\x1a")
+    expect("Stopped")
+    expect(prompt)
+    check(len(processes()) > 5, f"only {processes()}")
+    until(lambda: set(processes().values()) <= set("TZ"))
+    type("echo two\$((1+1))\n")
+    check("[" not in expect("^two2\$"), "a worker wrote over the prompt")
+    expect(prompt)
+    type("fg\n")
+
+expect(r"^\[0\] up\$"), expect(r"^\[0\] other\$")
+type("\x1a")
+expect("Stopped")
+type("bg\n")
+expect(r"^\[0\] up\$"), expect(r"^\[0\] other\$")
+type("fg\n")
+expect(r"^\[0\] up\$")
+type("\x1a")
+expect("Stopped")
+type("kill %1\n")
+expect(r"^\[[01]\] saved\$"), expect(r"^\[[01]\] saved\$")
+until(lambda: not processes())
+type("\n")
+expect("Exit 143")
+END
+expect_no_process_left
+
+# Without a shell that would continue it, it goes on.
+command_prefix[only]='setsid --wait'
+start bash -c 'trap "echo goes on; exit 0" USR1; echo ready; while :; do sleep 600 & wait; done'
+wait_for_stdout ready
+guardian=$(agent_of)  # setsid's child
+kill -TSTP "$guardian"
+is_read() { (( ! (0x$(sed -n 's/^ShdPnd:[[:space:]]*//p' "/proc/$guardian/status") & 1 << 19) )); }
+wait_until is_read
+kill -USR1 "$guardian"
+finish
+expect_exit 0
+expect_stdout '^goes on$'
+expect_no_process_left

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// What processes of real jobs find in their environment, shortened to what matters.
+#include "engine/detect.h"
+
+#include <algorithm>
+
+#include "tests/catch.h"
+#include "tests/contains.h"
+#include "tests/must.h"
+
+namespace ddprun::engine {
+namespace {
+
+using Environment = std::map<std::string, std::string, std::less<>>;
+
+Surroundings on(const std::string& host, Environment environment,
+                const std::map<std::string, std::string>& files = {}) {
+  return {std::move(environment), host, [files](const std::string& path) {
+            const auto found = files.find(path);
+            return found == files.end() ? std::nullopt : std::optional(found->second);
+          }};
+}
+
+Allocation found(const Surroundings& surroundings, std::optional<Engine> wanted = std::nullopt) {
+  const auto allocation = must(detect(wanted, surroundings));
+  REQUIRE(allocation);
+  return *allocation;
+}
+
+std::string refusal(const Surroundings& surroundings, std::optional<Engine> wanted = std::nullopt) {
+  const auto allocation = detect(wanted, surroundings);
+  REQUIRE_FALSE(allocation.has_value());
+  CHECK(allocation.error().code == Errc::usage);
+  CHECK(allocation.error().message.find('\n') == std::string::npos);
+  return allocation.error().message;
+}
+
+template <class T>
+void check(const std::optional<Known<T>>& known, const T& value, const std::string& source) {
+  REQUIRE(known);
+  CHECK(known->value == value);
+  CHECK(known->source == source);
+}
+
+Environment with(Environment environment, const Environment& more) {
+  for (const auto& [name, value] : more) environment[name] = value;
+  return environment;
+}
+
+Environment without(Environment environment, const std::string& name) {
+  environment.erase(name);
+  return environment;
+}
+
+const Environment kSlurmStep = {{"SLURM_JOB_ID", "4711"},
+                                {"SLURM_JOB_NODELIST", "gpu[06-09]"},
+                                {"SLURM_JOB_NUM_NODES", "4"},
+                                {"SLURM_STEP_ID", "0"},
+                                {"SLURM_STEP_NODELIST", "gpu[07-09]"},
+                                {"SLURM_STEP_NUM_NODES", "3"},
+                                {"SLURM_STEP_TASKS_PER_NODE", "1(x3)"},
+                                {"SLURM_NODEID", "1"},
+                                {"SLURMD_NODENAME", "gpu08"},
+                                {"SLURM_GPUS_ON_NODE", "8"},
+                                {"SLURM_RESTART_COUNT", "2"},
+                                {"SLURM_JOB_END_TIME", "1795394319"}};
+
+const Environment kSlurmBatch = {{"SLURM_JOB_ID", "4711"},
+                                 {"SLURM_JOB_NODELIST", "rack[0-1]node[1-2]"},
+                                 {"SLURM_JOB_NUM_NODES", "4"},
+                                 {"SLURM_TASKS_PER_NODE", "1(x4)"},
+                                 {"SLURMD_NODENAME", "rack0node1"}};
+
+TEST_CASE("without an engine's variables there is none") {
+  CHECK_FALSE(must(detect(std::nullopt, on("here", {{"HOME", "/root"}, {"JOB_ID", "7"}}))));
+  CHECK_FALSE(must(detect(std::nullopt, on("here", {{"SLURM_JOB_ID", ""}}))));
+  CHECK_FALSE(must(detect(std::nullopt, on("a-1", {{"JOB_COMPLETION_INDEX", "1"}}))));
+}
+
+TEST_CASE("an engine that is asked for by name has to be there") {
+  CHECK(refusal(on("here", {}), Engine::slurm) ==
+        "--engine slurm: SLURM_JOB_ID is not set, so this is no job of it");
+  CHECK(found(on("gpu08", with(kSlurmStep, {{"FLUX_JOB_ID", "f1"}})), Engine::slurm).job ==
+        "4711.0");
+}
+
+TEST_CASE("names of engines") {
+  for (const Engine engine :
+       {Engine::slurm, Engine::kubernetes, Engine::pbs, Engine::sge, Engine::lsf, Engine::flux}) {
+    CHECK(parse_engine(name_of(engine)) == engine);
+  }
+  CHECK_FALSE(parse_engine("mesos"));
+}
+
+TEST_CASE("in a step of Slurm the step's nodes count, and their order gives the ranks") {
+  const Allocation job = found(on("host-of-gpu08", kSlurmStep));
+  CHECK(job.engine == Engine::slurm);
+  CHECK(job.job == "4711.0");
+  CHECK(job.on_every_node);
+  CHECK(job.hosts == Hosts{"gpu07", "gpu08", "gpu09"});
+  check(job.nodes, 3, "SLURM_STEP_NODELIST");
+  check(job.node_rank, 1, "SLURM_STEP_NODELIST");
+  check(job.master, std::string("gpu07"), "SLURM_STEP_NODELIST");
+  check(job.gpus, 8, "SLURM_GPUS_ON_NODE");
+  check(job.reruns, 2, "SLURM_RESTART_COUNT");
+  CHECK(job.deadline->value.time_since_epoch() == std::chrono::seconds(1'795'394'319));
+  CHECK(job.grace == std::chrono::seconds(25));
+}
+
+TEST_CASE("a batch script of Slurm runs on the job's first node alone") {
+  const Allocation job = found(on("rack0node1.cluster", kSlurmBatch));
+  CHECK(job.job == "4711");
+  CHECK_FALSE(job.on_every_node);
+  CHECK(job.hosts == Hosts{"rack0node1", "rack0node2", "rack1node1", "rack1node2"});
+  check(job.node_rank, 0, "SLURM_JOB_NODELIST");
+  CHECK_FALSE(job.gpus);
+  CHECK_FALSE(job.deadline);
+}
+
+TEST_CASE("what Slurm's variables cannot mean is refused in one sentence") {
+  const std::string none = "; --engine none starts ddprun without the engine";
+  // A shell of salloc on the login node.
+  CHECK(refusal(on("login", without(kSlurmBatch, "SLURMD_NODENAME"))) ==
+        "this host, login, is not one of the 4 in SLURM_JOB_NODELIST (rack0node1 ...): the "
+        "allocation is elsewhere" +
+            none);
+  CHECK(refusal(on("gpu08", with(kSlurmStep, {{"SLURM_STEP_NUM_NODES", "2"}}))) ==
+        "SLURM_STEP_NUM_NODES=2, but SLURM_STEP_NODELIST has 3 hosts" + none);
+  CHECK(refusal(on("gpu08", with(kSlurmStep, {{"SLURM_STEP_TASKS_PER_NODE", "1,8,1"}}))) ==
+        "srun started 8 tasks on a node, and ddprun starts a node's workers itself: use srun "
+        "--ntasks-per-node=1" +
+            none);
+  CHECK(refusal(on("gpu08", with(kSlurmStep, {{"SLURM_STEP_NODELIST", "gpu[07-"}}))) ==
+        "SLURM_STEP_NODELIST: invalid list of hosts in 'gpu[07-'" + none);
+  CHECK(refusal(on("gpu08", without(kSlurmStep, "SLURM_STEP_NODELIST"))) ==
+        "SLURM_JOB_ID is set, but not SLURM_STEP_NODELIST" + none);
+  CHECK(refusal(on("gpu08", with(kSlurmStep, {{"SLURM_GPUS_ON_NODE", "many"}}))) ==
+        "SLURM_GPUS_ON_NODE=many is not a number from 0 to 4096" + none);
+}
+
+const Environment kIndexed = {{"KUBERNETES_SERVICE_HOST", "10.0.0.1"},
+                              {"JOB_COMPLETION_INDEX", "3"}};
+const std::map<std::string, std::string> kPodHosts = {
+    {"/etc/hosts", "127.0.0.1\tlocalhost\n10.1.2.3\ttrain-3.svc.ns.svc.cluster.local\ttrain-3\n"}};
+
+TEST_CASE("a pod of an Indexed Job has its index as rank, and index 0 is the master") {
+  const Allocation job = found(on("train-3", kIndexed, kPodHosts));
+  CHECK(job.engine == Engine::kubernetes);
+  CHECK(job.on_every_node);
+  CHECK(job.job == "train.svc.ns.svc.cluster.local");
+  check(job.node_rank, 3, "JOB_COMPLETION_INDEX");
+  CHECK(job.master->value == "train-0.svc.ns.svc.cluster.local");
+  CHECK_FALSE(job.nodes);
+}
+
+TEST_CASE("a pod of a JobSet finds pod 0 of its job under the JobSet's domain") {
+  const Allocation job =
+      found(on("set-workers-0-1", with(kIndexed, {{"JOB_COMPLETION_INDEX", "1"}}),
+               {{"/etc/hosts", "10.1.2.3 set-workers-0-1.set.ns.svc.cluster.local"}}));
+  CHECK(job.master->value == "set-workers-0-0.set.ns.svc.cluster.local");
+  check(job.node_rank, 1, "JOB_COMPLETION_INDEX");
+}
+
+TEST_CASE("a pod without a domain, or with another index than its name, is refused") {
+  CHECK(tests::contains(refusal(on("train-3", kIndexed)), "need a headless Service"));
+  CHECK(tests::contains(
+      refusal(on("train-3", kIndexed, {{"/etc/hosts", "10.1.2.3 train-31.svc train-31\n"}})),
+      "/etc/hosts has no domain for this pod, train-3"));
+  CHECK(tests::contains(refusal(on("train-4", kIndexed, kPodHosts)),
+                        "JOB_COMPLETION_INDEX=3, but this pod's host name, train-4"));
+}
+
+TEST_CASE("a pod of Volcano has the hosts of its own task") {
+  const Environment volcano = {{"KUBERNETES_SERVICE_HOST", "10.0.0.1"},
+                               {"VC_TASK_INDEX", "1"},
+                               {"VC_PS_HOSTS", "job-ps-0.job"},
+                               {"VC_WORKER_HOSTS", "job-worker-0.job,job-worker-1.job"},
+                               {"VC_WORKER_NUM", "2"}};
+  const Allocation job = found(on("job-worker-1", volcano));
+  CHECK(job.hosts == Hosts{"job-worker-0.job", "job-worker-1.job"});
+  check(job.node_rank, 1, "VC_WORKER_HOSTS");
+  check(job.nodes, 2, "VC_WORKER_HOSTS");
+  check(job.master, std::string("job-worker-0.job"), "VC_WORKER_HOSTS");
+  CHECK(tests::contains(refusal(on("job-worker-0", volcano)),
+                        "VC_TASK_INDEX=1, but this host has place 0 in VC_WORKER_HOSTS"));
+  CHECK(tests::contains(refusal(on("elsewhere", volcano)), "plugins env and svc"));
+}
+
+TEST_CASE("PBS has a line for each process, and pbsdsh runs on every node") {
+  const Environment pbs = {{"PBS_JOBID", "12.head"}, {"PBS_NODEFILE", "/nodes"}};
+  const std::map<std::string, std::string> files = {{"/nodes", "n1\nn1\nn2\nn2\n"}};
+  const Allocation job = found(on("n2", pbs, files));
+  CHECK(job.engine == Engine::pbs);
+  CHECK_FALSE(job.on_every_node);
+  check(job.nodes, 2, "PBS_NODEFILE");
+  check(job.node_rank, 1, "PBS_NODEFILE");
+  CHECK(found(on("n2", with(pbs, {{"PBS_VNODENUM", "1"}}), files)).on_every_node);
+  CHECK(tests::contains(refusal(on("n2", pbs)), "PBS_NODEFILE=/nodes cannot be read"));
+  CHECK(tests::contains(refusal(on("n3", pbs, files)), "this host, n3, is not one of the 2"));
+}
+
+TEST_CASE("SGE has a table of hosts, and says how often it started the job") {
+  const Environment sge = {{"JOB_ID", "9"}, {"PE_HOSTFILE", "/pe"}, {"RESTARTED", "1"}};
+  const Allocation job =
+      found(on("b", sge, {{"/pe", "a 4 all.q@a UNDEFINED\nb 4 all.q@b UNDEFINED\n"}}));
+  CHECK(job.engine == Engine::sge);
+  check(job.node_rank, 1, "PE_HOSTFILE");
+  check(job.master, std::string("a"), "PE_HOSTFILE");
+  check(job.reruns, 1, "RESTARTED");
+}
+
+TEST_CASE("LSF has pairs, or a file of slots") {
+  const Allocation pairs = found(on("h2", {{"LSB_JOBID", "5"}, {"LSB_MCPU_HOSTS", "h1 8 h2 8"}}));
+  check(pairs.node_rank, 1, "LSB_MCPU_HOSTS");
+  const Allocation lines = found(on("h2", {{"LSB_JOBID", "5"}, {"LSB_DJOB_HOSTFILE", "/slots"}},
+                                    {{"/slots", "h1\nh1\nh2\n"}}));
+  check(lines.nodes, 2, "LSB_DJOB_HOSTFILE");
+  CHECK(tests::contains(refusal(on("h2", {{"LSB_JOBID", "5"}})), "neither LSB_MCPU_HOSTS nor"));
+}
+
+TEST_CASE("Flux gives ranks and no hosts, and runs inside a job of Slurm") {
+  const Environment flux = {{"FLUX_JOB_ID", "f2"},
+                            {"FLUX_JOB_NNODES", "2"},
+                            {"FLUX_JOB_SIZE", "2"},
+                            {"FLUX_TASK_RANK", "1"}};
+  const Allocation job = found(on("gpu08", with(kSlurmStep, flux)));
+  CHECK(job.engine == Engine::flux);
+  check(job.nodes, 2, "FLUX_JOB_NNODES");
+  check(job.node_rank, 1, "FLUX_TASK_RANK");
+  CHECK_FALSE(job.master);
+  CHECK(tests::contains(refusal(on("gpu08", with(flux, {{"FLUX_JOB_SIZE", "16"}}))),
+                        "--tasks-per-node=1"));
+}
+
+TEST_CASE("ports are the same on every node, another for another job, and none of clients") {
+  Allocation one, other;
+  one.job = "4711.0";
+  other.job = "4711.1";
+  CHECK(one.ports() == one.ports());
+  CHECK(one.ports().front() != other.ports().front());
+  for (const std::uint16_t port : one.ports()) {
+    CHECK(port >= 10'000);
+    CHECK(port < 32'768);
+    const auto ports = one.ports();
+    CHECK(std::count(ports.begin(), ports.end(), port) == 1);
+  }
+}
+
+}  // namespace
+}  // namespace ddprun::engine

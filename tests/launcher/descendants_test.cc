@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/descendants.h"
+
+#include <algorithm>
+#include <csignal>
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+#include "base/fd.h"
+#include "tests/catch.h"
+
+using namespace ddprun;
+using namespace ddprun::launcher;
+
+namespace {
+
+/// A child, and its child in another session; both wait until they are killed.
+class Family {
+ public:
+  Family() {
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    int ends[2];
+    REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
+    const Fd reader(ends[0]);
+    const Fd writer(ends[1]);
+    child_ = fork();
+    if (child_ == 0) {
+      const pid_t grandchild = fork();
+      if (grandchild == 0) setsid();
+      if (grandchild > 0 && write(writer.get(), &grandchild, sizeof grandchild) < 0) _exit(1);
+      for (;;) pause();
+    }
+    REQUIRE(read(reader.get(), &grandchild_, sizeof grandchild_) == sizeof grandchild_);
+  }
+  Family(const Family&) = delete;
+  Family& operator=(const Family&) = delete;
+  ~Family() {
+    for (const pid_t pid : {child_, grandchild_}) {
+      if (waitpid(pid, nullptr, WNOHANG) != 0) continue;  // it was reaped
+      kill(pid, SIGKILL);
+      waitpid(pid, nullptr, 0);
+    }
+  }
+
+  pid_t child() const { return child_; }
+  pid_t grandchild() const { return grandchild_; }
+
+  /// Kills and reaps the child, so that the grandchild becomes ours.
+  void end_child() const {
+    kill(child_, SIGKILL);
+    waitpid(child_, nullptr, 0);
+  }
+
+ private:
+  pid_t child_ = 0;
+  pid_t grandchild_ = 0;
+};
+
+/// Uses up all descriptors.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit few = {64, before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &few);
+    for (int fd = 0; fd >= 0;) {
+      fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+      if (fd >= 0) taken_.emplace_back(fd);
+    }
+  }
+  NoDescriptors(const NoDescriptors&) = delete;
+  NoDescriptors& operator=(const NoDescriptors&) = delete;
+  ~NoDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_ = {};
+  std::vector<Fd> taken_;
+};
+
+std::optional<Descendant> listed(pid_t pid) {
+  const std::vector<Descendant> all = descendants();
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [pid](const Descendant& each) { return each.pid == pid; });
+  return found == all.end() ? std::nullopt : std::optional(*found);
+}
+
+int ended_by(pid_t pid) {
+  int status = 0;
+  REQUIRE(waitpid(pid, &status, 0) == pid);
+  return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+}  // namespace
+
+TEST_CASE("descendants in other sessions are listed") {
+  const Family family;
+  const auto grandchild = listed(family.grandchild());
+  REQUIRE(grandchild);
+  CHECK(grandchild->parent == family.child());
+  CHECK(listed(family.child())->parent == getpid());
+}
+
+TEST_CASE("descendants are found and signalled when no descriptor is left") {
+  reserve_descriptors();
+  const Family family;
+  for (int time = 0; time < 2; ++time) {  // the reserve is there again
+    const NoDescriptors none;
+    REQUIRE(open("/dev/null", O_RDONLY | O_CLOEXEC) == -1);
+    const auto grandchild = listed(family.grandchild());
+    REQUIRE(grandchild);
+    CHECK(signal_descendant(*grandchild, SIGCONT));
+  }
+}
+
+TEST_CASE("a process whose parent died since it was listed is still signalled") {
+  const Family family;
+  const auto grandchild = listed(family.grandchild());
+  REQUIRE(grandchild);
+  family.end_child();
+  REQUIRE(signal_descendant(*grandchild, SIGKILL));
+  CHECK(ended_by(family.grandchild()) == SIGKILL);
+}
+
+TEST_CASE("another process with a listed pid is not signalled") {
+  const Family family;
+  const auto grandchild = listed(family.grandchild());
+  REQUIRE(grandchild);
+  Descendant other = *grandchild;
+  other.parent = getppid();
+  CHECK_FALSE(signal_descendant(other, SIGKILL));
+  CHECK(listed(family.grandchild()));
+}
+
+TEST_CASE("an ended child is no descendant, but a child") {
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  siginfo_t info = {};
+  REQUIRE(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT) == 0);
+  CHECK_FALSE(listed(child));
+  CHECK(has_children());
+  reap_orphans({child});
+  CHECK(has_children());
+  reap_orphans({});
+  CHECK_FALSE(has_children());
+}
+
+TEST_CASE("a blocked signal is pending until it is read") {
+  sigset_t set, before;
+  sigemptyset(&set);
+  sigaddset(&set, SIGUSR1);
+  sigprocmask(SIG_BLOCK, &set, &before);
+  CHECK_FALSE(has_pending_signal(getpid(), SIGUSR1));
+  kill(getpid(), SIGUSR1);
+  CHECK(has_pending_signal(getpid(), SIGUSR1));
+  CHECK_FALSE(has_pending_signal(getpid(), SIGUSR2));
+  int signal = 0;
+  sigwait(&set, &signal);
+  CHECK_FALSE(has_pending_signal(getpid(), SIGUSR1));
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+}
+
+TEST_CASE("a process name with blanks and parentheses is parsed") {
+  const auto process = parse_proc_stat("4242 (tr (ain) x) S 17 4241 4242 0 -1 4194304");
+  REQUIRE(process);
+  CHECK(process->pid == 4242);
+  CHECK(process->name == "tr (ain) x");
+  CHECK(process->state == 'S');
+  CHECK(process->parent == 17);
+  CHECK(process->group == 4241);
+  CHECK_FALSE(parse_proc_stat(""));
+  CHECK_FALSE(parse_proc_stat("12 (x"));
+  CHECK_FALSE(parse_proc_stat("12 (x) S"));
+}
+
+TEST_CASE("pending signals are those of the thread and of the process") {
+  CHECK(parse_pending_signals("Name:\tx\nSigPnd:\t0000000000000002\nShdPnd:\t0000000000004000\n") ==
+        0x4002);
+  CHECK(parse_pending_signals("") == 0);
+}
+
+TEST_CASE("processes in uninterruptible sleep are named, and no others") {
+  CHECK(unkillable_text({{7, 1, 7, 'S', "sh"}}).empty());
+  CHECK(unkillable_text({{7, 1, 7, 'D', "dd"}, {8, 1, 7, 'R', "sh"}, {9, 1, 7, 'D', "tar"}}) ==
+        "pid 7 (dd) is in uninterruptible sleep (D), pid 9 (tar) is in uninterruptible sleep (D)");
+}
