@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Preloaded into ddprun: files with $STALLING_FILE in their path are on a file server that never
+// answers, for whoever reads them.
+#include <cstdarg>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace {
+
+int open_or_stall(const char* path, int flags, mode_t mode) {
+  const char* stalling = std::getenv("STALLING_FILE");
+  const bool reads = (flags & O_ACCMODE) == O_RDONLY;
+  while (reads && stalling != nullptr && std::strstr(path, stalling) != nullptr) pause();
+  return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));
+}
+
+mode_t mode_of(int flags, va_list& arguments) {
+  return (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : 0;
+}
+
+}  // namespace
+
+// The names of the C library's parameters are reserved for it.
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name)
+extern "C" int open(const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = mode_of(flags, arguments);
+  va_end(arguments);
+  return open_or_stall(path, flags, mode);
+}
+
+// NOLINTNEXTLINE(readability-inconsistent-declaration-parameter-name)
+extern "C" int open64(const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = mode_of(flags, arguments);
+  va_end(arguments);
+  return open_or_stall(path, flags, mode);
+}
