@@ -38,9 +38,7 @@ store::GuestLimits guest_limits() {
 }
 
 /// IPv6: the network, as one host may have all addresses of it.
-store::Site site_of(const tcp::socket& socket) {
-  error_code gone;
-  const asio::ip::address address = socket.remote_endpoint(gone).address();
+store::Site site_of(const asio::ip::address& address) {
   if (address.is_v4()) return address.to_v4().to_uint();
   if (address.to_v6().is_v4_mapped()) {
     return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).to_uint();
@@ -108,7 +106,7 @@ Result<> Listener::listen_at(const tcp::endpoint& address) {
 }
 
 void Listener::accept(ListenSocket& listening) {
-  if (!make_room()) return accept_later(listening, "too many are open (ulimit -n: raise it)");
+  if (!make_room()) return accept_later(listening, EMFILE);
   listening.acceptor.async_accept([this, &listening](error_code failure, tcp::socket socket) {
     if (failure == asio::error::operation_aborted) return;
     if (failure) return on_accept_failed(listening, failure.value());
@@ -134,7 +132,9 @@ void Listener::take(tcp::socket socket) {
   error_code ignored;  // keep-alive closes connections of lost hosts
   socket.set_option(asio::socket_base::keep_alive(true), ignored);
   socket.non_blocking(true, ignored);
-  store::Guest guest(guests_, site_of(socket));
+  const store::Site site = site_of(socket.remote_endpoint(ignored).address());
+  if (site == site_of(socket.local_endpoint(ignored).address())) guests_->add_home(site);
+  store::Guest guest(guests_, site);
   const std::uint64_t id = next_id_++;
   const auto pending =
       pending_.try_emplace(id, PendingConnection{std::move(socket), std::move(guest), {}}).first;
@@ -153,15 +153,15 @@ bool Listener::make_room() {
 void Listener::on_accept_failed(ListenSocket& listening, int error_number) {
   const bool full = error_number == EMFILE || error_number == ENFILE;
   const auto least_wanted = full ? guests_->least_wanted() : std::nullopt;
-  if (!least_wanted) {
-    return accept_later(listening, os_error("cannot accept them", error_number).message);
-  }
+  if (!least_wanted) return accept_later(listening, error_number);
   guests_->evict(*least_wanted);
   accept(listening);
 }
 
-void Listener::accept_later(ListenSocket& listening, const std::string& why) {
-  if (!std::exchange(listening.stuck, true)) log::warning("connections have to wait: " + why);
+void Listener::accept_later(ListenSocket& listening, int error_number) {
+  if (!std::exchange(listening.stuck, true)) {
+    log::warning(os_error("connections have to wait: cannot accept them", error_number).message);
+  }
   listening.pause.expires_after(kAcceptPause);
   listening.pause.async_wait([this, &listening](error_code cancelled) {
     if (!cancelled) accept(listening);

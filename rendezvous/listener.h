@@ -68,7 +68,7 @@ class Listener {
   void accept_more(ListenSocket& listening);
   void take(Tcp::socket socket);
   void on_accept_failed(ListenSocket& listening, int error_number);
-  void accept_later(ListenSocket& listening, const std::string& why);
+  void accept_later(ListenSocket& listening, int error_number);
   bool make_room();
   void wait_for_tick();
   void read_from(std::uint64_t id);

@@ -19,6 +19,10 @@ GuestLimits GuestLimits::of(std::size_t descriptors) {
   return {connections, std::min(half, kMostUnproven), std::min(half, kMostGreeted)};
 }
 
+void Guests::add_home(Site site) {
+  if (homes_.insert(site).second) change(site, [](Group& group) { ++group.members; });
+}
+
 Guests::Id Guests::add(Site site) {
   const Id id = next_id_++;
   change(site, [&](Group& group) {
@@ -90,7 +94,11 @@ std::optional<Guests::Id> Guests::in_the_way() const {
 }
 
 std::optional<Guests::Id> Guests::least_wanted() const {
-  if (by_size_.empty()) return oldest_excess();
+  if (by_size_.empty()) {
+    const auto oldest = oldest_excess();
+    const bool fresh = oldest && all_.at(*oldest).since == now_;
+    return fresh ? std::nullopt : oldest;  // it may be a worker that is about to send
+  }
   const Group& group = groups_.at(by_size_.rbegin()->site);
   return group.unproven.empty() ? group.clients.back() : group.unproven.front();
 }

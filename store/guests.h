@@ -39,7 +39,7 @@ struct GuestLimits {
 ///   unproven ones: the oldest goes, of the site with the greatest excess
 ///   greeted ones:  the oldest goes
 ///   connections:   of the site without a member that has most, the oldest unproven one, else the
-///                  newest client; if no site is without a member, as for unproven ones
+///                  newest client; else as for unproven ones, if it is older than a tick
 ///
 /// and each has a limit of time. Time is counted in calls of tick(), so that a process that was
 /// suspended closes nobody.
@@ -52,6 +52,9 @@ class Guests {
   static constexpr std::uint64_t kUnprovenTicks = 12;
 
   explicit Guests(GuestLimits limits) : limits_(limits) {}
+
+  /// Members live there, though none of them may be connected: the host of this process.
+  void add_home(Site site);
 
   /// A new connection, which is unproven. Ids ascend.
   Id add(Site site);
@@ -129,6 +132,7 @@ class Guests {
   std::unordered_map<Id, Connection> all_;
   Groups groups_;
   Ids greeted_;
+  std::set<Site> homes_;
   std::size_t excess_ = 0;
   std::set<Rank> by_excess_;  // sites that have any
   std::set<Rank> by_size_;    // sites without a member

@@ -150,8 +150,20 @@ TEST_CASE("a port full of members' connections has no room, and evicts none of t
   SECTION("but silent ones above the number of clients") {
     remove(guests, clients);
     add(guests, kMember, 2);
+    CHECK_FALSE(guests.in_the_way());  // it may be about to send
+    guests.tick();
     CHECK(guests.in_the_way() == silent);
   }
+}
+
+TEST_CASE(
+    "workers on the master's own host are never evicted, though no agent connects from there") {
+  Guests guests(limits(4, 100));
+  guests.add_home(kMember);
+  guests.add_home(kMember);
+  add_clients(guests, kMember, 4);
+  CHECK_FALSE(guests.in_the_way());
+  CHECK_FALSE(guests.least_wanted());
 }
 
 TEST_CASE("guests leave, in whatever state, and are forgotten") {
