@@ -57,7 +57,7 @@ int error_code(const rendezvous::Failure& failure) {
 }
 
 Result<> write_all(const std::string& path, std::string_view bytes) {
-  const Fd file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  const Fd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
   if (!file) return os_error("cannot create " + path, errno);
   while (!bytes.empty()) {
     const ssize_t written = write(file.get(), bytes.data(), bytes.size());
@@ -121,6 +121,7 @@ Result<> write_error_file(const std::string& path, std::string_view bytes) {
     return Error{Errc::system, path + " is not a regular file"};
   }
   const std::string whole = path + "." + std::to_string(getpid()) + ".tmp";
+  unlink(whole.c_str());  // its name can be guessed: whatever another user put there is not ours
   Result<> written = write_all(whole, bytes);
   if (written && std::rename(whole.c_str(), path.c_str()) != 0) {
     written = os_error("cannot create " + path, errno);

@@ -33,7 +33,8 @@ Error why_lost(const error_code& failure) {
 
 class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
  public:
-  Stream(StreamSocket socket, Hooks hooks) : socket_(std::move(socket)), hooks_(std::move(hooks)) {
+  Stream(StreamSocket socket, Hooks hooks, size_t longest_frame)
+      : socket_(std::move(socket)), hooks_(std::move(hooks)), frames_(longest_frame) {
     error_code ignored;  // options of a socket that is gone already; reading will tell
     socket_.non_blocking(true, ignored);
     socket_.set_option(tcp::no_delay(true), ignored);
@@ -44,6 +45,8 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
     frames_.feed(received);
     asio::post(socket_.get_executor(), [self = shared_from_this()] { self->take_frames(); });
   }
+
+  void allow_long_frames() { frames_.allow_long_frames(); }
 
   void send(std::string_view bytes) {
     if (closed_) return;
@@ -130,13 +133,18 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
   bool released_ = false;
 };
 
-ControlConnection::ControlConnection(StreamSocket socket, std::string_view received, Hooks hooks)
-    : stream_(std::make_shared<Stream>(std::move(socket), std::move(hooks))) {
+ControlConnection::ControlConnection(StreamSocket socket, std::string_view received, Hooks hooks,
+                                     size_t longest_frame)
+    : stream_(std::make_shared<Stream>(std::move(socket), std::move(hooks), longest_frame)) {
   stream_->start(received);
 }
 
 ControlConnection::~ControlConnection() {
   stream_->release();
+}
+
+void ControlConnection::allow_long_frames() {
+  stream_->allow_long_frames();
 }
 
 void ControlConnection::send(std::string_view bytes) {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "base/error.h"
+#include "rendezvous/protocol.h"
 #include "rendezvous/stream_socket.h"
 
 namespace ddprun::rendezvous {
@@ -25,9 +27,14 @@ class ControlConnection {
     std::function<void(Error)> lost;
   };
 
-  /// Begins to read. `received` are bytes of the peer's that were read before.
-  ControlConnection(StreamSocket socket, std::string_view received, Hooks hooks);
+  /// Begins to read. `received` are bytes of the peer's that were read before. Frames longer than
+  /// `longest_frame` end the connection.
+  ControlConnection(StreamSocket socket, std::string_view received, Hooks hooks,
+                    size_t longest_frame = kMaxFrame);
   ~ControlConnection();
+
+  /// Frames may be as long as kMaxFrame from now on.
+  void allow_long_frames();
 
   /// Sends `bytes` (a frame, or the greeting). The kernel has taken them when this returns
   /// unless its buffer is full, so that a process may send a last message and end. A peer that

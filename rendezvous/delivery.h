@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <string>
@@ -15,19 +16,27 @@ namespace ddprun::rendezvous {
 class Delivery {
  public:
   /// A counted message that was sent, or will be as soon as there is a connection.
-  void add(std::string frame) { unacked_.push_back(std::move(frame)); }
+  void add(std::string frame) {
+    unacked_bytes_ += frame.size();
+    unacked_.push_back(std::move(frame));
+  }
 
   /// The other end has received `count` of all that were ever added. A count that cannot be true
   /// acknowledges no more than there is.
   void ack(std::uint64_t count) {
     const std::uint64_t more = count > acked_ ? count - acked_ : 0;
     const auto known = std::min<std::uint64_t>(more, unacked_.size());
-    unacked_.erase(unacked_.begin(), unacked_.begin() + static_cast<std::ptrdiff_t>(known));
+    for (std::uint64_t i = 0; i < known; ++i) {
+      unacked_bytes_ -= unacked_.front().size();
+      unacked_.pop_front();
+    }
     acked_ += known;
   }
 
   /// To be sent again on a new connection, in this order.
   const std::deque<std::string>& unacked() const { return unacked_; }
+
+  size_t unacked_bytes() const { return unacked_bytes_; }
 
   /// Counts a message that came. False: it is a repetition and has been processed before.
   bool receive() {
@@ -51,6 +60,7 @@ class Delivery {
 
  private:
   std::deque<std::string> unacked_;
+  size_t unacked_bytes_ = 0;
   std::uint64_t acked_ = 0;
   std::uint64_t received_ = 0;
   std::uint64_t reported_ = 0;

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <chrono>
 #include <optional>
+#include <sys/resource.h>
 #include <utility>
 #include <vector>
 
@@ -23,12 +24,30 @@ using boost::system::error_code;
 
 namespace {
 
-/// PyTorch up to 2.0 keeps a second connection for each rank that stays silent, so silence is no
-/// reason to close; the number of silent connections is bounded instead.
-constexpr size_t kMaxPending = 16'384;
-
-/// Out of descriptors, accept fails at once and again; it can only work when some were closed.
 constexpr std::chrono::milliseconds kAcceptPause{100};
+
+constexpr int kAcceptsAtOnce = 64;
+
+/// How often the time of guests is counted.
+constexpr std::chrono::seconds kTick{5};
+
+store::GuestLimits guest_limits() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  return store::GuestLimits::of(limit.rlim_cur);
+}
+
+/// IPv6: the network, as one host may have all addresses of it.
+store::Site site_of(const asio::ip::address& address) {
+  if (address.is_v4()) return address.to_v4().to_uint();
+  if (address.to_v6().is_v4_mapped()) {
+    return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).to_uint();
+  }
+  store::Site network = 0;
+  const auto bytes = address.to_v6().to_bytes();
+  for (size_t i = 0; i < sizeof network; ++i) network = network << 8 | bytes[i];
+  return network;
+}
 
 Error listen_error(const tcp::endpoint& address, const error_code& failure) {
   const std::string where = Endpoint{address.address().to_string(), address.port()}.text();
@@ -46,6 +65,12 @@ Error listen_error(const tcp::endpoint& address, const error_code& failure) {
 }
 
 }  // namespace
+
+Listener::Listener(asio::any_io_executor executor, Hooks hooks)
+    : executor_(executor),
+      hooks_(std::move(hooks)),
+      guests_(std::make_shared<store::Guests>(guest_limits())),
+      tick_(executor) {}
 
 Result<> Listener::listen(const std::vector<tcp::endpoint>& addresses) {
   Result<> first_failure;
@@ -73,6 +98,7 @@ Result<> Listener::listen_at(const tcp::endpoint& address) {
   }
   if (!failure) acceptor.bind(address, failure);
   if (!failure) acceptor.listen(asio::socket_base::max_listen_connections, failure);
+  if (!failure) acceptor.non_blocking(true, failure);
   if (failure) return listen_error(address, failure);
   listen_sockets_.push_back({std::move(acceptor), asio::steady_timer(executor_)});
   accept(listen_sockets_.back());
@@ -80,21 +106,59 @@ Result<> Listener::listen_at(const tcp::endpoint& address) {
 }
 
 void Listener::accept(ListenSocket& listening) {
+  if (!make_room()) return accept_later(listening, EMFILE);
   listening.acceptor.async_accept([this, &listening](error_code failure, tcp::socket socket) {
     if (failure == asio::error::operation_aborted) return;
-    if (failure) return retry_accept(listening, failure.value());
+    if (failure) return on_accept_failed(listening, failure.value());
     listening.stuck = false;
-    if (pending_.size() < kMaxPending) {
-      error_code ignored;  // keep-alive closes connections of lost hosts
-      socket.set_option(asio::socket_base::keep_alive(true), ignored);
-      socket.non_blocking(true, ignored);
-      listen_to(pending_.insert(pending_.end(), PendingConnection{std::move(socket), {}}));
-    }
+    take(std::move(socket));
+    accept_more(listening);
     accept(listening);
   });
 }
 
-void Listener::retry_accept(ListenSocket& listening, int error_number) {
+/// Those that wait already: a node must not wait for a turn of the event loop for each stranger
+/// that came before it.
+void Listener::accept_more(ListenSocket& listening) {
+  for (int more = 1; more < kAcceptsAtOnce && make_room(); ++more) {
+    error_code failure;  // if it is more than that there are none, the next wait will tell
+    tcp::socket socket = listening.acceptor.accept(failure);
+    if (failure) return;
+    take(std::move(socket));
+  }
+}
+
+void Listener::take(tcp::socket socket) {
+  error_code ignored;  // keep-alive closes connections of lost hosts
+  socket.set_option(asio::socket_base::keep_alive(true), ignored);
+  socket.non_blocking(true, ignored);
+  const store::Site site = site_of(socket.remote_endpoint(ignored).address());
+  if (site == site_of(socket.local_endpoint(ignored).address())) guests_->add_home(site);
+  store::Guest guest(guests_, site);
+  const std::uint64_t id = next_id_++;
+  const auto pending =
+      pending_.try_emplace(id, PendingConnection{std::move(socket), std::move(guest), {}}).first;
+  pending->second.guest.on_eviction([this, id] { pending_.erase(id); });
+  read_from(id);
+  wait_for_tick();
+}
+
+/// Closes connections until there is room for one more. False: all that there are have to stay.
+bool Listener::make_room() {
+  while (const auto id = guests_->in_the_way()) guests_->evict(*id);
+  return guests_->has_room();
+}
+
+/// Out of descriptors, accept fails at once and again; it can only work when some were closed.
+void Listener::on_accept_failed(ListenSocket& listening, int error_number) {
+  const bool full = error_number == EMFILE || error_number == ENFILE;
+  const auto least_wanted = full ? guests_->least_wanted() : std::nullopt;
+  if (!least_wanted) return accept_later(listening, error_number);
+  guests_->evict(*least_wanted);
+  accept(listening);
+}
+
+void Listener::accept_later(ListenSocket& listening, int error_number) {
   if (!std::exchange(listening.stuck, true)) {
     log::warning(os_error("connections have to wait: cannot accept them", error_number).message);
   }
@@ -104,35 +168,52 @@ void Listener::retry_accept(ListenSocket& listening, int error_number) {
   });
 }
 
-void Listener::listen_to(PendingConnections::iterator pending) {
-  pending->socket.async_wait(tcp::socket::wait_read, [this, pending](error_code failure) {
-    if (failure == asio::error::operation_aborted) return;
-    std::array<char, 4096>
-        buffer;  // not in PendingConnection: silent connections need little memory
-    size_t size = 0;
-    if (!failure) size = pending->socket.read_some(asio::buffer(buffer), failure);
-    if (failure == asio::error::would_block) return listen_to(pending);
-    if (failure) {
-      pending_.erase(pending);
-      return;
-    }
-    pending->received.append(buffer.data(), size);
-    classify(pending);
+void Listener::wait_for_tick() {
+  if (std::exchange(ticks_, true)) return;
+  tick_.expires_after(kTick);
+  tick_.async_wait([this](error_code cancelled) {
+    if (cancelled) return;
+    for (const store::Guests::Id id : guests_->tick()) guests_->evict(id);
+    ticks_ = false;
+    if (guests_->is_timed()) wait_for_tick();
   });
 }
 
-/// Decides by the bytes read so far what connected: an agent, or a client of the store.
-void Listener::classify(PendingConnections::iterator pending) {
-  const std::string& received = pending->received;
-  const bool agent = received.starts_with(kGreetingName.substr(0, received.size()));
-  if (agent && received.size() < kGreetingSize) return listen_to(pending);
-  if (const std::optional<int> version = greeted_version(received)) {
-    hooks_.agent(std::move(pending->socket), std::string_view(received).substr(kGreetingSize),
-                 *version);
-  } else {
-    hooks_.other(std::move(pending->socket), received);
+void Listener::read_from(std::uint64_t id) {
+  pending_.at(id).socket.async_wait(tcp::socket::wait_read, [this, id](error_code failure) {
+    if (failure != asio::error::operation_aborted) on_readable(id);
+  });
+}
+
+void Listener::on_readable(std::uint64_t id) {
+  const auto found = pending_.find(id);
+  if (found == pending_.end()) return;
+  PendingConnection& pending = found->second;
+  std::array<char, 4096> buffer;  // not a member: silent connections need little memory
+  error_code failure;
+  const size_t size = pending.socket.read_some(asio::buffer(buffer), failure);
+  if (failure == asio::error::would_block) return read_from(id);
+  if (failure) {
+    pending_.erase(found);
+    return;
   }
-  pending_.erase(pending);
+  pending.received.append(buffer.data(), size);
+  classify(id);
+}
+
+/// Decides by the bytes read so far what connected: an agent, or a client of the store.
+void Listener::classify(std::uint64_t id) {
+  const auto found = pending_.find(id);
+  const std::string& received = found->second.received;
+  const bool agent = received.starts_with(kGreetingName.substr(0, received.size()));
+  if (agent && received.size() < kGreetingSize) return read_from(id);
+  const PendingConnections::node_type pending = pending_.extract(found);
+  auto& [socket, guest, bytes] = pending.mapped();
+  const std::optional<int> version = greeted_version(bytes);
+  if (!version) return hooks_.other(std::move(socket), bytes, std::move(guest));
+  guest.is_greeted();
+  hooks_.agent(std::move(socket), std::string_view(bytes).substr(kGreetingSize), *version,
+               std::move(guest));
 }
 
 }  // namespace ddprun::rendezvous

@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <list>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include "base/error.h"
+#include "store/guests.h"
 
 namespace ddprun::rendezvous {
 
-/// The one port of a job: accepts every connection and identifies it by its first bytes.
+/// The one port of a job: accepts every connection and identifies it by its first bytes. Closes
+/// those that have to make room for others, also when they have been passed on: see store::Guests.
 ///
 /// Destroying it closes the connections that are still pending.
 /// Thread: the executor's.
@@ -22,13 +27,16 @@ class Listener {
  public:
   struct Hooks {
     /// An agent that speaks protocol `version`. `received`: the bytes after its greeting.
-    std::function<void(boost::asio::ip::tcp::socket, std::string_view received, int version)> agent;
+    std::function<void(boost::asio::ip::tcp::socket, std::string_view received, int version,
+                       store::Guest guest)>
+        agent;
     /// Any other: a client of the store, or a connection that the store will refuse.
-    std::function<void(boost::asio::ip::tcp::socket, std::string_view received)> other;
+    std::function<void(boost::asio::ip::tcp::socket, std::string_view received, store::Guest guest)>
+        other;
   };
 
-  Listener(boost::asio::any_io_executor executor, Hooks hooks)
-      : executor_(executor), hooks_(std::move(hooks)) {}
+  /// Takes as many connections as the limit of open files allows now.
+  Listener(boost::asio::any_io_executor executor, Hooks hooks);
 
   /// Listens on those of `addresses`, at least one, that are this host's; port 0 takes a free one,
   /// the same for all. Errors: usage (none is this host's, or the port is taken: says which and
@@ -43,9 +51,11 @@ class Listener {
   /// A connection that is not identified yet.
   struct PendingConnection {
     Tcp::socket socket;
+    store::Guest guest;
     std::string received;
   };
-  using PendingConnections = std::list<PendingConnection>;
+  /// By a number of their own: a handler may still be queued when its connection is gone.
+  using PendingConnections = std::unordered_map<std::uint64_t, PendingConnection>;
   /// An address that we listen at.
   struct ListenSocket {
     Tcp::acceptor acceptor;
@@ -55,14 +65,24 @@ class Listener {
 
   Result<> listen_at(const Tcp::endpoint& address);
   void accept(ListenSocket& listening);
-  void retry_accept(ListenSocket& listening, int error_number);
-  void listen_to(PendingConnections::iterator pending);
-  void classify(PendingConnections::iterator pending);
+  void accept_more(ListenSocket& listening);
+  void take(Tcp::socket socket);
+  void on_accept_failed(ListenSocket& listening, int error_number);
+  void accept_later(ListenSocket& listening, int error_number);
+  bool make_room();
+  void wait_for_tick();
+  void read_from(std::uint64_t id);
+  void on_readable(std::uint64_t id);
+  void classify(std::uint64_t id);
 
   boost::asio::any_io_executor executor_;
   Hooks hooks_;
+  std::shared_ptr<store::Guests> guests_;
   std::list<ListenSocket> listen_sockets_;
   PendingConnections pending_;
+  std::uint64_t next_id_ = 0;
+  boost::asio::steady_timer tick_;
+  bool ticks_ = false;
 };
 
 }  // namespace ddprun::rendezvous

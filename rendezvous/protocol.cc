@@ -20,7 +20,9 @@ constexpr int kMaxDepth = 4;         // of a field: of a victim in a list in wor
 constexpr size_t kMaxRanks = 2'048;  // in one list; of more stopped workers the first are reported
 constexpr size_t kMaxVictims = 128;
 constexpr size_t kMaxHow = 64;
-constexpr size_t kMaxSentence = 256;        // of a join, which has much else
+constexpr size_t kMaxSentence = 256;  // of a join, which has much else
+constexpr size_t kMaxSession = 64;
+constexpr size_t kKeptBuffer = 1024;        // by a silent connection for its next frame
 constexpr int kMaxLastRound = INT_MAX / 2;  // rounds are counted on from there
 constexpr int kMaxRestarts = INT_MAX / 2;   // restarts, too
 
@@ -247,6 +249,7 @@ Result<Message> decode_hello(Fields fields) {
   hello.max_nodes = fields.integer("max_nodes", hello.min_nodes, INT_MAX);
   hello.host = fields.text("host");
   hello.session = fields.text("session");
+  if (hello.session.size() > kMaxSession) fields.refuse("session");
   hello.received = fields.count("received");
   return fields.or_error<Message>(std::move(hello));
 }
@@ -404,13 +407,14 @@ Result<std::optional<std::string>> FrameReader::next() {
   if (buffer_.size() < 4) return std::optional<std::string>();
   size_t size = 0;
   for (size_t i = 0; i < 4; ++i) size = size << 8 | static_cast<unsigned char>(buffer_[i]);
-  if (size > kMaxFrame) {
+  if (size > most_) {
     return Error{Errc::protocol, "a message of " + std::to_string(size) + " bytes, at most " +
-                                     std::to_string(kMaxFrame) + " are allowed"};
+                                     std::to_string(most_) + " are allowed"};
   }
   if (buffer_.size() < 4 + size) return std::optional<std::string>();
   std::optional<std::string> body = buffer_.substr(4, size);
   buffer_.erase(0, 4 + size);
+  if (buffer_.empty() && buffer_.capacity() > kKeptBuffer) std::string().swap(buffer_);
   return body;
 }
 

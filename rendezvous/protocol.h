@@ -34,6 +34,9 @@ inline constexpr size_t kGreetingSize = 8;
 /// The largest frame body, in bytes. A report with its stderr tail stays far below.
 inline constexpr size_t kMaxFrame = 256 * 1024;
 
+/// The largest first one of a connection: nobody knows yet who it is.
+inline constexpr size_t kMaxFirstFrame = 16 * 1024;
+
 /// In both directions: the server answers each at once.
 struct Heartbeat {
   std::uint64_t received = 0;  ///< counted messages of the other side so far
@@ -108,13 +111,20 @@ Result<Reply> decode_reply(std::string_view body);
 /// Cuts a stream of bytes into frame bodies. Nothing is kept beyond one frame.
 class FrameReader {
  public:
+  /// `most`: the longest frame.
+  explicit FrameReader(size_t most = kMaxFrame) : most_(most) {}
+
   void feed(std::string_view bytes) { buffer_.append(bytes); }
 
-  /// The next whole body; nullopt: more bytes are needed. Errors: protocol (a frame longer than
-  /// kMaxFrame; the stream cannot be read any further).
+  /// From now on frames may be as long as kMaxFrame.
+  void allow_long_frames() { most_ = kMaxFrame; }
+
+  /// The next whole body; nullopt: more bytes are needed. Errors: protocol (a frame that is too
+  /// long; the stream cannot be read any further).
   Result<std::optional<std::string>> next();
 
  private:
+  size_t most_;
   std::string buffer_;
 };
 

@@ -20,8 +20,13 @@ using boost::system::error_code;
 
 namespace {
 
-/// Connections that greet and then send nothing stay unidentified; so many may.
-constexpr size_t kMaxUnidentified = 16'384;
+/// More nodes than there are hosts in any job: the memory of sessions is bounded.
+constexpr size_t kMaxAgents = 65'536;
+
+/// Notifications that an agent has not acknowledged, in bytes.
+constexpr size_t kMaxUnacked = 1024 * 1024;
+
+constexpr size_t kMaxHost = 256;  // of a host's name
 
 /// How old the text of waiting_for may be: thousands of agents ask at the same moment.
 constexpr std::chrono::milliseconds kWaitingForAge{100};
@@ -66,12 +71,15 @@ Server::Server(asio::any_io_executor executor, Options options)
       evictions_(eviction_timeout(options_.lease)),
       deadline_timer_(executor_),
       eviction_timer_(executor_),
-      listener_(executor_, {[this](tcp::socket socket, std::string_view received, int version) {
-                              accept(std::move(socket), received, version);
-                            },
-                            [this](tcp::socket socket, std::string_view received) {
-                              store_.adopt(std::move(socket), received);
-                            }}) {}
+      log_(executor_),
+      listener_(
+          executor_,
+          {[this](tcp::socket socket, std::string_view received, int version, store::Guest guest) {
+             accept(std::move(socket), received, version, std::move(guest));
+           },
+           [this](tcp::socket socket, std::string_view received, store::Guest guest) {
+             store_.adopt(std::move(socket), received, std::move(guest));
+           }}) {}
 
 Result<std::unique_ptr<Server>> Server::listen(asio::any_io_executor executor,
                                                const std::vector<tcp::endpoint>& addresses,
@@ -109,16 +117,17 @@ Result<StreamSocket> Server::connect() {
   error_code failure;
   asio::local::connect_pair(ours, theirs, failure);
   if (failure) return os_error("cannot make a pair of sockets", failure.value());
-  add_connection(std::move(ours), "this process", {});
+  add_connection(std::move(ours), "this process", {}, {});
   return StreamSocket(std::move(theirs));
 }
 
 // Connections.
 
-void Server::accept(tcp::socket socket, std::string_view received, int version) {
-  if (unidentified_ >= kMaxUnidentified) return;
+void Server::accept(tcp::socket socket, std::string_view received, int version,
+                    store::Guest guest) {
   std::string address = peer_of(socket);
-  const auto connection = add_connection(std::move(socket), std::move(address), received);
+  const auto connection =
+      add_connection(std::move(socket), std::move(address), received, std::move(guest));
   if (version == kProtocolVersion) return;
   refuse(*connection, connection->address,
          "it speaks protocol version " + std::to_string(kProtocolVersion) +
@@ -127,15 +136,18 @@ void Server::accept(tcp::socket socket, std::string_view received, int version) 
 }
 
 Server::Connections::iterator Server::add_connection(StreamSocket socket, std::string address,
-                                                     std::string_view received) {
-  ++unidentified_;
+                                                     std::string_view received,
+                                                     store::Guest guest) {
   const auto connection = connections_.insert(
-      connections_.end(), Connection{std::move(address), {}, false, false, nullptr});
+      connections_.end(),
+      Connection{std::move(address), {}, false, false, std::move(guest), nullptr});
+  connection->guest.on_eviction([this, connection] { connections_.erase(connection); });
   connection->channel = std::make_unique<ControlConnection>(
       std::move(socket), received,
       ControlConnection::Hooks{
           [this, connection](std::string_view body) { on_frame(connection, body); },
-          [this, connection](const Error& error) { on_connection_lost(connection, error); }});
+          [this, connection](const Error& error) { on_connection_lost(connection, error); }},
+      kMaxFirstFrame);
   return connection;
 }
 
@@ -162,7 +174,6 @@ void Server::on_frame(Connections::iterator connection, std::string_view body) {
 void Server::on_connection_lost(Connections::iterator connection, const Error& error) {
   const std::optional<NodeId> node = connection->node;
   const bool spoke = connection->spoke;
-  if (!node) --unidentified_;
   connections_.erase(connection);
   if (!node) return;
   agents_.at(*node).connection.reset();
@@ -177,7 +188,7 @@ void Server::on_connection_lost(Connections::iterator connection, const Error& e
 /// The connection stays until the other side has read the reason and closes it.
 void Server::refuse(Connection& connection, const std::string& who, const std::string& sentence) {
   connection.refused = true;
-  log::warning(printable("refused " + who + " (" + connection.address + "): " + sentence));
+  log_.warning("refused " + who + " (" + connection.address + "): " + sentence);
   connection.channel->send(encode(Reply(Notification(Refused{sentence}))));
 }
 
@@ -187,6 +198,9 @@ void Server::on_hello(Connections::iterator connection, const message::Hello& he
   if (const auto sentence = refusal(hello)) return refuse(*connection, hello.host, *sentence);
   const auto known = sessions_.find(hello.session);
   const bool resumed = known != sessions_.end();
+  if (!resumed && agents_.size() >= kMaxAgents) {
+    return refuse(*connection, hello.host, "the job has too many nodes");
+  }
   const NodeId node = resumed ? known->second : add_agent(hello);
   replace_connection(node, connection);
   evictions_.received(node, Clock::now());  // the agent renews its lease, too
@@ -209,7 +223,7 @@ NodeId Server::add_agent(const message::Hello& hello) {
   const NodeId node = ++last_node_;
   Agent& agent = agents_[node];
   agent.session = hello.session;
-  agent.host = printable(hello.host);
+  agent.host = cut(printable(hello.host), kMaxHost);
   sessions_.emplace(hello.session, node);
   const bool first = evictions_.empty();
   evictions_.add(node, Clock::now());
@@ -222,7 +236,8 @@ void Server::replace_connection(NodeId node, Connections::iterator connection) {
   if (agent.connection) connections_.erase(*agent.connection);
   agent.connection = connection;
   connection->node = node;
-  --unidentified_;
+  connection->guest.is_member();
+  connection->channel->allow_long_frames();
 }
 
 void Server::welcome(Agent& agent, bool resumed, std::uint64_t notifications_received) {
@@ -238,13 +253,30 @@ void Server::remove_agent(NodeId node, const std::string& reason) {
   const auto agent = agents_.find(node);
   evictions_.remove(node);
   if (agent->second.connection) connections_.erase(*agent->second.connection);
-  sessions_.erase(agent->second.session);
+  forget_session(node, agent->second.session);
   agents_.erase(agent);
   Notifications notifications = round_.vanish(node, reason, Clock::now());
   notify_workers(notifications);
   deliver(std::move(notifications));
   wait_for_deadline();
   report_if_settled();
+}
+
+/// An agent that does not acknowledge its notifications: its lease decides when it is lost. Should
+/// it come back it is a new node.
+void Server::end_session(NodeId node, Agent& agent) {
+  if (round_.closed()) return remove_agent(node, "it does not acknowledge what it receives");
+  log_.warning(agent.host + " does not acknowledge what it receives: disconnected");
+  if (agent.connection) connections_.erase(*agent.connection);
+  agent.connection.reset();
+  agent.delivery = {};
+  forget_session(node, agent.session);
+}
+
+/// It may be that of a newer node already.
+void Server::forget_session(NodeId node, const std::string& session) {
+  const auto found = sessions_.find(session);
+  if (found != sessions_.end() && found->second == node) sessions_.erase(found);
 }
 
 // Messages to Round, and its notifications.
@@ -295,11 +327,12 @@ void Server::deliver(Notifications notifications) {
     Agent& agent = found->second;
     if (const auto* ready = std::get_if<Ready>(&notification)) empty_store_for(ready->layout.round);
     if (const auto* refused = std::get_if<Refused>(&notification)) {
-      log::warning("refused " + agent.host + ": " + printable(refused->sentence));
+      log_.warning("refused " + agent.host + ": " + refused->sentence);
     }
     std::string frame = encoder.frame(std::move(notification));
     if (agent.connection) (*agent.connection)->channel->send(frame);
     if (!agent.in_process) agent.delivery.add(std::move(frame));
+    if (agent.delivery.unacked_bytes() > kMaxUnacked) end_session(node, agent);
   }
 }
 

@@ -15,6 +15,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "base/error.h"
+#include "base/limited_log.h"
 #include "rendezvous/control_connection.h"
 #include "rendezvous/delivery.h"
 #include "rendezvous/endpoint.h"
@@ -23,6 +24,7 @@
 #include "rendezvous/protocol.h"
 #include "rendezvous/round.h"
 #include "rendezvous/stream_socket.h"
+#include "store/guests.h"
 #include "store/server.h"
 
 namespace ddprun::rendezvous {
@@ -80,6 +82,7 @@ class Server {
     std::optional<NodeId> node;  ///< nullopt: no hello has come yet, or it was refused
     bool refused = false;
     bool spoke = false;  ///< since its hello
+    store::Guest guest;
     std::unique_ptr<ControlConnection> channel;
   };
   using Connections = std::list<Connection>;
@@ -97,9 +100,9 @@ class Server {
   Server(boost::asio::any_io_executor executor, Options options);
 
   // Connections.
-  void accept(Tcp::socket socket, std::string_view received, int version);
+  void accept(Tcp::socket socket, std::string_view received, int version, store::Guest guest);
   Connections::iterator add_connection(StreamSocket socket, std::string address,
-                                       std::string_view received);
+                                       std::string_view received, store::Guest guest);
   void on_frame(Connections::iterator connection, std::string_view body);
   void on_connection_lost(Connections::iterator connection, const Error& error);
   void refuse(Connection& connection, const std::string& who, const std::string& sentence);
@@ -111,6 +114,8 @@ class Server {
   void replace_connection(NodeId node, Connections::iterator connection);
   void welcome(Agent& agent, bool resumed, std::uint64_t notifications_received);
   void remove_agent(NodeId node, const std::string& reason);
+  void end_session(NodeId node, Agent& agent);
+  void forget_session(NodeId node, const std::string& session);
 
   // Messages to Round, and its notifications.
   void on_message(NodeId node, const Message& message);
@@ -134,7 +139,6 @@ class Server {
   store::Server store_;
   int store_round_ = 0;  ///< the round whose keys the store holds
   Connections connections_;
-  size_t unidentified_ = 0;  ///< connections without a node
   std::unordered_map<NodeId, Agent> agents_;
   std::unordered_map<std::string, NodeId> sessions_;
   EvictionQueue evictions_;
@@ -144,6 +148,7 @@ class Server {
   std::function<void()> settled_;
   boost::asio::steady_timer deadline_timer_;
   boost::asio::steady_timer eviction_timer_;
+  log::LimitedLog log_;
   Listener listener_;
 };
 

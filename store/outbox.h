@@ -15,8 +15,25 @@ class Outbox {
   void append(std::string_view bytes);
   void append(const std::shared_ptr<const std::string>& value);
 
+  /// All of `later`, of which nothing has been sent; it is empty then.
+  void append(Outbox&& later);
+
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
+
+  /// Memory for the bytes that were copied, including those of a piece that is partly sent.
+  std::size_t copied() const { return copied_; }
+
+  /// copied(), and the sizes of all values that it holds, whoever else holds them.
+  std::size_t memory() const { return copied_ + held_; }
+
+  /// The values that it holds.
+  template <class Visit>
+  void for_each_value(Visit visit) const {
+    for (std::size_t i = first_; i < pieces_.size(); ++i) {
+      if (pieces_[i].value) visit(pieces_[i].value);
+    }
+  }
 
   /// The next bytes, in order: fills `pieces` and returns how many there are. The views are valid
   /// until the next change.
@@ -33,10 +50,16 @@ class Outbox {
     std::string_view view() const { return value ? *value : bytes; }
   };
 
+  void clear();
+  void count(const Piece& piece) { (piece.value ? held_ : copied_) += piece.view().size(); }
+  void discount(const Piece& piece) { (piece.value ? held_ : copied_) -= piece.view().size(); }
+
   std::vector<Piece> pieces_;
   std::size_t first_ = 0;  // pieces before it are sent
   std::size_t sent_ = 0;   // of the first piece
   std::size_t size_ = 0;
+  std::size_t copied_ = 0;
+  std::size_t held_ = 0;
 };
 
 }  // namespace ddprun::store

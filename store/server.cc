@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/server.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -12,17 +13,20 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <tuple>
+#include <system_error>
+#include <thread>
 #include <utility>
 
+#include <boost/asio/post.hpp>
+
 #include "base/log.h"
+#include "base/text.h"
+#include "store/client_memory.h"
 
 namespace ddprun::store {
 namespace {
 
 using boost::asio::ip::tcp;
-using Clock = std::chrono::steady_clock;
-
 /// How often in a row the store looks for requests, without going through the event loop in
 /// between, before the rest of the process gets its turn.
 constexpr int kTurns = 16;
@@ -34,9 +38,13 @@ constexpr int kLookAgain = 3;
 constexpr std::chrono::microseconds kPause{8};
 
 constexpr std::size_t kReadSize = 64 << 10;
-constexpr int kReadyAtOnce = 64;  // then everything else in the process gets its turn
 constexpr std::size_t kPiecesAtOnce = 16;
-constexpr std::size_t kLargeRequest = 64 << 10;  // smaller ones are never refused
+constexpr int kStepsAtOnce = 64;  // of one client, between two looks at the clock
+constexpr int kReaderChecks = 4;  // without a byte read, until a client is disconnected
+
+// More to take apart than this would take longer than a turn.
+constexpr std::size_t kManyClients = 500;
+constexpr std::size_t kManyBytes = 4 << 20;
 
 bool set_option(int fd, int level, int name, int value) {
   return setsockopt(fd, level, name, &value, sizeof value) == 0;
@@ -61,6 +69,7 @@ std::string peer_name(int fd) {
 }
 
 void pause() {
+  using Clock = std::chrono::steady_clock;
   for (const auto end = Clock::now() + kPause; Clock::now() < end;) {
   }
 }
@@ -74,6 +83,21 @@ int poll_events(int epoll, std::span<epoll_event> events, int more) {
   }
 }
 
+/// What a round leaves behind.
+struct Leftovers {
+  Store store;
+  std::vector<Fd> sockets;
+};
+
+/// Millions of keys take seconds to free, and the heartbeats of the agents would wait.
+void destroy(Leftovers&& old) {
+  if (old.store.bytes() < kManyBytes && old.sockets.size() < kManyClients) return;
+  try {
+    std::thread([old = std::make_unique<Leftovers>(std::move(old))] {}).detach();
+  } catch (const std::system_error&) {  // no thread to be had: then here
+  }
+}
+
 bool would_block(int error_number) {
   return error_number == EAGAIN || error_number == EWOULDBLOCK || error_number == EINTR;
 }
@@ -83,8 +107,11 @@ bool would_block(int error_number) {
 Server::Server(boost::asio::any_io_executor executor, Limits limits)
     : limits_(limits),
       store_(limits.store_bytes),
+      look_at_(limits.client_bytes),
       buffer_(std::make_unique_for_overwrite<char[]>(kReadSize)),
-      epoll_(executor) {
+      epoll_(executor),
+      reader_check_(executor),
+      log_(executor) {
   Fd set(epoll_create1(EPOLL_CLOEXEC));
   if (!set) throw boost::system::system_error(errno, boost::system::system_category(), "epoll");
   epoll_.assign(set.get());
@@ -92,7 +119,7 @@ Server::Server(boost::asio::any_io_executor executor, Limits limits)
   wait_for_clients();
 }
 
-void Server::adopt(tcp::socket socket, std::string_view received) {
+void Server::adopt(tcp::socket socket, std::string_view received, Guest guest) {
   boost::system::error_code error;
   Fd fd(socket.release(error));
   if (error || (received.empty() && silent_ >= limits_.silent_clients)) return;
@@ -101,6 +128,8 @@ void Server::adopt(tcp::socket socket, std::string_view received) {
   const ClientId id = next_id_++;
   Client& client = clients_.try_emplace(id, store_, id, limits_, std::move(fd)).first->second;
   ++silent_;
+  client.guest = std::move(guest);
+  client.guest.on_eviction([this, id] { drop(*find(id), ""); });
   client.events = EPOLLIN;
   epoll_event event{};
   event.events = client.events;
@@ -118,9 +147,13 @@ void Server::notify_failure(std::string_view sentence) {
 }
 
 void Server::reset() {
+  Leftovers old{std::exchange(store_, Store(limits_.store_bytes)), {}};
+  old.sockets.reserve(clients_.size());
+  for (auto& [id, client] : clients_) old.sockets.push_back(std::move(client.socket));
   clients_.clear();
-  store_ = Store(limits_.store_bytes);
-  silent_ = unfinished_ = 0;
+  silent_ = memory_ = 0;
+  ready_count_ = next_ = 0;
+  destroy(std::move(old));
 }
 
 Server::Client* Server::find(ClientId id) {
@@ -131,26 +164,41 @@ Server::Client* Server::find(ClientId id) {
 void Server::wait_for_clients() {
   epoll_.async_wait(boost::asio::posix::descriptor_base::wait_read,
                     [this, alive = std::weak_ptr<int>(alive_)](boost::system::error_code error) {
-                      if (error || alive.expired()) return;
-                      serve_ready();
-                      wait_for_clients();
+                      if (!error && !alive.expired()) serve_turn();
                     });
 }
 
-void Server::serve_ready() {
-  std::array<epoll_event, kReadyAtOnce> ready;
+void Server::serve_turn() {
+  turn_end_ = Clock::now() + limits_.turn;
+  if (serve_ready()) return wait_for_clients();
+  boost::asio::post(epoll_.get_executor(), [this, alive = std::weak_ptr<int>(alive_)] {
+    if (!alive.expired()) serve_turn();
+  });
+}
+
+// False: the turn is over, and more are ready.
+bool Server::serve_ready() {
   int more = 0;
   for (int turn = 0; turn < kTurns; ++turn) {
-    const int count = poll_events(epoll_.native_handle(), ready, more);
-    if (count <= 0) return;
+    if (next_ == ready_count_ && !look_for_requests(more)) return true;
     replied_ = false;
-    for (int i = 0; i < count; ++i) {
+    while (next_ < ready_count_) {
+      const epoll_event& event = ready_[next_++];
       // An earlier event of this batch may have disconnected this client.
-      if (Client* client = find(ready[i].data.u64)) serve(*client, ready[i].events);
+      if (Client* client = find(event.data.u64)) serve(*client, event.events);
+      if (turn_is_over()) return false;
     }
-    more = count == 1 || !replied_ ? kLookAgain : 0;
+    more = ready_count_ == 1 || !replied_ ? kLookAgain : 0;
     if (!replied_) pause();  // no replies: let requests gather
   }
+  return true;
+}
+
+bool Server::look_for_requests(int more) {
+  const int count = poll_events(epoll_.native_handle(), ready_, more);
+  next_ = 0;
+  ready_count_ = count > 0 ? static_cast<std::size_t>(count) : 0;
+  return ready_count_ > 0;
 }
 
 void Server::serve(Client& client, std::uint32_t events) {
@@ -183,19 +231,29 @@ void Server::advance(Client& client) {
   Step step = Step::ran;
   bool open = true;
   do {
-    do {
-      step = client.session.step();
-      if (store_.has_events()) take_events(&client);
-    } while (step == Step::ran);
+    step = run_requests(client);
     open = send(client);
-  } while (open && step == Step::busy && client.session.outbox().empty());
+  } while (open && step == Step::busy && client.session.outbox().empty() && !turn_is_over());
   client.busy = step == Step::busy;
+  if (client.session.known()) client.guest.is_client();
 
   send_events();
   if (!open || client.send_overflowed) return drop(client, "");
   if (step == Step::broken) return drop(client, client.session.error().message);
-  if (!count_unfinished(client)) return drop(client, "too many large requests at once");
-  if (!update_epoll(client)) drop(client, os_error("epoll", errno).message);
+  if (!update_epoll(client)) return drop(client, os_error("epoll", errno).message);
+  count_memory(client);
+  if (memory_ > look_at_) bound_memory();
+}
+
+Session::Step Server::run_requests(Client& client) {
+  for (int steps = 1;; ++steps) {
+    const Session::Step step = client.session.step(memory_ > limits_.client_bytes / 4);
+    if (store_.has_events()) take_events(&client);
+    if (step != Session::Step::ran) return step;
+    if (steps % kStepsAtOnce != 0 || !turn_is_over()) continue;
+    client.session.pause();
+    return Session::Step::busy;
+  }
 }
 
 void Server::take_events(const Client* from) {
@@ -215,7 +273,11 @@ void Server::send_events() {
   for (const ClientId id : std::exchange(notified_, {})) {
     Client* client = find(id);  // may be listed twice, and gone the second time
     if (client == nullptr) continue;
-    if (client->send_overflowed || !send(*client) || !update_epoll(*client)) drop(*client, "");
+    if (client->send_overflowed || !send(*client) || !update_epoll(*client)) {
+      drop(*client, "");
+    } else {
+      count_memory(*client);
+    }
   }
 }
 
@@ -237,6 +299,7 @@ bool Server::send(Client& client) {
     message.msg_iovlen = count;
     const ssize_t sent = sendmsg(client.socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0) return would_block(errno);
+    client.has_read = true;
     outbox.drop(static_cast<std::size_t>(sent));
     if (static_cast<std::size_t>(sent) < size) return true;
   }
@@ -247,7 +310,10 @@ bool Server::send(Client& client) {
 bool Server::update_epoll(Client& client) {
   std::uint32_t events = client.busy ? 0U : EPOLLIN;
   // Busy with an empty outbox, which news to it have flushed: its next request can run at once.
-  if (client.busy || !client.session.outbox().empty()) events |= EPOLLOUT;
+  if (client.busy || !client.session.outbox().empty()) {
+    events |= EPOLLOUT;
+    check_readers_later();
+  }
   if (events == client.events) return true;
   client.events = events;
   epoll_event event{};
@@ -256,22 +322,55 @@ bool Server::update_epoll(Client& client) {
   return epoll_ctl(epoll_.native_handle(), EPOLL_CTL_MOD, client.socket.get(), &event) == 0;
 }
 
-bool Server::count_unfinished(Client& client) {
-  const std::size_t held = client.session.unfinished_bytes();
-  const std::size_t counted = held > kLargeRequest ? held : 0;
-  unfinished_ = unfinished_ - client.unfinished + counted;
-  client.unfinished = counted;
-  return counted == 0 || unfinished_ <= limits_.unfinished_bytes;
+void Server::count_memory(Client& client) {
+  const std::size_t now = client.session.memory();
+  memory_ = memory_ - client.memory + now;
+  client.memory = now;
+  look_at_ = std::max(limits_.client_bytes, std::min(look_at_, memory_ + limits_.client_bytes / 4));
+}
+
+// The same value may have been counted for many clients: then all is well, and the next look is due
+// when there is a good deal more.
+void Server::bound_memory() {
+  std::vector<ClientSession> sessions;
+  for (const auto& [id, client] : clients_) sessions.push_back({id, &client.session});
+  for (const ClientId id : clients_beyond(sessions, limits_.client_bytes)) {
+    drop(*find(id), "all clients together hold too many unread replies and unfinished requests");
+  }
+  look_at_ = std::max(limits_.client_bytes, memory_ + limits_.client_bytes / 4);
+}
+
+void Server::check_readers_later() {
+  if (std::exchange(checks_readers_, true)) return;
+  reader_check_.expires_after(limits_.unread_time / kReaderChecks);
+  reader_check_.async_wait(
+      [this, alive = std::weak_ptr(alive_)](boost::system::error_code cancelled) {
+        if (!cancelled && !alive.expired()) check_readers();
+      });
+}
+
+void Server::check_readers() {
+  checks_readers_ = false;
+  std::vector<Client*> stuck;
+  for (auto& [id, client] : clients_) {
+    const bool reads = client.session.outbox().empty() || std::exchange(client.has_read, false);
+    client.checks_unread = reads ? 0 : client.checks_unread + 1;
+    if (!client.session.outbox().empty()) check_readers_later();
+    if (client.checks_unread == kReaderChecks) stuck.push_back(&client);
+  }
+  for (Client* client : stuck) {
+    drop(*client, "it has not read its replies for " + duration_text(limits_.unread_time));
+  }
 }
 
 void Server::drop(Client& client, std::string_view reason) {
   if (!reason.empty()) {
     const auto line =
         "store: disconnected " + peer_name(client.socket.get()) + ": " + std::string(reason);
-    client.session.known() ? log::warning(line) : log::debug(line);
+    client.session.known() ? log_.warning(line) : log::debug(line);
   }
   if (client.silent) --silent_;
-  unfinished_ -= client.unfinished;
+  memory_ -= client.memory;
   clients_.erase(client.id);
 }
 

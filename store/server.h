@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <sys/epoll.h>
 #include <unordered_map>
 #include <vector>
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include "base/fd.h"
+#include "base/limited_log.h"
+#include "store/guests.h"
 #include "store/session.h"
 #include "store/store.h"
 
@@ -23,7 +29,8 @@ namespace ddprun::store {
 /// is disconnected, with a warning if it ever sent a valid request.
 ///
 /// Its sockets have an epoll set of their own, which is one descriptor to the io_context: one
-/// wake-up serves all that are ready, and an idle client has no buffer.
+/// wake-up serves all that are ready, and an idle client has no buffer. It never works for longer
+/// than Limits::turn, and one request, before the rest of the process gets its turn.
 ///
 /// Destroying it closes every connection. Thread: the executor's, which must be a single one.
 class Server {
@@ -36,8 +43,8 @@ class Server {
 
   /// Serves a client of which `received` was read already (the port is shared: the first bytes
   /// identify the protocol). It may be empty: old releases of PyTorch keep a second, silent
-  /// connection. Closes the socket when it cannot serve it.
-  void adopt(boost::asio::ip::tcp::socket socket, std::string_view received);
+  /// connection. Closes the socket when it cannot serve it. `guest` is told of the first request.
+  void adopt(boost::asio::ip::tcp::socket socket, std::string_view received, Guest guest = {});
 
   /// As Store::notify_failure, to clients of this round.
   void notify_failure(std::string_view sentence);
@@ -46,6 +53,8 @@ class Server {
   void reset();
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   struct Client {
     Client(Store& store, ClientId client_id, const Limits& limits, Fd client_socket)
         : id(client_id), socket(std::move(client_socket)), session(store, client_id, limits) {}
@@ -53,38 +62,57 @@ class Server {
     ClientId id;
     Fd socket;
     Session session;
+    Guest guest;
     std::uint32_t events = 0;      // what the epoll set looks for
     bool silent = true;            // has not sent a byte
     bool busy = false;             // its next request waits until it has read the replies
     bool send_overflowed = false;  // too many changes that it has not read
-    std::size_t unfinished = 0;
+    bool has_read = false;         // some of its replies, since the last check
+    int checks_unread = 0;         // in a row
+    std::size_t memory = 0;        // as it was counted last
   };
+  using Clients = std::unordered_map<ClientId, Client>;
 
   Client* find(ClientId id);
   void wait_for_clients();
-  void serve_ready();
+  void serve_turn();
+  bool serve_ready();
+  bool look_for_requests(int more);
+  bool turn_is_over() const { return Clock::now() >= turn_end_; }
   void serve(Client& client, std::uint32_t events);
   void read(Client& client);
   void on_bytes(Client& client, std::string_view bytes);
   void advance(Client& client);
+  Session::Step run_requests(Client& client);
   void take_events(const Client* from);
   void send_events();
   bool send(Client& client);
   bool update_epoll(Client& client);
-  bool count_unfinished(Client& client);
+  void count_memory(Client& client);
+  void bound_memory();
+  void check_readers_later();
+  void check_readers();
   void drop(Client& client, std::string_view reason);
 
   const Limits limits_;
   Store store_;
   ClientId next_id_ = 1;
-  std::unordered_map<ClientId, Client> clients_;
+  Clients clients_;
   std::size_t silent_ = 0;          // clients that are
-  std::size_t unfinished_ = 0;      // bytes of large requests on their way
+  std::size_t memory_ = 0;          // of all clients; values count once for each that holds them
+  std::size_t look_at_ = 0;         // memory_ at which to find out what it really is
   std::vector<ClientId> notified_;  // have something to send from another client's request
   bool replied_ = false;            // to any client, since it looked for requests
 
-  std::unique_ptr<char[]> buffer_;  // one for all: the bytes of a read are processed at once
+  std::unique_ptr<char[]> buffer_;     // one for all: the bytes of a read are processed at once
+  std::array<epoll_event, 64> ready_;  // those before next_ are served
+  std::size_t next_ = 0;
+  std::size_t ready_count_ = 0;
+  Clock::time_point turn_end_;
   boost::asio::posix::stream_descriptor epoll_;
+  boost::asio::steady_timer reader_check_;
+  bool checks_readers_ = false;
+  log::LimitedLog log_;
   // Handlers look at it first: one may be queued already when the server is destroyed.
   std::shared_ptr<int> alive_ = std::make_shared<int>();
 };

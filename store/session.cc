@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/session.h"
 
+#include <utility>
 #include <vector>
 
 namespace ddprun::store {
@@ -15,6 +16,31 @@ std::vector<std::string_view> keys_of(const Request& request) {
   std::vector<std::string_view> keys(request.fields.size());
   for (std::size_t i = 0; i < keys.size(); ++i) keys[i] = request.field(i);
   return keys;
+}
+
+void put_byte(Outbox& outbox, std::uint8_t byte) {
+  const char character = static_cast<char>(byte);
+  outbox.append(std::string_view(&character, 1));
+}
+
+void put_integer(Outbox& outbox, std::size_t number) {
+  std::string bytes;  // 8 of them, which need no memory of their own
+  append_integer(bytes, number);
+  outbox.append(bytes);
+}
+
+void put_bytes(Outbox& outbox, std::string_view bytes) {
+  put_integer(outbox, bytes.size());
+  outbox.append(bytes);
+}
+
+void put_value(Outbox& outbox, const Value& value) {
+  put_integer(outbox, value ? value->size() : 0);
+  if (value) outbox.append(value);
+}
+
+std::size_t size_of(const Value& value) {
+  return value ? value->size() : 0;
 }
 
 }  // namespace
@@ -41,31 +67,42 @@ void Session::keep() {
   rest_ = kept_;
 }
 
-Session::Step Session::step() {
+Session::Step Session::step(bool pressed) {
   // A legacy client cannot cancel. When it sends again it has stopped waiting, and a late wake-up
   // would be taken for the reply to its next request.
   if (waits_ && parser_.dialect() == Dialect::legacy && !rest_.empty()) {
     store_.cancel_wait(self_);
     waits_ = false;
   }
-  if (outbox_.size() > limits_.busy_bytes) {
-    if (kept_.empty()) keep();
-    return Step::busy;
+  const std::size_t most = pressed ? 0 : limits_.busy_bytes;
+  if (outbox_.size() > most) return pause(), Step::busy;
+  if (!long_reply_) {
+    switch (parser_.next(rest_)) {
+      case RequestParser::Status::malformed:
+        return broken(parser_.error());
+      case RequestParser::Status::incomplete:
+        keep();
+        return Step::idle;
+      case RequestParser::Status::complete:
+        break;
+    }
+    known_ = true;
+    if (const auto done = run(parser_.request()); !done) return broken(done.error());
   }
-  switch (parser_.next(rest_)) {
-    case RequestParser::Status::malformed:
-      return broken(parser_.error());
-    case RequestParser::Status::incomplete:
-      keep();
-      return Step::idle;
-    case RequestParser::Status::complete:
-      break;
+  if (long_reply_) {
+    if (const auto done = continue_reply(most); !done) return broken(done.error());
+    if (long_reply_) return pause(), Step::busy;
   }
-  known_ = true;
-  const auto done = run(parser_.request());
-  if (!done) return broken(done.error());
   rest_.remove_prefix(parser_.request().bytes.size());
   return Step::ran;
+}
+
+void Session::pause() {
+  if (kept_.empty()) keep();
+}
+
+std::size_t Session::unfinished_bytes() const {
+  return kept_.capacity() > kKeptForRequest ? kept_.capacity() : 0;
 }
 
 Session::Step Session::broken(Error error) {
@@ -76,18 +113,17 @@ Session::Step Session::broken(Error error) {
 
 void Session::wake() {
   waits_ = false;
-  reply_byte(kStopWaiting);
+  put_byte(long_reply_ ? later_ : outbox_, kStopWaiting);
 }
 
 bool Session::send_change(const WatchEvent& event) {
-  static const Value nothing = std::make_shared<std::string>();
-  const Value& before = event.before ? event.before : nothing;
-  const Value& after = event.after ? event.after : nothing;
-  if (!room_for(25 + event.key.size() + before->size() + after->size())) return false;
-  reply_byte(static_cast<std::uint8_t>(event.change));
-  reply_bytes(event.key);
-  reply_value(before);
-  reply_value(after);
+  const std::size_t values = size_of(event.before) + size_of(event.after);
+  if (!has_room_for(25 + event.key.size() + values)) return false;
+  Outbox& outbox = long_reply_ ? later_ : outbox_;
+  put_byte(outbox, static_cast<std::uint8_t>(event.change));
+  put_bytes(outbox, event.key);
+  put_value(outbox, event.before);
+  put_value(outbox, event.after);
   return true;
 }
 
@@ -102,15 +138,16 @@ Result<> Session::run(const Request& request) {
       return {};
     }
     case RequestType::get_num_keys:
-      reply_integer(static_cast<std::int64_t>(store_.key_count()));
+      put_integer(outbox_, store_.key_count());
       return {};
     case RequestType::cancel_wait:
       store_.cancel_wait(self_);
       waits_ = false;
-      reply_byte(kWaitCanceled);
+      put_byte(outbox_, kWaitCanceled);
       return {};
     case RequestType::list_keys:
-      return reply_keys();
+      begin_keys();
+      return {};
     case RequestType::check:
     case RequestType::wait:
     case RequestType::multi_get:
@@ -132,35 +169,29 @@ Result<> Session::run_on_key(const Request& request) {
       return store_.set(key, request.field(1));
     case RequestType::append:
       return store_.append(key, request.field(1));
-    case RequestType::get: {
-      const Value value = store_.get(key);
-      const auto room = room_for(value ? 8 + value->size() : 8);
-      if (!room) return room;
-      value ? reply_value(value) : reply_bytes("");
+    case RequestType::get:
+      put_value(outbox_, store_.get(key));
       return {};
-    }
     case RequestType::add: {
       const auto count = store_.add(key, request.number);
       if (!count) return count.error();
-      reply_integer(*count);
+      put_integer(outbox_, static_cast<std::size_t>(*count));
       return {};
     }
     case RequestType::compare_set: {
       const auto now = store_.compare_set(key, request.field(1), request.field(2));
       if (!now) return now.error();
-      const auto room = room_for(8 + now->size());
-      if (!room) return room;
-      reply_bytes(*now);
+      put_bytes(outbox_, *now);
       return {};
     }
     case RequestType::delete_key:
-      reply_integer(store_.remove(key) ? 1 : 0);
+      put_integer(outbox_, store_.remove(key) ? 1 : 0);
       return {};
     case RequestType::barrier:
       return reply_stop(store_.barrier(self_, key, request.number));
     default: {  // watch
       const auto watching = store_.watch(self_, key);
-      if (watching) reply_byte(kWatching);
+      if (watching) put_byte(outbox_, kWatching);
       return watching;
     }
   }
@@ -169,7 +200,10 @@ Result<> Session::run_on_key(const Request& request) {
 Result<> Session::run_on_list(const Request& request) {
   const std::size_t count = request.fields.size();
   if (request.op == RequestType::wait) return reply_stop(store_.wait(self_, keys_of(request)));
-  if (request.op == RequestType::multi_get) return reply_values(request);
+  if (request.op == RequestType::multi_get) {
+    begin_values(request);
+    return {};
+  }
   if (request.op == RequestType::multi_set) {
     for (std::size_t i = 0; i < count; i += 2) {
       const auto stored = store_.set(request.field(i), request.field(i + 1));
@@ -179,75 +213,71 @@ Result<> Session::run_on_list(const Request& request) {
   }
   bool all = true;
   for (std::size_t i = 0; i < count && all; ++i) all = store_.has(request.field(i));
-  reply_byte(all ? kAllPresent : kSomeMissing);
+  put_byte(outbox_, all ? kAllPresent : kSomeMissing);
   return {};
 }
 
 Result<> Session::run_on_queue(const Request& request) {
   const auto queue = request.field(0);
   if (request.op == RequestType::queue_push) return store_.push(queue, request.field(1));
-  reply_integer(static_cast<std::int64_t>(store_.queue_length(queue)));
+  put_integer(outbox_, store_.queue_length(queue));
   if (request.op == RequestType::queue_len) return {};
-  if (const auto value = store_.pop(queue)) reply_bytes(*value);
-  return {};
-}
-
-Result<> Session::reply_values(const Request& request) {
-  std::size_t size = 8 * request.fields.size();
-  for (std::size_t i = 0; i < request.fields.size(); ++i) {
-    if (const Value value = store_.get(request.field(i))) size += value->size();
-  }
-  const auto room = room_for(size);
-  if (!room) return room;
-  for (std::size_t i = 0; i < request.fields.size(); ++i) {
-    const Value value = store_.get(request.field(i));
-    value ? reply_value(value) : reply_bytes("");
+  if (auto value = store_.pop(queue)) {
+    put_value(outbox_, std::make_shared<std::string>(std::move(*value)));
   }
   return {};
 }
 
-Result<> Session::reply_keys() {
-  std::size_t size = 8;
-  store_.for_each_key([&](std::string_view key) { size += 8 + key.size(); });
-  const auto room = room_for(size);
-  if (!room) return room;
-  reply_integer(static_cast<std::int64_t>(store_.key_count()));
-  store_.for_each_key([&](std::string_view key) { reply_bytes(key); });
+void Session::begin_values(const Request& request) {
+  long_reply_ = std::make_unique<LongReply>();
+  long_reply_->request = request;
+}
+
+void Session::begin_keys() {
+  long_reply_ = std::make_unique<LongReply>();
+  long_reply_->keys = std::make_unique<Listing>(store_.key_list(), store_.key_count());
+  put_integer(outbox_, store_.key_count());
+}
+
+// Until there are more than `most` bytes, but at least one value or key.
+Result<> Session::continue_reply(std::size_t most) {
+  // Its bytes may have moved since the last piece.
+  long_reply_->request.bytes = rest_.substr(0, long_reply_->request.bytes.size());
+  if (long_reply_->keys && long_reply_->keys->revoked()) {
+    return Error{Errc::protocol, "it read a list of keys too slowly"};
+  }
+  while (long_reply_->keys ? reply_key() : reply_value()) {
+    if (outbox_.size() > most) return {};
+  }
+  long_reply_.reset();
+  outbox_.append(std::exchange(later_, {}));
   return {};
+}
+
+// False: there was none left.
+bool Session::reply_value() {
+  const Request& request = long_reply_->request;
+  if (long_reply_->value == request.fields.size()) return false;
+  put_value(outbox_, store_.get(request.field(long_reply_->value++)));
+  return true;
+}
+
+// False: there was none left.
+bool Session::reply_key() {
+  if (long_reply_->keys->left() == 0) return false;
+  put_bytes(outbox_, long_reply_->keys->next());
+  return true;
 }
 
 Result<> Session::reply_stop(const Result<bool>& at_once) {
   if (!at_once) return at_once.error();
   waits_ = !*at_once;
-  if (*at_once) reply_byte(kStopWaiting);
+  if (*at_once) put_byte(outbox_, kStopWaiting);
   return {};
 }
 
-Result<> Session::room_for(std::size_t reply) const {
-  if (outbox_.size() + reply <= limits_.unread_bytes) return {};
-  return Error{Errc::protocol,
-               "more than " + std::to_string(limits_.unread_bytes) + " bytes of unread replies"};
-}
-
-void Session::reply_byte(std::uint8_t byte) {
-  const char character = static_cast<char>(byte);
-  outbox_.append(std::string_view(&character, 1));
-}
-
-void Session::reply_integer(std::int64_t number) {
-  std::string bytes;  // 8 of them, which need no memory of their own
-  append_integer(bytes, static_cast<std::uint64_t>(number));
-  outbox_.append(bytes);
-}
-
-void Session::reply_value(const Value& value) {
-  reply_integer(static_cast<std::int64_t>(value->size()));
-  outbox_.append(value);
-}
-
-void Session::reply_bytes(std::string_view bytes) {
-  reply_integer(static_cast<std::int64_t>(bytes.size()));
-  outbox_.append(bytes);
+bool Session::has_room_for(std::size_t reply) const {
+  return outbox_.size() + later_.size() + reply <= limits_.unread_bytes;
 }
 
 }  // namespace ddprun::store

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -14,12 +16,14 @@ namespace ddprun::store {
 
 /// Limits of the store. A client that exceeds them is disconnected.
 struct Limits {
-  WireLimits wire;                           ///< one request
-  std::size_t unread_bytes = 64 << 20;       ///< replies that one client has not read
-  std::size_t busy_bytes = 256 << 10;        ///< with so many unread its next request has to wait
-  std::size_t store_bytes = 1 << 30;         ///< keys, values, queues and waits
-  std::size_t unfinished_bytes = 256 << 20;  ///< large requests of all clients still arriving
-  std::size_t silent_clients = 16'384;       ///< connections that never sent anything
+  WireLimits wire;                       ///< one request
+  std::size_t unread_bytes = 64 << 20;   ///< news of watched keys that a client has not read
+  std::size_t busy_bytes = 256 << 10;    ///< with so many unread its next request has to wait
+  std::size_t store_bytes = 1 << 30;     ///< keys, values, queues and waits
+  std::size_t client_bytes = 256 << 20;  ///< unread replies and requests still arriving, of all
+  std::size_t silent_clients = 16'384;   ///< connections that never sent anything
+  std::chrono::milliseconds unread_time{300'000};  ///< without reading any of its replies
+  std::chrono::milliseconds turn{2};               ///< then the rest of the process gets its turn
 };
 
 /// One client of the store: bytes in, bytes out. Pure: the caller reads, sends, and passes on the
@@ -29,7 +33,8 @@ class Session {
   enum class Step {
     ran,     ///< one request; there may be more
     idle,    ///< all that was fed has been used or kept: feed more
-    busy,    ///< too much is unread: step again when the outbox is empty
+    busy,    ///< too much is unread, or more than one piece of a long reply: step again when the
+             ///< outbox is empty
     broken,  ///< error() has the reason: send the outbox, then close
   };
 
@@ -47,9 +52,13 @@ class Session {
   /// `ran`. Not while busy.
   void feed(std::string_view bytes);
 
-  /// Runs the next request, if it has come as a whole. Its reply is in the outbox; take the store's
-  /// events for other clients before the next step.
-  Step step();
+  /// Runs the next request, if it has come as a whole. Its reply is in the outbox, or the next
+  /// piece of a long one; take the store's events for other clients before the next step.
+  /// `pressed`: while anything is unread the request has to wait.
+  Step step(bool pressed = false);
+
+  /// As if step() had returned `busy`, after it has returned `ran`.
+  void pause();
 
   /// The client's wait has ended.
   void wake();
@@ -63,30 +72,52 @@ class Session {
   /// Whether the client ever sent a whole request: others may not be clients of a store at all.
   bool known() const { return known_; }
 
-  /// Memory held for a request that has not arrived as a whole.
-  std::size_t unfinished_bytes() const { return kept_.capacity(); }
+  /// Memory held for requests that have not arrived as a whole, or have to wait; not counting what
+  /// an idle client keeps for its next one.
+  std::size_t unfinished_bytes() const;
+
+  /// Memory for its requests and its unread replies. Values count in full, whoever else holds them.
+  std::size_t memory() const { return unfinished_bytes() + outbox_.memory() + later_.memory(); }
+
+  /// Memory for its requests and for the copied bytes of its replies.
+  std::size_t own_memory() const { return unfinished_bytes() + outbox_.copied() + later_.copied(); }
+
+  /// The values that its unread replies hold.
+  template <class Visit>
+  void for_each_value(Visit visit) const {
+    outbox_.for_each_value(visit);
+    later_.for_each_value(visit);
+  }
 
  private:
+  /// A reply that may be long, and is made piece by piece as the client reads it.
+  struct LongReply {
+    Request request;        // multi_get
+    std::size_t value = 0;  // the next one of it
+    std::unique_ptr<Listing> keys;
+  };
+
   void keep();
   Step broken(Error error);
   Result<> run(const Request& request);
   Result<> run_on_key(const Request& request);
   Result<> run_on_list(const Request& request);
   Result<> run_on_queue(const Request& request);
-  Result<> reply_values(const Request& request);
-  Result<> reply_keys();
   Result<> reply_stop(const Result<bool>& at_once);
-  Result<> room_for(std::size_t reply) const;
-  void reply_byte(std::uint8_t byte);
-  void reply_integer(std::int64_t number);
-  void reply_value(const Value& value);
-  void reply_bytes(std::string_view bytes);
+  bool has_room_for(std::size_t reply) const;
+  void begin_values(const Request& request);
+  void begin_keys();
+  Result<> continue_reply(std::size_t most);
+  bool reply_value();
+  bool reply_key();
 
   Store& store_;
   const Limits& limits_;
   ClientId self_;
   RequestParser parser_;
   Outbox outbox_;
+  std::unique_ptr<LongReply> long_reply_;
+  Outbox later_;           // news that came during the long reply
   std::string kept_;       // unused bytes of earlier pieces
   std::string_view rest_;  // unused bytes: in kept_, or in the piece that was just fed
   bool waits_ = false;

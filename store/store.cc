@@ -12,7 +12,7 @@ namespace {
 
 // The overhead of an entry: nodes, hash buckets, string headers. Without it, many empty keys would
 // cost nothing.
-constexpr std::size_t kKeyOverhead = 128;
+constexpr std::size_t kKeyOverhead = 192;
 constexpr std::size_t kQueuedOverhead = 64;
 constexpr std::size_t kWaitOverhead = 256;
 
@@ -60,13 +60,14 @@ Result<> Store::put(std::string_view key, std::string_view value) {
     const auto room = room_for(key_cost(key) + value.size());
     if (!room) return room;
     bytes_ += key_cost(key) + value.size();
-    const auto stored = std::make_shared<std::string>(value);
-    keys_.emplace(key, stored);
-    changed(key, nullptr, stored);
+    const auto added = keys_.try_emplace(std::string(key)).first;
+    added->second.value = std::make_shared<std::string>(value);
+    key_list_.add(added->second, added->first);
+    changed(key, nullptr, added->second.value);
     return {};
   }
 
-  auto& stored = found->second;
+  auto& stored = found->second.value;
   if (value.size() > stored->size()) {
     const auto room = room_for(value.size() - stored->size());
     if (!room) return room;
@@ -99,7 +100,7 @@ Result<> Store::append(std::string_view key, std::string_view suffix) {
 
   const auto room = room_for(suffix.size());
   if (!room) return room;
-  auto& stored = found->second;
+  auto& stored = found->second.value;
   if (stored.use_count() > 1 || !watchers_.empty()) {
     replace(key, stored, *stored + std::string(suffix));
   } else {
@@ -112,13 +113,13 @@ Result<> Store::append(std::string_view key, std::string_view suffix) {
 
 Value Store::get(std::string_view key) const {
   const auto found = keys_.find(key);
-  return found == keys_.end() ? nullptr : found->second;
+  return found == keys_.end() ? nullptr : found->second.value;
 }
 
 Result<std::int64_t> Store::add(std::string_view key, std::int64_t delta) {
   std::int64_t count = delta;
   if (const auto found = keys_.find(key); found != keys_.end()) {
-    const auto before = parse_counter(*found->second);
+    const auto before = parse_counter(*found->second.value);
     if (!before) return Error{Errc::protocol, "an addition to a value that is not a number"};
     count = wrapping_sum(*before, delta);
   }
@@ -133,7 +134,7 @@ Result<std::string_view> Store::compare_set(std::string_view key, std::string_vi
                                             std::string_view desired) {
   const auto found = keys_.find(key);
   const bool missing = found == keys_.end();
-  const std::string_view current = missing ? std::string_view() : *found->second;
+  const std::string_view current = missing ? std::string_view() : *found->second.value;
   if (current == expected) {
     const auto stored = set(key, desired);
     if (!stored) return stored.error();
@@ -147,8 +148,9 @@ Result<std::string_view> Store::compare_set(std::string_view key, std::string_vi
 bool Store::remove(std::string_view key) {
   const auto found = keys_.find(key);
   if (found == keys_.end()) return false;
-  bytes_ -= key_cost(key) + found->second->size();
-  changed(key, found->second, nullptr);
+  bytes_ -= key_cost(key) + found->second.value->size();
+  changed(key, found->second.value, nullptr);
+  key_list_.remove(found->second);
   keys_.erase(found);
   return true;
 }
@@ -206,7 +208,7 @@ Result<bool> Store::barrier(ClientId client, std::string_view key, std::int64_t 
   const auto found = keys_.find(key);
   const bool first = found == keys_.end();
   if (!first) {
-    const auto before = parse_counter(*found->second);
+    const auto before = parse_counter(*found->second.value);
     if (!before) return Error{Errc::protocol, "a barrier on a value that is not a number"};
     arrived = wrapping_sum(*before, 1);
   }
@@ -294,7 +296,9 @@ void Store::wake_one(std::string_view key) {
 void Store::notify_failure(std::string_view sentence) {
   failure_ = sentence;
   std::vector<std::string> awaited;
-  for (const auto& [key, waiters] : waiters_) awaited.push_back(key);
+  for (const auto& [key, waiters] : waiters_) {
+    if (key.find(kFailureKey) != key.npos) awaited.push_back(key);
+  }
   for (const std::string& key : awaited) set_failure_key(key);
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "store/key_list.h"
 
 namespace ddprun::store {
 
@@ -72,10 +73,8 @@ class Store {
 
   std::size_t key_count() const { return keys_.size(); }
 
-  template <class Visit>
-  void for_each_key(Visit visit) const {
-    for (const auto& entry : keys_) visit(std::string_view(entry.first));
-  }
+  /// The keys in the order of their creation, for a Listing.
+  KeyList& key_list() { return key_list_; }
 
   /// Queues have names of their own: only has() and wait() see both. A push wakes one waiter, the
   /// one that has waited longest.
@@ -122,6 +121,10 @@ class Store {
   using Table = std::unordered_map<std::string, T, Hash, std::equal_to<>>;
   using Ticket = std::uint64_t;  // counts registrations: the order of the waiters
 
+  struct Entry : KeyList::Item {
+    std::shared_ptr<std::string> value;
+  };
+
   struct Wait {
     Ticket ticket;
     std::unordered_set<std::string, Hash, std::equal_to<>> missing;
@@ -139,7 +142,8 @@ class Store {
 
   std::size_t byte_limit_;
   std::size_t bytes_ = 0;
-  Table<std::shared_ptr<std::string>> keys_;
+  Table<Entry> keys_;
+  KeyList key_list_;  // of the entries in keys_
   Table<std::deque<std::string>> queues_;
 
   Ticket next_ticket_ = 0;

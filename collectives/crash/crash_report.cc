@@ -104,8 +104,9 @@ void write_crash_report(std::string_view message, std::string_view traceback) {
   if (report_path[0] == '\0') return;
   if (reserved_fd >= 0) close(reserved_fd);
   reserved_fd = -1;
+  unlink(temporary_path.data());  // whatever another user put there is not ours
   const int file =
-      open(temporary_path.data(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+      open(temporary_path.data(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (file < 0) return;
   static FixedString timestamp;
   timestamp.clear();

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -174,6 +175,23 @@ TEST_CASE("an error file is replaced atomically, and only if it is a regular fil
   REQUIRE(mkfifo(scratch.file().c_str(), 0600) == 0);
   CHECK(write_error_file(scratch.file(), kFlat).has_error());
   CHECK(scratch.count() == 1);
+}
+
+TEST_CASE("what another user put where an error file is made is not written to") {
+  const ScratchDirectory scratch;
+  const std::string made = scratch.file() + "." + std::to_string(getpid()) + ".tmp";
+  const std::string precious = scratch.file() + ".precious";
+  std::ofstream(precious) << "precious";
+  SECTION("a symbolic link") {
+    REQUIRE(symlink(precious.c_str(), made.c_str()) == 0);
+  }
+  SECTION("a link") {
+    REQUIRE(link(precious.c_str(), made.c_str()) == 0);
+  }
+  must(write_error_file(scratch.file(), kFlat));
+  CHECK(read_error_file(scratch.file()) == kFlat);
+  CHECK(read_error_file(precious) == "precious");
+  CHECK(scratch.count() == 2);
 }
 
 }  // namespace

@@ -154,3 +154,29 @@ TEST_CASE("a host that does not resolve is a usage error that names it") {
   CHECK(result.error().code == Errc::usage);
   CHECK(contains(result.error().message, "no such host"));
 }
+
+TEST_CASE("a reply that crosses the cancelling of its wait is not taken for the next one") {
+  boost::asio::io_context context;
+  tcp::acceptor acceptor(context, tcp::endpoint(make_address("127.0.0.1"), 0));
+  auto waiting = std::async(std::launch::async, [&] {
+    StoreClient client = must(StoreClient::connect("127.0.0.1", acceptor.local_endpoint().port(),
+                                                   20s, std::chrono::minutes(5)));
+    const auto there = client.wait({"/k"}, 0ms);
+    return std::pair(there.has_error() && there.error().code == Errc::timed_out,
+                     must(client.add("/n", 1)));
+  });
+  tcp::socket socket = acceptor.accept();
+  const auto receive = [&](std::size_t size) {
+    std::string bytes(size, '\0');
+    boost::asio::read(socket, boost::asio::buffer(bytes));
+    return bytes;
+  };
+  boost::asio::write(socket, boost::asio::buffer(receive(10).substr(6)));  // the hello's echo
+  receive(1 + 8 + 8 + 2 + 1);                                              // wait, cancel_wait
+  boost::asio::write(socket, boost::asio::buffer(std::string("\0\1", 2)));
+  receive(1 + 8 + 2 + 8);  // add
+  boost::asio::write(socket, boost::asio::buffer(std::string("\7\0\0\0\0\0\0\0", 8)));
+  const auto [timed_out, sum] = waiting.get();
+  CHECK(timed_out);
+  CHECK(sum == 7);
+}

@@ -48,6 +48,19 @@ class InProcessStore {
   /// Stops taking replies out of its outbox.
   void stop_reading(int client) { clients_[client].reads = false; }
 
+  /// Takes replies out of its outbox again: those that are left, and those of requests that waited.
+  std::string read_on(int client) {
+    Client& reader = clients_[client];
+    reader.reads = true;
+    Session::Step step;
+    do {
+      collect(reader);
+      step = reader.session->step();
+      pass_on_events();
+    } while (step != Session::Step::idle);
+    return received(client);
+  }
+
   /// All bytes that were sent to the client since the last call.
   std::string received(int client) { return std::exchange(clients_[client].inbox, {}); }
   const std::string& why(int client) const { return clients_[client].last_error; }

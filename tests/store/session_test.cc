@@ -240,24 +240,63 @@ TEST_CASE("the next request of a client that does not read waits, and its replie
   CHECK(store.session(lazy).outbox().size() == 608 + 8);
 }
 
-TEST_CASE("more replies than a client may leave unread end the connection") {
+TEST_CASE("more news than a client may leave unread ends the connection") {
   Limits limits;
   limits.unread_bytes = 10'000;
   InProcessStore store(limits);
   const int client = greeted(store);
   const std::string large(4000, 'x');
-  SECTION("one reply") {
-    CHECK(store.send(client, set("/k", large)));
-    CHECK_FALSE(store.send(client, multi_get({"/k", "/k", "/k"})));
+  const int watching = store.enter();
+  store.send(watching, hex("0702000000000000002f77"));
+  store.stop_reading(watching);
+  for (int i = 0; i < 3; ++i) store.send(client, set("/w", large));
+  CHECK_FALSE(store.is_in(watching));
+  CHECK(store.is_in(client));
+}
+
+TEST_CASE("a long reply is made piece by piece, as the client reads it") {
+  Limits limits;
+  limits.busy_bytes = 5000;
+  InProcessStore store(limits);
+  const int reader = greeted(store);
+  const int other = greeted(store);
+  std::string request, expected;
+  SECTION("values") {
+    const std::string value(1000, 'x');
+    REQUIRE(store.send(other, set("/k", value)));
+    request = multi_get(std::vector<std::string>(1000, "/k"));
+    for (int i = 0; i < 1000; ++i) expected += text(value);
   }
-  SECTION("news it does not take") {
-    const int watching = store.enter();
-    store.send(watching, hex("0702000000000000002f77"));
-    store.stop_reading(watching);
-    for (int i = 0; i < 3; ++i) store.send(client, set("/w", large));
-    CHECK_FALSE(store.is_in(watching));
-    CHECK(store.is_in(client));
+  SECTION("keys") {
+    expected = integer(10'000);
+    for (int i = 0; i < 10'000; ++i) {
+      const std::string key = "/key/" + std::to_string(i);
+      REQUIRE(store.send(other, set(key, "")));
+      expected += text(key);
+    }
+    request = type(RequestType::list_keys);
   }
+  store.stop_reading(reader);
+  REQUIRE(store.send(reader, wait({"/late"}) + request + key_count()));
+  CHECK(store.session(reader).memory() < 20'000);
+  // What comes during the reply does not cut it in two.
+  REQUIRE(store.send(other, set("/late", "")));
+  const std::int64_t keys = std::int64_t(store.store().key_count());
+  CHECK(store.read_on(reader) == expected + kStop + integer(keys));
+}
+
+TEST_CASE("while memory is short a client's next request waits until it has read every reply") {
+  InProcessStore store;
+  const int lazy = greeted(store);
+  store.stop_reading(lazy);
+  REQUIRE(store.send(lazy, key_count()));
+  Session& session = store.session(lazy);
+  const std::string request = key_count();
+  session.feed(request);
+  CHECK(session.step(true) == Session::Step::busy);
+  CHECK(session.outbox().size() == 8);
+  session.outbox().drop(8);
+  CHECK(session.step(true) == Session::Step::ran);
 }
 
 TEST_CASE("a full store ends only the connection that fills it") {

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+namespace ddprun::log {
+
+/// Warnings that peers cause, who could otherwise fill the disk: of each period the first few lines
+/// are written, cut short, and then how many more there were.
+///
+/// Thread: the executor's.
+class LimitedLog {
+ public:
+  static constexpr std::size_t kLines = 10;
+  static constexpr std::size_t kLength = 300;  ///< bytes of one line
+  static constexpr std::chrono::milliseconds kPeriod{10'000};
+
+  explicit LimitedLog(boost::asio::any_io_executor executor,
+                      std::chrono::milliseconds period = kPeriod)
+      : timer_(executor), period_(period) {}
+
+  /// Writes `text` as log::warning does, or counts it.
+  void warning(const std::string& text);
+
+ private:
+  void begin_period();
+
+  boost::asio::steady_timer timer_;
+  std::chrono::milliseconds period_;
+  std::size_t lines_ = 0;  // of this period; none: there is no period
+  // The handler looks at it first: it may be queued already when this is destroyed.
+  std::shared_ptr<int> alive_ = std::make_shared<int>();
+};
+
+}  // namespace ddprun::log

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <boost/intrusive/list.hpp>
+
+namespace ddprun::store {
+
+class Listing;
+
+/// The keys of a store in the order of their creation. Listings of it read them piece by piece
+/// while keys come and go. Pure.
+class KeyList {
+ public:
+  /// What it adds to a key's entry in the table of the store.
+  class Item : public boost::intrusive::list_base_hook<
+                   boost::intrusive::link_mode<boost::intrusive::normal_link>> {
+    friend class KeyList;
+    friend class Listing;
+    const std::string* key_ = nullptr;
+    std::uint64_t number_ = 0;
+  };
+
+  /// `key` lives in the table, as long as `item`.
+  void add(Item& item, const std::string& key);
+  void remove(Item& item);
+
+ private:
+  friend class Listing;
+  using Items = boost::intrusive::list<Item, boost::intrusive::constant_time_size<false>>;
+
+  Items items_;
+  std::uint64_t next_number_ = 0;
+  std::vector<Listing*> listings_;  // oldest first
+};
+
+/// The keys that a list had when the listing began, whatever becomes of them meanwhile.
+///
+/// There are at most kMost of one list: one more revokes the oldest. One that holds more than
+/// kMostRemoved bytes of keys that were removed before it came to them is revoked, too.
+class Listing {
+ public:
+  static constexpr std::size_t kMost = 64;
+  static constexpr std::size_t kMostRemoved = 1 << 20;
+
+  /// Begins with `count`, the number of keys in `list`, still to come.
+  Listing(KeyList& list, std::size_t count);
+  ~Listing();
+  Listing(const Listing&) = delete;
+  Listing& operator=(const Listing&) = delete;
+
+  /// How many keys are still to come.
+  std::size_t left() const { return left_; }
+
+  /// It cannot be completed any more: next() must not be called.
+  bool revoked() const { return revoked_; }
+
+  /// The next key, of those that are left. Valid until the next call of anything here.
+  std::string_view next();
+
+ private:
+  friend class KeyList;
+
+  void on_removal(KeyList::Item& item);
+  void revoke();
+
+  KeyList& list_;
+  KeyList::Items::iterator next_;
+  std::uint64_t end_;  // numbers from here on are younger
+  std::size_t left_;
+  std::deque<std::string> removed_;  // of those to come
+  std::size_t removed_bytes_ = 0;
+  std::string current_;
+  bool revoked_ = false;
+};
+
+}  // namespace ddprun::store
