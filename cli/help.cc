@@ -38,8 +38,9 @@ constexpr std::string_view kTail =
     "\n"
     "Exit code:\n"
     "  0 all workers succeeded; otherwise that of the worker that failed first (128 + n if signal\n"
-    "  n killed it); 128 + n if signal n stopped ddprun; 2 wrong usage; 124 timed out; 125 ddprun\n"
-    "  itself failed; 126 the program cannot be executed; 127 the program was not found\n";
+    "  n killed it); 128 + n if signal n stopped ddprun; 1 the job had no place for this node;\n"
+    "  2 wrong usage; 124 timed out; 125 ddprun itself failed; 126 the program cannot be\n"
+    "  executed; 127 the program was not found\n";
 
 std::string_view title(Group group) {
   switch (group) {

@@ -14,6 +14,8 @@ lose_b() {
   finish
 }
 
+on serve start serve "${at[@]}"
+wait_for_event serving
 start_node a 0
 start_node b 1
 on a wait_for_event round_ready '"round":0,"restarts":0,'
@@ -24,8 +26,11 @@ lose_b
 start_node b 1
 on a wait_for_event round_ready '"round":2,"restarts":1,'
 lose_b
-on a finish
-expect_exit 137
+for node in a serve; do
+  on "$node" finish
+  expect_exit 137
+done
+same_report a serve
 expect_stderr 'rank 1 failed first: lost with its node \(host .*, round 2\): node 1 \(.*\) was lost for the 3rd time'
 expect_stderr 'no restart left \(1 of 1 used\)'
 expect_no_process_left
