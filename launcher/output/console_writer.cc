@@ -23,9 +23,6 @@ namespace {
 /// long. Nobody reads a file with a stopwatch.
 constexpr std::chrono::milliseconds kRest{1};
 
-/// A write that takes longer has stalled.
-constexpr std::chrono::milliseconds kPatience{500};
-
 bool is_capable_terminal(int fd) {
   const char* term = std::getenv("TERM");
   return isatty(fd) == 1 && term != nullptr && std::strcmp(term, "dumb") != 0;
@@ -75,8 +72,7 @@ ConsoleWriter::ConsoleWriter(boost::asio::any_io_executor executor, int fd, std:
       lines_(is_capable_terminal(fd)),
       room_(executor),
       background_(executor),
-      rest_(executor),
-      patience_(executor) {
+      rest_(executor) {
   open(fd);
 }
 
@@ -211,13 +207,13 @@ void ConsoleWriter::consume(size_t written) {
 }
 
 void ConsoleWriter::drop_stopped_reader() {
-  if (!waiting_) return;
-  if (kind_ != Kind::background) return stop_writing();
-  // A write is under way; whether the disk has stalled is known when it takes too long.
-  patience_.expires_after(kPatience);
-  patience_.async_wait([this, write = background_writes_](boost::system::error_code cancelled) {
-    if (!cancelled && waiting_ && write == background_writes_) stop_writing();
-  });
+  if (waiting_ && kind_ != Kind::background) stop_writing();
+}
+
+void ConsoleWriter::drop_stalled_write() {
+  if (!waiting_ || reader_stopped_ || kind_ != Kind::background) return;
+  const bool same = std::exchange(checked_write_, background_writes_) == background_writes_;
+  if (same) stop_writing();
 }
 
 void ConsoleWriter::stop_writing() {

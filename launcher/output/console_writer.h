@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -62,9 +63,12 @@ class ConsoleWriter {
   /// after a write in the background. on_written follows.
   void flush_soon();
 
-  /// If the reader has stopped, or the disk, discards all output until it continues, which on_loss
-  /// reports. on_written follows.
+  /// If the reader has stopped, discards all output until it continues, which on_loss reports.
+  /// on_written follows.
   void drop_stopped_reader();
+
+  /// The same for a disk: if the write that was under way at the last call still is.
+  void drop_stalled_write();
 
   /// Writes pending output, waiting for the reader for at most `limit`; discards the rest. Blocks.
   void finish(std::chrono::milliseconds limit);
@@ -101,12 +105,12 @@ class ConsoleWriter {
   LineQueue lines_;
   boost::asio::posix::stream_descriptor room_;  // an epoll fd, readable when fd_ is writable
   AsyncJobs background_;
-  LineQueue::Block spare_;      // memory for the next write in the background
-  size_t background_size_ = 0;  // of the write that is under way
-  size_t background_writes_ = 0;
+  LineQueue::Block spare_;           // memory for the next write in the background
+  size_t background_size_ = 0;       // of the write that is under way
+  size_t background_writes_ = 0;     // that have ended
+  size_t checked_write_ = SIZE_MAX;  // under way at the last drop_stalled_write
   boost::asio::steady_timer rest_;
   bool resting_ = false;  // the last write in the background has just ended
-  boost::asio::steady_timer patience_;
   bool waiting_ = false;  // for room_, or for a write in the background
   bool flush_posted_ = false;
   bool discarding_ = false;

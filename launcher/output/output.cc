@@ -21,8 +21,8 @@ namespace {
 constexpr size_t kBatch = 128 * 1024;
 constexpr size_t kOwnLimit = 1024 * 1024;  // pending bytes beyond which own lines are dropped
 
-/// A log file that takes longer for 128 KiB, when its worker was killed, is given up.
-constexpr std::chrono::milliseconds kFilePatience{500};
+/// When workers are killed, a write to a disk that takes longer is given up.
+constexpr std::chrono::milliseconds kPatience{500};
 
 /// The beginning of a line is shown when nothing has come for so long. It is no prompt if as much
 /// came before as stdio and Python write at a time: then the rest of the line is still in a buffer
@@ -95,10 +95,12 @@ struct Output::Stream {
   std::optional<LineFilter> filter;  // set with sink.duplicates
   Unsaved unsaved;
   std::chrono::steady_clock::time_point last_shown;
-  size_t burst = 0;        // bytes since it was quiet
-  size_t left = SIZE_MAX;  // bytes until its end, if known
-  bool waiting = false;    // a handler holds an iterator to this
-  bool saving = false;     // a job holds one
+  size_t burst = 0;                // bytes since it was quiet
+  size_t left = SIZE_MAX;          // bytes until its end, if known
+  bool waiting = false;            // a handler holds an iterator to this
+  bool saving = false;             // a job holds one
+  size_t saves = 0;                // jobs that have ended
+  size_t checked_save = SIZE_MAX;  // under way at the last drop_stalled_files
   bool removed = false;
   bool grown = false;
 };
@@ -246,6 +248,7 @@ void Output::on_saved(Streams::iterator stream, std::string_view bytes, const Re
     log::warning("log files will have gaps: " + saved.error().message);
   }
   stream->saving = false;
+  ++stream->saves;
   if (release(stream)) return;
   show(*stream, bytes);
   save(stream);
@@ -318,15 +321,26 @@ void Output::when_drained(std::function<void()> done) {
 void Output::drop_stopped_readers() {
   out_.drop_stopped_reader();
   if (err_) err_->drop_stopped_reader();
-  patience_.expires_after(kFilePatience);
+  dropping_ = true;
+  drop_stalled_later();
+}
+
+/// Output of workers that are killed may still be on its way, so this is repeated until it is gone.
+void Output::drop_stalled_later() {
+  patience_.expires_after(kPatience);
   patience_.async_wait([this](boost::system::error_code cancelled) {
-    if (!cancelled) drop_stalled_files();
+    if (cancelled || !dropping_) return;
+    out_.drop_stalled_write();
+    if (err_) err_->drop_stalled_write();
+    drop_stalled_files();
+    if (dropping_) drop_stalled_later();
   });
 }
 
 void Output::drop_stalled_files() {
   for (Stream& stream : streams_) {
-    if (!stream.saving) continue;
+    if (!stream.saving || std::exchange(stream.checked_save, stream.saves) != stream.saves)
+      continue;
     boost::system::error_code ignored;
     stream.pipe.close(ignored);
     if (!std::exchange(files_dropped_, true)) {
@@ -344,6 +358,7 @@ void Output::check_drained() {
   out_.flush();
   err().flush();
   if (!out_.is_drained() || !err().is_drained()) return;
+  dropping_ = false;
   std::exchange(done_, nullptr)();
 }
 
@@ -357,7 +372,7 @@ void Output::remove_workers() {
   }
   big_pipes_ = 0;
   files_dropped_ = false;
-  patience_.cancel();
+  dropping_ = false;
 }
 
 void Output::write_own_line(std::string_view line) {

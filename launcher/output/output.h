@@ -118,6 +118,7 @@ class Output {
   bool release(Streams::iterator stream);
   void show_prompts_later();
   void show_prompts();
+  void drop_stalled_later();
   void drop_stalled_files();
   void on_written();
   void check_drained();
@@ -132,6 +133,7 @@ class Output {
   size_t dropped_own_lines_ = 0;
   bool log_loss_reported_ = false;
   bool files_dropped_ = false;  // of these workers: when_drained does not wait for them
+  bool dropping_ = false;       // drop_stopped_readers was called
   boost::asio::steady_timer patience_;
   boost::asio::steady_timer quiet_;
   bool awaiting_quiet_ = false;

@@ -4,13 +4,13 @@
 # that cannot be written do not keep ddprun from being stopped, nor from ending.
 . "$(dirname "${BASH_SOURCE[0]}")/disk.sh"
 
+wait='until [ -e "$0/go" ]; do sleep 0.02; done'
+
 disk
-mkfifo "$work/fifo"
-start --nproc_per_node 2 --log_dir "$disk/logs" --max_restarts 1 \
-  bash -c 'read -r < "$0"; exit 3' "$work/fifo"
+start --nproc_per_node 2 --log_dir "$disk/logs" --max_restarts 1 bash -c "$wait; exit 3" "$work"
 wait_for_event worker_started '"rank":1'
 freeze
-echo >"$work/fifo"
+: >"$work/go"
 wait_for_event restart
 wait_for_stderr 'waiting 5 s for the disk of --log_dir'
 ! has_event round_ready '"round":1' || fail "the directories of round 1 were created"
@@ -23,10 +23,12 @@ expect_no_process_left
 
 console=$out out=$disk/out
 start --nproc_per_node 2 --shutdown_timeout 3600 \
-  bash -c 'trap "" INT; seq 1000; echo ready >"$0"; exec sleep 3600' "$work/fifo"
+  bash -c 'trap "" INT; : >"$0/ready$RANK"; until [ -e "$0/frozen" ]; do sleep 0.02; done
+    seq 1000; exec sleep 3600' "$work"
 out=$console
-for _ in 0 1; do read -r <"$work/fifo"; done
+for rank in 0 1; do wait_until [ -e "$work/ready$rank" ]; done
 freeze
+: >"$work/frozen"
 kill -INT "$ddprun"
 wait_for_event round_stopping
 kill -INT "$ddprun"
@@ -36,12 +38,13 @@ finish
 expect_exit 130
 expect_no_process_left
 
+rm "$work/go"
 record=$events events=$disk/events
-start bash -c 'echo ready >"$0"; read -r <"$0"' "$work/fifo"
+start bash -c ": >\"\$0/alone\"; $wait" "$work"
 events=$record
-read -r <"$work/fifo"
+wait_until [ -e "$work/alone" ]
 freeze
-echo >"$work/fifo"
+: >"$work/go"
 wait_for_stderr 'cannot write to the events file .*: its disk has stalled; events are missing$'
 thaw
 finish
