@@ -11,6 +11,11 @@ int GroupAccess::named(const ProcessGroup& group, int rank) {
   return group.member_->context.named(rank);
 }
 
+std::uint64_t GroupAccess::formed(const ProcessGroup& group) {
+  const auto since_1970 = group.member_->formed.time_since_epoch();
+  return static_cast<std::uint64_t>(std::chrono::nanoseconds(since_1970).count());
+}
+
 void GroupAccess::abort(ProcessGroup& group) {
   GroupMember& member = *group.member_;
   member.calls->fail(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -19,6 +20,7 @@ namespace ddp::internal {
 struct GroupMember {
   const GroupContext context;
   const std::string backend_name;
+  const std::chrono::system_clock::time_point formed = std::chrono::system_clock::now();
   const TaskMaker make;
   std::unique_ptr<Backend> backend;
   std::shared_ptr<GroupCalls> calls;
