@@ -15,9 +15,8 @@ struct GroupAccess {
   /// When this rank joined the group, in nanoseconds since 1970 by the clock of its host.
   static std::uint64_t formed(const ProcessGroup& group);
 
-  /// Breaks the group and aborts the calls under way, for a program that an exception makes leave
-  /// in the middle of a backward pass.
-  static void abort(ProcessGroup& group);
+  /// What the group holds, at an address that does not change when the group is moved.
+  static GroupMember& member(ProcessGroup& group);
 };
 
 }  // namespace ddp::internal

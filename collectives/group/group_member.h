@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <exception>
 #include <memory>
 #include <string>
 
@@ -24,7 +25,8 @@ struct GroupMember {
   const TaskMaker make;
   std::unique_ptr<Backend> backend;
   std::shared_ptr<GroupCalls> calls;
-  int subgroup_count = 0;  ///< made of this group so far
+  int subgroup_count = 0;                             ///< made of this group so far
+  const int exceptions = std::uncaught_exceptions();  ///< under way when this was made
 
   /// Connects the ranks. A subgroup passes the broadcast of its parent.
   GroupMember(GroupContext group, std::string chosen_backend,
@@ -37,8 +39,12 @@ struct GroupMember {
   void run(const Task& task);
   Work begin(const Task& task);
 
+  /// Breaks the group, for the reason `why`, and ends the calls under way.
+  void abort(const std::string& why);
+
   /// Waits for the other ranks in the background, and closes the connections then. After a failure,
-  /// or during an exception, aborts instead. Nothing but the destructor may be called afterwards.
+  /// or during an exception that was thrown since this was made, aborts instead. Nothing but the
+  /// destructor may be called afterwards.
   void leave();
 };
 

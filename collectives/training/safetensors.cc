@@ -90,7 +90,7 @@ std::optional<CheckpointPart> read_part(const Json& tensor) {
   }
   const auto type = std::ranges::find(kTypeNames, text_field(tensor, "dtype").value_or(""));
   const auto count = count_of(tensor["shape"]);
-  const auto ends = tensor["data_offsets"];
+  const Json& ends = tensor["data_offsets"];
   const bool valid = type != kTypeNames.end() && count && ends.is_array() && ends.size() == 2 &&
                      ends[0].is_number_unsigned() && ends[1].is_number_unsigned();
   if (!valid) return std::nullopt;
