@@ -25,7 +25,9 @@ constexpr const char* kGeneration = "ddp.generation";
 constexpr const char* kVersion = "ddp.version";
 
 /// By DataType.
-constexpr std::array kTypeNames = {"F16", "BF16", "F32", "F64", "I8", "U8", "I32", "I64"};
+constexpr std::array kTypeNames = {"F16", "BF16", "F32", "F64", "I8",  "U8",
+                                   "I32", "I64",  "I16", "U16", "U32", "U64"};
+static_assert(kTypeNames.size() == 1 + static_cast<std::size_t>(kLastType));
 
 std::string part_name(std::size_t part) {
   return "part_" + std::to_string(part);
