@@ -14,7 +14,7 @@ namespace ddp::internal {
 namespace {
 
 template <DataType kType>
-void add(void* in, void* in_out, int* count, MPI_Datatype* /*type*/) {
+void add_integers(void* in, void* in_out, int* count, MPI_Datatype* /*type*/) {
   reduction(kType, ReduceOp::sum).add(in_out, in, static_cast<std::size_t>(*count));
 }
 
@@ -24,7 +24,7 @@ template <DataType kType>
 MPI_Op wrapping_sum() {
   static const MPI_Op op = [] {
     MPI_Op made = MPI_OP_NULL;
-    must(MPI_Op_create(&add<kType>, 1, &made));
+    must(MPI_Op_create(&add_integers<kType>, 1, &made));
     return made;
   }();
   return op;
