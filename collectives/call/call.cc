@@ -82,6 +82,14 @@ const char* name(DataType type) {
       return "int32";
     case DataType::int64:
       return "int64";
+    case DataType::int16:
+      return "int16";
+    case DataType::uint16:
+      return "uint16";
+    case DataType::uint32:
+      return "uint32";
+    case DataType::uint64:
+      return "uint64";
   }
   return "unknown type";
 }
@@ -115,12 +123,16 @@ std::size_t size_of(DataType type) {
       return 1;
     case DataType::float16:
     case DataType::bfloat16:
+    case DataType::int16:
+    case DataType::uint16:
       return 2;
     case DataType::float32:
     case DataType::int32:
+    case DataType::uint32:
       return 4;
     case DataType::float64:
     case DataType::int64:
+    case DataType::uint64:
       break;
   }
   return 8;

@@ -55,6 +55,9 @@ const char* name(DataType type);
 const char* name(ReduceOp op);
 std::size_t size_of(DataType type);
 
+/// The last DataType as they are numbered.
+inline constexpr DataType kLastType = DataType::uint64;
+
 bool has_root(Operation operation);
 
 /// For operations that have a root: whether data comes from it, else goes to it.

@@ -137,9 +137,17 @@ Reduction reduction(DataType type, ReduceOp op) {
     case DataType::int32:
       return reduction_of<std::int32_t, std::int32_t>(op);
     case DataType::int64:
+      return reduction_of<std::int64_t, std::int64_t>(op);
+    case DataType::int16:
+      return reduction_of<std::int16_t, std::int16_t>(op);
+    case DataType::uint16:
+      return reduction_of<std::uint16_t, std::uint16_t>(op);
+    case DataType::uint32:
+      return reduction_of<std::uint32_t, std::uint32_t>(op);
+    case DataType::uint64:
       break;
   }
-  return reduction_of<std::int64_t, std::int64_t>(op);
+  return reduction_of<std::uint64_t, std::uint64_t>(op);
 }
 
 bool allows(DataType type, ReduceOp op) {
@@ -160,8 +168,15 @@ bool allows(DataType type, ReduceOp op) {
 }
 
 bool is_integer(DataType type) {
-  return type == DataType::int8 || type == DataType::uint8 || type == DataType::int32 ||
-         type == DataType::int64;
+  switch (type) {
+    case DataType::float16:
+    case DataType::bfloat16:
+    case DataType::float32:
+    case DataType::float64:
+      return false;
+    default:
+      return true;
+  }
 }
 
 }  // namespace ddp::internal

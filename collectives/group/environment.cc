@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <limits>
 #include <string_view>
 #include <unistd.h>
 
@@ -128,6 +129,10 @@ StoreAddress read_store_address() {
     address.port = value_of("MASTER_ADDR").empty() ? port_of_job() : kDefaultPort;
   }
   address.agent = value_of("TORCHELASTIC_USE_AGENT_STORE") == "True";
+  constexpr const char* kRestarts = "TORCHELASTIC_RESTART_COUNT";
+  if (address.agent && !value_of(kRestarts).empty()) {
+    address.restarts = integer(kRestarts, 0, std::numeric_limits<int>::max());
+  }
   return address;
 }
 

@@ -26,9 +26,10 @@ struct StoreAddress {
   std::string host;
   std::uint16_t port = 0;
   bool agent = false;  ///< served by the launcher; else rank 0 has to serve it
+  int restarts = 0;    ///< of the ranks; the launcher's store may be the one of the ranks before
 };
 
-/// MASTER_ADDR and MASTER_PORT, and TORCHELASTIC_USE_AGENT_STORE.
+/// MASTER_ADDR and MASTER_PORT, TORCHELASTIC_USE_AGENT_STORE and TORCHELASTIC_RESTART_COUNT.
 ///
 /// Launchers other than ddprun and torchrun do not set them. Without MASTER_ADDR, the host is this
 /// one if the launcher says that all processes run here, and the first node of SLURM_STEP_NODELIST

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/group/group_access.h"
 
-#include <string>
-
 #include "collectives/group/group_member.h"
 
 namespace ddp::internal {
@@ -11,12 +9,13 @@ int GroupAccess::named(const ProcessGroup& group, int rank) {
   return group.member_->context.named(rank);
 }
 
-void GroupAccess::abort(ProcessGroup& group) {
-  GroupMember& member = *group.member_;
-  member.calls->fail(
-      Error(ErrorKind::system, "ddp: rank " + std::to_string(named(group, group.rank())) +
-                                   ": the group was given up in the middle of a backward pass"));
-  member.backend->abort();
+std::uint64_t GroupAccess::formed(const ProcessGroup& group) {
+  const auto since_1970 = group.member_->formed.time_since_epoch();
+  return static_cast<std::uint64_t>(std::chrono::nanoseconds(since_1970).count());
+}
+
+GroupMember& GroupAccess::member(ProcessGroup& group) {
+  return *group.member_;
 }
 
 }  // namespace ddp::internal

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/group/group_member.h"
 
-#include <exception>
 #include <utility>
 
 #include "collectives/backends/async_teardown.h"
@@ -67,8 +66,14 @@ Work GroupMember::begin(const Task& task) {
   return Work(calls->track(call, backend->begin(task)));
 }
 
+void GroupMember::abort(const std::string& why) {
+  calls->fail(Error(ErrorKind::system,
+                    "ddp: rank " + std::to_string(context.named(context.rank)) + ": " + why));
+  backend->abort();
+}
+
 void GroupMember::leave() {
-  if (calls->has_failed() || std::uncaught_exceptions() > 0) {
+  if (calls->has_failed() || std::uncaught_exceptions() > exceptions) {
     backend->abort();
     calls->end_watch();
     return;

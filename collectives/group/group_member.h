@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
+#include <exception>
 #include <memory>
 #include <string>
 
@@ -19,10 +21,12 @@ namespace ddp::internal {
 struct GroupMember {
   const GroupContext context;
   const std::string backend_name;
+  const std::chrono::system_clock::time_point formed = std::chrono::system_clock::now();
   const TaskMaker make;
   std::unique_ptr<Backend> backend;
   std::shared_ptr<GroupCalls> calls;
-  int subgroup_count = 0;  ///< made of this group so far
+  int subgroup_count = 0;                             ///< made of this group so far
+  const int exceptions = std::uncaught_exceptions();  ///< under way when this was made
 
   /// Connects the ranks. A subgroup passes the broadcast of its parent.
   GroupMember(GroupContext group, std::string chosen_backend,
@@ -35,8 +39,12 @@ struct GroupMember {
   void run(const Task& task);
   Work begin(const Task& task);
 
+  /// Breaks the group, for the reason `why`, and ends the calls under way.
+  void abort(const std::string& why);
+
   /// Waits for the other ranks in the background, and closes the connections then. After a failure,
-  /// or during an exception, aborts instead. Nothing but the destructor may be called afterwards.
+  /// or during an exception that was thrown since this was made, aborts instead. Nothing but the
+  /// destructor may be called afterwards.
   void leave();
 };
 

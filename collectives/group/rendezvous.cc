@@ -81,14 +81,18 @@ std::shared_ptr<Store> file_of_process(const std::string& path, int world_size,
   return file;
 }
 
-/// The store of the method, which rank 0 serves if the launcher does not: sets rank_0_serves.
+/// The store of the method, which rank 0 serves if the launcher does not: sets rank_0_serves, and
+/// completes the prefix.
 std::shared_ptr<Store> connect_store(GroupContext& context, const InitMethod& method) {
   if (method.scheme == InitMethod::Scheme::file) {
     return file_of_process(method.path, context.size, context.timeout);
   }
   const StoreAddress address = method.scheme == InitMethod::Scheme::tcp
-                                   ? StoreAddress{method.host, method.port, false}
+                                   ? StoreAddress{.host = method.host, .port = method.port}
                                    : read_store_address();
+  // torchrun's store outlives a restart, with the keys and counts of the ranks before. (It does not
+  // count a restart that only a change of nodes caused; PyTorch's own groups have that limit, too.)
+  if (address.restarts > 0) context.prefix += "restart_" + std::to_string(address.restarts) + "/";
   context.rank_0_serves = !address.agent;
   if (context.rank_0_serves && context.rank == 0) host_store(address.host, address.port);
   return std::make_shared<TcpStore>(address.host, address.port,
@@ -105,12 +109,13 @@ GroupContext rendezvous(const Options& options, std::chrono::milliseconds timeou
   context.size = own.size;
   context.timeout = timeout;
   if (context.size == 1) return context;
+  context.prefix = "ddp/";
   at_rank(context.rank, [&] {
     context.store = options.store ? options.store : connect_store(context, method);
     context.address = address_towards(context.store);
     // The n-th group that this rank joins through this store: the same number on every rank.
-    const auto groups = context.store->add("ddp/groups/" + std::to_string(context.rank), 1);
-    context.prefix = "ddp/" + std::to_string(groups - 1) + "/";
+    const std::string counter = context.prefix + "groups/" + std::to_string(context.rank);
+    context.prefix += std::to_string(context.store->add(counter, 1) - 1) + "/";
   });
   return context;
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <csignal>
@@ -24,12 +25,14 @@
 
 #include "base/fd.h"
 #include "collectives/errors.h"
+#include "collectives/group/spawned.h"
 #include "collectives/stores/store_host.h"
 
 namespace ddp {
 namespace {
 
 using ddprun::Fd;
+using Report = internal::SpawnReport;
 using std::chrono::steady_clock;
 
 [[noreturn]] void fail(ErrorKind kind, const std::string& what) {
@@ -39,56 +42,9 @@ using std::chrono::steady_clock;
   fail(ErrorKind::system, std::string(what) + ": " + std::strerror(errno));
 }
 
-/// What a process reports about its exception. A write of at most PIPE_BUF bytes to a pipe is
-/// atomic, so reports are whole and in the order of the failures (pipe(7)).
-struct Report {
-  int rank = 0;
-  bool victim = false;  ///< it failed because it lost another rank
-  std::array<char, PIPE_BUF - 16> text{};
-};
-static_assert(sizeof(Report) <= PIPE_BUF);
-
-void send_report(int pipe, int rank, bool victim, std::string_view text) {
-  Report report{rank, victim, {}};
-  text.copy(report.text.data(), report.text.size() - 1);
-  // A parent that is gone reads nothing, and then this process ends anyway.
-  [[maybe_unused]] const ssize_t written = ::write(pipe, &report, sizeof(report));
-}
-
-void set_environment(int rank, int nprocs, std::uint16_t port) {
-  const std::string number = std::to_string(rank);
-  const std::string size = std::to_string(nprocs);
-  const std::string port_text = std::to_string(port);
-  const std::pair<const char*, const char*> variables[] = {
-      {"RANK", number.c_str()},
-      {"LOCAL_RANK", number.c_str()},
-      {"WORLD_SIZE", size.c_str()},
-      {"LOCAL_WORLD_SIZE", size.c_str()},
-      {"MASTER_ADDR", "127.0.0.1"},
-      {"MASTER_PORT", port_text.c_str()},
-      {"TORCHELASTIC_USE_AGENT_STORE", "True"},
-  };
-  for (const auto& [name, value] : variables) ::setenv(name, value, 1);
-}
-
 /// A rank that lost another may report that before the other has ended or reported why. This is the
 /// time to wait for the cause; as a rule it comes within a millisecond.
 constexpr std::chrono::seconds kCauseLimit{1};
-
-/// Runs `fn`; the exit code.
-int run(int rank, const std::function<void(int)>& fn, int pipe) {
-  try {
-    fn(rank);
-    return 0;
-  } catch (const Error& error) {
-    send_report(pipe, rank, error.kind() == ErrorKind::peer_lost, error.what());
-  } catch (const std::exception& error) {
-    send_report(pipe, rank, false, error.what());
-  } catch (...) {
-    send_report(pipe, rank, false, "an exception that is no std::exception");
-  }
-  return 1;
-}
 
 /// "SIGSEGV".
 std::string name_signal(int number) {
@@ -101,13 +57,15 @@ struct Process {
   pid_t pid = 0;
   Fd pidfd;
   bool running = true;
+  bool begun = false;  ///< came to its call of `fn`
 };
 
 /// The processes of one spawn. The destructor leaves none.
 class Processes {
  public:
-  Processes(int nprocs, const std::function<void(int)>& fn, const SpawnOptions& options)
-      : options_(options) {
+  /// `number`: of this call of spawn in the process.
+  Processes(int nprocs, const std::function<void(int)>& fn, const SpawnOptions& options, int number)
+      : options_(options), number_(number) {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail_errno("pipe");
     report_pipe_.reset(ends[0]);
@@ -140,8 +98,9 @@ class Processes {
     }
     read_reports();
     if (!failure_) return;
-    const auto cause =
-        std::find_if(reports_.begin(), reports_.end(), [&](auto& it) { return !it.victim; });
+    const auto cause = std::find_if(reports_.begin(), reports_.end(), [&](auto& it) {
+      return it.kind != Report::Kind::lost_another;
+    });
     const bool has_cause = failure_is_report_ && cause != reports_.end();
     const Report* report = has_cause ? &*cause : failure_is_report_ ? &reports_.front() : nullptr;
     if (report == nullptr) throw Error(*failure_);
@@ -151,17 +110,24 @@ class Processes {
  private:
   void start(int rank, int nprocs, const std::function<void(int)>& fn, internal::Listening& store,
              int pipe) {
+    std::optional<internal::ProgramAgain> again;
+    if (options_.start_method == StartMethod::exec) {
+      again.emplace(rank, nprocs, store.port, number_, pipe);
+    }
     const pid_t parent = ::getpid();
     const pid_t pid = ::fork();
     if (pid < 0) fail_errno("fork");
     if (pid == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (::getppid() != parent) ::_exit(1);  // it was too late for the signal
+      if (again) again->execute();
       store.socket.reset();
       report_pipe_.reset();
       for (Process& older : processes_) older.pidfd.reset();
-      set_environment(rank, nprocs, store.port);
-      std::exit(run(rank, fn, pipe));
+      for (const auto& [name, value] : internal::variables_of_rank(rank, nprocs, store.port)) {
+        ::setenv(name.c_str(), value.c_str(), 1);
+      }
+      internal::run_spawned(rank, fn, pipe);
     }
     Process& process = processes_.emplace_back();
     process.rank = rank;
@@ -198,7 +164,11 @@ class Processes {
   void read_reports() {
     Report report;
     while (::read(report_pipe_.get(), &report, sizeof(report)) == sizeof(report)) {
-      reports_.push_back(report);
+      if (report.kind == Report::Kind::begun) {
+        processes_[static_cast<std::size_t>(report.rank)].begun = true;
+      } else {
+        reports_.push_back(report);
+      }
     }
   }
 
@@ -213,15 +183,20 @@ class Processes {
       return;
     }
     const bool by_signal = WIFSIGNALED(status);
-    if (status == 0 || (by_signal && is_ours(WTERMSIG(status)))) return;
+    if (by_signal && is_ours(WTERMSIG(status))) return;
     read_reports();  // it wrote before it ended
+    if (status == 0 && process.begun) return;
     const bool reported = std::any_of(reports_.begin(), reports_.end(),
                                       [&](auto& it) { return it.rank == process.rank; });
     // A process without a report did not fail by losing another.
     if (failure_ && (reported || !failed_by_loss())) return;
-    fail_by(process, reported,
-            by_signal ? "was killed by " + name_signal(WTERMSIG(status))
-                      : "ended with exit code " + std::to_string(WEXITSTATUS(status)));
+    fail_by(process, reported, describe_end(status));
+  }
+
+  static std::string describe_end(int status) {
+    if (WIFSIGNALED(status)) return "was killed by " + name_signal(WTERMSIG(status));
+    if (status == 0) return "ended before it called spawn";
+    return "ended with exit code " + std::to_string(WEXITSTATUS(status));
   }
 
   void fail_by(const Process& process, bool reported, const std::string& how) {
@@ -237,8 +212,9 @@ class Processes {
 
   /// Whether all failures so far are of processes that lost another.
   bool failed_by_loss() const {
-    return failure_is_report_ &&
-           std::all_of(reports_.begin(), reports_.end(), [](auto& it) { return it.victim; });
+    return failure_is_report_ && std::all_of(reports_.begin(), reports_.end(), [](auto& it) {
+             return it.kind == Report::Kind::lost_another;
+           });
   }
 
   void stop() {
@@ -254,6 +230,7 @@ class Processes {
   }
 
   const SpawnOptions options_;
+  const int number_;
   Fd report_pipe_;
   std::vector<Process> processes_;
   std::optional<internal::StoreHost> host_;
@@ -276,6 +253,23 @@ constexpr std::ptrdiff_t kOwnThreads = 2;  // the sanitizer has one
 constexpr std::ptrdiff_t kOwnThreads = 1;
 #endif
 
+void check_start(StartMethod method) {
+  if (method == StartMethod::exec) {
+    // Its main() would not come to this call, which is within `fn`.
+    if (internal::is_spawned()) {
+      fail(ErrorKind::usage, "a spawned process cannot spawn with StartMethod::exec");
+    }
+    return;
+  }
+  if (const auto count = threads(); count > kOwnThreads) {
+    fail(ErrorKind::usage,
+         "this process runs " + std::to_string(count) +
+             " threads, and a fork has only the one that calls: call it before anything starts "
+             "threads (CUDA, a store that is served here, a thread pool), or with "
+             "StartMethod::exec");
+  }
+}
+
 }  // namespace
 
 void spawn(int nprocs, const std::function<void(int rank)>& fn, const SpawnOptions& options) {
@@ -285,13 +279,14 @@ void spawn(int nprocs, const std::function<void(int rank)>& fn, const SpawnOptio
     fail(ErrorKind::usage, "the grace period cannot be below 0, as " +
                                internal::name_time(options.grace_period) + " is");
   }
-  if (const auto count = threads(); count > kOwnThreads) {
-    fail(ErrorKind::usage,
-         "this process runs " + std::to_string(count) +
-             " threads, and a fork has only the one that calls: call it before anything starts "
-             "threads (CUDA, a store that is served here, a thread pool)");
+  static std::atomic<int> calls = 0;
+  const int number = ++calls;
+  if (const auto part = internal::find_part(number)) {
+    if (part->is_later) return;
+    internal::run_spawned(part->rank, fn, part->pipe);
   }
-  Processes processes(nprocs, fn, options);
+  check_start(options.start_method);
+  Processes processes(nprocs, fn, options, number);
   processes.wait();
 }
 

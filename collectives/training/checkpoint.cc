@@ -70,14 +70,6 @@ std::string explain(const ddprun::Error& error, const std::string& path) {
          " is whole, in " + previous + ": rename it to go on from there";
 }
 
-/// Reads the whole file of this rank; why it could not, in words.
-std::string read_all(const CheckpointReader& file, const std::string& path,
-                     const std::vector<Buffer>& parts) {
-  if (const auto checked = file.check(); !checked) return explain(checked.error(), path);
-  const auto done = file.read(parts);
-  return done ? "" : done.error().message;
-}
-
 /// The version in the answer of a rank, or its error in words.
 struct Answer {
   std::optional<std::uint64_t> version;
@@ -123,7 +115,9 @@ void Checkpoint::save(ProcessGroup& group, std::uint64_t version,
       const auto there = CheckpointReader::open(path_);
       whole_ = there && *there && (*there)->check();
     }
-    const auto done = internal::write_checkpoint(path_, version, parts, whole_);
+    generation_ = std::max(generation_, internal::GroupAccess::formed(group));
+    const auto done = internal::write_checkpoint(
+        path_, {.version = version, .generation = generation_}, parts, whole_);
     if (!done) failed = here(group) + done.error().message;
     whole_ = done || whole_;
   }
@@ -141,6 +135,7 @@ std::optional<std::uint64_t> Checkpoint::load(ProcessGroup& group,
     own.error = here(group) + explain(opened.error(), path_);
   } else if (*opened) {
     own.version = (*opened)->header().version;
+    generation_ = std::max(generation_, (*opened)->header().generation + 1);
   }
   const auto chosen = agree(group, own);
   if (!chosen) return std::nullopt;
@@ -153,10 +148,10 @@ std::optional<std::uint64_t> Checkpoint::load(ProcessGroup& group,
     other = difference(file, parts);
     if (!other.empty()) {
       other = here(group) + path_ + " is of another program: " + other;
-    } else if (failed = read_all(file, path_, parts); failed.empty()) {
-      whole_ = true;
+    } else if (const auto done = file.read(parts); !done) {
+      failed = here(group) + explain(done.error(), path_);
     } else {
-      failed = here(group) + failed;
+      whole_ = true;
     }
   }
   internal::check_succeeded(group, ErrorKind::usage, other, source);

@@ -2,15 +2,20 @@
 #include "collectives/training/checkpoint_disk.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <charconv>
 #include <fcntl.h>
 #include <filesystem>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 
 #include "collectives/call/call.h"
-#include "collectives/fnv.h"
+#include "collectives/training/checkpoint_file.h"
+#include "collectives/training/checkpoint_sum.h"
+#include "collectives/training/safetensors.h"
 
 namespace ddp::internal {
 namespace {
@@ -20,30 +25,60 @@ using ddprun::Fd;
 using ddprun::os_error;
 using ddprun::Result;
 
+constexpr std::size_t kUsualHeader = 64 << 10;
+constexpr const char* kNewFile = ".new-";
+
 std::string_view bytes_of(const Buffer& buffer) {
   return {static_cast<const char*>(buffer.data), buffer.count * size_of(buffer.type)};
 }
 
-Result<> write_all(int fd, std::string_view bytes, const std::string& path) {
+Result<> write_at(int fd, std::uint64_t offset, std::string_view bytes, const std::string& path) {
   while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    const ssize_t n = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (n < 0 && errno != EINTR) return os_error("cannot write " + path, errno);
-    if (n > 0) bytes.remove_prefix(static_cast<std::size_t>(n));
+    if (n < 0) continue;
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+    offset += static_cast<std::uint64_t>(n);
   }
   return {};
 }
 
-/// Returns once the file is on the disk.
-Result<> write_file(const std::string& path, const CheckpointHeader& header,
-                    const std::vector<Buffer>& parts) {
-  const Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!fd) return os_error("cannot create " + path, errno);
-  if (auto done = write_all(fd.get(), encode(header), path); !done) return done;
-  for (const Buffer& part : parts) {
-    if (auto done = write_all(fd.get(), bytes_of(part), path); !done) return done;
+/// Calls work(offset, size) for each piece of `size` bytes, until one fails. A piece stays in the
+/// processor's cache between its checksum and its way to or from the disk.
+template <class Work>
+Result<> in_pieces(std::uint64_t size, Work work) {
+  constexpr std::uint64_t kPiece = 1 << 20;
+  for (std::uint64_t at = 0; at < size; at += kPiece) {
+    if (auto done = work(at, std::min(kPiece, size - at)); !done) return done;
   }
-  if (::fsync(fd.get()) != 0) return os_error("cannot flush " + path, errno);
   return {};
+}
+
+/// Returns once the file is on the disk. Its header is written last, with the checksum.
+Result<> fill_file(int fd, const std::string& path, CheckpointHeader header,
+                   const std::vector<Buffer>& parts) {
+  CheckpointSum sum(header);
+  std::uint64_t offset = checked_bytes(header).size();
+  for (const Buffer& part : parts) {
+    const std::string_view bytes = bytes_of(part);
+    auto done = in_pieces(bytes.size(), [&](std::uint64_t at, std::uint64_t size) {
+      sum.add(bytes.substr(at, size));
+      return write_at(fd, offset + at, bytes.substr(at, size), path);
+    });
+    if (!done) return done;
+    offset += bytes.size();
+  }
+  header.checksum = sum.value();
+  if (auto done = write_at(fd, 0, encode_safetensors(header), path); !done) return done;
+  if (::fsync(fd) != 0) return os_error("cannot flush " + path, errno);
+  return {};
+}
+
+Result<> write_file(const std::string& fresh, const std::string& path,
+                    const CheckpointHeader& header, const std::vector<Buffer>& parts) {
+  const Fd fd(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!fd) return os_error("cannot create " + path, errno);
+  return fill_file(fd.get(), path, header, parts);
 }
 
 /// Names that were changed in it are on the disk, too.
@@ -54,6 +89,70 @@ Result<> flush_folder_of(const std::string& path) {
   // EINVAL: a file system that has nothing to flush.
   if (::fsync(fd.get()) != 0 && errno != EINVAL) return os_error("cannot flush " + folder, errno);
   return {};
+}
+
+std::string hex(std::uint64_t number) {
+  std::array<char, 16> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number, 16).ptr;
+  return {digits.data(), end};
+}
+
+/// "PATH.new-GENERATION-RANDOM": another name for each writer, also on other hosts.
+std::string name_new_file(const std::string& path, std::uint64_t generation) {
+  std::uint64_t random = 0;
+  [[maybe_unused]] const ssize_t filled = ::getrandom(&random, sizeof(random), 0);
+  return path + kNewFile + hex(generation) + "-" + hex(random);
+}
+
+/// The generation in the name of a writer's file; nothing if the name is another.
+std::optional<std::uint64_t> generation_of(std::string_view name, std::string_view prefix) {
+  if (!name.starts_with(prefix)) return std::nullopt;
+  name.remove_prefix(prefix.size());
+  std::uint64_t generation = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), generation, 16);
+  const bool valid = error == std::errc() && end != name.data() + name.size() && *end == '-';
+  return valid ? std::optional(generation) : std::nullopt;
+}
+
+/// Removes the files of writers whose generation is not above this one, except `own`.
+void remove_new_files(const std::string& path, std::uint64_t generation, const std::string& own) {
+  namespace fs = std::filesystem;
+  const fs::path file = fs::absolute(path);
+  const std::string prefix = file.filename().string() + kNewFile;
+  std::error_code error;
+  for (fs::directory_iterator entry(file.parent_path(), error), end; !error && entry != end;
+       entry.increment(error)) {
+    const fs::path name = entry->path().filename();
+    const auto found = generation_of(name.native(), prefix);
+    if (found && *found <= generation && name != fs::path(own).filename()) {
+      ::unlink(entry->path().c_str());
+    }
+  }
+}
+
+ddprun::Error superseded(const std::string& path) {
+  return {Errc::closed, "cannot replace " + path + ": " + path +
+                            " is of a process group that was formed later, which goes on in the "
+                            "place of this one"};
+}
+
+/// A second name, so that there is no moment without the first. Where the file system has no such
+/// names none is kept: the new file, which is on the disk by now, is as good.
+void link_previous(const std::string& path) {
+  const std::string previous = previous_checkpoint(path);
+  ::unlink(previous.c_str());
+  [[maybe_unused]] const int kept = ::link(path.c_str(), previous.c_str());
+}
+
+Result<> replace(const std::string& path, const std::string& fresh, std::uint64_t generation,
+                 bool keep_previous) {
+  remove_new_files(path, generation, fresh);
+  const auto there = CheckpointReader::open(path);
+  if (there && *there && (*there)->header().generation > generation) return superseded(path);
+  if (keep_previous) link_previous(path);
+  if (::rename(fresh.c_str(), path.c_str()) == 0) return {};
+  // Only a newer writer removes the file of another.
+  return errno == ENOENT ? superseded(path) : os_error("cannot replace " + path, errno);
 }
 
 }  // namespace
@@ -72,9 +171,13 @@ Result<std::optional<CheckpointReader>> CheckpointReader::open(const std::string
 
   CheckpointReader reader(path, std::move(file));
   const auto size = static_cast<std::uint64_t>(status.st_size);
-  std::string begin(std::min<std::uint64_t>(size, kMaxCheckpointHeader), '\0');
-  if (auto done = reader.read_at(0, begin.data(), begin.size()); !done) return done.error();
-  const HeaderStatus found = decode(begin, reader.header_);
+  HeaderStatus found = HeaderStatus::incomplete;
+  for (const std::size_t most : {kUsualHeader, kMaxCheckpointHeader}) {
+    std::string begin(std::min<std::uint64_t>(size, most), '\0');
+    if (auto done = reader.read_at(0, begin.data(), begin.size()); !done) return done.error();
+    found = decode(begin, reader.header_);
+    if (found != HeaderStatus::incomplete) break;
+  }
   if (found == HeaderStatus::malformed) {
     return ddprun::Error{Errc::protocol,
                          path + " is not a checkpoint of ddp, or of a later version"};
@@ -82,7 +185,7 @@ Result<std::optional<CheckpointReader>> CheckpointReader::open(const std::string
   if (found == HeaderStatus::incomplete) {
     return ddprun::Error{Errc::protocol, path + " is damaged: it ends in its first lines"};
   }
-  const std::uint64_t expected = reader.header_.size() + reader.header_.data_size();
+  const std::uint64_t expected = reader.header_.size + data_size(reader.header_);
   if (size != expected) {
     return ddprun::Error{Errc::protocol, path + " is damaged: it has " + std::to_string(size) +
                                              " bytes instead of " + std::to_string(expected)};
@@ -91,27 +194,36 @@ Result<std::optional<CheckpointReader>> CheckpointReader::open(const std::string
 }
 
 Result<> CheckpointReader::check() const {
-  const std::uint64_t end = header_.size() + header_.data_size();
-  Fnv64 sum;
+  CheckpointSum sum(header_);
   std::string piece;
-  for (std::uint64_t at = kCheckpointChecked; at < end; at += piece.size()) {
-    piece.resize(std::min<std::uint64_t>(end - at, std::uint64_t{1} << 20));
-    if (auto done = read_at(at, piece.data(), piece.size()); !done) return done;
+  auto done = in_pieces(data_size(header_), [&](std::uint64_t at, std::uint64_t size) {
+    piece.resize(size);
+    auto read = read_at(header_.size + at, piece.data(), size);
     sum.add(piece);
-  }
-  if (sum.value() != header_.checksum) {
-    return ddprun::Error{Errc::protocol, path_ + " is damaged: its checksum is wrong"};
-  }
-  return {};
+    return read;
+  });
+  return done ? compare(sum) : done;
 }
 
 Result<> CheckpointReader::read(const std::vector<Buffer>& parts) const {
-  std::uint64_t at = header_.size();
-  for (const Buffer& part : parts) {
-    if (auto done = read_at(at, part.data, bytes_of(part).size()); !done) return done;
-    at += bytes_of(part).size();
+  CheckpointSum sum(header_);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::string_view bytes = bytes_of(parts[i]);
+    auto* const to = static_cast<char*>(parts[i].data);
+    const std::uint64_t from = header_.size + header_.parts[i].offset;
+    auto done = in_pieces(bytes.size(), [&](std::uint64_t at, std::uint64_t size) {
+      auto read = read_at(from + at, to + at, size);
+      sum.add(bytes.substr(at, size));
+      return read;
+    });
+    if (!done) return done;
   }
-  return {};
+  return compare(sum);
+}
+
+Result<> CheckpointReader::compare(const CheckpointSum& sum) const {
+  if (!header_.checksum || sum.value() == *header_.checksum) return {};
+  return ddprun::Error{Errc::protocol, path_ + " is damaged: its checksum is wrong"};
 }
 
 Result<> CheckpointReader::read_at(std::uint64_t offset, void* data, std::size_t size) const {
@@ -128,29 +240,18 @@ Result<> CheckpointReader::read_at(std::uint64_t offset, void* data, std::size_t
   return {};
 }
 
-Result<> write_checkpoint(const std::string& path, std::uint64_t version,
+Result<> write_checkpoint(const std::string& path, CheckpointHeader header,
                           const std::vector<Buffer>& parts, bool keep_previous) {
-  CheckpointHeader header{.version = version};
-  for (const Buffer& part : parts) header.parts.push_back({part.type, part.count});
-  Fnv64 sum;
-  sum.add(std::string_view(encode(header)).substr(kCheckpointChecked));
-  for (const Buffer& part : parts) sum.add(bytes_of(part));
-  header.checksum = sum.value();
-
-  const std::string fresh = path + ".tmp";
-  if (auto done = write_file(fresh, header, parts); !done) {
-    ::unlink(fresh.c_str());  // a full disk is not made fuller
-    return done;
+  header.parts.clear();
+  for (const Buffer& part : parts) {
+    header.parts.push_back({part.type, part.count, data_size(header)});
   }
-  if (keep_previous) {
-    // A second name, so that there is no moment without the first. Where the file system has no
-    // such names none is kept: the new file, which is on the disk by now, is as good.
-    const std::string previous = previous_checkpoint(path);
-    ::unlink(previous.c_str());
-    [[maybe_unused]] const int kept = ::link(path.c_str(), previous.c_str());
-  }
-  if (::rename(fresh.c_str(), path.c_str()) != 0) return os_error("cannot replace " + path, errno);
-  return flush_folder_of(path);
+  remove_new_files(path, header.generation, "");  // of processes that died as they wrote
+  const std::string fresh = name_new_file(path, header.generation);
+  auto done = write_file(fresh, path, header, parts);
+  if (done) done = replace(path, fresh, header.generation, keep_previous);
+  if (!done) ::unlink(fresh.c_str());  // a full disk is not made fuller
+  return done ? flush_folder_of(path) : done;
 }
 
 }  // namespace ddp::internal

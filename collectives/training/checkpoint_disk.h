@@ -7,10 +7,12 @@
 
 #include "base/error.h"
 #include "base/fd.h"
-#include "collectives/training/checkpoint_file.h"
+#include "collectives/training/checkpoint_header.h"
 #include "ddp/types.h"
 
 namespace ddp::internal {
+
+class CheckpointSum;
 
 /// A checkpoint on the disk, opened for reading. Stays readable when the file is replaced.
 class CheckpointReader {
@@ -24,7 +26,8 @@ class CheckpointReader {
   /// Reads the whole file and checks its checksum. Errors: as above.
   ddprun::Result<> check() const;
 
-  /// Reads the elements into buffers with the types and counts of the header.
+  /// Reads the elements into buffers with the types and counts of the header, and checks the
+  /// checksum. Errors: as above; the elements are unspecified then.
   ddprun::Result<> read(const std::vector<Buffer>& parts) const;
 
  private:
@@ -32,6 +35,7 @@ class CheckpointReader {
       : path_(std::move(path)), file_(std::move(file)) {}
 
   ddprun::Result<> read_at(std::uint64_t offset, void* data, std::size_t size) const;
+  ddprun::Result<> compare(const CheckpointSum& sum) const;
 
   std::string path_;
   ddprun::Fd file_;
@@ -41,9 +45,15 @@ class CheckpointReader {
 /// The path of the previous checkpoint.
 std::string previous_checkpoint(const std::string& path);
 
-/// Replaces the file atomically, and returns when it is on the disk. `keep_previous`: keeps the old
-/// one as previous_checkpoint(path).
-ddprun::Result<> write_checkpoint(const std::string& path, std::uint64_t version,
+/// Replaces the file atomically, and returns when it is on the disk. `header` has version and
+/// generation. `keep_previous`: keeps the old one as previous_checkpoint(path).
+///
+/// A writer of an older generation neither replaces the file of a newer one nor changes it: each
+/// writes to a new file of its own, whose name has its generation, and looks at the generation of
+/// the file before it replaces it. A newer writer removes the files of older ones just before, so
+/// that they cannot take the file's place afterwards. Errors: system; closed (there is a file of a
+/// newer generation).
+ddprun::Result<> write_checkpoint(const std::string& path, CheckpointHeader header,
                                   const std::vector<Buffer>& parts, bool keep_previous);
 
 }  // namespace ddp::internal

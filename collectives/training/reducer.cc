@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "collectives/call/call.h"
 #include "collectives/group/group_access.h"
+#include "collectives/group/group_member.h"
 #include "collectives/training/bucket_plan.h"
 
 namespace ddp::internal {
@@ -37,7 +38,7 @@ Buffer part(Buffer memory, std::size_t first, std::size_t count) {
 }  // namespace
 
 Reducer::Reducer(ProcessGroup& group, std::vector<Buffer> gradients, const Options& options)
-    : group_(group),
+    : group_(GroupAccess::member(group)),
       gradients_(std::move(gradients)),
       bucket_of_(gradients_.size()),
       ready_(gradients_.size()),
@@ -52,7 +53,9 @@ Reducer::Reducer(ProcessGroup& group, std::vector<Buffer> gradients, const Optio
 Reducer::~Reducer() {
   if (works_.empty()) return;
   // The calls under way use the buckets.
-  if (std::uncaught_exceptions() > exceptions_) GroupAccess::abort(group_);
+  if (std::uncaught_exceptions() > exceptions_) {
+    group_.abort("the group was given up in the middle of a backward pass");
+  }
   for (const Work& work : works_) {
     try {
       work.wait();
@@ -82,9 +85,8 @@ void Reducer::lay_out(const Options& options) {
 }
 
 void Reducer::refuse(const std::string& what) const {
-  throw ddp::Error(
-      ErrorKind::usage,
-      "ddp: rank " + std::to_string(GroupAccess::named(group_, group_.rank())) + ": " + what);
+  const int rank = group_.context.named(group_.context.rank);
+  throw ddp::Error(ErrorKind::usage, "ddp: rank " + std::to_string(rank) + ": " + what);
 }
 
 void Reducer::check_parameter(std::size_t parameter) const {
@@ -121,7 +123,7 @@ void Reducer::begin_complete() {
 }
 
 void Reducer::begin(const Buffer& memory) {
-  works_.push_back(group_.iall_reduce(memory, ReduceOp::avg));
+  works_.push_back(group_.begin(group_.make.all_reduce(memory, memory, ReduceOp::avg)));
   bytes_ += memory.count * size_of(memory.type);
 }
 
@@ -190,7 +192,7 @@ void Reducer::agree_on_order() {
   learns_order_ = false;
   if (buckets_.size() < 2) return;
   std::vector<std::int64_t> order(completed_.begin(), completed_.end());
-  group_.broadcast(order);
+  group_.run(group_.make.broadcast(order, 0));
   order_.assign(order.begin(), order.end());
 }
 

@@ -13,6 +13,8 @@
 
 namespace ddp::internal {
 
+struct GroupMember;
+
 /// The passes of a DistributedDataParallel: tracks which gradients are ready and begins the
 /// all_reduce of complete buckets. Thread: one at a time.
 class Reducer {
@@ -20,7 +22,7 @@ class Reducer {
   using Options = DistributedDataParallelOptions;
   using Statistics = DistributedDataParallelStatistics;
 
-  /// `gradients` has types and counts; the reducer allocates the memory.
+  /// `gradients` has types and counts; the reducer allocates the memory. The group may be moved.
   Reducer(ProcessGroup& group, std::vector<Buffer> gradients, const Options& options);
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
@@ -55,8 +57,8 @@ class Reducer {
   void end_pass();
   std::string missing() const;
 
-  ProcessGroup& group_;
-  std::optional<ProcessGroup> own_;  ///< for calls that are not in group_'s order on all ranks
+  GroupMember& group_;
+  std::optional<ProcessGroup> own_;  ///< for calls that are not in the group's order on all ranks
   std::vector<Buffer> gradients_;
   std::vector<std::shared_ptr<void>> memory_;
   std::vector<Bucket> buckets_;

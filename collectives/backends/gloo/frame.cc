@@ -14,7 +14,7 @@ namespace ddp::internal {
 bool Frame::is_sound() const {
   constexpr std::uint64_t kMost = std::numeric_limits<std::ptrdiff_t>::max() / 8;
   if (kind > Kind::watch || count > kMost || unused != 0) return false;
-  if (type > static_cast<std::uint8_t>(DataType::int64) || is_short > 1) return false;
+  if (type > static_cast<std::uint8_t>(kLastType) || is_short > 1) return false;
   return follow() <= kShort;
 }
 

@@ -13,26 +13,39 @@
 namespace ddp::internal {
 namespace {
 
-void add_bytes(void* in, void* in_out, int* count, MPI_Datatype* /*type*/) {
-  reduction(DataType::uint8, ReduceOp::sum).add(in_out, in, static_cast<std::size_t>(*count));
+template <DataType kType>
+void add_integers(void* in, void* in_out, int* count, MPI_Datatype* /*type*/) {
+  reduction(kType, ReduceOp::sum).add(in_out, in, static_cast<std::size_t>(*count));
 }
 
-/// The sum of 8-bit integers, signed or not, which wraps around. MPI_SUM of Open MPI 4.1 saturates
-/// where it uses vector instructions (ompi/mca/op/avx, _mm512_adds_epi8).
-MPI_Op sum_of_bytes() {
+/// The sum of integers of 8 or 16 bits, signed or not, which wraps around. MPI_SUM of Open MPI 4.1
+/// saturates where it uses vector instructions (ompi/mca/op/avx, _mm512_adds_epi8 and _epi16).
+template <DataType kType>
+MPI_Op wrapping_sum() {
   static const MPI_Op op = [] {
     MPI_Op made = MPI_OP_NULL;
-    must(MPI_Op_create(&add_bytes, 1, &made));
+    must(MPI_Op_create(&add_integers<kType>, 1, &made));
     return made;
   }();
   return op;
+}
+
+MPI_Op mpi_sum(DataType type) {
+  switch (size_of(type)) {
+    case 1:
+      return wrapping_sum<DataType::uint8>();
+    case 2:
+      return wrapping_sum<DataType::uint16>();
+    default:
+      return MPI_SUM;
+  }
 }
 
 MPI_Op mpi_op(DataType type, ReduceOp op) {
   switch (op) {
     case ReduceOp::sum:
     case ReduceOp::avg:
-      return size_of(type) == 1 ? sum_of_bytes() : MPI_SUM;
+      return mpi_sum(type);
     case ReduceOp::product:
       return MPI_PROD;
     case ReduceOp::min:
@@ -246,9 +259,17 @@ MPI_Datatype mpi_type(DataType type) {
     case DataType::int32:
       return MPI_INT32_T;
     case DataType::int64:
+      return MPI_INT64_T;
+    case DataType::int16:
+      return MPI_INT16_T;
+    case DataType::uint16:
+      return MPI_UINT16_T;
+    case DataType::uint32:
+      return MPI_UINT32_T;
+    case DataType::uint64:
       break;
   }
-  return MPI_INT64_T;
+  return MPI_UINT64_T;
 }
 
 void run_call(const Task& task, MPI_Comm comm) {

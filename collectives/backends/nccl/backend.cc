@@ -98,6 +98,10 @@ void NcclBackend::check(const Task& task) const {
     if (host_) return host_->check(task);
     refuse(task, " in host memory: the ranks of init_local_devices move data on devices alone");
   }
+  if (!NcclCalls::can_combine(task)) {
+    refuse(task, std::string(" cannot take the ") + name(task.reduce) + " of " + name(task.type) +
+                     " on a device: NCCL has no integers of 16 bits");
+  }
   if (NcclGroup::is_open() && NcclCalls::has_steps(task)) {
     refuse(task,
            ": band, bor, bxor and all_to_all in place take several steps, and cannot be "

@@ -16,6 +16,8 @@ namespace {
 ncclDataType_t nccl_type(DataType type) {
   switch (type) {
     case DataType::float16:
+    case DataType::int16:  // moved, not combined
+    case DataType::uint16:
       return ncclFloat16;
     case DataType::bfloat16:
       return ncclBfloat16;
@@ -30,9 +32,13 @@ ncclDataType_t nccl_type(DataType type) {
     case DataType::int32:
       return ncclInt32;
     case DataType::int64:
+      return ncclInt64;
+    case DataType::uint32:
+      return ncclUint32;
+    case DataType::uint64:
       break;
   }
-  return ncclInt64;
+  return ncclUint64;
 }
 
 bool is_bitwise(ReduceOp op) {
@@ -97,6 +103,11 @@ void receive(const Incoming& in, int from, ncclComm_t handle, CUstream stream) {
 }
 
 }  // namespace
+
+bool NcclCalls::can_combine(const Task& task) {
+  return (task.type != DataType::int16 && task.type != DataType::uint16) ||
+         !reduces(task.operation) || is_bitwise(task.reduce);
+}
 
 bool NcclCalls::has_steps(const Task& task) {
   return swaps_in_place(task) || (reduces(task.operation) && is_bitwise(task.reduce));

@@ -25,11 +25,31 @@ namespace ddp {
 ///
 /// At every moment, and after any crash including a power failure, the file is a complete
 /// checkpoint, the old one or the new one. The previous checkpoint is kept as PATH.previous if the
-/// file system has hard links; a damaged file is never kept as that.
+/// file system has hard links; a damaged file is never kept as that. What a crash leaves of a file
+/// that was being written, PATH.new-..., is removed by the next save().
 ///
 /// The state is a list of at most 65536 parts, each a buffer in host memory, with the same types
-/// and counts on every rank, when saved and when loaded. The file has their elements as in memory
-/// (little-endian), and a checksum that detects accidental damage.
+/// and counts on every rank, when saved and when loaded. The file is a safetensors file, which
+/// Python reads: safetensors.torch.load_file("digits.ckpt")["part_0"]. Part i is the tensor part_i,
+/// of one dimension. The metadata has ddp.version, and ddp.checksum, which detects accidental
+/// damage: XXH3 (64 bits) of the file with zeros for the 16 digits of the checksum. A file of
+/// another program with such tensors, of any shape, is loaded as version 0. Files of ddp 0.1.0 are
+/// loaded, too.
+///
+/// Two writers. After a network partition the rank 0 that was cut off may still run when the job
+/// goes on elsewhere with another. Each save() has the time at which its group was formed, or, if
+/// load() found a later one, the next above that; ddp.generation in the metadata is this time.
+/// - Writers never write to the same file, and a file that has become PATH is never written again.
+/// - save() fails if the file at PATH is of a later time. So once a group has saved, an older one
+///   does not replace its file.
+/// - "Older" is right if the later group has loaded a file of the older one, or the clocks of their
+///   hosts differ by less than the time between the two.
+/// - The limit: file systems cannot compare and replace in one step. If the older writer has looked
+///   at PATH and is stopped just before it renames its own file, and the newer one passes both its
+///   last steps in between (remove the files of older writers, rename its own), the older one
+///   fails. Only if both are stopped, each between two certain system calls, the older file may
+///   win; it is then a complete checkpoint. On a network file system this needs directories that
+///   all hosts see alike.
 ///
 /// save() and load() are collective calls: every rank of the group makes them, in the same order
 /// among the group's other calls. A failure on one rank, such as a full disk, is thrown on all of
@@ -44,19 +64,22 @@ class DDP_EXPORT Checkpoint {
   /// Rank 0 writes its `parts` with a number of the caller's choice (epochs or steps done); the
   /// contents of the other ranks are ignored. Returns on every rank when file and folder are
   /// flushed to the disk. Needs disk space for three checkpoints. Errors: usage (a part is in
-  /// device memory; too many parts), system (the file cannot be written; the old one is unchanged).
+  /// device memory; too many parts), system (the file cannot be written, or is of a group that was
+  /// formed later; the old one is unchanged).
   void save(ProcessGroup& group, std::uint64_t version, const std::vector<Buffer>& parts);
 
   /// Fills `parts` on every rank with the same checkpoint, and returns its version; nothing if no
   /// rank finds the file. If ranks find different files, takes the one of the highest version, from
   /// the lowest rank that has it, which alone reads it. Errors: usage (a part is in device memory;
   /// the file has other parts), mismatch (the ranks' parts differ), system (a rank's file is
-  /// damaged or cannot be read). `parts` are unchanged after these errors and if there is no file.
+  /// damaged or cannot be read). `parts` are unchanged after these errors and if there is no file,
+  /// except that a damaged file leaves them unspecified on the rank that reads it.
   std::optional<std::uint64_t> load(ProcessGroup& group, const std::vector<Buffer>& parts);
 
  private:
   std::string path_;
   bool whole_ = false;  // the file is known to be undamaged: this rank has written or checked it
+  std::uint64_t generation_ = 0;  // of the next file: above that of the file that was loaded
 };
 
 }  // namespace ddp

@@ -41,7 +41,8 @@ namespace ddp {
 ///
 /// Every rank passes the same list of parameters, and makes the calls of the constructor and
 /// finish() in the same order among the group's other calls; only gradient_ready may come in a
-/// different order on each rank. Parameters and the group must outlive this object.
+/// different order on each rank. Parameters and the group, which may be moved, must outlive this
+/// object.
 ///
 /// Errors of kind usage change nothing, unless a function says otherwise; after others the group is
 /// broken.

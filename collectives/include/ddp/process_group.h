@@ -110,6 +110,12 @@ class DDP_EXPORT ProcessGroup {
   /// every rank.
   void all_reduce(ConstBuffer in, Buffer out, ReduceOp op = ReduceOp::sum);
   void all_reduce(Buffer data, ReduceOp op = ReduceOp::sum);
+  /// The combination of all ranks' `value`.
+  template <Element T>
+  [[nodiscard]] T all_reduce(T value, ReduceOp op = ReduceOp::sum) {
+    all_reduce(Buffer(&value, 1, data_type<T>()), op);
+    return value;
+  }
   [[nodiscard]] Work iall_reduce(ConstBuffer in, Buffer out, ReduceOp op = ReduceOp::sum);
   [[nodiscard]] Work iall_reduce(Buffer data, ReduceOp op = ReduceOp::sum);
 

@@ -28,9 +28,34 @@ enum class ReduceOp {
 };
 
 /// The types of elements.
-enum class DataType { float16, bfloat16, float32, float64, int8, uint8, int32, int64 };
+enum class DataType {
+  float16,
+  bfloat16,
+  float32,
+  float64,
+  int8,
+  uint8,
+  int32,
+  int64,
+  int16,
+  uint16,
+  uint32,
+  uint64,
+};
 
 namespace internal {
+
+/// Of 1 to 8 bytes; bool is none, as it has no sums.
+template <class T>
+concept Integer = std::integral<T> && std::same_as<T, std::remove_cv_t<T>> &&
+                  !std::same_as<T, bool> && sizeof(T) <= 8;
+
+constexpr DataType integer_type(std::size_t size, bool is_signed) {
+  if (size == 1) return is_signed ? DataType::int8 : DataType::uint8;
+  if (size == 2) return is_signed ? DataType::int16 : DataType::uint16;
+  if (size == 4) return is_signed ? DataType::int32 : DataType::uint32;
+  return is_signed ? DataType::int64 : DataType::uint64;
+}
 
 /// The DataType of a C++ type; empty if it has none.
 template <class T>
@@ -47,13 +72,9 @@ struct TypeOf<float> : IsType<DataType::float32> {};
 template <>
 struct TypeOf<double> : IsType<DataType::float64> {};
 template <>
-struct TypeOf<std::int8_t> : IsType<DataType::int8> {};
-template <>
-struct TypeOf<std::uint8_t> : IsType<DataType::uint8> {};
-template <>
-struct TypeOf<std::int32_t> : IsType<DataType::int32> {};
-template <>
-struct TypeOf<std::int64_t> : IsType<DataType::int64> {};
+struct TypeOf<std::byte> : IsType<DataType::uint8> {};
+template <Integer T>
+struct TypeOf<T> : IsType<integer_type(sizeof(T), std::is_signed_v<T>)> {};
 #ifdef __STDCPP_FLOAT16_T__
 template <>
 struct TypeOf<std::float16_t> : IsType<DataType::float16> {};
@@ -65,9 +86,10 @@ struct TypeOf<std::bfloat16_t> : IsType<DataType::bfloat16> {};
 
 }  // namespace internal
 
-/// A C++ type that has a DataType: ddp::float16, ddp::bfloat16, float, double, std::int8_t,
-/// std::uint8_t, std::int32_t, std::int64_t, and std::float16_t and std::bfloat16_t if the compiler
-/// has them.
+/// A C++ type that has a DataType: ddp::float16, ddp::bfloat16, float, double, std::float16_t and
+/// std::bfloat16_t if the compiler has them, every integer type but bool (the DataType of its size
+/// and sign), and std::byte (uint8). Other types that can be copied as bytes are moved as such:
+/// group.broadcast(std::as_writable_bytes(std::span(structs))).
 template <class T>
 concept Element = requires { internal::TypeOf<T>::value; };
 

@@ -363,6 +363,8 @@ void check_all(Group& group, CountsOf counts) {
   check_type<std::uint8_t>(group, counts(1));
   check_type<std::int32_t>(group, counts(4));
   check_type<std::int64_t>(group, counts(8));
+  check_type<std::uint32_t>(group, counts(4));
+  check_type<std::uint64_t>(group, counts(8));
 }
 
 }  // namespace ddp_tests

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/collectives/call/operations.h"
 
+#include <climits>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "ddp/float16.h"
 #include "tests/catch.h"
@@ -42,10 +47,13 @@ Ended run_job(int size, F body) {
 
 TEST_CASE("every operation gives every type's right result, in place or not, small and large",
           "[mpi]") {
-  // Ranks of MPI wait by spinning, which a sanitizer makes slow where there are more than processors.
+  // Ranks of MPI wait by spinning, which a sanitizer makes slow where there are more than
+  // processors.
   const int size = ddp_tests::kSanitized ? GENERATE(2, 3) : GENERATE(1, 2, 3, 4, 5);
   const Ended job = run_job(size, [](ProcessGroup& group) {
     ddp_tests::check_all(group, counts_of);
+    ddp_tests::check_type<std::int16_t>(group, counts_of(2));
+    ddp_tests::check_type<std::uint16_t>(group, counts_of(2));
     group.barrier();
   });
   INFO(size << " ranks: " << job.output);
@@ -63,6 +71,53 @@ TEST_CASE("every call that is begun and waited for gives what the one that block
     group.barrier();
   });
   INFO(size << " ranks: " << job.output);
+  CHECK(job.code == 0);
+}
+
+TEST_CASE("every integer type is an element, of its size and sign") {
+  using ddp::data_type;
+  using ddp::DataType;
+  STATIC_REQUIRE(data_type<long>() == data_type<long long>());
+  STATIC_REQUIRE(data_type<long long>() == DataType::int64);
+  STATIC_REQUIRE(data_type<unsigned long>() == DataType::uint64);
+  STATIC_REQUIRE(data_type<unsigned long long>() == DataType::uint64);
+  STATIC_REQUIRE(data_type<unsigned>() == DataType::uint32);
+  STATIC_REQUIRE(data_type<short>() == DataType::int16);
+  STATIC_REQUIRE(data_type<unsigned short>() == DataType::uint16);
+  STATIC_REQUIRE(data_type<signed char>() == DataType::int8);
+  STATIC_REQUIRE(data_type<char>() == (CHAR_MIN < 0 ? DataType::int8 : DataType::uint8));
+  STATIC_REQUIRE(data_type<std::byte>() == DataType::uint8);
+  STATIC_REQUIRE(!ddp::Element<bool>);
+  STATIC_REQUIRE(!ddp::Element<const int>);
+  STATIC_REQUIRE(!ddp::Element<std::string>);
+}
+
+TEST_CASE("a number is combined as a buffer of one element is, and structs are moved as bytes",
+          "[mpi]") {
+  const int size = GENERATE(1, 2, 3, 4);
+  const Ended job = run_job(size, [](ProcessGroup& group) {
+    const int ranks = group.size();
+    check(group.all_reduce(group.rank() + 1) == ranks * (ranks + 1) / 2, "sum");
+    check(group.all_reduce(1.5 * group.rank(), ddp::ReduceOp::max) == 1.5 * (ranks - 1), "max");
+    check(
+        group.all_reduce(group.rank() == 0 ? 3U : 1U, ddp::ReduceOp::band) == 1 + 2U * (ranks == 1),
+        "band");
+
+    struct Sample {
+      int label;
+      double weight;
+    };
+    const Sample own[] = {{group.rank(), 0.5}, {-group.rank(), 2.5}};
+    std::vector<Sample> all(2 * static_cast<std::size_t>(ranks));
+    group.all_gather(std::as_bytes(std::span(own)), std::as_writable_bytes(std::span(all)));
+    for (int i = 0; i < 2 * ranks; ++i) {
+      const Sample& sample = all[static_cast<std::size_t>(i)];
+      check(sample.label == (i % 2 == 0 ? i / 2 : -(i / 2)), "label");
+      check(sample.weight == (i % 2 == 0 ? 0.5 : 2.5), "weight");
+    }
+    group.barrier();
+  });
+  INFO(job.output);
   CHECK(job.code == 0);
 }
 

@@ -25,6 +25,7 @@ std::size_t width(ncclDataType_t type) {
     case ncclBfloat16:
       return 2;
     case ncclInt32:
+    case ncclUint32:
     case ncclFloat32:
       return 4;
     default:
@@ -44,6 +45,10 @@ DataType ours(ncclDataType_t type) {
       return DataType::bfloat16;
     case ncclInt32:
       return DataType::int32;
+    case ncclUint32:
+      return DataType::uint32;
+    case ncclUint64:
+      return DataType::uint64;
     case ncclFloat32:
       return DataType::float32;
     case ncclFloat64:

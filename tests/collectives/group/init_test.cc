@@ -61,6 +61,21 @@ TEST_CASE("the launcher's rank and size serve every init_method") {
   check_success(ranks);
 }
 
+TEST_CASE("ranks of a restart find each other in a store that outlived the ranks before") {
+  const LiveStore store;
+  const auto start_rank = [&](int rank, const Variables& more) {
+    Variables variables = more;
+    variables.merge(place(rank, 2, store.port()));
+    return Rank(rank_command([](ddp::ProcessGroup& group) { use_two_groups(group); }), variables);
+  };
+  check_failure({start_rank(0, kImpatient).wait()}, ErrorKind::timed_out, {"rank 1"});
+  const Variables restarted = {{"TORCHELASTIC_RESTART_COUNT", "1"},
+                               {"DDP_TEST_TIMEOUT_MS", "20000"}};
+  std::vector<Rank> ranks;
+  for (int rank = 0; rank < 2; ++rank) ranks.push_back(start_rank(rank, restarted));
+  check_success(ranks);
+}
+
 TEST_CASE("ranks of other launchers find each other without MASTER_ADDR") {
   const auto [rank_name, more] = GENERATE(table<std::string, Variables>({
       {"OMPI_COMM_WORLD_RANK",

@@ -450,6 +450,29 @@ TEST_CASE("a rank that throws between calls fails the others, which name it") {
   check_failure({ended[0], ended[2]}, ErrorKind::peer_lost, {"lost rank 1"});
 }
 
+TEST_CASE("a group that is made and left as an exception unwinds the stack finishes its calls") {
+  check_ranks(2, [](ProcessGroup& group) {
+    static const std::vector<float> kData(1'000'000, 1);  // is sent when rank 1 receives it
+    struct Leaver {
+      ~Leaver() { const ddp::Work sent = join().isend(kData, 1); }
+    };
+    if (group.rank() == 0) {
+      try {
+        const Leaver leaver;
+        throw std::runtime_error("unwinds");
+      } catch (const std::runtime_error&) {
+      }
+      group.barrier();
+    } else {
+      ProcessGroup second = join();
+      group.barrier();
+      std::vector<float> data(kData.size());
+      second.recv(data, 0);
+      check(data == kData, "other data");
+    }
+  });
+}
+
 TEST_CASE("calls that differ between ranks fail before data moves, and are named", "[mpi]") {
   const int call = any_of(kDifferentCalls);
   const int size = GENERATE(2, 4);

@@ -22,6 +22,7 @@ using namespace std::chrono_literals;
 using namespace ddprun::tests;
 using ddp::ErrorKind;
 using ddp::ProcessGroup;
+using ddp::StartMethod;
 
 namespace {
 
@@ -39,6 +40,16 @@ void add_up_ranks(int rank) {
   if (group.rank() != rank || data[0] != group.size() * (group.size() + 1) / 2) {
     throw std::runtime_error("a wrong sum");
   }
+}
+
+/// Of a thread.
+void wait_until_stopped(const std::stop_token& stopped) {
+  std::atomic<bool> done{false};
+  const std::stop_callback wake(stopped, [&] {
+    done = true;
+    done.notify_one();
+  });
+  done.wait(false);
 }
 
 void print_waiting() {
@@ -114,17 +125,76 @@ TEST_CASE("spawned processes die with the one that spawned them") {
 
 TEST_CASE("spawn refuses a process that has other threads") {
   const Ended ended = run_spawner([] {
-    const std::jthread other([](const std::stop_token& stopped) {
-      std::atomic<bool> done{false};
-      const std::stop_callback wake(stopped, [&] {
-        done = true;
-        done.notify_one();
-      });
-      done.wait(false);
-    });
+    const std::jthread other(wait_until_stopped);
     ddp::spawn(4, add_up_ranks);
   });
-  check_failure({ended}, ErrorKind::usage, {"this process runs "});
+  check_failure({ended}, ErrorKind::usage, {"this process runs ", "StartMethod::exec"});
+}
+
+TEST_CASE("a program that has other threads spawns processes that run it again") {
+  const Ended ended = run_spawner([] {
+    const std::jthread other(wait_until_stopped);
+    const std::string own = "in a process that has other threads";
+    ddp::spawn(4, [&](int rank) { rank < 0 ? wrong(own) : add_up_ranks(rank); },
+               {.start_method = StartMethod::exec});
+    ddp::spawn(2,
+               [&](int rank) {
+                 add_up_ranks(rank);
+                 std::printf("%d of the second call, %s\n", rank, own.c_str());
+               },
+               {.start_method = StartMethod::exec});
+    std::printf("all ended\n");
+  });
+  INFO(ended.output);
+  CHECK(ended.code == 0);
+  std::string lines = ended.output;
+  for (const char* rank : {"0", "1"}) {
+    const std::string line =
+        std::string(rank) + " of the second call, in a process that has other threads\n";
+    REQUIRE(contains(lines, line));
+    lines.erase(lines.find(line), line.size());
+  }
+  CHECK(lines == "all ended\n");
+}
+
+TEST_CASE("the first failure of a process that runs the program again is thrown with its text") {
+  const auto [by, text] = GENERATE(table<FailureBy, std::string>({
+      {FailureBy::exception, "ddp: spawn: rank 1 failed: thrown by the program"},
+      {FailureBy::exit_code, "ddp: spawn: rank 1 ended with exit code 7"},
+  }));
+  const Ended ended = run_spawner(
+      [](FailureBy how) {
+        ddp::spawn(3,
+                   [how](int rank) {
+                     ProcessGroup group = join();
+                     group.barrier();
+                     if (rank == 1 && how == FailureBy::exit_code) std::_Exit(7);
+                     if (rank == 1) throw std::runtime_error("thrown by the program");
+                     group.barrier();
+                   },
+                   {.start_method = StartMethod::exec});
+      },
+      by);
+  check_failure({ended}, ErrorKind::peer_lost, {text + "\n"});
+}
+
+TEST_CASE("a program that does not come to spawn when it runs again is an error") {
+  const Ended ended = run_spawner([] {
+    if (std::getenv("WORLD_SIZE") != nullptr) std::_Exit(0);
+    ddp::spawn(2, add_up_ranks, {.start_method = StartMethod::exec});
+  });
+  check_failure({ended}, ErrorKind::peer_lost, {"ended before it called spawn\n"});
+}
+
+TEST_CASE("a spawned process cannot run the program again") {
+  const auto method = GENERATE(StartMethod::fork, StartMethod::exec);
+  const Ended ended = run_spawner(
+      [](StartMethod outer) {
+        ddp::spawn(2, [](int) { ddp::spawn(2, add_up_ranks, {.start_method = StartMethod::exec}); },
+                   {.start_method = outer});
+      },
+      method);
+  check_failure({ended}, ErrorKind::peer_lost, {"failed: ddp: spawn: a spawned process cannot"});
 }
 
 TEST_CASE("spawn refuses to make no process") {

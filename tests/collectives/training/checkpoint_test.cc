@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ddp/checkpoint.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -10,6 +11,10 @@
 #include <sstream>
 #include <sys/resource.h>
 
+#include <nlohmann/json.hpp>
+
+#include "collectives/fnv.h"
+#include "collectives/little_endian.h"
 #include "ddp/process_group.h"
 #include "tests/catch.h"
 #include "tests/collectives/folder.h"
@@ -53,7 +58,7 @@ void load(ddp::ProcessGroup& group, ddp::Checkpoint& checkpoint) {
     if (state != expected) wrong("not what was saved");
     std::printf("%s\n", version ? ("loaded " + std::to_string(*version)).c_str() : "nothing");
   } catch (const ddp::Error&) {
-    if (state != expected) wrong("an error changed the parts");
+    if (state != expected) std::printf("changed ");
     throw;
   }
 }
@@ -121,6 +126,15 @@ struct Place : Folder {
   std::string file = path / "state.ckpt";
   std::string previous = file + ".previous";
 
+  /// The other files in the folder.
+  std::vector<std::string> others() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(path)) {
+      if (entry.path() != file && entry.path() != previous) names.push_back(entry.path());
+    }
+    return names;
+  }
+
   /// `actions` are separated by spaces.
   std::vector<Ended> run(int size, const std::string& actions,
                          const std::string& named = "") const {
@@ -149,6 +163,50 @@ std::string read(const std::string& path) {
 
 void write(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+/// The elements of a part, as they are in memory.
+std::string bytes_of(const ddp::ConstBuffer& part, std::size_t size) {
+  return {static_cast<const char*>(part.data), part.count * size};
+}
+
+/// The elements of all parts of version `version`.
+std::string elements_of(std::uint64_t version) {
+  State state;
+  state.fill(static_cast<double>(version));
+  return bytes_of(state.weights, 4) + bytes_of(state.momentum, 8) + bytes_of(state.steps, 8);
+}
+
+/// A checkpoint as ddp 0.1.0 wrote it.
+std::string first_format(std::uint64_t version) {
+  using ddp::internal::put_little_endian;
+  std::string checked;
+  constexpr std::uint64_t kParts[][2] = {{2, 1000}, {3, 300'001}, {7, 1}};
+  put_little_endian(checked, version);
+  put_little_endian(checked, std::uint64_t{3});
+  for (const auto& [type, count] : kParts) {
+    put_little_endian(checked, type);
+    put_little_endian(checked, count);
+  }
+  checked += elements_of(version);
+  ddp::internal::Fnv64 sum;
+  sum.add(checked);
+  std::string file = "ddp checkpoint 1";
+  put_little_endian(file, sum.value());
+  return file + checked;
+}
+
+/// The JSON at the start of a safetensors file, and the elements after it.
+std::pair<nlohmann::json, std::string> safetensors(const std::string& file) {
+  const auto size = ddp::internal::get_little_endian<std::uint64_t>(file, 0);
+  REQUIRE(size + 8 <= file.size());
+  return {nlohmann::json::parse(file.substr(8, size)), file.substr(8 + size)};
+}
+
+std::string safetensors(const std::string& json, const std::string& elements) {
+  std::string file;
+  ddp::internal::put_little_endian(file, std::uint64_t{json.size()});
+  return file + json + elements;
 }
 
 /// The line of an error that all ranks print.
@@ -204,25 +262,42 @@ TEST_CASE(
   const std::string name = "rank 0: " + place.file;
   const auto expect = [&](const std::string& bytes, const std::string& what) {
     write(place.file, bytes);
-    place.expect(2, "load load",
-                 error(kSystem, name + what + left) + error(kSystem, name + what + left));
+    const auto ended = place.run(2, "load load");
+    const std::string line = error(kSystem, name + what + left);
+    CHECK(ended[1].output == line + line);  // it has read nothing
+    CHECK(contains(ended[0].output, line));
   };
-  for (const std::size_t at :
-       {std::size_t{17}, std::size_t{25}, std::size_t{3000}, whole.size() - 1}) {
-    std::string flipped = whole;
-    flipped[at] = static_cast<char>(flipped[at] ^ 1);
-    expect(flipped, " is damaged: its checksum is wrong");
+  const auto flipped = [&](std::size_t at) {
+    std::string bytes = whole;
+    bytes[at] = static_cast<char>(bytes[at] ^ 1);
+    return bytes;
+  };
+  const std::size_t elements = whole.size() - elements_of(9).size();
+  const std::string wrong_sum = " is damaged: its checksum is wrong";
+  for (const std::size_t at : {whole.find("xxh3:") + 20, whole.find("version\":\"9") + 10, elements,
+                               elements + 3000, whole.size() - 1}) {
+    expect(flipped(at), wrong_sum);
   }
+  const std::string other = " is not a checkpoint of ddp, or of a later version";
+  for (const char* text :
+       {"{", "__metadata__", "ddp.checksum", "xxh3:", "ddp.generation", "ddp.version", "part_0",
+        "dtype", "F32", "shape", "1000", "data_offsets"}) {
+    INFO(text);
+    expect(flipped(whole.find(text)), other);
+  }
+  expect("x" + whole, other);
   expect("", " is damaged: it ends in its first lines");
   expect(whole.substr(0, 60), " is damaged: it ends in its first lines");
-  expect(whole.substr(0, whole.size() - 1), " is damaged: it has 2404103 bytes instead of 2404104");
-  expect(whole + "x", " is damaged: it has 2404105 bytes instead of 2404104");
-  expect("x" + whole, " is not a checkpoint of ddp, or of a later version");
+  const auto size = [](std::size_t bytes) { return std::to_string(bytes); };
+  const std::string wanted = " bytes instead of " + size(whole.size());
+  expect(whole.substr(0, whole.size() - 1),
+         " is damaged: it has " + size(whole.size() - 1) + wanted);
+  expect(whole + "x", " is damaged: it has " + size(whole.size() + 1) + wanted);
 
   write(place.previous, whole.substr(0, 100));
   place.expect(2, "load",
-               error(kSystem, name + " is not a checkpoint of ddp, or of a later version"
-                                     "; remove it to start over"));
+               error(kSystem, name + " is damaged: it has " + size(whole.size() + 1) + wanted +
+                                  "; remove it to start over"));
 }
 
 TEST_CASE("a damaged checkpoint does not take the place of the one before") {
@@ -237,14 +312,14 @@ TEST_CASE("a damaged checkpoint does not take the place of the one before") {
 TEST_CASE("a checkpoint that cannot be written fails on every rank and leaves the old one") {
   const Place place;
   const std::string words =
-      error(kSystem, "rank 0: cannot write " + place.file + ".tmp: File too large");
+      error(kSystem, "rank 0: cannot write " + place.file + ": File too large");
   place.expect(3, "save:1 limit save:2 load", words + "loaded 1\n");
-  CHECK(!fs::exists(place.file + ".tmp"));
+  CHECK(place.others().empty());
 
   const Place nowhere;
   nowhere.expect(
       2, "save:1",
-      error(kSystem, "rank 0: cannot create " + (nowhere.path / "no/such.ckpt.tmp").string() +
+      error(kSystem, "rank 0: cannot create " + (nowhere.path / "no/such.ckpt").string() +
                          ": No such file or directory"),
       "no/such.ckpt");
 }
@@ -254,8 +329,89 @@ TEST_CASE("a rank that dies in the middle of writing leaves the old checkpoint")
   const auto ended = place.run(2, "save:1 kill save:2");
   CHECK(ended[0].code == 128 + SIGXFSZ);
   CHECK(ended[1].code == failed(ddp::ErrorKind::peer_lost));
-  CHECK(fs::file_size(place.file + ".tmp") == 4096);
+  CHECK(place.others().size() == 1);
   place.expect(3, "load save:3 load", "loaded 1\nloaded 3\n");
+  CHECK(place.others().empty());
+}
+
+TEST_CASE("what a writer that was cut off still writes changes nothing in a newer checkpoint") {
+  const Place place;
+  place.run(1, "save:1 kill save:2");
+  REQUIRE(place.others().size() == 1);
+  std::fstream cut_off(place.others().front(), std::ios::binary | std::ios::in | std::ios::out);
+  place.expect(1, "save:3", "");
+  cut_off << std::string(100'000, 'x') << std::flush;
+  REQUIRE(cut_off);
+  place.expect(1, "load", "loaded 3\n");
+}
+
+TEST_CASE("a group cannot replace the checkpoint of a group that was formed later") {
+  const Place place;
+  check_ranks(
+      1,
+      [](ddp::ProcessGroup& older, const std::string& path) {
+        ddp::ProcessGroup newer = join();
+        State state;
+        ddp::Checkpoint(path).save(older, 1, state.parts());
+        ddp::Checkpoint(path).save(newer, 2, state.parts());
+        try {
+          ddp::Checkpoint(path).save(older, 3, state.parts());
+          wrong("saved");
+        } catch (const ddp::Error& error) {
+          check(error.kind() == ddp::ErrorKind::system, error.what());
+          check(contains(error.what(), path + " is of a process group that was formed later"),
+                error.what());
+        }
+        check(ddp::Checkpoint(path).load(newer, state.parts()) == 2, "replaced");
+        // Who has loaded a checkpoint goes on from it.
+        ddp::Checkpoint continued(path);
+        continued.load(older, state.parts());
+        continued.save(older, 4, state.parts());
+      },
+      place.file);
+  CHECK(place.others().empty());
+}
+
+TEST_CASE("the file of a checkpoint is a safetensors file") {
+  const Place place;
+  place.expect(1, "save:18446744073709551", "");
+  const auto [json, elements] = safetensors(read(place.file));
+  CHECK(elements == elements_of(18446744073709551));
+  CHECK((read(place.file).size() - elements.size()) % 8 == 0);
+  CHECK(json.size() == 4);
+  CHECK(json["__metadata__"]["ddp.version"] == "18446744073709551");
+  using nlohmann::json_literals::operator""_json;
+  CHECK(json["part_0"] == R"({"dtype": "F32", "shape": [1000], "data_offsets": [0, 4000]})"_json);
+  CHECK(json["part_1"] ==
+        R"({"dtype": "F64", "shape": [300001], "data_offsets": [4000, 2404008]})"_json);
+  CHECK(json["part_2"] ==
+        R"({"dtype": "I64", "shape": [1], "data_offsets": [2404008, 2404016]})"_json);
+}
+
+TEST_CASE("a safetensors file of another program is loaded as version 0") {
+  const Place place;
+  const std::string elements = elements_of(0);
+  const std::string json = R"({"part_1": {"dtype": "F64", "shape": [1, 300001],
+                                          "data_offsets": [0, 2400008]},
+                               "part_2": {"dtype": "I64", "shape": [],
+                                          "data_offsets": [2400008, 2400016]},
+                               "part_0": {"dtype": "F32", "shape": [20, 50],
+                                          "data_offsets": [2400016, 2404016]}}   )";
+  const auto cut = [&](std::size_t from, std::size_t size) { return elements.substr(from, size); };
+  write(place.file, safetensors(json, cut(4000, 2'400'008) + cut(2'404'008, 8) + cut(0, 4000)));
+  place.expect(2, "load save:1 load", "loaded 0\nloaded 1\n");
+}
+
+TEST_CASE("a checkpoint of ddp 0.1.0 is loaded, kept as the previous one, and checked") {
+  const Place place;
+  std::string old = first_format(6);
+  write(place.file, old);
+  place.expect(2, "load save:7 load", "loaded 6\nloaded 7\n");
+  CHECK((read(place.previous) == old));
+  old.back() = static_cast<char>(old.back() ^ 1);
+  write(place.file, old);
+  CHECK(contains(place.run(1, "load")[0].output,
+                 " is damaged: its checksum is wrong; version 6 is whole, in " + place.previous));
 }
 
 TEST_CASE("parts that do not fit are named") {

@@ -227,6 +227,21 @@ TEST_CASE("gradients are averaged, whatever the buckets and the order they are r
   check_training(size, by_chance, seed);
 }
 
+TEST_CASE("the group of a model may be moved", "[gpu][mpi]") {
+  check_training(2, [](ProcessGroup& group) {
+    const Model made({3, 2}, group.rank());
+    auto model = std::make_unique<DistributedDataParallel>(group, made.parameters, placed());
+    const ProcessGroup moved = std::move(group);
+    for (std::size_t pass = 0; pass < 2; ++pass) {
+      backward(*model, moved.rank(), pass, {1, 0});
+      model->finish();
+      check_average(*model, moved.size(), pass);
+    }
+    check_refused("parameter 2 of a model that has 2", [&] { model->gradient(2); });
+    model.reset();  // before its group
+  });
+}
+
 TEST_CASE("after the first pass buckets are begun in the order of rank 0", "[gpu][mpi]") {
   check_training(3, [](ProcessGroup& group) {
     const Model made({4, 4, 4, 4}, group.rank());

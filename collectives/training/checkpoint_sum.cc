@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/training/checkpoint_sum.h"
+
+#define XXH_INLINE_ALL  // the library is not needed where programs run
+#include <xxhash.h>
+
+#include "collectives/fnv.h"
+#include "collectives/training/checkpoint_file.h"
+
+namespace ddp::internal {
+
+struct CheckpointSum::State {
+  bool first_format;
+  Fnv64 fnv;
+  XXH3_state_t xxh3;
+};
+
+CheckpointSum::CheckpointSum(const CheckpointHeader& header) : state_(std::make_unique<State>()) {
+  state_->first_format = header.first_format;
+  XXH3_64bits_reset(&state_->xxh3);
+  add(checked_bytes(header));
+}
+
+CheckpointSum::~CheckpointSum() = default;
+
+void CheckpointSum::add(std::string_view bytes) {
+  if (state_->first_format) {
+    state_->fnv.add(bytes);
+  } else {
+    XXH3_64bits_update(&state_->xxh3, bytes.data(), bytes.size());
+  }
+}
+
+std::uint64_t CheckpointSum::value() const {
+  return state_->first_format ? state_->fnv.value() : XXH3_64bits_digest(&state_->xxh3);
+}
+
+}  // namespace ddp::internal
