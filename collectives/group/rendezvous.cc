@@ -104,6 +104,8 @@ GroupContext rendezvous(const Options& options, std::chrono::milliseconds timeou
   context.rank = own.rank;
   context.size = own.size;
   context.timeout = timeout;
+  context.device = options.device;
+  context.nccl = options.nccl;
   if (context.size == 1) return context;
   at_rank(context.rank, [&] {
     context.store = options.store ? options.store : connect_store(context, method);
