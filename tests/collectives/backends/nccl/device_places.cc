@@ -161,12 +161,16 @@ void keep_graph() {
   work.wait(std::chrono::minutes(1));
 }
 
-/// Two calls: NCCL may block in one of them.
-void twice() {
+/// NCCL may block in the third call, while the second is under way.
+void calls() {
   ProcessGroup group = join_on({});
   use_device(own_device());
   const Floats data(make_stream(), own(group));
+  group.all_reduce(data.span());
+  DRIVER(cuStreamSynchronize, data.span().stream);
+  Gate gate(data.span().stream);
   for (int i = 0; i < 2; ++i) group.all_reduce(data.span());
+  gate.open();
   DRIVER(cuStreamSynchronize, data.span().stream);
 }
 
@@ -192,6 +196,6 @@ int main(int argc, char** argv) {
     if (scenario == "impatient") return impatient();
     if (scenario == "keep-graph") return keep_graph();
     if (scenario == "configured") return configured();
-    return twice();
+    return calls();
   });
 }

@@ -93,11 +93,11 @@ TEST_CASE(
 
 TEST_CASE("an NCCL that blocks the caller of a call ends in exit code 124") {
   const LiveStore store;
-  const Variables variables = on_gpu({{"FAKE_NCCL_BLOCK", "0:2"}});
+  const Variables variables = on_gpu({{"FAKE_NCCL_BLOCK", "0:3"}});
   const auto start = [&](int rank) {
     Variables all = variables;
     all.merge(place(rank, 2, store.port()));
-    return Rank({DDPRUN_BIN "/device_places", "twice", "1500"}, all);
+    return Rank({DDPRUN_BIN "/device_places", "calls", "1500"}, all);
   };
   const Rank other = start(1);
   const Ended ended = start(0).wait();
@@ -124,7 +124,7 @@ TEST_CASE("an NCCL that is too old, or made to block by a variable, is refused")
       {"FAKE_NCCL_VERSION", "22203", "libnccl.so.2) is too old: it takes 2.23.0 or later\n"},
       {"NCCL_COMM_BLOCKING", "1", "NCCL_COMM_BLOCKING=1 would make calls wait inside NCCL"},
   }));
-  const auto ended = run_places(1, "twice", {{variable, value}});
+  const auto ended = run_places(1, "calls", {{variable, value}});
   INFO(ended[0].output);
   CHECK(ended[0].code == failed(ErrorKind::usage));
   CHECK(contains(ended[0].output, expected));
