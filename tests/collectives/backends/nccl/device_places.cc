@@ -22,8 +22,13 @@ ProcessGroup join_on(std::optional<int> device) {
   return ddp::init_process_group({.backend = "nccl", .timeout = timeout, .device = device});
 }
 
+/// As many ranks as there are devices, or fewer.
+int device_after(int device) {
+  return device + 1 < count_devices() ? device + 1 : 0;
+}
+
 int own_device() {
-  return std::atoi(std::getenv("RANK")) % count_devices();
+  return std::atoi(std::getenv("RANK"));
 }
 
 /// The default backend without a call on a device: a child may use the driver all the same.
@@ -42,7 +47,7 @@ void host_only() {
 /// Buffers and streams of another device, and memory of none, are refused.
 void elsewhere() {
   ProcessGroup group = join_on({});
-  use_device((group.rank() + 1) % count_devices());
+  use_device(device_after(own_device()));
   Floats there(make_stream(), 1);
   use_device(own_device());
   Floats here(make_stream(), own(group));
@@ -64,7 +69,7 @@ void first_call() {
   ProcessGroup group = join_on({});
   use_device(own_device());
   Floats data(make_stream(), own(group));
-  use_device((own_device() + 1) % count_devices());
+  use_device(device_after(own_device()));
   group.all_reduce(data.span());
   use_device(own_device());
   data.expect(sum_of_ranks(group), "a sum on the buffer's device");
