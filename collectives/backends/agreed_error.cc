@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/backends/agreed_error.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <vector>
@@ -11,6 +13,7 @@ namespace ddp::internal {
 namespace {
 
 constexpr const char* kKey = "agreed_error";
+constexpr std::chrono::milliseconds kSlice = std::chrono::seconds(1);
 
 /// "3 rank 1 waited ...": the kind and the sentence.
 AgreedError parse(const std::string& text) {
@@ -33,6 +36,17 @@ std::string missing_ranks(const GroupContext& context, const std::vector<std::st
     });
   }
   return missing.empty() ? "some rank" : name_ranks(missing);
+}
+
+bool are_set_within(std::chrono::milliseconds limit, const GroupContext& context,
+                    const std::vector<std::string>& keys) {
+  try {
+    ask_store(context, [&](Store& store) { store.wait(keys, limit); });
+    return true;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::timed_out) throw;
+    return false;
+  }
 }
 
 }  // namespace
@@ -102,15 +116,17 @@ void ask_store(const GroupContext& context, const std::function<void(Store& stor
   }
 }
 
-void wait_for_all_ranks(const GroupContext& context, const std::string& stem) {
+void wait_for_all_ranks(const GroupContext& context, const std::string& stem,
+                        const std::function<void()>& check) {
   std::vector<std::string> keys;
   for (int rank = 0; rank < context.size; ++rank) {
     keys.push_back(context.prefix + stem + "/" + std::to_string(rank));
   }
-  try {
-    ask_store(context, [&](Store& store) { store.wait(keys, context.timeout); });
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::timed_out) throw;
+  const auto slice = check ? std::min(context.timeout, kSlice) : context.timeout;
+  const auto began = std::chrono::steady_clock::now();
+  while (!are_set_within(slice, context, keys)) {
+    if (check) check();
+    if (std::chrono::steady_clock::now() - began < context.timeout) continue;
     throw own_error(context, ErrorKind::timed_out,
                     ": " + missing_ranks(context, keys) + " did not join within " +
                         name_time(context.timeout) + " (" + context.store->name() + ")");

@@ -51,7 +51,9 @@ std::string plain_text(const Error& error);
 void ask_store(const GroupContext& context, const std::function<void(Store& store)>& request);
 
 /// Waits until every rank has set the group's key STEM/RANK. Error of kind timed_out after the
-/// group's timeout, with the ranks that did not.
-void wait_for_all_ranks(const GroupContext& context, const std::string& stem);
+/// group's timeout, with the ranks that did not. While it waits it calls `check` every second, if
+/// there is one, which may throw.
+void wait_for_all_ranks(const GroupContext& context, const std::string& stem,
+                        const std::function<void()>& check = nullptr);
 
 }  // namespace ddp::internal

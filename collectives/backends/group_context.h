@@ -3,9 +3,11 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "ddp/options.h"
 #include "ddp/store.h"
 
 namespace ddp::internal {
@@ -18,8 +20,11 @@ struct GroupContext {
   std::string address;           ///< of this host, numeric: where the other ranks reach this one
   std::string prefix;            ///< of this group's keys, ends with '/'
   std::chrono::milliseconds timeout;
-  bool rank_0_serves = false;   ///< the store ends with rank 0 of the whole
-  std::vector<int> whole = {};  ///< by rank, its rank in the group this one is a part of, if any
+  bool rank_0_serves = false;      ///< the store ends with rank 0 of the whole
+  std::vector<int> whole = {};     ///< by rank, its rank in the group this one is a part of, if any
+  std::string backend = {};        ///< its name, which all ranks must have alike
+  std::optional<int> device = {};  ///< the GPU, if Options::device names it
+  NcclOptions nccl = {};
 
   /// How messages name a rank: by its number in the whole.
   int named(int of) const { return whole.empty() ? of : whole[static_cast<std::size_t>(of)]; }

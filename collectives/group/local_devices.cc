@@ -17,13 +17,9 @@ std::vector<int> check_devices(const std::vector<int>& devices) {
   internal::require_nccl();
   const std::vector<int> present = internal::list_gpus();
   for (const int device : devices) {
-    const std::string named = "ddp: device " + std::to_string(device);
-    if (std::ranges::count(present, device) == 0) {
-      throw Error(ErrorKind::usage,
-                  named + ", but devices are 0 to " + std::to_string(present.size() - 1));
-    }
+    internal::check_gpu(device);
     if (std::ranges::count(devices, device) > 1) {
-      throw Error(ErrorKind::usage, named + " is there twice");
+      throw Error(ErrorKind::usage, "ddp: device " + std::to_string(device) + " is there twice");
     }
   }
   return devices.empty() ? present : devices;

@@ -18,6 +18,16 @@ std::string choose_backend(const std::string& wanted) {
   throw Error(ErrorKind::usage, "ddp: backend " + wanted + " is none of gloo, mpi and nccl");
 }
 
+void check_device(std::optional<int> device, const std::string& backend) {
+  if (!device) return;
+  if (backend != "nccl") {
+    throw Error(ErrorKind::usage, "ddp: Options::device " + std::to_string(*device) +
+                                      " takes backend nccl, not " + backend);
+  }
+  require_nccl();
+  check_gpu(*device);
+}
+
 std::unique_ptr<Backend> make_backend(const std::string& chosen, GroupContext context) {
   if (chosen == "nccl") {
     // Gloo connects at once, so init_process_group() waits for every rank also with NCCL.

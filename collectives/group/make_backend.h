@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "collectives/backends/backend.h"
@@ -12,6 +13,10 @@ namespace ddp::internal {
 /// The backend that Options::backend names, or the default if it is empty. Throws ddp::Error of
 /// kind usage for an unknown name, and for nccl if it cannot be used.
 std::string choose_backend(const std::string& wanted);
+
+/// Throws ddp::Error of kind usage if there is no such GPU, or the backend is not nccl, which alone
+/// is told its GPU.
+void check_device(std::optional<int> device, const std::string& backend);
 
 /// Makes the backend and connects all ranks. Returns when all have connected.
 std::unique_ptr<Backend> make_backend(const std::string& chosen, GroupContext context);

@@ -26,8 +26,10 @@ ProcessGroup init_process_group(const Options& options) {
   const std::string backend = internal::choose_backend(options.backend);
   const auto timeout = options.timeout.value_or(std::chrono::minutes(backend == "nccl" ? 10 : 30));
   check_timeout(timeout);
-  return ProcessGroup(
-      std::make_unique<internal::GroupMember>(internal::rendezvous(options, timeout), backend));
+  internal::check_device(options.device, backend);
+  internal::GroupContext context = internal::rendezvous(options, timeout);
+  context.backend = backend;
+  return ProcessGroup(std::make_unique<internal::GroupMember>(std::move(context), backend));
 }
 
 ProcessGroup::ProcessGroup(std::unique_ptr<internal::GroupMember> member)

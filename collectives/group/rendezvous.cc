@@ -108,6 +108,8 @@ GroupContext rendezvous(const Options& options, std::chrono::milliseconds timeou
   context.rank = own.rank;
   context.size = own.size;
   context.timeout = timeout;
+  context.device = options.device;
+  context.nccl = options.nccl;
   if (context.size == 1) return context;
   context.prefix = "ddp/";
   at_rank(context.rank, [&] {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <mutex>
 #include <string_view>
 
 #include "collectives/backends/cuda/driver.h"
@@ -68,11 +69,29 @@ const char* ptx_name(ReduceOp op) {
   return op == ReduceOp::bor ? "or" : "xor";
 }
 
+constexpr ReduceOp kBitwise[] = {ReduceOp::band, ReduceOp::bor, ReduceOp::bxor};
+
+std::string kernel_name(ReduceOp op, std::size_t width) {
+  return std::string("ddp_") + ptx_name(op) + "_" + std::to_string(8 * width);
+}
+
+void launch(CUfunction kernel, char* into, const char* from, std::size_t count, CUstream stream) {
+  constexpr unsigned kThreads = 256;
+  constexpr std::size_t kMostBlocks = 1024;  // fills any GPU; each thread takes several elements
+  if (count == 0) return;
+  const auto blocks = static_cast<unsigned>(std::min((count - 1) / kThreads + 1, kMostBlocks));
+  auto elements = static_cast<std::uint64_t>(count);
+  void* arguments[] = {&into, &from, &elements};
+  check_cuda(
+      cuda().cuLaunchKernel(kernel, blocks, 1, 1, kThreads, 1, 1, 0, stream, arguments, nullptr),
+      "cuLaunchKernel");
+}
+
 }  // namespace
 
 std::string bitwise_kernels() {
   std::string all(kHead);
-  for (const ReduceOp op : {ReduceOp::band, ReduceOp::bor, ReduceOp::bxor}) {
+  for (const ReduceOp op : kBitwise) {
     for (const std::size_t width : {std::size_t{1}, kWord}) {
       std::string kernel(kKernel);
       fill_in(kernel, "OP", ptx_name(op));
@@ -84,44 +103,41 @@ std::string bitwise_kernels() {
   return all;
 }
 
-BitwiseKernels::~BitwiseKernels() {
-  if (module_ == nullptr) return;
-  try {
-    const OnDevice here(device_);
-    cuda().cuModuleUnload(module_);
-  } catch (const Error&) {
-    // Without the context the module is gone, too.
+std::shared_ptr<const BitwiseKernels> BitwiseKernels::of(int device) {
+  static std::mutex mutex;
+  static std::map<int, std::weak_ptr<const BitwiseKernels>> loaded;
+  const std::lock_guard lock(mutex);
+  auto kernels = loaded[device].lock();
+  if (!kernels) loaded[device] = kernels = std::make_shared<const BitwiseKernels>(device);
+  return kernels;
+}
+
+/// The functions are looked up here, too: with lazy loading that is what loads a kernel.
+BitwiseKernels::BitwiseKernels(int device) : device_(device) {
+  const OnDevice here(device_);
+  const BesideCaptures beside;
+  check_cuda(cuda().cuModuleLoadData(&module_, bitwise_kernels().c_str()), "cuModuleLoadData");
+  for (const ReduceOp op : kBitwise) {
+    for (const std::size_t width : {std::size_t{1}, kWord}) {
+      const std::string name = kernel_name(op, width);
+      check_cuda(cuda().cuModuleGetFunction(&kernels_[name], module_, name.c_str()),
+                 "cuModuleGetFunction");
+    }
   }
 }
 
+BitwiseKernels::~BitwiseKernels() {
+  if (const InContext here(device_.context()); here) cuda().cuModuleUnload(module_);
+}
+
 void BitwiseKernels::combine(ReduceOp op, char* into, const char* from, std::size_t bytes,
-                             CUstream stream) {
+                             CUstream stream) const {
   const auto alignment =
       reinterpret_cast<std::uintptr_t>(into) | reinterpret_cast<std::uintptr_t>(from);
   const std::size_t words = alignment % kWord == 0 ? bytes / kWord : 0;
   const std::size_t done = words * kWord;
-  const std::string name = std::string("ddp_") + ptx_name(op) + "_";
-  launch(name + "32", into, from, words, stream);
-  launch(name + "8", into + done, from + done, bytes - done, stream);
-}
-
-void BitwiseKernels::launch(const std::string& kernel, char* into, const char* from,
-                            std::size_t count, CUstream stream) {
-  constexpr unsigned kThreads = 256;
-  constexpr std::size_t kMostBlocks = 1024;  // fills any GPU; each thread takes several elements
-  if (count == 0) return;
-  const BesideCaptures beside;  // the driver may load a kernel only when it is looked up
-  if (module_ == nullptr) {
-    check_cuda(cuda().cuModuleLoadData(&module_, bitwise_kernels().c_str()), "cuModuleLoadData");
-  }
-  CUfunction function = nullptr;
-  check_cuda(cuda().cuModuleGetFunction(&function, module_, kernel.c_str()), "cuModuleGetFunction");
-  const auto blocks = static_cast<unsigned>(std::min((count - 1) / kThreads + 1, kMostBlocks));
-  auto elements = static_cast<std::uint64_t>(count);
-  void* arguments[] = {&into, &from, &elements};
-  check_cuda(
-      cuda().cuLaunchKernel(function, blocks, 1, 1, kThreads, 1, 1, 0, stream, arguments, nullptr),
-      "cuLaunchKernel");
+  launch(kernels_.at(kernel_name(op, kWord)), into, from, words, stream);
+  launch(kernels_.at(kernel_name(op, 1)), into + done, from + done, bytes - done, stream);
 }
 
 }  // namespace ddp::internal

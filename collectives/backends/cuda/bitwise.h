@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cuda.h>
+#include <map>
+#include <memory>
 #include <string>
 
 #include "collectives/backends/cuda/device.h"
@@ -11,26 +13,27 @@
 namespace ddp::internal {
 
 /// Kernels for the reductions that NCCL does not have: band, bor and bxor. The same kernels serve
-/// integers of every width. The driver compiles them for the GPU at the first call.
+/// integers of every width. The driver compiles them for the GPU.
 ///
-/// Thread: one at a time, with the device as its current one.
+/// Thread: any; combine() with the device as the current one.
 class BitwiseKernels {
  public:
-  /// `device` must outlive it.
-  explicit BitwiseKernels(const CudaDevice& device) : device_(device) {}
+  /// Those of the device, loaded unless a group of this process has them. To load them may wait for
+  /// all that runs on the device, so it has to be done while no call waits there for another rank.
+  static std::shared_ptr<const BitwiseKernels> of(int device);
+
+  explicit BitwiseKernels(int device);
   BitwiseKernels(const BitwiseKernels&) = delete;
   BitwiseKernels& operator=(const BitwiseKernels&) = delete;
   ~BitwiseKernels();
 
   /// into = into OP from, in the stream.
-  void combine(ReduceOp op, char* into, const char* from, std::size_t bytes, CUstream stream);
+  void combine(ReduceOp op, char* into, const char* from, std::size_t bytes, CUstream stream) const;
 
  private:
-  void launch(const std::string& kernel, char* into, const char* from, std::size_t count,
-              CUstream stream);
-
-  const CudaDevice& device_;
+  CudaDevice device_;
   CUmodule module_ = nullptr;
+  std::map<std::string, CUfunction> kernels_;
 };
 
 /// The kernels in PTX, the assembly language for all of NVIDIA's GPUs.

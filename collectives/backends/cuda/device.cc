@@ -53,12 +53,21 @@ OnDevice::~OnDevice() {
   cuda().cuCtxPopCurrent(&context);
 }
 
+InContext::InContext(CUcontext context) noexcept
+    : is_current_(cuda().cuCtxPushCurrent(context) == CUDA_SUCCESS) {}
+
+InContext::~InContext() {
+  CUcontext context = nullptr;
+  if (is_current_) cuda().cuCtxPopCurrent(&context);
+}
+
 DeviceEvent::DeviceEvent() {
+  check_cuda(cuda().cuCtxGetCurrent(&context_), "cuCtxGetCurrent");
   check_cuda(cuda().cuEventCreate(&event_, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
 }
 
 DeviceEvent::~DeviceEvent() {
-  cuda().cuEventDestroy(event_);
+  if (const InContext here(context_); here) cuda().cuEventDestroy(event_);
 }
 
 void DeviceEvent::record(CUstream stream) {

@@ -37,10 +37,24 @@ class OnDevice {
   ~OnDevice();
 };
 
+/// Makes the context the calling thread's for the scope of a destructor: CUDA may leak what is
+/// destroyed without it. False if the context is gone: then so is what was in it.
+class InContext {
+ public:
+  explicit InContext(CUcontext context) noexcept;
+  InContext(const InContext&) = delete;
+  InContext& operator=(const InContext&) = delete;
+  ~InContext();
+  explicit operator bool() const { return is_current_; }
+
+ private:
+  bool is_current_;
+};
+
 /// A CUDA event: a point in the work of a stream. Thread: any.
 class DeviceEvent {
  public:
-  /// On the current device.
+  /// On the current device, which need not be current in the calls below, nor at its end.
   DeviceEvent();
   DeviceEvent(const DeviceEvent&) = delete;
   DeviceEvent& operator=(const DeviceEvent&) = delete;
@@ -59,6 +73,7 @@ class DeviceEvent {
   void wait() const;
 
  private:
+  CUcontext context_ = nullptr;
   CUevent event_ = nullptr;
 };
 

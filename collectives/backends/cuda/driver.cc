@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <string_view>
 
 #include "ddp/error.h"
 
@@ -16,8 +17,12 @@ namespace {
       (visible == nullptr ? "" : " (CUDA_VISIBLE_DEVICES=" + std::string(visible) + ")"));
 }
 
+void* open_driver() {
+  return open_library("libcuda.so.1", "it comes with NVIDIA's driver");
+}
+
 Cuda load_cuda() {
-  void* const library = open_library("libcuda.so.1", "it comes with NVIDIA's driver");
+  void* const library = open_driver();
   Cuda table;
   DDP_CUDA_FUNCTIONS(DDP_FIND_FUNCTION)
   const CUresult result = table.cuInit(0);
@@ -40,6 +45,19 @@ void check_cuda(CUresult result, const char* function) {
   const char* text = "unknown error";
   cuda().cuGetErrorString(result, &text);
   throw Error(ErrorKind::system, std::string("ddp: ") + function + ": " + text);
+}
+
+/// The devices up to the first entry that is none are visible.
+bool may_see_gpus() noexcept {
+  const char* const value = std::getenv("CUDA_VISIBLE_DEVICES");
+  const std::string_view visible = value == nullptr ? "0" : value;
+  if (visible.empty() || visible.starts_with('-') || visible == "NoDevFiles") return false;
+  try {
+    open_driver();
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
 }
 
 int count_gpus() {

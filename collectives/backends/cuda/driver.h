@@ -14,6 +14,7 @@ namespace ddp::internal {
   X(cuCtxPopCurrent)             \
   X(cuCtxPushCurrent)            \
   X(cuDeviceGet)                 \
+  X(cuDeviceGetAttribute)        \
   X(cuDeviceGetCount)            \
   X(cuDevicePrimaryCtxRelease)   \
   X(cuDevicePrimaryCtxRetain)    \
@@ -33,8 +34,10 @@ namespace ddp::internal {
   X(cuModuleGetFunction)         \
   X(cuModuleLoadData)            \
   X(cuModuleUnload)              \
+  X(cuPointerGetAttributes)      \
   X(cuStreamCreateWithPriority)  \
   X(cuStreamDestroy)             \
+  X(cuStreamGetCtx)              \
   X(cuStreamIsCapturing)         \
   X(cuStreamWaitEvent)           \
   X(cuThreadExchangeStreamCaptureMode)
@@ -49,6 +52,11 @@ struct Cuda {
 /// The loaded driver. Throws ddp::Error of kind usage that says what is missing (the library, one
 /// of its functions, a GPU) and where it comes from. Thread: any.
 const Cuda& cuda();
+
+/// Whether the driver is there, and CUDA_VISIBLE_DEVICES does not hide every GPU. Unlike the
+/// functions below it does not initialize the driver, which children of this process that are
+/// forked later could not use then.
+bool may_see_gpus() noexcept;
 
 /// The number of GPUs that this process sees, above 0. Throws ddp::Error of kind usage if there is
 /// none.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -11,8 +12,10 @@
 #include <filesystem>
 #include <optional>
 #include <random>
+#include <sstream>
 #include <sys/socket.h>
 #include <system_error>
+#include <utility>
 
 #include <boost/asio/buffer.hpp>
 #include <gloo/common/error.h>
@@ -59,48 +62,88 @@ GlooMesh::GlooMesh(GroupContext& context)
   gloo_context_->setTimeout(gloo::kNoTimeout);  // PeerWatch has one here, and the watchdog later
   publish_addresses();
   wait_for_all_ranks(context_, "joined");
-  std::vector<Peer> peers;
-  for (int other = 0; other < size(); ++other) {
-    if (other != rank()) peers.push_back(read_addresses(other));
-  }
-  connect(peers);
+  connect(read_addresses());
 }
 
-/// Sets this rank's key to "ADDRESS PORT TOKEN\n", of its listener, followed by the address of our
-/// end of the connection to each other rank, in order; all of these have the same length.
+/// Sets a key for each other rank, to the address of our end of the connection to it, and then this
+/// rank's key to "ADDRESS PORT TOKEN BACKEND", of its listener. So a rank fetches what is for it,
+/// and not what is for others: in a large group that would be most of the data.
 void GlooMesh::publish_addresses() {
-  const auto listener = peer_watch_.endpoint();
-  std::string text = listener.address().to_string() + " " + std::to_string(listener.port()) + " " +
-                     std::to_string(token_) + "\n";
+  std::vector<std::pair<std::string, std::string>> entries;
   for (int other = 0; other < size(); ++other) {
     if (other == rank()) continue;
     auto& address = addresses_[static_cast<std::size_t>(other)];
     address = gloo_context_->createPair(other)->address().bytes();
-    text.append(address.begin(), address.end());
+    entries.emplace_back(pair_key(rank(), other), std::string(address.begin(), address.end()));
   }
-  ask_store(context_, [&](Store& store) { store.set(key(rank()), text); });
+  const auto listener = peer_watch_.endpoint();
+  entries.emplace_back(key(rank()), listener.address().to_string() + " " +
+                                        std::to_string(listener.port()) + " " +
+                                        std::to_string(token_) + " " + context_.backend);
+  ask_store(context_, [&](Store& store) { store.multi_set(entries); });
 }
 
-/// Parses what publish_addresses() wrote on the other rank.
-GlooMesh::Peer GlooMesh::read_addresses(int other) {
-  std::string text;
-  ask_store(context_, [&](Store& store) { text = store.get(key(other), context_.timeout); });
-  const std::size_t space = text.find(' ');
-  const std::size_t line = text.find('\n');
-  if (line == std::string::npos || space > line) {
+/// What the other ranks published, in their order.
+std::vector<GlooMesh::Peer> GlooMesh::read_addresses() {
+  std::vector<std::string> keys;
+  for (int other = 0; other < size(); ++other) keys.push_back(key(other));
+  for (int other = 0; other < size(); ++other) {
+    if (other != rank()) keys.push_back(pair_key(other, rank()));
+  }
+  std::vector<std::string> texts;
+  ask_store(context_, [&](Store& store) { texts = store.multi_get(keys, context_.timeout); });
+  const auto ranks = static_cast<std::size_t>(size());
+  check_backends({texts.begin(), texts.begin() + size()});
+  std::vector<Peer> peers;
+  for (int other = 0; other < size(); ++other) {
+    if (other == rank()) continue;
+    const std::string& address = texts[ranks + peers.size()];
+    peers.push_back(parse(other, texts[static_cast<std::size_t>(other)], address));
+  }
+  return peers;
+}
+
+GlooMesh::Peer GlooMesh::parse(int other, const std::string& listener, const std::string& address) {
+  std::istringstream text(listener);
+  std::string host;
+  std::uint16_t port = 0;
+  std::uint64_t token = 0;
+  if (!(text >> host >> port >> token) || address.empty()) {
     throw own_error(context_, ErrorKind::system,
                     ": " + key(other) + " in the store is not of this program");
   }
-  const auto host = boost::asio::ip::make_address(text.substr(0, space));
-  char* end = nullptr;
-  const auto port = static_cast<std::uint16_t>(std::strtoul(text.c_str() + space, &end, 10));
-  const std::uint64_t token = std::strtoull(end, nullptr, 10);
-  listeners_[static_cast<std::size_t>(other)] = {{host, port}, token};
-  const std::size_t length = (text.size() - line - 1) / static_cast<std::size_t>(size() - 1);
-  const int index = rank() < other ? rank() : rank() - 1;
-  const char* address = text.data() + line + 1 + static_cast<std::size_t>(index) * length;
+  const auto place = boost::asio::ip::make_address(host);
+  listeners_[static_cast<std::size_t>(other)] = {{place, port}, token};
   const Frame greeting{.kind = Frame::Kind::watch, .tag = rank(), .number = token};
-  return {{other, {host, port}, greeting}, {address, address + length}};
+  return {{other, {place, port}, greeting}, {address.begin(), address.end()}};
+}
+
+/// The default backend depends on what a host has, so ranks may come to different ones.
+void GlooMesh::check_backends(const std::vector<std::string>& lines) const {
+  const auto backend = [](const std::string& line) { return line.substr(line.rfind(' ') + 1); };
+  const auto other = std::ranges::find_if(
+      lines, [&](const auto& line) { return backend(line) != backend(lines.front()); });
+  if (other == lines.end()) return;
+  outlast_other_ranks();
+  throw own_error(context_, ErrorKind::mismatch,
+                  ": ranks do not agree on the backend: " + backend(lines.front()) +
+                      " on rank 0, " + backend(*other) + " on rank " +
+                      std::to_string(other - lines.begin()) +
+                      "; name one in Options::backend on all of them");
+}
+
+/// Lets the others read the keys first, if the store ends with this process.
+void GlooMesh::outlast_other_ranks() const {
+  GroupContext brief = context_;
+  brief.timeout = std::min(context_.timeout, std::chrono::milliseconds(5000));
+  try {
+    ask_store(brief, [&](Store& store) {
+      store.set(context_.prefix + "leaving/" + std::to_string(rank()), "");
+    });
+    if (context_.rank_0_serves && rank() == 0) wait_for_all_ranks(brief, "leaving");
+  } catch (const Error&) {
+    // They are late, or gone.
+  }
 }
 
 /// Ends Gloo's connect() to `other`, if that waits for the other side, by connecting in its place.

@@ -61,8 +61,14 @@ class GlooMesh {
   struct Peer;
 
   std::string key(int rank) const { return context_.prefix + "joined/" + std::to_string(rank); }
+  std::string pair_key(int from, int to) const {
+    return context_.prefix + "pair/" + std::to_string(from) + "/" + std::to_string(to);
+  }
   void publish_addresses();
-  Peer read_addresses(int other);
+  std::vector<Peer> read_addresses();
+  Peer parse(int other, const std::string& listener, const std::string& address);
+  void check_backends(const std::vector<std::string>& lines) const;
+  void outlast_other_ranks() const;
   void connect(const std::vector<Peer>& peers);
   void duplicate_sockets(const std::vector<Peer>& peers);
   void unblock_connect(int other, boost::asio::ip::tcp::socket& socket) const;

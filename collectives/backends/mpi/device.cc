@@ -91,7 +91,7 @@ struct MpiDevice::Gpu {
   Gpu& operator=(const Gpu&) = delete;
   ~Gpu() {
     run_quietly_on(device, [this] { copies.reset(); });
-    cuda().cuStreamDestroy(stream);
+    if (const InContext here(device.context()); here) cuda().cuStreamDestroy(stream);
   }
 
   /// Begins a copy in either direction between host and GPU.

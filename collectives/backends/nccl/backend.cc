@@ -16,6 +16,7 @@
 #include "collectives/backends/nccl/communicator.h"
 #include "collectives/backends/nccl/group.h"
 #include "collectives/backends/nccl/library.h"
+#include "collectives/backends/nccl/placement.h"
 #include "collectives/backends/nccl/watch.h"
 #include "collectives/call/call.h"
 
@@ -58,6 +59,12 @@ class NcclBackend : public Backend {
     set_up_calls();
   }
 
+  /// Connects the ranks at once.
+  NcclBackend(GroupContext context, std::unique_ptr<Backend> host, int device)
+      : NcclBackend(std::move(context), std::move(host)) {
+    connect(device);
+  }
+
   /// For a group of one rank, where leave() is not called.
   ~NcclBackend() override {
     if (communicator_) communicator_->close();
@@ -72,8 +79,11 @@ class NcclBackend : public Backend {
 
  private:
   [[noreturn]] void refuse(const Task& task, const std::string& what) const;
+  void check_first_call(const Task& task) const;
+  std::shared_ptr<NcclCommunicator> communicator() const;
+  int device_for(const Task& task) const;
   void set_up_calls();
-  void connect();
+  void connect(int device);
   std::shared_ptr<AsyncCall> enqueue(const Task& task);
   std::string where(const Task& task) const;
 
@@ -107,8 +117,24 @@ void NcclBackend::check(const Task& task) const {
            ": band, bor, bxor and all_to_all in place take several steps, and cannot be "
            "part of a group call");
   }
+  const auto connected = communicator();
+  if (!connected) check_first_call(task);
+  const int device = connected ? connected->device().number() : device_for(task);
+  if (const auto why = find_misplaced(task, device); !why.empty()) refuse(task, why);
+}
+
+std::shared_ptr<NcclCommunicator> NcclBackend::communicator() const {
   const std::lock_guard lock(mutex_);
-  if (communicator_) return;
+  return communicator_;
+}
+
+int NcclBackend::device_for(const Task& task) const {
+  const auto known = context_.device ? context_.device : find_device(task);
+  return known ? *known : choose_device();
+}
+
+void NcclBackend::check_first_call(const Task& task) const {
+  check_nccl();
   if (NcclGroup::is_open() || is_capturing(task.stream)) {
     refuse(task,
            ": a group's first call with buffers on a device connects its ranks, and cannot "
@@ -138,7 +164,7 @@ std::shared_ptr<AsyncCall> NcclBackend::begin(const Task& task) {
 /// the communicator's stream part of the capture, a fork in the graph, and AsyncCall::wait() joins
 /// it.
 std::shared_ptr<AsyncCall> NcclBackend::enqueue(const Task& task) {
-  connect();
+  if (!communicator_) connect(device_for(task));
   const OnDevice here(communicator_->device());
   if (const auto failure = communicator_->failure()) throw Error(*failure);
   const auto call =
@@ -176,20 +202,23 @@ std::string NcclBackend::where(const Task& task) const {
   return "in " + describe(call);
 }
 
-void NcclBackend::connect() {
-  if (communicator_) return;
-  const auto made = std::make_shared<NcclCommunicator>(context_, choose_device());
+/// The kernels are loaded before the ranks connect: none of their calls is on the device yet.
+void NcclBackend::connect(int device) {
+  const auto made = std::make_shared<NcclCommunicator>(context_, device);
   {
     const std::lock_guard lock(mutex_);
     communicator_ = made;
     made->watch(failed_);
     if (is_aborted_) made->abort();
   }
+  try {
+    set_up_calls();
+  } catch (const Error& error) {
+    throw Error(made->fail("while loading kernels", error));
+  }
   made->connect();
-  set_up_calls();
 }
 
-/// After the communicator has connected.
 void NcclBackend::set_up_calls() {
   const OnDevice here(communicator_->device());
   calls_.emplace(*communicator_);
@@ -206,13 +235,11 @@ void NcclBackend::watch(const std::function<void(const Error& error)>& failed) {
 
 void NcclBackend::abort() noexcept {
   if (host_) host_->abort();
-  std::shared_ptr<NcclCommunicator> communicator;
   {
     const std::lock_guard lock(mutex_);
     is_aborted_ = true;
-    communicator = communicator_;
   }
-  if (communicator) communicator->abort();
+  if (const auto connected = communicator()) connected->abort();
 }
 
 void NcclBackend::leave() noexcept {
@@ -223,8 +250,9 @@ void NcclBackend::leave() noexcept {
 }  // namespace
 
 bool can_use_nccl() noexcept {
+  if (!may_see_gpus()) return false;
   try {
-    require_nccl();
+    nccl();
     return true;
   } catch (const std::exception&) {
     return false;
@@ -234,9 +262,13 @@ bool can_use_nccl() noexcept {
 void require_nccl() {
   count_gpus();
   nccl();
+  check_nccl();
 }
 
 std::unique_ptr<Backend> make_nccl_backend(GroupContext context, std::unique_ptr<Backend> host) {
+  if (const auto device = context.device) {
+    return std::make_unique<NcclBackend>(std::move(context), std::move(host), *device);
+  }
   return std::make_unique<NcclBackend>(std::move(context), std::move(host));
 }
 
@@ -272,6 +304,13 @@ std::vector<int> list_gpus() {
   std::vector<int> all(static_cast<std::size_t>(count_gpus()));
   std::iota(all.begin(), all.end(), 0);
   return all;
+}
+
+void check_gpu(int device) {
+  const int count = count_gpus();
+  if (device >= 0 && device < count) return;
+  throw Error(ErrorKind::usage, "ddp: device " + std::to_string(device) +
+                                    ", but devices are 0 to " + std::to_string(count - 1));
 }
 
 }  // namespace ddp::internal

@@ -12,16 +12,18 @@
 
 namespace ddp::internal {
 
-/// Whether this process sees a GPU and NCCL is installed.
+/// Whether NCCL and the driver are installed, and CUDA_VISIBLE_DEVICES does not hide every GPU.
+/// Leaves the driver uninitialized: a program that uses no GPU may still fork children that do.
 bool can_use_nccl() noexcept;
 
-/// Throws ddp::Error of kind usage that says what is missing, if can_use_nccl() is false.
+/// Throws ddp::Error of kind usage that says what is missing: a GPU, NCCL, or one that is new
+/// enough. Initializes the driver.
 void require_nccl();
 
 /// For buffers on a device; `host` does tasks with buffers in host memory. NCCL connects the ranks
-/// in the first call with buffers on a device, on choose_device() of that call. So
-/// init_process_group() does not touch a GPU, and a group that moves nothing there uses none of its
-/// memory.
+/// at once on the context's device, or, if that has none, in the first call with buffers on a
+/// device: on the one of the buffers, or else on choose_device(). Then init_process_group() does
+/// not touch a GPU, and a group that moves nothing there uses none of its memory.
 std::unique_ptr<Backend> make_nccl_backend(GroupContext context, std::unique_ptr<Backend> host);
 
 /// The same for ranks that are all in this process, one for each of the `devices`: without a host
@@ -40,5 +42,8 @@ int local_gpu();
 
 /// All of this process's GPUs; at least one. Throws ddp::Error of kind usage where there is none.
 std::vector<int> list_gpus();
+
+/// Throws ddp::Error of kind usage if it is none of list_gpus().
+void check_gpu(int device);
 
 }  // namespace ddp::internal

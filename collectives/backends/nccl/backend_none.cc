@@ -44,4 +44,8 @@ std::vector<int> list_gpus() {
   return {};
 }
 
+void check_gpu(int /*device*/) {
+  require_nccl();
+}
+
 }  // namespace ddp::internal

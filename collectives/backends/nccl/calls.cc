@@ -234,7 +234,7 @@ void NcclCalls::combine_bits(const Task& task, const std::string& where) {
   if (!scatters) out = out == nullptr ? place(context.rank) : out + begin(context.rank);
   copy(out, in + begin(context.rank), mine);
   for (int other = 0; other < context.size; ++other) {
-    if (other != context.rank) bitwise_.combine(task.reduce, out, place(other), mine, stream);
+    if (other != context.rank) bitwise_->combine(task.reduce, out, place(other), mine, stream);
   }
   if (scatters) return;
   const auto gets = [&](int rank) {

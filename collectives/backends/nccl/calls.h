@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "collectives/backends/backend.h"
@@ -19,8 +20,9 @@ namespace ddp::internal {
 ///                             then ncclSend and ncclRecv of the combined shares
 class NcclCalls {
  public:
+  /// Before a call of the communicator: see BitwiseKernels::of().
   explicit NcclCalls(NcclCommunicator& communicator)
-      : communicator_(communicator), bitwise_(communicator.device()) {}
+      : communicator_(communicator), bitwise_(BitwiseKernels::of(communicator.device().number())) {}
 
   /// Puts the task into the communicator's stream. Its device must be current.
   void enqueue(const Task& task, const std::string& where);
@@ -40,7 +42,7 @@ class NcclCalls {
   void copy(void* to, const void* from, std::size_t bytes) const;
 
   NcclCommunicator& communicator_;
-  BitwiseKernels bitwise_;
+  std::shared_ptr<const BitwiseKernels> bitwise_;
 };
 
 }  // namespace ddp::internal

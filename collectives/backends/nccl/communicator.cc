@@ -21,6 +21,17 @@ struct FailedCall {
   ncclResult_t result;
 };
 
+/// `options` must outlive it.
+ncclConfig_t make_config(const NcclOptions& options) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  if (options.cga_cluster_size) config.cgaClusterSize = *options.cga_cluster_size;
+  if (options.min_ctas) config.minCTAs = *options.min_ctas;
+  if (options.max_ctas) config.maxCTAs = *options.max_ctas;
+  if (!options.net_name.empty()) config.netName = options.net_name.c_str();
+  return config;
+}
+
 }  // namespace
 
 NcclCommunicator::NcclCommunicator(GroupContext context, int device)
@@ -36,11 +47,11 @@ NcclCommunicator::NcclCommunicator(GroupContext context, int device)
 
 NcclCommunicator::~NcclCommunicator() {
   abort_handle(nullptr);
-  cuda().cuStreamDestroy(stream_);
+  if (const InContext here(device_.context()); here) cuda().cuStreamDestroy(stream_);
 }
 
 void NcclCommunicator::watch(std::function<void(const Error& error)> failed) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(failure_mutex_);
   failed_ = std::move(failed);
 }
 
@@ -88,7 +99,7 @@ ncclUniqueId NcclCommunicator::exchange_id() {
   const std::string key = context_.prefix + "nccl/joined/";
   const std::string value = first ? std::string(id.internal, sizeof(id.internal)) : "";
   ask_store(context_, [&](Store& store) { store.set(key + std::to_string(context_.rank), value); });
-  wait_for_all_ranks(context_, "nccl/joined");
+  meet_ranks();
   if (first) return id;
   std::string text;
   ask_store(context_, [&](Store& store) { text = store.get(key + "0", context_.timeout); });
@@ -100,13 +111,19 @@ ncclUniqueId NcclCommunicator::exchange_id() {
   return id;
 }
 
+/// Until the communicator fails: as when NCCL is waited for, the watcher sees to timeouts.
+void NcclCommunicator::meet_ranks() {
+  GroupContext patient = context_;
+  if (is_watched()) patient.timeout = std::chrono::hours(24 * 365);
+  wait_for_all_ranks(patient, "nccl/joined", [this] { throw_if_failed(); });
+}
+
 void NcclCommunicator::begin_to_connect(const ncclUniqueId& id) {
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
+  ncclConfig_t config = make_config(context_.nccl);
   ncclResult_t result = ncclSuccess;
   {
-    const std::lock_guard lock(mutex_);
-    if (failure_) throw Error(*failure_);
+    const std::lock_guard lock(handle_mutex_);
+    throw_if_failed();
     result = nccl().ncclCommInitRankConfig(&handle_, context_.size, id, context_.rank, &config);
   }
   if (result != ncclSuccess && result != ncclInProgress) throw Error(fail(kWhere, result));
@@ -117,8 +134,8 @@ void NcclCommunicator::launch(const std::string& where,
   std::optional<FailedCall> failed;
   ncclResult_t started = ncclSuccess;
   {
-    const std::lock_guard lock(mutex_);
-    if (failure_) throw Error(*failure_);
+    const std::lock_guard lock(handle_mutex_);
+    throw_if_failed();
     NcclGroup::add_member(handle_);
     nccl().ncclGroupStart();
     try {
@@ -137,9 +154,13 @@ void NcclCommunicator::check(ncclResult_t result) {
   if (result != ncclSuccess && result != ncclInProgress) throw FailedCall{result};
 }
 
+void NcclCommunicator::throw_if_failed() const {
+  if (const auto first = failure()) throw Error(*first);
+}
+
 ncclResult_t NcclCommunicator::state() {
-  const std::lock_guard lock(mutex_);
-  if (failure_) throw Error(*failure_);
+  const std::lock_guard lock(handle_mutex_);
+  throw_if_failed();
   if (handle_ == nullptr) return ncclSuccess;
   ncclResult_t async_error = ncclSuccess;
   const ncclResult_t result = nccl().ncclCommGetAsyncError(handle_, &async_error);
@@ -170,15 +191,19 @@ bool NcclCommunicator::is_settled(const std::string& where, Time began) {
   return false;
 }
 
+bool NcclCommunicator::is_watched() const {
+  const std::lock_guard lock(failure_mutex_);
+  return static_cast<bool>(failed_);
+}
+
 /// With a watcher, timeouts are left to it: it knows the current limit, and asks the other ranks
 /// what they do.
 bool NcclCommunicator::is_overdue(Time since) const {
-  const std::lock_guard lock(mutex_);
-  return !failed_ && std::chrono::steady_clock::now() - since > context_.timeout;
+  return !is_watched() && std::chrono::steady_clock::now() - since > context_.timeout;
 }
 
 std::optional<Error> NcclCommunicator::failure() const {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(failure_mutex_);
   return failure_;
 }
 
@@ -198,7 +223,7 @@ Error NcclCommunicator::fail(const std::string& where, ErrorKind kind,
   if (!set_failure(error)) return failure().value_or(error);
   std::function<void(const Error& error)> failed;
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(failure_mutex_);
     failed = failed_;
   }
   if (failed) {
@@ -215,7 +240,7 @@ Error NcclCommunicator::fail(const std::string& where, const Error& thrown) {
 
 /// False: there was a failure before.
 bool NcclCommunicator::set_failure(const Error& error) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(failure_mutex_);
   if (failure_) return false;
   failure_ = error;
   return true;
@@ -226,11 +251,12 @@ void NcclCommunicator::abort() noexcept {
   abort_handle(shared_from_this());
 }
 
-/// `owner` keeps this object alive if the abort is deferred.
+/// After set_failure(), so that nothing makes a new one. `owner` keeps this object alive if the
+/// abort is deferred.
 void NcclCommunicator::abort_handle(std::shared_ptr<void> owner) noexcept {
   ncclComm_t handle = nullptr;
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(handle_mutex_);
     std::swap(handle, handle_);
   }
   if (handle != nullptr) NcclGroup::abort(handle, std::move(owner));
@@ -240,15 +266,15 @@ void NcclCommunicator::close() noexcept {
   const std::string where = "at the group's end";
   try {
     {
-      const std::lock_guard lock(mutex_);
-      if (failure_ || handle_ == nullptr) return;
+      const std::lock_guard lock(handle_mutex_);
+      if (handle_ == nullptr || failure()) return;
       const auto result = nccl().ncclCommFinalize(handle_);
       if (result != ncclSuccess && result != ncclInProgress) return;  // the destructor aborts
     }
     wait_until_settled(where);
     ncclComm_t handle = nullptr;
     {
-      const std::lock_guard lock(mutex_);
+      const std::lock_guard lock(handle_mutex_);
       std::swap(handle, handle_);
     }
     if (handle != nullptr) nccl().ncclCommDestroy(handle);

@@ -24,7 +24,8 @@ namespace ddp::internal {
 /// It is non-blocking (ncclConfig_t::blocking = 0). A blocking one holds the calling thread inside
 /// NCCL until the peers come, for ever if one does not, and cannot be aborted while it connects.
 /// With a non-blocking one NCCL returns ncclInProgress, and ncclCommGetAsyncError is polled, the
-/// only way to learn the result, until the group's timeout.
+/// only way to learn the result, until the group's timeout. Should a function of NCCL block all the
+/// same, so does abort(), but never failure(): the process's watchdog goes on, and ends it.
 ///
 /// The first failure becomes the group's agreed error; later calls throw it. After that, and not
 /// before, ncclCommAbort ends NCCL's kernels on the device, so that streams go on: peers that see
@@ -87,10 +88,13 @@ class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
   using Time = std::chrono::steady_clock::time_point;
 
   ncclUniqueId exchange_id();
+  void meet_ranks();
   void begin_to_connect(const ncclUniqueId& id);
   ncclResult_t state();
+  void throw_if_failed() const;
   void wait_until_settled(const std::string& where);
   bool is_settled(const std::string& where, Time began);
+  bool is_watched() const;
   bool is_overdue(Time since) const;
   Error fail(const std::string& where, ncclResult_t result);
   bool set_failure(const Error& error);
@@ -99,21 +103,32 @@ class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
   GroupContext context_;
   CudaDevice device_;
   CUstream stream_ = nullptr;
-  mutable std::mutex mutex_;  // of what follows, and of every use of handle_
+  std::mutex handle_mutex_;  // of every use of handle_: NCCL may block with it; taken first
   ncclComm_t handle_ = nullptr;
+  mutable std::mutex failure_mutex_;  // of what follows; nothing blocks with it
   std::optional<Error> failure_;
   std::function<void(const Error& error)> failed_;  // empty: there is no watcher
 };
 
-/// Polls for something that NCCL and CUDA have no way to wait for with a deadline: until `is_done`
-/// returns true, after pauses of 10 us at first and 1 ms at most. False: the deadline passed first.
+/// Polls for something that NCCL and CUDA have no way to wait for with a deadline, until `is_done`
+/// returns true. Without pauses for 200 us, since the kernel makes the shortest one 60 us, longer
+/// than NCCL takes to launch a call; then after pauses of 10 us at first and 1 ms at most. False:
+/// the deadline passed first.
 template <class Question>
 bool poll_until(Question is_done, std::chrono::steady_clock::time_point deadline =
                                       std::chrono::steady_clock::time_point::max()) {
   using std::chrono::microseconds;
-  for (microseconds pause(10); !is_done(); pause = std::min(2 * pause, microseconds(1000))) {
-    if (std::chrono::steady_clock::now() >= deadline) return false;
+  const auto began = std::chrono::steady_clock::now();
+  microseconds pause(10);
+  while (!is_done()) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= deadline) return false;
+    if (now - began < microseconds(200)) {
+      std::this_thread::yield();
+      continue;
+    }
     std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, microseconds(1000));
   }
   return true;
 }

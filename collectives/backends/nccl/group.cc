@@ -6,12 +6,10 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "collectives/backends/nccl/library.h"
-#include "collectives/signal_masked_thread.h"
 
 namespace ddp::internal {
 namespace {
@@ -66,28 +64,13 @@ class GroupMembers {
   std::vector<ncclComm_t> all_;
 };
 
-/// Since 2.22 NCCL allows ncclCommAbort in a group: it tells the kernels of all its communicators
-/// to end before it frees any of them.
-bool can_abort_in_group() {
-  int version = 0;
-  return nccl().ncclGetVersion(&version) == ncclSuccess && version >= NCCL_VERSION(2, 22, 0);
-}
-
+/// In a group NCCL tells the kernels of all its communicators to end before it frees any of them.
 void abort_all(const std::vector<PendingAbort>& all) {
   if (all.empty()) return;
   GroupMembers::of_process().wait_until_none_has(all);
-  if (can_abort_in_group()) {
-    nccl().ncclGroupStart();
-    for (const PendingAbort& one : all) nccl().ncclCommAbort(one.handle);
-    nccl().ncclGroupEnd();
-    return;
-  }
-  std::vector<std::thread> threads;
-  for (const PendingAbort& one : all) {
-    threads.push_back(
-        signal_masked_thread([handle = one.handle] { nccl().ncclCommAbort(handle); }));
-  }
-  for (std::thread& thread : threads) thread.join();
+  nccl().ncclGroupStart();
+  for (const PendingAbort& one : all) nccl().ncclCommAbort(one.handle);
+  nccl().ncclGroupEnd();
 }
 
 void start_group() {

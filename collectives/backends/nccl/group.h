@@ -12,8 +12,8 @@ namespace ddp::internal {
 /// Groups of calls that NCCL starts together, of any communicators: ncclGroupStart to ncclGroupEnd,
 /// which belong to a thread. Groups nest; the outermost counts.
 ///
-/// A communicator is not aborted while an open group has calls of it. ncclGroupEnd would use a
-/// communicator that is freed, and NCCL before 2.22 does not allow ncclCommAbort in a group.
+/// A communicator is not aborted while an open group has calls of it: ncclGroupEnd would use a
+/// communicator that is freed.
 class NcclGroup {
  public:
   /// Makes the `calls` in a group and ends it. Throws the first of: what `calls` throw, the first

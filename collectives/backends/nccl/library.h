@@ -37,6 +37,10 @@ struct Nccl {
 /// one of its functions) and where it comes from. Thread: any.
 const Nccl& nccl();
 
+/// Throws ddp::Error of kind usage if the library cannot be used as it is here: it is older than
+/// 2.23, or NCCL_COMM_BLOCKING=1 is set.
+void check_nccl();
+
 /// NCCL's text for the result, followed by the details that NCCL has of its last error.
 std::string describe(ncclResult_t result);
 

@@ -70,7 +70,7 @@ NcclWatch::~NcclWatch() {
 void NcclWatch::add(std::shared_ptr<NcclCall> call) {
   const std::lock_guard lock(mutex_);
   calls_.push_back(std::move(call));
-  changed_.notify_all();
+  if (calls_.size() == 1) changed_.notify_all();  // else the thread polls already
 }
 
 void NcclWatch::watch() {

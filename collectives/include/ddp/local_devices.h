@@ -13,10 +13,10 @@ namespace ddp {
 /// The number of this process's GPU, among those that are visible to it, as for cudaSetDevice():
 /// the GPU of the calling thread's current CUDA context; else this process's local rank modulo the
 /// number of visible GPUs (LOCAL_RANK of ddprun and torchrun, OMPI_COMM_WORLD_LOCAL_RANK of Open
-/// MPI, MPI_LOCALRANKID of hydra, SLURM_LOCALID); else 0. A group's first call with buffers on a
-/// device uses the same one.
+/// MPI, MPI_LOCALRANKID of hydra, SLURM_LOCALID); else 0.
 ///
 ///     cudaSetDevice(ddp::local_device());
+///     auto group = ddp::init_process_group({.device = ddp::local_device()});
 ///
 /// Errors: usage (no NCCL, no driver, no GPU). Thread: any.
 DDP_EXPORT int local_device();

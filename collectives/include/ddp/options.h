@@ -10,6 +10,15 @@
 
 namespace ddp {
 
+/// Settings of NCCL's communicators, as in ncclConfig_t. What is not set is left to NCCL.
+struct NcclOptions {
+  std::optional<int> cga_cluster_size = {};  ///< of NCCL's kernels on Hopper GPUs and later: 0 to 8
+  std::optional<int> min_ctas = {};          ///< the fewest blocks of a kernel: above 0
+  std::optional<int> max_ctas = {};  ///< the most: above 0; more are faster, and leave fewer
+                                     ///< multiprocessors to the program's kernels
+  std::string net_name = {};         ///< NCCL's network: "IB", "Socket", a plugin's
+};
+
 /// How init_process_group() creates a ProcessGroup; the names of
 /// torch.distributed.init_process_group.
 struct Options {
@@ -17,12 +26,22 @@ struct Options {
   ///   gloo   host memory, over TCP
   ///   mpi    host memory and the memory of NVIDIA GPUs; mpirun must have started the processes
   ///   nccl   the memory of NVIDIA GPUs through NCCL, and host memory through Gloo
-  /// Empty: nccl if this process sees a GPU and finds NCCL, else gloo.
+  /// Empty: nccl if the driver of NVIDIA's GPUs and NCCL are installed (and CUDA_VISIBLE_DEVICES
+  /// does not hide every GPU), else gloo. All ranks must come to the same.
   std::string backend = {};
 
   /// The longest time that joining may take and, until set_timeout(), each call. Above 0. Default:
   /// 10 minutes with nccl, 30 with the others, as in torch.distributed.
   std::optional<std::chrono::milliseconds> timeout = {};
+
+  /// With backend nccl: the GPU of this process's buffers, by CUDA's number; as of
+  /// ddp::local_device(). The ranks then connect through NCCL at once, as those of subgroups do.
+  /// Default: the GPU of the buffers in a group's first call with buffers on a device, which
+  /// connects the ranks.
+  std::optional<int> device = {};
+
+  /// With backend nccl, also of subgroups.
+  NcclOptions nccl = {};
 
   /// How the ranks find each other:
   ///   env://             as the launcher says: ddprun, torchrun, mpirun (Open MPI, hydra), srun

@@ -13,6 +13,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include "tests/collectives/fake_gpu/stream.h"
+
 namespace fake_gpu {
 namespace {
 
@@ -190,6 +192,10 @@ void put_into_stream(const std::shared_ptr<Communicator>& self) {
   const std::lock_guard lock(mutex);
   all.emplace_back(launch);
   if (launch->is_counted) ++self->under_way;
+  if (status != CU_STREAM_CAPTURE_STATUS_NONE) {
+    ++self->graphs;
+    stream->capture->users.emplace_back(self.get(), [self](void* /*user*/) { --self->graphs; });
+  }
   cuLaunchHostFunc(
       stream,
       [](void* data) {

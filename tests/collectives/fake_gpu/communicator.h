@@ -39,6 +39,7 @@ struct Communicator {
   int asked = 0;                     // calls, also those that were refused
   std::atomic<int> open_groups = 0;  // that have calls of it, in any thread
   std::atomic<int> under_way = 0;
+  std::atomic<int> graphs = 0;  // that have calls of it
   std::atomic<bool> is_finalized = false;
   std::thread connector;
 

@@ -3,14 +3,18 @@
 // there is no GPU (devices.h says how many there are). FAKE_GPU_NO_HOST_MEMORY=1: it has no host
 // memory for copies. What the real one forbids is refused here, too, as far as libddp might do it:
 // no current context, a stream and an event of different ones, asking for an event that was
-// captured, a capture that forks are not joined to.
+// captured, a capture that forks are not joined to, calls that a capture in the global mode
+// forbids, use in a child of the process that called cuInit().
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <string>
+#include <unistd.h>
 
 #include "tests/collectives/fake_gpu/devices.h"
 #include "tests/collectives/fake_gpu/stream.h"
@@ -62,6 +66,68 @@ void* at(CUdeviceptr address) {
   return reinterpret_cast<void*>(address);
 }
 
+/// What was allocated, by address. Not to be destroyed, as the contexts are not.
+class Memory {
+ public:
+  struct Piece {
+    std::size_t bytes;
+    CUmemorytype type;
+    int device;
+  };
+
+  static Memory& all() {
+    static auto* const memory = new Memory;
+    return *memory;
+  }
+
+  void* allocate(std::size_t bytes, CUmemorytype type, int device) {
+    void* const address = std::malloc(bytes);
+    const std::lock_guard lock(mutex_);
+    pieces_[static_cast<char*>(address)] = {bytes, type, device};
+    return address;
+  }
+
+  void free(void* address) {
+    {
+      const std::lock_guard lock(mutex_);
+      pieces_.erase(static_cast<char*>(address));
+    }
+    std::free(address);
+  }
+
+  /// Type 0: none of this driver's.
+  Piece find(CUdeviceptr address) {
+    auto* const place = static_cast<char*>(at(address));
+    const std::lock_guard lock(mutex_);
+    const auto after = pieces_.upper_bound(place);
+    if (after == pieces_.begin()) return {};
+    const auto& [begin, piece] = *std::prev(after);
+    return place < begin + piece.bytes ? piece : Piece{};
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<char*, Piece> pieces_;
+};
+
+/// The process that has called cuInit(); 0: none.
+std::atomic<pid_t> user = 0;
+
+/// Captures in the global mode. Until they end, no thread may do certain things in that mode.
+std::atomic<int> global_captures = 0;
+thread_local CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+bool is_forbidden() {
+  return global_captures > 0 && capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+}
+
+/// What the real driver may do, leak or crash without it.
+void require_context(CUcontext context, const char* what) {
+  if (!current.empty() && current.back() == context) return;
+  std::fprintf(stderr, "the fake driver: %s without its context\n", what);
+  std::abort();
+}
+
 /// Replaces its elements, by the name of the kernel: ddp_and_32.
 void combine(const std::string& name, unsigned char* into, const unsigned char* from,
              std::uint64_t elements) {
@@ -77,6 +143,7 @@ void combine(const std::string& name, unsigned char* into, const unsigned char* 
 }  // namespace
 
 struct CUmod_st {
+  CUcontext context;
   std::string text;
   std::vector<std::unique_ptr<std::string>> functions;
 };
@@ -84,6 +151,10 @@ struct CUmod_st {
 extern "C" {
 
 CUresult cuInit(unsigned /*flags*/) {
+  pid_t nobody = 0;
+  if (!user.compare_exchange_strong(nobody, ::getpid()) && nobody != ::getpid()) {
+    return CUDA_ERROR_NOT_INITIALIZED;
+  }
   return count_devices() == 0 ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
 }
 
@@ -100,6 +171,28 @@ CUresult cuDeviceGetCount(int* count) {
 CUresult cuDeviceGet(CUdevice* device, int number) {
   if (number < 0 || number >= count_devices()) return CUDA_ERROR_INVALID_DEVICE;
   *device = number;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute /*what*/, CUdevice /*device*/) {
+  *value = 0;  // of PAGEABLE_MEMORY_ACCESS
+  return CUDA_SUCCESS;
+}
+
+CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** data,
+                                CUdeviceptr address) {
+  const Memory::Piece piece = Memory::all().find(address);
+  for (unsigned i = 0; i < count; ++i) {
+    auto* const value = static_cast<int*>(data[i]);
+    if (attributes[i] == CU_POINTER_ATTRIBUTE_MEMORY_TYPE) *value = piece.type;
+    if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) *value = piece.device;
+    if (attributes[i] == CU_POINTER_ATTRIBUTE_IS_MANAGED) *value = 0;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamGetCtx(CUstream stream, CUcontext* context) {
+  *context = stream->context;
   return CUDA_SUCCESS;
 }
 
@@ -158,6 +251,7 @@ CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
 }
 
 CUresult cuStreamDestroy(CUstream stream) {
+  require_context(stream->context, "a stream is destroyed");
   delete stream;
   return CUDA_SUCCESS;
 }
@@ -185,6 +279,7 @@ CUresult cuEventCreate(CUevent* event, unsigned /*flags*/) {
 }
 
 CUresult cuEventDestroy(CUevent event) {
+  require_context(event->context, "an event is destroyed");
   delete event;
   return CUDA_SUCCESS;
 }
@@ -202,6 +297,7 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned /*flags*/) {
 }
 
 CUresult cuEventQuery(CUevent event) {
+  if (is_forbidden()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (event->capture) return CUDA_ERROR_CAPTURED_EVENT;
   const std::lock_guard lock(event->state->mutex);
   return event->state->reached == event->state->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
@@ -218,30 +314,33 @@ CUresult cuEventSynchronize(CUevent event) {
 CUresult cuMemHostAlloc(void** memory, std::size_t bytes, unsigned /*flags*/) {
   if (current.empty()) return CUDA_ERROR_INVALID_CONTEXT;
   if (std::getenv("FAKE_GPU_NO_HOST_MEMORY") != nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-  *memory = std::malloc(bytes);
+  *memory = Memory::all().allocate(bytes, CU_MEMORYTYPE_HOST, current.back()->device);
   return CUDA_SUCCESS;
 }
 
 CUresult cuMemFreeHost(void* memory) {
-  std::free(memory);
+  Memory::all().free(memory);
   return CUDA_SUCCESS;
 }
 
 CUresult cuMemAlloc(CUdeviceptr* address, std::size_t bytes) {
   if (current.empty()) return CUDA_ERROR_INVALID_CONTEXT;
-  *address = reinterpret_cast<CUdeviceptr>(std::malloc(bytes));
+  if (is_forbidden()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  *address = reinterpret_cast<CUdeviceptr>(
+      Memory::all().allocate(bytes, CU_MEMORYTYPE_DEVICE, current.back()->device));
   return CUDA_SUCCESS;
 }
 
 /// Waits for what runs on the device, as the real one does.
 CUresult cuMemFree(CUdeviceptr address) {
   if (!current.empty()) current.back()->synchronize();
-  std::free(at(address));
+  Memory::all().free(at(address));
   return CUDA_SUCCESS;
 }
 
 CUresult cuMemAllocAsync(CUdeviceptr* address, std::size_t bytes, CUstream stream) {
-  void* const memory = std::malloc(bytes);
+  void* const memory =
+      Memory::all().allocate(bytes, CU_MEMORYTYPE_DEVICE, resolve(stream)->context->device);
   *address = reinterpret_cast<CUdeviceptr>(memory);
   if (resolve(stream)->capture) resolve(stream)->capture->memory.push_back(memory);
   return CUDA_SUCCESS;
@@ -249,7 +348,7 @@ CUresult cuMemAllocAsync(CUdeviceptr* address, std::size_t bytes, CUstream strea
 
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
   if (resolve(stream)->capture) return CUDA_SUCCESS;  // with the graph
-  resolve(stream)->give([address] { std::free(at(address)); });
+  resolve(stream)->give([address] { Memory::all().free(at(address)); });
   return CUDA_SUCCESS;
 }
 
@@ -268,17 +367,17 @@ CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, std::size_t bytes, CUstre
   return cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(to), from, bytes, stream);
 }
 
+/// Waits for what runs on the device, as the real one may.
 CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   if (current.empty()) return CUDA_ERROR_INVALID_CONTEXT;
-  *module = new CUmod_st{static_cast<const char*>(image), {}};
+  if (is_forbidden()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  current.back()->synchronize();
+  *module = new CUmod_st{current.back(), static_cast<const char*>(image), {}};
   return CUDA_SUCCESS;
 }
 
 CUresult cuModuleUnload(CUmodule module) {
-  if (current.empty()) {  // a leak that would go unnoticed
-    std::fprintf(stderr, "a module is unloaded without its context\n");
-    std::abort();
-  }
+  require_context(module->context, "a module is unloaded");
   delete module;
   return CUDA_SUCCESS;
 }
@@ -303,7 +402,8 @@ CUresult cuLaunchKernel(CUfunction function, unsigned /*blocks*/, unsigned /*y*/
   return CUDA_SUCCESS;
 }
 
-CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* /*mode*/) {
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+  std::swap(*mode, capture_mode);
   return CUDA_SUCCESS;
 }
 
@@ -314,8 +414,10 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode /*mode*/) {
+CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
   stream->capture = std::make_shared<Capture>();
+  stream->capture->is_global = mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+  if (stream->capture->is_global) ++global_captures;
   stream->capture->origin = stream;
   return CUDA_SUCCESS;
 }
@@ -323,19 +425,25 @@ CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode /*mode*/) {
 CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
   const auto capture = stream->capture;
   if (!capture || capture->origin != stream) return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+  if (capture->is_global) --global_captures;
   bool is_joined = true;
   for (const auto& [fork, given] : capture->given) {
     fork->capture.reset();
     if (fork != stream && capture->joined[fork] < given) is_joined = false;
   }
   stream->capture.reset();
-  if (!is_joined) return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+  if (!is_joined) {
+    capture->users.clear();
+    return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+  }
   *graph = new CUgraph_st{capture};
+  ++capture->graphs;
   return CUDA_SUCCESS;
 }
 
 CUresult cuGraphInstantiate(CUgraphExec* launchable, CUgraph graph, unsigned long long /*flags*/) {
   *launchable = new CUgraphExec_st{{graph->captured}};
+  ++graph->captured->graphs;
   return CUDA_SUCCESS;
 }
 
@@ -345,12 +453,14 @@ CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream) {
 }
 
 CUresult cuGraphExecDestroy(CUgraphExec graph) {
-  for (void* const memory : graph->captured->memory) std::free(memory);
+  for (void* const memory : graph->captured->memory) Memory::all().free(memory);
+  graph->captured->release();
   delete graph;
   return CUDA_SUCCESS;
 }
 
 CUresult cuGraphDestroy(CUgraph graph) {
+  graph->captured->release();
   delete graph;
   return CUDA_SUCCESS;
 }

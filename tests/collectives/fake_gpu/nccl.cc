@@ -10,6 +10,9 @@
 //   R:0: the
 //                        rank itself, before it connects
 //   FAKE_NCCL_STUCK=R    rank R never connects
+//   FAKE_NCCL_BLOCK=R:N  on rank R of any communicator ncclGroupEnd() does not return from the N-th
+//                        launch, from 1
+//   FAKE_NCCL_TELL=1     prints each communicator's settings
 //   FAKE_NCCL_VERSION=N  as ncclGetVersion() has it; 22807 if it is not set
 
 #include <algorithm>
@@ -23,6 +26,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -50,9 +54,13 @@ ncclResult_t refuse(const char* why) {
   return ncclInvalidArgument;
 }
 
-bool is_refused(int rank, int call) {
-  const char* const value = std::getenv("FAKE_NCCL_REFUSE");
+bool is_call_chosen(const char* variable, int rank, int call) {
+  const char* const value = std::getenv(variable);
   return value != nullptr && value == std::to_string(rank) + ":" + std::to_string(call);
+}
+
+bool is_refused(int rank, int call) {
+  return is_call_chosen("FAKE_NCCL_REFUSE", rank, call);
 }
 
 [[noreturn]] void die(const char* why) {
@@ -60,8 +68,11 @@ bool is_refused(int rank, int call) {
   std::abort();
 }
 
+/// Waits for graphs, too, as the real one.
 void free(ncclComm_t handle) {
-  while (fake_gpu::is_busy()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (fake_gpu::is_busy() || handle->self->graphs > 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   handle->self->hang_up();
   delete handle;
 }
@@ -119,6 +130,10 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int size, ncclUniqueId i
   if (config->magic != right.magic || rank < 0 || rank >= size) return ncclInvalidArgument;
   if (cuCtxGetDevice(&device) != CUDA_SUCCESS || config->blocking != 0) return ncclInvalidUsage;
   if (is_refused(rank, 0)) return refuse("made to be refused");
+  if (std::getenv("FAKE_NCCL_TELL") != nullptr) {
+    std::printf("CGA %d, CTAs %d to %d, network %s\n", config->cgaClusterSize, config->minCTAs,
+                config->maxCTAs, config->netName == nullptr ? "" : config->netName);
+  }
   *handle = new ncclComm{std::make_shared<Communicator>()};
   Communicator& self = *(*handle)->self;
   self.rank = rank;
@@ -151,7 +166,6 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle) {
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t handle) {
-  if (group_depth > 0 && version() < NCCL_VERSION(2, 22, 0)) die("too old for an abort in a group");
   if (handle->self->open_groups > 0) die("aborted what an open group has calls of");
   handle->self->is_aborted = true;
   if (group_depth > 0) {
@@ -178,6 +192,7 @@ ncclResult_t ncclGroupEnd() {
   const ncclResult_t error = std::exchange(group_error, ncclSuccess);
   if (grouped.empty()) return error;
   for (const auto& self : std::exchange(grouped, {})) {
+    while (is_call_chosen("FAKE_NCCL_BLOCK", self->rank, self->launches + 1)) ::pause();
     --self->open_groups;
     if (error == ncclSuccess) {
       self->questions = 2;

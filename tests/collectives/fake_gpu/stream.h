@@ -29,9 +29,17 @@ struct EventState {
 struct Capture {
   std::vector<Work> works;
   std::vector<void*> memory;  // of cuMemAllocAsync, for as long as the graph is there
+  std::vector<std::shared_ptr<void>> users;  // what wants to know the end of the last graph of it
+  std::atomic<int> graphs = 0;
+  bool is_global = false;
   CUstream origin = nullptr;
   std::map<CUstream, std::size_t> given;
   std::map<CUstream, std::size_t> joined;
+
+  /// A graph of it is destroyed.
+  void release() {
+    if (--graphs == 0) users.clear();
+  }
 };
 
 }  // namespace fake_gpu

@@ -145,3 +145,19 @@ TEST_CASE("threads of one process meet in a store they share") {
   for (auto& thread : threads) thread.join();
   CHECK(sums == std::vector<std::int64_t>{6, 6, 6});
 }
+
+TEST_CASE("what every rank publishes for all others does not grow with their number") {
+  const auto published = [](int size) {
+    const auto store = std::make_shared<ddp::HashStore>();
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < size; ++rank) {
+      threads.emplace_back([&, rank] {
+        (void)ddp::init_process_group(
+            {.backend = "gloo", .timeout = 60s, .store = store, .rank = rank, .world_size = size});
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    return store->get("ddp/0/joined/0").size();
+  };
+  CHECK(published(6) <= published(2) + 10);  // the length of numbers
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank that uses devices as a program might do by mistake, or with what init_process_group() is
+// told of them: device_places SCENARIO [TIMEOUT] (milliseconds). Exit code as device_worker's.
+
+#include <ddp/process_group.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/collectives/backends/nccl/device_floats.h"
+
+using namespace ddp_tests;
+using ddp::DeviceSpan;
+using ddp::ProcessGroup;
+using ddprun::tests::check;
+
+namespace {
+
+std::chrono::milliseconds timeout(60'000);
+
+ProcessGroup join_on(std::optional<int> device) {
+  return ddp::init_process_group({.backend = "nccl", .timeout = timeout, .device = device});
+}
+
+/// As many ranks as there are devices, or fewer.
+int device_after(int device) {
+  return device + 1 < count_devices() ? device + 1 : 0;
+}
+
+int own_device() {
+  return std::atoi(std::getenv("RANK"));
+}
+
+/// The default backend without a call on a device: a child may use the driver all the same.
+void host_only() {
+  auto group = ddp::init_process_group({.timeout = timeout});
+  check(group.backend() == "nccl", "backend " + group.backend());
+  std::vector<float> host = {1};
+  group.all_reduce(host);
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(count_devices() > 0 ? 0 : 1);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  check(status == 0, "a child finds no GPU");
+}
+
+/// Buffers and streams of another device, and memory of none, are refused.
+void elsewhere() {
+  ProcessGroup group = join_on({});
+  use_device(device_after(own_device()));
+  Floats there(make_stream(), 1);
+  use_device(own_device());
+  Floats here(make_stream(), own(group));
+  std::vector<float> host(kCount);
+  group.all_reduce(here.span());
+  refused([&] { group.all_reduce(there.span()); });
+  refused([&] { group.all_reduce(here.span(), there.span()); });
+  refused([&] { group.send(there.span(), 1 - group.rank()); });
+  refused(
+      [&] { group.all_reduce(DeviceSpan<float>{here.span().data, kCount, there.span().stream}); });
+  refused([&] { group.all_reduce(DeviceSpan<float>{host.data(), kCount, here.span().stream}); });
+  const std::span<float> nothing(there.span().data, 0);
+  group.all_reduce(DeviceSpan<float>{nothing.data(), 0, here.span().stream});
+  here.expect(sum_of_ranks(group), "a sum after misuse");
+}
+
+/// The first call's buffers decide, and not the thread's current device.
+void first_call() {
+  ProcessGroup group = join_on({});
+  use_device(own_device());
+  Floats data(make_stream(), own(group));
+  use_device(device_after(own_device()));
+  group.all_reduce(data.span());
+  use_device(own_device());
+  data.expect(sum_of_ranks(group), "a sum on the buffer's device");
+}
+
+void capture_one(ProcessGroup& group, const Floats& data) {
+  const CUstream stream = data.span().stream;
+  DRIVER(cuStreamSynchronize, stream);
+  DRIVER(cuStreamBeginCapture, stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  group.all_reduce(data.span());
+  CUgraph graph = nullptr;
+  CUgraphExec launchable = nullptr;
+  DRIVER(cuStreamEndCapture, stream, &graph);
+  DRIVER(cuGraphInstantiate, &launchable, graph, 0);
+  DRIVER(cuGraphLaunch, launchable, stream);
+  DRIVER(cuStreamSynchronize, stream);
+  DRIVER(cuGraphExecDestroy, launchable);
+  DRIVER(cuGraphDestroy, graph);
+}
+
+/// Ranks that name their devices are connected: the first call, also of a part, may be captured.
+void eager() {
+  refused([] { (void)join_on(99); });
+  refused([] { (void)ddp::init_process_group({.backend = "gloo", .device = 0}); });
+  ProcessGroup group = join_on(own_device());
+  use_device(own_device());
+  Floats data(make_stream(), own(group));
+  capture_one(group, data);
+  data.expect(sum_of_ranks(group), "a sum by a graph");
+  auto part = group.split(0);
+  data.write(own(group));
+  capture_one(*part, data);
+  data.expect(sum_of_ranks(group), "a sum by a part's graph");
+}
+
+/// A call needs nothing that waits for other work on the device.
+void bits() {
+  ProcessGroup group = join_on({});
+  use_device(own_device());
+  Floats data(make_stream(), own(group));
+  group.all_reduce(data.span());
+  DRIVER(cuStreamSynchronize, data.span().stream);
+  Gate gate(make_stream());
+  group.all_reduce(DeviceSpan<std::int32_t>{reinterpret_cast<std::int32_t*>(data.span().data),
+                                            kCount, data.span().stream},
+                   ddp::ReduceOp::band);
+  gate.open();
+  data.expect(sum_of_ranks(group), "the same bits");
+}
+
+/// A short wait for NCCL does not put the thread to sleep. The stream is held up, so that nothing
+/// runs beside the thread.
+void spin() {
+  constexpr int kCalls = 200;
+  ProcessGroup group = join_on({});
+  use_device(own_device());
+  const Floats data(make_stream(), own(group));
+  group.all_reduce(data.span());
+  DRIVER(cuStreamSynchronize, data.span().stream);
+  Gate gate(data.span().stream);
+  rusage before{};
+  rusage after{};
+  ::getrusage(RUSAGE_THREAD, &before);
+  for (int i = 0; i < kCalls; ++i) group.all_reduce(data.span());
+  ::getrusage(RUSAGE_THREAD, &after);
+  gate.open();
+  const long sleeps = after.ru_nvcsw - before.ru_nvcsw;
+  check(sleeps < kCalls / 2, std::to_string(sleeps) + " sleeps");
+}
+
+/// Rank 1 never makes the first call, for which the limit is another than the group was made with.
+void impatient() {
+  ProcessGroup group = join_on({});
+  use_device(own_device());
+  group.set_timeout(std::chrono::milliseconds(1500));
+  if (group.rank() == 1) ::pause();
+  const Floats data(make_stream(), own(group));
+  group.all_reduce(data.span());
+}
+
+/// A failure while a graph has calls.
+void keep_graph() {
+  ProcessGroup group = join_on(own_device());
+  use_device(own_device());
+  const Floats data(make_stream(), own(group));
+  DRIVER(cuStreamSynchronize, data.span().stream);
+  DRIVER(cuStreamBeginCapture, data.span().stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  group.all_reduce(data.span());
+  CUgraph graph = nullptr;
+  DRIVER(cuStreamEndCapture, data.span().stream, &graph);
+  if (group.rank() == 1) ::_exit(0);
+  const ddp::Work work = group.iall_reduce(data.span());
+  DRIVER(cuStreamSynchronize, data.span().stream);
+  work.wait(std::chrono::minutes(1));
+}
+
+/// NCCL may block in the third call, while the second is under way.
+void calls() {
+  ProcessGroup group = join_on({});
+  use_device(own_device());
+  const Floats data(make_stream(), own(group));
+  group.all_reduce(data.span());
+  DRIVER(cuStreamSynchronize, data.span().stream);
+  Gate gate(data.span().stream);
+  for (int i = 0; i < 2; ++i) group.all_reduce(data.span());
+  gate.open();
+  DRIVER(cuStreamSynchronize, data.span().stream);
+}
+
+void configured() {
+  ddp::NcclOptions settings = {.cga_cluster_size = 2, .min_ctas = 3, .max_ctas = 4};
+  settings.net_name = "Socket";
+  auto group = ddp::init_process_group(
+      {.backend = "nccl", .timeout = timeout, .device = own_device(), .nccl = settings});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string scenario = argc > 1 ? argv[1] : "";
+  if (argc > 2) timeout = std::chrono::milliseconds(std::atoi(argv[2]));
+  return ddprun::tests::exit_code_of([&] {
+    if (scenario == "host-only") return host_only();
+    if (scenario == "elsewhere") return elsewhere();
+    if (scenario == "first-call") return first_call();
+    if (scenario == "eager") return eager();
+    if (scenario == "bits") return bits();
+    if (scenario == "spin") return spin();
+    if (scenario == "impatient") return impatient();
+    if (scenario == "keep-graph") return keep_graph();
+    if (scenario == "configured") return configured();
+    return calls();
+  });
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which device a group uses, and what NCCL and the driver must not be asked for: with those of
+// fake_gpu/, which refuse it as the real ones do or may.
+
+#include "ddp/error.h"
+#include "tests/catch.h"
+#include "tests/collectives/backends/nccl/gpus.h"
+#include "tests/collectives/ranks.h"
+#include "tests/contains.h"
+
+using namespace ddprun::tests;
+using ddp::ErrorKind;
+
+namespace {
+
+Words places(const std::string& scenario) {
+  return {DDPRUN_BIN "/device_places", scenario};
+}
+
+std::vector<Ended> run_places(int size, const std::string& scenario, const Variables& more = {}) {
+  return run_ranks(size, places(scenario), on_gpu(more));
+}
+
+void check_places(int size, const std::string& scenario, const Variables& more = {}) {
+  for (const Ended& rank : run_places(size, scenario, more)) {
+    INFO(scenario << ": " << rank.output);
+    CHECK(rank.code == 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a program that uses no GPU may fork a child that does", "[gpu]") {
+  check_places(1, "host-only");
+}
+
+TEST_CASE("a group is on the device of its first buffers", "[gpu]") {
+  if (!are_enough(2)) return;
+  check_places(2, "first-call");
+}
+
+TEST_CASE("buffers and streams of another device are refused, and leave the group as it was",
+          "[gpu]") {
+  if (!are_enough(2)) return;
+  for (const Ended& rank : run_places(2, "elsewhere")) {
+    INFO(rank.output);
+    CHECK(rank.code == 0);
+    CHECK(contains(rank.output, ": all_reduce: in is on GPU "));
+    CHECK(contains(rank.output, ": all_reduce: out is on GPU "));
+    CHECK(contains(rank.output, ": send: what it sends is on GPU "));
+    CHECK(contains(rank.output, ": all_reduce: the stream is on GPU "));
+  }
+}
+
+TEST_CASE("memory of no GPU is refused as a buffer on a device") {
+  const auto ended = run_places(2, "elsewhere");
+  CHECK(
+      contains(ended[0].output,
+               "ddp: rank 0: all_reduce: in is passed with a stream, but is in no GPU's memory\n"));
+}
+
+TEST_CASE("ranks that name their devices are connected at once", "[gpu]") {
+  if (!are_enough(2)) return;
+  for (const Ended& rank : run_places(2, "eager")) {
+    INFO(rank.output);
+    CHECK(rank.code == 0);
+    CHECK(contains(rank.output, "ddp: device 99, but devices are 0 to "));
+    CHECK(contains(rank.output, "ddp: Options::device 0 takes backend nccl, not gloo\n"));
+  }
+}
+
+TEST_CASE("a reduction of bits waits for nothing else on the device", "[gpu]") {
+  if (!are_enough(2)) return;
+  check_places(2, "bits");
+}
+
+TEST_CASE("a call that NCCL launches soon does not put its thread to sleep") {
+  check_places(1, "spin");
+}
+
+TEST_CASE("NCCL's settings reach its communicators") {
+  const auto ended = run_places(1, "configured", {{"FAKE_NCCL_TELL", "1"}});
+  CHECK(ended[0].output == "CGA 2, CTAs 3 to 4, network Socket\n");
+}
+
+TEST_CASE(
+    "the wait for the ranks of the first call on a device obeys the group's present timeout") {
+  const auto ended = run_ranks_but(1, 2, places("impatient"), on_gpu());
+  INFO(ended[0].output);
+  CHECK(ended[0].code == failed(ErrorKind::timed_out));
+  CHECK(contains(ended[0].output, "timed out after 1500 ms in #1 all_reduce sum float32[1000]"));
+}
+
+TEST_CASE("an NCCL that blocks the caller of a call ends in exit code 124") {
+  const LiveStore store;
+  const Variables variables = on_gpu({{"FAKE_NCCL_BLOCK", "0:3"}});
+  const auto start = [&](int rank) {
+    Variables all = variables;
+    all.merge(place(rank, 2, store.port()));
+    return Rank({DDPRUN_BIN "/device_places", "calls", "1500"}, all);
+  };
+  const Rank other = start(1);
+  const Ended ended = start(0).wait();
+  INFO(ended.output);
+  CHECK(ended.code == 124);
+  CHECK(contains(ended.output, " in #2 all_reduce sum float32[1000]"));
+}
+
+TEST_CASE("a failure while a graph has calls of the group ends in exit code 124") {
+  const LiveStore store;
+  const auto start = [&](int rank) {
+    return Rank({DDPRUN_BIN "/device_places", "keep-graph", "5000"},
+                on_gpu(place(rank, 2, store.port())));
+  };
+  const Rank other = start(1);
+  const Ended ended = start(0).wait();
+  INFO(ended.output);
+  CHECK(ended.code == 124);
+  CHECK(contains(ended.output, "lost another rank in #2 all_reduce sum float32[1000]"));
+}
+
+TEST_CASE("an NCCL that is too old, or made to block by a variable, is refused") {
+  const auto [variable, value, expected] = GENERATE(table<std::string, std::string, std::string>({
+      {"FAKE_NCCL_VERSION", "22203", "libnccl.so.2) is too old: it takes 2.23.0 or later\n"},
+      {"NCCL_COMM_BLOCKING", "1", "NCCL_COMM_BLOCKING=1 would make calls wait inside NCCL"},
+  }));
+  const auto ended = run_places(1, "calls", {{variable, value}});
+  INFO(ended[0].output);
+  CHECK(ended[0].code == failed(ErrorKind::usage));
+  CHECK(contains(ended[0].output, expected));
+}
+
+TEST_CASE("ranks that come to different backends are told so") {
+  const LiveStore store;
+  Variables nccl = on_gpu(place(0, 2, store.port()));
+  Variables gloo = on_gpu(place(1, 2, store.port()));
+  gloo["CUDA_VISIBLE_DEVICES"] = "";
+  Rank other(places("host-only"), gloo);
+  Rank first(places("host-only"), nccl);
+  for (Rank* rank : {&first, &other}) {
+    const Ended ended = rank->wait();
+    INFO(ended.output);
+    CHECK(ended.code == failed(ErrorKind::mismatch));
+    CHECK(contains(ended.output,
+                   ": ranks do not agree on the backend: nccl on rank 0, gloo on rank 1"));
+  }
+}
