@@ -80,7 +80,7 @@ def lost_or_torn_lines(job, stamps):
     written = {(stamp.life, stamp.pid): (stamp.out_lines, stamp.err_lines) for stamp in stamps}
     for life in job.lives:
         lossy = bool(life.marks & {'agent killed', 'guardian killed', 'both killed', 'agent stood', 'starved',
-                                   'suspended', 'given up'})
+                                   'suspended', 'killed at once', 'given up'})
         for stream, name in enumerate(('out', 'err')):
             yield from _check_lines(life, f'{life.path}.{name}', lossy,
                                     {pid: counts[stream] for (owner, pid), counts in written.items()
@@ -94,7 +94,7 @@ def _check_lines(life, path, lossy, written):
     for index, line in enumerate(lines):
         found = LINE.fullmatch(line)
         if not found:
-            if _is_torn(line) and not (lossy and index >= len(lines) - 2):
+            if _is_torn(line) and not (lossy and index >= len(lines) - 4):
                 yield f'{path}: torn line {index + 1}: {line[:200]!r}'
                 return
             continue

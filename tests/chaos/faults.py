@@ -24,11 +24,12 @@ def fault(restarts=False, logs=(), broken=''):
     return enter
 
 
-def choose(seed, index, logs, fails):
+def choose(seed, index, logs, fails, only):
     """The name of a history's fault. A new fault in the table takes a few places of others and leaves the rest,
-    so that a seed keeps most of its meaning."""
+    so that a seed keeps most of its meaning. `only`: names, also of some that are switched off; empty: all."""
     def fits(each):
-        return not (each.broken or each.logs and logs not in each.logs or fails and each.restarts)
+        wanted = each.name in only if only else not each.broken and not (fails and each.restarts)
+        return wanted and not (each.logs and logs not in each.logs)
     usable = [name for name, each in FAULTS.items() if fits(each)]
     return min(usable, key=lambda name: random.Random(f'{seed} {index} {name}').random())
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One history: a job, the faults of its plan about one a second, the end, and the checks."""
+import os
 import random
 import signal
 import time
@@ -20,8 +21,8 @@ class Broken(Exception):
 
 
 class History:
-    def __init__(self, seed, count, ddprun, worker):
-        self.plan = make_plan(seed, count)
+    def __init__(self, seed, count, only, ddprun, worker):
+        self.plan = make_plan(seed, count, only)
         self._dice = random.Random(f'{seed} history')
         self.job = Job(self.plan, ddprun, worker)
         self.done = 0  # faults
@@ -148,8 +149,17 @@ class History:
             time.sleep(TICK)
 
     def _kill_exempt(self):
-        """Where guardian and agent were killed at once, what had left its worker's session lives on."""
+        """Where guardian and agent were killed, what had left its worker's session lives on."""
+        workers = {pid for _, pid in self.job.rounds()}
         for life in self.job.lives:
-            if {'agent killed', 'guardian killed'} <= life.marks or 'both killed' in life.marks:
+            if life.marks & {'both killed'} or {'agent killed', 'guardian killed'} <= life.marks:
                 for pid in life.processes():
-                    life.send(pid, signal.SIGKILL)
+                    if session_of(pid) not in workers:
+                        life.send(pid, signal.SIGKILL)
+
+
+def session_of(pid):
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return None

@@ -35,16 +35,18 @@ class Plan:
     faults: tuple = field(repr=False)
 
 
-def make_plan(seed, count):
+def make_plan(seed, count, only):
     dice = random.Random(f'{seed} plan')
     nodes = dice.choice((2, 2, 3, 3, 4, 5))
     fails = dice.random() < 0.2
     logs = dice.choice(('', 'memory', 'disk', 'disk'))
+    if any(faults.FAULTS[name].logs for name in only):
+        logs = 'disk'
     return Plan(seed, nodes, least=dice.choice((nodes, nodes - 1, nodes - 1)),
                 workers=1 if nodes > 3 else dice.choice((1, 2)), serve=dice.random() < 0.3, logs=logs,
-                restarts=3 if fails else 100, fails=fails, lines=dice.choice((2, 10, 50)),
+                restarts=3 if fails else 100_000, fails=fails, lines=dice.choice((2, 10, 50)),
                 clocks=tuple(dice.choice((0, 0, 0, 5000, 90000)) for _ in range(nodes + 1)),
-                faults=tuple(faults.choose(seed, index, logs, fails) for index in range(count)))
+                faults=tuple(faults.choose(seed, index, logs, fails, only) for index in range(count)))
 
 
 class Job:

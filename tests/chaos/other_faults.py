@@ -62,7 +62,7 @@ def _limit(job, life, kind, limit, seconds, what):
     return f'the agent of {life.name} gets no more {what} for {seconds} s'
 
 
-@fault()
+@fault(restarts=True)
 def no_descriptors(job, dice):
     life, more = some_life(job, dice), dice.choice((0, 1, 5))
     if not life or not life.agent():
@@ -74,7 +74,7 @@ def no_descriptors(job, dice):
     return _limit(job, life, resource.RLIMIT_NOFILE, used + more, dice.choice((1.0, 3.0)), 'descriptors')
 
 
-@fault()
+@fault(restarts=True)
 def no_memory(job, dice):
     life = some_life(job, dice)
     if not life or not life.agent():

@@ -186,6 +186,8 @@ def node_interrupted(job, dice):
 def node_terminated_twice(job, dice):
     life = some_life(job, dice)
     text = _stop(job, life, TERM)
+    if text:
+        explain(life, mark='killed at once')
     return text and f'{text}, {_stop(job, life, INT)}'
 
 

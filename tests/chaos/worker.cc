@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program of the chaos tests: trains with exact arithmetic, so that the result is the same with any number
-// of ranks, writes numbered lines, and keeps a stamp in a file: when it ran, what it has written, why it ended.
-// The tests read the stamp and give commands through it.
+// The program of the chaos tests: trains with exact arithmetic, so that the result is the same with
+// any number of ranks, writes numbered lines, and keeps a stamp in a file: when it ran, what it has
+// written, why it ended. The tests read the stamp and give commands through it.
 //   CHAOS_STAMPS   folder of the stamps        CHAOS_LIFE    name of this run of ddprun
-//   CHAOS_LINES    lines a step on each stream CHAOS_FINISH  a file: the training ends when it exists
-//   CHAOS_STATE    file of the checkpoint
-
-#include <sys/mman.h>
-#include <unistd.h>
+//   CHAOS_LINES    lines a step on each stream CHAOS_FINISH  a file: the training ends when it
+//   exists CHAOS_STATE    file of the checkpoint
 
 #include <array>
 #include <atomic>
@@ -20,7 +17,9 @@
 #include <ctime>
 #include <fcntl.h>
 #include <string>
+#include <sys/mman.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include "ddp/checkpoint.h"
@@ -45,15 +44,15 @@ enum Command : std::int64_t {
 
 /// tests/chaos/stamps.py has the same layout.
 struct Stamp {
-  Number start;       // CLOCK_BOOTTIME, ns
-  Number last;        // when it last ran
+  Number start;  // CLOCK_BOOTTIME, ns
+  Number last;   // when it last ran
   Number rank;
-  Number out_lines;   // written completely
+  Number out_lines;  // written completely
   Number err_lines;
-  Number exit_code;   // that it chose itself; -1: none yet
+  Number exit_code;  // that it chose itself; -1: none yet
   Number exit_time;
   Number user_signals;
-  Number command;     // written by the test
+  Number command;                          // written by the test
   std::array<char, kPathSize> error_file;  // its name has the number of the round
 };
 
@@ -85,7 +84,8 @@ void map_stamp() {
   stamp = static_cast<Stamp*>(memory);
   stamp->exit_code = -1;
   stamp->rank = std::atoi(variable("RANK").c_str());
-  std::strncpy(stamp->error_file.data(), variable("TORCHELASTIC_ERROR_FILE").c_str(), kPathSize - 1);
+  std::strncpy(stamp->error_file.data(), variable("TORCHELASTIC_ERROR_FILE").c_str(),
+               kPathSize - 1);
   stamp->last = now();
   stamp->start = stamp->last.load();
 }
