@@ -152,7 +152,7 @@ def untrue_reports(job, stamps):
         for rank, status, _, pid, round_number in FAILED_FIRST.findall(text):
             stamp = known.get((int(pid), int(rank), int(round_number)))
             if not stamp:
-                if not any(life.marks & {'starved'} for life in job.lives):
+                if not any(life.marks & {'starved', 'user signal'} for life in job.lives):
                     yield f'{life.name} reports a failure of a worker that never ran: rank {rank}, pid {pid}'
             elif not job.did_fail(stamp, status):
                 yield f'{life.name} reports rank {rank} (pid {pid}): {status}, which did not fail by itself'

@@ -42,7 +42,7 @@ def make_plan(seed, count, only):
     logs = dice.choice(('', 'memory', 'disk', 'disk'))
     if any(faults.FAULTS[name].logs for name in only):
         logs = 'disk'
-    return Plan(seed, nodes, least=dice.choice((nodes, nodes - 1, nodes - 1)),
+    return Plan(seed, nodes, least=nodes - dice.choice((0, 1, 1, 1)),
                 workers=1 if nodes > 3 else dice.choice((1, 2)), serve=dice.random() < 0.3, logs=logs,
                 restarts=3 if fails else 100_000, fails=fails, lines=dice.choice((2, 10, 50)),
                 clocks=tuple(dice.choice((0, 0, 0, 5000, 90000)) for _ in range(nodes + 1)),

@@ -66,6 +66,25 @@ def cut_again_and_again(job, dice):
 
 
 @fault()
+def cut_after_welcome(job, dice):
+    """The first thing that the master says to a node that is back is also the last one."""
+    ends = _peers(job, dice)
+    if not ends:
+        return None
+    node, master = ends
+    pairs, cut, seconds = _all_lines(job, node), Line(loss=1), dice.choice(LONG)
+    first, lines = dice.choice((1.8, 2.2, 3.0)), job.network.switch.lines
+
+    def cut_again():
+        lines.update(dict.fromkeys(pairs, cut))
+    job.later(first, f'{node.name} is cut off again as soon as the master has answered',
+              lambda: job.network.switch.set_trap(master.address, node.address, cut_again))
+    job.later(first + seconds, f'over: {node.name} is cut off again',
+              lambda: [lines.pop(pair) for pair in pairs if lines.get(pair) is cut])
+    return _lines(job, pairs, Line(loss=1), first, f'{node.name} is cut off')
+
+
+@fault()
 def cut_to_master(job, dice):
     ends = _peers(job, dice)
     return ends and _lines(job, [(ends[0].address, ends[1].address)], Line(loss=1),

@@ -205,7 +205,10 @@ def master_terminated(job, dice):
 @fault()
 def user_signal(job, dice):
     life = some_life(job, dice)
-    return life and job.signal(life, life.process.pid, signal.SIGUSR1) and f'SIGUSR1 to {life.name}'
+    if not life or not job.signal(life, life.process.pid, signal.SIGUSR1):
+        return None
+    explain(life, mark='user signal')  # ends a worker that has no handler yet
+    return f'SIGUSR1 to {life.name}'
 
 
 @fault()

@@ -42,6 +42,7 @@ class Switch(threading.Thread):
         super().__init__(daemon=True)
         self.lines = {}          # (from, to): Line
         self.black_holes = {}    # any key: connections whose packets are lost, as a NAT that forgot them does
+        self._traps = {}         # (from, to): connections, function
         self._dice, self._port = dice, port
         self._devices = {}       # by address
         self._connections = {}   # (from, port, to, port): the next sequence number
@@ -59,6 +60,10 @@ class Switch(threading.Thread):
     def connections(self, address):
         """Those of the host at the job's port, each direction apart."""
         return [c for c in list(self._connections) if address in (c[0], c[2]) and self._port in (c[1], c[3])]
+
+    def set_trap(self, source, target, function):
+        """When `source` sends data from the job's port on a new connection, this thread calls `function`, once."""
+        self._traps[source, target] = (set(self._connections), function)
 
     def reset(self, connections):
         """A reset for the receiver of each direction, from its other end as far as it can tell."""
@@ -90,7 +95,7 @@ class Switch(threading.Thread):
         line = self.lines.get((source, target))
         if target not in self._devices or (line and self._dice.random() < line.loss):
             return
-        if packet[9] == TCP and self._in_black_hole(source, target, packet):
+        if packet[9] == TCP and self._follow(source, target, packet):
             return
         if line and line.delay + line.jitter > 0:
             self._count += 1
@@ -99,18 +104,27 @@ class Switch(threading.Thread):
         else:
             self._write(target, packet)
 
-    def _in_black_hole(self, source, target, packet):
+    def _follow(self, source, target, packet):
+        """True: the packet is lost in a black hole."""
         start = (packet[0] & 15) * 4
         source_port, target_port, sequence, _, offset, flags = HEADERS.unpack_from(packet, start)
         connection = (source, source_port, target, target_port)
         if any(connection in lost for lost in list(self.black_holes.values())):
             return True
+        data = len(packet) - start - (offset >> 4) * 4
         if flags & (RST | FIN):
             self._connections.pop(connection, None)
         else:
-            length = len(packet) - start - (offset >> 4) * 4 + bool(flags & SYN)
-            self._connections[connection] = (sequence + length) & 0xFFFFFFFF
+            self._connections[connection] = (sequence + data + bool(flags & SYN)) & 0xFFFFFFFF
+        if data > 0 and source_port == self._port:
+            self._spring(connection)
         return False
+
+    def _spring(self, connection):
+        trap = self._traps.get((connection[0], connection[2]))
+        if trap and connection not in trap[0]:
+            del self._traps[connection[0], connection[2]]
+            trap[1]()
 
     def _write(self, target, packet):
         try:
