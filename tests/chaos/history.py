@@ -108,16 +108,13 @@ class History:
         if not self.plan.fails:
             open(self.job.finish_file, 'w').close()
             return self.job.note('the training is to end')
-        while not self.job.over():
-            latest = max(life.round() for life in self.job.nodes())
-            self._fail_worker()
-            self._wait(lambda: self.job.over() or (self._stable() and latest < max(
-                life.round() for life in self.job.nodes())), 'no round after a failure')
+        self._wait(lambda: self.job.over() or self._stable() and self._fail_worker(), 'no end of a job that fails')
 
     def _fail_worker(self):
         found = faults.some_worker(self.job, self._dice)
         if found and self.job.tell(found[0], found[1], stamps.EXIT + 42):
             self.job.note(f'exit 42 of {found[2]}')
+        return False  # the job is not over by this alone
 
     def _wait_for_ends(self):
         began = time.monotonic()
