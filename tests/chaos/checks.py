@@ -53,7 +53,7 @@ def overlapping_rounds(job, stamps):
     for index, old in enumerate(known):
         for new in known[index + 1:]:
             over = old.last - new.start
-            if new.round != old.round and over > allowed_overlap(marks[old.life]) and not forgotten(job, known, new):
+            if new.round != old.round and over > allowed_overlap(marks[old.life]) and not forgotten(job, known, old, new):
                 yield (f'round {old.round} (pid {old.pid} of {old.life}) ran for {over / 1e6:.1f} ms after round '
                        f'{new.round} (pid {new.pid} of {new.life}) had begun')
                 return
@@ -66,12 +66,12 @@ def allowed_overlap(marks):
     return INSTANT if marks & {'agent killed', 'both killed'} else 0
 
 
-def forgotten(job, stamps, new):
-    """Whether `new` belongs to a round of new nodes only, of a master that was started again."""
-    members = {stamp.life for stamp in stamps if stamp.round == new.round and stamp.start >= new.start}
-    old = {stamp.life for stamp in stamps if stamp.start < new.start and stamp.round != new.round}
-    masters = [life for life in job.lives if life.host is job.master_host]
-    return len(masters) > 1 and not members & old
+def forgotten(job, stamps, old, new):
+    """Whether `new` ran under a master that was started after `old`'s node, in a round of nodes that are as new."""
+    names = [life.name for life in job.lives]
+    began = [names.index(life.name) for life in job.lives if life.host is job.master_host]
+    members = [names.index(stamp.life) for stamp in stamps if stamp.round == new.round and stamp.start >= new.start]
+    return any(names.index(old.life) < master <= min(members) for master in began)
 
 
 # Lines

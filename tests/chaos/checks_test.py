@@ -71,6 +71,15 @@ class ChecksTest(unittest.TestCase):
         rounds = [stamp('a', 1, 0, 3, round=4), stamp('a', 2, 2, 4, round=1)]
         self.assertIn('round 4', self.found(checks.overlapping_rounds, rounds))
 
+    def test_overlap_with_a_round_of_a_new_master_and_new_nodes(self):
+        c = self.life('c')
+        c.host = self.job.master_host
+        self.job.lives.append(c)
+        rounds = [stamp('b', 1, 0, 3, round=4), stamp('c', 2, 2, 4, round=0)]
+        self.assertEqual(self.found(checks.overlapping_rounds, rounds), '')
+        rounds.append(stamp('b', 3, 3.5, 4, round=0))
+        self.assertIn('round 4', self.found(checks.overlapping_rounds, rounds))
+
     def test_lines(self):
         ran = [stamp('a', 7, out_lines=3)]
         whole = ''.join(worker_line(7, number) for number in (1, 2, 3))

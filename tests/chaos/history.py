@@ -47,7 +47,7 @@ class History:
             if self.job.over():
                 return
             self._do(random.Random(f'{self.plan.seed} {index}'), name)
-            self._pass(self._dice.uniform(0.6, 1.2))
+            self._pass(self._dice.uniform(0.5, 1.0))
 
     def _do(self, dice, name):
         text = faults.FAULTS[name].do(self.job, dice)
@@ -130,8 +130,9 @@ class History:
             life.process.wait()
 
     def _give_up(self, life):
-        """One that began when the job was nearly over waits for a job that never comes."""
-        late = life.round() < 0 and not self.job.is_server(life)
+        """One that had no part in the last round may have missed the end; it waits for a job that never comes."""
+        last = max(other.round() for other in self.job.lives)
+        late = life.round() < last and not self.job.is_server(life)
         if (late or self.early) and 'given up' not in life.marks:
             faults.explain(life, 143, mark='given up')
             life.send(life.process.pid, signal.SIGTERM)

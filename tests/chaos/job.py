@@ -141,8 +141,9 @@ class Job:
         return any(life.outcome() for life in self.lives)
 
     def revive(self, dice, at_once=False):
-        """Starts ddprun again on hosts where it has ended, after a while."""
-        if self.over():
+        """Starts ddprun again on hosts where it has ended, after a while. Not while a disk stalls: a process that
+        was killed in a write keeps its port until then, and the new one would not host the rendezvous."""
+        if self.over() or self.disk_stalls:
             return
         used = [life.host for life in self.alive()]
         for host in [self.master_host] + self.hosts:

@@ -77,10 +77,15 @@ def cut_after_welcome(job, dice):
 
     def cut_again():
         lines.update(dict.fromkeys(pairs, cut))
+
+    def heal():
+        job.network.switch.remove_trap(master.address, node.address)
+        for pair in pairs:
+            if lines.get(pair) is cut:
+                del lines[pair]
     job.later(first, f'{node.name} is cut off again as soon as the master has answered',
               lambda: job.network.switch.set_trap(master.address, node.address, cut_again))
-    job.later(first + seconds, f'over: {node.name} is cut off again',
-              lambda: [lines.pop(pair) for pair in pairs if lines.get(pair) is cut])
+    job.later(first + seconds, f'over: {node.name} is cut off again', heal)
     return _lines(job, pairs, Line(loss=1), first, f'{node.name} is cut off')
 
 
@@ -125,6 +130,9 @@ def lost_packets(job, dice):
                            f'a share of {loss} of the packets of {life.host.name} is lost')
 
 
+RESET = 'a reset is taken for the death of the agent: the next round begins before the workers have ended'
+
+
 def _reset(job, dice, towards):
     ends = _peers(job, dice)
     if not ends:
@@ -137,12 +145,12 @@ def _reset(job, dice, towards):
     return f'{len(chosen)} resets towards {towards} on the connections of {node.name}' if chosen else None
 
 
-@fault(restarts=True)
+@fault(restarts=True, broken=RESET)
 def reset_both(job, dice):
     return _reset(job, dice, 'both')
 
 
-@fault(restarts=True)
+@fault(restarts=True, broken=RESET)
 def reset_towards_master(job, dice):
     return _reset(job, dice, 'master')
 

@@ -167,7 +167,7 @@ def stopped_agent_loses_guardian(job, dice):
 
 def _stop(job, life, number, pid=None):
     if life and job.signal(life, pid or life.process.pid, number):
-        explain(life, 128 + number, mark='stopped')
+        explain(life, 128 + number, -number, mark='stopped')  # a shell cannot tell the two apart
         return f'{number.name} to {"the agent of " if pid else ""}{life.name}'
     return None
 

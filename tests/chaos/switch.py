@@ -65,6 +65,9 @@ class Switch(threading.Thread):
         """When `source` sends data from the job's port on a new connection, this thread calls `function`, once."""
         self._traps[source, target] = (set(self._connections), function)
 
+    def remove_trap(self, source, target):
+        self._traps.pop((source, target), None)
+
     def reset(self, connections):
         """A reset for the receiver of each direction, from its other end as far as it can tell."""
         for source, source_port, target, target_port in connections:
@@ -123,7 +126,7 @@ class Switch(threading.Thread):
     def _spring(self, connection):
         trap = self._traps.get((connection[0], connection[2]))
         if trap and connection not in trap[0]:
-            del self._traps[connection[0], connection[2]]
+            self.remove_trap(connection[0], connection[2])
             trap[1]()
 
     def _write(self, target, packet):
