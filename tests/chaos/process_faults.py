@@ -162,6 +162,16 @@ def both_killed(job, dice):
 def stopped_agent_loses_guardian(job, dice):
     life = some_life(job, dice)
     text = life and _agent_stands(job, life, dice.choice(LONG))
+    if text:
+        job.later(0.3, f'SIGKILL to the guardian of {life.name}', lambda: _kill_guardian(job, life))
+    return text
+
+
+@fault(broken='an agent that is stopped in the instant in which its guardian is killed keeps its workers beyond the '
+              'lease: the kernel does not see yet that a stopped process group is orphaned')
+def agent_stopped_as_guardian_dies(job, dice):
+    life = some_life(job, dice)
+    text = life and _agent_stands(job, life, dice.choice(LONG))
     return text and f'{text}, {_kill_guardian(job, life)}'
 
 
