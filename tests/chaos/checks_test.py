@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Each check of the chaos tests finds what it is for."""
+import os
+import tempfile
+import types
+import unittest
+
+import checks
+from stamps import Stamp
+
+SECOND = 1_000_000_000
+
+
+def stamp(life='a', pid=1, start=0, last=1, round=0, **rest):
+    values = dict(rank=0, out_lines=0, err_lines=0, exit_code=-1, exit_time=0, user_signals=0)
+    return Stamp(life=life, pid=pid, start=int(start * SECOND), last=int(last * SECOND), round=round, **values | rest)
+
+
+def worker_line(pid, number):
+    return f'o {pid} {number} {"x" * (number * 37 % 150)}.\n'
+
+
+class ChecksTest(unittest.TestCase):
+    def setUp(self):
+        self._folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self._folder.cleanup)
+        self.a, self.b = self.life('a'), self.life('b')
+        self.job = types.SimpleNamespace(
+            lives=[self.a, self.b], foreign=[], plan=types.SimpleNamespace(fails=False), master_host=self.a.host,
+            did_fail=lambda stamp, status: status == f'exit {stamp.exit_code}')
+
+    def life(self, name, code=0, outcome='succeeded'):
+        path = os.path.join(self._folder.name, name)
+        for ending in ('.out', '.err'):
+            open(path + ending, 'w').close()
+        os.mkdir(path + '.tmp')
+        life = types.SimpleNamespace(name=name, path=path, host=name, codes=set(), marks=set(),
+                                     process=types.SimpleNamespace(returncode=code), result=outcome)
+        life.outcome = lambda: life.result
+        return life
+
+    def end(self, life, code, outcome):
+        life.process.returncode, life.result = code, outcome
+
+    def write(self, life, ending, text):
+        with open(life.path + ending, 'w') as file:
+            file.write(text)
+
+    def found(self, check, *arguments):
+        return '\n'.join(check(self.job, *arguments))
+
+    def test_exit_codes(self):
+        self.assertEqual(self.found(checks.right_exit_codes), '')
+        self.end(self.b, 137, None)
+        self.assertIn('b ended with 137', self.found(checks.right_exit_codes))
+        self.b.codes.add(137)
+        self.assertEqual(self.found(checks.right_exit_codes), '')
+        self.end(self.b, 3, 'worker_failed')
+        self.assertIn('do not agree', self.found(checks.right_exit_codes))
+
+    def test_overlap(self):
+        rounds = [stamp('a', 1, 0, 2, round=0), stamp('b', 2, 2.1, 3, round=1)]
+        self.assertEqual(self.found(checks.overlapping_rounds, rounds), '')
+        rounds[0].last = int(2.2 * SECOND)
+        self.assertIn('ran for 100.0 ms', self.found(checks.overlapping_rounds, rounds))
+        self.a.marks.add('agent killed')
+        self.assertEqual(self.found(checks.overlapping_rounds, rounds), '')
+
+    def test_overlap_with_a_smaller_number(self):
+        rounds = [stamp('a', 1, 0, 3, round=4), stamp('a', 2, 2, 4, round=1)]
+        self.assertIn('round 4', self.found(checks.overlapping_rounds, rounds))
+
+    def test_overlap_with_a_round_of_a_new_master_and_new_nodes(self):
+        c = self.life('c')
+        c.host = self.job.master_host
+        self.job.lives.append(c)
+        rounds = [stamp('b', 1, 0, 3, round=4), stamp('c', 2, 2, 4, round=0)]
+        self.assertEqual(self.found(checks.overlapping_rounds, rounds), '')
+        rounds.append(stamp('b', 3, 3.5, 4, round=0))
+        self.assertIn('round 4', self.found(checks.overlapping_rounds, rounds))
+
+    def test_lines(self):
+        ran = [stamp('a', 7, out_lines=3)]
+        whole = ''.join(worker_line(7, number) for number in (1, 2, 3))
+        self.write(self.a, '.out', whole)
+        self.assertEqual(self.found(checks.lost_or_torn_lines, ran), '')
+        self.write(self.a, '.out', worker_line(7, 1) + worker_line(7, 3))
+        self.assertIn('follows its line 1', self.found(checks.lost_or_torn_lines, ran))
+        self.write(self.a, '.out', worker_line(7, 1) + worker_line(7, 2))
+        self.assertIn('1 of 3 lines', self.found(checks.lost_or_torn_lines, ran))
+        self.write(self.a, '.out', whole.replace('xx.', 'x\nx.', 1))
+        self.assertIn('torn line 1', self.found(checks.lost_or_torn_lines, ran))
+
+    def test_result(self):
+        self.assertIn('no worker', self.found(checks.wrong_results))
+        values = checks.trained(5)
+        self.write(self.b, '.out', f'[0] final 5 {" ".join(map(str, values))} .\n')
+        self.assertEqual(self.found(checks.wrong_results), '')
+        self.write(self.b, '.out', f'[0] final 6 {" ".join(map(str, values))} .\n')
+        self.assertIn('after 6 steps is wrong', self.found(checks.wrong_results))
+
+    def report(self, pid, code):
+        return (f'ddprun: rank 0 failed first: exit {code} after 2 s (host n, pid {pid}, round 1)\n'
+                f'        exit code {code}; no restart left (3 of 3 used)\n')
+
+    def test_reports(self):
+        ran = [stamp('a', 7, round=1, exit_code=42)]
+        for life in (self.a, self.b):
+            self.end(life, 42, 'worker_failed')
+            self.write(life, '.err', self.report(7, 42))
+        self.assertEqual(self.found(checks.untrue_reports, ran), '')
+        self.write(self.b, '.err', self.report(8, 42))
+        self.assertIn('never ran', self.found(checks.untrue_reports, ran))
+        self.assertIn('different ends', self.found(checks.untrue_reports, ran))
+        self.write(self.b, '.err', self.report(7, 1))
+        self.assertIn('did not fail by itself', self.found(checks.untrue_reports, ran))
+        self.write(self.b, '.err', self.report(7, 42) * 2)
+        self.assertIn('2 final reports', self.found(checks.untrue_reports, ran))
+
+    def test_left_files(self):
+        self.assertEqual(self.found(checks.left_files), '')
+        os.mkdir(self.a.path + '.tmp/ddprun_x')
+        self.assertIn('ddprun_x', self.found(checks.left_files))
+
+
+if __name__ == '__main__':
+    unittest.main()
