@@ -63,7 +63,7 @@ void Agent::on_signal(int signal) {
   events_.signal_received(signal);
   const bool handled = contains(job_.signals_to_handle, signal);
   if (!handled && contains(launcher::kForwardedSignals, signal)) return workers_.forward(signal);
-  if (outcome_) return io_.stop();  // the closed connections show the other nodes the end
+  if (outcome_) return io_.stop();
   if (launcher::guardian_is_gone()) {
     // A user who kills the guardian with SIGKILL wants no grace.
     return handle_event(event::StopRequested{SIGKILL, true});
@@ -90,13 +90,29 @@ rendezvous::Client::Hooks Agent::client_hooks() {
       [this](const std::string& sentence) {
         console_.connection_changed(sentence, master_.client().is_unreachable() && runs_workers());
       },
-      [this](std::chrono::steady_clock::time_point until) { on_lease_renewed(until); },
+      [this](BootClock::time_point until) { on_lease_renewed(until); },
       [this] { on_lease_over(); },
       [this](const std::string& reason) {
         console_.round_lost(reason);
         handle_event(event::RoundBroken{});
       },
-      [this](Error error) { handle_event(event::JobClosed{std::move(error)}); }};
+      [this](Error error) {
+        launcher::clear_final_message();
+        handle_event(event::JobClosed{std::move(error)});
+      },
+      [this](const auto& server, const std::string& session) { on_connected(server, session); }};
+}
+
+/// If this process is killed, the guardian proves to the master that nothing of it runs.
+void Agent::on_connected(const boost::asio::ip::tcp::endpoint& server,
+                         const std::string& session) const {
+  using boost::asio::ip::tcp;
+  const auto bytes = [](const tcp::endpoint& address) {
+    return std::string_view(reinterpret_cast<const char*>(address.data()), address.size());
+  };
+  tcp::endpoint from;
+  if (!job_.local_addr.empty()) from.address(boost::asio::ip::make_address(job_.local_addr));
+  launcher::set_final_message({bytes(server), job_.local_addr.empty() ? "" : bytes(from)}, session);
 }
 
 /// A job has one value for each of these, whatever the flags of its nodes say.
@@ -112,6 +128,7 @@ void Agent::on_notification(rendezvous::Notification notification) {
   } else if (const auto* broken = std::get_if<Broken>(&notification)) {
     on_round_broken(*broken);
   } else if (const auto* closed = std::get_if<Closed>(&notification)) {
+    launcher::clear_final_message();  // no other node waits for this one
     if (const auto* failed = std::get_if<Failed>(&closed->ending)) failed_ = *failed;
     handle_event(event::JobClosed{outcome_of(closed->ending)});
   } else if (const auto* refused = std::get_if<Refused>(&notification)) {
@@ -131,7 +148,7 @@ void Agent::on_round_broken(const rendezvous::Broken& broken) {
 
 /// If this process cannot kill the workers in time, the guardian does, before the master goes on
 /// without this node.
-void Agent::on_lease_renewed(std::chrono::steady_clock::time_point until) const {
+void Agent::on_lease_renewed(BootClock::time_point until) const {
   const auto grace = job_.lease / 20;
   launcher::arm_liveness_timer(until + grace, grace);
 }
@@ -230,6 +247,7 @@ void Agent::report_job_failure() const {
 void Agent::finish(Outcome outcome) {
   if (failed_ && std::holds_alternative<JobFailed>(outcome)) report_job_failure();
   launcher::disarm_liveness_timer();
+  if (master_.is_open()) master_.client().gone("its ddprun ended");
   outcome_ = std::move(outcome);
   if (!master_.hosted() || !master_.hosted()->ending()) return io_.stop();
   report_waiting();

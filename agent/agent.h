@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
 
 #include "agent/console_report.h"
 #include "agent/events.h"
@@ -17,6 +18,7 @@
 #include "agent/node_workers.h"
 #include "agent/outcome.h"
 #include "agent/wait_reporter.h"
+#include "base/boot_clock.h"
 #include "launcher/output/output.h"
 #include "launcher/signal_reader.h"
 #include "rendezvous/client.h"
@@ -46,7 +48,8 @@ class Agent {
   void on_welcome(const rendezvous::reply::Welcome& welcome);
   void on_notification(rendezvous::Notification notification);
   void on_round_broken(const rendezvous::Broken& broken);
-  void on_lease_renewed(std::chrono::steady_clock::time_point until) const;
+  void on_connected(const boost::asio::ip::tcp::endpoint& server, const std::string& session) const;
+  void on_lease_renewed(BootClock::time_point until) const;
   void on_lease_over();
 
   // What it leads to. Events are handled one after the other, also those that an action causes.

@@ -9,6 +9,7 @@
 #include <boost/system/system_error.hpp>
 
 #include "agent/events.h"
+#include "agent/gone_message.h"
 #include "agent/run.h"
 #include "base/log.h"
 #include "cli/exit_code.h"
@@ -78,6 +79,7 @@ int main(int argc, char** argv) {
   open_standard_descriptors();
   // Forks before it has touched much memory, which makes the fork cheap.
   const Result<int> code = launcher::guard(
-      [&] { return run_or_report(std::span<const char* const>(argv + 1, argv + argc)); });
+      [&] { return run_or_report(std::span<const char* const>(argv + 1, argv + argc)); },
+      agent::gone_message);
   return code ? *code : fail(code.error());
 }

@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "launcher/descendants.h"
 #include "launcher/exit_status.h"
+#include "launcher/final_message.h"
 #include "launcher/signals.h"
 
 namespace ddprun::launcher {
@@ -28,12 +29,15 @@ namespace {
 
 pid_t guardian_pid = 0;  // set in the agent
 
-/// A timerfd that both processes share: the agent sets it, the guardian reads it. steady_clock is
-/// CLOCK_MONOTONIC here.
+/// A timerfd that both processes share: the agent sets it, the guardian reads it.
 Fd liveness_timer;
 
-/// The directory that the guardian removes, in memory that both processes share; empty: none.
-char* cleanup_dir = nullptr;
+/// Memory that both processes share: the agent writes it, the guardian reads it.
+struct Shared {
+  char cleanup_dir[PATH_MAX];  ///< that the guardian removes; empty: none
+  FinalMessage final_message;
+};
+Shared* shared = nullptr;
 
 timespec timespec_of(std::chrono::nanoseconds time) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
@@ -105,7 +109,7 @@ int read_signal(const Fd& signals) {
                                                                 : 0;
 }
 
-/// The agent dies last, because its end notifies the other nodes: its workers must be dead by then.
+/// The agent dies last: while it lives, no other process becomes the parent of what it started.
 void kill_agent(pid_t agent) {
   kill(agent, SIGSTOP);  // if it runs again, it must not start more workers
   kill_all_descendants_but(agent);
@@ -136,9 +140,10 @@ ExitStatus wait_for_agent(pid_t agent, const Fd& signals) {
 }
 
 /// Returns the exit code.
-int clean_up_after(ExitStatus agent) {
+int clean_up_after(ExitStatus agent, const FinalMessage::Compose& final_message) {
   kill_all_descendants();
-  if (*cleanup_dir != '\0') remove_directory(cleanup_dir);
+  shared->final_message.send(final_message, agent);
+  if (*shared->cleanup_dir != '\0') remove_directory(shared->cleanup_dir);
   if (agent.signal() != 0) {
     log::error("ddprun's agent was " + agent.text() + "; its workers were killed");
   }
@@ -147,14 +152,15 @@ int clean_up_after(ExitStatus agent) {
 
 }  // namespace
 
-Result<int> guard(const std::function<int()>& agent) {
+Result<int> guard(const std::function<int()>& agent, const FinalMessage::Compose& final_message) {
   const pid_t parent = getpid();
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  liveness_timer.reset(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  liveness_timer.reset(timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC));
   if (!liveness_timer) return os_error("cannot create a timer", errno);
-  void* memory = mmap(nullptr, PATH_MAX, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* memory =
+      mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return os_error("cannot share memory with the agent", errno);
-  cleanup_dir = static_cast<char*>(memory);
+  shared = static_cast<Shared*>(memory);  // zeros, as each member begins
   Result<Fd> signals = open_signal_fd();
   if (!signals) return signals.error();
   const pid_t child = fork();
@@ -164,11 +170,10 @@ Result<int> guard(const std::function<int()>& agent) {
     become_agent(parent);
     return guardian_is_gone() ? 128 + SIGKILL : agent();
   }
-  return clean_up_after(wait_for_agent(child, *signals));
+  return clean_up_after(wait_for_agent(child, *signals), final_message);
 }
 
-void arm_liveness_timer(std::chrono::steady_clock::time_point until,
-                        std::chrono::milliseconds grace) {
+void arm_liveness_timer(BootClock::time_point until, std::chrono::milliseconds grace) {
   set_liveness_timer(until.time_since_epoch(), grace);
 }
 
@@ -181,8 +186,16 @@ bool guardian_is_gone() {
 }
 
 void set_cleanup_dir(const std::string& path) {
-  if (cleanup_dir == nullptr || path.size() >= PATH_MAX) return;
-  std::memcpy(cleanup_dir, path.c_str(), path.size() + 1);
+  if (shared == nullptr || path.size() >= PATH_MAX) return;
+  std::memcpy(shared->cleanup_dir, path.c_str(), path.size() + 1);
+}
+
+void set_final_message(const FinalMessage::Route& route, std::string_view subject) {
+  if (shared != nullptr) shared->final_message.set(route, subject);
+}
+
+void clear_final_message() {
+  if (shared != nullptr) shared->final_message.clear();
 }
 
 void remove_directory(const std::string& path) {

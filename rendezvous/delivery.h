@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
-#include <string>
 #include <utility>
 
 namespace ddprun::rendezvous {
@@ -12,10 +11,11 @@ namespace ddprun::rendezvous {
 /// One end's bookkeeping of a session, with which each counted message arrives once and in order
 /// over connections that break: a message is kept until the other end has acknowledged it by its
 /// count, and is sent again on the next connection. Pure.
+template <class Letter>
 class Delivery {
  public:
   /// A counted message that was sent, or will be as soon as there is a connection.
-  void add(std::string frame) { unacked_.push_back(std::move(frame)); }
+  void add(Letter letter) { unacked_.push_back(std::move(letter)); }
 
   /// The other end has received `count` of all that were ever added. A count that cannot be true
   /// acknowledges no more than there is.
@@ -27,7 +27,7 @@ class Delivery {
   }
 
   /// To be sent again on a new connection, in this order.
-  const std::deque<std::string>& unacked() const { return unacked_; }
+  const std::deque<Letter>& unacked() const { return unacked_; }
 
   /// Counts a message that came. False: it is a repetition and has been processed before.
   bool receive() {
@@ -50,7 +50,7 @@ class Delivery {
   void resume() { repetitions_ = received_ - reported_; }
 
  private:
-  std::deque<std::string> unacked_;
+  std::deque<Letter> unacked_;
   std::uint64_t acked_ = 0;
   std::uint64_t received_ = 0;
   std::uint64_t reported_ = 0;

@@ -32,6 +32,7 @@ constexpr const char* kJoin = "join";
 constexpr const char* kFail = "fail";
 constexpr const char* kSucceed = "succeed";
 constexpr const char* kLeave = "leave";
+constexpr const char* kGone = "gone";
 constexpr const char* kReady = "ready";
 constexpr const char* kBroken = "broken";
 constexpr const char* kClosed = "closed";
@@ -187,6 +188,10 @@ json to_json(const message::Leave&) {
   return {{"type", kLeave}};
 }
 
+json to_json(const message::Gone& gone) {
+  return {{"type", kGone}, {"session", gone.session}, {"how", tail(gone.how)}};
+}
+
 json to_json(const Ready& ready) {
   const Layout& layout = ready.layout;
   return {{"type", kReady},
@@ -277,6 +282,13 @@ Result<Message> decode_fail(Fields fields) {
   return fields.or_error<Message>(std::move(fail));
 }
 
+Result<Message> decode_gone(Fields fields) {
+  message::Gone gone;
+  gone.session = fields.text("session");
+  gone.how = fields.text("how");
+  return fields.or_error<Message>(std::move(gone));
+}
+
 Result<Reply> decode_ready(Fields fields) {
   Layout layout;
   layout.round = fields.integer("round", 0, INT_MAX);
@@ -365,6 +377,7 @@ Result<Message> decode_message(std::string_view body) {
   }
   if (type == kLeave) return Message(message::Leave{});
   if (type == kAsk) return Message(message::Ask{});
+  if (type == kGone) return decode_gone(fields);
   return unknown_type(type);
 }
 

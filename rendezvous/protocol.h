@@ -16,6 +16,7 @@
 // The messages between agents and the rendezvous server. A connection begins with the greeting,
 // then come frames in both directions: a 32-bit big-endian length and that many bytes of JSON, one
 // object with a "type". The agent's first frame is Hello, the server's answer Welcome, or Refused.
+// A guardian's only frame is Gone, and has no answer.
 //
 // Join, Fail, Succeed, Leave and every notification survive the connection: each side counts those
 // it received and reports the count in Hello, Welcome and Heartbeat, and the other side repeats
@@ -24,7 +25,7 @@
 namespace ddprun::rendezvous {
 
 /// The protocol's version; both sides must speak the same one.
-inline constexpr int kProtocolVersion = 2;
+inline constexpr int kProtocolVersion = 3;
 
 /// A control connection's first bytes: these characters, then the version as 16 bits, big-endian.
 /// No store client begins with a 'd' (0x64): one port serves both.
@@ -63,11 +64,17 @@ struct Succeed {
 struct Leave {};
 /// Asks what this node waits for.
 struct Ask {};
+/// Nothing of this node runs any more. Said by the agent as its last message, or, when it was
+/// killed, by its guardian as the only message of a connection.
+struct Gone {
+  std::string session;  ///< of the Hello: nobody else knows it
+  std::string how;      ///< "its agent was killed by SIGKILL"
+};
 
 }  // namespace message
 
 using Message = std::variant<message::Hello, Heartbeat, message::Join, message::Fail,
-                             message::Succeed, message::Leave, message::Ask>;
+                             message::Succeed, message::Leave, message::Ask, message::Gone>;
 
 /// The messages of the server other than notifications.
 namespace reply {
