@@ -139,6 +139,8 @@ void Agent::on_notification(rendezvous::Notification notification) {
 
 void Agent::on_round_broken(const rendezvous::Broken& broken) {
   restarts_ = broken.restarts;
+  // A restart is in the count. An end is not: should this master die, the next one has to know why.
+  round_failure_ = broken.ends_job ? broken.root_cause : std::nullopt;
   console_.round_broken(broken, layout_.round);
   if (broken.root_cause && !broken.ends_job) {
     events_.restart(layout_.round, broken.restarts, job_.max_restarts);
@@ -184,7 +186,9 @@ void Agent::perform(const action::Join&) {
     request->last_round = layout_.round;
     request->last_node_rank = layout_.node_rank;
     request->last_guests = layout_.guests;
+    request->last_restarts = layout_.restarts;
     request->restarts = restarts_;
+    request->unreported_failure = round_failure_;
     request->worker_exits = workers_.exits();
     report_waiting();
   }
@@ -192,6 +196,12 @@ void Agent::perform(const action::Join&) {
 }
 
 void Agent::perform(const action::StartWorkers& start) {
+  // The master that counted it is not the one of that round, and did not have to break it.
+  if (round_failure_ && start.layout.restarts > layout_.restarts) {
+    log::error(failure_line(*round_failure_, layout_.round));
+    events_.restart(layout_.round, start.layout.restarts, job_.max_restarts);
+  }
+  round_failure_.reset();
   layout_ = start.layout;
   restarts_ = layout_.restarts;
   was_member_ = true;
@@ -205,6 +215,7 @@ void Agent::perform(const action::StartWorkers& start) {
 
 void Agent::perform(const action::ReportFailure& report) {
   console_.worker_failed();
+  round_failure_ = report.failure;
   master_.client().fail(layout_.round, report.failure);
 }
 

@@ -82,8 +82,9 @@ class Agent {
   rendezvous::Layout layout_;  // of the last round of this node
   int restarts_ = 0;           // the highest count that the master sent
   bool was_member_ = false;
-  std::optional<rendezvous::Failed> failed_;  // how the job ended
-  std::deque<Event> queued_events_;           // that came while another one was handled
+  std::optional<rendezvous::Failure> round_failure_;  // JoinRequest::unreported_failure
+  std::optional<rendezvous::Failed> failed_;          // how the job ended
+  std::deque<Event> queued_events_;                   // that came while another one was handled
   bool handling_event_ = false;
   std::optional<Outcome> outcome_;
 };

@@ -40,7 +40,7 @@ void append(std::vector<int>& ranks, const std::vector<int>& more) {
 
 void FailureSummary::add(const WorkerExits& of_node) {
   for (const Victim& victim : of_node.victims) {
-    if (victim.rank != root_cause_) victims_[victim.how].push_back(victim.rank);
+    victims_[victim.how].push_back(victim.rank);
   }
   if (of_node.stopped.empty()) return;
   Stop& stop = stops_[of_node.signal];
@@ -49,8 +49,10 @@ void FailureSummary::add(const WorkerExits& of_node) {
   stop.seconds = std::max(stop.seconds, of_node.seconds);
 }
 
-std::string FailureSummary::text() const {
+std::string FailureSummary::text(int root_cause) const {
   std::vector<std::pair<std::string, std::vector<int>>> ways(victims_.begin(), victims_.end());
+  for (auto& [how, ranks] : ways) std::erase(ranks, root_cause);
+  std::erase_if(ways, [](const auto& way) { return way.second.empty(); });
   std::stable_sort(ways.begin(), ways.end(),
                    [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
 
@@ -62,7 +64,7 @@ std::string FailureSummary::text() const {
       append(others, ranks);
       continue;
     }
-    text += "\n" + ranks_text(ranks, kMostRuns) + " failed because of it (" + short_text(how) + ")";
+    text += "\n" + ranks_text(ranks, kMostRuns) + " failed too (" + short_text(how) + ")";
   }
   if (!others.empty()) text += "\n" + ranks_text(others, kMostRuns) + " failed in other ways";
 

@@ -13,16 +13,14 @@ namespace ddprun::rendezvous {
 /// each of them reports the same. Pure.
 class FailureSummary {
  public:
-  /// `root_cause` is the rank that failed first; it is no victim of itself.
-  explicit FailureSummary(int root_cause = -1) : root_cause_(root_cause) {}
-
   /// Once for each node.
   void add(const WorkerExits& of_node);
 
-  /// "ranks 5, 6 failed because of it (exit 1)\nranks 0-3 were stopped by ddprun (SIGTERM, gone
-  /// after 12 ms; rank 3 needed SIGKILL)": whole lines, no newline after the last one, and about a
-  /// KiB at most however many ranks there are. Empty: there were no others.
-  std::string text() const;
+  /// "ranks 5, 6 failed too (exit 1)\nranks 0-3 were stopped by ddprun (SIGTERM, gone after 12 ms;
+  /// rank 3 needed SIGKILL)": whole lines, no newline after the last one, and about a KiB at most
+  /// however many ranks there are. `root_cause` is the rank that failed first, which is no victim
+  /// of itself. Empty: there were no others.
+  std::string text(int root_cause) const;
 
  private:
   struct Stop {
@@ -31,7 +29,6 @@ class FailureSummary {
     double seconds = 0;  ///< the longest
   };
 
-  int root_cause_;
   std::map<std::string, std::vector<int>> victims_;  ///< ranks by how they ended
   std::map<std::string, Stop> stops_;                ///< by the first signal
 };

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "rendezvous/layout.h"
 #include "rendezvous/spec.h"
 
 namespace ddprun::rendezvous {
@@ -43,8 +44,12 @@ struct JoinRequest {
   // Earlier rounds, from the node's last Layout: a master that was restarted learns them.
   int last_round = -1;  ///< -1: was in none
   int last_node_rank = -1;
-  int last_guests = 0;  ///< Layout::guests of that round
-  int restarts = 0;     ///< the highest count it has received
+  int last_guests = 0;    ///< Layout::guests of that round
+  int last_restarts = 0;  ///< Layout::restarts of that round
+  int restarts = 0;       ///< the highest count it has received, >= last_restarts
+  /// Why that round failed, as far as this node knows, while neither the next round nor the end has
+  /// followed: news to a master that was restarted. Any number of nodes may tell of it.
+  std::optional<Failure> unreported_failure;
 
   WorkerExits worker_exits;  ///< of that round
 };

@@ -11,7 +11,9 @@ void PriorRound::learn(const JoinRequest& request, int known) {
   if (request.last_round > known) round_ = request.last_round;
   if (request.last_round != round_) return;
   members_ = std::max(members_, request.last_guests);
-  back_.insert(request.last_node_rank);
+  restarts_ = request.last_restarts;
+  if (!failure_) failure_ = request.unreported_failure;
+  if (back_.insert(request.last_node_rank).second) exits_.add(request.worker_exits);
 }
 
 int PriorRound::missing() const {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <set>
 
+#include "rendezvous/failure_summary.h"
 #include "rendezvous/node.h"
 
 namespace ddprun::rendezvous {
@@ -25,10 +27,25 @@ class PriorRound {
 
   bool all_back() const { return round_ >= 0 && missing() == 0; }
 
+  /// Why it failed, which one of its members told and no master may have acted on yet.
+  const std::optional<Failure>& failure() const { return failure_; }
+
+  /// The restarts of the job when it began.
+  int restarts() const { return restarts_; }
+
+  /// How its workers ended, as far as its members have told.
+  const FailureSummary& exits() const { return exits_; }
+
+  /// The failure was counted, or has been before.
+  void forget_failure() { failure_.reset(); }
+
  private:
   int round_ = -1;
   int members_ = 0;
+  int restarts_ = 0;
   std::set<int> back_;  ///< node ranks, as one that is lost and joins again is still the same
+  std::optional<Failure> failure_;  ///< the first that was told
+  FailureSummary exits_;
 };
 
 }  // namespace ddprun::rendezvous

@@ -21,6 +21,7 @@ constexpr size_t kMaxRanks = 2'048;  // in one list; of more stopped workers the
 constexpr size_t kMaxVictims = 128;
 constexpr size_t kMaxHow = 64;
 constexpr int kMaxLastRound = INT_MAX / 2;  // rounds are counted on from there
+constexpr int kMaxRestarts = INT_MAX / 2;   // restarts, too
 
 // The names of the messages on the wire.
 constexpr const char* kHello = "hello";
@@ -170,9 +171,12 @@ json to_json(const message::Join& join) {
                  {"last_round", request.last_round},
                  {"last_node_rank", request.last_node_rank},
                  {"last_guests", request.last_guests},
+                 {"last_restarts", request.last_restarts},
                  {"restarts", request.restarts},
                  {"aftermath", to_json(request.worker_exits)}};
   if (request.node_rank) object["node_rank"] = *request.node_rank;
+  if (request.unreported_failure)
+    object["unreported_failure"] = to_json(*request.unreported_failure);
   return object;
 }
 
@@ -270,7 +274,11 @@ Result<Message> decode_join(Fields fields) {
   request.last_round = fields.integer("last_round", -1, kMaxLastRound);
   request.last_node_rank = fields.integer("last_node_rank", -1, INT_MAX);
   request.last_guests = fields.integer("last_guests", 0, INT_MAX);
-  request.restarts = fields.integer("restarts", 0, INT_MAX);
+  request.last_restarts = fields.integer("last_restarts", 0, kMaxRestarts);
+  request.restarts = fields.integer("restarts", request.last_restarts, kMaxRestarts);
+  if (fields.has("unreported_failure")) {
+    request.unreported_failure = failure_in(fields, "unreported_failure");
+  }
   request.worker_exits = worker_exits_in(fields, "aftermath");
   return fields.or_error<Message>(message::Join{std::move(request)});
 }

@@ -15,6 +15,10 @@ const T* as(const Event& event) {
   return std::get_if<T>(&event);
 }
 
+std::string failed_on(const Failure& failure) {
+  return "rank " + std::to_string(failure.rank) + " failed on " + failure.host;
+}
+
 }  // namespace
 
 Notifications Round::join(NodeId node, JoinRequest request, Time now) {
@@ -48,8 +52,9 @@ std::optional<Round::Time> Round::deadline() const {
   if (phase_ == Phase::ending) return since_ + spec_.join_timeout;
   if (phase_ != Phase::forming || no_participants()) return std::nullopt;
   const Time next = starts_at().value_or(since_ + spec_.join_timeout);
-  // start_if_complete may have to look again when the lease is over.
-  return prior_round_ends() > now_ ? std::min(next, prior_round_ends()) : next;
+  // go_on may have to look again when the lease is over.
+  const bool looks_again = prior_round_ends() > now_ || prior_round_.failure();
+  return looks_again ? std::min(next, prior_round_ends()) : next;
 }
 
 Notifications Round::on(const Event& event, Time now) {
@@ -73,7 +78,7 @@ Notifications Round::while_forming(const Event& event) {
     if (auto sentence = refusal(*e)) return {{e->node, Refused{*sentence}}};
     if (no_participants()) since_ = now_;
     admit(*e);
-    return start_if_complete();
+    return go_on();
   }
   if (auto* e = as<Gone>(event)) {
     depart(*e);
@@ -96,7 +101,7 @@ Notifications Round::while_ending(const Event& event) {
     if (auto sentence = refusal(*e)) return {{e->node, Refused{*sentence}}};
     const auto known = nodes_.find(e->node);
     if (known != nodes_.end() && known->second.state == NodeState::returning &&
-        known->second.last_round == round_) {
+        known->second.last_round == failed_.round) {
       failure_summary_.add(e->request.worker_exits);
     }
     admit(*e);
@@ -117,7 +122,7 @@ Notifications Round::while_closed(const Event& event) const {
 }
 
 Notifications Round::tick_forming() {
-  Notifications notifications = start_if_complete();
+  Notifications notifications = go_on();
   if (phase_ != Phase::forming || enough_since_ || no_participants()) return notifications;
   if (now_ < since_ + spec_.join_timeout) return notifications;
   return close(TimedOut{"timed out after " + duration_text(now_ - since_) +
@@ -136,16 +141,20 @@ Notifications Round::join_active(const Join& event) {
   }
   const int members = count(NodeState::running) + count(NodeState::finished);
   // Finished work is not thrown away to make room for a new node.
-  if (members >= spec_.max_nodes || count(NodeState::finished) > 0) return {};
+  if (members >= spec_.max_nodes || count(NodeState::finished) > 0) {
+    prior_round_.forget_failure();
+    return {};
+  }
   return regroup({name + " joined", {}, restarts()});
 }
 
 Notifications Round::fail_active(const Fail& event) {
   if (!runs(event.node, event.round)) return {};
-  Broken news{"rank " + std::to_string(event.failure.rank) + " failed on " + event.failure.host,
-              event.failure, restarts()};
+  Broken news{failed_on(event.failure), event.failure, restarts()};
   std::string no_restart = budget_.refusal(round_, now_ - started_, now_);
-  if (!no_restart.empty()) return end(news, std::move(no_restart));
+  if (!no_restart.empty()) {
+    return end({event.failure, round_, "", std::move(no_restart)}, news.reason);
+  }
   budget_.spend(now_);
   news.restarts = restarts();
   return regroup(news);
@@ -277,6 +286,30 @@ std::optional<Round::Time> Round::starts_at() const {
   return std::max(allowed, *enough_since_ + spec_.last_call);
 }
 
+/// A failure that no master has acted on costs a restart, or ends the job, once: when all nodes are
+/// back that could tell of a later round or of another count.
+Notifications Round::count_prior_failure() {
+  if (!prior_round_.failure() || now_ < prior_round_ends()) return {};
+  const Failure failure = *prior_round_.failure();
+  prior_round_.forget_failure();
+  if (prior_round_.restarts() < restarts()) return {};  // an earlier master has counted it
+  const auto uptime =
+      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(failure.seconds));
+  std::string no_restart = budget_.refusal(prior_round_.round(), uptime, now_);
+  if (no_restart.empty()) return budget_.spend(now_), Notifications();
+  Notifications notifications =
+      end({failure, prior_round_.round(), "", std::move(no_restart)}, failed_on(failure));
+  failure_summary_ = prior_round_.exits();
+  for (auto& notification : close_if_all_back()) notifications.push_back(std::move(notification));
+  return notifications;
+}
+
+/// After a change of what prior_round_ knows, or of time.
+Notifications Round::go_on() {
+  Notifications notifications = count_prior_failure();
+  return phase_ == Phase::forming ? start_if_complete() : notifications;
+}
+
 Notifications Round::start_if_complete() {
   if (count(NodeState::waiting) < spec_.min_nodes) {
     enough_since_.reset();
@@ -284,7 +317,7 @@ Notifications Round::start_if_complete() {
     enough_since_ = now_;
   }
   const auto at = starts_at();
-  return at && now_ >= *at ? start() : Notifications{};
+  return at && now_ >= *at && !prior_round_.failure() ? start() : Notifications{};
 }
 
 Notifications Round::start() {
@@ -336,20 +369,20 @@ Notifications Round::regroup(const Broken& news) {
   phase_ = Phase::forming;
   Notifications notifications = break_round(news);
   // A spare may fill the round at once.
-  for (auto& notification : start_if_complete()) notifications.push_back(std::move(notification));
+  for (auto& notification : go_on()) notifications.push_back(std::move(notification));
   return notifications;
 }
 
-Notifications Round::end(const Broken& news, std::string no_restart) {
+/// The answer to the members comes when all are back.
+Notifications Round::end(Failed failed, const std::string& reason) {
   phase_ = Phase::ending;
-  failed_ = Failed{*news.root_cause, round_, "", std::move(no_restart)};
-  failure_summary_ = FailureSummary(news.root_cause->rank);
-  return break_round({news.reason, news.root_cause, news.restarts, true});
+  failed_ = std::move(failed);
+  return break_round({reason, failed_.root_cause, restarts(), true});
 }
 
 Notifications Round::close_if_all_back() {
   if (stopping() > 0 && now_ < since_ + spec_.join_timeout) return {};
-  failed_.summary = failure_summary_.text();
+  failed_.summary = failure_summary_.text(failed_.root_cause.rank);
   return close(failed_);
 }
 

@@ -24,10 +24,10 @@
 //
 // clang-format off
 //   forming ──complete──▶ active ──all finished──────────────────▶ closed
-//      ▲  │                 │ │                                     ▲ ▲ ▲
-//      │  └─timed out───────┼─┼─────────────────────────────────────┘ │ │
-//      └────────regroup─────┘ └─no restart left──▶ ending ──all back──┘ │
-//                                                    └──join_timeout────┘
+//    │ ▲  │                 │ │                                     ▲ ▲ ▲
+//    │ │  └─timed out───────┼─┼─────────────────────────────────────┘ │ │
+//    │ └────────regroup─────┘ └─no restart left──▶ ending ──all back──┘ │
+//    └─an earlier master's round failed, none left─▶ └──join_timeout────┘
 //
 //  event \ phase   | forming               | active                     | ending                | closed
 //  ----------------+-----------------------+----------------------------+-----------------------+-------
@@ -36,8 +36,10 @@
 //  join, returning | waiting;              | as others;                 | WorkerExits are added;| Closed
 //                  |  complete: > active   |  regroup: > forming        |  all back: > closed   |
 //  join, others    | waiting;              | waiting (a spare);         | waiting;              | Closed
-//                  |  complete: > active   |  room and none finished,   |  all back: > closed   |
-//                  |                       |  regroup: > forming        |                       |
+//                  |  complete: > active;  |  room and none finished,   |  all back: > closed   |
+//                  |  prior failure, none  |  regroup: > forming;       |                       |
+//                  |  left: > ending,      |  prior failure, none left: |                       |
+//                  |  all back: > closed   |  > ending                  |                       |
 //  fail            | - (a victim)          | restart left, regroup:     | - (a victim)          | -
 //                  |                       |  > forming;                |                       |
 //                  |                       |  none left: > ending       |                       |
@@ -49,7 +51,10 @@
 //  vanish          | forgotten;            | forgotten; was running,    | forgotten;            | -
 //                  |  complete: > active   |  regroup: > forming        |  all back: > closed   |
 //  tick            | complete: > active;   | -                          | join_timeout is over: | -
-//                  |  too late: > closed   |                            |  > closed             |
+//                  |  too late: > closed;  |                            |  > closed             |
+//                  |  prior failure, none  |                            |                       |
+//                  |  left: > ending,      |                            |                       |
+//                  |  all back: > closed   |                            |                       |
 // clang-format on
 //
 // "> X" is a change of phase, a dash a deliberate "nothing to do", x what cannot happen. A join
@@ -76,6 +81,11 @@
 // A regroup costs no restart by itself. `fail` and `succeed` count only from a member of that round
 // whose workers have not been stopped: what is reported later is a consequence, not a cause. The
 // node of such a victim reports it once more, in words, when it joins again.
+//
+// A failure in the last round of an earlier master, which died before it could act on it, is a
+// "prior failure": the nodes that know of it tell it when they join. It is counted once, when all
+// nodes of that round are back or a lease is over: a later round or a higher count of restarts,
+// which another node may tell of, makes it old news.
 //
 // A job that fails ends in two steps, so that all nodes end with the same full report: its members
 // stop their workers and join again with their WorkerExits, and are answered together.
@@ -208,11 +218,13 @@ class Round {
   Time prior_round_ends() const;
   bool all_past_members_back() const;
   std::optional<Time> starts_at() const;
+  Notifications count_prior_failure();
+  Notifications go_on();
   Notifications start_if_complete();
   Notifications start();
   Notifications break_round(const Broken& news);
   Notifications regroup(const Broken& news);
-  Notifications end(const Broken& news, std::string no_restart);
+  Notifications end(Failed failed, const std::string& reason);
   Notifications close_if_all_back();
   Notifications close(Ending ending);
 
@@ -233,7 +245,7 @@ class Round {
   RestartBudget budget_;
   PriorRound prior_round_;
   Failed failed_;                   ///< ending: how the job will be closed
-  FailureSummary failure_summary_;  ///< ending
+  FailureSummary failure_summary_;  ///< ending: of that round
 
   Nodes nodes_;
   std::map<int, NodeId> rank_holders_;  ///< by their --node_rank

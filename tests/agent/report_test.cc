@@ -44,14 +44,14 @@ auto lines(const std::string& text) {
 TEST_CASE("a failure that ends the job is reported from the cause to the exit code") {
   Failed failed = ended_by(segfault());
   failed.summary =
-      "rank 3 failed because of it (exit 1)\n"
+      "rank 3 failed too (exit 1)\n"
       "ranks 0, 1 were stopped by ddprun (SIGTERM, gone after 12 ms)";
   CHECK(failure_report(failed) ==
         "rank 2 failed first: killed by SIGSEGV after 41.3 s (host gpu-07, pid 48121, round 0)\n"
         "its last words on stderr:\n"
         "  step 812: loss nan\n"
         "  AddressSanitizer: SEGV on unknown address 0x000000000010\n"
-        "rank 3 failed because of it (exit 1)\n"
+        "rank 3 failed too (exit 1)\n"
         "ranks 0, 1 were stopped by ddprun (SIGTERM, gone after 12 ms)\n"
         "exit code 139; no restarts were asked for (--max_restarts N)");
 }

@@ -27,5 +27,5 @@ for node in a b; do
 done
 same_report a b
 expect_stderr 'rank 0 failed first: exit 5'
-expect_stderr '^ +rank 1 failed because of it \(exit 6\)$'
+expect_stderr '^ +rank 1 failed too \(exit 6\)$'
 expect_no_process_left

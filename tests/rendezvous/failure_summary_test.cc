@@ -19,14 +19,18 @@ WorkerExits stopped(std::vector<int> ranks, const std::string& signal, double se
 }
 
 TEST_CASE("the summary is empty where there are no other workers") {
-  FailureSummary summary(0);
-  CHECK(summary.text() == "");
+  FailureSummary summary;
+  CHECK(summary.text(0) == "");
   summary.add({});
-  CHECK(summary.text() == "");
+  CHECK(summary.text(0) == "");
+  WorkerExits alone;
+  alone.victims = {{0, "exit 9"}};
+  summary.add(alone);
+  CHECK(summary.text(0) == "");
 }
 
 TEST_CASE("the workers of all nodes share a line for each way they ended") {
-  FailureSummary summary(5);
+  FailureSummary summary;
   WorkerExits a = stopped({4}, "SIGTERM", 0.012);
   a.victims = {{5, "exit 9"}, {7, "exit 1"}, {6, "exit 1"}};
   summary.add(a);
@@ -35,25 +39,25 @@ TEST_CASE("the workers of all nodes share a line for each way they ended") {
   b.victims = {{2, "killed by SIGABRT"}};
   summary.add(b);
   CHECK(
-      summary.text() ==
-      "ranks 6, 7 failed because of it (exit 1)\n"
-      "rank 2 failed because of it (killed by SIGABRT)\n"
+      summary.text(5) ==
+      "ranks 6, 7 failed too (exit 1)\n"
+      "rank 2 failed too (killed by SIGABRT)\n"
       "ranks 0, 1, 3, 4 were stopped by ddprun (SIGTERM, gone after 30 s; rank 3 needed SIGKILL)");
 }
 
 TEST_CASE("one worker alone has the singular, and SIGKILL needs no second one") {
-  FailureSummary summary(1);
+  FailureSummary summary;
   WorkerExits a = stopped({0}, "SIGKILL", 0.003);
   a.killed = {0};
   summary.add(a);
-  CHECK(summary.text() == "rank 0 was stopped by ddprun (SIGKILL, gone after 3 ms)");
+  CHECK(summary.text(1) == "rank 0 was stopped by ddprun (SIGKILL, gone after 3 ms)");
 }
 
 TEST_CASE("nodes that stop their workers by other signals have a line each") {
-  FailureSummary summary(9);
+  FailureSummary summary;
   summary.add(stopped({0, 1}, "SIGTERM", 0.5));
   summary.add(stopped({2}, "SIGKILL", 0.001));
-  CHECK(summary.text() ==
+  CHECK(summary.text(9) ==
         "rank 2 was stopped by ddprun (SIGKILL, gone after 1 ms)\n"
         "ranks 0, 1 were stopped by ddprun (SIGTERM, gone after 500 ms)");
 }
@@ -68,11 +72,11 @@ TEST_CASE("the summary of many workers fits on a screen, whatever their nodes wr
                             {first + 2, "exit\n" + std::to_string(node % 50)}};
     summary.add(worker_exits);
   }
-  const std::string text = summary.text();
+  const std::string text = summary.text(-1);
   CHECK(text.size() < 2'500);  // control characters take four bytes
   CHECK(std::count(text.begin(), text.end(), '\n') < 6);
   CHECK(text.find('\x1b') == std::string::npos);
-  CHECK(text.find(" and 192 more failed because of it (") != std::string::npos);
+  CHECK(text.find(" and 192 more failed too (") != std::string::npos);
   CHECK(text.find("failed in other ways") != std::string::npos);
 }
 

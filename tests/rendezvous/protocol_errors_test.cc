@@ -97,7 +97,13 @@ TEST_CASE("a number of an agent's that cannot be is refused by its name") {
                  {"/last_round", 1LL << 30},
                  {"/last_node_rank", -2},
                  {"/last_guests", -1},
+                 {"/last_restarts", -1},
                  {"/restarts", -1},
+                 {"/restarts", 0},  // fewer than at the last round
+                 {"/restarts", 1LL << 30},
+                 {"/unreported_failure", 1},
+                 {"/unreported_failure/rank", -1},
+                 {"/unreported_failure/wait_status", 0},
                  {"/aftermath", json::array()},
                  {"/aftermath/victims", json::object()},
                  {"/aftermath/victims/1/rank", -1},

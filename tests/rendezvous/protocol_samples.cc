@@ -47,7 +47,9 @@ JoinRequest sample_request() {
   request.last_round = 4;
   request.last_node_rank = 2;
   request.last_guests = 6;
-  request.restarts = 1;
+  request.last_restarts = 1;
+  request.restarts = 2;
+  request.unreported_failure = sample_failure();
   request.worker_exits.victims = {{5, "exit 1"}, {6, "killed by SIGABRT"}};
   request.worker_exits.stopped = {0, 1, 2};
   request.worker_exits.killed = {2};

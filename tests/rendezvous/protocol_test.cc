@@ -63,6 +63,16 @@ std::string nasty(size_t size) {
   return std::string(size, '\x01');
 }
 
+Failure nasty_failure() {
+  Failure failure = sample_failure();
+  failure.stderr_tail = nasty(100'000) + "\xff\xfe the end";
+  failure.cause = nasty(100'000);
+  failure.exception = nasty(100'000);
+  failure.traceback = nasty(100'000) + "raise";
+  failure.host = nasty(100'000);
+  return failure;
+}
+
 }  // namespace
 
 TEST_CASE("a message of an agent is decoded as it was encoded") {
@@ -99,7 +109,9 @@ TEST_CASE("a request to join arrives with all that the node knows of earlier rou
   CHECK(join.last_round == 4);
   CHECK(join.last_node_rank == 2);
   CHECK(join.last_guests == 6);
-  CHECK(join.restarts == 1);
+  CHECK(join.last_restarts == 1);
+  CHECK(join.restarts == 2);
+  check_same(join.unreported_failure.value(), sample_failure());
   check_same(join.worker_exits, request.worker_exits);
 
   const auto first = sent_and_received<message::Join>(message::Join{JoinRequest()}).request;
@@ -107,6 +119,7 @@ TEST_CASE("a request to join arrives with all that the node knows of earlier rou
   CHECK_FALSE(first.hosting);
   CHECK(first.last_round == -1);
   CHECK(first.last_node_rank == -1);
+  CHECK_FALSE(first.unreported_failure.has_value());
   check_same(first.worker_exits, WorkerExits());
 }
 
@@ -163,12 +176,7 @@ TEST_CASE("the end of the job arrives as it came, with what became of the others
 }
 
 TEST_CASE("a stderr tail of any bytes and any length fits into a frame") {
-  Failure failure = sample_failure();
-  failure.stderr_tail = nasty(100'000) + "\xff\xfe the end";
-  failure.cause = nasty(100'000);
-  failure.exception = nasty(100'000);
-  failure.traceback = nasty(100'000) + "raise";
-  failure.host = nasty(100'000);
+  const Failure failure = nasty_failure();
   const auto fail = sent_and_received<message::Fail>(message::Fail{0, failure});
   CHECK(fail.failure.stderr_tail.ends_with(" the end"));
 
@@ -186,6 +194,7 @@ TEST_CASE("a stderr tail of any bytes and any length fits into a frame") {
 TEST_CASE("a node that stopped a hundred thousand workers reports the first of them") {
   JoinRequest request;
   request.host = nasty(100'000);
+  request.unreported_failure = nasty_failure();
   WorkerExits& worker_exits = request.worker_exits;
   const int last = std::numeric_limits<int>::max();
   for (int i = 0; i < 100'000; ++i) {

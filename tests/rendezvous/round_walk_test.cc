@@ -10,17 +10,19 @@ namespace {
 
 TEST_CASE("whatever nodes do, rounds are whole, one at a time, and everyone is answered") {
   constexpr int kHistories = 10'000;
-  int rounds = 0, resumed = 0;
+  int rounds = 0, resumed = 0, prior_failures = 0;
   for (int seed = 1; seed <= kHistories; ++seed) {
     INFO("seed " << seed);
     Walk walk(static_cast<unsigned>(seed));
     walk.run(500);
     rounds += walk.rounds();
     resumed += walk.resumed();
+    prior_failures += walk.prior_failures();
   }
   // Else the histories are too uneventful to mean much.
   CHECK(rounds > 15'000);
   CHECK(resumed > 1'000);
+  CHECK(prior_failures > 100);
 }
 
 TEST_CASE("a job of ten thousand nodes forms, breaks and ends with a notification for each") {

@@ -148,7 +148,7 @@ TEST_CASE("a single node gets its round, fails, restarts, fails again and gets t
   const auto failed = std::get<Failed>(agent.next<Closed>().ending);
   CHECK(failed.root_cause.wait_status == 3 << 8);
   CHECK(failed.round == 1);
-  CHECK(failed.summary == "rank 3 failed because of it (exit 1)");
+  CHECK(failed.summary == "rank 3 failed too (exit 1)");
 }
 
 TEST_CASE("success of the only node ends the job") {

@@ -98,6 +98,19 @@ void read_worker_exits(const std::string& key, std::istringstream& words,
   }
 }
 
+/// `failed rank 1 after 3s`, likewise.
+void read_failure(const std::string& key, std::istringstream& words, JoinRequest& request) {
+  std::string value;
+  if (key == "failed") {
+    Failure& failure = request.unreported_failure.emplace();
+    words >> value >> failure.rank;
+    failure.host = request.host;
+  }
+  if (key == "after" && words >> value) {
+    request.unreported_failure->seconds = std::chrono::duration<double>(duration(value)).count();
+  }
+}
+
 std::string text(Round::Phase phase) {
   switch (phase) {
     case Round::Phase::forming:
@@ -198,7 +211,11 @@ class Replay {
       if (key == "master") request.is_host = request.hosting = true;
       if (key == "store") words >> request.store_port;
       if (key == "round") words >> request.last_round;
-      if (key == "restarts") words >> request.restarts;
+      if (key == "told") words >> key >> request.restarts;
+      if (key == "restarts" && words >> request.last_restarts) {
+        request.restarts = std::max(request.restarts, request.last_restarts);
+      }
+      read_failure(key, words, request);
       if (key == "node") words >> request.last_node_rank;
       if (key == "guests") words >> request.last_guests;
       read_worker_exits(key, words, request.worker_exits);

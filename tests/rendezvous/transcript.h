@@ -20,6 +20,7 @@ struct Step {
 ///     a joins 4                    also: rank 1; host gpu-07; hosting (the rendezvous host);
 ///                                  master (it is the master itself); store 29600;
 ///                                  knows round 3 restarts 1 node 0 guests 2;
+///                                  told restarts 2 (of its end); failed rank 1 after 3s;
 ///                                  victim 2 (exit 1) stopped 0,1 killed 1 by SIGTERM in 12ms
 ///     a fails rank 2               also: in round 0; `a succeeds` likewise
 ///     a leaves

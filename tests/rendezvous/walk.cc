@@ -170,10 +170,12 @@ void Walk::worker_event(Agent& agent) {
   if (agent.state != Agent::State::running) return;
   if (chance(4)) return succeed(agent);
   agent.state = Agent::State::stopping;
-  if (!agent.connected) return;
   Failure failure;
   failure.rank = agent.layout->first_rank;
   failure.host = agent.request.host;
+  failure.seconds = std::chrono::duration<double>(now_ - started_).count();
+  agent.request.unreported_failure = failure;
+  if (!agent.connected) return;
   agent.outbox.push_back([this, node = agent.node, failure, round = agent.layout->round] {
     return failed(node, round, failure);
   });
@@ -255,6 +257,7 @@ void Walk::read(Agent& agent) {
     start_workers(agent, ready->layout);
   } else if (auto* broken = std::get_if<Broken>(&notification)) {
     agent.request.restarts = std::max(agent.request.restarts, broken->restarts);
+    agent.request.unreported_failure = broken->ends_job ? broken->root_cause : std::nullopt;
     if (agent.state == Agent::State::running) agent.state = Agent::State::stopping;
     if (agent.state == Agent::State::draining) join(agent);
   } else {
@@ -274,6 +277,8 @@ void Walk::start_workers(Agent& agent, const Layout& layout) {
   agent.request.last_round = layout.round;
   agent.request.last_node_rank = layout.node_rank;
   agent.request.last_guests = layout.guests;
+  agent.request.last_restarts = layout.restarts;
+  agent.request.unreported_failure.reset();
   agent.request.restarts = std::max(agent.request.restarts, layout.restarts);
   agent.request.worker_exits = {};
 }
@@ -311,6 +316,8 @@ void Walk::restart_master() {
   pause_ends_ = Time::min();
   ended_.reset();
   end_.reset();
+  own_ = -1;
+  prior_failures_.clear();
   bool takes_part = false;
   for (const int name : names()) {
     Agent& agent = agents_.at(name);
@@ -331,12 +338,24 @@ void Walk::deliver(Agent& agent) {
 }
 
 Notifications Walk::joined(NodeId node, const JoinRequest& request) {
+  const bool was_over = round_->closed();
   Notifications notifications = round_->join(node, request, now_);
-  for (const auto& [id, notification] : notifications) {
-    if (id == node && !std::holds_alternative<Ready>(notification))
-      return notifications;  // not let in
+  const auto answer = std::find_if(notifications.begin(), notifications.end(),
+                                   [node](const auto& each) { return each.first == node; });
+  const bool answered = answer != notifications.end();
+  if (was_over || (answered && std::holds_alternative<Refused>(answer->second))) {
+    return notifications;  // not let in
   }
-  agents_.at(at_node_.at(node)).told.reset();
+  if (!answered || std::holds_alternative<Ready>(answer->second)) {
+    agents_.at(at_node_.at(node)).told.reset();
+  }
+  // Where no place is free for the node, its failure does not matter any more.
+  const bool no_place = notifications.empty() && round_->phase() == Round::Phase::active;
+  if (request.unreported_failure && request.last_round > own_ && request.last_round >= highest_ &&
+      !no_place) {
+    prior_failures_.emplace(request.last_round,
+                            std::pair(request.last_restarts, request.unreported_failure->seconds));
+  }
   highest_ = std::max(highest_, request.last_round);
   for (; spent_ < request.restarts; ++spent_) spends_.push_back(now_);
   return notifications;
@@ -354,13 +373,33 @@ Notifications Walk::failed(NodeId node, int round, const Failure& failure) {
     return notifications;
   }
   CHECK_FALSE(too_soon);
+  spend();
+  return notifications;
+}
+
+void Walk::spend() {
   ++spent_;
   spends_.push_back(now_);
   CHECK(used() <= spec_.max_restarts);
   Round::Clock::duration pause = spec_.restart_backoff;
   for (int i = 1; i < used(); ++i) pause = std::min<Round::Clock::duration>(2 * pause, minutes(5));
   pause_ends_ = now_ + pause;
-  return notifications;
+}
+
+void Walk::count_prior_failure() {
+  const auto prior = prior_failures_.find(highest_);
+  if (prior == prior_failures_.end() || prior->second.first < spent_) return;
+  const bool too_soon = std::chrono::duration<double>(prior->second.second) < spec_.min_uptime;
+  if (round_->restarts() == spent_ + 1) {
+    CHECK_FALSE(too_soon);
+    spend();
+    ++prior_failures_counted_;
+  } else if (round_->phase() == Round::Phase::ending || round_->closed()) {
+    const bool failed = !round_->closed() || std::holds_alternative<Failed>(*round_->ending());
+    if (ended_ || !failed) return;
+    CHECK((spec_.max_restarts == 0 || too_soon || used() >= spec_.max_restarts));
+    ended_ = now_;
+  }
 }
 
 int Walk::used() const {
@@ -371,6 +410,7 @@ int Walk::used() const {
 }
 
 void Walk::post(const Notifications& notifications) {
+  count_prior_failure();
   check_round_of(notifications);
   for (const auto& [node, notification] : notifications) {
     REQUIRE(at_node_.count(node) == 1);  // nobody writes to the lost

@@ -51,6 +51,9 @@ class Walk {
   int rounds() const { return rounds_; }
   int resumed() const { return resumed_; }
 
+  /// Restarts for failures of which only a later master was told.
+  int prior_failures() const { return prior_failures_counted_; }
+
  private:
   using Time = Round::Time;
 
@@ -119,6 +122,11 @@ class Walk {
   /// Restarts that count against the budget now.
   int used() const;
 
+  void spend();
+
+  /// What Round did about a failure in the last round of an earlier master.
+  void count_prior_failure();
+
   void post(const Notifications& notifications);
 
   // Invariants.
@@ -153,17 +161,21 @@ class Walk {
   std::optional<Round> round_;
   int highest_ = -1;          ///< round that it started or was told of
   int before_ = -1;           ///< the same before its latest round
+  int own_ = -1;              ///< the latest one that it started
   int spent_ = 0;             ///< restarts that it spent or was told of
   std::vector<Time> spends_;  ///< when
   Time pause_ends_ = Time::min();
   Time started_{};
   std::optional<Time> ended_;       ///< when it told a round to stop for good
   std::optional<std::string> end_;  ///< what it told about that
+  /// Failures that it was told of: by round, the restarts at its start and how long it ran.
+  std::map<int, std::pair<int, double>> prior_failures_;
 
   int masters_ = 1;
   bool blind_ = false;  ///< a master could not know of an earlier one's round, and went on
   int rounds_ = 0;
   int resumed_ = 0;  ///< after an earlier master's
+  int prior_failures_counted_ = 0;
 };
 
 }  // namespace ddprun::rendezvous

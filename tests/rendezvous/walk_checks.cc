@@ -60,8 +60,12 @@ void Walk::check_round_of(const Notifications& notifications) {
   for (const auto& [name, agent] : agents_) {
     blind_ |= masters_ > 1 && agent.layout && agent.layout->round > highest_;
   }
+  // No failure is forgotten.
+  const auto prior = prior_failures_.find(highest_);
+  if (prior != prior_failures_.end()) CHECK(prior->second.first < spent_);
   before_ = highest_;
   check_nobody_works_but_in(++highest_);
+  own_ = highest_;
   check_stable(members);
   started_ = now_;
   ++rounds_;
