@@ -28,10 +28,11 @@ milliseconds pause_after(BootClock::duration so_far) {
 AgentActions AgentSession::join(JoinRequest request, Time now) {
   end_lease_if_over(now);
   const bool first = !std::exchange(joined_, true);
+  if (begun_again_) request.unreported_failure = failure_;
   unanswered_join_ = std::move(request);
   if (over_) return take();
   // The workers of the lost round had its lease; those of the next one have this session's.
-  if (std::exchange(round_lost_, false)) renew_lease(renewed_from_);
+  if (std::exchange(round_lost_, false)) renew_lease(renewed_from_, now);
   if (first) {
     become_unreachable(now, {});
     dial();
@@ -43,6 +44,7 @@ AgentActions AgentSession::join(JoinRequest request, Time now) {
 
 AgentActions AgentSession::fail(int round, Failure failure, Time now) {
   end_lease_if_over(now);
+  failure_ = failure;
   send_counted(message::Fail{round, std::move(failure)});
   return take();
 }
@@ -127,9 +129,9 @@ AgentActions AgentSession::dial_failed(const std::string& reason, Time now) {
 
 void AgentSession::say_hello(Time now) {
   hello_sent_ = now;
-  act(agent_action::Send{*pending_,
-                         message::Hello{settings_.run_id, settings_.min_nodes, settings_.max_nodes,
-                                        settings_.host, settings_.session, delivery_.report()}});
+  act(agent_action::Send{
+      *pending_, message::Hello{settings_.run_id, settings_.min_nodes, settings_.max_nodes,
+                                settings_.host, settings_.session, delivery_.report(), ticket_}});
   if (++hellos_ > 1) return;
   // A new session: no need to wait for the welcome.
   delivery_.add(message::Join{*unanswered_join_});
@@ -212,7 +214,8 @@ AgentActions AgentSession::received(ConnectionId id, Reply reply, Time now) {
 
 void AgentSession::take_reply(Reply reply, Time now) {
   if (const auto* welcome = std::get_if<reply::Welcome>(&reply)) return take_welcome(*welcome, now);
-  if (const auto* heartbeat = std::get_if<Heartbeat>(&reply)) return take_heartbeat(*heartbeat);
+  if (const auto* heartbeat = std::get_if<Heartbeat>(&reply))
+    return take_heartbeat(*heartbeat, now);
   if (auto* waiting = std::get_if<reply::Waiting>(&reply)) {
     return act(agent_action::WaitingFor{std::move(waiting->sentence)});
   }
@@ -221,6 +224,7 @@ void AgentSession::take_reply(Reply reply, Time now) {
 
 void AgentSession::take_welcome(const reply::Welcome& welcome, Time now) {
   const std::string before = std::exchange(master_, welcome.master);
+  ticket_ = welcome.ticket;
   const bool leased = !settings_.hosting;
   lease_.configure(leased ? welcome.heartbeat : milliseconds::zero(),
                    leased ? welcome.lease : milliseconds::zero());
@@ -234,7 +238,7 @@ void AgentSession::take_welcome(const reply::Welcome& welcome, Time now) {
                                            : "the master was restarted");
     }
   }
-  renew_lease(std::max(renewed_from_, hello_sent_));
+  renew_lease(std::max(renewed_from_, hello_sent_), now);
   if (before.empty()) send_heartbeat(now);
 }
 
@@ -247,8 +251,10 @@ void AgentSession::resume(std::uint64_t received) {
 /// Messages of the old session mean nothing to this master.
 void AgentSession::begin_again(const std::string& reason) {
   delivery_ = {};
+  begun_again_ = true;
   if (left_) return;
   if (unanswered_join_) {
+    unanswered_join_->unreported_failure = failure_;
     send_counted(message::Join{*unanswered_join_});
   } else {
     round_lost_ = true;
@@ -263,7 +269,10 @@ void AgentSession::take_notification(Notification notification, Time now) {
   if (std::holds_alternative<Ready>(notification)) {
     if (unanswered_join_ && !has_lease(now)) return send_counted(message::Join{*unanswered_join_});
     unanswered_join_.reset();
+    failure_.reset();
+    begun_again_ = false;
   }
+  if (const auto* broken = std::get_if<Broken>(&notification)) failure_ = broken->root_cause;
   if (is_end) {
     send(Heartbeat{delivery_.received()});  // acknowledges it
     end();
@@ -271,9 +280,9 @@ void AgentSession::take_notification(Notification notification, Time now) {
   act(agent_action::Received{std::move(notification)});
 }
 
-void AgentSession::take_heartbeat(const Heartbeat& heartbeat) {
+void AgentSession::take_heartbeat(const Heartbeat& heartbeat, Time now) {
   delivery_.ack(heartbeat.received);
-  if (const auto sent = lease_.heartbeat_answered()) renew_lease(*sent);
+  if (const auto sent = lease_.heartbeat_answered()) renew_lease(*sent, now);
 }
 
 // Time.
@@ -318,11 +327,13 @@ void AgentSession::send_heartbeat(Time now) {
   next_heartbeat_ = now + lease_.heartbeat();
 }
 
-void AgentSession::renew_lease(Time sent) {
+void AgentSession::renew_lease(Time sent, Time now) {
   renewed_from_ = sent;
   if (round_lost_) return;
-  lease_end_ = lease_.end(sent);
-  if (lease_end_) act(agent_action::LeaseRenewed{*lease_end_});
+  const auto end = lease_.end(sent);
+  if (end && *end <= now) return;  // too late to save the lease
+  lease_end_ = end;
+  if (end) act(agent_action::LeaseRenewed{*end});
 }
 
 void AgentSession::end_lease_if_over(Time now) {

@@ -164,9 +164,9 @@ class AgentSession {
   void resume(std::uint64_t received);
   void begin_again(const std::string& reason);
   void take_notification(Notification notification, Time now);
-  void take_heartbeat(const Heartbeat& heartbeat);
+  void take_heartbeat(const Heartbeat& heartbeat, Time now);
   void send_heartbeat(Time now);
-  void renew_lease(Time sent);
+  void renew_lease(Time sent, Time now);
   bool has_lease(Time now) const;
   std::string waiting_for_master() const;
 
@@ -182,9 +182,14 @@ class AgentSession {
   Time renewed_from_{};  // when we sent what the master answered last
 
   std::string master_;  // the name in the last Welcome; empty: none yet
+  std::string ticket_;  // likewise
   Delivery<Message> delivery_;
   Lease lease_;
   std::optional<JoinRequest> unanswered_join_;
+  // Why the last round failed, as far as is known here. A master that does not know this session
+  // may not know that, either: the join tells it.
+  std::optional<Failure> failure_;
+  bool begun_again_ = false;  // since the last Ready
   // The round that runs here belongs to another session: this master does not wait for its workers,
   // so that session's lease is not renewed.
   bool round_lost_ = false;

@@ -135,7 +135,8 @@ json to_json(const message::Hello& hello) {
           {"max_nodes", hello.max_nodes},
           {"host", tail(hello.host)},
           {"session", hello.session},
-          {"received", hello.received}};
+          {"received", hello.received},
+          {"ticket", hello.ticket}};
 }
 
 json to_json(const Heartbeat& heartbeat) {
@@ -153,7 +154,8 @@ json to_json(const reply::Welcome& welcome) {
           {"received", welcome.received},
           {"heartbeat_ms", welcome.heartbeat.count()},
           {"lease_ms", welcome.lease.count()},
-          {"max_restarts", welcome.max_restarts}};
+          {"max_restarts", welcome.max_restarts},
+          {"ticket", welcome.ticket}};
 }
 
 json to_json(const reply::Waiting& waiting) {
@@ -249,6 +251,7 @@ Result<Message> decode_hello(Fields fields) {
   hello.host = fields.text("host");
   hello.session = fields.text("session");
   hello.received = fields.count("received");
+  hello.ticket = fields.text("ticket");
   return fields.or_error<Message>(std::move(hello));
 }
 
@@ -260,6 +263,7 @@ Result<Reply> decode_welcome(Fields fields) {
   welcome.heartbeat = fields.milliseconds("heartbeat_ms");
   welcome.lease = fields.milliseconds("lease_ms");
   welcome.max_restarts = fields.integer("max_restarts", 0, INT_MAX);
+  welcome.ticket = fields.text("ticket");
   return fields.or_error<Reply>(std::move(welcome));
 }
 

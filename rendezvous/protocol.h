@@ -50,6 +50,7 @@ struct Hello {
   std::string host;            ///< for people
   std::string session;         ///< random, the agent's own: it identifies the agent
   std::uint64_t received = 0;  ///< notifications of that session so far
+  std::string ticket{};        ///< of the last Welcome; empty: none yet
 };
 struct Join {
   JoinRequest request;
@@ -87,6 +88,8 @@ struct Welcome {
   std::chrono::milliseconds heartbeat{0};
   std::chrono::milliseconds lease{0};
   int max_restarts = 0;
+  /// Names what the master knows of this session: another one after it had declared the node lost.
+  std::string ticket{};
 };
 /// The answer to Ask, to follow "waiting for"; empty: the job is over.
 struct Waiting {

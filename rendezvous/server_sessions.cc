@@ -119,11 +119,15 @@ void ServerSessions::take_first(ConnectionId id, const Message& message, Time no
 void ServerSessions::take_hello(ConnectionId id, const message::Hello& hello, Time now) {
   if (const auto sentence = refusal(hello)) return refuse(id, hello.host, *sentence);
   const auto known = sessions_.find(hello.session);
-  const bool resumed = known != sessions_.end();
-  const NodeId node = resumed ? known->second : add_agent(hello, connections_.at(id).own, now);
+  const bool is_new = known == sessions_.end();
+  const NodeId node = is_new ? add_agent(hello, connections_.at(id).own, now) : known->second;
+  // An agent that was lost may miss the welcome that tells it so: what it counts is older.
+  const bool resumed = !is_new && (hello.ticket.empty() || hello.ticket == ticket(node));
+  const bool is_late = !resumed && agents_.at(node).delivery.received() > 0;
+  if (is_late) return close(id);  // it has said hello again since
   replace_connection(agents_.at(node), node, id);
   evictions_.received(node, now);  // the agent renews its lease, too
-  welcome(agents_.at(node), resumed, hello.received);
+  welcome(node, resumed, hello.received);
 }
 
 std::optional<std::string> ServerSessions::refusal(const message::Hello& hello) const {
@@ -157,10 +161,15 @@ void ServerSessions::replace_connection(Agent& agent, NodeId node, ConnectionId 
   --unidentified_;
 }
 
-void ServerSessions::welcome(Agent& agent, bool resumed, std::uint64_t notifications_received) {
+std::string ServerSessions::ticket(NodeId node) const {
+  return options_.name + "/" + std::to_string(node);
+}
+
+void ServerSessions::welcome(NodeId node, bool resumed, std::uint64_t notifications_received) {
+  Agent& agent = agents_.at(node);
   send(*agent.connection,
        reply::Welcome{options_.name, resumed, agent.delivery.received(), options_.heartbeat,
-                      options_.lease, options_.round.max_restarts});
+                      options_.lease, options_.round.max_restarts, ticket(node)});
   agent.delivery.ack(notifications_received);
   for (const Letter& letter : agent.delivery.unacked()) {
     act(server_action::Send{*agent.connection, letter});

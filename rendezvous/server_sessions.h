@@ -149,7 +149,8 @@ class ServerSessions {
   std::optional<std::string> refusal(const message::Hello& hello) const;
   NodeId add_agent(const message::Hello& hello, bool own, Time now);
   void replace_connection(Agent& agent, NodeId node, ConnectionId id);
-  void welcome(Agent& agent, bool resumed, std::uint64_t notifications_received);
+  std::string ticket(NodeId node) const;
+  void welcome(NodeId node, bool resumed, std::uint64_t notifications_received);
   void take_gone(std::optional<NodeId> sender, const message::Gone& gone, Time now);
   void take_invalid(ConnectionId id, const Error& error, Time now);
   void refuse_agent(ConnectionId id, const std::string& sentence, Time now);

@@ -119,6 +119,27 @@ TEST_CASE("a guardian proves that its agent is gone, by the session") {
   }
 }
 
+TEST_CASE("an agent that was lost learns it, even if the first welcome that says so is lost") {
+  World world(nodes(1, 1));
+  std::string ticket;
+  {
+    Peer lost(world);
+    lost.introduce("s");
+    lost.join();
+    ticket = lost.next_reply<reply::Welcome>().ticket;
+    lost.next_notification<Ready>();
+    lost.say(message::Gone{"s", "it was silent"});
+    world.until([&] { return lost.closed; });
+  }
+  const std::string hello =
+      greeting() + encode(message::Hello{"job", 1, 1, "peer", "s", 1, ticket});
+  for (int i = 0; i < 2; ++i) {
+    Peer back(world);
+    back.send(hello);
+    CHECK_FALSE(back.next_reply<reply::Welcome>().resumed);
+  }
+}
+
 TEST_CASE("nobody but the server's own process hosts the master") {
   World world(nodes(2, 2));
   Member own(world, "own");
