@@ -48,7 +48,7 @@ void Simulation::in_agent(Node& node, std::function<void()> event) {
   event();
 }
 
-void Simulation::perform(Node& node, AgentActions actions) {
+void Simulation::perform(Node& node, const AgentActions& actions) {
   for (const AgentAction& action : actions) on(node, action);
   if (node.runs()) set_timer(node);
 }

@@ -140,11 +140,11 @@ class Simulation {
   void put(int line, bool there, Parcel parcel);
   void pump(int line, bool there);
   void pump_all(const std::function<bool(const Line&)>& which);
-  void arrive_at_master(int line, Parcel parcel);
-  void arrive_at_agent(int line, Parcel parcel);
-  void close_agents_end(int line);
-  void close_masters_end(int line);
-  void reset(int line, bool agents_end, bool masters_end);
+  void arrive_at_master(int id, Parcel parcel);
+  void arrive_at_agent(int id, Parcel parcel);
+  void close_agents_end(int id);
+  void close_masters_end(int id);
+  void reset(int id, bool agents_end, bool masters_end);
   void dial(Node& node);
   int connect(Node& node, bool own);
 
@@ -161,7 +161,7 @@ class Simulation {
   // Nodes.
   Node& add_node(bool hosting);
   Node* any_node(const std::function<bool(const Node&)>& which);
-  void perform(Node& node, rendezvous::AgentActions actions);
+  void perform(Node& node, const rendezvous::AgentActions& actions);
   void on(Node& node, const rendezvous::AgentAction& action);
   void notify(Node& node, const rendezvous::Notification& notification);
   void handle(Node& node, agent::Event event);
