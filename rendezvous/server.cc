@@ -103,7 +103,7 @@ void Server::add_connection(StreamSocket socket, std::string address, std::strin
   perform(sessions_.connected(id, std::move(address), version, own));
 }
 
-void Server::perform(ServerActions actions) {
+void Server::perform(const ServerActions& actions) {
   for (const ServerAction& action : actions) {
     std::visit([this](const auto& a) { perform(a); }, action);
   }

@@ -66,7 +66,7 @@ class Server {
   void add_connection(StreamSocket socket, std::string address, std::string_view received,
                       int version, bool own);
 
-  void perform(ServerActions actions);
+  void perform(const ServerActions& actions);
   void perform(const server_action::Send& send);
   void perform(const server_action::Close& close) { connections_.erase(close.connection); }
   void perform(const server_action::EmptyStore&) { store_.reset(); }
