@@ -73,7 +73,7 @@ void Agent::on_signal(int signal) {
   events_.signal_received(signal);
   const bool handled = contains(job_.signals_to_handle, signal);
   if (!handled && contains(launcher::kForwardedSignals, signal)) return workers_.forward(signal);
-  if (outcome_) return io_.stop();  // the closed connections show the other nodes the end
+  if (outcome_) return io_.stop();
   if (machine_.state() == Machine::State::running) {
     console_.stopping(workers_.running().size(), signal, handled);
   }
@@ -84,7 +84,7 @@ void Agent::on_signal(int signal) {
 void Agent::on_continued() {
   if (!launcher::guardian_is_gone()) {
     // Workers whose lease has ended meanwhile must not run again: on_lease_over follows.
-    if (std::chrono::steady_clock::now() < lease_end_) launcher::signal_all_descendants(SIGCONT);
+    if (BootClock::now() < lease_end_) launcher::signal_all_descendants(SIGCONT);
   } else if (outcome_) {
     io_.stop();
   } else {
@@ -109,13 +109,29 @@ rendezvous::Client::Hooks Agent::client_hooks() {
       [this](const std::string& sentence) {
         console_.connection_changed(sentence, workers_run_for());
       },
-      [this](std::chrono::steady_clock::time_point until) { on_lease_renewed(until); },
+      [this](BootClock::time_point until) { on_lease_renewed(until); },
       [this] { on_lease_over(); },
       [this](const std::string& reason) {
         console_.round_lost(reason);
         handle_event(event::RoundBroken{});
       },
-      [this](Error error) { handle_event(event::JobClosed{std::move(error)}); }};
+      [this](Error error) {
+        launcher::clear_final_message();
+        handle_event(event::JobClosed{std::move(error)});
+      },
+      [this](const auto& server, const std::string& session) { on_connected(server, session); }};
+}
+
+/// If this process is killed, the guardian proves to the master that nothing of it runs.
+void Agent::on_connected(const boost::asio::ip::tcp::endpoint& server,
+                         const std::string& session) const {
+  using boost::asio::ip::tcp;
+  const auto bytes = [](const tcp::endpoint& address) {
+    return std::string_view(reinterpret_cast<const char*>(address.data()), address.size());
+  };
+  tcp::endpoint from;
+  if (!job_.local_addr.empty()) from.address(boost::asio::ip::make_address(job_.local_addr));
+  launcher::set_final_message({bytes(server), job_.local_addr.empty() ? "" : bytes(from)}, session);
 }
 
 /// A job has one value for each of these, whatever the flags of its nodes say.
@@ -131,6 +147,7 @@ void Agent::on_notification(rendezvous::Notification notification) {
   } else if (const auto* broken = std::get_if<Broken>(&notification)) {
     on_round_broken(*broken);
   } else if (const auto* closed = std::get_if<Closed>(&notification)) {
+    launcher::clear_final_message();  // no other node waits for this one
     if (const auto* failed = std::get_if<Failed>(&closed->ending)) failed_ = *failed;
     handle_event(event::JobClosed{outcome_of(closed->ending)});
   } else if (const auto* refused = std::get_if<Refused>(&notification)) {
@@ -164,7 +181,7 @@ void Agent::on_round_broken(const rendezvous::Broken& broken) {
 
 /// If this process cannot kill the workers in time, the guardian does, before the master goes on
 /// without this node.
-void Agent::on_lease_renewed(std::chrono::steady_clock::time_point until) {
+void Agent::on_lease_renewed(BootClock::time_point until) {
   lease_end_ = until;
   const auto grace = job_.lease / 20;
   launcher::arm_liveness_timer(until + grace, grace);
@@ -172,7 +189,7 @@ void Agent::on_lease_renewed(std::chrono::steady_clock::time_point until) {
 
 void Agent::on_lease_over() {
   if (runs_workers()) console_.lease_over();
-  lease_end_ = std::chrono::steady_clock::time_point::max();
+  lease_end_ = BootClock::time_point::max();
   handle_event(event::LeaseOver{});
   launcher::disarm_liveness_timer();
 }
@@ -286,6 +303,7 @@ void Agent::report_job_failure() {
 void Agent::finish(Outcome outcome) {
   if (failed_ && std::holds_alternative<JobFailed>(outcome)) report_job_failure();
   launcher::disarm_liveness_timer();
+  if (master_.is_open()) master_.client().gone("its ddprun ended");
   outcome_ = std::move(outcome);
   if (!master_.hosted() || !master_.hosted()->ending()) return io_.stop();
   report_waiting();
@@ -293,8 +311,8 @@ void Agent::finish(Outcome outcome) {
 }
 
 /// How long its workers run on without the master.
-std::chrono::steady_clock::duration Agent::workers_run_for() {
-  using Clock = std::chrono::steady_clock;
+BootClock::duration Agent::workers_run_for() {
+  using Clock = BootClock;
   const bool lost = master_.client().is_unreachable() && lease_end_ != Clock::time_point::max();
   const bool run = machine_.state() == Machine::State::running;
   return lost && run ? lease_end_ - Clock::now() : Clock::duration::zero();

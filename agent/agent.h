@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
 
 #include "agent/console_report.h"
 #include "agent/events.h"
@@ -18,6 +19,7 @@
 #include "agent/outcome.h"
 #include "agent/wait_reporter.h"
 #include "base/async_jobs.h"
+#include "base/boot_clock.h"
 #include "launcher/output/output.h"
 #include "launcher/signal_reader.h"
 #include "rendezvous/client.h"
@@ -49,7 +51,8 @@ class Agent {
   void on_notification(rendezvous::Notification notification);
   void on_refused(const rendezvous::Refused& refused);
   void on_round_broken(const rendezvous::Broken& broken);
-  void on_lease_renewed(std::chrono::steady_clock::time_point until);
+  void on_connected(const boost::asio::ip::tcp::endpoint& server, const std::string& session) const;
+  void on_lease_renewed(BootClock::time_point until);
   void on_lease_over();
 
   // What it leads to. Events are handled one after the other, also those that an action causes.
@@ -68,7 +71,7 @@ class Agent {
   void report_waiting();
   void report_job_failure();
   void finish(Outcome outcome);
-  std::chrono::steady_clock::duration workers_run_for();
+  BootClock::duration workers_run_for();
   bool runs_workers() const;
 
   JobSpec job_;  // with the master's settings, which hold for every node
@@ -85,7 +88,7 @@ class Agent {
   AsyncJobs disk_;
   rendezvous::Layout layout_;  // of the last round of this node
   int restarts_ = 0;           // the highest count that the master sent
-  std::chrono::steady_clock::time_point lease_end_ = std::chrono::steady_clock::time_point::max();
+  BootClock::time_point lease_end_ = BootClock::time_point::max();
   bool was_member_ = false;
   std::optional<rendezvous::Failure> round_failure_;  // JoinRequest::unreported_failure
   std::optional<rendezvous::Failed> failed_;          // how the job ended

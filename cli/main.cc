@@ -11,6 +11,7 @@
 #include <boost/system/system_error.hpp>
 
 #include "agent/events.h"
+#include "agent/gone_message.h"
 #include "agent/run.h"
 #include "base/log.h"
 #include "cli/exit_code.h"
@@ -93,6 +94,7 @@ int main(int argc, char** argv) {
   launcher::block_signals();
   open_standard_descriptors();
   // Forks before it has touched much memory, which makes the fork cheap.
-  const Result<int> code = launcher::guard([&] { return run_agent(argc, argv); });
+  const Result<int> code =
+      launcher::guard([&] { return run_agent(argc, argv); }, agent::gone_message);
   return code ? *code : fail(code.error());
 }

@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "launcher/descendants.h"
 #include "launcher/exit_status.h"
+#include "launcher/final_message.h"
 #include "launcher/signals.h"
 #include "launcher/stop_requests.h"
 
@@ -29,12 +30,15 @@ namespace {
 
 pid_t guardian_pid = 0;  // set in the agent
 
-/// A timerfd that both processes share: the agent sets it, the guardian reads it. steady_clock is
-/// CLOCK_MONOTONIC here.
+/// A timerfd that both processes share: the agent sets it, the guardian reads it.
 Fd liveness_timer;
 
-/// The directory that the guardian removes, in memory that both processes share; empty: none.
-char* cleanup_dir = nullptr;
+/// Memory that both processes share: the agent writes it, the guardian reads it.
+struct Shared {
+  char cleanup_dir[PATH_MAX];  ///< that the guardian removes; empty: none
+  FinalMessage final_message;
+};
+Shared* shared = nullptr;
 
 timespec timespec_of(std::chrono::nanoseconds time) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
@@ -110,7 +114,7 @@ ReceivedSignal read_signal(const Fd& signals) {
   return {static_cast<int>(info.ssi_signo), info.ssi_code == SI_KERNEL};
 }
 
-/// The agent dies last, because its end notifies the other nodes: its workers must be dead by then.
+/// The agent dies last: while it lives, no other process becomes the parent of what it started.
 void kill_agent(pid_t agent) {
   kill(agent, SIGSTOP);  // if it runs again, it must not start more workers
   kill_all_descendants_but(agent);
@@ -165,9 +169,11 @@ ExitStatus wait_for_agent(pid_t agent, const Fd& signals, StopRequests& requests
   }
 }
 
-void clean_up_after(ExitStatus agent, const StopRequests& requests) {
+void clean_up_after(ExitStatus agent, const FinalMessage::Compose& final_message,
+                    const StopRequests& requests) {
   kill_all_descendants();
-  if (*cleanup_dir != '\0') remove_directory(cleanup_dir);
+  shared->final_message.send(final_message, agent);
+  if (*shared->cleanup_dir != '\0') remove_directory(shared->cleanup_dir);
   if (requests.are_ignored()) {
     log::error("ddprun's agent did not react to " + signal_name(requests.first()) +
                ": killed it and its workers");
@@ -186,15 +192,16 @@ int end_as(ExitStatus agent, const StopRequests& requests) {
 
 }  // namespace
 
-Result<int> guard(const std::function<int()>& agent) {
+Result<int> guard(const std::function<int()>& agent, const FinalMessage::Compose& final_message) {
   const pid_t parent = getpid();
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   reserve_descriptors();  // the agent inherits copies
-  liveness_timer.reset(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  liveness_timer.reset(timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC));
   if (!liveness_timer) return os_error("cannot create a timer", errno);
-  void* memory = mmap(nullptr, PATH_MAX, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* memory =
+      mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return os_error("cannot share memory with the agent", errno);
-  cleanup_dir = static_cast<char*>(memory);
+  shared = static_cast<Shared*>(memory);  // zeros, as each member begins
   Result<Fd> signals = open_signal_fd();
   if (!signals) return signals.error();
   const pid_t child = fork();
@@ -206,12 +213,11 @@ Result<int> guard(const std::function<int()>& agent) {
   }
   StopRequests requests(child);
   const ExitStatus end = wait_for_agent(child, *signals, requests);
-  clean_up_after(end, requests);
+  clean_up_after(end, final_message, requests);
   return end_as(end, requests);
 }
 
-void arm_liveness_timer(std::chrono::steady_clock::time_point until,
-                        std::chrono::milliseconds grace) {
+void arm_liveness_timer(BootClock::time_point until, std::chrono::milliseconds grace) {
   set_liveness_timer(until.time_since_epoch(), grace);
 }
 
@@ -224,8 +230,16 @@ bool guardian_is_gone() {
 }
 
 void set_cleanup_dir(const std::string& path) {
-  if (cleanup_dir == nullptr || path.size() >= PATH_MAX) return;
-  std::memcpy(cleanup_dir, path.c_str(), path.size() + 1);
+  if (shared == nullptr || path.size() >= PATH_MAX) return;
+  std::memcpy(shared->cleanup_dir, path.c_str(), path.size() + 1);
+}
+
+void set_final_message(const FinalMessage::Route& route, std::string_view subject) {
+  if (shared != nullptr) shared->final_message.set(route, subject);
+}
+
+void clear_final_message() {
+  if (shared != nullptr) shared->final_message.clear();
 }
 
 void remove_directory(const std::string& path) {

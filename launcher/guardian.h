@@ -4,8 +4,11 @@
 #include <chrono>
 #include <functional>
 #include <string>
+#include <string_view>
 
+#include "base/boot_clock.h"
 #include "base/error.h"
+#include "launcher/final_message.h"
 
 namespace ddprun::launcher {
 
@@ -20,16 +23,18 @@ namespace ddprun::launcher {
 /// Ctrl-Z (SIGTSTP) stops the agent and its descendants, then the guardian. When that is continued,
 /// the agent gets SIGCONT and has to continue its descendants.
 ///
+/// When the agent has ended and nothing of it runs any more, the guardian sends the final message
+/// that the agent has set: `final_message` writes it.
+///
 /// The agent has a process group of its own, so that a terminal's Ctrl-C reaches it once, through
 /// the guardian. Call block_signals before. Errors: system (fork or what it needs failed).
-Result<int> guard(const std::function<int()>& agent);
+Result<int> guard(const std::function<int()>& agent, const FinalMessage::Compose& final_message);
 
 /// In the agent: the guardian kills the agent and its descendants at `until` + `grace`, unless this
 /// is called again before. For an agent that hangs or was stopped, and cannot kill its workers
 /// itself. The guardian measures the grace from when it sees that `until` has passed: after the
 /// whole host was suspended, the agent has that long to call this.
-void arm_liveness_timer(std::chrono::steady_clock::time_point until,
-                        std::chrono::milliseconds grace);
+void arm_liveness_timer(BootClock::time_point until, std::chrono::milliseconds grace);
 
 /// In the agent: stops the timer.
 void disarm_liveness_timer();
@@ -40,6 +45,13 @@ bool guardian_is_gone();
 /// In the agent: the guardian removes this directory with its contents when the agent has ended. An
 /// absolute path, shorter than PATH_MAX, or it is ignored; empty: none.
 void set_cleanup_dir(const std::string& path);
+
+/// In the agent: the guardian sends its final message over `route`, about `subject`. Does nothing
+/// where one of them is longer than a socket address.
+void set_final_message(const FinalMessage::Route& route, std::string_view subject);
+
+/// In the agent: the guardian sends no final message.
+void clear_final_message();
 
 /// Removes a directory with its contents; ignores errors.
 void remove_directory(const std::string& path);

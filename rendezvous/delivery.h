@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <string>
 #include <utility>
 
 namespace ddprun::rendezvous {
@@ -13,30 +12,23 @@ namespace ddprun::rendezvous {
 /// One end's bookkeeping of a session, with which each counted message arrives once and in order
 /// over connections that break: a message is kept until the other end has acknowledged it by its
 /// count, and is sent again on the next connection. Pure.
+template <class Letter>
 class Delivery {
  public:
   /// A counted message that was sent, or will be as soon as there is a connection.
-  void add(std::string frame) {
-    unacked_bytes_ += frame.size();
-    unacked_.push_back(std::move(frame));
-  }
+  void add(Letter letter) { unacked_.push_back(std::move(letter)); }
 
   /// The other end has received `count` of all that were ever added. A count that cannot be true
   /// acknowledges no more than there is.
   void ack(std::uint64_t count) {
     const std::uint64_t more = count > acked_ ? count - acked_ : 0;
     const auto known = std::min<std::uint64_t>(more, unacked_.size());
-    for (std::uint64_t i = 0; i < known; ++i) {
-      unacked_bytes_ -= unacked_.front().size();
-      unacked_.pop_front();
-    }
+    unacked_.erase(unacked_.begin(), unacked_.begin() + static_cast<std::ptrdiff_t>(known));
     acked_ += known;
   }
 
   /// To be sent again on a new connection, in this order.
-  const std::deque<std::string>& unacked() const { return unacked_; }
-
-  size_t unacked_bytes() const { return unacked_bytes_; }
+  const std::deque<Letter>& unacked() const { return unacked_; }
 
   /// Counts a message that came. False: it is a repetition and has been processed before.
   bool receive() {
@@ -59,8 +51,7 @@ class Delivery {
   void resume() { repetitions_ = received_ - reported_; }
 
  private:
-  std::deque<std::string> unacked_;
-  size_t unacked_bytes_ = 0;
+  std::deque<Letter> unacked_;
   std::uint64_t acked_ = 0;
   std::uint64_t received_ = 0;
   std::uint64_t reported_ = 0;

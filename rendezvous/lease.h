@@ -7,6 +7,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "base/boot_clock.h"
 #include "rendezvous/node.h"
 
 // The arithmetic of leases, from both ends. An agent's lease runs from the moment that it *sent* an
@@ -16,14 +17,14 @@
 namespace ddprun::rendezvous {
 
 /// How long the master waits for a silent agent: the lease, and the time to kill its workers then.
-inline std::chrono::steady_clock::duration eviction_timeout(std::chrono::milliseconds lease) {
+inline BootClock::duration eviction_timeout(std::chrono::milliseconds lease) {
   return lease + lease / 5;
 }
 
 /// An agent's lease, and whether the master is silent.
 class Lease {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = BootClock;
   using Time = Clock::time_point;
   using milliseconds = std::chrono::milliseconds;
 

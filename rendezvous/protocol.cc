@@ -36,6 +36,7 @@ constexpr const char* kJoin = "join";
 constexpr const char* kFail = "fail";
 constexpr const char* kSucceed = "succeed";
 constexpr const char* kLeave = "leave";
+constexpr const char* kGone = "gone";
 constexpr const char* kReady = "ready";
 constexpr const char* kBroken = "broken";
 constexpr const char* kClosed = "closed";
@@ -137,7 +138,8 @@ json to_json(const message::Hello& hello) {
           {"max_nodes", hello.max_nodes},
           {"host", tail(hello.host)},
           {"session", hello.session},
-          {"received", hello.received}};
+          {"received", hello.received},
+          {"ticket", hello.ticket}};
 }
 
 json to_json(const Heartbeat& heartbeat) {
@@ -155,7 +157,8 @@ json to_json(const reply::Welcome& welcome) {
           {"received", welcome.received},
           {"heartbeat_ms", welcome.heartbeat.count()},
           {"lease_ms", welcome.lease.count()},
-          {"max_restarts", welcome.max_restarts}};
+          {"max_restarts", welcome.max_restarts},
+          {"ticket", welcome.ticket}};
 }
 
 json to_json(const reply::Waiting& waiting) {
@@ -195,6 +198,10 @@ json to_json(const message::Succeed& succeed) {
 
 json to_json(const message::Leave&) {
   return {{"type", kLeave}};
+}
+
+json to_json(const message::Gone& gone) {
+  return {{"type", kGone}, {"session", gone.session}, {"how", tail(gone.how)}};
 }
 
 json to_json(const Ready& ready) {
@@ -251,6 +258,7 @@ Result<Message> decode_hello(Fields fields) {
   hello.session = fields.text("session");
   if (hello.session.size() > kMaxSession) fields.refuse("session");
   hello.received = fields.count("received");
+  hello.ticket = fields.text("ticket");
   return fields.or_error<Message>(std::move(hello));
 }
 
@@ -262,6 +270,7 @@ Result<Reply> decode_welcome(Fields fields) {
   welcome.heartbeat = fields.milliseconds("heartbeat_ms");
   welcome.lease = fields.milliseconds("lease_ms");
   welcome.max_restarts = fields.integer("max_restarts", 0, INT_MAX);
+  welcome.ticket = fields.text("ticket");
   return fields.or_error<Reply>(std::move(welcome));
 }
 
@@ -293,6 +302,13 @@ Result<Message> decode_fail(Fields fields) {
   fail.round = fields.integer("round", 0, INT_MAX);
   fail.failure = failure_in(fields, "failure");
   return fields.or_error<Message>(std::move(fail));
+}
+
+Result<Message> decode_gone(Fields fields) {
+  message::Gone gone;
+  gone.session = fields.text("session");
+  gone.how = fields.text("how");
+  return fields.or_error<Message>(std::move(gone));
 }
 
 Result<Reply> decode_ready(Fields fields) {
@@ -383,6 +399,7 @@ Result<Message> decode_message(std::string_view body) {
   }
   if (type == kLeave) return Message(message::Leave{});
   if (type == kAsk) return Message(message::Ask{});
+  if (type == kGone) return decode_gone(fields);
   return unknown_type(type);
 }
 

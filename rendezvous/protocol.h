@@ -16,6 +16,7 @@
 // The messages between agents and the rendezvous server. A connection begins with the greeting,
 // then come frames in both directions: a 32-bit big-endian length and that many bytes of JSON, one
 // object with a "type". The agent's first frame is Hello, the server's answer Welcome, or Refused.
+// A guardian's only frame is Gone, and has no answer.
 //
 // Join, Fail, Succeed, Leave and every notification survive the connection: each side counts those
 // it received and reports the count in Hello, Welcome and Heartbeat, and the other side repeats
@@ -52,6 +53,7 @@ struct Hello {
   std::string host;            ///< for people
   std::string session;         ///< random, the agent's own: it identifies the agent
   std::uint64_t received = 0;  ///< notifications of that session so far
+  std::string ticket{};        ///< of the last Welcome; empty: none yet
 };
 struct Join {
   JoinRequest request;
@@ -66,11 +68,17 @@ struct Succeed {
 struct Leave {};
 /// Asks what this node waits for.
 struct Ask {};
+/// Nothing of this node runs any more. Said by the agent as its last message, or, when it was
+/// killed, by its guardian as the only message of a connection.
+struct Gone {
+  std::string session;  ///< of the Hello: nobody else knows it
+  std::string how;      ///< "its agent was killed by SIGKILL"
+};
 
 }  // namespace message
 
 using Message = std::variant<message::Hello, Heartbeat, message::Join, message::Fail,
-                             message::Succeed, message::Leave, message::Ask>;
+                             message::Succeed, message::Leave, message::Ask, message::Gone>;
 
 /// The messages of the server other than notifications.
 namespace reply {
@@ -83,6 +91,8 @@ struct Welcome {
   std::chrono::milliseconds heartbeat{0};
   std::chrono::milliseconds lease{0};
   int max_restarts = 0;
+  /// Names what the master knows of this session: another one after it had declared the node lost.
+  std::string ticket{};
 };
 /// The answer to Ask, to follow "waiting for"; empty: the job is over.
 struct Waiting {

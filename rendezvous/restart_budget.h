@@ -5,6 +5,7 @@
 #include <deque>
 #include <string>
 
+#include "base/boot_clock.h"
 #include "rendezvous/spec.h"
 
 namespace ddprun::rendezvous {
@@ -13,7 +14,7 @@ namespace ddprun::rendezvous {
 /// --restart_backoff and --min_uptime. Pure.
 class RestartBudget {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = BootClock;
   using Time = Clock::time_point;
 
   explicit RestartBudget(const RestartSpec& spec) : spec_(spec) {}

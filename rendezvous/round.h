@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/boot_clock.h"
 #include "rendezvous/failure_summary.h"
 #include "rendezvous/layout.h"
 #include "rendezvous/node.h"
@@ -135,7 +136,7 @@ using Notifications = std::vector<std::pair<NodeId, Notification>>;
 /// The rendezvous of one job; the comment above has its table.
 class Round {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = BootClock;
   using Time = Clock::time_point;
 
   enum class Phase { forming, active, ending, closed };

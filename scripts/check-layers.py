@@ -46,7 +46,7 @@ CONFINED = {
 EVENTS = re.compile(r"boost/(asio|process)")
 SYSTEM = re.compile(r"(sys/(?!wait\.h)|net/|netinet/(?!in\.h)|linux/)|(unistd|fcntl|poll|netdb|spawn|sched|pthread|dlfcn|dirent)\.h$"
                     r"|(thread|fstream|filesystem|iostream|future|condition_variable)$")
-CALLS = re.compile(r"_clock::now\(|\b(?:getenv|clock_gettime)\(")
+CALLS = re.compile(r"[cC]lock::now\(|\b(?:getenv|clock_gettime)\(")
 PURE_IN_PART = {"agent/error_file", "launcher/oom"}  # parse, and also read the files
 
 level = ["base store collectives/include/ddp"]

@@ -22,7 +22,7 @@ expect_exit 137
 for node in a c; do
   on "$node" wait_for_event round_ready '"restarts":0,"node_rank":'
   wait_for_event round_ready '"node_count":2,'
-  expect_stderr "node $lost_rank \(.*\) is gone: its agent was killed \(connection closed\)"
+  expect_stderr "node $lost_rank \(.*\) is gone: its agent was killed by SIGKILL"
   expect_stderr 'round [0-9]+ with 2 of 2:3 nodes, 2 workers'
   kill -INT "$ddprun"
 done

@@ -50,7 +50,7 @@ TEST_CASE("a connection that is dropped after it overflowed calls no hook") {
 }
 
 TEST_CASE("an agent that joins again and again and never reads is lost, and the master goes on") {
-  World world(RoundSpec{});
+  World world(RoundSpec{}, std::chrono::milliseconds(300));
   tcp::socket agent(world.io, tcp::v4());
   agent.set_option(tcp::socket::receive_buffer_size(4096));
   agent.connect({boost::asio::ip::address_v4::loopback(), world.port});

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/delivery.h"
 
+#include <string>
+
 #include "tests/catch.h"
 
 namespace ddprun::rendezvous {
@@ -9,7 +11,7 @@ namespace {
 using Frames = std::deque<std::string>;
 
 TEST_CASE("messages are kept in order until the other end has counted them") {
-  Delivery delivery;
+  Delivery<std::string> delivery;
   for (const char* frame : {"a", "b", "c"}) delivery.add(frame);
   delivery.ack(2);
   CHECK(delivery.unacked() == Frames{"c"});
@@ -23,7 +25,7 @@ TEST_CASE("messages are kept in order until the other end has counted them") {
 }
 
 TEST_CASE("a resumed session ignores repetitions of what came after the report") {
-  Delivery delivery;
+  Delivery<std::string> delivery;
   CHECK(delivery.receive());
   CHECK(delivery.report() == 1);
   CHECK(delivery.receive());

@@ -147,4 +147,20 @@ void Network::break_members_ends() {
   for (const auto& link : links_) link->member.close();
 }
 
+void Network::reset_servers_ends() {
+  swallow();
+  for (const auto& link : links_) reset(link->server);
+}
+
+void Network::reset() {
+  reset_servers_ends();
+  for (const auto& link : links_) reset(link->member);
+}
+
+void Network::reset(tcp::socket& socket) {
+  error_code ignored;
+  socket.set_option(asio::socket_base::linger(true, 0), ignored);
+  socket.close(ignored);
+}
+
 }  // namespace ddprun::rendezvous

@@ -53,6 +53,12 @@ class Network {
   /// The members' ends of the connections there are break; the server hears nothing of it.
   void break_members_ends();
 
+  /// The connections there are are reset, towards both sides, as a device on the way does it.
+  void reset();
+
+  /// The same towards the server alone; the members hear nothing of it.
+  void reset_servers_ends();
+
   /// Connections so far.
   size_t connections() const { return links_.size(); }
 
@@ -64,6 +70,7 @@ class Network {
   void connect(Link& link);
   void read(const std::shared_ptr<Link>& link, Way& way);
   static void pass(Way& way);
+  static void reset(boost::asio::ip::tcp::socket& socket);
 
   World& world_;
   boost::asio::ip::tcp::acceptor acceptor_;

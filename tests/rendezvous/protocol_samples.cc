@@ -62,11 +62,11 @@ JoinRequest sample_request() {
 }
 
 message::Hello sample_hello() {
-  return {"job42", 2, 4, "gpu-07", "0123abcd", 17};
+  return {"job42", 2, 4, "gpu-07", "0123abcd", 17, "9876fedc/1"};
 }
 
 reply::Welcome sample_welcome() {
-  return {"9876fedc", true, 23, milliseconds(2'000), milliseconds(10'000), 3};
+  return {"9876fedc", true, 23, milliseconds(2'000), milliseconds(10'000), 3, "9876fedc/1"};
 }
 
 Layout sample_layout() {

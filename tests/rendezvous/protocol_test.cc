@@ -91,6 +91,9 @@ TEST_CASE("a message of an agent is decoded as it was encoded") {
   CHECK(sent_and_received<Heartbeat>(Heartbeat{1ULL << 53}).received == 1ULL << 53);
   CHECK(sent_and_received<message::Succeed>(message::Succeed{6}).round == 6);
   sent_and_received<message::Leave>(message::Leave{});
+  const auto gone = sent_and_received<message::Gone>(message::Gone{"0123abcd", "its agent ended"});
+  CHECK(gone.session == "0123abcd");
+  CHECK(gone.how == "its agent ended");
   sent_and_received<message::Ask>(message::Ask{});
 }
 

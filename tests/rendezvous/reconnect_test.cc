@@ -23,7 +23,7 @@ constexpr milliseconds kShortLease{300};
 struct Couple {
   explicit Couple(milliseconds lease, int max_restarts = 0)
       : world(spec(max_restarts), lease), network(world), near(world, near_options(world, lease)) {
-    near.request.hosting = near.request.is_host = lease < World::kNever;
+    near.request.is_host = lease < World::kNever;
     far.join();
     near.join();
     CHECK(far.next<Ready>().layout.node_count == 2);
@@ -73,6 +73,23 @@ TEST_CASE("a connection that breaks and comes back is noticed by no other node")
   CHECK(std::holds_alternative<Succeeded>(couple.near.next<Closed>().ending));
   CHECK(couple.far.rounds_lost.empty());
   CHECK(couple.far.leases_over == 0);
+}
+
+TEST_CASE("a reset on the way, towards any side, is noticed by no other node") {
+  Couple couple(World::kNever);
+  SECTION("towards both") {
+    couple.network.reset();
+  }
+  SECTION("towards the master alone") {
+    couple.network.reset_servers_ends();
+  }
+  couple.world.until([&] { return couple.far.welcomes.size() == 2; });
+  CHECK(couple.far.welcomes[1].resumed);
+  couple.far.client.succeed(0);
+  couple.near.client.succeed(0);
+  CHECK(std::holds_alternative<Succeeded>(couple.far.next<Closed>().ending));
+  CHECK(std::holds_alternative<Succeeded>(couple.near.next<Closed>().ending));
+  CHECK(couple.far.rounds_lost.empty());
 }
 
 TEST_CASE("a message that is lost on the way arrives when the connection is back") {
@@ -243,7 +260,7 @@ TEST_CASE("a node on the master's own host loses no lease to a master that is in
   Client::Options options = Member::options("host", world.endpoint());
   options.hosted = world.server.get();
   Member host(world, options);
-  host.request.hosting = host.request.is_host = true;
+  host.request.is_host = true;
   Network network(world);
   Member guest(world, "guest", network.endpoint());
   host.join();

@@ -64,7 +64,7 @@ TEST_CASE("a refused host's name cannot steer the terminal of the master's user"
   CHECK_FALSE(world.logged("\x1b"));
 }
 
-TEST_CASE("an agent that sends an invalid message is refused, and its round goes on without it") {
+TEST_CASE("an agent that sends an invalid message is refused, and leaves the round") {
   World world(nodes(1, 2));
   Client::Options options = Member::options("stays", world.endpoint());
   options.min_nodes = 1;
@@ -82,8 +82,12 @@ TEST_CASE("an agent that sends an invalid message is refused, and its round goes
 
   mad.send(std::string("\x00\x00\x00\x02{}", 6));
   CHECK(contains(mad.next_notification<Refused>().sentence, "it cannot decode a message"));
-  CHECK(contains(stays.next<Broken>().reason, "it sent an invalid message"));
+  CHECK(contains(stays.next<Broken>().reason, "(peer) left"));
   CHECK(world.logged("it cannot decode a message"));
+  stays.join();  // and waits: the workers of the other may run
+  stays.client.request_waiting_for();
+  world.until([&] { return !stays.waiting.empty(); });
+  CHECK(stays.notifications.empty());
 }
 
 TEST_CASE("messages of a refused agent are ignored") {

@@ -162,17 +162,15 @@ TEST_CASE("success of the only node ends the job") {
   CHECK(std::holds_alternative<Succeeded>(agent.next<Closed>().ending));
 }
 
-TEST_CASE("two nodes share the ranks, and one whose socket its kernel closes is gone at once") {
+TEST_CASE("two nodes share the ranks, and one that says that it is gone is lost at once") {
   World world(nodes(2, 2));
-  Member stays(world, "stays");
-  {
-    Member goes(world, "goes");
-    stays.join(2);
-    goes.join(3);
-    CHECK(stays.next<Ready>().layout.world_size == 5);
-    CHECK(goes.next<Ready>().layout.world_size == 5);
-  }
-  CHECK(contains(stays.next<Broken>().reason, "its agent was killed (connection "));
+  Member stays(world, "stays"), goes(world, "goes");
+  stays.join(2);
+  goes.join(3);
+  CHECK(stays.next<Ready>().layout.world_size == 5);
+  CHECK(goes.next<Ready>().layout.world_size == 5);
+  goes.client.gone("its ddprun ended");
+  CHECK(contains(stays.next<Broken>().reason, "(goes) is gone: its ddprun ended"));
 }
 
 TEST_CASE("the join timeout ends the job and names the missing nodes") {
@@ -212,7 +210,7 @@ TEST_CASE("a peer that sends garbage is disconnected and harms no other") {
   agent.next<Closed>();
 }
 
-TEST_CASE("the job is settled when every agent has closed its connection, not before") {
+TEST_CASE("the job is settled when every agent has acknowledged its end, not before") {
   World world(nodes(2, 2));
   bool settled = false;
   world.server->when_settled([&] { settled = true; });
@@ -234,6 +232,8 @@ TEST_CASE("the job is settled when every agent has closed its connection, not be
   REQUIRE(world.server->ending());
   CHECK(std::holds_alternative<Succeeded>(*world.server->ending()));
   CHECK_FALSE(settled);
+  slow.say(Heartbeat{2});
+  slow.next_reply<Heartbeat>();
   slow.close();
   world.until([&] { return settled; });
   CHECK(world.server->waiting_for().empty());
@@ -320,23 +320,23 @@ TEST_CASE("rank 0's own store is at the endpoint if node 0 lives there, else whe
 TEST_CASE("workers learn of lost nodes from the store, but not of nodes that join or leave") {
   World world(nodes(2, 2));
   Member stays(world, "stays");
-  std::optional<Member> other(std::in_place, world, "other");
+  Member other(world, "other");
   stays.join();
-  other->join();
+  other.join();
   stays.next<Ready>();
   CHECK_FALSE(failure_in_store(world));
   SECTION("a worker failed") {
-    other->client.fail(0, exit_3(1));
+    other.client.fail(0, exit_3(1));
     stays.next<Broken>();
     CHECK(failure_in_store(world) == "rank 1 is lost, in words");
   }
   SECTION("a node is lost") {
-    other.reset();
+    other.client.gone("its agent was killed by SIGKILL");
     stays.next<Broken>();
     CHECK(contains(failure_in_store(world).value_or(""), "node 1 (other) is gone: its agent was"));
   }
   SECTION("a node leaves") {
-    other->client.leave();
+    other.client.leave();
     CHECK(contains(stays.next<Broken>().reason, "node 1 (other) left"));
     CHECK_FALSE(failure_in_store(world));
   }

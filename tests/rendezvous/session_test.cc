@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // An agent's session at the server: connections that come and go, repeated messages, and the
 // lease.
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/write.hpp>
+
 #include "rendezvous/server.h"
 #include "tests/catch.h"
 #include "tests/contains.h"
+#include "tests/must.h"
 #include "tests/rendezvous/world.h"
 
 using namespace ddprun;
@@ -57,8 +61,92 @@ TEST_CASE("a connection that breaks after its hello leaves the agent its lease")
   CHECK(other.notifications.empty());
   third.say(message::Ask{});
   third.next_reply<reply::Waiting>();
-  third.close();
-  CHECK(contains(other.next<Broken>().reason, "its agent was killed"));
+}
+
+TEST_CASE("a line that is closed proves nothing: the agent has its lease") {
+  World world(nodes(2, 2), milliseconds(1500));
+  Client::Options hosted = Member::options("stays", world.endpoint());
+  hosted.hosted = world.server.get();
+  Member stays(world, hosted);
+  stays.join();
+  const auto before = BootClock::now();
+  {
+    Peer closes(world);
+    closes.introduce("s", 2);
+    closes.join();
+    closes.next_reply<reply::Welcome>();
+    stays.next<Ready>();
+  }
+  CHECK(contains(stays.next<Broken>().reason, "silent for "));
+  CHECK(BootClock::now() >= before + milliseconds(1500));
+}
+
+TEST_CASE("a guardian proves that its agent is gone, by the session") {
+  World world(nodes(2, 2));
+  Member stays(world, "stays");
+  stays.join();
+  Peer agent(world);
+  agent.introduce("s", 2);
+  agent.join();
+  stays.next<Ready>();
+  const auto say = [&](const std::string& session) {
+    Peer guardian(world);
+    guardian.send(greeting());
+    guardian.say(message::Gone{session, "its agent was killed by SIGKILL"});
+    world.until([&] { return guardian.closed; });
+    CHECK(guardian.received.empty());
+  };
+  say("t");  // of no agent
+  agent.say(message::Ask{});
+  agent.next_reply<reply::Welcome>();
+  agent.next_notification<Ready>();
+  agent.next_reply<reply::Waiting>();
+  SECTION("when the line was lost before") {
+    agent.close();
+    say("s");
+    CHECK(contains(stays.next<Broken>().reason, "(peer) is gone: its agent was killed by SIGKILL"));
+  }
+  SECTION("and what the agent said before comes first") {
+    say("s");
+    Failure failure;
+    failure.pid = 1;
+    failure.wait_status = 3 << 8;
+    agent.say(message::Fail{0, failure});
+    agent.close();
+    CHECK(stays.next<Broken>().root_cause);
+    stays.join();  // answered when the other is gone
+    CHECK(std::holds_alternative<Failed>(stays.next<Closed>().ending));
+  }
+}
+
+TEST_CASE("an agent that was lost learns it, even if the first welcome that says so is lost") {
+  World world(nodes(1, 1));
+  std::string ticket;
+  {
+    Peer lost(world);
+    lost.introduce("s");
+    lost.join();
+    ticket = lost.next_reply<reply::Welcome>().ticket;
+    lost.next_notification<Ready>();
+    lost.say(message::Gone{"s", "it was silent"});
+    world.until([&] { return lost.closed; });
+  }
+  const std::string hello =
+      greeting() + encode(message::Hello{"job", 1, 1, "peer", "s", 1, ticket});
+  for (int i = 0; i < 2; ++i) {
+    Peer back(world);
+    back.send(hello);
+    CHECK_FALSE(back.next_reply<reply::Welcome>().resumed);
+  }
+}
+
+TEST_CASE("nobody but the server's own process hosts the master") {
+  World world(nodes(2, 2));
+  Member own(world, "own");
+  own.request.hosting = true;
+  own.join();
+  CHECK(contains(own.next<Refused>().sentence, "it says that it hosts the master"));
+  CHECK(world.logged("refused own (127.0.0.1): it says that it hosts the master"));
 }
 
 TEST_CASE("a session's second connection takes the place of the first") {
@@ -85,11 +173,10 @@ TEST_CASE("notifications that a session did not count are repeated in order, and
   first.introduce("s", 2);
   first.next_reply<reply::Welcome>();
   first.join();
-  {
-    Member other(world, "other");
-    other.join();
-    other.next<Ready>();
-  }
+  Member other(world, "other");
+  other.join();
+  other.next<Ready>();
+  other.client.gone("its ddprun ended");
   first.next_notification<Ready>();
   first.next_notification<Broken>();
 
@@ -169,17 +256,21 @@ TEST_CASE("a connection that is resumed renews the lease at the master, too") {
 
 TEST_CASE("the master's own node has no lease") {
   World world(nodes(2, 2), milliseconds(300));
-  Peer own(world);
-  own.introduce("own", 2);
-  own.next_reply<reply::Welcome>();
+  StreamSocket line = must(world.server->connect());
+  const auto say = [&](const Message& message) {
+    boost::asio::write(line, boost::asio::buffer(encode(message)));
+  };
+  say(message::Hello{"job", 2, 2, "own", "own", 0});
   JoinRequest request;
   request.host = "own";
-  request.is_host = request.hosting = true;
-  own.say(message::Join{request});
+  request.is_host = true;
+  say(message::Join{request});
   Peer silent(world);
   silent.introduce("s", 2);
   silent.join();
-  CHECK(own.next_notification<Ready>().layout.node_rank == 0);
   // Both have been silent for as long; a join of the one that is gone does not count.
-  CHECK(contains(own.next_notification<Broken>().reason, "silent for "));
+  silent.next_reply<reply::Welcome>();
+  CHECK(silent.next_notification<Ready>().layout.guests == 1);
+  world.until([&] { return silent.closed; });
+  world.until([&] { return contains(world.server->waiting_for(), "node 0 (own"); });
 }

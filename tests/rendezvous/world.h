@@ -86,7 +86,7 @@ class Member {
   std::vector<std::string> waiting;
   std::vector<std::string> connection_changes;
   std::vector<std::string> rounds_lost;
-  std::vector<std::chrono::steady_clock::time_point> leases;  ///< until when they ran
+  std::vector<BootClock::time_point> leases;  ///< until when they ran
   int leases_over = 0;
   std::optional<Error> gave_up;
 

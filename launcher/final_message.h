@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <sys/socket.h>
+#include <type_traits>
+
+#include "launcher/exit_status.h"
+
+namespace ddprun::launcher {
+
+/// The message that the guardian sends when the agent has ended and all of its descendants are
+/// reaped. Lives in memory that both processes share, and begins as zeros: there is none.
+class FinalMessage {
+ public:
+  /// Writes the bytes to be sent, from what the agent stored and how it ended.
+  using Compose = std::function<std::string(const std::string& subject, const ExitStatus& agent)>;
+
+  /// Where to: a socket address; `from` is the address to send from, or empty.
+  struct Route {
+    std::string_view to;
+    std::string_view from;
+  };
+
+  /// In the agent: there is one, about `subject`. One that is killed meanwhile leaves none.
+  void set(const Route& route, std::string_view subject);
+
+  /// In the agent: there is none.
+  void clear() { is_set_ = false; }
+
+  /// In the guardian: connects, sends and closes, within two seconds in all. Errors are ignored:
+  /// the message only saves time.
+  void send(const Compose& compose, const ExitStatus& agent) const;
+
+ private:
+  struct Text {
+    size_t size;
+    alignas(sockaddr_storage) char bytes[sizeof(sockaddr_storage)];
+  };
+
+  static bool store(Text& text, std::string_view bytes);
+
+  std::atomic<bool> is_set_;
+  Text to_;
+  Text from_;
+  Text subject_;
+};
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/agent_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
+
+namespace ddprun::rendezvous {
+
+using std::chrono::milliseconds;
+
+namespace {
+
+/// Waiting between attempts never adds more than an eighth to the time it took so far.
+constexpr milliseconds kLeastPause{10};
+constexpr milliseconds kMostPause{1'000};
+
+milliseconds pause_after(BootClock::duration so_far) {
+  const auto eighth = std::chrono::duration_cast<milliseconds>(so_far / 8);
+  return std::clamp(eighth, kLeastPause, kMostPause);
+}
+
+}  // namespace
+
+// What the node says.
+
+AgentActions AgentSession::join(JoinRequest request, Time now) {
+  end_lease_if_over(now);
+  const bool first = !std::exchange(joined_, true);
+  if (begun_again_) request.unreported_failure = failure_;
+  unanswered_join_ = std::move(request);
+  if (over_) return take();
+  // The workers of the lost round had its lease; those of the next one have this session's.
+  if (std::exchange(round_lost_, false)) renew_lease(renewed_from_, now);
+  if (first) {
+    become_unreachable(now, {});
+    dial();
+  } else {
+    send_counted(message::Join{*unanswered_join_});
+  }
+  return take();
+}
+
+AgentActions AgentSession::fail(int round, Failure failure, Time now) {
+  end_lease_if_over(now);
+  failure_ = failure;
+  send_counted(message::Fail{round, std::move(failure)});
+  return take();
+}
+
+AgentActions AgentSession::succeed(int round, Time now) {
+  end_lease_if_over(now);
+  send_counted(message::Succeed{round});
+  return take();
+}
+
+AgentActions AgentSession::leave(Time now) {
+  end_lease_if_over(now);
+  left_ = true;
+  send_counted(message::Leave{});
+  return take();
+}
+
+AgentActions AgentSession::gone(const std::string& how, Time now) {
+  end_lease_if_over(now);
+  if (over_) return take();
+  send(message::Gone{settings_.session, how});
+  end();
+  return take();
+}
+
+AgentActions AgentSession::ask(Time now) {
+  end_lease_if_over(now);
+  if (over_) return take();
+  if (used_ && !lease_.is_silent(now)) {
+    send(message::Ask{});
+  } else {
+    act(agent_action::WaitingFor{waiting_for_master() +
+                                 " (is it started? is the port open in the firewall?); giving up "
+                                 "after " +
+                                 duration_text(settings_.join_timeout) + " (--join_timeout)"});
+  }
+  return take();
+}
+
+void AgentSession::send(const Message& message) {
+  if (used_) act(agent_action::Send{*used_, message});
+}
+
+void AgentSession::send_counted(Message message) {
+  send(message);
+  delivery_.add(std::move(message));
+}
+
+// Connecting: one connection in use, and beside it one that was not welcomed yet.
+
+void AgentSession::dial() {
+  next_dial_.reset();
+  if (over_ || pending_ || std::exchange(dialing_, true)) return;
+  act(agent_action::Dial{});
+}
+
+void AgentSession::dial_later(Time now) {
+  if (over_) return;
+  next_dial_ = now + pause_after(now - unreachable_since_.value_or(lease_.last_received()));
+}
+
+AgentActions AgentSession::connected(ConnectionId id, Time now) {
+  end_lease_if_over(now);
+  dialing_ = false;
+  if (over_) {
+    act(agent_action::Close{id});
+    return take();
+  }
+  pending_ = id;
+  say_hello(now);
+  welcome_limit_ = now + kDialLimit;
+  return take();
+}
+
+AgentActions AgentSession::dial_failed(const std::string& reason, Time now) {
+  end_lease_if_over(now);
+  dialing_ = false;
+  reason_ = reason;
+  dial_later(now);
+  return take();
+}
+
+void AgentSession::say_hello(Time now) {
+  hello_sent_ = now;
+  act(agent_action::Send{
+      *pending_, message::Hello{settings_.run_id, settings_.min_nodes, settings_.max_nodes,
+                                settings_.host, settings_.session, delivery_.report(), ticket_}});
+  if (++hellos_ > 1) return;
+  // A new session: no need to wait for the welcome.
+  delivery_.add(message::Join{*unanswered_join_});
+  act(agent_action::Send{*pending_, delivery_.unacked().back()});
+}
+
+void AgentSession::drop_pending(const std::string& reason, Time now) {
+  act(agent_action::Close{*pending_});
+  pending_.reset();
+  welcome_limit_.reset();
+  reason_ = reason;
+  dial_later(now);
+}
+
+AgentActions AgentSession::lost(ConnectionId id, const Error& error, Time now) {
+  end_lease_if_over(now);
+  if (over_ || (id != used_ && id != pending_)) return take();
+  if (error.code == Errc::protocol) {
+    give_up(Error(error).in("the server at " + settings_.master + " is not a ddprun master"));
+  } else if (id == pending_) {
+    drop_pending(error.message, now);
+  } else {
+    act(agent_action::Close{id});
+    used_.reset();
+    reason_ = error.message;
+    become_unreachable(now, "lost the master at " + settings_.master + " (" + error.message + ")");
+    dial();
+  }
+  return take();
+}
+
+void AgentSession::become_unreachable(Time since, const std::string& sentence) {
+  if (unreachable_since_) return;
+  unreachable_since_ = since;
+  if (!sentence.empty()) act(agent_action::ConnectionChanged{sentence});
+}
+
+void AgentSession::become_reachable(Time now) {
+  if (!unreachable_since_) return;
+  const Time since = *std::exchange(unreachable_since_, std::nullopt);
+  next_dial_.reset();
+  if (std::exchange(dialing_, false)) act(agent_action::StopDialing{});
+  if (master_.empty()) return;
+  act(agent_action::ConnectionChanged{"the master at " + settings_.master +
+                                      " is reachable again after " + duration_text(now - since)});
+}
+
+/// No event has an effect from here on.
+void AgentSession::end() {
+  over_ = true;
+  unreachable_since_.reset();
+  for (auto* time : {&next_dial_, &welcome_limit_, &next_heartbeat_, &lease_end_}) time->reset();
+  if (std::exchange(dialing_, false)) act(agent_action::StopDialing{});
+  for (auto* connection : {&pending_, &used_}) {
+    if (*connection) act(agent_action::Close{**connection});
+    connection->reset();
+  }
+}
+
+void AgentSession::give_up(Error error) {
+  end();
+  act(agent_action::GaveUp{std::move(error)});
+}
+
+// Messages.
+
+AgentActions AgentSession::received(ConnectionId id, Reply reply, Time now) {
+  end_lease_if_over(now);
+  if (over_ || (id != used_ && id != pending_)) return take();
+  lease_.received(now);
+  if (id == pending_) {
+    welcome_limit_.reset();
+    if (used_) act(agent_action::Close{*used_});
+    used_ = std::exchange(pending_, std::nullopt);
+  }
+  become_reachable(now);
+  take_reply(std::move(reply), now);
+  return take();
+}
+
+void AgentSession::take_reply(Reply reply, Time now) {
+  if (const auto* welcome = std::get_if<reply::Welcome>(&reply)) return take_welcome(*welcome, now);
+  if (const auto* heartbeat = std::get_if<Heartbeat>(&reply))
+    return take_heartbeat(*heartbeat, now);
+  if (auto* waiting = std::get_if<reply::Waiting>(&reply)) {
+    return act(agent_action::WaitingFor{std::move(waiting->sentence)});
+  }
+  take_notification(std::get<Notification>(std::move(reply)), now);
+}
+
+void AgentSession::take_welcome(const reply::Welcome& welcome, Time now) {
+  const std::string before = std::exchange(master_, welcome.master);
+  ticket_ = welcome.ticket;
+  const bool leased = !settings_.hosting;
+  lease_.configure(leased ? welcome.heartbeat : milliseconds::zero(),
+                   leased ? welcome.lease : milliseconds::zero());
+  act(agent_action::Welcomed{welcome});
+  if (welcome.resumed) {
+    resume(welcome.received);
+  } else {
+    renewed_from_ = hello_sent_;
+    if (hellos_ > 1) {
+      begin_again(before == welcome.master ? "the master had declared this node lost"
+                                           : "the master was restarted");
+    }
+  }
+  renew_lease(std::max(renewed_from_, hello_sent_), now);
+  if (before.empty()) send_heartbeat(now);
+}
+
+void AgentSession::resume(std::uint64_t received) {
+  delivery_.resume();
+  delivery_.ack(received);
+  for (const Message& message : delivery_.unacked()) send(message);
+}
+
+/// Messages of the old session mean nothing to this master.
+void AgentSession::begin_again(const std::string& reason) {
+  delivery_ = {};
+  begun_again_ = true;
+  if (left_) return;
+  if (unanswered_join_) {
+    unanswered_join_->unreported_failure = failure_;
+    send_counted(message::Join{*unanswered_join_});
+  } else {
+    round_lost_ = true;
+    act(agent_action::RoundLost{reason});
+  }
+}
+
+void AgentSession::take_notification(Notification notification, Time now) {
+  if (!delivery_.receive()) return;
+  const bool is_end =
+      std::holds_alternative<Closed>(notification) || std::holds_alternative<Refused>(notification);
+  if (std::holds_alternative<Ready>(notification)) {
+    if (unanswered_join_ && !has_lease(now)) return send_counted(message::Join{*unanswered_join_});
+    unanswered_join_.reset();
+    failure_.reset();
+    begun_again_ = false;
+  }
+  if (const auto* broken = std::get_if<Broken>(&notification)) failure_ = broken->root_cause;
+  if (is_end) {
+    send(Heartbeat{delivery_.received()});  // acknowledges it
+    end();
+  }
+  act(agent_action::Received{std::move(notification)});
+}
+
+void AgentSession::take_heartbeat(const Heartbeat& heartbeat, Time now) {
+  delivery_.ack(heartbeat.received);
+  if (const auto sent = lease_.heartbeat_answered()) renew_lease(*sent, now);
+}
+
+// Time.
+
+AgentActions AgentSession::tick(Time now) {
+  end_lease_if_over(now);
+  const auto is_due = [now](const std::optional<Time>& time) { return time && *time <= now; };
+  if (unreachable_since_ && *unreachable_since_ + settings_.join_timeout <= now) {
+    give_up({Errc::timed_out, "timed out after " + duration_text(now - *unreachable_since_) +
+                                  " (--join_timeout) waiting for " + waiting_for_master()});
+  }
+  if (is_due(welcome_limit_)) drop_pending("it does not answer", now);
+  if (is_due(next_heartbeat_)) send_heartbeat(now);
+  if (is_due(next_dial_)) dial();
+  return take();
+}
+
+std::optional<AgentSession::Time> AgentSession::deadline() const {
+  std::optional<Time> first;
+  const auto consider = [&first](const std::optional<Time>& time) {
+    if (time && (!first || *time < *first)) first = time;
+  };
+  for (const auto& time : {next_dial_, welcome_limit_, next_heartbeat_, lease_end_}) consider(time);
+  if (unreachable_since_) consider(*unreachable_since_ + settings_.join_timeout);
+  return first;
+}
+
+void AgentSession::send_heartbeat(Time now) {
+  next_heartbeat_.reset();
+  if (over_ || lease_.heartbeat() == milliseconds::zero()) return;
+  if (used_) {
+    // While a new connection is pending the master will repeat what came after its hello.
+    send(Heartbeat{pending_ ? delivery_.reported() : delivery_.received()});
+    lease_.heartbeat_sent(now);
+  }
+  if (used_ && lease_.is_silent(now)) {
+    reason_ = "silent for " + duration_text(now - lease_.last_received());
+    become_unreachable(lease_.last_received(),
+                       "the master at " + settings_.master + " is " + reason_);
+    dial();
+  }
+  next_heartbeat_ = now + lease_.heartbeat();
+}
+
+void AgentSession::renew_lease(Time sent, Time now) {
+  renewed_from_ = sent;
+  if (round_lost_) return;
+  const auto end = lease_.end(sent);
+  if (end && *end <= now) return;  // too late to save the lease
+  lease_end_ = end;
+  if (end) act(agent_action::LeaseRenewed{*end});
+}
+
+void AgentSession::end_lease_if_over(Time now) {
+  if (!lease_end_ || *lease_end_ > now) return;
+  lease_end_.reset();
+  act(agent_action::LeaseOver{});
+}
+
+bool AgentSession::has_lease(Time now) const {
+  return !lease_.end(now) || (lease_end_ && now < *lease_end_);
+}
+
+std::string AgentSession::waiting_for_master() const {
+  return "the master at " + settings_.master + ": " + (reason_.empty() ? "no answer yet" : reason_);
+}
+
+}  // namespace ddprun::rendezvous

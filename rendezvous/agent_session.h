@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/error.h"
+#include "rendezvous/connection_id.h"
+#include "rendezvous/delivery.h"
+#include "rendezvous/lease.h"
+#include "rendezvous/protocol.h"
+
+// DECIDES what an agent does about its session with the master: when it connects and what it sends
+// again, when its lease is renewed or over, and when it gives up. Pure: no socket, no timer, no
+// clock. Client performs the actions.
+//
+// clang-format off
+//  event \ line   | none                       | in use                     | silent: in use, and a
+//                 |                            |                            |  new one is being made
+//  ---------------+----------------------------+----------------------------+---------------------------
+//  connected      | Hello on it                | - (not dialed)             | Hello on it
+//  dial_failed    | Dial after a pause         | -                          | Dial after a pause
+//  new line lost, | Dial after a pause         | -                          | Dial after a pause
+//   or no welcome |                            |                            |
+//  used line lost | -                          | > none; Dial               | > none; Dial
+//  Welcome, old   | > in use; unacknowledged   | -                          | the same, on the new line
+//   session       |  messages again            |                            |
+//  Welcome, new   | > in use; the Join that has| -                          | the same, on the new line
+//   session       |  no answer again, else     |                            |
+//                 |  RoundLost                 |                            |
+//  another reply  | -                          | its effect                 | > in use; its effect
+//  heartbeat due  | -                          | Heartbeat; no answer to two| Heartbeat
+//                 |                            |  of them: > silent; Dial   |
+//  lease over     | LeaseOver                  | LeaseOver                  | LeaseOver
+//  join_timeout   | GaveUp                     | -                          | GaveUp
+// clang-format on
+//
+// Closed, Refused and GaveUp end the session, and so does gone(): nothing follows.
+//
+// A lease runs from when the heartbeat or hello was sent that the master answered. Each event first
+// looks whether the lease is over by then, so the order in which a process that stood still reads
+// its timers and sockets does not matter. A Ready that comes when the lease is over starts nothing:
+// its workers would run without a lease. The node joins again.
+
+namespace ddprun::rendezvous {
+
+namespace agent_action {
+
+/// Make a connection: `connected` or `dial_failed` follows.
+struct Dial {};
+struct StopDialing {};
+struct Send {
+  ConnectionId to;
+  Message message;
+};
+struct Close {
+  ConnectionId connection;
+};
+
+// What the node gets to know; Client::Hooks explains each.
+struct Welcomed {
+  reply::Welcome welcome;
+};
+struct Received {
+  Notification notification;
+};
+struct WaitingFor {
+  std::string sentence;
+};
+struct ConnectionChanged {
+  std::string sentence;
+};
+struct LeaseRenewed {
+  BootClock::time_point until;
+};
+struct LeaseOver {};
+struct RoundLost {
+  std::string reason;
+};
+struct GaveUp {
+  Error error;
+};
+
+}  // namespace agent_action
+
+using AgentAction =
+    std::variant<agent_action::Dial, agent_action::StopDialing, agent_action::Send,
+                 agent_action::Close, agent_action::Welcomed, agent_action::Received,
+                 agent_action::WaitingFor, agent_action::ConnectionChanged,
+                 agent_action::LeaseRenewed, agent_action::LeaseOver, agent_action::RoundLost,
+                 agent_action::GaveUp>;
+using AgentActions = std::vector<AgentAction>;
+
+/// One agent's side of its session; the comment above has its table.
+class AgentSession {
+ public:
+  using Time = Lease::Time;
+
+  struct Settings {
+    std::string master;  ///< its endpoint, for people
+    std::string run_id;
+    int min_nodes = 1;
+    int max_nodes = 1;
+    std::string host;
+    std::string session;   ///< random
+    bool hosting = false;  ///< the master is in this process: no lease
+    std::chrono::milliseconds join_timeout{600'000};
+  };
+
+  /// How long a connection may take to be made, for one address, and then to be welcomed. A SYN
+  /// that was lost is sent again after one second (RFC 6298).
+  static constexpr std::chrono::milliseconds kDialLimit{3'000};
+
+  explicit AgentSession(Settings settings) : settings_(std::move(settings)) {}
+
+  // What the node says. Calls before the first join are not allowed, but for ask.
+  AgentActions join(JoinRequest request, Time now);
+  AgentActions fail(int round, Failure failure, Time now);
+  AgentActions succeed(int round, Time now);
+  AgentActions leave(Time now);
+  /// Nothing of this node runs any more.
+  AgentActions gone(const std::string& how, Time now);
+  AgentActions ask(Time now);
+
+  // What happens to connections; `id` is new with each.
+  AgentActions connected(ConnectionId id, Time now);
+  AgentActions dial_failed(const std::string& reason, Time now);
+  AgentActions lost(ConnectionId id, const Error& error, Time now);
+  AgentActions received(ConnectionId id, Reply reply, Time now);
+
+  /// Call it at `deadline`; harmless at any other time.
+  AgentActions tick(Time now);
+
+  /// When `tick` has something to do; nullopt: not before another event.
+  std::optional<Time> deadline() const;
+
+  /// Also when the master has not been reached yet.
+  bool is_unreachable() const { return unreachable_since_.has_value(); }
+
+ private:
+  template <class Action>
+  void act(Action action) {
+    actions_.emplace_back(std::move(action));
+  }
+  AgentActions take() { return std::exchange(actions_, {}); }
+
+  void end_lease_if_over(Time now);
+  void send(const Message& message);
+  void send_counted(Message message);
+  void dial();
+  void dial_later(Time now);
+  void say_hello(Time now);
+  void drop_pending(const std::string& reason, Time now);
+  void become_unreachable(Time since, const std::string& sentence);
+  void become_reachable(Time now);
+  void end();
+  void give_up(Error error);
+
+  void take_reply(Reply reply, Time now);
+  void take_welcome(const reply::Welcome& welcome, Time now);
+  void resume(std::uint64_t received);
+  void begin_again(const std::string& reason);
+  void take_notification(Notification notification, Time now);
+  void take_heartbeat(const Heartbeat& heartbeat, Time now);
+  void send_heartbeat(Time now);
+  void renew_lease(Time sent, Time now);
+  bool has_lease(Time now) const;
+  std::string waiting_for_master() const;
+
+  Settings settings_;
+  AgentActions actions_;
+
+  std::optional<ConnectionId> used_;
+  std::optional<ConnectionId> pending_;  // the newest, not welcomed yet
+  bool dialing_ = false;
+  bool joined_ = false;  // at least once
+  int hellos_ = 0;
+  Time hello_sent_{};
+  Time renewed_from_{};  // when we sent what the master answered last
+
+  std::string master_;  // the name in the last Welcome; empty: none yet
+  std::string ticket_;  // likewise
+  Delivery<Message> delivery_;
+  Lease lease_;
+  std::optional<JoinRequest> unanswered_join_;
+  // Why the last round failed, as far as is known here. A master that does not know this session
+  // may not know that, either: the join tells it.
+  std::optional<Failure> failure_;
+  bool begun_again_ = false;  // since the last Ready
+  // The round that runs here belongs to another session: this master does not wait for its workers,
+  // so that session's lease is not renewed.
+  bool round_lost_ = false;
+  bool left_ = false;
+  bool over_ = false;
+
+  std::optional<Time> unreachable_since_;
+  std::string reason_;  // why the last attempt to connect failed
+  std::optional<Time> next_dial_;
+  std::optional<Time> welcome_limit_;
+  std::optional<Time> next_heartbeat_;
+  std::optional<Time> lease_end_;  // nullopt: none, or over
+};
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/server_sessions.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "rendezvous/membership_text.h"
+
+namespace ddprun::rendezvous {
+namespace {
+
+/// How old the text of waiting_for may be: thousands of agents ask at the same moment.
+constexpr std::chrono::milliseconds kWaitingForAge{100};
+
+/// More nodes than there are hosts in any job: the memory of sessions is bounded.
+constexpr size_t kMaxAgents = 65'536;
+
+/// Notifications that an agent has not acknowledged. It does with each heartbeat.
+constexpr size_t kMaxUnacked = 1024;
+
+constexpr size_t kMaxHost = 256;  // of a host's name
+
+/// Makes letters of the notifications of one event. Every Broken among them is the same, and every
+/// Closed: thousands of nodes may get it, so there is one letter.
+class LetterMaker {
+ public:
+  std::shared_ptr<const Reply> letter(Notification notification) {
+    const size_t kind = notification.index();
+    const bool common = std::holds_alternative<Broken>(notification) ||
+                        std::holds_alternative<Closed>(notification);
+    if (common && kind == kind_) return common_;
+    auto made = std::make_shared<const Reply>(std::move(notification));
+    if (common) {
+      kind_ = kind;
+      common_ = made;
+    }
+    return made;
+  }
+
+ private:
+  size_t kind_ = std::variant_npos;
+  std::shared_ptr<const Reply> common_;
+};
+
+}  // namespace
+
+ServerSessions::ServerSessions(Options options)
+    : options_(std::move(options)),
+      round_(options_.round, eviction_timeout(options_.lease)),
+      evictions_(eviction_timeout(options_.lease)) {}
+
+void ServerSessions::send(ConnectionId to, Reply reply) {
+  act(server_action::Send{to, std::make_shared<const Reply>(std::move(reply))});
+}
+
+// Connections.
+
+ServerActions ServerSessions::connected(ConnectionId id, std::string address, int version,
+                                        bool own) {
+  Connection& connection = connections_[id];
+  connection.address = std::move(address);
+  connection.own = own;
+  if (version != kProtocolVersion) {
+    refuse(id, connection.address,
+           "it speaks protocol version " + std::to_string(kProtocolVersion) +
+               ", this ddprun version " + std::to_string(version) +
+               ": use the same ddprun on all nodes");
+  }
+  return take();
+}
+
+ServerActions ServerSessions::received(ConnectionId id, const Result<Message>& message, Time now) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end() || found->second.refused) return {};
+  if (!message) {
+    take_invalid(id, message.error(), now);
+  } else if (const auto node = found->second.node) {
+    take_message(*node, *message, now);
+  } else {
+    take_first(id, *message, now);
+  }
+  return take();
+}
+
+ServerActions ServerSessions::lost(ConnectionId id, Time now) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return {};
+  const std::optional<NodeId> node = found->second.node;
+  close(id);
+  if (!node) return take();
+  Agent& agent = agents_.at(*node);
+  agent.connection.reset();
+  const bool has_end = round_.closed() && agent.delivery.unacked().empty();
+  if (agent.gone) {
+    remove_agent(*node, std::string(*agent.gone), now);
+  } else if (has_end || agent.own) {
+    remove_agent(*node, "its connection was closed", now);
+  }
+  return take();
+}
+
+void ServerSessions::close(ConnectionId id) {
+  connections_.erase(id);
+  act(server_action::Close{id});
+}
+
+/// The connection stays until the other side has read the reason and closes it.
+void ServerSessions::refuse(ConnectionId id, const std::string& who, const std::string& sentence) {
+  Connection& connection = connections_.at(id);
+  connection.refused = true;
+  act(server_action::Warn{
+      printable("refused " + who + " (" + connection.address + "): " + sentence)});
+  send(id, Notification(Refused{sentence}));
+}
+
+// Sessions.
+
+void ServerSessions::take_first(ConnectionId id, const Message& message, Time now) {
+  if (const auto* hello = std::get_if<message::Hello>(&message)) return take_hello(id, *hello, now);
+  close(id);
+  if (const auto* gone = std::get_if<message::Gone>(&message)) take_gone({}, *gone, now);
+}
+
+void ServerSessions::take_hello(ConnectionId id, const message::Hello& hello, Time now) {
+  if (const auto sentence = refusal(hello)) return refuse(id, hello.host, *sentence);
+  const auto known = sessions_.find(hello.session);
+  const bool is_new = known == sessions_.end();
+  if (is_new && agents_.size() >= kMaxAgents) {
+    return refuse(id, hello.host, "the job has too many nodes");
+  }
+  const NodeId node = is_new ? add_agent(hello, connections_.at(id).own, now) : known->second;
+  // An agent that was lost may miss the welcome that tells it so: what it counts is older.
+  const bool resumed = !is_new && (hello.ticket.empty() || hello.ticket == ticket(node));
+  const bool is_late = !resumed && agents_.at(node).delivery.received() > 0;
+  if (is_late) return close(id);  // it has said hello again since
+  replace_connection(agents_.at(node), node, id);
+  evictions_.received(node, now);  // the agent renews its lease, too
+  welcome(node, resumed, hello.received);
+}
+
+std::optional<std::string> ServerSessions::refusal(const message::Hello& hello) const {
+  if (hello.run_id != options_.run_id) {
+    return "it belongs to another job than '" + hello.run_id + "' (--rdzv_id)";
+  }
+  RoundSpec theirs;
+  theirs.min_nodes = hello.min_nodes;
+  theirs.max_nodes = hello.max_nodes;
+  const std::string ours = nnodes_text(options_.round);
+  if (nnodes_text(theirs) == ours) return std::nullopt;
+  return "its job has --nnodes " + ours + ", this node was started with " + nnodes_text(theirs);
+}
+
+NodeId ServerSessions::add_agent(const message::Hello& hello, bool own, Time now) {
+  const NodeId node = ++last_node_;
+  Agent& agent = agents_[node];
+  agent.session = hello.session;
+  agent.host = cut(printable(hello.host), kMaxHost);
+  agent.own = own;
+  sessions_.emplace(hello.session, node);
+  if (!own) evictions_.add(node, now);
+  return node;
+}
+
+void ServerSessions::replace_connection(Agent& agent, NodeId node, ConnectionId id) {
+  if (agent.connection) close(*agent.connection);
+  agent.connection = id;
+  connections_.at(id).node = node;
+  act(server_action::Identified{id});
+}
+
+std::string ServerSessions::ticket(NodeId node) const {
+  return options_.name + "/" + std::to_string(node);
+}
+
+void ServerSessions::welcome(NodeId node, bool resumed, std::uint64_t notifications_received) {
+  Agent& agent = agents_.at(node);
+  send(*agent.connection,
+       reply::Welcome{options_.name, resumed, agent.delivery.received(), options_.heartbeat,
+                      options_.lease, options_.round.max_restarts, ticket(node)});
+  agent.delivery.ack(notifications_received);
+  for (const Letter& letter : agent.delivery.unacked()) {
+    act(server_action::Send{*agent.connection, letter});
+  }
+}
+
+/// Said by an agent on its line, or by a guardian on one of its own.
+void ServerSessions::take_gone(std::optional<NodeId> sender, const message::Gone& gone, Time now) {
+  const auto known = sessions_.find(gone.session);
+  if (known == sessions_.end()) return;
+  const NodeId node = known->second;
+  Agent& agent = agents_.at(node);
+  agent.gone = printable(gone.how);
+  if (sender == node || !agent.connection) remove_agent(node, std::string(*agent.gone), now);
+}
+
+void ServerSessions::take_invalid(ConnectionId id, const Error& error, Time now) {
+  const std::string sentence = "it cannot decode a message: " + error.message;
+  Connection& connection = connections_.at(id);
+  if (connection.node) return refuse_agent(id, sentence, now);
+  refuse(id, connection.address, sentence);
+  close(id);
+}
+
+/// Of an agent that has a session: its workers may run until it is gone or its lease is over. If it
+/// were only disconnected it would come back and send the same again.
+void ServerSessions::refuse_agent(ConnectionId id, const std::string& sentence, Time now) {
+  const NodeId node = *std::exchange(connections_.at(id).node, std::nullopt);
+  agents_.at(node).connection.reset();
+  refuse(id, agents_.at(node).host, sentence);
+  Notifications notifications = round_.leave(node, now);
+  notify_workers(notifications);
+  deliver(std::move(notifications));
+}
+
+void ServerSessions::remove_agent(NodeId node, const std::string& reason, Time now) {
+  const auto agent = agents_.find(node);
+  evictions_.remove(node);
+  if (agent->second.connection) close(*agent->second.connection);
+  forget_session(node, agent->second.session);
+  agents_.erase(agent);
+  Notifications notifications = round_.vanish(node, reason, now);
+  notify_workers(notifications);
+  deliver(std::move(notifications));
+}
+
+/// An agent that does not acknowledge its notifications: its lease decides when it is lost. Should
+/// it come back it is a new node.
+void ServerSessions::end_session(NodeId node) {
+  Agent& agent = agents_.at(node);
+  act(server_action::Warn{agent.host + " does not acknowledge what it receives: disconnected"});
+  if (agent.connection) close(*agent.connection);
+  agent.connection.reset();
+  agent.delivery = {};
+  forget_session(node, agent.session);
+}
+
+/// It may be that of a newer node already.
+void ServerSessions::forget_session(NodeId node, const std::string& session) {
+  const auto found = sessions_.find(session);
+  if (found != sessions_.end() && found->second == node) sessions_.erase(found);
+}
+
+// Messages to Round, and its notifications.
+
+void ServerSessions::take_message(NodeId node, const Message& message, Time now) {
+  Agent& agent = agents_.at(node);
+  evictions_.received(node, now);
+  if (const auto* heartbeat = std::get_if<Heartbeat>(&message)) {
+    agent.delivery.ack(heartbeat->received);
+    return send(*agent.connection, Heartbeat{agent.delivery.received()});
+  }
+  if (std::holds_alternative<message::Ask>(message)) {
+    return send(*agent.connection, reply::Waiting{waiting_for(now)});
+  }
+  if (const auto* gone = std::get_if<message::Gone>(&message)) return take_gone(node, *gone, now);
+  agent.delivery.receive();
+  pass_to_round(node, message, now);
+}
+
+void ServerSessions::take_join(NodeId node, JoinRequest request, Time now) {
+  Agent& agent = agents_.at(node);
+  if (request.hosting && !agent.own) {
+    return refuse_agent(*agent.connection, "it says that it hosts the master, which this is", now);
+  }
+  request.hosting = agent.own;
+  agent.is_host = request.is_host;
+  deliver(round_.join(node, std::move(request), now));
+}
+
+void ServerSessions::pass_to_round(NodeId node, const Message& message, Time now) {
+  if (const auto* join = std::get_if<message::Join>(&message)) {
+    take_join(node, join->request, now);
+  } else if (const auto* fail = std::get_if<message::Fail>(&message)) {
+    Notifications notifications = round_.fail(node, fail->round, fail->failure, now);
+    notify_workers(notifications);
+    deliver(std::move(notifications));
+  } else if (const auto* succeed = std::get_if<message::Succeed>(&message)) {
+    deliver(round_.succeed(node, succeed->round, now));
+  } else if (std::holds_alternative<message::Leave>(message)) {
+    deliver(round_.leave(node, now));
+  }  // else a second Hello
+}
+
+void ServerSessions::deliver(Notifications notifications) {
+  name_store_host(notifications);
+  LetterMaker letters;
+  for (auto& [node, notification] : notifications) {
+    const auto found = agents_.find(node);
+    if (found == agents_.end()) continue;
+    Agent& agent = found->second;
+    prepare(agent, notification);
+    const Letter letter = letters.letter(std::move(notification));
+    if (agent.connection) act(server_action::Send{*agent.connection, letter});
+    if (!agent.own) agent.delivery.add(letter);
+    if (agent.delivery.unacked().size() > kMaxUnacked) end_session(node);
+  }
+}
+
+void ServerSessions::prepare(const Agent& agent, const Notification& notification) {
+  if (const auto* refused = std::get_if<Refused>(&notification)) {
+    act(server_action::Warn{"refused " + agent.host + ": " + printable(refused->sentence)});
+  }
+  const auto* ready = std::get_if<Ready>(&notification);
+  if (ready == nullptr || ready->layout.round == store_round_) return;
+  // No member has a client of the old store left: nodes join when their workers are reaped.
+  store_round_ = ready->layout.round;
+  act(server_action::EmptyStore{});
+}
+
+/// Workers that wait for a lost one would do so until they are killed, if they outlive SIGTERM.
+/// Workers that are stopped for another reason still have all their peers.
+void ServerSessions::notify_workers(const Notifications& notifications) {
+  for (const auto& [node, notification] : notifications) {
+    const auto* broken = std::get_if<Broken>(&notification);
+    if (broken == nullptr) continue;
+    const bool worker_failed = broken->root_cause && options_.loss_text;
+    return act(server_action::NotifyWorkers{
+        printable(worker_failed ? options_.loss_text(*broken->root_cause) : broken->reason)});
+  }
+}
+
+/// A store that rank 0 hosts is at the endpoint where node 0 lives there, else at the address that
+/// node 0 connects from.
+void ServerSessions::name_store_host(Notifications& notifications) const {
+  std::string host;
+  for (const auto& [node, notification] : notifications) {
+    const auto* ready = std::get_if<Ready>(&notification);
+    if (ready == nullptr || ready->layout.node_rank != 0 || ready->layout.store_port == 0) continue;
+    const Agent& first = agents_.at(node);
+    if (!first.is_host && first.connection) host = connections_.at(*first.connection).address;
+  }
+  if (host.empty()) return;
+  for (auto& [node, notification] : notifications) {
+    if (auto* ready = std::get_if<Ready>(&notification)) ready->layout.store_host = host;
+  }
+}
+
+std::string ServerSessions::waiting_for(Time now) {
+  if (!round_.closed()) {
+    if (waiting_for_.empty() || now - waiting_for_made_ > kWaitingForAge) {
+      waiting_for_ = round_.waiting_for();
+      waiting_for_made_ = now;
+    }
+    return waiting_for_;
+  }
+  if (agents_.empty()) return "";
+  return agents_.begin()->second.host +
+         (agents_.size() > 1 ? " and " + std::to_string(agents_.size() - 1) + " more" : "") +
+         " to acknowledge the end of the job";
+}
+
+// Time.
+
+std::optional<ServerSessions::Time> ServerSessions::deadline() const {
+  const auto round = round_.deadline();
+  const auto eviction = evictions_.next();
+  if (!round || !eviction) return round ? round : eviction;
+  return std::min(*round, *eviction);
+}
+
+ServerActions ServerSessions::tick(Time now) {
+  evict(now);
+  const auto round = round_.deadline();
+  if (round && *round <= now) deliver(round_.tick(now));
+  return take();
+}
+
+void ServerSessions::evict(Time now) {
+  // This process was suspended: messages of the others wait to be read.
+  const auto due = evictions_.next();
+  if (due && now > *due + options_.heartbeat) evictions_.all_received(now);
+  while (const auto overdue = evictions_.overdue(now)) {
+    remove_agent(overdue->node,
+                 "silent for " + duration_text(overdue->silent_for) + " (--lease " +
+                     duration_text(options_.lease) + ")",
+                 now);
+  }
+}
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/error.h"
+#include "rendezvous/connection_id.h"
+#include "rendezvous/delivery.h"
+#include "rendezvous/lease.h"
+#include "rendezvous/protocol.h"
+#include "rendezvous/round.h"
+
+// DECIDES, for the master, which agents there are, which of them are lost, and what they are sent;
+// Round decides about rounds. Pure: no socket, no timer, no clock. Server performs the actions.
+//
+// clang-format off
+//  event \ agent    | unknown                    | with a line                | without a line
+//  -----------------+----------------------------+----------------------------+---------------------------
+//  Hello            | new session: Welcome       | Close the old line;        | Welcome; unacknowledged
+//                   |                            |  Welcome; unacknowledged   |  notifications again
+//                   |                            |  notifications again       |
+//  message          | Close the line             | its lease is renewed;      | -
+//                   |                            |  Round                     |
+//  invalid message  | Refused                    | Refused; Round: it leaves; | -
+//                   |                            |  > without a line          |
+//  line lost        | -                          | it is gone, or has the end | -
+//                   |                            |  of the job: > unknown;    |
+//                   |                            |  else > without a line     |
+//  Gone, on its line| -                          | > unknown; Round: vanished | -
+//  Gone, on another | -                          | it is gone when its line   | > unknown; Round: vanished
+//                   |                            |  is lost, too              |
+//  lease over       | -                          | > unknown; Round: vanished | > unknown; Round: vanished
+// clang-format on
+//
+// A line that is lost proves nothing: what lies between may have broken it, while the workers run
+// on. A node is lost when its lease is over, or when it is proven that nothing of it runs any more:
+// its agent says so, or its guardian does when the agent has ended and all its descendants are
+// reaped. What the agent said before is on its line, and is read first.
+
+namespace ddprun::rendezvous {
+
+namespace server_action {
+
+struct Send {
+  ConnectionId to;
+  std::shared_ptr<const Reply> reply;  ///< the same one for all that get the same
+};
+struct Close {
+  ConnectionId connection;
+};
+/// It is of an agent of this job, and no stranger's.
+struct Identified {
+  ConnectionId connection;
+};
+/// The next round must find the store empty.
+struct EmptyStore {};
+/// Tells workers that wait for lost ones.
+struct NotifyWorkers {
+  std::string sentence;
+};
+struct Warn {
+  std::string sentence;
+};
+
+}  // namespace server_action
+
+using ServerAction =
+    std::variant<server_action::Send, server_action::Close, server_action::Identified,
+                 server_action::EmptyStore, server_action::NotifyWorkers, server_action::Warn>;
+using ServerActions = std::vector<ServerAction>;
+
+/// The master's side of all sessions; the comment above has its table.
+class ServerSessions {
+ public:
+  using Time = Lease::Time;
+
+  struct Options : LeaseSpec {
+    std::string run_id;  ///< agents of another job are refused
+    RoundSpec round;
+    std::string name;  ///< of this master, another one after a restart
+    /// A failure in words, for the other workers of its round.
+    std::function<std::string(const Failure& failure)> loss_text;
+  };
+
+  explicit ServerSessions(Options options);
+
+  /// A connection of an agent that speaks protocol `version`. `own`: of the one in this process.
+  ServerActions connected(ConnectionId id, std::string address, int version, bool own);
+
+  /// A frame came on it, or what cannot be one.
+  ServerActions received(ConnectionId id, const Result<Message>& message, Time now);
+
+  /// It was closed, reset or broken.
+  ServerActions lost(ConnectionId id, Time now);
+
+  /// Call it at `deadline`; harmless at any other time.
+  ServerActions tick(Time now);
+
+  /// When `tick` has something to do; nullopt: not before another event.
+  std::optional<Time> deadline() const;
+
+  /// As Round::waiting_for; once the job is over, the agents that have not acknowledged it.
+  std::string waiting_for(Time now);
+
+  /// The job is over, and every agent has acknowledged that or is lost.
+  bool settled() const { return round_.closed() && agents_.empty(); }
+
+  const Round& round() const { return round_; }
+
+ private:
+  using Letter = std::shared_ptr<const Reply>;
+
+  struct Connection {
+    std::string address;  ///< of the other side
+    bool own = false;
+    bool refused = false;
+    std::optional<NodeId> node;  ///< nullopt: no hello has come yet, or it was refused
+  };
+
+  /// An agent and its session, which outlives its connections.
+  struct Agent {
+    std::string session;
+    std::string host;
+    bool is_host = false;                    ///< as it said when it joined
+    bool own = false;                        ///< it has no lease: it cannot lose this master
+    std::optional<ConnectionId> connection;  ///< nullopt: it is unreachable
+    std::optional<std::string> gone;         ///< how it ended; its last messages may be on its line
+    Delivery<Letter> delivery;
+  };
+
+  template <class Action>
+  void act(Action action) {
+    actions_.emplace_back(std::move(action));
+  }
+  ServerActions take() { return std::exchange(actions_, {}); }
+  void send(ConnectionId to, Reply reply);
+  void close(ConnectionId id);
+  void refuse(ConnectionId id, const std::string& who, const std::string& sentence);
+
+  // Sessions.
+  void take_first(ConnectionId id, const Message& message, Time now);
+  void take_hello(ConnectionId id, const message::Hello& hello, Time now);
+  std::optional<std::string> refusal(const message::Hello& hello) const;
+  NodeId add_agent(const message::Hello& hello, bool own, Time now);
+  void replace_connection(Agent& agent, NodeId node, ConnectionId id);
+  std::string ticket(NodeId node) const;
+  void welcome(NodeId node, bool resumed, std::uint64_t notifications_received);
+  void take_gone(std::optional<NodeId> sender, const message::Gone& gone, Time now);
+  void take_invalid(ConnectionId id, const Error& error, Time now);
+  void refuse_agent(ConnectionId id, const std::string& sentence, Time now);
+  void remove_agent(NodeId node, const std::string& reason, Time now);
+  void end_session(NodeId node);
+  void forget_session(NodeId node, const std::string& session);
+
+  // Messages to Round, and its notifications.
+  void take_message(NodeId node, const Message& message, Time now);
+  void take_join(NodeId node, JoinRequest request, Time now);
+  void pass_to_round(NodeId node, const Message& message, Time now);
+  void deliver(Notifications notifications);
+  void notify_workers(const Notifications& notifications);
+  void name_store_host(Notifications& notifications) const;
+  void prepare(const Agent& agent, const Notification& notification);
+  void evict(Time now);
+
+  Options options_;
+  ServerActions actions_;
+  Round round_;
+  int store_round_ = 0;  ///< the round whose keys the store holds
+  std::unordered_map<ConnectionId, Connection> connections_;
+  std::unordered_map<NodeId, Agent> agents_;
+  std::unordered_map<std::string, NodeId> sessions_;
+  EvictionQueue evictions_;
+  NodeId last_node_ = 0;
+  std::string waiting_for_;  ///< for all agents that ask at about the same time
+  Time waiting_for_made_{};
+};
+
+}  // namespace ddprun::rendezvous

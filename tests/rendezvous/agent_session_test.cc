@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/agent_session.h"
+
+#include "tests/catch.h"
+
+namespace ddprun::rendezvous {
+namespace {
+
+using namespace std::chrono_literals;
+
+const AgentSession::Time kStart(1h);
+
+AgentSession new_session() {
+  AgentSession::Settings settings;
+  settings.master = "master:29500";
+  settings.session = "s";
+  return AgentSession(settings);
+}
+
+reply::Welcome welcome(bool resumed, const std::string& master = "m") {
+  return {master, resumed, 0, 2s, 10s, 0, master + "/1"};
+}
+
+Reply ready(int round) {
+  Layout layout;
+  layout.round = round;
+  return Notification(Ready{layout});
+}
+
+template <class Action>
+const Action* find(const AgentActions& actions) {
+  for (const AgentAction& action : actions) {
+    if (const auto* found = std::get_if<Action>(&action)) return found;
+  }
+  return nullptr;
+}
+
+/// The last message of that type among those to be sent.
+template <class T>
+std::optional<T> sent(const AgentActions& actions) {
+  std::optional<T> last;
+  for (const AgentAction& action : actions) {
+    const auto* send = std::get_if<agent_action::Send>(&action);
+    if (send != nullptr && std::holds_alternative<T>(send->message)) {
+      last = std::get<T>(send->message);
+    }
+  }
+  return last;
+}
+
+/// Joined and welcomed on line 1 at kStart.
+AgentSession welcomed_session() {
+  AgentSession session = new_session();
+  CHECK(find<agent_action::Dial>(session.join({}, kStart)) != nullptr);
+  const auto greeted = session.connected(1, kStart);
+  CHECK(sent<message::Hello>(greeted));
+  CHECK(sent<message::Join>(greeted));
+  const auto renewed = session.received(1, welcome(false), kStart);
+  CHECK(find<agent_action::LeaseRenewed>(renewed)->until == kStart + 10s);
+  return session;
+}
+
+Failure exit_9() {
+  Failure failure;
+  failure.rank = 1;
+  failure.wait_status = 9 << 8;
+  return failure;
+}
+
+TEST_CASE("a round that begins when the lease is over is not started: the node joins again") {
+  AgentSession session = welcomed_session();
+  const auto late = session.received(1, ready(0), kStart + 10s);
+  CHECK(find<agent_action::LeaseOver>(late) != nullptr);
+  CHECK(find<agent_action::Received>(late) == nullptr);
+  CHECK(sent<message::Join>(late));
+  CHECK(find<agent_action::Received>(session.received(1, welcome(true), kStart + 11s)) == nullptr);
+}
+
+TEST_CASE("a lease ends in time, whatever a process that stood still reads first") {
+  AgentSession session = welcomed_session();
+  CHECK(find<agent_action::Received>(session.received(1, ready(0), kStart + 1s)) != nullptr);
+  const auto beat = session.tick(kStart + 2s);
+  CHECK(sent<Heartbeat>(beat));
+  const auto thawed = session.received(1, Heartbeat{1}, kStart + 12s);
+  CHECK(find<agent_action::LeaseOver>(thawed) != nullptr);
+  CHECK(find<agent_action::LeaseRenewed>(thawed) == nullptr);  // sent 10 s before
+  CHECK(find<agent_action::LeaseOver>(session.tick(kStart + 13s)) == nullptr);
+}
+
+TEST_CASE("a failure that a restarted master cannot know is told to it, and only to it") {
+  AgentSession session = welcomed_session();
+  session.received(1, ready(0), kStart + 1s);
+  session.fail(0, exit_9(), kStart + 2s);
+  SECTION("when the master is still the same") {
+    session.received(1, Notification(Broken{"rank 1 failed", exit_9(), 1, false}), kStart + 2s);
+    CHECK_FALSE(sent<message::Join>(session.join({}, kStart + 3s))->request.unreported_failure);
+  }
+  SECTION("when the workers end before it is reached") {
+    session.lost(1, {Errc::closed, "connection closed"}, kStart + 3s);
+    CHECK_FALSE(sent<message::Join>(session.join({}, kStart + 3s)));
+    session.connected(2, kStart + 4s);
+    const auto join = sent<message::Join>(session.received(2, welcome(false, "n"), kStart + 4s));
+    REQUIRE(join);
+    CHECK(join->request.unreported_failure->wait_status == 9 << 8);
+  }
+  SECTION("when the workers end after it is reached") {
+    session.lost(1, {Errc::closed, "connection closed"}, kStart + 3s);
+    session.connected(2, kStart + 4s);
+    const auto lost = session.received(2, welcome(false, "n"), kStart + 4s);
+    CHECK(find<agent_action::RoundLost>(lost) != nullptr);
+    const auto join = sent<message::Join>(session.join({}, kStart + 5s));
+    REQUIRE(join->request.unreported_failure);
+    session.received(2, ready(1), kStart + 5s);
+    session.received(2, Notification(Broken{"a node joined", {}, 1, false}), kStart + 6s);
+    CHECK_FALSE(sent<message::Join>(session.join({}, kStart + 7s))->request.unreported_failure);
+  }
+}
+
+TEST_CASE("a node that is gone says so, and nothing follows") {
+  AgentSession session = welcomed_session();
+  const auto gone = sent<message::Gone>(session.gone("its ddprun ended", kStart + 1s));
+  REQUIRE(gone);
+  CHECK(gone->session == "s");
+  CHECK_FALSE(session.deadline());
+  CHECK(session.lost(1, {Errc::closed, "connection closed"}, kStart + 2s).empty());
+  CHECK(session.tick(kStart + 1h).empty());
+}
+
+}  // namespace
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// What goes wrong in a history.
+#include <csignal>
+
+#include "tests/simulation/simulation.h"
+
+namespace ddprun::simulation {
+
+using namespace rendezvous;
+using std::chrono::seconds;
+namespace event = agent::event;
+
+void Simulation::plan_misfortunes() {
+  const int count = number(0, 30);
+  for (int i = 0; i < count; ++i) after(milliseconds(0, 60'000), [this] { misfortune(); });
+}
+
+void Simulation::misfortune() {
+  if (settling_) return;
+  switch (number(0, 9)) {
+    case 0:
+      return misfortune_of_master();
+    case 1:
+    case 2:
+    case 3:
+      return misfortune_of_line();
+    case 4:
+      if (nodes_.size() < 8) add_node(false);
+      return;
+    default:
+      return misfortune_of_node();
+  }
+}
+
+void Simulation::misfortune_of_master() {
+  if (chance(3)) return freeze_master(milliseconds(1, 15'000));
+  never_returns_ |= chance(8);
+  const bool host_dies = chance(3);
+  for (const auto& node : nodes_) {
+    if (!node->hosting || node->dead) continue;
+    if (host_dies) kill_host(*node);
+    if (!host_dies) kill_agent(*node);
+  }
+  stop_master(host_dies);
+  after(milliseconds(1, 20'000), [this] {
+    if (!never_returns_) start_master();
+  });
+}
+
+void Simulation::misfortune_of_line() {
+  if (chance(2)) {
+    Node* const node = any_node([](const Node& one) { return !one.hosting && !one.cut; });
+    if (node == nullptr) return;
+    const auto lease = static_cast<int>(lease_.lease.count());
+    cut(*node, milliseconds(1, 2 * lease));
+    return;
+  }
+  std::vector<int> open;
+  for (const auto& [id, line] : lines_) {
+    if (!line.own && line.agent_open && line.master_open && line.master == masters_)
+      open.push_back(id);
+  }
+  if (open.empty()) return;
+  const int line = open[static_cast<size_t>(number(0, static_cast<int>(open.size()) - 1))];
+  const int ends = number(1, 3);
+  note("line " + std::to_string(line) + " of node " + std::to_string(lines_.at(line).node) +
+       " is reset at " +
+       (ends == 1   ? "the agent"
+        : ends == 2 ? "the master"
+                    : "both ends"));
+  reset(line, (ends & 1) != 0, (ends & 2) != 0);
+}
+
+void Simulation::misfortune_of_node() {
+  const int kind = number(0, 11);
+  Node* const node = any_node([](const Node& one) { return !one.hosting; });
+  if (kind <= 3) {
+    Node* const worker = any_node([](const Node& one) { return one.round.has_value(); });
+    if (worker != nullptr) kind == 0 ? succeed(*worker) : fail_worker(*worker);
+    return;
+  }
+  if (node == nullptr) return;
+  const Duration pause = milliseconds(1, 2 * static_cast<int>(lease_.lease.count()));
+  if (kind <= 5) return freeze(*node, pause);
+  if (kind == 6) return suspend(*node, pause);
+  if (kind == 7) return kill_agent(*node);
+  if (kind == 8) return kill_both(*node);
+  if (kind == 9) return kill_guardian(*node);
+  if (kind == 10) return kill_host(*node);
+  leave(*node);
+}
+
+/// Often it is healed and cut again right after.
+void Simulation::cut(Node& node, Duration duration) {
+  if (node.cut || node.dead) return;
+  note("node " + std::to_string(node.name) + " is cut off");
+  node.cut = true;
+  after(duration, [this, &node] {
+    note("node " + std::to_string(node.name) + " is back");
+    node.cut = false;
+    pump_all([&node](const Line& line) { return line.node == node.name; });
+    if (!settling_ && chance(2)) {
+      after(milliseconds(0, 100), [this, &node] {
+        if (!settling_) cut(node, milliseconds(1, 2 * static_cast<int>(lease_.lease.count())));
+      });
+    }
+  });
+}
+
+void Simulation::freeze(Node& node, Duration duration) {
+  if (!node.runs()) return;
+  note("node " + std::to_string(node.name) + ": its agent freezes");
+  node.frozen = true;
+  node.unguarded |= node.guardian_killed;
+  after(duration, [this, &node] {
+    note("node " + std::to_string(node.name) + ": its agent thaws");
+    node.frozen = false;
+    catch_up(node);
+  });
+}
+
+void Simulation::suspend(Node& node, Duration duration) {
+  if (!node.runs()) return;
+  note("node " + std::to_string(node.name) + " is suspended");
+  node.suspended = true;
+  node.woken = true;
+  after(duration, [this, &node] {
+    if (node.dead) return;
+    note("node " + std::to_string(node.name) + " resumes");
+    node.suspended = false;
+    // It may take a moment until the agent's turn comes.
+    after(milliseconds(0, 20), [this, &node] { catch_up(node); });
+  });
+}
+
+void Simulation::kill_agent(Node& node) {
+  note("node " + std::to_string(node.name) + ": its agent is killed");
+  end_agent(node);
+}
+
+void Simulation::kill_both(Node& node) {
+  node.guardian_killed = true;
+  kill_agent(node);
+}
+
+void Simulation::kill_guardian(Node& node) {
+  if (node.dead || std::exchange(node.guardian_killed, true)) return;
+  note("node " + std::to_string(node.name) + ": its guardian is killed");
+  node.unguarded |= node.frozen;
+  in_agent(node, [this, &node] { handle(node, event::StopRequested{SIGKILL, true}); });
+}
+
+void Simulation::kill_host(Node& node) {
+  note("node " + std::to_string(node.name) + ": its host dies");
+  node.dead = true;
+  node.round.reset();
+  node.deferred.clear();
+}
+
+void Simulation::leave(Node& node) {
+  note("node " + std::to_string(node.name) + " is asked to stop");
+  in_agent(node, [this, &node] { handle(node, event::StopRequested{SIGTERM, false}); });
+}
+
+void Simulation::fail_worker(Node& node) {
+  if (!node.round || node.suspended) return;
+  note("node " + std::to_string(node.name) + ": a worker fails");
+  Failure failure;
+  failure.rank = node.layout->first_rank;
+  failure.wait_status = 1 << 8;
+  failure.pid = 1;
+  failure.host = "host " + std::to_string(node.name);
+  in_agent(node, [this, &node, failure, started = node.started] {
+    if (node.started == started && node.round) handle(node, event::WorkerFailed{failure});
+  });
+}
+
+void Simulation::succeed(Node& node) {
+  if (!node.suspended) {
+    if (node.round) workers_ended(node);
+  } else if (settling_) {
+    after(milliseconds(500, 2'000), [this, &node] { succeed(node); });
+  }
+}
+
+/// From here on all is well, but what is under way goes on: the job must end, and everyone who is
+/// there must be told.
+void Simulation::settle() {
+  note("from here on nothing goes wrong");
+  settling_ = true;
+  if (!sessions_ && !never_returns_) start_master();
+  for (const auto& node : nodes_) {
+    after(milliseconds(500, 2'000), [this, &node = *node] { succeed(node); });
+  }
+}
+
+}  // namespace ddprun::simulation

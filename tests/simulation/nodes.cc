@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a node does: the agent as agent/agent.cc, the guardian as launcher/guardian.cc, its workers.
+#include <algorithm>
+#include <csignal>
+
+#include "tests/simulation/simulation.h"
+
+namespace ddprun::simulation {
+
+using namespace rendezvous;
+namespace action = agent::action;
+namespace event = agent::event;
+
+Node& Simulation::add_node(bool hosting) {
+  const int name = static_cast<int>(nodes_.size());
+  AgentSession::Settings settings;
+  settings.master = "master";
+  settings.run_id = "job";
+  settings.min_nodes = spec_.min_nodes;
+  settings.max_nodes = spec_.max_nodes;
+  settings.host = "host " + std::to_string(name);
+  settings.session = "session " + std::to_string(name);
+  settings.hosting = hosting;
+  settings.join_timeout = spec_.join_timeout;
+  nodes_.push_back(std::make_unique<Node>(name, std::move(settings)));
+  Node& node = *nodes_.back();
+  node.hosting = hosting;
+  note("node " + std::to_string(name) + " starts");
+  for (const agent::Action& action : node.machine.start()) perform(node, action);
+  return node;
+}
+
+Node* Simulation::any_node(const std::function<bool(const Node&)>& which) {
+  std::vector<Node*> all;
+  for (const auto& node : nodes_) {
+    if (!node->dead && !node->killed && !node->finished && which(*node)) all.push_back(node.get());
+  }
+  return all.empty() ? nullptr
+                     : all[static_cast<size_t>(number(0, static_cast<int>(all.size()) - 1))];
+}
+
+// The agent.
+
+/// What happens to a process that stands still is seen when it runs again.
+void Simulation::in_agent(Node& node, std::function<void()> event) {
+  if (node.dead || node.killed) return;
+  if (!node.runs()) return node.deferred.push_back(std::move(event));
+  event();
+}
+
+void Simulation::perform(Node& node, const AgentActions& actions) {
+  for (const AgentAction& action : actions) on(node, action);
+  if (node.runs()) set_timer(node);
+}
+
+void Simulation::on(Node& node, const AgentAction& action) {
+  if (node.killed) return;
+  if (std::holds_alternative<agent_action::Dial>(action)) {
+    dial(node);
+  } else if (std::holds_alternative<agent_action::StopDialing>(action)) {
+    ++node.dial;
+  } else if (const auto* send = std::get_if<agent_action::Send>(&action)) {
+    const auto line = lines_.find(static_cast<int>(send->to));
+    if (line != lines_.end() && line->second.agent_open) put(line->first, true, send->message);
+  } else if (const auto* close = std::get_if<agent_action::Close>(&action)) {
+    close_agents_end(static_cast<int>(close->connection));
+  } else if (const auto* welcomed = std::get_if<agent_action::Welcomed>(&action)) {
+    node.lease = welcomed->welcome.lease;
+  } else if (const auto* received = std::get_if<agent_action::Received>(&action)) {
+    notify(node, received->notification);
+  } else if (const auto* renewed = std::get_if<agent_action::LeaseRenewed>(&action)) {
+    node.liveness = renewed->until + node.lease / 20;
+    at(*node.liveness, [this, &node] { watch_liveness(node); });
+  } else if (std::holds_alternative<agent_action::LeaseOver>(action)) {
+    note("node " + std::to_string(node.name) + ": lease over");
+    counts_.leases_over += node.round ? 1 : 0;
+    handle(node, event::LeaseOver{});
+    node.liveness.reset();
+  } else if (std::holds_alternative<agent_action::RoundLost>(action)) {
+    handle(node, event::RoundBroken{});
+  } else if (const auto* gave_up = std::get_if<agent_action::GaveUp>(&action)) {
+    note("node " + std::to_string(node.name) + ": " + gave_up->error.message);
+    ++counts_.gave_up;
+    node.has_final_message = false;
+    handle(node, event::JobClosed{gave_up->error});
+  }
+}
+
+void Simulation::notify(Node& node, const Notification& notification) {
+  if (const auto* ready = std::get_if<Ready>(&notification)) {
+    handle(node, event::RoundReady{ready->layout});
+  } else if (const auto* broken = std::get_if<Broken>(&notification)) {
+    note("node " + std::to_string(node.name) + " reads: " + broken->reason);
+    node.restarts = broken->restarts;
+    handle(node, event::RoundBroken{broken->ends_job});
+  } else if (const auto* closed = std::get_if<Closed>(&notification)) {
+    node.has_final_message = false;
+    handle(node, event::JobClosed{agent::outcome_of(closed->ending)});
+  } else {
+    handle(node, event::JobClosed{Error{Errc::usage, std::get<Refused>(notification).sentence}});
+  }
+}
+
+void Simulation::handle(Node& node, agent::Event event) {
+  node.events.push_back(std::move(event));
+  if (std::exchange(node.handling, true)) return;
+  while (!node.events.empty()) {
+    const agent::Event next = std::move(node.events.front());
+    node.events.pop_front();
+    for (const agent::Action& action : node.machine.on(next)) perform(node, action);
+  }
+  node.handling = false;
+}
+
+void Simulation::perform(Node& node, const agent::Action& action) {
+  if (node.killed) return;
+  if (std::holds_alternative<action::Join>(action)) {
+    join(node);
+  } else if (const auto* start = std::get_if<action::StartWorkers>(&action)) {
+    start_workers(node, start->layout);
+  } else if (const auto* report = std::get_if<action::ReportFailure>(&action)) {
+    perform(node, node.session.fail(node.layout->round, report->failure, now_));
+  } else if (std::holds_alternative<action::ReportSuccess>(action)) {
+    perform(node, node.session.succeed(node.layout->round, now_));
+  } else if (const auto* stop = std::get_if<action::StopWorkers>(&action)) {
+    end_workers_after(node, stop->signal == SIGKILL ? milliseconds(0, 20) : milliseconds(0, 6'000));
+  } else if (std::holds_alternative<action::Leave>(action)) {
+    perform(node, node.session.leave(now_));
+  } else {
+    note("node " + std::to_string(node.name) + " finishes");
+    node.finished = true;
+    perform(node, node.session.gone("its ddprun ended", now_));
+    if (!node.hosting) after(milliseconds(0, 5), [this, &node] { end_agent(node); });
+  }
+}
+
+void Simulation::join(Node& node) {
+  JoinRequest request;
+  request.host = "host " + std::to_string(node.name);
+  request.hosting = request.is_host = node.hosting;
+  request.local_size = 1;
+  if (node.layout) {
+    request.last_round = node.layout->round;
+    request.last_node_rank = node.layout->node_rank;
+    request.last_guests = node.layout->guests;
+    request.last_restarts = node.layout->restarts;
+    request.restarts = node.restarts;
+  }
+  perform(node, node.session.join(std::move(request), now_));
+}
+
+void Simulation::start_workers(Node& node, const Layout& layout) {
+  note("node " + std::to_string(node.name) + " starts workers of round " +
+       std::to_string(layout.round));
+  check_start(node, layout);
+  node.layout = layout;
+  node.restarts = layout.restarts;
+  node.round = layout.round;
+  node.round_master = masters_;
+  node.woken = node.unguarded = false;
+  ++node.started;
+  if (!settling_) return;
+  after(milliseconds(500, 2'000), [this, &node, started = node.started] {
+    if (node.started == started) succeed(node);
+  });
+}
+
+void Simulation::end_workers_after(Node& node, Duration duration) {
+  after(duration, [this, &node, started = node.started] {
+    // Those of a suspended host do not end before it runs again.
+    if (node.suspended) {
+      return node.deferred.push_back([this, &node] { workers_ended(node); });
+    }
+    if (node.started == started && node.round) workers_ended(node);
+  });
+}
+
+void Simulation::workers_ended(Node& node) {
+  if (!node.round) return;
+  note("node " + std::to_string(node.name) + ": workers ended");
+  node.round.reset();
+  in_agent(node, [this, &node] { handle(node, event::WorkersEnded{}); });
+}
+
+void Simulation::tick(Node& node) {
+  node.timer.reset();
+  perform(node, node.session.tick(now_));
+}
+
+void Simulation::set_timer(Node& node) {
+  const auto deadline = node.session.deadline();
+  if (!deadline || (node.timer && *node.timer <= *deadline)) return;
+  node.timer = std::max(*deadline, now_);
+  at(*node.timer, [this, &node, set = *node.timer] {
+    if (node.timer == set) in_agent(node, [this, &node] { tick(node); });
+  });
+}
+
+/// The process runs again: timers, sockets and signals are there at once, in any order.
+void Simulation::catch_up(Node& node) {
+  if (!node.runs()) return;
+  auto waiting = std::exchange(node.deferred, {});
+  std::shuffle(waiting.begin(), waiting.end(), random_);
+  const auto read = [this, &node] {
+    pump_all([&node](const Line& line) { return line.node == node.name; });
+  };
+  if (chance(2)) read();
+  for (auto& event : waiting) after({}, [this, &node, event] { in_agent(node, event); });
+  read();
+  watch_liveness(node);
+}
+
+// The guardian.
+
+void Simulation::watch_liveness(Node& node) {
+  const auto stands_still = [this, &node](const std::optional<Time>& expired) {
+    return !node.dead && !node.killed && !node.suspended && !node.guardian_killed && expired &&
+           node.liveness == expired && *expired <= now_;
+  };
+  if (!stands_still(node.liveness)) return;
+  after(node.lease / 20, [this, &node, stands_still, expired = node.liveness] {
+    if (!stands_still(expired)) return;
+    note("node " + std::to_string(node.name) + ": its guardian kills the agent");
+    kill_agent(node);
+  });
+}
+
+/// The agent's process has ended, however it did.
+void Simulation::end_agent(Node& node) {
+  if (node.dead || node.killed) return;
+  node.killed = true;
+  for (auto& [id, line] : lines_) {
+    if (line.node == node.name) close_agents_end(id);
+  }
+  node.deferred.clear();
+  // By the parent-death signal; and the guardian kills and reaps what is left.
+  after(milliseconds(0, 20), [this, &node] {
+    if (node.dead) return;
+    if (node.round) note("node " + std::to_string(node.name) + ": workers died with the agent");
+    node.round.reset();
+    if (!node.guardian_killed)
+      after(milliseconds(0, 20), [this, &node] { guardian_says_gone(node); });
+  });
+}
+
+void Simulation::guardian_says_gone(Node& node) {
+  if (node.dead || !node.has_final_message || node.cut || !master_is_there()) return;
+  after(delay(), [this, &node] {
+    if (node.dead || node.cut || !master_is_there()) return;
+    const int line = connect(node, false);
+    put(line, true,
+        Message(message::Gone{"session " + std::to_string(node.name), "it was killed"}));
+    close_agents_end(line);
+  });
+}
+
+// Invariants.
+
+void Simulation::check_start(const Node& node, const Layout& layout) {
+  if (node.round) violate("node " + std::to_string(node.name) + " has workers already");
+  if (layout.restarts > spec_.max_restarts) {
+    violate("restart " + std::to_string(layout.restarts) + " of " +
+            std::to_string(spec_.max_restarts));
+  }
+  for (const auto& other : nodes_) {
+    if (!other->round || *other->round == layout.round) continue;
+    if (other->suspended || other->woken) {
+      ++counts_.of_suspended_host;
+    } else if (other->round_master != masters_ &&
+               !was_told_of(other->round_master, *other->round)) {
+      ++counts_.of_unknown_round;  // no node that joined had been in it
+    } else if (other->round_master != masters_ &&
+               was_told_of_another(other->round_master, *other->round)) {
+      ++counts_.of_equal_numbers;  // which an earlier master gave again, as it did not know
+    } else if (other->unguarded) {
+      ++counts_.of_unguarded_agent;
+    } else {
+      violate("round " + std::to_string(layout.round) + " on node " + std::to_string(node.name) +
+              ", round " + std::to_string(*other->round) + " on node " +
+              std::to_string(other->name));
+    }
+  }
+}
+
+bool Simulation::was_told_of_another(int master, int round) const {
+  return std::any_of(told_.begin(), told_.end(), [master, round](const auto& told) {
+    return told.first != master && told.second >= round;
+  });
+}
+
+void Simulation::check_end() {
+  for (const auto& node : nodes_) {
+    if (node->finished || node->dead || node->killed) continue;
+    violate("node " + std::to_string(node->name) + " was never answered");
+  }
+  if (sessions_ && sessions_->round().closed() && !sessions_->settled()) {
+    violate("the master waits for ever for " + sessions_->waiting_for(now_));
+  }
+  if (rounds_while_settling_ > 4 + 3 * static_cast<long>(nodes_.size())) {
+    violate(std::to_string(rounds_while_settling_) + " rounds though nothing failed");
+  }
+}
+
+}  // namespace ddprun::simulation

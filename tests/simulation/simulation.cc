@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+// Time, the network, and the master.
+#include "tests/simulation/simulation.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace ddprun::simulation {
+
+using namespace rendezvous;
+using std::chrono::seconds;
+
+namespace {
+
+const char* name_of(const Message& message) {
+  constexpr const char* kNames[] = {"hello",   "heartbeat", "join", "fail",
+                                    "succeed", "leave",     "ask",  "gone"};
+  return kNames[message.index()];
+}
+
+const char* name_of(const Reply& reply) {
+  constexpr const char* kReplies[] = {"welcome", "heartbeat", "waiting"};
+  constexpr const char* kNotifications[] = {"ready", "broken", "closed", "refused"};
+  const auto* notification = std::get_if<Notification>(&reply);
+  return notification ? kNotifications[notification->index()] : kReplies[reply.index()];
+}
+
+std::string whose(int line, int node) {
+  return " of node " + std::to_string(node) + " on line " + std::to_string(line);
+}
+
+/// So many events only in a history that goes round in circles.
+constexpr std::uint64_t kMostEvents = 400'000;
+
+}  // namespace
+
+Counts& Counts::operator+=(const Counts& other) {
+  rounds += other.rounds;
+  resumed += other.resumed;
+  leases_over += other.leases_over;
+  evicted += other.evicted;
+  proven += other.proven;
+  masters += other.masters;
+  gave_up += other.gave_up;
+  of_suspended_host += other.of_suspended_host;
+  of_unknown_round += other.of_unknown_round;
+  of_equal_numbers += other.of_equal_numbers;
+  of_unguarded_agent += other.of_unguarded_agent;
+  return *this;
+}
+
+Simulation::Simulation(std::uint64_t seed, bool trace)
+    : random_(static_cast<std::mt19937::result_type>(seed ^ (seed >> 32))), trace_(trace) {
+  now_ += seconds(1'000);
+  spec_.min_nodes = number(1, 3);
+  spec_.max_nodes = spec_.min_nodes + number(0, 2);
+  spec_.max_restarts = number(0, 5);
+  spec_.join_timeout = seconds(number(30, 90));
+  spec_.last_call = seconds(number(0, 5));
+  if (chance(3)) spec_.restart_backoff = std::chrono::milliseconds(number(1, 3'000));
+  lease_.lease = std::chrono::milliseconds(number(2'000, 10'000));
+  lease_.heartbeat = lease_.lease / number(4, 8);
+}
+
+bool Simulation::run() {
+  hosted_ = chance(2);
+  if (chance(4)) {
+    after(milliseconds(0, 10'000), [this] { start_master(); });
+  } else {
+    start_master();
+  }
+  const int first = number(spec_.min_nodes, spec_.max_nodes + 1);
+  for (int i = 0; i < first; ++i) {
+    after(milliseconds(0, chance(3) ? 20'000 : 500), [this] { add_node(false); });
+  }
+  plan_misfortunes();
+  const Time end = now_ + seconds(number(20, 120));
+  if (!run_until(end, [] { return false; })) return false;
+  settle();
+  const auto all_finished = [this] {
+    return std::all_of(nodes_.begin(), nodes_.end(), [](const auto& node) {
+      return node->finished || node->dead || node->killed;
+    });
+  };
+  // The pauses of restarts, of round and session, and two time-outs in a row.
+  if (!run_until(now_ + 3 * spec_.join_timeout + seconds(120), all_finished)) return false;
+  if (!run_until(now_ + 2 * lease_.lease + seconds(10), [] { return false; })) return false;
+  check_end();
+  return violation_.empty();
+}
+
+// Time.
+
+/// Mostly that of a good network, now and then that of a bad one.
+Duration Simulation::delay() {
+  if (chance(50)) return milliseconds(0, 3'000);
+  return std::chrono::microseconds(number(50, chance(5) ? 50'000 : 2'000));
+}
+
+void Simulation::at(Time time, std::function<void()> event) {
+  queue_.push(
+      {std::max(time, now_), ++events_, std::make_shared<std::function<void()>>(std::move(event))});
+}
+
+bool Simulation::run_until(Time end, const std::function<bool()>& done) {
+  while (!queue_.empty() && queue_.top().time <= end && !done()) {
+    const Event next = queue_.top();
+    queue_.pop();
+    now_ = next.time;
+    (*next.run)();
+    if (events_ > kMostEvents) violate("more than " + std::to_string(kMostEvents) + " events");
+    if (!violation_.empty()) return false;
+  }
+  if (!done()) now_ = std::max(now_, end);
+  return true;
+}
+
+void Simulation::violate(const std::string& what) {
+  note("VIOLATION: " + what);
+  if (violation_.empty()) violation_ = what;
+}
+
+void Simulation::note(const std::string& what) const {
+  if (!trace_) return;
+  const double time = std::chrono::duration<double>(now_.time_since_epoch()).count() - 1'000;
+  std::fprintf(stderr, "%10.4f  %s\n", time, what.c_str());
+}
+
+// The network.
+
+bool Simulation::is_blocked(const Line& line, bool there) const {
+  const Node& node = *nodes_[static_cast<size_t>(line.node)];
+  if (!line.own && node.cut) return true;
+  if (there) return master_frozen_ && line.master == masters_;
+  return node.frozen || node.suspended;
+}
+
+void Simulation::put(int line, bool there, Parcel parcel) {
+  Line& on = lines_.at(line);
+  Way& way = there ? on.there : on.back;
+  way.parcels.push_back(std::move(parcel));
+  way.last = std::max(way.last, now_ + (on.own ? Duration(0) : delay()));
+  at(way.last, [this, line, there] { pump(line, there); });
+}
+
+void Simulation::pump(int line, bool there) {
+  const auto found = lines_.find(line);
+  if (found == lines_.end()) return;
+  Way& way = there ? found->second.there : found->second.back;
+  if (way.parcels.empty() || is_blocked(found->second, there)) return;
+  Parcel parcel = std::move(way.parcels.front());
+  way.parcels.pop_front();
+  there ? arrive_at_master(line, std::move(parcel)) : arrive_at_agent(line, std::move(parcel));
+}
+
+/// All that waited arrives now, line by line.
+void Simulation::pump_all(const std::function<bool(const Line&)>& which) {
+  for (auto& [number, line] : lines_) {
+    if (!which(line)) continue;
+    const int id = number;
+    for (size_t i = line.there.parcels.size(); i > 0; --i)
+      after({}, [this, id] { pump(id, true); });
+    for (size_t i = line.back.parcels.size(); i > 0; --i)
+      after({}, [this, id] { pump(id, false); });
+  }
+}
+
+void Simulation::arrive_at_master(int id, Parcel parcel) {
+  Line& line = lines_.at(id);
+  if (line.master != masters_ || !line.master_open || !sessions_) {
+    // The kernel of a host that lives answers with a reset.
+    const bool answers = !master_host_dead_ || line.master != masters_ || sessions_;
+    if (answers && line.agent_open && !std::holds_alternative<Ended>(parcel))
+      put(id, false, Ended{});
+    return;
+  }
+  const auto connection = static_cast<ConnectionId>(id);
+  if (std::holds_alternative<Opened>(parcel)) {
+    perform(sessions_->connected(connection, "node", kProtocolVersion, line.own));
+  } else if (const auto* message = std::get_if<Message>(&parcel)) {
+    if (!std::holds_alternative<Heartbeat>(*message)) {
+      note(std::string("  master gets ") + name_of(*message) + whose(id, line.node));
+    }
+    if (const auto* join = std::get_if<message::Join>(message)) {
+      const Node& sender = *nodes_[static_cast<size_t>(line.node)];
+      if (join->request.last_round >= 0)
+        told_.insert({sender.round_master, join->request.last_round});
+    }
+    if (std::holds_alternative<message::Gone>(*message)) ++counts_.proven;
+    perform(sessions_->received(connection, *message, now_));
+  } else {
+    line.master_open = false;
+    perform(sessions_->lost(connection, now_));
+  }
+}
+
+void Simulation::arrive_at_agent(int id, Parcel parcel) {
+  Line& line = lines_.at(id);
+  Node& node = *nodes_[static_cast<size_t>(line.node)];
+  if (!line.agent_open || node.dead || node.killed) {
+    if (!node.dead && line.master_open && !std::holds_alternative<Ended>(parcel)) {
+      put(id, true, Ended{});
+    }
+    return;
+  }
+  const auto connection = static_cast<ConnectionId>(id);
+  if (const auto* reply = std::get_if<std::shared_ptr<const Reply>>(&parcel)) {
+    if (!std::holds_alternative<Heartbeat>(**reply)) {
+      note(std::string("  ") + name_of(**reply) + " arrives" + whose(id, line.node));
+    }
+    perform(node, node.session.received(connection, **reply, now_));
+  } else if (std::holds_alternative<Ended>(parcel)) {
+    line.agent_open = false;
+    perform(node, node.session.lost(connection, {Errc::closed, "connection closed"}, now_));
+  }
+}
+
+void Simulation::close_agents_end(int id) {
+  const auto found = lines_.find(id);
+  if (found == lines_.end() || !std::exchange(found->second.agent_open, false)) return;
+  put(id, true, Ended{});
+}
+
+void Simulation::close_masters_end(int id) {
+  const auto found = lines_.find(id);
+  if (found == lines_.end() || !std::exchange(found->second.master_open, false)) return;
+  put(id, false, Ended{});
+}
+
+/// By a device on the way, which may also lose what it had.
+void Simulation::reset(int id, bool agents_end, bool masters_end) {
+  Line& line = lines_.at(id);
+  if (line.own) return;
+  if (chance(2)) line.there.parcels.clear();
+  if (chance(2)) line.back.parcels.clear();
+  if (agents_end && line.agent_open) {
+    line.back.parcels.clear();
+    put(id, false, Ended{});
+  }
+  if (masters_end && line.master_open) {
+    line.there.parcels.clear();
+    put(id, true, Ended{});
+  }
+}
+
+void Simulation::dial(Node& node) {
+  const int attempt = ++node.dial;
+  if (node.hosting) {
+    const int line = connect(node, true);
+    return perform(node, node.session.connected(static_cast<ConnectionId>(line), now_));
+  }
+  const auto try_now = [this, &node, attempt] {
+    in_agent(node, [this, &node, attempt] {
+      if (attempt != node.dial) return;
+      if (node.cut || master_host_dead_) {
+        return after(AgentSession::kDialLimit, [this, &node, attempt] {
+          in_agent(node, [this, &node, attempt] {
+            if (attempt == node.dial) perform(node, node.session.dial_failed("no answer", now_));
+          });
+        });
+      }
+      if (!master_is_there()) return perform(node, node.session.dial_failed("refused", now_));
+      const int line = connect(node, false);
+      node.has_final_message = true;
+      perform(node, node.session.connected(static_cast<ConnectionId>(line), now_));
+    });
+  };
+  after(delay(), try_now);
+}
+
+int Simulation::connect(Node& node, bool own) {
+  Line line;
+  line.node = node.name;
+  line.master = masters_;
+  line.own = own;
+  lines_.emplace(++last_line_, line);
+  put(last_line_, true, Opened{});
+  return last_line_;
+}
+
+// The master.
+
+void Simulation::start_master() {
+  if (sessions_) return;
+  ServerSessions::Options options;
+  static_cast<LeaseSpec&>(options) = lease_;
+  options.run_id = "job";
+  options.round = spec_;
+  options.name = "master " + std::to_string(++masters_);
+  note(options.name + " starts");
+  sessions_.emplace(std::move(options));
+  ++counts_.masters;
+  master_host_dead_ = master_frozen_ = false;
+  master_timer_.reset();
+  told_.clear();
+  rounds_started_.clear();
+  if (hosted_) add_node(true);
+}
+
+void Simulation::stop_master(bool host_dies) {
+  if (!sessions_) return;
+  note(host_dies ? "the master's host dies" : "the master is killed");
+  sessions_.reset();
+  master_frozen_ = false;
+  master_host_dead_ = host_dies;
+  for (auto& [id, line] : lines_) {
+    if (line.master != masters_ || !line.master_open) continue;
+    if (host_dies) {
+      line.master_open = false;
+    } else {
+      close_masters_end(id);
+    }
+  }
+}
+
+void Simulation::freeze_master(Duration duration) {
+  if (!master_runs() || hosted_) return;
+  note("the master freezes");
+  master_frozen_ = true;
+  after(duration, [this, master = masters_] {
+    if (master != masters_ || !sessions_) return;
+    note("the master thaws");
+    master_frozen_ = false;
+    const auto read = [this] {
+      pump_all([this](const Line& line) { return line.master == masters_; });
+    };
+    if (chance(2)) read();
+    after({}, [this] { tick_master(); });
+    read();
+  });
+}
+
+void Simulation::perform(const ServerActions& actions) {
+  for (const ServerAction& action : actions) {
+    if (const auto* send = std::get_if<server_action::Send>(&action)) {
+      const auto* notification = std::get_if<Notification>(send->reply.get());
+      const auto* ready = notification ? std::get_if<Ready>(notification) : nullptr;
+      if (ready != nullptr && rounds_started_.insert(ready->layout.round).second) {
+        ++counts_.rounds;
+        rounds_while_settling_ += settling_ ? 1 : 0;
+        note("round " + std::to_string(ready->layout.round) + " begins");
+      }
+      if (const auto* welcome = std::get_if<reply::Welcome>(send->reply.get())) {
+        counts_.resumed += welcome->resumed ? 1 : 0;
+      }
+      put(static_cast<int>(send->to), false, send->reply);
+    } else if (const auto* close = std::get_if<server_action::Close>(&action)) {
+      close_masters_end(static_cast<int>(close->connection));
+    } else if (const auto* warn = std::get_if<server_action::Warn>(&action)) {
+      note(warn->sentence);
+    } else if (const auto* news = std::get_if<server_action::NotifyWorkers>(&action)) {
+      counts_.evicted += news->sentence.find("silent for") != std::string::npos ? 1 : 0;
+      note("broken: " + news->sentence);
+    }
+  }
+  set_master_timer();
+}
+
+void Simulation::tick_master() {
+  if (!master_runs()) return;
+  master_timer_.reset();
+  perform(sessions_->tick(now_));
+}
+
+void Simulation::set_master_timer() {
+  const auto deadline = sessions_->deadline();
+  if (!deadline || (master_timer_ && *master_timer_ <= *deadline)) return;
+  master_timer_ = std::max(*deadline, now_);
+  at(*master_timer_, [this, set = *master_timer_, master = masters_] {
+    if (master == masters_ && master_timer_ == set) tick_master();
+  });
+}
+
+}  // namespace ddprun::simulation

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random histories of a whole job: the session units of agents and master, Round and Machine, with
+// simulated processes, guardians, hosts, clocks and connections. No socket, no process, no waiting:
+// a history of minutes takes a millisecond, and its seed repeats it exactly.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "agent/machine.h"
+#include "rendezvous/agent_session.h"
+#include "rendezvous/server_sessions.h"
+
+namespace ddprun::simulation {
+
+using Time = BootClock::time_point;
+using Duration = BootClock::duration;
+
+/// What happened in a history, to see that histories are eventful.
+struct Counts {
+  long rounds = 0;
+  long resumed = 0;      ///< sessions that continued on a new line
+  long leases_over = 0;  ///< of agents with workers
+  long evicted = 0;      ///< nodes that the master gave up
+  long proven = 0;       ///< deaths that the master was told of
+  long masters = 0;
+  long gave_up = 0;
+
+  // Where two rounds may run at once, as docs/design.md says.
+  long of_suspended_host = 0;
+  long of_unknown_round = 0;
+  long of_equal_numbers = 0;
+  long of_unguarded_agent = 0;
+
+  Counts& operator+=(const Counts& other);
+};
+
+/// One direction of a line. What is cut off stays on its way.
+struct Opened {};
+struct Ended {};  ///< closed or reset by the other side
+using Parcel =
+    std::variant<Opened, rendezvous::Message, std::shared_ptr<const rendezvous::Reply>, Ended>;
+struct Way {
+  std::deque<Parcel> parcels;
+  Time last{};  ///< when the latest one arrives
+};
+
+/// A control connection. Both sides know it by the same number.
+struct Line {
+  int node = 0;
+  int master = 0;  ///< which one
+  bool own = false;
+  bool agent_open = true;
+  bool master_open = true;
+  Way there;
+  Way back;
+};
+
+/// A ddprun: guardian, agent and workers, on a host of their own.
+struct Node {
+  Node(int number, rendezvous::AgentSession::Settings settings)
+      : name(number), session(std::move(settings)) {}
+
+  int name;
+  bool hosting = false;
+
+  // The host.
+  bool dead = false;
+  bool suspended = false;
+  bool cut = false;
+
+  // The agent's process.
+  bool killed = false;  ///< or ended
+  bool frozen = false;
+  rendezvous::AgentSession session;
+  agent::Machine machine;
+  std::deque<agent::Event> events;
+  bool handling = false;
+  std::optional<rendezvous::Layout> layout;
+  int restarts = 0;
+  int dial = 0;  ///< the attempt under way
+  std::optional<Time> timer;
+  std::chrono::milliseconds lease{0};
+  std::vector<std::function<void()>> deferred;  ///< until it runs again
+  bool finished = false;
+
+  // The guardian's process.
+  bool guardian_killed = false;
+  std::optional<Time> liveness;  ///< when it begins to count the grace
+  bool has_final_message = false;
+
+  // The workers.
+  std::optional<int> round;  ///< that they run in
+  int round_master = 0;      ///< which started it
+  int started = 0;           ///< how often, which tells old events from new
+  bool woken = false;        ///< its host was suspended since they were started
+  bool unguarded = false;    ///< the agent stood still without a guardian since then
+
+  bool runs() const { return !dead && !suspended && !killed && !frozen; }
+};
+
+class Simulation {
+ public:
+  /// `trace`: writes each event to stderr.
+  explicit Simulation(std::uint64_t seed, bool trace = false);
+
+  /// From the first join to the last answer. False: an invariant is broken, see violation().
+  bool run();
+
+  const std::string& violation() const { return violation_; }
+  const Counts& counts() const { return counts_; }
+
+ private:
+  // Chance and time.
+  int number(int from, int to) { return std::uniform_int_distribution<>(from, to)(random_); }
+  bool chance(int one_in) { return number(1, one_in) == 1; }
+  Duration milliseconds(int from, int to) { return std::chrono::milliseconds(number(from, to)); }
+  Duration delay();
+  void at(Time time, std::function<void()> event);
+  void after(Duration duration, std::function<void()> event) {
+    at(now_ + duration, std::move(event));
+  }
+  bool run_until(Time end, const std::function<bool()>& done);
+  void violate(const std::string& what);
+  void note(const std::string& what) const;
+
+  // The network.
+  bool is_blocked(const Line& line, bool there) const;
+  void put(int line, bool there, Parcel parcel);
+  void pump(int line, bool there);
+  void pump_all(const std::function<bool(const Line&)>& which);
+  void arrive_at_master(int id, Parcel parcel);
+  void arrive_at_agent(int id, Parcel parcel);
+  void close_agents_end(int id);
+  void close_masters_end(int id);
+  void reset(int id, bool agents_end, bool masters_end);
+  void dial(Node& node);
+  int connect(Node& node, bool own);
+
+  // The master.
+  void start_master();
+  void stop_master(bool host_dies);
+  void freeze_master(Duration duration);
+  bool master_runs() const { return sessions_ && !master_frozen_; }
+  bool master_is_there() const { return sessions_.has_value(); }
+  void perform(const rendezvous::ServerActions& actions);
+  void tick_master();
+  void set_master_timer();
+
+  // Nodes.
+  Node& add_node(bool hosting);
+  Node* any_node(const std::function<bool(const Node&)>& which);
+  void perform(Node& node, const rendezvous::AgentActions& actions);
+  void on(Node& node, const rendezvous::AgentAction& action);
+  void notify(Node& node, const rendezvous::Notification& notification);
+  void handle(Node& node, agent::Event event);
+  void perform(Node& node, const agent::Action& action);
+  void join(Node& node);
+  void start_workers(Node& node, const rendezvous::Layout& layout);
+  void end_workers_after(Node& node, Duration duration);
+  void workers_ended(Node& node);
+  void in_agent(Node& node, std::function<void()> event);
+  void tick(Node& node);
+  void set_timer(Node& node);
+  void watch_liveness(Node& node);
+  void end_agent(Node& node);
+  void guardian_says_gone(Node& node);
+  void catch_up(Node& node);
+
+  // What goes wrong.
+  void plan_misfortunes();
+  void misfortune();
+  void misfortune_of_master();
+  void misfortune_of_line();
+  void misfortune_of_node();
+  void cut(Node& node, Duration duration);
+  void freeze(Node& node, Duration duration);
+  void suspend(Node& node, Duration duration);
+  void kill_agent(Node& node);
+  void kill_both(Node& node);
+  void kill_guardian(Node& node);
+  void kill_host(Node& node);
+  void leave(Node& node);
+  void fail_worker(Node& node);
+  void succeed(Node& node);
+  void settle();
+
+  // Invariants.
+  void check_start(const Node& node, const rendezvous::Layout& layout);
+  bool was_told_of(int master, int round) const { return told_.contains({master, round}); }
+  bool was_told_of_another(int master, int round) const;
+  void check_end();
+
+  std::mt19937 random_;
+  const bool trace_;
+  rendezvous::RoundSpec spec_;
+  rendezvous::LeaseSpec lease_;
+  Counts counts_;
+  std::string violation_;
+
+  struct Event {
+    Time time;
+    std::uint64_t order;
+    std::shared_ptr<std::function<void()>> run;
+    bool operator>(const Event& other) const {
+      return std::pair(time, order) > std::pair(other.time, other.order);
+    }
+  };
+  Time now_{};
+  std::uint64_t events_ = 0;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;
+
+  std::map<int, Line> lines_;
+  int last_line_ = 0;
+  std::vector<std::unique_ptr<Node>> nodes_;
+
+  std::optional<rendezvous::ServerSessions> sessions_;
+  int masters_ = 0;
+  bool master_frozen_ = false;
+  bool master_host_dead_ = false;
+  bool hosted_ = false;  ///< by a node
+  bool never_returns_ = false;
+  std::optional<Time> master_timer_;
+  std::set<std::pair<int, int>> told_;  ///< masters and their rounds, of which this one was told
+  std::set<int> rounds_started_;        ///< by this master
+  bool settling_ = false;
+  long rounds_while_settling_ = 0;
+};
+
+}  // namespace ddprun::simulation
