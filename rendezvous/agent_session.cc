@@ -123,7 +123,8 @@ AgentActions AgentSession::dial_failed(const std::string& reason, Time now) {
   end_lease_if_over(now);
   dialing_ = false;
   reason_ = reason;
-  dial_later(now);
+  // Within one process there is nothing to wait for.
+  settings_.hosting ? give_up({Errc::system, reason}) : dial_later(now);
   return take();
 }
 

@@ -22,7 +22,9 @@
 //                 |                            |                            |  new one is being made
 //  ---------------+----------------------------+----------------------------+---------------------------
 //  connected      | Hello on it                | - (not dialed)             | Hello on it
-//  dial_failed    | Dial after a pause         | -                          | Dial after a pause
+//  dial_failed    | Dial after a pause; with   | -                          | Dial after a pause
+//                 |  the master in this process|                            |
+//                 |  GaveUp                    |                            |
 //  new line lost, | Dial after a pause         | -                          | Dial after a pause
 //   or no welcome |                            |                            |
 //  used line lost | -                          | > none; Dial               | > none; Dial

@@ -136,6 +136,7 @@ void ServerSessions::take_hello(ConnectionId id, const message::Hello& hello, Ti
   replace_connection(agents_.at(node), node, id);
   evictions_.received(node, now);  // the agent renews its lease, too
   welcome(node, resumed, hello.received);
+  release_held(now);
 }
 
 std::optional<std::string> ServerSessions::refusal(const message::Hello& hello) const {
@@ -221,6 +222,7 @@ void ServerSessions::remove_agent(NodeId node, const std::string& reason, Time n
   Notifications notifications = round_.vanish(node, reason, now);
   notify_workers(notifications);
   deliver(std::move(notifications));
+  release_held(now);
 }
 
 /// An agent that does not acknowledge its notifications: its lease decides when it is lost. Should
@@ -254,7 +256,33 @@ void ServerSessions::take_message(NodeId node, const Message& message, Time now)
   }
   if (const auto* gone = std::get_if<message::Gone>(&message)) return take_gone(node, *gone, now);
   agent.delivery.receive();
+  if (has_to_wait(node, message)) return held_.push_back({node, message});
   pass_to_round(node, message, now);
+}
+
+bool ServerSessions::has_to_wait(NodeId node, const Message& message) const {
+  constexpr size_t kMostOfOne = 4;  // it fails, joins, leaves
+  if (round_.phase() != Round::Phase::active || held_.size() >= kMostOfOne * agents_.size()) {
+    return false;
+  }
+  const bool has_more = std::any_of(held_.begin(), held_.end(),
+                                    [node](const Held& held) { return held.sender == node; });
+  if (has_more || !std::holds_alternative<message::Fail>(message)) return has_more;
+  return !held_.empty() || is_any_member_unreachable();
+}
+
+bool ServerSessions::is_any_member_unreachable() const {
+  return std::any_of(round_.nodes().begin(), round_.nodes().end(), [this](const auto& entry) {
+    const auto& [id, node] = entry;
+    return node.state == NodeState::running && !agents_.at(id).connection;
+  });
+}
+
+void ServerSessions::release_held(Time now) {
+  if (held_.empty() || is_any_member_unreachable()) return;
+  for (const Held& held : std::exchange(held_, {})) {
+    if (agents_.contains(held.sender)) pass_to_round(held.sender, held.message, now);
+  }
 }
 
 void ServerSessions::take_join(NodeId node, JoinRequest request, Time now) {

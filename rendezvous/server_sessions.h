@@ -43,6 +43,9 @@
 // on. A node is lost when its lease is over, or when it is proven that nothing of it runs any more:
 // its agent says so, or its guardian does when the agent has ended and all its descendants are
 // reaped. What the agent said before is on its line, and is read first.
+//
+// A worker may fail because a node is lost, before that is proven. So a failure on another node waits
+// while a member of the round has no line, until that is back or lost: then the loss comes first.
 
 namespace ddprun::rendezvous {
 
@@ -117,6 +120,11 @@ class ServerSessions {
  private:
   using Letter = std::shared_ptr<const Reply>;
 
+  struct Held {
+    NodeId sender;
+    Message message;
+  };
+
   struct Connection {
     std::string address;  ///< of the other side
     bool own = false;
@@ -162,6 +170,9 @@ class ServerSessions {
   // Messages to Round, and its notifications.
   void take_message(NodeId node, const Message& message, Time now);
   void take_join(NodeId node, JoinRequest request, Time now);
+  bool has_to_wait(NodeId node, const Message& message) const;
+  bool is_any_member_unreachable() const;
+  void release_held(Time now);
   void pass_to_round(NodeId node, const Message& message, Time now);
   void deliver(Notifications notifications);
   void notify_workers(const Notifications& notifications);
@@ -175,6 +186,7 @@ class ServerSessions {
   int store_round_ = 0;  ///< the round whose keys the store holds
   std::unordered_map<ConnectionId, Connection> connections_;
   std::unordered_map<NodeId, Agent> agents_;
+  std::vector<Held> held_;  ///< a failure, and what its sender said after it; oldest first
   std::unordered_map<std::string, NodeId> sessions_;
   EvictionQueue evictions_;
   NodeId last_node_ = 0;

@@ -79,4 +79,4 @@ refuses agent/machine.cc '#include "agent/agent.h"' \
 refuses base/text.cc '#include <unistd.h>' 'claims to be pure, but includes <unistd.h>'
 refuses base/text.cc '#include <sys/socket.h>' 'claims to be pure, but includes <sys/socket.h>'
 refuses base/text.cc 'auto now() { return std::chrono::steady_clock::now(); }' \
-  'claims to be pure, but calls _clock::now()'
+  'claims to be pure, but calls clock::now()'

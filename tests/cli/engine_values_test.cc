@@ -64,7 +64,7 @@ TEST_CASE("a job of another number of nodes than the engine's is another job") {
   }
 }
 
-TEST_CASE("--engine none ignores the engine, and another name has to fit") {
+TEST_CASE("the value none of --engine ignores the engine, and another name has to fit") {
   const agent::JobSpec spec = job({"--engine", "none", "train"}, host(kStep));
   CHECK(spec.max_nodes == 1);
   CHECK(spec.local_size == 1);
@@ -99,7 +99,7 @@ TEST_CASE("an engine that does not say how many nodes there are makes no job of 
   CHECK(spec.is_host == false);
 }
 
-TEST_CASE("--dry_run says where each value is from") {
+TEST_CASE("a dry run says where each value is from") {
   CHECK(tests::contains(printed({"--dry_run", "--node_rank", "1", "train"}, host(kStep)),
                         "slurm job 4711.0: --nproc_per_node 8 (SLURM_GPUS_ON_NODE), "
                         "--shutdown_timeout 25 (less than its own), --nnodes 2 "

@@ -6,9 +6,11 @@
 export beats=$work/beats
 job=(--nnodes 1:2 --rdzv_endpoint "$here:29500" "${quick[@]}" --last_call_timeout 1s)
 
-on stays start "${job[@]}" sh -c 'exec sleep 600'
-on stops start "${job[@]}" --rdzv_conf is_host=false bash -c '
+program='[ "$GROUP_RANK" != 0 ] || exec sleep 600
   trap "" TERM; echo up; while :; do echo beat >>"$beats.$$"; sleep 0.01; done'
+
+on stays start "${job[@]}" bash -c "$program"
+on stops start "${job[@]}" --rdzv_conf is_host=false bash -c "$program"
 wait_for_stdout up
 on stays wait_for_event round_ready '"node_count":2,'
 on stops

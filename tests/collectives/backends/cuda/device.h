@@ -146,7 +146,7 @@ class DeviceGroup {
 
   template <class B>
   static Bytes bytes_of(const B& buffer) {
-    constexpr std::size_t kWidths[] = {2, 2, 4, 8, 1, 1, 4, 8};  // by DataType
+    constexpr std::size_t kWidths[] = {2, 2, 4, 8, 1, 1, 4, 8, 2, 2, 4, 8};  // by DataType
     return {static_cast<const char*>(buffer.data),
             buffer.count * kWidths[static_cast<std::size_t>(buffer.type)]};
   }
