@@ -13,11 +13,11 @@ namespace {
 
 constexpr size_t kMostWays = 3;  // in which victims ended; the rest share a line
 constexpr size_t kMostSignals = 2;
-constexpr size_t kMostRuns = 8;    // of ranks in a line about victims
-constexpr size_t kMostBytes = 80;  // of a text that another node wrote
+constexpr size_t kMostRuns = 8;      // of ranks in a line about victims
+constexpr size_t kLongestText = 80;  // of a text that another node wrote
 
 std::string short_text(const std::string& text) {
-  std::string line = printable(std::string_view(text).substr(0, kMostBytes));
+  std::string line = printable(std::string_view(text).substr(0, kLongestText));
   std::replace(line.begin(), line.end(), '\n', ' ');
   return line;
 }

@@ -44,8 +44,9 @@
 // its agent says so, or its guardian does when the agent has ended and all its descendants are
 // reaped. What the agent said before is on its line, and is read first.
 //
-// A worker may fail because a node is lost, before that is proven. So a failure on another node waits
-// while a member of the round has no line, until that is back or lost: then the loss comes first.
+// A worker may fail because a node is lost, before that is proven. So a failure on another node
+// waits while a member of the round has no line, until that is back or lost: then the loss comes
+// first.
 
 namespace ddprun::rendezvous {
 

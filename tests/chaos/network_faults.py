@@ -130,9 +130,6 @@ def lost_packets(job, dice):
                            f'a share of {loss} of the packets of {life.host.name} is lost')
 
 
-RESET = 'a reset is taken for the death of the agent: the next round begins before the workers have ended'
-
-
 def _reset(job, dice, towards):
     ends = _peers(job, dice)
     if not ends:
@@ -145,12 +142,12 @@ def _reset(job, dice, towards):
     return f'{len(chosen)} resets towards {towards} on the connections of {node.name}' if chosen else None
 
 
-@fault(restarts=True, broken=RESET)
+@fault(restarts=True)
 def reset_both(job, dice):
     return _reset(job, dice, 'both')
 
 
-@fault(restarts=True, broken=RESET)
+@fault(restarts=True)
 def reset_towards_master(job, dice):
     return _reset(job, dice, 'master')
 

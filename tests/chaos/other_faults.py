@@ -32,7 +32,7 @@ def log_disk_full(job, dice):
     return f'the disk of --log_dir is full for {seconds} s'
 
 
-@fault(logs=('disk',), broken='log files are written by the thread that keeps the lease: the node is lost')
+@fault(logs=('disk',))
 def log_disk_stalls(job, dice):
     """The helper thaws the disk when its input ends, also if this process is killed."""
     if job.disk_stalls or job.disk_full:

@@ -167,8 +167,7 @@ def stopped_agent_loses_guardian(job, dice):
     return text
 
 
-@fault(broken='an agent that is stopped in the instant in which its guardian is killed keeps its workers beyond the '
-              'lease: the kernel does not see yet that a stopped process group is orphaned')
+@fault()
 def agent_stopped_as_guardian_dies(job, dice):
     life = some_life(job, dice)
     text = life and _agent_stands(job, life, dice.choice(LONG))
