@@ -8,7 +8,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-const AgentSession::Time kStart(1h);
+const AgentSession::Time kGreeted(1h);
 
 AgentSession new_session() {
   AgentSession::Settings settings;
@@ -48,15 +48,15 @@ std::optional<T> sent(const AgentActions& actions) {
   return last;
 }
 
-/// Joined and welcomed on line 1 at kStart.
+/// Joined and welcomed on line 1 at kGreeted.
 AgentSession welcomed_session() {
   AgentSession session = new_session();
-  CHECK(find<agent_action::Dial>(session.join({}, kStart)) != nullptr);
-  const auto greeted = session.connected(1, kStart);
+  CHECK(find<agent_action::Dial>(session.join({}, kGreeted)) != nullptr);
+  const auto greeted = session.connected(1, kGreeted);
   CHECK(sent<message::Hello>(greeted));
   CHECK(sent<message::Join>(greeted));
-  const auto renewed = session.received(1, welcome(false), kStart);
-  CHECK(find<agent_action::LeaseRenewed>(renewed)->until == kStart + 10s);
+  const auto renewed = session.received(1, welcome(false), kGreeted);
+  CHECK(find<agent_action::LeaseRenewed>(renewed)->until == kGreeted + 10s);
   return session;
 }
 
@@ -69,61 +69,61 @@ Failure exit_9() {
 
 TEST_CASE("a round that begins when the lease is over is not started: the node joins again") {
   AgentSession session = welcomed_session();
-  const auto late = session.received(1, ready(0), kStart + 10s);
+  const auto late = session.received(1, ready(0), kGreeted + 10s);
   CHECK(find<agent_action::LeaseOver>(late) != nullptr);
   CHECK(find<agent_action::Received>(late) == nullptr);
   CHECK(sent<message::Join>(late));
-  CHECK(find<agent_action::Received>(session.received(1, welcome(true), kStart + 11s)) == nullptr);
+  CHECK(find<agent_action::Received>(session.received(1, welcome(true), kGreeted + 11s)) == nullptr);
 }
 
 TEST_CASE("a lease ends in time, whatever a process that stood still reads first") {
   AgentSession session = welcomed_session();
-  CHECK(find<agent_action::Received>(session.received(1, ready(0), kStart + 1s)) != nullptr);
-  const auto beat = session.tick(kStart + 2s);
+  CHECK(find<agent_action::Received>(session.received(1, ready(0), kGreeted + 1s)) != nullptr);
+  const auto beat = session.tick(kGreeted + 2s);
   CHECK(sent<Heartbeat>(beat));
-  const auto thawed = session.received(1, Heartbeat{1}, kStart + 12s);
+  const auto thawed = session.received(1, Heartbeat{1}, kGreeted + 12s);
   CHECK(find<agent_action::LeaseOver>(thawed) != nullptr);
   CHECK(find<agent_action::LeaseRenewed>(thawed) == nullptr);  // sent 10 s before
-  CHECK(find<agent_action::LeaseOver>(session.tick(kStart + 13s)) == nullptr);
+  CHECK(find<agent_action::LeaseOver>(session.tick(kGreeted + 13s)) == nullptr);
 }
 
 TEST_CASE("a failure that a restarted master cannot know is told to it, and only to it") {
   AgentSession session = welcomed_session();
-  session.received(1, ready(0), kStart + 1s);
-  session.fail(0, exit_9(), kStart + 2s);
+  session.received(1, ready(0), kGreeted + 1s);
+  session.fail(0, exit_9(), kGreeted + 2s);
   SECTION("when the master is still the same") {
-    session.received(1, Notification(Broken{"rank 1 failed", exit_9(), 1, false}), kStart + 2s);
-    CHECK_FALSE(sent<message::Join>(session.join({}, kStart + 3s))->request.unreported_failure);
+    session.received(1, Notification(Broken{"rank 1 failed", exit_9(), 1, false}), kGreeted + 2s);
+    CHECK_FALSE(sent<message::Join>(session.join({}, kGreeted + 3s))->request.unreported_failure);
   }
   SECTION("when the workers end before it is reached") {
-    session.lost(1, {Errc::closed, "connection closed"}, kStart + 3s);
-    CHECK_FALSE(sent<message::Join>(session.join({}, kStart + 3s)));
-    session.connected(2, kStart + 4s);
-    const auto join = sent<message::Join>(session.received(2, welcome(false, "n"), kStart + 4s));
+    session.lost(1, {Errc::closed, "connection closed"}, kGreeted + 3s);
+    CHECK_FALSE(sent<message::Join>(session.join({}, kGreeted + 3s)));
+    session.connected(2, kGreeted + 4s);
+    const auto join = sent<message::Join>(session.received(2, welcome(false, "n"), kGreeted + 4s));
     REQUIRE(join);
     CHECK(join->request.unreported_failure->wait_status == 9 << 8);
   }
   SECTION("when the workers end after it is reached") {
-    session.lost(1, {Errc::closed, "connection closed"}, kStart + 3s);
-    session.connected(2, kStart + 4s);
-    const auto lost = session.received(2, welcome(false, "n"), kStart + 4s);
+    session.lost(1, {Errc::closed, "connection closed"}, kGreeted + 3s);
+    session.connected(2, kGreeted + 4s);
+    const auto lost = session.received(2, welcome(false, "n"), kGreeted + 4s);
     CHECK(find<agent_action::RoundLost>(lost) != nullptr);
-    const auto join = sent<message::Join>(session.join({}, kStart + 5s));
+    const auto join = sent<message::Join>(session.join({}, kGreeted + 5s));
     REQUIRE(join->request.unreported_failure);
-    session.received(2, ready(1), kStart + 5s);
-    session.received(2, Notification(Broken{"a node joined", {}, 1, false}), kStart + 6s);
-    CHECK_FALSE(sent<message::Join>(session.join({}, kStart + 7s))->request.unreported_failure);
+    session.received(2, ready(1), kGreeted + 5s);
+    session.received(2, Notification(Broken{"a node joined", {}, 1, false}), kGreeted + 6s);
+    CHECK_FALSE(sent<message::Join>(session.join({}, kGreeted + 7s))->request.unreported_failure);
   }
 }
 
 TEST_CASE("a node that is gone says so, and nothing follows") {
   AgentSession session = welcomed_session();
-  const auto gone = sent<message::Gone>(session.gone("its ddprun ended", kStart + 1s));
+  const auto gone = sent<message::Gone>(session.gone("its ddprun ended", kGreeted + 1s));
   REQUIRE(gone);
   CHECK(gone->session == "s");
   CHECK_FALSE(session.deadline());
-  CHECK(session.lost(1, {Errc::closed, "connection closed"}, kStart + 2s).empty());
-  CHECK(session.tick(kStart + 1h).empty());
+  CHECK(session.lost(1, {Errc::closed, "connection closed"}, kGreeted + 2s).empty());
+  CHECK(session.tick(kGreeted + 1h).empty());
 }
 
 }  // namespace

@@ -203,10 +203,10 @@ std::pair<nlohmann::json, std::string> safetensors(const std::string& file) {
   return {nlohmann::json::parse(file.substr(8, size)), file.substr(8 + size)};
 }
 
-std::string safetensors(const std::string& json, const std::string& elements) {
+std::string safetensors(const std::string& head, const std::string& elements) {
   std::string file;
-  ddp::internal::put_little_endian(file, std::uint64_t{json.size()});
-  return file + json + elements;
+  ddp::internal::put_little_endian(file, std::uint64_t{head.size()});
+  return file + head + elements;
 }
 
 /// The line of an error that all ranks print.
@@ -375,30 +375,30 @@ TEST_CASE("a group cannot replace the checkpoint of a group that was formed late
 TEST_CASE("the file of a checkpoint is a safetensors file") {
   const Place place;
   place.expect(1, "save:18446744073709551", "");
-  const auto [json, elements] = safetensors(read(place.file));
+  const auto [head, elements] = safetensors(read(place.file));
   CHECK(elements == elements_of(18446744073709551));
   CHECK((read(place.file).size() - elements.size()) % 8 == 0);
-  CHECK(json.size() == 4);
-  CHECK(json["__metadata__"]["ddp.version"] == "18446744073709551");
+  CHECK(head.size() == 4);
+  CHECK(head["__metadata__"]["ddp.version"] == "18446744073709551");
   using nlohmann::json_literals::operator""_json;
-  CHECK(json["part_0"] == R"({"dtype": "F32", "shape": [1000], "data_offsets": [0, 4000]})"_json);
-  CHECK(json["part_1"] ==
+  CHECK(head["part_0"] == R"({"dtype": "F32", "shape": [1000], "data_offsets": [0, 4000]})"_json);
+  CHECK(head["part_1"] ==
         R"({"dtype": "F64", "shape": [300001], "data_offsets": [4000, 2404008]})"_json);
-  CHECK(json["part_2"] ==
+  CHECK(head["part_2"] ==
         R"({"dtype": "I64", "shape": [1], "data_offsets": [2404008, 2404016]})"_json);
 }
 
 TEST_CASE("a safetensors file of another program is loaded as version 0") {
   const Place place;
   const std::string elements = elements_of(0);
-  const std::string json = R"({"part_1": {"dtype": "F64", "shape": [1, 300001],
+  const std::string head = R"({"part_1": {"dtype": "F64", "shape": [1, 300001],
                                           "data_offsets": [0, 2400008]},
                                "part_2": {"dtype": "I64", "shape": [],
                                           "data_offsets": [2400008, 2400016]},
                                "part_0": {"dtype": "F32", "shape": [20, 50],
                                           "data_offsets": [2400016, 2404016]}}   )";
   const auto cut = [&](std::size_t from, std::size_t size) { return elements.substr(from, size); };
-  write(place.file, safetensors(json, cut(4000, 2'400'008) + cut(2'404'008, 8) + cut(0, 4000)));
+  write(place.file, safetensors(head, cut(4000, 2'400'008) + cut(2'404'008, 8) + cut(0, 4000)));
   place.expect(2, "load save:1 load", "loaded 0\nloaded 1\n");
 }
 
