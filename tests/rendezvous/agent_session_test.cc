@@ -73,7 +73,8 @@ TEST_CASE("a round that begins when the lease is over is not started: the node j
   CHECK(find<agent_action::LeaseOver>(late) != nullptr);
   CHECK(find<agent_action::Received>(late) == nullptr);
   CHECK(sent<message::Join>(late));
-  CHECK(find<agent_action::Received>(session.received(1, welcome(true), kGreeted + 11s)) == nullptr);
+  CHECK(find<agent_action::Received>(session.received(1, welcome(true), kGreeted + 11s)) ==
+        nullptr);
 }
 
 TEST_CASE("a lease ends in time, whatever a process that stood still reads first") {
