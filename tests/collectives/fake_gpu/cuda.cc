@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <string>
 #include <unistd.h>
 
@@ -95,14 +96,14 @@ class Memory {
     std::free(address);
   }
 
-  /// Type 0: none of this driver's.
-  Piece find(CUdeviceptr address) {
+  /// nullopt: none of this driver's.
+  std::optional<Piece> find(CUdeviceptr address) {
     auto* const place = static_cast<char*>(at(address));
     const std::lock_guard lock(mutex_);
     const auto after = pieces_.upper_bound(place);
-    if (after == pieces_.begin()) return {};
+    if (after == pieces_.begin()) return std::nullopt;
     const auto& [begin, piece] = *std::prev(after);
-    return place < begin + piece.bytes ? piece : Piece{};
+    return place < begin + piece.bytes ? std::optional(piece) : std::nullopt;
   }
 
  private:
@@ -181,11 +182,11 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute /*what*/, CUdevice 
 
 CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** data,
                                 CUdeviceptr address) {
-  const Memory::Piece piece = Memory::all().find(address);
+  const std::optional<Memory::Piece> piece = Memory::all().find(address);
   for (unsigned i = 0; i < count; ++i) {
     auto* const value = static_cast<int*>(data[i]);
-    if (attributes[i] == CU_POINTER_ATTRIBUTE_MEMORY_TYPE) *value = piece.type;
-    if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) *value = piece.device;
+    if (attributes[i] == CU_POINTER_ATTRIBUTE_MEMORY_TYPE) *value = piece ? piece->type : 0;
+    if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) *value = piece ? piece->device : 0;
     if (attributes[i] == CU_POINTER_ATTRIBUTE_IS_MANAGED) *value = 0;
   }
   return CUDA_SUCCESS;

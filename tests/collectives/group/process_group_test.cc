@@ -452,9 +452,9 @@ TEST_CASE("a rank that throws between calls fails the others, which name it") {
 
 TEST_CASE("a group that is made and left as an exception unwinds the stack finishes its calls") {
   check_ranks(2, [](ProcessGroup& group) {
-    static const std::vector<float> kData(1'000'000, 1);  // is sent when rank 1 receives it
+    static const std::vector<float> payload(1'000'000, 1);  // is sent when rank 1 receives it
     struct Leaver {
-      ~Leaver() { const ddp::Work sent = join().isend(kData, 1); }
+      ~Leaver() { const ddp::Work sent = join().isend(payload, 1); }
     };
     if (group.rank() == 0) {
       try {
@@ -466,9 +466,9 @@ TEST_CASE("a group that is made and left as an exception unwinds the stack finis
     } else {
       ProcessGroup second = join();
       group.barrier();
-      std::vector<float> data(kData.size());
+      std::vector<float> data(payload.size());
       second.recv(data, 0);
-      check(data == kData, "other data");
+      check(data == payload, "other data");
     }
   });
 }
