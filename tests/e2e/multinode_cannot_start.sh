@@ -34,8 +34,10 @@ options=(--nnodes 2 --max_restarts 1)
 both 126 'cannot execute ./train: .*interpreter does not'
 expect_stderr 'no restart left \(1 of 1 used\)'
 
-options=(--nnodes 2)
-cp "$work/a/train" "$work/b/train"
-limits[b]='prlimit --nofile=20:20'
-both 125 '.*Too many open files'
+if [ -z "${UBSAN_OPTIONS:-}" ]; then  # UBSan reads objects through a pipe: it needs descriptors, too
+  options=(--nnodes 2)
+  cp "$work/a/train" "$work/b/train"
+  limits[b]='prlimit --nofile=20:20'
+  both 125 '.*Too many open files'
+fi
 expect_no_process_left

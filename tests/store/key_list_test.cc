@@ -21,7 +21,7 @@ std::string take(Listing& listing, std::size_t most = 1'000'000) {
 struct Filled {
   Store store{1 << 30};
 
-  explicit Filled(std::initializer_list<const char*> keys) {
+  Filled(std::initializer_list<const char*> keys) {
     for (const char* key : keys) must(store.set(key, ""));
   }
 };
