@@ -197,6 +197,7 @@ void train(ProcessGroup& group) {
   pass(weights);  // of rank 0 by now; the ranks tell each other the order of the buckets
   Floats first(stream, -1);
   Floats second(stream, -1);
+  DRIVER(cuStreamSynchronize, stream);  // they are written again while the gate is closed
   Gate gate(stream);
   for (Floats* seen : {&first, &second}) {
     seen->write(own(group) * (seen == &first ? 1.0F : 2.0F));
