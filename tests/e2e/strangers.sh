@@ -4,6 +4,7 @@
 # keys, lists of them and values that nobody reads. The job keeps its leases, takes another node,
 # restarts and ends well, and the memory of its master is bounded.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+[ -z "${ASAN_OPTIONS:-}${TSAN_OPTIONS:-}" ] || skip "a million keys take sanitizers longer than the test has"
 job=(--nnodes 2:3 --max_restarts 1 --rdzv_endpoint "$here:29500" --last_call_timeout 1s "${quick[@]}")
 program='echo "round $WORLD_SIZE $TORCHELASTIC_RESTART_COUNT"
   until [ -e "$0/fail" ]; do sleep 0.1; done
@@ -43,6 +44,5 @@ done
 on a
 [ "$(wc -c <"$err")" -lt 20000 ] || fail "strangers filled its stderr"
 echo "the master's peak: $((${peak:-0} / 1024)) MiB"
-[ -n "${ASAN_OPTIONS:-}${TSAN_OPTIONS:-}" ] || [ "${peak:-0}" -lt $((512 * 1024)) ] ||
-  fail "its agent took $peak KiB"
+[ "${peak:-0}" -lt $((512 * 1024)) ] || fail "its agent took $peak KiB"
 expect_no_process_left
