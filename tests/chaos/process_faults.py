@@ -238,7 +238,10 @@ def host_suspended(job, dice):
 def spare_joins(job, dice):
     if any(life.host is job.spare_host for life in job.alive()):
         return None
-    return f'{job.start(job.spare_host).name} joins as a spare'
+    spare = job.start(job.spare_host)
+    if job.plan.least == job.plan.nodes:
+        explain(spare, 1)  # a job of a fixed size may have had no place for it
+    return f'{spare.name} joins as a spare'
 
 
 @fault()
