@@ -79,6 +79,7 @@ ServerActions ServerSessions::received(ConnectionId id, const Result<Message>& m
   } else {
     take_first(id, *message, now);
   }
+  if (round_.phase() != Round::Phase::active) release_held(now);
   return take();
 }
 
@@ -262,16 +263,15 @@ void ServerSessions::take_message(NodeId node, const Message& message, Time now)
 
 bool ServerSessions::has_to_wait(NodeId node, const Message& message) const {
   constexpr size_t kMostOfOne = 4;  // it fails, joins, leaves
-  if (round_.phase() != Round::Phase::active || held_.size() >= kMostOfOne * agents_.size()) {
-    return false;
-  }
-  const bool has_more = std::any_of(held_.begin(), held_.end(),
-                                    [node](const Held& held) { return held.sender == node; });
-  if (has_more || !std::holds_alternative<message::Fail>(message)) return has_more;
-  return !held_.empty() || is_any_member_unreachable();
+  if (held_.size() >= kMostOfOne * agents_.size()) return false;
+  const bool fails = std::holds_alternative<message::Fail>(message);
+  if (held_.empty()) return fails && is_any_member_unreachable();
+  return fails || std::any_of(held_.begin(), held_.end(),
+                              [node](const Held& held) { return held.sender == node; });
 }
 
 bool ServerSessions::is_any_member_unreachable() const {
+  if (round_.phase() != Round::Phase::active) return false;
   return std::any_of(round_.nodes().begin(), round_.nodes().end(), [this](const auto& entry) {
     const auto& [id, node] = entry;
     return node.state == NodeState::running && !agents_.at(id).connection;
@@ -390,6 +390,7 @@ ServerActions ServerSessions::tick(Time now) {
   evict(now);
   const auto round = round_.deadline();
   if (round && *round <= now) deliver(round_.tick(now));
+  if (round_.phase() != Round::Phase::active) release_held(now);
   return take();
 }
 

@@ -11,22 +11,24 @@ using namespace std::chrono_literals;
 
 const ServerSessions::Time kNow(1h);
 
-/// Two nodes of a job, "a" on line 1 and "b" on line 2, in round 0. The master's own is neither.
+/// Nodes of a job, "a" on line 1, "b" on line 2 and so on, in round 0. The master's own is none.
 struct Job {
+  int nodes;
   ServerSessions sessions;
 
-  Job() : sessions(options()) {
-    greet(1, "a");
-    greet(2, "b");
-    sessions.received(1, Message(join("a")), kNow);
-    sessions.received(2, Message(join("b")), kNow);
+  explicit Job(int count = 2) : nodes(count), sessions(options(count)) {
+    for (int line = 1; line <= count; ++line) {
+      const std::string host(1, static_cast<char>('a' + line - 1));
+      greet(static_cast<ConnectionId>(line), host);
+      sessions.received(static_cast<ConnectionId>(line), Message(join(host)), kNow);
+    }
     CHECK(sessions.round().phase() == Round::Phase::active);
   }
 
-  static ServerSessions::Options options() {
+  static ServerSessions::Options options(int count) {
     ServerSessions::Options options;
     options.name = "m";
-    options.round.min_nodes = options.round.max_nodes = 2;
+    options.round.min_nodes = options.round.max_nodes = count;
     options.round.max_restarts = 1;
     return options;
   }
@@ -40,7 +42,7 @@ struct Job {
   ServerActions greet(ConnectionId line, const std::string& host) {
     sessions.connected(line, host, kProtocolVersion, false);
     message::Hello hello;
-    hello.min_nodes = hello.max_nodes = 2;
+    hello.min_nodes = hello.max_nodes = nodes;
     hello.host = hello.session = host;
     return sessions.received(line, Message(hello), kNow);
   }
@@ -95,6 +97,18 @@ TEST_CASE("a failure after a member's line was lost counts when that node is bac
   REQUIRE(broken(back) != nullptr);
   CHECK(broken(back)->root_cause);
   CHECK(job.sessions.round().restarts() == 1);
+}
+
+TEST_CASE("what waits is taken in its order when the round is broken for another reason") {
+  Job job(3);
+  job.sessions.lost(2, kNow);
+  CHECK(broken(job.fail()) == nullptr);
+  job.sessions.received(1, Message(Job::join("a")), kNow);
+  CHECK(job.sessions.round().nodes().begin()->second.state == NodeState::running);
+  const ServerActions left = job.sessions.received(3, Message(message::Leave{}), kNow);
+  REQUIRE(broken(left) != nullptr);
+  CHECK(tests::contains(broken(left)->reason, "left"));
+  CHECK(job.sessions.round().nodes().begin()->second.state == NodeState::waiting);
 }
 
 TEST_CASE("a failure that waits does so no longer than the lease of the node without a line") {
