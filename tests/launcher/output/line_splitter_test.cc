@@ -159,7 +159,9 @@ TEST_CASE("the output of a single worker is passed on immediately, also prompts"
   CHECK(page.text() == "name? hello\n\n\rx");
 }
 
-TEST_CASE("nothing is added to the output of a single worker, but lines of others begin anew") {
+TEST_CASE(
+    "nothing is added to the output of a single worker, but other lines after it start on their "
+    "own") {
   Page page;
   const std::string longest(3 * kMaxLine, 'x');
   {
