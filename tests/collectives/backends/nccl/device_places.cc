@@ -136,6 +136,7 @@ void spin() {
   for (int i = 0; i < kCalls; ++i) group.all_reduce(data.span());
   ::getrusage(RUSAGE_THREAD, &after);
   gate.open();
+  DRIVER(cuStreamSynchronize, data.span().stream);
   const long sleeps = after.ru_nvcsw - before.ru_nvcsw;
   check(sleeps < kCalls / 2, std::to_string(sleeps) + " sleeps");
 }
