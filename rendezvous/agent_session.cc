@@ -130,10 +130,12 @@ AgentActions AgentSession::dial_failed(const std::string& reason, Time now) {
 
 void AgentSession::say_hello(Time now) {
   hello_sent_ = now;
+  ++hellos_;
   act(agent_action::Send{
-      *pending_, message::Hello{settings_.run_id, settings_.min_nodes, settings_.max_nodes,
-                                settings_.host, settings_.session, delivery_.report(), ticket_}});
-  if (++hellos_ > 1) return;
+      *pending_,
+      message::Hello{settings_.run_id, settings_.min_nodes, settings_.max_nodes, settings_.host,
+                     settings_.session, delivery_.report(), ticket_, hellos_}});
+  if (hellos_ > 1) return;
   // A new session: no need to wait for the welcome.
   delivery_.add(message::Join{*unanswered_join_});
   act(agent_action::Send{*pending_, delivery_.unacked().back()});

@@ -179,7 +179,7 @@ class AgentSession {
   std::optional<ConnectionId> pending_;  // the newest, not welcomed yet
   bool dialing_ = false;
   bool joined_ = false;  // at least once
-  int hellos_ = 0;
+  std::uint64_t hellos_ = 0;
   Time hello_sent_{};
   Time renewed_from_{};  // when we sent what the master answered last
 

@@ -139,7 +139,8 @@ json to_json(const message::Hello& hello) {
           {"host", tail(hello.host)},
           {"session", hello.session},
           {"received", hello.received},
-          {"ticket", hello.ticket}};
+          {"ticket", hello.ticket},
+          {"number", hello.number}};
 }
 
 json to_json(const Heartbeat& heartbeat) {
@@ -259,6 +260,7 @@ Result<Message> decode_hello(Fields fields) {
   if (hello.session.size() > kMaxSession) fields.refuse("session");
   hello.received = fields.count("received");
   hello.ticket = fields.text("ticket");
+  hello.number = fields.count("number");
   return fields.or_error<Message>(std::move(hello));
 }
 

@@ -54,6 +54,7 @@ struct Hello {
   std::string session;         ///< random, the agent's own: it identifies the agent
   std::uint64_t received = 0;  ///< notifications of that session so far
   std::string ticket{};        ///< of the last Welcome; empty: none yet
+  std::uint64_t number = 1;    ///< of this agent's hellos: a late one may come after a newer one
 };
 struct Join {
   JoinRequest request;

@@ -130,11 +130,13 @@ void ServerSessions::take_hello(ConnectionId id, const message::Hello& hello, Ti
     return refuse(id, hello.host, "the job has too many nodes");
   }
   const NodeId node = is_new ? add_agent(hello, connections_.at(id).own, now) : known->second;
+  Agent& agent = agents_.at(node);
+  const bool is_late =
+      hello.number <= std::exchange(agent.hello, std::max(agent.hello, hello.number));
+  if (is_late) return close(id);
   // An agent that was lost may miss the welcome that tells it so: what it counts is older.
   const bool resumed = !is_new && (hello.ticket.empty() || hello.ticket == ticket(node));
-  const bool is_late = !resumed && agents_.at(node).delivery.received() > 0;
-  if (is_late) return close(id);  // it has said hello again since
-  replace_connection(agents_.at(node), node, id);
+  replace_connection(agent, node, id);
   evictions_.received(node, now);  // the agent renews its lease, too
   welcome(node, resumed, hello.received);
   release_held(now);

@@ -26,6 +26,8 @@
 //  Hello            | new session: Welcome       | Close the old line;        | Welcome; unacknowledged
 //                   |                            |  Welcome; unacknowledged   |  notifications again
 //                   |                            |  notifications again       |
+//  Hello, older than| -                          | Close its line             | Close its line
+//   the newest      |                            |                            |
 //  message          | Close the line             | its lease is renewed;      | -
 //                   |                            |  Round                     |
 //  invalid message  | Refused                    | Refused; Round: it leaves; | -
@@ -140,6 +142,7 @@ class ServerSessions {
     bool is_host = false;                    ///< as it said when it joined
     bool own = false;                        ///< it has no lease: it cannot lose this master
     std::optional<ConnectionId> connection;  ///< nullopt: it is unreachable
+    std::uint64_t hello = 0;                 ///< the number of its newest
     std::optional<std::string> gone;         ///< how it ended; its last messages may be on its line
     Delivery<Letter> delivery;
   };

@@ -8,8 +8,14 @@
 namespace ddprun::rendezvous {
 namespace {
 
+// Nothing that the sanitizers look for depends on the number.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kHistories = 1'000;
+#else
+constexpr int kHistories = 10'000;
+#endif
+
 TEST_CASE("whatever nodes do, rounds are whole, one at a time, and everyone is answered") {
-  constexpr int kHistories = 10'000;
   int rounds = 0, resumed = 0, prior_failures = 0, paid_losses = 0;
   for (int seed = 1; seed <= kHistories; ++seed) {
     INFO("seed " << seed);
@@ -21,10 +27,10 @@ TEST_CASE("whatever nodes do, rounds are whole, one at a time, and everyone is a
     prior_failures += walk.prior_failures();
   }
   // Else the histories are too uneventful to mean much.
-  CHECK(rounds > 15'000);
-  CHECK(resumed > 1'000);
-  CHECK(prior_failures > 100);
-  CHECK(paid_losses > 30);
+  CHECK(rounds > 1.5 * kHistories);
+  CHECK(resumed > 0.1 * kHistories);
+  CHECK(prior_failures > 0.01 * kHistories);
+  CHECK(paid_losses > 0.003 * kHistories);
 }
 
 TEST_CASE("a job of ten thousand nodes forms, breaks and ends with a notification for each") {

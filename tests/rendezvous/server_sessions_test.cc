@@ -15,6 +15,7 @@ const ServerSessions::Time kNow(1h);
 struct Job {
   int nodes;
   ServerSessions sessions;
+  std::uint64_t hellos = 0;
 
   explicit Job(int count = 2) : nodes(count), sessions(options(count)) {
     for (int line = 1; line <= count; ++line) {
@@ -44,6 +45,7 @@ struct Job {
     message::Hello hello;
     hello.min_nodes = hello.max_nodes = nodes;
     hello.host = hello.session = host;
+    hello.number = ++hellos;
     return sessions.received(line, Message(hello), kNow);
   }
 
@@ -123,6 +125,20 @@ TEST_CASE("a failure that waits does so no longer than the lease of the node wit
   REQUIRE(broken(over) != nullptr);
   CHECK(tests::contains(broken(over)->reason, "silent"));
   CHECK(job.sessions.round().restarts() == 0);
+}
+
+// What an agent sent on a line that it gave up may be long on its way.
+TEST_CASE("a hello and a join that come after the agent's newer ones are of no effect") {
+  Job job;
+  job.sessions.connected(3, "b", kProtocolVersion, false);
+  message::Hello late;
+  late.min_nodes = late.max_nodes = job.nodes;
+  late.host = late.session = "b";
+  const ServerActions actions = job.sessions.received(3, Message(late), kNow);
+  REQUIRE(actions.size() == 1);
+  CHECK(std::get<server_action::Close>(actions[0]).connection == 3);
+  CHECK(job.sessions.received(3, Message(Job::join("b")), kNow).empty());
+  CHECK(job.sessions.round().phase() == Round::Phase::active);
 }
 
 }  // namespace

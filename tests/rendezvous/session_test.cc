@@ -131,11 +131,10 @@ TEST_CASE("an agent that was lost learns it, even if the first welcome that says
     lost.say(message::Gone{"s", "it was silent"});
     world.until([&] { return lost.closed; });
   }
-  const std::string hello =
-      greeting() + encode(message::Hello{"job", 1, 1, "peer", "s", 1, ticket});
   for (int i = 0; i < 2; ++i) {
     Peer back(world);
-    back.send(hello);
+    back.send(greeting() +
+              encode(message::Hello{"job", 1, 1, "peer", "s", 1, ticket, ++world.hellos}));
     CHECK_FALSE(back.next_reply<reply::Welcome>().resumed);
   }
 }

@@ -161,7 +161,8 @@ void Peer::send(const std::string& bytes) {
 }
 
 void Peer::introduce(const std::string& session, int nodes, std::uint64_t notifications) {
-  send(greeting() + encode(message::Hello{"job", nodes, nodes, "peer", session, notifications}));
+  send(greeting() + encode(message::Hello{"job", nodes, nodes, "peer", session, notifications, "",
+                                          ++world_.hellos}));
 }
 
 void Peer::join(int local_size) {

@@ -46,6 +46,7 @@ class World {
   boost::asio::io_context io{1};
   std::unique_ptr<Server> server;
   std::uint16_t port = 0;
+  std::uint64_t hellos = 0;  ///< of peers; each has a number
   std::vector<std::string> log;
   std::vector<std::string> history;  ///< the events of members, in order: "a: lease over"
 };

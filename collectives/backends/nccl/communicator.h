@@ -112,9 +112,9 @@ class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
 
 /// Polls for something that NCCL and CUDA have no way to wait for with a deadline, until `is_done`
 /// returns true. Without pauses for 200 us, since the kernel makes the shortest one 60 us, longer
-/// than NCCL takes to launch a call, and for 8 polls however long they take, since on a busy machine
-/// other threads may use up that time between two; then after pauses of 10 us at first and 1 ms at
-/// most. False: the deadline passed first.
+/// than NCCL takes to launch a call, and for 8 polls however long they take, since on a busy
+/// machine other threads may use up that time between two; then after pauses of 10 us at first and
+/// 1 ms at most. False: the deadline passed first.
 template <class Question>
 bool poll_until(Question is_done, std::chrono::steady_clock::time_point deadline =
                                       std::chrono::steady_clock::time_point::max()) {
