@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/group/group_member.h"
 
+#include <optional>
 #include <utility>
 
 #include "collectives/backends/async_teardown.h"
+#include "collectives/failure/abort_limit.h"
 #include "collectives/failure/watchdog.h"
 #include "collectives/group/make_backend.h"
 
@@ -74,6 +76,12 @@ void GroupMember::abort(const std::string& why) {
 
 void GroupMember::leave() {
   if (calls->has_failed() || std::uncaught_exceptions() > exceptions) {
+    std::optional<AbortLimit> limit;
+    if (!calls->has_failed() || context.size == 1) {  // else the watchdog has one
+      limit.emplace(
+          "ddp: rank " + std::to_string(context.named(context.rank)) + ": calls under way",
+          calls->limit());
+    }
     backend->abort();
     calls->end_watch();
     return;

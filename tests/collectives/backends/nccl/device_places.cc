@@ -3,6 +3,7 @@
 // told of them: device_places SCENARIO [TIMEOUT] (milliseconds). Exit code as device_worker's.
 
 #include <ddp/process_group.h>
+#include <stdexcept>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,13 +23,13 @@ ProcessGroup join_on(std::optional<int> device) {
   return ddp::init_process_group({.backend = "nccl", .timeout = timeout, .device = device});
 }
 
-/// As many ranks as there are devices, or fewer.
 int device_after(int device) {
   return device + 1 < count_devices() ? device + 1 : 0;
 }
 
+/// Ranks may share a device: what NCCL 2.30 allows.
 int own_device() {
-  return std::atoi(std::getenv("RANK"));
+  return std::atoi(std::getenv("RANK")) % count_devices();
 }
 
 /// The default backend without a call on a device: a child may use the driver all the same.
@@ -167,6 +168,20 @@ void keep_graph() {
   work.wait(std::chrono::minutes(1));
 }
 
+/// An exception while a graph has calls, without another rank that could fail.
+void throw_beside_graph() {
+  timeout = std::chrono::seconds(5);
+  ProcessGroup group = join_on(own_device());
+  use_device(own_device());
+  const Floats data(make_stream(), own(group));
+  DRIVER(cuStreamSynchronize, data.span().stream);
+  DRIVER(cuStreamBeginCapture, data.span().stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  group.all_reduce(data.span());
+  CUgraph graph = nullptr;
+  DRIVER(cuStreamEndCapture, data.span().stream, &graph);
+  throw std::runtime_error("thrown beside a graph");
+}
+
 /// NCCL may block in the third call, while the second is under way.
 void calls() {
   ProcessGroup group = join_on({});
@@ -201,6 +216,7 @@ int main(int argc, char** argv) {
     if (scenario == "spin") return spin();
     if (scenario == "impatient") return impatient();
     if (scenario == "keep-graph") return keep_graph();
+    if (scenario == "throw-beside-graph") return throw_beside_graph();
     if (scenario == "configured") return configured();
     return calls();
   });

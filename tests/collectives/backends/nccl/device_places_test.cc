@@ -119,6 +119,14 @@ TEST_CASE("a failure while a graph has calls of the group ends in exit code 124"
   CHECK(contains(ended.output, "lost another rank in #2 all_reduce sum float32[1000]"));
 }
 
+TEST_CASE("an exception while a graph has calls of the group ends in exit code 124") {
+  const auto ended = run_ranks(1, {DDPRUN_BIN "/device_places", "throw-beside-graph"}, on_gpu());
+  INFO(ended[0].output);
+  CHECK(ended[0].code == 124);
+  CHECK(
+      contains(ended[0].output, "calls under way did not end within 5 s after they were aborted"));
+}
+
 TEST_CASE("an NCCL that is too old, or made to block by a variable, is refused") {
   const auto [variable, value, expected] = GENERATE(table<std::string, std::string, std::string>({
       {"FAKE_NCCL_VERSION", "22203", "libnccl.so.2) is too old: it takes 2.23.0 or later\n"},
