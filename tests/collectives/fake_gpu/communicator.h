@@ -30,6 +30,7 @@ struct Call {
 struct Communicator {
   int rank = 0;
   int size = 1;
+  bool is_blocking = false;
   std::vector<int> sockets;  // by rank
   std::atomic<bool> is_aborted = false;
   std::atomic<ncclResult_t> state = ncclInProgress;
