@@ -28,11 +28,12 @@ std::shared_ptr<FailureBroadcast> make_broadcast(const GroupContext& context,
 }  // namespace
 
 GroupMember::GroupMember(GroupContext group, std::string chosen_backend,
-                         std::shared_ptr<FailureBroadcast> broadcast)
+                         std::shared_ptr<FailureBroadcast> broadcast,
+                         std::unique_ptr<Backend> connected)
     : context(std::move(group)),
       backend_name(std::move(chosen_backend)),
       make(context.rank, context.size),
-      backend(make_backend(backend_name, context)),
+      backend(connected ? std::move(connected) : make_backend(backend_name, context)),
       calls(std::make_shared<GroupCalls>(context, backend_name)) {
   if (context.size == 1) return;
   auto watchdog = Watchdog::of_process();

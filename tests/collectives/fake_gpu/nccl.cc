@@ -13,7 +13,7 @@
 //   FAKE_NCCL_STUCK=R    rank R never connects
 //   FAKE_NCCL_BLOCK=R:N  on rank R of any communicator ncclGroupEnd() does not return from the N-th
 //                        launch, from 1
-//   FAKE_NCCL_TELL=1     prints each communicator's settings
+//   FAKE_NCCL_TELL=1     prints each communicator's settings, and that one is split
 //   FAKE_NCCL_VERSION=N  as ncclGetVersion() has it; 22807 if it is not set
 
 #include <algorithm>
@@ -76,6 +76,27 @@ ncclComm_t make_rank(int size, int rank) {
 [[noreturn]] void die(const char* why) {
   std::fprintf(stderr, "the fake NCCL: %s\n", why);
   std::abort();
+}
+
+/// The part's id is made of the whole's: its members find each other by it.
+void split(Communicator& self, int color, int key, int number, ncclComm_t* made) {
+  const std::vector<int> part = self.find_part(color, key);
+  if (part.empty()) {
+    fake_gpu::tell("a connection ended");
+    self.state = ncclRemoteError;
+    return;
+  }
+  if (color != NCCL_SPLIT_NOCOLOR) {
+    const auto place = std::ranges::find(part, self.rank) - part.begin();
+    ncclComm_t handle = make_rank(static_cast<int>(part.size()), static_cast<int>(place));
+    ncclUniqueId id = self.id;
+    const std::string name =
+        std::string(id.internal) + "_" + std::to_string(number) + "_" + std::to_string(color);
+    std::memcpy(id.internal, name.data(), name.size());
+    handle->self->connect(id);
+    *made = handle;
+  }
+  self.state = ncclSuccess;
 }
 
 /// Waits for graphs, too, as the real one.
@@ -158,6 +179,20 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int size, ncclUniqueId i
   *handle = make_rank(size, rank);
   Communicator& self = *(*handle)->self;
   self.connector = std::thread([&self, id] { self.connect(id); });
+  return ncclInProgress;
+}
+
+ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t* made,
+                           ncclConfig_t* config) {
+  Communicator& self = *handle->self;
+  if (self.state != ncclSuccess || self.questions > 0) return refuse("used before it was settled");
+  if (config->blocking != 0) return ncclInvalidUsage;
+  if (self.under_way > 0) die("split while calls are under way");
+  if (std::getenv("FAKE_NCCL_TELL") != nullptr) std::printf("split %d %d\n", color, key);
+  self.state = ncclInProgress;
+  if (self.connector.joinable()) self.connector.join();
+  self.connector = std::thread(
+      [&self, color, key, made, number = ++self.splits] { split(self, color, key, number, made); });
   return ncclInProgress;
 }
 

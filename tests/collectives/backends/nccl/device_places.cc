@@ -106,6 +106,27 @@ void eager() {
   data.expect(sum_of_ranks(group), "a sum by a part's graph");
 }
 
+/// Parts are connected through the group, while calls of it are under way, and outlive it.
+void parts() {
+  std::optional<ProcessGroup> whole = join_on(own_device());
+  use_device(own_device());
+  Floats data(make_stream(), own(*whole));
+  const auto work = whole->iall_reduce(data.span());
+  const std::vector<int> ends = {whole->size() - 1, 0};
+  auto outer = whole->new_group(ends);
+  auto inner = whole->split(whole->rank() == 0 ? -1 : 1, -whole->rank());
+  work.wait();
+  data.expect(sum_of_ranks(*whole), "a sum while parts are made");
+  whole.reset();
+  for (ProcessGroup* part : {outer ? &*outer : nullptr, inner ? &*inner : nullptr}) {
+    if (part == nullptr) continue;
+    data.write(own(*part));
+    part->broadcast(data.span(), 1);
+    data.expect(2, "what rank 1 of a part has");
+    part->barrier();
+  }
+}
+
 /// A call needs nothing that waits for other work on the device.
 void bits() {
   ProcessGroup group = join_on({});
@@ -212,6 +233,7 @@ int main(int argc, char** argv) {
     if (scenario == "elsewhere") return elsewhere();
     if (scenario == "first-call") return first_call();
     if (scenario == "eager") return eager();
+    if (scenario == "parts") return parts();
     if (scenario == "bits") return bits();
     if (scenario == "spin") return spin();
     if (scenario == "impatient") return impatient();

@@ -69,6 +69,18 @@ TEST_CASE("ranks that name their devices are connected at once", "[gpu]") {
   }
 }
 
+TEST_CASE("parts of a group whose ranks name their devices are connected through it", "[gpu]") {
+  if (!are_enough(3)) return;
+  const auto ended = run_places(3, "parts", {{"FAKE_NCCL_TELL", "1"}});
+  const std::string expected[] = {"split 2 1\nsplit -1 0\n", "split -1 0\nsplit 2 1\n",
+                                  "split 2 0\nsplit 2 0\n"};
+  for (std::size_t rank = 0; rank < ended.size(); ++rank) {
+    INFO(ended[rank].output);
+    CHECK(ended[rank].code == 0);
+    if (!is_real()) CHECK(ended[rank].output.ends_with(expected[rank]));
+  }
+}
+
 TEST_CASE("a reduction of bits waits for nothing else on the device", "[gpu]") {
   if (!are_enough(2)) return;
   check_places(2, "bits");
