@@ -29,7 +29,7 @@ int device_after(int device) {
 
 /// Ranks may share a device: what NCCL 2.30 allows.
 int own_device() {
-  return std::atoi(std::getenv("RANK")) % count_devices();
+  return std::atoi(std::getenv("RANK")) % std::max(count_devices(), 1);
 }
 
 /// The default backend without a call on a device: a child may use the driver all the same.
@@ -121,8 +121,8 @@ void parts() {
   for (ProcessGroup* part : {outer ? &*outer : nullptr, inner ? &*inner : nullptr}) {
     if (part == nullptr) continue;
     data.write(own(*part));
-    part->broadcast(data.span(), 1);
-    data.expect(2, "what rank 1 of a part has");
+    part->broadcast(data.span(), part->size() - 1);
+    data.expect(static_cast<float>(part->size()), "what the last rank of a part has");
     part->barrier();
   }
 }
