@@ -17,7 +17,7 @@ grep -q '^skipped  everything: there is no GPU here' "$folder/moved/report.txt"
 FAKE_GPUS=1 "$folder/moved/gpu-check" --short
 passed=$(grep -c '^ok ' "$folder/moved/report.txt")
 [ "$passed" -ge 25 ] || { echo "only $passed checks were made"; exit 1; }
-grep -q '^ok       two ranks: one is killed: .*rank 1 .* was killed by SIGKILL$' "$folder/moved/report.txt"
+grep -q '^ok       two ranks: one is killed: ' "$folder/moved/report.txt"
 
 # A check that fails is in the report, and in the exit code.
 printf '#!/bin/sh\nexit 3\n' >"$folder/moved/bin/device_kernels"
