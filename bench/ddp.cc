@@ -3,7 +3,7 @@
 // end, one parameter at a time, and in the buckets of DistributedDataParallel.
 //   build/bin/bench_ddp [RANKS [MIB [ROUNDS [BACKEND]]]]
 // RANKS processes on this host (2), MIB of float32 gradients in 64 parameters (64), ROUNDS of each
-// (9). The methods take turns; figures are medians of rank 0.
+// (9). Over nccl the gradients are on GPUs. The methods take turns; figures are medians of rank 0.
 //
 // The backward pass is a model, as long as what communication at its end adds to it, or twice as
 // long; each parameter's part by its size:
@@ -17,16 +17,19 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "bench/ddp_memory.h"
 #include "bench/harness.h"
 #include "ddp/distributed_data_parallel.h"
 #include "ddp/spawn.h"
 
 namespace {
 
+using ddprun::bench::Memory;
 using std::chrono::duration;
 using std::chrono::steady_clock;
 using Seconds = duration<double>;
@@ -46,15 +49,20 @@ void compute(Kind kind, steady_clock::time_point end) {
   while (steady_clock::now() < end) continue;
 }
 
+Memory make_host_memory() {
+  const auto allocate = [](std::size_t bytes) { return std::make_shared<std::byte[]>(bytes); };
+  return {.allocate = allocate, .settle = [] {}};
+}
+
 /// Sizes as in layers: every fourth is large.
-std::vector<std::vector<float>> make_parameters(std::size_t bytes) {
+std::vector<std::size_t> make_sizes(std::size_t bytes) {
   constexpr std::size_t kLayers = 16;
   const std::size_t unit = bytes / sizeof(float) / kLayers / 8;
-  std::vector<std::vector<float>> parameters;
+  std::vector<std::size_t> sizes;
   for (std::size_t layer = 0; layer < kLayers; ++layer) {
-    for (const std::size_t units : {1, 1, 1, 5}) parameters.emplace_back(units * unit, 1.0F);
+    for (const std::size_t units : {1, 1, 1, 5}) sizes.push_back(units * unit);
   }
-  return parameters;
+  return sizes;
 }
 
 /// A method to average: called when a gradient is ready, and at the end.
@@ -69,9 +77,13 @@ class Bench {
   Bench(ddp::ProcessGroup& group, const Settings& settings)
       : group_(group),
         settings_(settings),
-        parameters_(make_parameters(settings.bytes)),
-        gradients_(parameters_) {
-    for (const auto& parameter : parameters_) elements_ += parameter.size();
+        memory_(group.backend() == "nccl" ? ddprun::bench::make_device_memory()
+                                          : make_host_memory()) {
+    for (const std::size_t size : make_sizes(settings.bytes)) {
+      parameters_.push_back(make_buffer(size));
+      gradients_.push_back(make_buffer(size));
+      elements_ += size;
+    }
     methods_.push_back(
         {"at the end", [](std::size_t) {}, [this] { average(0, gradients_.size()); }});
     methods_.push_back({"per parameter", [this](std::size_t p) { begin(p); }, [this] { wait(); }});
@@ -97,10 +109,18 @@ class Bench {
     if (group_.rank() == 0) std::printf(format, args...);
   }
 
+  ddp::Buffer make_buffer(std::size_t count) {
+    allocated_.push_back(memory_.allocate(count * sizeof(float)));
+    ddp::Buffer buffer(allocated_.back().get(), count, ddp::DataType::float32, memory_.stream);
+    buffer.on_device = memory_.on_device;
+    return buffer;
+  }
+
   void add_buckets(std::size_t mib) {
-    std::vector<ddp::Buffer> buffers(parameters_.begin(), parameters_.end());
     models_.push_back(std::make_unique<ddp::DistributedDataParallel>(
-        group_, buffers, ddp::DistributedDataParallelOptions{.bucket_bytes = mib << 20}));
+        group_, parameters_,
+        ddp::DistributedDataParallelOptions{.bucket_bytes = mib << 20,
+                                            .allocate = memory_.allocate}));
     ddp::DistributedDataParallel& model = *models_.back();
     methods_.push_back({"buckets " + std::to_string(mib) + " MiB",
                         [&model](std::size_t p) { model.gradient_ready(p); },
@@ -124,12 +144,13 @@ class Bench {
     const auto began = steady_clock::now();
     std::size_t done = 0;
     for (std::size_t p = parameters_.size(); p-- > 0;) {
-      done += parameters_[p].size();
+      done += parameters_[p].count;
       const double share = static_cast<double>(done) / static_cast<double>(elements_);
       compute(kind, began + std::chrono::duration_cast<steady_clock::duration>(backward * share));
       method.ready(p);
     }
     method.finish();
+    memory_.settle();
     return steady_clock::now() - began;
   }
 
@@ -159,8 +180,10 @@ class Bench {
 
   ddp::ProcessGroup& group_;
   const Settings settings_;
-  std::vector<std::vector<float>> parameters_;
-  std::vector<std::vector<float>> gradients_;  ///< of the methods without buckets
+  const Memory memory_;
+  std::vector<std::shared_ptr<void>> allocated_;
+  std::vector<ddp::Buffer> parameters_;
+  std::vector<ddp::Buffer> gradients_;  ///< of the methods without buckets
   std::size_t elements_ = 0;
   std::vector<std::unique_ptr<ddp::DistributedDataParallel>> models_;
   std::vector<ddp::Work> works_;

@@ -3,7 +3,9 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
+#include "collectives/backends/group_context.h"
 #include "collectives/call/async_call.h"
 #include "collectives/call/task.h"
 #include "ddp/error.h"
@@ -34,6 +36,16 @@ class Backend {
   /// Sets a function for failures that the backend detects outside of its calls. It is called in
   /// any thread and must abort() the backend. Backends that detect none need not call it.
   virtual void watch(const std::function<void(const Error& error)>& /*failed*/) {}
+
+  /// Connects parts of the group through its own connections. Every rank calls it: with what its
+  /// part is, and the part's members as ranks of this group, or null if it is in none. Returns the
+  /// part's backend, which takes what `make_host` returns for buffers in host memory; null: this
+  /// rank is in no part, or parts have to connect as other groups do. Waits for the other ranks.
+  virtual std::unique_ptr<Backend> split(
+      const GroupContext* /*part*/, const std::vector<int>& /*members*/,
+      const std::function<std::unique_ptr<Backend>()>& /*make_host*/) {
+    return nullptr;
+  }
 
   /// Makes all that is under way fail soon, without notifying the other ranks. Thread: any.
   virtual void abort() noexcept = 0;

@@ -2,12 +2,11 @@
 #include "collectives/failure/watchdog.h"
 
 #include <algorithm>
-#include <unistd.h>
 #include <utility>
 
 #include "collectives/backends/nccl/backend.h"
-#include "collectives/crash/crash_report.h"
 #include "collectives/errors.h"
+#include "collectives/failure/abort_limit.h"
 #include "collectives/signal_masked_thread.h"
 
 namespace ddp::internal {
@@ -20,12 +19,11 @@ using std::chrono::steady_clock;
 constexpr milliseconds kAgreementLimit = seconds(5);  // from the broadcast to the agreed error
 constexpr milliseconds kAbortCheck(20);               // of failed calls: no event marks their end
 
-/// The time for all groups to be broken and for their calls to end: the longest limit of a group,
-/// within bounds.
+/// The time for all groups to be broken and for their calls to end: that of the longest limit.
 milliseconds abort_limit(const std::vector<std::shared_ptr<WatchedGroup>>& groups) {
   milliseconds longest(0);
   for (const auto& group : groups) longest = std::max(longest, group->limit());
-  return std::clamp<milliseconds>(longest, seconds(5), seconds(60));
+  return limit_of_abort(longest);
 }
 
 }  // namespace
@@ -202,18 +200,9 @@ void Watchdog::check_abort() {
     if (abort_->threads == 0) abort_.reset();
     return;
   }
-  if (steady_clock::now() >= abort->deadline) end_process(*abort);
-}
-
-void Watchdog::end_process(const Abort& abort) {
-  const std::string text = abort.reason + ". Its calls did not end within another " +
-                           name_time(abort.limit) + ": ending the process";
-  print(text + "\n");
-  if (begin_crash_report()) {
-    write_crash_report(text, text + "\n");
-    finish_crash_report();
-  }
-  ::_exit(kExitCode);
+  if (steady_clock::now() < abort->deadline) return;
+  end_process(abort->reason + ". Its calls did not end within another " + name_time(abort->limit) +
+              ": ending the process");
 }
 
 }  // namespace ddp::internal

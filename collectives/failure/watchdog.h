@@ -23,7 +23,7 @@ namespace ddp::internal {
 /// same lost rank. Ranks that receive the broadcast abort their groups with the same error. The
 /// same happens when a call loses a rank, and when a backend reports a failure outside of a call.
 ///
-/// If that takes too long, or calls do not end, the process exits with kExitCode: a rank that hangs
+/// If that takes too long, or calls do not end, the process exits with code 124: a rank that hangs
 /// in a library would keep the whole job from being restarted.
 ///
 /// One thread per process, which exists as long as a group of more than one rank does. It sleeps
@@ -35,8 +35,6 @@ namespace ddp::internal {
 class Watchdog {
  public:
   using Time = WatchedGroup::Time;
-
-  static constexpr int kExitCode = 124;  // as of timeout(1)
 
   /// The watchdog of this process, which lives as long as it is referenced.
   static std::shared_ptr<Watchdog> of_process();
@@ -84,7 +82,6 @@ class Watchdog {
   void leave_abort();
   void break_groups(const Groups& groups, const AgreedError& agreed);
   void check_abort();
-  [[noreturn]] static void end_process(const Abort& abort);
 
   std::atomic<Time> next_check_ = Time::max();
   std::mutex mutex_;  // of what follows, and of every change of next_check_

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/group/group_member.h"
 
+#include <optional>
 #include <utility>
 
 #include "collectives/backends/async_teardown.h"
+#include "collectives/failure/abort_limit.h"
 #include "collectives/failure/watchdog.h"
 #include "collectives/group/make_backend.h"
 
@@ -26,11 +28,12 @@ std::shared_ptr<FailureBroadcast> make_broadcast(const GroupContext& context,
 }  // namespace
 
 GroupMember::GroupMember(GroupContext group, std::string chosen_backend,
-                         std::shared_ptr<FailureBroadcast> broadcast)
+                         std::shared_ptr<FailureBroadcast> broadcast,
+                         std::unique_ptr<Backend> connected)
     : context(std::move(group)),
       backend_name(std::move(chosen_backend)),
       make(context.rank, context.size),
-      backend(make_backend(backend_name, context)),
+      backend(connected ? std::move(connected) : make_backend(backend_name, context)),
       calls(std::make_shared<GroupCalls>(context, backend_name)) {
   if (context.size == 1) return;
   auto watchdog = Watchdog::of_process();
@@ -74,6 +77,12 @@ void GroupMember::abort(const std::string& why) {
 
 void GroupMember::leave() {
   if (calls->has_failed() || std::uncaught_exceptions() > exceptions) {
+    std::optional<AbortLimit> limit;
+    if (!calls->has_failed() || context.size == 1) {  // else the watchdog has one
+      limit.emplace(
+          "ddp: rank " + std::to_string(context.named(context.rank)) + ": calls under way",
+          calls->limit());
+    }
     backend->abort();
     calls->end_watch();
     return;

@@ -28,9 +28,10 @@ struct GroupMember {
   int subgroup_count = 0;                             ///< made of this group so far
   const int exceptions = std::uncaught_exceptions();  ///< under way when this was made
 
-  /// Connects the ranks. A subgroup passes the broadcast of its parent.
+  /// Connects the ranks unless they are `connected`. A subgroup passes the broadcast of its parent.
   GroupMember(GroupContext group, std::string chosen_backend,
-              std::shared_ptr<FailureBroadcast> broadcast = nullptr);
+              std::shared_ptr<FailureBroadcast> broadcast = nullptr,
+              std::unique_ptr<Backend> connected = nullptr);
 
   /// For ranks that are connected already and are all in this process.
   GroupMember(GroupContext group, std::string chosen_backend, std::unique_ptr<Backend> connected);

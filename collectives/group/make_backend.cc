@@ -39,4 +39,10 @@ std::unique_ptr<Backend> make_backend(const std::string& chosen, GroupContext co
   return make_gloo_backend(std::move(context));
 }
 
+std::unique_ptr<Backend> split_backend(Backend& whole, const std::optional<GroupContext>& part,
+                                       const std::vector<int>& members) {
+  return whole.split(part ? &*part : nullptr, members,
+                     [&part] { return make_backend("gloo", *part); });
+}
+
 }  // namespace ddp::internal

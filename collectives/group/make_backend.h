@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "collectives/backends/backend.h"
 #include "collectives/backends/group_context.h"
@@ -20,5 +21,9 @@ void check_device(std::optional<int> device, const std::string& backend);
 
 /// Makes the backend and connects all ranks. Returns when all have connected.
 std::unique_ptr<Backend> make_backend(const std::string& chosen, GroupContext context);
+
+/// As Backend::split(), over Gloo in host memory.
+std::unique_ptr<Backend> split_backend(Backend& whole, const std::optional<GroupContext>& part,
+                                       const std::vector<int>& members);
 
 }  // namespace ddp::internal

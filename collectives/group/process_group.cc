@@ -225,10 +225,12 @@ std::optional<ProcessGroup> ProcessGroup::make_subgroup(const std::vector<int>& 
                                                         int color) {
   const std::string name = std::to_string(member_->subgroup_count++) + "/" + std::to_string(color);
   auto context = internal::subgroup_context(member_->context, name, members);
+  if (context) context->timeout = timeout();
+  auto connected = internal::split_backend(*member_->backend, context, members);
   if (!context) return std::nullopt;
-  context->timeout = timeout();
-  return ProcessGroup(std::make_unique<internal::GroupMember>(
-      std::move(*context), member_->backend_name, member_->calls->broadcast()));
+  return ProcessGroup(
+      std::make_unique<internal::GroupMember>(std::move(*context), member_->backend_name,
+                                              member_->calls->broadcast(), std::move(connected)));
 }
 
 }  // namespace ddp

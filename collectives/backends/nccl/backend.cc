@@ -54,8 +54,9 @@ class NcclBackend : public Backend {
  public:
   NcclBackend(GroupContext context, std::unique_ptr<Backend> host)
       : context_(std::move(context)), host_(std::move(host)) {}
-  explicit NcclBackend(const std::shared_ptr<NcclCommunicator>& connected)
-      : context_(connected->context()), communicator_(connected) {
+  explicit NcclBackend(const std::shared_ptr<NcclCommunicator>& connected,
+                       std::unique_ptr<Backend> host = nullptr)
+      : context_(connected->context()), host_(std::move(host)), communicator_(connected) {
     set_up_calls();
   }
 
@@ -74,6 +75,9 @@ class NcclBackend : public Backend {
   void run(const Task& task) override;
   std::shared_ptr<AsyncCall> begin(const Task& task) override;
   void watch(const std::function<void(const Error& error)>& failed) override;
+  std::unique_ptr<Backend> split(
+      const GroupContext* part, const std::vector<int>& members,
+      const std::function<std::unique_ptr<Backend>()>& make_host) override;
   void abort() noexcept override;
   void leave() noexcept override;
 
@@ -85,6 +89,7 @@ class NcclBackend : public Backend {
   void set_up_calls();
   void connect(int device);
   std::shared_ptr<AsyncCall> enqueue(const Task& task);
+  void finish_calls() const;
   std::string where(const Task& task) const;
 
   GroupContext context_;
@@ -231,6 +236,35 @@ void NcclBackend::watch(const std::function<void(const Error& error)>& failed) {
   const std::lock_guard lock(mutex_);
   failed_ = failed;
   if (communicator_) communicator_->watch(failed_);
+}
+
+/// Only with Options::device are all ranks of the group, and of its parts, connected by now. The
+/// color of a part is its first member.
+std::unique_ptr<Backend> NcclBackend::split(
+    const GroupContext* part, const std::vector<int>& members,
+    const std::function<std::unique_ptr<Backend>()>& make_host) {
+  if (!context_.device) return nullptr;
+  finish_calls();
+  if (part == nullptr) {
+    communicator_->split(NCCL_SPLIT_NOCOLOR, 0, nullptr);
+    return nullptr;
+  }
+  const auto connected =
+      std::make_shared<NcclCommunicator>(*part, communicator_->device().number());
+  communicator_->split(members.front(), part->rank, connected.get());
+  return std::make_unique<NcclBackend>(connected, make_host());
+}
+
+/// NCCL may hang if a communicator is split while calls are under way.
+void NcclBackend::finish_calls() const {
+  const OnDevice here(communicator_->device());
+  DeviceEvent end;
+  end.record(communicator_->stream());
+  poll_until([&] {
+    if (const auto failure = communicator_->failure()) throw Error(*failure);
+    const BesideCaptures beside;
+    return end.is_reached();
+  });
 }
 
 void NcclBackend::abort() noexcept {

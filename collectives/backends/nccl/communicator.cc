@@ -129,6 +129,35 @@ void NcclCommunicator::begin_to_connect(const ncclUniqueId& id) {
   if (result != ncclSuccess && result != ncclInProgress) throw Error(fail(kWhere, result));
 }
 
+/// Unlike calls, this is no call of the group that a watcher could time out.
+void NcclCommunicator::split(int color, int key, NcclCommunicator* part) {
+  const std::string where = "while a part of the group connects through NCCL";
+  const OnDevice here(device_);
+  const auto began = std::chrono::steady_clock::now();
+  ncclConfig_t config = make_config(context_.nccl);
+  ncclResult_t result = ncclSuccess;
+  {
+    const std::lock_guard lock(handle_mutex_);
+    throw_if_failed();
+    result = nccl().ncclCommSplit(handle_, color, key, &part_, &config);
+  }
+  if (result != ncclSuccess && result != ncclInProgress) throw Error(fail(where, result));
+  poll_until([&] {
+    if (is_settled(where, began)) return true;
+    if (std::chrono::steady_clock::now() - began > context_.timeout) throw Error(time_out(where));
+    return false;
+  });
+  if (part != nullptr) part->take(std::exchange(part_, nullptr));
+}
+
+void NcclCommunicator::take(ncclComm_t connected) {
+  {
+    const std::lock_guard lock(handle_mutex_);
+    handle_ = connected;
+  }
+  wait_until_settled(kWhere);
+}
+
 void NcclCommunicator::launch(const std::string& where,
                               const std::function<void(ncclComm_t)>& calls) {
   std::optional<FailedCall> failed;
@@ -183,12 +212,14 @@ bool NcclCommunicator::is_settled(const std::string& where, Time began) {
   const ncclResult_t result = state();
   if (result == ncclSuccess) return true;
   if (result != ncclInProgress) throw Error(fail(where, result));
-  if (is_overdue(began)) {
-    throw Error(fail(where, ErrorKind::timed_out,
-                     "timed out after " + name_time(context_.timeout) +
-                         " waiting for the other ranks " + where));
-  }
+  if (is_overdue(began)) throw Error(time_out(where));
   return false;
+}
+
+Error NcclCommunicator::time_out(const std::string& where) {
+  return fail(
+      where, ErrorKind::timed_out,
+      "timed out after " + name_time(context_.timeout) + " waiting for the other ranks " + where);
 }
 
 bool NcclCommunicator::is_watched() const {

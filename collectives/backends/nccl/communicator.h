@@ -55,6 +55,11 @@ class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
   /// The same for ranks that are all in this process.
   static void connect_together(std::span<const std::shared_ptr<NcclCommunicator>> ranks);
 
+  /// Connects parts of the group: `part` to the ranks that give the same color, at the place that
+  /// the keys tell; null: this rank is in none. All ranks of the group call it, while none of its
+  /// calls is under way.
+  void split(int color, int key, NcclCommunicator* part);
+
   /// Makes the `calls` of NCCL in a group, each of them wrapped in check(). Returns when NCCL has
   /// put them into the stream; inside a group of the caller's, at once. `where` is that of
   /// agree_on().
@@ -92,8 +97,10 @@ class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
   void begin_to_connect(const ncclUniqueId& id);
   ncclResult_t state();
   void throw_if_failed() const;
+  void take(ncclComm_t connected);
   void wait_until_settled(const std::string& where);
   bool is_settled(const std::string& where, Time began);
+  Error time_out(const std::string& where);
   bool is_watched() const;
   bool is_overdue(Time since) const;
   Error fail(const std::string& where, ncclResult_t result);
@@ -105,6 +112,7 @@ class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
   CUstream stream_ = nullptr;
   std::mutex handle_mutex_;  // of every use of handle_: NCCL may block with it; taken first
   ncclComm_t handle_ = nullptr;
+  ncclComm_t part_ = nullptr;         // of split(): set by NCCL, in a thread of its own
   mutable std::mutex failure_mutex_;  // of what follows; nothing blocks with it
   std::optional<Error> failure_;
   std::function<void(const Error& error)> failed_;  // empty: there is no watcher

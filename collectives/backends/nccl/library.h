@@ -17,6 +17,7 @@ namespace ddp::internal {
   X(ncclCommFinalize)         \
   X(ncclCommGetAsyncError)    \
   X(ncclCommInitRankConfig)   \
+  X(ncclCommSplit)            \
   X(ncclGetErrorString)       \
   X(ncclGetLastError)         \
   X(ncclGetUniqueId)          \

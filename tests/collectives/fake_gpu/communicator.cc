@@ -71,7 +71,8 @@ void Communicator::hang_up() {
   for (const int socket : sockets) ::shutdown(socket, SHUT_RDWR);
 }
 
-void Communicator::connect(const ncclUniqueId& id) {
+void Communicator::connect(const ncclUniqueId& of) {
+  id = of;
   constexpr auto kPause = std::chrono::milliseconds(1);
   if (is_to_fail(*this)) {
     tell("made to fail");
@@ -143,6 +144,29 @@ bool Communicator::exchange(const std::vector<std::vector<char>>& out,
     }
   }
   return false;
+}
+
+std::vector<int> Communicator::find_part(int color, int key) {
+  const int own[] = {color, key};
+  const char* const begin = reinterpret_cast<const char*>(own);
+  const std::vector<char> mine(begin, begin + sizeof(own));
+  std::vector<std::vector<char>> out(static_cast<std::size_t>(size), mine);
+  std::vector<std::vector<char>> in = out;
+  out[static_cast<std::size_t>(rank)].clear();
+  std::vector<char> kept;
+  in[static_cast<std::size_t>(rank)].swap(kept);
+  if (!exchange(out, in)) return {};
+  in[static_cast<std::size_t>(rank)].swap(kept);
+  std::vector<std::pair<int, int>> keys_and_ranks;
+  for (int other = 0; other < size; ++other) {
+    int theirs[2];
+    std::memcpy(theirs, in[static_cast<std::size_t>(other)].data(), sizeof(theirs));
+    if (theirs[0] == color) keys_and_ranks.emplace_back(theirs[1], other);
+  }
+  std::ranges::sort(keys_and_ranks);
+  std::vector<int> part;
+  for (const auto& [_, other] : keys_and_ranks) part.push_back(other);
+  return part;
 }
 
 void Communicator::perform(const std::vector<Call>& started, bool fails) {

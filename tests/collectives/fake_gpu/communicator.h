@@ -30,6 +30,9 @@ struct Call {
 struct Communicator {
   int rank = 0;
   int size = 1;
+  ncclUniqueId id = {};
+  int splits = 0;
+  bool is_blocking = false;
   std::vector<int> sockets;  // by rank
   std::atomic<bool> is_aborted = false;
   std::atomic<ncclResult_t> state = ncclInProgress;
@@ -46,7 +49,11 @@ struct Communicator {
   ~Communicator();
 
   /// Meets the others, who have the same id. Blocks.
-  void connect(const ncclUniqueId& id);
+  void connect(const ncclUniqueId& of);
+
+  /// The ranks that call it with this color, in the order of their keys. Blocks. Empty: one is
+  /// gone.
+  std::vector<int> find_part(int color, int key);
 
   /// Does calls that were started together, in a stream. After a failure it blocks until the
   /// communicator is aborted.

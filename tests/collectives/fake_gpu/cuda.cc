@@ -134,10 +134,11 @@ void combine(const std::string& name, unsigned char* into, const unsigned char* 
              std::uint64_t elements) {
   const bool is_word = name.ends_with("_32");
   const std::uint64_t bytes = is_word ? 4 * elements : elements;
+  const bool is_and = name.find("_and_") != std::string::npos;
+  const bool is_or = name.find("_or_") != std::string::npos;
   for (std::uint64_t i = 0; i < bytes; ++i) {
-    if (name.find("_and_") != std::string::npos) into[i] &= from[i];
-    if (name.find("_or_") != std::string::npos) into[i] |= from[i];
-    if (name.find("_xor_") != std::string::npos) into[i] ^= from[i];
+    const int both = is_and ? into[i] & from[i] : is_or ? into[i] | from[i] : into[i] ^ from[i];
+    into[i] = static_cast<unsigned char>(both);
   }
 }
 

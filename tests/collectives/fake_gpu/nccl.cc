@@ -3,16 +3,17 @@
 // no GPU. Every rank sends each other what that needs, in the stream's turn. As the real one with
 // blocking = 0, a communicator is in progress after each call, and may not be used before it was
 // asked for; a failure leaves the stream standing until the communicator is aborted. A group with a
-// call that is refused starts none. An abort of what an open group uses ends the process.
+// call that is refused starts none. An abort of what an open group uses ends the process. One of
+// ncclCommInitRank, which libddp does not use, blocks, and its calls need no group.
 //
-//   FAKE_NCCL_FAIL=R:N   on rank R of any communicator the N-th launch, from 1, fails; R:0: to
-//   connect FAKE_NCCL_REFUSE=R:N on rank R of any communicator the N-th call, from 1, is refused;
-//   R:0: the
-//                        rank itself, before it connects
+//   FAKE_NCCL_FAIL=R:N   on rank R of any communicator the N-th launch, from 1, fails;
+//                        R:0: to connect
+//   FAKE_NCCL_REFUSE=R:N on rank R of any communicator the N-th call, from 1, is refused;
+//                        R:0: the rank itself, before it connects
 //   FAKE_NCCL_STUCK=R    rank R never connects
 //   FAKE_NCCL_BLOCK=R:N  on rank R of any communicator ncclGroupEnd() does not return from the N-th
 //                        launch, from 1
-//   FAKE_NCCL_TELL=1     prints each communicator's settings
+//   FAKE_NCCL_TELL=1     prints each communicator's settings, and that one is split
 //   FAKE_NCCL_VERSION=N  as ncclGetVersion() has it; 22807 if it is not set
 
 #include <algorithm>
@@ -63,9 +64,39 @@ bool is_refused(int rank, int call) {
   return is_call_chosen("FAKE_NCCL_REFUSE", rank, call);
 }
 
+ncclComm_t make_rank(int size, int rank) {
+  auto* const handle = new ncclComm{std::make_shared<Communicator>()};
+  Communicator& self = *handle->self;
+  self.rank = rank;
+  self.size = size;
+  self.sockets.resize(static_cast<std::size_t>(size), -1);
+  return handle;
+}
+
 [[noreturn]] void die(const char* why) {
   std::fprintf(stderr, "the fake NCCL: %s\n", why);
   std::abort();
+}
+
+/// The part's id is made of the whole's: its members find each other by it.
+void split(Communicator& self, int color, int key, int number, ncclComm_t* made) {
+  const std::vector<int> part = self.find_part(color, key);
+  if (part.empty()) {
+    fake_gpu::tell("a connection ended");
+    self.state = ncclRemoteError;
+    return;
+  }
+  if (color != NCCL_SPLIT_NOCOLOR) {
+    const auto place = std::ranges::find(part, self.rank) - part.begin();
+    ncclComm_t handle = make_rank(static_cast<int>(part.size()), static_cast<int>(place));
+    ncclUniqueId id = self.id;
+    const std::string name =
+        std::string(id.internal) + "_" + std::to_string(number) + "_" + std::to_string(color);
+    std::memcpy(id.internal, name.data(), name.size());
+    handle->self->connect(id);
+    *made = handle;
+  }
+  self.state = ncclSuccess;
 }
 
 /// Waits for graphs, too, as the real one.
@@ -95,7 +126,10 @@ ncclResult_t add(ncclComm_t handle, Call call) {
   }
   if (is_refused(self.rank, ++self.asked)) return refuse("made to be refused");
   self.calls.push_back(std::move(call));
-  return group_depth > 0 ? ncclSuccess : ncclInvalidUsage;  // libddp always groups
+  if (group_depth > 0) return ncclSuccess;
+  if (!self.is_blocking) return ncclInvalidUsage;  // libddp always groups
+  ++group_depth;
+  return ncclGroupEnd();
 }
 
 }  // namespace fake_gpu
@@ -123,6 +157,14 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   return ncclSuccess;
 }
 
+ncclResult_t ncclCommInitRank(ncclComm_t* handle, int size, ncclUniqueId id, int rank) {
+  *handle = make_rank(size, rank);
+  Communicator& self = *(*handle)->self;
+  self.is_blocking = true;
+  self.connect(id);
+  return self.state;
+}
+
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int size, ncclUniqueId id, int rank,
                                     ncclConfig_t* config) {
   CUdevice device = 0;
@@ -134,12 +176,23 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int size, ncclUniqueId i
     std::printf("CGA %d, CTAs %d to %d, network %s\n", config->cgaClusterSize, config->minCTAs,
                 config->maxCTAs, config->netName == nullptr ? "" : config->netName);
   }
-  *handle = new ncclComm{std::make_shared<Communicator>()};
+  *handle = make_rank(size, rank);
   Communicator& self = *(*handle)->self;
-  self.rank = rank;
-  self.size = size;
-  self.sockets.resize(static_cast<std::size_t>(size), -1);
   self.connector = std::thread([&self, id] { self.connect(id); });
+  return ncclInProgress;
+}
+
+ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t* made,
+                           ncclConfig_t* config) {
+  Communicator& self = *handle->self;
+  if (self.state != ncclSuccess || self.questions > 0) return refuse("used before it was settled");
+  if (config->blocking != 0) return ncclInvalidUsage;
+  if (self.under_way > 0) die("split while calls are under way");
+  if (std::getenv("FAKE_NCCL_TELL") != nullptr) std::printf("split %d %d\n", color, key);
+  self.state = ncclInProgress;
+  if (self.connector.joinable()) self.connector.join();
+  self.connector = std::thread(
+      [&self, color, key, made, number = ++self.splits] { split(self, color, key, number, made); });
   return ncclInProgress;
 }
 
@@ -191,17 +244,21 @@ ncclResult_t ncclGroupEnd() {
   for (ncclComm_t handle : std::exchange(aborted, {})) free(handle);
   const ncclResult_t error = std::exchange(group_error, ncclSuccess);
   if (grouped.empty()) return error;
+  bool is_in_progress = false;
   for (const auto& self : std::exchange(grouped, {})) {
     while (is_call_chosen("FAKE_NCCL_BLOCK", self->rank, self->launches + 1)) ::pause();
     --self->open_groups;
-    if (error == ncclSuccess) {
+    if (error == ncclSuccess && self->is_blocking) {
+      fake_gpu::put_into_stream(self);
+    } else if (error == ncclSuccess) {
       self->questions = 2;
+      is_in_progress = true;
     } else {
       self->calls.clear();
       self->state = error;
     }
   }
-  return error == ncclSuccess ? ncclInProgress : error;
+  return is_in_progress ? ncclInProgress : error;
 }
 
 }  // extern "C"

@@ -3,6 +3,7 @@
 // told of them: device_places SCENARIO [TIMEOUT] (milliseconds). Exit code as device_worker's.
 
 #include <ddp/process_group.h>
+#include <stdexcept>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,13 +23,13 @@ ProcessGroup join_on(std::optional<int> device) {
   return ddp::init_process_group({.backend = "nccl", .timeout = timeout, .device = device});
 }
 
-/// As many ranks as there are devices, or fewer.
 int device_after(int device) {
   return device + 1 < count_devices() ? device + 1 : 0;
 }
 
+/// Ranks may share a device: what NCCL 2.30 allows.
 int own_device() {
-  return std::atoi(std::getenv("RANK"));
+  return std::atoi(std::getenv("RANK")) % std::max(count_devices(), 1);
 }
 
 /// The default backend without a call on a device: a child may use the driver all the same.
@@ -105,6 +106,27 @@ void eager() {
   data.expect(sum_of_ranks(group), "a sum by a part's graph");
 }
 
+/// Parts are connected through the group, while calls of it are under way, and outlive it.
+void parts() {
+  std::optional<ProcessGroup> whole = join_on(own_device());
+  use_device(own_device());
+  Floats data(make_stream(), own(*whole));
+  const auto work = whole->iall_reduce(data.span());
+  const std::vector<int> ends = {whole->size() - 1, 0};
+  auto outer = whole->new_group(ends);
+  auto inner = whole->split(whole->rank() == 0 ? -1 : 1, -whole->rank());
+  work.wait();
+  data.expect(sum_of_ranks(*whole), "a sum while parts are made");
+  whole.reset();
+  for (ProcessGroup* part : {outer ? &*outer : nullptr, inner ? &*inner : nullptr}) {
+    if (part == nullptr) continue;
+    data.write(own(*part));
+    part->broadcast(data.span(), part->size() - 1);
+    data.expect(static_cast<float>(part->size()), "what the last rank of a part has");
+    part->barrier();
+  }
+}
+
 /// A call needs nothing that waits for other work on the device.
 void bits() {
   ProcessGroup group = join_on({});
@@ -167,6 +189,20 @@ void keep_graph() {
   work.wait(std::chrono::minutes(1));
 }
 
+/// An exception while a graph has calls, without another rank that could fail.
+void throw_beside_graph() {
+  timeout = std::chrono::seconds(5);
+  ProcessGroup group = join_on(own_device());
+  use_device(own_device());
+  const Floats data(make_stream(), own(group));
+  DRIVER(cuStreamSynchronize, data.span().stream);
+  DRIVER(cuStreamBeginCapture, data.span().stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  group.all_reduce(data.span());
+  CUgraph graph = nullptr;
+  DRIVER(cuStreamEndCapture, data.span().stream, &graph);
+  throw std::runtime_error("thrown beside a graph");
+}
+
 /// NCCL may block in the third call, while the second is under way.
 void calls() {
   ProcessGroup group = join_on({});
@@ -197,10 +233,12 @@ int main(int argc, char** argv) {
     if (scenario == "elsewhere") return elsewhere();
     if (scenario == "first-call") return first_call();
     if (scenario == "eager") return eager();
+    if (scenario == "parts") return parts();
     if (scenario == "bits") return bits();
     if (scenario == "spin") return spin();
     if (scenario == "impatient") return impatient();
     if (scenario == "keep-graph") return keep_graph();
+    if (scenario == "throw-beside-graph") return throw_beside_graph();
     if (scenario == "configured") return configured();
     return calls();
   });

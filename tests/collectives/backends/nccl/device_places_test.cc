@@ -69,6 +69,18 @@ TEST_CASE("ranks that name their devices are connected at once", "[gpu]") {
   }
 }
 
+TEST_CASE("parts of a group whose ranks name their devices are connected through it", "[gpu]") {
+  if (!are_enough(3)) return;
+  const auto ended = run_places(3, "parts", {{"FAKE_NCCL_TELL", "1"}});
+  const std::string expected[] = {"split 2 1\nsplit -1 0\n", "split -1 0\nsplit 2 1\n",
+                                  "split 2 0\nsplit 2 0\n"};
+  for (std::size_t rank = 0; rank < ended.size(); ++rank) {
+    INFO(ended[rank].output);
+    CHECK(ended[rank].code == 0);
+    if (!is_real()) CHECK(ended[rank].output.ends_with(expected[rank]));
+  }
+}
+
 TEST_CASE("a reduction of bits waits for nothing else on the device", "[gpu]") {
   if (!are_enough(2)) return;
   check_places(2, "bits");
@@ -117,6 +129,14 @@ TEST_CASE("a failure while a graph has calls of the group ends in exit code 124"
   INFO(ended.output);
   CHECK(ended.code == 124);
   CHECK(contains(ended.output, "lost another rank in #2 all_reduce sum float32[1000]"));
+}
+
+TEST_CASE("an exception while a graph has calls of the group ends in exit code 124") {
+  const auto ended = run_ranks(1, {DDPRUN_BIN "/device_places", "throw-beside-graph"}, on_gpu());
+  INFO(ended[0].output);
+  CHECK(ended[0].code == 124);
+  CHECK(
+      contains(ended[0].output, "calls under way did not end within 5 s after they were aborted"));
 }
 
 TEST_CASE("an NCCL that is too old, or made to block by a variable, is refused") {

@@ -38,8 +38,8 @@ TEST_CASE("every operation gives every type's right result on a device, in place
 }
 
 TEST_CASE("calls on a device keep to their places among streams, hosts and groups", "[gpu]") {
-  const std::string scenario =
-      GENERATE("order", "beside", "messages", "capture", "train", "default stream");
+  const std::string scenario = GENERATE("order", "beside", "messages", "capture",
+                                        "thread's capture", "train", "default stream");
   if (!are_enough(3)) return;
   for (const Ended& rank : run_workers(3, {scenario})) {
     INFO(scenario << ": " << rank.output);

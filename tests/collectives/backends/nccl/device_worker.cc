@@ -3,6 +3,7 @@
 // (milliseconds), over nccl or what DDP_TEST_BACKEND names. Exit code: 0 all right, 1 a wrong
 // result (printed), 10 + kind for a ddp::Error (printed), 77 no GPU (printed).
 
+#include <csignal>
 #include <ddp/distributed_data_parallel.h>
 #include <ddp/local_devices.h>
 #include <future>
@@ -91,9 +92,8 @@ void beside(ProcessGroup& group) {
   Floats once(stream, 1);
   part->all_reduce(once.span());
   group.barrier();
-  check(
-      part->backend() == group.backend() && group.all_gather_object("x").size() == host.size() * 3,
-      "part");
+  const auto objects = group.all_gather_object("x");
+  check(part->backend() == group.backend() && std::ssize(objects) == group.size(), "part");
   once.expect(static_cast<float>(part->size()), "a sum in a part");
   data.expect(sum_of_ranks(group), "a sum");
 }
@@ -138,7 +138,7 @@ void misuse(ProcessGroup& group) {
 }
 
 /// Calls become part of a graph, and are made again each time that is launched.
-void capture(ProcessGroup& group) {
+void capture(ProcessGroup& group, CUstreamCaptureMode mode) {
   const CUstream stream = make_stream();
   Floats data(stream, own(group));
   Floats bits(stream, 1);
@@ -147,7 +147,7 @@ void capture(ProcessGroup& group) {
   data.write(1);
   bits.write(0);
   DRIVER(cuStreamSynchronize, stream);
-  DRIVER(cuStreamBeginCapture, stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  DRIVER(cuStreamBeginCapture, stream, mode);
   group.all_reduce(data.span());
   const Work work = group.iall_reduce(data.span());
   work.wait();
@@ -217,7 +217,7 @@ void expect_failure(ProcessGroup& group, bool is_kept_waiting) {
   Floats data(stream, own(group));
   group.all_reduce(data.span());
   data.expect(sum_of_ranks(group), "a sum");
-  if (group.rank() == 1 && !is_kept_waiting) ::_exit(0);
+  if (group.rank() == 1 && !is_kept_waiting) ::raise(SIGKILL);
   if (group.rank() == 1) ::pause();
   const Work work = group.iall_reduce(data.span());
   DRIVER(cuStreamSynchronize, stream);
@@ -297,7 +297,8 @@ void run(ProcessGroup group, const std::string& scenario) {
   if (scenario == "beside") return beside(group);
   if (scenario == "messages") return messages(group);
   if (scenario == "misuse") return misuse(group);
-  if (scenario == "capture") return capture(group);
+  if (scenario == "capture") return capture(group, CU_STREAM_CAPTURE_MODE_GLOBAL);
+  if (scenario == "thread's capture") return capture(group, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
   if (scenario == "train") return train(group);
   if (scenario == "default stream") return default_stream(group);
   if (scenario == "die") return expect_failure(group, false);
