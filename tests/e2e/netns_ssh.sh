@@ -29,7 +29,7 @@ UsePAM no
 PermitRootLogin yes
 PasswordAuthentication no
 PidFile none
-SetEnv $mark
+SetEnv $mark $(env | grep '^[A-Z]*SAN_OPTIONS=' | tr '\n' ' ')
 END
 cat >"$work/ssh_config" <<END
 IdentityFile $work/key
