@@ -15,7 +15,6 @@
 namespace ddprun::cli {
 namespace {
 
-using remote::HostName;
 using remote::HostNames;
 using remote::Words;
 
@@ -38,7 +37,7 @@ bool matches(std::string_view pattern, std::string_view name) {
   return name.starts_with(pattern.substr(0, pattern.size() - 1));
 }
 
-std::string_view name_of(std::string_view variable) {
+std::string_view variable_name(std::string_view variable) {
   return variable.substr(0, variable.find('='));
 }
 
@@ -74,12 +73,13 @@ Result<> check(const RawOptions& raw, const HostNames& hosts, const Words& comma
 Result<Words> exported(const RawOptions& raw, const Host& host) {
   Words variables;
   for (const std::string& pattern : raw.remote.exported) {
-    const bool is_set = std::any_of(host.environment.begin(), host.environment.end(),
-                                    [&](const auto& v) { return matches(pattern, name_of(v)); });
+    const bool is_set =
+        std::any_of(host.environment.begin(), host.environment.end(),
+                    [&](const auto& v) { return matches(pattern, variable_name(v)); });
     if (!is_set && !pattern.ends_with('*')) return usage_error("--export " + pattern + ": not set");
   }
   for (const std::string& variable : host.environment) {
-    const auto covers = [name = name_of(variable)](std::string_view pattern) {
+    const auto covers = [name = variable_name(variable)](std::string_view pattern) {
       return matches(pattern, name);
     };
     // srun hands on the environment itself, and the batch script's devices are not the step's.
@@ -170,11 +170,36 @@ bool is_own(const std::string& name, const Host& host) {
          (remote::is_loopback(name) || engine::is_same_host(name, host.name));
 }
 
-Words starter_of(const std::string& name, const RemoteOptions& options, const Host& host) {
-  if (options.by_srun) return remote::srun_command(name, host.executable());
-  if (is_own(name, host)) return remote::local_command(host.executable());
-  return remote::ssh_command(options.ssh, name, host.executable());
-}
+/// The commands that start the agents.
+class Starters {
+ public:
+  Starters(const RemoteOptions& options, const Host& host)
+      : options_(options), host_(host), own_path_(host.executable()) {}
+
+  /// Errors: not_found (there is no ssh).
+  Result<> set(remote::HostSpec& spec) {
+    if (!options_.by_srun && is_own(spec.name, host_)) {
+      spec.starter = remote::local_command(own_path_);
+      spec.program = own_path_;
+      return {};
+    }
+    spec.starter = options_.by_srun ? remote::srun_command(spec.name, own_path_)
+                                    : remote::ssh_command(options_.ssh, spec.name, own_path_);
+    if (program_.empty()) {
+      Result<std::string> program = host_.find_program(spec.starter.front());
+      if (!program) return program.error();
+      program_ = std::move(*program);
+    }
+    spec.program = program_;
+    return {};
+  }
+
+ private:
+  const RemoteOptions& options_;
+  const Host& host_;
+  std::string own_path_;
+  std::string program_;  // of ssh or srun; empty: not needed so far
+};
 
 }  // namespace
 
@@ -194,14 +219,13 @@ Result<remote::Job> remote_job(const RawOptions& raw, const std::vector<std::str
   job.stop_grace = raw.job.stop_grace;
   job.log_level = raw.job.log_level;
   const Arguments arguments(raw, *hosts);
+  const std::string directory = host.directory();
+  Starters starters(raw.remote, host);
   for (size_t i = 0; i < hosts->size(); ++i) {
     remote::HostSpec& spec = job.hosts.emplace_back();
     spec.name = (*hosts)[i].name;
-    spec.starter = starter_of(spec.name, raw.remote, host);
-    Result<std::string> program = host.find_program(spec.starter.front());
-    if (!program) return program.error();
-    spec.program = std::move(*program);
-    spec.order = {host.directory(), *variables, arguments.of(i)};
+    if (const Result<> set = starters.set(spec); !set) return set.error();
+    spec.order = {directory, *variables, arguments.of(i)};
     spec.order.arguments.insert(spec.order.arguments.end(), rest.begin(), rest.end());
   }
   return job;

@@ -24,7 +24,7 @@ bool may_be_forwarded(int signal) {
 int ControlInput::timeout() const {
   if (!input_) return -1;
   const auto left =
-      std::chrono::ceil<std::chrono::milliseconds>(last_heard_ + kSilence - Clock::now());
+      std::chrono::ceil<std::chrono::milliseconds>(last_heard_ + silence_ - Clock::now());
   return std::max(0, static_cast<int>(left.count()));
 }
 
@@ -35,7 +35,7 @@ std::vector<int> ControlInput::read(bool readable) {
   const bool ended = count == 0 || (count < 0 && readable && errno != EINTR && errno != EAGAIN);
   const Clock::time_point now = Clock::now();
   if (count > 0) last_heard_ = now;
-  if (ended || now - last_heard_ >= kSilence) {
+  if (ended || now - last_heard_ >= silence_) {
     input_.reset();
     return {SIGTERM};
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <utility>
 #include <vector>
 
 #include "base/fd.h"
@@ -17,7 +18,8 @@ class ControlInput {
   static constexpr std::chrono::seconds kSilence{60};
 
   /// An empty `input`: there are no such signals.
-  explicit ControlInput(Fd input) : input_(std::move(input)) {}
+  explicit ControlInput(Fd input, std::chrono::milliseconds silence = kSilence)
+      : input_(std::move(input)), silence_(silence) {}
 
   /// What poll(2) waits for, and its timeout in milliseconds.
   int fd() const { return input_.get(); }
@@ -30,6 +32,7 @@ class ControlInput {
   using Clock = std::chrono::steady_clock;
 
   Fd input_;
+  std::chrono::milliseconds silence_;
   Clock::time_point last_heard_ = Clock::now();
 };
 

@@ -88,7 +88,6 @@ expect_stderr 'srun started 3 tasks on a node, .* use srun --ntasks-per-node=1'
 
 batch() {  # batch COMMAND...: in a script of two nodes
   printf '#!/bin/sh\n%s\n' "$*" >"$work/script"
-  : >"$work/batch.err" >"$work/batch.out"
   on_host_1 sbatch --wait --nodes 2 --output "$work/batch.out" --error "$work/batch.err" "$work/script"
   cp "$work/batch.out" "$out"
   cp "$work/batch.err" "$err"

@@ -3,11 +3,7 @@
 # One command starts a job on several hosts, each with a real sshd: its output and exit code are
 # here, each host that cannot take part is named with what to do, and whichever process is killed,
 # nothing stays on any host.
-. "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
-for tool in ssh ssh-keygen; do
-  command -v $tool >/dev/null || skip "there is no $tool (package openssh-client)"
-done
-[ -x /usr/sbin/sshd ] || skip "there is no sshd (package openssh-server)"
+. "$(dirname "${BASH_SOURCE[0]}")/netns_sshd.sh"
 hosts 5 4
 
 # Where a host differs from the first one, another folder lies over one of these.
@@ -20,51 +16,13 @@ exit 2
 END
 chmod +x "$work/other/ddprun"
 
-ssh-keygen -q -t ed25519 -N '' -f "$work/key"
-cat >"$work/sshd_config" <<END
-HostKey $work/key
-AuthorizedKeysFile $work/key.pub
-StrictModes no
-UsePAM no
-PermitRootLogin yes
-PasswordAuthentication no
-PidFile none
-SetEnv $mark $(env | grep '^[A-Z]*SAN_OPTIONS=' | tr '\n' ' ')
-END
-cat >"$work/ssh_config" <<END
-IdentityFile $work/key
-IdentitiesOnly yes
-UserKnownHostsFile /dev/null
-StrictHostKeyChecking no
-END
-
-daemons=()
-stop_daemons() {
-  local pid
-  for pid in "${daemons[@]}"; do kill "$pid"; done
-}
-at_exit+=(stop_daemons)
-serve_ssh() {  # serve_ssh HOST [OVER UNDER]: the folder OVER lies over UNDER
-  unshare --uts --mount sh "$work/.enter" "$1" nsenter --net="/run/netns/$net-$1" sh -c '
-      mount -t tmpfs tmpfs /run && mkdir /run/sshd
-      [ -z "$2" ] || mount --bind "$2" "$3"
-      exec /usr/sbin/sshd -D -e -f "$1"' sh "$work/sshd_config" "${2:-}" "${3:-}" \
-    >"$work/.sshd.$1" 2>&1 &
-  daemons+=($!)
-}
 serve_ssh 2
 serve_ssh 3
 serve_ssh 4 "$work/empty" "$work/bin"
 serve_ssh 5 "$work/other" "$work/bin"
-listens() {
-  grep -q 'Server listening' "$work/.sshd.$1"
-}
-code=running
-for host in 2 3 4 5; do wait_until listens $host; done
 
 DDPRUN=$work/bin/ddprun
 cd "$work/places/here"
-ssh=(--ssh "ssh -F $work/ssh_config")
 on 1 true
 
 # Output, environment, directory, ranks, slots; a quote and a newline in a value.
