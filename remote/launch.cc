@@ -37,7 +37,7 @@ using namespace std::chrono_literals;
 /// Between two signs of life; launcher::ControlInput waits for several.
 constexpr std::chrono::seconds kSignOfLife{10};
 
-/// The agents of a job end together, so the last one ends within so long of the first.
+/// The agents of a job that failed end together: the last one within so long of the first.
 constexpr std::chrono::seconds kEndTogether{10};
 
 /// An agent that was told to stop ends so long after its workers at the latest.

@@ -43,7 +43,7 @@ Roster::Verdict Roster::has_ended(size_t host, std::optional<int> code) {
 Roster::Stop Roster::decide(Verdict::What what, std::optional<int> code) {
   if (what == Verdict::What::ended && code == 0) {
     succeeded_ = true;
-    return Stop::soon;
+    return Stop::none;
   }
   if (left_ >= least_ || reason_ || succeeded_) return Stop::none;
   reason_ = what == Verdict::What::ended ? *code : kOwnFailure;

@@ -11,11 +11,13 @@ namespace ddprun::remote {
 /// Which agents of a job are to be started, run, or have ended; when the others have to be stopped;
 /// and the exit code of all. Pure.
 ///
-///   an agent                            with `least` hosts left     with fewer
-///   ends before it took part            the others go on            stop the others: 125
-///   is lost: its connection ended       the others go on            stop the others: 125
-///   ends with an error                  the others go on            stop those that do not end
-///   soon ends with 0: the job has succeeded  stop those that do not end soon
+// clang-format off
+///   an agent                        with `least` hosts left  with fewer
+///   ends before it took part        the others go on         stop the others: 125
+///   is lost: its connection ended   the others go on         stop the others: 125
+///   ends with an error              the others go on         stop those that do not end soon
+///   ends with 0: the job succeeded  the others end, too      the same
+// clang-format on
 class Roster {
  public:
   /// So many are started at the same time.

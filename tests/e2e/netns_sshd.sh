@@ -47,7 +47,7 @@ serve_ssh() {
   wait_until listens "$1"
 }
 listens() {
-  grep -q 'Server listening' "$work/.sshd.$1"
+  grep -qs 'Server listening' "$work/.sshd.$1"
 }
 
 # shellcheck disable=SC2034

@@ -31,7 +31,7 @@ TEST_CASE("a job that succeeded has 0, although a host was lost before") {
   const Roster::Verdict lost = roster.has_ended(1, std::nullopt);
   CHECK(lost.what == What::lost);
   CHECK(lost.stop == Stop::none);
-  CHECK(roster.has_ended(0, 0).stop == Stop::soon);
+  CHECK(roster.has_ended(0, 0).stop == Stop::none);
   CHECK_FALSE(roster.all_ended());
   CHECK(roster.has_ended(2, 0).what == What::ended);
   CHECK(roster.all_ended());
