@@ -143,9 +143,11 @@ class Launch {
     if (what == What::ended || stopped_) return "";
     if (what == What::lost) {
       return "host " + spec.name + " is lost: its " + starter_name(spec) + " ended (" +
-             status.text() + ") before the job";
+             status.text() + ")";
     }
-    if (const auto failure = agent.connection->exec_failure()) return failure->message;
+    if (const auto failure = agent.connection->exec_failure()) {
+      return "host " + spec.name + ": " + failure->message;
+    }
     constexpr std::string_view kOwn = "ddprun: ";
     const bool is_own = std::string_view(agent.said).starts_with(kOwn);
     return start_failure_text({spec.name, spec.starter, status.code(),

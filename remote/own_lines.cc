@@ -4,7 +4,7 @@
 namespace ddprun::remote {
 
 bool OwnLines::is_new(size_t host, std::string_view line) {
-  if (counts_.size() >= kMostLines) counts_.clear();
+  if (counts_.size() * hosts_ > kMostNumbers) counts_.clear();
   Count& count = counts_[std::string(line)];
   count.said.resize(hosts_);
   if (++count.said[host] <= count.shown) return false;

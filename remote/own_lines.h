@@ -20,8 +20,8 @@ class OwnLines {
   bool is_new(size_t host, std::string_view line);
 
  private:
-  /// Beyond it, what was counted is forgotten: a line may then be shown twice.
-  static constexpr size_t kMostLines = 4096;
+  /// Beyond so many numbers what was counted is forgotten: a line may then be shown twice.
+  static constexpr size_t kMostNumbers = size_t{1} << 20;
 
   struct Count {
     std::vector<unsigned> said;  // by each host

@@ -112,7 +112,7 @@ runs --nnodes 1:2 "${quick[@]}" --last_call_timeout 1 --hosts node1,node2
 started 2
 kill -KILL "$(ssh_to node2)"
 started 3
-expect_stderr '^ddprun: host node2 is lost: its ssh ended \(killed by SIGKILL\) before the job$'
+expect_stderr '^ddprun: host node2 is lost: its ssh ended \(killed by SIGKILL\)$'
 touch "$work/finish"
 finish
 expect_exit 0
