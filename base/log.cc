@@ -34,11 +34,13 @@ void write_to_stderr(std::string_view line) {
   }
 }
 
+std::string line_mark;  // in front of each line
+
 std::string as_block(std::string_view text) {
-  std::string block = "ddprun: ";
+  std::string block = line_mark + "ddprun: ";
   for (const char c : printable(text)) {  // some of it comes from other hosts
     block += c;
-    if (c == '\n') block += "        ";
+    if (c == '\n') block += line_mark + "        ";
   }
   return block += '\n';
 }
@@ -110,6 +112,10 @@ void set_level(Level level) {
 
 void set_writer(std::function<void(std::string_view line)> writer) {
   sink().writer = writer ? std::move(writer) : write_to_stderr;
+}
+
+void mark_lines() {
+  line_mark = kMark;
 }
 
 void debug(std::string_view text) {

@@ -22,6 +22,11 @@ void set_level(Level level);
 /// empty function restores the default.
 void set_writer(std::function<void(std::string_view line)> writer);
 
+/// Begins each line of ddprun's own from now on, for a ddprun that reads them and shows them
+/// itself.
+inline constexpr char kMark = '\x1e';
+void mark_lines();
+
 /// Each writes `text` as "ddprun: text". A text of several lines is one message: later lines are
 /// indented under the first. Main thread only.
 void debug(std::string_view text);

@@ -130,6 +130,23 @@ std::string printable(std::string_view text) {
   return safe;
 }
 
+std::string shell_word(std::string_view word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string_view::npos) {
+    return std::string(word);
+  }
+  std::string text = "'";
+  for (const char c : word) {
+    if (c == '\'') {
+      text += "'\\''";
+    } else {
+      text += c;
+    }
+  }
+  return text += '\'';
+}
+
 std::string endpoint_text(const std::string& host, std::uint16_t port) {
   const bool bare_ipv6 = host.find(':') != std::string::npos && host.front() != '[';
   return (bare_ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);

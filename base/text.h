@@ -28,6 +28,9 @@ std::string cut(std::string text, size_t most);
 /// bytes cannot control a terminal. UTF-8 passes; other bytes become "\xff".
 std::string printable(std::string_view text);
 
+/// `word` as a POSIX shell reads it back.
+std::string shell_word(std::string_view word);
+
 /// "host:port", an IPv6 address in brackets.
 std::string endpoint_text(const std::string& host, std::uint16_t port);
 

@@ -17,32 +17,15 @@
 namespace ddprun::cli {
 namespace {
 
-constexpr std::string_view kPlain =
-    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
-
 /// Variables whose values are not known yet, and their placeholders.
 using Unknown = std::map<std::string_view, std::string_view>;
 constexpr std::string_view kUnknown = "?";
-
-/// `word` as a POSIX shell reads it back.
-std::string quoted(const std::string& word) {
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  std::string text = "'";
-  for (const char c : word) {
-    if (c == '\'') {
-      text += "'\\''";
-    } else {
-      text += c;
-    }
-  }
-  return text += '\'';
-}
 
 /// NAME='value', because a shell takes 'NAME=value' for a command.
 std::string quoted_assignment(const std::string& variable) {
   const size_t value = variable.find('=') + 1;
   return variable.substr(0, value) +
-         (value == variable.size() ? "" : quoted(variable.substr(value)));
+         (value == variable.size() ? "" : shell_word(variable.substr(value)));
 }
 
 std::string describe_devices(const agent::JobSpec& job, const Host& host) {
@@ -149,7 +132,7 @@ std::string dry_run_text(const agent::JobSpec& job, const Host& host) {
                                      : " " + std::string(name) + "=" + std::string(value->second);
     }
     for (const std::string& word : agent::worker_command(job, local_rank)) {
-      text += " " + quoted(word);
+      text += " " + shell_word(word);
     }
     text += '\n';
   }

@@ -52,7 +52,11 @@ class Filler {
     if (raw_.standalone) return {};
     Result<bool> whole = fill_nodes();
     if (!whole) return whole.error();
-    if (*whole && raw_.job.max_nodes > 1) fill_rendezvous();
+    if (*whole && starts_agents()) {
+      start_agents();
+    } else if (*whole && raw_.job.max_nodes > 1) {
+      fill_rendezvous();
+    }
     return {};
   }
 
@@ -89,7 +93,7 @@ class Filler {
       return usage_error(name + " does not say how many nodes job " + allocation_.job +
                          " has: give --nnodes (1: each on its own)");
     }
-    if (nodes->value > 1 && !allocation_.on_every_node) {
+    if (nodes->value > 1 && !allocation_.on_every_node && !starts_agents()) {
       return usage_error(name + " job " + allocation_.job + " has " + std::to_string(nodes->value) +
                          " nodes, and this is its first one alone: start ddprun on every node, "
                          "with " +
@@ -99,6 +103,25 @@ class Filler {
     raw_.job.min_nodes = raw_.job.max_nodes = nodes->value;
     note("--nnodes " + std::to_string(nodes->value), nodes->source);
     return true;
+  }
+
+  /// Whether this process is the only one, and srun has to start the agents: in a batch script, or
+  /// in the shell of salloc, on whichever host. Who says who hosts, or who is who, starts them.
+  bool starts_agents() const {
+    const auto& rank = allocation_.node_rank;
+    const bool is_first = rank && rank->value == 0 && allocation_.nodes->value > 1;
+    return allocation_.engine == Engine::slurm && !allocation_.on_every_node &&
+           (!rank || is_first) && !gives("node_rank") && !gives("rdzv_endpoint") &&
+           !gives("master_addr");
+  }
+
+  void start_agents() {
+    raw_.remote.by_srun = true;
+    raw_.remote.hosts.emplace();
+    for (const std::string& host : allocation_.hosts) {
+      raw_.remote.hosts->push_back({host, std::nullopt});
+    }
+    note("an agent on each node", allocation_.nodes->source);
   }
 
   void fill_rendezvous() {

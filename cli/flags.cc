@@ -91,6 +91,31 @@ constexpr std::array kFlags = std::to_array<Flag>({
      [](std::string_view value, RawOptions& raw) -> SetResult {
        return assign(parse_count(value, 0, kMost), raw.job.node_rank);
      }},
+    {Group::rendezvous, "hosts", "", "HOST[:N],...", "", "",
+     "names of hosts as ssh takes them, with a number of workers or without, as in a,b:4",
+     "Start ddprun on these hosts by ssh, from here: the nodes of the job, with ranks in this order. "
+     "The first one hosts the rendezvous.",
+     set_hosts},
+    {Group::rendezvous, "hostfile", "", "FILE", "", "",
+     "the name of a file",
+     "The same, from a file with a host a line: \"host slots=4\" or \"host:4\".",
+     [](std::string_view value, RawOptions& raw) -> SetResult {
+       raw.remote.host_file = value;
+       return !value.empty();
+     }},
+    {Group::rendezvous, "ssh", "", "COMMAND", "DDPRUN_SSH", "ssh",
+     "a command, as in 'ssh -p 2222'",
+     "The ssh for --hosts, with options. It asks no questions: keys have to be set up.",
+     [](std::string_view value, RawOptions& raw) -> SetResult {
+       raw.remote.ssh = value;
+       return value.find_first_not_of(' ') == 0;
+     }},
+    {Group::rendezvous, "export", "", "NAME,...", "", "",
+     "comma-separated names of variables, perhaps with a * at their end",
+     "More variables of the environment that the workers on --hosts get, besides PATH, "
+     "LD_LIBRARY_PATH, PYTHONPATH, PYTHON_EXEC, VIRTUAL_ENV and those that begin with CUDA_, NCCL_, "
+     "GLOO_, TORCH_, OMP_, PET_ and DDPRUN_.",
+     set_exported},
     {Group::rendezvous, "rdzv_endpoint", "", "HOST[:PORT]", "PET_RDZV_ENDPOINT", "",
      "HOST or HOST:PORT, an IPv6 address before a port in brackets",
      "Address of the rendezvous; must be the same on every node: the host name or address of one "

@@ -2,7 +2,9 @@
 #include "cli/host.h"
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <unistd.h>
 
 #include "agent/worker_env.h"
@@ -31,6 +33,21 @@ std::optional<std::string> read_file(const std::string& path) {
   return content;
 }
 
+/// PWD keeps the symbolic links by which the user came, which other hosts may have, too.
+std::string current_directory() {
+  std::error_code failed;
+  const char* shells = std::getenv("PWD");
+  const std::filesystem::path here = std::filesystem::current_path(failed);
+  const bool same = shells != nullptr && *shells == '/' &&
+                    std::filesystem::equivalent(shells, here, failed) && !failed;
+  return same ? shells : here.string();
+}
+
+std::string own_path() {
+  std::error_code failed;
+  return std::filesystem::read_symlink("/proc/self/exe", failed).string();
+}
+
 }  // namespace
 
 Host this_host() {
@@ -50,6 +67,8 @@ Host this_host() {
                           const std::string& name) { return find_program(name, search); };
   host.read_file = read_file;
   host.check_script = check_script;
+  host.executable = own_path;
+  host.directory = current_directory;
   return host;
 }
 

@@ -25,6 +25,8 @@ struct Host {
   /// The content of a file, at most a MiB; nullopt: it cannot be read.
   std::function<std::optional<std::string>(const std::string& path)> read_file;
   std::function<Result<std::string>(const std::string& name)> find_program;
+  std::function<std::string()> executable;  ///< path of this program; empty: unknown
+  std::function<std::string()> directory;   ///< the current one, by the shell's name for it
   std::function<Result<>(const std::string& name)> check_script;
 };
 

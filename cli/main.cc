@@ -20,6 +20,8 @@
 #include "launcher/guardian.h"
 #include "launcher/process_title.h"
 #include "launcher/signals.h"
+#include "remote/follow.h"
+#include "remote/launch.h"
 
 namespace {
 
@@ -53,9 +55,17 @@ int run_job(decltype(agent::run) work, const agent::JobSpec& job) {
   return code;
 }
 
-int run(std::span<const char* const> words) {
+int run_hosts(const remote::Job& job) {
+  const Result<int> code = remote::launch(job);
+  return code ? *code : fail(code.error());
+}
+
+/// `remote`: another ddprun started this one.
+int run(std::span<const char* const> words, bool remote) {
   const Result<cli::Parsed> parsed = cli::parse(words, cli::this_host());
   if (!parsed) return fail(parsed.error());
+  if (remote) remote::say_ready();
+  if (const auto* job = std::get_if<remote::Job>(&*parsed)) return run_hosts(*job);
   if (const auto* job = std::get_if<agent::JobSpec>(&*parsed)) return run_job(agent::run, *job);
   if (const auto* serve = std::get_if<cli::Serve>(&*parsed)) {
     return run_job(agent::serve, serve->job);
@@ -67,9 +77,9 @@ int run(std::span<const char* const> words) {
 
 /// Asio and the standard library throw when descriptors or memory run out. Then all that is left to
 /// do is to report it.
-int run_or_report(std::span<const char* const> words) {
+int run_or_report(std::span<const char* const> words, bool remote) {
   try {
-    return run(words);
+    return run(words, remote);
   } catch (const boost::system::system_error& failure) {
     return fail(os_error("cannot continue", failure.code().value()));
   } catch (const std::exception& failure) {
@@ -77,15 +87,35 @@ int run_or_report(std::span<const char* const> words) {
   }
 }
 
+using Words = std::vector<std::string>;
+
 /// The agent's process.
-int run_agent(int argc, char** argv) {
-  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+int run_agent(int argc, char** argv, const Words& words, bool remote) {
   // Whoever kills all that is called ddprun, or has the program in its command line, shall not kill
   // guardian and agent in one go: one of the two has to clean up.
   launcher::set_process_title(argc, argv, "ddp-agent", "ddp-agent of " + std::to_string(getppid()));
   std::vector<const char*> pointers;
   for (const std::string& word : words) pointers.push_back(word.c_str());
-  return run_or_report(pointers);
+  return run_or_report(pointers, remote);
+}
+
+/// The guardian's process, and that of its agent.
+int run_guarded(int argc, char** argv, const Words& words, bool remote, Fd control) {
+  // Forks before it has touched much memory, which makes the fork cheap.
+  const Result<int> code = launcher::guard([&] { return run_agent(argc, argv, words, remote); },
+                                           agent::gone_message, std::move(control));
+  return code ? *code : fail(code.error());
+}
+
+/// For another ddprun, which reads the last word about it.
+int run_remote(int argc, char** argv) {
+  const pid_t guardian = getpid();
+  Result<remote::Followed> order = remote::follow_order();
+  const int code = order
+                       ? run_guarded(argc, argv, order->arguments, true, std::move(order->control))
+                       : fail(order.error());
+  if (getpid() == guardian) remote::say_ended(code);
+  return code;
 }
 
 }  // namespace
@@ -93,8 +123,7 @@ int run_agent(int argc, char** argv) {
 int main(int argc, char** argv) {
   launcher::block_signals();
   open_standard_descriptors();
-  // Forks before it has touched much memory, which makes the fork cheap.
-  const Result<int> code =
-      launcher::guard([&] { return run_agent(argc, argv); }, agent::gone_message);
-  return code ? *code : fail(code.error());
+  const Words words(argv + std::min(argc, 1), argv + argc);
+  if (remote::is_remote_agent(words)) return run_remote(argc, argv);
+  return run_guarded(argc, argv, words, false, Fd());
 }

@@ -13,6 +13,7 @@
 #include "cli/dry_run.h"
 #include "cli/engine_values.h"
 #include "cli/flags.h"
+#include "cli/remote_job.h"
 #include "cli/resolve.h"
 #include "cli/usage_error.h"
 
@@ -255,8 +256,15 @@ Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
   if (!print) return print.error();
   if (*print) return Parsed(std::move(**print));
 
-  const Result<std::string> engine = serves ? std::string() : apply_engine(raw, host);
+  const bool ignores_engine = serves || raw.remote.are_asked();
+  const Result<std::string> engine = ignores_engine ? std::string() : apply_engine(raw, host);
   if (!engine) return engine.error();
+  if (raw.remote.are_asked()) {
+    Result<remote::Job> job = remote_job(raw, line.options, line.command, host);
+    if (!job) return job.error();
+    if (raw.dry_run) return Parsed(Print{remote_text(*job)});
+    return Parsed(std::move(*job));
+  }
   if (const Result<> rdzv = resolve_rendezvous(raw, mode); !rdzv) return rdzv.error();
   if (serves) return Parsed(Serve{std::move(raw.job)});
   if (const Result<> program = resolve_program(raw, std::move(line.command), host); !program) {

@@ -8,6 +8,7 @@
 #include "agent/job_spec.h"
 #include "base/error.h"
 #include "cli/host.h"
+#include "remote/job.h"
 
 namespace ddprun::cli {
 
@@ -21,7 +22,8 @@ struct Serve {
   agent::JobSpec job;
 };
 
-using Parsed = std::variant<agent::JobSpec, Print, Serve>;
+/// remote::Job: start agents on several hosts.
+using Parsed = std::variant<agent::JobSpec, Print, Serve, remote::Job>;
 
 /// Reads a command line, `ddprun [options] [--] program [args...]` or `ddprun serve [options]`,
 /// without argv[0].

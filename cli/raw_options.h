@@ -7,8 +7,10 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "agent/job_spec.h"
+#include "remote/hosts.h"
 
 namespace ddprun::cli {
 
@@ -24,6 +26,17 @@ struct LocalSize {
 
   Kind kind = Kind::number;
   int number = 1;  ///< >= 1; only for Kind::number
+};
+
+/// The hosts to start agents on, with one command.
+struct RemoteOptions {
+  std::optional<remote::HostNames> hosts;  ///< --hosts, or those of the scheduler
+  std::string host_file;                   ///< --hostfile; empty: none
+  std::string ssh = "ssh";
+  bool by_srun = false;               ///< in a job of Slurm: srun starts them
+  std::vector<std::string> exported;  ///< names of variables, perhaps with a * at their end
+
+  bool are_asked() const { return hosts || !host_file.empty(); }
 };
 
 /// The options as given, before resolve_* looks at the host and at other options.
@@ -43,6 +56,8 @@ struct RawOptions {
   bool module = false;     ///< the program is the name of a Python module
   bool no_python = false;  ///< execute the program directly, even if it ends in .py
   bool dry_run = false;
+  RemoteOptions remote;
+  std::string rdzv_conf;          ///< --rdzv_conf as given
   bool has_separator = false;     ///< "--" preceded the program; a later one belongs to it
   bool ignore_node_rank = false;  ///< with c10d, nodes are ranked by order of joining
 };

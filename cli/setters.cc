@@ -114,6 +114,7 @@ SetResult set_backend(std::string_view value, RawOptions& raw) {
 }
 
 SetResult set_conf(std::string_view value, RawOptions& raw) {
+  raw.rdzv_conf = value;
   const Result<> set = set_rdzv_conf(value, raw.job);
   return set ? SetResult(true) : SetResult::refused(set.error().message);
 }
@@ -142,6 +143,23 @@ std::string_view numa_binding_name(NumaBinding how) {
   return std::find_if(kNumaBindings.begin(), kNumaBindings.end(),
                       [how](const Choice<NumaBinding>& choice) { return choice.meaning == how; })
       ->name;
+}
+
+SetResult set_hosts(std::string_view value, RawOptions& raw) {
+  Result<remote::HostNames> hosts = remote::parse_host_list(value);
+  if (!hosts) return SetResult::refused(hosts.error().message);
+  raw.remote.hosts = std::move(*hosts);
+  return true;
+}
+
+SetResult set_exported(std::string_view value, RawOptions& raw) {
+  raw.remote.exported.clear();
+  for (const std::string_view word : split(value)) {
+    const std::string_view name = trimmed(word);
+    if (name.empty() || name.find('=') != std::string_view::npos) return false;
+    raw.remote.exported.emplace_back(name);
+  }
+  return true;
 }
 
 SetResult set_store(std::string_view value, RawOptions& raw) {

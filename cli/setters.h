@@ -44,6 +44,8 @@ SetResult set_master_port(std::string_view value, RawOptions& raw);
 SetResult set_run_id(std::string_view value, RawOptions& raw);
 SetResult set_backend(std::string_view value, RawOptions& raw);
 SetResult set_conf(std::string_view value, RawOptions& raw);
+SetResult set_hosts(std::string_view value, RawOptions& raw);
+SetResult set_exported(std::string_view value, RawOptions& raw);
 SetResult set_store(std::string_view value, RawOptions& raw);
 SetResult set_restarts(std::string_view value, RawOptions& raw);  ///< N or N/WINDOW
 

@@ -10,6 +10,12 @@ namespace {
 
 constexpr int kMostNodes = kMostHosts;
 
+/// Whether srun started this process. A batch script and the shell of salloc on a node may have the
+/// numbers of steps that are none of srun's (SLURM_BATCH_SCRIPT, SLURM_INTERACTIVE_STEP).
+bool is_step(const std::string* id) {
+  return id != nullptr && *id != "4294967291" && *id != "4294967290";
+}
+
 /// NodeName, which need not be the host's name, and is set wherever slurmd starts a process.
 std::string_view own_name(const Surroundings& surroundings) {
   const std::string* name = find(surroundings.environment, "SLURMD_NODENAME");
@@ -45,8 +51,14 @@ Result<> read_nodes(Allocation& allocation, const Surroundings& surroundings, bo
   if (list == nullptr) return Error{Errc::usage, "SLURM_JOB_ID is set, but not " + name};
   Result<Hosts> hosts = expand_host_list(*list);
   if (!hosts) return Error(hosts.error()).in(name);
-  const Result<> placed = place_among(allocation, std::move(*hosts), name, own_name(surroundings));
-  if (!placed) return placed;
+  const std::string_view own = own_name(surroundings);
+  const auto is_own = [own](const std::string& host) { return is_same_host(host, own); };
+  if (!in_step && std::none_of(hosts->begin(), hosts->end(), is_own)) {
+    take_hosts(allocation, std::move(*hosts), name);  // the shell of salloc, on a login node
+  } else if (const Result<> placed = place_among(allocation, std::move(*hosts), name, own);
+             !placed) {
+    return placed;
+  }
   const Result<> counted =
       check_count(allocation, variables, in_step ? "SLURM_STEP_NUM_NODES" : "SLURM_JOB_NUM_NODES");
   if (!counted || !in_step) return counted;
@@ -61,9 +73,10 @@ Result<std::optional<Allocation>> detect_slurm(const Surroundings& surroundings)
   if (job == nullptr) return std::optional<Allocation>();
   Allocation allocation;
   const std::string* step = find(variables, "SLURM_STEP_ID");
-  allocation.job = *job + (step ? "." + *step : "");
-  allocation.on_every_node = step != nullptr;  // a batch script runs on the first node
-  if (const Result<> read = read_nodes(allocation, surroundings, step != nullptr); !read) {
+  const bool in_step = is_step(step);
+  allocation.job = *job + (in_step ? "." + *step : "");
+  allocation.on_every_node = in_step;  // a batch script runs on the first node
+  if (const Result<> read = read_nodes(allocation, surroundings, in_step); !read) {
     return read.error();
   }
   const auto gpus = find_number(variables, "SLURM_GPUS_ON_NODE", 4096);

@@ -47,6 +47,12 @@ std::string text_of(const Variables& variables, std::string_view name) {
   return std::string(name) + "=" + (value ? printable(cut(*value, 200)) : "");
 }
 
+void take_hosts(Allocation& allocation, Hosts hosts, const std::string& source) {
+  allocation.nodes = {static_cast<int>(hosts.size()), source};
+  allocation.master = {hosts.front(), source};
+  allocation.hosts = std::move(hosts);
+}
+
 Result<> place_among(Allocation& allocation, Hosts hosts, const std::string& source,
                      std::string_view own) {
   const auto position = std::find_if(hosts.begin(), hosts.end(), [own](const std::string& host) {
@@ -60,9 +66,7 @@ Result<> place_among(Allocation& allocation, Hosts hosts, const std::string& sou
                                   ": the allocation is elsewhere"};
   }
   allocation.node_rank = {static_cast<int>(position - hosts.begin()), source};
-  allocation.nodes = {static_cast<int>(hosts.size()), source};
-  allocation.master = {hosts.front(), source};
-  allocation.hosts = std::move(hosts);
+  take_hosts(allocation, std::move(hosts), source);
   return {};
 }
 

@@ -28,7 +28,10 @@ std::optional<Known<std::chrono::sys_seconds>> find_time(const Variables& variab
 /// "NAME=value", for messages.
 std::string text_of(const Variables& variables, std::string_view name);
 
-/// `hosts` is what `source` says. Sets hosts, nodes, master, and this node's rank: its position
+/// `hosts` is what `source` says. Sets hosts, nodes and master.
+void take_hosts(Allocation& allocation, Hosts hosts, const std::string& source);
+
+/// Sets these, and this node's rank: its position
 /// among them. Errors: usage (`own`, this host's name, is not among them).
 Result<> place_among(Allocation& allocation, Hosts hosts, const std::string& source,
                      std::string_view own);

@@ -19,6 +19,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "launcher/control_input.h"
 #include "launcher/descendants.h"
 #include "launcher/exit_status.h"
 #include "launcher/final_message.h"
@@ -144,7 +145,8 @@ int shorter_timeout(int a, int b) {
 }
 
 /// Forwards signals and reaps orphans until the agent has ended.
-ExitStatus wait_for_agent(pid_t agent, const Fd& signals, StopRequests& requests) {
+ExitStatus wait_for_agent(pid_t agent, const Fd& signals, ControlInput& control,
+                          StopRequests& requests) {
   LivenessWatch watch;
   bool killed = false;
   for (;;) {
@@ -152,8 +154,11 @@ ExitStatus wait_for_agent(pid_t agent, const Fd& signals, StopRequests& requests
     const pid_t ended = waitpid(-1, &status, WNOHANG);
     if (ended == agent) return ExitStatus(status);
     if (ended > 0) continue;
-    pollfd sources[] = {{signals.get(), POLLIN, 0}, {watch.fd(), POLLIN, 0}};
-    poll(sources, std::size(sources), shorter_timeout(watch.timeout(), requests.timeout()));
+    pollfd sources[] = {
+        {signals.get(), POLLIN, 0}, {watch.fd(), POLLIN, 0}, {control.fd(), POLLIN, 0}};
+    poll(sources, std::size(sources),
+         shorter_timeout(watch.timeout(), shorter_timeout(requests.timeout(), control.timeout())));
+    for (const int signal : control.read(sources[2].revents != 0)) requests.forward(signal, false);
     const auto [signal, from_terminal] = read_signal(signals);
     if (signal == SIGTSTP) stop_all(agent);
     if (signal > 0 && signal != SIGCHLD && signal != SIGTSTP) {
@@ -192,7 +197,8 @@ int end_as(ExitStatus agent, const StopRequests& requests) {
 
 }  // namespace
 
-Result<int> guard(const std::function<int()>& agent, const FinalMessage::Compose& final_message) {
+Result<int> guard(const std::function<int()>& agent, const FinalMessage::Compose& final_message,
+                  Fd control) {
   const pid_t parent = getpid();
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   reserve_descriptors();  // the agent inherits copies
@@ -208,11 +214,13 @@ Result<int> guard(const std::function<int()>& agent, const FinalMessage::Compose
   if (child < 0) return os_error("cannot create the agent's process", errno);
   if (child == 0) {
     signals->reset();  // the agent opens its own
+    control.reset();
     become_agent(parent);
     return guardian_is_gone() ? 128 + SIGKILL : agent();
   }
   StopRequests requests(child);
-  const ExitStatus end = wait_for_agent(child, *signals, requests);
+  ControlInput input(std::move(control));
+  const ExitStatus end = wait_for_agent(child, *signals, input, requests);
   clean_up_after(end, final_message, requests);
   return end_as(end, requests);
 }

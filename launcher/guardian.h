@@ -8,6 +8,7 @@
 
 #include "base/boot_clock.h"
 #include "base/error.h"
+#include "base/fd.h"
 #include "launcher/final_message.h"
 
 namespace ddprun::launcher {
@@ -20,6 +21,8 @@ namespace ddprun::launcher {
 /// guardian's, which kills and reaps them. If the guardian dies first, the kernel sends SIGCONT to
 /// the agent, which also continues one that was stopped, and `guardian_is_gone` is true.
 ///
+/// What comes from `control` (see ControlInput) is forwarded like signals.
+///
 /// Ctrl-Z (SIGTSTP) stops the agent and its descendants, then the guardian. When that is continued,
 /// the agent gets SIGCONT and has to continue its descendants.
 ///
@@ -28,7 +31,8 @@ namespace ddprun::launcher {
 ///
 /// The agent has a process group of its own, so that a terminal's Ctrl-C reaches it once, through
 /// the guardian. Call block_signals before. Errors: system (fork or what it needs failed).
-Result<int> guard(const std::function<int()>& agent, const FinalMessage::Compose& final_message);
+Result<int> guard(const std::function<int()>& agent, const FinalMessage::Compose& final_message,
+                  Fd control = Fd());
 
 /// In the agent: the guardian kills the agent and its descendants at `until` + `grace`, unless this
 /// is called again before. For an agent that hangs or was stopped, and cannot kill its workers

@@ -21,7 +21,8 @@ BELOW = {
     "launcher/output": "base launcher",
     "rendezvous": "base store",
     "agent": "base launcher launcher/output rendezvous",
-    "cli": "base engine launcher launcher/output rendezvous agent",
+    "remote": "base launcher launcher/output",
+    "cli": "base engine launcher launcher/output rendezvous agent remote",
     "collectives/include/ddp": "",
     "examples": "collectives/include/ddp",  # with its folders
 }

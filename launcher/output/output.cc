@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "launcher/output/line_filter.h"
+#include "launcher/output/marked_lines.h"
 #include "launcher/output/prefix.h"
 
 namespace ddprun::launcher {
@@ -93,6 +94,8 @@ struct Output::Stream {
   ConsoleWriter& console;
   StreamSink sink;
   std::optional<LineFilter> filter;  // set with sink.duplicates
+  MarkedLines marked;
+  std::function<void(std::string_view)> take_marked;  // empty: marked lines are as all others
   Unsaved unsaved;
   std::chrono::steady_clock::time_point last_shown;
   size_t burst = 0;                // bytes since it was quiet
@@ -191,6 +194,8 @@ void Output::grow(Stream& stream) {
 }
 
 void Output::pass_on(Streams::iterator stream, std::string_view bytes) {
+  std::string unmarked;
+  if (stream->take_marked) bytes = unmarked = stream->marked.take(bytes, stream->take_marked);
   if (stream->is_stderr) stream->stderr_tail.feed(bytes);
   if (!stream->has_files()) return show(*stream, bytes);
   if (stream->filter) stream->filter->feed(bytes, stream->unsaved.lines);
@@ -277,20 +282,34 @@ std::string Output::StderrEnd::read() const {
   return tail.text();
 }
 
+Output::Streams::iterator Output::stderr_of(int rank) {
+  return std::find_if(streams_.begin(), streams_.end(), [rank](const Stream& stream) {
+    return stream.rank == rank && stream.is_stderr;
+  });
+}
+
+void Output::take_marked_lines(int rank, std::function<void(std::string_view)> taken) {
+  const auto stream = stderr_of(rank);
+  stream->take_marked = std::move(taken);
+  stream->sink.shown = false;
+}
+
+void Output::show_stderr(int rank) {
+  stderr_of(rank)->sink.shown = true;
+}
+
 Output::StderrEnd Output::stderr_end(int rank) {
-  for (auto stream = streams_.begin(); stream != streams_.end(); ++stream) {
-    if (stream->rank != rank || !stream->is_stderr) continue;
-    if (stream->sink.direct) return {"", stream->sink.file};
-    // Bounded by the size of a pipe, because a grandchild may go on writing.
-    for (size_t taken = 0; stream->pipe.is_open() && taken < kBigPipe;) {
-      const size_t count = read_once(stream);
-      if (count == 0) break;
-      taken += count;
-    }
-    stream->console.flush_soon();
-    return {stream->stderr_tail.text(), nullptr};
+  const auto stream = stderr_of(rank);
+  if (stream == streams_.end()) return {};
+  if (stream->sink.direct) return {"", stream->sink.file};
+  // Bounded by the size of a pipe, because a grandchild may go on writing.
+  for (size_t taken = 0; stream->pipe.is_open() && taken < kBigPipe;) {
+    const size_t count = read_once(stream);
+    if (count == 0) break;
+    taken += count;
   }
-  return {};
+  stream->console.flush_soon();
+  return {stream->stderr_tail.text(), nullptr};
 }
 
 void Output::on_written() {

@@ -51,6 +51,11 @@ class Output {
   void add_worker(int rank, const std::string& prefix, Buffering buffering, Fd out, Fd err,
                   StreamSink out_sink = {}, StreamSink err_sink = {});
 
+  /// Lines of this worker's stderr that begin with log::kMark go to `taken`, without mark and
+  /// newline. Nothing else of it is shown before show_stderr.
+  void take_marked_lines(int rank, std::function<void(std::string_view)> taken);
+  void show_stderr(int rank);
+
   /// The end of a worker's stderr: at most 20 lines and 4 KiB.
   struct StderrEnd {
     std::string text;                     ///< as far as it is known
@@ -102,6 +107,7 @@ class Output {
   using Streams = std::list<Stream>;
 
   ConsoleWriter::Listener listener();
+  Streams::iterator stderr_of(int rank);
   ConsoleWriter& err() { return err_ ? *err_ : out_; }
   void add_stream(int rank, bool is_stderr, const std::string& prefix, Buffering buffering, Fd pipe,
                   StreamSink sink);

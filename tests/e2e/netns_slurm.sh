@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Under a real Slurm of two hosts a program of the collectives library starts directly with srun, on
-# one host and on both, and so do the agents of a job of two nodes, with flags or without.
+# one host and on both, and so do the agents of a job of two nodes, with flags or without. In a batch
+# script, and in salloc's command on another host, ddprun starts the agents itself.
 . "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
 for tool in munged slurmctld slurmd srun; do
   command -v "$tool" >/dev/null || skip "there is no $tool (packages munge, slurmctld, slurmd, slurm-client)"
 done
-hosts 2 4
+hosts 3 4
 hello=$DDPRUN_BIN/allreduce_hello
 export SLURM_CONF=$work/slurm.conf
 
@@ -43,9 +44,10 @@ daemon() {  # daemon HOST COMMAND...
   at "$@" >"$work/.daemon.${#daemons[@]}" 2>&1 &
   daemons+=($!)
 }
-on_host_1() {
+on_host_1() { on_host 1 "$@"; }
+on_host() {
   code=0
-  (at 1 timeout "$deadline" "$@" </dev/null >"$out" 2>"$err") || code=$?
+  (at "$1" timeout "$deadline" "${@:2}" </dev/null >"$out" 2>"$err") || code=$?
 }
 both_are_idle() {
   on_host_1 sinfo --noheader --states idle --format %D
@@ -83,6 +85,21 @@ expect_four_sums
 on_host_1 srun --nodes 2 --ntasks 4 "$DDPRUN" --nproc_per_node 2 "$hello"
 [ "$code" != 0 ] || fail "several tasks on a node were not refused"
 expect_stderr 'srun started 3 tasks on a node, .* use srun --ntasks-per-node=1'
+
+batch() {  # batch COMMAND...: in a script of two nodes
+  printf '#!/bin/sh\n%s\n' "$*" >"$work/script"
+  on_host_1 sbatch --wait --nodes 2 --output "$work/batch.out" --error "$work/batch.err" "$work/script"
+  cp "$work/batch.out" "$out"
+  cp "$work/batch.err" "$err"
+}
+batch "exec $DDPRUN --nproc_per_node 2 $hello"
+expect_four_sums
+# shellcheck disable=SC2016
+batch "exec $DDPRUN sh -c 'test \$RANK = 0 || exit 7; exec sleep 1000'"
+expect_exit 7
+[ "$(grep -c 'rank 1 failed first' "$err")" = 1 ] || fail "not one report"
+on_host 3 salloc --nodes 2 "$DDPRUN" --nproc_per_node 2 "$hello"  # host 3 has no slurmd
+expect_four_sums
 
 for ((i = ${#daemons[@]} - 1; i >= 0; --i)); do
   kill "${daemons[i]}"

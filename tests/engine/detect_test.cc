@@ -117,11 +117,28 @@ TEST_CASE("a batch script of Slurm runs on the job's first node alone") {
   CHECK_FALSE(job.deadline);
 }
 
+TEST_CASE("the shell of salloc is in no step, on a login node or on the job's first node") {
+  const Allocation login = found(on("login", without(kSlurmBatch, "SLURMD_NODENAME")));
+  CHECK_FALSE(login.on_every_node);
+  CHECK_FALSE(login.node_rank);
+  CHECK(login.hosts.size() == 4);
+  check(login.nodes, 4, "SLURM_JOB_NODELIST");
+
+  const Allocation interactive =
+      found(on("rack0node1", with(kSlurmBatch, {{"SLURM_STEP_ID", "4294967290"},
+                                                {"SLURM_STEP_NODELIST", "rack0node1"},
+                                                {"SLURM_STEP_NUM_NODES", "1"}})));
+  CHECK(interactive.job == "4711");
+  CHECK_FALSE(interactive.on_every_node);
+  check(interactive.nodes, 4, "SLURM_JOB_NODELIST");
+  check(interactive.node_rank, 0, "SLURM_JOB_NODELIST");
+}
+
 TEST_CASE("what Slurm's variables cannot mean is refused in one sentence") {
   const std::string none = "; --engine none starts ddprun without the engine";
-  // A shell of salloc on the login node.
-  CHECK(refusal(on("login", without(kSlurmBatch, "SLURMD_NODENAME"))) ==
-        "this host, login, is not one of the 4 in SLURM_JOB_NODELIST (rack0node1 ...): the "
+  // A shell that inherited the variables of a step elsewhere.
+  CHECK(refusal(on("login", without(kSlurmStep, "SLURMD_NODENAME"))) ==
+        "this host, login, is not one of the 3 in SLURM_STEP_NODELIST (gpu07 ...): the "
         "allocation is elsewhere" +
             none);
   CHECK(refusal(on("gpu08", with(kSlurmStep, {{"SLURM_STEP_NUM_NODES", "2"}}))) ==

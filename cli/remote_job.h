@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "cli/host.h"
+#include "cli/raw_options.h"
+#include "remote/job.h"
+
+namespace ddprun::cli {
+
+/// The job whose agents are started on `raw.remote`'s hosts: for each one a command line of its
+/// own, made of `options`, flags in the table's spelling with values as separate words, and
+/// `command`, the program and its arguments. Errors: usage, not_found (there is no ssh).
+Result<remote::Job> remote_job(const RawOptions& raw, const std::vector<std::string>& options,
+                               const std::vector<std::string>& command, const Host& host);
+
+/// What --dry_run shows: the commands, two lines for each host.
+std::string remote_text(const remote::Job& job);
+
+}  // namespace ddprun::cli

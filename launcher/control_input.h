@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "base/fd.h"
+
+namespace ddprun::launcher {
+
+/// Signals for this process from one on another host, over a descriptor: a byte is the number of a
+/// signal, or 0, a sign of life. The end of the descriptor, or silence for kSilence, is SIGTERM:
+/// whoever started this process is gone.
+class ControlInput {
+ public:
+  /// Several times what is between two signs of life.
+  static constexpr std::chrono::seconds kSilence{60};
+
+  /// An empty `input`: there are no such signals.
+  explicit ControlInput(Fd input, std::chrono::milliseconds silence = kSilence)
+      : input_(std::move(input)), silence_(silence) {}
+
+  /// What poll(2) waits for, and its timeout in milliseconds.
+  int fd() const { return input_.get(); }
+  int timeout() const;
+
+  /// Call after each poll; `readable`: poll(2) said so. The signals to forward.
+  std::vector<int> read(bool readable);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  Fd input_;
+  std::chrono::milliseconds silence_;
+  Clock::time_point last_heard_ = Clock::now();
+};
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/connection.h"
+
+#include <cerrno>
+#include <csignal>
+#include <fcntl.h>
+#include <unistd.h>
+#include <utility>
+
+#include <boost/asio/write.hpp>
+
+namespace ddprun::remote {
+namespace {
+
+/// Beyond so many unsent bytes signs of life are left out: a host that is out of reach reads none.
+constexpr size_t kEnough = 1024;
+
+launcher::Command command_of(const HostSpec& host, int stdin_fd) {
+  launcher::Command command;
+  command.program = host.program;
+  command.arguments = host.starter;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    command.environment.emplace_back(*variable);
+  }
+  command.stdin_fd = stdin_fd;
+  return command;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Connection>> Connection::open(const boost::asio::any_io_executor& executor,
+                                                     const HostSpec& host) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return os_error("cannot create a pipe", errno);
+  const Fd read_end(ends[0]);
+  Fd write_end(ends[1]);
+  fcntl(write_end.get(), F_SETFL, O_NONBLOCK);
+  launcher::Spawned spawned = launcher::spawn({command_of(host, read_end.get())});
+  if (spawned.failure) return *spawned.failure;
+  return std::make_unique<Connection>(executor, std::move(spawned), std::move(write_end),
+                                      encode(host.order));
+}
+
+Connection::Connection(const boost::asio::any_io_executor& executor, launcher::Spawned spawned,
+                       Fd input, std::string order)
+    : batch_(std::move(spawned.batch)),
+      out_(std::move(spawned.children.front().out)),
+      err_(std::move(spawned.children.front().err)),
+      worker_(executor, spawned.children.front()),
+      input_(executor, input.release()),
+      unsent_(std::move(order)) {
+  write();
+}
+
+void Connection::when_ended(std::function<void(launcher::ExitStatus)> ended) {
+  worker_.when_ended([this, ended = std::move(ended)](launcher::ExitStatus status) {
+    boost::system::error_code ignored;
+    input_.close(ignored);
+    ended(status);
+  });
+}
+
+void Connection::send(int signal) {
+  if (!input_.is_open() || (signal == 0 && unsent_.size() > kEnough)) return;
+  unsent_ += static_cast<char>(signal);
+  write();
+}
+
+void Connection::write() {
+  if (!sending_.empty() || unsent_.empty()) return;
+  sending_ = std::exchange(unsent_, {});
+  boost::asio::async_write(input_, boost::asio::buffer(sending_),
+                           [this](boost::system::error_code failed, size_t) {
+                             if (failed == boost::asio::error::operation_aborted) return;
+                             sending_.clear();
+                             if (!failed) return write();
+                             input_.close(failed);  // its reader is gone: the process ends, too
+                           });
+}
+
+void Connection::kill() {
+  worker_.signal_group(SIGKILL);
+}
+
+}  // namespace ddprun::remote

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <sys/types.h>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "launcher/exit_status.h"
+#include "launcher/spawn.h"
+#include "launcher/worker.h"
+#include "remote/job.h"
+
+namespace ddprun::remote {
+
+/// The process that starts the agent of a host and stays connected with it, such as an ssh.
+/// Destroying it kills that process. Thread: the executor's.
+class Connection {
+ public:
+  /// Starts the process, and sends the order. Errors: system.
+  static Result<std::unique_ptr<Connection>> open(const boost::asio::any_io_executor& executor,
+                                                  const HostSpec& host);
+
+  /// For `open`.
+  Connection(const boost::asio::any_io_executor& executor, launcher::Spawned spawned, Fd input,
+             std::string order);
+
+  /// The read ends of its stdout and stderr, once.
+  Fd take_out() { return std::move(out_); }
+  Fd take_err() { return std::move(err_); }
+
+  /// Calls `ended` once, when the process has ended.
+  void when_ended(std::function<void(launcher::ExitStatus)> ended);
+
+  /// Sends a signal for the agent; 0: a sign of life.
+  void send(int signal);
+
+  /// Ends the process; the agent ends when it finds that out.
+  void kill();
+
+  pid_t pid() const { return worker_.pid(); }
+
+  /// Why the process could not be executed, when it has ended.
+  std::optional<Error> exec_failure() const { return batch_.exec_failure(0); }
+
+ private:
+  void write();
+
+  launcher::SpawnBatch batch_;  // outlives the worker, which may not have called exec yet
+  Fd out_, err_;
+  launcher::Worker worker_;
+  boost::asio::posix::stream_descriptor input_;
+  std::string sending_;  // a write is under way while it is not empty
+  std::string unsent_;
+};
+
+}  // namespace ddprun::remote

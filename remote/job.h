@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "remote/order.h"
+#include "remote/starters.h"
+
+namespace ddprun::remote {
+
+/// An agent to start.
+struct HostSpec {
+  std::string name;     ///< as the user has it
+  std::string program;  ///< the path of the starter
+  Words starter;        ///< the command that starts `ddprun --remote_agent` there, argv
+  Order order;
+};
+
+/// A job of several hosts that one command starts; plain data. Only cli/ fills it.
+struct Job {
+  std::vector<HostSpec> hosts;  ///< in the order of node ranks
+  size_t least = 1;             ///< the job cannot go on with fewer hosts
+  std::chrono::milliseconds stop_grace{30'000};
+  log::Level log_level = log::Level::info;
+};
+
+}  // namespace ddprun::remote

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/launch.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "launcher/descendants.h"
+#include "launcher/guardian.h"
+#include "launcher/output/output.h"
+#include "launcher/signal_reader.h"
+#include "launcher/signals.h"
+#include "launcher/spawn.h"
+#include "remote/connection.h"
+#include "remote/follow.h"
+#include "remote/own_lines.h"
+#include "remote/roster.h"
+
+namespace ddprun::remote {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Between two signs of life; launcher::ControlInput waits for several.
+constexpr std::chrono::seconds kSignOfLife{10};
+
+/// The agents of a job that failed end together: the last one within so long of the first.
+constexpr std::chrono::seconds kEndTogether{10};
+
+/// An agent that was told to stop ends so long after its workers at the latest.
+constexpr std::chrono::seconds kTimeToEnd{15};
+
+/// How long the last output may take at the end, when its reader has stopped.
+constexpr std::chrono::seconds kLastFlush{5};
+
+std::string last_line(const std::string& text) {
+  return text.substr(text.rfind('\n') + 1);  // npos + 1 is 0
+}
+
+class Launch {
+ public:
+  explicit Launch(const Job& job)
+      : job_(job),
+        output_(io_.get_executor()),
+        signals_(io_.get_executor()),
+        sign_of_life_(io_.get_executor()),
+        patience_(io_.get_executor()),
+        roster_(job.hosts.size(), job.least),
+        own_lines_(job.hosts.size()),
+        agents_(job.hosts.size()) {
+    log::set_writer([this](std::string_view line) { output_.write_own_line(line); });
+  }
+  Launch(const Launch&) = delete;
+
+  ~Launch() {
+    output_.finish(kLastFlush);
+    log::set_writer({});
+  }
+
+  Result<int> run() {
+    const Result<> reading = signals_.start([this](int signal) { on_signal(signal); });
+    if (!reading) return reading.error();
+    launcher::raise_open_files_limit();
+    show_signs_of_life();
+    start_more();
+    io_.run();
+    if (roster_.code() == 0 && !output_.write_error().empty()) return Roster::kOwnFailure;
+    return roster_.code();
+  }
+
+ private:
+  struct Agent {
+    std::unique_ptr<Connection> connection;
+    std::string said;         // its last line
+    std::optional<int> code;  // its exit code, as it said
+  };
+
+  void start_more() {
+    for (const size_t host : roster_.start_more()) start(host);
+    if (roster_.all_ended()) finish();
+  }
+
+  void start(size_t host) {
+    auto connection = Connection::open(io_.get_executor(), job_.hosts[host]);
+    if (!connection) return on_not_started(host, connection.error().message);
+    agents_[host].connection = std::move(*connection);
+    const int rank = static_cast<int>(host);
+    Connection& opened = *agents_[host].connection;
+    output_.add_worker(rank, "", launcher::Buffering::line, opened.take_out(), opened.take_err());
+    output_.take_marked_lines(rank, [this, host](std::string_view line) { on_said(host, line); });
+    opened.when_ended([this, host](launcher::ExitStatus status) { on_ended(host, status); });
+  }
+
+  void on_not_started(size_t host, const std::string& why) {
+    const Roster::Verdict verdict = roster_.has_ended(host, std::nullopt);
+    report("host " + job_.hosts[host].name + ": " + why, verdict.stop);
+  }
+
+  void on_said(size_t host, std::string_view line) {
+    Agent& agent = agents_[host];
+    if (line == kReady) {
+      roster_.is_ready(host);
+      output_.show_stderr(static_cast<int>(host));
+      start_more();
+    } else if (line.starts_with(kEnded)) {
+      int code = 0;
+      const std::string_view number = line.substr(kEnded.size());
+      const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), code);
+      if (error == std::errc()) agent.code = code;
+    } else {
+      agent.said = line;
+      if (roster_.is_starting(host) || !own_lines_.is_new(host, line)) return;
+      output_.write_own_line(printable(line) + "\n");
+    }
+  }
+
+  void on_ended(size_t host, launcher::ExitStatus status) {
+    const int rank = static_cast<int>(host);
+    const std::string tail = last_line(output_.stderr_end(rank).text);  // also reads the last word
+    const Roster::Verdict verdict = roster_.has_ended(host, agents_[host].code);
+    report(ending_text(host, verdict.what, status, tail), verdict.stop);
+  }
+
+  /// Empty: the agent has said everything itself.
+  std::string ending_text(size_t host, Roster::Verdict::What what, launcher::ExitStatus status,
+                          const std::string& tail) const {
+    using What = Roster::Verdict::What;
+    const HostSpec& spec = job_.hosts[host];
+    const Agent& agent = agents_[host];
+    if (what == What::ended || stopped_) return "";
+    if (what == What::lost) {
+      return "host " + spec.name + " is lost: its " + starter_name(spec) + " ended (" +
+             status.text() + ")";
+    }
+    if (const auto failure = agent.connection->exec_failure()) {
+      return "host " + spec.name + ": " + failure->message;
+    }
+    constexpr std::string_view kOwn = "ddprun: ";
+    const bool is_own = std::string_view(agent.said).starts_with(kOwn);
+    return start_failure_text({spec.name, spec.starter, status.code(),
+                               is_own ? agent.said.substr(kOwn.size()) : agent.said, tail});
+  }
+
+  static std::string starter_name(const HostSpec& spec) {
+    return spec.program.substr(spec.program.rfind('/') + 1);
+  }
+
+  void report(const std::string& sentence, Roster::Stop stop) {
+    const bool stops_others = stop == Roster::Stop::now && roster_.left() > 0;
+    if (!sentence.empty()) {
+      log::error(sentence + (stops_others ? "; stopping the other hosts" : ""));
+    }
+    if (stop == Roster::Stop::now) stop_all(SIGTERM, Roster::kOwnFailure);
+    if (stop == Roster::Stop::soon) {
+      after(kEndTogether, [this] { stop_all(SIGTERM, Roster::kOwnFailure); });
+    }
+    start_more();
+  }
+
+  void on_signal(int signal) {
+    if (signal == SIGCHLD) return launcher::reap_orphans(pids());
+    if (signal == SIGCONT && !launcher::guardian_is_gone()) return;
+    const auto is = [signal](int other) { return other == signal; };
+    if (signal == SIGCONT) return stop_all(SIGTERM, 128 + SIGTERM);
+    if (std::any_of(launcher::kStopSignals.begin(), launcher::kStopSignals.end(), is)) {
+      return stop_all(signal, 128 + signal);
+    }
+    send(signal);
+  }
+
+  /// A second call hurries the agents, as a second signal does.
+  void stop_all(int signal, int code) {
+    const auto grace = std::exchange(stopped_, true) ? 0ms : job_.stop_grace;
+    for (size_t host = 0; host < agents_.size(); ++host) {
+      if (roster_.is_starting(host) && agents_[host].connection) agents_[host].connection->kill();
+    }
+    roster_.stop(code);
+    send(signal);
+    after(grace + kTimeToEnd, [this] { kill_all(); });
+    if (roster_.all_ended()) finish();
+  }
+
+  void send(int signal) {
+    for (const Agent& agent : agents_) {
+      if (agent.connection) agent.connection->send(signal);
+    }
+  }
+
+  void kill_all() {
+    for (size_t host = 0; host < agents_.size(); ++host) {
+      if (!roster_.is_running(host) || !agents_[host].connection) continue;
+      log::error("host " + job_.hosts[host].name + ": ddprun there did not end: disconnected");
+      agents_[host].connection->kill();
+    }
+  }
+
+  void after(std::chrono::milliseconds time, std::function<void()> then) {
+    patience_.expires_after(time);
+    patience_.async_wait([then = std::move(then)](boost::system::error_code cancelled) {
+      if (!cancelled) then();
+    });
+  }
+
+  void show_signs_of_life() {
+    send(0);
+    sign_of_life_.expires_after(kSignOfLife);
+    sign_of_life_.async_wait([this](boost::system::error_code cancelled) {
+      if (!cancelled) show_signs_of_life();
+    });
+  }
+
+  std::set<pid_t> pids() const {
+    std::set<pid_t> pids;
+    for (size_t host = 0; host < agents_.size(); ++host) {
+      if (agents_[host].connection && roster_.is_running(host)) {
+        pids.insert(agents_[host].connection->pid());
+      }
+    }
+    return pids;
+  }
+
+  void finish() {
+    patience_.cancel();
+    output_.workers_are_gone();
+    output_.when_drained([this] { io_.stop(); });
+  }
+
+  const Job& job_;
+  boost::asio::io_context io_{1};
+  launcher::Output output_;
+  launcher::SignalReader signals_;
+  boost::asio::steady_timer sign_of_life_;
+  boost::asio::steady_timer patience_;
+  Roster roster_;
+  OwnLines own_lines_;
+  std::vector<Agent> agents_;
+  bool stopped_ = false;
+};
+
+}  // namespace
+
+Result<int> launch(const Job& job) {
+  log::set_level(job.log_level);
+  return Launch(job).run();
+}
+
+}  // namespace ddprun::remote

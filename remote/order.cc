@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/order.h"
+
+#include <charconv>
+#include <optional>
+
+#include "base/text.h"
+
+namespace ddprun::remote {
+namespace {
+
+constexpr std::string_view kVersion = DDPRUN_VERSION;
+constexpr std::string_view kName = "ddprun ";
+
+Error invalid_order() {
+  return {Errc::protocol, "invalid order on stdin: " + std::string(kAgentFlag) +
+                              " is for a ddprun that another ddprun starts"};
+}
+
+std::optional<size_t> parse_number(std::string_view text) {
+  size_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+/// Texts that each end with a zero.
+std::optional<std::vector<std::string>> split(std::string_view bytes) {
+  std::vector<std::string> texts;
+  while (!bytes.empty()) {
+    const size_t end = bytes.find('\0');
+    if (end == std::string_view::npos) return std::nullopt;
+    texts.emplace_back(bytes.substr(0, end));
+    bytes.remove_prefix(end + 1);
+  }
+  return texts;
+}
+
+}  // namespace
+
+std::string encode(const Order& order) {
+  std::string body;
+  const auto append = [&body](const std::string& text) {
+    body += text;
+    body += '\0';
+  };
+  append(order.directory);
+  append(std::to_string(order.environment.size()));
+  for (const std::string& variable : order.environment) append(variable);
+  for (const std::string& argument : order.arguments) append(argument);
+  return std::string(kName) + std::string(kVersion) + " " + std::to_string(body.size()) + "\n" +
+         body;
+}
+
+Result<size_t> decode_head(std::string_view line) {
+  if (!line.starts_with(kName)) return invalid_order();
+  line.remove_prefix(kName.size());
+  const size_t space = line.find(' ');
+  if (space == std::string_view::npos) return invalid_order();
+  if (const std::string_view version = line.substr(0, space); version != kVersion) {
+    return Error{Errc::usage, "ddprun is version " + std::string(kVersion) + " here, and " +
+                                  printable(version) +
+                                  " where it was started: install the same version on all hosts"};
+  }
+  const std::optional<size_t> length = parse_number(line.substr(space + 1));
+  if (!length || *length > kLongestOrder) return invalid_order();
+  return *length;
+}
+
+Result<Order> decode_body(std::string_view bytes) {
+  const std::optional<std::vector<std::string>> texts = split(bytes);
+  if (!texts || texts->size() < 2) return invalid_order();
+  const std::optional<size_t> variables = parse_number((*texts)[1]);
+  if (!variables || *variables > texts->size() - 2) return invalid_order();
+  const auto first = texts->begin() + 2;
+  const auto arguments = first + static_cast<std::ptrdiff_t>(*variables);
+  return Order{texts->front(), {first, arguments}, {arguments, texts->end()}};
+}
+
+}  // namespace ddprun::remote

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+// What one command tells the agents that it starts on other hosts. It travels over their stdin, so
+// that no shell of a host has to read it, no list of processes shows it, and no limit of a command
+// line cuts it. After the order each byte is the number of a signal, or 0: a sign of life. Pure.
+
+namespace ddprun::remote {
+
+/// The only argument of a ddprun that takes an order from stdin.
+inline constexpr std::string_view kAgentFlag = "--remote_agent";
+
+struct Order {
+  std::string directory;
+  std::vector<std::string> environment;  ///< "NAME=value", added to the host's own
+  std::vector<std::string> arguments;    ///< a command line of ddprun, without argv[0]
+};
+
+/// "ddprun VERSION LENGTH\n", and LENGTH bytes.
+std::string encode(const Order& order);
+
+/// No order is longer.
+inline constexpr size_t kLongestOrder = size_t{16} << 20;
+/// No first line is longer.
+inline constexpr size_t kLongestHead = 100;
+
+/// The LENGTH in the first line, given without its newline. Errors: usage (another version sent
+/// it), protocol.
+Result<size_t> decode_head(std::string_view line);
+
+/// Errors: protocol.
+Result<Order> decode_body(std::string_view bytes);
+
+}  // namespace ddprun::remote

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/own_lines.h"
+
+namespace ddprun::remote {
+
+bool OwnLines::is_new(size_t host, std::string_view line) {
+  if (counts_.size() * hosts_ > kMostNumbers) counts_.clear();
+  Count& count = counts_[std::string(line)];
+  count.said.resize(hosts_);
+  if (++count.said[host] <= count.shown) return false;
+  ++count.shown;
+  return true;
+}
+
+}  // namespace ddprun::remote

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace ddprun::remote {
+
+/// What the ddpruns of a job say themselves: most of it, such as the report, is the same on each
+/// host, and is shown once. Pure.
+class OwnLines {
+ public:
+  explicit OwnLines(size_t hosts) : hosts_(hosts) {}
+
+  /// Whether a line of `host` is to be shown: it has said it more often than any other host has
+  /// before.
+  bool is_new(size_t host, std::string_view line);
+
+ private:
+  /// Beyond so many numbers what was counted is forgotten: a line may then be shown twice.
+  static constexpr size_t kMostNumbers = size_t{1} << 20;
+
+  struct Count {
+    std::vector<unsigned> said;  // by each host
+    unsigned shown = 0;
+  };
+
+  size_t hosts_;
+  std::unordered_map<std::string, Count> counts_;
+};
+
+}  // namespace ddprun::remote

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun::remote {
+
+/// Which agents of a job are to be started, run, or have ended; when the others have to be stopped;
+/// and the exit code of all. Pure.
+///
+// clang-format off
+///   an agent                        with `least` hosts left  with fewer
+///   ends before it took part        the others go on         stop the others: 125
+///   is lost: its connection ended   the others go on         stop the others: 125
+///   ends with an error              the others go on         stop those that do not end soon
+///   ends with 0: the job succeeded  the others end, too      the same
+// clang-format on
+class Roster {
+ public:
+  /// So many are started at the same time.
+  static constexpr size_t kAtOnce = 64;
+  static constexpr int kOwnFailure = 125;
+
+  /// `least`: the job cannot go on with fewer hosts.
+  Roster(size_t hosts, size_t least) : states_(hosts), least_(least), left_(hosts) {}
+
+  /// The hosts to start now, which count as starting from here on.
+  std::vector<size_t> start_more();
+
+  /// The agent takes part.
+  void is_ready(size_t host);
+
+  /// Nothing more is started, as all are stopped. `code` is that of the whole if no agent that took
+  /// part has another.
+  void stop(int code = kOwnFailure);
+
+  enum class Stop { none, soon, now };
+
+  /// What is to be done with the others.
+  struct Verdict {
+    enum class What { failed_to_start, lost, ended } what = What::ended;
+    Stop stop = Stop::none;
+  };
+
+  /// The agent has ended. `code`: its exit code, by its own last word; nullopt: there was none.
+  Verdict has_ended(size_t host, std::optional<int> code);
+
+  bool is_starting(size_t host) const { return states_[host] == State::starting; }
+  bool is_running(size_t host) const {
+    return is_starting(host) || states_[host] == State::running;
+  }
+  bool all_ended() const;
+
+  /// Hosts whose agents have not ended.
+  size_t left() const { return left_; }
+
+  /// The exit code of the whole, when all have ended.
+  int code() const;
+
+ private:
+  enum class State { waiting, starting, running, ended };
+
+  Stop decide(Verdict::What what, std::optional<int> code);
+
+  std::vector<State> states_;
+  size_t least_;
+  size_t left_;
+  bool stopping_ = false;
+  bool succeeded_ = false;
+  std::optional<int> reason_;     // the code of what stopped the others
+  std::optional<int> last_code_;  // of an agent that took part
+  int stop_code_ = kOwnFailure;
+};
+
+}  // namespace ddprun::remote

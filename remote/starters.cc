@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/starters.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "remote/order.h"
+
+namespace ddprun::remote {
+namespace {
+
+constexpr int kCannotExecute = 126, kNotFound = 127;  // of a shell
+
+Words split_words(std::string_view text) {
+  Words words;
+  while (!text.empty()) {
+    const size_t space = std::min(text.find(' '), text.size());
+    if (space > 0) words.emplace_back(text.substr(0, space));
+    text.remove_prefix(std::min(space + 1, text.size()));
+  }
+  return words;
+}
+
+std::string in_parentheses(const std::string& text) {
+  return text.empty() ? "" : " (" + printable(cut(text, 300)) + ")";
+}
+
+/// The starter's words up to the host: what the user can try by hand.
+std::string by_hand(const Words& starter, const std::string& host) {
+  std::string text;
+  for (const std::string& word : starter) {
+    if (word == host || word == "--") break;
+    text += word + " ";
+  }
+  return text;
+}
+
+}  // namespace
+
+Words ssh_command(std::string_view ssh, std::string_view host, std::string_view executable) {
+  Words words = split_words(ssh);
+  // No question can be answered. No process of ours may become the master of the user's
+  // connections. A host that vanishes ends its ssh within 45 s.
+  for (const char* option : {"BatchMode=yes", "ConnectTimeout=20", "ControlMaster=no",
+                             "ServerAliveInterval=15", "ServerAliveCountMax=3"}) {
+    words.insert(words.end(), {"-o", option});
+  }
+  words.insert(words.end(), {"-T", std::string(host),
+                             "exec " + shell_word(executable) + " " + std::string(kAgentFlag)});
+  return words;
+}
+
+Words srun_command(std::string_view host, std::string_view executable) {
+  return {"srun",
+          "--nodes=1",
+          "--ntasks=1",
+          "--ntasks-per-node=1",
+          "--nodelist=" + std::string(host),
+          "--overlap",
+          "--mpi=none",
+          "--cpu-bind=none",
+          "--export=ALL",
+          "--kill-on-bad-exit=0",
+          "--quiet",
+          "--",
+          std::string(executable),
+          std::string(kAgentFlag)};
+}
+
+Words local_command(std::string_view executable) {
+  return {std::string(executable), std::string(kAgentFlag)};
+}
+
+std::string start_failure_text(const FailedStart& failure) {
+  const std::string host = "host " + failure.host + ": ";
+  if (!failure.said.empty()) return host + failure.said;
+  if (failure.tail.find(kAgentFlag) != std::string::npos) {
+    return host + "ddprun there has another version" + in_parentheses(failure.tail) +
+           ": install " DDPRUN_VERSION " on all hosts";
+  }
+  if (failure.code == kNotFound || failure.code == kCannotExecute) {
+    return host + "no ddprun there" + in_parentheses(failure.tail) +
+           ": install it at the same path on all hosts";
+  }
+  const std::string starter = failure.starter.front();
+  const std::string name = starter.substr(starter.rfind('/') + 1);
+  const bool is_ssh = failure.starter.size() > 2 && name != "srun";
+  return host + "cannot be reached: " + name + " ended with exit code " +
+         std::to_string(failure.code) + in_parentheses(failure.tail) +
+         (is_ssh ? "; this has to work: " + by_hand(failure.starter, failure.host) + failure.host +
+                       " true"
+                 : "");
+}
+
+}  // namespace ddprun::remote

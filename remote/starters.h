@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+// The commands that start an agent on a host. Pure.
+
+namespace ddprun::remote {
+
+using Words = std::vector<std::string>;
+
+/// `ssh` is the user's own: "ssh", or with options, "ssh -p 2222", which come first and so win over
+/// ours. `executable`: ddprun's path.
+Words ssh_command(std::string_view ssh, std::string_view host, std::string_view executable);
+
+/// A step of Slurm's job, of one task on one of its nodes.
+Words srun_command(std::string_view host, std::string_view executable);
+
+/// On the launching host itself.
+Words local_command(std::string_view executable);
+
+/// What is known of an agent that ended before it took part.
+struct FailedStart {
+  std::string host;
+  Words starter;     ///< the command that was to start it
+  int code;          ///< that it ended with
+  std::string said;  ///< the last line of ddprun there, without "ddprun: "; empty: none
+  std::string tail;  ///< the last line on stderr; may be empty
+};
+
+/// One sentence: why it could not be started, and what to do.
+std::string start_failure_text(const FailedStart& failure);
+
+}  // namespace ddprun::remote

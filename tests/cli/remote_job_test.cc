@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+
+#include "remote/job.h"
+#include "tests/cli/command_line.h"
+#include "tests/contains.h"
+
+namespace ddprun {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+cli::Host launching(Texts environment = {"PATH=/bin", "HOME=/root"}) {
+  cli::Host here = host(std::move(environment));
+  here.executable = [] { return "/opt/ddprun"; };
+  here.directory = [] { return "/work"; };
+  here.read_file = [](const std::string&) { return "a slots=8\nb slots=4\n"; };
+  return here;
+}
+
+remote::Job hosts(const Words& words, const cli::Host& on = launching()) {
+  return std::get<remote::Job>(must(cli::parse(words, on)));
+}
+
+/// The agent's options before the program, by name.
+std::map<std::string, std::string> options(const remote::HostSpec& host) {
+  std::map<std::string, std::string> options;
+  for (const std::string& word : host.order.arguments) {
+    if (!word.starts_with("--")) break;
+    options[word.substr(0, word.find('='))] = word.substr(word.find('=') + 1);
+  }
+  return options;
+}
+
+TEST_CASE("each host gets the same program, its rank, and the address of the first one") {
+  const remote::Job job = hosts({"--hosts", "me@a,b:4", "--max_restarts", "3", "train", "--x"});
+  REQUIRE(job.hosts.size() == 2);
+  CHECK(job.least == 2);
+  CHECK(job.hosts[0].name == "me@a");
+  CHECK(job.hosts[0].program == "/bin/ssh");
+  CHECK(job.hosts[1].order.directory == "/work");
+  CHECK(job.hosts[1].order.environment == Texts{"PATH=/bin"});
+  auto first = options(job.hosts[0]), second = options(job.hosts[1]);
+  CHECK(first["--node_rank"] == "0");
+  CHECK(second["--node_rank"] == "1");
+  CHECK(first["--nnodes"] == "2:2");
+  CHECK(first["--rdzv_endpoint"].starts_with("a:"));
+  CHECK(first["--rdzv_endpoint"] == second["--rdzv_endpoint"]);
+  CHECK(first["--rdzv_id"] == second["--rdzv_id"]);
+  CHECK(first["--rdzv_conf"] == "is_host=true");
+  CHECK(second["--rdzv_conf"] == "is_host=false");
+  CHECK(first["--engine"] == "none");
+  CHECK(first["--max_restarts"] == "3");
+  CHECK_FALSE(first.contains("--hosts"));
+  CHECK_FALSE(first.contains("--nproc_per_node"));
+  CHECK(second["--nproc_per_node"] == "4");
+  const Texts& words = job.hosts[1].order.arguments;
+  CHECK(Texts(words.end() - 2, words.end()) == Texts{"train", "--x"});
+}
+
+TEST_CASE("what is given for all hosts is kept") {
+  const remote::Job job = hosts({"--hostfile", "hosts", "--nnodes", "1:2", "--nproc_per_node", "2",
+                                 "--rdzv_endpoint", "head:1234", "--rdzv_id", "mine", "--rdzv_conf",
+                                 "join_timeout=9", "--prefix=--role", "--", "train"});
+  CHECK(job.least == 1);
+  auto first = options(job.hosts[0]);
+  CHECK(first["--nnodes"] == "1:2");
+  CHECK(first["--nproc_per_node"] == "2");
+  CHECK(first["--rdzv_endpoint"] == "head:1234");
+  CHECK(first["--rdzv_id"] == "mine");
+  CHECK(first["--rdzv_conf"] == "join_timeout=9");
+  CHECK(first["--prefix"] == "--role");
+  const Texts& words = job.hosts[0].order.arguments;
+  CHECK(Texts(words.end() - 2, words.end()) == Texts{"--", "train"});
+}
+
+TEST_CASE("spares have no ranks before they are needed") {
+  const remote::Job job = hosts({"--hosts", "a,b,c", "--nnodes", "2", "train"});
+  for (const remote::HostSpec& host : job.hosts) CHECK_FALSE(options(host).contains("--node_rank"));
+}
+
+TEST_CASE("the launching host needs no ssh") {
+  const remote::Job job = hosts({"--hosts", "gpu-07.cluster,b", "--ssh", "ssh -p 2222", "train"});
+  CHECK(job.hosts[0].starter == Texts{"/opt/ddprun", "--remote_agent"});
+  CHECK(job.hosts[1].starter[2] == "2222");
+}
+
+TEST_CASE("variables are exported by name and by the beginning of their names") {
+  const cli::Host here =
+      launching({"PATH=/bin", "NCCL_DEBUG=INFO", "HOME=/root", "WANDB_KEY=k", "MY=x y"});
+  CHECK(hosts({"--hosts", "a", "train"}, here).hosts[0].order.environment ==
+        Texts{"PATH=/bin", "NCCL_DEBUG=INFO"});
+  CHECK(
+      hosts({"--hosts", "a", "--export", "MY,WANDB_*", "train"}, here).hosts[0].order.environment ==
+      Texts{"PATH=/bin", "NCCL_DEBUG=INFO", "WANDB_KEY=k", "MY=x y"});
+  CHECK(refusal({"--hosts", "a", "--export", "YOUR", "train"}, here) == "--export YOUR: not set");
+}
+
+TEST_CASE("flags that make no sense for several hosts are refused") {
+  CHECK(refusal({"--hosts", "a,b"}, launching()) ==
+        "no program to run on the hosts; see ddprun --help");
+  CHECK(refusal({"--hosts", "localhost,b", "train"}, launching()) ==
+        "'localhost' hosts the rendezvous, and the other hosts do not reach it by this name: give "
+        "a name that they know");
+  CHECK(refusal({"--hosts", "a,b", "--nnodes", "3", "train"}, launching()) ==
+        "--nnodes needs 3 hosts, and 2 are named");
+  CHECK(refusal({"--hosts", "a,b", "--node_rank", "1", "train"}, launching()) ==
+        "--node_rank: the ranks are the order of the hosts; leave it out");
+  CHECK(refusal({"--hosts", "a,b", "--standalone", "train"}, launching()) ==
+        "--standalone means one node: leave out the hosts");
+  CHECK(refusal({"--hosts", "a", "--hostfile", "f", "train"}, launching()) ==
+        "--hosts and --hostfile: give one of the two");
+  CHECK(tests::contains(refusal({"--hosts", "a,-b", "train"}, launching()), "'-b'"));
+}
+
+TEST_CASE("--dry_run shows what is started on each host") {
+  const std::string text = printed({"--dry_run", "--hosts", "gpu-07,b", "train"}, launching());
+  CHECK(tests::contains(text, "gpu-07: /opt/ddprun --remote_agent\n    ddprun --nnodes=2:2 "));
+  CHECK(tests::contains(text, "b 'exec /opt/ddprun --remote_agent'\n    ddprun --nnodes=2:2 "));
+}
+
+TEST_CASE("in a batch script of Slurm, and in salloc's shell, srun starts the agents") {
+  const Texts batch = {"SLURM_JOB_ID=4711", "SLURM_JOB_NODELIST=gpu-[07-08]",
+                       "SLURM_JOB_NUM_NODES=2", "PATH=/bin"};
+  const remote::Job job = hosts({"train"}, launching(batch));
+  REQUIRE(job.hosts.size() == 2);
+  CHECK(job.hosts[1].program == "/bin/srun");
+  CHECK(job.hosts[1].starter[4] == "--nodelist=gpu-08");
+  CHECK(job.hosts[1].order.environment.empty());
+  CHECK(job.stop_grace == std::chrono::seconds(25));
+  auto second = options(job.hosts[1]);
+  CHECK(second["--rdzv_endpoint"].starts_with("gpu-07:"));
+  CHECK_FALSE(second.contains("--engine"));
+
+  cli::Host login = launching(batch);
+  login.name = "login";
+  CHECK(hosts({"train"}, login).hosts.size() == 2);
+  CHECK(hosts({"--nnodes", "1:2", "train"}, login).least == 1);
+  CHECK(::ddprun::job({"--nnodes", "1", "train"}, launching(batch)).max_nodes == 1);
+  CHECK(::ddprun::job({"--nnodes", "2", "--rdzv_endpoint", "x", "train"}, launching(batch))
+            .master_addr == "x");
+}
+
+}  // namespace
+}  // namespace ddprun

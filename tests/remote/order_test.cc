@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/order.h"
+
+#include "tests/catch.h"
+#include "tests/must.h"
+
+namespace ddprun::remote {
+namespace {
+
+const Order kOrder = {
+    "/work/it's here", {"PATH=/bin", "NCCL_X=two\nlines 'and' \"quotes\""}, {"--", "./train", ""}};
+
+std::string head_of(const std::string& bytes) {
+  return bytes.substr(0, bytes.find('\n'));
+}
+std::string body_of(const std::string& bytes) {
+  return bytes.substr(bytes.find('\n') + 1);
+}
+
+TEST_CASE("an order arrives as it was, whatever is in its words") {
+  const std::string bytes = encode(kOrder);
+  CHECK(must(decode_head(head_of(bytes))) == body_of(bytes).size());
+  const Order order = must(decode_body(body_of(bytes)));
+  CHECK(order.directory == kOrder.directory);
+  CHECK(order.environment == kOrder.environment);
+  CHECK(order.arguments == kOrder.arguments);
+}
+
+TEST_CASE("an order of another version is refused with both versions") {
+  const Result<size_t> head = decode_head("ddprun 0.0.9 12");
+  REQUIRE_FALSE(head.has_value());
+  CHECK(head.error().message == "ddprun is version " DDPRUN_VERSION
+                                " here, and 0.0.9 where it was started: install the same version "
+                                "on all hosts");
+}
+
+TEST_CASE("no invalid order is followed") {
+  for (const char* line :
+       {"", "ddprun", "ddprun ", "ddprun " DDPRUN_VERSION, "ddprun " DDPRUN_VERSION " ",
+        "ddprun " DDPRUN_VERSION " -1", "ddprun " DDPRUN_VERSION " 16777217", "GET / HTTP/1.1"}) {
+    INFO(line);
+    CHECK_FALSE(decode_head(line).has_value());
+  }
+  const std::string body = body_of(encode(kOrder));
+  for (size_t size = 0; size < body.size(); ++size) {
+    const Result<Order> order = decode_body(body.substr(0, size));
+    if (order) CHECK(order->arguments.size() < kOrder.arguments.size());
+  }
+  using namespace std::string_literals;
+  CHECK_FALSE(decode_body("/\0"s + "3\0A=B\0"s).has_value());
+  CHECK_FALSE(decode_body("/\0"s + "x\0"s).has_value());
+}
+
+}  // namespace
+}  // namespace ddprun::remote
