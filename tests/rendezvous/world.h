@@ -46,6 +46,7 @@ class World {
   boost::asio::io_context io{1};
   std::unique_ptr<Server> server;
   std::uint16_t port = 0;
+  bool has_secret = false;  ///< of the servers that start
   std::vector<std::string> log;
   std::vector<std::string> history;  ///< the events of members, in order: "a: lease over"
 };
