@@ -45,6 +45,7 @@ StoreGate::Actions StoreGate::line_opened(ConnectionId id, std::string address) 
   for (const auto& [number, waiting] : waiting_) {
     if (waiting.ends.from == line.address) add_question(line, number);
   }
+  std::sort(line.to_ask.begin(), line.to_ask.end());  // who came first is asked about first
   Actions actions;
   ask(id, line, actions);
   return actions;
