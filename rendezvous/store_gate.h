@@ -87,13 +87,13 @@ class StoreGate {
   /// All that wait were closed.
   void clear() { waiting_.clear(); }
 
-  /// A node at `address` can be asked on `line`, and cannot any more.
-  Actions line_opened(ConnectionId line, std::string address);
-  Actions line_closed(ConnectionId line, Time now);
+  /// A node at `address` can be asked on line `id`, and cannot any more.
+  Actions line_opened(ConnectionId id, std::string address);
+  Actions line_closed(ConnectionId id, Time now);
 
-  /// The answer to the question on `line`: whether each connection is its user's. One of another
+  /// The answer to the question on line `id`: whether each connection is its user's. One of another
   /// length denies all.
-  Actions answered(ConnectionId line, const std::vector<bool>& ours);
+  Actions answered(ConnectionId id, const std::vector<bool>& ours);
 
   /// Call it at `deadline`; harmless at any other time.
   Actions tick(Time now);
