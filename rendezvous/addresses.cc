@@ -69,6 +69,12 @@ bool is_own_address(const asio::ip::address& address) {
   return false;
 }
 
+std::string plain_text(const asio::ip::address& address) {
+  const bool mapped = address.is_v6() && address.to_v6().is_v4_mapped();
+  return mapped ? asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).to_string()
+                : address.to_string();
+}
+
 Result<std::uint16_t> free_port(const asio::ip::address& address) {
   asio::io_context context;
   tcp::acceptor acceptor(context);

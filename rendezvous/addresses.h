@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <boost/asio/ip/tcp.hpp>
@@ -20,6 +21,9 @@ Result<std::vector<boost::asio::ip::tcp::endpoint>> resolve(const Endpoint& endp
 /// Whether `address` is one of this host's: of an interface, a loopback address, or the unspecified
 /// one.
 bool is_own_address(const boost::asio::ip::address& address);
+
+/// `address` as text; an IPv4 one that is mapped into IPv6 as IPv4.
+std::string plain_text(const boost::asio::ip::address& address);
 
 /// A TCP port that is free at `address` now. It is not reserved. Errors: system.
 Result<std::uint16_t> free_port(const boost::asio::ip::address& address);

@@ -222,6 +222,9 @@ void AgentSession::take_reply(Reply reply, Time now) {
   if (auto* waiting = std::get_if<reply::Waiting>(&reply)) {
     return act(agent_action::WaitingFor{std::move(waiting->sentence)});
   }
+  if (auto* whose = std::get_if<reply::Whose>(&reply)) {
+    return act(agent_action::TellOwners{*used_, std::move(whose->connections)});
+  }
   take_notification(std::get<Notification>(std::move(reply)), now);
 }
 

@@ -75,6 +75,11 @@ struct WaitingFor {
 struct ConnectionChanged {
   std::string sentence;
 };
+/// Say on it whose these connections are: message::Owned.
+struct TellOwners {
+  ConnectionId to;
+  std::vector<SocketEnds> connections;
+};
 struct LeaseRenewed {
   BootClock::time_point until;
 };
@@ -92,8 +97,8 @@ using AgentAction =
     std::variant<agent_action::Dial, agent_action::StopDialing, agent_action::Send,
                  agent_action::Close, agent_action::Welcomed, agent_action::Received,
                  agent_action::WaitingFor, agent_action::ConnectionChanged,
-                 agent_action::LeaseRenewed, agent_action::LeaseOver, agent_action::RoundLost,
-                 agent_action::GaveUp>;
+                 agent_action::TellOwners, agent_action::LeaseRenewed, agent_action::LeaseOver,
+                 agent_action::RoundLost, agent_action::GaveUp>;
 using AgentActions = std::vector<AgentAction>;
 
 /// One agent's side of its session; the comment above has its table.

@@ -37,6 +37,7 @@ Client::Client(const asio::any_io_executor& executor, Options options, Hooks hoo
           executor, options_.server, options_.local,
           {[this](asio::ip::tcp::socket socket) { on_dialed(std::move(socket)); },
            [this](const Error& error) { perform(session_.dial_failed(error.message, now())); }}),
+      owners_(executor),
       timer_(executor, [this] { perform(session_.tick(now())); }) {}
 
 /// One after the other, also those that an action causes.
@@ -64,6 +65,19 @@ void Client::perform(const agent_action::Dial&) {
 void Client::perform(const agent_action::Send& send) {
   const auto found = connections_.find(send.to);
   if (found != connections_.end()) found->second->send(encode(send.message));
+}
+
+/// Where this host does not tell, only the master's word is left, which asks about this node's
+/// address.
+void Client::perform(const agent_action::TellOwners& question) {
+  owners_.look_up(question.connections, [this, to = question.to](const auto& owners) {
+    message::Owned owned;
+    for (const SocketOwner& owner : owners) {
+      owned.ours.push_back(owner.kind == SocketOwner::Kind::ours ||
+                           owner.kind == SocketOwner::Kind::unknown);
+    }
+    perform(agent_action::Send{to, std::move(owned)});
+  });
 }
 
 void Client::on_dialed(asio::ip::tcp::socket socket) {

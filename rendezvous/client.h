@@ -18,6 +18,7 @@
 #include "rendezvous/control_connection.h"
 #include "rendezvous/dialer.h"
 #include "rendezvous/endpoint.h"
+#include "rendezvous/owner_lookup.h"
 #include "rendezvous/protocol.h"
 #include "rendezvous/round.h"
 #include "rendezvous/stream_socket.h"
@@ -113,6 +114,7 @@ class Client {
   void perform(const agent_action::ConnectionChanged& event) {
     hooks_.connection_changed(event.sentence);
   }
+  void perform(const agent_action::TellOwners& question);
   void perform(const agent_action::LeaseRenewed& event) { hooks_.lease_renewed(event.until); }
   void perform(const agent_action::LeaseOver&) { hooks_.lease_over(); }
   void perform(const agent_action::RoundLost& event) { hooks_.round_lost(event.reason); }
@@ -127,6 +129,7 @@ class Client {
   const std::string session_name_;
   AgentSession session_;
   Dialer dialer_;
+  OwnerLookup owners_;
   std::map<ConnectionId, std::unique_ptr<ControlConnection>> connections_;
   ConnectionId last_connection_ = 0;
   std::deque<AgentAction> queued_actions_;  // that came while another one was performed

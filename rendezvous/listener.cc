@@ -129,6 +129,7 @@ void Listener::accept_more(ListenSocket& listening) {
 }
 
 void Listener::take(tcp::socket socket) {
+  if (hooks_.turns_away(socket)) return;
   error_code ignored;  // keep-alive closes connections of lost hosts
   socket.set_option(asio::socket_base::keep_alive(true), ignored);
   socket.non_blocking(true, ignored);

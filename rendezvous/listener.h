@@ -26,6 +26,8 @@ namespace ddprun::rendezvous {
 class Listener {
  public:
   struct Hooks {
+    /// Whether to close the connection at once, unheard.
+    std::function<bool(const boost::asio::ip::tcp::socket&)> turns_away;
     /// An agent that speaks protocol `version`. `received`: the bytes after its greeting.
     std::function<void(boost::asio::ip::tcp::socket, std::string_view received, int version,
                        store::Guest guest)>

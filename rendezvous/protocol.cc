@@ -22,6 +22,7 @@ constexpr size_t kMaxVictims = 128;
 constexpr size_t kMaxHow = 64;
 constexpr size_t kMaxSentence = 256;  // of a join, which has much else
 constexpr size_t kMaxSession = 64;
+constexpr size_t kMaxAsked = 256;           // connections in one question
 constexpr size_t kKeptBuffer = 1024;        // by a silent connection for its next frame
 constexpr int kMaxLastRound = INT_MAX / 2;  // rounds are counted on from there
 constexpr int kMaxRestarts = INT_MAX / 2;   // restarts, too
@@ -30,6 +31,8 @@ constexpr int kMaxRestarts = INT_MAX / 2;   // restarts, too
 constexpr const char* kHello = "hello";
 constexpr const char* kHeartbeat = "heartbeat";
 constexpr const char* kAsk = "ask";
+constexpr const char* kWhose = "whose";
+constexpr const char* kOwned = "owned";
 constexpr const char* kWelcome = "welcome";
 constexpr const char* kWaiting = "waiting";
 constexpr const char* kJoin = "join";
@@ -164,6 +167,33 @@ json to_json(const reply::Welcome& welcome) {
 
 json to_json(const reply::Waiting& waiting) {
   return {{"type", kWaiting}, {"sentence", tail(waiting.sentence)}};
+}
+
+json to_json(const SocketEnds& ends) {
+  return {{"from", ends.from},
+          {"from_port", ends.from_port},
+          {"to", ends.to},
+          {"to_port", ends.to_port}};
+}
+
+SocketEnds socket_ends(Fields fields, Fields& outer) {
+  SocketEnds ends;
+  ends.from = fields.text("from");
+  ends.from_port = static_cast<std::uint16_t>(fields.integer("from_port", 0, 65'535));
+  ends.to = fields.text("to");
+  ends.to_port = static_cast<std::uint16_t>(fields.integer("to_port", 0, 65'535));
+  outer.take_error(fields);
+  return ends;
+}
+
+json to_json(const reply::Whose& whose) {
+  json connections = json::array();
+  for (const SocketEnds& ends : whose.connections) connections.push_back(to_json(ends));
+  return {{"type", kWhose}, {"connections", std::move(connections)}};
+}
+
+json to_json(const message::Owned& owned) {
+  return {{"type", kOwned}, {"ours", owned.ours}};
 }
 
 json to_json(const message::Join& join) {
@@ -306,6 +336,23 @@ Result<Message> decode_fail(Fields fields) {
   return fields.or_error<Message>(std::move(fail));
 }
 
+Result<Message> decode_owned(Fields fields) {
+  message::Owned owned;
+  for (const json& ours : fields.list("ours", kMaxAsked)) {
+    if (!ours.is_boolean()) fields.refuse("ours");
+    owned.ours.push_back(ours == true);
+  }
+  return fields.or_error<Message>(std::move(owned));
+}
+
+Result<Reply> decode_whose(Fields fields) {
+  reply::Whose whose;
+  for (const json& ends : fields.list("connections", kMaxAsked)) {
+    whose.connections.push_back(socket_ends(Fields(ends), fields));
+  }
+  return fields.or_error<Reply>(std::move(whose));
+}
+
 Result<Message> decode_gone(Fields fields) {
   message::Gone gone;
   gone.session = fields.text("session");
@@ -401,6 +448,7 @@ Result<Message> decode_message(std::string_view body) {
   }
   if (type == kLeave) return Message(message::Leave{});
   if (type == kAsk) return Message(message::Ask{});
+  if (type == kOwned) return decode_owned(fields);
   if (type == kGone) return decode_gone(fields);
   return unknown_type(type);
 }
@@ -412,6 +460,7 @@ Result<Reply> decode_reply(std::string_view body) {
   if (type == kWelcome) return decode_welcome(fields);
   if (type == kHeartbeat) return fields.or_error<Reply>(Heartbeat{fields.count("received")});
   if (type == kWaiting) return fields.or_error<Reply>(reply::Waiting{fields.text("sentence")});
+  if (type == kWhose) return decode_whose(fields);
   if (type == kReady) return decode_ready(fields);
   if (type == kBroken) return decode_broken(fields);
   if (type == kClosed) return decode_closed(fields);

@@ -7,11 +7,13 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "base/error.h"
 #include "rendezvous/layout.h"
 #include "rendezvous/node.h"
 #include "rendezvous/round.h"
+#include "rendezvous/socket_owner.h"
 
 // The messages between agents and the rendezvous server. A connection begins with the greeting,
 // then come frames in both directions: a 32-bit big-endian length and that many bytes of JSON, one
@@ -69,6 +71,10 @@ struct Succeed {
 struct Leave {};
 /// Asks what this node waits for.
 struct Ask {};
+/// The answer to reply::Whose: for each connection whether a process of this node's user has it.
+struct Owned {
+  std::vector<bool> ours;
+};
 /// Nothing of this node runs any more. Said by the agent as its last message, or, when it was
 /// killed, by its guardian as the only message of a connection.
 struct Gone {
@@ -78,8 +84,9 @@ struct Gone {
 
 }  // namespace message
 
-using Message = std::variant<message::Hello, Heartbeat, message::Join, message::Fail,
-                             message::Succeed, message::Leave, message::Ask, message::Gone>;
+using Message =
+    std::variant<message::Hello, Heartbeat, message::Join, message::Fail, message::Succeed,
+                 message::Leave, message::Ask, message::Owned, message::Gone>;
 
 /// The messages of the server other than notifications.
 namespace reply {
@@ -99,10 +106,14 @@ struct Welcome {
 struct Waiting {
   std::string sentence;
 };
+/// Asks whose these connections to the store are. The next one follows when it is answered.
+struct Whose {
+  std::vector<SocketEnds> connections;
+};
 
 }  // namespace reply
 
-using Reply = std::variant<reply::Welcome, Heartbeat, reply::Waiting, Notification>;
+using Reply = std::variant<reply::Welcome, Heartbeat, reply::Waiting, reply::Whose, Notification>;
 
 /// The greeting of this version.
 std::string greeting();

@@ -7,6 +7,7 @@
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
 
+#include "rendezvous/addresses.h"
 #include "rendezvous/random_name.h"
 
 namespace ddprun::rendezvous {
@@ -21,10 +22,7 @@ std::string peer_of(const tcp::socket& socket) {
   error_code gone;
   const tcp::endpoint peer = socket.remote_endpoint(gone);
   if (gone) return "a node that is gone";
-  const auto address = peer.address();
-  const bool mapped = address.is_v6() && address.to_v6().is_v4_mapped();
-  return mapped ? asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).to_string()
-                : address.to_string();
+  return plain_text(peer.address());
 }
 
 ServerSessions::Options sessions_options(Server::Options options) {
@@ -37,23 +35,35 @@ ServerSessions::Options sessions_options(Server::Options options) {
   return sessions;
 }
 
+StoreGuests guests_of(const Server::Options& options) {
+  if (options.round.max_nodes == 1) return StoreGuests::own_user;
+  return options.has_secret ? StoreGuests::nodes_only : StoreGuests::everyone;
+}
+
 }  // namespace
 
 Server::Server(asio::any_io_executor executor, Options options)
     : executor_(std::move(executor)),
-      sessions_(sessions_options(std::move(options))),
+      sessions_(sessions_options(options)),
       store_(executor_),
       timer_(executor_, [this] { perform(sessions_.tick(BootClock::now())); }),
       log_(executor_),
+      door_(
+          executor_, guests_of(options), eviction_timeout(options.lease),
+          {[this](tcp::socket socket, std::string_view received, store::Guest guest) {
+             store_.adopt(std::move(socket), received, std::move(guest));
+           },
+           [this](ConnectionId line, const auto& connections) { ask_owners(line, connections); }}),
       listener_(
           executor_,
-          {[this](tcp::socket socket, std::string_view received, int version, store::Guest guest) {
+          {[this](const tcp::socket& socket) { return door_.turns_away(socket); },
+           [this](tcp::socket socket, std::string_view received, int version, store::Guest guest) {
              std::string address = peer_of(socket);
              add_connection(std::move(socket), std::move(address), received, version,
                             std::move(guest));
            },
            [this](tcp::socket socket, std::string_view received, store::Guest guest) {
-             store_.adopt(std::move(socket), received, std::move(guest));
+             door_.arrived(std::move(socket), received, std::move(guest));
            }}) {}
 
 Result<std::unique_ptr<Server>> Server::listen(asio::any_io_executor executor,
@@ -94,6 +104,7 @@ void Server::add_connection(StreamSocket socket, std::string address, std::strin
   Connection& connection = connections_[id];
   if (guest) connection.guest = std::move(*guest);
   connection.guest.on_eviction(lost);
+  if (!own) connection.address = address;
   connection.channel = std::make_unique<ControlConnection>(
       std::move(socket), received,
       ControlConnection::Hooks{[this, id](std::string_view body) {
@@ -127,6 +138,26 @@ void Server::perform(const server_action::Identified& identified) {
   Connection& connection = connections_.at(identified.connection);
   connection.guest.is_member();
   connection.channel->allow_long_frames();
+  if (!connection.address.empty()) {
+    door_.line_opened(identified.connection, connection.address);
+  }
+}
+
+void Server::perform(const server_action::Close& close) {
+  connections_.erase(close.connection);
+  door_.line_closed(close.connection);
+}
+
+void Server::perform(const server_action::EmptyStore&) {
+  door_.clear();
+  store_.reset();
+}
+
+void Server::ask_owners(ConnectionId line, const std::vector<SocketEnds>& connections) {
+  const auto found = connections_.find(line);
+  if (found != connections_.end()) {
+    found->second.channel->send(encode(Reply(reply::Whose{connections})));
+  }
 }
 
 void Server::perform(const server_action::Warn& warn) {

@@ -18,6 +18,7 @@
 #include "rendezvous/endpoint.h"
 #include "rendezvous/listener.h"
 #include "rendezvous/server_sessions.h"
+#include "rendezvous/store_door.h"
 #include "rendezvous/stream_socket.h"
 #include "store/guests.h"
 #include "store/server.h"
@@ -34,6 +35,8 @@ class Server {
   struct Options : LeaseSpec {
     std::string run_id;  ///< agents of another job are refused
     RoundSpec round;
+    /// Agents prove to know the job's secret: so the store lets in only what one of them confirms.
+    bool has_secret = false;
     /// A failure in words, for the other workers of its round.
     std::function<std::string(const Failure& failure)> loss_text;
   };
@@ -72,6 +75,7 @@ class Server {
   struct Connection {
     store::Guest guest;
     std::unique_ptr<ControlConnection> channel;
+    std::string address{};  ///< empty: of the agent in this process
   };
 
   /// `guest`: nullopt for the agent in this process.
@@ -81,12 +85,14 @@ class Server {
   void perform(const ServerActions& actions);
   void perform(const server_action::Send& send);
   void perform(const server_action::Identified& identified);
-  void perform(const server_action::Close& close) { connections_.erase(close.connection); }
-  void perform(const server_action::EmptyStore&) { store_.reset(); }
+  void perform(const server_action::Close& close);
+  void perform(const server_action::Owned& owned) { door_.answered(owned.connection, owned.ours); }
+  void perform(const server_action::EmptyStore&);
   void perform(const server_action::NotifyWorkers& notify) {
     store_.notify_failure(notify.sentence);
   }
   void perform(const server_action::Warn& warn);
+  void ask_owners(ConnectionId line, const std::vector<SocketEnds>& connections);
   void report_if_settled();
 
   boost::asio::any_io_executor executor_;
@@ -99,6 +105,7 @@ class Server {
   std::function<void()> settled_;
   BootTimer timer_;
   log::LimitedLog log_;
+  StoreDoor door_;
   Listener listener_;
 };
 

@@ -139,6 +139,7 @@ void ServerSessions::take_hello(ConnectionId id, const message::Hello& hello, Ti
   replace_connection(agent, node, id);
   evictions_.received(node, now);  // the agent renews its lease, too
   welcome(node, resumed, hello.received);
+  act(server_action::Identified{id});
   release_held(now);
 }
 
@@ -169,7 +170,6 @@ void ServerSessions::replace_connection(Agent& agent, NodeId node, ConnectionId 
   if (agent.connection) close(*agent.connection);
   agent.connection = id;
   connections_.at(id).node = node;
-  act(server_action::Identified{id});
 }
 
 std::string ServerSessions::ticket(NodeId node) const {
@@ -256,6 +256,9 @@ void ServerSessions::take_message(NodeId node, const Message& message, Time now)
   }
   if (std::holds_alternative<message::Ask>(message)) {
     return send(*agent.connection, reply::Waiting{waiting_for(now)});
+  }
+  if (const auto* owned = std::get_if<message::Owned>(&message)) {
+    return act(server_action::Owned{*agent.connection, owned->ours});
   }
   if (const auto* gone = std::get_if<message::Gone>(&message)) return take_gone(node, *gone, now);
   agent.delivery.receive();

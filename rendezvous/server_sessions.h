@@ -65,6 +65,11 @@ struct Close {
 struct Identified {
   ConnectionId connection;
 };
+/// The answer to a question whose connections to the store these are.
+struct Owned {
+  ConnectionId connection;
+  std::vector<bool> ours;
+};
 /// The next round must find the store empty.
 struct EmptyStore {};
 /// Tells workers that wait for lost ones.
@@ -79,7 +84,8 @@ struct Warn {
 
 using ServerAction =
     std::variant<server_action::Send, server_action::Close, server_action::Identified,
-                 server_action::EmptyStore, server_action::NotifyWorkers, server_action::Warn>;
+                 server_action::Owned, server_action::EmptyStore, server_action::NotifyWorkers,
+                 server_action::Warn>;
 using ServerActions = std::vector<ServerAction>;
 
 /// The master's side of all sessions; the comment above has its table.

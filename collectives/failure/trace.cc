@@ -9,8 +9,8 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <mutex>
+#include <string>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -99,15 +99,22 @@ Json trace(const std::string& reason) {
           {"calls", std::move(calls)}};
 }
 
+/// Not through a link: the name can be guessed, and whatever another user put there is not ours.
+bool write_new_file(const std::string& path, const std::string& text) {
+  std::remove(path.c_str());
+  std::FILE* const file = std::fopen(path.c_str(), "wxe");
+  if (file == nullptr) return false;
+  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  return std::fclose(file) == 0 && written;
+}
+
 void write(const std::string& path, const std::string& reason) {
   static std::mutex one_at_a_time;  // several groups may fail at once, and share the file
   const std::lock_guard lock(one_at_a_time);
   // The name has the process id: ranks on several hosts may write to one folder.
   const std::string fresh = path + "." + std::to_string(::getpid()) + ".tmp";
-  std::ofstream file(fresh, std::ios::trunc);
-  file << trace(reason).dump(1, ' ', false, Json::error_handler_t::replace) << '\n';
-  file.close();
-  if (file && std::rename(fresh.c_str(), path.c_str()) == 0) return;
+  const std::string text = trace(reason).dump(1, ' ', false, Json::error_handler_t::replace) + '\n';
+  if (write_new_file(fresh, text) && std::rename(fresh.c_str(), path.c_str()) == 0) return;
   const int error = errno;
   std::remove(fresh.c_str());
   throw Error(ErrorKind::system,

@@ -11,7 +11,8 @@
 namespace ddprun::launcher {
 
 Result<LogFile> LogFile::open(std::string path) {
-  Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666));
+  constexpr int kFlags = O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY;
+  Fd fd(::open(path.c_str(), kFlags, 0666));
   if (!fd) return os_error("cannot open " + path, errno);
   return LogFile(std::move(path), std::move(fd));
 }

@@ -95,6 +95,8 @@ TEST_CASE("a message of an agent is decoded as it was encoded") {
   CHECK(gone.session == "0123abcd");
   CHECK(gone.how == "its agent ended");
   sent_and_received<message::Ask>(message::Ask{});
+  const auto owned = sent_and_received<message::Owned>(message::Owned{{true, false, true}});
+  CHECK(owned.ours == std::vector<bool>{true, false, true});
 }
 
 TEST_CASE("a request to join arrives with all that the node knows of earlier rounds") {
@@ -137,6 +139,9 @@ TEST_CASE("a reply of the master is decoded as it was encoded") {
 
   CHECK(answered<Heartbeat>(Heartbeat{12}).received == 12);
   CHECK(answered<reply::Waiting>(reply::Waiting{"1 of 2 nodes"}).sentence == "1 of 2 nodes");
+  const std::vector<SocketEnds> connections = {{"10.0.0.2", 65'535, "10.0.0.1", 29'500},
+                                               {"fd09::2", 40'000, "fd09::1", 29'500}};
+  CHECK(answered<reply::Whose>(reply::Whose{connections}).connections == connections);
 }
 
 TEST_CASE("notifications arrive as they were written") {

@@ -39,6 +39,7 @@ void World::start_server(const RoundSpec& spec, std::chrono::milliseconds lease)
   Server::Options options;
   options.run_id = "job";
   options.round = spec;
+  options.has_secret = has_secret;
   options.heartbeat = kSoon;
   options.lease = lease;
   options.loss_text = [](const Failure& failure) {

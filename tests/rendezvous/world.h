@@ -47,6 +47,7 @@ class World {
   std::unique_ptr<Server> server;
   std::uint16_t port = 0;
   std::uint64_t hellos = 0;  ///< of peers; each has a number
+  bool has_secret = false;  ///< of the servers that start
   std::vector<std::string> log;
   std::vector<std::string> history;  ///< the events of members, in order: "a: lease over"
 };

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -125,6 +126,25 @@ TEST_CASE("on request the last 2048 calls are written") {
   CHECK(trace["reason"] == "asked for");
   REQUIRE(trace["calls"].size() == 2048);
   for (std::size_t i = 0; i < 2048; ++i) CHECK(trace["calls"][i]["number"] == 3000 - 2047 + i);
+}
+
+TEST_CASE("a trace is not written through a link that somebody else has put there") {
+  const Folder folder;
+  const auto file = folder.path / "trace.json";
+  const Ended ended = run_ranks(
+                          1,
+                          [](ProcessGroup&, const std::string& file_name) {
+                            const std::string fresh =
+                                file_name + "." + std::to_string(getpid()) + ".tmp";
+                            std::filesystem::create_symlink(file_name + ".elsewhere", fresh);
+                            ddp::write_trace(file_name);
+                          },
+                          file.string())
+                          .front();
+  INFO(ended.output);
+  CHECK(ended.code == 0);
+  CHECK_FALSE(std::filesystem::exists(file.string() + ".elsewhere"));
+  CHECK(read_json(file)["reason"] == "asked for");
 }
 
 TEST_CASE("a trace that cannot be written does not hide the failure") {

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <sys/stat.h>
 
 #include "launcher/output/attempt_logs.h"
 #include "tests/catch.h"
@@ -204,6 +205,19 @@ TEST_CASE("a TMPDIR that does not exist is ignored") {
   must(logs.open("", "none", false));
 
   CHECK(fs::is_directory(fs::path(begin_attempt(logs, 0, 1).error_file(0)).parent_path()));
+}
+
+TEST_CASE("directories of log and error files are the user's alone") {
+  const Tmpdir scratch;
+  const mode_t usual = umask(0);
+  for (const bool with_logs : {true, false}) {
+    LogDir logs;
+    must(logs.open("", "none", with_logs));
+    const auto own = fs::path(begin_attempt(logs, 0, 1).error_file(0)).parent_path();
+    CHECK(fs::status(own).permissions() == fs::perms::owner_all);
+    CHECK(fs::status(logs.path()).permissions() == fs::perms::owner_all);
+  }
+  umask(usual);
 }
 
 TEST_CASE("an attempt whose directories cannot be created has no files, and the user is told") {

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include <boost/asio/any_io_executor.hpp>
+
+#include "base/async_jobs.h"
+#include "base/fd.h"
+#include "rendezvous/socket_owner.h"
+
+namespace ddprun::rendezvous {
+
+/// Asks this host's kernel who holds the end of a TCP connection that connected: by sock_diag(7)
+/// in some microseconds, or, where that is refused, on a thread from /proc/net/tcp. Where neither
+/// tells, all owners are unknown, which is logged once for debugging.
+///
+/// Destroying it drops the answers that are still to come.
+/// Thread: the executor's.
+class OwnerLookup {
+ public:
+  using Found = std::function<void(const std::vector<SocketOwner>&)>;
+
+  explicit OwnerLookup(boost::asio::any_io_executor executor);
+
+  /// Whether the kernel tells at once.
+  bool tells_at_once() { return open(); }
+
+  /// The owner, if the kernel tells at once.
+  std::optional<SocketOwner> at_once(const SocketEnds& ends);
+
+  /// Calls `found` with the owners of all of `connections`, in their order: before it returns, if
+  /// the kernel tells at once.
+  void look_up(std::vector<SocketEnds> connections, Found found);
+
+ private:
+  bool open();
+  SocketOwner judge(const std::optional<KernelSocket>& socket);
+  SocketOwner unknown();
+
+  const std::uint32_t user_;
+  bool tells_users_apart_ = false;
+  bool opened_ = false;
+  bool said_unknown_ = false;
+  Fd netlink_;  // empty: not opened yet, or refused
+  AsyncJobs jobs_;
+};
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+// Whose process holds the other end of a TCP connection. The kernel's answer is decoded and judged
+// here, and asked for in owner_lookup. Pure.
+
+namespace ddprun::rendezvous {
+
+/// A TCP connection, as who connected sees it. IPv4 addresses within IPv6 are plain ones.
+struct SocketEnds {
+  std::string from;  ///< the address of who connected
+  std::uint16_t from_port = 0;
+  std::string to;
+  std::uint16_t to_port = 0;
+
+  friend bool operator==(const SocketEnds&, const SocketEnds&) = default;
+};
+
+/// What a kernel knows of a socket.
+struct KernelSocket {
+  std::uint32_t uid = 0;
+  std::uint64_t inode = 0;  ///< 0: no process holds it any more
+};
+
+/// Who holds the end that connected.
+struct SocketOwner {
+  enum class Kind {
+    ours,     ///< a process of this user, or of root
+    foreign,  ///< a process of another user
+    none,     ///< no process of this host: it is closed, or elsewhere
+    unknown,  ///< this host does not tell
+  };
+
+  Kind kind = Kind::unknown;
+  std::uint32_t uid = 0;  ///< foreign
+
+  friend bool operator==(const SocketOwner&, const SocketOwner&) = default;
+};
+
+/// Judges `socket` (nullopt: there is none) for the user `user`. A closed socket counts as root's
+/// in many kernels, so it is nobody's.
+SocketOwner owner_of(const std::optional<KernelSocket>& socket, std::uint32_t user);
+
+/// Whether a user id tells users apart. In a user namespace all that have none there share the
+/// `overflow` id; `uid_map` is the text of /proc/self/uid_map.
+bool is_distinct(std::uint32_t user, std::uint32_t overflow, std::string_view uid_map);
+
+/// The connected end of `ends` in the text of /proc/net/tcp and /proc/net/tcp6; nullopt: it is not
+/// there.
+std::optional<KernelSocket> find_in_table(const std::string& table, const SocketEnds& ends);
+
+}  // namespace ddprun::rendezvous

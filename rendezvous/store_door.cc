@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/store_door.h"
+
+#include <utility>
+
+#include "base/log.h"
+#include "rendezvous/addresses.h"
+
+namespace ddprun::rendezvous {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+SocketEnds ends_of(const tcp::socket& socket) {
+  boost::system::error_code gone;  // then nobody holds the other end
+  const tcp::endpoint from = socket.remote_endpoint(gone);
+  const tcp::endpoint to = socket.local_endpoint(gone);
+  return {plain_text(from.address()), from.port(), plain_text(to.address()), to.port()};
+}
+
+std::string refused_text(const SocketEnds& ends) {
+  return "store: refused " + ends.from + " port " + std::to_string(ends.from_port) + ": ";
+}
+
+}  // namespace
+
+StoreDoor::StoreDoor(asio::any_io_executor executor, StoreGuests guests,
+                     BootClock::duration return_limit, Hooks hooks)
+    : guests_(guests),
+      hooks_(std::move(hooks)),
+      gate_(return_limit),
+      owners_(executor),
+      timer_(executor, [this] { perform(gate_.tick(BootClock::now())); }),
+      log_(executor) {}
+
+bool StoreDoor::turns_away(const Socket& socket) {
+  if (guests_ != StoreGuests::own_user) return false;
+  const SocketEnds ends = ends_of(socket);
+  const auto owner = owners_.at_once(ends);
+  if (!owner || entry(guests_, ends, owner->kind) != Entry::refuse) return false;
+  log_refusal(ends, *owner);
+  return true;
+}
+
+void StoreDoor::arrived(Socket socket, std::string_view received, store::Guest guest) {
+  const bool judged = guests_ == StoreGuests::own_user && owners_.tells_at_once();
+  if (guests_ == StoreGuests::everyone || judged) {  // when it was accepted
+    return hooks_.admit(std::move(socket), received, std::move(guest));
+  }
+  const StoreGate::Number number = ++last_;
+  const SocketEnds ends = ends_of(socket);
+  Visitor& visitor = visitors_
+                         .try_emplace(number, Visitor{std::move(socket), ends, std::move(guest),
+                                                      std::string(received)})
+                         .first->second;
+  visitor.guest.on_eviction([this, number] {
+    gate_.left(number);
+    visitors_.erase(number);
+  });
+  owners_.look_up({ends}, [this, number](const auto& owners) { judge(number, owners.front()); });
+}
+
+void StoreDoor::judge(StoreGate::Number number, const SocketOwner& owner) {
+  const auto visitor = visitors_.find(number);
+  if (visitor == visitors_.end()) return;
+  const SocketEnds& ends = visitor->second.ends;
+  switch (entry(guests_, ends, owner.kind)) {
+    case Entry::admit:
+      return perform(StoreGate::Admit{number});
+    case Entry::refuse:
+      log_refusal(ends, owner);
+      visitors_.erase(visitor);
+      return;
+    case Entry::ask:
+      perform(gate_.arrived(number, ends));
+  }
+}
+
+void StoreDoor::line_opened(ConnectionId line, std::string address) {
+  if (guests_ == StoreGuests::nodes_only) perform(gate_.line_opened(line, std::move(address)));
+}
+
+void StoreDoor::line_closed(ConnectionId line) {
+  perform(gate_.line_closed(line, BootClock::now()));
+}
+
+void StoreDoor::answered(ConnectionId line, const std::vector<bool>& ours) {
+  perform(gate_.answered(line, ours));
+}
+
+void StoreDoor::clear() {
+  gate_.clear();
+  visitors_.clear();
+}
+
+void StoreDoor::perform(const StoreGate::Actions& actions) {
+  for (const StoreGate::Action& action : actions) {
+    std::visit([this](const auto& a) { perform(a); }, action);
+  }
+  timer_.set(gate_.deadline());
+}
+
+void StoreDoor::perform(const StoreGate::Admit& admit) {
+  auto visitor = visitors_.extract(admit.connection);
+  auto& [socket, ends, guest, received] = visitor.mapped();
+  hooks_.admit(std::move(socket), received, std::move(guest));
+}
+
+void StoreDoor::perform(const StoreGate::Refuse& refuse) {
+  const auto visitor = visitors_.find(refuse.connection);
+  log_.warning(refused_text(visitor->second.ends) + refuse.reason);
+  visitors_.erase(visitor);
+}
+
+/// A client that has closed its end since is no news.
+void StoreDoor::log_refusal(const SocketEnds& ends, const SocketOwner& owner) {
+  if (owner.kind == SocketOwner::Kind::foreign) {
+    return log_.warning(refused_text(ends) + "it is of user " + std::to_string(owner.uid) +
+                        ", and the store is for this job's user");
+  }
+  log::debug(refused_text(ends) + "it is closed at the other end");
+}
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "base/boot_clock.h"
+#include "rendezvous/connection_id.h"
+#include "rendezvous/socket_owner.h"
+
+// DECIDES which connections are let in to the store. Clients of the store cannot prove who they
+// are: PyTorch's protocol has no place for it. So the kernel of their host is asked whose they are.
+//
+// clang-format off
+//  owner, as this host tells | one node                        | several nodes with a secret
+//  --------------------------+---------------------------------+-----------------------------------------
+//  this user, or root        | let in                          | let in
+//  another user              | refused                         | the nodes at its address are asked
+//  nobody                    | at a loopback address: refused; | the nodes at its address are asked
+//                            |  else let in                    |
+//  unknown                   | let in                          | from this host's address: let in; else
+//                            |                                 |  the nodes at its address are asked
+// clang-format on
+//
+// Of several nodes without a secret all is let in: whoever says so is a node there, too.
+//
+// A node is asked on its own line, with one question at a time for all connections that have come
+// meanwhile. It is let in when one says that it is its user's, and refused when all deny it, or
+// when no node is at that address. A node whose line was lost may be back soon: until then, for
+// some time, nobody at its address is refused. Pure.
+
+namespace ddprun::rendezvous {
+
+/// Who is let in.
+enum class StoreGuests {
+  everyone,   ///< several nodes without a secret
+  own_user,   ///< one node
+  nodes_only  ///< several nodes with a secret: what a node's user owns
+};
+
+/// What follows from what this host's kernel says.
+enum class Entry { admit, refuse, ask };
+Entry entry(StoreGuests guests, const SocketEnds& ends, SocketOwner::Kind owner);
+
+/// Whether it is of this host alone: 127.0.0.1, ::1.
+bool is_loopback(const std::string& address);
+
+/// The questions to nodes: the last column of the table above.
+class StoreGate {
+ public:
+  using Time = BootClock::time_point;
+  using Number = std::uint64_t;  ///< of a connection that waits
+
+  /// In one question.
+  static constexpr std::size_t kMostAsked = 256;
+
+  struct Admit {
+    Number connection;
+  };
+  struct Refuse {
+    Number connection;
+    std::string reason;  ///< follows "refused 10.0.0.9 port 4711: "
+  };
+  struct Ask {
+    ConnectionId line;
+    std::vector<SocketEnds> connections;
+  };
+  using Action = std::variant<Admit, Refuse, Ask>;
+  using Actions = std::vector<Action>;
+
+  /// A node whose line is lost may be back within `return_limit`.
+  explicit StoreGate(BootClock::duration return_limit) : return_limit_(return_limit) {}
+
+  /// A connection waits to be let in.
+  Actions arrived(Number number, SocketEnds ends);
+
+  /// It was closed.
+  void left(Number number) { waiting_.erase(number); }
+
+  /// All that wait were closed.
+  void clear() { waiting_.clear(); }
+
+  /// A node at `address` can be asked on line `id`, and cannot any more.
+  Actions line_opened(ConnectionId id, std::string address);
+  Actions line_closed(ConnectionId id, Time now);
+
+  /// The answer to the question on line `id`: whether each connection is its user's. One of another
+  /// length denies all.
+  Actions answered(ConnectionId id, const std::vector<bool>& ours);
+
+  /// Call it at `deadline`; harmless at any other time.
+  Actions tick(Time now);
+
+  /// When `tick` has something to do; nullopt: not before another event.
+  std::optional<Time> deadline() const;
+
+ private:
+  struct Waiting {
+    SocketEnds ends;
+    std::size_t questions = 0;  ///< to nodes, without an answer
+  };
+  struct Line {
+    std::string address;
+    std::vector<Number> asked;
+    std::vector<Number> to_ask;
+  };
+  struct LostLine {
+    std::string address;
+    Time since;
+  };
+
+  void add_question(Line& line, Number number);
+  void ask(ConnectionId id, Line& line, Actions& actions);
+  void refuse_if_denied(Number number, Actions& actions);
+  bool may_be_back(const std::string& address) const;
+
+  BootClock::duration return_limit_;
+  std::unordered_map<Number, Waiting> waiting_;
+  std::map<ConnectionId, Line> lines_;
+  std::multimap<std::string, ConnectionId> lines_at_;  ///< by address
+  std::list<LostLine> lost_lines_;                     ///< oldest first
+};
+
+}  // namespace ddprun::rendezvous

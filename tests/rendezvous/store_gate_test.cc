@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/store_gate.h"
+
+#include "tests/catch.h"
+
+using namespace ddprun;
+using namespace ddprun::rendezvous;
+using namespace std::chrono_literals;
+
+namespace {
+
+using Kind = SocketOwner::Kind;
+
+SocketEnds ends(const std::string& from, std::uint16_t port = 40'000) {
+  return {from, port, "10.0.0.1", 29'500};
+}
+
+/// A gate, and what it does in words.
+struct Gate {
+  StoreGate gate{30s};
+  StoreGate::Time now{};
+
+  static std::string words(const StoreGate::Actions& actions) {
+    std::string text;
+    for (const auto& action : actions) {
+      if (const auto* admit = std::get_if<StoreGate::Admit>(&action)) {
+        text += "admit " + std::to_string(admit->connection) + ". ";
+      } else if (const auto* refuse = std::get_if<StoreGate::Refuse>(&action)) {
+        text += "refuse " + std::to_string(refuse->connection) + ": " + refuse->reason + ". ";
+      } else {
+        const auto& ask = std::get<StoreGate::Ask>(action);
+        text += "ask line " + std::to_string(ask.line) + ":";
+        for (const auto& connection : ask.connections) {
+          text += " " + std::to_string(connection.from_port);
+        }
+        text += ". ";
+      }
+    }
+    return text;
+  }
+
+  std::string arrived(StoreGate::Number number, const std::string& from) {
+    return words(gate.arrived(number, ends(from, static_cast<std::uint16_t>(number))));
+  }
+  std::string opened(ConnectionId line, const std::string& address) {
+    return words(gate.line_opened(line, address));
+  }
+  std::string closed(ConnectionId line) { return words(gate.line_closed(line, now)); }
+  std::string answered(ConnectionId line, const std::vector<bool>& ours) {
+    return words(gate.answered(line, ours));
+  }
+  std::string after(std::chrono::seconds time) {
+    now += time;
+    return words(gate.tick(now));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("one node lets in its own user") {
+  const auto at_loopback = [](Kind owner) {
+    return entry(StoreGuests::own_user, {"127.0.0.1", 40'000, "127.0.0.1", 29'500}, owner);
+  };
+  CHECK(at_loopback(Kind::ours) == Entry::admit);
+  CHECK(at_loopback(Kind::foreign) == Entry::refuse);
+  CHECK(at_loopback(Kind::none) == Entry::refuse);
+  CHECK(at_loopback(Kind::unknown) == Entry::admit);
+
+  CHECK(entry(StoreGuests::own_user, ends("10.0.0.9"), Kind::none) == Entry::admit);
+  CHECK(entry(StoreGuests::own_user, ends("10.0.0.1"), Kind::foreign) == Entry::refuse);
+}
+
+TEST_CASE("several nodes with a secret ask those at the connection's address") {
+  const auto with_secret = [](const std::string& from, Kind owner) {
+    return entry(StoreGuests::nodes_only, ends(from), owner);
+  };
+  CHECK(with_secret("10.0.0.1", Kind::ours) == Entry::admit);
+  CHECK(with_secret("10.0.0.1", Kind::foreign) == Entry::ask);
+  CHECK(with_secret("10.0.0.2", Kind::none) == Entry::ask);
+  CHECK(with_secret("10.0.0.2", Kind::unknown) == Entry::ask);
+  CHECK(with_secret("10.0.0.1", Kind::unknown) == Entry::admit);
+  CHECK(entry(StoreGuests::everyone, ends("10.0.0.9"), Kind::foreign) == Entry::admit);
+}
+
+TEST_CASE("a connection is let in when the node at its address says that it is its user's") {
+  Gate gate;
+  CHECK(gate.opened(1, "10.0.0.2").empty());
+  CHECK(gate.arrived(7, "10.0.0.2") == "ask line 1: 7. ");
+  CHECK(gate.answered(1, {true}) == "admit 7. ");
+  CHECK(gate.arrived(8, "10.0.0.2") == "ask line 1: 8. ");
+  CHECK(gate.answered(1, {false}) ==
+        "refuse 8: no process of the job's user there has this connection. ");
+  CHECK(gate.arrived(9, "10.0.0.3") == "refuse 9: no node of the job is at that address. ");
+}
+
+TEST_CASE("connections that come while a question is open are one question") {
+  Gate gate;
+  gate.opened(1, "10.0.0.2");
+  CHECK(gate.arrived(1, "10.0.0.2") == "ask line 1: 1. ");
+  for (StoreGate::Number number = 2; number <= 4; ++number) {
+    CHECK(gate.arrived(number, "10.0.0.2").empty());
+  }
+  gate.gate.left(3);
+  CHECK(gate.answered(1, {true}) == "admit 1. ask line 1: 2 4. ");
+  CHECK(gate.answered(1, {true, true}) == "admit 2. admit 4. ");
+}
+
+TEST_CASE("a question has a limited length") {
+  Gate gate;
+  gate.opened(1, "10.0.0.2");
+  for (StoreGate::Number number = 0; number <= StoreGate::kMostAsked + 1; ++number) {
+    gate.arrived(number, "10.0.0.2");
+  }
+  const auto second = gate.gate.answered(1, {true});
+  REQUIRE(second.size() == 2);
+  CHECK(std::get<StoreGate::Ask>(second[1]).connections.size() == StoreGate::kMostAsked);
+  const auto third = gate.gate.answered(1, std::vector<bool>(StoreGate::kMostAsked, true));
+  REQUIRE(third.size() == StoreGate::kMostAsked + 1);
+  CHECK(std::get<StoreGate::Ask>(third.back()).connections.size() == 1);
+}
+
+TEST_CASE("of several nodes at one address one has to confirm, and all have to deny") {
+  Gate gate;
+  gate.opened(1, "10.0.0.2");
+  gate.opened(2, "10.0.0.2");
+  CHECK(gate.arrived(7, "10.0.0.2") == "ask line 1: 7. ask line 2: 7. ");
+  CHECK(gate.answered(1, {false}).empty());
+  CHECK(gate.answered(2, {true}) == "admit 7. ");
+  CHECK(gate.arrived(8, "10.0.0.2") == "ask line 1: 8. ask line 2: 8. ");
+  CHECK(gate.answered(2, {true}) == "admit 8. ");
+  CHECK(gate.answered(1, {true}).empty());
+}
+
+TEST_CASE("an answer of another length denies, and one without a question is nothing") {
+  Gate gate;
+  gate.opened(1, "10.0.0.2");
+  CHECK(gate.answered(1, {true}).empty());
+  CHECK(gate.answered(2, {true}).empty());
+  gate.arrived(7, "10.0.0.2");
+  CHECK(gate.answered(1, {true, true}) ==
+        "refuse 7: no process of the job's user there has this connection. ");
+}
+
+TEST_CASE("a node whose line is lost is waited for, and asked again") {
+  Gate gate;
+  gate.opened(1, "10.0.0.2");
+  gate.arrived(7, "10.0.0.2");
+  CHECK(gate.closed(1).empty());
+  CHECK(gate.arrived(8, "10.0.0.2").empty());
+  CHECK(gate.after(29s).empty());
+  CHECK(gate.opened(2, "10.0.0.2") == "ask line 2: 7 8. ");
+  CHECK(gate.answered(1, {true, true}).empty());
+  CHECK(gate.answered(2, {true, true}) == "admit 7. admit 8. ");
+  CHECK_FALSE(gate.gate.deadline());
+}
+
+TEST_CASE("a node that does not come back is not waited for any longer") {
+  Gate gate;
+  gate.opened(1, "10.0.0.2");
+  gate.arrived(7, "10.0.0.2");
+  gate.closed(1);
+  REQUIRE(gate.gate.deadline() == gate.now + 30s);
+  CHECK(gate.after(30s) == "refuse 7: no node of the job is at that address. ");
+  CHECK(gate.arrived(8, "10.0.0.2") == "refuse 8: no node of the job is at that address. ");
+}
+
+TEST_CASE("another node at the address cannot deny for one whose line is lost") {
+  Gate gate;
+  gate.opened(1, "10.0.0.2");
+  gate.opened(2, "10.0.0.2");
+  gate.closed(1);
+  gate.arrived(7, "10.0.0.2");
+  CHECK(gate.answered(2, {false}).empty());
+  CHECK(gate.opened(3, "10.0.0.2") == "ask line 3: 7. ");
+  CHECK(gate.answered(3, {true}) == "admit 7. ");
+}
+
+TEST_CASE("what was closed or cleared while it waited is forgotten") {
+  Gate gate;
+  gate.opened(1, "10.0.0.2");
+  gate.arrived(7, "10.0.0.2");
+  gate.gate.left(7);
+  CHECK(gate.answered(1, {true}).empty());
+  gate.arrived(8, "10.0.0.2");
+  gate.gate.clear();
+  CHECK(gate.answered(1, {true}).empty());
+  gate.closed(1);
+  CHECK(gate.after(30s).empty());
+}
