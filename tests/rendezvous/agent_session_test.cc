@@ -117,6 +117,25 @@ TEST_CASE("a failure that a restarted master cannot know is told to it, and only
   }
 }
 
+TEST_CASE("what an earlier master counted is no repetition and no acknowledgement to the next one") {
+  AgentSession session = welcomed_session();
+  session.received(1, ready(0), kGreeted + 1s);
+  session.received(1, Heartbeat{1}, kGreeted + 1s);  // the join is acknowledged
+  session.lost(1, {Errc::closed, "connection closed"}, kGreeted + 2s);
+  session.connected(2, kGreeted + 2s);
+  session.received(2, welcome(false, "n"), kGreeted + 2s);
+  CHECK(sent<message::Join>(session.join({}, kGreeted + 3s)));
+  CHECK(find<agent_action::Received>(session.received(2, ready(1), kGreeted + 3s)) != nullptr);
+
+  session.lost(2, {Errc::closed, "connection closed"}, kGreeted + 4s);
+  const auto hello = sent<message::Hello>(session.connected(3, kGreeted + 4s));
+  REQUIRE(hello);
+  CHECK(hello->received == 1);
+  reply::Welcome resumed = welcome(true, "n");
+  const auto repeated = session.received(3, resumed, kGreeted + 4s);
+  CHECK(sent<message::Join>(repeated));  // it has counted none of this session
+}
+
 TEST_CASE("a node that is gone says so, and nothing follows") {
   AgentSession session = welcomed_session();
   const auto gone = sent<message::Gone>(session.gone("its ddprun ended", kGreeted + 1s));
