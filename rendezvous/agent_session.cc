@@ -29,6 +29,7 @@ AgentActions AgentSession::join(JoinRequest request, Time now) {
   end_lease_if_over(now);
   const bool first = !std::exchange(joined_, true);
   if (begun_again_) request.unreported_failure = failure_;
+  request.last_master = round_master_;
   unanswered_join_ = std::move(request);
   if (over_) return take();
   // The workers of the lost round had its lease; those of the next one have this session's.
@@ -282,6 +283,7 @@ void AgentSession::take_notification(Notification notification, Time now) {
 void AgentSession::take_ready(const Ready& ready) {
   const auto join = std::exchange(unanswered_join_, std::nullopt);
   const auto failure = std::exchange(failure_, std::nullopt);
+  round_master_ = master_;
   const int restarts = ready.layout.restarts;
   const bool told = std::exchange(begun_again_, false) && failure && join;
   if (told && restarts > join->restarts) act(agent_action::FailureCounted{*failure, restarts});

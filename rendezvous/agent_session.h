@@ -191,8 +191,9 @@ class AgentSession {
   Time hello_sent_{};
   Time renewed_from_{};  // when we sent what the master answered last
 
-  std::string master_;  // the name in the last Welcome; empty: none yet
-  std::string ticket_;  // likewise
+  std::string master_;        // the name in the last Welcome; empty: none yet
+  std::string ticket_;        // likewise
+  std::string round_master_;  // which began the last round here
   Delivery<Message> delivery_;
   Lease lease_;
   std::optional<JoinRequest> unanswered_join_;

@@ -121,6 +121,7 @@ TEST_CASE("a failure that a restarted master cannot know is told to it, and only
     CHECK(find<agent_action::RoundLost>(lost) != nullptr);
     const auto join = sent<message::Join>(session.join({}, kGreeted + 5s));
     REQUIRE(join->request.unreported_failure);
+    CHECK(join->request.last_master == "m");
     Layout layout;
     layout.round = layout.restarts = 1;
     const auto next = session.received(2, Notification(Ready{layout}), kGreeted + 5s);

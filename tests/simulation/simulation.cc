@@ -44,7 +44,6 @@ Counts& Counts::operator+=(const Counts& other) {
   gave_up += other.gave_up;
   of_suspended_host += other.of_suspended_host;
   of_unknown_round += other.of_unknown_round;
-  of_equal_numbers += other.of_equal_numbers;
   of_unguarded_agent += other.of_unguarded_agent;
   return *this;
 }
@@ -203,6 +202,7 @@ void Simulation::arrive_at_agent(int id, Parcel parcel) {
     }
     return;
   }
+  node.master = line.master;
   const auto connection = static_cast<ConnectionId>(id);
   if (const auto* reply = std::get_if<std::shared_ptr<const Reply>>(&parcel)) {
     if (!std::holds_alternative<Heartbeat>(**reply)) {
@@ -337,6 +337,7 @@ void Simulation::perform(const ServerActions& actions) {
       const auto* ready = notification ? std::get_if<Ready>(notification) : nullptr;
       if (ready != nullptr && rounds_started_.insert(ready->layout.round).second) {
         ++counts_.rounds;
+        told_then_[{masters_, ready->layout.round}] = told_;
         rounds_while_settling_ += settling_ ? 1 : 0;
         note("round " + std::to_string(ready->layout.round) + " begins");
       }
