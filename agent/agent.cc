@@ -96,8 +96,17 @@ void Agent::on_continued() {
 void Agent::on_master_found(Result<rendezvous::Resolver::Addresses> addresses) {
   if (outcome_) return;
   if (!addresses) return finish(addresses.error());
-  if (const Result<> opened = master_.open(*addresses); !opened) return finish(opened.error());
+  const Result<> opened = master_.open(*addresses, [this] { on_became_master(); });
+  if (!opened) return finish(opened.error());
   perform(machine_.start());
+}
+
+/// This node has waited for a master that never answered.
+void Agent::on_became_master() {
+  if (outcome_) return;
+  launcher::clear_final_message();
+  log::info("the port of " + master_endpoint(job_).text() + " is free: this node is the master");
+  perform(action::Join{});
 }
 
 rendezvous::Client::Hooks Agent::client_hooks() {
@@ -115,6 +124,7 @@ rendezvous::Client::Hooks Agent::client_hooks() {
         console_.round_lost(reason);
         handle_event(event::RoundBroken{});
       },
+      [this](const Failure& failure, int restarts) { on_failure_counted(failure, restarts); },
       [this](Error error) {
         launcher::clear_final_message();
         handle_event(event::JobClosed{std::move(error)});
@@ -170,13 +180,16 @@ void Agent::on_refused(const rendezvous::Refused& refused) {
 
 void Agent::on_round_broken(const rendezvous::Broken& broken) {
   restarts_ = broken.restarts;
-  // A restart is in the count. An end is not: should this master die, the next one has to know why.
-  round_failure_ = broken.ends_job ? broken.root_cause : std::nullopt;
   console_.round_broken(broken, layout_.round);
   if (broken.root_cause && !broken.ends_job) {
     events_.restart(layout_.round, broken.restarts, job_.max_restarts);
   }
   handle_event(event::RoundBroken{broken.ends_job});
+}
+
+void Agent::on_failure_counted(const rendezvous::Failure& failure, int restarts) {
+  log::error(failure_line(failure, layout_.round));
+  events_.restart(layout_.round, restarts, job_.max_restarts);
 }
 
 /// If this process cannot kill the workers in time, the guardian does, before the master goes on
@@ -221,7 +234,6 @@ void Agent::perform(const action::Join&) {
     request->last_guests = layout_.guests;
     request->last_restarts = layout_.restarts;
     request->restarts = restarts_;
-    request->unreported_failure = round_failure_;
     request->worker_exits = workers_.exits();
     report_waiting();
   }
@@ -229,12 +241,6 @@ void Agent::perform(const action::Join&) {
 }
 
 void Agent::perform(const action::StartWorkers& start) {
-  // The master that counted it is not the one of that round, and did not have to break it.
-  if (round_failure_ && start.layout.restarts > layout_.restarts) {
-    log::error(failure_line(*round_failure_, layout_.round));
-    events_.restart(layout_.round, start.layout.restarts, job_.max_restarts);
-  }
-  round_failure_.reset();
   layout_ = start.layout;
   restarts_ = layout_.restarts;
   was_member_ = true;
@@ -255,7 +261,6 @@ void Agent::perform(const action::ReportStartFailure& report) {
 
 void Agent::report_failure(const rendezvous::Failure& failure) {
   console_.worker_failed();
-  round_failure_ = failure;
   master_.client().fail(layout_.round, failure);
 }
 

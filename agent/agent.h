@@ -46,12 +46,14 @@ class Agent {
   void on_signal(int signal);
   void on_continued();
   void on_master_found(Result<rendezvous::Resolver::Addresses> addresses);
+  void on_became_master();
   rendezvous::Client::Hooks client_hooks();
   void on_welcome(const rendezvous::reply::Welcome& welcome);
   void on_notification(rendezvous::Notification notification);
   void on_refused(const rendezvous::Refused& refused);
   void on_round_broken(const rendezvous::Broken& broken);
   void on_connected(const boost::asio::ip::tcp::endpoint& server, const std::string& session) const;
+  void on_failure_counted(const rendezvous::Failure& failure, int restarts);
   void on_lease_renewed(BootClock::time_point until);
   void on_lease_over();
 
@@ -90,9 +92,8 @@ class Agent {
   int restarts_ = 0;           // the highest count that the master sent
   BootClock::time_point lease_end_ = BootClock::time_point::max();
   bool was_member_ = false;
-  std::optional<rendezvous::Failure> round_failure_;  // JoinRequest::unreported_failure
-  std::optional<rendezvous::Failed> failed_;          // how the job ended
-  std::deque<Event> queued_events_;                   // that came while another one was handled
+  std::optional<rendezvous::Failed> failed_;  // how the job ended
+  std::deque<Event> queued_events_;           // that came while another one was handled
   bool handling_event_ = false;
   std::optional<Outcome> outcome_;
 };

@@ -40,6 +40,10 @@ std::optional<WorkerException> parse_error_file(std::string_view bytes);
 /// longer than kMaxErrorFile.
 std::string read_error_file(const std::string& path);
 
+/// The same, if it was written before `when`, of CLOCK_REALTIME_COARSE, by which the kernel dates
+/// files; else empty.
+std::string read_error_file_of_before(const std::string& path, const std::timespec& when);
+
 /// The bytes of ddprun's own error file, for the program that started it: `worker_file`, which the
 /// first worker that failed wrote, with its exit code added as torchrun does (minus the signal's
 /// number if one killed it). `worker_file` is empty for a worker of another node: the file is then

@@ -13,6 +13,7 @@ namespace {
 namespace asio = boost::asio;
 
 constexpr int kListenAttempts = 9;
+constexpr std::chrono::milliseconds kPortPause{500};  // between two looks whether a port is free
 
 }  // namespace
 
@@ -22,33 +23,53 @@ MasterConnection::MasterConnection(asio::any_io_executor executor, const JobSpec
       job_(job),
       host_name_(std::move(host_name)),
       hooks_(std::move(hooks)),
-      search_(executor_, job_) {}
+      search_(executor_, job_),
+      port_pause_(executor_) {}
 
-Result<> MasterConnection::open(const rendezvous::Resolver::Addresses& addresses) {
+Result<> MasterConnection::open(const rendezvous::Resolver::Addresses& addresses,
+                                std::function<void()> became_master) {
+  became_master_ = std::move(became_master);
   const auto where = rendezvous::where_to_host(master_endpoint(job_), addresses, job_.is_host);
   is_host_ = where.has_value();
   if (where) {
     if (const Result<> hosted = host(*where); !hosted) return hosted;
   }
   make_client();
+  if (!taken_.empty()) await_port();
   return {};
 }
 
 /// On a host with several agents, or with a rendezvous that runs alone, the first one has the port;
 /// the others are its clients.
 Result<> MasterConnection::host(const rendezvous::Resolver::Addresses& where) {
-  Result<std::unique_ptr<rendezvous::Server>> server =
-      rendezvous::Server::listen(executor_, where, master_options(job_));
-  const auto is_taken = [&server] { return !server && server.error().code == Errc::usage; };
+  auto server = listen(where);
+  const auto is_taken = [&server] { return !server && server.error().code == Errc::port_in_use; };
   // When two begin to listen at the same instant, Linux may refuse both.
-  for (int attempt = 1; is_taken() && attempt < kListenAttempts; ++attempt) {
-    server = rendezvous::Server::listen(executor_, where, master_options(job_));
-  }
+  for (int attempt = 1; is_taken() && attempt < kListenAttempts; ++attempt) server = listen(where);
   const bool may_be_client = job_.max_nodes > 1 && !job_.is_host;
-  if (is_taken() && may_be_client) return {};
+  if (is_taken() && may_be_client) return taken_ = where, Result<>();
   if (!server) return server.error();
   server_ = std::move(*server);
   return {};
+}
+
+Result<std::unique_ptr<rendezvous::Server>> MasterConnection::listen(
+    const rendezvous::Resolver::Addresses& where) const {
+  return rendezvous::Server::listen(executor_, where, master_options(job_));
+}
+
+/// No event tells that a port is free. Ends when the process that has it turns out to be a master.
+void MasterConnection::await_port() {
+  port_pause_.expires_after(kPortPause);
+  port_pause_.async_wait([this](boost::system::error_code cancelled) {
+    if (cancelled || taken_.empty()) return;
+    auto server = listen(taken_);
+    if (!server) return await_port();
+    taken_.clear();
+    server_ = std::move(*server);
+    make_client();
+    became_master_();
+  });
 }
 
 void MasterConnection::make_client() {
@@ -61,7 +82,23 @@ void MasterConnection::make_client() {
   options.host = host_name_;
   options.hosted = server_.get();
   options.join_timeout = job_.join_timeout;
-  client_ = std::make_unique<rendezvous::Client>(executor_, std::move(options), hooks_);
+  client_ = std::make_unique<rendezvous::Client>(executor_, std::move(options), client_hooks());
+}
+
+rendezvous::Client::Hooks MasterConnection::client_hooks() {
+  rendezvous::Client::Hooks hooks = hooks_;
+  hooks.welcomed = [this](const rendezvous::reply::Welcome& welcome) {
+    taken_.clear();
+    hooks_.welcomed(welcome);
+  };
+  hooks.waiting = [this](const std::string& sentence) {
+    hooks_.waiting(taken_.empty()
+                       ? sentence
+                       : sentence +
+                             "; another process of this host has its port: when it is free, "
+                             "this node becomes the master");
+  };
+  return hooks;
 }
 
 Result<rendezvous::JoinRequest> MasterConnection::join_request() const {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include "agent/job_spec.h"
 #include "agent/master.h"
@@ -31,9 +33,12 @@ class MasterConnection {
   /// Looks up the addresses of the endpoint, as MasterSearch::start.
   void search(MasterSearch::Found found) { search_.start(std::move(found)); }
 
-  /// Hosts the master if one of `addresses` is this host's, and makes the client. Errors: as
-  /// Server::listen.
-  Result<> open(const rendezvous::Resolver::Addresses& addresses);
+  /// Hosts the master if one of `addresses` is this host's, and makes the client. Where another
+  /// process has the port, that one should be the master. If it never answers, as one of an earlier
+  /// job that is stuck, this node becomes the master as soon as the port is free: there is a new
+  /// client then, and `became_master` is called, from the executor. Errors: as Server::listen.
+  Result<> open(const rendezvous::Resolver::Addresses& addresses,
+                std::function<void()> became_master);
 
   /// Before it, search() and request_waiting_for() alone may be called.
   bool is_open() const { return client_ != nullptr; }
@@ -54,14 +59,21 @@ class MasterConnection {
 
  private:
   Result<> host(const rendezvous::Resolver::Addresses& where);
+  Result<std::unique_ptr<rendezvous::Server>> listen(
+      const rendezvous::Resolver::Addresses& where) const;
+  void await_port();
   void make_client();
+  rendezvous::Client::Hooks client_hooks();
 
   boost::asio::any_io_executor executor_;
   const JobSpec& job_;
   const std::string host_name_;
   const rendezvous::Client::Hooks hooks_;
   MasterSearch search_;
-  bool is_host_ = false;  // the endpoint is an address of this host
+  bool is_host_ = false;                   // the endpoint is an address of this host
+  rendezvous::Resolver::Addresses taken_;  // where another process listens; empty: nowhere
+  std::function<void()> became_master_;
+  boost::asio::steady_timer port_pause_;
   std::unique_ptr<rendezvous::Server> server_;
   std::unique_ptr<rendezvous::Client> client_;
 };

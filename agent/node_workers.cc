@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/node_workers.h"
 
+#include <ctime>
 #include <utility>
 
 #include "base/log.h"
@@ -109,6 +110,7 @@ void NodeWorkers::stop(int signal) {
     stop_signal_ = signal;
     exits_.signal = launcher::signal_name(signal);
     stop_began_ = std::chrono::steady_clock::now();
+    clock_gettime(CLOCK_REALTIME_COARSE, &stop_dated_);
     events_.round_stopping(layout_.round, signal);
     report_waiting();
   }
@@ -131,11 +133,9 @@ std::vector<int> NodeWorkers::running() const {
 }
 
 void NodeWorkers::on_worker_ended(const launcher::WorkerEnd& end) {
-  if (!end.stopped && !end.exec_failure && !end.status.success()) return examine(end);
+  if (end.stopped || (!end.exec_failure && !end.status.success())) return examine(end);
   record_end(end, "");
-  if (end.stopped) {
-    exits_.stopped.push_back(layout_.first_rank + end.local_rank);
-  } else if (end.exec_failure) {
+  if (end.exec_failure) {
     exits_.victims.push_back({layout_.first_rank + end.local_rank, "could not be started"});
     handle_event_(event::StartFailed{*end.exec_failure, end.local_rank});
   }
@@ -152,16 +152,21 @@ struct NodeWorkers::Examination {
   bool concluded = false;
 };
 
-/// Reads what the worker left in files, which may take as long as their disk does; and the rest of
-/// its pipe at once.
-void NodeWorkers::examine(const launcher::WorkerEnd& end) {
-  ++under_examination_;
-  const int rank = layout_.first_rank + end.local_rank;
-  exits_.victims.push_back({rank, end.status.text()});
+/// Whether it is the first one.
+bool NodeWorkers::note_failure(const launcher::WorkerEnd& end) {
+  exits_.victims.push_back({layout_.first_rank + end.local_rank, end.status.text()});
   const bool is_first = first_failure_.empty();
   if (is_first) {
     first_failure_ = rank_text(end.local_rank) + " failed (" + end.status.text() + "); ";
   }
+  return is_first;
+}
+
+/// Reads what the worker left in files, which may take as long as their disk does; and the rest of
+/// its pipe at once. Of one that was stopped: whether it had reported an exception before.
+void NodeWorkers::examine(const launcher::WorkerEnd& end) {
+  ++under_examination_;
+  const bool is_first = !end.stopped && note_failure(end);
   auto examination =
       std::make_shared<Examination>(Examination{boost::asio::steady_timer(executor_)});
   const auto conclude = [this, examination, end, is_first](const Traces& traces) {
@@ -169,21 +174,28 @@ void NodeWorkers::examine(const launcher::WorkerEnd& end) {
     examination->limit.cancel();
     on_examined(end, is_first, traces);
   };
-  const auto stderr_end = output_.stderr_end(rank);
+  const auto stderr_end = end.stopped ? launcher::Output::StderrEnd()
+                                      : output_.stderr_end(layout_.first_rank + end.local_rank);
   examination->limit.expires_after(kExamination);
   examination->limit.async_wait([conclude, text = stderr_end.text](boost::system::error_code ec) {
     if (!ec) conclude({{}, text});
   });
   disk_.run(
-      [path = setup_.error_file(end.local_rank), stderr_end] {
-        return Traces{parse_error_file(read_error_file(path)).value_or(WorkerException()),
-                      stderr_end.read()};
+      [path = setup_.error_file(end.local_rank), stopped = end.stopped, when = stop_dated_,
+       stderr_end] {
+        const std::string file =
+            stopped ? read_error_file_of_before(path, when) : read_error_file(path);
+        return Traces{parse_error_file(file).value_or(WorkerException()), stderr_end.read()};
       },
       conclude);
 }
 
 void NodeWorkers::on_examined(const launcher::WorkerEnd& end, bool is_first, const Traces& traces) {
-  record_end(end, traces.exception.message);
+  const std::string& exception = traces.exception.message;
+  record_end(end, exception);
+  const int rank = layout_.first_rank + end.local_rank;
+  if (end.stopped && exception.empty()) exits_.stopped.push_back(rank);
+  if (end.stopped && !exception.empty()) exits_.victims.push_back({rank, exception});
   if (is_first) handle_event_(event::WorkerFailed{failure_of(end, traces)});
   --under_examination_;
   finish_when_examined();

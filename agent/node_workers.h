@@ -82,6 +82,7 @@ class NodeWorkers {
   void on_killing(const std::vector<int>& local_ranks) const;
   void examine(const launcher::WorkerEnd& end);
   void on_examined(const launcher::WorkerEnd& end, bool is_first, const Traces& traces);
+  bool note_failure(const launcher::WorkerEnd& end);
   void on_all_ended();
   void finish_when_examined();
   void report_waiting();
@@ -106,10 +107,11 @@ class NodeWorkers {
   rendezvous::Layout layout_;
   std::optional<launcher::WorkerGroup> group_;
   bool all_ended_ = false;
-  int under_examination_ = 0;  // workers that failed
+  int under_examination_ = 0;  // workers that failed, or were stopped
   std::string first_failure_;  // "rank 3 failed (exit 1); "; empty: none failed
   int stop_signal_ = 0;        // the first one they got; 0: none
   std::chrono::steady_clock::time_point stop_began_;
+  std::timespec stop_dated_{};  // the same, as the kernel dates files
   rendezvous::WorkerExits exits_;
 };
 

@@ -27,6 +27,7 @@ int exit_code(const Error& error) {
       return 126;
     case Errc::not_found:
       return 127;
+    case Errc::port_in_use:
     case Errc::system:
     case Errc::unreachable:
     case Errc::closed:

@@ -67,7 +67,8 @@ class Serving {
     log::info("serving the rendezvous of job '" + job_.run_id + "' at " +
               rendezvous::Endpoint{address.address().to_string(), address.port()}.text());
     events_.serving(address.port());
-    wait_reporter_.begin([this](std::chrono::seconds waited) { report_waiting(waited); });
+    on_round_changed(false);
+    server_->when_round_changes([this](bool runs) { on_round_changed(runs); });
     server_->when_settled([this] { finish(outcome_of(*server_->ending())); });
   }
 
@@ -78,8 +79,13 @@ class Serving {
     finish(Interrupted{signal});
   }
 
+  /// Each wait is counted from its own beginning.
+  void on_round_changed(bool runs) {
+    if (runs) return wait_reporter_.end();
+    wait_reporter_.begin([this](std::chrono::seconds waited) { report_waiting(waited); });
+  }
+
   void report_waiting(std::chrono::seconds waited) const {
-    if (server_->runs_round()) return;
     const std::string sentence = server_->waiting_for();
     if (!sentence.empty()) log::info("waiting " + duration_text(waited) + " for " + sentence);
   }

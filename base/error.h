@@ -13,6 +13,7 @@ enum class Errc {
   usage,           ///< bad flag, environment or file: report it, never retry
   not_found,       ///< the program to run does not exist
   not_executable,  ///< the program to run exists but cannot be executed
+  port_in_use,     ///< another process listens there
   system,          ///< an operating-system call failed
   unreachable,     ///< the peer is lost or did not answer
   timed_out,       ///< a deadline passed

@@ -12,8 +12,8 @@ namespace ddprun::cli {
 ///   Interrupted    128 + the signal that stopped ddprun
 ///   Error          1 the job ended and had no place for this node, 2 usage, 124 timed out,
 ///                  126 the program cannot be executed, 127 there is no such program,
-///                  125 any other failure of ddprun's own, also to write the output of workers that
-///                  succeeded
+///                  125 any other failure of ddprun's own: its port is in use, or the output of
+///                  workers that succeeded could not be written
 int exit_code(const agent::Outcome& outcome);
 
 /// The last row of that table.

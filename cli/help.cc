@@ -40,8 +40,8 @@ constexpr std::string_view kTail =
     "Exit code:\n"
     "  0 all workers succeeded; otherwise that of the worker that failed first (128 + n if signal\n"
     "  n killed it); 128 + n if signal n stopped ddprun; 1 the job had no place for this node;\n"
-    "  2 wrong usage; 124 timed out; 125 ddprun itself failed; 126 the program cannot be\n"
-    "  executed; 127 the program was not found\n";
+    "  2 wrong usage; 124 timed out; 125 ddprun itself failed, also: its port is in use; 126 the\n"
+    "  program cannot be executed; 127 the program was not found\n";
 
 std::string_view title(Group group) {
   switch (group) {

@@ -25,6 +25,7 @@ ErrorKind to_kind(ddprun::Errc code) {
       return ErrorKind::timed_out;
     case ddprun::Errc::not_found:
     case ddprun::Errc::not_executable:
+    case ddprun::Errc::port_in_use:
     case ddprun::Errc::system:
     case ddprun::Errc::left_out:
     case ddprun::Errc::closed:

@@ -29,6 +29,7 @@ AgentActions AgentSession::join(JoinRequest request, Time now) {
   end_lease_if_over(now);
   const bool first = !std::exchange(joined_, true);
   if (begun_again_) request.unreported_failure = failure_;
+  request.last_master = round_master_;
   unanswered_join_ = std::move(request);
   if (over_) return take();
   // The workers of the lost round had its lease; those of the next one have this session's.
@@ -272,18 +273,33 @@ void AgentSession::take_notification(Notification notification, Time now) {
   if (!delivery_.receive()) return;
   const bool is_end =
       std::holds_alternative<Closed>(notification) || std::holds_alternative<Refused>(notification);
-  if (std::holds_alternative<Ready>(notification)) {
+  if (const auto* ready = std::get_if<Ready>(&notification)) {
     if (unanswered_join_ && !has_lease(now)) return send_counted(message::Join{*unanswered_join_});
-    unanswered_join_.reset();
-    failure_.reset();
-    begun_again_ = false;
+    take_ready(*ready);
   }
-  if (const auto* broken = std::get_if<Broken>(&notification)) failure_ = broken->root_cause;
+  if (const auto* broken = std::get_if<Broken>(&notification)) take_broken(*broken);
   if (is_end) {
     send(Heartbeat{delivery_.received()});  // acknowledges it
     end();
   }
   act(agent_action::Received{std::move(notification)});
+}
+
+void AgentSession::take_ready(const Ready& ready) {
+  const auto join = std::exchange(unanswered_join_, std::nullopt);
+  const auto failure = std::exchange(failure_, std::nullopt);
+  round_master_ = master_;
+  const int restarts = ready.layout.restarts;
+  const bool told = std::exchange(begun_again_, false) && failure && join;
+  if (told && restarts > join->restarts) act(agent_action::FailureCounted{*failure, restarts});
+}
+
+/// A restart is in the count. An end is not: should this master die, the next one has to know why.
+void AgentSession::take_broken(const Broken& broken) {
+  failure_ = broken.ends_job ? broken.root_cause : std::nullopt;
+  if (unanswered_join_) {
+    unanswered_join_->restarts = std::max(unanswered_join_->restarts, broken.restarts);
+  }
 }
 
 void AgentSession::take_heartbeat(const Heartbeat& heartbeat, Time now) {

@@ -87,6 +87,12 @@ struct LeaseOver {};
 struct RoundLost {
   std::string reason;
 };
+/// The master that counted it is not the one of that round, and did not have to break it. Ready
+/// follows.
+struct FailureCounted {
+  Failure failure;
+  int restarts = 0;
+};
 struct GaveUp {
   Error error;
 };
@@ -98,7 +104,7 @@ using AgentAction =
                  agent_action::Close, agent_action::Welcomed, agent_action::Received,
                  agent_action::WaitingFor, agent_action::ConnectionChanged,
                  agent_action::TellOwners, agent_action::LeaseRenewed, agent_action::LeaseOver,
-                 agent_action::RoundLost, agent_action::GaveUp>;
+                 agent_action::RoundLost, agent_action::FailureCounted, agent_action::GaveUp>;
 using AgentActions = std::vector<AgentAction>;
 
 /// One agent's side of its session; the comment above has its table.
@@ -171,6 +177,8 @@ class AgentSession {
   void resume(std::uint64_t received);
   void begin_again(const std::string& reason);
   void take_notification(Notification notification, Time now);
+  void take_ready(const Ready& ready);
+  void take_broken(const Broken& broken);
   void take_heartbeat(const Heartbeat& heartbeat, Time now);
   void send_heartbeat(Time now);
   void renew_lease(Time sent, Time now);
@@ -188,13 +196,14 @@ class AgentSession {
   Time hello_sent_{};
   Time renewed_from_{};  // when we sent what the master answered last
 
-  std::string master_;  // the name in the last Welcome; empty: none yet
-  std::string ticket_;  // likewise
+  std::string master_;        // the name in the last Welcome; empty: none yet
+  std::string ticket_;        // likewise
+  std::string round_master_;  // which began the last round here
   Delivery<Message> delivery_;
   Lease lease_;
   std::optional<JoinRequest> unanswered_join_;
-  // Why the last round failed, as far as is known here. A master that does not know this session
-  // may not know that, either: the join tells it.
+  // Why the last round failed, as far as is known here, while no restart was counted for it. A
+  // master that does not know this session may not know that, either: the join tells it.
   std::optional<Failure> failure_;
   bool begun_again_ = false;  // since the last Ready
   // The round that runs here belongs to another session: this master does not wait for its workers,

@@ -65,6 +65,8 @@ class Client {
     std::function<void()> lease_over;
     /// The server is reachable again but does not know this node's round.
     std::function<void(const std::string& reason)> round_lost;
+    /// A restart was counted for a failure of the last round, which the master of then did not do.
+    std::function<void(const Failure& failure, int restarts)> failure_counted;
     /// No notification will come any more. Errors: timed_out, protocol.
     std::function<void(Error)> gave_up;
     /// A connection to the server at this address was made; may be empty. `session` proves to the
@@ -118,6 +120,9 @@ class Client {
   void perform(const agent_action::LeaseRenewed& event) { hooks_.lease_renewed(event.until); }
   void perform(const agent_action::LeaseOver&) { hooks_.lease_over(); }
   void perform(const agent_action::RoundLost& event) { hooks_.round_lost(event.reason); }
+  void perform(const agent_action::FailureCounted& event) {
+    hooks_.failure_counted(event.failure, event.restarts);
+  }
   void perform(const agent_action::GaveUp& event) { hooks_.gave_up(event.error); }
 
   void on_dialed(boost::asio::ip::tcp::socket socket);

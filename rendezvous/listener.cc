@@ -53,7 +53,7 @@ Error listen_error(const tcp::endpoint& address, const error_code& failure) {
   const std::string where = Endpoint{address.address().to_string(), address.port()}.text();
   Error error = os_error("cannot listen on " + where, failure.value());
   if (failure == asio::error::address_in_use) {
-    error.code = Errc::usage;
+    error.code = Errc::port_in_use;
     error.message +=
         " (by another job? choose another --master_port; by ddprun serve or another node of this "
         "one? give this node --rdzv_conf is_host=false)";

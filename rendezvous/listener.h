@@ -41,8 +41,8 @@ class Listener {
   Listener(boost::asio::any_io_executor executor, Hooks hooks);
 
   /// Listens on those of `addresses`, at least one, that are this host's; port 0 takes a free one,
-  /// the same for all. Errors: usage (none is this host's, or the port is taken: says which and
-  /// what to do), system.
+  /// the same for all. Errors: usage (none is this host's), port_in_use, system: it says which and
+  /// what to do.
   Result<> listen(const std::vector<boost::asio::ip::tcp::endpoint>& addresses);
 
   /// Where it listens first.

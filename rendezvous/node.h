@@ -45,7 +45,8 @@ struct JoinRequest {
   std::uint64_t command_hash = 0;  ///< of the whole command, which is the same on every node
 
   // Earlier rounds, from the node's last Layout: a master that was restarted learns them.
-  int last_round = -1;  ///< -1: was in none
+  int last_round = -1;        ///< -1: was in none
+  std::string last_master{};  ///< reply::Welcome::master of that round; AgentSession sets it
   int last_node_rank = -1;
   int last_guests = 0;    ///< Layout::guests of that round
   int last_restarts = 0;  ///< Layout::restarts of that round

@@ -4,12 +4,19 @@
 #include <algorithm>
 
 namespace ddprun::rendezvous {
+namespace {
 
-void PriorRound::learn(const JoinRequest& request, int known) {
-  if (request.last_round < 0) return;
-  if (request.last_round > known) *this = PriorRound{};
-  if (request.last_round > known) round_ = request.last_round;
-  if (request.last_round != round_) return;
+/// A job has had fewer; what nodes say is bounded.
+constexpr size_t kMostMasters = 64;
+
+}  // namespace
+
+void PriorRound::learn(const JoinRequest& request) {
+  if (request.last_round > round_) {
+    *this = PriorRound{};
+    round_ = request.last_round;
+  }
+  if (request.last_round != round_ || settled_) return;
   members_ = std::max(members_, request.last_guests);
   restarts_ = request.last_restarts;
   if (!failure_) failure_ = request.unreported_failure;
@@ -17,7 +24,58 @@ void PriorRound::learn(const JoinRequest& request, int known) {
 }
 
 int PriorRound::missing() const {
-  return std::max(0, members_ - static_cast<int>(back_.size()));
+  return settled_ ? 0 : std::max(0, members_ - static_cast<int>(back_.size()));
+}
+
+void PriorRound::settle() {
+  settled_ = true;
+  back_.clear();
+  failure_.reset();
+  exits_ = {};
+}
+
+void PriorRounds::learn(const JoinRequest& request) {
+  if (request.last_round < 0) return;
+  const auto found = by_master_.find(request.last_master);
+  if (found != by_master_.end()) return found->second.learn(request);
+  if (by_master_.size() < kMostMasters) by_master_[request.last_master].learn(request);
+}
+
+int PriorRounds::missing() const {
+  int missing = 0;
+  for (const auto& [master, round] : by_master_) missing += round.missing();
+  return missing;
+}
+
+bool PriorRounds::all_back() const {
+  return latest().round() >= 0 && missing() == 0;
+}
+
+template <class Key>
+const PriorRound& PriorRounds::greatest(Key key) const {
+  static const PriorRound none;
+  const PriorRound* greatest = &none;
+  for (const auto& [master, round] : by_master_) {
+    if (!round.is_settled() && key(round) > key(*greatest)) greatest = &round;
+  }
+  return *greatest;
+}
+
+const PriorRound& PriorRounds::latest() const {
+  return greatest(
+      [](const PriorRound& round) { return 2 * round.round() + (round.failure() ? 1 : 0); });
+}
+
+const PriorRound& PriorRounds::awaited() const {
+  return greatest([](const PriorRound& round) { return round.missing(); });
+}
+
+void PriorRounds::forget_failures() {
+  for (auto& [master, round] : by_master_) round.forget_failure();
+}
+
+void PriorRounds::settle() {
+  for (auto& [master, round] : by_master_) round.settle();
 }
 
 }  // namespace ddprun::rendezvous

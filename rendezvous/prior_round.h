@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
+#include <string>
 
 #include "rendezvous/failure_summary.h"
 #include "rendezvous/node.h"
@@ -13,8 +15,8 @@ namespace ddprun::rendezvous {
 /// the same endpoint and knows nothing of it, but its members may still run its workers. Pure.
 class PriorRound {
  public:
-  /// `known` is the highest round known before this request.
-  void learn(const JoinRequest& request, int known);
+  /// Of a later round than those before it replaces them.
+  void learn(const JoinRequest& request);
 
   /// That round; -1: none was reported.
   int round() const { return round_; }
@@ -24,8 +26,6 @@ class PriorRound {
 
   /// Those of them that have not joined since, and so may not have stopped its workers yet.
   int missing() const;
-
-  bool all_back() const { return round_ >= 0 && missing() == 0; }
 
   /// Why it failed, which one of its members told and no master may have acted on yet.
   const std::optional<Failure>& failure() const { return failure_; }
@@ -39,13 +39,48 @@ class PriorRound {
   /// The failure was counted, or has been before.
   void forget_failure() { failure_.reset(); }
 
+  /// A round begins that has waited for it: what else is told of it is no news.
+  void settle();
+  bool is_settled() const { return settled_; }
+
  private:
   int round_ = -1;
   int members_ = 0;
   int restarts_ = 0;
+  bool settled_ = false;
   std::set<int> back_;  ///< node ranks, as one that is lost and joins again is still the same
   std::optional<Failure> failure_;  ///< the first that was told
   FailureSummary exits_;
+};
+
+/// The last rounds of all earlier masters. Masters that did not know of each other may have given
+/// one number to different rounds, and workers of both may run. Pure.
+class PriorRounds {
+ public:
+  /// What a node tells that was in no round of this master.
+  void learn(const JoinRequest& request);
+
+  /// Members of any of them that may not have stopped their workers yet.
+  int missing() const;
+
+  /// Some were reported, and all of their members are back.
+  bool all_back() const;
+
+  /// The one with the highest number, and of several one that failed: the job goes on from there.
+  /// Without a round: there is none.
+  const PriorRound& latest() const;
+
+  /// The one with most members that are missing.
+  const PriorRound& awaited() const;
+
+  void forget_failures();
+  void settle();
+
+ private:
+  template <class Key>
+  const PriorRound& greatest(Key key) const;
+
+  std::map<std::string, PriorRound> by_master_;
 };
 
 }  // namespace ddprun::rendezvous

@@ -22,7 +22,8 @@ constexpr size_t kMaxVictims = 128;
 constexpr size_t kMaxHow = 64;
 constexpr size_t kMaxSentence = 256;  // of a join, which has much else
 constexpr size_t kMaxSession = 64;
-constexpr size_t kMaxAsked = 256;           // connections in one question
+constexpr size_t kMaxAsked = 256;  // connections in one question
+constexpr size_t kMaxMaster = 64;
 constexpr size_t kKeptBuffer = 1024;        // by a silent connection for its next frame
 constexpr int kMaxLastRound = INT_MAX / 2;  // rounds are counted on from there
 constexpr int kMaxRestarts = INT_MAX / 2;   // restarts, too
@@ -208,6 +209,7 @@ json to_json(const message::Join& join) {
                  {"command", request.command.substr(0, kMaxSentence)},
                  {"command_hash", request.command_hash},
                  {"last_round", request.last_round},
+                 {"last_master", request.last_master},
                  {"last_node_rank", request.last_node_rank},
                  {"last_guests", request.last_guests},
                  {"last_restarts", request.last_restarts},
@@ -318,6 +320,8 @@ Result<Message> decode_join(Fields fields) {
   request.command = fields.text("command");
   request.command_hash = fields.count("command_hash");
   request.last_round = fields.integer("last_round", -1, kMaxLastRound);
+  request.last_master = fields.text("last_master");
+  if (request.last_master.size() > kMaxMaster) fields.refuse("last_master");
   request.last_node_rank = fields.integer("last_node_rank", -1, INT_MAX);
   request.last_guests = fields.integer("last_guests", 0, INT_MAX);
   request.last_restarts = fields.integer("last_restarts", 0, kMaxRestarts);

@@ -84,7 +84,7 @@ std::optional<Round::Time> Round::deadline() const {
     look_at(since_ + spec_.join_timeout);
   }
   // go_on may have to look again when the lease is over.
-  if (prior_round_ends() > now_ || prior_round_.failure()) look_at(prior_round_ends());
+  if (prior_round_ends() > now_ || prior_rounds_.latest().failure()) look_at(prior_round_ends());
   return next;
 }
 
@@ -194,7 +194,7 @@ Notifications Round::take_in(const Node& newcomer) {
   if (members < spec_.max_nodes && count(NodeState::finished) == 0) {
     return regroup({node_name(newcomer) + " joined", {}, restarts()});
   }
-  prior_round_.forget_failure();
+  prior_rounds_.forget_failures();
   return {};
 }
 
@@ -230,12 +230,12 @@ Notifications Round::gone_active(const Gone& event) {
 
 /// Until when workers of an earlier master's round may run; in the past: none were reported.
 Round::Time Round::prior_round_ends() const {
-  return prior_round_.missing() > 0 ? *began_ + eviction_timeout_ : Time::min();
+  return prior_rounds_.missing() > 0 ? *began_ + eviction_timeout_ : Time::min();
 }
 
 /// As far as nodes have reported: nodes that join from now on are new.
 bool Round::all_past_members_back() const {
-  return stopping() == 0 && (past_members_waiting_ > 0 || prior_round_.all_back());
+  return stopping() == 0 && (past_members_waiting_ > 0 || prior_rounds_.all_back());
 }
 
 /// When the next round starts if no event comes before; nullopt: too few nodes are waiting.
@@ -254,17 +254,18 @@ std::optional<Round::Time> Round::starts_at() const {
 /// A failure that no master has acted on costs a restart, or ends the job, once: when all nodes are
 /// back that could tell of a later round or of another count.
 Notifications Round::count_prior_failure() {
-  if (!prior_round_.failure() || now_ < prior_round_ends()) return {};
-  const Failure failure = *prior_round_.failure();
-  prior_round_.forget_failure();
-  if (prior_round_.restarts() < restarts()) return {};  // an earlier master has counted it
+  const PriorRound prior = prior_rounds_.latest();
+  if (!prior.failure() || now_ < prior_round_ends()) return {};
+  const Failure& failure = *prior.failure();
+  prior_rounds_.forget_failures();
+  if (prior.restarts() < restarts()) return {};  // an earlier master has counted it
   const auto uptime =
       std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(failure.seconds));
-  std::string no_restart = budget_.refusal(prior_round_.round(), uptime, now_);
+  std::string no_restart = budget_.refusal(prior.round(), uptime, now_);
   if (no_restart.empty()) return budget_.spend(now_), Notifications();
   Notifications notifications =
-      end({failure, prior_round_.round(), "", std::move(no_restart)}, failed_on(failure));
-  failure_summary_ = prior_round_.exits();
+      end({failure, prior.round(), "", std::move(no_restart)}, failed_on(failure));
+  failure_summary_ = prior.exits();
   append(notifications, close_if_all_back());
   return notifications;
 }
@@ -282,7 +283,7 @@ Notifications Round::start_if_complete() {
     enough_since_ = now_;
   }
   const auto at = starts_at();
-  return at && now_ >= *at && !prior_round_.failure() ? start() : Notifications{};
+  return at && now_ >= *at && !prior_rounds_.latest().failure() ? start() : Notifications{};
 }
 
 Notifications Round::start() {
@@ -290,7 +291,7 @@ Notifications Round::start() {
   round_ = ++last_round_;
   started_ = now_;
   enough_since_.reset();
-  prior_round_ = {};
+  prior_rounds_.settle();
 
   const std::vector<Node*> members = assign_node_ranks(nodes_, spec_.max_nodes);
   const std::vector<Layout> layouts = layouts_of(members, round_, restarts());
@@ -374,7 +375,8 @@ std::string Round::missing_text() const {
   switch (phase_) {
     case Phase::forming:
       if (!enough_since_ || stopping() > 0) break;
-      if (now_ < prior_round_ends()) return prior_round_text(prior_round_, eviction_timeout_);
+      if (now_ < prior_round_ends())
+        return prior_round_text(prior_rounds_.awaited(), eviction_timeout_);
       if (now_ < budget_.pause_ends()) {
         return "the end of a pause of " + duration_text(budget_.pause()) +
                " after the failure (--restart_backoff)";

@@ -142,9 +142,13 @@ class Round {
   enum class Phase { forming, active, ending, closed };
 
   /// A node whose agent is out of reach may run workers for `eviction_timeout` longer: so long a
-  /// master that was restarted waits for the nodes of the round before.
-  explicit Round(RoundSpec spec, Clock::duration eviction_timeout = {})
-      : spec_(spec), eviction_timeout_(eviction_timeout), budget_(spec) {}
+  /// master that was restarted waits for the nodes of the round before. `master` is its name, by
+  /// which nodes tell its rounds from those of earlier masters.
+  explicit Round(RoundSpec spec, Clock::duration eviction_timeout = {}, std::string master = {})
+      : spec_(spec),
+        eviction_timeout_(eviction_timeout),
+        master_(std::move(master)),
+        budget_(spec) {}
 
   Notifications join(NodeId node, JoinRequest request, Time now);
 
@@ -256,13 +260,14 @@ class Round {
 
   RoundSpec spec_;
   Clock::duration eviction_timeout_;
+  std::string master_;
   Phase phase_ = Phase::forming;
   std::optional<Ending> ending_;  ///< closed
   std::string members_;           ///< closed: who took part, in words
   int round_ = -1;                ///< the active one, or the last that was
   int last_round_ = -1;  ///< the highest number used, also by an earlier master as nodes report it
   RestartBudget budget_;
-  PriorRound prior_round_;
+  PriorRounds prior_rounds_;
   Failed failed_;                   ///< ending: how the job will be closed
   FailureSummary failure_summary_;  ///< ending: of that round
 

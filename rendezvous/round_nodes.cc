@@ -25,7 +25,13 @@ void Round::admit(const Join& event) {
     return;
   }
   // Of a node that was here before nothing can be news.
-  prior_round_.learn(event.request, last_round_);
+  if (event.request.last_master != master_) {
+    JoinRequest report = event.request;
+    // After a later round the failure is old news, but its workers may still run.
+    const bool is_old = report.last_round <= round_ || report.last_round < last_round_;
+    if (is_old) report.unreported_failure.reset();
+    prior_rounds_.learn(report);
+  }
   last_round_ = std::max(last_round_, event.request.last_round);
   budget_.learn(event.request.restarts, now_);
 

@@ -120,8 +120,15 @@ void Server::perform(const ServerActions& actions) {
   for (const ServerAction& action : actions) {
     std::visit([this](const auto& a) { perform(a); }, action);
   }
+  report_round();
   report_if_settled();
   timer_.set(sessions_.deadline());
+}
+
+void Server::report_round() {
+  const bool runs = sessions_.round().phase() == Round::Phase::active;
+  if (std::exchange(runs_round_, runs) == runs || !round_changed_) return;
+  asio::post(executor_, [this, runs] { round_changed_(runs); });
 }
 
 void Server::perform(const server_action::Send& send) {

@@ -60,8 +60,10 @@ class Server {
   /// How the job ended; nullopt: it has not.
   const std::optional<Ending>& ending() const { return sessions_.round().ending(); }
 
-  /// Whether a round runs: only spares wait then.
-  bool runs_round() const { return sessions_.round().phase() == Round::Phase::active; }
+  /// Calls `changed` each time that a round begins (`runs`), after which only spares wait, or ends.
+  void when_round_changes(std::function<void(bool runs)> changed) {
+    round_changed_ = std::move(changed);
+  }
 
   /// As ServerSessions::waiting_for.
   std::string waiting_for() { return sessions_.waiting_for(BootClock::now()); }
@@ -94,6 +96,7 @@ class Server {
   void perform(const server_action::Warn& warn);
   void ask_owners(ConnectionId line, const std::vector<SocketEnds>& connections);
   void report_if_settled();
+  void report_round();
 
   boost::asio::any_io_executor executor_;
   ServerSessions sessions_;
@@ -103,6 +106,8 @@ class Server {
   std::shared_ptr<const Reply> encoded_reply_;  ///< the last one sent, as many may get the same
   std::string encoded_;                         ///< its frame
   std::function<void()> settled_;
+  std::function<void(bool runs)> round_changed_;
+  bool runs_round_ = false;  ///< as it was reported
   BootTimer timer_;
   log::LimitedLog log_;
   StoreDoor door_;

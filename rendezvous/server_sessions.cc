@@ -46,7 +46,7 @@ class LetterMaker {
 
 ServerSessions::ServerSessions(Options options)
     : options_(std::move(options)),
-      round_(options_.round, eviction_timeout(options_.lease)),
+      round_(options_.round, eviction_timeout(options_.lease), options_.name),
       evictions_(eviction_timeout(options_.lease)) {}
 
 void ServerSessions::send(ConnectionId to, Reply reply) {

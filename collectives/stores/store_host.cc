@@ -2,6 +2,7 @@
 #include "collectives/stores/store_host.h"
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -14,6 +15,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ip/v6_only.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include "collectives/signal_masked_thread.h"
 #include "ddp/error.h"
@@ -85,13 +87,21 @@ struct StoreHost::Impl {
 
   void accept() {
     acceptor.async_accept([this](const error_code& error, tcp::socket socket) {
-      if (!error) server.adopt(std::move(socket), {});
+      if (error) return accept_later();
+      server.adopt(std::move(socket), {});
       accept();
     });
   }
 
+  /// Out of descriptors, accept fails at once and again.
+  void accept_later() {
+    pause.expires_after(std::chrono::milliseconds(100));
+    pause.async_wait([this](const error_code&) { accept(); });
+  }
+
   asio::io_context context{1};
   tcp::acceptor acceptor;
+  asio::steady_timer pause{context};
   ddprun::store::Server server;
   std::thread thread;
 };

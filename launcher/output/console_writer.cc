@@ -169,7 +169,7 @@ void ConsoleWriter::write_in_background() {
 void ConsoleWriter::on_written_in_background(LineQueue::Block block, int error_number) {
   waiting_ = false;
   background_size_ = 0;
-  ++background_writes_;
+  ++writes_;
   if (error_number == 0) in_line_ = !block.text().ends_with('\n');
   spare_ = std::move(block);
   if (error_number != 0) handle_error(error_number);
@@ -202,21 +202,15 @@ void ConsoleWriter::handle_error(int error_number) {
 
 void ConsoleWriter::consume(size_t written) {
   if (written == 0) return;
+  ++writes_;
   in_line_ = lines_.pending()[written - 1] != '\n';
   lines_.consume(written);
 }
 
-void ConsoleWriter::drop_stopped_reader() {
-  if (waiting_ && kind_ != Kind::background) stop_writing();
-}
-
-void ConsoleWriter::drop_stalled_write() {
-  if (!waiting_ || reader_stopped_ || kind_ != Kind::background) return;
-  const bool same = std::exchange(checked_write_, background_writes_) == background_writes_;
-  if (same) stop_writing();
-}
-
-void ConsoleWriter::stop_writing() {
+void ConsoleWriter::drop_if_stalled(bool now) {
+  if (!waiting_ || reader_stopped_) return;
+  const bool stalled = std::exchange(checked_writes_, writes_) == writes_;
+  if (!stalled && !now) return;
   reader_stopped_ = true;
   flush_soon();
 }
@@ -226,12 +220,19 @@ void ConsoleWriter::resume() {
   flush();
   reader_stopped_ = false;
   if (in_line_) lines_.append("\n");
+  report_loss();
+}
+
+void ConsoleWriter::report_loss() {
   listener_.on_loss("some output is lost: " + name_ + " was not read while workers were killed",
                     false);
 }
 
 void ConsoleWriter::finish(std::chrono::milliseconds limit) {
-  if (reader_stopped_) limit = limit.zero();
+  if (reader_stopped_) {
+    report_loss();
+    limit = limit.zero();
+  }
   const auto deadline = Clock::now() + limit;
   listener_.on_written = [] {};
   if (kind_ == Kind::background && !discarding_) return finish_in_background(deadline);

@@ -63,12 +63,10 @@ class ConsoleWriter {
   /// after a write in the background. on_written follows.
   void flush_soon();
 
-  /// If the reader has stopped, discards all output until it continues, which on_loss reports.
-  /// on_written follows.
-  void drop_stopped_reader();
-
-  /// The same for a disk: if the write that was under way at the last call still is.
-  void drop_stalled_write();
+  /// If the reader has stopped, or a disk has stalled, discards all output until it goes on, which
+  /// on_loss reports: if nothing was written since the last call, or, with `now`, if anything has
+  /// to wait. on_written follows.
+  void drop_if_stalled(bool now);
 
   /// Writes pending output, waiting for the reader for at most `limit`; discards the rest. Blocks.
   void finish(std::chrono::milliseconds limit);
@@ -89,9 +87,9 @@ class ConsoleWriter {
   void on_written_in_background(LineQueue::Block block, int error_number);
   void rest();
   void finish_in_background(Clock::time_point deadline);
-  void stop_writing();
   void consume(size_t written);
   void resume();
+  void report_loss();
   void handle_error(int error_number);
 
   boost::asio::any_io_executor executor_;
@@ -105,10 +103,10 @@ class ConsoleWriter {
   LineQueue lines_;
   boost::asio::posix::stream_descriptor room_;  // an epoll fd, readable when fd_ is writable
   AsyncJobs background_;
-  LineQueue::Block spare_;           // memory for the next write in the background
-  size_t background_size_ = 0;       // of the write that is under way
-  size_t background_writes_ = 0;     // that have ended
-  size_t checked_write_ = SIZE_MAX;  // under way at the last drop_stalled_write
+  LineQueue::Block spare_;            // memory for the next write in the background
+  size_t background_size_ = 0;        // of the write that is under way
+  size_t writes_ = 0;                 // that have ended
+  size_t checked_writes_ = SIZE_MAX;  // as of the last drop_if_stalled
   boost::asio::steady_timer rest_;
   bool resting_ = false;  // the last write in the background has just ended
   bool waiting_ = false;  // for room_, or for a write in the background

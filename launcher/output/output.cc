@@ -22,8 +22,10 @@ namespace {
 constexpr size_t kBatch = 128 * 1024;
 constexpr size_t kOwnLimit = 1024 * 1024;  // pending bytes beyond which own lines are dropped
 
-/// When workers are killed, a write to a disk that takes longer is given up.
+/// When workers are killed, a reader or a disk that takes nothing for longer is given up, and one
+/// that is slow after all of that time.
 constexpr std::chrono::milliseconds kPatience{500};
+constexpr std::chrono::milliseconds kAllPatience{5'000};
 
 /// The beginning of a line is shown when nothing has come for so long. It is no prompt if as much
 /// came before as stdio and Python write at a time: then the rest of the line is still in a buffer
@@ -338,9 +340,8 @@ void Output::when_drained(std::function<void()> done) {
 }
 
 void Output::drop_stopped_readers() {
-  out_.drop_stopped_reader();
-  if (err_) err_->drop_stopped_reader();
-  dropping_ = true;
+  if (std::exchange(dropping_, true)) return;
+  drop_by_ = std::chrono::steady_clock::now() + kAllPatience;
   drop_stalled_later();
 }
 
@@ -349,8 +350,9 @@ void Output::drop_stalled_later() {
   patience_.expires_after(kPatience);
   patience_.async_wait([this](boost::system::error_code cancelled) {
     if (cancelled || !dropping_) return;
-    out_.drop_stalled_write();
-    if (err_) err_->drop_stalled_write();
+    const bool now = std::chrono::steady_clock::now() >= drop_by_;
+    out_.drop_if_stalled(now);
+    if (err_) err_->drop_if_stalled(now);
     drop_stalled_files();
     if (dropping_) drop_stalled_later();
   });

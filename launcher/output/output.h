@@ -81,7 +81,8 @@ class Output {
   void when_drained(std::function<void()> done);
 
   /// If a reader has stopped reading, or a disk has stalled, discards its pending output and all
-  /// that follows, so that when_drained completes. For a user who asked twice to stop.
+  /// that follows, so that when_drained completes: within a second, and within five if the reader
+  /// is too slow. The loss is reported. For a user who asked twice to stop.
   void drop_stopped_readers();
 
   /// Removes the workers, for a new round. Unread output in an open pipe is lost; wait for
@@ -140,6 +141,7 @@ class Output {
   bool log_loss_reported_ = false;
   bool files_dropped_ = false;  // of these workers: when_drained does not wait for them
   bool dropping_ = false;       // drop_stopped_readers was called
+  std::chrono::steady_clock::time_point drop_by_;
   boost::asio::steady_timer patience_;
   boost::asio::steady_timer quiet_;
   bool awaiting_quiet_ = false;

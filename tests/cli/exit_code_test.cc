@@ -18,6 +18,7 @@ TEST_CASE("the exit code says why ddprun could not run the job") {
   CHECK(cli::exit_code(Error{Errc::left_out, ""}) == 1);
   CHECK(cli::exit_code(Error{Errc::usage, ""}) == 2);
   CHECK(cli::exit_code(Error{Errc::timed_out, ""}) == 124);
+  CHECK(cli::exit_code(Error{Errc::port_in_use, ""}) == 125);
   CHECK(cli::exit_code(Error{Errc::system, ""}) == 125);
   CHECK(cli::exit_code(Error{Errc::unreachable, ""}) == 125);
   CHECK(cli::exit_code(Error{Errc::closed, ""}) == 125);

@@ -84,3 +84,17 @@ TORCHELASTIC_ERROR_FILE=$work/none/error.json run sh -c '
 expect_exit 5
 expect_stderr "^ddprun: TORCHELASTIC_ERROR_FILE: cannot create $work/none/error.json.*: No such file"
 expect_no_process_left
+
+# A worker that had reported an exception before it was stopped has failed, too. One that reports it because
+# it is stopped has not.
+run --nproc_per_node 3 sh -c '
+  report() { echo "{\"message\": \"ValueError: $1\"}" >"$TORCHELASTIC_ERROR_FILE"; }
+  case $RANK in
+  0) until [ -e "$0/1" ] && [ -e "$0/2" ]; do sleep 0.05; done; sleep 0.1; exit 5;;
+  1) report "by itself"; : >"$0/1";;
+  2) trap "report stopped; exit 1" TERM; : >"$0/2";;
+  esac; while :; do sleep 0.1; done' "$work"
+expect_exit 5
+expect_stderr '^ +rank 1 failed too \(ValueError: by itself\)$'
+expect_stderr '^ +rank 2 was stopped by ddprun \(SIGTERM'
+expect_no_process_left

@@ -15,4 +15,5 @@ wait_for_event worker_ended '"rank":1'
 kill -INT "$ddprun"
 finish
 expect_exit 130
+expect_stderr 'some output is lost: stdout was not read while workers were killed$'
 expect_no_process_left

@@ -104,6 +104,16 @@ TEST_CASE("a failure that a restarted master cannot know is told to it, and only
     REQUIRE(join);
     CHECK(join->request.unreported_failure->wait_status == 9 << 8);
   }
+  SECTION("unless the restart was counted, which is told") {
+    session.join({}, kGreeted + 3s);
+    session.received(1, Notification(Broken{"rank 1 failed", exit_9(), 1, false}), kGreeted + 3s);
+    session.lost(1, {Errc::closed, "connection closed"}, kGreeted + 3s);
+    session.connected(2, kGreeted + 4s);
+    const auto join = sent<message::Join>(session.received(2, welcome(false, "n"), kGreeted + 4s));
+    REQUIRE(join);
+    CHECK_FALSE(join->request.unreported_failure);
+    CHECK(join->request.restarts == 1);
+  }
   SECTION("when the workers end after it is reached") {
     session.lost(1, {Errc::closed, "connection closed"}, kGreeted + 3s);
     session.connected(2, kGreeted + 4s);
@@ -111,10 +121,36 @@ TEST_CASE("a failure that a restarted master cannot know is told to it, and only
     CHECK(find<agent_action::RoundLost>(lost) != nullptr);
     const auto join = sent<message::Join>(session.join({}, kGreeted + 5s));
     REQUIRE(join->request.unreported_failure);
-    session.received(2, ready(1), kGreeted + 5s);
+    CHECK(join->request.last_master == "m");
+    Layout layout;
+    layout.round = layout.restarts = 1;
+    const auto next = session.received(2, Notification(Ready{layout}), kGreeted + 5s);
+    REQUIRE(find<agent_action::FailureCounted>(next) != nullptr);
+    CHECK(find<agent_action::FailureCounted>(next)->restarts == 1);
+    CHECK(find<agent_action::FailureCounted>(next)->failure.wait_status == 9 << 8);
     session.received(2, Notification(Broken{"a node joined", {}, 1, false}), kGreeted + 6s);
     CHECK_FALSE(sent<message::Join>(session.join({}, kGreeted + 7s))->request.unreported_failure);
   }
+}
+
+TEST_CASE(
+    "what an earlier master counted is no repetition and no acknowledgement to the next one") {
+  AgentSession session = welcomed_session();
+  session.received(1, ready(0), kGreeted + 1s);
+  session.received(1, Heartbeat{1}, kGreeted + 1s);  // the join is acknowledged
+  session.lost(1, {Errc::closed, "connection closed"}, kGreeted + 2s);
+  session.connected(2, kGreeted + 2s);
+  session.received(2, welcome(false, "n"), kGreeted + 2s);
+  CHECK(sent<message::Join>(session.join({}, kGreeted + 3s)));
+  CHECK(find<agent_action::Received>(session.received(2, ready(1), kGreeted + 3s)) != nullptr);
+
+  session.lost(2, {Errc::closed, "connection closed"}, kGreeted + 4s);
+  const auto hello = sent<message::Hello>(session.connected(3, kGreeted + 4s));
+  REQUIRE(hello);
+  CHECK(hello->received == 1);
+  reply::Welcome resumed = welcome(true, "n");
+  const auto repeated = session.received(3, resumed, kGreeted + 4s);
+  CHECK(sent<message::Join>(repeated));  // it has counted none of this session
 }
 
 TEST_CASE("a node that is gone says so, and nothing follows") {

@@ -98,6 +98,7 @@ TEST_CASE("a number of an agent's that cannot be is refused by its name") {
                  {"/command_hash", (1ULL << 53) + 1},
                  {"/last_round", -2},
                  {"/last_round", 1LL << 30},
+                 {"/last_master", std::string(65, 'm')},
                  {"/last_node_rank", -2},
                  {"/last_guests", -1},
                  {"/last_restarts", -1},

@@ -48,6 +48,7 @@ JoinRequest sample_request() {
   request.command = "./train --lr 1";
   request.command_hash = 1ULL << 52;
   request.last_round = 4;
+  request.last_master = "9876fedc";
   request.last_node_rank = 2;
   request.last_guests = 6;
   request.last_restarts = 1;

@@ -112,6 +112,7 @@ TEST_CASE("a request to join arrives with all that the node knows of earlier rou
   CHECK(join.command == "./train --lr 1");
   CHECK(join.command_hash == 1ULL << 52);
   CHECK(join.last_round == 4);
+  CHECK(join.last_master == "9876fedc");
   CHECK(join.last_node_rank == 2);
   CHECK(join.last_guests == 6);
   CHECK(join.last_restarts == 1);

@@ -113,6 +113,22 @@ TEST_CASE("what waits is taken in its order when the round is broken for another
   CHECK(job.sessions.round().nodes().begin()->second.state == NodeState::waiting);
 }
 
+TEST_CASE("a master that stood still gives nobody up before it has read what they sent meanwhile") {
+  Job job;
+  REQUIRE(job.sessions.deadline());
+  const auto overdue = *job.sessions.deadline();
+  SECTION("it stood still for longer than the nodes may be silent") {
+    CHECK(broken(job.sessions.tick(overdue + 1h)) == nullptr);
+    CHECK(job.sessions.round().nodes().size() == 2);
+    job.sessions.received(1, Message(Heartbeat{}), overdue + 1h);
+    CHECK(broken(job.sessions.tick(*job.sessions.deadline())) != nullptr);
+  }
+  SECTION("it did not: they are silent") {
+    job.sessions.received(1, Message(Heartbeat{}), overdue - 1s);
+    CHECK(broken(job.sessions.tick(overdue)) != nullptr);
+  }
+}
+
 TEST_CASE("a failure that waits does so no longer than the lease of the node without a line") {
   Job job;
   job.sessions.lost(2, kNow);

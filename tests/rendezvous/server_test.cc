@@ -342,11 +342,24 @@ TEST_CASE("workers learn of lost nodes from the store, but not of nodes that joi
   }
 }
 
+TEST_CASE("a server says when a round begins and when it ends") {
+  World world(nodes(1, 1));
+  std::vector<bool> changes;
+  world.server->when_round_changes([&](bool runs) { changes.push_back(runs); });
+  Member member(world, alone(world, "a"));
+  member.join();
+  world.until([&] { return !changes.empty(); });
+  member.next<Ready>();
+  member.fail(0);
+  world.until([&] { return changes.size() == 2; });
+  CHECK(changes == std::vector<bool>{true, false});
+}
+
 TEST_CASE("a port that is taken is an error that says what to do") {
   World world(RoundSpec{});
   const auto second = Server::listen(world.io.get_executor(), must(resolve(world.endpoint())), {});
   REQUIRE(second.has_error());
-  CHECK(second.error().code == Errc::usage);
+  CHECK(second.error().code == Errc::port_in_use);
   CHECK(contains(second.error().message, "--master_port"));
 }
 

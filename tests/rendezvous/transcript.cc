@@ -195,13 +195,13 @@ class Replay {
       if (key == "last_call") spec_.last_call = duration(value);
       if (key == "lease") eviction_timeout_ = duration(value);
     }
-    round_.emplace(spec_, eviction_timeout_);
+    round_.emplace(spec_, eviction_timeout_, "this");
     return "";
   }
 
   /// All connections are new ones then.
   std::string restart() {
-    round_.emplace(spec_, eviction_timeout_);
+    round_.emplace(spec_, eviction_timeout_, "this");
     ids_.clear();
     return "";
   }
@@ -209,6 +209,7 @@ class Replay {
   std::string join(const std::string& name, std::istringstream& words) {
     JoinRequest request;
     request.host = name;
+    request.last_master = "earlier";
     words >> request.local_size;
     for (std::string key; words >> key;) {
       int rank = 0;
@@ -218,6 +219,7 @@ class Replay {
       if (key == "master") request.is_host = request.hosting = true;
       if (key == "store") words >> request.store_port;
       if (key == "round") words >> request.last_round;
+      if (key == "of") words >> request.last_master;
       if (key == "guests") words >> request.last_guests;
       if (key == "runs" && words >> request.command) {
         request.command_hash = std::hash<std::string>()(request.command);

@@ -25,7 +25,7 @@ Walk::Walk(unsigned seed) : random_(seed) {
   if (chance(2)) eviction_timeout_ = seconds(number(1, 20));
   ranks_given_ = chance(4);
   master_takes_part_ = chance(2);
-  round_.emplace(spec_, eviction_timeout_);
+  round_.emplace(spec_, eviction_timeout_, std::to_string(master_));
   if (master_takes_part_) new_agent(true);
 }
 
@@ -285,6 +285,7 @@ void Walk::start_workers(Agent& agent, const Layout& layout) {
   agent.layout = layout;
   agent.state = Agent::State::running;
   agent.request.last_round = layout.round;
+  agent.request.last_master = std::to_string(master_);
   agent.request.last_node_rank = layout.node_rank;
   agent.request.last_guests = layout.guests;
   agent.request.last_restarts = layout.restarts;
@@ -319,7 +320,7 @@ void Walk::end_leases() {
 }
 
 void Walk::restart_master() {
-  round_.emplace(spec_, eviction_timeout_);
+  round_.emplace(spec_, eviction_timeout_, std::to_string(++master_));
   highest_ = -1;
   spent_ = 0;
   spends_.clear();

@@ -170,6 +170,7 @@ class Walk {
 
   // The master of today.
   std::optional<Round> round_;
+  int master_ = 1;            ///< which one it is
   int highest_ = -1;          ///< round that it started or was told of
   int before_ = -1;           ///< the same before its latest round
   int own_ = -1;              ///< the latest one that it started

@@ -123,6 +123,9 @@ Client::Hooks Member::hooks() {
     note("round lost");
     rounds_lost.push_back(reason);
   };
+  hooks.failure_counted = [note](const Failure& failure, int restarts) {
+    note("restart " + std::to_string(restarts) + " for rank " + std::to_string(failure.rank));
+  };
   hooks.gave_up = [this](Error error) { gave_up = std::move(error); };
   return hooks;
 }

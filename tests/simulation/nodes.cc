@@ -11,6 +11,14 @@ using namespace rendezvous;
 namespace action = agent::action;
 namespace event = agent::event;
 
+namespace {
+
+std::string round_text(const std::pair<int, int>& round) {
+  return "round " + std::to_string(round.second) + " of master " + std::to_string(round.first);
+}
+
+}  // namespace
+
 Node& Simulation::add_node(bool hosting) {
   const int name = static_cast<int>(nodes_.size());
   AgentSession::Settings settings;
@@ -156,7 +164,7 @@ void Simulation::start_workers(Node& node, const Layout& layout) {
   node.layout = layout;
   node.restarts = layout.restarts;
   node.round = layout.round;
-  node.round_master = masters_;
+  node.round_master = node.master;
   node.woken = node.unguarded = false;
   ++node.started;
   if (!settling_) return;
@@ -263,29 +271,27 @@ void Simulation::check_start(const Node& node, const Layout& layout) {
             std::to_string(spec_.max_restarts));
   }
   for (const auto& other : nodes_) {
-    if (!other->round || *other->round == layout.round) continue;
+    if (!other->round) continue;
+    const Round theirs(other->round_master, *other->round);
+    const Round ours(node.master, layout.round);
+    if (theirs == ours) continue;
     if (other->suspended || other->woken) {
       ++counts_.of_suspended_host;
-    } else if (other->round_master != masters_ &&
-               !was_told_of(other->round_master, *other->round)) {
+    } else if (theirs.first != ours.first &&
+               !was_told_of(std::min(theirs, ours), std::max(theirs, ours))) {
       ++counts_.of_unknown_round;  // no node that joined had been in it
-    } else if (other->round_master != masters_ &&
-               was_told_of_another(other->round_master, *other->round)) {
-      ++counts_.of_equal_numbers;  // which an earlier master gave again, as it did not know
     } else if (other->unguarded) {
       ++counts_.of_unguarded_agent;
     } else {
-      violate("round " + std::to_string(layout.round) + " on node " + std::to_string(node.name) +
-              ", round " + std::to_string(*other->round) + " on node " +
-              std::to_string(other->name));
+      violate(round_text(ours) + " on node " + std::to_string(node.name) + ", " +
+              round_text(theirs) + " on node " + std::to_string(other->name));
     }
   }
 }
 
-bool Simulation::was_told_of_another(int master, int round) const {
-  return std::any_of(told_.begin(), told_.end(), [master, round](const auto& told) {
-    return told.first != master && told.second >= round;
-  });
+bool Simulation::was_told_of(const Round& other, const Round& at_start_of) const {
+  const auto told = told_then_.find(at_start_of);
+  return told != told_then_.end() && told->second.contains(other);
 }
 
 void Simulation::check_end() {

@@ -44,7 +44,6 @@ Counts& Counts::operator+=(const Counts& other) {
   gave_up += other.gave_up;
   of_suspended_host += other.of_suspended_host;
   of_unknown_round += other.of_unknown_round;
-  of_equal_numbers += other.of_equal_numbers;
   of_unguarded_agent += other.of_unguarded_agent;
   return *this;
 }
@@ -138,6 +137,7 @@ bool Simulation::is_blocked(const Line& line, bool there) const {
 void Simulation::put(int line, bool there, Parcel parcel) {
   Line& on = lines_.at(line);
   Way& way = there ? on.there : on.back;
+  if (way.has_gap && !std::holds_alternative<Ended>(parcel)) return;
   way.parcels.push_back(std::move(parcel));
   way.last = std::max(way.last, now_ + (on.own ? Duration(0) : delay()));
   at(way.last, [this, line, there] { pump(line, there); });
@@ -203,6 +203,7 @@ void Simulation::arrive_at_agent(int id, Parcel parcel) {
     }
     return;
   }
+  node.master = line.master;
   const auto connection = static_cast<ConnectionId>(id);
   if (const auto* reply = std::get_if<std::shared_ptr<const Reply>>(&parcel)) {
     if (!std::holds_alternative<Heartbeat>(**reply)) {
@@ -231,14 +232,18 @@ void Simulation::close_masters_end(int id) {
 void Simulation::reset(int id, bool agents_end, bool masters_end) {
   Line& line = lines_.at(id);
   if (line.own) return;
-  if (chance(2)) line.there.parcels.clear();
-  if (chance(2)) line.back.parcels.clear();
+  const auto lose = [](Way& way) {
+    way.parcels.clear();
+    way.has_gap = true;
+  };
+  if (chance(2)) lose(line.there);
+  if (chance(2)) lose(line.back);
   if (agents_end && line.agent_open) {
-    line.back.parcels.clear();
+    lose(line.back);
     put(id, false, Ended{});
   }
   if (masters_end && line.master_open) {
-    line.there.parcels.clear();
+    lose(line.there);
     put(id, true, Ended{});
   }
 }
@@ -337,6 +342,7 @@ void Simulation::perform(const ServerActions& actions) {
       const auto* ready = notification ? std::get_if<Ready>(notification) : nullptr;
       if (ready != nullptr && rounds_started_.insert(ready->layout.round).second) {
         ++counts_.rounds;
+        told_then_[{masters_, ready->layout.round}] = told_;
         rounds_while_settling_ += settling_ ? 1 : 0;
         note("round " + std::to_string(ready->layout.round) + " begins");
       }

@@ -40,7 +40,6 @@ struct Counts {
   // Where two rounds may run at once, as docs/design.md says.
   long of_suspended_host = 0;
   long of_unknown_round = 0;
-  long of_equal_numbers = 0;
   long of_unguarded_agent = 0;
 
   Counts& operator+=(const Counts& other);
@@ -53,7 +52,8 @@ using Parcel =
     std::variant<Opened, rendezvous::Message, std::shared_ptr<const rendezvous::Reply>, Ended>;
 struct Way {
   std::deque<Parcel> parcels;
-  Time last{};  ///< when the latest one arrives
+  Time last{};           ///< when the latest one arrives
+  bool has_gap = false;  ///< some were lost: nothing that follows is read
 };
 
 /// A control connection. Both sides know it by the same number.
@@ -103,6 +103,7 @@ struct Node {
   // The workers.
   std::optional<int> round;  ///< that they run in
   int round_master = 0;      ///< which started it
+  int master = 0;            ///< which spoke last
   int started = 0;           ///< how often, which tells old events from new
   bool woken = false;        ///< its host was suspended since they were started
   bool unguarded = false;    ///< the agent stood still without a guardian since then
@@ -122,6 +123,8 @@ class Simulation {
   const Counts& counts() const { return counts_; }
 
  private:
+  using Round = std::pair<int, int>;  ///< its master, and its number
+
   // Chance and time.
   int number(int from, int to) { return std::uniform_int_distribution<>(from, to)(random_); }
   bool chance(int one_in) { return number(1, one_in) == 1; }
@@ -198,8 +201,7 @@ class Simulation {
 
   // Invariants.
   void check_start(const Node& node, const rendezvous::Layout& layout);
-  bool was_told_of(int master, int round) const { return told_.contains({master, round}); }
-  bool was_told_of_another(int master, int round) const;
+  bool was_told_of(const Round& other, const Round& at_start_of) const;
   void check_end();
 
   std::mt19937 random_;
@@ -232,8 +234,9 @@ class Simulation {
   bool hosted_ = false;  ///< by a node
   bool never_returns_ = false;
   std::optional<Time> master_timer_;
-  std::set<std::pair<int, int>> told_;  ///< masters and their rounds, of which this one was told
-  std::set<int> rounds_started_;        ///< by this master
+  std::set<Round> told_;                        ///< of these this master was told
+  std::map<Round, std::set<Round>> told_then_;  ///< and any master when it began a round
+  std::set<int> rounds_started_;                ///< by this master
   bool settling_ = false;
   long rounds_while_settling_ = 0;
 };

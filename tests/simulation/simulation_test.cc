@@ -40,8 +40,7 @@ void check_histories(std::uint64_t otherwise) {
                  << counts.proven << ", masters " << counts.masters << ", gave up "
                  << counts.gave_up << ", beside workers of a suspended host "
                  << counts.of_suspended_host << ", of an unknown round " << counts.of_unknown_round
-                 << ", of equal numbers " << counts.of_equal_numbers << ", of an unguarded agent "
-                 << counts.of_unguarded_agent);
+                 << ", of an unguarded agent " << counts.of_unguarded_agent);
   CHECK(failed == 0);
   if (count < 250) return;
   // Else the histories are too uneventful to mean much.

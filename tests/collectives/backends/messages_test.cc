@@ -8,12 +8,14 @@
 #include <optional>
 #include <poll.h>
 #include <span>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include <boost/asio/buffer.hpp>
@@ -22,6 +24,7 @@
 #include <boost/asio/write.hpp>
 
 #include "base/fd.h"
+#include "collectives/backends/gloo/frame.h"
 #include "ddp/process_group.h"
 #include "tests/catch.h"
 #include "tests/collectives/ranks.h"
@@ -111,11 +114,18 @@ void both_ways(ProcessGroup& group) {
   group.barrier();
 }
 
-/// Where rank 1 listens for connections.
+/// Where rank 1 listens for connections, and the token that it requires there.
+std::pair<asio::ip::tcp::endpoint, std::uint64_t> listener() {
+  std::istringstream text(job_store()->get("ddp/0/joined/1"));
+  std::string address;
+  std::uint16_t port = 0;
+  std::uint64_t token = 0;
+  text >> address >> port >> token;
+  return {{asio::ip::make_address(address), port}, token};
+}
+
 asio::ip::tcp::endpoint listen_address() {
-  const std::string address = job_store()->get("ddp/0/joined/1");
-  const auto port = static_cast<std::uint16_t>(std::atoi(address.c_str() + address.find(' ')));
-  return {asio::ip::make_address(address.substr(0, address.find(' '))), port};
+  return listener().first;
 }
 
 enum class Exit { killed, throws, leaves };
@@ -371,6 +381,31 @@ TEST_CASE("bytes on a foreign connection disturb no message") {
       asio::write(socket, asio::buffer(bytes), refused);
     }
     both_ways(group);
+  });
+}
+
+TEST_CASE("a rank says hello once: messages on a second connection in its name are not taken") {
+  check_ranks(2, [](ProcessGroup& group) {
+    const bool sends = group.rank() == 0;
+    const auto message = [&](int tag) {
+      Mail mail(group);
+      sends ? mail.send(1, tag, 1) : mail.receive(0, tag, 1);
+      mail.wait();
+    };
+    message(1);
+    if (sends) {
+      const auto [there, token] = listener();
+      using ddp::internal::Frame;
+      const Frame hello{.kind = Frame::Kind::hello, .tag = group.rank(), .number = token};
+      asio::io_context context;
+      asio::ip::tcp::socket socket(context);
+      socket.connect(there);
+      asio::write(socket, asio::buffer(&hello, sizeof hello));
+      pollfd end{socket.native_handle(), POLLIN, 0};
+      check(::poll(&end, 1, 40'000) == 1, "a second hello is accepted");
+    }
+    message(2);
+    group.barrier();
   });
 }
 

@@ -2,8 +2,14 @@
 #include "ddp/tcp_store.h"
 
 #include <chrono>
+#include <ctime>
 #include <future>
 #include <memory>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
 
 #include "tests/catch.h"
 #include "tests/collectives/ranks.h"
@@ -58,6 +64,45 @@ TEST_CASE("a port in use is an error") {
   CHECK(error.kind() == ErrorKind::system);
   CHECK(
       contains(error.what(), "port " + std::to_string(other.port()) + ": Address already in use"));
+}
+
+namespace {
+
+std::chrono::nanoseconds cpu_time(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+/// The processor time that the other threads take while this one takes 200 ms.
+std::chrono::nanoseconds cpu_time_of_others() {
+  const auto process = cpu_time(CLOCK_PROCESS_CPUTIME_ID);
+  const auto thread = cpu_time(CLOCK_THREAD_CPUTIME_ID);
+  while (cpu_time(CLOCK_THREAD_CPUTIME_ID) < thread + 200ms) {
+  }
+  return cpu_time(CLOCK_PROCESS_CPUTIME_ID) - process - 200ms;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a store that can accept no connection for want of descriptors waits, and does not spin") {
+  TcpStore master("127.0.0.1", 0, {.is_master = true});
+  boost::asio::io_context context;
+  boost::asio::ip::tcp::socket socket(context, boost::asio::ip::tcp::v4());
+  rlimit usual{};
+  getrlimit(RLIMIT_NOFILE, &usual);
+  const int next = dup(0);
+  close(next);
+  const rlimit none_left{static_cast<rlim_t>(next), usual.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &none_left) == 0);
+  socket.connect({boost::asio::ip::address_v4::loopback(), master.port()});
+  const auto taken = cpu_time_of_others();
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &usual) == 0);
+  CHECK(taken < 50ms);
+  TcpStore client("127.0.0.1", master.port(), {.timeout = 60s});
+  client.set("k", "v");
+  CHECK(master.get("k") == "v");
 }
 
 TEST_CASE("wrong options of a TCP store are refused") {

@@ -79,6 +79,15 @@ TEST_CASE("a reader that stops blocks the worker but not ddprun, with bounded me
     log::set_writer(nullptr);
     CHECK(reader.text.find(own + own) != reader.text.npos);
   }
+  SECTION("after drop_stopped_readers one that only was slow gets everything") {
+    pipes = {};
+    output.drop_stopped_readers();
+    Reader reader(context, std::move(pipe.read_end));
+    run_until_drained(context, output);
+    const size_t lines = (accepted + 24) / 25;
+    run_until(context, [&] { return by_rank(reader.text)[0].size() >= lines; });
+    CHECK(reader.text.find("lost") == reader.text.npos);
+  }
   SECTION("after drop_stopped_readers nothing waits for it") {
     pipes = {};
     output.drop_stopped_readers();
