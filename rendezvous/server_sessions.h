@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -157,6 +158,7 @@ class ServerSessions {
   void take_first(ConnectionId id, const Message& message, Time now);
   void take_hello(ConnectionId id, const message::Hello& hello, Time now);
   std::optional<std::string> refusal(const message::Hello& hello) const;
+  void disconnect(NodeId node);
   NodeId add_agent(const message::Hello& hello, bool own, Time now);
   void replace_connection(Agent& agent, NodeId node, ConnectionId id);
   std::string ticket(NodeId node) const;
@@ -187,6 +189,7 @@ class ServerSessions {
   int store_round_ = 0;  ///< the round whose keys the store holds
   std::unordered_map<ConnectionId, Connection> connections_;
   std::unordered_map<NodeId, Agent> agents_;
+  std::set<NodeId> unreachable_;  ///< the agents without a connection
   std::vector<Held> held_;  ///< a failure, and what its sender said after it; oldest first
   std::unordered_map<std::string, NodeId> sessions_;
   EvictionQueue evictions_;

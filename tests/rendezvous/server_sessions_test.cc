@@ -89,6 +89,19 @@ TEST_CASE("a failure after a member's line was lost is a consequence, if that no
   CHECK(job.sessions.round().restarts() == 0);
 }
 
+TEST_CASE("a failure waits until every member without a line is back or lost") {
+  Job job(4);
+  job.sessions.lost(2, kNow);
+  job.sessions.lost(3, kNow);
+  CHECK(broken(job.fail()) == nullptr);
+  CHECK(broken(job.greet(5, "b")) == nullptr);
+  job.sessions.lost(5, kNow);
+  CHECK(broken(job.greet(6, "c")) == nullptr);
+  const ServerActions back = job.greet(7, "b");
+  REQUIRE(broken(back) != nullptr);
+  CHECK(broken(back)->root_cause);
+}
+
 TEST_CASE("a failure after a member's line was lost counts when that node is back") {
   Job job;
   job.sessions.lost(2, kNow);
