@@ -190,7 +190,7 @@ class ServerSessions {
   std::unordered_map<ConnectionId, Connection> connections_;
   std::unordered_map<NodeId, Agent> agents_;
   std::set<NodeId> unreachable_;  ///< the agents without a connection
-  std::vector<Held> held_;  ///< a failure, and what its sender said after it; oldest first
+  std::vector<Held> held_;        ///< a failure, and what its sender said after it; oldest first
   std::unordered_map<std::string, NodeId> sessions_;
   EvictionQueue evictions_;
   NodeId last_node_ = 0;
