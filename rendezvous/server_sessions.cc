@@ -336,10 +336,23 @@ void ServerSessions::prepare(const Agent& agent, const Notification& notificatio
     act(server_action::Warn{"refused " + agent.host + ": " + printable(refused->sentence)});
   }
   const auto* ready = std::get_if<Ready>(&notification);
-  if (ready == nullptr || ready->layout.round == store_round_) return;
+  if (ready == nullptr) return;
+  if (ready->layout.node_rank == 0) check_connections(ready->layout);
+  if (ready->layout.round == store_round_) return;
   // No member has a client of the old store left: nodes join when their workers are reaped.
   store_round_ = ready->layout.round;
   act(server_action::EmptyStore{});
+}
+
+/// Workers that find no room wait, and then fail for a reason that does not name it.
+void ServerSessions::check_connections(const Layout& layout) {
+  const bool has_store = layout.store_port == 0;
+  const int needed = layout.node_count + (has_store ? layout.world_size : 0);
+  if (static_cast<size_t>(needed) <= options_.connections) return;
+  act(server_action::Warn{"this job needs " + std::to_string(needed) +
+                          " connections to its master, which can have " +
+                          std::to_string(options_.connections) +
+                          ": raise the hard limit of open files on its host (ulimit -Hn)"});
 }
 
 /// Workers that wait for a lost one would do so until they are killed, if they outlive SIGTERM.

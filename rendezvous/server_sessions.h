@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -89,7 +90,8 @@ class ServerSessions {
   struct Options : LeaseSpec {
     std::string run_id;  ///< agents of another job are refused
     RoundSpec round;
-    std::string name;  ///< of this master, another one after a restart
+    std::string name;               ///< of this master, another one after a restart
+    size_t connections = SIZE_MAX;  ///< that its port can have at once
     /// A failure in words, for the other workers of its round.
     std::function<std::string(const Failure& failure)> loss_text;
   };
@@ -179,6 +181,7 @@ class ServerSessions {
   void pass_to_round(NodeId node, const Message& message, Time now);
   void deliver(Notifications notifications);
   void notify_workers(const Notifications& notifications);
+  void check_connections(const Layout& layout);
   void name_store_host(Notifications& notifications) const;
   void prepare(const Agent& agent, const Notification& notification);
   void evict(Time now);

@@ -138,5 +138,37 @@ TEST_CASE("a failure that waits does so no longer than the lease of the node wit
   CHECK(job.sessions.round().restarts() == 0);
 }
 
+/// What is logged when two nodes of eight workers begin, with a store of ddprun's or of rank 0's.
+std::vector<std::string> warnings_with(size_t connections, int store_port) {
+  ServerSessions::Options options = Job::options(2);
+  options.connections = connections;
+  ServerSessions sessions(options);
+  std::vector<std::string> warnings;
+  for (const ConnectionId line : {1, 2}) {
+    sessions.connected(line, "host", kProtocolVersion, false);
+    message::Hello hello;
+    hello.min_nodes = hello.max_nodes = 2;
+    hello.session = std::to_string(line);
+    sessions.received(line, Message(hello), kNow);
+    message::Join join = Job::join(hello.session);
+    join.request.local_size = 8;
+    join.request.store_port = store_port;
+    for (const ServerAction& action : sessions.received(line, Message(join), kNow)) {
+      const auto* warn = std::get_if<server_action::Warn>(&action);
+      if (warn != nullptr) warnings.push_back(warn->sentence);
+    }
+  }
+  CHECK(sessions.round().phase() == Round::Phase::active);
+  return warnings;
+}
+
+TEST_CASE("a job that needs more connections than the master can have is told so once") {
+  const std::vector<std::string> warnings = warnings_with(17, 0);
+  REQUIRE(warnings.size() == 1);
+  CHECK(tests::contains(warnings[0], "needs 18 connections to its master, which can have 17"));
+  CHECK(warnings_with(18, 0).empty());
+  CHECK(warnings_with(2, 29'501).empty());
+}
+
 }  // namespace
 }  // namespace ddprun::rendezvous
