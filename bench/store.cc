@@ -67,17 +67,24 @@ class StallMeter {
   explicit StallMeter(boost::asio::io_context& io) : timer_(io) { wait(); }
 
   /// The longest wait since the last call, in ms.
-  double take() { return std::exchange(longest_, 0); }
+  double take() {
+    measure();
+    return std::exchange(longest_, 0);
+  }
 
  private:
   void wait() {
     timer_.expires_after(std::chrono::milliseconds(1));
     timer_.async_wait([this](boost::system::error_code) {
-      const double now = cpu_ms();
-      longest_ = std::max(longest_, now - last_);
-      last_ = now;
+      measure();
       wait();
     });
+  }
+
+  void measure() {
+    const double now = cpu_ms();
+    longest_ = std::max(longest_, now - last_);
+    last_ = now;
   }
 
   static double cpu_ms() {
