@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/server_sessions.h"
 
+#include <algorithm>
+
 #include "tests/catch.h"
 #include "tests/contains.h"
 
@@ -136,6 +138,16 @@ TEST_CASE("a failure that waits does so no longer than the lease of the node wit
   REQUIRE(broken(over) != nullptr);
   CHECK(tests::contains(broken(over)->reason, "silent"));
   CHECK(job.sessions.round().restarts() == 0);
+}
+
+TEST_CASE("workers that wait for those of a node that is refused are told") {
+  Job job;
+  const ServerActions actions = job.sessions.received(2, Error{Errc::protocol, "no type"}, kNow);
+  REQUIRE(broken(actions) != nullptr);
+  const auto tells = [](const ServerAction& action) {
+    return std::holds_alternative<server_action::NotifyWorkers>(action);
+  };
+  CHECK(std::count_if(actions.begin(), actions.end(), tells) == 1);
 }
 
 /// What is logged when two nodes of eight workers begin, with a store of ddprun's or of rank 0's.

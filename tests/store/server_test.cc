@@ -204,6 +204,25 @@ TEST_CASE("keys and values up to their limits go through") {
   CHECK(peer.closed());
 }
 
+TEST_CASE("requests that wait for another turn are kept as they came") {
+  Limits limits;
+  limits.turn = std::chrono::milliseconds(0);
+  Served served(limits);
+  Peer adder(served), other(served);
+  REQUIRE((alive(adder) && alive(other)));
+  std::string sums, requests;
+  for (int i = 1; i <= 1000; ++i) {
+    requests += add("/sum", 1);
+    sums += integer(i);
+  }
+  served.on_its_thread([&](Server&) {  // which finds both
+    adder.send(requests);
+    other.send(set("/large", std::string(60'000, 'x')));
+  });
+  CHECK(adder.receive(sums.size()) == sums);
+  CHECK(alive(other));
+}
+
 TEST_CASE("a client that never reads is served no further, and others are") {
   Served served;
   Peer good(served);
