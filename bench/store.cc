@@ -2,12 +2,16 @@
 // The store and PyTorch's own TCPStore server, side by side: each in a process of its own, with the
 // same raw clients, in the protocol version of this PyTorch.
 //   bench_store [RUNS]      RUNS of each (default 5), each with a new server
+//   bench_store scale [N]   ddprun's alone: N clients (default: as many as files may be open) and a
+//                           million keys; CPU time, and how long others had to wait for it
 // $DDPRUN_BENCH_PYTHON (default python3) has to import torch. Prints medians and the ratio (above
 // 1: ddprun is better).
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <fcntl.h>
 #include <fstream>
 #include <optional>
@@ -17,9 +21,13 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
+#include <boost/asio/buffer.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include "bench/harness.h"
 #include "bench/store_load.h"
@@ -52,6 +60,78 @@ void accept(tcp::acceptor& acceptor, StoreServer& server) {
   });
 }
 
+/// How long others of the event loop have to wait for the store, as heartbeats do. In CPU time of
+/// this thread: what else runs on the host does not count.
+class StallMeter {
+ public:
+  explicit StallMeter(boost::asio::io_context& io) : timer_(io) { wait(); }
+
+  /// The longest wait since the last call, in ms.
+  double take() {
+    measure();
+    return std::exchange(longest_, 0);
+  }
+
+ private:
+  void wait() {
+    timer_.expires_after(std::chrono::milliseconds(1));
+    timer_.async_wait([this](boost::system::error_code) {
+      measure();
+      wait();
+    });
+  }
+
+  void measure() {
+    const double now = cpu_ms();
+    longest_ = std::max(longest_, now - last_);
+    last_ = now;
+  }
+
+  static double cpu_ms() {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) / 1e6;
+  }
+
+  boost::asio::steady_timer timer_;
+  double last_ = cpu_ms();
+  double longest_ = 0;
+};
+
+/// Commands on stdin: 'm' begins to measure waits, 's' prints the longest one since the last 's',
+/// 'r' empties the store.
+class Commands {
+ public:
+  Commands(boost::asio::io_context& io, StoreServer& server)
+      : io_(io), server_(server), stdin_(io, dup(0)) {
+    wait();
+  }
+
+ private:
+  void wait() {
+    stdin_.async_read_some(boost::asio::buffer(&command_, 1),
+                           [this](boost::system::error_code closed, std::size_t) {
+                             if (closed) return;
+                             obey();
+                             wait();
+                           });
+  }
+
+  void obey() {
+    if (command_ == 'm') meter_.emplace(io_);
+    if (command_ == 'r') server_.reset();
+    if (command_ != 's') return;
+    std::printf("%f\n", meter_->take());
+    std::fflush(stdout);
+  }
+
+  boost::asio::io_context& io_;
+  StoreServer& server_;
+  boost::asio::posix::stream_descriptor stdin_;
+  std::optional<StallMeter> meter_;
+  char command_ = 0;
+};
+
 /// Prints its port and serves until it is killed.
 int serve() {
   boost::asio::io_context io(1);
@@ -60,6 +140,7 @@ int serve() {
   accept(acceptor, server);
   std::printf("%d ddprun\n", acceptor.local_endpoint().port());
   std::fflush(stdout);
+  const Commands commands(io, server);
   io.run();
   return 0;
 }
@@ -75,11 +156,8 @@ class ServerProcess {
     close(in[0]);
     close(out[1]);
     stdin_.reset(in[1]);
-    const Fd answer(out[0]);
-    std::string line;
-    char character;
-    while (read(answer.get(), &character, 1) == 1 && character != '\n') line += character;
-    std::istringstream(line) >> port_ >> version_;
+    stdout_.reset(out[0]);
+    std::istringstream(line()) >> port_ >> version_;
   }
   ~ServerProcess() {
     kill(pid_, SIGKILL);
@@ -91,6 +169,16 @@ class ServerProcess {
   /// 0: it did not start.
   std::uint16_t port() const { return port_; }
   const std::string& version() const { return version_; }
+
+  void command(char command) const {
+    if (write(stdin_.get(), &command, 1) != 1) std::exit(1);
+  }
+
+  /// The longest wait since the last call, in ms.
+  double longest_wait() const {
+    command('s');
+    return std::atof(line().c_str());
+  }
 
   double resident_mib() const {
     std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
@@ -126,8 +214,16 @@ class ServerProcess {
     _exit(127);
   }
 
+  std::string line() const {
+    std::string line;
+    char character;
+    while (read(stdout_.get(), &character, 1) == 1 && character != '\n') line += character;
+    return line;
+  }
+
   pid_t pid_ = -1;
   Fd stdin_;
+  Fd stdout_;
   std::uint16_t port_ = 0;
   std::string version_;
 };
@@ -237,6 +333,42 @@ int compare(int runs) {
   return 0;
 }
 
+/// Clients of one host, as many as may have files open.
+int most_clients() {
+  constexpr int kOthers = 64;
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  return static_cast<int>(std::min<rlim_t>(limit.rlim_cur, 1'000'000)) - kOthers;
+}
+
+/// One step of a large job, by the server's CPU time and the longest wait for it.
+template <class Step>
+void print_step(const ServerProcess& server, const char* name, Step step) {
+  server.longest_wait();
+  const double cpu = server.cpu_seconds();
+  step();
+  const double wait = server.longest_wait();
+  std::printf("  %-40s CPU %6.2f s   longest wait %6.1f ms   resident %6.1f MiB\n", name,
+              server.cpu_seconds() - cpu, wait, server.resident_mib());
+}
+
+int measure_scale(int clients) {
+  constexpr int kKeys = 1'000'000;
+  const ServerProcess server({"/proc/self/exe", "serve"});
+  server.command('m');
+  std::printf("%d clients, %d keys\n", clients, kKeys);
+  std::optional<StoreLoad> load;
+  print_step(server, "all connect",
+             [&] { load.emplace(server.port(), Dialect::current, clients); });
+  print_step(server, "all pass a barrier", [&] { load->barrier(); });
+  print_step(server, "the keys are set", [&] { load->fill(kKeys); });
+  print_step(server, "the store is emptied, all are closed", [&] {
+    server.command('r');
+    load->wait_for_end();
+  });
+  return 0;
+}
+
 }  // namespace
 }  // namespace ddprun::bench
 
@@ -244,5 +376,9 @@ int main(int argc, char** argv) {
   const std::string argument = argc > 1 ? argv[1] : "5";
   ddprun::bench::raise_descriptor_limit();
   if (argument == "serve") return ddprun::bench::serve();
+  if (argument == "scale") {
+    const int clients = argc > 2 ? std::atoi(argv[2]) : ddprun::bench::most_clients();
+    return ddprun::bench::measure_scale(std::max(1, clients));
+  }
   return ddprun::bench::compare(std::max(1, std::atoi(argument.c_str())));
 }

@@ -191,6 +191,27 @@ double StoreLoad::add(int each) {
   });
 }
 
+void StoreLoad::fill(int keys) {
+  const std::string value(kValueSize, 'v');
+  const auto clients = static_cast<int>(clients_.size());
+  run([&](std::size_t i, int step) -> std::optional<Exchange> {
+    const int each = (keys + clients - 1) / clients;
+    if (step < each) {
+      const auto number = i * static_cast<std::size_t>(each) + static_cast<std::size_t>(step);
+      return Exchange{set_request("/key" + std::to_string(number), value), 0};
+    }
+    if (step == each) return Exchange{type(RequestType::get_num_keys), 8};
+    return std::nullopt;
+  });
+}
+
+void StoreLoad::wait_for_end() {
+  for (const Client& client : clients_) {
+    char byte = 0;
+    require(recv(client.socket.get(), &byte, 1, 0) <= 0, "recv");
+  }
+}
+
 double StoreLoad::barrier() {
   const std::string all = integer(clients_.size());
   return run([&](std::size_t i, int step) -> std::optional<Exchange> {

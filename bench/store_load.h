@@ -30,6 +30,12 @@ class StoreLoad {
   double get(int each);  // each is a wait and a get
   double add(int each);
 
+  /// Sets so many keys in all, each another one.
+  void fill(int keys);
+
+  /// Until the server has closed every connection.
+  void wait_for_end();
+
   /// All add to a counter; the last one sets a key that all wait for.
   double barrier();
 

@@ -39,7 +39,8 @@ std::optional<Known<std::chrono::sys_seconds>> find_time(const Variables& variab
   if (error != std::errc() || parsed != end || seconds <= 0 || seconds > kLatest) {
     return std::nullopt;
   }
-  return Known{std::chrono::sys_seconds(std::chrono::seconds(seconds)), std::string(name)};
+  return Known<std::chrono::sys_seconds>{std::chrono::sys_seconds(std::chrono::seconds(seconds)),
+                                         std::string(name)};
 }
 
 std::string text_of(const Variables& variables, std::string_view name) {

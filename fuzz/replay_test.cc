@@ -19,8 +19,11 @@ Target engine_fuzz;
 Target error_file_fuzz;
 Target file_log_fuzz;
 Target frame_fuzz;
+Target output_fuzz;
 Target protocol_fuzz;
+Target sessions_fuzz;
 Target store_wire_fuzz;
+Target values_fuzz;
 }
 
 namespace {
@@ -106,9 +109,18 @@ TEST_CASE("the corpus of file_log breaks nothing") {
 TEST_CASE("the corpus of frame breaks nothing") {
   replay("frame", frame_fuzz);
 }
+TEST_CASE("the corpus of output breaks nothing") {
+  replay("output", output_fuzz);
+}
 TEST_CASE("the corpus of protocol breaks nothing") {
   replay("protocol", protocol_fuzz);
 }
+TEST_CASE("the corpus of sessions breaks nothing") {
+  replay("sessions", sessions_fuzz);
+}
 TEST_CASE("the corpus of store_wire breaks nothing") {
   replay("store_wire", store_wire_fuzz);
+}
+TEST_CASE("the corpus of values breaks nothing") {
+  replay("values", values_fuzz);
 }

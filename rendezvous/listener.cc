@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <climits>
 #include <optional>
 #include <sys/resource.h>
 #include <utility>
@@ -27,6 +28,9 @@ namespace {
 constexpr std::chrono::milliseconds kAcceptPause{100};
 
 constexpr int kAcceptsAtOnce = 64;
+
+/// The kernel has a limit of its own, net.core.somaxconn, which an administrator can raise.
+constexpr int kBacklog = INT_MAX;
 
 /// How often the time of guests is counted.
 constexpr std::chrono::seconds kTick{5};
@@ -72,6 +76,10 @@ Listener::Listener(asio::any_io_executor executor, Hooks hooks)
       guests_(std::make_shared<store::Guests>(guest_limits())),
       tick_(executor) {}
 
+size_t Listener::most_connections() {
+  return guest_limits().connections;
+}
+
 Result<> Listener::listen(const std::vector<tcp::endpoint>& addresses) {
   Result<> first_failure;
   for (tcp::endpoint address : addresses) {
@@ -97,7 +105,7 @@ Result<> Listener::listen_at(const tcp::endpoint& address) {
     acceptor.set_option(asio::ip::v6_only(!address.address().is_unspecified()), failure);
   }
   if (!failure) acceptor.bind(address, failure);
-  if (!failure) acceptor.listen(asio::socket_base::max_listen_connections, failure);
+  if (!failure) acceptor.listen(kBacklog, failure);
   if (!failure) acceptor.non_blocking(true, failure);
   if (failure) return listen_error(address, failure);
   listen_sockets_.push_back({std::move(acceptor), asio::steady_timer(executor_)});

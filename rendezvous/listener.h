@@ -45,6 +45,9 @@ class Listener {
   /// what to do.
   Result<> listen(const std::vector<boost::asio::ip::tcp::endpoint>& addresses);
 
+  /// How many connections a port can have at once, with the limit of open files as it is.
+  static size_t most_connections();
+
   /// Where it listens first.
   boost::asio::ip::tcp::endpoint address() const;
 

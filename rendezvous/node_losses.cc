@@ -43,13 +43,22 @@ int NodeLosses::lost(NodeId node, Time now) {
   if (found == present_.end()) return 1;
   const Present present = found->second;
   present_.erase(found);
-  std::erase_if(records_, [now](const auto& each) { return now - each.second.lost > kMemory; });
+  forget_old(now);
 
   Record& record = records_[present.name];
   if (present.order < record.order) return 1;  // its host took several nodes with it
   const bool again = record.losses > 0 && now - present.joined <= kSoon;
   record = {again ? record.losses + 1 : 1, now, ++order_};
+  losses_.emplace_back(now, present.name);
   return record.losses;
+}
+
+/// A look at each record would take seconds where thousands of nodes are lost at once.
+void NodeLosses::forget_old(Time now) {
+  for (; !losses_.empty() && now - losses_.front().first > kMemory; losses_.pop_front()) {
+    const auto record = records_.find(losses_.front().second);
+    if (record != records_.end() && now - record->second.lost > kMemory) records_.erase(record);
+  }
 }
 
 int NodeLosses::losses_before(NodeId node) const {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "rendezvous/node.h"
 #include "rendezvous/restart_budget.h"
@@ -45,9 +47,12 @@ class NodeLosses {
     std::uint64_t order = 0;  ///< of that loss
   };
 
+  void forget_old(Time now);
+
   std::uint64_t order_ = 0;
   std::map<NodeId, Present> present_;
   std::map<std::string, Record> records_;
+  std::deque<std::pair<Time, std::string>> losses_;  ///< whose records may be forgotten, in order
 };
 
 }  // namespace ddprun::rendezvous

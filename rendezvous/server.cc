@@ -31,6 +31,7 @@ ServerSessions::Options sessions_options(Server::Options options) {
   sessions.run_id = std::move(options.run_id);
   sessions.round = options.round;
   sessions.name = random_name();
+  sessions.connections = Listener::most_connections();
   sessions.loss_text = std::move(options.loss_text);
   return sessions;
 }

@@ -90,7 +90,7 @@ ServerActions ServerSessions::lost(ConnectionId id, Time now) {
   close(id);
   if (!node) return take();
   Agent& agent = agents_.at(*node);
-  agent.connection.reset();
+  disconnect(*node);
   const bool has_end = round_.closed() && agent.delivery.unacked().empty();
   if (agent.gone) {
     remove_agent(*node, std::string(*agent.gone), now);
@@ -169,7 +169,13 @@ NodeId ServerSessions::add_agent(const message::Hello& hello, bool own, Time now
 void ServerSessions::replace_connection(Agent& agent, NodeId node, ConnectionId id) {
   if (agent.connection) close(*agent.connection);
   agent.connection = id;
+  unreachable_.erase(node);
   connections_.at(id).node = node;
+}
+
+void ServerSessions::disconnect(NodeId node) {
+  agents_.at(node).connection.reset();
+  unreachable_.insert(node);
 }
 
 std::string ServerSessions::ticket(NodeId node) const {
@@ -209,7 +215,7 @@ void ServerSessions::take_invalid(ConnectionId id, const Error& error, Time now)
 /// were only disconnected it would come back and send the same again.
 void ServerSessions::refuse_agent(ConnectionId id, const std::string& sentence, Time now) {
   const NodeId node = *std::exchange(connections_.at(id).node, std::nullopt);
-  agents_.at(node).connection.reset();
+  disconnect(node);
   refuse(id, agents_.at(node).host, sentence);
   Notifications notifications = round_.leave(node, now);
   notify_workers(notifications);
@@ -222,6 +228,7 @@ void ServerSessions::remove_agent(NodeId node, const std::string& reason, Time n
   if (agent->second.connection) close(*agent->second.connection);
   forget_session(node, agent->second.session);
   agents_.erase(agent);
+  unreachable_.erase(node);
   Notifications notifications = round_.vanish(node, reason, now);
   notify_workers(notifications);
   deliver(std::move(notifications));
@@ -234,7 +241,7 @@ void ServerSessions::end_session(NodeId node) {
   Agent& agent = agents_.at(node);
   act(server_action::Warn{agent.host + " does not acknowledge what it receives: disconnected"});
   if (agent.connection) close(*agent.connection);
-  agent.connection.reset();
+  disconnect(node);
   agent.delivery = {};
   forget_session(node, agent.session);
 }
@@ -277,9 +284,9 @@ bool ServerSessions::has_to_wait(NodeId node, const Message& message) const {
 
 bool ServerSessions::is_any_member_unreachable() const {
   if (round_.phase() != Round::Phase::active) return false;
-  return std::any_of(round_.nodes().begin(), round_.nodes().end(), [this](const auto& entry) {
-    const auto& [id, node] = entry;
-    return node.state == NodeState::running && !agents_.at(id).connection;
+  return std::any_of(unreachable_.begin(), unreachable_.end(), [this](NodeId id) {
+    const auto node = round_.nodes().find(id);
+    return node != round_.nodes().end() && node->second.state == NodeState::running;
   });
 }
 
@@ -334,10 +341,23 @@ void ServerSessions::prepare(const Agent& agent, const Notification& notificatio
     act(server_action::Warn{"refused " + agent.host + ": " + printable(refused->sentence)});
   }
   const auto* ready = std::get_if<Ready>(&notification);
-  if (ready == nullptr || ready->layout.round == store_round_) return;
+  if (ready == nullptr) return;
+  if (ready->layout.node_rank == 0) check_connections(ready->layout);
+  if (ready->layout.round == store_round_) return;
   // No member has a client of the old store left: nodes join when their workers are reaped.
   store_round_ = ready->layout.round;
   act(server_action::EmptyStore{});
+}
+
+/// Workers that find no room wait, and then fail for a reason that does not name it.
+void ServerSessions::check_connections(const Layout& layout) {
+  const bool has_store = layout.store_port == 0;
+  const int needed = layout.node_count + (has_store ? layout.world_size : 0);
+  if (static_cast<size_t>(needed) <= options_.connections) return;
+  act(server_action::Warn{"this job needs " + std::to_string(needed) +
+                          " connections to its master, which can have " +
+                          std::to_string(options_.connections) +
+                          ": raise the hard limit of open files on its host (ulimit -Hn)"});
 }
 
 /// Workers that wait for a lost one would do so until they are killed, if they outlive SIGTERM.

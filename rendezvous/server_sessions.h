@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -96,7 +98,8 @@ class ServerSessions {
   struct Options : LeaseSpec {
     std::string run_id;  ///< agents of another job are refused
     RoundSpec round;
-    std::string name;  ///< of this master, another one after a restart
+    std::string name;               ///< of this master, another one after a restart
+    size_t connections = SIZE_MAX;  ///< that its port can have at once
     /// A failure in words, for the other workers of its round.
     std::function<std::string(const Failure& failure)> loss_text;
   };
@@ -166,6 +169,7 @@ class ServerSessions {
   void take_first(ConnectionId id, const Message& message, Time now);
   void take_hello(ConnectionId id, const message::Hello& hello, Time now);
   std::optional<std::string> refusal(const message::Hello& hello) const;
+  void disconnect(NodeId node);
   NodeId add_agent(const message::Hello& hello, bool own, Time now);
   void replace_connection(Agent& agent, NodeId node, ConnectionId id);
   std::string ticket(NodeId node) const;
@@ -186,6 +190,7 @@ class ServerSessions {
   void pass_to_round(NodeId node, const Message& message, Time now);
   void deliver(Notifications notifications);
   void notify_workers(const Notifications& notifications);
+  void check_connections(const Layout& layout);
   void name_store_host(Notifications& notifications) const;
   void prepare(const Agent& agent, const Notification& notification);
   void evict(Time now);
@@ -196,7 +201,8 @@ class ServerSessions {
   int store_round_ = 0;  ///< the round whose keys the store holds
   std::unordered_map<ConnectionId, Connection> connections_;
   std::unordered_map<NodeId, Agent> agents_;
-  std::vector<Held> held_;  ///< a failure, and what its sender said after it; oldest first
+  std::set<NodeId> unreachable_;  ///< the agents without a connection
+  std::vector<Held> held_;        ///< a failure, and what its sender said after it; oldest first
   std::unordered_map<std::string, NodeId> sessions_;
   EvictionQueue evictions_;
   NodeId last_node_ = 0;

@@ -249,6 +249,14 @@ TEST_CASE("other lines of stderr stay beside the traceback") {
                     "  NCCL WARN Cuda failure\n") != std::string::npos);
 }
 
+TEST_CASE("an empty line of the traceback takes no other lines of stderr away") {
+  Failure failure = python_failure();
+  failure.exception = "RuntimeError: loss is nan\n\nsee the log";
+  failure.stderr_tail = "step 811\n\nstep 812\n\nstep 813";
+  const std::string report = failure_report(ended_by(failure));
+  CHECK(report.find("\n  step 812\n") != std::string::npos);
+}
+
 TEST_CASE("a message without a traceback is not repeated from stderr") {
   Failure failure = python_failure();
   failure.traceback.clear();

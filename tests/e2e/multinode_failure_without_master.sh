@@ -34,4 +34,8 @@ for node in a b serve; do
   expect_stderr 'no restart left \(1 of 1 used\)'
 done
 same_report a b serve
+for node in a b; do
+  on "$node"
+  ! grep -q '"round_ready".*"round":2,' "$events" || fail "a round began without a restart left"
+done
 expect_no_process_left

@@ -83,5 +83,24 @@ TEST_CASE("a node that leaves, or is not known, is not lost") {
   }
 }
 
+TEST_CASE("a loss is forgotten after an hour, unless its node was lost again") {
+  NodeLosses losses;
+  losses.joined(1, from("a"), at(seconds(0)));
+  losses.joined(2, from("b"), at(seconds(0)));
+  losses.lost(1, at(seconds(0)));
+  losses.lost(2, at(seconds(0)));
+  losses.joined(3, from("b"), at(seconds(1)));
+  losses.lost(3, at(minutes(10)));
+  losses.joined(4, from("c"), at(minutes(61)));
+  losses.lost(4, at(minutes(61)));
+  losses.joined(5, from("a"), at(minutes(61)));
+  losses.joined(6, from("b"), at(minutes(61)));
+  CHECK(losses.losses_before(5) == 0);
+  CHECK(losses.losses_before(6) == 2);
+  losses.joined(7, from("d"), at(minutes(71)));
+  losses.lost(7, at(minutes(71)));
+  CHECK(losses.losses_before(6) == 0);
+}
+
 }  // namespace
 }  // namespace ddprun::rendezvous

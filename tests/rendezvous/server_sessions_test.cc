@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/server_sessions.h"
 
+#include <algorithm>
+
 #include "tests/catch.h"
 #include "tests/contains.h"
 
@@ -91,6 +93,19 @@ TEST_CASE("a failure after a member's line was lost is a consequence, if that no
   CHECK(job.sessions.round().restarts() == 0);
 }
 
+TEST_CASE("a failure waits until every member without a line is back or lost") {
+  Job job(4);
+  job.sessions.lost(2, kNow);
+  job.sessions.lost(3, kNow);
+  CHECK(broken(job.fail()) == nullptr);
+  CHECK(broken(job.greet(5, "b")) == nullptr);
+  job.sessions.lost(5, kNow);
+  CHECK(broken(job.greet(6, "c")) == nullptr);
+  const ServerActions back = job.greet(7, "b");
+  REQUIRE(broken(back) != nullptr);
+  CHECK(broken(back)->root_cause);
+}
+
 TEST_CASE("a failure after a member's line was lost counts when that node is back") {
   Job job;
   job.sessions.lost(2, kNow);
@@ -155,6 +170,48 @@ TEST_CASE("a hello and a join that come after the agent's newer ones are of no e
   CHECK(std::get<server_action::Close>(actions[0]).connection == 3);
   CHECK(job.sessions.received(3, Message(Job::join("b")), kNow).empty());
   CHECK(job.sessions.round().phase() == Round::Phase::active);
+}
+
+TEST_CASE("workers that wait for those of a node that is refused are told") {
+  Job job;
+  const ServerActions actions = job.sessions.received(2, Error{Errc::protocol, "no type"}, kNow);
+  REQUIRE(broken(actions) != nullptr);
+  const auto tells = [](const ServerAction& action) {
+    return std::holds_alternative<server_action::NotifyWorkers>(action);
+  };
+  CHECK(std::count_if(actions.begin(), actions.end(), tells) == 1);
+}
+
+/// What is logged when two nodes of eight workers begin, with a store of ddprun's or of rank 0's.
+std::vector<std::string> warnings_with(size_t connections, int store_port) {
+  ServerSessions::Options options = Job::options(2);
+  options.connections = connections;
+  ServerSessions sessions(options);
+  std::vector<std::string> warnings;
+  for (const ConnectionId line : {1, 2}) {
+    sessions.connected(line, "host", kProtocolVersion, false);
+    message::Hello hello;
+    hello.min_nodes = hello.max_nodes = 2;
+    hello.session = std::to_string(line);
+    sessions.received(line, Message(hello), kNow);
+    message::Join join = Job::join(hello.session);
+    join.request.local_size = 8;
+    join.request.store_port = store_port;
+    for (const ServerAction& action : sessions.received(line, Message(join), kNow)) {
+      const auto* warn = std::get_if<server_action::Warn>(&action);
+      if (warn != nullptr) warnings.push_back(warn->sentence);
+    }
+  }
+  CHECK(sessions.round().phase() == Round::Phase::active);
+  return warnings;
+}
+
+TEST_CASE("a job that needs more connections than the master can have is told so once") {
+  const std::vector<std::string> warnings = warnings_with(17, 0);
+  REQUIRE(warnings.size() == 1);
+  CHECK(tests::contains(warnings[0], "needs 18 connections to its master, which can have 17"));
+  CHECK(warnings_with(18, 0).empty());
+  CHECK(warnings_with(2, 29'501).empty());
 }
 
 }  // namespace

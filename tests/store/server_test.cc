@@ -2,8 +2,12 @@
 // The store over real sockets.
 #include "store/server.h"
 
+#include <algorithm>
+#include <fstream>
 #include <list>
 #include <poll.h>
+#include <sstream>
+#include <string>
 #include <sys/resource.h>
 
 #include "tests/catch.h"
@@ -53,7 +57,35 @@ void replay(const std::vector<Exchange>& conversation) {
   CHECK(peer.receive(replies.size()) == replies);
 }
 
+/// In how many hundredths of a second each connection to `port` is probed, as /proc/net/tcp says.
+std::vector<long> times_to_probes(std::uint16_t port) {
+  std::vector<long> times;
+  std::ifstream table("/proc/self/net/tcp");
+  std::string line;
+  std::getline(table, line);
+  while (std::getline(table, line)) {
+    std::istringstream words(line);
+    std::string slot, local, remote, state, queues, timer;
+    words >> slot >> local >> remote >> state >> queues >> timer;
+    if (std::stol(local.substr(local.find(':') + 1), nullptr, 16) != port) continue;
+    if (timer.starts_with("02:")) times.push_back(std::stol(timer.substr(3), nullptr, 16));
+  }
+  return times;
+}
+
 }  // namespace
+
+TEST_CASE("clients that came together are not probed together") {
+  Served served;
+  std::list<Peer> peers;
+  for (int i = 0; i < 60; ++i) peers.emplace_back(served, "");
+  Peer last_one(served);
+  REQUIRE(alive(last_one));  // all are served by now
+  const std::vector<long> times = times_to_probes(served.port());
+  REQUIRE(times.size() >= peers.size());
+  const auto [first, last] = std::minmax_element(times.begin(), times.end());
+  CHECK(*last - *first > 2'000);
+}
 
 TEST_CASE("recorded conversations work over sockets: whole, byte by byte, in one segment") {
   StoreVectors vectors;
@@ -170,6 +202,25 @@ TEST_CASE("keys and values up to their limits go through") {
   CHECK(peer.ask(get(key), value.size() + 8) == text(value));
   peer.send(set("/k", value + 'v'));
   CHECK(peer.closed());
+}
+
+TEST_CASE("requests that wait for another turn are kept as they came") {
+  Limits limits;
+  limits.turn = std::chrono::milliseconds(0);
+  Served served(limits);
+  Peer adder(served), other(served);
+  REQUIRE((alive(adder) && alive(other)));
+  std::string sums, requests;
+  for (int i = 1; i <= 1000; ++i) {
+    requests += add("/sum", 1);
+    sums += integer(i);
+  }
+  served.on_its_thread([&](Server&) {  // which finds both
+    adder.send(requests);
+    other.send(set("/large", std::string(8'000, 'x')));
+  });
+  CHECK(adder.receive(sums.size()) == sums);
+  CHECK(alive(other));
 }
 
 TEST_CASE("a client that never reads is served no further, and others are") {

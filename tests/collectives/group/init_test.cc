@@ -107,6 +107,8 @@ TEST_CASE("a wrong environment of any launcher is refused with a hint") {
       {{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "two"}}, "SLURM_NTASKS=two is not a number from 1"},
       {{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_STEP_NODELIST", "n[1"}},
        "SLURM_STEP_NODELIST=n[1 is no list of hosts"},
+      {{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_STEP_NODELIST", "n[1-2"}},
+       "SLURM_STEP_NODELIST=n[1-2 is no list of hosts"},
       {{{"OMPI_COMM_WORLD_RANK", "0"}}, "OMPI_COMM_WORLD_SIZE is not set"},
       {{{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"MASTER_ADDR", "h"}, {"MASTER_PORT", "0"}},
        "MASTER_PORT=0 is not a number from 1 to 65535"},

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arbitrary text as the values of flags and of torchrun's variables: what is accepted is in its
+// range. The first byte selects the grammar.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/text.h"
+#include "cli/rdzv_conf.h"
+#include "cli/signal_list.h"
+#include "cli/values.h"
+#include "fuzz/target.h"
+
+namespace {
+
+using namespace ddprun;
+using namespace ddprun::cli;
+using fuzz::require;
+using std::chrono::milliseconds;
+
+bool is_time(milliseconds time, milliseconds least = milliseconds(0)) {
+  return time >= least && time <= kLongestTime;
+}
+
+void check_conf(std::string_view text) {
+  agent::JobSpec job;
+  if (const Result<> set = set_rdzv_conf(text, job); !set) {
+    require(set.error().code == Errc::usage, "a wrong value is the user's error");
+    return;
+  }
+  require(is_time(job.join_timeout, kShortestTime), "a join timeout is a time");
+  require(is_time(job.last_call), "a last call is a time");
+  require(is_time(job.heartbeat, kShortestTime), "an interval is a time");
+  require(is_time(job.lease), "a lease is a time");
+}
+
+void check_endpoint(std::string_view text) {
+  const auto parsed = parse_host_port(text);
+  if (!parsed || !parsed->port || parsed->host.empty()) return;
+  const auto again = parse_host_port(endpoint_text(parsed->host, *parsed->port));
+  require(again && again->host == parsed->host && again->port == parsed->port,
+          "an endpoint is parsed as it is printed");
+}
+
+void check_lists(std::string_view text) {
+  if (const auto ranks = parse_ranks(text)) {
+    require(!ranks->empty() && *ranks->begin() >= 0, "ranks are not negative");
+  }
+  if (const auto texts = parse_texts(text)) {
+    for (const std::string& each : *texts) require(!each.empty(), "a text is not empty");
+  }
+  if (const auto signals = parse_signals(text)) {
+    for (const int signal : *signals) require(signal > 0 && signal < 65, "a signal is one");
+  }
+  parse_masks(text);
+}
+
+void check_plain(std::string_view text) {
+  if (const auto time = parse_time(text)) require(is_time(*time), "a time is in its range");
+  if (const auto count = parse_count(text, 3, 70'000)) {
+    require(*count >= 3 && *count <= 70'000, "a count is in its range");
+  }
+  if (is_run_id(text)) require(printable(text) == text, "a name can be printed");
+  if (const auto host = parse_host(text)) {
+    require(!host->empty() && host->find('[') == host->npos, "a host has no brackets");
+  }
+  parse_switch(text);
+  parse_truth(text);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  text = text.substr(0, text.find('\0'));  // as in arguments and variables
+  switch (data[0]) {
+    case 'c':
+      check_conf(text);
+      break;
+    case 'e':
+      check_endpoint(text);
+      break;
+    case 'l':
+      check_lists(text);
+      break;
+    default:
+      check_plain(text);
+  }
+  return 0;
+}
