@@ -27,7 +27,7 @@ BELOW = {
     "examples": "collectives/include/ddp",  # with its folders
 }
 # Within collectives each is above all before it; those in one string are beside each other.
-COLLECTIVES = ["", "call", "stores", "crash", "backends", "backends/cuda",
+COLLECTIVES = ["", "call", "stores", "crash", "backends", "backends/cuda backends/shm",
                "backends/gloo backends/local backends/mpi backends/nccl", "failure", "group", "training"]
 APART = {("collectives/backends/gloo", "collectives/backends/cuda")}
 # Third-party headers, and the only files that may name them.

@@ -9,7 +9,9 @@
 #include <ddp/error.h>
 #include <ddp/process_group.h>
 #include <exception>
+#include <fstream>
 #include <string>
+#include <sys/resource.h>
 #include <type_traits>
 
 #include "tests/collectives/failed.h"
@@ -70,8 +72,28 @@ int exit_code_of(F program) {
   return 0;
 }
 
-/// The group of all ranks, as the environment describes it: DDP_TEST_TIMEOUT_MS, DDP_TEST_INIT.
+/// Makes this rank unable to share memory: it may write no file as long as that. The ranks of the
+/// whole group then move data over TCP.
+inline void give_up_shared_memory() {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_FSIZE, &limit);
+  limit.rlim_cur = 64 << 10;
+  check(::setrlimit(RLIMIT_FSIZE, &limit) == 0, "setrlimit");
+}
+
+/// Whether memory of a group is mapped in this process.
+inline bool is_sharing_memory() {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("/memfd:ddp") != std::string::npos) return true;
+  }
+  return false;
+}
+
+/// The group of all ranks, as the environment describes it: DDP_TEST_TIMEOUT_MS, DDP_TEST_INIT,
+/// DDP_TEST_WITHOUT_SHARED_MEMORY.
 inline ddp::ProcessGroup join(ddp::Options options = {}) {
+  if (!variable_or("DDP_TEST_WITHOUT_SHARED_MEMORY", "").empty()) give_up_shared_memory();
   options.backend = backend_of_test();
   options.timeout =
       std::chrono::milliseconds(std::stol(variable_or("DDP_TEST_TIMEOUT_MS", "60000")));

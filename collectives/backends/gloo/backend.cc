@@ -16,14 +16,17 @@
 #include "collectives/backends/gloo/collectives.h"
 #include "collectives/backends/gloo/mesh.h"
 #include "collectives/backends/gloo/messages.h"
+#include "collectives/backends/gloo/shared_memory.h"
 #include "collectives/backends/gloo/sigpipe.h"
 #include "collectives/backends/host_memory.h"
+#include "collectives/backends/shm/collectives.h"
 #include "collectives/call/call.h"
 
 namespace ddp::internal {
 namespace {
 
-/// Collectives go through a queue, messages beside it. A failure of either fails both: it is agreed
+/// Collectives go through memory that all ranks share, if they do, else through the mesh. They go
+/// through a queue, messages beside it. A failure of either fails both: it is agreed
 /// on by all ranks first, and only then are the connections shut down.
 class GlooBackend : public Backend {
  public:
@@ -46,10 +49,11 @@ class GlooBackend : public Backend {
   std::optional<Error> failure();
 
   GroupContext context_;
-  std::mutex mutex_;  // of failure_, and of the pointer mesh_
+  std::mutex mutex_;  // of failure_, and of the pointers mesh_ and shared_
   std::optional<Error> failure_;
   std::unique_ptr<GlooMesh> mesh_;  // null after a failure in a collective
   std::unique_ptr<GlooCollectives> collectives_;
+  std::unique_ptr<ShmCollectives> shared_;  // null if not all ranks can share memory
   std::unique_ptr<GlooMessages> messages_;
   std::uint64_t calls_ = 0;
   // The last member, so that it is destroyed first: it uses the others.
@@ -60,7 +64,10 @@ GlooBackend::GlooBackend(GroupContext context) : context_(std::move(context)) {
   const SigpipeBlocked blocked;  // Gloo's thread inherits it
   try {
     mesh_ = std::make_unique<GlooMesh>(context_);
-    collectives_ = std::make_unique<GlooCollectives>(context_, *mesh_);
+    mesh_->connect([this] {
+      collectives_ = std::make_unique<GlooCollectives>(context_, *mesh_);
+      shared_ = share_memory(context_, *mesh_, *collectives_);
+    });
     messages_ = std::make_unique<GlooMessages>(
         context_, *mesh_, [this](const Error& error) { fail_collectives(error); });
   } catch (const Error&) {
@@ -104,6 +111,7 @@ void GlooBackend::fail(const Error& error) noexcept {
 void GlooBackend::fail_collectives(const Error& error) noexcept {
   const std::lock_guard lock(mutex_);
   if (!failure_) failure_ = error;
+  if (shared_) shared_->stop(context_.rank);
   if (mesh_) mesh_->abort();
 }
 
@@ -121,9 +129,13 @@ void GlooBackend::perform(const Task& task) {
 /// A failure is agreed on by all ranks and fails the group.
 void GlooBackend::run_collective(const Task& task, const Call& call) {
   try {
-    return collectives_->run(task, call);
+    return shared_ ? shared_->run(task, call) : collectives_->run(task, call);
   } catch (const Error& error) {
     fail(error);
+  } catch (const ShmStopped& stopped) {
+    if (!failure()) {
+      fail(agree_on_loss(context_, "in " + describe(call), stopped.rank, "its connection ended"));
+    }
   } catch (const std::bad_alloc&) {
     if (!failure()) {
       fail(agree_on(context_, "in " + describe(call), ErrorKind::system,
@@ -138,6 +150,7 @@ void GlooBackend::run_collective(const Task& task, const Call& call) {
   collectives_.reset();
   {
     const std::lock_guard lock(mutex_);
+    shared_.reset();
     mesh_.reset();
   }
   throw Error(*failure());

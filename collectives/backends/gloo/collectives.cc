@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "collectives/backends/agreed_error.h"
+#include "collectives/backends/announced.h"
 #include "collectives/call/blocks.h"
 #include "collectives/call/call.h"
 #include "collectives/call/reduction.h"
@@ -147,23 +148,22 @@ void GlooCollectives::collect_shares(const Task& task, const std::vector<Share>&
 void GlooCollectives::exchange_call(const Call& call) {
   const std::optional<int> other = exchange_.run(call, payloads_);
   if (!other) return;
-  throw agree_on(context_, "in " + describe(call), ErrorKind::mismatch, difference(call, *other));
+  const ExchangePayload& ours = payload(*other);
+  const Announced theirs = {exchange_.call_of(*other), exchange_.sends_of(*other),
+                            exchange_.expects_of(*other)};
+  const auto text =
+      difference({call, ours.sends, ours.expects}, theirs, name_ranks({context_.named(*other)}));
+  throw agree_on(context_, "in " + describe(call), ErrorKind::mismatch, text.value());
 }
 
-std::string GlooCollectives::difference(const Call& call, int other) const {
-  const std::string start = "is at " + describe(call);
-  const Call theirs = exchange_.call_of(other);
-  if (theirs != call)
-    return start + ", but " + name_ranks({context_.named(other)}) + " is at " + describe(theirs);
-  const ExchangePayload& ours = payloads_[static_cast<std::size_t>(other)];
-  if (exchange_.sends_of(other) != ours.expects) {
-    return start + " and expects " + std::to_string(ours.expects) + " elements of " +
-           name_ranks({context_.named(other)}) + ", which sends " +
-           std::to_string(exchange_.sends_of(other));
+bool GlooCollectives::is_true_on_all(bool mine) {
+  const char answer = mine ? 1 : 0;
+  payloads_.assign(payloads_.size(), {.data = &answer, .bytes = 1});
+  exchange_.run({}, payloads_);
+  for (int other = 0; other < context_.size; ++other) {
+    if (other != context_.rank) mine = mine && *exchange_.data_of(other) != 0;
   }
-  return start + " and sends " + std::to_string(ours.sends) + " elements to " +
-         name_ranks({context_.named(other)}) + ", which expects " +
-         std::to_string(exchange_.expects_of(other));
+  return mine;
 }
 
 }  // namespace ddp::internal

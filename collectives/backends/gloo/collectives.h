@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "collectives/backends/gloo/call_exchange.h"
@@ -28,9 +27,11 @@ class GlooCollectives {
   /// calls differ; and what Gloo throws. Must not be used after either.
   void run(const Task& task, const Call& call);
 
+  /// Whether it is true on every rank, each of which calls this. Throws what Gloo throws.
+  bool is_true_on_all(bool mine);
+
  private:
   void exchange_call(const Call& call);
-  std::string difference(const Call& call, int other) const;
 
   void broadcast(const Task& task, const Call& call);
   void move(const Task& task, const Call& call);

@@ -54,15 +54,14 @@ struct GlooMesh::Peer {
 GlooMesh::GlooMesh(GroupContext& context)
     : context_(context),
       peer_watch_(context.address),
-      token_(random_token()),
       listeners_(static_cast<std::size_t>(context.size)),
       addresses_(static_cast<std::size_t>(context.size)) {
+  listeners_[static_cast<std::size_t>(rank())] = {peer_watch_.endpoint(), random_token()};
   const gloo::transport::tcp::attr where(context_.address.c_str());
   gloo_context_ = gloo::transport::tcp::CreateDevice(where)->createContext(rank(), size());
   gloo_context_->setTimeout(gloo::kNoTimeout);  // PeerWatch has one here, and the watchdog later
   publish_addresses();
   wait_for_all_ranks(context_, "joined");
-  connect(read_addresses());
 }
 
 /// Sets a key for each other rank, to the address of our end of the connection to it, and then this
@@ -76,10 +75,10 @@ void GlooMesh::publish_addresses() {
     address = gloo_context_->createPair(other)->address().bytes();
     entries.emplace_back(pair_key(rank(), other), std::string(address.begin(), address.end()));
   }
-  const auto listener = peer_watch_.endpoint();
-  entries.emplace_back(key(rank()), listener.address().to_string() + " " +
-                                        std::to_string(listener.port()) + " " +
-                                        std::to_string(token_) + " " + context_.backend);
+  const auto& [endpoint, token] = listener(rank());
+  entries.emplace_back(key(rank()), endpoint.address().to_string() + " " +
+                                        std::to_string(endpoint.port()) + " " +
+                                        std::to_string(token) + " " + context_.backend);
   ask_store(context_, [&](Store& store) { store.multi_set(entries); });
 }
 
@@ -158,7 +157,8 @@ void GlooMesh::unblock_connect(int other, boost::asio::ip::tcp::socket& socket) 
   if (!refused) socket.write_some(boost::asio::buffer(&sequence, sizeof(sequence)), refused);
 }
 
-void GlooMesh::connect(const std::vector<Peer>& peers) {
+void GlooMesh::connect(const std::function<void()>& connected) {
+  const std::vector<Peer> peers = read_addresses();
   std::atomic<bool> stopped = false;
   std::optional<std::string> failure;
   const auto work = [&] {
@@ -169,6 +169,9 @@ void GlooMesh::connect(const std::vector<Peer>& peers) {
         pair(peer.watch.rank).connect(peer.address);
         pair(peer.watch.rank).setSync(true, false);
       }
+      duplicate_sockets(peers);
+      connected_ = true;
+      if (!stopped) connected();
     } catch (const std::exception& thrown) {
       failure = gloo_message(thrown);
     }
@@ -179,12 +182,12 @@ void GlooMesh::connect(const std::vector<Peer>& peers) {
   const auto lost = [&](int other, const std::string& reason) {
     error = agree_on_loss(context_, kConnecting, other, reason);
     stopped = true;
-    unblock_connect(partner(), unblocker);
+    connected_ ? abort() : unblock_connect(partner(), unblocker);
   };
   const auto timed_out = [&] {
     error = agree_on_timeout(context_, kConnecting, partner());
     stopped = true;
-    pair(partner()).close();
+    connected_ ? abort() : pair(partner()).close();
   };
   std::vector<PeerWatch::Peer> watched;
   for (const Peer& peer : peers) watched.push_back(peer.watch);
@@ -192,7 +195,6 @@ void GlooMesh::connect(const std::vector<Peer>& peers) {
   PeerWatch::during(work, {lost, timed_out}, watched, context_.timeout);
   if (error) throw Error(*error);
   if (failure) throw agree_on_loss(context_, kConnecting, partner(), *failure);
-  duplicate_sockets(peers);
 }
 
 /// Gloo does not expose its sockets. They are found by their addresses: one end of each connection

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,15 +26,21 @@ namespace ddp::internal {
 /// miss the end of a connection.
 class GlooMesh {
  public:
-  /// Exchanges addresses through the store, of the host's interface by which the others reach it,
-  /// and connects every pair of ranks. Throws ddp::Error, or what Gloo and asio throw if something
+  /// Publishes addresses through the store, of the host's interface by which the others reach it,
+  /// and waits until every rank has. Throws ddp::Error, or what Gloo and asio throw if something
   /// fails on this host.
   explicit GlooMesh(GroupContext& context);
+
+  /// Connects every pair of ranks. Then calls `connected`, in another thread, which may use the
+  /// mesh as a group's first call does: a rank that is lost or late meanwhile is found, too. Throws
+  /// as the constructor does, also after `connected` has returned: what that made must be destroyed
+  /// before the mesh.
+  void connect(const std::function<void()>& connected);
 
   int rank() const { return context_.rank; }
   int size() const { return context_.size; }
 
-  /// Where another rank accepts connections that are not Gloo's, and the random token that it
+  /// Where a rank accepts connections that are not Gloo's, and the random token that it
   /// requires there. Only ranks of the group know the token, from the store.
   struct Listener {
     PeerWatch::Endpoint endpoint;
@@ -42,7 +49,7 @@ class GlooMesh {
   const Listener& listener(int rank) const { return listeners_[static_cast<std::size_t>(rank)]; }
 
   /// The token that this rank requires, and its listening socket, which moves to `acceptor`.
-  std::uint64_t token() const { return token_; }
+  std::uint64_t token() const { return listener(rank()).token; }
   void release_listener_to(boost::asio::ip::tcp::acceptor& acceptor) {
     peer_watch_.release_to(acceptor);
   }
@@ -69,18 +76,17 @@ class GlooMesh {
   Peer parse(int other, const std::string& listener, const std::string& address);
   void check_backends(const std::vector<std::string>& lines) const;
   void outlast_other_ranks() const;
-  void connect(const std::vector<Peer>& peers);
   void duplicate_sockets(const std::vector<Peer>& peers);
   void unblock_connect(int other, boost::asio::ip::tcp::socket& socket) const;
 
   GroupContext& context_;
   PeerWatch peer_watch_;
-  std::uint64_t token_;
-  std::vector<Listener> listeners_;  // by rank; ours is empty
+  std::vector<Listener> listeners_;  // by rank
   std::shared_ptr<gloo::transport::Context> gloo_context_;
   std::vector<std::vector<char>> addresses_;  // of our ends of Gloo's connections, by rank
-  std::vector<ddprun::Fd> sockets_;  // duplicates of Gloo's: its own close() waits for readers
-  std::atomic<int> partner_ = 0;     // read by the thread that watches, while it connects
+  std::vector<ddprun::Fd> sockets_;      // duplicates of Gloo's: its own close() waits for readers
+  std::atomic<bool> connected_ = false;  // and sockets_ is complete
+  std::atomic<int> partner_ = 0;         // read by the thread that watches, while it connects
 };
 
 /// Gloo's message without the place in its source that it has in front.

@@ -23,7 +23,7 @@ struct NcclOptions {
 /// torch.distributed.init_process_group.
 struct Options {
   /// The library that moves the data:
-  ///   gloo   host memory, over TCP
+  ///   gloo   host memory: through memory that ranks of one host share, else over TCP
   ///   mpi    host memory and the memory of NVIDIA GPUs; mpirun must have started the processes
   ///   nccl   the memory of NVIDIA GPUs through NCCL, and host memory through Gloo
   /// Empty: nccl if the driver of NVIDIA's GPUs and NCCL are installed (and CUDA_VISIBLE_DEVICES

@@ -163,3 +163,17 @@ TEST_CASE("what every rank publishes for all others does not grow with their num
   };
   CHECK(published(6) <= published(2) + 10);  // the length of numbers
 }
+
+TEST_CASE("ranks of a host share memory if all of them can, else none does", "[tcp]") {
+  check_ranks(3, [](ddp::ProcessGroup& group) {
+    const bool can = variable_or("DDP_TEST_WITHOUT_SHARED_MEMORY", "").empty();
+    check(is_sharing_memory() == can, "whether memory is shared");
+    {
+      auto part = group.new_group(std::vector{2, 0});
+      if (part) part->barrier();
+    }
+    std::vector<float> data(100'000, 1);
+    group.all_reduce(data);
+    check(data.front() == 3 && data.back() == 3, "sum");
+  });
+}

@@ -268,7 +268,7 @@ int any_of(const T (&)[N]) {
 
 }  // namespace
 
-TEST_CASE("every operation gives every type's right result at every size of group") {
+TEST_CASE("every operation gives every type's right result at every size of group", "[tcp]") {
   const int size = GENERATE(1, 2, 3, 4);
   check_ranks(size, [](ProcessGroup& group) {
     check_type<float>(group);
@@ -279,7 +279,7 @@ TEST_CASE("every operation gives every type's right result at every size of grou
   });
 }
 
-TEST_CASE("calls in quick succession keep to their order", "[mpi]") {
+TEST_CASE("calls in quick succession keep to their order", "[mpi][tcp]") {
   check_ranks(3, [](ProcessGroup& group) {
     for (std::int32_t i = 0; i < 200; ++i) {
       const int root = i % group.size();
@@ -393,7 +393,8 @@ TEST_CASE("a rank killed in the middle of a call fails the others, which name it
   check_killed_rank_1(ended);
 }
 
-TEST_CASE("a rank killed in the middle of a call of a part fails the others, which name it") {
+TEST_CASE("a rank killed in the middle of a call of a part fails the others, which name it",
+          "[tcp]") {
   const int size = GENERATE(2, 4);
   check_killed_rank_1(run_ranks(size, [](ProcessGroup& group) {
     auto part = group.split(0, -group.rank());
@@ -439,7 +440,7 @@ TEST_CASE("a killed rank 0 is named even if it served the store") {
   }
 }
 
-TEST_CASE("a rank that throws between calls fails the others, which name it") {
+TEST_CASE("a rank that throws between calls fails the others, which name it", "[tcp]") {
   const auto ended = run_ranks(3, [](ProcessGroup& group) {
     group.barrier();  // so that all are connected
     if (group.rank() == 1) throw std::runtime_error("thrown by the program");
@@ -473,7 +474,7 @@ TEST_CASE("a group that is made and left as an exception unwinds the stack finis
   });
 }
 
-TEST_CASE("calls that differ between ranks fail before data moves, and are named", "[mpi]") {
+TEST_CASE("calls that differ between ranks fail before data moves, and are named", "[mpi][tcp]") {
   const int call = any_of(kDifferentCalls);
   const int size = GENERATE(2, 4);
   const auto ended = run_ranks(

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "collectives/backends/announced.h"
+#include "collectives/backends/group_context.h"
+#include "collectives/backends/shm/arena.h"
+#include "collectives/backends/shm/hangup_watch.h"
+#include "collectives/backends/shm/rounds.h"
+#include "collectives/call/call.h"
+#include "collectives/call/reduction.h"
+#include "collectives/call/route.h"
+#include "collectives/call/task.h"
+
+namespace ddp::internal {
+
+/// Does collective tasks in memory that all ranks of the group share.
+///
+/// A task is a number of rounds, in which each rank copies a piece of its data into its slot and
+/// the others copy it, or combine it, from there. The calls are compared in the first: little data
+/// takes no other round. The pieces stay in the caches, so data comes from main memory once and
+/// goes there once.
+///
+/// Thread: one at a time, but stop().
+class ShmCollectives {
+ public:
+  /// Every rank has set `cpus` of its member.
+  ShmCollectives(GroupContext& context, ShmArena arena);
+
+  /// More ranks cannot share an arena: the counts of a call with unequal blocks fill a piece.
+  static constexpr int kMostRanks = 4096;
+
+  /// Returns when this rank's part is done. Throws ddp::Error, the agreed error, if the ranks'
+  /// calls differ; and ShmStopped. Must not be used after either.
+  void run(const Task& task, const Call& call);
+
+  /// Stops as if stop() were called when one of the connections ends. Throws std::system_error.
+  void watch(std::vector<HangupWatch::Connection> connections);
+
+  /// Makes run() throw ShmStopped if it has to wait, from now on. The first `rank` stays. Thread:
+  /// any.
+  void stop(int rank) noexcept { rounds_.stop(rank); }
+
+ private:
+  /// Elements for another rank, and from it.
+  struct Counts {
+    std::uint64_t sends = 0;
+    std::uint64_t expects = 0;
+  };
+
+  void exchange(const Call& call, std::uint64_t longest);
+  void compare_counts(const Call& call);
+  void check(const Announced& ours, const Announced& theirs, int other);
+  std::uint64_t longest_of_all(std::uint64_t mine) const;
+
+  std::uint64_t count_streams(const Route& route);
+  void move(const Task& task, const Call& call);
+  void write(const Route& route, std::size_t at, std::size_t piece, bool apart) const;
+  void read(const Route& route, std::size_t at, std::size_t piece, bool apart) const;
+
+  void reduce_whole(const Task& task, const Call& call);
+  void reduce_in_shares(const Task& task, const Call& call);
+  std::size_t share_begin(std::size_t count, int rank) const;
+  void collect_shares(char* out, std::size_t count, std::size_t width) const;
+  void reduce_scatter(const Task& task, const Call& call);
+  template <class PartOf>
+  void combine(const Task& task, const PartOf& part_of, char* out, std::size_t count);
+
+  GroupContext& context_;
+  const ShmArena arena_;
+  ShmRounds rounds_;
+  std::vector<Counts> counts_;  // of the current call, by rank
+  std::vector<char> scratch_;
+  alignas(64) std::array<char, 8192> sums_{};
+  // The last member, so that it is destroyed first: it uses the others.
+  std::optional<HangupWatch> watch_;
+};
+
+}  // namespace ddp::internal

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/backends/shm/hangup_watch.h"
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+#include "collectives/signal_masked_thread.h"
+
+namespace ddp::internal {
+
+HangupWatch::HangupWatch(std::vector<Connection> connections, std::function<void(int rank)> lost)
+    : connections_(std::move(connections)),
+      lost_(std::move(lost)),
+      end_(::eventfd(0, EFD_CLOEXEC)) {
+  if (!end_) throw std::system_error(errno, std::generic_category(), "cannot watch connections");
+  thread_ = signal_masked_thread([this] { run(); });
+}
+
+HangupWatch::~HangupWatch() {
+  const std::uint64_t one = 1;
+  while (::write(end_.get(), &one, sizeof(one)) < 0 && errno == EINTR) continue;
+  thread_.join();
+}
+
+void HangupWatch::run() const {
+  std::vector<pollfd> all;
+  all.reserve(connections_.size() + 1);
+  for (const Connection& connection : connections_) {
+    all.push_back({connection.socket.get(), POLLRDHUP, 0});
+  }
+  all.push_back({end_.get(), POLLIN, 0});
+  while (::poll(all.data(), all.size(), -1) <= 0) continue;
+  if (all.back().revents != 0) return;
+  for (std::size_t i = 0; i < connections_.size(); ++i) {
+    if (all[i].revents != 0) return lost_(connections_[i].rank);
+  }
+}
+
+}  // namespace ddp::internal

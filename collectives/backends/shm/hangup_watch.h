@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "base/fd.h"
+
+namespace ddp::internal {
+
+/// Watches connections on which nothing is sent, and calls a function when one of them ends. Ranks
+/// that share memory have one to each other for that: memory does not tell that a peer died.
+class HangupWatch {
+ public:
+  struct Connection {
+    int rank = 0;
+    ddprun::Fd socket;
+  };
+
+  /// `lost` is called in a thread of the watch, once, with the rank of the first connection that
+  /// ended. Throws std::system_error.
+  HangupWatch(std::vector<Connection> connections, std::function<void(int rank)> lost);
+  HangupWatch(const HangupWatch&) = delete;
+  HangupWatch& operator=(const HangupWatch&) = delete;
+
+  /// Waits for the function, if it is being called.
+  ~HangupWatch();
+
+ private:
+  void run() const;
+
+  const std::vector<Connection> connections_;
+  const std::function<void(int rank)> lost_;
+  ddprun::Fd end_;  // an eventfd
+  std::thread thread_;
+};
+
+}  // namespace ddp::internal

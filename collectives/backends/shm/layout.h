@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "collectives/call/call.h"
+
+// What is where in the memory that the ranks of a node share. Pure.
+
+namespace ddp::internal {
+
+/// The most data that a rank shows the others in one round, in bytes. Two ranks' pieces of both
+/// rounds fit into the second-level cache of current processors.
+inline constexpr std::size_t kShmPiece = std::size_t{256} << 10;
+
+/// What one rank shows in a round. A slot is written by its rank alone.
+///
+/// `round` is written last, with release, and read first, with acquire: who sees the number sees
+/// all of the slot. A slot is used by every second round, so it is written again when its rank has
+/// seen every other rank in the round after; each of these had read the slot by then, and its
+/// release of its own `round` orders these reads before our write. This holds with the C++ memory
+/// model alone, so also on AArch64.
+struct ShmSlot {
+  alignas(128) std::atomic<std::uint64_t> round;  // 0 at first: memory from the kernel is zero
+  Call call;
+  std::uint64_t longest;  ///< bytes of the longest stream that this rank has in this call
+  alignas(64) std::array<char, kShmPiece> data;
+};
+
+/// Words of 64 CPUs each, as many as a cpu_set_t has.
+inline constexpr std::size_t kShmCpuWords = 16;
+
+/// The part of one rank. Whole pages, so that each rank's memory is on its own NUMA node.
+struct alignas(4096) ShmMember {
+  /// How a rank that sleeps is woken. It reads the bell, stores the rank that it waits for (plus 1;
+  /// 0: none), looks at that one's slot once more, and sleeps while the bell is unchanged. The
+  /// other stores its round first and reads waits_for then. All four are sequentially consistent,
+  /// so at least one of the two sees what the other stored.
+  std::atomic<std::uint32_t> bell;
+  std::atomic<std::int32_t> waits_for;
+  std::array<std::uint64_t, kShmCpuWords>
+      cpus;                      ///< that this rank may use; set before the first round
+  std::array<ShmSlot, 2> slots;  ///< of the even rounds and the odd ones
+};
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
+static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));  // a futex
+
+}  // namespace ddp::internal

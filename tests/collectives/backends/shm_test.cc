@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks in shared memory: the parts here, in threads, so that the thread sanitizer sees the order
+// of their accesses; whole groups in the tests of the collectives, which use it where they can.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <fcntl.h>
+#include <optional>
+#include <string>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include "base/fd.h"
+#include "collectives/backends/shm/arena.h"
+#include "collectives/backends/shm/handover.h"
+#include "collectives/backends/shm/rounds.h"
+#include "tests/catch.h"
+
+namespace ddprun::tests {
+namespace {
+
+using ddp::internal::ShmArena;
+using ddp::internal::ShmMeeting;
+using ddp::internal::ShmOffer;
+using ddp::internal::ShmRounds;
+using ddp::internal::ShmStopped;
+using ddp::internal::ShmTaker;
+
+constexpr auto kPatience = std::chrono::seconds(30);
+
+ShmArena arena_of(int ranks) {
+  auto arena = ShmArena::map(ShmArena::create(ranks), ranks);
+  REQUIRE(arena);
+  return std::move(*arena);
+}
+
+/// Where no other test, or run of it, has its socket.
+ShmMeeting meeting(const std::string& name) {
+  return {"ddp test of " + name + " " + std::to_string(::getpid()), 4711};
+}
+
+/// Rounds of one rank; returns how many bytes were not those that the others showed.
+int play(ShmRounds& rounds, int rank, int size, int count) {
+  int wrong = 0;
+  for (int round = 1; round <= count; ++round) {
+    const std::size_t bytes = static_cast<std::size_t>(round) % 200 + 1;
+    std::fill_n(rounds.out(), bytes, static_cast<char>(round + rank));
+    rounds.exchange({.number = static_cast<std::uint64_t>(round)}, bytes);
+    for (int other = 0; other < size; ++other) {
+      if (rounds.call_of(other).number != static_cast<std::uint64_t>(round)) ++wrong;
+      for (std::size_t i = 0; i < rounds.longest_of(other); ++i) {
+        if (rounds.data_of(other)[i] != static_cast<char>(round + other)) ++wrong;
+      }
+    }
+  }
+  return wrong;
+}
+
+/// Limits the files that this process may write to, as long as it lives.
+class FileLimit {
+ public:
+  explicit FileLimit(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
+  }
+  ~FileLimit() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+}  // namespace
+
+TEST_CASE("in every round each rank sees what the others showed in it") {
+  const int size = GENERATE(1, 2, 3);
+  const bool spins = GENERATE(true, false);
+  const ShmArena arena = arena_of(size);
+  std::atomic<int> wrong = 0;
+  std::vector<std::jthread> ranks;
+  for (int rank = 0; rank < size; ++rank) {
+    ranks.emplace_back([&, rank] {
+      ShmRounds rounds(arena.members(), rank, size, spins);
+      wrong += play(rounds, rank, size, 500);
+    });
+  }
+  ranks.clear();
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("a round whose data is there ends well after a rank was lost, the next one fails") {
+  const ShmArena arena = arena_of(2);
+  ShmRounds ours(arena.members(), 0, 2, false);
+  std::jthread other([&] { ShmRounds(arena.members(), 1, 2, false).exchange({.number = 7}, 0); });
+  while (arena.members()[1].slots[1].round != 1) std::this_thread::yield();
+  ours.stop(1);
+  ours.stop(0);  // the first one counts
+  ours.exchange({.number = 7}, 0);
+  CHECK(ours.call_of(1).number == 7);
+  std::optional<int> lost;
+  try {
+    ours.exchange({.number = 8}, 0);
+  } catch (const ShmStopped& stopped) {
+    lost = stopped.rank;
+  }
+  CHECK(lost == 1);
+}
+
+TEST_CASE("a rank that waits for another is stopped at any time") {
+  const bool spins = GENERATE(true, false);
+  for (int i = 0; i < 50; ++i) {
+    const ShmArena arena = arena_of(2);
+    ShmRounds rounds(arena.members(), 0, 2, spins);
+    std::atomic<int> stopped_by = -1;
+    std::jthread waiting([&] {
+      try {
+        rounds.exchange({}, 0);
+      } catch (const ShmStopped& stopped) {
+        stopped_by = stopped.rank;
+      }
+    });
+    // Now and then before it waits, or just as it begins to.
+    while (i % 2 == 0 && arena.members()[0].waits_for != 2) std::this_thread::yield();
+    rounds.stop(1);
+    waiting.join();
+    CHECK(stopped_by == 1);
+  }
+}
+
+TEST_CASE("shared memory keeps its size, and no other memory is taken for it") {
+  const Fd memory = ShmArena::create(2);
+  REQUIRE(memory);
+  CHECK(::ftruncate(memory.get(), 4096) != 0);
+  CHECK_FALSE(ShmArena::map(memory, 3));
+  const auto one = ShmArena::map(memory, 2);
+  const auto same = ShmArena::map(memory, 2);
+  REQUIRE((one && same));
+  CHECK(one->members() != same->members());
+  CHECK(same->members()[1].bell == 0);
+  one->members()[1].bell = 5;
+  CHECK(same->members()[1].bell == 5);
+
+  const Fd open(::memfd_create("open", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  REQUIRE(::ftruncate(open.get(), sizeof(ddp::internal::ShmMember)) == 0);
+  CHECK_FALSE(ShmArena::map(open, 1));
+  CHECK_FALSE(ShmArena::map(Fd(), 1));
+}
+
+TEST_CASE("a process whose files must be short makes no shared memory, and is not killed for it") {
+  const FileLimit limit(64 << 10);
+  CHECK_FALSE(ShmArena::create(2));
+}
+
+TEST_CASE("memory is handed to those who know the token") {
+  const ShmMeeting place = meeting("handover");
+  const Fd memory = ShmArena::create(2);
+  ShmOffer offer(place, 3);
+  REQUIRE(offer.is_listening());
+  ShmTaker stranger({place.name, place.token + 1});
+  ShmTaker first(place);
+  ShmTaker second(place);
+  REQUIRE((stranger.is_connected() && first.is_connected() && second.is_connected()));
+  offer.hand_over(memory);
+  CHECK(ShmArena::map(first.take(kPatience), 2));
+  CHECK(ShmArena::map(second.take(kPatience), 2));
+  CHECK_FALSE(stranger.take(kPatience));
+}
+
+TEST_CASE("who finds no offer of shared memory, or one that ends, goes without") {
+  const ShmMeeting place = meeting("no offer");
+  CHECK_FALSE(ShmTaker(place).is_connected());
+  std::optional<ShmOffer> offer(std::in_place, place, 1);
+  CHECK_FALSE(ShmOffer(place, 1).is_listening());  // the name is taken
+  ShmTaker taker(place);
+  CHECK(taker.is_connected());
+  offer.reset();
+  CHECK_FALSE(taker.take(kPatience));
+}
+
+}  // namespace ddprun::tests
