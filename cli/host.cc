@@ -4,10 +4,12 @@
 #include <cstdlib>
 #include <fstream>
 #include <unistd.h>
+#include <utility>
 
 #include "agent/worker_env.h"
 #include "base/host_name.h"
 #include "cli/program.h"
+#include "cli/secret.h"
 #include "launcher/affinity.h"
 
 namespace ddprun::cli {
@@ -33,8 +35,10 @@ std::optional<std::string> read_file(const std::string& path) {
 
 }  // namespace
 
-Host this_host() {
+Host this_host(Secret secret) {
   Host host;
+  if (secret) host.secret = std::make_shared<Secret>(std::move(secret));
+  host.read_secret = read_secret_file;
   host.name = host_name();
   for (char** variable = environ; *variable != nullptr; ++variable) {
     host.environment.emplace_back(*variable);

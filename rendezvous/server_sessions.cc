@@ -69,6 +69,14 @@ ServerActions ServerSessions::connected(ConnectionId id, std::string address, in
   return take();
 }
 
+ServerActions ServerSessions::refused(ConnectionId id, std::string address,
+                                      const std::string& sentence) {
+  Connection& connection = connections_[id];
+  connection.address = std::move(address);
+  refuse(id, connection.address, sentence);
+  return take();
+}
+
 ServerActions ServerSessions::received(ConnectionId id, const Result<Message>& message, Time now) {
   const auto found = connections_.find(id);
   if (found == connections_.end() || found->second.refused) return {};

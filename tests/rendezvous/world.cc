@@ -44,6 +44,7 @@ void World::start_server(const RoundSpec& spec, std::chrono::milliseconds lease)
   options.loss_text = [](const Failure& failure) {
     return "rank " + std::to_string(failure.rank) + " is lost, in words";
   };
+  options.security = security;
   server = must(Server::listen(io.get_executor(), must(resolve(endpoint())), std::move(options)));
   port = server->address().port();
 }

@@ -44,6 +44,7 @@ class World {
   bool logged(const std::string& text) const;
 
   boost::asio::io_context io{1};
+  std::shared_ptr<const Security> security;  ///< of servers that are started; nullptr: none
   std::unique_ptr<Server> server;
   std::uint16_t port = 0;
   std::vector<std::string> log;
