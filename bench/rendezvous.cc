@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How quickly the nodes of a job find each other and learn of a failure, all on this machine.
 //   bench_rendezvous [RUNS [PART]]    RUNS of each (default 7; a third of it for slow launchers and
-//                                     crowds); PART: nodes, faults or crowd (default: all)
+//                                     crowds); PART: nodes, faults, crowd or secret (default: all)
 // nodes   real agents with one worker each, side by side with bare fork+exec and with torchrun's
 //         c10d rendezvous ($DDPRUN_BENCH_TORCHRUN is its command if not in the PATH)
 // faults  real agents; from the failure of a worker, or the kill of an agent, until the other
@@ -9,6 +9,7 @@
 //         workers get SIGTERM
 // crowd   thousands of simulated agents in two processes and one real server in a third; needs
 //         a hard limit of 10,100 open files
+// secret  the same with and without a secret, in turns
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -24,4 +25,5 @@ int main(int argc, char** argv) {
   if (part.empty() || part == "nodes") compare_starts(runs);
   if (part.empty() || part == "faults") measure_faults(runs);
   if (part.empty() || part == "crowd") measure_crowds((runs + 2) / 3);
+  if (part.empty() || part == "secret") measure_secret((runs + 2) / 3);
 }

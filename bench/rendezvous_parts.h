@@ -15,6 +15,7 @@ namespace ddprun::bench {
 void compare_starts(int runs);
 void measure_faults(int runs);
 void measure_crowds(int runs);
+void measure_secret(int runs);
 
 /// From one monotonic time in ns to another.
 inline double ms(std::int64_t from, std::int64_t to) {

@@ -5,9 +5,9 @@
 #include <cctype>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <iterator>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -63,6 +63,41 @@ Result<Fd> open_secret_file(const std::string& path) {
   return usage_error(what + " may be used by others than its owner: chmod 600 it");
 }
 
+/// A secret as it is written, with a newline.
+using SecretLine = Scratch<2 * kMadeBytes + 1>;
+
+Result<> write_new_secret(SecretLine& line) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  Scratch<kMadeBytes> random;
+  // So few bytes come whole, or not at all: getrandom(2).
+  while (getrandom(random.bytes.data(), kMadeBytes, 0) != kMadeBytes) {
+    if (errno != EINTR) return os_error("cannot get random bytes", errno);
+  }
+  for (std::size_t i = 0; i < kMadeBytes; ++i) {
+    const auto byte = static_cast<unsigned char>(random.bytes[i]);
+    line.bytes[2 * i] = kDigits[byte >> 4];
+    line.bytes[2 * i + 1] = kDigits[byte & 15];
+  }
+  line.bytes.back() = '\n';
+  return {};
+}
+
+Result<> write_line(const SecretLine& line, const Fd& to, const std::string& name) {
+  const ssize_t written = write(to.get(), line.bytes.data(), line.bytes.size());
+  if (written == std::ssize(line.bytes)) return {};
+  return os_error("cannot write to " + name, written < 0 ? errno : ENOSPC);
+}
+
+Result<> write_file(const SecretLine& line, const std::string& path) {
+  constexpr int kNew = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  const Fd file(open(path.c_str(), kNew, S_IRUSR | S_IWUSR));
+  if (!file && errno == EEXIST) {
+    return usage_error("ddprun secret does not replace a file: " + path + " exists");
+  }
+  if (!file) return os_error("cannot make " + path, errno);
+  return write_line(line, file, path);
+}
+
 }  // namespace
 
 Result<Secret> decode_secret(std::string_view text, const std::string& source) {
@@ -98,34 +133,10 @@ Result<Secret> read_secret_file(const std::string& path) {
                        "--secret_file " + path);
 }
 
-Result<> make_secret(const std::string& path) {
-  Scratch<kMadeBytes> bytes;
-  // So few bytes come whole, or not at all: getrandom(2).
-  while (getrandom(bytes.bytes.data(), kMadeBytes, 0) != kMadeBytes) {
-    if (errno != EINTR) return os_error("cannot get random bytes", errno);
-  }
-  Scratch<2 * kMadeBytes + 1> text;
-  for (std::size_t i = 0; i < kMadeBytes; ++i) {
-    const auto byte = static_cast<unsigned char>(bytes.bytes[i]);
-    text.bytes[2 * i] = "0123456789abcdef"[byte >> 4];
-    text.bytes[2 * i + 1] = "0123456789abcdef"[byte & 15];
-  }
-  text.bytes.back() = '\n';
-  const auto write_to = [&text](int fd) {
-    return write(fd, text.bytes.data(), text.bytes.size()) ==
-           static_cast<ssize_t>(text.bytes.size());
-  };
-  if (path.empty()) {
-    if (write_to(STDOUT_FILENO)) return {};
-    return os_error("cannot write to stdout", errno);
-  }
-  const Fd file(
-      open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
-  if (!file && errno == EEXIST) {
-    return usage_error("ddprun secret does not replace a file: " + path + " exists");
-  }
-  if (!file || !write_to(file.get())) return os_error("cannot write " + path, errno);
-  return {};
+Result<> make_secret(const std::string& file) {
+  SecretLine line;
+  if (const Result<> written = write_new_secret(line); !written) return written;
+  return file.empty() ? write_line(line, Fd(dup(STDOUT_FILENO)), "stdout") : write_file(line, file);
 }
 
 }  // namespace ddprun::cli

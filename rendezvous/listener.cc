@@ -219,6 +219,7 @@ void Listener::secure(std::uint64_t id) {
   if (!size || pending.received.size() < *size) return read_from(id);
   const std::string received = std::exchange(pending.received, {});
   if (security_) {
+    pending.guest.is_greeted();  // a handshake takes 40 KiB, and its first record can be repeated
     pending.secure = std::make_unique<SecureChannel>(security_, SecureChannel::Role::master);
     return decrypt(id, received);
   }
@@ -260,7 +261,7 @@ void Listener::classify(std::uint64_t id) {
   const std::optional<int> version = greeted_version(bytes);
   if (!version && secure) return;  // what is encrypted is an agent's
   if (!version) return hooks_.other(std::move(socket), bytes, std::move(guest));
-  guest.is_greeted();
+  if (!secure) guest.is_greeted();
   hooks_.agent(std::move(socket), std::string_view(bytes).substr(kGreetingSize), *version,
                std::move(guest), std::move(secure));
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <sys/resource.h>
+#include <vector>
 
 #include "rendezvous/secure_channel.h"
 #include "rendezvous/server.h"
@@ -66,6 +68,25 @@ std::string begin_of(const World& world) {
 std::string hello_of(const std::shared_ptr<const Security>& security) {
   return SecureChannel(security, SecureChannel::Role::agent).take_output();
 }
+
+/// While it lives this process may have `most` files open.
+class OpenFiles {
+ public:
+  explicit OpenFiles(rlim_t most) {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit limit = before_;
+    limit.rlim_cur = most;
+    allowed_ = setrlimit(RLIMIT_NOFILE, &limit) == 0;
+  }
+  OpenFiles(const OpenFiles&) = delete;
+  ~OpenFiles() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+  bool allowed() const { return allowed_; }
+
+ private:
+  rlimit before_{};
+  bool allowed_ = false;
+};
 
 }  // namespace
 
@@ -195,6 +216,27 @@ TEST_CASE("attackers get nothing from the port of a job with a secret, and its n
                                encode(message::Leave{})),
                "welcome"));
   CHECK_FALSE(world.server->runs_round());
+
+  Client::Options options = world.options("member", world.security);
+  options.min_nodes = options.max_nodes = 1;
+  Member member(world, options);
+  member.join();
+  member.next<Ready>();
+}
+
+TEST_CASE("someone who repeats a recorded hello takes the memory of 1,024 handshakes at most") {
+  const OpenFiles open_files(6'000);
+  if (!open_files.allowed()) return;  // this host allows fewer
+  SecretWorld world(nodes(1, 1));
+  const std::string hello = hello_of(world.security);
+  std::vector<std::unique_ptr<Peer>> strangers;
+  while (strangers.size() < 1'030) {
+    strangers.push_back(std::make_unique<Peer>(world));
+    strangers.back()->send(hello);
+    world.until([&] { return !strangers.back()->received.empty(); });
+  }
+  world.until([&] { return strangers.front()->closed; });
+  CHECK_FALSE(strangers.back()->closed);
 
   Client::Options options = world.options("member", world.security);
   options.min_nodes = options.max_nodes = 1;
