@@ -31,7 +31,7 @@ int digit_value(char digit) {
   return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
-std::string_view trimmed(std::string_view text) {
+std::string_view without_space(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r\n";
   const std::size_t first = text.find_first_not_of(kSpace);
   if (first == std::string_view::npos) return {};
@@ -49,7 +49,7 @@ struct Scratch {
 Result<Fd> open_secret_file(const std::string& path) {
   const std::string what = "--secret_file " + path;
   // A name of a pipe must not hold up the start.
-  Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status = {};
   if (!file || fstat(file.get(), &status) != 0) {
     return usage_error(os_error(what + " cannot be read", errno).message);
@@ -83,14 +83,14 @@ Result<> write_new_secret(SecretLine& line) {
 }
 
 Result<> write_line(const SecretLine& line, const Fd& to, const std::string& name) {
-  const ssize_t written = write(to.get(), line.bytes.data(), line.bytes.size());
+  const ssize_t written = ::write(to.get(), line.bytes.data(), line.bytes.size());
   if (written == std::ssize(line.bytes)) return {};
   return os_error("cannot write to " + name, written < 0 ? errno : ENOSPC);
 }
 
 Result<> write_file(const SecretLine& line, const std::string& path) {
   constexpr int kNew = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  const Fd file(open(path.c_str(), kNew, S_IRUSR | S_IWUSR));
+  const Fd file(::open(path.c_str(), kNew, S_IRUSR | S_IWUSR));
   if (!file && errno == EEXIST) {
     return usage_error("ddprun secret does not replace a file: " + path + " exists");
   }
@@ -101,7 +101,7 @@ Result<> write_file(const SecretLine& line, const std::string& path) {
 }  // namespace
 
 Result<Secret> decode_secret(std::string_view text, const std::string& source) {
-  const std::string_view digits = trimmed(text);
+  const std::string_view digits = without_space(text);
   if (digits.size() < kLeastDigits || digits.size() > kMostDigits || digits.size() % 2 != 0) {
     return usage_error(source + " has " + std::to_string(digits.size()) +
                        " characters; a secret is " + std::to_string(kLeastDigits) + " to " +
@@ -125,7 +125,7 @@ Result<Secret> read_secret_file(const std::string& path) {
   const Result<Fd> file = open_secret_file(path);
   if (!file) return file.error();
   Scratch<kMostDigits + 64> scratch;  // and white space
-  const ssize_t size = read(file->get(), scratch.bytes.data(), scratch.bytes.size());
+  const ssize_t size = ::read(file->get(), scratch.bytes.data(), scratch.bytes.size());
   if (size < 0) {
     return usage_error(os_error("--secret_file " + path + " cannot be read", errno).message);
   }

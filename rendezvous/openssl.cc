@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kLibrary = "libssl.so.3";
 
-Error missing(const std::string& what) {
+Error unusable(const std::string& what) {
   return {Errc::usage, "a secret needs the library " + std::string(kLibrary) + " of OpenSSL 3, " +
                            what +
                            ": install libssl3 (Debian, Ubuntu) or openssl-libs (Fedora, RHEL)"};
@@ -18,11 +18,11 @@ Error missing(const std::string& what) {
 Result<OpenSsl> load_functions() {
   // Never closed: OpenSSL has work to do at the end of the process.
   void* library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return missing("which is not installed here");
+  if (library == nullptr) return unusable("which is not installed here");
   OpenSsl table;
 #define DDPRUN_FIND(name)                                                     \
   table.name = reinterpret_cast<decltype(table.name)>(dlsym(library, #name)); \
-  if (table.name == nullptr) return missing("and the one here has no " #name);
+  if (table.name == nullptr) return unusable("and the one here has no " #name);
   DDPRUN_OPENSSL_FUNCTIONS(DDPRUN_FIND)  // also those of libcrypto, which it needs
 #undef DDPRUN_FIND
   // Without the host's configuration file: it may be on a slow disk, and switch off what is needed.

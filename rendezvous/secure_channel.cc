@@ -125,12 +125,12 @@ bool configure(const OpenSsl& ssl, SSL_CTX* context) {
          ssl.SSL_CTX_set_num_tickets(context, 0) == 1;
 }
 
-struct Refusal {
+struct TlsRefusal {
   TlsAlert alert;
   const char* sentence;
 };
 
-Refusal refusal_of(Met met) {
+TlsRefusal refusal_of(Met met) {
   switch (met) {
     case Met::ours:
       return {TlsAlert::wrong_secret, kWrongSecret};

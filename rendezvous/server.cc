@@ -113,8 +113,8 @@ void Server::add_connection(StreamSocket socket, std::string address, std::strin
                                },
                                [lost](const Error&) { lost(); }},
       kMaxFirstFrame, std::move(secure));
-  perform(open ? sessions_.refused(id, std::move(address), kNeedsSecret)
-               : sessions_.connected(id, std::move(address), version, own));
+  if (open) return perform(sessions_.refused(id, address, kNeedsSecret));
+  perform(sessions_.connected(id, std::move(address), version, own));
 }
 
 void Server::perform(const ServerActions& actions) {

@@ -69,11 +69,10 @@ ServerActions ServerSessions::connected(ConnectionId id, std::string address, in
   return take();
 }
 
-ServerActions ServerSessions::refused(ConnectionId id, std::string address,
+ServerActions ServerSessions::refused(ConnectionId id, const std::string& address,
                                       const std::string& sentence) {
-  Connection& connection = connections_[id];
-  connection.address = std::move(address);
-  refuse(id, connection.address, sentence);
+  connections_[id].address = address;
+  refuse(id, address, sentence);
   return take();
 }
 

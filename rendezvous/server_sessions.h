@@ -99,7 +99,7 @@ class ServerSessions {
   ServerActions connected(ConnectionId id, std::string address, int version, bool own);
 
   /// A connection of an agent that is told `sentence` and not let in.
-  ServerActions refused(ConnectionId id, std::string address, const std::string& sentence);
+  ServerActions refused(ConnectionId id, const std::string& address, const std::string& sentence);
 
   /// A frame came on it, or what cannot be one.
   ServerActions received(ConnectionId id, const Result<Message>& message, Time now);

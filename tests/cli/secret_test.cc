@@ -49,7 +49,7 @@ std::string key_of(const agent::JobSpec& job) {
   return job.security ? std::string(job.security->key().bytes.view()) : "";
 }
 
-cli::Host host_with(const std::string& variable, const std::string& in_file = "") {
+cli::Host host_with_secret(const std::string& variable, const std::string& in_file = "") {
   cli::Host with = host();
   if (!variable.empty()) with.secret = std::make_shared<Secret>(variable);
   with.read_secret = [in_file](const std::string& path) {
@@ -143,30 +143,31 @@ TEST_CASE("without a secret there is no key") {
 }
 
 TEST_CASE("the key is of the secret and the job, whoever gives the secret") {
-  const std::string key = key_of(job({"--secret_file", "f", "prog"}, host_with("", kDigits)));
+  const std::string key =
+      key_of(job({"--secret_file", "f", "prog"}, host_with_secret("", kDigits)));
   CHECK(key.size() == 32);
-  CHECK(key_of(job({"prog"}, host_with(kDigits))) == key);
-  CHECK(key_of(served({"serve", "--rdzv_endpoint", ":1"}, host_with(kDigits))) == key);
-  CHECK(key_of(job({"--rdzv_id", "other", "prog"}, host_with(kDigits))) != key);
+  CHECK(key_of(job({"prog"}, host_with_secret(kDigits))) == key);
+  CHECK(key_of(served({"serve", "--rdzv_endpoint", ":1"}, host_with_secret(kDigits))) == key);
+  CHECK(key_of(job({"--rdzv_id", "other", "prog"}, host_with_secret(kDigits))) != key);
   const std::string other(32, '5');
-  CHECK(key_of(job({"--secret_file", "f", "prog"}, host_with(other, kDigits))) == key);
+  CHECK(key_of(job({"--secret_file", "f", "prog"}, host_with_secret(other, kDigits))) == key);
 }
 
 TEST_CASE("the secret of the variable is overwritten when it has been read") {
-  const cli::Host with = host_with(kDigits);
+  const cli::Host with = host_with_secret(kDigits);
   job({"prog"}, with);
   CHECK_FALSE(*with.secret);
 }
 
 TEST_CASE("a bad secret is a wrong usage, which names where it is from") {
-  CHECK(contains(refusal({"prog"}, host_with("123")), "DDPRUN_SECRET has 3 characters"));
-  CHECK(contains(refusal({"--secret_file", "f", "prog"}, host_with("", "123")),
+  CHECK(contains(refusal({"prog"}, host_with_secret("123")), "DDPRUN_SECRET has 3 characters"));
+  CHECK(contains(refusal({"--secret_file", "f", "prog"}, host_with_secret("", "123")),
                  "--secret_file f has 3 characters"));
   CHECK(contains(refusal({"--secret_file=", "prog"}), "--secret_file expects the name of a file"));
 }
 
 TEST_CASE("a dry run shows no secret") {
-  const std::string text = printed({"--dry_run", "prog"}, host_with(kDigits));
+  const std::string text = printed({"--dry_run", "prog"}, host_with_secret(kDigits));
   CHECK_FALSE(contains(text, kDigits));
   CHECK_FALSE(contains(text, "SECRET"));
 }

@@ -11,7 +11,6 @@ secret=$(cat "$work/ours")
 [ ${#secret} = 64 ] && [ "$(stat -c %a "$work/ours")" = 600 ] || fail "not a secret file"
 
 on a start "${job[@]}" --secret_file "$work/ours" "${worker[@]}"
-on a wait_for_stderr 'waiting|node'
 DDPRUN_SECRET=$secret on b start "${job[@]}" --rdzv_conf is_host=false "${worker[@]}"
 on wrong run "${job[@]}" --rdzv_conf is_host=false --secret_file "$work/other" "${worker[@]}"
 expect_exit 2
