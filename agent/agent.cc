@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "agent/error_file.h"
+#include "agent/gone_message.h"
 #include "agent/report.h"
 #include "agent/run.h"
 #include "base/host_name.h"
@@ -141,7 +142,8 @@ void Agent::on_connected(const boost::asio::ip::tcp::endpoint& server,
   };
   tcp::endpoint from;
   if (!job_.local_addr.empty()) from.address(boost::asio::ip::make_address(job_.local_addr));
-  launcher::set_final_message({bytes(server), job_.local_addr.empty() ? "" : bytes(from)}, session);
+  launcher::set_final_message({bytes(server), job_.local_addr.empty() ? "" : bytes(from)},
+                              gone_subject(session, job_.security.get()));
 }
 
 /// A job has one value for each of these, whatever the flags of its nodes say.

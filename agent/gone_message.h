@@ -4,11 +4,18 @@
 #include <string>
 
 #include "launcher/exit_status.h"
+#include "launcher/final_message.h"
+#include "rendezvous/secure_channel.h"
 
 namespace ddprun::agent {
 
-/// What the guardian sends to the master when the agent with that session has ended and nothing of
-/// it runs any more: a greeting and message::Gone. Pure.
-std::string gone_message(const std::string& session, const launcher::ExitStatus& agent);
+/// What the guardian has to know to send gone_message: the agent's session, and the job's key if it
+/// has a secret (`security`: nullptr: it has none).
+std::string gone_subject(const std::string& session, const rendezvous::Security* security);
+
+/// What the guardian says to the master when the agent has ended and nothing of it runs any more: a
+/// greeting and message::Gone, encrypted if the job has a secret.
+launcher::FinalMessage::Talk gone_message(const std::string& subject,
+                                          const launcher::ExitStatus& agent);
 
 }  // namespace ddprun::agent

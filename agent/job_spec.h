@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "launcher/binding.h"
 #include "launcher/output/log_spec.h"
 #include "launcher/signals.h"
+#include "rendezvous/secure_channel.h"
 #include "rendezvous/spec.h"
 
 namespace ddprun::agent {
@@ -51,7 +53,8 @@ struct JobSpec : rendezvous::RoundSpec, rendezvous::LeaseSpec {
   std::string master_addr = "127.0.0.1";  ///< as the user gave it; empty: any address (serve only)
   std::uint16_t master_port = 0;          ///< 0: any free port (one node only)
   std::optional<bool> is_host;  ///< hosts the rendezvous; not given: if the address is ours
-  std::string local_addr;       ///< the address to connect from; empty: any
+  std::shared_ptr<const rendezvous::Security> security;  ///< nullptr: the job has no secret
+  std::string local_addr;  ///< the address to connect from; empty: any
 
   // How it stops.
   milliseconds stop_grace{30'000};  ///< first signal to SIGKILL; 0 kills at once

@@ -20,6 +20,8 @@ rendezvous::Server::Options master_options(const JobSpec& job) {
   options.round = static_cast<const rendezvous::RoundSpec&>(job);
   static_cast<rendezvous::LeaseSpec&>(options) = job;
   options.loss_text = loss_text;
+  options.security = job.security;
+  options.confirm_clients = job.security != nullptr;
   return options;
 }
 

@@ -81,6 +81,7 @@ void MasterConnection::make_client() {
   options.max_nodes = job_.max_nodes;
   options.host = host_name_;
   options.hosted = server_.get();
+  options.security = job_.security;
   options.join_timeout = job_.join_timeout;
   client_ = std::make_unique<rendezvous::Client>(executor_, std::move(options), client_hooks());
 }

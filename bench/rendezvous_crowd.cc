@@ -18,8 +18,10 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 
+#include "base/secret.h"
 #include "bench/stamp.h"
 #include "rendezvous/client.h"
+#include "rendezvous/secure_channel.h"
 #include "rendezvous/server.h"
 
 namespace ddprun::bench {
@@ -75,10 +77,19 @@ Usage usage() {
           static_cast<double>(used.ru_maxrss) / 1024};
 }
 
+/// What encrypts the lines of a job with a secret.
+std::shared_ptr<const rendezvous::Security> security_of(bool secret) {
+  if (!secret) return nullptr;
+  const auto security = rendezvous::Security::of_job(Secret(std::string(32, 's')), "bench");
+  if (!security) give_up(security.error().message);
+  return *security;
+}
+
 /// State that the agents of a part share.
 struct Crowd {
   Part part;
   int socket;
+  std::shared_ptr<const rendezvous::Security> security;
   int ready = 0;   ///< agents that have their layout
   int broken = 0;  ///< agents that know that their round is broken
 
@@ -118,6 +129,7 @@ class SimulatedAgent {
     options.run_id = "bench";
     options.min_nodes = options.max_nodes = crowd_.part.nodes;
     options.host = "gpu-" + std::to_string(10'000 + number);
+    options.security = crowd_.security;
     return options;
   }
 
@@ -202,12 +214,13 @@ void ChildProcess::read(void* value, std::size_t size) const {
   }
 }
 
-void serve_rendezvous(int socket, int nodes) {
+void serve_rendezvous(int socket, int nodes, bool secret) {
   asio::io_context io(1);
   rendezvous::Server::Options options;
   options.run_id = "bench";
   options.round.min_nodes = options.round.max_nodes = nodes;
   options.round.max_restarts = 1;
+  options.security = security_of(secret);
   const std::vector here = {asio::ip::tcp::endpoint(asio::ip::address_v4::loopback(), 0)};
   const auto server = rendezvous::Server::listen(io.get_executor(), here, options);
   if (!server) give_up(server.error().message);
@@ -218,7 +231,7 @@ void serve_rendezvous(int socket, int nodes) {
 
 void run_agents(int socket, const Part& part) {
   asio::io_context io(1);
-  Crowd crowd{part, socket};
+  Crowd crowd{part, socket, security_of(part.secret)};
   std::vector<std::unique_ptr<SimulatedAgent>> agents;
   for (int i = 0; i < part.count; ++i) {
     agents.push_back(std::make_unique<SimulatedAgent>(io, crowd, part.first + i));

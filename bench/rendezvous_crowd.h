@@ -46,9 +46,9 @@ struct Usage {
   double peak_mib = 0;
 };
 
-/// The server of a job of `nodes` nodes. Sends its port (std::uint16_t) first; answers the command
-/// 'u' with its Usage.
-void serve_rendezvous(int socket, int nodes);
+/// The server of a job of `nodes` nodes, which has a secret or none. Sends its port (std::uint16_t)
+/// first; answers the command 'u' with its Usage.
+void serve_rendezvous(int socket, int nodes, bool secret);
 
 /// All agents of a part have reached a point.
 struct Progress {
@@ -60,6 +60,7 @@ struct Part {
   int nodes = 0;  ///< of the job
   int first = 0;  ///< its agents are [first, first + count)
   int count = 0;
+  bool secret = false;  ///< the job has one
 };
 
 /// The agents of `part`. Commands: 'j', all of them join; 'f', the first one reports a failed

@@ -16,6 +16,7 @@ void compare_starts(int runs);
 void measure_faults(int runs);
 void measure_crowds(int runs);
 void measure_sessions();
+void measure_secret(int runs);
 
 /// From one monotonic time in ns to another.
 inline double ms(std::int64_t from, std::int64_t to) {

@@ -32,9 +32,10 @@ struct CrowdTimes {
 
 class CrowdRun {
  public:
-  explicit CrowdRun(int nodes)
-      : nodes_(nodes), server_([nodes](int socket) { serve_rendezvous(socket, nodes); }) {
-    Part part{server_.read<std::uint16_t>(), nodes, 0, 0};
+  explicit CrowdRun(int nodes, bool secret = false)
+      : nodes_(nodes),
+        server_([nodes, secret](int socket) { serve_rendezvous(socket, nodes, secret); }) {
+    Part part{server_.read<std::uint16_t>(), nodes, 0, 0, secret};
     for (int i = 0; i < kParts; ++i) {
       part.first += part.count;
       part.count = (nodes - part.first) / (kParts - i);
@@ -45,15 +46,11 @@ class CrowdRun {
   }
 
   void measure(CrowdTimes& times) {
-    Usage before = usage();
     Traffic bytes{};
-    std::int64_t began = monotonic_ns();
-    for (const auto& part : parts_) part->send('j');
-    times.formed.push_back(ms(began, last_progress()));
-    note(times.form_cpu, before);
+    Usage before = form(times);
     note(times.form_bytes, bytes);
 
-    began = monotonic_ns();
+    const std::int64_t began = monotonic_ns();
     parts_.front()->send('f');
     times.broken.push_back(ms(began, last_progress()));
     times.formed_again.push_back(ms(began, last_progress()));
@@ -66,6 +63,16 @@ class CrowdRun {
     note(times.quiet_bytes, bytes);
     times.quiet_cpu.push_back(100 * seconds.front() * 1e3 / static_cast<double>(kQuiet.count()));
     times.peak.push_back(before.peak_mib);
+  }
+
+  /// All join. What the server has used by then.
+  Usage form(CrowdTimes& times) {
+    Usage before = usage();
+    const std::int64_t began = monotonic_ns();
+    for (const auto& part : parts_) part->send('j');
+    times.formed.push_back(ms(began, last_progress()));
+    note(times.form_cpu, before);
+    return before;
   }
 
  private:
@@ -124,23 +131,54 @@ void print(int nodes, const CrowdTimes& times) {
               bytes(times.quiet_bytes).c_str());
 }
 
-}  // namespace
-
-void measure_crowds(int runs) {
+/// The limit of open files, as high as it goes.
+long raise_open_files() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
-  std::printf("\nSimulated agents, all joining at once (at most %ld open files)\n",
-              static_cast<long>(limit.rlim_cur));
+  return static_cast<long>(limit.rlim_cur);
+}
+
+/// Whether so many agents need more than `most` open files, which is said then.
+bool is_too_many(int nodes, long most) {
+  if (most >= nodes + 100) return false;
+  std::printf("\nN = %d is skipped: too few files may be open\n", nodes);
+  return true;
+}
+
+}  // namespace
+
+void measure_crowds(int runs) {
+  const long most = raise_open_files();
+  std::printf("\nSimulated agents, all joining at once (at most %ld open files)\n", most);
   for (const int nodes : {1'000, 4'000, 10'000}) {
-    if (static_cast<long>(limit.rlim_cur) < nodes + 100) {
-      std::printf("\nN = %d is skipped: too few files may be open\n", nodes);
-      continue;
-    }
+    if (is_too_many(nodes, most)) continue;
     CrowdTimes times;
     for (int run = 0; run < runs; ++run) CrowdRun(nodes).measure(times);
     print(nodes, times);
+  }
+}
+
+void measure_secret(int runs) {
+  const long most = raise_open_files();
+  std::printf("\nThe same, until all have their layout, without and with a secret, in turns\n");
+  for (const int nodes : {1'000, 4'000, 10'000}) {
+    if (is_too_many(nodes, most)) continue;
+    CrowdTimes plain, secret;
+    Usage used;
+    for (int run = 0; run < runs; ++run) {
+      CrowdRun(nodes).form(plain);
+      used = CrowdRun(nodes, true).form(secret);
+    }
+    const double cpu = median(secret.form_cpu) - median(plain.form_cpu);
+    std::printf(
+        "N = %-6d ms, median (least): %s, %s; server: CPU s %s, %s (%s us more an agent); "
+        "peak with a secret %s MiB\n",
+        nodes, median_and_least(plain.formed, 0).c_str(),
+        median_and_least(secret.formed, 0).c_str(), cell(median(plain.form_cpu), 2).c_str(),
+        cell(median(secret.form_cpu), 2).c_str(), cell(1e6 * cpu / nodes, 0).c_str(),
+        cell(used.peak_mib).c_str());
   }
 }
 

@@ -150,6 +150,16 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "false if this node must or must not host the rendezvous. torchrun's other keys are accepted "
      "without effect. The flags below override it.",
      set_conf, Flag::kServes | Flag::kYields},
+    {Group::rendezvous, "secret_file", "", "FILE", "DDPRUN_SECRET_FILE", "",
+     "the name of a file",
+     "File with the secret of the job, the same on every node, that only its owner may read. Nodes "
+     "without it are refused, and what nodes and rendezvous say is encrypted. ddprun secret makes "
+     "one. DDPRUN_SECRET may hold the secret itself.",
+     [](std::string_view value, RawOptions& raw) -> SetResult {
+       raw.secret_file = value;
+       return !value.empty();
+     },
+     Flag::kServes},
     {Group::rendezvous, "local_addr", "", "ADDRESS", "PET_LOCAL_ADDR", "",
      "an IP address of this host, without a port",
      "IP address of this node to connect from.",

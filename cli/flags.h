@@ -62,4 +62,7 @@ constexpr std::string_view kVersion = "version";
 /// The text of `ddprun --help`, or of `ddprun serve --help`.
 std::string help_text(Mode mode);
 
+/// The text of `ddprun secret --help`.
+std::string_view secret_help();
+
 }  // namespace ddprun::cli

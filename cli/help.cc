@@ -14,6 +14,7 @@ constexpr std::string_view kHead =
     "Usage: ddprun [options] [--] program [args...]\n"
     "       ddprun [options] -m module [args...]\n"
     "       ddprun serve [options]\n"
+    "       ddprun secret [FILE]\n"
     "\n"
     "Starts several copies of a program that train together, each with its rank in the\n"
     "environment, and monitors them: when one fails, the others are stopped, and all are\n"
@@ -34,6 +35,12 @@ constexpr std::string_view kServeHead =
     "--rdzv_endpoint, and any of them may be lost. Give --nnodes and --rdzv_id as on the nodes.\n"
     "It exits when the job ends, with the job's exit code. To run a program called serve, use\n"
     "ddprun ./serve or ddprun -- serve.\n";
+
+constexpr std::string_view kSecretHelp =
+    "Usage: ddprun secret [FILE]\n"
+    "\n"
+    "Makes a secret of 256 random bits for the --secret_file of a job's nodes: prints it, or\n"
+    "writes it to a new file that only its owner may read.\n";
 
 constexpr std::string_view kTail =
     "\n"
@@ -94,6 +101,10 @@ void append_wrapped(std::string& out, std::string_view text) {
 }
 
 }  // namespace
+
+std::string_view secret_help() {
+  return kSecretHelp;
+}
 
 std::string help_text(Mode mode) {
   std::string text(mode == Mode::run ? kHead : kServeHead);

@@ -6,10 +6,12 @@
 #include <fstream>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
 
 #include "agent/worker_env.h"
 #include "base/host_name.h"
 #include "cli/program.h"
+#include "cli/secret.h"
 #include "launcher/affinity.h"
 
 namespace ddprun::cli {
@@ -50,8 +52,10 @@ std::string own_path() {
 
 }  // namespace
 
-Host this_host() {
+Host this_host(Secret secret) {
   Host host;
+  if (secret) host.secret = std::make_shared<Secret>(std::move(secret));
+  host.read_secret = read_secret_file;
   host.name = host_name();
   for (char** variable = environ; *variable != nullptr; ++variable) {
     host.environment.emplace_back(*variable);

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/secret.h"
 #include "launcher/devices.h"
 #include "launcher/topology.h"
 
@@ -17,6 +19,7 @@ namespace ddprun::cli {
 struct Host {
   std::string name;
   std::vector<std::string> environment;    ///< "NAME=value"
+  std::shared_ptr<Secret> secret;          ///< DDPRUN_SECRET, overwritten when it is read
   std::function<std::vector<int>()> cpus;  ///< those this process may run on, ascending
   std::function<Result<launcher::Topology>()> topology;                     ///< of these CPUs
   std::function<std::vector<std::string>(launcher::DeviceSearch)> devices;  ///< all GPUs
@@ -24,13 +27,16 @@ struct Host {
   std::function<std::vector<std::optional<int>>(const std::vector<std::string>& devices)> gpu_nodes;
   /// The content of a file, at most a MiB; nullopt: it cannot be read.
   std::function<std::optional<std::string>(const std::string& path)> read_file;
+  /// The secret in a file. Errors: as read_secret_file.
+  std::function<Result<Secret>(const std::string& path)> read_secret;
   std::function<Result<std::string>(const std::string& name)> find_program;
   std::function<std::string()> executable;  ///< path of this program; empty: unknown
   std::function<std::string()> directory;   ///< the current one, by the shell's name for it
   std::function<Result<>(const std::string& name)> check_script;
 };
 
-/// The host of this process, and its environment.
-Host this_host();
+/// The host of this process, and its environment. `secret`: what was DDPRUN_SECRET in it, empty if
+/// it was not set.
+Host this_host(Secret secret);
 
 }  // namespace ddprun::cli

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include <boost/system/system_error.hpp>
@@ -14,9 +15,11 @@
 #include "agent/gone_message.h"
 #include "agent/run.h"
 #include "base/log.h"
+#include "base/secret.h"
 #include "cli/exit_code.h"
 #include "cli/host.h"
 #include "cli/options.h"
+#include "cli/secret.h"
 #include "launcher/guardian.h"
 #include "launcher/process_title.h"
 #include "launcher/signals.h"
@@ -61,14 +64,18 @@ int run_hosts(const remote::Job& job) {
 }
 
 /// `remote`: another ddprun started this one.
-int run(std::span<const char* const> words, bool remote) {
-  const Result<cli::Parsed> parsed = cli::parse(words, cli::this_host());
+int run(std::span<const char* const> words, bool remote, Secret secret) {
+  const Result<cli::Parsed> parsed = cli::parse(words, cli::this_host(std::move(secret)));
   if (!parsed) return fail(parsed.error());
   if (remote) remote::say_ready();
   if (const auto* job = std::get_if<remote::Job>(&*parsed)) return run_hosts(*job);
   if (const auto* job = std::get_if<agent::JobSpec>(&*parsed)) return run_job(agent::run, *job);
   if (const auto* serve = std::get_if<cli::Serve>(&*parsed)) {
     return run_job(agent::serve, serve->job);
+  }
+  if (const auto* secret_file = std::get_if<cli::MakeSecret>(&*parsed)) {
+    const Result<> made = cli::make_secret(secret_file->file);
+    return made ? 0 : fail(made.error());
   }
   const bool written = std::fputs(std::get<cli::Print>(*parsed).text.c_str(), stdout) >= 0 &&
                        std::fflush(stdout) == 0;
@@ -77,9 +84,9 @@ int run(std::span<const char* const> words, bool remote) {
 
 /// Asio and the standard library throw when descriptors or memory run out. Then all that is left to
 /// do is to report it.
-int run_or_report(std::span<const char* const> words, bool remote) {
+int run_or_report(std::span<const char* const> words, bool remote, Secret secret) {
   try {
-    return run(words, remote);
+    return run(words, remote, std::move(secret));
   } catch (const boost::system::system_error& failure) {
     return fail(os_error("cannot continue", failure.code().value()));
   } catch (const std::exception& failure) {
@@ -90,20 +97,22 @@ int run_or_report(std::span<const char* const> words, bool remote) {
 using Words = std::vector<std::string>;
 
 /// The agent's process.
-int run_agent(int argc, char** argv, const Words& words, bool remote) {
+int run_agent(int argc, char** argv, const Words& words, bool remote, Secret secret) {
   // Whoever kills all that is called ddprun, or has the program in its command line, shall not kill
   // guardian and agent in one go: one of the two has to clean up.
   launcher::set_process_title(argc, argv, "ddp-agent", "ddp-agent of " + std::to_string(getppid()));
   std::vector<const char*> pointers;
   for (const std::string& word : words) pointers.push_back(word.c_str());
-  return run_or_report(pointers, remote);
+  return run_or_report(pointers, remote, std::move(secret));
 }
 
 /// The guardian's process, and that of its agent.
 int run_guarded(int argc, char** argv, const Words& words, bool remote, Fd control) {
+  Secret secret = take_variable(cli::kSecretVariable);  // in both processes
   // Forks before it has touched much memory, which makes the fork cheap.
-  const Result<int> code = launcher::guard([&] { return run_agent(argc, argv, words, remote); },
-                                           agent::gone_message, std::move(control));
+  const Result<int> code =
+      launcher::guard([&] { return run_agent(argc, argv, words, remote, std::move(secret)); },
+                      agent::gone_message, std::move(control));
   return code ? *code : fail(code.error());
 }
 

@@ -20,7 +20,9 @@
 namespace ddprun::cli {
 namespace {
 
-constexpr std::string_view kServe = "serve";  // as the first word
+// As the first word.
+constexpr std::string_view kServe = "serve";
+constexpr std::string_view kSecret = "secret";
 
 /// The two halves of a command line.
 struct CommandLine {
@@ -244,9 +246,21 @@ bool is_for_others(const Error& error, const RawOptions& raw) {
   return is_about_program && raw.job.max_nodes > 1 && !raw.dry_run;
 }
 
+/// `words` follow "secret".
+Result<Parsed> parse_secret(std::span<const char* const> words) {
+  if (words.empty()) return Parsed(MakeSecret());
+  const std::string word = words.front();
+  if (word == "--" + std::string(kHelp)) return Parsed(Print{std::string(secret_help())});
+  if (words.size() == 1 && !word.starts_with('-')) return Parsed(MakeSecret{word});
+  return usage_error("ddprun secret takes the name of a file or nothing, but got '" +
+                     std::string(words.back()) +
+                     "'; a program called secret is run as ddprun ./secret");
+}
+
 }  // namespace
 
 Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
+  if (!words.empty() && words.front() == kSecret) return parse_secret(words.subspan(1));
   const bool serves = !words.empty() && std::string_view(words.front()) == kServe;
   const Mode mode = serves ? Mode::serve : Mode::run;
   CommandLine line = divide(serves ? words.subspan(1) : words);
@@ -266,6 +280,7 @@ Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
     return Parsed(std::move(*job));
   }
   if (const Result<> rdzv = resolve_rendezvous(raw, mode); !rdzv) return rdzv.error();
+  if (const Result<> secret = resolve_secret(raw, host); !secret) return secret.error();
   if (serves) return Parsed(Serve{std::move(raw.job)});
   if (const Result<> program = resolve_program(raw, std::move(line.command), host); !program) {
     if (!is_for_others(program.error(), raw)) return program.error();

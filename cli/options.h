@@ -22,11 +22,16 @@ struct Serve {
   agent::JobSpec job;
 };
 
-/// remote::Job: start agents on several hosts.
-using Parsed = std::variant<agent::JobSpec, Print, Serve, remote::Job>;
+/// Make a secret, `ddprun secret [FILE]`.
+struct MakeSecret {
+  std::string file;  ///< empty: print it
+};
 
-/// Reads a command line, `ddprun [options] [--] program [args...]` or `ddprun serve [options]`,
-/// without argv[0].
+/// remote::Job: start agents on several hosts.
+using Parsed = std::variant<agent::JobSpec, Print, Serve, MakeSecret, remote::Job>;
+
+/// Reads a command line, `ddprun [options] [--] program [args...]`, `ddprun serve [options]`
+/// or `ddprun secret [FILE]`, without argv[0].
 ///
 /// The options end before the first word that is not one, or at "--"; what follows belongs to the
 /// program and is not read. If a flag is given twice, the last one counts. An environment variable

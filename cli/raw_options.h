@@ -50,6 +50,7 @@ struct RawOptions {
   std::optional<std::uint16_t> master_port;  ///< from --rdzv_endpoint or --master_port
   std::string port_source;                   ///< the flag that gave the port, with its value
   bool has_endpoint = false;                 ///< --rdzv_endpoint was given
+  std::string secret_file;                   ///< --secret_file; empty: not given
   bool standalone = false;
   std::optional<std::string> prefix;  ///< the template the user gave
   bool no_prefix = false;

@@ -7,6 +7,7 @@
 #include "agent/worker_devices.h"
 #include "agent/worker_env.h"
 #include "base/text.h"
+#include "cli/secret.h"
 #include "cli/setters.h"
 #include "cli/usage_error.h"
 #include "launcher/output/prefix.h"
@@ -135,6 +136,19 @@ Result<> resolve_rendezvous(RawOptions& raw, Mode mode) {
   if (const Result<> addr = resolve_addr(raw, mode); !addr) return addr.error();
   if (mode == Mode::serve) job.is_host = true;
   return resolve_port(raw, mode);
+}
+
+Result<> resolve_secret(RawOptions& raw, const Host& host) {
+  if (raw.secret_file.empty() && !host.secret) return {};
+  const Result<Secret> secret = raw.secret_file.empty()
+                                    ? decode_secret(host.secret->view(), kSecretVariable)
+                                    : host.read_secret(raw.secret_file);
+  if (host.secret) host.secret->wipe();
+  if (!secret) return secret.error();
+  auto security = rendezvous::Security::of_job(*secret, raw.job.run_id);
+  if (!security) return security.error();
+  raw.job.security = std::move(*security);
+  return {};
 }
 
 Result<> resolve_workers(RawOptions& raw, const Host& host) {

@@ -16,6 +16,10 @@ namespace ddprun::cli {
 /// The rendezvous, and this node's rank.
 Result<> resolve_rendezvous(RawOptions& raw, Mode mode);
 
+/// The job's key, from the secret of --secret_file, else of DDPRUN_SECRET, if there is one. After
+/// resolve_rendezvous. Errors also: system (OpenSSL cannot do what is needed).
+Result<> resolve_secret(RawOptions& raw, const Host& host);
+
 /// The number of workers, and the node's GPUs.
 Result<> resolve_workers(RawOptions& raw, const Host& host);
 

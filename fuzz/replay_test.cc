@@ -18,6 +18,7 @@ Target checkpoint_fuzz;
 Target engine_fuzz;
 Target error_file_fuzz;
 Target file_log_fuzz;
+Target first_record_fuzz;
 Target frame_fuzz;
 Target output_fuzz;
 Target protocol_fuzz;
@@ -105,6 +106,9 @@ TEST_CASE("the corpus of error_file breaks nothing") {
 }
 TEST_CASE("the corpus of file_log breaks nothing") {
   replay("file_log", file_log_fuzz);
+}
+TEST_CASE("the corpus of first_record breaks nothing") {
+  replay("first_record", first_record_fuzz);
 }
 TEST_CASE("the corpus of frame breaks nothing") {
   replay("frame", frame_fuzz);

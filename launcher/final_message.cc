@@ -2,6 +2,7 @@
 #include "launcher/final_message.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -16,37 +17,58 @@ using FinalClock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kFinalLimit{2};
 
-/// Waits until the socket can be written to; false: not before `deadline`.
-bool is_writable(const Fd& socket, FinalClock::time_point deadline) {
+/// Waits until the socket is ready for `events` of poll(2); false: not before `deadline`.
+bool is_ready(const Fd& socket, short events, FinalClock::time_point deadline) {
   for (;;) {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - FinalClock::now()).count();
-    pollfd source = {socket.get(), POLLOUT, 0};
+    pollfd source = {socket.get(), events, 0};
     const int ready = poll(&source, 1, std::max(0, static_cast<int>(left)));
     if (ready >= 0 || errno != EINTR) return ready > 0;
   }
 }
 
 void send_all(const Fd& socket, std::string_view bytes, FinalClock::time_point deadline) {
-  while (!bytes.empty() && is_writable(socket, deadline)) {
+  while (!bytes.empty() && is_ready(socket, POLLOUT, deadline)) {
     const ssize_t sent = ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent < 0 && errno != EAGAIN) return;
     bytes.remove_prefix(static_cast<size_t>(std::max<ssize_t>(sent, 0)));
   }
 }
 
+/// What came; empty: nothing will.
+std::string_view receive(const Fd& socket, std::array<char, 4096>& buffer,
+                         FinalClock::time_point deadline) {
+  if (!is_ready(socket, POLLIN, deadline)) return {};
+  const ssize_t size = ::recv(socket.get(), buffer.data(), buffer.size(), 0);
+  return {buffer.data(), static_cast<size_t>(std::max<ssize_t>(size, 0))};
+}
+
+void speak(const Fd& socket, const FinalMessage::Talk& talk, FinalClock::time_point deadline) {
+  std::array<char, 4096> buffer;
+  std::string_view received;
+  for (;;) {
+    const auto [bytes, is_last] = talk(received);
+    send_all(socket, bytes, deadline);
+    if (is_last) return;
+    received = receive(socket, buffer, deadline);
+    if (received.empty()) return;
+  }
+}
+
 }  // namespace
 
-bool FinalMessage::store(Text& text, std::string_view bytes) {
-  if (bytes.size() > sizeof text.bytes) return false;
-  std::memcpy(text.bytes, bytes.data(), bytes.size());
-  text.size = bytes.size();
+template <size_t kMost>
+bool FinalMessage::Text<kMost>::store(std::string_view from) {
+  if (from.size() > kMost) return false;
+  std::memcpy(bytes, from.data(), from.size());
+  size = from.size();
   return true;
 }
 
 void FinalMessage::set(const Route& route, std::string_view subject) {
   clear();
-  is_set_ = store(to_, route.to) && store(from_, route.from) && store(subject_, subject);
+  is_set_ = to_.store(route.to) && from_.store(route.from) && subject_.store(subject);
 }
 
 void FinalMessage::send(const Compose& compose, const ExitStatus& agent) const {
@@ -59,7 +81,7 @@ void FinalMessage::send(const Compose& compose, const ExitStatus& agent) const {
   if (from_.size > 0 && bind(socket.get(), from, static_cast<socklen_t>(from_.size)) != 0) return;
   const int connected = connect(socket.get(), to, static_cast<socklen_t>(to_.size));
   if (connected != 0 && errno != EINPROGRESS) return;
-  send_all(socket, compose({subject_.bytes, subject_.size}, agent), deadline);
+  speak(socket, compose({subject_.bytes, subject_.size}, agent), deadline);
 }
 
 }  // namespace ddprun::launcher

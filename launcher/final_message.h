@@ -17,8 +17,17 @@ namespace ddprun::launcher {
 /// reaped. Lives in memory that both processes share, and begins as zeros: there is none.
 class FinalMessage {
  public:
-  /// Writes the bytes to be sent, from what the agent stored and how it ended.
-  using Compose = std::function<std::string(const std::string& subject, const ExitStatus& agent)>;
+  /// What is sent next.
+  struct Turn {
+    std::string bytes;
+    bool is_last = true;  ///< else there is more to send after an answer
+  };
+
+  /// Speaks on the connection: is called with what came from the other side, at first with nothing.
+  using Talk = std::function<Turn(std::string_view received)>;
+
+  /// Makes the one who speaks, from what the agent stored and how it ended.
+  using Compose = std::function<Talk(const std::string& subject, const ExitStatus& agent)>;
 
   /// Where to: a socket address; `from` is the address to send from, or empty.
   struct Route {
@@ -26,7 +35,8 @@ class FinalMessage {
     std::string_view from;
   };
 
-  /// In the agent: there is one, about `subject`. One that is killed meanwhile leaves none.
+  /// In the agent: there is one, about `subject`, of 512 bytes at most. One that is killed
+  /// meanwhile leaves none.
   void set(const Route& route, std::string_view subject);
 
   /// In the agent: there is none.
@@ -37,17 +47,19 @@ class FinalMessage {
   void send(const Compose& compose, const ExitStatus& agent) const;
 
  private:
+  template <size_t kMost>
   struct Text {
-    size_t size;
-    alignas(sockaddr_storage) char bytes[sizeof(sockaddr_storage)];
-  };
+    bool store(std::string_view from);
 
-  static bool store(Text& text, std::string_view bytes);
+    size_t size;
+    alignas(sockaddr_storage) char bytes[kMost];
+  };
+  using Address = Text<sizeof(sockaddr_storage)>;
 
   std::atomic<bool> is_set_;
-  Text to_;
-  Text from_;
-  Text subject_;
+  Address to_;
+  Address from_;
+  Text<512> subject_;
 };
 
 }  // namespace ddprun::launcher

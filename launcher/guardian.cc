@@ -207,7 +207,8 @@ Result<int> guard(const std::function<int()>& agent, const FinalMessage::Compose
   void* memory =
       mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return os_error("cannot share memory with the agent", errno);
-  shared = static_cast<Shared*>(memory);  // zeros, as each member begins
+  madvise(memory, sizeof(Shared), MADV_DONTDUMP);  // the final message may have a key
+  shared = static_cast<Shared*>(memory);           // zeros, as each member begins
   Result<Fd> signals = open_signal_fd();
   if (!signals) return signals.error();
   const pid_t child = fork();

@@ -51,7 +51,7 @@ bool guardian_is_gone();
 void set_cleanup_dir(const std::string& path);
 
 /// In the agent: the guardian sends its final message over `route`, about `subject`. Does nothing
-/// where one of them is longer than a socket address.
+/// where it is longer than 512 bytes. No core dump has the subject.
 void set_final_message(const FinalMessage::Route& route, std::string_view subject);
 
 /// In the agent: the guardian sends no final message.

@@ -150,11 +150,15 @@ void AgentSession::drop_pending(const std::string& reason, Time now) {
   dial_later(now);
 }
 
+/// A refusal ends the session only before the first welcome: later it may be a forgery of someone
+/// on the way, or of a program that has the port while the master is restarted.
 AgentActions AgentSession::lost(ConnectionId id, const Error& error, Time now) {
   end_lease_if_over(now);
   if (over_ || (id != used_ && id != pending_)) return take();
   if (error.code == Errc::protocol) {
     give_up(Error(error).in("the server at " + settings_.master + " is not a ddprun master"));
+  } else if (error.code == Errc::usage && master_.empty()) {
+    give_up({error.code, settings_.master + " refused this node: " + error.message});
   } else if (id == pending_) {
     drop_pending(error.message, now);
   } else {

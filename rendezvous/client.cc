@@ -89,11 +89,15 @@ void Client::on_dialed(asio::ip::tcp::socket socket) {
 
 void Client::add_connection(StreamSocket socket) {
   const ConnectionId id = ++last_connection_;
+  const bool encrypts = options_.hosted == nullptr && options_.security != nullptr;
   auto connection = std::make_unique<ControlConnection>(
       std::move(socket), std::string_view(),
       ControlConnection::Hooks{
           [this, id](std::string_view body) { on_frame(id, body); },
-          [this, id](const Error& error) { perform(session_.lost(id, error, now())); }});
+          [this, id](const Error& error) { perform(session_.lost(id, error, now())); }},
+      kMaxFrame,
+      encrypts ? std::make_unique<SecureChannel>(options_.security, SecureChannel::Role::agent)
+               : nullptr);
   if (options_.hosted == nullptr) connection->send(greeting());
   connections_.emplace(id, std::move(connection));
   perform(session_.connected(id, now()));

@@ -21,6 +21,7 @@
 #include "rendezvous/owner_lookup.h"
 #include "rendezvous/protocol.h"
 #include "rendezvous/round.h"
+#include "rendezvous/secure_channel.h"
 #include "rendezvous/stream_socket.h"
 
 namespace ddprun::rendezvous {
@@ -47,6 +48,7 @@ class Client {
     int max_nodes = 1;
     std::string host;                                 ///< this node's name, for people
     Server* hosted = nullptr;                         ///< the server, if it is in this process
+    std::shared_ptr<const Security> security;         ///< of the job; nullptr: it has no secret
     std::chrono::milliseconds join_timeout{600'000};  ///< unreachable for so long: given up
   };
 

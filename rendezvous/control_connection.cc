@@ -2,6 +2,7 @@
 #include "rendezvous/control_connection.h"
 
 #include <array>
+#include <optional>
 #include <utility>
 
 #include <boost/asio/buffer.hpp>
@@ -33,8 +34,12 @@ Error why_lost(const error_code& failure) {
 
 class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
  public:
-  Stream(StreamSocket socket, Hooks hooks, size_t longest_frame)
-      : socket_(std::move(socket)), hooks_(std::move(hooks)), frames_(longest_frame) {
+  Stream(StreamSocket socket, Hooks hooks, size_t longest_frame,
+         std::unique_ptr<SecureChannel> secure)
+      : socket_(std::move(socket)),
+        hooks_(std::move(hooks)),
+        frames_(longest_frame),
+        secure_(std::move(secure)) {
     error_code ignored;  // options of a socket that is gone already; reading will tell
     socket_.non_blocking(true, ignored);
     socket_.set_option(tcp::no_delay(true), ignored);
@@ -43,19 +48,16 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
 
   void start(std::string_view received) {
     frames_.feed(received);
+    if (secure_) send_bytes(secure_->take_output());
     asio::post(socket_.get_executor(), [self = shared_from_this()] { self->take_frames(); });
   }
 
   void allow_long_frames() { frames_.allow_long_frames(); }
 
   void send(std::string_view bytes) {
-    if (closed_) return;
-    if (unsent_.empty()) bytes.remove_prefix(send_now(bytes));
-    if (bytes.empty()) return;
-    if (unsent_.size() + bytes.size() > kMaxUnsent) return lose_later();
-    const bool waiting = !unsent_.empty();
-    unsent_.append(bytes);
-    if (!waiting) wait_to_send();
+    if (!secure_) return send_bytes(bytes);
+    secure_->send(bytes);
+    send_bytes(secure_->take_output());
   }
 
   /// Calls no hook any more.
@@ -65,6 +67,16 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
   }
 
  private:
+  void send_bytes(std::string_view bytes) {
+    if (closed_) return;
+    if (unsent_.empty()) bytes.remove_prefix(send_now(bytes));
+    if (bytes.empty()) return;
+    if (unsent_.size() + bytes.size() > kMaxUnsent) return lose_later();
+    const bool waiting = !unsent_.empty();
+    unsent_.append(bytes);
+    if (!waiting) wait_to_send();
+  }
+
   void close() {
     closed_ = true;
     error_code ignored;
@@ -75,7 +87,7 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
     while (!closed_) {
       Result<std::optional<std::string>> body = frames_.next();
       if (!body) return lose(body.error());
-      if (!*body) return receive();
+      if (!*body) return insecure_ ? lose(*insecure_) : receive();
       hooks_.received(**body);
     }
   }
@@ -92,8 +104,17 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
     if (!failure) size = socket_.read_some(asio::buffer(buffer), failure);
     if (failure == asio::error::would_block) return receive();
     if (failure) return lose(why_lost(failure));
-    frames_.feed({buffer.data(), size});
+    feed({buffer.data(), size});
     take_frames();
+  }
+
+  /// What came before the bytes that cannot be decrypted is still taken.
+  void feed(std::string_view bytes) {
+    if (!secure_) return frames_.feed(bytes);
+    const Result<> decrypted = secure_->receive(bytes);
+    if (!decrypted) insecure_ = decrypted.error();
+    send_bytes(secure_->take_output());
+    frames_.feed(secure_->take_received());
   }
 
   /// The number of bytes that the kernel takes without waiting. A broken connection shows on
@@ -128,14 +149,17 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
   StreamSocket socket_;
   Hooks hooks_;
   FrameReader frames_;
+  std::unique_ptr<SecureChannel> secure_;  // nullptr: not encrypted
+  std::optional<Error> insecure_;          // nothing can be decrypted any more
   std::string unsent_;
   bool closed_ = false;
   bool released_ = false;
 };
 
 ControlConnection::ControlConnection(StreamSocket socket, std::string_view received, Hooks hooks,
-                                     size_t longest_frame)
-    : stream_(std::make_shared<Stream>(std::move(socket), std::move(hooks), longest_frame)) {
+                                     size_t longest_frame, std::unique_ptr<SecureChannel> secure)
+    : stream_(std::make_shared<Stream>(std::move(socket), std::move(hooks), longest_frame,
+                                       std::move(secure))) {
   stream_->start(received);
 }
 

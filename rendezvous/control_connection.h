@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "rendezvous/protocol.h"
+#include "rendezvous/secure_channel.h"
 #include "rendezvous/stream_socket.h"
 
 namespace ddprun::rendezvous {
@@ -23,14 +24,16 @@ class ControlConnection {
   struct Hooks {
     std::function<void(std::string_view body)> received;
     /// The last hook called. Errors: closed (the peer's kernel closed it: the process there has
-    /// ended), unreachable (the network is broken), protocol (the bytes were no frame).
+    /// ended), unreachable (the network is broken), protocol (the bytes were no frame), usage (the
+    /// peer has another secret, or none: the reason).
     std::function<void(Error)> lost;
   };
 
-  /// Begins to read. `received` are bytes of the peer's that were read before. Frames longer than
-  /// `longest_frame` end the connection.
+  /// Begins to read. `received` are bytes of the peer's that were read before, decrypted. Frames
+  /// longer than `longest_frame` end the connection. `secure` encrypts it; nullptr: nothing does.
   ControlConnection(StreamSocket socket, std::string_view received, Hooks hooks,
-                    size_t longest_frame = kMaxFrame);
+                    size_t longest_frame = kMaxFrame,
+                    std::unique_ptr<SecureChannel> secure = nullptr);
   ~ControlConnection();
 
   /// Frames may be as long as kMaxFrame from now on.

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/protocol.h"
+#include "rendezvous/tls_record.h"
 
 namespace ddprun::rendezvous {
 
@@ -70,8 +71,10 @@ Error listen_error(const tcp::endpoint& address, const error_code& failure) {
 
 }  // namespace
 
-Listener::Listener(asio::any_io_executor executor, Hooks hooks)
+Listener::Listener(asio::any_io_executor executor, std::shared_ptr<const Security> security,
+                   Hooks hooks)
     : executor_(executor),
+      security_(std::move(security)),
       hooks_(std::move(hooks)),
       guests_(std::make_shared<store::Guests>(guest_limits())),
       tick_(executor) {}
@@ -146,7 +149,8 @@ void Listener::take(tcp::socket socket) {
   store::Guest guest(guests_, site);
   const std::uint64_t id = next_id_++;
   const auto pending =
-      pending_.try_emplace(id, PendingConnection{std::move(socket), std::move(guest), {}}).first;
+      pending_.try_emplace(id, PendingConnection{std::move(socket), std::move(guest), {}, nullptr})
+          .first;
   pending->second.guest.on_eviction([this, id] { pending_.erase(id); });
   read_from(id);
   wait_for_tick();
@@ -206,8 +210,53 @@ void Listener::on_readable(std::uint64_t id) {
     pending_.erase(found);
     return;
   }
-  pending.received.append(buffer.data(), size);
-  classify(id);
+  take_bytes(id, {buffer.data(), size});
+}
+
+void Listener::take_bytes(std::uint64_t id, std::string_view bytes) {
+  PendingConnection& pending = pending_.at(id);
+  if (pending.secure) return decrypt(id, bytes);
+  pending.received.append(bytes);
+  may_be_tls(pending.received) ? secure(id) : classify(id);
+}
+
+/// Begins to decrypt when the first record is whole: a stranger costs no more than its bytes.
+void Listener::secure(std::uint64_t id) {
+  PendingConnection& pending = pending_.at(id);
+  const std::optional<size_t> size = first_record_size(pending.received);
+  if (size && *size > kMaxFirstRecord) return refuse(id, "", "");
+  if (!size || pending.received.size() < *size) return read_from(id);
+  const std::string received = std::exchange(pending.received, {});
+  if (security_) {
+    pending.guest.is_greeted();  // a handshake takes 40 KiB, and its first record can be repeated
+    pending.secure = std::make_unique<SecureChannel>(security_, SecureChannel::Role::master);
+    return decrypt(id, received);
+  }
+  const bool is_agent = received.find(kKeyName) != std::string::npos;
+  refuse(
+      id, alert_record(TlsAlert::no_secret),
+      is_agent ? "it has a secret, and this master has none (--secret_file, DDPRUN_SECRET)" : "");
+}
+
+void Listener::decrypt(std::uint64_t id, std::string_view bytes) {
+  PendingConnection& pending = pending_.at(id);
+  const Result<> decrypted = pending.secure->receive(bytes);
+  const std::string output = pending.secure->take_output();
+  if (!decrypted) return refuse(id, output, decrypted.error().message);
+  error_code failure;
+  const size_t sent = pending.socket.write_some(asio::buffer(output), failure);
+  if (failure || sent < output.size()) return refuse(id, "", "");  // it is the first it gets
+  pending.received += pending.secure->take_received();
+  pending.received.empty() ? read_from(id) : classify(id);
+}
+
+/// Closes it, with a last message. `sentence` is for people; empty: it is no agent.
+void Listener::refuse(std::uint64_t id, const std::string& alert, const std::string& sentence) {
+  const PendingConnections::node_type pending = pending_.extract(id);
+  Tcp::socket& socket = pending.mapped().socket;
+  error_code ignored;
+  if (!alert.empty()) socket.write_some(asio::buffer(alert), ignored);
+  if (!sentence.empty()) hooks_.refused(socket, sentence);
 }
 
 /// Decides by the bytes read so far what connected: an agent, or a client of the store.
@@ -217,12 +266,13 @@ void Listener::classify(std::uint64_t id) {
   const bool agent = received.starts_with(kGreetingName.substr(0, received.size()));
   if (agent && received.size() < kGreetingSize) return read_from(id);
   const PendingConnections::node_type pending = pending_.extract(found);
-  auto& [socket, guest, bytes] = pending.mapped();
+  auto& [socket, guest, bytes, secure] = pending.mapped();
   const std::optional<int> version = greeted_version(bytes);
+  if (!version && secure) return;  // what is encrypted is an agent's
   if (!version) return hooks_.other(std::move(socket), bytes, std::move(guest));
-  guest.is_greeted();
+  if (!secure) guest.is_greeted();
   hooks_.agent(std::move(socket), std::string_view(bytes).substr(kGreetingSize), *version,
-               std::move(guest));
+               std::move(guest), std::move(secure));
 }
 
 }  // namespace ddprun::rendezvous

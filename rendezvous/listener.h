@@ -14,6 +14,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "base/error.h"
+#include "rendezvous/secure_channel.h"
 #include "store/guests.h"
 
 namespace ddprun::rendezvous {
@@ -28,17 +29,22 @@ class Listener {
   struct Hooks {
     /// Whether to close the connection at once, unheard.
     std::function<bool(const boost::asio::ip::tcp::socket&)> turns_away;
-    /// An agent that speaks protocol `version`. `received`: the bytes after its greeting.
+    /// An agent that speaks protocol `version`. `received`: the bytes after its greeting. `secure`:
+    /// has proven that it knows the secret; nullptr: it does not encrypt.
     std::function<void(boost::asio::ip::tcp::socket, std::string_view received, int version,
-                       store::Guest guest)>
+                       store::Guest guest, std::unique_ptr<SecureChannel> secure)>
         agent;
     /// Any other: a client of the store, or a connection that the store will refuse.
     std::function<void(boost::asio::ip::tcp::socket, std::string_view received, store::Guest guest)>
         other;
+    /// An agent that failed to prove that it knows the secret, and why, for people.
+    std::function<void(const boost::asio::ip::tcp::socket&, const std::string& sentence)> refused;
   };
 
-  /// Takes as many connections as the limit of open files allows now.
-  Listener(boost::asio::any_io_executor executor, Hooks hooks);
+  /// Takes as many connections as the limit of open files allows now. `security`: of agents that
+  /// encrypt; nullptr: they are refused.
+  Listener(boost::asio::any_io_executor executor, std::shared_ptr<const Security> security,
+           Hooks hooks);
 
   /// Listens on those of `addresses`, at least one, that are this host's; port 0 takes a free one,
   /// the same for all. Errors: usage (none is this host's), port_in_use, system: it says which and
@@ -57,7 +63,8 @@ class Listener {
   struct PendingConnection {
     Tcp::socket socket;
     store::Guest guest;
-    std::string received;
+    std::string received;  ///< decrypted, if it is encrypted
+    std::unique_ptr<SecureChannel> secure;
   };
   /// By a number of their own: a handler may still be queued when its connection is gone.
   using PendingConnections = std::unordered_map<std::uint64_t, PendingConnection>;
@@ -78,9 +85,14 @@ class Listener {
   void wait_for_tick();
   void read_from(std::uint64_t id);
   void on_readable(std::uint64_t id);
+  void take_bytes(std::uint64_t id, std::string_view bytes);
   void classify(std::uint64_t id);
+  void secure(std::uint64_t id);
+  void decrypt(std::uint64_t id, std::string_view bytes);
+  void refuse(std::uint64_t id, const std::string& alert, const std::string& sentence);
 
   boost::asio::any_io_executor executor_;
+  std::shared_ptr<const Security> security_;
   Hooks hooks_;
   std::shared_ptr<store::Guests> guests_;
   std::list<ListenSocket> listen_sockets_;

@@ -25,26 +25,31 @@ std::string peer_of(const tcp::socket& socket) {
   return plain_text(peer.address());
 }
 
-ServerSessions::Options sessions_options(Server::Options options) {
+constexpr const char* kNeedsSecret =
+    "it admits only nodes with its secret, and this one has none: give it the same --secret_file "
+    "or DDPRUN_SECRET";
+
+ServerSessions::Options sessions_options(const Server::Options& options) {
   ServerSessions::Options sessions;
   static_cast<LeaseSpec&>(sessions) = options;
-  sessions.run_id = std::move(options.run_id);
+  sessions.run_id = options.run_id;
   sessions.round = options.round;
   sessions.name = random_name();
   sessions.connections = Listener::most_connections();
-  sessions.loss_text = std::move(options.loss_text);
+  sessions.loss_text = options.loss_text;
   return sessions;
 }
 
 StoreGuests guests_of(const Server::Options& options) {
   if (options.round.max_nodes == 1) return StoreGuests::own_user;
-  return options.has_secret ? StoreGuests::nodes_only : StoreGuests::everyone;
+  return options.confirm_clients ? StoreGuests::nodes_only : StoreGuests::everyone;
 }
 
 }  // namespace
 
 Server::Server(asio::any_io_executor executor, Options options)
     : executor_(std::move(executor)),
+      has_secret_(options.security != nullptr),
       sessions_(sessions_options(options)),
       store_(executor_),
       timer_(executor_, [this] { perform(sessions_.tick(BootClock::now())); }),
@@ -55,17 +60,20 @@ Server::Server(asio::any_io_executor executor, Options options)
              store_.adopt(std::move(socket), received, std::move(guest));
            },
            [this](ConnectionId line, const auto& connections) { ask_owners(line, connections); }}),
-      listener_(
-          executor_,
-          {[this](const tcp::socket& socket) { return door_.turns_away(socket); },
-           [this](tcp::socket socket, std::string_view received, int version, store::Guest guest) {
-             std::string address = peer_of(socket);
-             add_connection(std::move(socket), std::move(address), received, version,
-                            std::move(guest));
-           },
-           [this](tcp::socket socket, std::string_view received, store::Guest guest) {
-             door_.arrived(std::move(socket), received, std::move(guest));
-           }}) {}
+      listener_(executor_, std::move(options.security),
+                {[this](const tcp::socket& socket) { return door_.turns_away(socket); },
+                 [this](tcp::socket socket, std::string_view received, int version,
+                        store::Guest guest, std::unique_ptr<SecureChannel> secure) {
+                   std::string address = peer_of(socket);
+                   add_connection(std::move(socket), std::move(address), received, version,
+                                  std::move(guest), std::move(secure));
+                 },
+                 [this](tcp::socket socket, std::string_view received, store::Guest guest) {
+                   door_.arrived(std::move(socket), received, std::move(guest));
+                 },
+                 [this](const tcp::socket& socket, const std::string& sentence) {
+                   log_.warning("refused a node at " + peer_of(socket) + ": " + sentence);
+                 }}) {}
 
 Result<std::unique_ptr<Server>> Server::listen(asio::any_io_executor executor,
                                                const std::vector<tcp::endpoint>& addresses,
@@ -93,14 +101,16 @@ Result<StreamSocket> Server::connect() {
   error_code failure;
   asio::local::connect_pair(ours, theirs, failure);
   if (failure) return os_error("cannot make a pair of sockets", failure.value());
-  add_connection(std::move(ours), "this process", {}, kProtocolVersion, std::nullopt);
+  add_connection(std::move(ours), "this process", {}, kProtocolVersion, std::nullopt, nullptr);
   return StreamSocket(std::move(theirs));
 }
 
 void Server::add_connection(StreamSocket socket, std::string address, std::string_view received,
-                            int version, std::optional<store::Guest> guest) {
+                            int version, std::optional<store::Guest> guest,
+                            std::unique_ptr<SecureChannel> secure) {
   const ConnectionId id = ++last_connection_;
   const bool own = !guest;
+  const bool open = has_secret_ && !own && !secure;  // it should be encrypted, and is not
   const auto lost = [this, id] { perform(sessions_.lost(id, BootClock::now())); };
   Connection& connection = connections_[id];
   if (guest) connection.guest = std::move(*guest);
@@ -113,7 +123,8 @@ void Server::add_connection(StreamSocket socket, std::string address, std::strin
                                                             BootClock::now()));
                                },
                                [lost](const Error&) { lost(); }},
-      kMaxFirstFrame);
+      kMaxFirstFrame, std::move(secure));
+  if (open) return perform(sessions_.refused(id, address, kNeedsSecret));
   perform(sessions_.connected(id, std::move(address), version, own));
 }
 

@@ -17,6 +17,7 @@
 #include "rendezvous/control_connection.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/listener.h"
+#include "rendezvous/secure_channel.h"
 #include "rendezvous/server_sessions.h"
 #include "rendezvous/store_door.h"
 #include "rendezvous/stream_socket.h"
@@ -35,10 +36,13 @@ class Server {
   struct Options : LeaseSpec {
     std::string run_id;  ///< agents of another job are refused
     RoundSpec round;
-    /// Agents prove to know the job's secret: so the store lets in only what one of them confirms.
-    bool has_secret = false;
+    /// The store lets in only connections that an agent confirms. Of use where agents have to
+    /// prove that they know the job's secret.
+    bool confirm_clients = false;
     /// A failure in words, for the other workers of its round.
     std::function<std::string(const Failure& failure)> loss_text;
+    /// Agents of other processes have to encrypt, with the same key; nullptr: they must not.
+    std::shared_ptr<const Security> security;
   };
 
   /// Listens on those of `addresses` that are this host's; port 0 takes a free one, the same for
@@ -82,7 +86,8 @@ class Server {
 
   /// `guest`: nullopt for the agent in this process.
   void add_connection(StreamSocket socket, std::string address, std::string_view received,
-                      int version, std::optional<store::Guest> guest);
+                      int version, std::optional<store::Guest> guest,
+                      std::unique_ptr<SecureChannel> secure);
 
   void perform(const ServerActions& actions);
   void perform(const server_action::Send& send);
@@ -99,6 +104,7 @@ class Server {
   void report_round();
 
   boost::asio::any_io_executor executor_;
+  const bool has_secret_;
   ServerSessions sessions_;
   store::Server store_;
   std::unordered_map<ConnectionId, Connection> connections_;

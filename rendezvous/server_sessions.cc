@@ -69,6 +69,13 @@ ServerActions ServerSessions::connected(ConnectionId id, std::string address, in
   return take();
 }
 
+ServerActions ServerSessions::refused(ConnectionId id, const std::string& address,
+                                      const std::string& sentence) {
+  connections_[id].address = address;
+  refuse(id, address, sentence);
+  return take();
+}
+
 ServerActions ServerSessions::received(ConnectionId id, const Result<Message>& message, Time now) {
   const auto found = connections_.find(id);
   if (found == connections_.end() || found->second.refused) return {};

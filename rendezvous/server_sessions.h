@@ -109,6 +109,9 @@ class ServerSessions {
   /// A connection of an agent that speaks protocol `version`. `own`: of the one in this process.
   ServerActions connected(ConnectionId id, std::string address, int version, bool own);
 
+  /// A connection of an agent that is told `sentence` and not let in.
+  ServerActions refused(ConnectionId id, const std::string& address, const std::string& sentence);
+
   /// A frame came on it, or what cannot be one.
   ServerActions received(ConnectionId id, const Result<Message>& message, Time now);
 

@@ -112,7 +112,7 @@ Stranger::End end_of(World& world, Stranger& stranger) {
 /// Two nodes and a secret.
 struct SecretWorld : World {
   SecretWorld() {
-    has_secret = true;
+    confirm_clients = true;
     start_server(nodes(2, 2));
   }
 };
@@ -195,7 +195,7 @@ TEST_CASE("with a secret a node that reconnects is asked again") {
 
 TEST_CASE("with a secret a round begins without connections that waited before it") {
   World world;
-  world.has_secret = true;
+  world.confirm_clients = true;
   RoundSpec spec = nodes(1, 2);
   spec.max_restarts = 1;
   world.start_server(spec);

@@ -39,12 +39,13 @@ void World::start_server(const RoundSpec& spec, std::chrono::milliseconds lease)
   Server::Options options;
   options.run_id = "job";
   options.round = spec;
-  options.has_secret = has_secret;
+  options.confirm_clients = confirm_clients;
   options.heartbeat = kSoon;
   options.lease = lease;
   options.loss_text = [](const Failure& failure) {
     return "rank " + std::to_string(failure.rank) + " is lost, in words";
   };
+  options.security = security;
   server = must(Server::listen(io.get_executor(), must(resolve(endpoint())), std::move(options)));
   port = server->address().port();
 }

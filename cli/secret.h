@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/secret.h"
+
+namespace ddprun::cli {
+
+/// The environment variable that may hold the secret itself.
+constexpr const char* kSecretVariable = "DDPRUN_SECRET";
+
+/// The bytes of a secret that is written as `ddprun secret` does: at least 32 hexadecimal digits.
+/// White space around them is ignored. Errors: usage, which name `source` and never the text.
+Result<Secret> decode_secret(std::string_view text, const std::string& source);
+
+/// The secret in a file that is this user's or root's, and that nobody else may read. Errors:
+/// usage.
+Result<Secret> read_secret_file(const std::string& path);
+
+/// Writes a new secret of 256 bits to stdout, or to a new file that only its owner may read.
+/// Errors: usage (the file exists), system.
+Result<> make_secret(const std::string& file);
+
+}  // namespace ddprun::cli

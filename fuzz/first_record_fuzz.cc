@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The first bytes of a connection at the master of a job with a secret: who does not know it proves
+// nothing, gets a bounded answer, and is read no further than a bound, however its bytes are cut.
+//
+// Input: one byte, the size of a piece less one, then the stream. Some begin as an agent's do.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "fuzz/target.h"
+#include "rendezvous/secure_channel.h"
+
+namespace {
+
+using ddprun::Secret;
+using ddprun::fuzz::require;
+using ddprun::rendezvous::SecureChannel;
+using ddprun::rendezvous::Security;
+
+constexpr std::size_t kMostTaken = 5 * 1024;
+constexpr std::size_t kMostAnswered = 1024;
+
+const std::shared_ptr<const Security>& security() {
+  static const auto made = Security::of_job(Secret(std::string(32, 's')), "job");
+  require(made.has_value(), "OpenSSL is installed");
+  return *made;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+  const std::size_t piece = std::size_t{1} + data[0];
+
+  SecureChannel master(security(), SecureChannel::Role::master);
+  std::size_t taken = 0;
+  std::size_t answered = 0;
+  for (std::size_t at = 0; at < bytes.size(); at += piece) {
+    const bool goes_on = master.receive(bytes.substr(at, piece)).has_value();
+    taken += piece;
+    answered += master.take_output().size();
+    if (!goes_on) break;
+  }
+  require(!master.is_proven() && master.take_received().empty(), "a stranger proves nothing");
+  require(taken <= kMostTaken && answered <= kMostAnswered, "a stranger's part is bounded");
+  return 0;
+}

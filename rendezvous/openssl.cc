@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/openssl.h"
+
+#include <dlfcn.h>
+#include <string>
+
+namespace ddprun::rendezvous {
+namespace {
+
+constexpr const char* kLibrary = "libssl.so.3";
+
+Error unusable(const std::string& what) {
+  return {Errc::usage, "a secret needs the library " + std::string(kLibrary) + " of OpenSSL 3, " +
+                           what +
+                           ": install libssl3 (Debian, Ubuntu) or openssl-libs (Fedora, RHEL)"};
+}
+
+Result<OpenSsl> load_functions() {
+  // Never closed: OpenSSL has work to do at the end of the process.
+  void* library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return unusable("which is not installed here");
+  OpenSsl table;
+#define DDPRUN_FIND(name)                                                     \
+  table.name = reinterpret_cast<decltype(table.name)>(dlsym(library, #name)); \
+  if (table.name == nullptr) return unusable("and the one here has no " #name);
+  DDPRUN_OPENSSL_FUNCTIONS(DDPRUN_FIND)  // also those of libcrypto, which it needs
+#undef DDPRUN_FIND
+  // Without the host's configuration file: it may be on a slow disk, and switch off what is needed.
+  if (table.OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr) != 1) {
+    return Error{Errc::system, std::string(kLibrary) + " cannot be initialized"};
+  }
+  return table;
+}
+
+}  // namespace
+
+Result<const OpenSsl*> OpenSsl::load() {
+  static const Result<OpenSsl> loaded = load_functions();
+  if (!loaded) return loaded.error();
+  return &*loaded;
+}
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/hmac.h>
+#include <openssl/ssl.h>
+
+#include "base/error.h"
+
+namespace ddprun::rendezvous {
+
+// OpenSSL 3, which is not linked but loaded where a secret is used: it would cost each start 1 ms.
+
+// clang-format off
+#define DDPRUN_OPENSSL_FUNCTIONS(X)                                                            \
+  X(OPENSSL_init_ssl) X(TLS_method) X(EVP_sha256) X(HMAC)                                      \
+  X(ERR_clear_error) X(ERR_peek_error) X(ERR_reason_error_string)                              \
+  X(BIO_new) X(BIO_s_mem) X(BIO_read) X(BIO_write)                                             \
+  X(SSL_CTX_new) X(SSL_CTX_free) X(SSL_CTX_ctrl) X(SSL_CTX_set_ciphersuites)                   \
+  X(SSL_CTX_set_num_tickets) X(SSL_set_verify)                                             \
+  X(SSL_CTX_set_psk_use_session_callback) X(SSL_CTX_set_psk_find_session_callback)             \
+  X(SSL_new) X(SSL_free) X(SSL_set_bio) X(SSL_set_ex_data) X(SSL_get_ex_data)                  \
+  X(SSL_set_connect_state) X(SSL_set_accept_state) X(SSL_do_handshake) X(SSL_session_reused)   \
+  X(SSL_read) X(SSL_write) X(SSL_get_error)                                                    \
+  X(SSL_CIPHER_find) X(SSL_SESSION_new) X(SSL_SESSION_free) X(SSL_SESSION_set1_master_key)     \
+  X(SSL_SESSION_set_cipher) X(SSL_SESSION_set_protocol_version)
+// clang-format on
+
+/// The functions of the library, each with its name.
+struct OpenSsl {
+#define DDPRUN_FUNCTION_POINTER(name) decltype(&::name) name = nullptr;  // NOLINT
+  DDPRUN_OPENSSL_FUNCTIONS(DDPRUN_FUNCTION_POINTER)
+#undef DDPRUN_FUNCTION_POINTER
+
+  /// Loads the library at the first call; it stays for good. Errors: usage (it is not installed, or
+  /// too old: says what to install).
+  static Result<const OpenSsl*> load();
+};
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/secret.h"
+
+namespace ddprun::rendezvous {
+
+/// The key of the control lines of one job. Every node of it derives the same one from the secret
+/// that the user gave it; nobody derives the secret, or another job's key, from it.
+struct LineKey {
+  std::string name;  ///< what an agent sends first, unencrypted: "ddprun1/" and the job's id
+  Secret bytes;      ///< 256 bits
+};
+
+/// What all encrypted control lines of a process share: OpenSSL and the job's key.
+///
+/// TLS 1.3 with a key that both sides have (PSK), and one agreed on for each line (X25519), so that
+/// a secret that becomes known later opens no recorded line. No certificates, tickets, early data.
+class Security {
+ public:
+  /// For the job `run_id` whose secret is `secret`. Errors: usage (OpenSSL is missing), system.
+  static Result<std::shared_ptr<const Security>> of_job(const Secret& secret,
+                                                        const std::string& run_id);
+
+  /// With the key of another process of this node. Errors: as of_job.
+  static Result<std::shared_ptr<const Security>> with_key(LineKey key);
+
+  ~Security();
+  Security(const Security&) = delete;
+
+  const LineKey& key() const { return key_; }
+
+ private:
+  friend class SecureChannel;
+  struct Library;
+
+  Security(LineKey key, std::unique_ptr<Library> library);
+
+  LineKey key_;
+  std::unique_ptr<Library> library_;
+};
+
+/// One end of an encrypted control line: turns bytes into records and back, and knows no socket.
+class SecureChannel {
+ public:
+  enum class Role { agent, master };
+
+  SecureChannel(std::shared_ptr<const Security> security, Role role);
+  ~SecureChannel();
+  SecureChannel(const SecureChannel&) = delete;
+
+  /// Takes bytes of the other side. After an error there may be a last output, and nothing follows.
+  /// Errors: usage (the other side is refused, or refuses: the reason; empty for a master that met
+  /// no agent), unreachable (bytes were changed on their way).
+  Result<> receive(std::string_view records);
+
+  /// Encrypts `bytes`. They are kept until the other side has proven that it has the key.
+  void send(std::string_view bytes);
+
+  /// What is to be sent to the other side; empty: nothing.
+  std::string take_output();
+
+  /// What the other side sent, decrypted.
+  std::string take_received();
+
+  /// Whether the other side has proven that it has the key.
+  bool is_proven() const { return proven_; }
+
+ private:
+  struct Session;
+
+  Result<> read();
+  Error refusal();
+  std::string refuse();
+  std::string refused_because() const;
+
+  std::shared_ptr<const Security> security_;
+  const Role role_;
+  std::unique_ptr<Session> session_;
+  bool proven_ = false;
+  bool answered_ = false;
+  std::size_t unproven_bytes_ = 0;
+  std::string unsent_;  // until the other side is proven
+  std::string alert_;   // instead of OpenSSL's
+  std::string received_;
+};
+
+}  // namespace ddprun::rendezvous
