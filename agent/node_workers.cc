@@ -121,9 +121,22 @@ void NodeWorkers::watch_for_oom() {
 void NodeWorkers::look_and_stop(int signal) {
   if (!group_ || stop_signal_ != 0 || group_->running().empty()) return stop(signal);
   watch_.look(processes(), [this, signal](WorkerWatch::Places places) {
+    for (rendezvous::Place& place : places) {
+      if (place.kind != rendezvous::Place::Kind::busy) continue;
+      std::erase_if(place.ranks, [this](int rank) { return is_about_to_fail(rank); });
+    }
     exits_.places = std::move(places);
     stop(signal);
   });
+}
+
+/// For want of a peer, too: it has said so, and is busy with ending itself.
+bool NodeWorkers::is_about_to_fail(int rank) {
+  rendezvous::Failure failure;
+  failure.pid = group_->pid_of(rank - layout_.first_rank);
+  failure.wait_status = 1 << 8;
+  failure.stderr_tail = output_.stderr_end(rank).text;
+  return is_consequence(failure);
 }
 
 std::vector<WorkerWatch::Process> NodeWorkers::processes() const {

@@ -86,6 +86,7 @@ class NodeWorkers {
   void add_output(int local_rank, WorkerSetup::Worker worker, launcher::Child child);
   void watch_for_oom();
   std::vector<WorkerWatch::Process> processes() const;
+  bool is_about_to_fail(int rank);
   void on_worker_ended(const launcher::WorkerEnd& end);
   void on_success(int rank);
   void on_killing(const std::vector<int>& local_ranks) const;

@@ -15,7 +15,7 @@ using Kind = Place::Kind;
 /// Ranks 0 to `ranks` - 1 on a node of each of these hosts, as many on each.
 class Job {
  public:
-  Job(int ranks, std::vector<std::string> hosts = {"gpu-01"})
+  explicit Job(int ranks, std::vector<std::string> hosts = {"gpu-01"})
       : hosts_(std::move(hosts)), size_(ranks / static_cast<int>(hosts_.size())) {
     nodes_.resize(hosts_.size());
   }
@@ -27,17 +27,17 @@ class Job {
 
   Job& timed_out(int rank) { return failed(rank, true); }
 
-  Job& at(std::vector<int> ranks, Kind kind, const std::string& what, double still = 0) {
+  Job& at(const std::vector<int>& ranks, Kind kind, const std::string& what, double still = 0) {
     for (const int rank : ranks) node_of(rank).places.push_back({{rank}, kind, what, still});
     return *this;
   }
 
-  Job& waiting(std::vector<int> ranks) {
-    return at(std::move(ranks), Kind::waiting, "waiting (futex)", 1800);
+  Job& waiting(const std::vector<int>& ranks) {
+    return at(ranks, Kind::waiting, "waiting (futex)", 1800);
   }
 
-  Job& asleep(std::vector<int> ranks, double still = 612) {
-    return at(std::move(ranks), Kind::elsewhere, "asleep (clock_nanosleep)", still);
+  Job& asleep(const std::vector<int>& ranks, double still = 612) {
+    return at(ranks, Kind::elsewhere, "asleep (clock_nanosleep)", still);
   }
 
   std::string suspect() const {
@@ -116,8 +116,8 @@ TEST_CASE("where stacks are known, the rank whose stack shows no collective is t
 }
 
 TEST_CASE("a stack without a known collective tells nothing alone") {
-  const auto outside = [](Job job, std::vector<int> ranks, const std::string& what) {
-    return job.at(std::move(ranks), Kind::outside, what, 900);
+  const auto outside = [](Job job, const std::vector<int>& ranks, const std::string& what) {
+    return job.at(ranks, Kind::outside, what, 900);
   };
   CHECK(outside(Job(2).timed_out(0), {1}, "in train (train.py:88)").suspect().empty());
   CHECK(outside(Job(8).timed_out(0), from_to(1, 7), "in train (train.py:88)").suspect().empty());
