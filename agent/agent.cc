@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "agent/consequence.h"
 #include "agent/error_file.h"
 #include "agent/gone_message.h"
 #include "agent/report.h"
@@ -155,6 +156,7 @@ void Agent::on_welcome(const rendezvous::reply::Welcome& welcome) {
 void Agent::on_notification(rendezvous::Notification notification) {
   using namespace rendezvous;
   if (const auto* ready = std::get_if<Ready>(&notification)) {
+    if (!ready->suspect.empty()) log::warning(suspect_line(ready->suspect));
     handle_event(event::RoundReady{ready->layout});
   } else if (const auto* broken = std::get_if<Broken>(&notification)) {
     on_round_broken(*broken);
@@ -182,6 +184,7 @@ void Agent::on_refused(const rendezvous::Refused& refused) {
 
 void Agent::on_round_broken(const rendezvous::Broken& broken) {
   restarts_ = broken.restarts;
+  look_first_ = broken.root_cause && is_consequence(*broken.root_cause);
   console_.round_broken(broken, layout_.round);
   if (broken.root_cause && !broken.ends_job) {
     events_.restart(layout_.round, broken.restarts, job_.max_restarts);
@@ -243,6 +246,7 @@ void Agent::perform(const action::Join&) {
 }
 
 void Agent::perform(const action::StartWorkers& start) {
+  look_first_ = false;
   layout_ = start.layout;
   restarts_ = layout_.restarts;
   was_member_ = true;
@@ -263,6 +267,7 @@ void Agent::perform(const action::ReportStartFailure& report) {
 
 void Agent::report_failure(const rendezvous::Failure& failure) {
   console_.worker_failed();
+  look_first_ = is_consequence(failure);
   master_.client().fail(layout_.round, failure);
 }
 
@@ -273,6 +278,7 @@ void Agent::perform(const action::ReportSuccess&) {
 
 void Agent::perform(const action::StopWorkers& stop) {
   if (stop.signal == SIGKILL) output_.drop_stopped_readers();
+  if (look_first_ && stop.signal == SIGTERM) return workers_.look_and_stop(stop.signal);
   workers_.stop(stop.signal);
 }
 

@@ -92,6 +92,7 @@ class Agent {
   int restarts_ = 0;           // the highest count that the master sent
   BootClock::time_point lease_end_ = BootClock::time_point::max();
   bool was_member_ = false;
+  bool look_first_ = false;                   // at workers, before they are stopped
   std::optional<rendezvous::Failed> failed_;  // how the job ended
   std::deque<Event> queued_events_;           // that came while another one was handled
   bool handling_event_ = false;

@@ -4,6 +4,7 @@
 #include <ctime>
 #include <utility>
 
+#include "agent/consequence.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "launcher/descendants.h"
@@ -23,6 +24,15 @@ std::string processes_text(const std::vector<int>& ranks) {
   return (ranks.size() == 1 ? "rank " : "ranks ") + compress_ranks(ranks);
 }
 
+std::string uneven_end_text(const std::vector<int>& ended, const std::vector<int>& running,
+                            std::chrono::seconds waited) {
+  const std::string ago = duration_text(waited) + " ago";
+  return processes_text(ended) +
+         (ended.size() == 1 ? " ended " + ago + " with exit code 0"
+                            : " ended with exit code 0, the first " + ago) +
+         "; " + processes_text(running) + (running.size() == 1 ? " still runs" : " still run");
+}
+
 /// Of processes that got SIGKILL.
 std::string why_alive() {
   const std::string reason = launcher::unkillable_text(launcher::descendants());
@@ -37,7 +47,7 @@ double seconds(std::chrono::steady_clock::duration duration) {
 
 NodeWorkers::NodeWorkers(boost::asio::any_io_executor executor, const JobSpec& job,
                          std::string host_name, launcher::Output& output, Events& events,
-                         std::function<void(Event)> handle_event)
+                         std::function<void(Event)> handle_event, std::chrono::seconds uneven_end)
     : executor_(std::move(executor)),
       job_(job),
       host_name_(std::move(host_name)),
@@ -47,11 +57,14 @@ NodeWorkers::NodeWorkers(boost::asio::any_io_executor executor, const JobSpec& j
       setup_(executor_, job_, host_name_),
       disk_(executor_),
       oom_begins_(executor_),
-      wait_reporter_(executor_) {}
+      wait_reporter_(executor_),
+      uneven_end_(executor_, uneven_end),
+      watch_(executor_, job_.program) {}
 
 void NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::Endpoint& store) {
   layout_ = layout;
   first_failure_.clear();
+  succeeded_.clear();
   all_ended_ = false;
   stop_signal_ = 0;
   exits_ = {};
@@ -60,7 +73,10 @@ void NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::Endp
                  launcher::WorkerGroup::Hooks{
                      [this](const launcher::WorkerEnd& end) { on_worker_ended(end); },
                      [this](const std::vector<int>& local_ranks) { on_killing(local_ranks); },
-                     [this] { on_all_ended(); }});
+                     [this] { on_all_ended(); },
+                     [this](int local_rank, pid_t pid, int signal) {
+                       watch_.stopped({layout_.first_rank + local_rank, pid}, signal);
+                     }});
   setup_.prepare(layout_, store, [this, store](auto workers) {
     wait_reporter_.end();
     events_.round_ready(layout_, store.host, store.port);
@@ -103,8 +119,39 @@ void NodeWorkers::watch_for_oom() {
   });
 }
 
+void NodeWorkers::look_and_stop(int signal) {
+  if (!group_ || stop_signal_ != 0 || group_->running().empty()) return stop(signal);
+  watch_.look(processes(), [this, signal](WorkerWatch::Places places) {
+    for (rendezvous::Place& place : places) {
+      if (place.kind != rendezvous::Place::Kind::busy) continue;
+      std::erase_if(place.ranks, [this](int rank) { return is_about_to_fail(rank); });
+    }
+    exits_.places = std::move(places);
+    stop(signal);
+  });
+}
+
+/// For want of a peer, too: it has said so, and is busy with ending itself.
+bool NodeWorkers::is_about_to_fail(int rank) {
+  rendezvous::Failure failure;
+  failure.pid = group_->pid_of(rank - layout_.first_rank);
+  failure.wait_status = 1 << 8;
+  failure.stderr_tail = output_.stderr_end(rank).text;
+  return is_consequence(failure);
+}
+
+std::vector<WorkerWatch::Process> NodeWorkers::processes() const {
+  std::vector<WorkerWatch::Process> processes;
+  for (const int local_rank : group_->running()) {
+    processes.push_back({layout_.first_rank + local_rank, group_->pid_of(local_rank)});
+  }
+  return processes;
+}
+
 void NodeWorkers::stop(int signal) {
   if (!group_) return;
+  watch_.cancel();
+  uneven_end_.end();
   setup_.cancel();
   if (stop_signal_ == 0) {
     stop_signal_ = signal;
@@ -138,7 +185,18 @@ void NodeWorkers::on_worker_ended(const launcher::WorkerEnd& end) {
   if (end.exec_failure) {
     exits_.victims.push_back({layout_.first_rank + end.local_rank, "could not be started"});
     handle_event_(event::StartFailed{*end.exec_failure, end.local_rank});
+  } else {
+    on_success(layout_.first_rank + end.local_rank);
   }
+}
+
+/// Workers that wait in a collective for one that has ended would wait in silence.
+void NodeWorkers::on_success(int rank) {
+  succeeded_.push_back(rank);
+  if (succeeded_.size() > 1) return;
+  uneven_end_.begin([this](std::chrono::seconds waited) {
+    if (!running().empty()) log::info(uneven_end_text(succeeded_, running(), waited));
+  });
 }
 
 void NodeWorkers::record_end(const launcher::WorkerEnd& end, const std::string& exception) {
@@ -193,10 +251,14 @@ void NodeWorkers::examine(const launcher::WorkerEnd& end) {
 void NodeWorkers::on_examined(const launcher::WorkerEnd& end, bool is_first, const Traces& traces) {
   const std::string& exception = traces.exception.message;
   record_end(end, exception);
-  const int rank = layout_.first_rank + end.local_rank;
-  if (end.stopped && exception.empty()) exits_.stopped.push_back(rank);
-  if (end.stopped && !exception.empty()) exits_.victims.push_back({rank, exception});
-  if (is_first) handle_event_(event::WorkerFailed{failure_of(end, traces)});
+  rendezvous::Failure failure = failure_of(end, traces);
+  if (is_first && oom_) failure.cause = oom_->cause(end.pid, end.status.signal());
+  if (end.stopped && exception.empty()) exits_.stopped.push_back(failure.rank);
+  if (end.stopped && !exception.empty()) exits_.victims.push_back({failure.rank, exception});
+  for (rendezvous::Victim& victim : exits_.victims) {
+    if (victim.rank == failure.rank) victim.consequence = is_consequence(failure);
+  }
+  if (is_first) handle_event_(event::WorkerFailed{failure});
   --under_examination_;
   finish_when_examined();
 }
@@ -210,6 +272,8 @@ void NodeWorkers::on_killing(const std::vector<int>& local_ranks) const {
 
 void NodeWorkers::on_all_ended() {
   all_ended_ = true;
+  watch_.cancel();
+  uneven_end_.end();
   report_waiting();
   if (stop_signal_ != 0) exits_.seconds = seconds(std::chrono::steady_clock::now() - stop_began_);
   for (const int local_rank : group_->killed()) {
@@ -255,7 +319,6 @@ rendezvous::Failure NodeWorkers::failure_of(const launcher::WorkerEnd& end, cons
   failure.pid = end.pid;
   failure.seconds = seconds(end.ran);
   failure.host = host_name_;
-  if (oom_) failure.cause = oom_->cause(end.pid, end.status.signal());
   failure.stderr_tail = traces.stderr_end;
   failure.exception = traces.exception.message;
   failure.traceback = traces.exception.traceback;

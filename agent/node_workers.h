@@ -15,6 +15,7 @@
 #include "agent/machine.h"
 #include "agent/wait_reporter.h"
 #include "agent/worker_setup.h"
+#include "agent/worker_watch.h"
 #include "base/async_jobs.h"
 #include "base/error.h"
 #include "launcher/oom.h"
@@ -34,9 +35,11 @@ class NodeWorkers {
  public:
   /// `handle_event` gets WorkerFailed for the first worker that fails in a round, StartFailed for
   /// each that could not be executed, and WorkersEnded once all have ended and their output is
-  /// written. The references must outlive this.
+  /// written. The references must outlive this. When some workers have succeeded and others run on,
+  /// it says so after `uneven_end`; other values are for tests.
   NodeWorkers(boost::asio::any_io_executor executor, const JobSpec& job, std::string host_name,
-              launcher::Output& output, Events& events, std::function<void(Event)> handle_event);
+              launcher::Output& output, Events& events, std::function<void(Event)> handle_event,
+              std::chrono::seconds uneven_end = std::chrono::seconds(30));
 
   /// As WorkerSetup::open_logs.
   Result<> open_logs() { return setup_.open_logs(); }
@@ -49,6 +52,10 @@ class NodeWorkers {
 
   /// WorkersEnded follows. A second call, or SIGKILL, kills at once.
   void stop(int signal);
+
+  /// As stop, but looks first at where the workers are, for exits(): after a failure that looks
+  /// like a consequence. Takes a millisecond; a stop() meanwhile is obeyed at once.
+  void look_and_stop(int signal);
 
   /// Sends `signal` to each worker and changes nothing else.
   void forward(int signal);
@@ -78,7 +85,10 @@ class NodeWorkers {
   Result<> start_workers(Result<std::vector<WorkerSetup::Worker>> workers);
   void add_output(int local_rank, WorkerSetup::Worker worker, launcher::Child child);
   void watch_for_oom();
+  std::vector<WorkerWatch::Process> processes() const;
+  bool is_about_to_fail(int rank);
   void on_worker_ended(const launcher::WorkerEnd& end);
+  void on_success(int rank);
   void on_killing(const std::vector<int>& local_ranks) const;
   void examine(const launcher::WorkerEnd& end);
   void on_examined(const launcher::WorkerEnd& end, bool is_first, const Traces& traces);
@@ -102,6 +112,8 @@ class NodeWorkers {
   std::optional<launcher::OomWatch> oom_;
   boost::asio::steady_timer oom_begins_;
   WaitReporter wait_reporter_;
+  WaitReporter uneven_end_;
+  WorkerWatch watch_;
 
   // Of the latest round.
   rendezvous::Layout layout_;
@@ -109,7 +121,8 @@ class NodeWorkers {
   bool all_ended_ = false;
   int under_examination_ = 0;  // workers that failed, or were stopped
   std::string first_failure_;  // "rank 3 failed (exit 1); "; empty: none failed
-  int stop_signal_ = 0;        // the first one they got; 0: none
+  std::vector<int> succeeded_;
+  int stop_signal_ = 0;  // the first one they got; 0: none
   std::chrono::steady_clock::time_point stop_began_;
   std::timespec stop_dated_{};  // the same, as the kernel dates files
   rendezvous::WorkerExits exits_;

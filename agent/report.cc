@@ -135,7 +135,8 @@ std::string unexplained_kill(const Failure& failure) {
 
 std::string failure_report(const rendezvous::Failed& failed) {
   const Failure& cause = failed.root_cause;
-  std::string report = cause_line(cause, failed.round);
+  std::string report = failed.suspect.empty() ? "" : suspect_line(failed.suspect) + "\n";
+  report += cause_line(cause, failed.round);
   const bool never_ran = cause.pid == 0 && exit_status(cause).signal() == 0;
   if (never_ran && failed.summary.empty()) return report + "; " + one_line(failed.no_restart);
   auto frames = last_of(frames_of(cause), kMostFrames);
@@ -156,6 +157,10 @@ std::string failure_line(const Failure& root_cause, int round) {
   const bool has_cause = !root_cause.cause.empty() || !root_cause.exception.empty();
   if (!has_cause && !last_line.empty()) line += ": " + last_line.front();
   return line;
+}
+
+std::string suspect_line(const std::string& suspect) {
+  return one_line(suspect);
 }
 
 std::string loss_text(const Failure& root_cause) {

@@ -12,15 +12,18 @@
 
 namespace ddprun::agent {
 
-/// The job ends: the cause, with the worker's exception and its innermost calls; the end of its
-/// stderr without these; the ends of the other workers; the exit code and why the job is not
-/// restarted. The same on every node. One line where a worker could not be started and there are no
-/// others.
+/// The job ends: the rank that the failed one waited for, if that is known; the cause, with the
+/// worker's exception and its innermost calls; the end of its stderr without these; the ends of the
+/// other workers; the exit code and why the job is not restarted. The same on every node. One line
+/// where a worker could not be started and there are no others.
 std::string failure_report(const rendezvous::Failed& failed);
 
 /// The job goes on: the cause on one line, with the exception or else the last line of the worker's
 /// stderr.
 std::string failure_line(const rendezvous::Failure& root_cause, int round);
+
+/// Rendezvous' sentence on the ranks that the first one to fail waited for.
+std::string suspect_line(const std::string& suspect);
 
 /// The cause for workers that wait for the failed one: "rank 3 on host gpu-07 was killed by
 /// SIGKILL", "rank 3 on host gpu-07 failed: exit 1: RuntimeError: loss is nan".

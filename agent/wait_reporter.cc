@@ -8,13 +8,13 @@ namespace ddprun::agent {
 void WaitReporter::begin(Report report) {
   report_ = std::move(report);
   began_ = std::chrono::steady_clock::now();
-  next_ = kFirst;
+  next_ = first_;
   wait_for_next();
 }
 
 void WaitReporter::end() {
   timer_.cancel();
-  next_ = kFirst;
+  next_ = first_;
 }
 
 void WaitReporter::wait_for_next() {

@@ -8,14 +8,17 @@
 
 namespace ddprun::agent {
 
-/// Reports a wait to the user: after five seconds, and each time the wait has doubled.
+/// Reports a wait to the user: after five seconds, or what it was made with, and each time the wait
+/// has doubled.
 ///
 /// Destroying it ends the wait. Thread: the executor's.
 class WaitReporter {
  public:
   using Report = std::function<void(std::chrono::seconds waited)>;
 
-  explicit WaitReporter(const boost::asio::any_io_executor& executor) : timer_(executor) {}
+  explicit WaitReporter(const boost::asio::any_io_executor& executor,
+                        std::chrono::seconds first = std::chrono::seconds(5))
+      : timer_(executor), first_(first), next_(first) {}
 
   /// Begins a wait, in place of one under way.
   void begin(Report report);
@@ -23,7 +26,7 @@ class WaitReporter {
   void end();
 
   /// Whether `report` was called since `begin`: then the end of the wait is worth a line, too.
-  bool has_reported() const { return next_ > kFirst; }
+  bool has_reported() const { return next_ > first_; }
 
   /// Since `begin`.
   std::chrono::steady_clock::duration waited() const {
@@ -31,14 +34,13 @@ class WaitReporter {
   }
 
  private:
-  static constexpr std::chrono::seconds kFirst{5};
-
   void wait_for_next();
 
   boost::asio::steady_timer timer_;
   Report report_;
   std::chrono::steady_clock::time_point began_;
-  std::chrono::seconds next_ = kFirst;
+  const std::chrono::seconds first_;
+  std::chrono::seconds next_;
 };
 
 }  // namespace ddprun::agent

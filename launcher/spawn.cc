@@ -118,6 +118,7 @@ DDPRUN_UNSANITIZED int SpawnBatch::ChildSetup::exec() {
   raw_syscall(SYS_setsid);  // its own session: one kill reaches all its children
   raw_syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);      // it must not outlive the agent
   if (raw_syscall(SYS_getppid) != parent) return ECHILD;  // the agent died before prctl
+  raw_syscall(SYS_prctl, PR_SET_PTRACER, parent);  // or Yama would keep py-spy from its stack
   long result = 0;
   if (stdin_fd == STDIN_FILENO) {
     raw_syscall(SYS_fcntl, STDIN_FILENO, F_SETFD, 0);  // it may be close-on-exec

@@ -43,6 +43,12 @@ bool Worker::is_dead() const {
   return waitid(P_PID, static_cast<id_t>(pid_), &info, kLook) == 0 && info.si_pid != 0;
 }
 
+int Worker::stopped_by() const {
+  siginfo_t info = {};
+  if (!running_ || waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WNOHANG) != 0) return 0;
+  return info.si_pid != 0 ? info.si_status : 0;
+}
+
 void Worker::signal_group(int signal) {
   if (!running_) return;
   // Before its setsid the child has no group and no children; the signal is blocked until exec.

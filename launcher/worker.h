@@ -32,6 +32,9 @@ class Worker {
   /// Whether the child has ended, also if `ended` was not called yet.
   bool is_dead() const;
 
+  /// The signal that has stopped the child since the last call; 0: none, or it goes on.
+  int stopped_by() const;
+
   /// Calls `ended` once, from the executor, when the child has ended and was reaped. The Worker
   /// must not move, and must live until then or until the executor has stopped.
   void when_ended(std::function<void(ExitStatus)> ended);

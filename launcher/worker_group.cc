@@ -139,8 +139,18 @@ void WorkerGroup::forward(int signal) {
 
 void WorkerGroup::child_changed() {
   if (ended_ || members_.empty()) return;
-  if (running_ > 0) return reap_orphans(running_pids());
-  finish_or_stop_orphans();
+  if (running_ == 0) return finish_or_stop_orphans();
+  find_stopped();
+  reap_orphans(running_pids());
+}
+
+void WorkerGroup::find_stopped() {
+  if (!hooks_.worker_stopped) return;
+  for (size_t i = 0; i < members_.size(); ++i) {
+    const Worker& worker = members_[i].worker;
+    const int signal = worker.stopped_by();
+    if (signal != 0) hooks_.worker_stopped(static_cast<int>(i), worker.pid(), signal);
+  }
 }
 
 std::vector<int> WorkerGroup::running() const {

@@ -43,6 +43,8 @@ class WorkerGroup {
     /// The grace has passed, and these workers are killed. Empty: only orphans are.
     std::function<void(const std::vector<int>& local_ranks)> killing;
     std::function<void()> all_ended;  ///< once, when no descendant is left
+    /// `signal` has stopped the worker: SIGSTOP, SIGTTIN ... From child_changed.
+    std::function<void(int local_rank, pid_t pid, int signal)> worker_stopped = {};
   };
 
   /// `grace` is the time between the first signal and SIGKILL; 0: SIGKILL immediately.
@@ -60,7 +62,7 @@ class WorkerGroup {
   /// Sends `signal` only to each worker's own process.
   void forward(int signal);
 
-  /// Call at each SIGCHLD: reaps orphans.
+  /// Call at each SIGCHLD: reaps orphans, and finds workers that were stopped.
   void child_changed();
 
   /// Whether all that still runs got SIGKILL.
@@ -72,6 +74,11 @@ class WorkerGroup {
   /// Local ranks whose process still runs.
   std::vector<int> running() const;
 
+  /// The process of a local rank that still runs.
+  pid_t pid_of(int local_rank) const {
+    return members_[static_cast<size_t>(local_rank)].worker.pid();
+  }
+
  private:
   struct Member {
     Worker worker;
@@ -80,6 +87,7 @@ class WorkerGroup {
   };
 
   void on_worker_ended(int local_rank, ExitStatus status);
+  void find_stopped();
   void finish_or_stop_orphans();
   void begin_stop(int signal);
   void kill_now();

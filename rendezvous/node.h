@@ -18,8 +18,27 @@ using NodeId = std::uint64_t;
 
 /// A worker that failed after the first one.
 struct Victim {
-  int rank = 0;     ///< global rank
-  std::string how;  ///< "exit 1", "killed by SIGABRT"
+  int rank = 0;              ///< global rank
+  std::string how;           ///< "exit 1", "killed by SIGABRT"
+  bool consequence = false;  ///< its words are about a peer or a time-out, not about itself
+};
+
+/// Where workers were when another one had failed and they were still left alone.
+struct Place {
+  enum class Kind {
+    unknown,     ///< it had just run, or could not be looked at
+    waiting,     ///< blocked for long, in a call that may be a part of a collective
+    collective,  ///< the same, and its stack shows the collective
+    outside,     ///< the same, and its stack shows none, as far as that goes
+    busy,        ///< computing, or waiting for others without sleeping
+    elsewhere,   ///< blocked for long, in a call in which no collective waits
+    stopped,     ///< by a signal
+  };
+
+  std::vector<int> ranks;  ///< global
+  Kind kind = Kind::unknown;
+  std::string what;    ///< "asleep (clock_nanosleep)"
+  double seconds = 0;  ///< for which each of them had been there at least; 0: unknown
 };
 
 /// How a node's workers ended when their round was broken.
@@ -29,6 +48,7 @@ struct WorkerExits {
   std::vector<int> killed;      ///< of these, the ones that needed SIGKILL
   std::string signal;           ///< the first one they got, "SIGTERM"; empty: none was stopped
   double seconds = 0;           ///< from then until all had ended
+  std::vector<Place> places;    ///< of those that ran, if the failure looks like a consequence
 };
 
 /// Sent by a node that wants to take part in the next round, when its workers of the round before

@@ -16,11 +16,13 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kMaxDepth = 4;         // of a field: of a victim in a list in worker_exits in a join
+constexpr int kMaxDepth = 5;         // of a rank in a list of a place in a list in worker_exits
 constexpr size_t kMaxRanks = 2'048;  // in one list; of more stopped workers the first are reported
 constexpr size_t kMaxVictims = 128;
 constexpr size_t kMaxHow = 64;
-constexpr size_t kMaxSentence = 256;  // of a join, which has much else
+constexpr size_t kMaxPlaces = 16;
+constexpr size_t kMaxPlaceRanks = 1'024;  // of all places of a node
+constexpr size_t kMaxSentence = 256;      // of a join, which has much else
 constexpr size_t kMaxSession = 64;
 constexpr size_t kMaxAsked = 256;  // connections in one question
 constexpr size_t kMaxMaster = 64;
@@ -106,17 +108,47 @@ std::vector<int> first(std::vector<int> ranks) {
   return ranks;
 }
 
+json to_json(const std::vector<Place>& places) {
+  json list = json::array();
+  size_t ranks = 0;
+  for (const Place& place : places) {
+    ranks += place.ranks.size();
+    if (list.size() == kMaxPlaces || ranks > kMaxPlaceRanks) break;
+    list.push_back({{"ranks", place.ranks},
+                    {"kind", static_cast<int>(place.kind)},
+                    {"what", place.what.substr(0, kMaxHow)},
+                    {"seconds", place.seconds}});
+  }
+  return list;
+}
+
+std::vector<Place> places_in(Fields& outer) {
+  std::vector<Place> places;
+  for (const json& element : outer.list("places", kMaxPlaces)) {
+    Fields fields(element);
+    Place& place = places.emplace_back();
+    place.ranks = fields.ranks("ranks", kMaxPlaceRanks);
+    place.kind =
+        static_cast<Place::Kind>(fields.integer("kind", 0, static_cast<int>(Place::Kind::stopped)));
+    place.what = fields.text("what");
+    place.seconds = fields.seconds("seconds");
+    outer.take_error(fields);
+  }
+  return places;
+}
+
 json to_json(const WorkerExits& worker_exits) {
   json victims = json::array();
   for (const Victim& victim : worker_exits.victims) {
     if (victims.size() == kMaxVictims) break;
-    victims.push_back({{"rank", victim.rank}, {"how", victim.how.substr(0, kMaxHow)}});
+    victims.push_back({{"rank", victim.rank},
+                       {"how", victim.how.substr(0, kMaxHow)},
+                       {"consequence", victim.consequence}});
   }
-  return {{"victims", std::move(victims)},
-          {"stopped", first(worker_exits.stopped)},
-          {"killed", first(worker_exits.killed)},
-          {"signal", worker_exits.signal.substr(0, kMaxHow)},
-          {"seconds", worker_exits.seconds}};
+  return {
+      {"victims", std::move(victims)},        {"stopped", first(worker_exits.stopped)},
+      {"killed", first(worker_exits.killed)}, {"signal", worker_exits.signal.substr(0, kMaxHow)},
+      {"seconds", worker_exits.seconds},      {"places", to_json(worker_exits.places)}};
 }
 
 WorkerExits worker_exits_in(Fields& outer, const char* name) {
@@ -124,13 +156,15 @@ WorkerExits worker_exits_in(Fields& outer, const char* name) {
   WorkerExits worker_exits;
   for (const json& element : fields.list("victims", kMaxVictims)) {
     Fields victim(element);
-    worker_exits.victims.push_back({victim.integer("rank", 0, INT_MAX), victim.text("how")});
+    worker_exits.victims.push_back(
+        {victim.integer("rank", 0, INT_MAX), victim.text("how"), victim.boolean("consequence")});
     fields.take_error(victim);
   }
   worker_exits.stopped = fields.ranks("stopped", kMaxRanks);
   worker_exits.killed = fields.ranks("killed", kMaxRanks);
   worker_exits.signal = fields.text("signal");
   worker_exits.seconds = fields.seconds("seconds");
+  worker_exits.places = places_in(fields);
   outer.take_error(fields);
   return worker_exits;
 }
@@ -249,7 +283,8 @@ json to_json(const Ready& ready) {
           {"world_size", layout.world_size},
           {"guests", layout.guests},
           {"store_port", layout.store_port},
-          {"store_host", layout.store_host}};
+          {"store_host", layout.store_host},
+          {"suspect", tail(ready.suspect)}};
 }
 
 json to_json(const Broken& broken) {
@@ -268,6 +303,7 @@ json to_json(const Closed& closed) {
     object["round"] = failed->round;
     object["aftermath"] = tail(failed->summary);
     object["no_restart"] = tail(failed->no_restart);
+    object["suspect"] = tail(failed->suspect);
   } else if (const auto* timed_out = std::get_if<TimedOut>(&closed.ending)) {
     object["timed_out"] = tail(timed_out->sentence);
   }
@@ -376,7 +412,8 @@ Result<Reply> decode_ready(Fields fields) {
   layout.guests = fields.integer("guests", 0, layout.node_count);
   layout.store_port = fields.integer("store_port", 0, 65'535);
   layout.store_host = fields.text("store_host");
-  return fields.or_error<Reply>(Ready{std::move(layout)});
+  std::string suspect = fields.text("suspect");
+  return fields.or_error<Reply>(Ready{std::move(layout), std::move(suspect)});
 }
 
 Result<Reply> decode_broken(Fields fields) {
@@ -396,6 +433,7 @@ Result<Reply> decode_closed(Fields fields) {
     failed.round = fields.integer("round", 0, INT_MAX);
     failed.summary = fields.text("aftermath");
     failed.no_restart = fields.text("no_restart");
+    failed.suspect = fields.text("suspect");
     ending = std::move(failed);
   } else if (fields.has("timed_out")) {
     ending = TimedOut{fields.text("timed_out")};

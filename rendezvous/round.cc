@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <csignal>
 #include <iterator>
+#include <utility>
 
 #include "base/text.h"
 #include "rendezvous/membership_text.h"
@@ -108,6 +109,7 @@ Notifications Round::while_forming(const Event& event) {
   if (auto* e = as<Join>(event)) {
     if (auto sentence = refusal_of(*e)) return {{e->node, Refused{*sentence}}};
     if (no_participants()) since_ = now_;
+    add_exits(*e);
     admit(*e);
     return go_on();
   }
@@ -130,11 +132,7 @@ Notifications Round::while_active(const Event& event) {
 Notifications Round::while_ending(const Event& event) {
   if (auto* e = as<Join>(event)) {
     if (auto sentence = refusal_of(*e)) return {{e->node, Refused{*sentence}}};
-    const auto known = nodes_.find(e->node);
-    if (known != nodes_.end() && known->second.state == NodeState::returning &&
-        known->second.last_round == failed_.round) {
-      failure_summary_.add(e->request.worker_exits);
-    }
+    add_exits(*e);
     admit(*e);
     return close_if_all_back();
   }
@@ -145,6 +143,18 @@ Notifications Round::while_ending(const Event& event) {
   if (as<Tick>(event)) return close_if_all_back();
   // Fail: a victim. Its node reports it in words, with its WorkerExits, when it joins again.
   return {};
+}
+
+/// What a member of the round that was broken tells of its workers.
+void Round::add_exits(const Join& event) {
+  const auto known = nodes_.find(event.node);
+  if (known == nodes_.end() || known->second.state != NodeState::returning) return;
+  const Node& node = known->second;
+  if (node.last_round != round_) return;
+  const WorkerExits& exits = event.request.worker_exits;
+  if (phase_ == Phase::ending && failed_.round == round_) failure_summary_.add(exits);
+  if (is_suspect_sought_)
+    suspect_.add(exits, node.request.host, node.first_rank, node.request.local_size);
 }
 
 Notifications Round::while_closed(const Event& event) const {
@@ -295,6 +305,7 @@ Notifications Round::start() {
 
   const std::vector<Node*> members = assign_node_ranks(nodes_, spec_.max_nodes);
   const std::vector<Layout> layouts = layouts_of(members, round_, restarts());
+  const std::string suspect = std::exchange(suspect_, {}).text();
   Notifications notifications;
   notifications.reserve(members.size());
   for (size_t i = 0; i < members.size(); ++i) {
@@ -303,7 +314,7 @@ Notifications Round::start() {
     node.last_round = round_;
     node.node_rank = layouts[i].node_rank;
     node.first_rank = layouts[i].first_rank;
-    notifications.emplace_back(node.id, Ready{layouts[i]});
+    notifications.emplace_back(node.id, Ready{layouts[i], suspect});
   }
   return notifications;
 }
@@ -311,6 +322,8 @@ Notifications Round::start() {
 /// Makes all members stop their workers and join again.
 Notifications Round::break_round(const Broken& news) {
   since_ = now_;
+  suspect_ = {};
+  is_suspect_sought_ = news.root_cause && news.root_cause->pid != 0;
   Notifications notifications;
   for (auto& [id, node] : nodes_) {
     if (node.state != NodeState::running && node.state != NodeState::finished) continue;
@@ -338,6 +351,7 @@ Notifications Round::end(Failed failed, const std::string& reason) {
 Notifications Round::close_if_all_back() {
   if (stopping() > 0 && now_ < since_ + spec_.join_timeout) return {};
   failed_.summary = failure_summary_.text(failed_.root_cause.rank);
+  failed_.suspect = suspect_.text();
   return close(failed_);
 }
 

@@ -18,6 +18,7 @@
 #include "rendezvous/node_losses.h"
 #include "rendezvous/prior_round.h"
 #include "rendezvous/restart_budget.h"
+#include "rendezvous/suspect.h"
 
 // DECIDES who takes part in a round, when to regroup, and when the job is over. The only place that
 // counts restarts. Pure: it reads no clock and sends nothing; the caller delivers the notifications
@@ -108,6 +109,7 @@ namespace ddprun::rendezvous {
 /// To a node that takes part: start your workers.
 struct Ready {
   Layout layout;
+  std::string suspect = {};  ///< as Failed::suspect, of the round before, which failed
 };
 
 /// To a node of a round that is over: stop your workers, then join again.
@@ -246,6 +248,7 @@ class Round {
   Notifications break_round(const Broken& news);
   Notifications regroup(const Broken& news);
   Notifications end(Failed failed, const std::string& reason);
+  void add_exits(const Join& event);
   Notifications close_if_all_back();
   Notifications close(Ending ending);
   bool is_left_out(const JoinRequest& request) const;
@@ -270,6 +273,8 @@ class Round {
   PriorRounds prior_rounds_;
   Failed failed_;                   ///< ending: how the job will be closed
   FailureSummary failure_summary_;  ///< ending: of that round
+  Suspect suspect_;                 ///< of the latest round that was broken
+  bool is_suspect_sought_ = false;  ///< it was broken by a worker, not by the loss of a node
 
   Nodes nodes_;
   std::map<int, NodeId> rank_holders_;  ///< by their --node_rank

@@ -37,7 +37,7 @@ CONFINED = {
     r"boost/process": r"launcher/worker\w*\.(h|cc)",
     r"hwloc": r"launcher/topology\.cc",
     r"openssl/": r"rendezvous/openssl\.h",
-    r"nlohmann/": r"rendezvous/(fields|protocol)\.(h|cc)|agent/(error_file|events)\.cc|collectives/failure/trace\.cc|collectives/training/safetensors\.cc",
+    r"nlohmann/": r"rendezvous/(fields|protocol)\.(h|cc)|agent/(error_file|events|python_stack)\.cc|collectives/failure/trace\.cc|collectives/training/safetensors\.cc",
     r"gloo/": r"collectives/backends/gloo/\w+\.(h|cc)",
     r"xxhash\.h": r"collectives/training/checkpoint_sum\.cc",
     r"mpi\.h": r"collectives/backends/mpi/plugin\w*\.(h|cc)",

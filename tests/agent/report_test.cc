@@ -57,6 +57,15 @@ TEST_CASE("a failure that ends the job is reported from the cause to the exit co
         "exit code 139; no restarts were asked for (--max_restarts N)");
 }
 
+TEST_CASE("the rank that the failed one waited for is named first") {
+  Failed failed = ended_by(segfault());
+  failed.suspect =
+      "rank 1 (gpu-02) is the likely cause: asleep for 612 s,\nwhile rank 2 waited\x1b";
+  CHECK(failure_report(failed).starts_with(
+      "rank 1 (gpu-02) is the likely cause: asleep for 612 s, while rank 2 waited\\x1b\n"
+      "rank 2 failed first: killed by SIGSEGV"));
+}
+
 TEST_CASE("a line for the other workers says how a rank ended") {
   Failure failure = segfault();
   CHECK(loss_text(failure) == "rank 2 on host gpu-07 was killed by SIGSEGV");

@@ -112,6 +112,13 @@ TEST_CASE("a number of an agent's that cannot be is refused by its name") {
                  {"/aftermath/victims", json::object()},
                  {"/aftermath/victims/1/rank", -1},
                  {"/aftermath/victims/0/how", 3},
+                 {"/aftermath/victims/0/consequence", 1},
+                 {"/aftermath/places", 3},
+                 {"/aftermath/places/0/ranks", {-1}},
+                 {"/aftermath/places/1/kind", 7},
+                 {"/aftermath/places/1/kind", -1},
+                 {"/aftermath/places/0/what", 3},
+                 {"/aftermath/places/0/seconds", -1},
                  {"/aftermath/stopped", 3},
                  {"/aftermath/stopped", std::vector<int>(2'049)},
                  {"/aftermath/killed", {-1}},
@@ -159,5 +166,9 @@ TEST_CASE("a number of the master's that cannot be is refused by its name") {
                 {{"/restarts", -1}, {"/ends_job", 1}, {"/root_cause/pid", -1}});
   check_refused(encode(Reply(Notification(Closed{Failed{sample_failure(), 0, "", ""}}))),
                 decode_reply,
-                {{"/round", -1}, {"/aftermath", 1}, {"/no_restart", 1}, {"/failed/rank", -1}});
+                {{"/round", -1},
+                 {"/aftermath", 1},
+                 {"/no_restart", 1},
+                 {"/suspect", 1},
+                 {"/failed/rank", -1}});
 }

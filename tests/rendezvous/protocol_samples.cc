@@ -54,11 +54,13 @@ JoinRequest sample_request() {
   request.last_restarts = 1;
   request.restarts = 2;
   request.unreported_failure = sample_failure();
-  request.worker_exits.victims = {{5, "exit 1"}, {6, "killed by SIGABRT"}};
+  request.worker_exits.victims = {{5, "exit 1"}, {6, "killed by SIGABRT", true}};
   request.worker_exits.stopped = {0, 1, 2};
   request.worker_exits.killed = {2};
   request.worker_exits.signal = "SIGTERM";
   request.worker_exits.seconds = 0.25;
+  request.worker_exits.places = {{{0, 2}, Place::Kind::waiting, "waiting (futex)", 9.5},
+                                 {{1}, Place::Kind::stopped, "stopped by a signal (state T)", 0}};
   return request;
 }
 

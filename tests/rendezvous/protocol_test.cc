@@ -51,6 +51,14 @@ void check_same(const WorkerExits& a, const WorkerExits& b) {
   for (size_t i = 0; i < a.victims.size(); ++i) {
     CHECK(a.victims[i].rank == b.victims[i].rank);
     CHECK(a.victims[i].how == b.victims[i].how);
+    CHECK(a.victims[i].consequence == b.victims[i].consequence);
+  }
+  REQUIRE(a.places.size() == b.places.size());
+  for (size_t i = 0; i < a.places.size(); ++i) {
+    CHECK(a.places[i].ranks == b.places[i].ranks);
+    CHECK(a.places[i].kind == b.places[i].kind);
+    CHECK(a.places[i].what == b.places[i].what);
+    CHECK(a.places[i].seconds == b.places[i].seconds);
   }
   CHECK(a.stopped == b.stopped);
   CHECK(a.killed == b.killed);
@@ -175,12 +183,14 @@ TEST_CASE("notifications arrive as they were written") {
 TEST_CASE("the end of the job arrives as it came, with what became of the others") {
   CHECK(std::holds_alternative<Succeeded>(delivered<Closed>(Closed{Succeeded{}}).ending));
 
-  const Failed sent = {sample_failure(), 3, "ranks 0-6 were stopped\nrank 9 failed", "no restart"};
+  const Failed sent = {sample_failure(), 3, "ranks 0-6 were stopped\nrank 9 failed", "no restart",
+                       "rank 1 (gpu-02) is the likely cause"};
   const auto failed = std::get<Failed>(delivered<Closed>(Closed{sent}).ending);
   check_same(failed.root_cause, sample_failure());
   CHECK(failed.round == 3);
   CHECK(failed.summary == sent.summary);
   CHECK(failed.no_restart == "no restart");
+  CHECK(failed.suspect == sent.suspect);
 
   const auto timed_out = delivered<Closed>(Closed{TimedOut{"node 1 is missing"}});
   CHECK(std::get<TimedOut>(timed_out.ending).sentence == "node 1 is missing");
@@ -213,6 +223,7 @@ TEST_CASE("a node that stopped a hundred thousand workers reports the first of t
     worker_exits.victims.push_back({last - i, nasty(1'000)});
     worker_exits.stopped.push_back(last - i);
     worker_exits.killed.push_back(last - i);
+    worker_exits.places.push_back({{last - i}, Place::Kind::waiting, nasty(1'000), 1e9});
   }
   worker_exits.signal = nasty(100'000);
   worker_exits.seconds = 1e9;
@@ -224,6 +235,7 @@ TEST_CASE("a node that stopped a hundred thousand workers reports the first of t
   CHECK(arrived.victims.front().how.size() > 32);
   REQUIRE(arrived.stopped.size() > 1'000);
   CHECK(arrived.stopped.size() < worker_exits.stopped.size());
+  CHECK(arrived.places.size() == 16);
   CHECK(arrived.stopped.front() == last);
   CHECK(arrived.killed.front() == last);
   CHECK(arrived.seconds == 1e9);

@@ -29,7 +29,8 @@ std::string text(const Ending& ending) {
                         [](const Failed& e) {
                           return "failed in round " + to_string(e.round) + ", root cause rank " +
                                  to_string(e.root_cause.rank) + " on " + e.root_cause.host + "; " +
-                                 e.no_restart + (e.summary.empty() ? "" : "\n" + e.summary);
+                                 e.no_restart + (e.suspect.empty() ? "" : "\n" + e.suspect) +
+                                 (e.summary.empty() ? "" : "\n" + e.summary);
                         },
                         [](const TimedOut& e) { return "timed out: " + e.sentence; },
                     },
@@ -47,7 +48,8 @@ std::string text(const Notification& notification) {
                    to_string(at.first_rank + at.local_size - 1) + " of " +
                    to_string(at.world_size) +
                    (at.guests < at.node_count ? " guests " + to_string(at.guests) : "") +
-                   (at.store_port > 0 ? " store port " + to_string(at.store_port) : "");
+                   (at.store_port > 0 ? " store port " + to_string(at.store_port) : "") +
+                   (ready.suspect.empty() ? "" : "\n" + ready.suspect);
           },
           [](const Broken& broken) {
             std::string text = "broken: " + broken.reason;
@@ -81,7 +83,8 @@ std::vector<int> numbers(const std::string& text) {
   return all;
 }
 
-/// `victim 2 (exit 1) stopped 0,1 killed 1 by SIGTERM in 12ms`, one word of it at a time.
+/// `victim 2 (exit 1) timed-out asleep 1 stopped 0,1 killed 1 by SIGTERM in 12ms`, one word of it
+/// at a time.
 void read_worker_exits(const std::string& key, std::istringstream& words,
                        WorkerExits& worker_exits) {
   std::string value;
@@ -91,6 +94,10 @@ void read_worker_exits(const std::string& key, std::istringstream& words,
     words.ignore(2);
     std::getline(words, victim.how, ')');
     worker_exits.victims.push_back(victim);
+  }
+  if (key == "timed-out") worker_exits.victims.back().consequence = true;
+  if (key == "asleep" && words >> value) {
+    worker_exits.places.push_back({numbers(value), Place::Kind::elsewhere, "asleep", 60});
   }
   if (key == "stopped" && words >> value) worker_exits.stopped = numbers(value);
   if (key == "killed" && words >> value) worker_exits.killed = numbers(value);
@@ -175,6 +182,7 @@ class Replay {
       Failure failure;
       failure.host = first;
       words >> verb >> failure.rank;
+      failure.pid = 1;
       const int round = round_of(node, words);
       return texts(step("fail", [&] { return round_->fail(node, round, failure, now_); }));
     }

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/python_stack.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+namespace ddprun::agent {
+namespace {
+
+using PlainJson = nlohmann::json;
+
+constexpr int kMaxDumpDepth = 6;  // of what is read: a text of a frame of a thread of the list
+constexpr size_t kMostStackFrames = 200;  // a recursion has more
+
+PlainJson member_of(const PlainJson& json, const char* name) {
+  const auto found = json.is_object() ? json.find(name) : json.end();
+  return found == json.end() ? PlainJson() : *found;
+}
+
+std::string text_in(const PlainJson& json, const char* name) {
+  const PlainJson value = member_of(json, name);
+  return value.is_string() ? value.get<std::string>() : "";
+}
+
+int number_in(const PlainJson& json, const char* name) {
+  const PlainJson value = member_of(json, name);
+  return value.is_number_integer() ? value.get<int>() : 0;
+}
+
+PythonStack stack_of(const PlainJson& thread) {
+  PythonStack stack;
+  const PlainJson frames = member_of(thread, "frames");
+  if (!frames.is_array()) return stack;
+  for (const PlainJson& frame : frames) {
+    if (stack.size() == kMostStackFrames) break;
+    stack.push_back({text_in(frame, "name"), text_in(frame, "filename"), number_in(frame, "line")});
+  }
+  return stack;
+}
+
+bool has_part(std::string_view text, std::string_view part) {
+  return text.find(part) != text.npos;
+}
+
+/// Not of the program itself.
+bool is_library(const PythonFrame& frame) {
+  return has_part(frame.file, "/lib/python") || has_part(frame.file, "-packages/") ||
+         frame.file.starts_with('<');
+}
+
+/// A wrapper has no name that a user knows.
+bool is_collective(const PythonFrame& frame) {
+  return has_part(frame.file, "torch/distributed/") &&
+         !has_part(frame.file, "torch/distributed/checkpoint") &&
+         !frame.function.starts_with('_') && !has_part(frame.function, "<locals>");
+}
+
+std::string base_name(const std::string& file) {
+  return file.substr(file.rfind('/') + 1);
+}
+
+}  // namespace
+
+PythonStack parse_py_spy(std::string_view json, int pid) {
+  const auto is_shallow = [](int depth, PlainJson::parse_event_t, PlainJson&) {
+    return depth <= kMaxDumpDepth;
+  };
+  const PlainJson threads = PlainJson::parse(json, is_shallow, /*allow_exceptions=*/false);
+  if (!threads.is_array()) return {};
+  for (const PlainJson& thread : threads) {
+    if (number_in(thread, "os_thread_id") == pid) return stack_of(thread);
+  }
+  return {};
+}
+
+StackPlace stack_place(const PythonStack& stack) {
+  const auto own = std::ranges::find_if_not(stack, is_library);
+  const PythonFrame& line = own == stack.end() ? stack.front() : *own;
+  const std::string where = " (" + base_name(line.file) + ":" + std::to_string(line.line) + ")";
+  // What the program called is the outermost of them.
+  const auto called = std::find_if(std::make_reverse_iterator(own), stack.rend(), is_collective);
+  if (called != stack.rend())
+    return {StackPlace::Kind::collective, "in " + called->function + where};
+  const bool is_backward = std::any_of(stack.begin(), own, [](const PythonFrame& frame) {
+    return frame.function == "backward" || has_part(frame.file, "torch/distributed/");
+  });
+  if (is_backward) return {StackPlace::Kind::unclear, "in a call" + where};
+  return {StackPlace::Kind::outside, "in " + line.function + where};
+}
+
+}  // namespace ddprun::agent

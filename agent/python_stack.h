@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// The Python stack of a worker's main thread, as `py-spy dump --json` prints it. Pure.
+
+namespace ddprun::agent {
+
+struct PythonFrame {
+  std::string function;
+  std::string file;
+  int line = 0;
+};
+
+/// The innermost frame first.
+using PythonStack = std::vector<PythonFrame>;
+
+/// The main thread's stack in the dump of process `pid`; empty: there is none, or another text.
+PythonStack parse_py_spy(std::string_view json, int pid);
+
+/// What a stack says.
+struct StackPlace {
+  enum class Kind { collective, unclear, outside };
+
+  Kind kind;
+  std::string text;  ///< "in all_reduce (train.py:88)": the program's own line, without its folder
+};
+
+/// Where a stack that is not empty is: in a collective of PyTorch; in what may wait in one, as
+/// backward() does; or in neither as far as it goes, although calls such as item() are not in it.
+StackPlace stack_place(const PythonStack& stack);
+
+}  // namespace ddprun::agent

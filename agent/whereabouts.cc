@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/whereabouts.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <string>
+#include <string_view>
+
+namespace ddprun::agent {
+namespace {
+
+using Kind = rendezvous::Place::Kind;
+
+/// One that waits this long was there before the others failed, and does not only take a nap.
+constexpr std::chrono::seconds kLong{5};
+constexpr double kBusy = 0.75;  // a process that has just woken up to fail does not get there
+
+/// In which no collective waits, as no message ends them.
+constexpr std::array<std::string_view, 9> kSleeps = {"nanosleep",  "clock_nanosleep", "pause",
+                                                     "sigsuspend", "sigtimedwait",    "wait4",
+                                                     "waitid",     "fsync",           "fdatasync"};
+
+std::string what_of(const launcher::ProcessSample& sample, Kind kind) {
+  const std::string call = sample.call.empty() ? "" : " (" + sample.call + ")";
+  if (kind == Kind::stopped) return "stopped by a signal (state T)";
+  if (sample.state == 'D') return "in uninterruptible sleep (state D, a disk or device)";
+  if (sample.call.starts_with("wait")) return "waiting for a child process" + call;
+  if (kind == Kind::elsewhere) return "asleep" + call;
+  if (kind == Kind::waiting) return "waiting" + call;
+  return kind == Kind::busy ? "busy on a CPU" : "unknown";
+}
+
+Kind kind_of(const launcher::ProcessSample& sample) {
+  if (sample.state == 'T' && !sample.traced) return Kind::stopped;
+  if (sample.traced) return Kind::unknown;  // it may stand still because of its debugger
+  if (sample.state == 'R') return sample.load > kBusy ? Kind::busy : Kind::unknown;
+  if (!sample.still || *sample.still < kLong) return Kind::unknown;
+  if (sample.state == 'D') return Kind::elsewhere;
+  if (sample.state != 'S' || sample.call.empty()) return Kind::unknown;
+  return std::ranges::count(kSleeps, sample.call) > 0 ? Kind::elsewhere : Kind::waiting;
+}
+
+void add_stack(rendezvous::Place& place, const StackPlace& at) {
+  if (at.kind == StackPlace::Kind::collective) {
+    place.kind = Kind::collective;  // also if it polls, with pauses or without
+    place.what = at.text;
+    return;
+  }
+  if (place.kind == Kind::waiting && at.kind == StackPlace::Kind::outside) {
+    place.kind = Kind::outside;
+  }
+  place.what = at.text + ", " + place.what;
+}
+
+}  // namespace
+
+rendezvous::Place place_of(int rank, const launcher::ProcessSample& sample,
+                           const PythonStack& stack) {
+  const Kind kind = kind_of(sample);
+  const auto still = sample.still.value_or(std::chrono::milliseconds(0));
+  const bool stands = kind != Kind::unknown && kind != Kind::busy;
+  rendezvous::Place place = {{rank},
+                             kind,
+                             what_of(sample, kind),
+                             stands ? std::chrono::duration<double>(still).count() : 0};
+  if (!stack.empty() && (stands || kind == Kind::busy) && kind != Kind::stopped)
+    add_stack(place, stack_place(stack));
+  return place;
+}
+
+std::vector<rendezvous::Place> grouped(const std::vector<rendezvous::Place>& places) {
+  std::vector<rendezvous::Place> groups;
+  for (const rendezvous::Place& place : places) {
+    const auto same = std::ranges::find_if(groups, [&place](const rendezvous::Place& group) {
+      return group.kind == place.kind && group.what == place.what;
+    });
+    if (same == groups.end()) {
+      groups.push_back(place);
+      continue;
+    }
+    same->ranks.insert(same->ranks.end(), place.ranks.begin(), place.ranks.end());
+    same->seconds = std::min(same->seconds, place.seconds);
+  }
+  return groups;
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/worker_watch.h"
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <utility>
+
+#include <boost/asio/steady_timer.hpp>
+
+#include "agent/whereabouts.h"
+#include "base/log.h"
+#include "launcher/exit_status.h"
+#include "launcher/process_sample.h"
+#include "launcher/py_spy.h"
+
+namespace ddprun::agent {
+namespace {
+
+/// /proc answers at once, unless the kernel is stuck.
+constexpr std::chrono::seconds kLongestLook{1};
+
+/// Shells and debuggers stop a process for a moment.
+constexpr std::chrono::seconds kStopIsNews{1};
+
+/// A failure waits for them.
+constexpr std::chrono::milliseconds kStacks{45};
+
+std::map<pid_t, PythonStack> stacks_of(const std::vector<WorkerWatch::Process>& processes,
+                                       const std::string& program) {
+  std::map<pid_t, PythonStack> stacks;
+  const std::string py_spy = launcher::find_py_spy(program);
+  if (py_spy.empty()) return stacks;
+  std::vector<pid_t> pids;
+  for (const WorkerWatch::Process& process : processes) pids.push_back(process.pid);
+  for (const auto& [pid, text] : launcher::py_spy_dumps(py_spy, pids, kStacks)) {
+    stacks[pid] = parse_py_spy(text, pid);
+  }
+  return stacks;
+}
+
+/// First of all what the kernel says, as the other workers may begin to fail.
+WorkerWatch::Places places_of(const std::vector<WorkerWatch::Process>& processes,
+                              const std::string& program) {
+  std::vector<launcher::ProcessSample> samples;
+  for (const auto& process : processes) samples.push_back(launcher::sample_process(process.pid));
+  std::map<pid_t, PythonStack> stacks = stacks_of(processes, program);
+  WorkerWatch::Places places;
+  for (size_t i = 0; i < processes.size(); ++i) {
+    places.push_back(place_of(processes[i].rank, samples[i], stacks[processes[i].pid]));
+  }
+  return grouped(places);
+}
+
+}  // namespace
+
+void WorkerWatch::look(std::vector<Process> processes, std::function<void(Places)> done) {
+  auto limit = std::make_shared<boost::asio::steady_timer>(executor_, kLongestLook);
+  const auto conclude = [limit, done = std::move(done), round = std::weak_ptr(round_),
+                         concluded = std::make_shared<bool>(false)](Places places) {
+    if (std::exchange(*concluded, true) || round.expired()) return;
+    limit->cancel();
+    done(std::move(places));
+  };
+  limit->async_wait([conclude](boost::system::error_code cancelled) {
+    if (!cancelled) conclude({});
+  });
+  jobs_.run([processes = std::move(processes),
+             program = program_] { return places_of(processes, program); },
+            conclude);
+}
+
+void WorkerWatch::stopped(Process process, int signal) {
+  auto timer = std::make_shared<boost::asio::steady_timer>(executor_, kStopIsNews);
+  timer->async_wait(
+      [this, timer, process, signal, round = std::weak_ptr(round_)](boost::system::error_code ec) {
+        if (!ec && !round.expired()) report_stop(process, signal);
+      });
+}
+
+void WorkerWatch::report_stop(Process process, int signal) {
+  jobs_.run([pid = process.pid] { return launcher::sample_process(pid); },
+            [process, signal, round = std::weak_ptr(round_)](const launcher::ProcessSample& now) {
+              if (round.expired() || now.state != 'T' || now.traced) return;
+              log::warning("rank " + std::to_string(process.rank) + " (pid " +
+                           std::to_string(process.pid) + ") is stopped by " +
+                           launcher::signal_name(signal) + "; it goes on after: kill -CONT " +
+                           std::to_string(process.pid));
+            });
+}
+
+}  // namespace ddprun::agent

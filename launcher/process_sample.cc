@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/process_sample.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <utility>
+
+#include "base/fd.h"
+
+namespace ddprun::launcher {
+namespace {
+
+constexpr size_t kMostBytes = 8192;  // of a file; those of one process are smaller
+constexpr double kFullLoad = 1024;   // the kernel's SCHED_CAPACITY_SCALE
+
+/// Calls in which a process waits for long.
+constexpr std::pair<long, std::string_view> kCalls[] = {
+    {SYS_read, "read"},
+    {SYS_write, "write"},
+    {SYS_recvfrom, "recv"},
+    {SYS_recvmsg, "recv"},
+    {SYS_sendto, "send"},
+    {SYS_sendmsg, "send"},
+    {SYS_connect, "connect"},
+    {SYS_accept, "accept"},
+    {SYS_accept4, "accept"},
+    {SYS_ppoll, "poll"},
+    {SYS_pselect6, "select"},
+    {SYS_epoll_pwait, "epoll_wait"},
+    {SYS_futex, "futex"},
+    {SYS_nanosleep, "nanosleep"},
+    {SYS_clock_nanosleep, "clock_nanosleep"},
+    {SYS_rt_sigsuspend, "sigsuspend"},
+    {SYS_rt_sigtimedwait, "sigtimedwait"},
+    {SYS_wait4, "wait4"},
+    {SYS_waitid, "waitid"},
+    {SYS_fsync, "fsync"},
+    {SYS_fdatasync, "fdatasync"},
+    {SYS_flock, "flock"},
+    {SYS_fcntl, "fcntl"},
+    {SYS_ioctl, "ioctl"},
+#ifdef SYS_pause  // newer architectures have only the general ones of these
+    {SYS_pause, "pause"},
+    {SYS_poll, "poll"},
+    {SYS_select, "select"},
+    {SYS_epoll_wait, "epoll_wait"},
+#endif
+};
+
+/// Empty: it cannot be read.
+std::string read_file(const std::string& path) {
+  const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::array<char, kMostBytes> bytes;
+  const ssize_t size = file ? read(file.get(), bytes.data(), bytes.size()) : 0;
+  return std::string(bytes.data(), static_cast<size_t>(std::max<ssize_t>(size, 0)));
+}
+
+/// What follows `name` at the beginning of a line, without spaces, tabs and the colon.
+std::string_view value_of(std::string_view text, std::string_view name) {
+  for (size_t at = 0; at < text.size(); at = std::min(text.find('\n', at), text.size()) + 1) {
+    std::string_view line = text.substr(at, text.find('\n', at) - at);
+    if (!line.starts_with(name)) continue;
+    line.remove_prefix(name.size());
+    const size_t begin = line.find_first_not_of(" \t:");
+    if (begin != 0 && begin != line.npos) return line.substr(begin);
+  }
+  return {};
+}
+
+std::string_view name_of_call(long number) {
+  const auto* const found =
+      std::ranges::find(kCalls, number, [](auto& call) { return call.first; });
+  return found == std::end(kCalls) ? std::string_view() : found->second;
+}
+
+}  // namespace
+
+ProcessSample sample_process(pid_t pid) {
+  const std::string folder = "/proc/" + std::to_string(pid);
+  ProcessSample sample = parse_proc_status(read_file(folder + "/status"));
+  sample.call = parse_proc_syscall(read_file(folder + "/syscall"));
+  const std::string sched = read_file(folder + "/sched");
+  sample.load = parse_proc_sched(sched, "se.avg.runnable_avg").value_or(0) / kFullLoad;
+  // On the kernel's own clock, of which this thread, which runs, has the present time.
+  const auto ran = parse_proc_sched(sched, "se.exec_start");
+  const auto now = parse_proc_sched(read_file("/proc/thread-self/sched"), "se.exec_start");
+  if (ran && now && *ran > 0) {
+    const std::chrono::duration<double, std::milli> still(std::max(*now - *ran, 0.0));
+    sample.still = std::chrono::duration_cast<std::chrono::milliseconds>(still);
+  }
+  return sample;
+}
+
+ProcessSample parse_proc_status(std::string_view status) {
+  ProcessSample sample;
+  const std::string_view state = value_of(status, "State");
+  const std::string_view tracer = value_of(status, "TracerPid");
+  if (!state.empty()) sample.state = state.front();
+  sample.traced = !tracer.empty() && tracer != "0";
+  return sample;
+}
+
+std::string parse_proc_syscall(std::string_view text) {
+  long number = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || number < 0) return "";  // "running", "-1 0x7ffd ..."
+  const std::string_view name = name_of_call(number);
+  return name.empty() ? "call " + std::to_string(number) : std::string(name);
+}
+
+std::optional<double> parse_proc_sched(std::string_view sched, std::string_view name) {
+  const std::string_view text = value_of(sched, name);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc()) return std::nullopt;
+  return value;
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/suspect.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/text.h"
+#include "rendezvous/membership_text.h"
+
+namespace ddprun::rendezvous {
+namespace {
+
+using Kind = Place::Kind;
+
+constexpr size_t kMostGroups = 64;  // of all nodes: a hostile one could make up any number
+constexpr size_t kMostHosts = 3;
+constexpr size_t kMostPieces = 8;     // of a list of ranks
+constexpr size_t kLongestPlace = 96;  // that another node wrote
+
+std::string ranks_of(const std::vector<int>& ranks) {
+  return (ranks.size() == 1 ? "rank " : "ranks ") + compress_ranks(ranks, kMostPieces);
+}
+
+std::string hosts_text(const std::vector<std::string>& hosts) {
+  std::string text;
+  for (size_t i = 0; i < std::min(hosts.size(), kMostHosts); ++i) {
+    text += (i == 0 ? "" : ", ") + name_text(hosts[i]);
+  }
+  if (hosts.size() > kMostHosts) {
+    text += " and " + std::to_string(hosts.size() - kMostHosts) + " more";
+  }
+  return text;
+}
+
+std::string seconds_text(double seconds) {
+  const std::chrono::duration<double> duration(seconds);
+  return duration_text(std::chrono::duration_cast<std::chrono::nanoseconds>(duration));
+}
+
+std::string one_line(const std::string& text) {
+  std::string line = cut(printable(text), kLongestPlace);
+  std::ranges::replace(line, '\n', ' ');
+  return line;
+}
+
+void append_all(std::vector<int>& ranks, const std::vector<int>& more) {
+  ranks.insert(ranks.end(), more.begin(), more.end());
+}
+
+}  // namespace
+
+void Suspect::add(const WorkerExits& of_node, const std::string& host, int first_rank,
+                  int local_size) {
+  const auto is_foreign = [first_rank, local_size](int rank) {
+    return rank < first_rank || rank - first_rank >= local_size;
+  };
+  for (const Victim& victim : of_node.victims) {
+    if (is_foreign(victim.rank)) continue;
+    if (victim.consequence) failed_waiting_.push_back(victim.rank);
+    has_own_cause_ = has_own_cause_ || !victim.consequence;
+  }
+  for (Place place : of_node.places) {
+    std::erase_if(place.ranks, is_foreign);
+    if (!place.ranks.empty()) add_place(place, host);
+  }
+}
+
+void Suspect::add_place(const Place& place, const std::string& host) {
+  auto group = std::ranges::find_if(groups_, [&place](const Group& known) {
+    return known.place.kind == place.kind && known.place.what == place.what;
+  });
+  if (group == groups_.end()) {
+    if (groups_.size() == kMostGroups) return;
+    group = groups_.insert(groups_.end(), Group{place, {host}});
+  } else {
+    append_all(group->place.ranks, place.ranks);
+    group->place.seconds = std::min(group->place.seconds, place.seconds);
+    if (std::ranges::count(group->hosts, host) == 0) group->hosts.push_back(host);
+  }
+}
+
+bool Suspect::has(Kind kind) const {
+  return std::ranges::count(groups_, kind, [](auto& group) { return group.place.kind; }) > 0;
+}
+
+/// A stack without a known collective may still be in one, unless those that wait show theirs.
+bool Suspect::may_be_suspect(Kind kind) const {
+  if (has(Kind::stopped)) return kind == Kind::stopped;
+  if (has(Kind::busy)) return false;
+  return kind == Kind::elsewhere || (kind == Kind::outside && has(Kind::collective));
+}
+
+/// The smallest group that is in no collective, if it is the only one of its size.
+const Suspect::Group* Suspect::stands_apart() const {
+  const Group* smallest = nullptr;
+  bool is_only = false;
+  for (const Group& group : groups_) {
+    if (!may_be_suspect(group.place.kind)) continue;
+    const size_t least = smallest == nullptr ? SIZE_MAX : smallest->place.ranks.size();
+    if (group.place.ranks.size() > least) continue;
+    is_only = group.place.ranks.size() < least;
+    smallest = &group;
+  }
+  return is_only ? smallest : nullptr;
+}
+
+std::string Suspect::text() const {
+  if (has_own_cause_ || failed_waiting_.empty()) return "";
+  const Group* const suspect = stands_apart();
+  if (suspect == nullptr) return "";
+  std::vector<int> waited = failed_waiting_;
+  for (const Group& group : groups_) {
+    const Kind kind = group.place.kind;
+    const bool waits = kind == Kind::waiting || kind == Kind::collective;
+    if (waits) append_all(waited, group.place.ranks);
+  }
+  const Place& place = suspect->place;
+  // What is stopped by a signal reaches no collective, whatever the others do.
+  if (place.kind != Kind::stopped && place.ranks.size() > waited.size()) return "";
+  return ranks_of(place.ranks) + " (" + hosts_text(suspect->hosts) +
+         (place.ranks.size() == 1 ? ") is" : ") are") +
+         " the likely cause: " + one_line(place.what) +
+         (place.seconds > 0 ? " for " + seconds_text(place.seconds) : "") + ", while " +
+         ranks_of(waited) + " waited" + collective_text();
+}
+
+/// " in all_reduce (train.py:88)", if that is where all wait who show it.
+std::string Suspect::collective_text() const {
+  std::string text;
+  for (const Group& group : groups_) {
+    if (group.place.kind != Kind::collective) continue;
+    if (!text.empty()) return "";
+    text = " " + one_line(group.place.what);
+  }
+  return text;
+}
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "rendezvous/node.h"
+
+namespace ddprun::rendezvous {
+
+/// DECIDES which ranks are to blame for a failure that looks like a consequence, from where the
+/// other workers of all nodes were before they were stopped. Pure.
+///
+/// A wrong name is worse than none: nobody is named where a worker failed for a reason of its own,
+/// which the report shows; where others compute, as one of them may be what all wait for; or where
+/// those who stand apart are more than those who wait.
+class Suspect {
+ public:
+  /// Once for each node, whose workers have these ranks; what it says of others is left out.
+  void add(const WorkerExits& of_node, const std::string& host, int first_rank, int local_size);
+
+  /// "rank 1 (gpu-02) is the likely cause: asleep (clock_nanosleep) for 612 s, while ranks 0, 2-7
+  /// waited". Empty: cannot tell, or no failure looks like a consequence.
+  std::string text() const;
+
+ private:
+  struct Group {
+    Place place;
+    std::vector<std::string> hosts;
+  };
+
+  void add_place(const Place& place, const std::string& host);
+  bool has(Place::Kind kind) const;
+  bool may_be_suspect(Place::Kind kind) const;
+  const Group* stands_apart() const;
+  std::string collective_text() const;
+
+  std::vector<Group> groups_;
+  std::vector<int> failed_waiting_;  ///< ranks that failed as a consequence
+  bool has_own_cause_ = false;       ///< a rank failed for a reason of its own
+};
+
+}  // namespace ddprun::rendezvous

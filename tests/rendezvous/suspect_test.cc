@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/suspect.h"
+
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "tests/catch.h"
+
+namespace ddprun::rendezvous {
+namespace {
+
+using Kind = Place::Kind;
+
+/// Ranks 0 to `ranks` - 1 on a node of each of these hosts, as many on each.
+class Job {
+ public:
+  explicit Job(int ranks, std::vector<std::string> hosts = {"gpu-01"})
+      : hosts_(std::move(hosts)), size_(ranks / static_cast<int>(hosts_.size())) {
+    nodes_.resize(hosts_.size());
+  }
+
+  Job& failed(int rank, bool consequence) {
+    node_of(rank).victims.push_back({rank, "exit 1", consequence});
+    return *this;
+  }
+
+  Job& timed_out(int rank) { return failed(rank, true); }
+
+  Job& at(const std::vector<int>& ranks, Kind kind, const std::string& what, double still = 0) {
+    for (const int rank : ranks) node_of(rank).places.push_back({{rank}, kind, what, still});
+    return *this;
+  }
+
+  Job& waiting(const std::vector<int>& ranks) {
+    return at(ranks, Kind::waiting, "waiting (futex)", 1800);
+  }
+
+  Job& asleep(const std::vector<int>& ranks, double still = 612) {
+    return at(ranks, Kind::elsewhere, "asleep (clock_nanosleep)", still);
+  }
+
+  std::string suspect() const {
+    Suspect suspect;
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      suspect.add(nodes_[i], hosts_[i], static_cast<int>(i) * size_, size_);
+    }
+    return suspect.text();
+  }
+
+ private:
+  WorkerExits& node_of(int rank) { return nodes_[static_cast<size_t>(rank / size_)]; }
+
+  std::vector<std::string> hosts_;
+  std::vector<WorkerExits> nodes_;
+  int size_;
+};
+
+std::vector<int> from_to(int first, int last) {
+  std::vector<int> ranks(static_cast<size_t>(last - first + 1));
+  std::iota(ranks.begin(), ranks.end(), first);
+  return ranks;
+}
+
+TEST_CASE("the rank that is in no collective while the others wait is the suspect") {
+  CHECK(Job(3).timed_out(0).asleep({1}).waiting({2}).suspect() ==
+        "rank 1 (gpu-01) is the likely cause: asleep (clock_nanosleep) for 10 min, while ranks 0, "
+        "2 waited");
+  CHECK(Job(2).timed_out(0).asleep({1}, 11.5).suspect() ==
+        "rank 1 (gpu-01) is the likely cause: asleep (clock_nanosleep) for 11.5 s, while rank 0 "
+        "waited");
+}
+
+TEST_CASE("a suspect is found and named on another node") {
+  Job job(8, {"gpu-01", "gpu-02"});
+  job.timed_out(0).waiting(from_to(1, 6));
+  job.at({7}, Kind::elsewhere, "in uninterruptible sleep (state D, a disk or device)", 33);
+  CHECK(job.suspect() ==
+        "rank 7 (gpu-02) is the likely cause: in uninterruptible sleep (state D, a disk or device) "
+        "for 33 s, while ranks 0-6 waited");
+}
+
+TEST_CASE("all ranks of a node can be the suspects") {
+  Job job(12, {"gpu-01", "gpu-02", "gpu-03"});
+  job.timed_out(0).waiting(from_to(1, 7)).asleep({8, 9}, 40).asleep({10, 11}, 30);
+  CHECK(job.suspect() ==
+        "ranks 8-11 (gpu-03) are the likely cause: asleep (clock_nanosleep) for 30 s, while ranks "
+        "0-7 waited");
+}
+
+TEST_CASE("a rank that a signal has stopped is the suspect, whatever the others do") {
+  Job job(4, {"gpu-01", "gpu-02"});
+  job.timed_out(3).asleep({0}).at({1}, Kind::busy, "busy on a CPU");
+  job.at({2}, Kind::stopped, "stopped by a signal (state T)", 70);
+  CHECK(job.suspect() ==
+        "rank 2 (gpu-02) is the likely cause: stopped by a signal (state T) for 70 s, while rank 3 "
+        "waited");
+}
+
+TEST_CASE("a small group in no collective is named before a larger one") {
+  Job job(8);
+  job.timed_out(0).waiting({1, 2, 3, 4}).at({5, 6}, Kind::elsewhere, "waiting for a child", 20);
+  CHECK(job.asleep({7}).suspect().starts_with("rank 7 "));
+}
+
+TEST_CASE("where stacks are known, the rank whose stack shows no collective is the suspect") {
+  Job job(8, {"gpu-01", "gpu-02"});
+  job.timed_out(0).at(from_to(1, 6), Kind::collective, "in all_reduce (train.py:88)", 700);
+  job.at({7}, Kind::outside, "in load_batch (data.py:41)", 712);
+  CHECK(job.suspect() ==
+        "rank 7 (gpu-02) is the likely cause: in load_batch (data.py:41) for 11 min, while ranks "
+        "0-6 waited in all_reduce (train.py:88)");
+  // One in another collective waits for the suspect, too.
+  job.at({6}, Kind::collective, "in barrier (train.py:90)", 700);
+  CHECK(job.suspect().ends_with("while ranks 0-6 waited"));
+}
+
+TEST_CASE("a stack without a known collective tells nothing alone") {
+  const auto outside = [](Job job, const std::vector<int>& ranks, const std::string& what) {
+    return job.at(ranks, Kind::outside, what, 900);
+  };
+  CHECK(outside(Job(2).timed_out(0), {1}, "in train (train.py:88)").suspect().empty());
+  CHECK(outside(Job(8).timed_out(0), from_to(1, 7), "in train (train.py:88)").suspect().empty());
+  Job job = outside(Job(8).timed_out(0), from_to(1, 6), "in train (train.py:88)");
+  CHECK(outside(job, {7}, "in load_batch (data.py:41)").suspect().empty());
+}
+
+TEST_CASE("nobody is named without a suspect") {
+  const std::string nobody;
+  CHECK(Job(4).suspect() == nobody);
+  CHECK(Job(1).timed_out(0).suspect() == nobody);
+  // A failure of its own: as the first, or soon after one that waited for it.
+  CHECK(Job(3).failed(0, false).asleep({1}).waiting({2}).suspect() == nobody);
+  CHECK(Job(4).timed_out(0).failed(3, false).asleep({1}).waiting({2}).suspect() == nobody);
+  Job on_other_node(4, {"gpu-01", "gpu-02"});
+  CHECK(on_other_node.timed_out(0).asleep({1}).failed(3, false).suspect() == nobody);
+  // All do the same: wait, sleep, spin, or fail.
+  CHECK(Job(8).timed_out(0).waiting(from_to(1, 7)).suspect() == nobody);
+  CHECK(Job(8).timed_out(0).asleep(from_to(1, 7)).suspect() == nobody);
+  CHECK(Job(8).timed_out(0).at(from_to(1, 7), Kind::busy, "busy on a CPU").suspect() == nobody);
+  CHECK(Job(3).timed_out(0).timed_out(1).timed_out(2).suspect() == nobody);
+  CHECK(Job(8).timed_out(0).at(from_to(1, 7), Kind::unknown, "unknown").suspect() == nobody);
+  // All but one wait, but that one may be in the collective, too.
+  CHECK(Job(4).timed_out(0).waiting({1, 2}).at({3}, Kind::waiting, "waiting (poll)", 9).suspect() ==
+        nobody);
+  CHECK(Job(4).timed_out(0).waiting({1, 2}).at({3}, Kind::busy, "busy on a CPU").suspect() ==
+        nobody);
+  CHECK(Job(4).timed_out(0).waiting({1, 2}).at({3}, Kind::unknown, "unknown").suspect() == nobody);
+  // One sleeps, but may wait for the one that computes.
+  CHECK(Job(4).timed_out(0).asleep({1}).at({2}, Kind::busy, "busy on a CPU").suspect() == nobody);
+  // More are apart than wait.
+  CHECK(Job(4).timed_out(0).asleep({1, 2}).waiting({}).suspect() == nobody);
+  // Two groups of one size are apart.
+  Job two(6);
+  two.timed_out(0).waiting({1, 2, 3}).asleep({4});
+  CHECK(two.at({5}, Kind::elsewhere, "waiting for a child process (wait4)", 9).suspect() == nobody);
+}
+
+TEST_CASE("a node accuses none but its own ranks, in one bounded line") {
+  WorkerExits exits;
+  exits.victims = {{0, "exit 1", true}, {9, "exit 1", false}};  // 9 is not of this node
+  exits.places = {{{1, 9}, Kind::elsewhere, "asleep\n" + std::string(5'000, 'x') + "\x1b[2J", 9}};
+  Suspect suspect;
+  suspect.add(exits, "gpu\n\x1b[2J" + std::string(5'000, 'y'), 0, 2);
+  const std::string text = suspect.text();
+  CHECK(text.starts_with("rank 1 ("));
+  CHECK(text.size() < 1'000);
+  CHECK(text.find('\n') == text.npos);
+  CHECK(text.find('\x1b') == text.npos);
+}
+
+TEST_CASE("any number of places of a hostile node is bounded") {
+  Suspect suspect;
+  for (int i = 0; i < 1'000; ++i) {
+    WorkerExits exits;
+    exits.victims = {{0, "exit 1", true}};
+    exits.places = {{{1}, Kind::elsewhere, "asleep " + std::to_string(i), 9}};
+    suspect.add(exits, "gpu-" + std::to_string(i), 0, 2);
+  }
+  CHECK(suspect.text().empty());  // so many groups of one rank
+}
+
+}  // namespace
+}  // namespace ddprun::rendezvous
