@@ -263,8 +263,10 @@ void AgentSession::resume(std::uint64_t received) {
 void AgentSession::begin_again(const std::string& reason) {
   delivery_ = {};
   begun_again_ = true;
-  if (left_) return;
-  if (unanswered_join_) {
+  joins_when_leased_ = false;
+  if (left_) {
+    round_lost_ = true;  // its workers may still be ending
+  } else if (unanswered_join_) {
     unanswered_join_->unreported_failure = failure_;
     send_counted(message::Join{*unanswered_join_});
   } else {
@@ -278,7 +280,7 @@ void AgentSession::take_notification(Notification notification, Time now) {
   const bool is_end =
       std::holds_alternative<Closed>(notification) || std::holds_alternative<Refused>(notification);
   if (const auto* ready = std::get_if<Ready>(&notification)) {
-    if (unanswered_join_ && !has_lease(now)) return send_counted(message::Join{*unanswered_join_});
+    if (unanswered_join_ && !has_lease(now)) return refuse_ready(now);
     take_ready(*ready);
   }
   if (const auto* broken = std::get_if<Broken>(&notification)) take_broken(*broken);
@@ -287,6 +289,13 @@ void AgentSession::take_notification(Notification notification, Time now) {
     end();
   }
   act(agent_action::Received{std::move(notification)});
+}
+
+/// To join again before there is a lease would only be answered by the next Ready, and so on as
+/// fast as the network is.
+void AgentSession::refuse_ready(Time now) {
+  joins_when_leased_ = true;
+  send_heartbeat(now);
 }
 
 void AgentSession::take_ready(const Ready& ready) {
@@ -360,6 +369,7 @@ void AgentSession::renew_lease(Time sent, Time now) {
   if (end && *end <= now) return;  // too late to save the lease
   lease_end_ = end;
   if (end) act(agent_action::LeaseRenewed{*end});
+  if (std::exchange(joins_when_leased_, false)) send_counted(message::Join{*unanswered_join_});
 }
 
 void AgentSession::end_lease_if_over(Time now) {

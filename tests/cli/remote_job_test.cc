@@ -114,7 +114,7 @@ TEST_CASE("flags that make no sense for several hosts are refused") {
   CHECK(tests::contains(refusal({"--hosts", "a,-b", "train"}, launching()), "'-b'"));
 }
 
-TEST_CASE("--dry_run shows what is started on each host") {
+TEST_CASE("a dry run shows what is started on each host") {
   const std::string text = printed({"--dry_run", "--hosts", "gpu-07,b", "train"}, launching());
   CHECK(tests::contains(text, "gpu-07: /opt/ddprun --remote_agent\n    ddprun --nnodes=2:2 "));
   CHECK(tests::contains(text, "b 'exec /opt/ddprun --remote_agent'\n    ddprun --nnodes=2:2 "));

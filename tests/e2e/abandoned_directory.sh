@@ -14,11 +14,11 @@ wait_for_stdout '^/dev/shm/'
 on killed start sh -c "$wait_and_say"
 wait_for_stdout '^/dev/shm/'
 agent=$(agent_of)
+abandoned=$(directory_of killed)
+[ -d "$abandoned" ] || fail "$abandoned is not there while its job runs"
 kill -STOP "$ddprun"  # or it would clean up
 kill -KILL "$agent" "$ddprun"
 finish
-abandoned=$(directory_of killed)
-[ -d "$abandoned" ] || fail "$abandoned was removed: this test shows nothing"
 on next run true
 expect_exit 0
 [ ! -e "$abandoned" ] || fail "$abandoned is still there"

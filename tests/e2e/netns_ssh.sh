@@ -47,12 +47,24 @@ expect_exit 7
 [ "$(grep -c 'rank 2 failed first' "$err")" = 1 ] || fail "not one report"
 expect_no_process_left
 
+# A session may begin when the command that asked for it has ended.
+no_session() {
+  local daemon
+  for daemon in "${daemons[@]}"; do
+    ! pgrep -P "$daemon" >/dev/null || return 1
+  done
+}
+expect_nothing_left() {
+  wait_until no_session
+  expect_no_process_left soon
+}
+
 # Each of these is one line, which names the host, and the others are stopped.
 refuses() {  # refuses HOST LINE
   on 1 run --hosts "node1,node2,$1" "${ssh[@]}" sleep 1000
   expect_exit 125
   expect_stderr "^ddprun: host $1: $2; stopping the other hosts$"
-  expect_no_process_left soon
+  expect_nothing_left
 }
 refuses node4 'no ddprun there \(.*No such file.*\): install it at the same path on all hosts'
 refuses node5 "ddprun there has another version \(.*--remote_agent.*\): install .* on all hosts"
@@ -64,7 +76,7 @@ nsenter --mount --target "${daemons[0]}" mount --bind "$work/empty" "$work/place
 on 1 run --hosts node1,node2,node3 "${ssh[@]}" sleep 1000
 expect_exit 125
 expect_stderr "^ddprun: host node2: cannot enter the directory $work/places/here: No such file .*: ddprun was started there, and every host needs it; stopping"
-expect_no_process_left soon
+expect_nothing_left
 umount_places
 
 # Whatever is killed, nothing is left.
@@ -96,7 +108,7 @@ for victim in ddprun 'agent_of' 'ssh_to node2' 'agent_at 2'; do
   kill -KILL "$pid"
   finish
   [ "$code" != 0 ] || fail "exit code 0 after the end of $victim"
-  expect_no_process_left soon
+  expect_nothing_left
 done
 
 # Ctrl-C, as a shell passes it on, stops all hosts.
@@ -105,7 +117,7 @@ started 3
 kill -INT "$ddprun"
 finish
 expect_exit 130
-expect_no_process_left soon
+expect_nothing_left
 
 # A lost host is a lost node: the others go on without it, and end well.
 runs --nnodes 1:2 "${quick[@]}" --last_call_timeout 1 --hosts node1,node2

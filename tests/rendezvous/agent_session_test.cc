@@ -72,9 +72,22 @@ TEST_CASE("a round that begins when the lease is over is not started: the node j
   const auto late = session.received(1, ready(0), kGreeted + 10s);
   CHECK(find<agent_action::LeaseOver>(late) != nullptr);
   CHECK(find<agent_action::Received>(late) == nullptr);
-  CHECK(sent<message::Join>(late));
-  CHECK(find<agent_action::Received>(session.received(1, welcome(true), kGreeted + 11s)) ==
-        nullptr);
+  CHECK(sent<Heartbeat>(late));
+  CHECK_FALSE(sent<message::Join>(late));  // a master that is near would answer it at once, too
+  const auto leased = session.received(1, Heartbeat{1}, kGreeted + 11s);
+  CHECK(find<agent_action::LeaseRenewed>(leased)->until == kGreeted + 20s);
+  CHECK(sent<message::Join>(leased));
+}
+
+TEST_CASE("a node that left keeps the lease of its workers, whatever a new master says") {
+  AgentSession session = welcomed_session();
+  session.received(1, ready(0), kGreeted + 1s);
+  session.leave(kGreeted + 1s);
+  CHECK(find<agent_action::Dial>(session.lost(1, {Errc::closed, "closed"}, kGreeted + 2s)));
+  session.connected(2, kGreeted + 5s);
+  const auto renewed = session.received(2, welcome(false, "another"), kGreeted + 5s);
+  CHECK(find<agent_action::LeaseRenewed>(renewed) == nullptr);
+  CHECK(find<agent_action::LeaseOver>(session.tick(kGreeted + 10s)) != nullptr);
 }
 
 TEST_CASE("a lease ends in time, whatever a process that stood still reads first") {

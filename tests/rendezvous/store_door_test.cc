@@ -110,8 +110,8 @@ Stranger::End end_of(World& world, Stranger& stranger) {
 }
 
 /// Two nodes and a secret.
-struct SecretWorld : World {
-  SecretWorld() {
+struct ConfirmingWorld : World {
+  ConfirmingWorld() {
     confirm_clients = true;
     start_server(nodes(2, 2));
   }
@@ -148,7 +148,7 @@ TEST_CASE("several nodes without a secret: the store is for whoever reaches it")
 }
 
 TEST_CASE("with a secret a node is asked for the connections from its address") {
-  SecretWorld world;
+  ConfirmingWorld world;
   CHECK(count(world) == 1);
   if (!are_root("a node's connections")) return;
   Peer agent(world, socket_at(world, "127.0.0.2"));
@@ -178,7 +178,7 @@ TEST_CASE("with a secret a node is asked for the connections from its address") 
 }
 
 TEST_CASE("with a secret a node that reconnects is asked again") {
-  SecretWorld world;
+  ConfirmingWorld world;
   if (!are_root("a node's connections")) return;
   auto agent = std::make_unique<Peer>(world, socket_at(world, "127.0.0.2"));
   agent->introduce("s", 2);
