@@ -74,7 +74,10 @@ TEST_CASE("a round that begins when the lease is over is not started: the node j
   CHECK(find<agent_action::Received>(late) == nullptr);
   CHECK(sent<Heartbeat>(late));
   CHECK_FALSE(sent<message::Join>(late));  // a master that is near would answer it at once, too
+  CHECK_FALSE(
+      sent<message::Join>(session.received(1, Heartbeat{1}, kGreeted + 11s)));  // to the first
   const auto leased = session.received(1, Heartbeat{1}, kGreeted + 11s);
+  REQUIRE(find<agent_action::LeaseRenewed>(leased) != nullptr);
   CHECK(find<agent_action::LeaseRenewed>(leased)->until == kGreeted + 20s);
   CHECK(sent<message::Join>(leased));
 }

@@ -3,6 +3,7 @@
 #include "tests/simulation/simulation.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 
 namespace ddprun::simulation {
@@ -13,14 +14,17 @@ using std::chrono::seconds;
 namespace {
 
 const char* name_of(const Message& message) {
-  constexpr const char* kNames[] = {"hello",   "heartbeat", "join", "fail",
-                                    "succeed", "leave",     "ask",  "gone"};
+  constexpr std::array kNames = {"hello", "heartbeat", "join",  "fail", "succeed",
+                                 "leave", "ask",       "owned", "gone"};
+  static_assert(kNames.size() == std::variant_size_v<Message>);
   return kNames[message.index()];
 }
 
 const char* name_of(const Reply& reply) {
-  constexpr const char* kReplies[] = {"welcome", "heartbeat", "waiting"};
-  constexpr const char* kNotifications[] = {"ready", "broken", "closed", "refused"};
+  constexpr std::array kReplies = {"welcome", "heartbeat", "waiting", "whose"};
+  constexpr std::array kNotifications = {"ready", "broken", "closed", "refused"};
+  static_assert(kReplies.size() == std::variant_size_v < Reply > -1);
+  static_assert(kNotifications.size() == std::variant_size_v<Notification>);
   const auto* notification = std::get_if<Notification>(&reply);
   return notification ? kNotifications[notification->index()] : kReplies[reply.index()];
 }
