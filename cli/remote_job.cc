@@ -210,7 +210,13 @@ Result<remote::Job> remote_job(const RawOptions& raw, const std::vector<std::str
   if (const Result<> checked = check(raw, *hosts, command); !checked) return checked.error();
   const Result<Words> variables = exported(raw, host);
   if (!variables) return variables.error();
+  if (host.secret && raw.secret_file.empty()) {
+    return usage_error(
+        "DDPRUN_SECRET does not reach the other hosts: write the secret to a file that each host "
+        "has, and name it by --secret_file");
+  }
   Words rest = kept_options(options);
+  if (!raw.secret_file.empty()) rest.push_back("--secret_file=" + raw.secret_file);
   if (raw.has_separator) rest.emplace_back("--");
   rest.insert(rest.end(), command.begin(), command.end());
 

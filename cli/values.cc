@@ -42,6 +42,7 @@ bool is_name(std::string_view text) {
 
 /// An address, also with the name of an interface as in "fe80::1%eth0".
 bool is_ipv6(std::string_view text) {
+  if (text.find('\0') != text.npos) return false;  // where a C string ends
   const size_t percent = text.find('%');
   if (percent != text.npos && !is_name(text.substr(percent + 1))) return false;
   in6_addr address;

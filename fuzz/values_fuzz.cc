@@ -73,8 +73,7 @@ void check_plain(std::string_view text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
-  std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  text = text.substr(0, text.find('\0'));  // as in arguments and variables
+  const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   switch (data[0]) {
     case 'c':
       check_conf(text);

@@ -114,6 +114,15 @@ TEST_CASE("flags that make no sense for several hosts are refused") {
   CHECK(tests::contains(refusal({"--hosts", "a,-b", "train"}, launching()), "'-b'"));
 }
 
+TEST_CASE("a secret is a file that each host has") {
+  cli::Host with_file = launching({"DDPRUN_SECRET_FILE=/etc/job.secret"});
+  CHECK(tests::contains(printed({"--dry_run", "--hosts", "a,b", "train"}, with_file),
+                        " --secret_file=/etc/job.secret "));
+  cli::Host with_variable = launching();
+  with_variable.secret = std::make_shared<Secret>("00112233445566778899aabbccddeeff");
+  CHECK(tests::contains(refusal({"--hosts", "a,b", "train"}, with_variable), "--secret_file"));
+}
+
 TEST_CASE("a dry run shows what is started on each host") {
   const std::string text = printed({"--dry_run", "--hosts", "gpu-07,b", "train"}, launching());
   CHECK(tests::contains(text, "gpu-07: /opt/ddprun --remote_agent\n    ddprun --nnodes=2:2 "));

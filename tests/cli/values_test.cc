@@ -93,6 +93,7 @@ TEST_CASE("a host has no port") {
   CHECK(cli::parse_host("[fe80::1]") == "fe80::1");
   CHECK_FALSE(cli::parse_host("gpu-07:1"));
   CHECK_FALSE(cli::parse_host("[::1]:1"));
+  CHECK_FALSE(cli::parse_host(std::string_view("::\0e", 4)));
   CHECK_FALSE(cli::parse_host(""));
 }
 
