@@ -118,7 +118,7 @@ def garbage(job, dice):
 
 @fault()
 def half_frames(job, dice):
-    frame = b'ddprun' + struct.pack('!H', dice.choice((2, 3))) + struct.pack('!I', 200_000)
+    frame = b'ddprun' + struct.pack('!H', dice.choice((3, 4))) + struct.pack('!I', 200_000)
     return _visit(job, dice, frame + b'{"type":"hello",' + b' ' * dice.choice((0, 50_000)), 'half a frame')
 
 
