@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstring>
 #include <span>
 #include <utility>
 
@@ -143,8 +144,9 @@ void Agent::on_connected(const boost::asio::ip::tcp::endpoint& server,
   };
   tcp::endpoint from;
   if (!job_.local_addr.empty()) from.address(boost::asio::ip::make_address(job_.local_addr));
-  launcher::set_final_message({bytes(server), job_.local_addr.empty() ? "" : bytes(from)},
-                              gone_subject(session, job_.security.get()));
+  std::string subject = gone_subject(session, job_.security.get());
+  launcher::set_final_message({bytes(server), job_.local_addr.empty() ? "" : bytes(from)}, subject);
+  explicit_bzero(subject.data(), subject.size());  // it may have the key
 }
 
 /// A job has one value for each of these, whatever the flags of its nodes say.

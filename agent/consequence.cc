@@ -64,8 +64,8 @@ bool is_consequence(const rendezvous::Failure& failure) {
   const int signal = exit_status(failure).signal();
   // A library ends a process that waited in vain by abort(), and writes a stack after its reason.
   if (signal == SIGABRT) return speaks_of_a_peer(failure.stderr_tail + failure.exception);
-  if (signal != 0) return signal == SIGPIPE;
   if (!failure.exception.empty()) return speaks_of_a_peer(failure.exception);
+  if (signal != 0) return signal == SIGPIPE;
   return speaks_of_a_peer(last_lines(failure.stderr_tail));
 }
 

@@ -38,7 +38,9 @@ FinalMessage::Talk encrypted(const std::shared_ptr<const Security>& security,
 std::string gone_subject(const std::string& session, const Security* security) {
   if (security == nullptr) return session;
   const auto& key = security->key();
-  return session + kEnd + std::string(key.bytes.view()) + key.name;
+  std::string subject;
+  subject.reserve(session.size() + 1 + key.bytes.view().size() + key.name.size());
+  return subject.append(session).append(1, kEnd).append(key.bytes.view()).append(key.name);
 }
 
 FinalMessage::Talk gone_message(const std::string& subject, const launcher::ExitStatus& agent) {

@@ -102,7 +102,8 @@ Result<> NodeWorkers::start_workers(Result<std::vector<WorkerSetup::Worker>> wor
 
 void NodeWorkers::add_output(int local_rank, WorkerSetup::Worker worker, launcher::Child child) {
   const int rank = layout_.first_rank + local_rank;
-  const bool alone = layout_.world_size == 1 && worker.prefix.empty();
+  // Whoever reads marked lines needs each to begin one.
+  const bool alone = layout_.world_size == 1 && worker.prefix.empty() && !log::are_lines_marked();
   output_.add_worker(rank, worker.prefix,
                      alone ? launcher::Buffering::none : launcher::Buffering::line,
                      std::move(child.out), std::move(child.err), std::move(worker.sinks[0]),
@@ -127,7 +128,7 @@ void NodeWorkers::look_and_stop(int signal) {
       std::erase_if(place.ranks, [this](int rank) { return is_about_to_fail(rank); });
     }
     exits_.places = std::move(places);
-    stop(signal);
+    if (!group_->running().empty()) stop(signal);  // else what they left is being stopped
   });
 }
 

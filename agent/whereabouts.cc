@@ -17,9 +17,8 @@ constexpr std::chrono::seconds kLong{5};
 constexpr double kBusy = 0.75;  // a process that has just woken up to fail does not get there
 
 /// In which no collective waits, as no message ends them.
-constexpr std::array<std::string_view, 9> kSleeps = {"nanosleep",  "clock_nanosleep", "pause",
-                                                     "sigsuspend", "sigtimedwait",    "wait4",
-                                                     "waitid",     "fsync",           "fdatasync"};
+constexpr std::array<std::string_view, 7> kSleeps = {
+    "nanosleep", "clock_nanosleep", "pause", "sigsuspend", "sigtimedwait", "fsync", "fdatasync"};
 
 std::string what_of(const launcher::ProcessSample& sample, Kind kind) {
   const std::string call = sample.call.empty() ? "" : " (" + sample.call + ")";

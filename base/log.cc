@@ -114,6 +114,10 @@ void set_writer(std::function<void(std::string_view line)> writer) {
   sink().writer = writer ? std::move(writer) : write_to_stderr;
 }
 
+bool are_lines_marked() {
+  return !line_mark.empty();
+}
+
 void mark_lines() {
   line_mark = kMark;
 }

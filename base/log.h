@@ -27,6 +27,9 @@ void set_writer(std::function<void(std::string_view line)> writer);
 inline constexpr char kMark = '\x1e';
 void mark_lines();
 
+/// Whether mark_lines() was called.
+bool are_lines_marked();
+
 /// Each writes `text` as "ddprun: text". A text of several lines is one message: later lines are
 /// indented under the first. Main thread only.
 void debug(std::string_view text);

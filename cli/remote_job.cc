@@ -222,6 +222,8 @@ Result<remote::Job> remote_job(const RawOptions& raw, const std::vector<std::str
 
   remote::Job job;
   job.least = raw.given.contains("nnodes") ? static_cast<size_t>(raw.job.min_nodes) : hosts->size();
+  job.has_spares =
+      raw.given.contains("nnodes") && static_cast<size_t>(raw.job.max_nodes) < hosts->size();
   job.stop_grace = raw.job.stop_grace;
   job.log_level = raw.job.log_level;
   const Arguments arguments(raw, *hosts);

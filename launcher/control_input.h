@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -11,7 +12,8 @@ namespace ddprun::launcher {
 
 /// Signals for this process from one on another host, over a descriptor: a byte is the number of a
 /// signal, or 0, a sign of life. The end of the descriptor, or silence for kSilence, is SIGTERM:
-/// whoever started this process is gone.
+/// whoever started this process is gone. After as long again it is SIGTERM once more, which hurries
+/// what waits, such as for somebody to read the output.
 class ControlInput {
  public:
   /// Several times what is between two signs of life.
@@ -31,9 +33,12 @@ class ControlInput {
  private:
   using Clock = std::chrono::steady_clock;
 
+  std::vector<int> hurry();
+
   Fd input_;
   std::chrono::milliseconds silence_;
   Clock::time_point last_heard_ = Clock::now();
+  std::optional<Clock::time_point> hurry_at_;
 };
 
 }  // namespace ddprun::launcher

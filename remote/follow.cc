@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -13,10 +14,16 @@
 namespace ddprun::remote {
 namespace {
 
+constexpr int kSilence = 60'000;  // milliseconds
+
 /// Exactly `size` bytes. Not more: what follows the order are signals.
 Result<std::string> read_exactly(size_t size) {
   std::string bytes(size, '\0');
   for (size_t done = 0; done < size;) {
+    pollfd readable{STDIN_FILENO, POLLIN, 0};
+    if (poll(&readable, 1, kSilence) == 0) {
+      return Error{Errc::timed_out, "timed out reading the order from stdin"};
+    }
     const ssize_t count = read(STDIN_FILENO, bytes.data() + done, size - done);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return os_error("cannot read the order from stdin", errno);

@@ -58,7 +58,7 @@ class Launch {
         signals_(io_.get_executor()),
         sign_of_life_(io_.get_executor()),
         patience_(io_.get_executor()),
-        roster_(job.hosts.size(), job.least),
+        roster_(job.hosts.size(), job.least, job.has_spares),
         own_lines_(job.hosts.size()),
         agents_(job.hosts.size()) {
     log::set_writer([this](std::string_view line) { output_.write_own_line(line); });
@@ -94,6 +94,7 @@ class Launch {
   }
 
   void start(size_t host) {
+    if (stopped_) return static_cast<void>(roster_.has_ended(host, std::nullopt));
     auto connection = Connection::open(io_.get_executor(), job_.hosts[host]);
     if (!connection) return on_not_started(host, connection.error().message);
     agents_[host].connection = std::move(*connection);
@@ -167,7 +168,7 @@ class Launch {
     if (stop == Roster::Stop::soon) {
       after(kEndTogether, [this] { stop_all(SIGTERM, Roster::kOwnFailure); });
     }
-    start_more();
+    after(0ms, [this] { start_more(); });  // not from within itself
   }
 
   void on_signal(int signal) {

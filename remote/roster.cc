@@ -45,6 +45,8 @@ Roster::Stop Roster::decide(Verdict::What what, std::optional<int> code) {
     succeeded_ = true;
     return Stop::none;
   }
+  // It is not why the job ends, and the others are told so by their master.
+  if (what == Verdict::What::ended && code == kSpare && has_spares_) return Stop::none;
   if (left_ >= least_ || reason_ || succeeded_) return Stop::none;
   reason_ = what == Verdict::What::ended ? *code : kOwnFailure;
   return what == Verdict::What::ended ? Stop::soon : Stop::now;

@@ -23,9 +23,12 @@ class Roster {
   /// So many are started at the same time.
   static constexpr size_t kAtOnce = 64;
   static constexpr int kOwnFailure = 125;
+  static constexpr int kSpare = 1;
 
-  /// `least`: the job cannot go on with fewer hosts.
-  Roster(size_t hosts, size_t least) : states_(hosts), least_(least), left_(hosts) {}
+  /// `least`: the job cannot go on with fewer hosts. `has_spares`: it needs fewer than there are.
+  /// Agents that never had a place end with kSpare when the job has failed.
+  Roster(size_t hosts, size_t least, bool has_spares = false)
+      : states_(hosts), least_(least), left_(hosts), has_spares_(has_spares) {}
 
   /// The hosts to start now, which count as starting from here on.
   std::vector<size_t> start_more();
@@ -68,6 +71,7 @@ class Roster {
   std::vector<State> states_;
   size_t least_;
   size_t left_;
+  bool has_spares_;
   bool stopping_ = false;
   bool succeeded_ = false;
   std::optional<int> reason_;     // the code of what stopped the others

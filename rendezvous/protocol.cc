@@ -113,7 +113,7 @@ json to_json(const std::vector<Place>& places) {
   size_t ranks = 0;
   for (const Place& place : places) {
     ranks += place.ranks.size();
-    if (list.size() == kMaxPlaces || ranks > kMaxPlaceRanks) break;
+    if (list.size() == kMaxPlaces || ranks > kMaxPlaceRanks) return json::array();  // all or none
     list.push_back({{"ranks", place.ranks},
                     {"kind", static_cast<int>(place.kind)},
                     {"what", place.what.substr(0, kMaxHow)},

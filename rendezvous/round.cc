@@ -114,6 +114,7 @@ Notifications Round::while_forming(const Event& event) {
     return go_on();
   }
   if (auto* e = as<Gone>(event)) {
+    forget_suspect(*e);
     depart(*e);
     return start_if_complete();
   }
@@ -137,6 +138,7 @@ Notifications Round::while_ending(const Event& event) {
     return close_if_all_back();
   }
   if (auto* e = as<Gone>(event)) {
+    forget_suspect(*e);
     depart(*e);
     return close_if_all_back();
   }
@@ -305,7 +307,8 @@ Notifications Round::start() {
 
   const std::vector<Node*> members = assign_node_ranks(nodes_, spec_.max_nodes);
   const std::vector<Layout> layouts = layouts_of(members, round_, restarts());
-  const std::string suspect = std::exchange(suspect_, {}).text();
+  const std::string suspect = stopping() > 0 ? "" : suspect_.text();
+  suspect_ = {};
   Notifications notifications;
   notifications.reserve(members.size());
   for (size_t i = 0; i < members.size(); ++i) {
@@ -317,6 +320,14 @@ Notifications Round::start() {
     notifications.emplace_back(node.id, Ready{layouts[i], suspect});
   }
   return notifications;
+}
+
+/// A node that is lost before it has joined again may be what the others waited for.
+void Round::forget_suspect(const Gone& gone) {
+  const auto node = nodes_.find(gone.node);
+  if (node == nodes_.end() || node->second.state != NodeState::returning) return;
+  is_suspect_sought_ = false;
+  suspect_ = {};
 }
 
 /// Makes all members stop their workers and join again.
@@ -351,7 +362,7 @@ Notifications Round::end(Failed failed, const std::string& reason) {
 Notifications Round::close_if_all_back() {
   if (stopping() > 0 && now_ < since_ + spec_.join_timeout) return {};
   failed_.summary = failure_summary_.text(failed_.root_cause.rank);
-  failed_.suspect = suspect_.text();
+  failed_.suspect = stopping() > 0 ? "" : suspect_.text();
   return close(failed_);
 }
 

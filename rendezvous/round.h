@@ -231,6 +231,7 @@ class Round {
   std::optional<std::string> refusal_of(const Join& event) const;
   void admit(const Join& event);
   void set_state(Node& node, NodeState next);
+  void forget_suspect(const Gone& gone);
   void depart(const Gone& event);
   void release_node_rank(const Node& node);
   std::vector<NodeId> release_held();

@@ -41,8 +41,8 @@ ServerSessions::Options sessions_options(const Server::Options& options) {
 }
 
 StoreGuests guests_of(const Server::Options& options) {
-  if (options.round.max_nodes == 1) return StoreGuests::own_user;
-  return options.confirm_clients ? StoreGuests::nodes_only : StoreGuests::everyone;
+  if (options.confirm_clients) return StoreGuests::nodes_only;
+  return options.round.max_nodes == 1 ? StoreGuests::own_user : StoreGuests::everyone;
 }
 
 }  // namespace

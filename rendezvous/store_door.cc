@@ -19,6 +19,16 @@ SocketEnds ends_of(const tcp::socket& socket) {
   return {plain_text(from.address()), from.port(), plain_text(to.address()), to.port()};
 }
 
+/// For entry(). Looked up only where it counts: not for each worker of another node.
+bool is_from_here(StoreGuests guests, const SocketEnds& ends, SocketOwner::Kind owner) {
+  const bool is_known = owner != SocketOwner::Kind::none && owner != SocketOwner::Kind::unknown;
+  const bool is_asked = owner == SocketOwner::Kind::none && guests == StoreGuests::nodes_only;
+  if (is_known || is_asked) return false;
+  boost::system::error_code wrong;
+  const auto address = asio::ip::make_address(ends.from, wrong);
+  return !wrong && (ends.from == ends.to || is_own_address(address));
+}
+
 std::string refused_text(const SocketEnds& ends) {
   return "store: refused " + ends.from + " port " + std::to_string(ends.from_port) + ": ";
 }
@@ -38,13 +48,17 @@ bool StoreDoor::turns_away(const Socket& socket) {
   if (guests_ != StoreGuests::own_user) return false;
   const SocketEnds ends = ends_of(socket);
   const auto owner = owners_.at_once(ends);
-  if (!owner || entry(guests_, ends, owner->kind) != Entry::refuse) return false;
+  if (!owner) is_undecided_ = true;
+  if (!owner ||
+      entry(guests_, is_from_here(guests_, ends, owner->kind), owner->kind) != Entry::refuse) {
+    return false;
+  }
   log_refusal(ends, *owner);
   return true;
 }
 
 void StoreDoor::arrived(Socket socket, std::string_view received, store::Guest guest) {
-  const bool judged = guests_ == StoreGuests::own_user && owners_.tells_at_once();
+  const bool judged = guests_ == StoreGuests::own_user && owners_.tells_at_once() && !is_undecided_;
   if (guests_ == StoreGuests::everyone || judged) {  // when it was accepted
     return hooks_.admit(std::move(socket), received, std::move(guest));
   }
@@ -65,7 +79,7 @@ void StoreDoor::judge(StoreGate::Number number, const SocketOwner& owner) {
   const auto visitor = visitors_.find(number);
   if (visitor == visitors_.end()) return;
   const SocketEnds& ends = visitor->second.ends;
-  switch (entry(guests_, ends, owner.kind)) {
+  switch (entry(guests_, is_from_here(guests_, ends, owner.kind), owner.kind)) {
     case Entry::admit:
       return perform(StoreGate::Admit{number});
     case Entry::refuse:

@@ -76,6 +76,7 @@ class StoreDoor {
   std::unordered_map<StoreGate::Number, Visitor> visitors_;
   StoreGate::Number last_ = 0;
   OwnerLookup owners_;
+  bool is_undecided_ = false;  // the kernel once did not tell at once whose a connection was
   BootTimer timer_;
   log::LimitedLog log_;
 };

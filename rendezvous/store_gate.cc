@@ -6,19 +6,14 @@
 
 namespace ddprun::rendezvous {
 
-bool is_loopback(const std::string& address) {
-  return address.starts_with("127.") || address == "::1";
-}
-
-Entry entry(StoreGuests guests, const SocketEnds& ends, SocketOwner::Kind owner) {
+Entry entry(StoreGuests guests, bool is_from_here, SocketOwner::Kind owner) {
   using Kind = SocketOwner::Kind;
   if (guests == StoreGuests::everyone || owner == Kind::ours) return Entry::admit;
   if (guests == StoreGuests::own_user) {
-    const bool closed = owner == Kind::none && is_loopback(ends.to);
+    const bool closed = owner == Kind::none && is_from_here;
     return closed || owner == Kind::foreign ? Entry::refuse : Entry::admit;
   }
-  const bool here = is_loopback(ends.from) || ends.from == ends.to;
-  return owner == Kind::unknown && here ? Entry::admit : Entry::ask;
+  return owner == Kind::unknown && is_from_here ? Entry::admit : Entry::ask;
 }
 
 StoreGate::Actions StoreGate::arrived(Number number, SocketEnds ends) {

@@ -19,14 +19,14 @@
 // are: PyTorch's protocol has no place for it. So the kernel of their host is asked whose they are.
 //
 // clang-format off
-//  owner, as this host tells | one node                        | several nodes with a secret
+//  owner, as this host tells | one node without a secret       | with a secret
 //  --------------------------+---------------------------------+-----------------------------------------
 //  this user, or root        | let in                          | let in
 //  another user              | refused                         | the nodes at its address are asked
-//  nobody                    | at a loopback address: refused; | the nodes at its address are asked
-//                            |  else let in                    |
-//  unknown                   | let in                          | from this host's address: let in; else
-//                            |                                 |  the nodes at its address are asked
+//  nobody                    | from this host: refused, as it  | the nodes at its address are asked
+//                            |  is closed; else let in         |
+//  unknown                   | let in                          | from this host: let in; else the nodes
+//                            |                                 |  at its address are asked
 // clang-format on
 //
 // Of several nodes without a secret all is let in: whoever says so is a node there, too.
@@ -41,16 +41,14 @@ namespace ddprun::rendezvous {
 /// Who is let in.
 enum class StoreGuests {
   everyone,   ///< several nodes without a secret
-  own_user,   ///< one node
-  nodes_only  ///< several nodes with a secret: what a node's user owns
+  own_user,   ///< one node without a secret
+  nodes_only  ///< with a secret: what a node's user owns
 };
 
-/// What follows from what this host's kernel says.
+/// What follows from what this host's kernel says. `is_from_here`: it comes from an address of this
+/// host.
 enum class Entry { admit, refuse, ask };
-Entry entry(StoreGuests guests, const SocketEnds& ends, SocketOwner::Kind owner);
-
-/// Whether it is of this host alone: 127.0.0.1, ::1.
-bool is_loopback(const std::string& address);
+Entry entry(StoreGuests guests, bool is_from_here, SocketOwner::Kind owner);
 
 /// The questions to nodes: the last column of the table above.
 class StoreGate {

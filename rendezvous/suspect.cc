@@ -72,7 +72,10 @@ void Suspect::add_place(const Place& place, const std::string& host) {
     return known.place.kind == place.kind && known.place.what == place.what;
   });
   if (group == groups_.end()) {
-    if (groups_.size() == kMostGroups) return;
+    if (groups_.size() == kMostGroups) {
+      has_own_cause_ = true;  // what is not kept could have been the cause
+      return;
+    }
     group = groups_.insert(groups_.end(), Group{place, {host}});
   } else {
     append_all(group->place.ranks, place.ranks);

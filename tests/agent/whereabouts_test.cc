@@ -34,7 +34,7 @@ TEST_CASE("a worker's place is told from its state, its system call and how long
   CHECK(kind({'S', false, "epoll_wait", 0, kLong}) == Kind::waiting);
   CHECK(kind({'S', false, "call 999", 0, kLong}) == Kind::waiting);
   CHECK(kind({'S', false, "clock_nanosleep", 0, kLong}) == Kind::elsewhere);
-  CHECK(kind({'S', false, "wait4", 0, kLong}) == Kind::elsewhere);
+  CHECK(kind({'S', false, "wait4", 0, kLong}) == Kind::waiting);
   CHECK(kind({'D', false, "read", 0, kLong}) == Kind::elsewhere);
   CHECK(kind({'T', false, "", 0, kShort}) == Kind::stopped);
   CHECK(kind({'R', false, "", 0.99, kShort}) == Kind::busy);

@@ -35,11 +35,12 @@ type("fg\n")
 expect(r"^\[0\] up\$")
 type("\x1a")
 expect("Stopped")
+type("set -b\n")  # the shell tells when the job has ended
+expect(prompt)
 type("kill %1\n")
 expect(r"^\[[01]\] saved\$"), expect(r"^\[[01]\] saved\$")
-until(lambda: not processes())
-type("\n")
 expect("Exit 143")
+until(lambda: not processes())
 END
 expect_no_process_left
 

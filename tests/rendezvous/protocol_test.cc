@@ -235,7 +235,7 @@ TEST_CASE("a node that stopped a hundred thousand workers reports the first of t
   CHECK(arrived.victims.front().how.size() > 32);
   REQUIRE(arrived.stopped.size() > 1'000);
   CHECK(arrived.stopped.size() < worker_exits.stopped.size());
-  CHECK(arrived.places.size() == 16);
+  CHECK(arrived.places.empty());  // a part of them could accuse the wrong rank
   CHECK(arrived.stopped.front() == last);
   CHECK(arrived.killed.front() == last);
   CHECK(arrived.seconds == 1e9);

@@ -160,7 +160,7 @@ void GlooMessages::limit_unidentified() {
   std::erase_if(accepted_, [](const Accepted& each) { return each.connection->is_closed(); });
   const auto is_unidentified = [](const Accepted& each) { return !each.is_identified(); };
   const auto unidentified = std::ranges::count_if(accepted_, is_unidentified);
-  if (static_cast<std::size_t>(unidentified) < 2 * peers_.size() + kMaxUnidentified) return;
+  if (static_cast<std::size_t>(unidentified) < 3 * peers_.size() + kMaxUnidentified) return;
   const auto oldest = std::ranges::find_if(accepted_, is_unidentified);
   oldest->connection->close();
   accepted_.erase(oldest);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/backends/gloo/shared_memory.h"
 
+#include <exception>
 #include <optional>
 #include <sched.h>
 #include <string>
@@ -34,15 +35,16 @@ std::optional<ShmArena> offer(const GroupContext& context, const GlooMesh& mesh,
   if (!collectives.is_true_on_all(memory && offer.is_listening())) return std::nullopt;
   if (!collectives.is_true_on_all(true)) return std::nullopt;
   offer.hand_over(memory);
-  return ShmArena::map(memory, context.size);
+  return ShmArena::map(memory, context.size, context.rank);
 }
 
-std::optional<ShmArena> take(const GroupContext& context, const GlooMesh& mesh,
+std::optional<ShmArena> take(const GroupContext& context, GlooMesh& mesh,
                              GlooCollectives& collectives) {
   if (!collectives.is_true_on_all(true)) return std::nullopt;
   ShmTaker taker(meeting_of(mesh));
   if (!collectives.is_true_on_all(taker.is_connected())) return std::nullopt;
-  return ShmArena::map(taker.take(context.timeout), context.size);
+  mesh.set_partner(0);  // which is waited for
+  return ShmArena::map(taker.take(context.timeout), context.size, context.rank);
 }
 
 /// Those that this rank may use; none if the kernel knows more than there is room for.
@@ -72,6 +74,17 @@ std::vector<HangupWatch::Connection> connect_to_all(GlooMesh& mesh) {
   return connections;
 }
 
+/// Not if descriptors or threads are used up. Should another rank be lost instead, the next
+/// exchange with it says so.
+bool is_watching(ShmCollectives& shared, GlooMesh& mesh) {
+  try {
+    shared.watch(connect_to_all(mesh));
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<ShmCollectives> share_memory(GroupContext& context, GlooMesh& mesh,
@@ -82,8 +95,8 @@ std::unique_ptr<ShmCollectives> share_memory(GroupContext& context, GlooMesh& me
   if (arena) write_cpus(arena->members()[context.rank]);
   if (!collectives.is_true_on_all(arena.has_value())) return nullptr;
   auto shared = std::make_unique<ShmCollectives>(context, std::move(*arena));
-  shared->watch(connect_to_all(mesh));
-  return shared;
+  const bool watches = is_watching(*shared, mesh);
+  return collectives.is_true_on_all(watches) ? std::move(shared) : nullptr;
 }
 
 }  // namespace ddp::internal

@@ -33,14 +33,18 @@ ddprun::Fd ShmArena::create(int ranks) {
   return made ? std::move(memory) : ddprun::Fd{};
 }
 
-std::optional<ShmArena> ShmArena::map(const ddprun::Fd& memory, int ranks) {
+std::optional<ShmArena> ShmArena::map(const ddprun::Fd& memory, int ranks, int rank) {
   const std::size_t bytes = bytes_of(ranks);
   struct stat status{};
-  // Memory that could shrink would end this process by SIGBUS.
-  if (::fcntl(memory.get(), F_GET_SEALS) != kSeals || ::fstat(memory.get(), &status) != 0 ||
+  const int seals = ::fcntl(memory.get(), F_GET_SEALS);  // the kernel may have added F_SEAL_EXEC
+  if (seals < 0 || (seals & kSeals) != kSeals || ::fstat(memory.get(), &status) != 0 ||
       static_cast<std::size_t>(status.st_size) != bytes) {
     return std::nullopt;
   }
+  // Memory that could shrink, or that the kernel turns out not to have, would end this process by
+  // SIGBUS.
+  const auto begin = static_cast<off_t>(bytes_of(rank));
+  if (::fallocate(memory.get(), 0, begin, sizeof(ShmMember)) != 0) return std::nullopt;
   void* const place = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
   if (place == MAP_FAILED) return std::nullopt;
   return ShmArena(static_cast<ShmMember*>(place), ranks);

@@ -18,8 +18,9 @@ class ShmArena {
   /// if this process may not have it.
   static ddprun::Fd create(int ranks);
 
-  /// Maps what another process created; nullopt if that cannot be done, or is not such memory.
-  static std::optional<ShmArena> map(const ddprun::Fd& memory, int ranks);
+  /// Maps what another process created, and takes the memory of `rank`; nullopt if that cannot be
+  /// done, or is not such memory.
+  static std::optional<ShmArena> map(const ddprun::Fd& memory, int ranks, int rank);
 
   ShmArena(ShmArena&& other) noexcept
       : members_(std::exchange(other.members_, nullptr)), ranks_(other.ranks_) {}

@@ -73,13 +73,12 @@ void ShmCollectives::run(const Task& task, const Call& call) {
   }
 }
 
-/// A round, in which all ranks have to be at the same call.
+/// A round, in which all ranks have to be at the same call. One that is at another is not waited
+/// for: it may be why others never come.
 void ShmCollectives::exchange(const Call& call, std::uint64_t longest) {
-  rounds_.exchange(call, longest);
-  for (int step = 1; step < context_.size; ++step) {
-    const int other = (context_.rank + context_.size - step) % context_.size;
+  rounds_.exchange(call, longest, [&](int other) {
     if (rounds_.call_of(other) != call) check({call}, {rounds_.call_of(other)}, other);
-  }
+  });
 }
 
 /// Compares counts_ between ranks, where the call alone does not say that they fit.

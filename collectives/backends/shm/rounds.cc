@@ -35,7 +35,9 @@ void ring(std::atomic<std::uint32_t>& bell) {
 
 }  // namespace
 
-void ShmRounds::exchange(const Call& call, std::uint64_t longest) {
+void ShmRounds::exchange(const Call& call, std::uint64_t longest,
+                         const std::function<void(int rank)>& shown) {
+  if (stopped_by_ == rank_) throw ShmStopped(rank_);
   ++round_;
   ShmSlot& own = slot(rank_, round_);
   own.call = call;
@@ -45,6 +47,7 @@ void ShmRounds::exchange(const Call& call, std::uint64_t longest) {
   for (int step = 1; step < size_; ++step) {
     const int other = (rank_ + step) % size_;
     if (!has_shown(other) && !spin_for(other)) sleep_for(other);
+    if (shown) shown(other);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 
 #include "collectives/backends/shm/layout.h"
 #include "collectives/call/call.h"
@@ -38,16 +39,19 @@ class ShmRounds {
   char* out() const { return slot(rank_, round_ + 1).data.data(); }
 
   /// Begins the next round: shows the others what was written to out(), and waits until each has
-  /// shown theirs. What they showed in the round before must have been read. Throws ShmStopped,
-  /// but not if all that it waits for was shown before.
-  void exchange(const Call& call, std::uint64_t longest);
+  /// shown theirs; calls `shown` for each as soon as it has. What they showed in the round before
+  /// must have been read. Throws ShmStopped, but for a lost rank not if all that it waits for was
+  /// shown before, and what `shown` throws.
+  void exchange(const Call& call, std::uint64_t longest,
+                const std::function<void(int rank)>& shown = {});
 
   /// What another rank showed in this round, until the next exchange().
   const Call& call_of(int rank) const { return slot(rank, round_).call; }
   std::uint64_t longest_of(int rank) const { return slot(rank, round_).longest; }
   const char* data_of(int rank) const { return slot(rank, round_).data.data(); }
 
-  /// Makes exchange() throw if it has to wait, from now on. The first `rank` stays. Thread: any.
+  /// Makes exchange() throw from now on; if another `rank` than this one is lost, only when it has
+  /// to wait. The first `rank` stays. Thread: any.
   void stop(int rank) noexcept;
 
  private:

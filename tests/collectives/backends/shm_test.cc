@@ -33,7 +33,7 @@ using ddp::internal::ShmTaker;
 constexpr auto kPatience = std::chrono::seconds(30);
 
 ShmArena arena_of(int ranks) {
-  auto arena = ShmArena::map(ShmArena::create(ranks), ranks);
+  auto arena = ShmArena::map(ShmArena::create(ranks), ranks, 0);
   REQUIRE(arena);
   return std::move(*arena);
 }
@@ -135,9 +135,9 @@ TEST_CASE("shared memory keeps its size, and no other memory is taken for it") {
   const Fd memory = ShmArena::create(2);
   REQUIRE(memory);
   CHECK(::ftruncate(memory.get(), 4096) != 0);
-  CHECK_FALSE(ShmArena::map(memory, 3));
-  const auto one = ShmArena::map(memory, 2);
-  const auto same = ShmArena::map(memory, 2);
+  CHECK_FALSE(ShmArena::map(memory, 3, 0));
+  const auto one = ShmArena::map(memory, 2, 1);
+  const auto same = ShmArena::map(memory, 2, 1);
   REQUIRE((one && same));
   CHECK(one->members() != same->members());
   CHECK(same->members()[1].bell == 0);
@@ -146,8 +146,8 @@ TEST_CASE("shared memory keeps its size, and no other memory is taken for it") {
 
   const Fd open(::memfd_create("open", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   REQUIRE(::ftruncate(open.get(), sizeof(ddp::internal::ShmMember)) == 0);
-  CHECK_FALSE(ShmArena::map(open, 1));
-  CHECK_FALSE(ShmArena::map(Fd(), 1));
+  CHECK_FALSE(ShmArena::map(open, 1, 0));
+  CHECK_FALSE(ShmArena::map(Fd(), 1, 0));
 }
 
 TEST_CASE("a process whose files must be short makes no shared memory, and is not killed for it") {
@@ -165,8 +165,8 @@ TEST_CASE("memory is handed to those who know the token") {
   ShmTaker second(place);
   REQUIRE((stranger.is_connected() && first.is_connected() && second.is_connected()));
   offer.hand_over(memory);
-  CHECK(ShmArena::map(first.take(kPatience), 2));
-  CHECK(ShmArena::map(second.take(kPatience), 2));
+  CHECK(ShmArena::map(first.take(kPatience), 2, 1));
+  CHECK(ShmArena::map(second.take(kPatience), 2, 1));
   CHECK_FALSE(stranger.take(kPatience));
 }
 
