@@ -18,7 +18,7 @@ using asio::ip::tcp;
 using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 
-/// How many connections are kept that have not identified themselves, besides two for every rank.
+/// How many connections are kept that have not identified themselves, besides three for every rank.
 /// Ranks do so at once.
 constexpr std::size_t kMaxUnidentified = 64;
 
