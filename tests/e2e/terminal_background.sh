@@ -6,7 +6,7 @@
 
 on_terminal <<END
 type("$DDPRUN cat & wait %1; echo code=\$?\n")
-expect("^code=0\$")
+expect("^code=0\$"), expect(prompt)
 type("$DDPRUN cat\n")
 expect("cat\$")
 type("typed\n")
