@@ -62,7 +62,7 @@ std::string_view last_lines(std::string_view text) {
 bool is_consequence(const rendezvous::Failure& failure) {
   if (failure.pid == 0 || !failure.cause.empty()) return false;
   const int signal = exit_status(failure).signal();
-  // A library ends a process that waited in vain by abort(), and writes a stack after its reason.
+  // A library ends a process whose wait failed by abort(), and writes a stack after its reason.
   if (signal == SIGABRT) return speaks_of_a_peer(failure.stderr_tail + failure.exception);
   if (!failure.exception.empty()) return speaks_of_a_peer(failure.exception);
   if (signal != 0) return signal == SIGPIPE;

@@ -216,7 +216,6 @@ Result<remote::Job> remote_job(const RawOptions& raw, const std::vector<std::str
         "has, and name it by --secret_file");
   }
   Words rest = kept_options(options);
-  if (!raw.secret_file.empty()) rest.push_back("--secret_file=" + raw.secret_file);
   if (raw.has_separator) rest.emplace_back("--");
   rest.insert(rest.end(), command.begin(), command.end());
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A worker that is stopped by a signal is reported at once. When another one fails because it waited for it
-# in vain, both nodes name the stopped one first; a failure of another kind accuses nobody.
+# A worker that is stopped by a signal is reported at once. When another one fails while it waits for it,
+# both nodes name the stopped one first; a failure of another kind accuses nobody.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 worker='

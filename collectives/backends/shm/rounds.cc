@@ -11,7 +11,7 @@ namespace {
 
 /// About what waking up costs.
 constexpr auto kLongestSpin = std::chrono::microseconds(50);
-/// One wait of so many is for as long, whatever was in vain before.
+/// One wait of so many spins as long as it may, however many spins before it found nothing.
 constexpr std::uint64_t kWaitsPerProbe = 32;
 constexpr int kLooksPerClock = 32;
 
@@ -57,8 +57,8 @@ void ShmRounds::wake_waiting() const {
   }
 }
 
-/// Spinning is in vain where the other rank does not run meanwhile: it computes, or it waits for
-/// this very processor, as on a busy machine. So each time in vain halves the next.
+/// Spinning gains nothing where the other rank does not run meanwhile: it computes, or it waits for
+/// this very processor, as on a busy machine. So each spin that finds nothing halves the next.
 bool ShmRounds::spin_for(int rank) {
   if (!spins_) return false;
   if (++waits_ % kWaitsPerProbe == 0) spin_ = kLongestSpin;

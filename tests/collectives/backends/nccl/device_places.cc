@@ -173,16 +173,21 @@ void impatient() {
   group.all_reduce(data.span());
 }
 
-/// A failure while a graph has calls.
-void keep_graph() {
-  ProcessGroup group = join_on(own_device());
-  use_device(own_device());
-  const Floats data(make_stream(), own(group));
+/// A graph that has a call of the group until the process ends.
+void capture_and_keep(ProcessGroup& group, const Floats& data) {
   DRIVER(cuStreamSynchronize, data.span().stream);
   DRIVER(cuStreamBeginCapture, data.span().stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
   group.all_reduce(data.span());
   CUgraph graph = nullptr;
   DRIVER(cuStreamEndCapture, data.span().stream, &graph);
+}
+
+/// A failure while a graph has calls.
+void keep_graph() {
+  ProcessGroup group = join_on(own_device());
+  use_device(own_device());
+  const Floats data(make_stream(), own(group));
+  capture_and_keep(group, data);
   if (group.rank() == 1) ::_exit(0);
   const ddp::Work work = group.iall_reduce(data.span());
   DRIVER(cuStreamSynchronize, data.span().stream);
@@ -195,11 +200,7 @@ void throw_beside_graph() {
   ProcessGroup group = join_on(own_device());
   use_device(own_device());
   const Floats data(make_stream(), own(group));
-  DRIVER(cuStreamSynchronize, data.span().stream);
-  DRIVER(cuStreamBeginCapture, data.span().stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
-  group.all_reduce(data.span());
-  CUgraph graph = nullptr;
-  DRIVER(cuStreamEndCapture, data.span().stream, &graph);
+  capture_and_keep(group, data);
   throw std::runtime_error("thrown beside a graph");
 }
 
