@@ -7,8 +7,9 @@
 namespace ddprun::remote {
 namespace {
 
-const Order kOrder = {
-    "/home/me/it's here", {"PATH=/bin", "NCCL_X=two\nlines 'and' \"quotes\""}, {"--", "./train", ""}};
+const Order kOrder = {"/home/me/it's here",
+                      {"PATH=/bin", "NCCL_X=two\nlines 'and' \"quotes\""},
+                      {"--", "./train", ""}};
 
 std::string head_of(const std::string& bytes) {
   return bytes.substr(0, bytes.find('\n'));
