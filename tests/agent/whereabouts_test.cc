@@ -122,6 +122,8 @@ TEST_CASE("what speaks of a time-out or a lost peer is a consequence") {
   for (int i = 0; i < 30; ++i) stack += "frame #" + std::to_string(i) + ": c10::Error\n";
   CHECK(is_consequence(failed(SIGABRT, watchdog + stack)));
   CHECK(is_consequence(failed(SIGPIPE, "")));
+  // It had reported that, and was about to end, when it was stopped with the others.
+  CHECK(is_consequence(failed(SIGTERM, "", "all_reduce timed out")));
 }
 
 TEST_CASE("a failure with a reason of its own is no consequence") {

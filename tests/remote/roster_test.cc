@@ -88,6 +88,19 @@ TEST_CASE("a job that the user stops has the code of its agents, or else of the 
   CHECK(starting.code() == 143);
 }
 
+TEST_CASE("the exit code of a job that failed is no spare's, whichever ends first") {
+  const int first = GENERATE(0, 2);  // the last host is the spare
+  Roster roster(3, 2, true);
+  roster.start_more();
+  for (size_t host = 0; host < 3; ++host) roster.is_ready(host);
+  for (int step = 0; step < 3; ++step) {
+    const int host = (first + 2 * step) % 3;
+    roster.has_ended(static_cast<size_t>(host), host == 2 ? Roster::kSpare : 7);
+  }
+  CHECK(roster.all_ended());
+  CHECK(roster.code() == 7);
+}
+
 TEST_CASE("what all hosts say is shown once, each time that they say it") {
   OwnLines lines(3);
   CHECK(lines.is_new(0, "report"));

@@ -110,6 +110,24 @@ TEST_CASE("a round whose data is there ends well after a rank was lost, the next
   CHECK(lost == 1);
 }
 
+TEST_CASE("a rank that stops itself begins no round, also if it would not have to wait") {
+  const ShmArena arena = arena_of(2);
+  ShmRounds ours(arena.members(), 0, 2, false);
+  ShmRounds theirs(arena.members(), 1, 2, false);
+  std::jthread other([&] {
+    theirs.exchange({}, 0);
+    try {
+      theirs.exchange({}, 0);
+    } catch (const ShmStopped&) {
+    }
+  });
+  ours.exchange({}, 0);
+  while (arena.members()[1].slots[0].round != 2) std::this_thread::yield();
+  ours.stop(0);
+  CHECK_THROWS_AS(ours.exchange({}, 0), ShmStopped);
+  theirs.stop(0);
+}
+
 TEST_CASE("a rank that waits for another is stopped at any time") {
   const bool spins = GENERATE(true, false);
   for (int i = 0; i < 50; ++i) {
