@@ -8,6 +8,7 @@
 #include "collectives/call/reduction.h"
 #include "collectives/group/agreement.h"
 #include "collectives/group/group_access.h"
+#include "collectives/training/broadcast_together.h"
 #include "collectives/training/reducer.h"
 
 namespace ddp {
@@ -33,6 +34,9 @@ void check(const ProcessGroup& group, const std::vector<Buffer>& parameters,
            "of parameters on a device without the option allocate: it is to give device "
            "memory for their gradients");
   }
+  if (first.on_device && options.uneven_inputs) {
+    refuse(group, "of parameters on a device with uneven_inputs: they have to be in host memory");
+  }
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::string which = "parameter " + std::to_string(i);
     if (parameters[i].on_device != first.on_device || parameters[i].stream != first.stream) {
@@ -51,12 +55,17 @@ std::vector<std::string> lines_of(const std::vector<Buffer>& parameters,
   std::vector<std::string> lines = {
       "first_bucket_bytes " + std::to_string(options.first_bucket_bytes),
       "bucket_bytes " + std::to_string(options.bucket_bytes),
-      std::string("find_unused_parameters ") + (options.find_unused_parameters ? "on" : "off")};
+      std::string("find_unused_parameters ") + (options.find_unused_parameters ? "on" : "off"),
+      std::string("hook ") + (options.hook ? "given" : "none"),
+      std::string("uneven_inputs ") + (options.uneven_inputs ? "on" : "off")};
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     lines.push_back("parameter " + std::to_string(i) + " " + internal::describe(parameters[i]));
     if (gradients[i].type != parameters[i].type) {
       lines.back() += std::string(" with gradients of ") + internal::name(gradients[i].type);
     }
+  }
+  for (std::size_t i = 0; i < options.buffers.size(); ++i) {
+    lines.push_back("buffer " + std::to_string(i) + " " + internal::describe(options.buffers[i]));
   }
   return lines;
 }
@@ -68,16 +77,13 @@ std::vector<Buffer> gradients_of(std::vector<Buffer> parameters, const Options& 
   return parameters;
 }
 
-/// Checks everything, and gives every rank the parameters of rank 0.
+/// Checks everything; returns the gradients, without memory.
 std::vector<Buffer> prepare(ProcessGroup& group, const std::vector<Buffer>& parameters,
                             const Options& options) {
   std::vector<Buffer> gradients = gradients_of(parameters, options);
   check(group, parameters, gradients, options);
   internal::check_same_lines(group, "a DistributedDataParallel",
                              lines_of(parameters, gradients, options));
-  std::vector<Work> works;
-  for (const Buffer& parameter : parameters) works.push_back(group.ibroadcast(parameter));
-  for (const Work& work : works) work.wait();
   return gradients;
 }
 
@@ -85,10 +91,32 @@ std::vector<Buffer> prepare(ProcessGroup& group, const std::vector<Buffer>& para
 
 struct DistributedDataParallel::Impl {
   Impl(ProcessGroup& group, const std::vector<Buffer>& parameters, const Options& options)
-      : reducer(group, prepare(group, parameters, options), options) {}
+      : reducer(group, prepare(group, parameters, options), options),
+        buffers(options.buffers),
+        state(parameters) {
+    state.insert(state.end(), buffers.begin(), buffers.end());
+    internal::broadcast_together(reducer.group(), state, 0);
+  }
+
+  void broadcast_buffers(int root) { internal::broadcast_together(reducer.group(), buffers, root); }
+  void join();
 
   internal::Reducer reducer;
+  const std::vector<Buffer> buffers;
+  std::vector<Buffer> state;  ///< parameters and buffers
 };
+
+void DistributedDataParallel::Impl::join() {
+  auto& others = reducer.announcements();
+  if (!others) reducer.refuse("join() of a model without the option uneven_inputs");
+  reducer.check_between_passes("join()");
+  if (!reducer.is_averaging()) reducer.refuse("join() within no_sync(): it has to end before");
+  while (const auto step = others->ask()) {
+    if (*step == internal::NextStep::pass) reducer.pass_of_others();
+    if (*step == internal::NextStep::buffers) broadcast_buffers(others->last_rank());
+  }
+  internal::broadcast_together(reducer.group(), state, others->last_rank());
+}
 
 DistributedDataParallel::DistributedDataParallel(ProcessGroup& group,
                                                  const std::vector<Buffer>& parameters,
@@ -124,9 +152,27 @@ void DistributedDataParallel::finish() {
   impl_->reducer.finish();
 }
 
+bool DistributedDataParallel::was_averaged(std::size_t parameter) const {
+  return impl_->reducer.was_averaged(parameter);
+}
+
+void DistributedDataParallel::broadcast_buffers() {
+  impl_->reducer.announce_buffers();
+  const auto& announcements = impl_->reducer.announcements();
+  impl_->broadcast_buffers(announcements ? announcements->last_rank() : 0);
+}
+
+void DistributedDataParallel::join() {
+  impl_->join();
+}
+
 DistributedDataParallel::NoSync DistributedDataParallel::no_sync() {
   impl_->reducer.begin_no_sync();
   return NoSync(this);
+}
+
+bool DistributedDataParallel::is_averaging() const noexcept {
+  return impl_->reducer.is_averaging();
 }
 
 DistributedDataParallel::NoSync::~NoSync() {

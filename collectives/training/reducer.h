@@ -4,9 +4,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "collectives/training/announcements.h"
+#include "ddp/communication_hook.h"
 #include "ddp/distributed_data_parallel_options.h"
 #include "ddp/process_group.h"
 #include "ddp/work.h"
@@ -32,32 +35,50 @@ class Reducer {
   const Buffer& gradient(std::size_t parameter) const;
   void gradient_ready(std::size_t parameter);
   void finish();
+  bool was_averaged(std::size_t parameter) const;
   void begin_no_sync();
   void end_no_sync() { --no_sync_; }
   const Statistics& statistics() const { return statistics_; }
   std::vector<std::vector<std::size_t>> buckets() const;
 
+  /// Between passes, with uneven inputs: announces that buffers are broadcast now.
+  void announce_buffers();
+
+  /// With uneven inputs: makes a pass that others have announced, with gradients of zero.
+  void pass_of_others();
+
+  /// Refuses what is not between passes.
+  void check_between_passes(const std::string& what) const;
+
+  bool is_averaging() const { return no_sync_ == 0; }
+  std::optional<Announcements>& announcements() { return announcements_; }
+  GroupMember& group() { return group_; }
+
   [[noreturn]] void refuse(const std::string& what) const;
 
  private:
   struct Bucket {
-    Buffer memory;
-    std::vector<std::size_t> parameters;
+    std::vector<GradientBucket::Part> parts;
     std::size_t missing = 0;  ///< gradients that are not ready in this pass
   };
 
   void lay_out(const Options& options);
   void check_parameter(std::size_t parameter) const;
+  void mark_ready(std::size_t parameter);
+  void announce_pass();
   void begin_complete();
-  void begin(const Buffer& memory);
+  void begin(std::span<const GradientBucket::Part> parts);
+  BegunAverage begin_all_reduce(const Buffer& memory);
   void begin_rest();
-  void begin_used(const Bucket& bucket, const std::vector<std::uint8_t>& used);
+  void begin_used(std::span<const GradientBucket::Part> parts);
+  void average();
   void wait();
   void agree_on_order();
   void end_pass();
   std::string missing() const;
 
   GroupMember& group_;
+  const CommunicationHook hook_;
   std::optional<ProcessGroup> own_;  ///< for calls that are not in the group's order on all ranks
   std::vector<Buffer> gradients_;
   std::vector<std::shared_ptr<void>> memory_;
@@ -70,10 +91,12 @@ class Reducer {
   std::size_t ready_count_ = 0;
   std::size_t begun_ = 0;  ///< buckets, of order_
   std::vector<std::size_t> completed_;
-  std::vector<Work> works_;
+  std::vector<BegunAverage> averages_;
   std::size_t bytes_ = 0;
+  std::optional<Announcements> announcements_;  ///< with uneven inputs
 
-  std::vector<std::uint8_t> used_;  ///< since gradients were averaged
+  std::vector<std::uint8_t> used_;      ///< since gradients were averaged
+  std::vector<std::uint8_t> averaged_;  ///< by the last pass
   bool learns_order_;
   int no_sync_ = 0;
   const int exceptions_;

@@ -55,11 +55,12 @@ class DDP_EXPORT DistributedDataParallel {
   /// What averaging took.
   using Statistics = DistributedDataParallelStatistics;
 
-  /// Compares the lists of all ranks, broadcasts the parameters of rank 0, and makes the buckets.
-  /// Gradients are initially zero, or as `allocate` returns the memory.
+  /// Compares the lists of all ranks, broadcasts the parameters and buffers of rank 0 (in host
+  /// memory those shorter than 1 MiB in one call, up to 25 MiB), and makes the buckets. Gradients
+  /// are initially zero, or as `allocate` returns the memory.
   /// Errors: usage (no parameters, a gradient of integers, some on a device and others not or with
-  /// other streams, no `allocate` where it is needed, a bucket of no bytes), mismatch (the lists or
-  /// options differ: names two ranks and the first difference).
+  /// other streams, no `allocate` where it is needed, a bucket of no bytes, uneven_inputs on a
+  /// device), mismatch (the lists or options differ: names two ranks and the first difference).
   DistributedDataParallel(ProcessGroup& group, const std::vector<Buffer>& parameters,
                           const Options& options = {});
   DistributedDataParallel(const DistributedDataParallel&) = delete;
@@ -98,6 +99,23 @@ class DDP_EXPORT DistributedDataParallel {
   /// were not ready; they may still follow), those of the group.
   void finish();
 
+  /// Whether the last finish() wrote this gradient: not within no_sync(), and not with
+  /// find_unused_parameters if no rank used the parameter. Errors: usage (no such parameter).
+  bool was_averaged(std::size_t parameter) const;
+
+  /// Gives every rank the buffers of rank 0; with uneven_inputs, of the lowest rank that has not
+  /// joined. To be called between passes, by all ranks. Errors: usage (a gradient of this pass is
+  /// ready), those of the group.
+  void broadcast_buffers();
+
+  /// With uneven_inputs: this rank has no more inputs. Blocks until every rank has called it, and
+  /// makes the others' passes with them meanwhile, with gradients of zero; so averages remain those
+  /// over all ranks. Then gives every rank the parameters and buffers of the lowest rank of those
+  /// that made the last pass: the optimizer's state of a rank that joined before is behind. Passes
+  /// may follow, as in the next epoch. Gradients of this rank that were not averaged are lost.
+  /// Errors: usage (without uneven_inputs, in a pass, within no_sync()), those of the group.
+  void join();
+
   /// While one of these exists, finish() ends a pass and averages nothing, so gradients accumulate.
   /// The first pass afterwards averages the accumulated gradients.
   class DDP_EXPORT NoSync {
@@ -115,6 +133,9 @@ class DDP_EXPORT DistributedDataParallel {
 
   /// To be called between passes. Errors: usage (a gradient of this pass is ready).
   [[nodiscard]] NoSync no_sync();
+
+  /// Whether finish() averages: none of them exists.
+  bool is_averaging() const noexcept;
 
   /// Of the last finish() that averaged; zeros before.
   const Statistics& statistics() const noexcept;

@@ -6,7 +6,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
+#include "ddp/communication_hook.h"
 #include "ddp/types.h"
 
 namespace ddp {
@@ -30,14 +32,26 @@ struct DistributedDataParallelOptions {
   /// frees it. Empty: host memory, zeroed. Parameters in device memory need one that returns device
   /// memory, from cudaMalloc for example.
   std::function<std::shared_ptr<void>(std::size_t bytes)> allocate = {};
+
+  /// Averages a bucket; empty: all_reduce. Either every rank passes one, or none does.
+  CommunicationHook hook = {};
+
+  /// What a model has beside its parameters, such as the running means of a BatchNorm: elements of
+  /// any type, in memory that outlives the model. Given to every rank with the parameters, and by
+  /// broadcast_buffers().
+  std::vector<Buffer> buffers = {};
+
+  /// Whether ranks may make different numbers of passes, each until it calls join(). Costs an
+  /// all_reduce of 4 bytes per pass. Gradients have to be in host memory.
+  bool uneven_inputs = false;
 };
 
 /// What the last finish() cost that averaged gradients.
 struct DistributedDataParallelStatistics {
-  std::size_t bytes = 0;        ///< of gradients that this rank passed to all_reduce
+  std::size_t bytes = 0;        ///< of gradients that this rank passed to all_reduce, or to a hook
   std::size_t all_reduces = 0;  ///< the number of calls: one per bucket
-  /// The sum of the durations of the calls, including the time they waited for other ranks. 0 with
-  /// device memory, where it is not known.
+  /// The sum of the durations of the calls (with a hook, of the first for each bucket), including
+  /// the time they waited for other ranks. 0 with device memory, where it is not known.
   std::chrono::nanoseconds communication{0};
   std::chrono::nanoseconds waited{0};  ///< the time that finish() blocked
   std::chrono::nanoseconds hidden{0};  ///< communication that overlapped with the backward pass
