@@ -102,12 +102,11 @@ PowerSgd::Gradient PowerSgd::prepare(const GradientBucket::Part& part) {
 }
 
 PowerSgd::State& PowerSgd::state_of(std::size_t parameter, const Matrix& matrix) {
-  const auto [at, is_new] = states_.try_emplace(parameter);
+  const auto [at, is_new] = states_.try_emplace(parameter, parameter);
   State& state = at->second;
   if (!is_new) return state;
   state.error.resize(matrix.elements.size());
   state.q.resize(matrix.columns * options_.matrix_approximation_rank);
-  state.chance.seed(static_cast<std::mt19937::result_type>(parameter));
   fill_by_chance(state.q, state.chance);
   return state;
 }

@@ -27,6 +27,8 @@ class PowerSgd {
  private:
   /// Of a compressed parameter.
   struct State {
+    explicit State(std::size_t parameter)
+        : chance(static_cast<std::mt19937::result_type>(parameter)) {}
     std::vector<float> error;  ///< what the last average left out of this rank's gradient
     std::vector<float> q;
     std::mt19937 chance;  ///< the same on all ranks

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+// For C++ programs that use libtorch, of PyTorch 2 (tested with 2.15): the only header of ddp that
+// needs it. libddp.so does not.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/utils/lambda_post_hook.h>
+#include <torch/csrc/autograd/variable.h>
+#include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "ddp/distributed_data_parallel.h"
+#include "ddp/error.h"
+#include "ddp/process_group.h"
+#include "ddp/types.h"
+
+namespace ddp::internal {
+
+inline std::optional<DataType> type_of_dtype(at::ScalarType type) {
+  switch (type) {
+    case at::kHalf:
+      return DataType::float16;
+    case at::kBFloat16:
+      return DataType::bfloat16;
+    case at::kFloat:
+      return DataType::float32;
+    case at::kDouble:
+      return DataType::float64;
+    case at::kChar:
+      return DataType::int8;
+    case at::kByte:
+      return DataType::uint8;
+    case at::kShort:
+      return DataType::int16;
+    case at::kUInt16:
+      return DataType::uint16;
+    case at::kInt:
+      return DataType::int32;
+    case at::kUInt32:
+      return DataType::uint32;
+    case at::kLong:
+      return DataType::int64;
+    case at::kUInt64:
+      return DataType::uint64;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// Why a tensor's memory is no buffer; empty: it is one.
+inline std::string why_no_memory(const at::Tensor& tensor) {
+  if (!tensor.defined()) return "it is undefined";
+  if (tensor.layout() != at::kStrided) return "it is not dense";
+  if (!tensor.is_cpu() && !tensor.is_cuda()) return "it is neither on the CPU nor on a CUDA device";
+  if (!tensor.is_contiguous()) return "it is not contiguous";
+  return {};
+}
+
+[[noreturn]] inline void refuse_tensor(const at::Tensor& tensor, const std::string& why) {
+  std::ostringstream text;
+  text << "ddp: a tensor ";
+  if (tensor.defined()) {
+    text << "of " << tensor.scalar_type() << tensor.sizes() << " on " << tensor.device() << " ";
+  }
+  text << "cannot be used: " << why;
+  throw Error(ErrorKind::usage, text.str());
+}
+
+inline Buffer buffer_of(const at::Tensor& tensor, std::size_t count, DataType type) {
+  if (const std::string why = why_no_memory(tensor); !why.empty()) refuse_tensor(tensor, why);
+  if (tensor.is_cpu()) return {tensor.data_ptr(), count, type};
+  const c10::impl::VirtualGuardImpl device(tensor.device().type());
+  auto* const stream = device.getStream(tensor.device()).native_handle();
+  return {tensor.data_ptr(), count, type, static_cast<CUstream_st*>(stream)};
+}
+
+/// Elements of any dtype, to be moved.
+inline Buffer bytes_of_tensor(const at::Tensor& tensor) {
+  return buffer_of(tensor, tensor.defined() ? tensor.nbytes() : 0, DataType::uint8);
+}
+
+}  // namespace ddp::internal
+
+/// PyTorch's tensors and modules in ddp. (No namespace of the name torch: within ddp it would hide
+/// PyTorch's.)
+namespace ddp::libtorch {
+
+/// The elements of a tensor, for calls of a ProcessGroup: group.all_reduce(buffer(tensor)). It does
+/// not keep the tensor. On a CUDA device the call is ordered with the current stream of the device.
+/// Errors: usage (names dtype, shape and device, and what is wrong: the tensor is undefined, not
+/// dense, on another kind of device or not contiguous, or ddp has no type for its dtype).
+inline Buffer buffer(const at::Tensor& tensor) {
+  if (!tensor.defined()) internal::refuse_tensor(tensor, "it is undefined");
+  const auto type = internal::type_of_dtype(tensor.scalar_type());
+  if (!type) internal::refuse_tensor(tensor, "ddp has no type for its elements");
+  return internal::buffer_of(tensor, static_cast<std::size_t>(tensor.numel()), *type);
+}
+
+}  // namespace ddp::libtorch
+
+namespace ddp::internal {
+
+/// The defined tensors of a list, each once.
+inline std::vector<at::Tensor> each_once(const std::vector<at::Tensor>& tensors) {
+  std::unordered_set<const void*> seen;
+  std::vector<at::Tensor> all;
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.defined() && seen.insert(tensor.unsafeGetTensorImpl()).second) all.push_back(tensor);
+  }
+  return all;
+}
+
+inline std::vector<at::Tensor> parameters_of(const ::torch::nn::Module& module, bool trained) {
+  std::vector<at::Tensor> all = each_once(module.parameters());
+  std::erase_if(all, [&](const at::Tensor& one) { return one.requires_grad() != trained; });
+  return all;
+}
+
+/// A DistributedDataParallel whose gradients are those of a module: they are where autograd
+/// accumulates them, and autograd says when they are ready.
+class ModuleReducer {
+ public:
+  ModuleReducer(ProcessGroup& group, const ::torch::nn::Module& module,
+                const DistributedDataParallelOptions& options)
+      : parameters_(parameters_of(module, true)),
+        buffers_(each_once(module.buffers())),
+        ready_(parameters_.size()),
+        finds_unused_(options.find_unused_parameters),
+        model_(group, buffers_of_parameters(), completed(options)) {
+    std::vector<Work> works;
+    for (const at::Tensor& frozen : parameters_of(module, false)) {
+      works.push_back(group.ibroadcast(bytes_of_tensor(frozen)));
+    }
+    for (const Work& work : works) work.wait();
+    const at::NoGradGuard no_grad;
+    for (std::size_t p = 0; p < parameters_.size(); ++p) adopt(p);
+  }
+  ModuleReducer(const ModuleReducer&) = delete;
+  ModuleReducer& operator=(const ModuleReducer&) = delete;
+  ~ModuleReducer() {
+    for (const auto& [node, hook] : hooks_) node->del_post_hook(hook);
+  }
+
+  ddp::DistributedDataParallel& model() { return model_; }
+
+  /// The rules of PyTorch: not after a forward pass without gradients or within no_sync().
+  void before_forward() {
+    if (syncs_buffers_ && !buffers_.empty()) model_.broadcast_buffers();
+    syncs_buffers_ = c10::GradMode::is_enabled() && model_.is_averaging();
+  }
+
+ private:
+  using Node = decltype(::torch::autograd::impl::grad_accumulator(std::declval<at::Tensor>()));
+
+  std::vector<Buffer> buffers_of_parameters() const {
+    std::vector<Buffer> all;
+    for (const at::Tensor& parameter : parameters_) all.push_back(libtorch::buffer(parameter));
+    return all;
+  }
+
+  DistributedDataParallelOptions completed(DistributedDataParallelOptions options) {
+    if (options.allocate || options.gradient_type || !options.buffers.empty()) {
+      throw Error(ErrorKind::usage,
+                  "ddp: a DistributedDataParallel of a module with one of the options allocate, "
+                  "gradient_type and buffers: the module decides them");
+    }
+    for (const at::Tensor& buffer : buffers_) options.buffers.push_back(bytes_of_tensor(buffer));
+    options.allocate = [this](std::size_t bytes) {
+      const auto like = at::TensorOptions(parameters_.front().device()).dtype(at::kByte);
+      memory_.push_back(at::zeros({static_cast<std::int64_t>(bytes)}, like));
+      return std::shared_ptr<void>(memory_.back().data_ptr(), [](void*) {});
+    };
+    return options;
+  }
+
+  /// Lets autograd accumulate this parameter's gradient in its bucket.
+  void adopt(std::size_t p) {
+    gradients_.push_back(tensor_at(model_.gradient(p).data, parameters_[p]));
+    if (parameters_[p].grad().defined()) place(p);
+    const Node node = ::torch::autograd::impl::grad_accumulator(parameters_[p]);
+    auto ready = [this, p](const auto& outputs, const auto& /*inputs*/) {
+      gradient_ready(p);
+      return outputs;
+    };
+    using Hook = ::torch::autograd::utils::LambdaPostHook;
+    hooks_.emplace_back(node, node->add_post_hook(std::make_unique<Hook>(std::move(ready))));
+  }
+
+  /// A tensor like the parameter at this address, which keeps the bucket. No view of a tensor:
+  /// optimizers detach gradients, which views refuse.
+  at::Tensor tensor_at(void* address, const at::Tensor& parameter) const {
+    for (const at::Tensor& memory : memory_) {
+      auto* const begin = static_cast<char*>(memory.data_ptr());
+      if (address < begin || address >= begin + memory.nbytes()) continue;
+      const auto keep = [memory](void* /*address*/) {};
+      return at::from_blob(address, parameter.sizes(), keep, parameter.options());
+    }
+    return at::empty_like(parameter);  // of no elements
+  }
+
+  /// Moves a gradient into its bucket, if autograd or the program has replaced it.
+  void place(std::size_t p) {
+    at::Tensor& gradient = parameters_[p].mutable_grad();
+    if (gradient.is_same(gradients_[p])) return;
+    if (gradient.layout() != at::kStrided) refuse_tensor(gradient, "a gradient has to be dense");
+    gradients_[p].copy_(gradient);
+    gradient = gradients_[p];
+  }
+
+  void gradient_ready(std::size_t p) {
+    const at::NoGradGuard no_grad;
+    if (parameters_[p].grad().defined()) {
+      place(p);
+    } else {  // as of a function that returns none
+      gradients_[p].zero_();
+      parameters_[p].mutable_grad() = gradients_[p];
+    }
+    if (!finishes_) {
+      finishes_ = true;
+      ::torch::autograd::Engine::get_default_engine().queue_callback([this] { finish(); });
+    }
+    ready_[p] = true;
+    model_.gradient_ready(p);
+  }
+
+  /// Autograd has computed all gradients.
+  void finish() {
+    finishes_ = false;
+    const at::NoGradGuard no_grad;
+    for (std::size_t p = 0; finds_unused_ && p < parameters_.size(); ++p) {
+      if (!ready_[p] && !parameters_[p].grad().defined()) gradients_[p].zero_();
+    }
+    const std::vector<bool> ready = std::exchange(ready_, std::vector<bool>(ready_.size()));
+    model_.finish();
+    for (std::size_t p = 0; p < parameters_.size(); ++p) {
+      if (!ready[p] && model_.was_averaged(p)) parameters_[p].mutable_grad() = gradients_[p];
+    }
+  }
+
+  const std::vector<at::Tensor> parameters_;
+  const std::vector<at::Tensor> buffers_;
+  std::vector<at::Tensor> memory_;     ///< of buckets
+  std::vector<at::Tensor> gradients_;  ///< in buckets
+  std::vector<std::pair<Node, std::uintptr_t>> hooks_;
+  std::vector<bool> ready_;  ///< in this pass
+  bool finishes_ = false;    ///< at the end of this pass, which has begun
+  bool syncs_buffers_ = true;
+  const bool finds_unused_;
+  ddp::DistributedDataParallel model_;
+};
+
+}  // namespace ddp::internal
+
+namespace ddp::libtorch {
+
+/// The numbers of rows of a module's trained parameters, for power_sgd: the first dimension of
+/// those that have two or more.
+inline std::vector<std::size_t> rows(const ::torch::nn::Module& module) {
+  std::vector<std::size_t> all;
+  for (const at::Tensor& parameter : internal::parameters_of(module, true)) {
+    all.push_back(parameter.dim() < 2 ? 0 : static_cast<std::size_t>(parameter.size(0)));
+  }
+  return all;
+}
+
+/// A module whose copies on all ranks are trained together, as PyTorch's DistributedDataParallel
+/// does it in Python:
+///
+///     Net net;                                            // a TORCH_MODULE, or a std::shared_ptr
+///     ddp::libtorch::DistributedDataParallel model(group, net);
+///     torch::optim::SGD optimizer(net->parameters(), 0.1);
+///     for (...) {
+///       optimizer.zero_grad();
+///       loss(model(input), target).backward();            // gradients are averages afterwards
+///       optimizer.step();
+///     }
+///
+/// The parameters that require gradients when this is made are trained. Gradients are stored in the
+/// buckets, and averaged during backward(), which throws the errors of ddp. forward() first gives
+/// every rank the module's buffers of rank 0, such as the running means of BatchNorm: not if the
+/// forward pass before it was one without gradients or within no_sync().
+///
+/// Module and group, which may be moved, must outlive this object; the module's parameters and
+/// buffers must not be replaced, moved to a device or get another dtype. Thread: one at a time.
+template <class M>
+class DistributedDataParallel {
+ public:
+  /// Gives every rank parameters and buffers of rank 0. Of the options, allocate, gradient_type and
+  /// buffers are not for modules.
+  /// Errors: those of ddp::DistributedDataParallel and buffer(), usage (such an option).
+  DistributedDataParallel(ProcessGroup& group, std::shared_ptr<M> module,
+                          const DistributedDataParallelOptions& options = {})
+      : module_(std::move(module)),
+        reducer_(std::make_unique<internal::ModuleReducer>(group, *module_, options)) {}
+  DistributedDataParallel(ProcessGroup& group, const ::torch::nn::ModuleHolder<M>& module,
+                          const DistributedDataParallelOptions& options = {})
+      : DistributedDataParallel(group, module.ptr(), options) {}
+
+  /// The module's forward pass.
+  template <class... Args>
+  auto forward(Args&&... arguments) {
+    reducer_->before_forward();
+    return module_->forward(std::forward<Args>(arguments)...);
+  }
+  template <class... Args>
+  auto operator()(Args&&... arguments) {
+    return forward(std::forward<Args>(arguments)...);
+  }
+
+  /// As of ddp::DistributedDataParallel: gradients accumulate while it exists; this rank has no
+  /// more inputs; what the last backward pass cost that averaged.
+  [[nodiscard]] ddp::DistributedDataParallel::NoSync no_sync() {
+    return reducer_->model().no_sync();
+  }
+  void join() { reducer_->model().join(); }
+  const DistributedDataParallelStatistics& statistics() const {
+    return reducer_->model().statistics();
+  }
+
+  /// What was passed to the constructor.
+  M& module() const { return *module_; }
+
+ private:
+  std::shared_ptr<M> module_;
+  std::unique_ptr<internal::ModuleReducer> reducer_;
+};
+
+}  // namespace ddp::libtorch

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+// A module of libtorch trained with ddp/torch.h: prints what torch_training.py prints with
+// PyTorch's own DistributedDataParallel.
+//   ddprun --nproc_per_node 4 torch_training DIGITS.csv
+//   ddprun --nproc_per_node 2 torch_training bench STEPS
+#include <ATen/Functions.h>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/sgd.h>
+#include <vector>
+
+#include "ddp/communication_hooks.h"
+#include "ddp/torch.h"
+
+namespace {
+
+using at::Tensor;
+using ddp::libtorch::DistributedDataParallel;
+using Options = ddp::DistributedDataParallelOptions;
+
+constexpr std::int64_t kBatch = 96;  ///< of all ranks
+
+/// Numbers that have nothing to do with each other, the same in Python.
+Tensor numbers(at::IntArrayRef sizes, double from) {
+  const auto count = c10::multiply_integers(sizes);
+  return (at::sin(at::arange(count, at::kDouble) * 1.37 + from) * 0.5).to(at::kFloat).view(sizes);
+}
+
+/// Every rank begins with others.
+void initialize(const torch::nn::Module& module, int rank) {
+  const at::NoGradGuard no_grad;
+  double from = 100.0 * rank;
+  for (const auto& parameter : module.parameters()) {
+    parameter.copy_(numbers(parameter.sizes(), from));
+    from += 1;
+  }
+}
+
+struct NetImpl : torch::nn::Module {
+  torch::nn::Conv2d conv{torch::nn::Conv2dOptions(1, 8, 3).padding(1)};
+  torch::nn::BatchNorm2d norm{8};
+  torch::nn::Linear frozen{128, 32};
+  torch::nn::Linear head{32, 10};
+  torch::nn::Linear other_head{32, 10};
+  torch::nn::Linear no_head{32, 10};
+
+  NetImpl() {
+    register_module("conv", conv);
+    register_module("norm", norm);
+    register_module("frozen", frozen);
+    register_module("head", head);
+    register_module("other_head", other_head);
+    register_module("no_head", no_head);
+    for (auto& parameter : frozen->parameters()) parameter.requires_grad_(false);
+  }
+
+  Tensor forward(const Tensor& input, bool other) {
+    const Tensor features = at::relu(norm->forward(conv->forward(input)));
+    const Tensor pooled = at::max_pool2d(features, 2).flatten(1);
+    const Tensor hidden = at::relu(frozen->forward(pooled));
+    return other ? other_head->forward(hidden) : head->forward(hidden);
+  }
+};
+TORCH_MODULE(Net);
+
+struct Digits {
+  Tensor images;
+  Tensor labels;
+
+  explicit Digits(const std::string& path) {
+    std::ifstream file(path);
+    std::vector<float> all;
+    for (std::string field; std::getline(file, field, all.size() % 65 == 64 ? '\n' : ',');) {
+      all.push_back(std::stof(field));
+    }
+    if (all.empty()) throw std::runtime_error("cannot read " + path);
+    const Tensor table = at::from_blob(all.data(), {std::int64_t(all.size() / 65), 65}).clone();
+    images = (table.narrow(1, 0, 64) / 16).view({-1, 1, 8, 8});
+    labels = table.select(1, 64).to(at::kLong);
+  }
+};
+
+class Trainer {
+ public:
+  Trainer(std::string name, ddp::ProcessGroup& group, const Digits& digits, const Options& options)
+      : name_(std::move(name)),
+        group_(group),
+        digits_(digits),
+        net_(made(group.rank())),
+        model_(group, net_, options),
+        optimizer_(net_->parameters(), rates()) {}
+
+  /// The loss of this rank's part of a batch, without a step.
+  Tensor loss(std::int64_t batch, bool other = false) {
+    const std::int64_t part = kBatch / group_.size();
+    const std::int64_t first = batch * kBatch + group_.rank() * part;
+    const Tensor out = model_(digits_.images.narrow(0, first, part), other);
+    return at::cross_entropy_loss(out, digits_.labels.narrow(0, first, part));
+  }
+
+  void step(std::int64_t batch, bool other = false) {
+    optimizer_.zero_grad();
+    const Tensor now = loss(batch, other);
+    now.backward();
+    optimizer_.step();
+    print("loss", now.item<double>());
+  }
+
+  void accumulate(std::int64_t batch) {
+    optimizer_.zero_grad();
+    {
+      const auto scope = model_.no_sync();
+      loss(batch).backward();
+    }
+    const Tensor now = loss(batch + 1);
+    now.backward();
+    optimizer_.step();
+    print("loss", now.item<double>());
+  }
+
+  void print_state() {
+    double sum = 0;
+    for (const auto& parameter : net_->parameters()) sum += parameter.abs().sum().item<double>();
+    print("parameters", sum);
+    print("gradient of no_head", net_->no_head->weight.grad().defined() ? 1 : 0);
+  }
+
+  void evaluate() {
+    net_->eval();
+    const at::NoGradGuard no_grad;
+    print("held out", loss(15).item<double>());
+    print("mean", net_->norm->running_mean.sum().item<double>());
+  }
+
+  DistributedDataParallel<NetImpl>& model() { return model_; }
+
+ private:
+  static Net made(int rank) {
+    Net net;
+    initialize(*net, rank);
+    return net;
+  }
+  static torch::optim::SGDOptions rates() { return torch::optim::SGDOptions(0.1).momentum(0.9); }
+
+  void print(const char* what, double value) {
+    std::printf("%s, %d ranks, rank %d: %s %.9g\n", name_.c_str(), group_.size(), group_.rank(),
+                what, value);
+  }
+
+  const std::string name_;
+  ddp::ProcessGroup& group_;
+  const Digits& digits_;
+  Net net_;
+  DistributedDataParallel<NetImpl> model_;
+  torch::optim::SGD optimizer_;
+};
+
+void train(ddp::ProcessGroup& group, const Digits& digits) {
+  const Options unused{.find_unused_parameters = true};
+  Trainer plain("plain", group, digits, unused);
+  for (int batch = 0; batch < 12; ++batch) plain.step(batch);
+  plain.evaluate();
+  plain.print_state();
+
+  Trainer accumulating("no_sync", group, digits, unused);
+  for (int batch = 0; batch < 8; batch += 2) accumulating.accumulate(batch);
+  accumulating.print_state();
+
+  Trainer heads("unused", group, digits, unused);
+  for (int batch = 0; batch < 6; ++batch) heads.step(batch, batch > 1 && batch % 3 == group.rank());
+  heads.print_state();
+
+  Trainer uneven("join", group, digits, {.find_unused_parameters = true, .uneven_inputs = true});
+  for (int batch = 0; batch < 2 + group.rank(); ++batch) uneven.step(batch);
+  uneven.model().join();
+  uneven.print_state();
+}
+
+void check(bool right, const std::string& what) {
+  if (!right) throw std::runtime_error("wrong: " + what);
+}
+
+template <class F>
+void check_refused(const std::string& words, F call) {
+  try {
+    call();
+  } catch (const ddp::Error& error) {
+    check(error.kind() == ddp::ErrorKind::usage, std::string("the kind of: ") + error.what());
+    return check(std::string(error.what()).find(words) != std::string::npos, error.what());
+  }
+  check(false, "not refused: " + words);
+}
+
+void check_tensors(ddp::ProcessGroup& group) {
+  using ddp::libtorch::buffer;
+  for (const auto type : {at::kHalf, at::kBFloat16, at::kFloat, at::kDouble, at::kChar, at::kByte,
+                          at::kShort, at::kInt, at::kLong}) {
+    const Tensor tensor = at::full({2, 3}, group.rank() + 1, type);
+    group.all_reduce(buffer(tensor));
+    const int wanted = group.size() * (group.size() + 1) / 2;
+    check(tensor.to(at::kDouble).eq(wanted).all().item<bool>(), c10::toString(type));
+  }
+  const Tensor square = at::zeros({2, 3});
+  check_refused("a tensor of Float[3, 2] on cpu cannot be used: it is not contiguous",
+                [&] { buffer(square.t()); });
+  check_refused("ComplexFloat[1] on cpu cannot be used: ddp has no type for its elements",
+                [] { buffer(at::zeros({1}, at::kComplexFloat)); });
+  check_refused("on meta cannot be used: it is neither on the CPU",
+                [] { buffer(at::zeros({1}, at::device(at::kMeta))); });
+  check_refused("it is not dense", [&] { buffer(square.to_sparse()); });
+  check_refused("a tensor cannot be used: it is undefined", [] { buffer(Tensor()); });
+}
+
+/// What a module's backward pass says, and that its gradients are in the buckets.
+void check_module(ddp::ProcessGroup& group) {
+  torch::nn::Sequential layers(torch::nn::Linear(40, 30), torch::nn::ReLU(),
+                               torch::nn::Linear(30, 20));
+  initialize(*layers, group.rank());
+  const Options hooked{
+      .hook = ddp::power_sgd(group, {.rows = ddp::libtorch::rows(*layers), .start_iter = 1})};
+  {
+    DistributedDataParallel model(group, layers, hooked);
+    for (int pass = 0; pass < 3; ++pass) {
+      const Tensor input = numbers({8, 40}, pass + group.rank());
+      model(input).square().mean().backward();
+      check(model.statistics().all_reduces == 1, "the bucket of a pass");
+      const Tensor gradient = layers[0]->parameters()[0].grad();
+      const Tensor of_rank_0 = gradient.clone();
+      group.broadcast(ddp::libtorch::buffer(of_rank_0));
+      check(gradient.equal(of_rank_0), "a gradient like that of rank 0");
+      layers->zero_grad(pass == 0);
+    }
+  }
+  layers->zero_grad();
+  layers->forward(at::ones({1, 40})).sum().backward();  // no hook is left, and the memory lives
+  check(layers[2]->parameters()[1].grad().eq(1).all().item<bool>(), "a gradient of no bucket");
+  check_refused("were not ready", [&] {
+    Net net;
+    DistributedDataParallel model(group, net);
+    model(at::ones({2, 1, 8, 8}), false).sum().backward();
+  });
+  check_refused("the module decides them", [&] {
+    DistributedDataParallel(group, layers, Options{.gradient_type = ddp::DataType::float64});
+  });
+}
+
+void run(const std::string& path) {
+  auto group = ddp::init_process_group({.backend = "gloo"});
+  const Digits digits(path);
+  check_tensors(group);
+  check_module(group);
+  for (const int size : {1, 2, 4}) {
+    if (size > group.size()) break;
+    auto part = group.split(group.rank() < size ? 0 : -1);
+    if (part) train(*part, digits);
+  }
+}
+
+/// The median time of a step, of rank 0.
+void bench(int steps) {
+  auto group = ddp::init_process_group({.backend = "gloo"});
+  torch::nn::Sequential layers(torch::nn::Linear(784, 1024), torch::nn::ReLU(),
+                               torch::nn::Linear(1024, 1024), torch::nn::ReLU(),
+                               torch::nn::Linear(1024, 10));
+  initialize(*layers, 0);
+  DistributedDataParallel model(group, layers);
+  torch::optim::SGD optimizer(layers->parameters(), torch::optim::SGDOptions(0.01));
+  const Tensor input = numbers({32, 784}, 0);
+  const Tensor labels = at::arange(32) % 10;
+  std::vector<double> times;
+  for (int step = 0; step < steps; ++step) {
+    group.barrier();
+    const auto began = std::chrono::steady_clock::now();
+    optimizer.zero_grad();
+    at::cross_entropy_loss(model(input), labels).backward();
+    optimizer.step();
+    times.push_back(
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began)
+            .count());
+  }
+  std::sort(times.begin(), times.end());
+  if (group.rank() == 0) std::printf("%.3f\n", times[times.size() / 2]);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    if (argc == 3 && std::string(argv[1]) == "bench") {
+      bench(std::atoi(argv[2]));
+    } else if (argc == 2) {
+      run(argv[1]);
+    } else {
+      throw std::runtime_error("torch_training DIGITS.csv, or torch_training bench STEPS");
+    }
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
