@@ -41,13 +41,14 @@ Buffer slice(Buffer of, std::size_t first, std::size_t count) {
   return of;
 }
 
+[[noreturn]] void refuse_sharded(const GroupMember& group, const std::string& what) {
+  const int rank = group.context.named(group.context.rank);
+  throw Error(ErrorKind::usage, "ddp: rank " + std::to_string(rank) + ": ShardedOptimizer " + what);
+}
+
 void check_shardable(const GroupMember& group, const std::vector<Buffer>& parameters,
                      const DistributedDataParallelOptions& options) {
-  const auto refuse = [&](const std::string& what) {
-    const int rank = group.context.named(group.context.rank);
-    throw Error(ErrorKind::usage,
-                "ddp: rank " + std::to_string(rank) + ": ShardedOptimizer with " + what);
-  };
+  const auto refuse = [&](const std::string& what) { refuse_sharded(group, "with " + what); };
   if (options.hook) refuse("a communication hook: it has one of its own");
   if (options.find_unused_parameters) refuse("find_unused_parameters: each pass has to use all");
   if (options.uneven_inputs) refuse("uneven_inputs: all ranks have to make each step");
@@ -140,6 +141,9 @@ std::size_t ShardedOptimizer::size() const noexcept {
 }
 
 void ShardedOptimizer::step(const std::function<void(const Shard& shard)>& update) {
+  if (!impl_->model.was_averaged(0)) {
+    refuse_sharded(impl_->group, "step() of gradients that finish() has not averaged");
+  }
   for (const ShardedBucket& bucket : impl_->buckets) impl_->step(bucket, update);
 }
 

@@ -112,7 +112,8 @@ class DDP_EXPORT DistributedDataParallel {
   /// makes the others' passes with them meanwhile, with gradients of zero; so averages remain those
   /// over all ranks. Then gives every rank the parameters and buffers of the lowest rank of those
   /// that made the last pass: the optimizer's state of a rank that joined before is behind. Passes
-  /// may follow, as in the next epoch. Gradients of this rank that were not averaged are lost.
+  /// may follow, as in the next epoch. Gradients are unspecified then, and those of this rank that
+  /// were not averaged are lost.
   /// Errors: usage (without uneven_inputs, in a pass, within no_sync()), those of the group.
   void join();
 

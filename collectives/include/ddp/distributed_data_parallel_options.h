@@ -41,7 +41,8 @@ struct DistributedDataParallelOptions {
   /// broadcast_buffers().
   std::vector<Buffer> buffers = {};
 
-  /// Whether ranks may make different numbers of passes, each until it calls join(). Costs an
+  /// Whether ranks may make different numbers of passes, each until it calls join(); all
+  /// do. Between the first pass and the end of join() the group makes no other calls. Costs an
   /// all_reduce of 4 bytes per pass. Gradients have to be in host memory.
   bool uneven_inputs = false;
 };

@@ -58,8 +58,9 @@ Floats average(int size, std::size_t pass, std::size_t p, std::size_t count) {
   return all;
 }
 
-/// Two parameters share a bucket, the last of them has 3 elements: less than one a rank.
-const std::vector<std::size_t> kCounts = {1000, 37, 6, 3};
+/// Two parameters share a bucket, the last of them has 3 elements: less than one a rank; the first
+/// has none.
+const std::vector<std::size_t> kCounts = {0, 1000, 37, 6, 3};
 
 std::vector<std::size_t> sizes_by_rank(ProcessGroup& group, const ShardedOptimizer& optimizer) {
   std::vector<std::size_t> all(static_cast<std::size_t>(group.size()));
@@ -133,5 +134,11 @@ TEST_CASE("a sharded optimizer refuses what it cannot shard") {
     refuses({floats}, {.uneven_inputs = true});
     refuses({floats, doubles}, {.gradient_type = ddp::DataType::float64});
     refuses({ddp::DeviceSpan<float>{floats.data(), 3}}, {});
+
+    ShardedOptimizer optimizer(group, {floats});
+    const auto scope = optimizer.model().no_sync();
+    optimizer.model().gradient_ready(0);
+    optimizer.model().finish();
+    refused([&] { optimizer.step([](const auto& /*shard*/) {}); });
   });
 }
