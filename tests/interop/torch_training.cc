@@ -245,9 +245,10 @@ void check_module(ddp::ProcessGroup& group) {
   check(layers[2]->parameters()[1].grad().eq(1).all().item<bool>(), "a gradient of no bucket");
   Net net;
   DistributedDataParallel incomplete(group, net);
-  const auto pass = [&] { incomplete(at::ones({2, 1, 8, 8}), false).sum().backward(); };
-  check_refused("were not ready", pass);
-  check_refused("is ready a second time", pass);
+  const Tensor image = at::ones({2, 1, 8, 8});
+  check_refused("were not ready", [&] { incomplete(image, false).sum().backward(); });
+  check_refused("in a pass that has begun", [&] { incomplete(image, false); });
+  check_refused("is ready a second time", [&] { net->forward(image, false).sum().backward(); });
   check_refused("the module decides them", [&] {
     DistributedDataParallel(group, layers, Options{.gradient_type = ddp::DataType::float64});
   });
