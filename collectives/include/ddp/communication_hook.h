@@ -30,9 +30,10 @@ struct BegunAverage {
 
 /// Averages the gradients of a bucket over all ranks, in place: what DistributedDataParallel uses
 /// instead of all_reduce, to send less or to something else. The hook begins a call of the group
-/// and returns at once. DistributedDataParallel::finish() waits for that call and calls `finish`,
-/// which may make further calls, and which owns the memory that they use. Hooks, and later their
-/// `finish`, are called in the same order on all ranks, all of which use the same hook.
+/// and returns at once. DistributedDataParallel::finish() waits for that call, as Work::wait()
+/// does, and calls `finish`, which may make further calls, and which owns the memory that all of
+/// them use. Hooks, and later their `finish`, are called in the same order on all ranks, all of
+/// which use the same hook.
 using CommunicationHook = std::function<BegunAverage(const GradientBucket& bucket)>;
 
 }  // namespace ddp
