@@ -8,6 +8,7 @@ SAMPLES, PARAMETERS = 24, 8        # as in worker.cc
 INSTANT = 1_000_000_000            # ns in which a killed agent's kernel may end its workers
 LINE = re.compile(rb'(?:\[\d+\] )?([oe]) (\d+) (\d+) (x*)\.')
 FAILED_FIRST = re.compile(r'rank (\d+) failed first: (.*?) after .*? \(host (\S+), pid (\d+), round (\d+)\)')
+REPORT = re.compile(r' failed first: .*\n(?:        .*\n)*')
 CODE = re.compile(r'^ +exit code (\d+); ', re.MULTILINE)
 
 
@@ -38,7 +39,7 @@ def right_exit_codes(job):
         if life in job.lives and life.outcome():
             if (code == 0) != (life.outcome() == 'succeeded') or (code == 0) == job.plan.fails:
                 yield f'{life.name} ended with {code} after {life.outcome()}'
-        elif code not in life.codes:
+        elif code not in life.codes and not (code == 1 and job.had_no_place(life)):
             yield f'{life.name} ended with {code}; its faults explain {sorted(life.codes) or "none"}'
 
 
@@ -151,13 +152,15 @@ def untrue_reports(job, stamps):
             text = file.read()
         for rank, status, _, pid, round_number in FAILED_FIRST.findall(text):
             stamp = known.get((int(pid), int(rank), int(round_number)))
+            if job.did_fail(int(pid), stamp, status):
+                continue
             if not stamp:
                 if not any(life.marks & {'starved', 'user signal'} for life in job.lives):
                     yield f'{life.name} reports a failure of a worker that never ran: rank {rank}, pid {pid}'
-            elif not job.did_fail(stamp, status):
+            else:
                 yield f'{life.name} reports rank {rank} (pid {pid}): {status}, which did not fail by itself'
         if life.outcome() == 'worker_failed':
-            final[life.name] = text[text.rfind(' failed first: '):]
+            final[life.name] = ''.join(REPORT.findall(text)[-1:])
             if len(CODE.findall(text)) != 1:
                 yield f'{life.name} has {len(CODE.findall(text))} final reports'
             elif int(CODE.findall(text)[0]) != life.process.returncode:
@@ -166,8 +169,13 @@ def untrue_reports(job, stamps):
         yield f'the nodes report different ends of the job: {sorted(final)}'
 
 
+def lost_both(life):
+    """Whether agent and guardian were killed: the latter kills an agent that stands, and cleans up after it."""
+    return 'both killed' in life.marks or 'guardian killed' in life.marks and life.marks & {'agent killed', 'agent stood'}
+
+
 def left_files(job):
     for life in job.lives:
         left = os.listdir(life.path + '.tmp')
-        if left and not life.marks & {'both killed'}:
+        if left and not lost_both(life):
             yield f'{life.name} left temporary files: {left}'

@@ -214,9 +214,10 @@ def master_terminated(job, dice):
 @fault()
 def user_signal(job, dice):
     life = some_life(job, dice)
+    begun = life and life.agent()
     if not life or not job.signal(life, life.process.pid, signal.SIGUSR1):
         return None
-    explain(life, mark='user signal')  # ends a worker that has no handler yet
+    explain(life, *([] if begun else [-signal.SIGUSR1]), mark='user signal')  # ends a worker that has no handler yet
     return f'SIGUSR1 to {life.name}'
 
 
@@ -238,10 +239,7 @@ def host_suspended(job, dice):
 def spare_joins(job, dice):
     if any(life.host is job.spare_host for life in job.alive()):
         return None
-    spare = job.start(job.spare_host)
-    if job.plan.least == job.plan.nodes:
-        explain(spare, 1)  # a job of a fixed size may have had no place for it
-    return f'{spare.name} joins as a spare'
+    return f'{job.start(job.spare_host).name} joins as a spare'
 
 
 @fault()
