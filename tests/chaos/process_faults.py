@@ -4,7 +4,6 @@ import signal
 
 import stamps
 from faults import explain, fault, some_life, some_worker
-from job import LEASE
 
 SHORT = (0.3, 1.0, 2.0)   # seconds, within a lease
 LONG = (5.5, 7.0)         # beyond it
@@ -97,8 +96,7 @@ def master_killed(job, dice):
 def _agent_stands(job, life, seconds):
     if not life:
         return None
-    if seconds > LEASE / 2:
-        explain(life, 137, mark='agent stood')
+    explain(life, 137, mark='agent stood')  # also briefly: other faults may have used up the lease
     return _stand(job, life, life.agent(), seconds, f'the agent of {life.name}')
 
 
@@ -226,7 +224,7 @@ def host_suspended(job, dice):
     life, seconds = some_life(job, dice), dice.choice(SHORT + LONG)
     if not life:
         return None
-    explain(life, *([137] if seconds > LEASE / 2 else []), mark='suspended')
+    explain(life, 137, mark='suspended')
     pids = life.processes()
     for pid in pids:
         job.signal(life, pid, signal.SIGSTOP)
