@@ -88,6 +88,10 @@ class ChecksTest(unittest.TestCase):
         self.assertFalse(Job.was_in_last_round(job, c))
         self.took_part(c, 5, round=0, node_rank=2)
         self.assertTrue(Job.was_in_last_round(job, c))
+        self.a.result = self.b.result = None
+        self.assertTrue(Job.was_in_last_round(job, self.b))
+        c.last_round = lambda: None
+        self.assertFalse(Job.was_in_last_round(job, c))
 
     def took_part(self, life, when, **place):
         life.last_round = lambda: dict(wall_ns=when, **place)

@@ -156,10 +156,12 @@ class Job:
     def was_in_last_round(self, life):
         """Whether it may have been: no other node had its place, and nobody else's round began later."""
         ended = [other.last_round() for other in self.lives if other.outcome() and other.last_round()]
-        number = max(ended, key=lambda event: event['wall_ns'])['round'] if ended else None
         own = life.last_round()
+        if own is None or not ended:
+            return own is not None
+        number = max(ended, key=lambda event: event['wall_ns'])['round']
         taken = [event['node_rank'] for event in ended if event['round'] == number]
-        return own is not None and own['round'] == number and own['node_rank'] not in taken
+        return own['round'] == number and own['node_rank'] not in taken
 
     def had_no_place(self, life):
         """A job of a fixed size has none for a node while spares have taken them all."""
