@@ -305,7 +305,8 @@ void AgentSession::refuse_ready(const Layout& layout, Time now) {
   join.last_round = layout.round;
   join.last_node_rank = layout.node_rank;
   join.last_guests = layout.guests;
-  join.restarts = join.last_restarts = layout.restarts;
+  join.last_restarts = layout.restarts;
+  join.restarts = std::max(join.restarts, layout.restarts);
   join.unreported_failure.reset();
   join.worker_exits = {};
   send_heartbeat(now);
