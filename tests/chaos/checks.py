@@ -14,12 +14,22 @@ CODE = re.compile(r'^ +exit code (\d+); ', re.MULTILINE)
 
 def all_checks(job):
     stamps = job.read_stamps()
+    excuse_starved(job)
     yield from right_exit_codes(job)
     yield from overlapping_rounds(job, stamps)
     yield from lost_or_torn_lines(job, stamps)
     yield from wrong_results(job)
     yield from untrue_reports(job, stamps)
     yield from left_files(job)
+
+
+def excuse_starved(job):
+    """On a machine that is too busy an agent may see too late that its lease is over: its guardian kills it."""
+    for life in job.lives if job.starved else []:
+        with open(life.path + '.err', errors='replace') as file:
+            if "ddprun's agent was unresponsive" in file.read():
+                life.codes.add(137)
+                life.marks.add('agent stood')
 
 
 # Exit codes
@@ -171,7 +181,8 @@ def untrue_reports(job, stamps):
 
 def lost_both(life):
     """Whether agent and guardian were killed: the latter kills an agent that stands, and cleans up after it."""
-    return 'both killed' in life.marks or 'guardian killed' in life.marks and life.marks & {'agent killed', 'agent stood'}
+    agent = life.marks & {'agent killed', 'agent stood'}
+    return 'both killed' in life.marks or 'guardian killed' in life.marks and agent
 
 
 def left_files(job):

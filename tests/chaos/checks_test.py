@@ -30,7 +30,7 @@ class ChecksTest(unittest.TestCase):
         self.job = types.SimpleNamespace(
             lives=[self.a, self.b], foreign=[], plan=types.SimpleNamespace(fails=False), master_host=self.a.host,
             did_fail=lambda pid, stamp, status: stamp and status == f'exit {stamp.exit_code}',
-            had_no_place=lambda life: False)
+            had_no_place=lambda life: False, starved=False)
 
     def life(self, name, code=0, outcome='succeeded'):
         path = os.path.join(self._folder.name, name)
@@ -66,6 +66,16 @@ class ChecksTest(unittest.TestCase):
         self.assertIn('b ended with 1', self.found(checks.right_exit_codes))
         self.job.had_no_place = lambda life: life is self.b
         self.assertEqual(self.found(checks.right_exit_codes), '')
+
+    def test_an_agent_on_a_machine_that_is_too_busy(self):
+        self.end(self.b, 137, None)
+        self.write(self.b, '.err', "ddprun: ddprun's agent was unresponsive for longer than --lease")
+        checks.excuse_starved(self.job)
+        self.assertIn('b ended with 137', self.found(checks.right_exit_codes))
+        self.job.starved = True
+        checks.excuse_starved(self.job)
+        self.assertEqual(self.found(checks.right_exit_codes), '')
+        self.assertEqual(self.a.codes, set())
 
     def test_who_had_a_place(self):
         fixed = types.SimpleNamespace(least=2, nodes=2)

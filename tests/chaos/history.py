@@ -15,6 +15,7 @@ from life import command_line
 
 PATIENCE = 90.0   # seconds until something that has to happen is said to hang
 TICK = 0.05
+STARVED = 0.2     # seconds that this process got no processor: an agent may have got none, too
 
 
 class Broken(Exception):
@@ -63,7 +64,10 @@ class History:
     def _tick(self, at_once=False):
         self.job.undo()
         self.job.revive(self._dice, at_once)
+        began = time.monotonic()
         time.sleep(TICK)
+        if time.monotonic() > began + TICK + STARVED:
+            self.job.starved = True
 
     def _wait(self, condition, sentence):
         until = time.monotonic() + PATIENCE
