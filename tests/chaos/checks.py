@@ -64,7 +64,8 @@ def overlapping_rounds(job, stamps):
     for index, old in enumerate(known):
         for new in known[index + 1:]:
             over = old.last - new.start
-            if new.round != old.round and over > allowed_overlap(marks[old.life]) and not forgotten(job, known, old, new):
+            too_long = new.round != old.round and over > allowed_overlap(marks[old.life])
+            if too_long and not forgotten(job, known, old, new):
                 yield (f'round {old.round} (pid {old.pid} of {old.life}) ran for {over / 1e6:.1f} ms after round '
                        f'{new.round} (pid {new.pid} of {new.life}) had begun')
                 return

@@ -224,7 +224,8 @@ class Job:
                 for life in self.lives for event in life.of_kind('worker_started')}
 
     def read_stamps(self):
-        return stamps.read(self.stamps, self.rounds(), {life.name: life.clock_offset for life in self.lives + self.foreign})
+        clocks = {life.name: life.clock_offset for life in self.lives + self.foreign}
+        return stamps.read(self.stamps, self.rounds(), clocks)
 
     def survivors(self):
         return list(marked_processes(self.mark))

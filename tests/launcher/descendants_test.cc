@@ -108,7 +108,7 @@ class LittleMemory {
   }
 
  private:
-  static constexpr std::size_t kSmall = 8 << 10;
+  static constexpr std::size_t kSmall = 16 << 10;
   static constexpr std::size_t kLarge = 32 << 10;
 
   void keep(void* block) { *static_cast<void**>(block) = std::exchange(last_, block); }
