@@ -92,11 +92,17 @@ def lost_or_torn_lines(job, stamps):
     written = {(stamp.life, stamp.pid): (stamp.out_lines, stamp.err_lines) for stamp in stamps}
     for life in job.lives:
         lossy = bool(life.marks & {'agent killed', 'guardian killed', 'both killed', 'agent stood', 'starved',
-                                   'suspended', 'killed at once', 'given up'})
+                                   'suspended', 'killed at once', 'given up'}) or says_gaps(life)
         for stream, name in enumerate(('out', 'err')):
             yield from _check_lines(life, f'{life.path}.{name}', lossy,
                                     {pid: counts[stream] for (owner, pid), counts in written.items()
                                      if owner == life.name})
+
+
+def says_gaps(life):
+    """Of workers that are killed while their disk stalls lines may be lost, if that is said."""
+    with open(life.path + '.err', errors='replace') as file:
+        return 'ddprun: log files have gaps: their disk had stalled while workers were killed' in file.read()
 
 
 def _check_lines(life, path, lossy, written):

@@ -136,6 +136,9 @@ class ChecksTest(unittest.TestCase):
         self.assertIn('follows its line 1', self.found(checks.lost_or_torn_lines, ran))
         self.write(self.a, '.out', worker_line(7, 1) + worker_line(7, 2))
         self.assertIn('1 of 3 lines', self.found(checks.lost_or_torn_lines, ran))
+        self.write(self.a, '.err', 'ddprun: log files have gaps: their disk had stalled while workers were killed')
+        self.assertEqual(self.found(checks.lost_or_torn_lines, ran), '')
+        self.write(self.a, '.err', '')
         self.write(self.a, '.out', whole.replace('xx.', 'x\nx.', 1))
         self.assertIn('torn line 1', self.found(checks.lost_or_torn_lines, ran))
 
