@@ -136,7 +136,6 @@ void NodeWorkers::look_and_stop(int signal) {
 bool NodeWorkers::is_about_to_fail(int rank) {
   rendezvous::Failure failure;
   failure.pid = group_->pid_of(rank - layout_.first_rank);
-  failure.wait_status = 1 << 8;
   failure.stderr_tail = output_.stderr_end(rank).text;
   return is_consequence(failure);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/guardian.h"
 
-#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <csignal>
@@ -12,7 +12,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
@@ -23,6 +22,7 @@
 #include "launcher/descendants.h"
 #include "launcher/exit_status.h"
 #include "launcher/final_message.h"
+#include "launcher/liveness.h"
 #include "launcher/signals.h"
 #include "launcher/stop_requests.h"
 
@@ -31,71 +31,15 @@ namespace {
 
 pid_t guardian_pid = 0;  // set in the agent
 
-/// A timerfd that both processes share: the agent sets it, the guardian reads it.
-Fd liveness_timer;
+LivenessTimer liveness_timer;
 
 /// Memory that both processes share: the agent writes it, the guardian reads it.
 struct Shared {
   char cleanup_dir[PATH_MAX];  ///< that the guardian removes; empty: none
   FinalMessage final_message;
+  std::atomic<std::uint32_t> liveness_settings;
 };
 Shared* shared = nullptr;
-
-timespec timespec_of(std::chrono::nanoseconds time) {
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
-  return {static_cast<time_t>(seconds.count()), static_cast<long>((time - seconds).count())};
-}
-
-void set_liveness_timer(std::chrono::nanoseconds until, std::chrono::nanoseconds grace) {
-  const itimerspec timer = {timespec_of(grace), timespec_of(until)};
-  timerfd_settime(liveness_timer.get(), TFD_TIMER_ABSTIME, &timer, nullptr);
-}
-
-/// The guardian's view of the liveness timer. The agent is unresponsive if the timer has expired
-/// and is not set again within the grace, which starts when the guardian sees the expiry: after the
-/// whole host was suspended, the timer has expired before the agent could run.
-class LivenessWatch {
- public:
-  /// What poll(2) waits for, and its timeout in milliseconds.
-  int fd() const { return in_grace() ? -1 : liveness_timer.get(); }
-  int timeout() const {
-    if (!in_grace()) return -1;
-    const auto left = grace_ends_ - Clock::now();
-    return std::max(0,
-                    static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count()));
-  }
-
-  /// Call after each poll. True once per expiry, at the end of its grace.
-  bool is_unresponsive() {
-    std::uint64_t expired = 0;
-    if (!in_grace() && read(liveness_timer.get(), &expired, sizeof expired) == sizeof expired) {
-      grace_ends_ = Clock::now() + duration_of(timer().it_interval);
-    }
-    if (!in_grace() || Clock::now() < grace_ends_) return false;
-    grace_ends_ = Clock::time_point::max();
-    // Not set again: it is still in its interval, which is the grace.
-    const itimerspec current = timer();
-    const auto next = duration_of(current.it_value);
-    return next > next.zero() && next <= duration_of(current.it_interval);
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-
-  static itimerspec timer() {
-    itimerspec current = {};
-    timerfd_gettime(liveness_timer.get(), &current);
-    return current;
-  }
-
-  static std::chrono::nanoseconds duration_of(const timespec& time) {
-    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
-  }
-
-  bool in_grace() const { return grace_ends_ < Clock::time_point::max(); }
-
-  Clock::time_point grace_ends_ = Clock::time_point::max();  // max: the timer has not expired
-};
 
 void become_agent(pid_t parent) {
   guardian_pid = parent;
@@ -147,7 +91,7 @@ int shorter_timeout(int a, int b) {
 /// Forwards signals and reaps orphans until the agent has ended.
 ExitStatus wait_for_agent(pid_t agent, const Fd& signals, ControlInput& control,
                           StopRequests& requests) {
-  LivenessWatch watch;
+  LivenessWatch watch(liveness_timer);
   bool killed = false;
   for (;;) {
     int status = 0;
@@ -166,7 +110,7 @@ ExitStatus wait_for_agent(pid_t agent, const Fd& signals, ControlInput& control,
     }
     if (requests.are_unread() && !std::exchange(killed, true)) kill_agent(agent);
     // Asked also when it was killed, as this takes the expiry from the timer: it may die late.
-    if (watch.is_unresponsive() && !std::exchange(killed, true)) {
+    if (watch.is_unresponsive(LivenessWatch::Clock::now()) && !std::exchange(killed, true)) {
       kill_agent(agent);
       // Not before: whoever reads our stderr may be as slow as the agent.
       log::error("ddprun's agent was unresponsive for longer than --lease: killed its workers");
@@ -202,13 +146,13 @@ Result<int> guard(const std::function<int()>& agent, const FinalMessage::Compose
   const pid_t parent = getpid();
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   reserve_descriptors();  // the agent inherits copies
-  liveness_timer.reset(timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC));
-  if (!liveness_timer) return os_error("cannot create a timer", errno);
   void* memory =
       mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return os_error("cannot share memory with the agent", errno);
   madvise(memory, sizeof(Shared), MADV_DONTDUMP);  // the final message may have a key
   shared = static_cast<Shared*>(memory);           // zeros, as each member begins
+  if (Result<> opened = liveness_timer.open(shared->liveness_settings); !opened)
+    return opened.error();
   Result<Fd> signals = open_signal_fd();
   if (!signals) return signals.error();
   const pid_t child = fork();
@@ -227,11 +171,11 @@ Result<int> guard(const std::function<int()>& agent, const FinalMessage::Compose
 }
 
 void arm_liveness_timer(BootClock::time_point until, std::chrono::milliseconds grace) {
-  set_liveness_timer(until.time_since_epoch(), grace);
+  liveness_timer.set(until, grace);
 }
 
 void disarm_liveness_timer() {
-  set_liveness_timer(std::chrono::nanoseconds::zero(), std::chrono::nanoseconds::zero());
+  liveness_timer.clear();
 }
 
 bool guardian_is_gone() {

@@ -280,10 +280,13 @@ void AgentSession::take_notification(Notification notification, Time now) {
   const bool is_end =
       std::holds_alternative<Closed>(notification) || std::holds_alternative<Refused>(notification);
   if (const auto* ready = std::get_if<Ready>(&notification)) {
-    if (unanswered_join_ && !has_lease(now)) return refuse_ready(now);
-    take_ready(*ready);
+    if (unanswered_join_ && !has_lease(now)) return refuse_ready(ready->layout, now);
+    take_ready(ready->layout);
   }
-  if (const auto* broken = std::get_if<Broken>(&notification)) take_broken(*broken);
+  if (const auto* broken = std::get_if<Broken>(&notification)) {
+    take_broken(*broken);
+    if (round_refused_) return;  // nothing of it ran here
+  }
   if (is_end) {
     send(Heartbeat{delivery_.received()});  // acknowledges it
     end();
@@ -292,19 +295,37 @@ void AgentSession::take_notification(Notification notification, Time now) {
 }
 
 /// To join again before there is a lease would only be answered by the next Ready, and so on as
-/// fast as the network is.
-void AgentSession::refuse_ready(Time now) {
-  joins_when_leased_ = true;
+/// fast as the network is. A new master has to know that there was this round: it is the node's
+/// last one, though nothing of it ran here.
+void AgentSession::refuse_ready(const Layout& layout, Time now) {
+  begin_round(layout);
+  round_refused_ = joins_when_leased_ = true;
+  JoinRequest& join = *unanswered_join_;
+  join.last_master = round_master_;
+  join.last_round = layout.round;
+  join.last_node_rank = layout.node_rank;
+  join.last_guests = layout.guests;
+  join.last_restarts = layout.restarts;
+  join.restarts = std::max(join.restarts, layout.restarts);
+  join.unreported_failure.reset();
+  join.worker_exits = {};
   send_heartbeat(now);
 }
 
-void AgentSession::take_ready(const Ready& ready) {
-  const auto join = std::exchange(unanswered_join_, std::nullopt);
+void AgentSession::take_ready(const Layout& layout) {
+  begin_round(layout);
+  round_refused_ = false;
+  unanswered_join_.reset();
+}
+
+/// What this node knew of the round before is no news to this master.
+void AgentSession::begin_round(const Layout& layout) {
   const auto failure = std::exchange(failure_, std::nullopt);
   round_master_ = master_;
-  const int restarts = ready.layout.restarts;
-  const bool told = std::exchange(begun_again_, false) && failure && join;
-  if (told && restarts > join->restarts) act(agent_action::FailureCounted{*failure, restarts});
+  const bool told = std::exchange(begun_again_, false) && failure && unanswered_join_;
+  if (told && layout.restarts > unanswered_join_->restarts) {
+    act(agent_action::FailureCounted{*failure, layout.restarts});
+  }
 }
 
 /// A restart is in the count. An end is not: should this master die, the next one has to know why.

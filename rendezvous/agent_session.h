@@ -177,8 +177,9 @@ class AgentSession {
   void resume(std::uint64_t received);
   void begin_again(const std::string& reason);
   void take_notification(Notification notification, Time now);
-  void refuse_ready(Time now);
-  void take_ready(const Ready& ready);
+  void refuse_ready(const Layout& layout, Time now);
+  void take_ready(const Layout& layout);
+  void begin_round(const Layout& layout);
   void take_broken(const Broken& broken);
   void take_heartbeat(const Heartbeat& heartbeat, Time now);
   void send_heartbeat(Time now);
@@ -208,6 +209,7 @@ class AgentSession {
   std::optional<Failure> failure_;
   bool begun_again_ = false;        // since the last Ready
   bool joins_when_leased_ = false;  // a Ready came when there was no lease
+  bool round_refused_ = false;      // that was the last Ready
   // The round that runs here belongs to another session: this master does not wait for its workers,
   // so that session's lease is not renewed.
   bool round_lost_ = false;

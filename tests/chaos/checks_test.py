@@ -7,6 +7,7 @@ import types
 import unittest
 
 import checks
+from job import Job
 from stamps import Stamp
 
 SECOND = 1_000_000_000
@@ -28,7 +29,8 @@ class ChecksTest(unittest.TestCase):
         self.a, self.b = self.life('a'), self.life('b')
         self.job = types.SimpleNamespace(
             lives=[self.a, self.b], foreign=[], plan=types.SimpleNamespace(fails=False), master_host=self.a.host,
-            did_fail=lambda stamp, status: status == f'exit {stamp.exit_code}')
+            did_fail=lambda pid, stamp, status: stamp and status == f'exit {stamp.exit_code}',
+            had_no_place=lambda life: False, starved=False)
 
     def life(self, name, code=0, outcome='succeeded'):
         path = os.path.join(self._folder.name, name)
@@ -58,6 +60,51 @@ class ChecksTest(unittest.TestCase):
         self.assertEqual(self.found(checks.right_exit_codes), '')
         self.end(self.b, 3, 'worker_failed')
         self.assertIn('do not agree', self.found(checks.right_exit_codes))
+
+    def test_a_node_without_a_place(self):
+        self.end(self.b, 1, None)
+        self.assertIn('b ended with 1', self.found(checks.right_exit_codes))
+        self.job.had_no_place = lambda life: life is self.b
+        self.assertEqual(self.found(checks.right_exit_codes), '')
+
+    def test_an_agent_on_a_machine_that_is_too_busy(self):
+        self.end(self.b, 137, None)
+        self.write(self.b, '.err', "ddprun: ddprun's agent was unresponsive for longer than --lease")
+        checks.excuse_starved(self.job)
+        self.assertIn('b ended with 137', self.found(checks.right_exit_codes))
+        self.job.starved = True
+        checks.excuse_starved(self.job)
+        self.assertEqual(self.found(checks.right_exit_codes), '')
+        self.assertEqual(self.a.codes, set())
+
+    def test_who_had_a_place(self):
+        fixed = types.SimpleNamespace(least=2, nodes=2)
+        self.a.round = self.b.round = lambda: -1
+        job = types.SimpleNamespace(plan=fixed, lives=[self.a, self.b], spare_host='c')
+        self.assertFalse(Job.had_no_place(job, self.b))
+        job.spare_host = 'a'
+        self.assertTrue(Job.had_no_place(job, self.b))
+        self.b.round = lambda: 0
+        self.assertFalse(Job.had_no_place(job, self.b))
+
+    def test_who_was_in_the_last_round(self):
+        c = self.life('c', outcome=None)
+        job = types.SimpleNamespace(lives=[self.a, self.b, c])
+        self.took_part(self.a, 5, round=0, node_rank=0)
+        self.took_part(self.b, 5, round=0, node_rank=1)
+        self.took_part(c, 4, round=0, node_rank=1)  # under an earlier master
+        self.assertFalse(Job.was_in_last_round(job, c))
+        self.took_part(c, 4, round=6, node_rank=2)
+        self.assertFalse(Job.was_in_last_round(job, c))
+        self.took_part(c, 5, round=0, node_rank=2)
+        self.assertTrue(Job.was_in_last_round(job, c))
+        self.a.result = self.b.result = None
+        self.assertTrue(Job.was_in_last_round(job, self.b))
+        c.last_round = lambda: None
+        self.assertFalse(Job.was_in_last_round(job, c))
+
+    def took_part(self, life, when, **place):
+        life.last_round = lambda: dict(wall_ns=when, **place)
 
     def test_overlap(self):
         rounds = [stamp('a', 1, 0, 2, round=0), stamp('b', 2, 2.1, 3, round=1)]
@@ -89,6 +136,9 @@ class ChecksTest(unittest.TestCase):
         self.assertIn('follows its line 1', self.found(checks.lost_or_torn_lines, ran))
         self.write(self.a, '.out', worker_line(7, 1) + worker_line(7, 2))
         self.assertIn('1 of 3 lines', self.found(checks.lost_or_torn_lines, ran))
+        self.write(self.a, '.err', 'ddprun: log files have gaps: their disk had stalled while workers were killed')
+        self.assertEqual(self.found(checks.lost_or_torn_lines, ran), '')
+        self.write(self.a, '.err', '')
         self.write(self.a, '.out', whole.replace('xx.', 'x\nx.', 1))
         self.assertIn('torn line 1', self.found(checks.lost_or_torn_lines, ran))
 
@@ -110,6 +160,8 @@ class ChecksTest(unittest.TestCase):
             self.end(life, 42, 'worker_failed')
             self.write(life, '.err', self.report(7, 42))
         self.assertEqual(self.found(checks.untrue_reports, ran), '')
+        self.write(self.b, '.err', self.report(7, 42) + 'ddprun: store: refused a connection\n')
+        self.assertEqual(self.found(checks.untrue_reports, ran), '')
         self.write(self.b, '.err', self.report(8, 42))
         self.assertIn('never ran', self.found(checks.untrue_reports, ran))
         self.assertIn('different ends', self.found(checks.untrue_reports, ran))
@@ -122,6 +174,10 @@ class ChecksTest(unittest.TestCase):
         self.assertEqual(self.found(checks.left_files), '')
         os.mkdir(self.a.path + '.tmp/ddprun_x')
         self.assertIn('ddprun_x', self.found(checks.left_files))
+        self.a.marks.add('guardian killed')
+        self.assertIn('ddprun_x', self.found(checks.left_files))
+        self.a.marks.add('agent stood')
+        self.assertEqual(self.found(checks.left_files), '')
 
 
 if __name__ == '__main__':

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One history: a job, the faults of its plan about one a second, the end, and the checks."""
+import collections
 import os
 import random
 import signal
@@ -14,6 +15,7 @@ from life import command_line
 
 PATIENCE = 90.0   # seconds until something that has to happen is said to hang
 TICK = 0.05
+STARVED = 0.2     # seconds that this process got no processor: an agent may have got none, too
 
 
 class Broken(Exception):
@@ -25,7 +27,7 @@ class History:
         self.plan = make_plan(seed, count, only)
         self._dice = random.Random(f'{seed} history')
         self.job = Job(self.plan, ddprun, worker)
-        self.done = 0  # faults
+        self.done = []  # names of faults
         self.problems = []
 
     def run(self):
@@ -47,12 +49,12 @@ class History:
             if self.job.over():
                 return
             self._do(random.Random(f'{self.plan.seed} {index}'), name)
-            self._pass(self._dice.uniform(0.5, 1.0))
+            self._pass(self._dice.uniform(2 / 3, 4 / 3) * self.plan.pace)
 
     def _do(self, dice, name):
         text = faults.FAULTS[name].do(self.job, dice)
         self.job.note(f'{name}: {text or "nothing there"}')
-        self.done += bool(text)
+        self.done += [name] if text else []
 
     def _pass(self, seconds):
         until = time.monotonic() + seconds
@@ -62,7 +64,10 @@ class History:
     def _tick(self, at_once=False):
         self.job.undo()
         self.job.revive(self._dice, at_once)
+        began = time.monotonic()
         time.sleep(TICK)
+        if time.monotonic() > began + TICK + STARVED:
+            self.job.starved = True
 
     def _wait(self, condition, sentence):
         until = time.monotonic() + PATIENCE
@@ -81,14 +86,10 @@ class History:
         return '\n'.join(lines)
 
     def _stable(self):
-        """Whether as many nodes as possible are in the latest round with all their workers."""
+        """Whether as many nodes as possible are in one round with all their workers."""
         nodes = self.job.nodes()
-        latest = max((life.round() for life in nodes), default=-1)
-        inside = [life for life in nodes
-                  if life.round() == latest and len(life.workers()) == self.plan.workers]
-        return (latest >= 0 and self.job.master() is not None
-                and len(inside) >= min(self.plan.nodes, len(nodes))
-                and len(nodes) >= self.plan.nodes)
+        inside = collections.Counter(life.round() for life in nodes if len(life.workers()) == self.plan.workers)
+        return self.job.master() is not None and max(inside.values(), default=0) >= self.plan.nodes
 
     # The end
 
@@ -131,8 +132,7 @@ class History:
 
     def _give_up(self, life):
         """One that had no part in the last round may have missed the end; it waits for a job that never comes."""
-        last = max(other.round() for other in self.job.lives)
-        late = life.round() < last and not self.job.is_server(life)
+        late = not self.job.is_server(life) and not self.job.was_in_last_round(life)
         if (late or self.early) and 'given up' not in life.marks:
             faults.explain(life, 143, mark='given up')
             life.send(life.process.pid, signal.SIGTERM)
@@ -150,7 +150,7 @@ class History:
         """Where guardian and agent were killed, what had left its worker's session lives on."""
         workers = {pid for _, pid in self.job.rounds()}
         for life in self.job.lives:
-            if life.marks & {'both killed'} or {'agent killed', 'guardian killed'} <= life.marks:
+            if checks.lost_both(life):
                 for pid in life.processes():
                     if session_of(pid) not in workers:
                         life.send(pid, signal.SIGKILL)

@@ -31,6 +31,8 @@ class Plan:
     restarts: int
     fails: bool       # it ends by failures instead of success
     lines: int        # a step, on each stream of each worker
+    pace: float       # seconds between two faults, about
+    secret: bool      # --secret_file
     clocks: tuple     # how many seconds each host's clocks are off
     faults: tuple = field(repr=False)
 
@@ -45,6 +47,8 @@ def make_plan(seed, count, only):
     return Plan(seed, nodes, least=nodes - dice.choice((0, 1, 1, 1)),
                 workers=1 if nodes > 3 else dice.choice((1, 2)), serve=dice.random() < 0.3, logs=logs,
                 restarts=3 if fails else 100_000, fails=fails, lines=dice.choice((2, 10, 50)),
+                pace=random.Random(f'{seed} pace').choices((0.75, 0.25, 0.08), (6, 3, 1))[0],
+                secret=random.Random(f'{seed} secret').random() < 0.3,
                 clocks=tuple(dice.choice((0, 0, 0, 5000, 90000)) for _ in range(nodes + 1)),
                 faults=tuple(faults.choose(seed, index, logs, fails, only) for index in range(count)))
 
@@ -64,12 +68,14 @@ class Job:
         self._rebirths = {}       # host: when
         self._signalled = {}      # names of the signals that each process was sent
         self.disk_stalls = self.disk_full = False
+        self.starved = False      # the machine was too busy for the time limits of agents
         self.network = hosts.Network(plan.seed)
         self.hosts = [self.network.host(f'node{i + 1}', plan.clocks[i]) for i in range(plan.nodes)]
         self.master_host = self.network.host('login') if plan.serve else self.hosts[0]
         self.spare_host = self.network.host('spare', plan.clocks[-1])
         self.stranger = self.network.host('stranger')
         self.log_dir = self._mount_logs()
+        self.secret_file = self._make_secret()
 
     def _make_folder(self, name):
         path = os.path.join(self.folder, name)
@@ -89,6 +95,13 @@ class Job:
         subprocess.run(['mount', '-o', 'loop', image, path], check=True)
         return path
 
+    def _make_secret(self):
+        if not self.plan.secret:
+            return None
+        path = os.path.join(self.folder, 'secret')
+        subprocess.run([self.ddprun, 'secret', path], check=True)
+        return path
+
     def note(self, text):
         self.history.append(f'{time.monotonic() - self.began:6.2f} s  {text}')
 
@@ -97,7 +110,8 @@ class Job:
     def options(self):
         plan = self.plan
         nodes = str(plan.nodes) if plan.least == plan.nodes else f'{plan.least}:{plan.nodes}'
-        return ['--nnodes', nodes, '--rdzv_endpoint', self.master_host.address, '--rdzv_id', self.mark[:12],
+        secret = ['--secret_file', self.secret_file] if plan.secret else []
+        return secret + ['--nnodes', nodes, '--rdzv_endpoint', self.master_host.address, '--rdzv_id', self.mark[:12],
                 '--lease', str(LEASE), '--heartbeat_interval', '0.5', '--last_call_timeout', '1',
                 '--join_timeout', str(JOIN_TIMEOUT), '--max_restarts', str(plan.restarts)]
 
@@ -140,6 +154,21 @@ class Job:
     def over(self):
         return any(life.outcome() for life in self.lives)
 
+    def was_in_last_round(self, life):
+        """Whether it may have been: no other node had its place, and nobody else's round began later."""
+        ended = [other.last_round() for other in self.lives if other.outcome() and other.last_round()]
+        own = life.last_round()
+        if own is None or not ended:
+            return own is not None
+        number = max(ended, key=lambda event: event['wall_ns'])['round']
+        taken = [event['node_rank'] for event in ended if event['round'] == number]
+        return own['round'] == number and own['node_rank'] not in taken
+
+    def had_no_place(self, life):
+        """A job of a fixed size has none for a node while spares have taken them all."""
+        spares = any(other.host is self.spare_host for other in self.lives)
+        return self.plan.least == self.plan.nodes and spares and life.round() < 0
+
     def revive(self, dice, at_once=False):
         """Starts ddprun again on hosts where it has ended, after a while. Not while a disk stalls: a process that
         was killed in a write keeps its port until then, and the new one would not host the rendezvous."""
@@ -178,11 +207,12 @@ class Job:
             self._signalled.setdefault(pid, set()).add(signal.Signals(number).name)
         return sent
 
-    def did_fail(self, stamp, status):
-        """Whether the worker ended like this because of itself or of a fault."""
-        if status == f'exit {stamp.exit_code}' and stamp.exit_code > 0:
+    def did_fail(self, pid, stamp, status):
+        """Whether the worker ended like this because of itself or of a fault. One that was killed before it had begun
+        has no stamp."""
+        if stamp and status == f'exit {stamp.exit_code}' and stamp.exit_code > 0:
             return True
-        return any(f'killed by {name}' in status for name in self._signalled.get(stamp.pid, ()))
+        return any(f'killed by {name}' in status for name in self._signalled.get(pid, ()))
 
     def tell(self, life, pid, command):
         return stamps.command(self.stamps, life.name, pid, command)
@@ -194,7 +224,8 @@ class Job:
                 for life in self.lives for event in life.of_kind('worker_started')}
 
     def read_stamps(self):
-        return stamps.read(self.stamps, self.rounds(), {life.name: life.host.clock_offset for life in self.lives + self.foreign})
+        clocks = {life.name: life.clock_offset for life in self.lives + self.foreign}
+        return stamps.read(self.stamps, self.rounds(), clocks)
 
     def survivors(self):
         return list(marked_processes(self.mark))

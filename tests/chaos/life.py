@@ -70,15 +70,17 @@ class Console(threading.Thread):
 class Life:
     def __init__(self, name, host, folder, mark, command, environment):
         self.name, self.host, self.mark = name, host, mark
+        self.clock_offset = host.clock_offset  # later ones of this host may have another
         self.path = os.path.join(folder, name)
         self.codes = set()       # exit codes that the faults which it met explain
         self.marks = set()       # of these faults, for the checks
         self.events = []
-        self._unread = 0
+        self._part = b''         # of a line of the events
         environment = dict(os.environ, **environment, CHAOS_LIFE=name, TMPDIR=self.path + '.tmp')
         environment[MARK] = mark
         os.mkdir(self.path + '.tmp')
         open(self.events_path, 'w').close()
+        self._events_file = open(self.events_path, 'rb', buffering=0)  # read often
         self.process = subprocess.Popen(
             command[:1] + self._mode(command) + ['--events', self.events_path] + self._rest(command),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
@@ -102,12 +104,9 @@ class Life:
         return self.process.poll() is not None
 
     def read_events(self):
-        with open(self.events_path, 'rb') as file:
-            file.seek(self._unread)
-            data = file.read()
-        whole = data[:data.rfind(b'\n') + 1]
-        self._unread += len(whole)
-        self.events += [json.loads(line) for line in whole.splitlines()]
+        if data := self._events_file.read():
+            *whole, self._part = (self._part + data).split(b'\n')
+            self.events += map(json.loads, whole)
         return self.events
 
     def of_kind(self, kind):
@@ -118,9 +117,14 @@ class Life:
         events = self.read_events()
         return events[0]['agent_pid'] if events else None
 
+    def last_round(self):
+        """The event of its latest round; None: it was in none."""
+        return next(reversed(self.of_kind('round_ready')), None)
+
     def round(self):
-        """The number of its latest round; -1: it was in none."""
-        return max((event['round'] for event in self.of_kind('round_ready')), default=-1)
+        """The number of its latest round; -1: it was in none. A new master that knows no older ones begins at 0."""
+        last = self.last_round()
+        return last['round'] if last else -1
 
     def workers(self):
         """(rank, pid) of those that run."""

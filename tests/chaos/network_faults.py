@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faults of the network between the hosts."""
-from faults import fault, some_life
+import signal
+
+from faults import explain, fault, some_life
 from process_faults import LONG, SHORT
 from switch import Line
 
@@ -107,6 +109,20 @@ def cut_from_master(job, dice):
 def master_cut_off(job, dice):
     return _lines(job, _all_lines(job, job.master_host), Line(loss=1), dice.choice(SHORT + LONG),
                   'the master is cut off')
+
+
+@fault()
+def host_reboots(job, dice):
+    """Its kernel says nothing to anybody, and its clocks begin anew."""
+    life = some_life(job, dice)
+    if not life:
+        return None
+    explain(life, -signal.SIGKILL, 137, mark='both killed')
+    text = _lines(job, _all_lines(job, life.host), Line(loss=1), dice.choice(SHORT), f'{life.host.name} reboots')
+    for pid in life.processes():
+        job.signal(life, pid, signal.SIGKILL)
+    life.host.clock_offset = dice.choice((0, 60, 5000, 90000))
+    return f'{text}; then its clocks are {life.host.clock_offset} s ahead'
 
 
 @fault()

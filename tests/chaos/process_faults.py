@@ -4,7 +4,6 @@ import signal
 
 import stamps
 from faults import explain, fault, some_life, some_worker
-from job import LEASE
 
 SHORT = (0.3, 1.0, 2.0)   # seconds, within a lease
 LONG = (5.5, 7.0)         # beyond it
@@ -97,8 +96,7 @@ def master_killed(job, dice):
 def _agent_stands(job, life, seconds):
     if not life:
         return None
-    if seconds > LEASE / 2:
-        explain(life, 137, mark='agent stood')
+    explain(life, 137, mark='agent stood')  # also briefly: other faults may have used up the lease
     return _stand(job, life, life.agent(), seconds, f'the agent of {life.name}')
 
 
@@ -214,9 +212,10 @@ def master_terminated(job, dice):
 @fault()
 def user_signal(job, dice):
     life = some_life(job, dice)
+    begun = life and life.agent()
     if not life or not job.signal(life, life.process.pid, signal.SIGUSR1):
         return None
-    explain(life, mark='user signal')  # ends a worker that has no handler yet
+    explain(life, *([] if begun else [-signal.SIGUSR1]), mark='user signal')  # ends a worker that has no handler yet
     return f'SIGUSR1 to {life.name}'
 
 
@@ -225,7 +224,7 @@ def host_suspended(job, dice):
     life, seconds = some_life(job, dice), dice.choice(SHORT + LONG)
     if not life:
         return None
-    explain(life, *([137] if seconds > LEASE / 2 else []), mark='suspended')
+    explain(life, 137, mark='suspended')
     pids = life.processes()
     for pid in pids:
         job.signal(life, pid, signal.SIGSTOP)
@@ -238,10 +237,7 @@ def host_suspended(job, dice):
 def spare_joins(job, dice):
     if any(life.host is job.spare_host for life in job.alive()):
         return None
-    spare = job.start(job.spare_host)
-    if job.plan.least == job.plan.nodes:
-        explain(spare, 1)  # a job of a fixed size may have had no place for it
-    return f'{spare.name} joins as a spare'
+    return f'{job.start(job.spare_host).name} joins as a spare'
 
 
 @fault()

@@ -2,12 +2,16 @@
 #include "launcher/descendants.h"
 
 #include <algorithm>
+#include <array>
 #include <csignal>
+#include <cstdlib>
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "base/fd.h"
@@ -81,6 +85,38 @@ class NoDescriptors {
   std::vector<Fd> taken_;
 };
 
+/// Leaves memory in small pieces alone: less than opendir(3) takes at once.
+class LittleMemory {
+ public:
+  LittleMemory() {
+    std::array<void*, 128> pieces = {};
+    for (void*& piece : pieces) {
+      piece = std::malloc(kSmall);
+      keep(std::malloc(kSmall));  // between the pieces, which become no larger one
+    }
+    getrlimit(RLIMIT_AS, &before_);
+    const rlimit none = {1, before_.rlim_max};
+    setrlimit(RLIMIT_AS, &none);
+    while (void* block = std::malloc(kLarge)) keep(block);
+    for (void* piece : pieces) std::free(piece);
+  }
+  LittleMemory(const LittleMemory&) = delete;
+  LittleMemory& operator=(const LittleMemory&) = delete;
+  ~LittleMemory() {
+    setrlimit(RLIMIT_AS, &before_);
+    while (last_ != nullptr) std::free(std::exchange(last_, *static_cast<void**>(last_)));
+  }
+
+ private:
+  static constexpr std::size_t kSmall = 16 << 10;
+  static constexpr std::size_t kLarge = 32 << 10;
+
+  void keep(void* block) { *static_cast<void**>(block) = std::exchange(last_, block); }
+
+  rlimit before_ = {};
+  void* last_ = nullptr;  // a list of what was taken
+};
+
 std::optional<Descendant> listed(pid_t pid) {
   const std::vector<Descendant> all = descendants();
   const auto found = std::find_if(all.begin(), all.end(),
@@ -123,6 +159,21 @@ TEST_CASE("descendants are found and signalled when no descriptor is left") {
     CHECK(sent);
   }
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they take memory themselves
+TEST_CASE("descendants are found when little memory is left") {
+  const Family family;
+  bool little = false;
+  bool found = false;
+  {
+    const LittleMemory memory;
+    little = opendir("/proc") == nullptr;
+    found = listed(family.grandchild()).has_value();
+  }
+  REQUIRE(little);
+  CHECK(found);
+}
+#endif
 
 TEST_CASE("a process whose parent died since it was listed is still signalled") {
   const Family family;

@@ -82,6 +82,33 @@ TEST_CASE("a round that begins when the lease is over is not started: the node j
   CHECK(sent<message::Join>(leased));
 }
 
+TEST_CASE("of a round that it did not start a node says to a new master that it was its last") {
+  AgentSession session = welcomed_session();
+  Layout layout;
+  layout.round = 4;
+  layout.restarts = 1;
+  layout.node_rank = 2;
+  layout.guests = 3;
+  session.received(1, Notification(Ready{layout}), kGreeted + 10s);
+  const Broken broken{"rank 0 failed", exit_9(), 2};
+  const auto news = session.received(1, Notification(broken), kGreeted + 10s);
+  CHECK(find<agent_action::Received>(news) == nullptr);  // it is not about this node's own round
+  session.lost(1, {Errc::closed, "closed"}, kGreeted + 11s);
+  session.connected(2, kGreeted + 11s);
+  const auto join =
+      sent<message::Join>(session.received(2, welcome(false, "another"), kGreeted + 11s));
+  REQUIRE(join);
+  CHECK(join->request.last_master == "m");
+  CHECK(join->request.last_round == 4);
+  CHECK(join->request.last_node_rank == 2);
+  CHECK(join->request.last_guests == 3);
+  CHECK(join->request.last_restarts == 1);
+  CHECK(join->request.restarts == 2);
+  session.received(2, ready(5), kGreeted + 12s);
+  const auto next = session.received(2, Notification(broken), kGreeted + 13s);
+  CHECK(find<agent_action::Received>(next) != nullptr);
+}
+
 TEST_CASE("a node that left keeps the lease of its workers, whatever a new master says") {
   AgentSession session = welcomed_session();
   session.received(1, ready(0), kGreeted + 1s);

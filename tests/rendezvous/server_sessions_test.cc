@@ -128,6 +128,19 @@ TEST_CASE("what waits is taken in its order when the round is broken for another
   CHECK(job.sessions.round().nodes().begin()->second.state == NodeState::waiting);
 }
 
+TEST_CASE("no more waits than three nodes send: what comes then is taken at once") {
+  Job job(3);
+  job.sessions.lost(2, kNow);
+  job.fail();
+  const auto from_c = [&](const Message& message) {
+    return job.sessions.received(3, message, kNow);
+  };
+  from_c(Message(message::Fail{0, {}}));
+  const int joins = GENERATE(9, 10);  // with the failures of both 11, and 12 of at most 12
+  for (int i = 0; i < joins; ++i) from_c(Message(Job::join("c")));
+  CHECK((broken(from_c(Message(message::Leave{}))) == nullptr) == (joins == 9));
+}
+
 TEST_CASE("a master that stood still gives nobody up before it has read what they sent meanwhile") {
   Job job;
   REQUIRE(job.sessions.deadline());

@@ -105,7 +105,10 @@ void Simulation::notify(Node& node, const Notification& notification) {
     node.has_final_message = false;
     handle(node, event::JobClosed{agent::outcome_of(closed->ending)});
   } else {
-    handle(node, event::JobClosed{Error{Errc::usage, std::get<Refused>(notification).sentence}});
+    const auto& refused = std::get<Refused>(notification);
+    if (!refused.left_out)
+      violate("node " + std::to_string(node.name) + " is refused: " + refused.sentence);
+    handle(node, event::JobClosed{Error{Errc::usage, refused.sentence}});
   }
 }
 
