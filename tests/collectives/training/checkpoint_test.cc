@@ -405,6 +405,17 @@ TEST_CASE("a safetensors file of another program is loaded as version 0") {
   place.expect(2, "load save:1 load", "loaded 0\nloaded 1\n");
 }
 
+TEST_CASE("a safetensors file whose elements end before they begin is refused") {
+  const Place place;
+  // The sizes add up to 0, modulo 2^64.
+  const std::string head = R"({"part_0": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]},
+                               "part_1": {"dtype": "F64", "shape": [2305843009213693951],
+                                          "data_offsets": [8, 0]}})";
+  write(place.file, safetensors(head, ""));
+  CHECK(contains(place.run(1, "load")[0].output,
+                 place.file + " is not a checkpoint of ddp, or of a later version"));
+}
+
 TEST_CASE("elements of every type, and structs, are saved and loaded") {
   const Place place;
   const Words command = rank_command(
