@@ -90,6 +90,18 @@ const char* name(DataType type) {
       return "uint32";
     case DataType::uint64:
       return "uint64";
+    case DataType::boolean:
+      return "bool";
+    case DataType::float8_e4m3:
+      return "float8_e4m3";
+    case DataType::float8_e5m2:
+      return "float8_e5m2";
+    case DataType::complex64:
+      return "complex64";
+    case DataType::complex128:
+      return "complex128";
+    case DataType::opaque:
+      return "structs";
   }
   return "unknown type";
 }
@@ -120,6 +132,10 @@ std::size_t size_of(DataType type) {
   switch (type) {
     case DataType::int8:
     case DataType::uint8:
+    case DataType::boolean:
+    case DataType::float8_e4m3:
+    case DataType::float8_e5m2:
+    case DataType::opaque:
       return 1;
     case DataType::float16:
     case DataType::bfloat16:
@@ -130,9 +146,12 @@ std::size_t size_of(DataType type) {
     case DataType::int32:
     case DataType::uint32:
       return 4;
+    case DataType::complex128:
+      return 16;
     case DataType::float64:
     case DataType::int64:
     case DataType::uint64:
+    case DataType::complex64:
       break;
   }
   return 8;

@@ -53,10 +53,12 @@ std::string describe(const Call& call);
 const char* name(Operation operation);
 const char* name(DataType type);
 const char* name(ReduceOp op);
+
+/// Bytes of an element; not of DataType::opaque.
 std::size_t size_of(DataType type);
 
-/// The last DataType as they are numbered.
-inline constexpr DataType kLastType = DataType::uint64;
+/// The last DataType of a call, as they are numbered. A call with structs has uint8.
+inline constexpr DataType kLastType = DataType::complex128;
 
 bool has_root(Operation operation);
 

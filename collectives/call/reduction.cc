@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/call/reduction.h"
 
+#include <complex>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -89,12 +90,39 @@ void store(void* __restrict elements, const void* __restrict sums, std::size_t c
   }
 }
 
+/// The type of a real number, and of the parts of a complex one.
+template <class S>
+struct RealOf {
+  using type = S;
+};
+template <class R>
+struct RealOf<std::complex<R>> {
+  using type = R;
+};
+
 template <class T, class S>
 void store_average(void* __restrict elements, const void* __restrict sums, std::size_t count,
                    int ranks) {
-  const S by = static_cast<S>(ranks);
+  const auto by = static_cast<typename RealOf<S>::type>(ranks);
   for (std::size_t i = 0; i < count; ++i) {
     static_cast<T*>(elements)[i] = static_cast<T>(static_cast<const S*>(sums)[i] / by);
+  }
+}
+
+/// Complex numbers are, too.
+bool is_floating(DataType type) {
+  switch (type) {
+    case DataType::float16:
+    case DataType::bfloat16:
+    case DataType::float32:
+    case DataType::float64:
+    case DataType::float8_e4m3:
+    case DataType::float8_e5m2:
+    case DataType::complex64:
+    case DataType::complex128:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -109,8 +137,10 @@ Reduction reduction_of(ReduceOp op) {
     if (op == ReduceOp::bxor) return kBy<T, S, Xor>;
   }
   if (op == ReduceOp::product) return kBy<T, S, Product>;
-  if (op == ReduceOp::min) return kBy<T, S, Min>;
-  if (op == ReduceOp::max) return kBy<T, S, Max>;
+  if constexpr (std::is_convertible_v<S, float>) {  // else complex: no order
+    if (op == ReduceOp::min) return kBy<T, S, Min>;
+    if (op == ReduceOp::max) return kBy<T, S, Max>;
+  }
   Reduction sum = kBy<T, S, Sum>;
   if constexpr (!std::is_integral_v<T>) {
     if (op == ReduceOp::avg) sum.store = &store_average<T, S>;
@@ -133,7 +163,17 @@ Reduction reduction(DataType type, ReduceOp op) {
     case DataType::int8:
       return reduction_of<std::int8_t, std::int8_t>(op);
     case DataType::uint8:
+    case DataType::boolean:
+    case DataType::opaque:
       return reduction_of<std::uint8_t, std::uint8_t>(op);
+    case DataType::float8_e4m3:
+      return reduction_of<float8_e4m3, float>(op);
+    case DataType::float8_e5m2:
+      return reduction_of<float8_e5m2, float>(op);
+    case DataType::complex64:
+      return reduction_of<std::complex<float>, std::complex<float>>(op);
+    case DataType::complex128:
+      return reduction_of<std::complex<double>, std::complex<double>>(op);
     case DataType::int32:
       return reduction_of<std::int32_t, std::int32_t>(op);
     case DataType::int64:
@@ -151,32 +191,40 @@ Reduction reduction(DataType type, ReduceOp op) {
 }
 
 bool allows(DataType type, ReduceOp op) {
+  if (type == DataType::opaque) return false;
   switch (op) {
     case ReduceOp::avg:
-      return !is_integer(type);
+      return is_floating(type);
     case ReduceOp::band:
     case ReduceOp::bor:
     case ReduceOp::bxor:
-      return is_integer(type);
+      return !is_floating(type);
     case ReduceOp::sum:
     case ReduceOp::product:
+      return type != DataType::boolean;
     case ReduceOp::min:
     case ReduceOp::max:
-      return true;
+      return type != DataType::complex64 && type != DataType::complex128;
   }
   return false;
 }
 
-bool is_integer(DataType type) {
-  switch (type) {
-    case DataType::float16:
-    case DataType::bfloat16:
-    case DataType::float32:
-    case DataType::float64:
-      return false;
-    default:
-      return true;
+const char* types_with(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::avg:
+      return "floating-point types";
+    case ReduceOp::band:
+    case ReduceOp::bor:
+    case ReduceOp::bxor:
+      return "integers and bool";
+    case ReduceOp::min:
+    case ReduceOp::max:
+      return "real numbers and bool";
+    case ReduceOp::sum:
+    case ReduceOp::product:
+      break;
   }
+  return "numbers";
 }
 
 }  // namespace ddp::internal

@@ -8,8 +8,8 @@
 namespace ddp::internal {
 
 /// The steps of a reduction: load the first rank's elements, add those of each other rank, store
-/// the result. Sums have the element type, except float32 for float16 and bfloat16. Arrays must not
-/// overlap.
+/// the result. Sums have the element type, except float32 for floating-point types of 8 and 16
+/// bits. Arrays must not overlap.
 struct Reduction {
   std::size_t sum_width;  ///< bytes of a sum
   void (*load)(void* sums, const void* elements, std::size_t count);
@@ -23,6 +23,7 @@ Reduction reduction(DataType type, ReduceOp op);
 /// Whether the operation is defined for the type.
 bool allows(DataType type, ReduceOp op);
 
-bool is_integer(DataType type);
+/// The types that have it: "integers and bool".
+const char* types_with(ReduceOp op);
 
 }  // namespace ddp::internal

@@ -20,6 +20,13 @@ std::vector<std::size_t> list(TaskMaker::Counts counts) {
   return {counts.begin(), counts.end()};
 }
 
+/// "structs of 12 bytes".
+std::string describe_type(const ConstBuffer& buffer) {
+  const std::string named = name(buffer.type);
+  if (buffer.type != DataType::opaque) return named;
+  return named + " of " + std::to_string(buffer.width) + " bytes";
+}
+
 }  // namespace
 
 Task TaskMaker::broadcast(const Buffer& data, int root) const {
@@ -240,6 +247,12 @@ Task TaskMaker::batch_send_recv(std::span<const P2POp> ops) const {
 /// buffer that it does not use is empty.
 Task TaskMaker::with_memory(Task task, const ConstBuffer& in, const Buffer& out) const {
   check_size(task.operation, std::max(in.count, out.count));
+  if (task.type == DataType::opaque) {
+    const ConstBuffer structs = in.type == task.type ? in : ConstBuffer(out);
+    const std::size_t most = std::max(in.count, out.count);
+    const Parts parts = moved_parts(task.operation, structs, most);
+    task = in_parts(std::move(task), parts);
+  }
   const auto is_unused = [](const ConstBuffer& buffer) {
     return buffer.data == nullptr && buffer.count == 0;
   };
@@ -264,7 +277,8 @@ Transfer TaskMaker::transfer(Operation operation, const P2POp& op) const {
     refuse(std::string(name(operation)) + (op.sends ? " to" : " from") + " itself");
   }
   check_size(operation, op.buffer.count);
-  return {op.sends, op.peer, op.tag, op.buffer.type, op.buffer.count, op.buffer.data};
+  const Parts parts = moved_parts(operation, op.buffer, op.buffer.count);
+  return {op.sends, op.peer, op.tag, parts.type, op.buffer.count * parts.count, op.buffer.data};
 }
 
 void TaskMaker::refuse(const std::string& what) const {
@@ -278,15 +292,29 @@ void TaskMaker::check_root(Operation operation, int root) const {
 }
 
 void TaskMaker::check_types(Operation operation, const ConstBuffer& in, const Buffer& out) const {
-  if (in.type == out.type) return;
-  refuse(std::string(name(operation)) + " cannot turn " + name(in.type) + " into " +
-         name(out.type) + ": in and out must be of one type");
+  if (in.type == out.type && in.width == out.width) return;
+  refuse(std::string(name(operation)) + " cannot turn " + describe_type(in) + " into " +
+         describe_type(out) + ": in and out must be of one type");
+}
+
+/// What a call moves: the bytes of structs, else the elements themselves.
+Parts TaskMaker::moved_parts(Operation operation, const ConstBuffer& buffer,
+                             std::size_t count) const {
+  if (buffer.type != DataType::opaque) return {buffer.type, 1};
+  if (buffer.width == 0) {
+    refuse(std::string(name(operation)) + " of structs whose size is not set in Buffer::width");
+  }
+  if (count > kMaxCount / buffer.width) {
+    refuse(std::string(name(operation)) + " of " + std::to_string(count) + " " +
+           describe_type(buffer) + ", which is more than memory holds");
+  }
+  return parts_of(buffer.type, buffer.width);
 }
 
 void TaskMaker::check_op(Operation operation, DataType type, ReduceOp op) const {
   if (allows(type, op)) return;
   refuse(std::string(name(operation)) + " cannot take the " + name(op) + " of " + name(type) +
-         ": only of " + (is_integer(type) ? "floating-point types" : "integers"));
+         ": only of " + types_with(op));
 }
 
 void TaskMaker::check_count(Operation operation, const char* which, std::size_t count,

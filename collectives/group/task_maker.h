@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "collectives/call/parts.h"
 #include "collectives/call/task.h"
 #include "ddp/types.h"
 
@@ -44,6 +45,7 @@ class TaskMaker {
   [[noreturn]] void refuse(const std::string& what) const;
   void check_root(Operation operation, int root) const;
   void check_types(Operation operation, const ConstBuffer& in, const Buffer& out) const;
+  Parts moved_parts(Operation operation, const ConstBuffer& buffer, std::size_t count) const;
   void check_op(Operation operation, DataType type, ReduceOp op) const;
   void check_count(Operation operation, const char* which, std::size_t count,
                    std::size_t needed) const;

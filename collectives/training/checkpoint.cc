@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "collectives/call/parts.h"
 #include "collectives/errors.h"
 #include "collectives/group/agreement.h"
 #include "collectives/group/group_access.h"
@@ -20,7 +21,8 @@ std::string here(const ProcessGroup& group) {
   return "ddp: rank " + std::to_string(internal::GroupAccess::named(group, group.rank())) + ": ";
 }
 
-void check_parts(const ProcessGroup& group, const std::vector<Buffer>& parts) {
+/// The parts of a state as the file has them: its format knows no complex numbers and no structs.
+std::vector<Buffer> check_parts(const ProcessGroup& group, std::vector<Buffer> parts) {
   const auto refuse = [&](const std::string& what) {
     throw Error(ErrorKind::usage, here(group) + "a checkpoint " + what);
   };
@@ -32,7 +34,12 @@ void check_parts(const ProcessGroup& group, const std::vector<Buffer>& parts) {
     if (parts[i].on_device) {
       refuse("of device memory (part " + std::to_string(i) + "): copy it to the host first");
     }
+    if (parts[i].type == DataType::opaque && parts[i].width == 0) {
+      refuse("of structs whose size is not set in Buffer::width (part " + std::to_string(i) + ")");
+    }
+    parts[i] = internal::in_parts(parts[i]);
   }
+  return parts;
 }
 
 std::vector<std::string> lines_of(const std::vector<Buffer>& parts) {
@@ -107,8 +114,8 @@ std::optional<std::pair<int, std::uint64_t>> agree(ProcessGroup& group, const An
 }  // namespace
 
 void Checkpoint::save(ProcessGroup& group, std::uint64_t version,
-                      const std::vector<Buffer>& parts) {
-  check_parts(group, parts);
+                      const std::vector<Buffer>& state) {
+  const auto parts = check_parts(group, state);
   std::string failed;
   if (group.rank() == 0) {
     if (!whole_) {
@@ -125,8 +132,8 @@ void Checkpoint::save(ProcessGroup& group, std::uint64_t version,
 }
 
 std::optional<std::uint64_t> Checkpoint::load(ProcessGroup& group,
-                                              const std::vector<Buffer>& parts) {
-  check_parts(group, parts);
+                                              const std::vector<Buffer>& state) {
+  const auto parts = check_parts(group, state);
   internal::check_same_lines(group, "what to load from a checkpoint", lines_of(parts));
 
   const auto opened = CheckpointReader::open(path_);

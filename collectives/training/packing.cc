@@ -4,12 +4,16 @@
 #include <cstring>
 
 #include "collectives/call/call.h"
+#include "collectives/call/parts.h"
 
 namespace ddp::internal {
 
 std::size_t packed_bytes(std::span<const Buffer> buffers) {
   std::size_t bytes = 0;
-  for (const Buffer& buffer : buffers) bytes += buffer.count * size_of(buffer.type);
+  for (const Buffer& buffer : buffers) {
+    const Buffer parts = in_parts(buffer);
+    bytes += parts.count * size_of(parts.type);
+  }
   return bytes;
 }
 

@@ -24,10 +24,10 @@ constexpr const char* kChecksum = "ddp.checksum";
 constexpr const char* kGeneration = "ddp.generation";
 constexpr const char* kVersion = "ddp.version";
 
-/// By DataType.
-constexpr std::array kTypeNames = {"F16", "BF16", "F32", "F64", "I8",  "U8",
-                                   "I32", "I64",  "I16", "U16", "U32", "U64"};
-static_assert(kTypeNames.size() == 1 + static_cast<std::size_t>(kLastType));
+/// By DataType; the others are saved as their parts.
+constexpr std::array kTypeNames = {"F16", "BF16", "F32", "F64", "I8",   "U8",      "I32",    "I64",
+                                   "I16", "U16",  "U32", "U64", "BOOL", "F8_E4M3", "F8_E5M2"};
+static_assert(kTypeNames.size() == static_cast<std::size_t>(DataType::complex64));
 
 std::string part_name(std::size_t part) {
   return "part_" + std::to_string(part);

@@ -212,8 +212,8 @@ void check_tensors(ddp::ProcessGroup& group) {
   const Tensor square = at::zeros({2, 3});
   check_refused("a tensor of Float[3, 2] on cpu cannot be used: it is not contiguous",
                 [&] { buffer(square.t()); });
-  check_refused("ComplexFloat[1] on cpu cannot be used: ddp has no type for its elements",
-                [] { buffer(at::zeros({1}, at::kComplexFloat)); });
+  check_refused("ComplexHalf[1] on cpu cannot be used: ddp has no type for its elements",
+                [] { buffer(at::zeros({1}, at::kComplexHalf)); });
   check_refused("on meta cannot be used: it is neither on the CPU",
                 [] { buffer(at::zeros({1}, at::device(at::kMeta))); });
   check_refused("it is not dense", [&] { buffer(square.to_sparse()); });

@@ -5,10 +5,16 @@
 #include <span>
 
 #include "collectives/call/blocks.h"
+#include "collectives/call/parts.h"
 #include "collectives/call/reduction.h"
 
 namespace ddp::internal {
 namespace {
+
+bool is_narrow_float(DataType type) {
+  return type == DataType::float16 || type == DataType::bfloat16 || type == DataType::float8_e4m3 ||
+         type == DataType::float8_e5m2;
+}
 
 template <class T>
 void divide(void* data, std::size_t count, int ranks) {
@@ -19,14 +25,13 @@ void divide(void* data, std::size_t count, int ranks) {
 }  // namespace
 
 void MpiCombine::run(MpiGroup& group, const Task& task, int rank, int size) {
-  if (task.type == DataType::float16 || task.type == DataType::bfloat16) {
-    return run_wide(group, task, size);
-  }
+  if (is_narrow_float(task.type)) return run_wide(group, task, size);
   group.run(task);
   if (task.reduce != ReduceOp::avg) return;
   if (task.operation == Operation::reduce && rank != task.root) return;
-  task.type == DataType::float32 ? divide<float>(task.out, task.count, size)
-                                 : divide<double>(task.out, task.count, size);
+  const Task parts = in_parts(task, parts_of(task.type));
+  parts.type == DataType::float32 ? divide<float>(parts.out, parts.count, size)
+                                  : divide<double>(parts.out, parts.count, size);
 }
 
 void MpiCombine::run_wide(MpiGroup& group, const Task& task, int size) {

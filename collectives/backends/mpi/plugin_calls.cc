@@ -255,7 +255,15 @@ MPI_Datatype mpi_type(DataType type) {
     case DataType::int8:
       return MPI_INT8_T;
     case DataType::uint8:
+    case DataType::boolean:
+    case DataType::float8_e4m3:  // moved, not combined
+    case DataType::float8_e5m2:
+    case DataType::opaque:
       return MPI_UINT8_T;
+    case DataType::complex64:
+      return MPI_C_FLOAT_COMPLEX;
+    case DataType::complex128:
+      return MPI_C_DOUBLE_COMPLEX;
     case DataType::int32:
       return MPI_INT32_T;
     case DataType::int64:

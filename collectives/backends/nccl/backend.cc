@@ -113,9 +113,9 @@ void NcclBackend::check(const Task& task) const {
     if (host_) return host_->check(task);
     refuse(task, " in host memory: the ranks of init_local_devices move data on devices alone");
   }
-  if (!NcclCalls::can_combine(task)) {
+  if (const char* const why = NcclCalls::find_obstacle(task)) {
     refuse(task, std::string(" cannot take the ") + name(task.reduce) + " of " + name(task.type) +
-                     " on a device: NCCL has no integers of 16 bits");
+                     " on a device: " + why);
   }
   if (NcclGroup::is_open() && NcclCalls::has_steps(task)) {
     refuse(task,

@@ -8,10 +8,15 @@
 #include "collectives/backends/nccl/library.h"
 #include "collectives/call/blocks.h"
 #include "collectives/call/call.h"
+#include "collectives/call/parts.h"
 #include "collectives/call/route.h"
 
 namespace ddp::internal {
 namespace {
+
+/// Since NCCL 2.24; older headers do not name them.
+constexpr auto kFloat8E4m3 = static_cast<ncclDataType_t>(10);
+constexpr auto kFloat8E5m2 = static_cast<ncclDataType_t>(11);
 
 ncclDataType_t nccl_type(DataType type) {
   switch (type) {
@@ -35,10 +40,29 @@ ncclDataType_t nccl_type(DataType type) {
       return ncclInt64;
     case DataType::uint32:
       return ncclUint32;
+    case DataType::boolean:
+      return ncclUint8;
+    case DataType::float8_e4m3:
+      return kFloat8E4m3;
+    case DataType::float8_e5m2:
+      return kFloat8E5m2;
     case DataType::uint64:
+    case DataType::complex64:  // their parts are moved and combined
+    case DataType::complex128:
+    case DataType::opaque:
       break;
   }
   return ncclUint64;
+}
+
+bool is_float8(DataType type) {
+  return type == DataType::float8_e4m3 || type == DataType::float8_e5m2;
+}
+
+int nccl_version() {
+  int version = 0;
+  nccl().ncclGetVersion(&version);
+  return version;
 }
 
 bool is_bitwise(ReduceOp op) {
@@ -104,9 +128,16 @@ void receive(const Incoming& in, int from, ncclComm_t handle, CUstream stream) {
 
 }  // namespace
 
-bool NcclCalls::can_combine(const Task& task) {
-  return (task.type != DataType::int16 && task.type != DataType::uint16) ||
-         !reduces(task.operation) || is_bitwise(task.reduce);
+const char* NcclCalls::find_obstacle(const Task& task) {
+  if (!reduces(task.operation) || is_bitwise(task.reduce)) return nullptr;
+  if (task.type == DataType::int16 || task.type == DataType::uint16) {
+    return "NCCL has no integers of 16 bits";
+  }
+  if (parts_of(task.type).count > 1 && task.reduce == ReduceOp::product) {
+    return "NCCL has no complex numbers";
+  }
+  const bool needs_float8 = is_float8(task.type) && nccl_version() < NCCL_VERSION(2, 24, 0);
+  return needs_float8 ? "that takes NCCL 2.24 or later" : nullptr;
 }
 
 bool NcclCalls::has_steps(const Task& task) {
@@ -116,7 +147,10 @@ bool NcclCalls::has_steps(const Task& task) {
 void NcclCalls::enqueue(const Task& task, const std::string& where) {
   if (reduces(task.operation) && is_bitwise(task.reduce)) return combine_bits(task, where);
   if (is_point_to_point(task.operation)) return transfer(task, where);
-  const ncclDataType_t type = nccl_type(task.type);
+  const Parts parts = parts_of(task.type);
+  if (parts.count > 1) return enqueue(in_parts(task, parts), where);
+  const bool is_moved_as_byte = is_float8(task.type) && !reduces(task.operation);
+  const ncclDataType_t type = is_moved_as_byte ? ncclUint8 : nccl_type(task.type);
   const ncclRedOp_t op = nccl_op(task.reduce);
   const CUstream stream = communicator_.stream();
   switch (task.operation) {

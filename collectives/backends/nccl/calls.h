@@ -31,8 +31,9 @@ class NcclCalls {
   /// Such a task cannot be in a group, which starts all calls at its end.
   static bool has_steps(const Task& task);
 
-  /// Whether NCCL, or a kernel here, can combine elements of the task's type as it asks.
-  static bool can_combine(const Task& task);
+  /// Why neither NCCL nor a kernel here can combine elements of the task's type as it asks; null:
+  /// one of them can.
+  static const char* find_obstacle(const Task& task);
 
  private:
   void reduce_scatter_v(const Task& task, const std::string& where);

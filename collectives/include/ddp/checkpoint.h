@@ -31,10 +31,10 @@ namespace ddp {
 /// The state is a list of at most 65536 parts, each a buffer in host memory, with the same types
 /// and counts on every rank, when saved and when loaded. The file is a safetensors file, which
 /// Python reads: safetensors.torch.load_file("digits.ckpt")["part_0"]. Part i is the tensor part_i,
-/// of one dimension. The metadata has ddp.version, and ddp.checksum, which detects accidental
-/// damage: XXH3 (64 bits) of the file with zeros for the 16 digits of the checksum. A file of
-/// another program with such tensors, of any shape, is loaded as version 0. Files of ddp 0.1.0 are
-/// loaded, too.
+/// of one dimension; complex numbers are pairs of real ones in it, and structs bytes. The metadata
+/// has ddp.version, and ddp.checksum, which detects accidental damage: XXH3 (64 bits) of the file
+/// with zeros for the 16 digits of the checksum. A file of another program with such tensors, of
+/// any shape, is loaded as version 0. Files of ddp 0.1.0 are loaded, too.
 ///
 /// Two writers. After a network partition the rank 0 that was cut off may still run when the job
 /// goes on elsewhere with another. Each save() has the time at which its group was formed, or, if
@@ -61,20 +61,20 @@ class DDP_EXPORT Checkpoint {
   /// The file need not exist, and is not opened here.
   explicit Checkpoint(std::string path) : path_(std::move(path)) {}
 
-  /// Rank 0 writes its `parts` with a number of the caller's choice (epochs or steps done); the
+  /// Rank 0 writes its `state` with a number of the caller's choice (epochs or steps done); the
   /// contents of the other ranks are ignored. Returns on every rank when file and folder are
   /// flushed to the disk. Needs disk space for three checkpoints. Errors: usage (a part is in
   /// device memory; too many parts), system (the file cannot be written, or is of a group that was
   /// formed later; the old one is unchanged).
-  void save(ProcessGroup& group, std::uint64_t version, const std::vector<Buffer>& parts);
+  void save(ProcessGroup& group, std::uint64_t version, const std::vector<Buffer>& state);
 
-  /// Fills `parts` on every rank with the same checkpoint, and returns its version; nothing if no
+  /// Fills `state` on every rank with the same checkpoint, and returns its version; nothing if no
   /// rank finds the file. If ranks find different files, takes the one of the highest version, from
   /// the lowest rank that has it, which alone reads it. Errors: usage (a part is in device memory;
   /// the file has other parts), mismatch (the ranks' parts differ), system (a rank's file is
-  /// damaged or cannot be read). `parts` are unchanged after these errors and if there is no file,
-  /// except that a damaged file leaves them unspecified on the rank that reads it.
-  std::optional<std::uint64_t> load(ProcessGroup& group, const std::vector<Buffer>& parts);
+  /// damaged or cannot be read). `state` is unchanged after these errors and if there is no file,
+  /// except that a damaged file leaves it unspecified on the rank that reads it.
+  std::optional<std::uint64_t> load(ProcessGroup& group, const std::vector<Buffer>& state);
 
  private:
   std::string path_;

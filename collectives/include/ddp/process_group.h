@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "ddp/error.h"
 #include "ddp/export.h"
 #include "ddp/options.h"
+#include "ddp/serializer.h"
 #include "ddp/types.h"
 #include "ddp/work.h"
 
@@ -36,7 +38,8 @@ struct GroupMember;
 /// the blocks in the order of ranks. Counts are elements. In place: `out` may be `in` itself or, if
 /// one of them has a block for every rank, this rank's block of it. Otherwise they must not
 /// overlap. Where only one rank receives (or provides) data, the `out` (or `in`) of the others is
-/// ignored and may be `{}`.
+/// ignored and may be `{}`. A single value needs no buffer: most calls also take one and return the
+/// result.
 ///
 /// Buffers on a device (DeviceSpan) need backend nccl or mpi. A call with them runs after the
 /// earlier work of their stream and before its later work.
@@ -100,11 +103,24 @@ class DDP_EXPORT ProcessGroup {
   /// Overwrites `data` on every rank with what `root` has.
   void broadcast(Buffer data, int root = 0);
   [[nodiscard]] Work ibroadcast(Buffer data, int root = 0);
+  /// The `value` of `root`.
+  template <Value T>
+  [[nodiscard]] T broadcast(T value, int root = 0) {
+    broadcast(Buffer(std::span(&value, 1)), root);
+    return value;
+  }
 
   /// `out` on `root`: the combination of all ranks' `in`, element by element.
   void reduce(ConstBuffer in, Buffer out, int root, ReduceOp op = ReduceOp::sum);
   /// In place; `data` of the other ranks is unchanged.
   void reduce(Buffer data, int root, ReduceOp op = ReduceOp::sum);
+  /// On `root` the combination of all ranks' `value`; on the others `value`.
+  template <Value T>
+    requires Element<T>
+  [[nodiscard]] T reduce(T value, int root, ReduceOp op = ReduceOp::sum) {
+    reduce(Buffer(std::span(&value, 1)), root, op);
+    return value;
+  }
   [[nodiscard]] Work ireduce(ConstBuffer in, Buffer out, int root, ReduceOp op = ReduceOp::sum);
   [[nodiscard]] Work ireduce(Buffer data, int root, ReduceOp op = ReduceOp::sum);
 
@@ -113,9 +129,10 @@ class DDP_EXPORT ProcessGroup {
   void all_reduce(ConstBuffer in, Buffer out, ReduceOp op = ReduceOp::sum);
   void all_reduce(Buffer data, ReduceOp op = ReduceOp::sum);
   /// The combination of all ranks' `value`.
-  template <Element T>
+  template <Value T>
+    requires Element<T>
   [[nodiscard]] T all_reduce(T value, ReduceOp op = ReduceOp::sum) {
-    all_reduce(Buffer(&value, 1, data_type<T>()), op);
+    all_reduce(Buffer(std::span(&value, 1)), op);
     return value;
   }
   [[nodiscard]] Work iall_reduce(ConstBuffer in, Buffer out, ReduceOp op = ReduceOp::sum);
@@ -125,12 +142,23 @@ class DDP_EXPORT ProcessGroup {
   /// `root` has to pass.
   void gather(ConstBuffer in, Buffer out, int root);
   void gather_v(ConstBuffer in, Buffer out, Counts counts, int root);
+  /// On `root` every rank's `value`, by rank; nothing on the others.
+  template <Value T>
+  [[nodiscard]] std::vector<T> gather(T value, int root) {
+    return collect(value, rank() == root ? size() : 0,
+                   [&](ConstBuffer in, Buffer out) { gather(in, out, root); });
+  }
   [[nodiscard]] Work igather(ConstBuffer in, Buffer out, int root);
   [[nodiscard]] Work igather_v(ConstBuffer in, Buffer out, Counts counts, int root);
 
   /// `out` on every rank: every rank's `in`. The _v form: blocks of `counts` elements.
   void all_gather(ConstBuffer in, Buffer out);
   void all_gather_v(ConstBuffer in, Buffer out, Counts counts);
+  /// Every rank's `value`, by rank.
+  template <Value T>
+  [[nodiscard]] std::vector<T> all_gather(T value) {
+    return collect(value, size(), [&](ConstBuffer in, Buffer out) { all_gather(in, out); });
+  }
   [[nodiscard]] Work iall_gather(ConstBuffer in, Buffer out);
   [[nodiscard]] Work iall_gather_v(ConstBuffer in, Buffer out, Counts counts);
 
@@ -138,6 +166,14 @@ class DDP_EXPORT ProcessGroup {
   /// which only `root` has to pass.
   void scatter(ConstBuffer in, Buffer out, int root);
   void scatter_v(ConstBuffer in, Counts counts, Buffer out, int root);
+  /// This rank's of the values that `root` has, one for each: `group.scatter<int>(values, 0)`.
+  template <Value T>
+    requires std::default_initializable<T>
+  [[nodiscard]] T scatter(ConstBuffer values, int root) {
+    T value{};
+    scatter(values, Buffer(std::span(&value, 1)), root);
+    return value;
+  }
   [[nodiscard]] Work iscatter(ConstBuffer in, Buffer out, int root);
   [[nodiscard]] Work iscatter_v(ConstBuffer in, Counts counts, Buffer out, int root);
 
@@ -167,6 +203,18 @@ class DDP_EXPORT ProcessGroup {
   /// timed_out (names the tags that arrived instead), peer_lost.
   void send(ConstBuffer data, int to, int tag = 0);
   void recv(Buffer data, int from, int tag = 0);
+  /// A message of one value: `group.send(3.5, 1)` there, `group.recv<double>(0)` here.
+  template <Value T>
+  void send(T value, int to, int tag = 0) {
+    send(ConstBuffer(std::span(&value, 1)), to, tag);
+  }
+  template <Value T>
+    requires std::default_initializable<T>
+  [[nodiscard]] T recv(int from, int tag = 0) {
+    T value{};
+    recv(Buffer(std::span(&value, 1)), from, tag);
+    return value;
+  }
   [[nodiscard]] Work isend(ConstBuffer data, int to, int tag = 0);
   [[nodiscard]] Work irecv(Buffer data, int from, int tag = 0);
 
@@ -181,6 +229,26 @@ class DDP_EXPORT ProcessGroup {
   void broadcast_object(std::string& object, int root = 0);
   std::vector<std::string> gather_object(std::string_view object, int root);
   std::vector<std::string> all_gather_object(std::string_view object);
+
+  /// The same for objects of a type with a Serializer. Errors: also what it throws; from to_bytes
+  /// before this rank's part begins, from from_bytes when it is done.
+  template <Serializable T>
+  void broadcast_object(T& object, int root = 0) {
+    const bool is_root = rank() == root;
+    std::string bytes = is_root ? Serializer<T>::to_bytes(object) : std::string();
+    broadcast_object(bytes, root);
+    if (!is_root) object = Serializer<T>::from_bytes(bytes);
+  }
+  template <Serializable T>
+  std::vector<T> gather_object(const T& object, int root) {
+    const std::string bytes = Serializer<T>::to_bytes(object);
+    return objects_of<T>(gather_object(std::string_view(bytes), root));
+  }
+  template <Serializable T>
+  std::vector<T> all_gather_object(const T& object) {
+    const std::string bytes = Serializer<T>::to_bytes(object);
+    return objects_of<T>(all_gather_object(std::string_view(bytes)));
+  }
 
   /// Makes a group of some ranks of this one; all ranks of this group call it with the same list.
   /// ranks[r] becomes rank r. Nothing on ranks that are not in the list. Error messages of
@@ -204,6 +272,26 @@ class DDP_EXPORT ProcessGroup {
                                                       std::chrono::milliseconds timeout);
   explicit ProcessGroup(std::unique_ptr<internal::GroupMember> member);
   std::optional<ProcessGroup> make_subgroup(const std::vector<int>& members, int color);
+
+  /// The `count` values that `call` gets in its second buffer. (A std::vector<bool> is no buffer.)
+  template <class T, class Call>
+  static std::vector<T> collect(const T& value, int count, Call call) {
+    if constexpr (std::same_as<T, bool>) {
+      const auto bytes = collect(static_cast<unsigned char>(value), count, call);
+      return {bytes.begin(), bytes.end()};
+    } else {
+      std::vector<T> all(static_cast<std::size_t>(count), value);
+      call(std::span(&value, 1), all);
+      return all;
+    }
+  }
+
+  template <class T>
+  static std::vector<T> objects_of(const std::vector<std::string>& all) {
+    std::vector<T> objects;
+    for (const std::string& bytes : all) objects.push_back(Serializer<T>::from_bytes(bytes));
+    return objects;
+  }
 
   std::unique_ptr<internal::GroupMember> member_;
 };

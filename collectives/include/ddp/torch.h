@@ -59,6 +59,16 @@ inline std::optional<DataType> type_of_dtype(at::ScalarType type) {
       return DataType::int64;
     case at::kUInt64:
       return DataType::uint64;
+    case at::kBool:
+      return DataType::boolean;
+    case at::kFloat8_e4m3fn:
+      return DataType::float8_e4m3;
+    case at::kFloat8_e5m2:
+      return DataType::float8_e5m2;
+    case at::kComplexFloat:
+      return DataType::complex64;
+    case at::kComplexDouble:
+      return DataType::complex128;
     default:
       return std::nullopt;
   }

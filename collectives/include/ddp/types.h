@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <complex>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -8,21 +9,22 @@
 #include <type_traits>
 
 #include "ddp/float16.h"
+#include "ddp/float8.h"
 
 struct CUstream_st;  // what CUDA's cudaStream_t points to
 
 namespace ddp {
 
 /// How the elements of all ranks are combined. Integers wrap around, as unsigned ones do in C++.
-/// float16 and bfloat16 are combined in float32 and rounded once, at the end (by nccl on a device:
-/// at each step). Whether min and max propagate a NaN is unspecified.
+/// Floating-point types of 8 and 16 bits are combined in float32 and rounded once, at the end (by
+/// nccl on a device: at each step). Whether min and max propagate a NaN is unspecified.
 enum class ReduceOp {
-  sum,
-  avg,  ///< the sum divided by the number of ranks; not for integers
+  sum,  ///< of numbers: not of bool
+  avg,  ///< the sum divided by the number of ranks; not of integers
   product,
-  min,
+  min,  ///< not of complex numbers; of bool: whether all are true
   max,
-  band,  ///< bitwise and; this and the next two are only for integers
+  band,  ///< bitwise and; this and the next two are only for integers and bool
   bor,   ///< bitwise or
   bxor,  ///< bitwise exclusive or
 };
@@ -41,11 +43,17 @@ enum class DataType {
   uint16,
   uint32,
   uint64,
+  boolean,      ///< bool
+  float8_e4m3,  ///< see float8.h
+  float8_e5m2,
+  complex64,   ///< two float32
+  complex128,  ///< two float64
+  opaque,      ///< of a Buffer alone: structs, of Buffer::width bytes each
 };
 
 namespace internal {
 
-/// Of 1 to 8 bytes; bool is none, as it has no sums.
+/// Of 1 to 8 bytes; bool has a DataType of its own.
 template <class T>
 concept Integer = std::integral<T> && std::same_as<T, std::remove_cv_t<T>> &&
                   !std::same_as<T, bool> && sizeof(T) <= 8;
@@ -72,6 +80,16 @@ struct TypeOf<float> : IsType<DataType::float32> {};
 template <>
 struct TypeOf<double> : IsType<DataType::float64> {};
 template <>
+struct TypeOf<float8_e4m3> : IsType<DataType::float8_e4m3> {};
+template <>
+struct TypeOf<float8_e5m2> : IsType<DataType::float8_e5m2> {};
+template <>
+struct TypeOf<std::complex<float>> : IsType<DataType::complex64> {};
+template <>
+struct TypeOf<std::complex<double>> : IsType<DataType::complex128> {};
+template <>
+struct TypeOf<bool> : IsType<DataType::boolean> {};
+template <>
 struct TypeOf<std::byte> : IsType<DataType::uint8> {};
 template <Integer T>
 struct TypeOf<T> : IsType<integer_type(sizeof(T), std::is_signed_v<T>)> {};
@@ -86,10 +104,10 @@ struct TypeOf<std::bfloat16_t> : IsType<DataType::bfloat16> {};
 
 }  // namespace internal
 
-/// A C++ type that has a DataType: ddp::float16, ddp::bfloat16, float, double, std::float16_t and
-/// std::bfloat16_t if the compiler has them, every integer type but bool (the DataType of its size
-/// and sign), and std::byte (uint8). Other types that can be copied as bytes are moved as such:
-/// group.broadcast(std::as_writable_bytes(std::span(structs))).
+/// A C++ type that has a DataType: float, double, ddp::float16, ddp::bfloat16, ddp::float8_e4m3,
+/// ddp::float8_e5m2, std::float16_t and std::bfloat16_t if the compiler has them, every integer
+/// type (the DataType of its size and sign), bool, std::byte (uint8), std::complex<float> and
+/// std::complex<double>.
 template <class T>
 concept Element = requires { internal::TypeOf<T>::value; };
 
@@ -99,11 +117,32 @@ constexpr DataType data_type() {
   return internal::TypeOf<T>::value;
 }
 
+/// What calls that only move data take: an Element, or a struct, an enumerator, or whatever else
+/// can be copied as its bytes, and means the same in another process: no pointer, no view.
+template <class T>
+concept Movable = Element<T> || (std::is_object_v<T> && std::same_as<T, std::remove_cv_t<T>> &&
+                                 std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> &&
+                                 !std::is_member_pointer_v<T> && !std::is_null_pointer_v<T> &&
+                                 !std::ranges::view<T>);
+
+namespace internal {
+
+template <Movable T>
+constexpr DataType type_or_opaque() {
+  if constexpr (Element<T>) {
+    return data_type<T>();
+  } else {
+    return DataType::opaque;
+  }
+}
+
+}  // namespace internal
+
 /// A contiguous range of elements that outlive the expression: a std::vector or std::array that has
 /// a name, a std::span, ...
 template <class R>
 concept ReadableElements = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
-                           std::ranges::borrowed_range<R> && Element<std::ranges::range_value_t<R>>;
+                           std::ranges::borrowed_range<R> && Movable<std::ranges::range_value_t<R>>;
 
 /// The same, with elements that can be written.
 template <class R>
@@ -115,7 +154,7 @@ concept Elements = ReadableElements<R> &&
 /// buffers of a call are either all on a device or all in host memory. With two buffers, the stream
 /// of `out` is used; those of a batch_send_recv must be the same.
 template <class T>
-  requires Element<std::remove_const_t<T>>
+  requires Movable<std::remove_const_t<T>>
 struct DeviceSpan {
   T* data = nullptr;              ///< an address of the device
   std::size_t count = 0;          ///< elements, not bytes
@@ -125,12 +164,16 @@ struct DeviceSpan {
 /// Elements of one type that a call writes, in memory that the caller owns. Any range of elements
 /// in host memory converts to it, as does a DeviceSpan: a call can be passed a std::vector<float>.
 /// Programs that know the type of elements only at run time use the constructors that name it.
+///
+/// Structs (Movable, but no Element) are moved as their bytes, with counts of structs: they cannot
+/// be combined. Error messages and traces show them as uint8.
 struct Buffer {
   void* data = nullptr;               ///< the caller's
   std::size_t count = 0;              ///< elements, not bytes
   DataType type = DataType::float32;  ///< of each element
   bool on_device = false;             ///< else in host memory
   CUstream_st* stream = nullptr;      ///< ignored unless on_device
+  std::size_t width = 0;              ///< bytes of each struct if `type` is opaque, else 0
 
   /// No elements; elements in host memory; on a device; those of a span or a range.
   constexpr Buffer() = default;
@@ -138,15 +181,19 @@ struct Buffer {
       : data(memory), count(elements), type(of) {}
   constexpr Buffer(void* memory, std::size_t elements, DataType of, CUstream_st* device_stream)
       : data(memory), count(elements), type(of), on_device(true), stream(device_stream) {}
-  template <Element T>
+  template <Movable T>
   constexpr Buffer(const DeviceSpan<T>& span)  // NOLINT(google-explicit-constructor)
-      : Buffer(span.data, span.count, data_type<T>(), span.stream) {}
+      : Buffer(span.data, span.count, internal::type_or_opaque<T>(), span.stream) {
+    if (type == DataType::opaque) width = sizeof(T);
+  }
   template <Elements R>
   // NOLINTNEXTLINE(google-explicit-constructor,bugprone-forwarding-reference-overload)
   constexpr Buffer(R&& range)
       : data(std::ranges::data(range)),
         count(std::ranges::size(range)),
-        type(data_type<std::ranges::range_value_t<R>>()) {}
+        type(internal::type_or_opaque<std::ranges::range_value_t<R>>()) {
+    if (type == DataType::opaque) width = sizeof(std::ranges::range_value_t<R>);
+  }
 };
 
 /// Elements of one type that a call only reads.
@@ -156,6 +203,7 @@ struct ConstBuffer {
   DataType type = DataType::float32;  ///< of each element
   bool on_device = false;             ///< else in host memory
   CUstream_st* stream = nullptr;      ///< ignored unless on_device
+  std::size_t width = 0;              ///< bytes of each struct if `type` is opaque, else 0
 
   /// No elements; elements in host memory; on a device; those of a Buffer, a span or a range.
   constexpr ConstBuffer() = default;
@@ -169,18 +217,28 @@ struct ConstBuffer {
         count(buffer.count),
         type(buffer.type),
         on_device(buffer.on_device),
-        stream(buffer.stream) {}
+        stream(buffer.stream),
+        width(buffer.width) {}
   template <class T>
-    requires Element<std::remove_const_t<T>>
+    requires Movable<std::remove_const_t<T>>
   constexpr ConstBuffer(const DeviceSpan<T>& span)  // NOLINT(google-explicit-constructor)
-      : ConstBuffer(span.data, span.count, data_type<std::remove_const_t<T>>(), span.stream) {}
+      : ConstBuffer(span.data, span.count, internal::type_or_opaque<std::remove_const_t<T>>(),
+                    span.stream) {
+    if (type == DataType::opaque) width = sizeof(T);
+  }
   template <ReadableElements R>
   // NOLINTNEXTLINE(google-explicit-constructor,bugprone-forwarding-reference-overload)
   constexpr ConstBuffer(R&& range)
       : data(std::ranges::data(range)),
         count(std::ranges::size(range)),
-        type(data_type<std::ranges::range_value_t<R>>()) {}
+        type(internal::type_or_opaque<std::ranges::range_value_t<R>>()) {
+    if (type == DataType::opaque) width = sizeof(std::ranges::range_value_t<R>);
+  }
 };
+
+/// One value, which calls take and return instead of a buffer: a Movable that is no buffer itself.
+template <class T>
+concept Value = Movable<T> && !std::convertible_to<T&, ConstBuffer>;
 
 /// One message of ProcessGroup::batch_send_recv.
 struct P2POp {
@@ -197,6 +255,7 @@ struct P2POp {
     op.buffer.type = data.type;
     op.buffer.on_device = data.on_device;
     op.buffer.stream = data.stream;
+    op.buffer.width = data.width;
     return op;
   }
   static P2POp recv(const Buffer& data, int from, int tag = 0) { return {false, data, from, tag}; }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <complex>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -28,6 +29,15 @@ inline constexpr std::array kOps = {ReduceOp::sum, ReduceOp::avg, ReduceOp::prod
                                     ReduceOp::min, ReduceOp::max, ReduceOp::band,
                                     ReduceOp::bor, ReduceOp::bxor};
 
+template <class T>
+inline constexpr bool kIsComplex = false;
+template <class R>
+inline constexpr bool kIsComplex<std::complex<R>> = true;
+
+template <class T>
+inline constexpr bool kIsFloat8 =
+    std::is_same_v<T, ddp::float8_e4m3> || std::is_same_v<T, ddp::float8_e5m2>;
+
 /// Element `i` of what rank `rank` has: random, but the same on all ranks. Floating-point values
 /// are small and whole, so that no order of summing makes a difference.
 template <class T>
@@ -37,8 +47,22 @@ T value(int rank, std::size_t i) {
   x ^= x >> 29U;
   if constexpr (std::is_integral_v<T>) {
     return static_cast<T>(x);
+  } else if constexpr (kIsComplex<T>) {
+    return {static_cast<typename T::value_type>(static_cast<int>(x % 17) - 8),
+            static_cast<typename T::value_type>(static_cast<int>(x / 17 % 17) - 8)};
+  } else if constexpr (kIsFloat8<T>) {
+    return static_cast<T>(static_cast<float>(static_cast<int>(x % 5) - 2));
   } else {
     return static_cast<T>(static_cast<float>(static_cast<int>(x % 17) - 8));
+  }
+}
+
+template <class T>
+std::string text(T element) {
+  if constexpr (kIsComplex<T>) {
+    return std::to_string(element.real()) + " + i " + std::to_string(element.imag());
+  } else {
+    return std::to_string(element);
   }
 }
 
@@ -55,10 +79,12 @@ std::vector<T> values(int rank, std::size_t count, std::size_t first = 0) {
   return all;
 }
 
-/// What 16-bit floats are combined in, and what integers wrap around in.
+/// What floats of 8 and 16 bits are combined in, and what integers wrap around in.
 template <class T>
-using Wide = std::conditional_t<std::is_integral_v<T>, std::uint64_t,
-                                std::conditional_t<sizeof(T) == 8, double, float>>;
+using Wide =
+    std::conditional_t<kIsComplex<T>, T,
+                       std::conditional_t<std::is_integral_v<T>, std::uint64_t,
+                                          std::conditional_t<sizeof(T) == 8, double, float>>>;
 
 template <class T>
 Wide<T> wide(T value) {
@@ -71,13 +97,15 @@ Wide<T> wide(T value) {
 
 template <class T>
 T combined(ReduceOp op, int size, std::size_t i) {
-  if (op == ReduceOp::min || op == ReduceOp::max) {
-    T best = value<T>(0, i);
-    for (int rank = 1; rank < size; ++rank) {
-      const T next = value<T>(rank, i);
-      if (op == ReduceOp::min ? next < best : best < next) best = next;
+  if constexpr (!kIsComplex<T>) {
+    if (op == ReduceOp::min || op == ReduceOp::max) {
+      T best = value<T>(0, i);
+      for (int rank = 1; rank < size; ++rank) {
+        const T next = value<T>(rank, i);
+        if (op == ReduceOp::min ? next < best : best < next) best = next;
+      }
+      return best;
     }
-    return best;
   }
   auto all = wide(value<T>(0, i));
   for (int rank = 1; rank < size; ++rank) {
@@ -90,7 +118,11 @@ T combined(ReduceOp op, int size, std::size_t i) {
       if (op == ReduceOp::bxor) all ^= next;
     }
   }
-  if (op == ReduceOp::avg) all /= static_cast<Wide<T>>(size);
+  if constexpr (kIsComplex<T>) {
+    if (op == ReduceOp::avg) all /= static_cast<typename T::value_type>(size);
+  } else {
+    if (op == ReduceOp::avg) all /= static_cast<Wide<T>>(size);
+  }
   return static_cast<T>(all);
 }
 
@@ -110,13 +142,17 @@ concept RoundsEachStep = Group::kRoundsEachStep;
 template <class T>
 bool is_near(T got, T expected, int steps) {
   constexpr double kLargest = 8;  // of value()
-  const double precision = sizeof(T) == 8                    ? 0x1p-52
-                           : sizeof(T) == 4                  ? 0x1p-23
-                           : std::is_same_v<T, ddp::float16> ? 0x1p-10
-                                                             : 0x1p-7;
-  const auto difference = static_cast<double>(wide(got)) - static_cast<double>(wide(expected));
-  const double size = std::abs(static_cast<double>(wide(expected)));
-  return std::abs(difference) <= steps * precision * std::max(size, kLargest);
+  const double precision = std::is_same_v<Wide<T>, double>           ? 0x1p-52
+                           : std::is_same_v<T, std::complex<double>> ? 0x1p-52
+                           : std::is_same_v<T, std::complex<float>>  ? 0x1p-23
+                           : sizeof(T) == 4                          ? 0x1p-23
+                           : std::is_same_v<T, ddp::float16>         ? 0x1p-10
+                           : std::is_same_v<T, ddp::float8_e4m3>     ? 0x1p-3
+                           : std::is_same_v<T, ddp::float8_e5m2>     ? 0x1p-2
+                                                                     : 0x1p-7;
+  const double difference = std::abs(wide(got) - wide(expected));
+  const double size = std::abs(wide(expected));
+  return difference <= steps * precision * std::max(size, kLargest);
 }
 
 /// `Group` is a ProcessGroup, or has its calls.
@@ -146,6 +182,15 @@ class Checker {
     refusals();
   }
 
+  /// All that NCCL can do with complex numbers.
+  void without_products() {
+    for (int root = 0; root < size_; ++root) rooted(root);
+    gathers();
+    exchanges();
+    reductions(ReduceOp::sum);
+    reductions(ReduceOp::avg);
+  }
+
   /// One of each kind, of more than the others have together.
   void large() {
     gathers();
@@ -163,6 +208,7 @@ class Checker {
  private:
   static bool has(ReduceOp op) {
     const bool bits = op == ReduceOp::band || op == ReduceOp::bor || op == ReduceOp::bxor;
+    if (kIsComplex<T>) return !bits && op != ReduceOp::min && op != ReduceOp::max;
     return std::is_integral_v<T> ? op != ReduceOp::avg : !bits;
   }
 
@@ -175,8 +221,8 @@ class Checker {
       }
       wrong(std::string(what) + ", type " + std::to_string(static_cast<int>(ddp::data_type<T>())) +
             ", " + std::to_string(size_) + " ranks, count " + std::to_string(count_) +
-            ": element " + std::to_string(i) + " is " + std::to_string(got[i]) + ", not " +
-            std::to_string(expected[i]));
+            ": element " + std::to_string(i) + " is " + text(got[i]) + ", not " +
+            text(expected[i]));
     }
   }
 

@@ -16,10 +16,16 @@ using fake_gpu::Part;
 
 namespace {
 
+/// Since NCCL 2.24; older headers do not name them.
+constexpr int kFloat8E4m3 = 10;
+constexpr int kFloat8E5m2 = 11;
+
 std::size_t width(ncclDataType_t type) {
-  switch (type) {
+  switch (static_cast<int>(type)) {
     case ncclInt8:
     case ncclUint8:
+    case kFloat8E4m3:
+    case kFloat8E5m2:
       return 1;
     case ncclFloat16:
     case ncclBfloat16:
@@ -34,7 +40,11 @@ std::size_t width(ncclDataType_t type) {
 }
 
 DataType ours(ncclDataType_t type) {
-  switch (type) {
+  switch (static_cast<int>(type)) {
+    case kFloat8E4m3:
+      return DataType::float8_e4m3;
+    case kFloat8E5m2:
+      return DataType::float8_e5m2;
     case ncclInt8:
       return DataType::int8;
     case ncclUint8:

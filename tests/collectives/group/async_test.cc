@@ -8,8 +8,10 @@
 #include "ddp/record.h"
 #include "tests/catch.h"
 #include "tests/collectives/ranks.h"
+#include "tests/collectives/stores/job_store.h"
 #include "tests/contains.h"
 
+using namespace std::chrono_literals;
 using namespace ddprun::tests;
 using ddp::ErrorKind;
 using ddp::ProcessGroup;
@@ -100,6 +102,25 @@ TEST_CASE("an exception aborts the calls under way") {
   CHECK(ended[0].code == 2);
   CHECK(contains(ended[0].output, "thrown by the program"));
   check_failure({ended[1]}, ErrorKind::peer_lost, {"lost rank 0"});
+}
+
+TEST_CASE("a group that an exception ends gives up its calls while the other ranks are busy") {
+  check_ranks(2, [](ProcessGroup& first) {
+    static std::vector<int> data(3);  // stays until the group has given up the call
+    const auto store = job_store();
+    try {
+      ProcessGroup second = join();
+      if (first.rank() == 0) {
+        store->wait({"rank 1 has joined"}, 120s);
+        static_cast<void>(second.iall_reduce(data));
+        throw std::logic_error("thrown by the program");
+      }
+      store->set("rank 1 has joined", "");
+      store->wait({"rank 0 has left"}, 120s);
+    } catch (const std::logic_error&) {
+      store->set("rank 0 has left", "");
+    }
+  });
 }
 
 TEST_CASE("a crash in a thread of the library is reported as one in the program's") {

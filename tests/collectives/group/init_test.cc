@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "ddp/process_group.h"
+#include "ddp/tcp_store.h"
 #include "tests/catch.h"
 #include "tests/collectives/folder.h"
 #include "tests/collectives/group/two_groups.h"
 #include "tests/collectives/ranks.h"
+#include "tests/contains.h"
 #include "tests/unused_port.h"
 
 using namespace std::chrono_literals;
@@ -146,6 +148,24 @@ TEST_CASE("threads of one process meet in a store they share") {
   }
   for (auto& thread : threads) thread.join();
   CHECK(sums == std::vector<std::int64_t>{6, 6, 6});
+}
+
+TEST_CASE("rank 0 waits briefly for a rank with another backend to read the store that it serves") {
+  const std::uint16_t port = unused_port();
+  Rank rank(rank_command([](ddp::ProcessGroup& /*group*/) {}),
+            only({{"RANK", "0"},
+                  {"WORLD_SIZE", "2"},
+                  {"MASTER_ADDR", "127.0.0.1"},
+                  {"MASTER_PORT", std::to_string(port)},
+                  {"DDP_TEST_BACKEND", "gloo"},
+                  {"DDP_TEST_TIMEOUT_MS", "3600000"}}));
+  ddp::TcpStore store("127.0.0.1", port, {.timeout = 60s});
+  store.set("ddp/0/pair/1/0", "an address");
+  store.set("ddp/0/joined/1", "127.0.0.1 1 1 nccl");  // and then rank 1 hangs
+  const Ended ended = rank.wait();
+  CHECK(ended.code == failed(ErrorKind::mismatch));
+  CHECK(
+      contains(ended.output, "ranks do not agree on the backend: gloo on rank 0, nccl on rank 1"));
 }
 
 TEST_CASE("what every rank publishes for all others does not grow with their number") {

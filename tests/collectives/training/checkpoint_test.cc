@@ -2,6 +2,7 @@
 #include "ddp/checkpoint.h"
 
 #include <algorithm>
+#include <complex>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -402,6 +403,57 @@ TEST_CASE("a safetensors file of another program is loaded as version 0") {
   const auto cut = [&](std::size_t from, std::size_t size) { return elements.substr(from, size); };
   write(place.file, safetensors(head, cut(4000, 2'400'008) + cut(2'404'008, 8) + cut(0, 4000)));
   place.expect(2, "load save:1 load", "loaded 0\nloaded 1\n");
+}
+
+TEST_CASE("a safetensors file whose elements end before they begin is refused") {
+  const Place place;
+  // The sizes add up to 0, modulo 2^64.
+  const std::string head = R"({"part_0": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]},
+                               "part_1": {"dtype": "F64", "shape": [2305843009213693951],
+                                          "data_offsets": [8, 0]}})";
+  write(place.file, safetensors(head, ""));
+  CHECK(contains(place.run(1, "load")[0].output,
+                 place.file + " is not a checkpoint of ddp, or of a later version"));
+}
+
+TEST_CASE("elements of every type, and structs, are saved and loaded") {
+  const Place place;
+  const Words command = rank_command(
+      [](ddp::ProcessGroup& group, const std::string& path) {
+        struct Step {
+          std::uint8_t phase;
+          std::uint32_t number;
+        };
+        bool flags[] = {true, false, true};
+        std::vector<ddp::float8_e4m3> small = {ddp::float8_e4m3(1.5F), ddp::float8_e4m3(-3.0F)};
+        std::vector<std::complex<double>> waves = {{1, 2}, {3, -4}};
+        std::vector<Step> steps = {{1, 70'000}};
+        ddp::Checkpoint(path).save(group, 3, {flags, small, waves, steps});
+        flags[2] = false;
+        small[1] = ddp::float8_e4m3();
+        waves[1] = 0;
+        steps[0] = {};
+        check(ddp::Checkpoint(path).load(group, {flags, small, waves, steps}) == 3, "version");
+        check(flags[0] && !flags[1] && flags[2] && small[1] == -3, "bool and float8");
+        check(waves[1] == std::complex<double>(3, -4), "complex");
+        check(steps[0].phase == 1 && steps[0].number == 70'000, "structs");
+        refused([&] {
+          ddp::Checkpoint(path).save(group, 4, {{steps.data(), 1, ddp::DataType::opaque}});
+        });
+      },
+      place.file);
+  for (const Ended& rank : run_ranks(2, command)) {
+    INFO(rank.output);
+    CHECK(rank.code == 0);
+    CHECK(contains(rank.output,
+                   "a checkpoint of structs whose size is not set in Buffer::width (part 0)"));
+  }
+  const auto [head, elements] = safetensors(read(place.file));
+  using nlohmann::json_literals::operator""_json;
+  CHECK(head["part_0"] == R"({"dtype": "BOOL", "shape": [3], "data_offsets": [0, 3]})"_json);
+  CHECK(head["part_1"] == R"({"dtype": "F8_E4M3", "shape": [2], "data_offsets": [3, 5]})"_json);
+  CHECK(head["part_2"] == R"({"dtype": "F64", "shape": [4], "data_offsets": [5, 37]})"_json);
+  CHECK(head["part_3"] == R"({"dtype": "U8", "shape": [8], "data_offsets": [37, 45]})"_json);
 }
 
 TEST_CASE("a checkpoint of ddp 0.1.0 is loaded, kept as the previous one, and checked") {

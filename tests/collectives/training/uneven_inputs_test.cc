@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buffers, the first broadcast, and ranks with different numbers of passes.
+#include <array>
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -117,16 +118,18 @@ TEST_CASE("the first broadcast is one call, whatever the parameters and buffers 
         std::vector<Floats> floats(40, Floats(7, own));
         std::vector<double> doubles(3, own);
         std::vector<std::int64_t> whole = {group.rank()};
+        std::vector<std::array<char, 3>> structs(5, {1, 2, static_cast<char>(group.rank())});
         Floats empty;
         std::vector<ddp::Buffer> parameters(floats.begin(), floats.end());
         parameters.emplace_back(doubles);
         parameters.emplace_back(empty);
         const std::string path = where + "/" + std::to_string(group.rank());
         const std::size_t before = broadcasts_so_far(path);
-        DistributedDataParallel model(group, parameters, Options{.buffers = {whole}});
+        DistributedDataParallel model(group, parameters, Options{.buffers = {structs, whole}});
         check(broadcasts_so_far(path) - before == 1, "more than one broadcast");
         check(floats[0][0] == 0 && floats[39][6] == 0, "a parameter that is not rank 0's");
         check(doubles[2] == 0 && whole[0] == 0, "state that is not rank 0's");
+        check(structs[4] == std::array<char, 3>{1, 2, 0}, "structs that are not rank 0's");
         whole[0] = 5 + group.rank();
         model.broadcast_buffers();
         check(whole[0] == 5, "a buffer that is not rank 0's");

@@ -146,9 +146,12 @@ class DeviceGroup {
 
   template <class B>
   static Bytes bytes_of(const B& buffer) {
-    constexpr std::size_t kWidths[] = {2, 2, 4, 8, 1, 1, 4, 8, 2, 2, 4, 8};  // by DataType
+    constexpr std::size_t kWidths[] = {2, 2, 4, 8, 1, 1, 4, 8, 2,
+                                       2, 4, 8, 1, 1, 1, 8, 16};  // by DataType
     return {static_cast<const char*>(buffer.data),
-            buffer.count * kWidths[static_cast<std::size_t>(buffer.type)]};
+            buffer.count * (buffer.type == ddp::DataType::opaque
+                                ? buffer.width
+                                : kWidths[static_cast<std::size_t>(buffer.type)])};
   }
 
   /// Whether it lies in the other, in host memory.
@@ -171,8 +174,11 @@ class DeviceGroup {
     const char* const from_there =
         is_shared ? there.data() + (from.data() - first.data()) : beside.data();
     char* const to_there = there.data() + (to.empty() ? 0 : to.data() - first.data());
-    call(ConstBuffer(from_there, in.count, in.type, stream_),
-         Buffer(to_there, out.count, out.type, stream_));
+    ConstBuffer in_there(from_there, in.count, in.type, stream_);
+    in_there.width = in.width;
+    Buffer out_there(to_there, out.count, out.type, stream_);
+    out_there.width = out.width;
+    call(in_there, out_there);
     std::vector<char> back(first.size());
     there.read(back.data());
     if (!to.empty()) {

@@ -34,6 +34,23 @@ TEST_CASE("every operation gives every type's right result on a device, in place
   for (const Ended& rank : run_ranks(size, {DDPRUN_BIN "/device_operations"}, on_gpu())) {
     INFO(size << " ranks: " << rank.output);
     CHECK(rank.code == 0);
+    CHECK(contains(rank.output,
+                   "all_reduce cannot take the product of complex64 on a device: NCCL "
+                   "has no complex numbers"));
+    CHECK(contains(rank.output,
+                   "all_reduce cannot take the sum of int16 on a device: NCCL has no "
+                   "integers of 16 bits"));
+  }
+}
+
+TEST_CASE("floats of 8 bits are moved on a device by any NCCL, and combined by newer ones") {
+  const auto ended = run_workers(2, {"float8"}, {{"FAKE_NCCL_VERSION", "22304"}});
+  for (const Ended& rank : ended) {
+    INFO(rank.output);
+    CHECK(rank.code == 0);
+    CHECK(contains(rank.output,
+                   "all_reduce cannot take the sum of float8_e4m3 on a device: that "
+                   "takes NCCL 2.24 or later"));
   }
 }
 

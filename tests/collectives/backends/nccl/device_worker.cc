@@ -137,6 +137,18 @@ void misuse(ProcessGroup& group) {
   data.expect(sum_of_ranks(group), "a sum after misuse");
 }
 
+/// With an NCCL that has no floats of 8 bits.
+void move_float8(ProcessGroup& group) {
+  const CUstream stream = make_stream();
+  Floats data(stream, own(group));
+  const DeviceSpan<ddp::float8_e4m3> bytes = {reinterpret_cast<ddp::float8_e4m3*>(data.span().data),
+                                              4 * kCount, stream};
+  group.broadcast(bytes, 1);
+  data.expect(2, "floats of rank 1");
+  refused([&] { group.all_reduce(bytes); });
+  group.barrier();
+}
+
 /// Calls become part of a graph, and are made again each time that is launched.
 void capture(ProcessGroup& group, CUstreamCaptureMode mode) {
   const CUstream stream = make_stream();
@@ -297,6 +309,7 @@ void run(ProcessGroup group, const std::string& scenario) {
   if (scenario == "beside") return beside(group);
   if (scenario == "messages") return messages(group);
   if (scenario == "misuse") return misuse(group);
+  if (scenario == "float8") return move_float8(group);
   if (scenario == "capture") return capture(group, CU_STREAM_CAPTURE_MODE_GLOBAL);
   if (scenario == "thread's capture") return capture(group, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
   if (scenario == "train") return train(group);
