@@ -19,7 +19,7 @@ namespace {
 using Floats = std::vector<float>;
 
 /// A gradient that has more digits than 16 bits hold.
-float gradient(int rank, std::size_t pass, std::size_t i) {
+float gradient_element(int rank, std::size_t pass, std::size_t i) {
   return std::sin(static_cast<float>(1 + i * 3 + pass * 7) * static_cast<float>(rank + 1));
 }
 
@@ -27,7 +27,7 @@ float gradient(int rank, std::size_t pass, std::size_t i) {
 void make_pass(DistributedDataParallel& model, int rank, std::size_t pass) {
   for (std::size_t p = model.size(); p-- > 0;) {
     const auto all = model.gradient<float>(p);
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] = gradient(rank, pass, i);
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = gradient_element(rank, pass, i);
     model.gradient_ready(p);
   }
   model.finish();
@@ -37,7 +37,7 @@ void make_pass(DistributedDataParallel& model, int rank, std::size_t pass) {
 template <class Small>
 float rounded_average(int size, std::size_t pass, std::size_t i) {
   float sum = 0;
-  for (int rank = 0; rank < size; ++rank) sum += Small(gradient(rank, pass, i));
+  for (int rank = 0; rank < size; ++rank) sum += Small(gradient_element(rank, pass, i));
   return Small(sum / static_cast<float>(size));
 }
 
@@ -157,7 +157,7 @@ TEST_CASE("a hook of the program averages each bucket, and ends in the same orde
     make_pass(model, group.rank(), 0);
     check(ended == std::vector<std::size_t>{1, 0}, "the order of buckets");
     float wanted = 0;
-    for (int rank = 0; rank < group.size(); ++rank) wanted += gradient(rank, 0, 7);
+    for (int rank = 0; rank < group.size(); ++rank) wanted += gradient_element(rank, 0, 7);
     wanted /= static_cast<float>(group.size());
     check(std::abs(model.gradient<float>(0)[7] - wanted) < 1e-6, "an average");
   });

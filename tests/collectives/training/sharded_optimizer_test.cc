@@ -44,7 +44,7 @@ class Adam {
   float steps_ = 0;
 };
 
-float gradient(int rank, std::size_t pass, std::size_t p, std::size_t i) {
+float gradient_of_part(int rank, std::size_t pass, std::size_t p, std::size_t i) {
   return std::sin(static_cast<float>(1 + i + 5 * p + 3 * pass)) * static_cast<float>(rank + 1);
 }
 
@@ -52,7 +52,7 @@ Floats average(int size, std::size_t pass, std::size_t p, std::size_t count) {
   Floats all(count);
   for (int rank = 0; rank < size; ++rank) {
     for (std::size_t i = 0; i < count; ++i) {
-      all[i] += gradient(rank, pass, p, i) / static_cast<float>(size);
+      all[i] += gradient_of_part(rank, pass, p, i) / static_cast<float>(size);
     }
   }
   return all;
@@ -91,7 +91,8 @@ void train(ProcessGroup& group) {
     auto& model = optimizer.model();
     for (std::size_t p = model.size(); p-- > 0;) {
       const auto all = model.gradient<float>(p);
-      for (std::size_t i = 0; i < all.size(); ++i) all[i] = gradient(group.rank(), pass, p, i);
+      for (std::size_t i = 0; i < all.size(); ++i)
+        all[i] = gradient_of_part(group.rank(), pass, p, i);
       model.gradient_ready(p);
     }
     model.finish();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buffers, the first broadcast, and ranks with different numbers of passes.
-#include <array>
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <fstream>
@@ -40,7 +40,7 @@ std::size_t passes_of(int rank, const std::string& how) {
   return how == "the same" ? 2 : 0;
 }
 
-float gradient(int rank, std::size_t pass, std::size_t i) {
+float uneven_gradient(int rank, std::size_t pass, std::size_t i) {
   return static_cast<float>((i + pass) % 5 + 1) * static_cast<float>(rank + 1);
 }
 
@@ -50,7 +50,7 @@ void train_plainly(Floats& weights, int size, const std::string& how) {
     for (std::size_t i = 0; i < weights.size(); ++i) {
       float sum = 0;
       for (int rank = 0; rank < size; ++rank) {
-        if (pass < passes_of(rank, how)) sum += gradient(rank, pass, i);
+        if (pass < passes_of(rank, how)) sum += uneven_gradient(rank, pass, i);
       }
       weights[i] -= sum / static_cast<float>(size);
     }
@@ -78,7 +78,7 @@ class Trainer {
         const auto all = model_.gradient<float>(p);
         from -= all.size();
         for (std::size_t i = 0; i < all.size(); ++i) {
-          all[i] = gradient(group_.rank(), pass, from + i);
+          all[i] = uneven_gradient(group_.rank(), pass, from + i);
         }
         model_.gradient_ready(p);
       }
