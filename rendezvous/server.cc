@@ -115,7 +115,7 @@ void Server::add_connection(StreamSocket socket, std::string address, std::strin
   Connection& connection = connections_[id];
   if (guest) connection.guest = std::move(*guest);
   connection.guest.on_eviction(lost);
-  if (!own) connection.address = address;
+  if (!own) connection.address = address.substr(0, address.find('%'));
   connection.channel = std::make_unique<ControlConnection>(
       std::move(socket), received,
       ControlConnection::Hooks{[this, id](std::string_view body) {
@@ -158,7 +158,7 @@ void Server::perform(const server_action::Identified& identified) {
   connection.guest.is_member();
   connection.channel->allow_long_frames();
   if (!connection.address.empty()) {
-    door_.line_opened(identified.connection, connection.address);
+    door_.line_opened(identified.connection, connection.address, identified.addresses);
   }
 }
 
