@@ -39,10 +39,6 @@ StoreGate::Actions StoreGate::arrived(Number number, SocketEnds ends) {
 
 StoreGate::Actions StoreGate::line_opened(ConnectionId id, std::string address,
                                           const std::vector<std::string>& told) {
-  const auto lost = std::find_if(lost_lines_.begin(), lost_lines_.end(), [&](const LostLine& line) {
-    return line.addresses.front() == address;
-  });
-  if (lost != lost_lines_.end()) forget(lost);
   lines_from_.emplace(address, id);
   Line& line = lines_[id];
   line.addresses.push_back(std::move(address));
@@ -51,6 +47,10 @@ StoreGate::Actions StoreGate::line_opened(ConnectionId id, std::string address,
     lines_told_.emplace(other, id);
     line.addresses.push_back(other);
   }
+  const auto lost = std::find_if(lost_lines_.begin(), lost_lines_.end(), [&](const auto& each) {
+    return each.addresses == line.addresses;
+  });
+  if (lost != lost_lines_.end()) forget(lost);
   for (const auto& [number, waiting] : waiting_) {
     const std::string& from = waiting.ends.from;
     const bool is_own = from == line.addresses.front();

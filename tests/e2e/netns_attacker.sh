@@ -63,8 +63,6 @@ for node in 1 2; do
   expect_stdout 'value weights'
   expect_no_stderr 'is gone|is lost|Sanitizer'
 done
-on 1
-[ "$(wc -c <"$err")" -lt 20000 ] || fail "strangers filled its stderr"
 ! grep -rqE "node2|attacker.py|known-only-here|$(cat "$work/secret")" "$recordings" || fail "the line can be read"
 rm "$work/finish"
 start_master --secret_file "$work/secret"  # the same job, and the same key
@@ -75,7 +73,7 @@ expect_exit 130
 expect_no_stderr 'Sanitizer'
 expect_nothing before stranger user_of_master user_of_member after
 
-# Without one: the same attacks work.
+# Without one: the same program gets in.
 stop_attackers
 wait "${processes[@]}" 2>/dev/null || true
 processes=()

@@ -234,6 +234,17 @@ TEST_CASE(
   CHECK(gate.arrived(8, "10.1.0.3") == "refuse 8: no node of the job is at that address. ");
 }
 
+TEST_CASE("a node that is back is not taken for another one behind the same address") {
+  Gate gate;
+  gate.opened(1, "10.0.0.2", {"192.168.0.1"});
+  gate.opened(2, "10.0.0.2", {"192.168.0.2"});
+  gate.closed(1);
+  gate.closed(2);
+  gate.opened(3, "10.0.0.2", {"192.168.0.2"});
+  CHECK(gate.arrived(7, "192.168.0.1").empty());
+  CHECK(gate.opened(4, "10.0.0.2", {"192.168.0.1"}) == "ask line 4: 7. ");
+}
+
 TEST_CASE("when a node is not back in time those at all of its addresses are refused") {
   Gate gate;
   gate.opened(1, "10.0.0.2", {"10.1.0.2"});
