@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cli/remote_job.h"
+
 #include <algorithm>
 #include <map>
 
-#include "cli/remote_job.h"
 #include "cli/secret.h"
 #include "remote/job.h"
 #include "tests/cli/command_line.h"
