@@ -23,7 +23,7 @@ attack() {  # attack NAME HOST ARGUMENTS...
 }
 attack_port() {  # attack_port NAME HOST [UID]
   attack "$1" "$2" port 10.9.0.1 29500 attacked "$recordings" "${@:3}"
-  wait_until has_line "$1" done
+  wait_until has_line "$1" "done"
 }
 has_line() {
   grep -qsx -- "$2" "$work/$1.out" || { ! grep -qs Traceback "$work/$1.err" || fail "$(cat "$work/$1.err")"; false; }
