@@ -23,14 +23,14 @@ attack() {  # attack NAME HOST ARGUMENTS...
 }
 attack_port() {  # attack_port NAME HOST [UID]
   attack "$1" "$2" port 10.9.0.1 29500 attacked "$recordings" "${@:3}"
-  wait_until has_line "$1" "done"
 }
 has_line() {
   grep -qsx -- "$2" "$work/$1.out" || { ! grep -qs Traceback "$work/$1.err" || fail "$(cat "$work/$1.err")"; false; }
 }
-expect_nothing() {
+expect_nothing() {  # expect_nothing NAME...: when they are done
   local each
   for each in "$@"; do
+    wait_until has_line "$each" "done"
     ! grep ' in$' "$work/$each.out" || fail "$each got in"
   done
 }
@@ -49,12 +49,14 @@ tricks=(cuts changes changes_back doubles leaves_out swaps sends_back injects
         refuses pretends repeats_the_master downgrades)
 start_master --secret_file "$work/secret"
 attack_port before 3
+expect_nothing before
 attack between 4 between 29500 10.9.0.1 29500 "$recordings" "${tricks[@]}"
 start_member --secret_file "$work/secret"
-for place in 'stranger 3' 'user_of_master 1 54321' 'user_of_member 2 54321'; do
-  # shellcheck disable=SC2086
-  on 1 attack_port $place
-done
+on 1
+attack_port stranger 3
+attack_port user_of_master 1 54321
+attack_port user_of_member 2 54321
+expect_nothing stranger user_of_master user_of_member
 on 2 wait_until has_line between "${#tricks[@]} passes"
 touch "$work/finish"
 for node in 1 2; do
@@ -67,11 +69,11 @@ done
 rm "$work/finish"
 start_master --secret_file "$work/secret"  # the same job, and the same key
 attack_port after 3
+expect_nothing after
 kill -INT "$ddprun"
 finish
 expect_exit 130
 expect_no_stderr 'Sanitizer'
-expect_nothing before stranger user_of_master user_of_member after
 
 # Without one: the same program gets in.
 stop_attackers
@@ -83,6 +85,7 @@ attack between 4 between 29500 10.9.0.1 29500 "$recordings"
 start_member
 grep -qE 'node2' "$recordings"/*.agent || fail "the line cannot be read"
 attack_port stranger 3
+wait_until has_line stranger "done"
 for name in reads lists adds deletes writes joins takes_over_a_session; do
   has_line stranger "$name in" || fail "$name failed without a secret"
 done
