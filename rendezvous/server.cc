@@ -71,8 +71,8 @@ Server::Server(asio::any_io_executor executor, Options options)
                  [this](tcp::socket socket, std::string_view received, store::Guest guest) {
                    door_.arrived(std::move(socket), received, std::move(guest));
                  },
-                 [this](const tcp::socket& socket, const std::string& sentence) {
-                   log_.warning("refused a node at " + peer_of(socket) + ": " + sentence);
+                 [this](const asio::ip::address& from, const std::string& sentence) {
+                   log_.warning("refused a node at " + plain_text(from) + ": " + sentence);
                  }}) {}
 
 Result<std::unique_ptr<Server>> Server::listen(asio::any_io_executor executor,
