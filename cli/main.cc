@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <fcntl.h>
 #include <span>
@@ -107,8 +108,12 @@ int run_agent(int argc, char** argv, const Words& words, bool remote, Secret sec
 }
 
 /// The guardian's process, and that of its agent.
-int run_guarded(int argc, char** argv, const Words& words, bool remote, Fd control) {
+int run_guarded(int argc, char** argv, const Words& words, bool remote, Fd control, Secret sent) {
   Secret secret = take_variable(cli::kSecretVariable);  // in both processes
+  if (sent) {
+    secret = std::move(sent);
+    unsetenv(cli::kSecretFileVariable);  // a file would go first
+  }
   // Forks before it has touched much memory, which makes the fork cheap.
   const Result<int> code =
       launcher::guard([&] { return run_agent(argc, argv, words, remote, std::move(secret)); },
@@ -120,9 +125,9 @@ int run_guarded(int argc, char** argv, const Words& words, bool remote, Fd contr
 int run_remote(int argc, char** argv) {
   const pid_t guardian = getpid();
   Result<remote::Followed> order = remote::follow_order();
-  const int code = order
-                       ? run_guarded(argc, argv, order->arguments, true, std::move(order->control))
-                       : fail(order.error());
+  const int code = order ? run_guarded(argc, argv, order->arguments, true,
+                                       std::move(order->control), std::move(order->secret))
+                         : fail(order.error());
   if (getpid() == guardian) remote::say_ended(code);
   return code;
 }
@@ -134,5 +139,5 @@ int main(int argc, char** argv) {
   open_standard_descriptors();
   const Words words(argv + std::min(argc, 1), argv + argc);
   if (remote::is_remote_agent(words)) return run_remote(argc, argv);
-  return run_guarded(argc, argv, words, false, Fd());
+  return run_guarded(argc, argv, words, false, Fd(), Secret());
 }

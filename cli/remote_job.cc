@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "base/text.h"
 #include "cli/flags.h"
+#include "cli/resolve.h"
+#include "cli/secret.h"
 #include "cli/usage_error.h"
 #include "engine/host_list.h"
 #include "rendezvous/random_name.h"
@@ -152,16 +155,31 @@ class Arguments {
 };
 
 /// The options that are handed on, with their values in the same word: a value may look like a
-/// flag.
-Words kept_options(const Words& options) {
+/// flag. srun passes on what the order has without encryption, so its agents read the file.
+Words kept_options(const Words& options, bool by_srun) {
   Words words;
   for (size_t i = 0; i < options.size(); ++i) {
     const Flag& flag = *find_flag(options[i]);
     std::string word = options[i];
     if (!flag.value.empty()) word += "=" + options[++i];
-    if (!has(kOwnFlags, flag.name)) words.push_back(std::move(word));
+    const bool is_sent = flag.name == "secret_file" && !by_srun;
+    if (!has(kOwnFlags, flag.name) && !is_sent) words.push_back(std::move(word));
   }
   return words;
+}
+
+/// What the agents get beside their orders.
+Result<std::shared_ptr<const Secret>> secret_to_send(const RawOptions& raw, const Host& host) {
+  using Shared = std::shared_ptr<const Secret>;
+  if (raw.remote.by_srun) {
+    if (!host.secret || !raw.secret_file.empty()) return Shared();
+    return usage_error(
+        "srun does not hand DDPRUN_SECRET on unread: write the secret to a file that each host "
+        "has, and name it by --secret_file");
+  }
+  const Result<Secret> secret = given_secret(raw, host);
+  if (!secret) return secret.error();
+  return *secret ? Shared(std::make_shared<const Secret>(secret_text(*secret))) : Shared();
 }
 
 /// Its agent needs no ssh.
@@ -210,12 +228,9 @@ Result<remote::Job> remote_job(const RawOptions& raw, const std::vector<std::str
   if (const Result<> checked = check(raw, *hosts, command); !checked) return checked.error();
   const Result<Words> variables = exported(raw, host);
   if (!variables) return variables.error();
-  if (host.secret && raw.secret_file.empty()) {
-    return usage_error(
-        "DDPRUN_SECRET does not reach the other hosts: write the secret to a file that each host "
-        "has, and name it by --secret_file");
-  }
-  Words rest = kept_options(options);
+  Result<std::shared_ptr<const Secret>> secret = secret_to_send(raw, host);
+  if (!secret) return secret.error();
+  Words rest = kept_options(options, raw.remote.by_srun);
   if (raw.has_separator) rest.emplace_back("--");
   rest.insert(rest.end(), command.begin(), command.end());
 
@@ -225,6 +240,7 @@ Result<remote::Job> remote_job(const RawOptions& raw, const std::vector<std::str
       raw.given.contains("nnodes") && static_cast<size_t>(raw.job.max_nodes) < hosts->size();
   job.stop_grace = raw.job.stop_grace;
   job.log_level = raw.job.log_level;
+  job.secret = std::move(*secret);
   const Arguments arguments(raw, *hosts);
   const std::string directory = host.directory();
   Starters starters(raw.remote, host);

@@ -138,13 +138,19 @@ Result<> resolve_rendezvous(RawOptions& raw, Mode mode) {
   return resolve_port(raw, mode);
 }
 
-Result<> resolve_secret(RawOptions& raw, const Host& host) {
-  if (raw.secret_file.empty() && !host.secret) return {};
-  const Result<Secret> secret = raw.secret_file.empty()
-                                    ? decode_secret(host.secret->view(), kSecretVariable)
-                                    : host.read_secret(raw.secret_file);
+Result<Secret> given_secret(const RawOptions& raw, const Host& host) {
+  if (raw.secret_file.empty() && !host.secret) return Secret();
+  Result<Secret> secret = raw.secret_file.empty()
+                              ? decode_secret(host.secret->view(), kSecretVariable)
+                              : host.read_secret(raw.secret_file);
   if (host.secret) host.secret->wipe();
+  return secret;
+}
+
+Result<> resolve_secret(RawOptions& raw, const Host& host) {
+  const Result<Secret> secret = given_secret(raw, host);
   if (!secret) return secret.error();
+  if (!*secret) return {};
   auto security = rendezvous::Security::of_job(*secret, raw.job.run_id);
   if (!security) return security.error();
   raw.job.security = std::move(*security);

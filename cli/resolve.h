@@ -20,6 +20,10 @@ Result<> resolve_rendezvous(RawOptions& raw, Mode mode);
 /// resolve_rendezvous. Errors also: system (OpenSSL cannot do what is needed).
 Result<> resolve_secret(RawOptions& raw, const Host& host);
 
+/// The secret of --secret_file, else of DDPRUN_SECRET, which is overwritten; empty: there is
+/// neither. Errors: usage.
+Result<Secret> given_secret(const RawOptions& raw, const Host& host);
+
 /// The number of workers, and the node's GPUs.
 Result<> resolve_workers(RawOptions& raw, const Host& host);
 

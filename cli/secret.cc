@@ -66,18 +66,23 @@ Result<Fd> open_secret_file(const std::string& path) {
 /// A secret as it is written, with a newline.
 using SecretLine = Scratch<2 * kMadeBytes + 1>;
 
-Result<> write_new_secret(SecretLine& line) {
+/// Two digits for each byte.
+void write_digits(std::string_view bytes, char* to) {
   constexpr std::string_view kDigits = "0123456789abcdef";
+  for (const char each : bytes) {
+    const auto byte = static_cast<unsigned char>(each);
+    *to++ = kDigits[byte >> 4];
+    *to++ = kDigits[byte & 15];
+  }
+}
+
+Result<> write_new_secret(SecretLine& line) {
   Scratch<kMadeBytes> random;
   // So few bytes come whole, or not at all: getrandom(2).
   while (getrandom(random.bytes.data(), kMadeBytes, 0) != kMadeBytes) {
     if (errno != EINTR) return os_error("cannot get random bytes", errno);
   }
-  for (std::size_t i = 0; i < kMadeBytes; ++i) {
-    const auto byte = static_cast<unsigned char>(random.bytes[i]);
-    line.bytes[2 * i] = kDigits[byte >> 4];
-    line.bytes[2 * i + 1] = kDigits[byte & 15];
-  }
+  write_digits({random.bytes.data(), kMadeBytes}, line.bytes.data());
   line.bytes.back() = '\n';
   return {};
 }
@@ -131,6 +136,12 @@ Result<Secret> read_secret_file(const std::string& path) {
   }
   return decode_secret({scratch.bytes.data(), static_cast<std::size_t>(size)},
                        "--secret_file " + path);
+}
+
+Secret secret_text(const Secret& secret) {
+  Scratch<kMostDigits> digits;
+  write_digits(secret.view(), digits.bytes.data());
+  return Secret(std::string_view(digits.bytes.data(), 2 * secret.view().size()));
 }
 
 Result<> make_secret(const std::string& file) {

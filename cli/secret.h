@@ -9,8 +9,9 @@
 
 namespace ddprun::cli {
 
-/// The environment variable that may hold the secret itself.
+/// The environment variable that may hold the secret itself, and that for the name of a file.
 constexpr const char* kSecretVariable = "DDPRUN_SECRET";
+constexpr const char* kSecretFileVariable = "DDPRUN_SECRET_FILE";
 
 /// The bytes of a secret that is written as `ddprun secret` does: at least 32 hexadecimal digits.
 /// White space around them is ignored. Errors: usage, which name `source` and never the text.
@@ -19,6 +20,9 @@ Result<Secret> decode_secret(std::string_view text, const std::string& source);
 /// The secret in a file that is this user's or root's, and that nobody else may read. Errors:
 /// usage.
 Result<Secret> read_secret_file(const std::string& path);
+
+/// A secret's bytes as `ddprun secret` writes them, without the newline.
+Secret secret_text(const Secret& secret);
 
 /// Writes a new secret of 256 bits to stdout, or to a new file that only its owner may read.
 /// Errors: usage (the file exists), system.

@@ -23,13 +23,13 @@ namespace ddprun::remote {
 /// Destroying it kills that process. Thread: the executor's.
 class Connection {
  public:
-  /// Starts the process, and sends the order. Errors: system.
+  /// Starts the process, and sends the order and the secret, if there is one. Errors: system.
   static Result<std::unique_ptr<Connection>> open(const boost::asio::any_io_executor& executor,
-                                                  const HostSpec& host);
+                                                  const HostSpec& host,
+                                                  std::shared_ptr<const Secret> secret);
 
   /// For `open`.
-  Connection(const boost::asio::any_io_executor& executor, launcher::Spawned spawned, Fd input,
-             std::string order);
+  Connection(const boost::asio::any_io_executor& executor, launcher::Spawned spawned, Fd input);
 
   /// The read ends of its stdout and stderr, once.
   Fd take_out() { return std::move(out_); }
@@ -50,7 +50,9 @@ class Connection {
   std::optional<Error> exec_failure() const { return batch_.exec_failure(0); }
 
  private:
+  void send_order(std::string order, std::shared_ptr<const Secret> secret);
   void write();
+  void on_written(boost::system::error_code failed);
 
   launcher::SpawnBatch batch_;  // outlives the worker, which may not have called exec yet
   Fd out_, err_;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/follow.h"
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
+#include <utility>
 
 #include "base/log.h"
 #include "base/text.h"
@@ -17,26 +20,41 @@ namespace {
 constexpr int kSilence = 60'000;  // milliseconds
 
 /// Exactly `size` bytes. Not more: what follows the order are signals.
-Result<std::string> read_exactly(size_t size) {
-  std::string bytes(size, '\0');
+Result<> read_exactly(char* bytes, size_t size) {
   for (size_t done = 0; done < size;) {
     pollfd readable{STDIN_FILENO, POLLIN, 0};
     if (poll(&readable, 1, kSilence) == 0) {
       return Error{Errc::timed_out, "timed out reading the order from stdin"};
     }
-    const ssize_t count = read(STDIN_FILENO, bytes.data() + done, size - done);
+    const ssize_t count = read(STDIN_FILENO, bytes + done, size - done);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return os_error("cannot read the order from stdin", errno);
     if (count == 0) return Error{Errc::protocol, "stdin ended before the order was complete"};
     done += static_cast<size_t>(count);
   }
-  return bytes;
+  return {};
+}
+
+Result<std::string> read_text(size_t size) {
+  std::string text(size, '\0');
+  const Result<> read = read_exactly(text.data(), size);
+  if (!read) return read.error();
+  return text;
+}
+
+Result<Secret> read_secret(size_t size) {
+  std::array<char, kLongestSecret> bytes;
+  const Result<> read = read_exactly(bytes.data(), size);
+  Secret secret(std::string_view(bytes.data(), read ? size : 0));
+  explicit_bzero(bytes.data(), bytes.size());
+  if (!read) return read.error();
+  return secret;
 }
 
 Result<std::string> read_head() {
   std::string line;
   while (line.size() < kLongestHead) {
-    const Result<std::string> byte = read_exactly(1);
+    const Result<std::string> byte = read_text(1);
     if (!byte) return byte.error();
     if (*byte == "\n") break;
     line += *byte;
@@ -44,14 +62,23 @@ Result<std::string> read_head() {
   return line;
 }
 
-Result<Order> read_order() {
+struct Received {
+  Order order;
+  Secret secret;
+};
+
+Result<Received> read_order() {
   const Result<std::string> head = read_head();
   if (!head) return head.error();
-  const Result<size_t> length = decode_head(*head);
-  if (!length) return length.error();
-  const Result<std::string> body = read_exactly(*length);
+  const Result<Lengths> lengths = decode_head(*head);
+  if (!lengths) return lengths.error();
+  const Result<std::string> body = read_text(lengths->order);
   if (!body) return body.error();
-  return decode_body(*body);
+  Result<Order> order = decode_body(*body);
+  if (!order) return order.error();
+  Result<Secret> secret = read_secret(lengths->secret);
+  if (!secret) return secret.error();
+  return Received{std::move(*order), std::move(*secret)};
 }
 
 /// stdin, which becomes /dev/null: workers must not read the signals.
@@ -83,8 +110,9 @@ bool is_remote_agent(std::span<const std::string> words) {
 
 Result<Followed> follow_order() {
   log::mark_lines();
-  Result<Order> order = read_order();
-  if (!order) return order.error();
+  Result<Received> received = read_order();
+  if (!received) return received.error();
+  Order* const order = &received->order;
   Result<Fd> control = take_stdin();
   if (!control) return control.error();
   if (chdir(order->directory.c_str()) != 0) {
@@ -95,7 +123,7 @@ Result<Followed> follow_order() {
   }
   setenv("PWD", order->directory.c_str(), 1);
   for (const std::string& variable : order->environment) set_variable(variable);
-  return Followed{std::move(order->arguments), std::move(*control)};
+  return Followed{std::move(order->arguments), std::move(*control), std::move(received->secret)};
 }
 
 void say_ready() {

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/secret.h"
 
 // The side of an agent that another ddprun started on this host. What it says to that one are
 // marked lines on stderr (log::kMark): its own messages, and these two words.
@@ -26,6 +27,7 @@ bool is_remote_agent(std::span<const std::string> words);
 struct Followed {
   std::vector<std::string> arguments;  ///< without argv[0]
   Fd control;                          ///< for launcher::guard
+  Secret secret;                       ///< of the job, as text; empty: none was handed over
 };
 
 /// Reads the order from stdin, which becomes /dev/null, and takes on its directory and environment.

@@ -3,10 +3,12 @@
 
 #include <chrono>
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/log.h"
+#include "base/secret.h"
 #include "remote/order.h"
 #include "remote/starters.h"
 
@@ -27,6 +29,8 @@ struct Job {
   bool has_spares = false;      ///< there are more hosts than it can use
   std::chrono::milliseconds stop_grace{30'000};
   log::Level log_level = log::Level::info;
+  /// For the agents, as text, beside their orders; nullptr: none.
+  std::shared_ptr<const Secret> secret{};
 };
 
 }  // namespace ddprun::remote

@@ -95,7 +95,7 @@ class Launch {
 
   void start(size_t host) {
     if (stopped_) return static_cast<void>(roster_.has_ended(host, std::nullopt));
-    auto connection = Connection::open(io_.get_executor(), job_.hosts[host]);
+    auto connection = Connection::open(io_.get_executor(), job_.hosts[host], job_.secret);
     if (!connection) return on_not_started(host, connection.error().message);
     agents_[host].connection = std::move(*connection);
     const int rank = static_cast<int>(host);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "remote/order.h"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 
@@ -38,7 +39,7 @@ std::optional<std::vector<std::string>> split(std::string_view bytes) {
 
 }  // namespace
 
-std::string encode(const Order& order) {
+std::string encode(const Order& order, size_t secret_length) {
   std::string body;
   const auto append = [&body](const std::string& text) {
     body += text;
@@ -48,11 +49,11 @@ std::string encode(const Order& order) {
   append(std::to_string(order.environment.size()));
   for (const std::string& variable : order.environment) append(variable);
   for (const std::string& argument : order.arguments) append(argument);
-  return std::string(kName) + std::string(kVersion) + " " + std::to_string(body.size()) + "\n" +
-         body;
+  return std::string(kName) + std::string(kVersion) + " " + std::to_string(body.size()) + " " +
+         std::to_string(secret_length) + "\n" + body;
 }
 
-Result<size_t> decode_head(std::string_view line) {
+Result<Lengths> decode_head(std::string_view line) {
   if (!line.starts_with(kName)) return invalid_order();
   line.remove_prefix(kName.size());
   const size_t space = line.find(' ');
@@ -62,9 +63,13 @@ Result<size_t> decode_head(std::string_view line) {
                                   printable(version) +
                                   " where it was started: install the same version on all hosts"};
   }
-  const std::optional<size_t> length = parse_number(line.substr(space + 1));
-  if (!length || *length > kLongestOrder) return invalid_order();
-  return *length;
+  line.remove_prefix(space + 1);
+  const size_t between = std::min(line.find(' '), line.size());
+  const auto order = parse_number(line.substr(0, between));
+  const auto secret = parse_number(line.substr(std::min(between + 1, line.size())));
+  const bool valid = order && secret && *order <= kLongestOrder && *secret <= kLongestSecret;
+  if (!valid) return invalid_order();
+  return Lengths{*order, *secret};
 }
 
 Result<Order> decode_body(std::string_view bytes) {

@@ -23,17 +23,25 @@ struct Order {
   std::vector<std::string> arguments;    ///< a command line of ddprun, without argv[0]
 };
 
-/// "ddprun VERSION LENGTH\n", and LENGTH bytes.
-std::string encode(const Order& order);
+/// "ddprun VERSION LENGTH SECRET_LENGTH\n", and LENGTH bytes. The job's secret, as text, has to
+/// follow: it is no part of a string here, so that memory has no copies of it.
+std::string encode(const Order& order, size_t secret_length = 0);
 
 /// No order is longer.
 inline constexpr size_t kLongestOrder = size_t{16} << 20;
+/// No secret is longer.
+inline constexpr size_t kLongestSecret = 1024;
 /// No first line is longer.
 inline constexpr size_t kLongestHead = 100;
 
-/// The LENGTH in the first line, given without its newline. Errors: usage (another version sent
-/// it), protocol.
-Result<size_t> decode_head(std::string_view line);
+/// How much follows the first line.
+struct Lengths {
+  size_t order = 0;
+  size_t secret = 0;  ///< 0: the job has none, or it is handed on otherwise
+};
+
+/// The first line, given without its newline. Errors: usage (another version sent it), protocol.
+Result<Lengths> decode_head(std::string_view line);
 
 /// Errors: protocol.
 Result<Order> decode_body(std::string_view bytes);

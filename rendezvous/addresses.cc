@@ -2,12 +2,17 @@
 #include "rendezvous/addresses.h"
 
 #include <algorithm>
+#include <array>
 #include <ifaddrs.h>
 #include <memory>
 #include <netinet/in.h>
+#include <optional>
 #include <string>
+#include <sys/socket.h>
 
 #include <boost/asio/io_context.hpp>
+
+#include "store/owner_lookup.h"
 
 namespace ddprun::rendezvous {
 
@@ -21,6 +26,39 @@ bool means_loopback(const std::string& host) {
   boost::system::error_code not_an_address;
   boost::asio::ip::make_address(host, not_an_address);
   return !not_an_address || host == "localhost" || host.ends_with(".localhost");
+}
+
+/// nullopt: of another family than IP.
+std::optional<asio::ip::address> ip_address(const sockaddr& of) {
+  if (of.sa_family == AF_INET) {
+    return asio::ip::address_v4(ntohl(reinterpret_cast<const sockaddr_in*>(&of)->sin_addr.s_addr));
+  }
+  if (of.sa_family != AF_INET6) return std::nullopt;
+  const auto& own = reinterpret_cast<const sockaddr_in6&>(of);
+  return asio::ip::address_v6(std::to_array(own.sin6_addr.s6_addr), own.sin6_scope_id);
+}
+
+/// Of all interfaces, link-local ones with the interface's number as their scope; none where the
+/// kernel does not tell.
+std::vector<asio::ip::address> interface_addresses() {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return {};
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
+  std::vector<asio::ip::address> addresses;
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr) continue;
+    if (const auto address = ip_address(*entry->ifa_addr)) addresses.push_back(*address);
+  }
+  return addresses;
+}
+
+bool is_link_local(const asio::ip::address& address) {
+  return address.is_v6() && address.to_v6().is_link_local();
+}
+
+bool is_same(const asio::ip::address& one, const asio::ip::address& other) {
+  if (one.is_v4() || other.is_v4()) return one == other;
+  return one.to_v6().to_bytes() == other.to_v6().to_bytes();  // in whatever zone
 }
 
 /// An IPv6 socket takes IPv4 as well; a host without IPv6 has only the other.
@@ -50,29 +88,27 @@ Result<std::vector<tcp::endpoint>> resolve(const Endpoint& endpoint) {
 
 bool is_own_address(const asio::ip::address& address) {
   if (address.is_loopback() || address.is_unspecified()) return true;
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return false;
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr) continue;
-    if (address.is_v4() && entry->ifa_addr->sa_family == AF_INET) {
-      const auto* own = reinterpret_cast<const sockaddr_in*>(entry->ifa_addr);
-      if (ntohl(own->sin_addr.s_addr) == address.to_v4().to_uint()) return true;
-    }
-    if (address.is_v6() && entry->ifa_addr->sa_family == AF_INET6) {
-      const auto* own = reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr);
-      asio::ip::address_v6::bytes_type bytes;
-      std::copy_n(own->sin6_addr.s6_addr, bytes.size(), bytes.begin());
-      if (bytes == address.to_v6().to_bytes()) return true;
-    }
-  }
-  return false;
+  const auto own = interface_addresses();
+  return std::any_of(own.begin(), own.end(),
+                     [&](const auto& each) { return is_same(each, address); });
 }
 
 std::string plain_text(const asio::ip::address& address) {
   const bool mapped = address.is_v6() && address.to_v6().is_v4_mapped();
   return mapped ? asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).to_string()
                 : address.to_string();
+}
+
+std::vector<std::string> own_addresses(std::size_t most) {
+  std::vector<asio::ip::address> own = interface_addresses();
+  std::erase_if(own, [](const auto& address) { return address.is_loopback(); });
+  // Of these a host has as many as it has containers.
+  std::stable_partition(own.begin(), own.end(),
+                        [](const auto& address) { return !is_link_local(address); });
+  own.resize(std::min(own.size(), most));
+  std::vector<std::string> texts;
+  for (const auto& address : own) texts.push_back(store::address_text(address));
+  return texts;
 }
 
 Result<std::uint16_t> free_port(const asio::ip::address& address) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -24,6 +25,10 @@ bool is_own_address(const boost::asio::ip::address& address);
 
 /// `address` as text; an IPv4 one that is mapped into IPv6 as IPv4.
 std::string plain_text(const boost::asio::ip::address& address);
+
+/// The addresses of this host's interfaces, as store::address_text gives them, but for loopback
+/// ones; at most `most`, link-local ones last.
+std::vector<std::string> own_addresses(std::size_t most);
 
 /// A TCP port that is free at `address` now. It is not reserved. Errors: system.
 Result<std::uint16_t> free_port(const boost::asio::ip::address& address);

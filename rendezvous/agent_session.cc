@@ -133,9 +133,9 @@ void AgentSession::say_hello(Time now) {
   hello_sent_ = now;
   ++hellos_;
   act(agent_action::Send{
-      *pending_,
-      message::Hello{settings_.run_id, settings_.min_nodes, settings_.max_nodes, settings_.host,
-                     settings_.session, delivery_.report(), ticket_, hellos_}});
+      *pending_, message::Hello{settings_.run_id, settings_.min_nodes, settings_.max_nodes,
+                                settings_.host, settings_.session, delivery_.report(), ticket_,
+                                hellos_, settings_.addresses}});
   if (hellos_ > 1) return;
   // A new session: no need to wait for the welcome.
   delivery_.add(message::Join{*unanswered_join_});

@@ -118,8 +118,9 @@ class AgentSession {
     int min_nodes = 1;
     int max_nodes = 1;
     std::string host;
-    std::string session;   ///< random
-    bool hosting = false;  ///< the master is in this process: no lease
+    std::string session;                   ///< random
+    std::vector<std::string> addresses{};  ///< as in message::Hello
+    bool hosting = false;                  ///< the master is in this process: no lease
     std::chrono::milliseconds join_timeout{600'000};
   };
 

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "rendezvous/addresses.h"
 #include "rendezvous/random_name.h"
 #include "rendezvous/server.h"
 
@@ -23,6 +24,7 @@ AgentSession::Settings settings_of(const Client::Options& options, const std::st
   settings.session = session;
   settings.hosting = options.hosted != nullptr;
   settings.join_timeout = options.join_timeout;
+  if (options.security) settings.addresses = own_addresses(kMaxAddresses);
   return settings;
 }
 
@@ -72,10 +74,7 @@ void Client::perform(const agent_action::Send& send) {
 void Client::perform(const agent_action::TellOwners& question) {
   owners_.look_up(question.connections, [this, to = question.to](const auto& owners) {
     message::Owned owned;
-    for (const SocketOwner& owner : owners) {
-      owned.ours.push_back(owner.kind == SocketOwner::Kind::ours ||
-                           owner.kind == SocketOwner::Kind::unknown);
-    }
+    for (const store::SocketOwner& owner : owners) owned.ours.push_back(owner.may_be_ours());
     perform(agent_action::Send{to, std::move(owned)});
   });
 }

@@ -18,11 +18,11 @@
 #include "rendezvous/control_connection.h"
 #include "rendezvous/dialer.h"
 #include "rendezvous/endpoint.h"
-#include "rendezvous/owner_lookup.h"
 #include "rendezvous/protocol.h"
 #include "rendezvous/round.h"
 #include "rendezvous/secure_channel.h"
 #include "rendezvous/stream_socket.h"
+#include "store/owner_lookup.h"
 
 namespace ddprun::rendezvous {
 
@@ -136,7 +136,7 @@ class Client {
   const std::string session_name_;
   AgentSession session_;
   Dialer dialer_;
-  OwnerLookup owners_;
+  store::OwnerLookup owners_;
   std::map<ConnectionId, std::unique_ptr<ControlConnection>> connections_;
   ConnectionId last_connection_ = 0;
   std::deque<AgentAction> queued_actions_;  // that came while another one was performed

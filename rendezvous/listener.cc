@@ -6,6 +6,7 @@
 #include <chrono>
 #include <climits>
 #include <optional>
+#include <poll.h>
 #include <sys/resource.h>
 #include <utility>
 #include <vector>
@@ -40,6 +41,11 @@ store::GuestLimits guest_limits() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   return store::GuestLimits::of(limit.rlim_cur);
+}
+
+bool has_hung_up(tcp::socket& socket) {
+  pollfd ended{socket.native_handle(), POLLRDHUP, 0};
+  return ::poll(&ended, 1, 0) > 0;
 }
 
 /// IPv6: the network, as one host may have all addresses of it.
@@ -144,12 +150,15 @@ void Listener::take(tcp::socket socket) {
   error_code ignored;  // keep-alive closes connections of lost hosts
   socket.set_option(asio::socket_base::keep_alive(true), ignored);
   socket.non_blocking(true, ignored);
-  const store::Site site = site_of(socket.remote_endpoint(ignored).address());
+  const asio::ip::address from = socket.remote_endpoint(ignored).address();
+  const store::Site site = site_of(from);
   if (site == site_of(socket.local_endpoint(ignored).address())) guests_->add_home(site);
   store::Guest guest(guests_, site);
   const std::uint64_t id = next_id_++;
   const auto pending =
-      pending_.try_emplace(id, PendingConnection{std::move(socket), std::move(guest), {}, nullptr})
+      pending_
+          .try_emplace(id,
+                       PendingConnection{std::move(socket), from, std::move(guest), {}, nullptr})
           .first;
   pending->second.guest.on_eviction([this, id] { pending_.erase(id); });
   read_from(id);
@@ -220,12 +229,15 @@ void Listener::take_bytes(std::uint64_t id, std::string_view bytes) {
   may_be_tls(pending.received) ? secure(id) : classify(id);
 }
 
-/// Begins to decrypt when the first record is whole: a stranger costs no more than its bytes.
+/// Begins to decrypt when the first record is whole: a stranger costs no more than its bytes. An
+/// agent that was not answered in time has hung up, and comes again: a busy master that computed
+/// for those would not get to the others.
 void Listener::secure(std::uint64_t id) {
   PendingConnection& pending = pending_.at(id);
   const std::optional<size_t> size = first_record_size(pending.received);
   if (size && *size > kMaxFirstRecord) return refuse(id, "", "");
   if (!size || pending.received.size() < *size) return read_from(id);
+  if (has_hung_up(pending.socket)) return refuse(id, "", "");
   const std::string received = std::exchange(pending.received, {});
   if (security_) {
     pending.guest.is_greeted();  // a handshake takes 40 KiB, and its first record can be repeated
@@ -253,10 +265,9 @@ void Listener::decrypt(std::uint64_t id, std::string_view bytes) {
 /// Closes it, with a last message. `sentence` is for people; empty: it is no agent.
 void Listener::refuse(std::uint64_t id, const std::string& alert, const std::string& sentence) {
   const PendingConnections::node_type pending = pending_.extract(id);
-  Tcp::socket& socket = pending.mapped().socket;
   error_code ignored;
-  if (!alert.empty()) socket.write_some(asio::buffer(alert), ignored);
-  if (!sentence.empty()) hooks_.refused(socket, sentence);
+  if (!alert.empty()) pending.mapped().socket.write_some(asio::buffer(alert), ignored);
+  if (!sentence.empty()) hooks_.refused(pending.mapped().from, sentence);
 }
 
 /// Decides by the bytes read so far what connected: an agent, or a client of the store.
@@ -266,7 +277,7 @@ void Listener::classify(std::uint64_t id) {
   const bool agent = received.starts_with(kGreetingName.substr(0, received.size()));
   if (agent && received.size() < kGreetingSize) return read_from(id);
   const PendingConnections::node_type pending = pending_.extract(found);
-  auto& [socket, guest, bytes, secure] = pending.mapped();
+  auto& [socket, from, guest, bytes, secure] = pending.mapped();
   const std::optional<int> version = greeted_version(bytes);
   if (!version && secure) return;  // what is encrypted is an agent's
   if (!version) return hooks_.other(std::move(socket), bytes, std::move(guest));

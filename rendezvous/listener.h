@@ -37,8 +37,8 @@ class Listener {
     /// Any other: a client of the store, or a connection that the store will refuse.
     std::function<void(boost::asio::ip::tcp::socket, std::string_view received, store::Guest guest)>
         other;
-    /// An agent that failed to prove that it knows the secret, and why, for people.
-    std::function<void(const boost::asio::ip::tcp::socket&, const std::string& sentence)> refused;
+    /// An agent at `from` that failed to prove that it knows the secret, and why, for people.
+    std::function<void(const boost::asio::ip::address& from, const std::string& sentence)> refused;
   };
 
   /// Takes as many connections as the limit of open files allows now. `security`: of agents that
@@ -62,6 +62,7 @@ class Listener {
   /// A connection that is not identified yet.
   struct PendingConnection {
     Tcp::socket socket;
+    boost::asio::ip::address from;  ///< also when it has closed its end
     store::Guest guest;
     std::string received;  ///< decrypted, if it is encrypted
     std::unique_ptr<SecureChannel> secure;

@@ -24,7 +24,8 @@ constexpr size_t kMaxPlaces = 16;
 constexpr size_t kMaxPlaceRanks = 1'024;  // of all places of a node
 constexpr size_t kMaxSentence = 256;      // of a join, which has much else
 constexpr size_t kMaxSession = 64;
-constexpr size_t kMaxAsked = 256;  // connections in one question
+constexpr size_t kMaxAddress = 45;  // of IPv6
+constexpr size_t kMaxAsked = 256;   // connections in one question
 constexpr size_t kMaxMaster = 64;
 constexpr size_t kKeptBuffer = 1024;        // by a silent connection for its next frame
 constexpr int kMaxLastRound = INT_MAX / 2;  // rounds are counted on from there
@@ -170,15 +171,17 @@ WorkerExits worker_exits_in(Fields& outer, const char* name) {
 }
 
 json to_json(const message::Hello& hello) {
-  return {{"type", kHello},
-          {"run_id", tail(hello.run_id)},
-          {"min_nodes", hello.min_nodes},
-          {"max_nodes", hello.max_nodes},
-          {"host", tail(hello.host)},
-          {"session", hello.session},
-          {"received", hello.received},
-          {"ticket", hello.ticket},
-          {"number", hello.number}};
+  json object = {{"type", kHello},
+                 {"run_id", tail(hello.run_id)},
+                 {"min_nodes", hello.min_nodes},
+                 {"max_nodes", hello.max_nodes},
+                 {"host", tail(hello.host)},
+                 {"session", hello.session},
+                 {"received", hello.received},
+                 {"ticket", hello.ticket},
+                 {"number", hello.number}};
+  if (!hello.addresses.empty()) object["addresses"] = hello.addresses;
+  return object;
 }
 
 json to_json(const Heartbeat& heartbeat) {
@@ -318,6 +321,18 @@ json to_json(const Notification& notification) {
   return std::visit([](const auto& l) { return to_json(l); }, notification);
 }
 
+/// The master only compares them with addresses that it knows.
+std::vector<std::string> addresses_in(Fields& fields) {
+  std::vector<std::string> addresses;
+  if (!fields.has("addresses")) return addresses;
+  for (const json& address : fields.list("addresses", kMaxAddresses)) {
+    const auto* text = address.get_ptr<const std::string*>();
+    if (text == nullptr || text->size() > kMaxAddress) return fields.refuse("addresses"), addresses;
+    addresses.push_back(*text);
+  }
+  return addresses;
+}
+
 Result<Message> decode_hello(Fields fields) {
   message::Hello hello;
   hello.run_id = fields.text("run_id");
@@ -329,6 +344,7 @@ Result<Message> decode_hello(Fields fields) {
   hello.received = fields.count("received");
   hello.ticket = fields.text("ticket");
   hello.number = fields.count("number");
+  hello.addresses = addresses_in(fields);
   return fields.or_error<Message>(std::move(hello));
 }
 

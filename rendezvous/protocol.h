@@ -13,7 +13,7 @@
 #include "rendezvous/layout.h"
 #include "rendezvous/node.h"
 #include "rendezvous/round.h"
-#include "rendezvous/socket_owner.h"
+#include "store/socket_owner.h"
 
 // The messages between agents and the rendezvous server. A connection begins with the greeting,
 // then come frames in both directions: a 32-bit big-endian length and that many bytes of JSON, one
@@ -26,6 +26,8 @@
 
 namespace ddprun::rendezvous {
 
+using store::SocketEnds;
+
 /// The protocol's version; both sides must speak the same one.
 inline constexpr int kProtocolVersion = 4;
 
@@ -33,6 +35,9 @@ inline constexpr int kProtocolVersion = 4;
 /// No store client begins with a 'd' (0x64): one port serves both.
 inline constexpr std::string_view kGreetingName = "ddprun";
 inline constexpr size_t kGreetingSize = 8;
+
+/// The most addresses that an agent tells of its host.
+inline constexpr size_t kMaxAddresses = 32;
 
 /// The largest frame body, in bytes. A report with its stderr tail stays far below.
 inline constexpr size_t kMaxFrame = 256 * 1024;
@@ -57,6 +62,8 @@ struct Hello {
   std::uint64_t received = 0;  ///< notifications of that session so far
   std::string ticket{};        ///< of the last Welcome; empty: none yet
   std::uint64_t number = 1;    ///< of this agent's hellos: a late one may come after a newer one
+  /// Where its workers may connect from besides its own address, as store::address_text gives them.
+  std::vector<std::string> addresses{};
 };
 struct Join {
   JoinRequest request;

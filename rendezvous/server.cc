@@ -71,8 +71,8 @@ Server::Server(asio::any_io_executor executor, Options options)
                  [this](tcp::socket socket, std::string_view received, store::Guest guest) {
                    door_.arrived(std::move(socket), received, std::move(guest));
                  },
-                 [this](const tcp::socket& socket, const std::string& sentence) {
-                   log_.warning("refused a node at " + peer_of(socket) + ": " + sentence);
+                 [this](const asio::ip::address& from, const std::string& sentence) {
+                   log_.warning("refused a node at " + plain_text(from) + ": " + sentence);
                  }}) {}
 
 Result<std::unique_ptr<Server>> Server::listen(asio::any_io_executor executor,
@@ -115,7 +115,7 @@ void Server::add_connection(StreamSocket socket, std::string address, std::strin
   Connection& connection = connections_[id];
   if (guest) connection.guest = std::move(*guest);
   connection.guest.on_eviction(lost);
-  if (!own) connection.address = address;
+  if (!own) connection.address = address.substr(0, address.find('%'));
   connection.channel = std::make_unique<ControlConnection>(
       std::move(socket), received,
       ControlConnection::Hooks{[this, id](std::string_view body) {
@@ -158,7 +158,7 @@ void Server::perform(const server_action::Identified& identified) {
   connection.guest.is_member();
   connection.channel->allow_long_frames();
   if (!connection.address.empty()) {
-    door_.line_opened(identified.connection, connection.address);
+    door_.line_opened(identified.connection, connection.address, identified.addresses);
   }
 }
 

@@ -81,7 +81,7 @@ class Server {
   struct Connection {
     store::Guest guest;
     std::unique_ptr<ControlConnection> channel;
-    std::string address{};  ///< empty: of the agent in this process
+    std::string address{};  ///< without a zone; empty: of the agent in this process
   };
 
   /// `guest`: nullopt for the agent in this process.

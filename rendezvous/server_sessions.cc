@@ -146,7 +146,7 @@ void ServerSessions::take_hello(ConnectionId id, const message::Hello& hello, Ti
   replace_connection(agent, node, id);
   evictions_.received(node, now);  // the agent renews its lease, too
   welcome(node, resumed, hello.received);
-  act(server_action::Identified{id});
+  act(server_action::Identified{id, hello.addresses});
   release_held(now);
 }
 

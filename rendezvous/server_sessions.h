@@ -66,6 +66,7 @@ struct Close {
 /// It is of an agent of this job, and no stranger's.
 struct Identified {
   ConnectionId connection;
+  std::vector<std::string> addresses;  ///< as in message::Hello
 };
 /// The answer to a question whose connections to the store these are.
 struct Owned {

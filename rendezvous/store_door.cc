@@ -10,14 +10,7 @@ namespace ddprun::rendezvous {
 namespace {
 
 namespace asio = boost::asio;
-using asio::ip::tcp;
-
-SocketEnds ends_of(const tcp::socket& socket) {
-  boost::system::error_code gone;  // then nobody holds the other end
-  const tcp::endpoint from = socket.remote_endpoint(gone);
-  const tcp::endpoint to = socket.local_endpoint(gone);
-  return {plain_text(from.address()), from.port(), plain_text(to.address()), to.port()};
-}
+using store::ends_of;
 
 /// For entry(). Looked up only where it counts: not for each worker of another node.
 bool is_from_here(StoreGuests guests, const SocketEnds& ends, SocketOwner::Kind owner) {
@@ -91,8 +84,10 @@ void StoreDoor::judge(StoreGate::Number number, const SocketOwner& owner) {
   }
 }
 
-void StoreDoor::line_opened(ConnectionId line, std::string address) {
-  if (guests_ == StoreGuests::nodes_only) perform(gate_.line_opened(line, std::move(address)));
+void StoreDoor::line_opened(ConnectionId line, std::string address,
+                            const std::vector<std::string>& told) {
+  if (guests_ != StoreGuests::nodes_only) return;
+  perform(gate_.line_opened(line, std::move(address), told));
 }
 
 void StoreDoor::line_closed(ConnectionId line) {

@@ -14,9 +14,9 @@
 #include "base/limited_log.h"
 #include "rendezvous/boot_timer.h"
 #include "rendezvous/connection_id.h"
-#include "rendezvous/owner_lookup.h"
 #include "rendezvous/store_gate.h"
 #include "store/guests.h"
+#include "store/owner_lookup.h"
 
 namespace ddprun::rendezvous {
 
@@ -48,7 +48,7 @@ class StoreDoor {
   void arrived(Socket socket, std::string_view received, store::Guest guest);
 
   /// As in StoreGate.
-  void line_opened(ConnectionId line, std::string address);
+  void line_opened(ConnectionId line, std::string address, const std::vector<std::string>& told);
   void line_closed(ConnectionId line);
   void answered(ConnectionId line, const std::vector<bool>& ours);
 
@@ -75,7 +75,7 @@ class StoreDoor {
   StoreGate gate_;
   std::unordered_map<StoreGate::Number, Visitor> visitors_;
   StoreGate::Number last_ = 0;
-  OwnerLookup owners_;
+  store::OwnerLookup owners_;
   bool is_undecided_ = false;  // the kernel once did not tell at once whose a connection was
   BootTimer timer_;
   log::LimitedLog log_;

@@ -2,9 +2,17 @@
 #include "rendezvous/store_gate.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 namespace ddprun::rendezvous {
+namespace {
+
+bool has(const std::vector<std::string>& addresses, const std::string& wanted) {
+  return std::find(addresses.begin(), addresses.end(), wanted) != addresses.end();
+}
+
+}  // namespace
 
 Entry entry(StoreGuests guests, bool is_from_here, SocketOwner::Kind owner) {
   using Kind = SocketOwner::Kind;
@@ -20,25 +28,34 @@ StoreGate::Actions StoreGate::arrived(Number number, SocketEnds ends) {
   const std::string address = ends.from;
   waiting_.insert_or_assign(number, Waiting{std::move(ends)});
   Actions actions;
-  const auto [first, end] = lines_at_.equal_range(address);
-  for (auto at = first; at != end; ++at) {
-    Line& line = lines_.at(at->second);
+  for (const ConnectionId id : lines_to_ask(address)) {
+    Line& line = lines_.at(id);
     add_question(line, number);
-    ask(at->second, line, actions);
+    ask(id, line, actions);
   }
   refuse_if_denied(number, actions);
   return actions;
 }
 
-StoreGate::Actions StoreGate::line_opened(ConnectionId id, std::string address) {
-  const auto lost = std::find_if(lost_lines_.begin(), lost_lines_.end(),
-                                 [&](const LostLine& line) { return line.address == address; });
-  if (lost != lost_lines_.end()) lost_lines_.erase(lost);
-  lines_at_.emplace(address, id);
+StoreGate::Actions StoreGate::line_opened(ConnectionId id, std::string address,
+                                          const std::vector<std::string>& told) {
+  lines_from_.emplace(address, id);
   Line& line = lines_[id];
-  line.address = std::move(address);
+  line.addresses.push_back(std::move(address));
+  for (const std::string& other : told) {
+    if (has(line.addresses, other)) continue;
+    lines_told_.emplace(other, id);
+    line.addresses.push_back(other);
+  }
+  const auto lost = std::find_if(lost_lines_.begin(), lost_lines_.end(), [&](const auto& each) {
+    return each.addresses == line.addresses;
+  });
+  if (lost != lost_lines_.end()) forget(lost);
   for (const auto& [number, waiting] : waiting_) {
-    if (waiting.ends.from == line.address) add_question(line, number);
+    const std::string& from = waiting.ends.from;
+    const bool is_own = from == line.addresses.front();
+    const bool is_told = waiting.questions < kMostTold && has(line.addresses, from);
+    if (is_own || is_told) add_question(line, number);
   }
   std::sort(line.to_ask.begin(), line.to_ask.end());  // who came first is asked about first
   Actions actions;
@@ -49,11 +66,14 @@ StoreGate::Actions StoreGate::line_opened(ConnectionId id, std::string address) 
 StoreGate::Actions StoreGate::line_closed(ConnectionId id, Time now) {
   const auto found = lines_.find(id);
   if (found == lines_.end()) return {};
-  const Line line = std::move(found->second);
+  Line line = std::move(found->second);
   lines_.erase(found);
-  const auto [first, end] = lines_at_.equal_range(line.address);
-  lines_at_.erase(std::find_if(first, end, [id](const auto& at) { return at.second == id; }));
-  lost_lines_.push_back({line.address, now});
+  lines_from_.erase({line.addresses.front(), id});
+  for (std::size_t i = 1; i < line.addresses.size(); ++i) {
+    lines_told_.erase({line.addresses[i], id});
+  }
+  for (const std::string& address : line.addresses) ++lost_at_[address];
+  lost_lines_.push_back({std::move(line.addresses), now});
   for (const auto* numbers : {&line.asked, &line.to_ask}) {
     for (const Number number : *numbers) {
       const auto waiting = waiting_.find(number);
@@ -84,11 +104,10 @@ StoreGate::Actions StoreGate::answered(ConnectionId id, const std::vector<bool>&
 }
 
 StoreGate::Actions StoreGate::tick(Time now) {
-  const auto recent = std::find_if(lost_lines_.begin(), lost_lines_.end(), [&](const auto& line) {
-    return now - line.since < return_limit_;
-  });
-  if (recent == lost_lines_.begin()) return {};
-  lost_lines_.erase(lost_lines_.begin(), recent);
+  const std::size_t before = lost_lines_.size();
+  auto lost = lost_lines_.begin();
+  while (lost != lost_lines_.end() && now - lost->since >= return_limit_) lost = forget(lost);
+  if (lost_lines_.size() == before) return {};
   std::vector<Number> numbers;
   for (const auto& [number, waiting] : waiting_) numbers.push_back(number);
   Actions actions;
@@ -124,17 +143,37 @@ void StoreGate::ask(ConnectionId id, Line& line, Actions& actions) {
 void StoreGate::refuse_if_denied(Number number, Actions& actions) {
   const auto found = waiting_.find(number);
   const auto& [ends, questions] = found->second;
-  if (questions > 0 || may_be_back(ends.from)) return;
-  const bool asked = lines_at_.contains(ends.from);
-  actions.emplace_back(Refuse{number, asked
-                                          ? "no process of the job's user there has this connection"
-                                          : "no node of the job is at that address"});
+  if (questions > 0 || lost_at_.contains(ends.from)) return;
+  actions.emplace_back(Refuse{number, lines_to_ask(ends.from).empty()
+                                          ? "no node of the job is at that address"
+                                          : "no process of the job's user there has this "
+                                            "connection"});
   waiting_.erase(found);
 }
 
-bool StoreGate::may_be_back(const std::string& address) const {
-  return std::any_of(lost_lines_.begin(), lost_lines_.end(),
-                     [&](const LostLine& line) { return line.address == address; });
+std::vector<ConnectionId> StoreGate::lines_to_ask(const std::string& address) const {
+  std::vector<ConnectionId> lines;
+  add_lines_at(address, lines_from_, SIZE_MAX, lines);
+  add_lines_at(address, lines_told_, lines.size() + kMostTold, lines);
+  return lines;
+}
+
+/// Until there are `most`.
+void StoreGate::add_lines_at(const std::string& address, const LinesAt& lines, std::size_t most,
+                             std::vector<ConnectionId>& to) {
+  for (auto at = lines.lower_bound({address, 0}); at != lines.end() && at->first == address; ++at) {
+    if (to.size() == most) return;
+    to.push_back(at->second);
+  }
+}
+
+/// It is back, or will not be. Returns the next one.
+StoreGate::LostLines::iterator StoreGate::forget(LostLines::iterator lost) {
+  for (const std::string& address : lost->addresses) {
+    const auto count = lost_at_.find(address);
+    if (--count->second == 0) lost_at_.erase(count);
+  }
+  return lost_lines_.erase(lost);
 }
 
 }  // namespace ddprun::rendezvous

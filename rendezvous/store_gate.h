@@ -6,14 +6,16 @@
 #include <list>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "base/boot_clock.h"
 #include "rendezvous/connection_id.h"
-#include "rendezvous/socket_owner.h"
+#include "store/socket_owner.h"
 
 // DECIDES which connections are let in to the store. Clients of the store cannot prove who they
 // are: PyTorch's protocol has no place for it. So the kernel of their host is asked whose they are.
@@ -33,10 +35,15 @@
 //
 // A node is asked on its own line, with one question at a time for all connections that have come
 // meanwhile. It is let in when one says that it is its user's, and refused when all deny it, or
-// when no node is at that address. A node whose line was lost may be back soon: until then, for
-// some time, nobody at its address is refused. Pure.
+// when no node is at that address. A node is at the address that its line comes from, and at those
+// that it tells, as its workers may connect from any of its host: another node that tells them,
+// too, is asked, too, and can let in more, but refuse nobody. A node whose line was lost may be
+// back soon: until then, for some time, nobody at its addresses is refused. Pure.
 
 namespace ddprun::rendezvous {
+
+using store::SocketEnds;
+using store::SocketOwner;
 
 /// Who is let in.
 enum class StoreGuests {
@@ -58,6 +65,9 @@ class StoreGate {
 
   /// In one question.
   static constexpr std::size_t kMostAsked = 256;
+  /// The most nodes that are asked because they told the address: many hosts have the same one
+  /// inside, for their containers, and nobody outside connects from it.
+  static constexpr std::size_t kMostTold = 64;
 
   struct Admit {
     Number connection;
@@ -85,8 +95,9 @@ class StoreGate {
   /// All that wait were closed.
   void clear() { waiting_.clear(); }
 
-  /// A node at `address` can be asked on line `id`, and cannot any more.
-  Actions line_opened(ConnectionId id, std::string address);
+  /// A node at `address`, and at those that it `told`, can be asked on line `id`, and cannot any
+  /// more.
+  Actions line_opened(ConnectionId id, std::string address, const std::vector<std::string>& told);
   Actions line_closed(ConnectionId id, Time now);
 
   /// The answer to the question on line `id`: whether each connection is its user's. One of another
@@ -105,25 +116,32 @@ class StoreGate {
     std::size_t questions = 0;  ///< to nodes, without an answer
   };
   struct Line {
-    std::string address;
+    std::vector<std::string> addresses;  // the first one is its own
     std::vector<Number> asked;
     std::vector<Number> to_ask;
   };
   struct LostLine {
-    std::string address;
+    std::vector<std::string> addresses;
     Time since;
   };
+  using LostLines = std::list<LostLine>;
+  using LinesAt = std::set<std::pair<std::string, ConnectionId>>;  // by address
 
+  std::vector<ConnectionId> lines_to_ask(const std::string& address) const;
+  static void add_lines_at(const std::string& address, const LinesAt& lines, std::size_t most,
+                           std::vector<ConnectionId>& to);
+  LostLines::iterator forget(LostLines::iterator lost);
   void add_question(Line& line, Number number);
   void ask(ConnectionId id, Line& line, Actions& actions);
   void refuse_if_denied(Number number, Actions& actions);
-  bool may_be_back(const std::string& address) const;
 
   BootClock::duration return_limit_;
   std::unordered_map<Number, Waiting> waiting_;
   std::map<ConnectionId, Line> lines_;
-  std::multimap<std::string, ConnectionId> lines_at_;  ///< by address
-  std::list<LostLine> lost_lines_;                     ///< oldest first
+  LinesAt lines_from_;                                    ///< by the address of their own
+  LinesAt lines_told_;                                    ///< by the others
+  LostLines lost_lines_;                                  ///< oldest first
+  std::unordered_map<std::string, std::size_t> lost_at_;  ///< how many of them are at an address
 };
 
 }  // namespace ddprun::rendezvous

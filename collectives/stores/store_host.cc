@@ -19,6 +19,7 @@
 
 #include "collectives/signal_masked_thread.h"
 #include "ddp/error.h"
+#include "store/owner_lookup.h"
 #include "store/server.h"
 
 namespace ddp::internal {
@@ -54,6 +55,8 @@ error_code listen(tcp::acceptor& acceptor, const tcp::endpoint& endpoint) {
 }  // namespace
 
 struct StoreHost::Impl {
+  using Owner = ddprun::store::SocketOwner;
+
   Impl(const std::string& address, std::uint16_t port)
       : acceptor(context), server(context.get_executor()) {
     error_code error;
@@ -72,6 +75,7 @@ struct StoreHost::Impl {
 
   explicit Impl(Listening at) : acceptor(context), server(context.get_executor()) {
     acceptor.assign(tcp::v4(), at.socket.release());
+    owners.emplace(context.get_executor());
     start();
   }
 
@@ -88,9 +92,14 @@ struct StoreHost::Impl {
   void accept() {
     acceptor.async_accept([this](const error_code& error, tcp::socket socket) {
       if (error) return accept_later();
-      server.adopt(std::move(socket), {});
+      if (is_let_in(socket)) server.adopt(std::move(socket), {});
       accept();
     });
+  }
+
+  bool is_let_in(const tcp::socket& socket) {
+    if (!owners) return true;
+    return owners->at_once(ddprun::store::ends_of(socket)).value_or(Owner{}).may_be_ours();
   }
 
   /// Out of descriptors, accept fails at once and again.
@@ -103,6 +112,7 @@ struct StoreHost::Impl {
   tcp::acceptor acceptor;
   asio::steady_timer pause{context};
   ddprun::store::Server server;
+  std::optional<ddprun::store::OwnerLookup> owners;  // who connects is looked up
   std::thread thread;
 };
 

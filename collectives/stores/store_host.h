@@ -25,7 +25,8 @@ class StoreHost {
   /// Port 0 means any free port. Throws ddp::Error of kind system if it cannot listen there.
   StoreHost(const std::string& address, std::uint16_t port);
 
-  /// Serves on a socket that listens already.
+  /// Serves on a socket that listens already, on loopback: those of other users of the host are
+  /// closed, where it tells whose they are.
   explicit StoreHost(Listening at);
 
   ~StoreHost();

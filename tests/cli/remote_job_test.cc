@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cli/remote_job.h"
+
 #include <algorithm>
 #include <map>
 
+#include "cli/secret.h"
 #include "remote/job.h"
 #include "tests/cli/command_line.h"
 #include "tests/contains.h"
@@ -114,14 +117,25 @@ TEST_CASE("flags that make no sense for several hosts are refused") {
   CHECK(tests::contains(refusal({"--hosts", "a,-b", "train"}, launching()), "'-b'"));
 }
 
-TEST_CASE("a secret is a file that each host has") {
-  const std::string file = "DDPRUN_SECRET_FILE=/etc/job.secret";
-  const Texts variables =
-      hosts({"--hosts", "a,b", "train"}, launching({file})).hosts[1].order.environment;
-  CHECK(std::count(variables.begin(), variables.end(), file) == 1);
-  cli::Host with_variable = launching();
-  with_variable.secret = std::make_shared<Secret>("00112233445566778899aabbccddeeff");
-  CHECK(tests::contains(refusal({"--hosts", "a,b", "train"}, with_variable), "--secret_file"));
+/// The secret that the agents of `job` get; empty: none.
+std::string secret_of(const remote::Job& job) {
+  return job.secret ? std::string(job.secret->view()) : "";
+}
+
+TEST_CASE("the secret is read here and sent to each host, and no command line shows it") {
+  const std::string digits = "00112233445566778899aabbccddeeff";
+  cli::Host here = launching();
+  here.read_secret = [&](const std::string& path) { return cli::decode_secret(digits, path); };
+  const remote::Job with_file = hosts({"--hosts", "a,b", "--secret_file", "f", "train"}, here);
+  CHECK(secret_of(with_file) == digits);
+  CHECK_FALSE(options(with_file.hosts[1]).contains("--secret_file"));
+  CHECK_FALSE(tests::contains(cli::remote_text(with_file), digits));
+
+  here.secret = std::make_shared<Secret>(digits);
+  CHECK(secret_of(hosts({"--hosts", "a,b", "train"}, here)) == digits);
+  CHECK(secret_of(hosts({"--hosts", "a,b", "train"})).empty());
+  here.secret = std::make_shared<Secret>("too short");
+  CHECK(tests::contains(refusal({"--hosts", "a,b", "train"}, here), "DDPRUN_SECRET has"));
 }
 
 TEST_CASE("a dry run shows what is started on each host") {

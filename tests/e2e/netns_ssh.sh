@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # One command starts a job on several hosts, each with a real sshd: its output and exit code are
-# here, each host that cannot take part is named with what to do, and whichever process is killed,
-# nothing stays on any host.
+# here, each host that cannot take part is named with what to do, a secret reaches all of them, and
+# whichever process is killed, nothing stays on any host.
 . "$(dirname "${BASH_SOURCE[0]}")/netns_sshd.sh"
 hosts 5 4
 
@@ -118,6 +118,25 @@ kill -INT "$ddprun"
 finish
 expect_exit 130
 expect_nothing_left
+
+# The secret of this side reaches each host, where no process shows it; nobody else is let in.
+"$DDPRUN" secret "$work/empty/secret" || fail "no secret"
+secret=$(cat "$work/empty/secret")
+rm "$work/empty/secret"
+DDPRUN_SECRET=$secret runs --rdzv_endpoint node1:29500 --hosts node1,node2,node3
+started 3
+for pid in $(survivors); do
+  ! grep -qs "$secret" "/proc/$pid/environ" "/proc/$pid/cmdline" || fail "process $pid shows the secret"
+done
+on 3 run --nnodes 3 --rdzv_endpoint node1:29500 --rdzv_conf is_host=false true
+expect_exit 2
+expect_stderr 'it admits only nodes with its secret'
+on 1
+touch "$work/finish"
+finish
+expect_exit 0
+rm "$work/finish"
+expect_no_process_left
 
 # A lost host is a lost node: the others go on without it, and end well.
 runs --nnodes 1:2 "${quick[@]}" --last_call_timeout 1 --hosts node1,node2

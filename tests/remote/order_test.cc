@@ -19,8 +19,10 @@ std::string body_of(const std::string& bytes) {
 }
 
 TEST_CASE("an order arrives as it was, whatever is in its words") {
-  const std::string bytes = encode(kOrder);
-  CHECK(must(decode_head(head_of(bytes))) == body_of(bytes).size());
+  const std::string bytes = encode(kOrder, 64);
+  const Lengths lengths = must(decode_head(head_of(bytes)));
+  CHECK(lengths.order == body_of(bytes).size());
+  CHECK(lengths.secret == 64);
   const Order order = must(decode_body(body_of(bytes)));
   CHECK(order.directory == kOrder.directory);
   CHECK(order.environment == kOrder.environment);
@@ -28,7 +30,7 @@ TEST_CASE("an order arrives as it was, whatever is in its words") {
 }
 
 TEST_CASE("an order of another version is refused with both versions") {
-  const Result<size_t> head = decode_head("ddprun 0.0.9 12");
+  const Result<Lengths> head = decode_head("ddprun 0.0.9 12 0");
   REQUIRE_FALSE(head.has_value());
   CHECK(head.error().message == "ddprun is version " DDPRUN_VERSION
                                 " here, and 0.0.9 where it was started: install the same version "
@@ -36,9 +38,11 @@ TEST_CASE("an order of another version is refused with both versions") {
 }
 
 TEST_CASE("no invalid order is followed") {
-  for (const char* line :
-       {"", "ddprun", "ddprun ", "ddprun " DDPRUN_VERSION, "ddprun " DDPRUN_VERSION " ",
-        "ddprun " DDPRUN_VERSION " -1", "ddprun " DDPRUN_VERSION " 16777217", "GET / HTTP/1.1"}) {
+  for (const char* line : {"", "ddprun", "ddprun ", "ddprun " DDPRUN_VERSION,
+                           "ddprun " DDPRUN_VERSION " ", "ddprun " DDPRUN_VERSION " -1 0",
+                           "ddprun " DDPRUN_VERSION " 16777217 0", "ddprun " DDPRUN_VERSION " 12",
+                           "ddprun " DDPRUN_VERSION " 12 ", "ddprun " DDPRUN_VERSION " 12 1025",
+                           "ddprun " DDPRUN_VERSION " 12 0 0", "GET / HTTP/1.1"}) {
     INFO(line);
     CHECK_FALSE(decode_head(line).has_value());
   }

@@ -99,6 +99,19 @@ TEST_CASE("loopback, every address and those of interfaces are this host's, othe
     return;
   }
   CHECK(is_own_address(*outward));
+  const auto told = own_addresses(SIZE_MAX);
+  CHECK(std::find(told.begin(), told.end(), store::address_text(*outward)) != told.end());
+}
+
+TEST_CASE("the addresses that a host tells have no loopback ones among them, and no zones") {
+  const auto told = own_addresses(SIZE_MAX);
+  for (const std::string& text : told) {
+    INFO(text);
+    CHECK(is_own_address(make_address(text)));
+    CHECK_FALSE(make_address(text).is_loopback());
+    CHECK(text.find('%') == std::string::npos);
+  }
+  CHECK(own_addresses(1).size() == std::min<std::size_t>(told.size(), 1));
 }
 
 TEST_CASE("a free port can be listened on") {

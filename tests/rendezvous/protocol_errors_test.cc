@@ -83,7 +83,11 @@ TEST_CASE("a number of an agent's that cannot be is refused by its name") {
                  {"/received", 0.5},
                  {"/run_id", 7},
                  {"/host", kTooLong},
-                 {"/session", nullptr}});
+                 {"/session", nullptr},
+                 {"/addresses", "10.0.0.1"},
+                 {"/addresses", std::vector<std::string>(33, "10.0.0.1")},
+                 {"/addresses", {10}},
+                 {"/addresses", {std::string(46, '1')}}});
   check_refused(encode(Message(Heartbeat{1})), decode_message, {{"/received", "1"}});
   check_refused(encode(Message(message::Join{sample_request()})), decode_message,
                 {{"/local_size", 0},

@@ -65,7 +65,7 @@ JoinRequest sample_request() {
 }
 
 message::Hello sample_hello() {
-  return {"job42", 2, 4, "gpu-07", "0123abcd", 17, "9876fedc/1"};
+  return {"job42", 2, 4, "gpu-07", "0123abcd", 17, "9876fedc/1", 3, {"10.1.0.7", "fe80::7"}};
 }
 
 reply::Welcome sample_welcome() {

@@ -91,6 +91,7 @@ TEST_CASE("a message of an agent is decoded as it was encoded") {
   CHECK(hello.host == "gpu-07");
   CHECK(hello.session == "0123abcd");
   CHECK(hello.received == 17);
+  CHECK(hello.addresses == sample_hello().addresses);
 
   const auto fail = sent_and_received<message::Fail>(message::Fail{5, sample_failure()});
   CHECK(fail.round == 5);

@@ -177,6 +177,22 @@ TEST_CASE("with a secret a node is asked for the connections from its address") 
   CHECK(count(world) == 4);
 }
 
+TEST_CASE("with a secret a node is asked for the connections from an address that it tells") {
+  ConfirmingWorld world;
+  if (!are_root("a node's connections")) return;
+  Peer agent(world, socket_at(world, "127.0.0.2"));
+  message::Hello hello{"job", 2, 2, "peer", "s", 0};
+  hello.addresses = {"127.0.0.2", "127.0.0.5"};
+  agent.send(greeting() + encode(hello));
+  agent.next_reply<reply::Welcome>();
+  Stranger worker(world, "127.0.0.5", kCount);
+  const auto question = agent.next_reply<reply::Whose>().connections;
+  REQUIRE(question.size() == 1);
+  CHECK(question[0].from == "127.0.0.5");
+  agent.say(message::Owned{{true}});
+  CHECK(end_of(world, worker) == Stranger::End::reply);
+}
+
 TEST_CASE("with a secret a node that reconnects is asked again") {
   ConfirmingWorld world;
   if (!are_root("a node's connections")) return;

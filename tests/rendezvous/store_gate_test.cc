@@ -42,8 +42,9 @@ struct Gate {
   std::string arrived(StoreGate::Number number, const std::string& from) {
     return words(gate.arrived(number, ends(from, static_cast<std::uint16_t>(number))));
   }
-  std::string opened(ConnectionId line, const std::string& address) {
-    return words(gate.line_opened(line, address));
+  std::string opened(ConnectionId line, const std::string& address,
+                     const std::vector<std::string>& told = {}) {
+    return words(gate.line_opened(line, address, told));
   }
   std::string closed(ConnectionId line) { return words(gate.line_closed(line, now)); }
   std::string answered(ConnectionId line, const std::vector<bool>& ours) {
@@ -183,4 +184,75 @@ TEST_CASE("what was closed or cleared while it waited is forgotten") {
   CHECK(gate.answered(1, {true}).empty());
   gate.closed(1);
   CHECK(gate.after(30s).empty());
+}
+
+TEST_CASE("a node is asked about all addresses that it tells, once") {
+  Gate gate;
+  gate.opened(1, "10.0.0.2", {"10.0.0.2", "10.1.0.2", "10.1.0.2", "fe80::2"});
+  CHECK(gate.arrived(7, "10.0.0.2") == "ask line 1: 7. ");
+  CHECK(gate.answered(1, {true}) == "admit 7. ");
+  CHECK(gate.arrived(8, "10.1.0.2") == "ask line 1: 8. ");
+  CHECK(gate.answered(1, {true}) == "admit 8. ");
+  CHECK(gate.arrived(9, "fe80::2") == "ask line 1: 9. ");
+  CHECK(gate.answered(1, {false}) ==
+        "refuse 9: no process of the job's user there has this connection. ");
+  CHECK(gate.arrived(10, "10.1.0.3") == "refuse 10: no node of the job is at that address. ");
+}
+
+TEST_CASE("a node that tells another one's address changes nothing for that one's workers") {
+  Gate gate;
+  gate.opened(1, "10.0.0.2", {});
+  gate.opened(2, "10.0.0.3", {"10.0.0.2"});
+  CHECK(gate.arrived(7, "10.0.0.2") == "ask line 1: 7. ask line 2: 7. ");
+  CHECK(gate.answered(2, {false}).empty());
+  CHECK(gate.answered(1, {true}) == "admit 7. ");
+  CHECK(gate.arrived(8, "10.0.0.2") == "ask line 1: 8. ask line 2: 8. ");
+  CHECK(gate.answered(1, {true}) == "admit 8. ");  // whether line 2 ever answers or not
+}
+
+TEST_CASE(
+    "of the many nodes that tell one address some are asked, and each that has it as its own") {
+  Gate gate;
+  constexpr ConnectionId kNodes = 3 * StoreGate::kMostTold;
+  for (ConnectionId line = 1; line <= kNodes; ++line) {
+    gate.opened(line, "10.0.0." + std::to_string(line), {"172.17.0.1"});
+  }
+  gate.opened(kNodes + 1, "172.17.0.1");
+  const auto asked = gate.gate.arrived(7, ends("172.17.0.1", 7));
+  CHECK(asked.size() == StoreGate::kMostTold + 1);
+  CHECK(std::get<StoreGate::Ask>(asked.front()).line == kNodes + 1);
+}
+
+TEST_CASE(
+    "a connection that waits for a node is asked about when one that tells its address comes") {
+  Gate gate;
+  gate.opened(1, "10.0.0.2", {"10.1.0.2"});
+  gate.closed(1);
+  CHECK(gate.arrived(7, "10.1.0.2").empty());
+  CHECK(gate.opened(2, "10.0.0.2", {"10.1.0.2"}) == "ask line 2: 7. ");
+  CHECK(gate.answered(2, {true}) == "admit 7. ");
+  CHECK(gate.arrived(8, "10.1.0.3") == "refuse 8: no node of the job is at that address. ");
+}
+
+TEST_CASE("a node that is back is not taken for another one behind the same address") {
+  Gate gate;
+  gate.opened(1, "10.0.0.2", {"192.168.0.1"});
+  gate.opened(2, "10.0.0.2", {"192.168.0.2"});
+  gate.closed(1);
+  gate.closed(2);
+  gate.opened(3, "10.0.0.2", {"192.168.0.2"});
+  CHECK(gate.arrived(7, "192.168.0.1").empty());
+  CHECK(gate.opened(4, "10.0.0.2", {"192.168.0.1"}) == "ask line 4: 7. ");
+}
+
+TEST_CASE("when a node is not back in time those at all of its addresses are refused") {
+  Gate gate;
+  gate.opened(1, "10.0.0.2", {"10.1.0.2"});
+  gate.closed(1);
+  CHECK(gate.arrived(7, "10.1.0.2").empty());
+  CHECK(gate.arrived(8, "10.0.0.2").empty());
+  const std::string refused = gate.after(30s);
+  CHECK(refused.find("refuse 7: no node") != std::string::npos);
+  CHECK(refused.find("refuse 8: no node") != std::string::npos);
+  CHECK(gate.arrived(9, "10.1.0.2") == "refuse 9: no node of the job is at that address. ");
 }

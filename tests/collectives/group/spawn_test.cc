@@ -6,9 +6,13 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <netinet/in.h>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -17,9 +21,11 @@
 #include "tests/catch.h"
 #include "tests/collectives/ranks.h"
 #include "tests/contains.h"
+#include "tests/store/bytes.h"
 
 using namespace std::chrono_literals;
 using namespace ddprun::tests;
+namespace bytes = ddprun::store::bytes;
 using ddp::ErrorKind;
 using ddp::ProcessGroup;
 using ddp::StartMethod;
@@ -57,6 +63,30 @@ void print_waiting() {
   std::fflush(stdout);
 }
 
+constexpr unsigned kOtherUser = 54'321;
+
+/// The bytes that a process of `user` gets from the store for its first request: 1, or 0 when it is
+/// closed.
+int reply_to(unsigned user) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    const bool is_user = ::syscall(SYS_setresuid, user, user, user) == 0;
+    const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_port = htons(static_cast<std::uint16_t>(std::atoi(std::getenv("MASTER_PORT"))));
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const std::string request = bytes::kHello + bytes::add("seen", 1);
+    char byte = 0;
+    const bool asked = is_user && ::connect(fd, reinterpret_cast<sockaddr*>(&at), sizeof at) == 0 &&
+                       ::send(fd, request.data(), request.size(), MSG_NOSIGNAL) > 0;
+    ::_exit(asked ? static_cast<int>(::recv(fd, &byte, 1, 0) == 1) : 2);
+  }
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  return WEXITSTATUS(status);
+}
+
 enum class FailureBy { exception, exit_code, signal };
 
 }  // namespace
@@ -69,6 +99,20 @@ TEST_CASE("spawned processes find each other, and spawn returns when all have en
   });
   CHECK(ended.code == 0);
   CHECK(ended.output == "once\nall ended\n");  // no process printed what was in our buffer
+}
+
+TEST_CASE("another user of the host is turned away from the store of spawned processes") {
+  if (::geteuid() != 0) {
+    WARN("to be another user needs root");
+    return;
+  }
+  const Ended ended = run_spawner([] {
+    ddp::spawn(1, [](int) {
+      std::printf("own %d, another's %d\n", reply_to(::geteuid()), reply_to(kOtherUser));
+    });
+  });
+  CHECK(ended.code == 0);
+  CHECK(contains(ended.output, "own 1, another's 0"));
 }
 
 TEST_CASE("the first failure of a spawned process is thrown with its text") {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/socket_owner.h"
+#include "store/socket_owner.h"
 
 #include "tests/catch.h"
 
-using namespace ddprun::rendezvous;
+using namespace ddprun::store;
 using Kind = SocketOwner::Kind;
 
 TEST_CASE("a connection is of this user, of root, or of another user") {

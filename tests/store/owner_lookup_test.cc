@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/owner_lookup.h"
+#include "store/owner_lookup.h"
 
 #include <fstream>
 #include <iterator>
@@ -9,10 +9,9 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ip/v6_only.hpp>
 
-#include "rendezvous/addresses.h"
 #include "tests/catch.h"
 
-using namespace ddprun::rendezvous;
+using namespace ddprun::store;
 using boost::asio::ip::tcp;
 using Kind = SocketOwner::Kind;
 
@@ -32,10 +31,7 @@ struct Connection {
     acceptor.accept(to);
   }
 
-  SocketEnds ends() const {
-    return {plain_text(to.remote_endpoint().address()), to.remote_endpoint().port(),
-            plain_text(to.local_endpoint().address()), to.local_endpoint().port()};
-  }
+  SocketEnds ends() const { return ends_of(to); }
 
   boost::asio::io_context io;
   tcp::acceptor acceptor;
@@ -87,4 +83,11 @@ TEST_CASE("the kernel's table has the same answer") {
   REQUIRE(fstat(connection.from.native_handle(), &about) == 0);
   CHECK(socket->inode == about.st_ino);
   CHECK(socket->uid == about.st_uid);
+}
+
+TEST_CASE("an address has no zone, and that of IPv4 no IPv6 around it") {
+  using boost::asio::ip::make_address;
+  CHECK(address_text(make_address("fe80::1%1")) == "fe80::1");
+  CHECK(address_text(make_address("fd09::1")) == "fd09::1");
+  CHECK(address_text(make_address("::ffff:10.0.0.1")) == "10.0.0.1");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/owner_lookup.h"
+#include "store/owner_lookup.h"
 
 #include <arpa/inet.h>
 #include <array>
@@ -7,10 +7,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <ifaddrs.h>
 #include <iterator>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
+#include <memory>
 #include <netinet/in.h>
 #include <string>
 #include <sys/socket.h>
@@ -19,16 +21,16 @@
 
 #include "base/log.h"
 
-namespace ddprun::rendezvous {
+namespace ddprun::store {
 namespace {
 
 /// The kernel's answer to one look-up.
-struct Answer {
+struct KernelAnswer {
   bool given = false;  ///< false: it answers no such questions
   std::optional<KernelSocket> socket;
 };
 
-struct Request {
+struct Question {
   nlmsghdr header;
   inet_diag_req_v2 body;
 };
@@ -38,29 +40,49 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-Request request_for(const SocketEnds& ends) {
-  Request request{};
-  request.header.nlmsg_len = sizeof request;
-  request.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
-  request.header.nlmsg_flags = NLM_F_REQUEST;
-  request.body.sdiag_protocol = IPPROTO_TCP;
-  request.body.idiag_states = ~0U;
-  inet_diag_sockid& id = request.body.id;
+/// The zones in which a link-local address, given without one, is this host's: numbers of its
+/// interfaces. Any other address has none.
+std::vector<std::uint32_t> zones_of(const std::string& address) {
+  in6_addr wanted{};
+  const bool is_six = inet_pton(AF_INET6, address.c_str(), &wanted) == 1;
+  ifaddrs* list = nullptr;
+  if (!is_six || !IN6_IS_ADDR_LINKLOCAL(&wanted) || getifaddrs(&list) != 0) return {};
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
+  std::vector<std::uint32_t> zones;
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET6) continue;
+    const auto* own = reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr);
+    const bool is_same = std::memcmp(&own->sin6_addr, &wanted, sizeof wanted) == 0;
+    if (is_same) zones.push_back(own->sin6_scope_id);
+  }
+  return zones;
+}
+
+/// `zone`: of a link-local address; else 0.
+Question question_for(const SocketEnds& ends, std::uint32_t zone) {
+  Question question{};
+  question.header.nlmsg_len = sizeof question;
+  question.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+  question.header.nlmsg_flags = NLM_F_REQUEST;
+  question.body.sdiag_protocol = IPPROTO_TCP;
+  question.body.idiag_states = ~0U;
+  inet_diag_sockid& id = question.body.id;
   id.idiag_sport = htons(ends.from_port);
   id.idiag_dport = htons(ends.to_port);
+  id.idiag_if = zone;
   id.idiag_cookie[0] = id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
   const bool four = inet_pton(AF_INET, ends.from.c_str(), id.idiag_src) == 1 &&
                     inet_pton(AF_INET, ends.to.c_str(), id.idiag_dst) == 1;
-  request.body.sdiag_family = four ? AF_INET : AF_INET6;
+  question.body.sdiag_family = four ? AF_INET : AF_INET6;
   if (!four) {
     inet_pton(AF_INET6, ends.from.c_str(), id.idiag_src);
     inet_pton(AF_INET6, ends.to.c_str(), id.idiag_dst);
   }
-  return request;
+  return question;
 }
 
 /// Where there is no such connection the kernel answers with a socket that listens at `from`.
-Answer decode(const char* bytes, const SocketEnds& ends) {
+KernelAnswer decode_answer(const char* bytes, const SocketEnds& ends) {
   nlmsghdr header{};
   std::memcpy(&header, bytes, sizeof header);
   if (header.nlmsg_type == NLMSG_ERROR) {
@@ -77,13 +99,24 @@ Answer decode(const char* bytes, const SocketEnds& ends) {
 }
 
 /// The kernel answers while it takes the question.
-Answer ask(int netlink, const SocketEnds& ends) {
-  const Request request = request_for(ends);
+KernelAnswer ask(int netlink, const SocketEnds& ends, std::uint32_t zone = 0) {
+  const Question question = question_for(ends, zone);
   std::array<char, 1024> reply{};
-  if (send(netlink, &request, sizeof request, MSG_DONTWAIT) < 0) return {};
+  if (send(netlink, &question, sizeof question, MSG_DONTWAIT) < 0) return {};
   const ssize_t size = recv(netlink, reply.data(), reply.size(), MSG_DONTWAIT);
   constexpr std::size_t kLeast = sizeof(nlmsghdr) + sizeof(nlmsgerr);
-  return size < static_cast<ssize_t>(kLeast) ? Answer{} : decode(reply.data(), ends);
+  return size < static_cast<ssize_t>(kLeast) ? KernelAnswer{} : decode_answer(reply.data(), ends);
+}
+
+/// In each zone where `from` is this host's: a socket there is found in its own alone.
+KernelAnswer ask_in_zones(int netlink, const SocketEnds& ends) {
+  KernelAnswer answer = ask(netlink, ends);
+  if (!answer.given || answer.socket) return answer;
+  for (const std::uint32_t zone : zones_of(ends.from)) {
+    answer = ask(netlink, ends, zone);
+    if (!answer.given || answer.socket) return answer;
+  }
+  return answer;
 }
 
 /// Whether the kernel finds a socket that is there: without its module it finds none.
@@ -124,6 +157,23 @@ bool can_tell_users_apart(std::uint32_t user) {
 
 }  // namespace
 
+namespace ip = boost::asio::ip;
+
+std::string address_text(const ip::address& address) {
+  if (address.is_v4()) return address.to_string();
+  ip::address_v6 six = address.to_v6();
+  if (six.is_v4_mapped()) return ip::make_address_v4(ip::v4_mapped, six).to_string();
+  six.scope_id(0);
+  return six.to_string();
+}
+
+SocketEnds ends_of(const ip::tcp::socket& accepted) {
+  boost::system::error_code gone;  // then nobody holds the other end
+  const ip::tcp::endpoint from = accepted.remote_endpoint(gone);
+  const ip::tcp::endpoint to = accepted.local_endpoint(gone);
+  return {address_text(from.address()), from.port(), address_text(to.address()), to.port()};
+}
+
 OwnerLookup::OwnerLookup(boost::asio::any_io_executor executor)
     : user_(geteuid()), jobs_(std::move(executor)) {}
 
@@ -137,7 +187,7 @@ bool OwnerLookup::open() {
 
 std::optional<SocketOwner> OwnerLookup::at_once(const SocketEnds& ends) {
   if (!open()) return std::nullopt;
-  const Answer answer = ask(netlink_.get(), ends);
+  const KernelAnswer answer = ask_in_zones(netlink_.get(), ends);
   if (!answer.given) return std::nullopt;
   return judge(answer.socket);
 }
@@ -174,4 +224,4 @@ void OwnerLookup::look_up(std::vector<SocketEnds> connections, Found found) {
             });
 }
 
-}  // namespace ddprun::rendezvous
+}  // namespace ddprun::store

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rendezvous/socket_owner.h"
+#include "store/socket_owner.h"
 
 #include <arpa/inet.h>
 #include <array>
@@ -8,7 +8,7 @@
 #include <cstring>
 #include <sstream>
 
-namespace ddprun::rendezvous {
+namespace ddprun::store {
 namespace {
 
 /// Four bytes as the table shows them: one number of this machine.
@@ -87,4 +87,4 @@ std::optional<KernelSocket> find_in_table(const std::string& table, const Socket
   return find_line(table, table_address(ends.from) + from_port, table_address(ends.to) + to_port);
 }
 
-}  // namespace ddprun::rendezvous
+}  // namespace ddprun::store

@@ -4,15 +4,23 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/ip/tcp.hpp>
 
 #include "base/async_jobs.h"
 #include "base/fd.h"
-#include "rendezvous/socket_owner.h"
+#include "store/socket_owner.h"
 
-namespace ddprun::rendezvous {
+namespace ddprun::store {
+
+/// An address as SocketEnds has it.
+std::string address_text(const boost::asio::ip::address& address);
+
+/// The ends of an accepted connection; those of one that is closed already are nobody's.
+SocketEnds ends_of(const boost::asio::ip::tcp::socket& accepted);
 
 /// Asks this host's kernel who holds the end of a TCP connection that connected: by sock_diag(7)
 /// in some microseconds, or, where that is refused, on a thread from /proc/net/tcp. Where neither
@@ -49,4 +57,4 @@ class OwnerLookup {
   AsyncJobs jobs_;
 };
 
-}  // namespace ddprun::rendezvous
+}  // namespace ddprun::store

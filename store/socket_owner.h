@@ -9,9 +9,10 @@
 // Whose process holds the other end of a TCP connection. The kernel's answer is decoded and judged
 // here, and asked for in owner_lookup. Pure.
 
-namespace ddprun::rendezvous {
+namespace ddprun::store {
 
-/// A TCP connection, as who connected sees it. IPv4 addresses within IPv6 are plain ones.
+/// A TCP connection, as who connected sees it. IPv4 addresses within IPv6 are plain ones, and
+/// link-local ones are without a zone, which is another one at each end.
 struct SocketEnds {
   std::string from;  ///< the address of who connected
   std::uint16_t from_port = 0;
@@ -36,6 +37,9 @@ struct SocketOwner {
     unknown,  ///< this host does not tell
   };
 
+  /// Whether it is of this user, as far as this host tells.
+  bool may_be_ours() const { return kind == Kind::ours || kind == Kind::unknown; }
+
   Kind kind = Kind::unknown;
   std::uint32_t uid = 0;  ///< foreign
 
@@ -54,4 +58,4 @@ bool is_distinct(std::uint32_t user, std::uint32_t overflow, std::string_view ui
 /// there.
 std::optional<KernelSocket> find_in_table(const std::string& table, const SocketEnds& ends);
 
-}  // namespace ddprun::rendezvous
+}  // namespace ddprun::store
