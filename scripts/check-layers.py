@@ -20,9 +20,10 @@ BELOW = {
     "launcher": "base",
     "launcher/output": "base launcher",
     "rendezvous": "base store",
-    "agent": "base launcher launcher/output rendezvous",
+    "rendezvous/etcd": "base store rendezvous",
+    "agent": "base launcher launcher/output rendezvous rendezvous/etcd",
     "remote": "base launcher launcher/output",
-    "cli": "base engine launcher launcher/output rendezvous agent remote",
+    "cli": "base engine launcher launcher/output rendezvous rendezvous/etcd agent remote",
     "collectives/include/ddp": "",
     "examples": "collectives/include/ddp",  # with its folders
 }
