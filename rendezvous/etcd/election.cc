@@ -19,6 +19,11 @@ seconds key_ttl(std::chrono::milliseconds lease) {
   return std::max(kLeastTtl, std::chrono::ceil<seconds>(3 * lease));
 }
 
+/// How long a lease in etcd counts here, from when it was asked for.
+BootClock::duration usable(seconds ttl) {
+  return BootClock::duration(ttl) / 2;
+}
+
 template <class T>
 const T* as(const Answer& answer) {
   return std::get_if<T>(&answer);
@@ -56,7 +61,7 @@ ElectionActions Election::look(Time now) {
 
 void Election::take_search_answer(const Answer& answer, Time sent, Time now) {
   if (const auto* granted = as<answer::Granted>(answer)) {
-    lease_ = {granted->lease, sent + granted->ttl / 2};
+    lease_ = {granted->lease, sent + usable(granted->ttl)};
     return campaign(now);
   }
   if (const auto* created = as<answer::Created>(answer)) {
@@ -103,7 +108,7 @@ void Election::renew(Time now) {
 
 void Election::take_renewed(seconds ttl, Time sent, Time now) {
   if (ttl <= seconds::zero()) return step_down("its lease in etcd is over");
-  lease_->limit = std::max(lease_->limit, sent + ttl / 2);
+  lease_->limit = std::max(lease_->limit, sent + usable(ttl));
   trouble_.clear();
   end_if_over(now);
 }
@@ -118,8 +123,9 @@ ElectionActions Election::record(std::string state, Time now) {
 
 void Election::write(Time now) {
   next_write_.reset();
-  write_ = state_lease_ ? ask(request::Record{*epoch_, state_revision_, *state_lease_, *state_}, now)
-                        : ask(request::Grant{ttl_ + kStateOutlives}, now);
+  write_ = state_lease_
+               ? ask(request::Record{*epoch_, state_revision_, *state_lease_, *state_}, now)
+               : ask(request::Grant{ttl_ + kStateOutlives}, now);
 }
 
 void Election::take_write_answer(const Answer& answer, Time now) {
@@ -170,7 +176,7 @@ void Election::forget() {
 
 void Election::end_if_over(Time now) {
   if (!epoch_ || now < lease_->limit) return;
-  step_down("no answer of etcd for " + duration_text(ttl_ / 2) +
+  step_down("no answer of etcd for " + duration_text(usable(ttl_)) +
             (trouble_.empty() ? "" : " (" + trouble_ + ")"));
 }
 

@@ -20,10 +20,10 @@
 // its lease, so a node that finds its own lease there knows that it is the master.
 //
 // The key vanishes when its lease was not renewed for its time to live, three leases of nodes. A
-// master steps down when half of that has passed since it *sent* the last renewal that was answered:
-// so 1.5 leases remain for the leases that it has given to nodes. They are over, and the workers
-// of its rounds are killed, before the key can vanish and another node be elected. As with nodes,
-// no clocks are compared, and each event first looks whether that time has come.
+// master steps down when half of that has passed since it *sent* the last renewal that was
+// answered: so 1.5 leases remain for the leases that it has given to nodes. They are over, and the
+// workers of its rounds are killed, before the key can vanish and another node be elected. As with
+// nodes, no clocks are compared, and each event first looks whether that time has come.
 //
 // Should a clock or a lease be wrong nevertheless: the state of the job is written before a round
 // or the end is announced, and only if the key is still the one of this election.
@@ -96,7 +96,7 @@ class Election {
   std::chrono::seconds ttl() const { return ttl_; }
 
   /// Between two renewals, and between two attempts of the same.
-  BootClock::duration pause() const { return ttl_ / 10; }
+  BootClock::duration pause() const { return BootClock::duration(ttl_) / 10; }
 
  private:
   struct Lease {

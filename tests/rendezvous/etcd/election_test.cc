@@ -220,9 +220,7 @@ class Walk {
     if (!lost) packet.arrives = now_ + delay();
     packets_.push_back(std::move(packet));
   }
-  void on(Node& node, const election_action::Found& found) {
-    CHECK((found.master || node.leads));
-  }
+  void on(Node& node, const election_action::Found& found) { CHECK((found.master || node.leads)); }
   void on(Node&, const election_action::NotFound&) {}
   void on(Node& node, const election_action::Lead& lead) {
     ++elections;
@@ -336,6 +334,14 @@ TEST_CASE("there is one master, whatever etcd's answers, the network and the nod
   CHECK(taken_over > kHistories);
   CHECK(rounds > 10 * kHistories);
   CHECK(refused_writes > kHistories / 100);
+}
+
+TEST_CASE("a key lives for three leases of nodes, and is renewed ten times in it") {
+  CHECK(Election(10s).ttl() == 30s);
+  CHECK(Election(10s).pause() == 3s);
+  CHECK(Election(2s).pause() == 600ms);
+  CHECK(Election(1'100ms).ttl() == 4s);
+  CHECK(Election(100ms).ttl() == 2s);
 }
 
 }  // namespace
