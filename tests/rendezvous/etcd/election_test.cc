@@ -252,7 +252,7 @@ class Walk {
       if (packets_[i].arrives && *packets_[i].arrives <= now_ && !packets_[i].answer) apply(i);
     }
     for (size_t i = 0; i < packets_.size(); ++i) answer(i);
-    std::erase_if(packets_, [this](const Packet& packet) {
+    std::erase_if(packets_, [](const Packet& packet) {
       const bool may_arrive = packet.arrives && !packet.answer;
       return packet.number == 0 && !may_arrive;
     });

@@ -77,7 +77,7 @@ std::string http(int status, const std::string& body) {
 Result<std::string> ask(asio::io_context& context, Gateway& gateway,
                         std::chrono::milliseconds limit = 60s) {
   std::optional<Result<std::string>> answer;
-  gateway.ask({"/v3/kv/txn", "{}"}, limit, [&](Result<std::string> body) { answer = body; });
+  gateway.ask({"/v3/kv/txn", "{}"}, limit, [&](const Result<std::string>& body) { answer = body; });
   while (!answer) context.run_one();
   return *answer;
 }
