@@ -96,7 +96,8 @@
 // A failure in the last round of an earlier master, which died before it could act on it, is a
 // "prior failure": the nodes that know of it tell it when they join. It is counted once, when all
 // nodes of that round are back or a lease is over: a later round or a higher count of restarts,
-// which another node may tell of, makes it old news.
+// which another node may tell of, makes it old news. An elected master does not count it: workers
+// fail when the node of the master before is lost.
 //
 // A job that fails ends in two steps, so that all nodes end with the same full report: its members
 // stop their workers and join again with their WorkerExits, and are answered together.
