@@ -99,7 +99,8 @@ void Agent::on_continued() {
 void Agent::on_master_found(Result<rendezvous::Resolver::Addresses> addresses) {
   if (outcome_) return;
   if (!addresses) return finish(addresses.error());
-  const Result<> opened = master_.open(*addresses, [this] { on_became_master(); });
+  const Result<> opened =
+      master_.open(*addresses, [this] { on_became_master(); }, [this] { on_stepped_down(); });
   if (!opened) return finish(opened.error());
   perform(machine_.start());
 }
@@ -110,6 +111,17 @@ void Agent::on_became_master() {
   launcher::clear_final_message();
   log::info("the port of " + master_endpoint(job_).text() + " is free: this node is the master");
   perform(action::Join{});
+}
+
+/// Nothing is left to wait for: the next master tells the others the end.
+void Agent::on_stepped_down() {
+  if (outcome_) io_.stop();
+}
+
+/// As with the settings that the master has for all nodes.
+void Agent::on_located(const rendezvous::Endpoint& master) {
+  job_.master_addr = master.host;
+  job_.master_port = master.port;
 }
 
 rendezvous::Client::Hooks Agent::client_hooks() {
@@ -132,7 +144,8 @@ rendezvous::Client::Hooks Agent::client_hooks() {
         launcher::clear_final_message();
         handle_event(event::JobClosed{std::move(error)});
       },
-      [this](const auto& server, const std::string& session) { on_connected(server, session); }};
+      [this](const auto& server, const std::string& session) { on_connected(server, session); },
+      [this](const Endpoint& master) { on_located(master); }};
 }
 
 /// If this process is killed, the guardian proves to the master that nothing of it runs.
@@ -151,6 +164,7 @@ void Agent::on_connected(const boost::asio::ip::tcp::endpoint& server,
 
 /// A job has one value for each of these, whatever the flags of its nodes say.
 void Agent::on_welcome(const rendezvous::reply::Welcome& welcome) {
+  master_name_ = welcome.master;
   job_.max_restarts = welcome.max_restarts;
   job_.lease = welcome.lease;
 }
@@ -173,10 +187,11 @@ void Agent::on_notification(rendezvous::Notification notification) {
 
 void Agent::on_refused(const rendezvous::Refused& refused) {
   if (refused.left_out) {
-    return handle_event(event::JobClosed{
-        Error{Errc::left_out, "job '" + job_.run_id +
-                                  "' ended without this node: " + printable(refused.sentence) +
-                                  "; another job needs another port (--rdzv_endpoint)"}});
+    return handle_event(event::JobClosed{Error{
+        Errc::left_out, "job '" + job_.run_id +
+                            "' ended without this node: " + printable(refused.sentence) +
+                            (job_.etcd ? "; another job needs another --rdzv_id"
+                                       : "; another job needs another port (--rdzv_endpoint)")}});
   }
   if (job_.cannot_run) return handle_event(event::JobClosed{*job_.cannot_run});
   handle_event(event::JobClosed{
@@ -239,6 +254,7 @@ void Agent::perform(const action::Join&) {
     request->last_round = layout_.round;
     request->last_node_rank = layout_.node_rank;
     request->last_guests = layout_.guests;
+    request->last_hosted = hosted_round_;
     request->last_restarts = layout_.restarts;
     request->restarts = restarts_;
     request->worker_exits = workers_.exits();
@@ -252,6 +268,7 @@ void Agent::perform(const action::StartWorkers& start) {
   layout_ = start.layout;
   restarts_ = layout_.restarts;
   was_member_ = true;
+  hosted_round_ = master_.has_hosted(master_name_);
   workers_.start(layout_, master_.store_of(layout_));
   console_.round_started(layout_, wait_reporter_.has_reported()
                                       ? std::optional(wait_reporter_.waited())
@@ -320,9 +337,13 @@ void Agent::finish(Outcome outcome) {
   launcher::disarm_liveness_timer();
   if (master_.is_open()) master_.client().gone("its ddprun ended");
   outcome_ = std::move(outcome);
-  if (!master_.hosted() || !master_.hosted()->ending()) return io_.stop();
+  if (!master_.hosted() || !master_.hosted()->ending()) return end();
   report_waiting();
-  master_.hosted()->when_settled([this] { io_.stop(); });
+  master_.hosted()->when_settled([this] { end(); });
+}
+
+void Agent::end() {
+  master_.resign([this] { io_.stop(); });
 }
 
 /// How long its workers run on without the master.

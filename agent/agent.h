@@ -47,6 +47,8 @@ class Agent {
   void on_continued();
   void on_master_found(Result<rendezvous::Resolver::Addresses> addresses);
   void on_became_master();
+  void on_stepped_down();
+  void on_located(const rendezvous::Endpoint& master);
   rendezvous::Client::Hooks client_hooks();
   void on_welcome(const rendezvous::reply::Welcome& welcome);
   void on_notification(rendezvous::Notification notification);
@@ -73,6 +75,7 @@ class Agent {
   void report_waiting();
   void report_job_failure();
   void finish(Outcome outcome);
+  void end();
   BootClock::duration workers_run_for();
   bool runs_workers() const;
 
@@ -91,8 +94,10 @@ class Agent {
   rendezvous::Layout layout_;  // of the last round of this node
   int restarts_ = 0;           // the highest count that the master sent
   BootClock::time_point lease_end_ = BootClock::time_point::max();
+  std::string master_name_;  // as it said last
   bool was_member_ = false;
-  bool look_first_ = false;                   // at workers, before they are stopped
+  bool hosted_round_ = false;  // the master of its last round was elected, and in this process
+  bool look_first_ = false;    // at workers, before they are stopped
   std::optional<rendezvous::Failed> failed_;  // how the job ended
   std::deque<Event> queued_events_;           // that came while another one was handled
   bool handling_event_ = false;

@@ -14,6 +14,7 @@
 #include "launcher/binding.h"
 #include "launcher/output/log_spec.h"
 #include "launcher/signals.h"
+#include "rendezvous/etcd/servers.h"
 #include "rendezvous/secure_channel.h"
 #include "rendezvous/spec.h"
 
@@ -48,8 +49,9 @@ struct JobSpec : rendezvous::RoundSpec, rendezvous::LeaseSpec {
   std::string engine;  ///< where the scheduler's values are from, for people; empty: no scheduler
 
   // Who takes part.
-  std::string run_id = "none";            ///< agents with another id are refused
-  std::optional<int> node_rank;           ///< not given: by order of joining
+  std::string run_id = "none";                    ///< agents with another id are refused
+  std::optional<int> node_rank;                   ///< not given: by order of joining
+  std::optional<rendezvous::etcd::Servers> etcd;  ///< elects the master; the next three are its
   std::string master_addr = "127.0.0.1";  ///< as the user gave it; empty: any address (serve only)
   std::uint16_t master_port = 0;          ///< 0: any free port (one node only)
   std::optional<bool> is_host;  ///< hosts the rendezvous; not given: if the address is ours

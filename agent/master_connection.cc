@@ -26,8 +26,20 @@ MasterConnection::MasterConnection(asio::any_io_executor executor, const JobSpec
       search_(executor_, job_),
       port_pause_(executor_) {}
 
+void MasterConnection::search(MasterSearch::Found found) {
+  if (job_.etcd) return found(rendezvous::Resolver::Addresses());
+  search_.start(std::move(found));
+}
+
 Result<> MasterConnection::open(const rendezvous::Resolver::Addresses& addresses,
-                                std::function<void()> became_master) {
+                                std::function<void()> became_master,
+                                std::function<void()> stepped_down) {
+  if (job_.etcd) {
+    elected_ = std::make_unique<ElectedMaster>(executor_, job_, std::move(stepped_down));
+    make_client();
+    elected_->set_resident(client_->session());
+    return {};
+  }
   became_master_ = std::move(became_master);
   const auto where = rendezvous::where_to_host(master_endpoint(job_), addresses, job_.is_host);
   is_host_ = where.has_value();
@@ -75,6 +87,10 @@ void MasterConnection::await_port() {
 void MasterConnection::make_client() {
   rendezvous::Client::Options options;
   options.server = master_endpoint(job_);
+  if (elected_) {
+    options.locate = [this](auto located) { elected_->find(std::move(located)); };
+    options.master = "an address from etcd at " + job_.etcd->text();
+  }
   if (!job_.local_addr.empty()) options.local = asio::ip::make_address(job_.local_addr);
   options.run_id = job_.run_id;
   options.min_nodes = job_.min_nodes;
@@ -127,6 +143,10 @@ rendezvous::Endpoint MasterConnection::store_of(const rendezvous::Layout& layout
   if (layout.store_port != 0) store.port = static_cast<std::uint16_t>(layout.store_port);
   if (!layout.store_host.empty()) store.host = layout.store_host;
   return store;
+}
+
+void MasterConnection::resign(std::function<void()> done) {
+  elected_ ? elected_->resign(std::move(done)) : done();
 }
 
 void MasterConnection::request_waiting_for() {

@@ -8,6 +8,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "agent/elected_master.h"
 #include "agent/job_spec.h"
 #include "agent/master.h"
 #include "base/error.h"
@@ -30,22 +31,31 @@ class MasterConnection {
   MasterConnection(boost::asio::any_io_executor executor, const JobSpec& job, std::string host_name,
                    rendezvous::Client::Hooks hooks);
 
-  /// Looks up the addresses of the endpoint, as MasterSearch::start.
-  void search(MasterSearch::Found found) { search_.start(std::move(found)); }
+  /// Looks up the addresses of the endpoint, as MasterSearch::start; of an elected master none.
+  void search(MasterSearch::Found found);
 
   /// Hosts the master if one of `addresses` is this host's, and makes the client. Where another
   /// process has the port, that one should be the master. If it never answers, as one of an earlier
   /// job that is stuck, this node becomes the master as soon as the port is free: there is a new
-  /// client then, and `became_master` is called, from the executor. Errors: as Server::listen.
+  /// client then, and `became_master` is called, from the executor. A master that is elected
+  /// may be hosted later, and no longer: then `stepped_down` is called. Errors: as Server::listen.
   Result<> open(const rendezvous::Resolver::Addresses& addresses,
-                std::function<void()> became_master);
+                std::function<void()> became_master, std::function<void()> stepped_down);
 
   /// Before it, search() and request_waiting_for() alone may be called.
   bool is_open() const { return client_ != nullptr; }
   rendezvous::Client& client() { return *client_; }
 
   /// The master in this process; nullptr: it runs elsewhere.
-  rendezvous::Server* hosted() { return server_.get(); }
+  rendezvous::Server* hosted() { return elected_ ? elected_->hosted() : server_.get(); }
+
+  /// Whether the master of this name was elected, and is or was in this process.
+  bool has_hosted(const std::string& master) const {
+    return elected_ && elected_->has_been(master);
+  }
+
+  /// The end of the master in this process, if it is elected; calls `done` when another one may be.
+  void resign(std::function<void()> done);
 
   /// A request to join with what the master has to know of this process. Errors: system (no port
   /// is free for a store of rank 0).
@@ -75,6 +85,7 @@ class MasterConnection {
   std::function<void()> became_master_;
   boost::asio::steady_timer port_pause_;
   std::unique_ptr<rendezvous::Server> server_;
+  std::unique_ptr<ElectedMaster> elected_;
   std::unique_ptr<rendezvous::Client> client_;
 };
 

@@ -46,6 +46,7 @@ rendezvous::Endpoint endpoint_of(const agent::JobSpec& job) {
 }
 
 std::string describe_rendezvous(const agent::JobSpec& job) {
+  if (job.etcd) return "by etcd at " + job.etcd->text();
   return job.master_port == 0 ? job.master_addr + " (free port)" : endpoint_of(job).text();
 }
 
@@ -86,7 +87,7 @@ Unknown unknown_variables(const agent::JobSpec& job) {
   }
   // A store in rank 0 is on that rank's host, at a port that is free at the start.
   const bool own_store = job.store == agent::StoreHost::worker;
-  if (own_store && job.max_nodes > 1) unknown["MASTER_ADDR"] = kUnknown;
+  if (job.etcd || (own_store && job.max_nodes > 1)) unknown["MASTER_ADDR"] = kUnknown;
   if (own_store || job.master_port == 0) unknown["MASTER_PORT"] = "PORT";
   if (job.log_dir != launcher::LogDir::kNone) unknown["TORCHELASTIC_ERROR_FILE"] = "FILE";
   return unknown;

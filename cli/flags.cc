@@ -120,7 +120,8 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "HOST or HOST:PORT, an IPv6 address before a port in brackets",
      "Address of the rendezvous; must be the same on every node: the host name or address of one "
      "of the nodes or of ddprun serve. ddprun serve also accepts :PORT, which means every address "
-     "of its host. Overrides the next two flags.",
+     "of its host. With --rdzv_backend etcd: the servers of etcd, HOST[:PORT],... Overrides the next "
+     "two flags.",
      set_endpoint, Flag::kServes},
     {Group::rendezvous, "master_addr", "master_address", "HOST", "PET_MASTER_ADDR",
      "127.0.0.1 for one node",
@@ -139,9 +140,10 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "1 to 256 characters, none of them a control character",
      "Name of the job. Nodes with a different one are refused.",
      set_run_id, Flag::kServes},
-    {Group::rendezvous, "rdzv_backend", "", "static|c10d", "PET_RDZV_BACKEND", "",
-     "static or c10d",
-     "Accepted for compatibility with torchrun: there is only one rendezvous.",
+    {Group::rendezvous, "rdzv_backend", "", "static|c10d|etcd", "PET_RDZV_BACKEND", "",
+     "static, c10d or etcd",
+     "static and c10d, as in torchrun, are the same here. With etcd any node hosts the rendezvous, "
+     "and another one if that is lost: see docs/etcd.md.",
      set_backend, Flag::kServes},
     {Group::rendezvous, "rdzv_conf", "", "KEY=VALUE,...", "PET_RDZV_CONF", "",
      "pairs such as join_timeout=60,last_call_timeout=5",

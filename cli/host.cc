@@ -60,6 +60,7 @@ Host this_host(Secret secret) {
   for (char** variable = environ; *variable != nullptr; ++variable) {
     host.environment.emplace_back(*variable);
   }
+  take_variable(kEtcdUserVariable);
   host.cpus = launcher::allowed_cpus;
   host.topology = [] { return launcher::discover_topology(launcher::allowed_cpus()); };
   host.devices = [](launcher::DeviceSearch search) { return launcher::find_devices(search); };

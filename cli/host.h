@@ -14,6 +14,9 @@
 
 namespace ddprun::cli {
 
+/// User and password of etcd; workers do not get it.
+constexpr const char* kEtcdUserVariable = "DDPRUN_ETCD_USER";
+
 /// The host and environment that the meaning of a command line depends on. The functions are called
 /// only when their result is needed, and at most once each.
 struct Host {

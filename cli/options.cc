@@ -279,7 +279,7 @@ Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
     if (raw.dry_run) return Parsed(Print{remote_text(*job)});
     return Parsed(std::move(*job));
   }
-  if (const Result<> rdzv = resolve_rendezvous(raw, mode); !rdzv) return rdzv.error();
+  if (const Result<> rdzv = resolve_rendezvous(raw, mode, host); !rdzv) return rdzv.error();
   if (const Result<> secret = resolve_secret(raw, host); !secret) return secret.error();
   if (serves) return Parsed(Serve{std::move(raw.job)});
   if (const Result<> program = resolve_program(raw, std::move(line.command), host); !program) {

@@ -11,6 +11,7 @@
 
 #include "agent/job_spec.h"
 #include "remote/hosts.h"
+#include "rendezvous/endpoint.h"
 
 namespace ddprun::cli {
 
@@ -46,11 +47,13 @@ struct RawOptions {
       given;                    ///< flags with a value of the user's: command line, environment
   std::string engine = "auto";  ///< --engine
   LocalSize local_size;
-  std::optional<std::string> master_addr;    ///< from --rdzv_endpoint or --master_addr
-  std::optional<std::uint16_t> master_port;  ///< from --rdzv_endpoint or --master_port
-  std::string port_source;                   ///< the flag that gave the port, with its value
-  bool has_endpoint = false;                 ///< --rdzv_endpoint was given
-  std::string secret_file;                   ///< --secret_file; empty: not given
+  std::optional<std::string> master_addr;       ///< from --rdzv_endpoint or --master_addr
+  std::optional<std::uint16_t> master_port;     ///< from --rdzv_endpoint or --master_port
+  std::vector<rendezvous::Endpoint> endpoints;  ///< all of --rdzv_endpoint; port 0: not given
+  bool by_etcd = false;                         ///< --rdzv_backend etcd
+  std::string port_source;                      ///< the flag that gave the port, with its value
+  bool has_endpoint = false;                    ///< --rdzv_endpoint was given
+  std::string secret_file;                      ///< --secret_file; empty: not given
   bool standalone = false;
   std::optional<std::string> prefix;  ///< the template the user gave
   bool no_prefix = false;

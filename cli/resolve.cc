@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/resolve.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -19,6 +20,7 @@ namespace {
 constexpr const char* kVisibleDevices = "CUDA_VISIBLE_DEVICES";
 constexpr const char* kPrefixTemplate = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE";
 constexpr std::uint16_t kDefaultPort = 29'500;
+constexpr std::uint16_t kEtcdPort = 2'379;
 
 rendezvous::RoundSpec nodes_of(const agent::JobSpec& job) {
   rendezvous::RoundSpec spec;
@@ -38,6 +40,37 @@ Result<> resolve_standalone(agent::JobSpec& job) {
   job.master_addr = "127.0.0.1";
   job.master_port = 0;
   job.is_host.reset();
+  return {};
+}
+
+/// Whom etcd knows ddprun as, "NAME:PASSWORD" as etcdctl has it.
+void set_etcd_user(std::string_view text, rendezvous::etcd::Servers& etcd) {
+  const size_t colon = std::min(text.find(':'), text.size());
+  etcd.user = text.substr(0, colon);
+  etcd.password = text.substr(std::min(colon + 1, text.size()));
+}
+
+Result<> resolve_etcd(RawOptions& raw, Mode mode, const Host& host) {
+  const std::string flag = "--rdzv_backend etcd ";
+  if (mode == Mode::serve) {
+    return usage_error(flag + "elects a node as the master: ddprun serve has no part in it");
+  }
+  if (!raw.has_endpoint) {
+    return usage_error(flag + "needs --rdzv_endpoint HOST[:PORT],... of its servers");
+  }
+  if (raw.job.run_id == agent::JobSpec().run_id) {
+    return usage_error(flag + "needs --rdzv_id ID, by which etcd tells jobs apart");
+  }
+  rendezvous::etcd::Servers& etcd = raw.job.etcd.emplace();
+  for (rendezvous::Endpoint server : raw.endpoints) {
+    if (server.host.empty()) return usage_error("--rdzv_endpoint: a server of etcd has no host");
+    if (server.port == 0) server.port = kEtcdPort;
+    etcd.servers.push_back(std::move(server));
+  }
+  const char* user = agent::find_variable(host.environment, kEtcdUserVariable);
+  if (user != nullptr) set_etcd_user(user, etcd);
+  raw.job.master_addr.clear();
+  raw.job.master_port = 0;
   return {};
 }
 
@@ -121,7 +154,7 @@ std::pair<std::string, int> highest_named_rank(const launcher::LogSpec& logs) {
 
 }  // namespace
 
-Result<> resolve_rendezvous(RawOptions& raw, Mode mode) {
+Result<> resolve_rendezvous(RawOptions& raw, Mode mode, const Host& host) {
   agent::JobSpec& job = raw.job;
   if (raw.ignore_node_rank) job.node_rank.reset();
   if (job.node_rank.value_or(0) >= job.max_nodes) {
@@ -133,6 +166,11 @@ Result<> resolve_rendezvous(RawOptions& raw, Mode mode) {
                        duration_text(job.heartbeat));
   }
   if (raw.standalone) return resolve_standalone(job);
+  if (raw.by_etcd) return resolve_etcd(raw, mode, host);
+  if (raw.endpoints.size() > 1) {
+    return usage_error("--rdzv_endpoint names " + std::to_string(raw.endpoints.size()) +
+                       " servers, which only --rdzv_backend etcd has");
+  }
   if (const Result<> addr = resolve_addr(raw, mode); !addr) return addr.error();
   if (mode == Mode::serve) job.is_host = true;
   return resolve_port(raw, mode);

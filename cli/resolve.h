@@ -14,7 +14,7 @@ namespace ddprun::cli {
 // that names the flag, the value, and what would be right.
 
 /// The rendezvous, and this node's rank.
-Result<> resolve_rendezvous(RawOptions& raw, Mode mode);
+Result<> resolve_rendezvous(RawOptions& raw, Mode mode, const Host& host);
 
 /// The job's key, from the secret of --secret_file, else of DDPRUN_SECRET, if there is one. After
 /// resolve_rendezvous. Errors also: system (OpenSSL cannot do what is needed).

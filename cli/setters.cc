@@ -60,6 +60,7 @@ constexpr std::array kLocalRankFlags = std::to_array<Choice<const char*>>({
 constexpr std::array kBackendsIgnoreNodeRank = std::to_array<Choice<bool>>({
     {"static", false},
     {"c10d", true},
+    {"etcd", true},
 });
 
 }  // namespace
@@ -90,8 +91,13 @@ SetResult set_master_port(std::string_view value, RawOptions& raw) {
 }
 
 SetResult set_endpoint(std::string_view value, RawOptions& raw) {
-  std::optional<HostPort> endpoint = parse_host_port(value);
-  if (!endpoint) return false;
+  raw.endpoints.clear();
+  for (const std::string_view one : split(value)) {
+    const std::optional<HostPort> server = parse_host_port(one);
+    if (!server) return false;
+    raw.endpoints.push_back({server->host, server->port.value_or(0)});
+  }
+  std::optional<HostPort> endpoint = parse_host_port(split(value).front());
   raw.has_endpoint = true;
   raw.master_addr = std::move(endpoint->host);
   if (!endpoint->port) return true;
@@ -106,11 +112,12 @@ SetResult set_run_id(std::string_view value, RawOptions& raw) {
 }
 
 SetResult set_backend(std::string_view value, RawOptions& raw) {
+  raw.by_etcd = value == "etcd";
   if (assign(find_choice(value, kBackendsIgnoreNodeRank), raw.ignore_node_rank)) return true;
   if (!value.starts_with("etcd")) return false;
   return SetResult::refused("'" + std::string(value) +
-                            "' is not supported or needed: give static or c10d, and "
-                            "--rdzv_endpoint HOST:PORT with a host of the job or of ddprun serve");
+                            "' is not supported: give etcd, which needs etcd 3.4 or later, or "
+                            "static or c10d, which need no server");
 }
 
 SetResult set_conf(std::string_view value, RawOptions& raw) {

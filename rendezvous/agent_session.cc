@@ -235,6 +235,7 @@ void AgentSession::take_reply(Reply reply, Time now) {
 
 void AgentSession::take_welcome(const reply::Welcome& welcome, Time now) {
   const std::string before = std::exchange(master_, welcome.master);
+  const std::string place_before = std::exchange(master_place_, settings_.master);
   ticket_ = welcome.ticket;
   const bool leased = !settings_.hosting;
   lease_.configure(leased ? welcome.heartbeat : milliseconds::zero(),
@@ -245,8 +246,9 @@ void AgentSession::take_welcome(const reply::Welcome& welcome, Time now) {
   } else {
     renewed_from_ = hello_sent_;
     if (hellos_ > 1) {
-      begin_again(before == welcome.master ? "the master had declared this node lost"
-                                           : "the master was restarted");
+      begin_again(before == welcome.master           ? "the master had declared this node lost"
+                  : place_before == settings_.master ? "the master was restarted"
+                                                     : "another node is the master");
     }
   }
   renew_lease(std::max(renewed_from_, hello_sent_), now);

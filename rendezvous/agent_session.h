@@ -142,6 +142,8 @@ class AgentSession {
   // What happens to connections; `id` is new with each.
   AgentActions connected(ConnectionId id, Time now);
   AgentActions dial_failed(const std::string& reason, Time now);
+  /// The master is there, for people.
+  void located(std::string master) { settings_.master = std::move(master); }
   AgentActions lost(ConnectionId id, const Error& error, Time now);
   AgentActions received(ConnectionId id, Reply reply, Time now);
 
@@ -200,6 +202,7 @@ class AgentSession {
   Time renewed_from_{};  // when we sent what the master answered last
 
   std::string master_;        // the name in the last Welcome; empty: none yet
+  std::string master_place_;  // Settings::master then
   std::string ticket_;        // likewise
   std::string round_master_;  // which began the last round here
   Delivery<Message> delivery_;

@@ -16,7 +16,7 @@ namespace {
 
 AgentSession::Settings settings_of(const Client::Options& options, const std::string& session) {
   AgentSession::Settings settings;
-  settings.master = options.server.text();
+  settings.master = options.locate ? options.master : options.server.text();
   settings.run_id = options.run_id;
   settings.min_nodes = options.min_nodes;
   settings.max_nodes = options.max_nodes;
@@ -58,10 +58,30 @@ void Client::perform(AgentActions actions) {
 }
 
 void Client::perform(const agent_action::Dial&) {
+  if (options_.locate) {
+    locating_ = std::make_shared<char>();
+    return options_.locate([this, locating = std::weak_ptr(locating_)](const auto& server) {
+      if (!locating.expired()) on_located(server);
+    });
+  }
   if (options_.hosted == nullptr) return dialer_.dial(AgentSession::kDialLimit);
   Result<StreamSocket> socket = options_.hosted->connect();
   if (!socket) return perform(session_.dial_failed(socket.error().message, now()));
   add_connection(std::move(*socket));
+}
+
+void Client::perform(const agent_action::StopDialing&) {
+  locating_.reset();
+  dialer_.cancel();
+}
+
+void Client::on_located(const Result<Endpoint>& server) {
+  locating_.reset();
+  if (!server) return perform(session_.dial_failed(server.error().message, now()));
+  session_.located(server->text());
+  hooks_.located(*server);
+  dialer_.set_endpoint(*server);
+  dialer_.dial(AgentSession::kDialLimit);
 }
 
 void Client::perform(const agent_action::Send& send) {

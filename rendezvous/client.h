@@ -40,8 +40,14 @@ class Server;
 /// Thread: the executor's.
 class Client {
  public:
+  using Located = std::function<void(Result<Endpoint>)>;
+
   struct Options {
     Endpoint server;
+    /// Finds out where the server is, before each attempt to connect; empty: it is at `server`.
+    /// Calls its argument later, once. Of several calls only the last one matters.
+    std::function<void(Located)> locate;
+    std::string master;                             ///< where to ask, for people
     std::optional<boost::asio::ip::address> local;  ///< where to connect from
     std::string run_id;
     int min_nodes = 1;
@@ -75,6 +81,8 @@ class Client {
     /// server who speaks: message::Gone.
     std::function<void(const boost::asio::ip::tcp::endpoint& server, const std::string& session)>
         connected;
+    /// What Options::locate has found.
+    std::function<void(const Endpoint& server)> located;
   };
 
   Client(const boost::asio::any_io_executor& executor, Options options, Hooks hooks);
@@ -104,12 +112,15 @@ class Client {
   /// Also when it has not been reached yet.
   bool is_unreachable() const { return session_.is_unreachable(); }
 
+  /// The session's name, which only this process and the server know.
+  const std::string& session() const { return session_name_; }
+
  private:
   static BootClock::time_point now() { return BootClock::now(); }
 
   void perform(AgentActions actions);
   void perform(const agent_action::Dial&);
-  void perform(const agent_action::StopDialing&) { dialer_.cancel(); }
+  void perform(const agent_action::StopDialing&);
   void perform(const agent_action::Send& send);
   void perform(const agent_action::Close& close) { connections_.erase(close.connection); }
   void perform(const agent_action::Welcomed& event) { hooks_.welcomed(event.welcome); }
@@ -127,6 +138,7 @@ class Client {
   }
   void perform(const agent_action::GaveUp& event) { hooks_.gave_up(event.error); }
 
+  void on_located(const Result<Endpoint>& server);
   void on_dialed(boost::asio::ip::tcp::socket socket);
   void add_connection(StreamSocket socket);
   void on_frame(ConnectionId id, std::string_view body);
@@ -136,6 +148,7 @@ class Client {
   const std::string session_name_;
   AgentSession session_;
   Dialer dialer_;
+  std::shared_ptr<char> locating_;  // while there is one; handlers look whether it is theirs
   store::OwnerLookup owners_;
   std::map<ConnectionId, std::unique_ptr<ControlConnection>> connections_;
   ConnectionId last_connection_ = 0;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <boost/asio/ip/tcp.hpp>
@@ -32,6 +33,9 @@ class Dialer {
   /// Connects from `local` where it is given.
   Dialer(boost::asio::any_io_executor executor, Endpoint endpoint,
          std::optional<boost::asio::ip::address> local, Hooks hooks);
+
+  /// From the next dial() on.
+  void set_endpoint(Endpoint endpoint) { endpoint_ = std::move(endpoint); }
 
   /// Tries each address once, for at most `limit`; one of the hooks follows. Does nothing while an
   /// attempt is under way.

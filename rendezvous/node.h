@@ -68,9 +68,10 @@ struct JoinRequest {
   int last_round = -1;        ///< -1: was in none
   std::string last_master{};  ///< reply::Welcome::master of that round; AgentSession sets it
   int last_node_rank = -1;
-  int last_guests = 0;    ///< Layout::guests of that round
-  int last_restarts = 0;  ///< Layout::restarts of that round
-  int restarts = 0;       ///< the highest count it has received, >= last_restarts
+  int last_guests = 0;       ///< Layout::guests of that round
+  bool last_hosted = false;  ///< that master was elected and in its process, and was no guest
+  int last_restarts = 0;     ///< Layout::restarts of that round
+  int restarts = 0;          ///< the highest count it has received, >= last_restarts
   /// Why that round failed, as far as this node knows, while neither the next round nor the end has
   /// followed: news to a master that was restarted. Any number of nodes may tell of it.
   std::optional<Failure> unreported_failure;

@@ -17,7 +17,7 @@ void PriorRound::learn(const JoinRequest& request) {
     round_ = request.last_round;
   }
   if (request.last_round != round_ || settled_) return;
-  members_ = std::max(members_, request.last_guests);
+  members_ = std::max(members_, request.last_guests + (request.last_hosted ? 1 : 0));
   restarts_ = request.last_restarts;
   if (!failure_) failure_ = request.unreported_failure;
   if (back_.insert(request.last_node_rank).second) exits_.add(request.worker_exits);

@@ -21,7 +21,8 @@ class PriorRound {
   /// That round; -1: none was reported.
   int round() const { return round_; }
 
-  /// The number of its members, without the one that was lost with the master.
+  /// The number of its members, without the one that was lost with the master. Of an elected
+  /// master's node this is known when it is back.
   int members() const { return members_; }
 
   /// Those of them that have not joined since, and so may not have stopped its workers yet.

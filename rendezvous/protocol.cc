@@ -253,6 +253,7 @@ json to_json(const message::Join& join) {
                  {"restarts", request.restarts},
                  {"aftermath", to_json(request.worker_exits)}};
   if (request.node_rank) object["node_rank"] = *request.node_rank;
+  if (request.last_hosted) object["last_hosted"] = true;
   if (request.unreported_failure)
     object["unreported_failure"] = to_json(*request.unreported_failure);
   return object;
@@ -376,6 +377,7 @@ Result<Message> decode_join(Fields fields) {
   if (request.last_master.size() > kMaxMaster) fields.refuse("last_master");
   request.last_node_rank = fields.integer("last_node_rank", -1, INT_MAX);
   request.last_guests = fields.integer("last_guests", 0, INT_MAX);
+  request.last_hosted = fields.has("last_hosted") && fields.boolean("last_hosted");
   request.last_restarts = fields.integer("last_restarts", 0, kMaxRestarts);
   request.restarts = fields.integer("restarts", request.last_restarts, kMaxRestarts);
   if (fields.has("unreported_failure")) {

@@ -37,7 +37,28 @@ std::string failed_on(const Failure& failure) {
   return "rank " + std::to_string(failure.rank) + " failed on " + name_text(failure.host);
 }
 
+/// To a newcomer, of a job that has ended before this master began.
+std::string ending_text(const Ending& ending) {
+  if (const auto* timed_out = std::get_if<TimedOut>(&ending)) return timed_out->sentence;
+  return std::holds_alternative<Succeeded>(ending) ? "it succeeded" : "it failed";
+}
+
 }  // namespace
+
+Round::Round(RoundSpec spec, Clock::duration eviction_timeout, std::string master,
+             std::optional<JobState> inherited)
+    : spec_(spec),
+      eviction_timeout_(eviction_timeout),
+      master_(std::move(master)),
+      inherited_(std::move(inherited)),
+      budget_(spec) {
+  if (!inherited_) return;
+  last_round_ = inherited_->round;
+  ending_ = inherited_->ending;
+  if (!ending_) return;
+  phase_ = Phase::closed;
+  members_ = ending_text(*ending_);
+}
 
 Notifications Round::join(NodeId node, JoinRequest request, Time now) {
   // A node that left and joins again counts as new.
@@ -91,7 +112,10 @@ std::optional<Round::Time> Round::deadline() const {
 
 Notifications Round::on(const Event& event, Time now) {
   now_ = now;
-  if (!began_) began_ = now;
+  if (!began_) {
+    began_ = now;
+    if (inherited_) budget_.learn(inherited_->restarts, now);
+  }
   switch (phase_) {
     case Phase::forming:
       return while_forming(event);
@@ -271,6 +295,8 @@ Notifications Round::count_prior_failure() {
   const Failure& failure = *prior.failure();
   prior_rounds_.forget_failures();
   if (prior.restarts() < restarts()) return {};  // an earlier master has counted it
+  // As where a node is lost: workers fail for want of an elected master's node, or of its store.
+  if (inherited_) return {};
   const auto uptime =
       std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(failure.seconds));
   std::string no_restart = budget_.refusal(prior.round(), uptime, now_);
@@ -384,6 +410,7 @@ Notifications Round::close(Ending ending) {
 
 /// A node that never had a place in a job of fixed size was probably meant for another one.
 bool Round::is_left_out(const JoinRequest& request) const {
+  if (inherited_ && inherited_->ending) return request.last_round < 0;
   return request.last_round < 0 && round_ >= 0 && spec_.min_nodes == spec_.max_nodes &&
          !std::holds_alternative<TimedOut>(*ending_);
 }

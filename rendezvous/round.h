@@ -13,6 +13,7 @@
 
 #include "base/boot_clock.h"
 #include "rendezvous/failure_summary.h"
+#include "rendezvous/job_state.h"
 #include "rendezvous/layout.h"
 #include "rendezvous/node.h"
 #include "rendezvous/node_losses.h"
@@ -95,7 +96,8 @@
 // A failure in the last round of an earlier master, which died before it could act on it, is a
 // "prior failure": the nodes that know of it tell it when they join. It is counted once, when all
 // nodes of that round are back or a lease is over: a later round or a higher count of restarts,
-// which another node may tell of, makes it old news.
+// which another node may tell of, makes it old news. An elected master does not count it: workers
+// fail when the node of the master before is lost.
 //
 // A job that fails ends in two steps, so that all nodes end with the same full report: its members
 // stop their workers and join again with their WorkerExits, and are answered together.
@@ -145,12 +147,10 @@ class Round {
 
   /// A node whose agent is out of reach may run workers for `eviction_timeout` longer: so long a
   /// master that was restarted waits for the nodes of the round before. `master` is its name, by
-  /// which nodes tell its rounds from those of earlier masters.
-  explicit Round(RoundSpec spec, Clock::duration eviction_timeout = {}, std::string master = {})
-      : spec_(spec),
-        eviction_timeout_(eviction_timeout),
-        master_(std::move(master)),
-        budget_(spec) {}
+  /// which nodes tell its rounds from those of earlier masters, and `inherited` what those have
+  /// left to it if masters are elected.
+  explicit Round(RoundSpec spec, Clock::duration eviction_timeout = {}, std::string master = {},
+                 std::optional<JobState> inherited = {});
 
   Notifications join(NodeId node, JoinRequest request, Time now);
 
@@ -189,6 +189,9 @@ class Round {
 
   /// How the job ended; nullopt: it has not.
   const std::optional<Ending>& ending() const { return ending_; }
+
+  /// What the next master has to know.
+  JobState state() const { return {last_round_, restarts(), ending_}; }
 
   int restarts() const { return budget_.spent(); }
 
@@ -265,6 +268,7 @@ class Round {
   RoundSpec spec_;
   Clock::duration eviction_timeout_;
   std::string master_;
+  std::optional<JobState> inherited_;
   Phase phase_ = Phase::forming;
   std::optional<Ending> ending_;  ///< closed
   std::string members_;           ///< closed: who took part, in words

@@ -37,6 +37,8 @@ ServerSessions::Options sessions_options(const Server::Options& options) {
   sessions.name = random_name();
   sessions.connections = Listener::most_connections();
   sessions.loss_text = options.loss_text;
+  sessions.resident = options.resident;
+  sessions.inherited = options.inherited;
   return sessions;
 }
 
@@ -52,6 +54,7 @@ Server::Server(asio::any_io_executor executor, Options options)
       has_secret_(options.security != nullptr),
       sessions_(sessions_options(options)),
       store_(executor_),
+      record_(options.record),
       timer_(executor_, [this] { perform(sessions_.tick(BootClock::now())); }),
       log_(executor_),
       door_(

@@ -43,6 +43,12 @@ class Server {
     std::function<std::string(const Failure& failure)> loss_text;
     /// Agents of other processes have to encrypt, with the same key; nullptr: they must not.
     std::shared_ptr<const Security> security;
+    /// The session of this process's agent, where it connects as the others do; else empty.
+    std::string resident;
+    /// What earlier masters left; nullopt: the master is not elected.
+    std::optional<JobState> inherited;
+    /// An elected one leaves the state to the next; recorded() follows.
+    std::function<void(const JobState& state)> record;
   };
 
   /// Listens on those of `addresses` that are this host's; port 0 takes a free one, the same for
@@ -57,6 +63,12 @@ class Server {
   /// A connection to this server for the agent of its own process, which leaves out the greeting.
   /// It ends with the server only. Errors: system.
   Result<StreamSocket> connect();
+
+  /// The state that `record` was given last is safe: what rests on it is announced.
+  void recorded() { perform(sessions_.recorded()); }
+
+  /// As agents see it: Welcome::master.
+  const std::string& name() const { return sessions_.name(); }
 
   /// Calls `settled` when the job is over and every agent has acknowledged that, or is lost.
   void when_settled(std::function<void()> settled);
@@ -99,6 +111,7 @@ class Server {
     store_.notify_failure(notify.sentence);
   }
   void perform(const server_action::Warn& warn);
+  void perform(const server_action::Record& record) { record_(record.state); }
   void ask_owners(ConnectionId line, const std::vector<SocketEnds>& connections);
   void report_if_settled();
   void report_round();
@@ -111,6 +124,7 @@ class Server {
   ConnectionId last_connection_ = 0;
   std::shared_ptr<const Reply> encoded_reply_;  ///< the last one sent, as many may get the same
   std::string encoded_;                         ///< its frame
+  std::function<void(const JobState& state)> record_;
   std::function<void()> settled_;
   std::function<void(bool runs)> round_changed_;
   bool runs_round_ = false;  ///< as it was reported

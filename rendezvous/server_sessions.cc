@@ -46,7 +46,8 @@ class LetterMaker {
 
 ServerSessions::ServerSessions(Options options)
     : options_(std::move(options)),
-      round_(options_.round, eviction_timeout(options_.lease), options_.name),
+      round_(options_.round, eviction_timeout(options_.lease), options_.name, options_.inherited),
+      recorded_(options_.inherited.value_or(JobState())),
       evictions_(eviction_timeout(options_.lease)) {}
 
 void ServerSessions::send(ConnectionId to, Reply reply) {
@@ -309,7 +310,9 @@ void ServerSessions::take_join(NodeId node, JoinRequest request, Time now) {
   if (request.hosting && !agent.own) {
     return refuse_agent(*agent.connection, "it says that it hosts the master, which this is", now);
   }
-  request.hosting = agent.own;
+  const bool is_resident = !options_.resident.empty() && agent.session == options_.resident;
+  request.hosting = agent.own || is_resident;
+  request.is_host = request.is_host || is_resident;
   agent.is_host = request.is_host;
   deliver(round_.join(node, std::move(request), now));
 }
@@ -328,7 +331,42 @@ void ServerSessions::pass_to_round(NodeId node, const Message& message, Time now
   }  // else a second Hello
 }
 
+/// In the order of the events, also where one has to wait.
 void ServerSessions::deliver(Notifications notifications) {
+  if (notifications.empty()) return;
+  const bool is_first = unannounced_.empty();
+  if (is_first && !has_to_be_recorded(notifications)) return announce(std::move(notifications));
+  unannounced_.push_back(std::move(notifications));
+  if (is_first) record();
+}
+
+void ServerSessions::record() {
+  recording_ = round_.state();
+  act(server_action::Record{recording_});
+}
+
+ServerActions ServerSessions::recorded() {
+  recorded_ = recording_;
+  while (!unannounced_.empty() && !has_to_be_recorded(unannounced_.front())) {
+    announce(std::move(unannounced_.front()));
+    unannounced_.pop_front();
+  }
+  if (!unannounced_.empty()) record();
+  return take();
+}
+
+/// A round begins, or the job ends.
+bool ServerSessions::has_to_be_recorded(const Notifications& notifications) const {
+  if (!options_.inherited) return false;
+  const JobState state = round_.state();
+  const bool is_known =
+      recorded_.round == state.round && recorded_.ending.has_value() == state.ending.has_value();
+  return !is_known && std::any_of(notifications.begin(), notifications.end(), [](const auto& one) {
+    return std::holds_alternative<Ready>(one.second) || std::holds_alternative<Closed>(one.second);
+  });
+}
+
+void ServerSessions::announce(Notifications notifications) {
   name_store_host(notifications);
   LetterMaker letters;
   for (auto& [node, notification] : notifications) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -82,13 +83,17 @@ struct NotifyWorkers {
 struct Warn {
   std::string sentence;
 };
+/// Leave this to the next master; recorded() follows.
+struct Record {
+  JobState state;
+};
 
 }  // namespace server_action
 
 using ServerAction =
     std::variant<server_action::Send, server_action::Close, server_action::Identified,
                  server_action::Owned, server_action::EmptyStore, server_action::NotifyWorkers,
-                 server_action::Warn>;
+                 server_action::Warn, server_action::Record>;
 using ServerActions = std::vector<ServerAction>;
 
 /// The master's side of all sessions; the comment above has its table.
@@ -101,6 +106,11 @@ class ServerSessions {
     RoundSpec round;
     std::string name;               ///< of this master, another one after a restart
     size_t connections = SIZE_MAX;  ///< that its port can have at once
+    std::string resident;           ///< session of the agent that ends with this master, if it
+                                    ///< connects as the others do
+    /// What earlier masters left. This one records the state before it is announced, too; nullopt:
+    /// the master is not elected.
+    std::optional<JobState> inherited;
     /// A failure in words, for the other workers of its round.
     std::function<std::string(const Failure& failure)> loss_text;
   };
@@ -119,6 +129,9 @@ class ServerSessions {
   /// It was closed, reset or broken.
   ServerActions lost(ConnectionId id, Time now);
 
+  /// The state of the last Record is safe.
+  ServerActions recorded();
+
   /// Call it at `deadline`; harmless at any other time.
   ServerActions tick(Time now);
 
@@ -132,6 +145,8 @@ class ServerSessions {
   bool settled() const { return round_.closed() && agents_.empty(); }
 
   const Round& round() const { return round_; }
+
+  const std::string& name() const { return options_.name; }
 
  private:
   using Letter = std::shared_ptr<const Reply>;
@@ -193,6 +208,9 @@ class ServerSessions {
   void release_held(Time now);
   void pass_to_round(NodeId node, const Message& message, Time now);
   void deliver(Notifications notifications);
+  bool has_to_be_recorded(const Notifications& notifications) const;
+  void record();
+  void announce(Notifications notifications);
   void notify_workers(const Notifications& notifications);
   void check_connections(const Layout& layout);
   void name_store_host(Notifications& notifications) const;
@@ -205,8 +223,11 @@ class ServerSessions {
   int store_round_ = 0;  ///< the round whose keys the store holds
   std::unordered_map<ConnectionId, Connection> connections_;
   std::unordered_map<NodeId, Agent> agents_;
-  std::set<NodeId> unreachable_;  ///< the agents without a connection
-  std::vector<Held> held_;        ///< a failure, and what its sender said after it; oldest first
+  std::set<NodeId> unreachable_;           ///< the agents without a connection
+  std::deque<Notifications> unannounced_;  ///< the first one waits until the state is recorded
+  JobState recording_;
+  JobState recorded_;
+  std::vector<Held> held_;  ///< a failure, and what its sender said after it; oldest first
   std::unordered_map<std::string, NodeId> sessions_;
   EvictionQueue evictions_;
   NodeId last_node_ = 0;

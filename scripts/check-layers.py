@@ -20,9 +20,10 @@ BELOW = {
     "launcher": "base",
     "launcher/output": "base launcher",
     "rendezvous": "base store",
-    "agent": "base launcher launcher/output rendezvous",
+    "rendezvous/etcd": "base store rendezvous",
+    "agent": "base launcher launcher/output rendezvous rendezvous/etcd",
     "remote": "base launcher launcher/output",
-    "cli": "base engine launcher launcher/output rendezvous agent remote",
+    "cli": "base engine launcher launcher/output rendezvous rendezvous/etcd agent remote",
     "collectives/include/ddp": "",
     "examples": "collectives/include/ddp",  # with its folders
 }
@@ -35,9 +36,10 @@ CONFINED = {
     r"CLI/": r"cli/options\.cc",
     r"(spdlog|fmt)/": r"base/log\.cc",
     r"boost/process": r"launcher/worker\w*\.(h|cc)",
+    r"boost/beast": r"rendezvous/etcd/gateway\.cc",
     r"hwloc": r"launcher/topology\.cc",
     r"openssl/": r"rendezvous/openssl\.h",
-    r"nlohmann/": r"rendezvous/(fields|protocol)\.(h|cc)|agent/(error_file|events|python_stack)\.cc|collectives/failure/trace\.cc|collectives/training/safetensors\.cc",
+    r"nlohmann/": r"rendezvous/(fields|protocol)\.(h|cc)|rendezvous/etcd/messages\.cc|agent/(error_file|events|python_stack)\.cc|collectives/failure/trace\.cc|collectives/training/safetensors\.cc",
     r"gloo/": r"collectives/backends/gloo/\w+\.(h|cc)",
     r"xxhash\.h": r"collectives/training/checkpoint_sum\.cc",
     r"mpi\.h": r"collectives/backends/mpi/plugin\w*\.(h|cc)",
@@ -46,7 +48,7 @@ CONFINED = {
 }
 # What no pure unit reaches; what it does not include itself (<sys/wait.h> and <netinet/in.h> decode); and
 # what it does not call.
-EVENTS = re.compile(r"boost/(asio|process)")
+EVENTS = re.compile(r"boost/(asio|beast|process)")
 SYSTEM = re.compile(r"(sys/(?!wait\.h)|net/|netinet/(?!in\.h)|linux/)|(unistd|fcntl|poll|netdb|spawn|sched|pthread|dlfcn|dirent)\.h$"
                     r"|(thread|fstream|filesystem|iostream|future|condition_variable)$")
 CALLS = re.compile(r"[cC]lock::now\(|\b(?:getenv|clock_gettime)\(")

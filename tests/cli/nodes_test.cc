@@ -116,13 +116,35 @@ TEST_CASE("restarts are limited in total, or within a time") {
         0ms);
 }
 
-TEST_CASE("a backend with a server of its own is refused, with the alternative") {
-  const char* name = GENERATE("etcd", "etcd-v2");
+TEST_CASE("etcd elects the master where it is asked to") {
+  const auto spec = job({"--rdzv_backend", "etcd", "--rdzv_endpoint", "e1,[fd00::1]:99",
+                         "--rdzv_id", "x", "--nnodes", "2:3", "--node_rank", "1", "train"});
+  REQUIRE(spec.etcd);
+  CHECK(spec.etcd->text() == "e1:2379,[fd00::1]:99");
+  CHECK(spec.etcd->user.empty());
+  CHECK_FALSE(spec.node_rank);
+  const auto user =
+      job({"--rdzv_backend", "etcd", "--rdzv_endpoint", "e1", "--rdzv_id", "x", "train"},
+          host({"DDPRUN_ETCD_USER=ddp:a:b"}));
+  CHECK(user.etcd->user == "ddp");
+  CHECK(user.etcd->password == "a:b");
+}
 
-  CHECK(refusal({"--rdzv_backend", name, "train"}) ==
-        "--rdzv_backend '" + std::string(name) +
-            "' is not supported or needed: give static or c10d, and --rdzv_endpoint HOST:PORT with "
-            "a host of the job or of ddprun serve");
+TEST_CASE("what etcd cannot do is refused, with what to do") {
+  const auto with = [](std::vector<const char*> words) {
+    words.insert(words.begin(), {"--rdzv_backend", "etcd"});
+    words.push_back("train");
+    return refusal(words);
+  };
+  CHECK(with({"--rdzv_id", "x"}) ==
+        "--rdzv_backend etcd needs --rdzv_endpoint HOST[:PORT],... of its servers");
+  CHECK(with({"--rdzv_endpoint", "e1"}) ==
+        "--rdzv_backend etcd needs --rdzv_id ID, by which etcd tells jobs apart");
+  CHECK(refusal({"--rdzv_endpoint", "a,b", "--nnodes", "2", "train"}) ==
+        "--rdzv_endpoint names 2 servers, which only --rdzv_backend etcd has");
+  CHECK(refusal({"--rdzv_backend", "etcd-v2", "train"}) ==
+        "--rdzv_backend 'etcd-v2' is not supported: give etcd, which needs etcd 3.4 or later, or "
+        "static or c10d, which need no server");
 }
 
 TEST_CASE("an error in --rdzv_conf follows its name, or its variable's") {

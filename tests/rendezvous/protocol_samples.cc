@@ -51,6 +51,7 @@ JoinRequest sample_request() {
   request.last_master = "9876fedc";
   request.last_node_rank = 2;
   request.last_guests = 6;
+  request.last_hosted = true;
   request.last_restarts = 1;
   request.restarts = 2;
   request.unreported_failure = sample_failure();

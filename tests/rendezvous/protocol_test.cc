@@ -124,6 +124,7 @@ TEST_CASE("a request to join arrives with all that the node knows of earlier rou
   CHECK(join.last_master == "9876fedc");
   CHECK(join.last_node_rank == 2);
   CHECK(join.last_guests == 6);
+  CHECK(join.last_hosted);
   CHECK(join.last_restarts == 1);
   CHECK(join.restarts == 2);
   check_same(join.unreported_failure.value(), sample_failure());

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <boost/asio/any_io_executor.hpp>
+
+#include "base/error.h"
+#include "rendezvous/boot_timer.h"
+#include "rendezvous/endpoint.h"
+#include "rendezvous/etcd/election.h"
+#include "rendezvous/etcd/gateway.h"
+#include "rendezvous/job_state.h"
+
+namespace ddprun::rendezvous::etcd {
+
+/// This node in the election of the job's master by etcd: finds the master, or becomes it. DOES
+/// what Election decides.
+///
+/// Destroying it leaves a key that it has made to its end; no hook is called any more.
+/// Thread: the executor's.
+class Candidate {
+ public:
+  struct Options {
+    Gateway::Options etcd;
+    std::string run_id;
+    std::chrono::milliseconds lease{0};  ///< of nodes
+    std::string host;                    ///< where others reach this one; empty: as etcd sees it
+    std::uint16_t port = 0;              ///< to host the master at; 0: any that is free
+  };
+
+  struct Hooks {
+    /// This node was elected: it hosts the master at `where` from now on. An error: it cannot, and
+    /// resigns.
+    std::function<Result<>(const Endpoint& where, const JobState& state)> lead;
+    /// The state was written.
+    std::function<void()> recorded;
+    /// This node is not the master any more; may be called within a call of ours.
+    std::function<void(const std::string& reason)> stepped_down;
+  };
+  using Found = std::function<void(Result<Endpoint>)>;
+
+  Candidate(const boost::asio::any_io_executor& executor, Options options, Hooks hooks);
+
+  /// Where is the master? If there is none, this node may become it. `found` is called later; that
+  /// of an earlier call is not. Errors: unreachable, with the reason.
+  void find(Found found);
+
+  /// The master only, and one at a time: writes the state; `recorded` or `stepped_down` follows.
+  void record(const JobState& state);
+
+  /// The end of this node's part. If it was the master another one can be elected at once. Calls
+  /// `done`, when etcd has answered or does not.
+  void resign(std::function<void()> done);
+
+ private:
+  static BootClock::time_point now() { return BootClock::now(); }
+
+  void perform(const ElectionActions& actions);
+  void perform(const election_action::Ask& ask);
+  void perform(const election_action::Found& found);
+  void perform(const election_action::NotFound& not_found) { tell(unreachable(not_found.reason)); }
+  void perform(const election_action::Lead& lead);
+  void perform(const election_action::Done&) { hooks_.recorded(); }
+  void perform(const election_action::StepDown& step) { hooks_.stepped_down(step.reason); }
+
+  static Error unreachable(const std::string& reason) { return {Errc::unreachable, reason}; }
+  Result<> choose_place();
+  void on_answer(std::uint64_t number, const Request& request, Result<std::string> body);
+  void tell(Result<Endpoint> where);
+
+  boost::asio::any_io_executor executor_;
+  Options options_;
+  Hooks hooks_;
+  Election election_;
+  std::optional<Endpoint> place_;  // of a master here
+  Found found_;
+  std::function<void()> resigned_;
+  std::optional<std::uint64_t> revoke_;  // the last request of all
+  Gateway gateway_;
+  BootTimer timer_;
+};
+
+}  // namespace ddprun::rendezvous::etcd

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/etcd/election.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace ddprun::rendezvous::etcd {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr seconds kLeastTtl{2};  // etcd grants none below 1.5 times its own election timeout
+
+/// How long the state of a job is kept without a master: any node that is left is one sooner.
+constexpr seconds kStateOutlives{60};
+
+seconds key_ttl(std::chrono::milliseconds lease) {
+  return std::max(kLeastTtl, std::chrono::ceil<seconds>(3 * lease));
+}
+
+/// How long a lease in etcd counts here, from when it was asked for.
+BootClock::duration usable(seconds ttl) {
+  return BootClock::duration(ttl) / 2;
+}
+
+template <class T>
+const T* as(const Answer& answer) {
+  return std::get_if<T>(&answer);
+}
+
+}  // namespace
+
+Election::Election(std::chrono::milliseconds lease) : ttl_(key_ttl(lease)) {}
+
+Election::Pending Election::ask(Request request, Time now) {
+  act(election_action::Ask{++last_number_, std::move(request)});
+  return {last_number_, now};
+}
+
+void Election::found(std::optional<std::string> master) {
+  if (std::exchange(asked_, false)) act(election_action::Found{std::move(master)});
+}
+
+void Election::not_found(std::string reason) {
+  if (std::exchange(asked_, false)) act(election_action::NotFound{std::move(reason)});
+}
+
+// The search for a master.
+
+ElectionActions Election::look(Time now) {
+  end_if_over(now);
+  asked_ = true;
+  if (epoch_) {
+    found(std::nullopt);
+  } else if (!search_) {
+    search_ = ask(request::Look{}, now);
+  }
+  return take();
+}
+
+void Election::take_search_answer(const Answer& answer, Time sent, Time now) {
+  if (const auto* granted = as<answer::Granted>(answer)) {
+    lease_ = {granted->lease, sent + usable(granted->ttl)};
+    return campaign(now);
+  }
+  if (const auto* created = as<answer::Created>(answer)) {
+    return lead(created->epoch, created->state, now);
+  }
+  if (const auto* seen = as<answer::Seen>(answer)) return take_seen(*seen, now);
+  not_found("etcd gave another answer than was asked for");
+}
+
+void Election::take_seen(const answer::Seen& seen, Time now) {
+  if (!seen.master) return campaign(now);
+  if (lease_ && seen.master->lease == lease_->id) return lead(seen.master->epoch, seen.state, now);
+  // The lease of an attempt that came too late.
+  if (lease_) ask(request::Revoke{std::exchange(lease_, std::nullopt)->id}, now);
+  found(seen.master->value);
+}
+
+/// With the lease of an attempt whose answer was lost it is the same attempt.
+void Election::campaign(Time now) {
+  if (lease_ && now >= lease_->limit) lease_.reset();
+  search_ = lease_ ? ask(request::Create{lease_->id}, now) : ask(request::Grant{ttl_}, now);
+}
+
+void Election::lead(Epoch epoch, const std::optional<Recorded>& state, Time now) {
+  if (!lease_ || now >= lease_->limit) {  // no node was given a lease: no worker can be left
+    if (lease_) ask(request::Revoke{std::exchange(lease_, std::nullopt)->id}, now);
+    return not_found("etcd answers too slowly for an election");
+  }
+  epoch_ = epoch;
+  next_renewal_ = now;  // also of the state's lease
+  state_revision_ = state ? state->revision : 0;
+  if (state) state_lease_ = state->lease;
+  act(election_action::Lead{state ? state->state : ""});
+  found(std::nullopt);
+}
+
+// The master's part.
+
+void Election::renew(Time now) {
+  next_renewal_ = now + pause();
+  if (!renewal_) renewal_ = ask(request::Renew{lease_->id}, now);
+  if (state_lease_ && !state_renewal_) state_renewal_ = ask(request::Renew{*state_lease_}, now);
+}
+
+void Election::take_renewed(seconds ttl, Time sent, Time now) {
+  if (ttl <= seconds::zero()) return step_down("its lease in etcd is over");
+  lease_->limit = std::max(lease_->limit, sent + usable(ttl));
+  trouble_.clear();
+  end_if_over(now);
+}
+
+ElectionActions Election::record(std::string state, Time now) {
+  end_if_over(now);
+  if (!epoch_) return take();
+  state_ = std::move(state);
+  if (!write_) write(now);
+  return take();
+}
+
+void Election::write(Time now) {
+  next_write_.reset();
+  write_ = state_lease_
+               ? ask(request::Record{*epoch_, state_revision_, *state_lease_, *state_}, now)
+               : ask(request::Grant{ttl_ + kStateOutlives}, now);
+}
+
+void Election::take_write_answer(const Answer& answer, Time now) {
+  if (const auto* granted = as<answer::Granted>(answer)) {
+    state_lease_ = granted->lease;
+    return write(now);
+  }
+  const auto* seen = as<answer::Seen>(answer);
+  if (seen != nullptr && was_written(*seen)) return written(seen->state->revision);
+  if (const auto* done = as<answer::Written>(answer)) return written(done->revision);
+  step_down("its key in etcd is gone");
+}
+
+/// By an earlier attempt, whose answer was lost.
+bool Election::was_written(const answer::Seen& seen) const {
+  return seen.master && seen.master->epoch == *epoch_ && seen.state && seen.state->state == *state_;
+}
+
+void Election::written(Revision revision) {
+  state_revision_ = revision;
+  state_.reset();
+  act(election_action::Done{});
+}
+
+ElectionActions Election::resign() {
+  if (lease_) ask(request::Revoke{lease_->id}, {});
+  asked_ = false;
+  search_.reset();
+  forget();
+  return take();
+}
+
+/// The key is left to its end: workers of this node may have leases for so long.
+void Election::step_down(const std::string& reason) {
+  act(election_action::StepDown{reason});
+  forget();
+}
+
+void Election::forget() {
+  epoch_.reset();
+  lease_.reset();
+  state_lease_.reset();
+  state_.reset();
+  next_write_.reset();
+  for (auto* pending : {&renewal_, &state_renewal_, &write_}) pending->reset();
+  trouble_.clear();
+}
+
+void Election::end_if_over(Time now) {
+  if (!epoch_ || now < lease_->limit) return;
+  step_down("no answer of etcd for " + duration_text(usable(ttl_)) +
+            (trouble_.empty() ? "" : " (" + trouble_ + ")"));
+}
+
+// What happens.
+
+ElectionActions Election::answered(std::uint64_t number, const Answer& answer, Time now) {
+  end_if_over(now);
+  const auto is = [number](const std::optional<Pending>& pending) {
+    return pending && pending->number == number;
+  };
+  if (is(search_)) {
+    const Time sent = std::exchange(search_, std::nullopt)->sent;
+    take_search_answer(answer, sent, now);
+  } else if (is(renewal_)) {
+    const Time sent = std::exchange(renewal_, std::nullopt)->sent;
+    if (const auto* renewed = as<answer::Renewed>(answer)) take_renewed(renewed->ttl, sent, now);
+  } else if (is(state_renewal_)) {
+    state_renewal_.reset();
+  } else if (is(write_)) {
+    write_.reset();
+    take_write_answer(answer, now);
+  }
+  return take();
+}
+
+ElectionActions Election::failed(std::uint64_t number, const std::string& reason, Time now) {
+  end_if_over(now);
+  const auto is = [number](const std::optional<Pending>& pending) {
+    return pending && pending->number == number;
+  };
+  if (is(search_)) {
+    search_.reset();
+    not_found(reason);
+  } else if (is(renewal_)) {
+    renewal_.reset();
+    trouble_ = reason;
+  } else if (is(state_renewal_)) {
+    state_renewal_.reset();
+  } else if (is(write_)) {
+    write_.reset();
+    state_lease_.reset();  // it may be over
+    next_write_ = now + pause();
+  }
+  return take();
+}
+
+ElectionActions Election::tick(Time now) {
+  end_if_over(now);
+  if (!epoch_) return take();
+  if (next_renewal_ <= now) renew(now);
+  if (next_write_ && *next_write_ <= now) write(now);
+  return take();
+}
+
+std::optional<Election::Time> Election::deadline() const {
+  if (!epoch_) return std::nullopt;
+  const Time renewal = renewal_ ? lease_->limit : std::min(next_renewal_, lease_->limit);
+  return next_write_ ? std::min(renewal, *next_write_) : renewal;
+}
+
+}  // namespace ddprun::rendezvous::etcd

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <boost/asio/ip/tcp.hpp>
+
+#include "base/error.h"
+#include "rendezvous/endpoint.h"
+#include "rendezvous/etcd/messages.h"
+#include "rendezvous/etcd/servers.h"
+
+namespace ddprun::rendezvous::etcd {
+
+/// HTTP to the servers of one etcd: requests are answered by any of them. Nothing blocks.
+///
+/// Destroying it ends all requests: no hook is called any more.
+/// Thread: the executor's.
+class Gateway {
+ public:
+  struct Options {
+    Servers servers;
+    std::optional<boost::asio::ip::address> local;  ///< where to connect from
+  };
+  using Hook = std::function<void(Result<std::string> body)>;
+
+  Gateway(boost::asio::any_io_executor executor, Options options);
+  ~Gateway();
+  Gateway(const Gateway&) = delete;
+
+  /// Asks one server after the other until one answers, each for at most `limit`, the one that
+  /// answered last first. What a server did not answer may have been done. `hook` gets the body of
+  /// the answer, later. Errors: unreachable (no server answered; names the last one and why),
+  /// usage (etcd refuses the user), protocol (etcd answered with an error).
+  void ask(Post post, std::chrono::milliseconds limit, Hook hook);
+
+  /// This host's address as the server sees it that answered last; nullopt: none has answered.
+  const std::optional<boost::asio::ip::address>& own_address() const { return own_address_; }
+
+ private:
+  class Exchange;
+  struct Asked {
+    Post post;
+    std::chrono::milliseconds limit;
+    Hook hook;
+    size_t server = 0;  ///< that is asked
+    size_t tried = 0;
+    bool login = false;  ///< it is the request for a token
+    std::unique_ptr<Exchange> exchange{};
+  };
+  struct Reply;
+
+  void log_in(std::chrono::milliseconds limit, std::function<void(Result<>)> done);
+  void send(Post post, std::chrono::milliseconds limit, bool login, Hook hook);
+  void try_server(std::uint64_t number);
+  void on_reply(std::uint64_t number, Result<Reply> reply);
+  void end(std::uint64_t number, Result<std::string> result);
+
+  boost::asio::any_io_executor executor_;
+  Options options_;
+  size_t server_ = 0;  // that answered last
+  std::string token_;  // empty: none yet
+  std::map<std::uint64_t, Asked> asked_;
+  std::uint64_t last_ = 0;
+  std::optional<boost::asio::ip::address> own_address_;
+  std::shared_ptr<char> alive_ = std::make_shared<char>();  // handlers that were queued look at it
+};
+
+}  // namespace ddprun::rendezvous::etcd

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/etcd/messages.h"
+
+#include <charconv>
+#include <climits>
+#include <cstdint>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "rendezvous/fields.h"
+#include "rendezvous/protocol.h"
+
+namespace ddprun::rendezvous::etcd {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kDigits =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+constexpr int kMostRounds = INT_MAX / 2;  // rounds and restarts are counted on from there
+
+std::string base64(std::string_view bytes) {
+  std::string text;
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t group = 0;
+    for (size_t k = i; k < i + 3; ++k) {
+      group = group << 8 | (k < bytes.size() ? static_cast<unsigned char>(bytes[k]) : 0);
+    }
+    for (size_t k = 0; k < 4; ++k) {
+      text += i + k <= bytes.size() ? kDigits[group >> (18 - 6 * k) & 63] : '=';
+    }
+  }
+  return text;
+}
+
+/// Ends at the first character that is none of base64.
+std::string from_base64(std::string_view text) {
+  std::string bytes;
+  std::uint32_t bits = 0;
+  int count = 0;
+  for (const char digit : text) {
+    const size_t value = kDigits.find(digit);
+    if (value == std::string_view::npos) break;
+    bits = bits << 6 | static_cast<std::uint32_t>(value);
+    count += 6;
+    if (count < 8) continue;
+    count -= 8;
+    bytes += static_cast<char>(bits >> count & 0xff);
+  }
+  return bytes;
+}
+
+std::string text_of(const json& object, const char* name) {
+  const auto field = object.find(name);
+  return field != object.end() && field->is_string() ? field->get<std::string>() : "";
+}
+
+/// 0 where it is left out.
+std::int64_t number_of(const json& object, const char* name) {
+  const std::string text = text_of(object, name);
+  std::int64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+/// An empty one where it is left out.
+const json& object_of(const json& object, const char* name) {
+  static const json empty = json::object();
+  const auto field = object.find(name);
+  return field != object.end() && field->is_object() ? *field : empty;
+}
+
+std::string key(std::string_view job, const char* name) {
+  return base64("/ddprun/" + std::string(job) + "/" + name);
+}
+
+json read(std::string_view job, const char* name) {
+  return {{"request_range", {{"key", key(job, name)}}}};
+}
+
+json read_both(std::string_view job) {
+  return json::array({read(job, "master"), read(job, "state")});
+}
+
+json write(std::string_view job, const char* name, std::string_view value, LeaseId lease) {
+  return {{"request_put",
+           {{"key", key(job, name)}, {"value", base64(value)}, {"lease", std::to_string(lease)}}}};
+}
+
+/// `target`: CREATE or MOD; `field`: create_revision or mod_revision.
+json compare(std::string_view job, const char* name, const char* target, const char* field,
+             Revision revision) {
+  return {{"key", key(job, name)},
+          {"target", target},
+          {"result", "EQUAL"},
+          {field, std::to_string(revision)}};
+}
+
+Post post(const char* path, const json& body) {
+  return {path, body.dump(-1, ' ', false, json::error_handler_t::replace)};
+}
+
+Post encode_one(const request::Look&, std::string_view job, std::string_view) {
+  return post("/v3/kv/txn", {{"success", read_both(job)}});
+}
+
+Post encode_one(const request::Grant& grant, std::string_view, std::string_view) {
+  return post("/v3/lease/grant", {{"TTL", std::to_string(grant.ttl.count())}});
+}
+
+Post encode_one(const request::Create& create, std::string_view job, std::string_view master) {
+  return post("/v3/kv/txn",
+              {{"compare", {compare(job, "master", "CREATE", "create_revision", 0)}},
+               {"success", {write(job, "master", master, create.lease), read(job, "state")}},
+               {"failure", read_both(job)}});
+}
+
+Post encode_one(const request::Renew& renew, std::string_view, std::string_view) {
+  return post("/v3/lease/keepalive", {{"ID", std::to_string(renew.lease)}});
+}
+
+Post encode_one(const request::Record& record, std::string_view job, std::string_view) {
+  const json ours = compare(job, "master", "CREATE", "create_revision", record.epoch);
+  const json next = compare(job, "state", "MOD", "mod_revision", record.after);
+  return post("/v3/kv/txn", {{"compare", {ours, next}},
+                             {"success", {write(job, "state", record.state, record.lease)}},
+                             {"failure", read_both(job)}});
+}
+
+Post encode_one(const request::Revoke& revoke, std::string_view, std::string_view) {
+  return post("/v3/lease/revoke", {{"ID", std::to_string(revoke.lease)}});
+}
+
+/// The key that the read at `place` of a transaction found; null: none.
+json found(const json& object, size_t place) {
+  const auto responses = object.find("responses");
+  if (responses == object.end() || !responses->is_array() || responses->size() <= place) return {};
+  const json& range = object_of((*responses)[place], "response_range");
+  const auto keys = range.find("kvs");
+  if (keys == range.end() || !keys->is_array() || keys->empty()) return {};
+  return keys->front().is_object() ? keys->front() : json();
+}
+
+std::optional<Recorded> state_in(const json& object, size_t place) {
+  const json kv = found(object, place);
+  if (kv.is_null()) return std::nullopt;
+  return Recorded{number_of(kv, "lease"), number_of(kv, "mod_revision"),
+                  from_base64(text_of(kv, "value"))};
+}
+
+answer::Seen seen(const json& object) {
+  answer::Seen seen;
+  if (const json kv = found(object, 0); !kv.is_null()) {
+    seen.master = Holder{number_of(kv, "lease"), number_of(kv, "create_revision"),
+                         from_base64(text_of(kv, "value"))};
+  }
+  seen.state = state_in(object, 1);
+  return seen;
+}
+
+bool succeeded(const json& object) {
+  const auto field = object.find("succeeded");
+  return field != object.end() && field->is_boolean() && field->get<bool>();
+}
+
+Revision revision_of(const json& object) {
+  return number_of(object_of(object, "header"), "revision");
+}
+
+Answer answer_to(const request::Look&, const json& object) {
+  return seen(object);
+}
+Answer answer_to(const request::Grant&, const json& object) {
+  return answer::Granted{number_of(object, "ID"), std::chrono::seconds(number_of(object, "TTL"))};
+}
+Answer answer_to(const request::Create&, const json& object) {
+  if (!succeeded(object)) return seen(object);
+  return answer::Created{revision_of(object), state_in(object, 1)};
+}
+Answer answer_to(const request::Renew&, const json& object) {
+  return answer::Renewed{std::chrono::seconds(number_of(object_of(object, "result"), "TTL"))};
+}
+Answer answer_to(const request::Record&, const json& object) {
+  if (!succeeded(object)) return seen(object);
+  return answer::Written{revision_of(object)};
+}
+Answer answer_to(const request::Revoke&, const json&) {
+  return answer::Revoked{};
+}
+
+Error wrong(const std::string& what) {
+  return {Errc::protocol, what};
+}
+
+Error not_json() {
+  return wrong("an answer that is no JSON object");
+}
+
+/// nullopt: it is no JSON object.
+std::optional<json> parse(std::string_view body) {
+  json object = json::parse(body, nullptr, false);
+  if (!object.is_object()) return std::nullopt;
+  return std::optional<json>(std::in_place, std::move(object));
+}
+
+/// Texts of the Reply that announces the end.
+std::string ending_text(const Ending& ending) {
+  constexpr size_t kLength = 4;  // of a frame, before its body
+  return encode(Reply(Notification(Closed{ending}))).substr(kLength);
+}
+
+}  // namespace
+
+Post encode(const Request& request, std::string_view job, std::string_view master) {
+  return std::visit([&](const auto& r) { return encode_one(r, job, master); }, request);
+}
+
+/// Each answer has a header; a renewal's is inside.
+Result<Answer> decode(const Request& request, std::string_view body) {
+  const std::optional<json> object = parse(body);
+  if (!object) return not_json();
+  if (!object->contains("header") && !object->contains("result")) {
+    return wrong("an answer that is not etcd's");
+  }
+  Answer answer = std::visit([&](const auto& r) { return answer_to(r, *object); }, request);
+  const auto* granted = std::get_if<answer::Granted>(&answer);
+  const bool has_lease =
+      granted == nullptr || (granted->lease != 0 && granted->ttl > std::chrono::seconds::zero());
+  if (!has_lease) return wrong("no lease");
+  return answer;
+}
+
+Post encode_login(std::string_view user, std::string_view password) {
+  return post("/v3/auth/authenticate", {{"name", user}, {"password", password}});
+}
+
+Result<std::string> decode_login(std::string_view body) {
+  const std::optional<json> object = parse(body);
+  if (!object) return not_json();
+  std::string token = text_of(*object, "token");
+  if (token.empty()) return wrong("no token");
+  return token;
+}
+
+std::string decode_error(std::string_view body) {
+  // A body may have a second part, after the object.
+  const json object = json::parse(body.substr(0, body.find('}') + 1), nullptr, false);
+  return object.is_object() ? text_of(object, "error") : "";
+}
+
+std::string encode_master(const Endpoint& master) {
+  return json{{"host", master.host}, {"port", master.port}}.dump(-1, ' ', false,
+                                                                 json::error_handler_t::replace);
+}
+
+Result<Endpoint> decode_master(std::string_view value) {
+  const std::optional<json> object = parse(value);
+  if (!object) return not_json();
+  Fields fields(*object);
+  Endpoint master{fields.text("host"),
+                  static_cast<std::uint16_t>(fields.integer("port", 1, 65535))};
+  return fields.or_error(std::move(master));
+}
+
+std::string encode_state(const JobState& state) {
+  json object = {{"round", state.round}, {"restarts", state.restarts}};
+  if (state.ending) object["end"] = ending_text(*state.ending);
+  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+Result<JobState> decode_state(std::string_view value) {
+  const std::optional<json> object = parse(value);
+  if (!object) return not_json();
+  Fields fields(*object);
+  JobState state{
+      fields.integer("round", -1, kMostRounds), fields.integer("restarts", 0, kMostRounds), {}};
+  if (fields.has("end")) {
+    Result<Reply> end = decode_reply(text_of(*object, "end"));
+    if (!end) return end.error();
+    const auto* notification = std::get_if<Notification>(&*end);
+    const auto* closed = notification ? std::get_if<Closed>(notification) : nullptr;
+    if (closed == nullptr) return wrong("an end that is none");
+    state.ending = closed->ending;
+  }
+  return fields.or_error(std::move(state));
+}
+
+}  // namespace ddprun::rendezvous::etcd

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "rendezvous/endpoint.h"
+#include "rendezvous/etcd/requests.h"
+#include "rendezvous/job_state.h"
+
+// The requests as etcd's JSON gateway takes them (/v3, etcd 3.4 and later): keys and values in
+// base64, 64-bit numbers as texts, and what is zero or false left out. Pure.
+
+namespace ddprun::rendezvous::etcd {
+
+/// One HTTP request: POST `body` to `path`.
+struct Post {
+  std::string path;
+  std::string body;
+};
+
+/// `job` is its id; `master` the value of the key that Create makes.
+Post encode(const Request& request, std::string_view job, std::string_view master);
+
+/// The answer to `request`. Errors: protocol.
+Result<Answer> decode(const Request& request, std::string_view body);
+
+/// A request for a token, which later requests carry.
+Post encode_login(std::string_view user, std::string_view password);
+/// Errors: protocol.
+Result<std::string> decode_login(std::string_view body);
+
+/// What an answer other than 200 says; empty: nothing that is known.
+std::string decode_error(std::string_view body);
+
+/// The value of the master's key: where it is.
+std::string encode_master(const Endpoint& master);
+/// Errors: protocol.
+Result<Endpoint> decode_master(std::string_view value);
+
+/// The value of the state's key.
+std::string encode_state(const JobState& state);
+/// Errors: protocol.
+Result<JobState> decode_state(std::string_view value);
+
+}  // namespace ddprun::rendezvous::etcd

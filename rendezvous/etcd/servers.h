@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "rendezvous/endpoint.h"
+
+namespace ddprun::rendezvous::etcd {
+
+/// An etcd, and the user that it knows ddprun as.
+struct Servers {
+  std::vector<Endpoint> servers;  ///< at least one; any of them answers
+  std::string user;               ///< empty: it asks for none
+  std::string password;
+
+  /// "etcd1:2379,etcd2:2379".
+  std::string text() const {
+    std::string list;
+    for (const Endpoint& server : servers) list += (list.empty() ? "" : ",") + server.text();
+    return list;
+  }
+};
+
+}  // namespace ddprun::rendezvous::etcd

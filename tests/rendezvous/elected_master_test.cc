@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is different where etcd elects the master.
+#include <algorithm>
+
+#include "rendezvous/server_sessions.h"
+#include "tests/catch.h"
+
+namespace ddprun::rendezvous {
+namespace {
+
+using namespace std::chrono_literals;
+
+const Round::Time kNow(1h);
+
+Round elected(JobState state, int nodes = 2, int restarts = 3) {
+  RoundSpec spec;
+  spec.min_nodes = nodes;
+  spec.max_nodes = 3;
+  spec.max_restarts = restarts;
+  spec.last_call = 1s;
+  return Round(spec, 12s, "this", std::move(state));
+}
+
+/// Of a round with nodes 0 to 2, whose master was on node 0.
+JoinRequest from_earlier(int node_rank) {
+  JoinRequest request;
+  request.last_round = 4;
+  request.last_master = "earlier";
+  request.last_node_rank = node_rank;
+  request.last_guests = 2;
+  request.last_hosted = node_rank == 0;
+  return request;
+}
+
+JoinRequest with_failure(JoinRequest request) {
+  request.unreported_failure = Failure();
+  request.unreported_failure->rank = 1;
+  request.unreported_failure->wait_status = 256;
+  request.unreported_failure->pid = 5;
+  return request;
+}
+
+template <class T>
+int count(const Notifications& notifications) {
+  return static_cast<int>(
+      std::count_if(notifications.begin(), notifications.end(),
+                    [](const auto& one) { return std::holds_alternative<T>(one.second); }));
+}
+
+TEST_CASE("new nodes alone go on with the numbers of rounds and restarts that were left") {
+  Round round = elected({4, 2, {}});
+  round.join(1, {}, kNow);
+  round.join(2, {}, kNow);
+  const Notifications started = round.tick(kNow + 1s);
+  REQUIRE(count<Ready>(started) == 2);
+  const Layout& layout = std::get<Ready>(started[0].second).layout;
+  CHECK(layout.round == 5);
+  CHECK(layout.restarts == 2);
+  CHECK(round.state().round == 5);
+}
+
+TEST_CASE("after the end members get the end, and newcomers a refusal") {
+  Round round = elected({4, 0, Succeeded{}});
+  CHECK(count<Closed>(round.join(1, from_earlier(1), kNow)) == 1);
+  const Notifications refused = round.join(2, {}, kNow);
+  REQUIRE(count<Refused>(refused) == 1);
+  CHECK(std::get<Refused>(refused[0].second).left_out);
+  CHECK(std::get<Refused>(refused[0].second).sentence == "it succeeded");
+}
+
+TEST_CASE("a worker that failed when the master was lost costs no restart") {
+  Round round = elected({4, 0, {}}, 2, 0);
+  round.join(1, with_failure(from_earlier(1)), kNow);
+  const Notifications started = round.join(2, from_earlier(2), kNow);
+  CHECK(count<Ready>(started) == 2);
+  CHECK(round.restarts() == 0);
+}
+
+TEST_CASE("the node of the master before does not stand for another one that may run workers") {
+  Round round = elected({4, 0, {}});
+  round.join(1, from_earlier(0), kNow);
+  CHECK(count<Ready>(round.join(2, from_earlier(1), kNow)) == 0);
+  CHECK(count<Ready>(round.tick(kNow + 11s)) == 0);
+  CHECK(count<Ready>(round.tick(kNow + 12s)) == 2);
+}
+
+/// Two nodes, "a" on line 1 and "b" on line 2, of which "a" is the master's.
+struct Sessions {
+  ServerSessions sessions{options()};
+  ServerActions last;
+
+  static ServerSessions::Options options() {
+    ServerSessions::Options options;
+    options.name = "m";
+    options.round.min_nodes = options.round.max_nodes = 2;
+    options.resident = "a";
+    options.inherited.emplace();
+    return options;
+  }
+
+  Sessions() {
+    for (const ConnectionId line : {1, 2}) {
+      sessions.connected(line, "x", kProtocolVersion, false);
+      message::Hello hello;
+      hello.min_nodes = hello.max_nodes = 2;
+      hello.host = hello.session = line == 1 ? "a" : "b";
+      hello.number = 1;
+      say(line, hello);
+      say(line, message::Join{});
+    }
+  }
+
+  void say(ConnectionId line, Message message) { last = sessions.received(line, message, kNow); }
+
+  template <class T>
+  std::vector<const T*> told() const {
+    std::vector<const T*> found;
+    for (const ServerAction& action : last) {
+      const auto* send = std::get_if<server_action::Send>(&action);
+      const auto* notification = send ? std::get_if<Notification>(send->reply.get()) : nullptr;
+      const auto* one = notification ? std::get_if<T>(notification) : nullptr;
+      if (one != nullptr) found.push_back(one);
+    }
+    return found;
+  }
+
+  const JobState* recorded() const {
+    for (const ServerAction& action : last) {
+      if (const auto* record = std::get_if<server_action::Record>(&action)) return &record->state;
+    }
+    return nullptr;
+  }
+};
+
+TEST_CASE("a round is recorded before a node is told of it") {
+  Sessions job;
+  REQUIRE(job.recorded() != nullptr);
+  CHECK(job.recorded()->round == 0);
+  CHECK(job.told<Ready>().empty());
+  job.say(2, Heartbeat{});
+  CHECK(job.last.size() == 1);  // answered meanwhile
+  job.last = job.sessions.recorded();
+  REQUIRE(job.told<Ready>().size() == 2);
+  const Layout& first = job.told<Ready>()[0]->layout;
+  CHECK(first.guests == 1);
+  CHECK(first.node_rank == 0);
+  CHECK(job.recorded() == nullptr);
+}
+
+TEST_CASE("what follows while a round is recorded comes after it") {
+  Sessions job;
+  job.say(2, message::Leave{});
+  CHECK(job.told<Broken>().empty());
+  job.last = job.sessions.recorded();
+  CHECK(job.told<Ready>().size() == 2);
+  CHECK(job.told<Broken>().size() == 1);
+  CHECK(std::get<Notification>(*std::get<server_action::Send>(job.last.back()).reply).index() ==
+        Notification(Broken{}).index());
+}
+
+TEST_CASE("the end is recorded before a node is told of it") {
+  Sessions job;
+  job.last = job.sessions.recorded();
+  job.say(1, message::Succeed{0});
+  CHECK(job.recorded() == nullptr);
+  job.say(2, message::Succeed{0});
+  REQUIRE(job.recorded() != nullptr);
+  CHECK(job.recorded()->ending);
+  CHECK(job.told<Closed>().empty());
+  job.last = job.sessions.recorded();
+  CHECK(job.told<Closed>().size() == 2);
+}
+
+}  // namespace
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/etcd/gateway.h"
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/write.hpp>
+
+#include "tests/catch.h"
+#include "tests/contains.h"
+#include "tests/must.h"
+#include "tests/unused_port.h"
+
+namespace ddprun::rendezvous::etcd {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using namespace std::chrono_literals;
+using tests::contains;
+
+/// Answers each request with the next of its answers; without one it stays silent.
+class FakeEtcd {
+ public:
+  explicit FakeEtcd(asio::io_context& context)
+      : acceptor_(context, {asio::ip::address_v4::loopback(), 0}) {
+    accept();
+  }
+
+  Endpoint endpoint() const { return {"127.0.0.1", acceptor_.local_endpoint().port()}; }
+
+  std::deque<std::string> answers;
+  std::vector<std::string> requests;
+
+ private:
+  struct Line {
+    explicit Line(tcp::socket from) : socket(std::move(from)) {}
+    tcp::socket socket;
+    std::string received{};
+    std::string answer{};
+  };
+
+  void accept() {
+    acceptor_.async_accept([this](boost::system::error_code failure, tcp::socket socket) {
+      if (failure) return;
+      auto line = std::make_shared<Line>(std::move(socket));
+      lines_.push_back(line);
+      // The end of every request of ours.
+      asio::async_read_until(line->socket, asio::dynamic_buffer(line->received), "}",
+                             [this, line](auto, size_t) { reply(line); });
+      accept();
+    });
+  }
+
+  void reply(const std::shared_ptr<Line>& line) {
+    requests.push_back(line->received);
+    if (answers.empty()) return;
+    line->answer = answers.front();
+    answers.pop_front();
+    asio::async_write(line->socket, asio::buffer(line->answer), [line](auto, size_t) {});
+  }
+
+  tcp::acceptor acceptor_;
+  std::vector<std::shared_ptr<Line>> lines_;
+};
+
+std::string http(int status, const std::string& body) {
+  return "HTTP/1.1 " + std::to_string(status) +
+         " text\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+
+/// The answer to one request.
+Result<std::string> ask(asio::io_context& context, Gateway& gateway,
+                        std::chrono::milliseconds limit = 60s) {
+  std::optional<Result<std::string>> answer;
+  gateway.ask({"/v3/kv/txn", "{}"}, limit, [&](const Result<std::string>& body) { answer = body; });
+  while (!answer) context.run_one();
+  return *answer;
+}
+
+Gateway::Options options(std::vector<Endpoint> servers, std::string user = "") {
+  return {{std::move(servers), std::move(user), "p\"w"}, {}};
+}
+
+TEST_CASE("a request is posted, and the answer's body comes back with this host's address") {
+  asio::io_context context;
+  FakeEtcd etcd(context);
+  Gateway gateway(context.get_executor(), options({etcd.endpoint()}));
+  CHECK_FALSE(gateway.own_address().has_value());
+  etcd.answers = {http(200, "yes")};
+  CHECK(must(ask(context, gateway)) == "yes");
+  CHECK(contains(etcd.requests[0], "POST /v3/kv/txn HTTP/1.1\r\nHost: " + etcd.endpoint().text()));
+  CHECK(gateway.own_address()->is_loopback());
+}
+
+TEST_CASE("a server that is closed or without a leader is passed over, and then left") {
+  asio::io_context context;
+  FakeEtcd leaderless(context), good(context);
+  Gateway gateway(
+      context.get_executor(),
+      options({{"127.0.0.1", tests::unused_port()}, leaderless.endpoint(), good.endpoint()}));
+  leaderless.answers = {http(503, R"({"error":"etcdserver: no leader"})")};
+  good.answers = {http(200, "1"), http(200, "2")};
+  CHECK(must(ask(context, gateway)) == "1");
+  CHECK(leaderless.requests.size() == 1);
+  CHECK(must(ask(context, gateway)) == "2");
+  CHECK(leaderless.requests.size() == 1);
+}
+
+TEST_CASE("a server that is silent is passed over when the limit is over") {
+  asio::io_context context;
+  FakeEtcd silent(context);
+  const Endpoint closed{"127.0.0.1", tests::unused_port()};
+  Gateway gateway(context.get_executor(), options({silent.endpoint(), closed}));
+  const auto answer = ask(context, gateway, 50ms);
+  REQUIRE_FALSE(answer.has_value());
+  CHECK(contains(answer.error().message, "etcd at " + closed.text() + ": "));
+}
+
+TEST_CASE("where no server answers, the last one and the reason are named") {
+  asio::io_context context;
+  FakeEtcd leaderless(context);
+  Gateway gateway(context.get_executor(),
+                  options({{"127.0.0.1", tests::unused_port()}, leaderless.endpoint()}));
+  leaderless.answers = {http(503, R"({"error":"etcdserver: no leader"})")};
+  const auto answer = ask(context, gateway);
+  REQUIRE_FALSE(answer.has_value());
+  CHECK(answer.error().code == Errc::unreachable);
+  CHECK(answer.error().message ==
+        "etcd at " + leaderless.endpoint().text() + ": etcdserver: no leader");
+}
+
+TEST_CASE("a refused request is not repeated") {
+  asio::io_context context;
+  FakeEtcd etcd(context), other(context);
+  Gateway gateway(context.get_executor(), options({etcd.endpoint(), other.endpoint()}));
+  etcd.answers = {http(404, R"({"error":"etcdserver: requested lease not found"}Grpc: x)")};
+  const auto answer = ask(context, gateway);
+  REQUIRE_FALSE(answer.has_value());
+  CHECK(contains(answer.error().message, ": etcdserver: requested lease not found"));
+  CHECK(other.requests.empty());
+}
+
+TEST_CASE("an answer that is no HTTP, or too long, is as none") {
+  asio::io_context context;
+  FakeEtcd etcd(context);
+  Gateway gateway(context.get_executor(), options({etcd.endpoint()}));
+  etcd.answers = {"SSH-2.0-OpenSSH\r\n\r\n",
+                  "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n"};
+  CHECK_FALSE(ask(context, gateway).has_value());
+  CHECK_FALSE(ask(context, gateway).has_value());
+}
+
+TEST_CASE("a user logs in once, and again when the token is not taken any more") {
+  asio::io_context context;
+  FakeEtcd etcd(context);
+  Gateway gateway(context.get_executor(), options({etcd.endpoint()}, "ddp"));
+  etcd.answers = {http(200, R"({"header":{},"token":"T.1"})"), http(200, "1"),
+                  http(401, R"({"error":"etcdserver: invalid auth token"})"),
+                  http(200, R"({"header":{},"token":"T.2"})"), http(200, "2")};
+  CHECK(must(ask(context, gateway)) == "1");
+  CHECK(contains(etcd.requests[0], R"({"name":"ddp","password":"p\"w"})"));
+  CHECK(contains(etcd.requests[1], "Authorization: T.1"));
+  CHECK_FALSE(ask(context, gateway).has_value());
+  CHECK(must(ask(context, gateway)) == "2");
+  CHECK(contains(etcd.requests.back(), "Authorization: T.2"));
+}
+
+TEST_CASE("nothing is called when the gateway is gone") {
+  asio::io_context context;
+  FakeEtcd etcd(context);
+  bool called = false;
+  {
+    Gateway gateway(context.get_executor(), options({etcd.endpoint()}));
+    gateway.ask({"/", "{}"}, 60s, [&called](const auto&) { called = true; });
+    while (etcd.requests.empty()) context.run_one();
+    gateway.ask({"/", "{}"}, 60s, [&called](const auto&) { called = true; });
+  }
+  context.poll();
+  CHECK_FALSE(called);
+}
+
+}  // namespace
+}  // namespace ddprun::rendezvous::etcd
