@@ -28,10 +28,10 @@ void check(const ProcessGroup& group, const std::vector<Buffer>& parameters,
     refuse(group, "with buckets of 0 bytes: at least 1 is needed");
   }
   const Buffer& first = parameters.front();
-  if (first.on_device && !options.allocate) {
-    refuse(group,
-           "of parameters on a device without the option allocate: it is to give device "
-           "memory for their gradients");
+  if (first.on_device && !options.allocate && group.backend() != "nccl") {
+    refuse(group, "of parameters on a device over " + group.backend() +
+                      " without the option allocate: it is to give device memory for their "
+                      "gradients");
   }
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::string which = "parameter " + std::to_string(i);

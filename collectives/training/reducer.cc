@@ -67,7 +67,10 @@ Reducer::~Reducer() {
 void Reducer::lay_out(const Options& options) {
   for (auto& planned : plan_buckets(gradients_, options.first_bucket_bytes, options.bucket_bytes)) {
     const std::size_t bytes = planned.count * size_of(planned.type);
-    memory_.push_back(options.allocate ? options.allocate(bytes) : allocate_on_host(bytes));
+    const bool on_device = gradients_[planned.parameters.front()].on_device;
+    memory_.push_back(options.allocate ? options.allocate(bytes)
+                      : on_device      ? group_.allocate(bytes)
+                                       : allocate_on_host(bytes));
     Bucket bucket{.memory = gradients_[planned.parameters.front()],
                   .parameters = std::move(planned.parameters)};
     bucket.memory.data = memory_.back().get();

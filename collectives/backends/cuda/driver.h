@@ -31,6 +31,7 @@ namespace ddp::internal {
   X(cuMemFreeHost)               \
   X(cuMemHostAlloc)              \
   X(cuMemcpyAsync)               \
+  X(cuMemsetD8Async)             \
   X(cuModuleGetFunction)         \
   X(cuModuleLoadData)            \
   X(cuModuleUnload)              \
