@@ -13,6 +13,7 @@ namespace ddp::internal {
   X(cuCtxGetStreamPriorityRange) \
   X(cuCtxPopCurrent)             \
   X(cuCtxPushCurrent)            \
+  X(cuCtxSynchronize)            \
   X(cuDeviceGet)                 \
   X(cuDeviceGetAttribute)        \
   X(cuDeviceGetCount)            \

@@ -18,6 +18,18 @@ namespace {
 constexpr const char* kWhere = "while connecting through NCCL";
 constexpr const char* kPart = "while a part of the group connects through NCCL";
 
+/// Destroyed when an abort is done.
+struct KeptUntilAborted {
+  KeptUntilAborted(std::shared_ptr<void> communicator, std::promise<void> promise)
+      : owner(std::move(communicator)), aborted(std::move(promise)) {}
+  KeptUntilAborted(const KeptUntilAborted&) = delete;
+  KeptUntilAborted& operator=(const KeptUntilAborted&) = delete;
+  ~KeptUntilAborted() { aborted.set_value(); }
+
+  std::shared_ptr<void> owner;
+  std::promise<void> aborted;
+};
+
 /// An error of NCCL, thrown from the calls of launch().
 struct FailedCall {
   ncclResult_t result;
@@ -195,12 +207,19 @@ NcclCommunicator::Registration NcclCommunicator::register_memory(void* memory, s
 }
 
 void NcclCommunicator::deregister(const Registration& registration) noexcept {
-  const std::lock_guard lock(handle_mutex_);
-  if (handle_ == nullptr || is_closing_) return;
-  if (registration.window != nullptr) {
-    nccl().ncclCommWindowDeregister(handle_, registration.window);
+  std::shared_future<void> aborted;
+  {
+    const std::lock_guard lock(handle_mutex_);
+    aborted = aborted_;
+    const bool is_open = handle_ != nullptr && !is_closing_;
+    if (is_open && registration.window != nullptr) {
+      nccl().ncclCommWindowDeregister(handle_, registration.window);
+    }
+    if (is_open && registration.handle != nullptr) {
+      nccl().ncclCommDeregister(handle_, registration.handle);
+    }
   }
-  if (registration.handle != nullptr) nccl().ncclCommDeregister(handle_, registration.handle);
+  if (aborted.valid() && !NcclGroup::is_open()) aborted.wait();
 }
 
 void NcclCommunicator::take(ncclComm_t connected) {
@@ -339,11 +358,15 @@ void NcclCommunicator::abort() noexcept {
 /// abort is deferred.
 void NcclCommunicator::abort_handle(std::shared_ptr<void> owner) noexcept {
   ncclComm_t handle = nullptr;
+  std::promise<void> aborted;
   {
     const std::lock_guard lock(handle_mutex_);
     std::swap(handle, handle_);
+    if (handle == nullptr) return;
+    aborted_ = aborted.get_future().share();
   }
-  if (handle != nullptr) NcclGroup::abort(handle, std::move(owner));
+  const auto kept = std::make_shared<KeptUntilAborted>(std::move(owner), std::move(aborted));
+  NcclGroup::abort(handle, kept);
 }
 
 void NcclCommunicator::close() noexcept {

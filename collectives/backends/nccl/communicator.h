@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cuda.h>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <nccl.h>
@@ -76,7 +77,8 @@ class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
   /// not all in this process, for which all ranks call it alike; else for this rank alone.
   Registration register_memory(void* memory, std::size_t bytes);
 
-  /// Undoes that, unless the communicator has ended, which does it, too.
+  /// Undoes that, unless the communicator has ended, which does it, too: waits for an abort that is
+  /// under way.
   void deregister(const Registration& registration) noexcept;
 
   /// Makes the `calls` of NCCL in a group, each of them wrapped in check(). Returns when NCCL has
@@ -134,6 +136,7 @@ class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
   std::mutex handle_mutex_;  // of every use of handle_: NCCL may block with it; taken first
   ncclComm_t handle_ = nullptr;
   bool is_closing_ = false;
+  std::shared_future<void> aborted_;  // of the abort; none: there was none
   // Set by NCCL in a thread of its own, during a request().
   ncclComm_t part_ = nullptr;
   void* window_ = nullptr;

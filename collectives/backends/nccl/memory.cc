@@ -25,10 +25,13 @@ class RegisteredMemory {
   }
   RegisteredMemory(const RegisteredMemory&) = delete;
   RegisteredMemory& operator=(const RegisteredMemory&) = delete;
+  /// NCCL would free it under a kernel; cudaFree waits for the device, too.
   ~RegisteredMemory() {
     const BesideCaptures beside;
+    const InContext here(communicator_->device().context());
+    if (here) cuda().cuCtxSynchronize();
     communicator_->deregister(registration_);
-    if (const InContext here(communicator_->device().context()); here) nccl().ncclMemFree(data_);
+    if (here) nccl().ncclMemFree(data_);
   }
 
   void set_to_zero() const {

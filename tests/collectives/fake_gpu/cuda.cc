@@ -233,6 +233,12 @@ CUresult cuCtxPopCurrent(CUcontext* context) {
   return CUDA_SUCCESS;
 }
 
+CUresult cuCtxSynchronize() {
+  if (current.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  current.back()->synchronize();
+  return CUDA_SUCCESS;
+}
+
 CUresult cuCtxGetDevice(CUdevice* device) {
   if (current.empty()) return CUDA_ERROR_INVALID_CONTEXT;
   *device = current.back()->device;
