@@ -33,7 +33,7 @@ void set(const char*& setting, const std::string& value) {
 
 void check_settings(const NcclOptions& options, int loaded) {
   const LateSetting settings[] = {
-      {"traffic_class", options.traffic_class.has_value(), NCCL_VERSION(2, 25, 0)},
+      {"traffic_class", options.traffic_class.has_value(), NCCL_VERSION(2, 26, 0)},
       {"name", !options.name.empty(), NCCL_VERSION(2, 27, 0)},
       {"collnet", options.collnet.has_value(), NCCL_VERSION(2, 27, 0)},
       {"cta_policy", options.cta_policy.has_value(), NCCL_VERSION(2, 27, 0)},
@@ -64,7 +64,7 @@ ncclConfig_t make_config(const NcclOptions& options) {
   set(config.maxCTAs, options.max_ctas);
   set(config.netName, options.net_name);
   set(config.splitShare, options.split_share);
-#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 25, 0)
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 26, 0)
   set(config.trafficClass, options.traffic_class);
 #endif
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)

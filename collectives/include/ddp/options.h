@@ -21,7 +21,7 @@ struct NcclOptions {
   std::string net_name = {};         ///< NCCL's network: "IB", "Socket", a plugin's
   std::optional<bool> split_share =
       {};  ///< subgroups use the buffers and connections of their group
-  std::optional<int> traffic_class = {};  ///< of packets, as the network knows it; NCCL 2.25
+  std::optional<int> traffic_class = {};  ///< of packets, as the network knows it; NCCL 2.26
   std::string name = {};                  ///< in NCCL's log and profiler; NCCL 2.27
   std::optional<bool> collnet = {};       ///< SHARP, where the network has it; NCCL 2.27
   std::optional<int> cta_policy =
