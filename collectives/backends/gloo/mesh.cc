@@ -71,12 +71,12 @@ void GlooMesh::publish_addresses() {
 
 /// In slices: nothing ends a wait for the store.
 void GlooMesh::wait_for_addresses() const {
-  constexpr std::chrono::milliseconds kSlice = std::chrono::seconds(1);
+  constexpr std::chrono::milliseconds kLook = std::chrono::seconds(1);
   while (true) {
     throw_if_stopped();
     try {
       ask_store(context_,
-                [&](Store& store) { store.wait({context_.prefix + "all_paired"}, kSlice); });
+                [&](Store& store) { store.wait({context_.prefix + "all_paired"}, kLook); });
       return;
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::timed_out) throw;
