@@ -250,7 +250,11 @@ void NcclBackend::watch(const std::function<void(const Error& error)>& failed) {
 
 std::shared_ptr<void> NcclBackend::allocate(const Task& task) {
   if (!communicator_) connect(device_for(task));
-  return allocate_registered(communicator_, task.count);
+  try {
+    return allocate_registered(communicator_, task.count);
+  } catch (const Error& error) {
+    throw Error(communicator_->fail(where(task), error));
+  }
 }
 
 /// Only with Options::device are all ranks of the group, and of its parts, connected by now. The

@@ -15,6 +15,7 @@
 //                        launch, from 1
 //   FAKE_NCCL_TELL=1     prints each communicator's settings and number of ids, that one is split
 //                        or shrunk, and what memory is registered
+//   FAKE_NCCL_FULL=1     there is no memory to allocate
 //   FAKE_NCCL_VERSION=N  as ncclGetVersion() has it; 22807 if it is not set
 
 #include <algorithm>
@@ -304,6 +305,7 @@ ncclResult_t ncclCommShrink(ncclComm_t handle, int* excluded, int count, ncclCom
 /// As the real one's, it is on the current device.
 ncclResult_t ncclMemAlloc(void** memory, std::size_t bytes) {
   CUdeviceptr address = 0;
+  if (std::getenv("FAKE_NCCL_FULL") != nullptr) return ncclUnhandledCudaError;
   if (cuMemAlloc(&address, bytes) != CUDA_SUCCESS) return ncclUnhandledCudaError;
   *memory = reinterpret_cast<void*>(address);
   std::memset(*memory, 0x5a, bytes);

@@ -73,6 +73,15 @@ TEST_CASE("memory of a group is known to NCCL: as a window, or of this rank alon
   }
 }
 
+TEST_CASE("memory that cannot be had fails the call on all ranks, with the bytes") {
+  for (const Ended& rank : run_groups(2, "memory", {{"FAKE_NCCL_FULL", "1"}})) {
+    INFO(rank.output);
+    CHECK(rank.code == failed(ErrorKind::system));
+    CHECK(
+        contains(rank.output, " failed in #1 allocate uint8[4000]: ncclMemAlloc of 4000 bytes: "));
+  }
+}
+
 TEST_CASE("a group without one of its ranks is made by NCCL, or anew before 2.27", "[gpu]") {
   const int size = GENERATE(2, 3, 4);
   const std::string version = GENERATE("22807", "22605");
