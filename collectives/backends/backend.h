@@ -37,6 +37,11 @@ class Backend {
   /// any thread and must abort() the backend. Backends that detect none need not call it.
   virtual void watch(const std::function<void(const Error& error)>& /*failed*/) {}
 
+  /// Memory of the GPU in which the group's calls are fastest, for a task of Operation::allocate
+  /// with that many bytes; every rank calls it. After check(). Null: this backend has none of its
+  /// own.
+  virtual std::shared_ptr<void> allocate(const Task& /*task*/) { return nullptr; }
+
   /// Connects parts of the group through its own connections. Every rank calls it: with what its
   /// part is, and the part's members as ranks of this group, or null if it is in none. Returns the
   /// part's backend, which takes what `make_host` returns for buffers in host memory; null: this
@@ -46,6 +51,15 @@ class Backend {
       const std::function<std::unique_ptr<Backend>()>& /*make_host*/) {
     return nullptr;
   }
+
+  /// Connects the rest of the group without the ranks `excluded`, which do not call it, when
+  /// can_shrink() was true on all others. Returns the rest's backend, as split() does.
+  virtual std::unique_ptr<Backend> shrink(
+      const GroupContext& /*rest*/, const std::vector<int>& /*excluded*/,
+      const std::function<std::unique_ptr<Backend>()>& /*make_host*/) {
+    return nullptr;
+  }
+  virtual bool can_shrink() const { return false; }
 
   /// Makes all that is under way fail soon, without notifying the other ranks. Thread: any.
   virtual void abort() noexcept = 0;

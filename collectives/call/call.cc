@@ -52,6 +52,8 @@ const char* name(Operation operation) {
       return "all_to_all_v";
     case Operation::barrier:
       return "barrier";
+    case Operation::allocate:
+      return "allocate";
     case Operation::leave:
       return "the group's end";
     case Operation::send:

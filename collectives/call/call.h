@@ -25,6 +25,7 @@ enum class Operation : std::uint8_t {
   all_to_all_v,
   barrier,
   leave,
+  allocate,
   send,
   recv,
   batch_send_recv,

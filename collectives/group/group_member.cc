@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "collectives/backends/agreed_error.h"
 #include "collectives/backends/async_teardown.h"
 #include "collectives/failure/abort_limit.h"
 #include "collectives/failure/watchdog.h"
@@ -69,19 +70,53 @@ Work GroupMember::begin(const Task& task) {
   return Work(calls->track(call, backend->begin(task)));
 }
 
+std::shared_ptr<void> GroupMember::allocate(std::size_t bytes) {
+  if (backend_name != "nccl") {
+    throw own_error(context, ErrorKind::usage,
+                    ": allocate takes backend nccl, not " + backend_name);
+  }
+  const Task task = {
+      .operation = Operation::allocate, .type = DataType::uint8, .count = bytes, .on_device = true};
+  backend->check(task);
+  const auto call = calls->begin(task);
+  std::shared_ptr<void> memory;
+  try {
+    memory = backend->allocate(task);
+  } catch (const Error& error) {
+    throw Error(calls->fail(call, error));
+  }
+  calls->succeed(call);
+  return memory;
+}
+
 void GroupMember::abort(const std::string& why) {
   calls->fail(Error(ErrorKind::system,
                     "ddp: rank " + std::to_string(context.named(context.rank)) + ": " + why));
   backend->abort();
 }
 
+void GroupMember::give_up(const std::string& why) {
+  const AbortLimit limit(calls_under_way(), calls->limit());
+  AgreedError agreed = {ErrorKind::system,
+                        "rank " + std::to_string(context.named(context.rank)) + " " + why};
+  try {
+    agreed = propose_error(context, agreed);
+  } catch (const Error&) {
+    // The store is lost: the others see connections end.
+  }
+  calls->fail(to_error(context, "", agreed));
+  backend->abort();
+}
+
+std::string GroupMember::calls_under_way() const {
+  return "ddp: rank " + std::to_string(context.named(context.rank)) + ": calls under way";
+}
+
 void GroupMember::leave() {
   if (calls->has_failed() || std::uncaught_exceptions() > exceptions) {
     std::optional<AbortLimit> limit;
     if (!calls->has_failed() || context.size == 1) {  // else the watchdog has one
-      limit.emplace(
-          "ddp: rank " + std::to_string(context.named(context.rank)) + ": calls under way",
-          calls->limit());
+      limit.emplace(calls_under_way(), calls->limit());
     }
     backend->abort();
     calls->end_watch();

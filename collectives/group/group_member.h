@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <exception>
 #include <memory>
 #include <string>
@@ -26,6 +27,7 @@ struct GroupMember {
   std::unique_ptr<Backend> backend;
   std::shared_ptr<GroupCalls> calls;
   int subgroup_count = 0;                             ///< made of this group so far
+  int shrink_count = 0;                               ///< the same, by shrink()
   const int exceptions = std::uncaught_exceptions();  ///< under way when this was made
 
   /// Connects the ranks unless they are `connected`. A subgroup passes the broadcast of its parent.
@@ -40,13 +42,22 @@ struct GroupMember {
   void run(const Task& task);
   Work begin(const Task& task);
 
+  /// As ProcessGroup::allocate().
+  std::shared_ptr<void> allocate(std::size_t bytes);
+
   /// Breaks the group, for the reason `why`, and ends the calls under way.
   void abort(const std::string& why);
+
+  /// The same for the reason "rank N WHY", which ranks whose calls fail by that find in the store.
+  void give_up(const std::string& why);
 
   /// Waits for the other ranks in the background, and closes the connections then. After a failure,
   /// or during an exception that was thrown since this was made, aborts instead. Nothing but the
   /// destructor may be called afterwards.
   void leave();
+
+ private:
+  std::string calls_under_way() const;
 };
 
 }  // namespace ddp::internal

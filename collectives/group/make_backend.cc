@@ -18,20 +18,25 @@ std::string choose_backend(const std::string& wanted) {
   throw Error(ErrorKind::usage, "ddp: backend " + wanted + " is none of gloo, mpi and nccl");
 }
 
-void check_device(std::optional<int> device, const std::string& backend) {
-  if (!device) return;
+void check_options(const Options& options, const std::string& backend) {
+  if (backend == "nccl") check_nccl_options(options.nccl);
+  if (!options.device) return;
   if (backend != "nccl") {
-    throw Error(ErrorKind::usage, "ddp: Options::device " + std::to_string(*device) +
+    throw Error(ErrorKind::usage, "ddp: Options::device " + std::to_string(*options.device) +
                                       " takes backend nccl, not " + backend);
   }
   require_nccl();
-  check_gpu(*device);
+  check_gpu(*options.device);
+}
+
+std::unique_ptr<Backend> make_host_backend(GroupContext context) {
+  return context.size == 1 ? make_local_backend("gloo")
+                           : make_lazy_gloo_backend(std::move(context));
 }
 
 std::unique_ptr<Backend> make_backend(const std::string& chosen, GroupContext context) {
   if (chosen == "nccl") {
-    // Gloo connects at once, so init_process_group() waits for every rank also with NCCL.
-    auto host = make_backend("gloo", context);
+    auto host = make_host_backend(context);
     return make_nccl_backend(std::move(context), std::move(host));
   }
   if (context.size == 1) return make_local_backend(chosen);
@@ -42,7 +47,7 @@ std::unique_ptr<Backend> make_backend(const std::string& chosen, GroupContext co
 std::unique_ptr<Backend> split_backend(Backend& whole, const std::optional<GroupContext>& part,
                                        const std::vector<int>& members) {
   return whole.split(part ? &*part : nullptr, members,
-                     [&part] { return make_backend("gloo", *part); });
+                     [&part] { return make_host_backend(*part); });
 }
 
 }  // namespace ddp::internal

@@ -15,12 +15,15 @@ namespace ddp::internal {
 /// kind usage for an unknown name, and for nccl if it cannot be used.
 std::string choose_backend(const std::string& wanted);
 
-/// Throws ddp::Error of kind usage if there is no such GPU, or the backend is not nccl, which alone
-/// is told its GPU.
-void check_device(std::optional<int> device, const std::string& backend);
+/// Throws ddp::Error of kind usage if there is no GPU Options::device, or the backend is not nccl,
+/// which alone is told its GPU; and for a setting that its NCCL does not know.
+void check_options(const Options& options, const std::string& backend);
 
 /// Makes the backend and connects all ranks. Returns when all have connected.
 std::unique_ptr<Backend> make_backend(const std::string& chosen, GroupContext context);
+
+/// What moves the data in host memory of a group whose backend is nccl.
+std::unique_ptr<Backend> make_host_backend(GroupContext context);
 
 /// As Backend::split(), over Gloo in host memory.
 std::unique_ptr<Backend> split_backend(Backend& whole, const std::optional<GroupContext>& part,

@@ -9,6 +9,7 @@
 #include "collectives/group/make_backend.h"
 #include "collectives/group/objects.h"
 #include "collectives/group/rendezvous.h"
+#include "collectives/group/shrink.h"
 #include "collectives/group/subgroup.h"
 
 namespace ddp {
@@ -26,7 +27,7 @@ ProcessGroup init_process_group(const Options& options) {
   const std::string backend = internal::choose_backend(options.backend);
   const auto timeout = options.timeout.value_or(std::chrono::minutes(backend == "nccl" ? 10 : 30));
   check_timeout(timeout);
-  internal::check_device(options.device, backend);
+  internal::check_options(options, backend);
   internal::GroupContext context = internal::rendezvous(options, timeout);
   context.backend = backend;
   return ProcessGroup(std::make_unique<internal::GroupMember>(std::move(context), backend));
@@ -218,6 +219,18 @@ std::optional<ProcessGroup> ProcessGroup::split(int color, int key) {
 ProcessGroup ProcessGroup::split_by_node() {
   const std::vector<int> members = internal::members_by_node(*member_);
   return *make_subgroup(members, members.front());
+}
+
+std::shared_ptr<void> ProcessGroup::allocate(std::size_t bytes) {
+  return member_->allocate(bytes);
+}
+
+void ProcessGroup::abort() {
+  member_->give_up("aborted the group");
+}
+
+ProcessGroup ProcessGroup::shrink(std::span<const int> excluded) {
+  return ProcessGroup(internal::shrink(*member_, excluded));
 }
 
 /// `color` tells apart the subgroups that one call makes.

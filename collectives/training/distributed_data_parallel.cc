@@ -29,10 +29,10 @@ void check(const ProcessGroup& group, const std::vector<Buffer>& parameters,
     refuse(group, "with buckets of 0 bytes: at least 1 is needed");
   }
   const Buffer& first = parameters.front();
-  if (first.on_device && !options.allocate) {
-    refuse(group,
-           "of parameters on a device without the option allocate: it is to give device "
-           "memory for their gradients");
+  if (first.on_device && !options.allocate && group.backend() != "nccl") {
+    refuse(group, "of parameters on a device over " + group.backend() +
+                      " without the option allocate: it is to give device memory for their "
+                      "gradients");
   }
   if (first.on_device && options.uneven_inputs) {
     refuse(group, "of parameters on a device with uneven_inputs: they have to be in host memory");

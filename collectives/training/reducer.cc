@@ -67,7 +67,10 @@ Reducer::~Reducer() {
 void Reducer::lay_out(const Options& options) {
   for (auto& planned : plan_buckets(gradients_, options.first_bucket_bytes, options.bucket_bytes)) {
     const std::size_t bytes = planned.count * size_of(planned.type);
-    memory_.push_back(options.allocate ? options.allocate(bytes) : allocate_on_host(bytes));
+    const bool on_device = gradients_[planned.parameters.front()].on_device;
+    memory_.push_back(options.allocate ? options.allocate(bytes)
+                      : on_device      ? group_.allocate(bytes)
+                                       : allocate_on_host(bytes));
     Bucket bucket;
     auto* at = static_cast<std::byte*>(memory_.back().get());
     for (const std::size_t parameter : planned.parameters) {

@@ -13,6 +13,7 @@ namespace ddp::internal {
   X(cuCtxGetStreamPriorityRange) \
   X(cuCtxPopCurrent)             \
   X(cuCtxPushCurrent)            \
+  X(cuCtxSynchronize)            \
   X(cuDeviceGet)                 \
   X(cuDeviceGetAttribute)        \
   X(cuDeviceGetCount)            \
@@ -31,6 +32,7 @@ namespace ddp::internal {
   X(cuMemFreeHost)               \
   X(cuMemHostAlloc)              \
   X(cuMemcpyAsync)               \
+  X(cuMemsetD8Async)             \
   X(cuModuleGetFunction)         \
   X(cuModuleLoadData)            \
   X(cuModuleUnload)              \

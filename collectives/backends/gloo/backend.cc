@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/backends/gloo/backend.h"
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "collectives/backends/call_queue.h"
 #include "collectives/backends/collective_call.h"
 #include "collectives/backends/gloo/collectives.h"
+#include "collectives/backends/gloo/listeners.h"
 #include "collectives/backends/gloo/mesh.h"
 #include "collectives/backends/gloo/messages.h"
 #include "collectives/backends/gloo/shared_memory.h"
@@ -30,7 +32,8 @@ namespace {
 /// on by all ranks first, and only then are the connections shut down.
 class GlooBackend : public Backend {
  public:
-  explicit GlooBackend(GroupContext context);
+  /// Connects the ranks at once, or in the first collective call.
+  GlooBackend(GroupContext context, bool is_lazy);
 
   void check(const Task& task) const override {
     check_in_host_memory(task, "gloo", context_.named(context_.rank));
@@ -41,7 +44,10 @@ class GlooBackend : public Backend {
   void leave() noexcept override;
 
  private:
+  void connect(std::chrono::milliseconds limit);
+  void accept_messages();
   void perform(const Task& task);
+  void do_collective(const Task& task, const Call& call);
   void run_collective(const Task& task, const Call& call);
   void fail(const Error& error) noexcept;
   void fail_collectives(const Error& error) noexcept;
@@ -49,9 +55,10 @@ class GlooBackend : public Backend {
   std::optional<Error> failure();
 
   GroupContext context_;
+  std::unique_ptr<GlooListeners> listeners_;
   std::mutex mutex_;  // of failure_, and of the pointers mesh_ and shared_
   std::optional<Error> failure_;
-  std::unique_ptr<GlooMesh> mesh_;  // null after a failure in a collective
+  std::unique_ptr<GlooMesh> mesh_;  // null until the ranks connect, and after a failure
   std::unique_ptr<GlooCollectives> collectives_;
   std::unique_ptr<ShmCollectives> shared_;  // null if not all ranks can share memory
   std::unique_ptr<GlooMessages> messages_;
@@ -60,16 +67,41 @@ class GlooBackend : public Backend {
   CallQueue queue_{[this](const Task& task) { perform(task); }};
 };
 
-GlooBackend::GlooBackend(GroupContext context) : context_(std::move(context)) {
+GlooBackend::GlooBackend(GroupContext context, bool is_lazy) : context_(std::move(context)) {
   const SigpipeBlocked blocked;  // Gloo's thread inherits it
   try {
-    mesh_ = std::make_unique<GlooMesh>(context_);
-    mesh_->connect([this] {
-      collectives_ = std::make_unique<GlooCollectives>(context_, *mesh_);
-      shared_ = share_memory(context_, *mesh_, *collectives_);
+    listeners_ = std::make_unique<GlooListeners>(context_);
+    if (!is_lazy) connect(context_.timeout);
+    accept_messages();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& failure) {
+    throw own_error(context_, ErrorKind::system,
+                    " could not listen on " + context_.address + ": " + gloo_message(failure));
+  }
+}
+
+void GlooBackend::accept_messages() {
+  messages_ = std::make_unique<GlooMessages>(
+      context_, *listeners_, [this](const Error& error) { fail_collectives(error); });
+}
+
+void GlooBackend::connect(std::chrono::milliseconds limit) {
+  try {
+    auto mesh = std::make_unique<GlooMesh>(context_, *listeners_);
+    GlooMesh& connecting = *mesh;
+    {
+      const std::lock_guard lock(mutex_);
+      if (failure_) throw Error(*failure_);
+      mesh_ = std::move(mesh);
+    }
+    std::unique_ptr<ShmCollectives> shared;
+    connecting.connect(limit, [&] {
+      collectives_ = std::make_unique<GlooCollectives>(context_, connecting);
+      shared = share_memory(context_, connecting, *collectives_);
     });
-    messages_ = std::make_unique<GlooMessages>(
-        context_, *mesh_, [this](const Error& error) { fail_collectives(error); });
+    const std::lock_guard lock(mutex_);
+    shared_ = std::move(shared);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& failure) {
@@ -91,7 +123,6 @@ std::shared_ptr<AsyncCall> GlooBackend::begin(const Task& task) {
 void GlooBackend::leave() noexcept {
   try {
     messages_->finish();
-    // A barrier: else the end of our connections could overtake data that another rank waits for.
     queue_.run({.operation = Operation::leave});
   } catch (const std::exception&) {
     // A rank that still needs the group gets the error from its own next call.
@@ -123,13 +154,21 @@ std::optional<Error> GlooBackend::failure() {
 void GlooBackend::perform(const Task& task) {
   const SigpipeBlocked blocked;
   if (const auto error = failure()) throw Error(*error);
+  // A barrier: else the end of our connections could overtake data that another rank waits for.
+  if (task.operation == Operation::leave && !collectives_) return messages_->wait_for_others();
   run_collective(task, collective_call(context_, task, ++calls_));
+}
+
+/// The watchdog sees to the time that connecting takes, as to that of the call.
+void GlooBackend::do_collective(const Task& task, const Call& call) {
+  if (!collectives_) connect(std::chrono::hours(24 * 365));
+  shared_ ? shared_->run(task, call) : collectives_->run(task, call);
 }
 
 /// A failure is agreed on by all ranks and fails the group.
 void GlooBackend::run_collective(const Task& task, const Call& call) {
   try {
-    return shared_ ? shared_->run(task, call) : collectives_->run(task, call);
+    return do_collective(task, call);
   } catch (const Error& error) {
     fail(error);
   } catch (const ShmStopped& stopped) {
@@ -168,7 +207,11 @@ Error GlooBackend::agree_on_thrown(const std::string& where, const std::exceptio
 }  // namespace
 
 std::unique_ptr<Backend> make_gloo_backend(GroupContext context) {
-  return std::make_unique<GlooBackend>(std::move(context));
+  return std::make_unique<GlooBackend>(std::move(context), false);
+}
+
+std::unique_ptr<Backend> make_lazy_gloo_backend(GroupContext context) {
+  return std::make_unique<GlooBackend>(std::move(context), true);
 }
 
 }  // namespace ddp::internal

@@ -4,15 +4,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <fcntl.h>
 #include <filesystem>
 #include <optional>
-#include <random>
-#include <sstream>
 #include <sys/socket.h>
 #include <system_error>
 #include <utility>
@@ -38,172 +35,154 @@ PeerWatch::Endpoint endpoint_of(const std::vector<char>& address) {
   return endpoint;
 }
 
-std::uint64_t random_token() {
-  std::random_device random;  // 32 bits at a time
-  return std::uint64_t{random()} << 32U | random();
-}
-
 }  // namespace
 
-/// What another rank published for this one.
-struct GlooMesh::Peer {
-  PeerWatch::Peer watch;
-  std::vector<char> address;  // of its end of the connection to this rank
-};
-
-GlooMesh::GlooMesh(GroupContext& context)
+GlooMesh::GlooMesh(GroupContext& context, const GlooListeners& listeners)
     : context_(context),
-      peer_watch_(context.address),
-      listeners_(static_cast<std::size_t>(context.size)),
-      addresses_(static_cast<std::size_t>(context.size)) {
-  listeners_[static_cast<std::size_t>(rank())] = {peer_watch_.endpoint(), random_token()};
+      listeners_(listeners),
+      ours_(static_cast<std::size_t>(context.size)),
+      theirs_(static_cast<std::size_t>(context.size)) {
   const gloo::transport::tcp::attr where(context_.address.c_str());
   gloo_context_ = gloo::transport::tcp::CreateDevice(where)->createContext(rank(), size());
   gloo_context_->setTimeout(gloo::kNoTimeout);  // PeerWatch has one here, and the watchdog later
-  publish_addresses();
-  wait_for_all_ranks(context_, "joined");
+  for (int other = 0; other < size(); ++other) {
+    if (other == rank()) continue;
+    ours_[static_cast<std::size_t>(other)] = gloo_context_->createPair(other)->address().bytes();
+  }
 }
 
-/// Sets a key for each other rank, to the address of our end of the connection to it, and then this
-/// rank's key to "ADDRESS PORT TOKEN BACKEND", of its listener. So a rank fetches what is for it,
-/// and not what is for others: in a large group that would be most of the data.
+/// Sets a key for each other rank, to the address of our end of the connection to it. So a rank
+/// fetches what is for it, and not what is for others: in a large group that would be most of the
+/// data. The last rank tells all that it is.
 void GlooMesh::publish_addresses() {
   std::vector<std::pair<std::string, std::string>> entries;
   for (int other = 0; other < size(); ++other) {
     if (other == rank()) continue;
-    auto& address = addresses_[static_cast<std::size_t>(other)];
-    address = gloo_context_->createPair(other)->address().bytes();
+    const auto& address = ours_[static_cast<std::size_t>(other)];
     entries.emplace_back(pair_key(rank(), other), std::string(address.begin(), address.end()));
   }
-  const auto& [endpoint, token] = listener(rank());
-  entries.emplace_back(key(rank()), endpoint.address().to_string() + " " +
-                                        std::to_string(endpoint.port()) + " " +
-                                        std::to_string(token) + " " + context_.backend);
-  ask_store(context_, [&](Store& store) { store.multi_set(entries); });
+  ask_store(context_, [&](Store& store) {
+    store.multi_set(entries);
+    if (store.add(context_.prefix + "paired", 1) == size()) {
+      store.set(context_.prefix + "all_paired", "");
+    }
+  });
 }
 
-/// What the other ranks published, in their order.
-std::vector<GlooMesh::Peer> GlooMesh::read_addresses() {
+/// In slices: nothing ends a wait for the store.
+void GlooMesh::wait_for_addresses() const {
+  constexpr std::chrono::milliseconds kLook = std::chrono::seconds(1);
+  while (true) {
+    throw_if_stopped();
+    try {
+      ask_store(context_,
+                [&](Store& store) { store.wait({context_.prefix + "all_paired"}, kLook); });
+      return;
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::timed_out) throw;
+    }
+  }
+}
+
+void GlooMesh::read_addresses() {
   std::vector<std::string> keys;
-  for (int other = 0; other < size(); ++other) keys.push_back(key(other));
   for (int other = 0; other < size(); ++other) {
     if (other != rank()) keys.push_back(pair_key(other, rank()));
   }
   std::vector<std::string> texts;
   ask_store(context_, [&](Store& store) { texts = store.multi_get(keys, context_.timeout); });
-  const auto ranks = static_cast<std::size_t>(size());
-  check_backends({texts.begin(), texts.begin() + size()});
-  std::vector<Peer> peers;
+  auto text = texts.begin();
   for (int other = 0; other < size(); ++other) {
     if (other == rank()) continue;
-    const std::string& address = texts[ranks + peers.size()];
-    peers.push_back(parse(other, texts[static_cast<std::size_t>(other)], address));
+    theirs_[static_cast<std::size_t>(other)].assign(text->begin(), text->end());
+    ++text;
   }
-  return peers;
 }
 
-GlooMesh::Peer GlooMesh::parse(int other, const std::string& listener, const std::string& address) {
-  std::istringstream text(listener);
-  std::string host;
-  std::uint16_t port = 0;
-  std::uint64_t token = 0;
-  if (!(text >> host >> port >> token) || address.empty()) {
-    throw own_error(context_, ErrorKind::system,
-                    ": " + key(other) + " in the store is not of this program");
+void GlooMesh::connect_pairs() {
+  phase_ = Phase::pairing;
+  for (int other = 0; other < size(); ++other) {
+    if (other == rank()) continue;
+    set_partner(other);
+    throw_if_stopped();
+    pair(other).connect(theirs_[static_cast<std::size_t>(other)]);
+    pair(other).setSync(true, false);
   }
-  const auto place = boost::asio::ip::make_address(host);
-  listeners_[static_cast<std::size_t>(other)] = {{place, port}, token};
-  const Frame greeting{.kind = Frame::Kind::watch, .tag = rank(), .number = token};
-  return {{other, {place, port}, greeting}, {address.begin(), address.end()}};
+  duplicate_sockets();
+  phase_ = Phase::connected;
+  throw_if_stopped();
 }
 
-/// The default backend depends on what a host has, so ranks may come to different ones.
-void GlooMesh::check_backends(const std::vector<std::string>& lines) const {
-  const auto backend = [](const std::string& line) { return line.substr(line.rfind(' ') + 1); };
-  const auto other = std::ranges::find_if(
-      lines, [&](const auto& line) { return backend(line) != backend(lines.front()); });
-  if (other == lines.end()) return;
-  outlast_other_ranks();
-  throw own_error(context_, ErrorKind::mismatch,
-                  ": ranks do not agree on the backend: " + backend(lines.front()) +
-                      " on rank 0, " + backend(*other) + " on rank " +
-                      std::to_string(other - lines.begin()) +
-                      "; name one in Options::backend on all of them");
+void GlooMesh::throw_if_stopped() const {
+  if (is_stopped_) throw own_error(context_, ErrorKind::system, " gave up connecting");
 }
 
-/// Lets the others read the keys first, if the store ends with this process.
-void GlooMesh::outlast_other_ranks() const {
-  GroupContext brief = context_;
-  brief.timeout = std::min(context_.timeout, std::chrono::milliseconds(5000));
+/// The one that this rank waits for.
+int GlooMesh::late_rank() const {
+  if (phase_ != Phase::meeting) return partner();
   try {
-    ask_store(brief, [&](Store& store) {
-      store.set(context_.prefix + "leaving/" + std::to_string(rank()), "");
-    });
-    if (context_.rank_0_serves && rank() == 0) wait_for_all_ranks(brief, "leaving");
+    for (int other = 0; other < size(); ++other) {
+      const std::string key = pair_key(other, (other + 1) % size());
+      if (other != rank() && !context_.store->check({key})) return other;
+    }
   } catch (const Error&) {
-    // They are late, or gone.
+    // The store is lost, too.
   }
+  return partner();
 }
 
 /// Ends Gloo's connect() to `other`, if that waits for the other side, by connecting in its place.
 /// To close our end instead could reset a connection that was just made, and a Gloo that has yet to
 /// accept such a one ends its process.
-void GlooMesh::unblock_connect(int other, boost::asio::ip::tcp::socket& socket) const {
-  const auto& ours = addresses_[static_cast<std::size_t>(other)];
+void GlooMesh::unblock_connect(int other) {
+  const auto& ours = ours_[static_cast<std::size_t>(other)];
+  const std::lock_guard lock(unblocker_mutex_);
   boost::system::error_code refused;  // then Gloo does not wait
+  auto& socket = unblockers_.emplace_back(unblocker_context_);
   socket.connect(endpoint_of(ours), refused);
   // Newer releases of Gloo share one port, and read first which pair the connection is for.
   const auto sequence = gloo::transport::tcp::Address(ours).getSeq();
   if (!refused) socket.write_some(boost::asio::buffer(&sequence, sizeof(sequence)), refused);
 }
 
-void GlooMesh::connect(const std::function<void()>& connected) {
-  const std::vector<Peer> peers = read_addresses();
-  std::atomic<bool> stopped = false;
-  std::optional<std::string> failure;
+void GlooMesh::connect(std::chrono::milliseconds limit, const std::function<void()>& connected) {
+  set_partner(rank() == 0 ? 1 : 0);
+  std::optional<Error> failed;
   const auto work = [&] {
     try {
-      for (const Peer& peer : peers) {
-        set_partner(peer.watch.rank);
-        if (stopped) return;
-        pair(peer.watch.rank).connect(peer.address);
-        pair(peer.watch.rank).setSync(true, false);
-      }
-      duplicate_sockets(peers);
-      connected_ = true;
-      if (!stopped) connected();
+      publish_addresses();
+      wait_for_addresses();
+      read_addresses();
+      connect_pairs();
+      connected();
+    } catch (const Error& error) {
+      failed = error;
     } catch (const std::exception& thrown) {
-      failure = gloo_message(thrown);
+      failed = agree_on_loss(context_, kConnecting, partner(), gloo_message(thrown));
     }
   };
   std::optional<Error> error;  // agreed on before connections are closed
-  boost::asio::io_context context;
-  boost::asio::ip::tcp::socket unblocker(context);
   const auto lost = [&](int other, const std::string& reason) {
     error = agree_on_loss(context_, kConnecting, other, reason);
-    stopped = true;
-    connected_ ? abort() : unblock_connect(partner(), unblocker);
+    abort();
   };
   const auto timed_out = [&] {
-    error = agree_on_timeout(context_, kConnecting, partner());
-    stopped = true;
-    connected_ ? abort() : pair(partner()).close();
+    error = agree_on_timeout(context_, kConnecting, late_rank());
+    abort();
   };
-  std::vector<PeerWatch::Peer> watched;
-  for (const Peer& peer : peers) watched.push_back(peer.watch);
-  set_partner(watched.front().rank);
-  PeerWatch::during(work, {lost, timed_out}, watched, context_.timeout);
+  PeerWatch::during(work, {lost, timed_out}, listeners_.others(), limit);
   if (error) throw Error(*error);
-  if (failure) throw agree_on_loss(context_, kConnecting, partner(), *failure);
+  if (failed) throw Error(*failed);
 }
 
 /// Gloo does not expose its sockets. They are found by their addresses: one end of each connection
 /// has an address that this rank or the other published.
-void GlooMesh::duplicate_sockets(const std::vector<Peer>& peers) {
+void GlooMesh::duplicate_sockets() {
   std::vector<PeerWatch::Endpoint> published;
-  for (const Peer& peer : peers) {
-    published.push_back(endpoint_of(peer.address));
-    published.push_back(endpoint_of(addresses_[static_cast<std::size_t>(peer.watch.rank)]));
+  for (int other = 0; other < size(); ++other) {
+    if (other == rank()) continue;
+    published.push_back(endpoint_of(theirs_[static_cast<std::size_t>(other)]));
+    published.push_back(endpoint_of(ours_[static_cast<std::size_t>(other)]));
   }
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     const int fd = std::atoi(entry.path().filename().c_str());
@@ -221,6 +200,10 @@ void GlooMesh::duplicate_sockets(const std::vector<Peer>& peers) {
 }
 
 void GlooMesh::abort() noexcept {
+  is_stopped_ = true;
+  const Phase phase = phase_;
+  if (phase == Phase::pairing) unblock_connect(partner());
+  if (phase != Phase::connected) return;
   for (const ddprun::Fd& socket : sockets_) ::shutdown(socket.get(), SHUT_RDWR);
 }
 

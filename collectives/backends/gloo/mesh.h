@@ -2,18 +2,21 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
+#include <chrono>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <gloo/transport/context.h>
 #include <gloo/transport/pair.h>
 
 #include "base/fd.h"
-#include "collectives/backends/gloo/peer_watch.h"
+#include "collectives/backends/gloo/listeners.h"
 #include "collectives/backends/group_context.h"
 
 namespace ddp::internal {
@@ -26,37 +29,24 @@ namespace ddp::internal {
 /// miss the end of a connection.
 class GlooMesh {
  public:
-  /// Publishes addresses through the store, of the host's interface by which the others reach it,
-  /// and waits until every rank has. Throws ddp::Error, or what Gloo and asio throw if something
-  /// fails on this host.
-  explicit GlooMesh(GroupContext& context);
+  /// On the host's interface by which the others reach it. Throws what Gloo throws.
+  GlooMesh(GroupContext& context, const GlooListeners& listeners);
 
-  /// Connects every pair of ranks. Then calls `connected`, in another thread, which may use the
-  /// mesh as a group's first call does: a rank that is lost or late meanwhile is found, too. Throws
-  /// as the constructor does, also after `connected` has returned: what that made must be destroyed
+  /// Connects every pair of ranks, which find each other's ends through the store: each waits for
+  /// all others to call it. Then calls `connected`, in another thread, which may use the mesh as a
+  /// group's first call does. A rank that is lost or, after `limit`, late meanwhile is found, too.
+  /// Throws ddp::Error, also after `connected` has returned: what that made must be destroyed
   /// before the mesh.
-  void connect(const std::function<void()>& connected);
+  void connect(std::chrono::milliseconds limit, const std::function<void()>& connected);
 
   int rank() const { return context_.rank; }
   int size() const { return context_.size; }
-
-  /// Where a rank accepts connections that are not Gloo's, and the random token that it
-  /// requires there. Only ranks of the group know the token, from the store.
-  struct Listener {
-    PeerWatch::Endpoint endpoint;
-    std::uint64_t token = 0;
-  };
-  const Listener& listener(int rank) const { return listeners_[static_cast<std::size_t>(rank)]; }
-
-  /// The token that this rank requires, and its listening socket, which moves to `acceptor`.
-  std::uint64_t token() const { return listener(rank()).token; }
-  void release_listener_to(boost::asio::ip::tcp::acceptor& acceptor) {
-    peer_watch_.release_to(acceptor);
-  }
+  const GlooListeners& listeners() const { return listeners_; }
 
   gloo::transport::Pair& pair(int rank) const { return *gloo_context_->getPair(rank); }
 
-  /// Shuts down every connection, so that reads and writes on them fail. Thread: any.
+  /// Shuts down every connection, so that reads and writes on them fail, and so does connect().
+  /// Thread: any.
   void abort() noexcept;
 
   /// The rank that the calling thread exchanges data with, set before each operation on a pair: the
@@ -65,28 +55,35 @@ class GlooMesh {
   int partner() const { return partner_; }
 
  private:
-  struct Peer;
+  enum class Phase { meeting, pairing, connected };
 
-  std::string key(int rank) const { return context_.prefix + "joined/" + std::to_string(rank); }
   std::string pair_key(int from, int to) const {
     return context_.prefix + "pair/" + std::to_string(from) + "/" + std::to_string(to);
   }
   void publish_addresses();
-  std::vector<Peer> read_addresses();
-  Peer parse(int other, const std::string& listener, const std::string& address);
-  void check_backends(const std::vector<std::string>& lines) const;
-  void outlast_other_ranks() const;
-  void duplicate_sockets(const std::vector<Peer>& peers);
-  void unblock_connect(int other, boost::asio::ip::tcp::socket& socket) const;
+  void wait_for_addresses() const;
+  void read_addresses();
+  void connect_pairs();
+  void throw_if_stopped() const;
+  int late_rank() const;
+  void duplicate_sockets();
+  void unblock_connect(int other);
+
+  using Addresses = std::vector<std::vector<char>>;  // of ends of Gloo's connections, by rank
 
   GroupContext& context_;
-  PeerWatch peer_watch_;
-  std::vector<Listener> listeners_;  // by rank
+  const GlooListeners& listeners_;
   std::shared_ptr<gloo::transport::Context> gloo_context_;
-  std::vector<std::vector<char>> addresses_;  // of our ends of Gloo's connections, by rank
-  std::vector<ddprun::Fd> sockets_;      // duplicates of Gloo's: its own close() waits for readers
-  std::atomic<bool> connected_ = false;  // and sockets_ is complete
-  std::atomic<int> partner_ = 0;         // read by the thread that watches, while it connects
+  Addresses ours_;
+  Addresses theirs_;
+  std::vector<ddprun::Fd> sockets_;  // duplicates of Gloo's: its own close() waits for readers
+  // Read by threads that watch, or abort, while another one connects.
+  std::atomic<Phase> phase_ = Phase::meeting;  // after connected, sockets_ is complete
+  std::atomic<bool> is_stopped_ = false;
+  std::atomic<int> partner_ = 0;
+  std::mutex unblocker_mutex_;  // of the next two
+  boost::asio::io_context unblocker_context_;
+  std::vector<boost::asio::ip::tcp::socket> unblockers_;
 };
 
 /// Gloo's message without the place in its source that it has in front.

@@ -24,21 +24,21 @@ constexpr std::size_t kMaxUnidentified = 64;
 
 }  // namespace
 
-GlooMessages::GlooMessages(GroupContext& context, GlooMesh& mesh,
+GlooMessages::GlooMessages(GroupContext& context, GlooListeners& listeners,
                            std::function<void(const Error& error)> on_failure)
     : context_(context),
-      token_(mesh.token()),
+      token_(listeners.at(context.rank).token),
       on_failure_(std::move(on_failure)),
       acceptor_(io_context_),
       timer_(io_context_) {
-  mesh.release_listener_to(acceptor_);
+  listeners.release_to(acceptor_);
   const RunLocked run = [this](const std::function<void()>& work) { run_locked(work); };
   for (int other = 0; other < context_.size; ++other) {
     if (other == context_.rank) {
       peers_.push_back(nullptr);
       continue;
     }
-    const GlooMesh::Listener& there = mesh.listener(other);
+    const GlooListeners::Listener& there = listeners.at(other);
     const Frame first{.kind = Frame::Kind::hello, .tag = context_.rank, .number = there.token};
     peers_.push_back(std::make_unique<GlooPeer>(io_context_, run, there.endpoint, first,
                                                 context_.named(context_.rank),
@@ -138,6 +138,14 @@ void GlooMessages::finish() {
   });
 }
 
+void GlooMessages::wait_for_others() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] {
+    return failure_ || std::ranges::all_of(
+                           peers_, [](const auto& peer) { return !peer || peer->has_finished(); });
+  });
+}
+
 void GlooMessages::complete(MessageAt message) {
   const auto call = std::move(message->call);
   open_.erase(message);
@@ -193,6 +201,7 @@ void GlooMessages::add_connection(tcp::socket socket) {
 /// The first frame must be a hello or a watch, with the rank of the sender and our token. A rank
 /// may send one hello.
 bool GlooMessages::on_frame(Accepted& accepted, const Frame& frame, const char* data) {
+  if (frame.kind == Frame::Kind::bye) changed_.notify_all();
   if (accepted.peer != nullptr) return accepted.peer->on_frame(frame, data);
   const bool is_rank = frame.tag >= 0 && frame.tag < context_.size && frame.tag != context_.rank;
   if (accepted.watches || frame.number != token_ || !is_rank) return false;
@@ -232,6 +241,7 @@ void GlooMessages::stop_on_mismatch(MessageAt message, const std::string& theirs
 }
 
 void GlooMessages::stop_on_loss(int other, const std::string& reason) {
+  changed_.notify_all();
   const auto message = oldest_with(other);
   if (!message) return;  // the next message with it fails
   stop([this, other, reason, where = "in " + text_of(*message)] {

@@ -16,7 +16,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "collectives/backends/gloo/connections.h"
-#include "collectives/backends/gloo/mesh.h"
+#include "collectives/backends/gloo/listeners.h"
 #include "collectives/backends/gloo/peer.h"
 #include "collectives/backends/group_context.h"
 #include "ddp/error.h"
@@ -36,9 +36,9 @@ namespace ddp::internal {
 /// Thread: any, several at once.
 class GlooMessages {
  public:
-  /// Accepts connections at the mesh's listener. `on_failure` is called once, in any thread, with
+  /// Accepts connections at this rank's listener. `on_failure` is called once, in any thread, with
   /// the first failure that is detected here.
-  GlooMessages(GroupContext& context, GlooMesh& mesh,
+  GlooMessages(GroupContext& context, GlooListeners& listeners,
                std::function<void(const Error& error)> on_failure);
   GlooMessages(const GlooMessages&) = delete;
   GlooMessages& operator=(const GlooMessages&) = delete;
@@ -54,6 +54,10 @@ class GlooMessages {
 
   /// Waits for the messages that were begun, then notifies the other ranks that no more follow.
   void finish();
+
+  /// After finish(): waits until the ranks that there were messages with have done so, too, or are
+  /// gone. For a group in which nothing else makes them wait for each other.
+  void wait_for_others();
 
  private:
   /// A connection that was accepted. Its first frame identifies the sender: `peer` is set by a

@@ -80,6 +80,11 @@ class GlooPeer {
   /// Notifies the peer, if there was ever a message between the two, that no more follow.
   void send_bye();
 
+  /// Whether the peer has sent its bye, or is gone, or there was never a message between the two.
+  bool has_finished() const {
+    return received_bye_ || lost_ || (!accepted_ && !connection_.is_open());
+  }
+
   /// For the connection on which the peer sends: it was accepted; a frame, or data, came (as
   /// FrameReader::Events); it ended.
   void on_connected();

@@ -22,7 +22,7 @@ namespace {
 
 /// At the name of rank 0's port, which no other process of its network namespace has.
 ShmMeeting meeting_of(const GlooMesh& mesh) {
-  const auto& [endpoint, token] = mesh.listener(0);
+  const auto& [endpoint, token] = mesh.listeners().at(0);
   return {"ddp memory of " + endpoint.address().to_string() + " " + std::to_string(endpoint.port()),
           token};
 }
@@ -63,7 +63,7 @@ std::vector<HangupWatch::Connection> connect_to_all(GlooMesh& mesh) {
   for (int other = 0; other < mesh.size(); ++other) {
     if (other == mesh.rank()) continue;
     mesh.set_partner(other);
-    const auto& [endpoint, token] = mesh.listener(other);
+    const auto& [endpoint, token] = mesh.listeners().at(other);
     const Frame greeting{.kind = Frame::Kind::watch, .tag = mesh.rank(), .number = token};
     boost::asio::ip::tcp::socket socket(context);
     socket.connect(endpoint);

@@ -43,7 +43,6 @@ class MpiBackend : public Backend {
   void perform(const Task& task);
   void compare_counts(const Task& task, const Call& call);
   void move(const Task& task);
-  void move_piece(const Task& task);
   [[noreturn]] void refuse(const Task& task, const std::string& why) const;
 
   GroupContext context_;
@@ -194,29 +193,33 @@ void MpiBackend::compare_counts(const Task& task, const Call& call) {
 }
 
 /// In pieces, because copies of the data, on the host or in wider types, are as large as a piece.
-void MpiBackend::move(const Task& task) {
-  constexpr std::size_t kPieceBytes = std::size_t{16} << 20U;
+std::vector<Task> split_into_pieces(const Task& task, std::size_t piece_bytes) {
   const std::size_t width = size_of(task.type);
-  const std::size_t most = kPieceBytes / width;
-  if (!is_elementwise(task.operation) || (task.count <= most && task.count > 0)) {
-    return move_piece(task);
-  }
-  Task piece = task;
+  const std::size_t most = piece_bytes / width;
+  if (!is_elementwise(task.operation) || task.count <= most) return {task};
+  std::vector<Task> pieces;
   for (std::size_t begin = 0; begin < task.count; begin += most) {
+    Task& piece = pieces.emplace_back(task);
     piece.count = std::min(most, task.count - begin);
     if (task.in != nullptr) piece.in = static_cast<const char*>(task.in) + begin * width;
     if (task.out != nullptr) piece.out = static_cast<char*>(task.out) + begin * width;
-    move_piece(piece);
   }
+  return pieces;
 }
 
-void MpiBackend::move_piece(const Task& task) {
+void MpiBackend::move(const Task& task) {
+  constexpr std::size_t kPieceBytes = std::size_t{16} << 20U;
+  if (is_elementwise(task.operation) && task.count == 0) return;
   const auto with_mpi = [this](const Task& reachable) {
     if (!reduces(reachable.operation)) return group_->run(reachable);
     combine_.run(*group_, reachable, context_.rank, context_.size);
   };
-  if (!task.on_device) return with_mpi(task);
-  device_.run(task, context_.rank, context_.size, with_mpi);
+  if (!task.on_device) {
+    for (const Task& piece : split_into_pieces(task, kPieceBytes)) with_mpi(piece);
+    return;
+  }
+  device_.run(split_into_pieces(task, device_.piece_bytes()), context_.rank, context_.size,
+              with_mpi);
 }
 
 void MpiBackend::abort() noexcept {

@@ -13,6 +13,7 @@
 #include "collectives/backends/cuda/device.h"
 #include "collectives/backends/cuda/driver.h"
 #include "collectives/backends/mpi/extent.h"
+#include "collectives/backends/mpi/pinned_memory.h"
 #include "collectives/call/call.h"
 
 namespace ddp::internal {
@@ -38,26 +39,6 @@ void run_quietly_on(const CudaDevice& device, F work) noexcept {
   }
 }
 
-/// Host memory that the current GPU copies from and to without the CPU.
-class PinnedMemory {
- public:
-  explicit PinnedMemory(std::size_t bytes) : bytes_(bytes) {
-    if (bytes > 0) check_cuda(cuda().cuMemHostAlloc(&data_, bytes, 0), "cuMemHostAlloc");
-  }
-  PinnedMemory(const PinnedMemory&) = delete;
-  PinnedMemory& operator=(const PinnedMemory&) = delete;
-  ~PinnedMemory() {
-    if (data_ != nullptr) cuda().cuMemFreeHost(data_);
-  }
-
-  std::size_t size() const { return bytes_; }
-  char* data() const { return static_cast<char*>(data_); }
-
- private:
-  std::size_t bytes_;
-  void* data_ = nullptr;
-};
-
 /// Whether MPI alone touches the data. Code of this library, which needs it in host memory,
 /// combines what MPI cannot, and copies what MPI cannot do in place.
 bool is_done_by_mpi_alone(const Task& task, bool in_place) {
@@ -78,6 +59,35 @@ bool is_done_by_mpi_alone(const Task& task, bool in_place) {
   return size_of(task.type) > 2 && task.reduce != ReduceOp::avg;
 }
 
+/// A task's input and output on the GPU, and where their copies are in host memory. If the two
+/// overlap, so do the copies.
+struct Staged {
+  Staged(const Task& task, int rank, int size)
+      : in(input_of(task, rank, size)), out(output_of(task, rank, size)) {
+    constexpr std::size_t kAlignment = 64;
+    in_place = task.in == task.out || in.overlaps(out);
+    const std::uintptr_t begin = std::min(in.begin, out.begin);
+    in_at = in_place ? in.begin - begin : 0;
+    out_at = in_place ? out.begin - begin : (in.bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
+
+  std::size_t bytes() const { return std::max(in_at + in.bytes, out_at + out.bytes); }
+
+  /// The task on the copies at `memory`.
+  Task on_host(const Task& task, char* memory) const {
+    Task copy = task;
+    if (task.in != nullptr) copy.in = memory + in_at;
+    if (task.out != nullptr) copy.out = memory + out_at;
+    return copy;
+  }
+
+  Extent in;
+  Extent out;
+  bool in_place = false;
+  std::size_t in_at = 0;
+  std::size_t out_at = 0;
+};
+
 }  // namespace
 
 /// The GPU, and what copies need.
@@ -90,7 +100,10 @@ struct MpiDevice::Gpu {
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
   ~Gpu() {
-    run_quietly_on(device, [this] { copies.reset(); });
+    run_quietly_on(device, [this] {
+      copies.reset();
+      messages.reset();
+    });
     if (const InContext here(device.context()); here) cuda().cuStreamDestroy(stream);
   }
 
@@ -118,9 +131,34 @@ struct MpiDevice::Gpu {
     return copies->data();
   }
 
+  /// Has `call` do each piece on copies. The stream keeps its order: so a piece's copy is made
+  /// while MPI moves the piece before, and is not written before that of two pieces ago is read.
+  void run_on_copies(std::span<const Task> pieces, std::span<const Staged> staged,
+                     const std::function<void(const Task&)>& call) {
+    const std::size_t room = std::ranges::max(staged, {}, &Staged::bytes).bytes();
+    char* const memory = staging_memory(pieces.size() > 1 ? 2 * room : room);
+    DeviceEvent copied[2];
+    const auto on_host = [&](std::size_t i) {
+      return staged[i].on_host(pieces[i], memory + i % 2 * room);
+    };
+    const auto begin = [&](std::size_t i) {
+      copy(on_host(i).in, pieces[i].in, staged[i].in.bytes);
+      copied[i % 2].record(stream);
+    };
+    begin(0);
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      if (i + 1 < pieces.size()) begin(i + 1);
+      copied[i % 2].wait();
+      call(on_host(i));
+      copy(pieces[i].out, on_host(i).out, staged[i].out.bytes);
+    }
+    finish();
+  }
+
   CudaDevice device;
   CUstream stream = nullptr;
   std::unique_ptr<PinnedMemory> copies;
+  std::unique_ptr<PinnedPool> messages = std::make_unique<PinnedPool>();
 };
 
 class MpiDevice::StagedCopies : public StagedMessages {
@@ -129,15 +167,17 @@ class MpiDevice::StagedCopies : public StagedMessages {
   StagedCopies(const Gpu& gpu, std::vector<Transfer>& transfers) : gpu_(gpu) {
     for (Transfer& each : transfers) {
       const std::size_t bytes = each.count * size_of(each.type);
-      auto copy = std::make_unique<PinnedMemory>(bytes);
+      auto copy = gpu_.messages->take(bytes);
       if (each.sends) gpu_.copy(copy->data(), each.data, bytes);
-      parts_.push_back({each.sends ? nullptr : each.data, std::move(copy)});
+      parts_.push_back({each.sends ? nullptr : each.data, bytes, std::move(copy)});
       each.data = parts_.back().copy->data();
     }
     gpu_.finish();
   }
   ~StagedCopies() override {
-    run_quietly_on(gpu_.device, [this] { parts_.clear(); });
+    run_quietly_on(gpu_.device, [this] {
+      for (Part& part : parts_) gpu_.messages->give(std::move(part.copy));
+    });
   }
 
   void copy_back() override {
@@ -145,8 +185,7 @@ class MpiDevice::StagedCopies : public StagedMessages {
       const OnDevice here(gpu_.device);
       const BesideCaptures beside;
       for (const Part& part : parts_) {
-        if (part.receives != nullptr)
-          gpu_.copy(part.receives, part.copy->data(), part.copy->size());
+        if (part.receives != nullptr) gpu_.copy(part.receives, part.copy->data(), part.bytes);
       }
       gpu_.finish();
     });
@@ -155,6 +194,7 @@ class MpiDevice::StagedCopies : public StagedMessages {
  private:
   struct Part {
     void* receives;  ///< the buffer on the GPU; null for a message that is sent
+    std::size_t bytes;
     std::unique_ptr<PinnedMemory> copy;
   };
 
@@ -174,32 +214,23 @@ void MpiDevice::record_ready(Task& task) {
   });
 }
 
-void MpiDevice::run(const Task& task, int rank, int size,
+std::size_t MpiDevice::piece_bytes() const {
+  return std::size_t{mpi_is_cuda_aware_ ? 16U : 4U} << 20U;
+}
+
+void MpiDevice::run(std::span<const Task> pieces, int rank, int size,
                     const std::function<void(const Task&)>& call) {
   with_runtime_errors([&] {
     const OnDevice here(gpu_->device);
     const BesideCaptures beside;
-    task.ready->wait();
-    const Extent in = input_of(task, rank, size);
-    const Extent out = output_of(task, rank, size);
-    const bool in_place = task.in == task.out || in.overlaps(out);
-    if (mpi_is_cuda_aware_ && is_done_by_mpi_alone(task, in_place)) return call(task);
-
-    // Input and output that overlap do so in the copies, too.
-    constexpr std::size_t kAlignment = 64;
-    const std::uintptr_t begin = std::min(in.begin, out.begin);
-    const std::size_t after_in = (in.bytes + kAlignment - 1) / kAlignment * kAlignment;
-    const std::size_t in_at = in_place ? in.begin - begin : 0;
-    const std::size_t out_at = in_place ? out.begin - begin : after_in;
-    char* const memory = gpu_->staging_memory(std::max(in_at + in.bytes, out_at + out.bytes));
-    Task copy = task;
-    if (task.in != nullptr) copy.in = memory + in_at;
-    if (task.out != nullptr) copy.out = memory + out_at;
-    gpu_->copy(copy.in, task.in, in.bytes);
-    gpu_->finish();
-    call(copy);
-    gpu_->copy(task.out, copy.out, out.bytes);
-    gpu_->finish();
+    pieces.front().ready->wait();
+    std::vector<Staged> staged;
+    for (const Task& piece : pieces) staged.emplace_back(piece, rank, size);
+    if (mpi_is_cuda_aware_ && is_done_by_mpi_alone(pieces.front(), staged.front().in_place)) {
+      for (const Task& piece : pieces) call(piece);
+      return;
+    }
+    gpu_->run_on_copies(pieces, staged, call);
   });
 }
 

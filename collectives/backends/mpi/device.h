@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
+#include <span>
 
 #include "collectives/backends/backend.h"
 
@@ -13,7 +15,7 @@ namespace ddp::internal {
 /// MPI has returned.
 ///
 /// A CUDA-aware MPI gets the buffers themselves if no code here touches the data. Otherwise MPI
-/// gets copies in host memory.
+/// gets copies in host memory, which are kept for later calls.
 ///
 /// The GPU is that of choose_device() in the first call. CUDA's errors are thrown as
 /// std::runtime_error, like MPI's. check_host_call() comes before all.
@@ -38,8 +40,14 @@ class MpiDevice {
   /// Records the task's event `ready` in its stream. To be called first, in the thread of the call.
   void record_ready(Task& task);
 
-  /// Waits for `ready`, then has `call` do the task, or the same task on copies of its buffers.
-  void run(const Task& task, int rank, int size, const std::function<void(const Task&)>& call);
+  /// Of a call that can be made in pieces: the bytes of each. Small ones if they are copied: those
+  /// of one are made while MPI moves another.
+  std::size_t piece_bytes() const;
+
+  /// Waits for `ready`, then has `call` do the pieces of a task, or the same on copies of their
+  /// buffers.
+  void run(std::span<const Task> pieces, int rank, int size,
+           const std::function<void(const Task&)>& call);
 
   /// Waits for `ready`, then replaces the buffers of the task's messages by copies. Null if MPI
   /// takes the buffers themselves.

@@ -11,7 +11,10 @@ MpiDevice::~MpiDevice() = default;
 
 // Not called: check_host_call() refuses buffers on a device.
 void MpiDevice::record_ready(Task& /*task*/) {}
-void MpiDevice::run(const Task& /*task*/, int /*rank*/, int /*size*/,
+std::size_t MpiDevice::piece_bytes() const {
+  return 0;
+}
+void MpiDevice::run(std::span<const Task> /*pieces*/, int /*rank*/, int /*size*/,
                     const std::function<void(const Task&)>& /*call*/) {}
 std::unique_ptr<MpiDevice::StagedMessages> MpiDevice::stage(Task& /*task*/) {
   return nullptr;

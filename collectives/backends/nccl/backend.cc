@@ -14,8 +14,10 @@
 #include "collectives/backends/cuda/driver.h"
 #include "collectives/backends/nccl/calls.h"
 #include "collectives/backends/nccl/communicator.h"
+#include "collectives/backends/nccl/config.h"
 #include "collectives/backends/nccl/group.h"
 #include "collectives/backends/nccl/library.h"
+#include "collectives/backends/nccl/memory.h"
 #include "collectives/backends/nccl/placement.h"
 #include "collectives/backends/nccl/watch.h"
 #include "collectives/call/call.h"
@@ -75,8 +77,13 @@ class NcclBackend : public Backend {
   void run(const Task& task) override;
   std::shared_ptr<AsyncCall> begin(const Task& task) override;
   void watch(const std::function<void(const Error& error)>& failed) override;
+  std::shared_ptr<void> allocate(const Task& task) override;
   std::unique_ptr<Backend> split(
       const GroupContext* part, const std::vector<int>& members,
+      const std::function<std::unique_ptr<Backend>()>& make_host) override;
+  bool can_shrink() const override;
+  std::unique_ptr<Backend> shrink(
+      const GroupContext& rest, const std::vector<int>& excluded,
       const std::function<std::unique_ptr<Backend>()>& make_host) override;
   void abort() noexcept override;
   void leave() noexcept override;
@@ -116,6 +123,9 @@ void NcclBackend::check(const Task& task) const {
   if (const char* const why = NcclCalls::find_obstacle(task)) {
     refuse(task, std::string(" cannot take the ") + name(task.reduce) + " of " + name(task.type) +
                      " on a device: " + why);
+  }
+  if (NcclGroup::is_open() && task.operation == Operation::allocate) {
+    refuse(task, ": memory cannot be allocated in a group call");
   }
   if (NcclGroup::is_open() && NcclCalls::has_steps(task)) {
     refuse(task,
@@ -238,6 +248,15 @@ void NcclBackend::watch(const std::function<void(const Error& error)>& failed) {
   if (communicator_) communicator_->watch(failed_);
 }
 
+std::shared_ptr<void> NcclBackend::allocate(const Task& task) {
+  if (!communicator_) connect(device_for(task));
+  try {
+    return allocate_registered(communicator_, task.count);
+  } catch (const Error& error) {
+    throw Error(communicator_->fail(where(task), error));
+  }
+}
+
 /// Only with Options::device are all ranks of the group, and of its parts, connected by now. The
 /// color of a part is its first member.
 std::unique_ptr<Backend> NcclBackend::split(
@@ -252,6 +271,21 @@ std::unique_ptr<Backend> NcclBackend::split(
   const auto connected =
       std::make_shared<NcclCommunicator>(*part, communicator_->device().number());
   communicator_->split(members.front(), part->rank, connected.get());
+  return std::make_unique<NcclBackend>(connected, make_host());
+}
+
+/// As for split(), where each rank knows of the others that they are connected.
+bool NcclBackend::can_shrink() const {
+  return context_.device && nccl().ncclCommShrink != nullptr && communicator_ &&
+         !communicator_->failure();
+}
+
+std::unique_ptr<Backend> NcclBackend::shrink(
+    const GroupContext& rest, const std::vector<int>& excluded,
+    const std::function<std::unique_ptr<Backend>()>& make_host) {
+  finish_calls();
+  const auto connected = std::make_shared<NcclCommunicator>(rest, communicator_->device().number());
+  communicator_->shrink(excluded, *connected);
   return std::make_unique<NcclBackend>(connected, make_host());
 }
 
@@ -297,6 +331,10 @@ void require_nccl() {
   count_gpus();
   nccl();
   check_nccl();
+}
+
+void check_nccl_options(const NcclOptions& options) {
+  check_settings(options, nccl_version());
 }
 
 std::unique_ptr<Backend> make_nccl_backend(GroupContext context, std::unique_ptr<Backend> host) {

@@ -20,6 +20,10 @@ bool can_use_nccl() noexcept;
 /// enough. Initializes the driver.
 void require_nccl();
 
+/// Throws ddp::Error of kind usage for a setting that the loaded NCCL does not know. After
+/// can_use_nccl() or require_nccl().
+void check_nccl_options(const NcclOptions& options);
+
 /// For buffers on a device; `host` does tasks with buffers in host memory. NCCL connects the ranks
 /// at once on the context's device, or, if that has none, in the first call with buffers on a
 /// device: on the one of the buffers, or else on choose_device(). Then init_process_group() does

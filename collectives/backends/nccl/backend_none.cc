@@ -16,6 +16,8 @@ void require_nccl() {
 }
 
 // The functions below are called only after require_nccl().
+void check_nccl_options(const NcclOptions& /*options*/) {}
+
 std::unique_ptr<Backend> make_nccl_backend(GroupContext /*context*/,
                                            std::unique_ptr<Backend> host) {
   return host;

@@ -7,6 +7,7 @@
 
 #include "collectives/backends/agreed_error.h"
 #include "collectives/backends/cuda/driver.h"
+#include "collectives/backends/nccl/config.h"
 #include "collectives/backends/nccl/group.h"
 #include "collectives/backends/nccl/library.h"
 #include "collectives/errors.h"
@@ -15,22 +16,28 @@ namespace ddp::internal {
 namespace {
 
 constexpr const char* kWhere = "while connecting through NCCL";
+constexpr const char* kPart = "while a part of the group connects through NCCL";
+
+/// Destroyed when an abort is done.
+struct KeptUntilAborted {
+  KeptUntilAborted(std::shared_ptr<void> communicator, std::promise<void> promise)
+      : owner(std::move(communicator)), aborted(std::move(promise)) {}
+  KeptUntilAborted(const KeptUntilAborted&) = delete;
+  KeptUntilAborted& operator=(const KeptUntilAborted&) = delete;
+  ~KeptUntilAborted() { aborted.set_value(); }
+
+  std::shared_ptr<void> owner;
+  std::promise<void> aborted;
+};
 
 /// An error of NCCL, thrown from the calls of launch().
 struct FailedCall {
   ncclResult_t result;
 };
 
-/// `options` must outlive it.
-ncclConfig_t make_config(const NcclOptions& options) {
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  if (options.cga_cluster_size) config.cgaClusterSize = *options.cga_cluster_size;
-  if (options.min_ctas) config.minCTAs = *options.min_ctas;
-  if (options.max_ctas) config.maxCTAs = *options.max_ctas;
-  if (!options.net_name.empty()) config.netName = options.net_name.c_str();
-  return config;
-}
+// As newer headers have them.
+constexpr int kSymmetricWindow = 1;  // NCCL_WIN_COLL_SYMMETRIC
+constexpr int kDefaultShrink = 0;    // NCCL_SHRINK_DEFAULT
 
 }  // namespace
 
@@ -58,7 +65,8 @@ void NcclCommunicator::watch(std::function<void(const Error& error)> failed) {
 void NcclCommunicator::connect() {
   const OnDevice here(device_);
   try {
-    begin_to_connect(exchange_id());
+    std::vector<ncclUniqueId> ids = exchange_ids();
+    begin_to_connect(ids);
     wait_until_settled(kWhere);
   } catch (const Error& error) {
     set_failure(error);
@@ -75,7 +83,7 @@ void NcclCommunicator::connect_together(std::span<const std::shared_ptr<NcclComm
   NcclGroup::run([&] {
     for (const auto& rank : ranks) {
       const OnDevice here(rank->device_);
-      rank->begin_to_connect(id);
+      rank->begin_to_connect({&id, 1});
     }
   });
   const auto began = std::chrono::steady_clock::now();
@@ -88,27 +96,40 @@ void NcclCommunicator::connect_together(std::span<const std::shared_ptr<NcclComm
 
 /// NCCL waits for ever for a rank that does not join, so it is called only when all have set their
 /// keys in the store.
-ncclUniqueId NcclCommunicator::exchange_id() {
-  ncclUniqueId id;
-  const bool first = context_.rank == 0;
-  if (first) {
-    const auto result = nccl().ncclGetUniqueId(&id);
+std::vector<ncclUniqueId> NcclCommunicator::exchange_ids() {
+  const int each = ranks_per_id(context_.nccl, context_.size);
+  ncclUniqueId own{};
+  const bool makes_one = context_.rank % each == 0;
+  if (makes_one) {
+    const auto result = nccl().ncclGetUniqueId(&own);
     if (result != ncclSuccess) throw Error(fail(kWhere, result));
   }
-  if (context_.size == 1) return id;
-  const std::string key = context_.prefix + "nccl/joined/";
-  const std::string value = first ? std::string(id.internal, sizeof(id.internal)) : "";
-  ask_store(context_, [&](Store& store) { store.set(key + std::to_string(context_.rank), value); });
+  if (context_.size == 1) return {own};
+  const std::string key = context_.prefix + "nccl/joined/" + std::to_string(context_.rank);
+  const std::string value = makes_one ? std::string(own.internal, sizeof(own.internal)) : "";
+  ask_store(context_, [&](Store& store) { store.set(key, value); });
   meet_ranks();
-  if (first) return id;
-  std::string text;
-  ask_store(context_, [&](Store& store) { text = store.get(key + "0", context_.timeout); });
-  if (text.size() != sizeof(id.internal)) {
-    throw Error(
-        fail(kWhere, ErrorKind::system, "finds no ncclUniqueId of this program in the store"));
+  return read_ids(each);
+}
+
+/// All ranks in the same order.
+std::vector<ncclUniqueId> NcclCommunicator::read_ids(int each) {
+  std::vector<std::string> keys;
+  for (int maker = 0; maker < context_.size; maker += each) {
+    keys.push_back(context_.prefix + "nccl/joined/" + std::to_string(maker));
   }
-  std::memcpy(id.internal, text.data(), text.size());
-  return id;
+  std::vector<std::string> texts;
+  ask_store(context_, [&](Store& store) { texts = store.multi_get(keys, context_.timeout); });
+  std::vector<ncclUniqueId> ids;
+  for (const std::string& text : texts) {
+    ncclUniqueId& id = ids.emplace_back();
+    if (text.size() != sizeof(id.internal)) {
+      throw Error(
+          fail(kWhere, ErrorKind::system, "finds no ncclUniqueId of this program in the store"));
+    }
+    std::memcpy(id.internal, text.data(), text.size());
+  }
+  return ids;
 }
 
 /// Until the communicator fails: as when NCCL is waited for, the watcher sees to timeouts.
@@ -118,28 +139,33 @@ void NcclCommunicator::meet_ranks() {
   wait_for_all_ranks(patient, "nccl/joined", [this] { throw_if_failed(); });
 }
 
-void NcclCommunicator::begin_to_connect(const ncclUniqueId& id) {
+void NcclCommunicator::begin_to_connect(std::span<ncclUniqueId> ids) {
+  const int size = context_.size;
+  const int rank = context_.rank;
   ncclConfig_t config = make_config(context_.nccl);
   ncclResult_t result = ncclSuccess;
   {
     const std::lock_guard lock(handle_mutex_);
     throw_if_failed();
-    result = nccl().ncclCommInitRankConfig(&handle_, context_.size, id, context_.rank, &config);
+    result = ids.size() == 1
+                 ? nccl().ncclCommInitRankConfig(&handle_, size, ids.front(), rank, &config)
+                 : nccl().ncclCommInitRankScalable(
+                       &handle_, size, rank, static_cast<int>(ids.size()), ids.data(), &config);
   }
   if (result != ncclSuccess && result != ncclInProgress) throw Error(fail(kWhere, result));
 }
 
-/// Unlike calls, this is no call of the group that a watcher could time out.
-void NcclCommunicator::split(int color, int key, NcclCommunicator* part) {
-  const std::string where = "while a part of the group connects through NCCL";
+/// Asks NCCL for something else than a call of the group, for which a watcher would see to the
+/// timeout, and waits until it is done.
+void NcclCommunicator::request(const std::string& where,
+                               const std::function<ncclResult_t(ncclComm_t)>& ask) {
   const OnDevice here(device_);
   const auto began = std::chrono::steady_clock::now();
-  ncclConfig_t config = make_config(context_.nccl);
   ncclResult_t result = ncclSuccess;
   {
     const std::lock_guard lock(handle_mutex_);
     throw_if_failed();
-    result = nccl().ncclCommSplit(handle_, color, key, &part_, &config);
+    result = ask(handle_);
   }
   if (result != ncclSuccess && result != ncclInProgress) throw Error(fail(where, result));
   poll_until([&] {
@@ -147,7 +173,53 @@ void NcclCommunicator::split(int color, int key, NcclCommunicator* part) {
     if (std::chrono::steady_clock::now() - began > context_.timeout) throw Error(time_out(where));
     return false;
   });
+}
+
+void NcclCommunicator::split(int color, int key, NcclCommunicator* part) {
+  ncclConfig_t config = make_config(context_.nccl);
+  request(kPart, [&](ncclComm_t whole) {
+    return nccl().ncclCommSplit(whole, color, key, &part_, &config);
+  });
   if (part != nullptr) part->take(std::exchange(part_, nullptr));
+}
+
+void NcclCommunicator::shrink(std::vector<int> excluded, NcclCommunicator& part) {
+  ncclConfig_t config = make_config(context_.nccl);
+  request(kPart, [&](ncclComm_t whole) {
+    return nccl().ncclCommShrink(whole, excluded.data(), static_cast<int>(excluded.size()), &part_,
+                                 &config, kDefaultShrink);
+  });
+  part.take(std::exchange(part_, nullptr));
+}
+
+NcclCommunicator::Registration NcclCommunicator::register_memory(void* memory, std::size_t bytes) {
+  Registration made;
+  const bool has_windows = nccl().ncclCommWindowRegister != nullptr;
+  const bool is_apart = context_.store != nullptr || context_.size == 1;
+  request("while memory is registered with NCCL", [&](ncclComm_t handle) {
+    if (!has_windows || !is_apart) {
+      return nccl().ncclCommRegister(handle, memory, bytes, &made.handle);
+    }
+    return nccl().ncclCommWindowRegister(handle, memory, bytes, &window_, kSymmetricWindow);
+  });
+  made.window = std::exchange(window_, nullptr);
+  return made;
+}
+
+void NcclCommunicator::deregister(const Registration& registration) noexcept {
+  std::shared_future<void> aborted;
+  {
+    const std::lock_guard lock(handle_mutex_);
+    aborted = aborted_;
+    const bool is_open = handle_ != nullptr && !is_closing_;
+    if (is_open && registration.window != nullptr) {
+      nccl().ncclCommWindowDeregister(handle_, registration.window);
+    }
+    if (is_open && registration.handle != nullptr) {
+      nccl().ncclCommDeregister(handle_, registration.handle);
+    }
+  }
+  if (aborted.valid() && !NcclGroup::is_open()) aborted.wait();
 }
 
 void NcclCommunicator::take(ncclComm_t connected) {
@@ -286,11 +358,15 @@ void NcclCommunicator::abort() noexcept {
 /// abort is deferred.
 void NcclCommunicator::abort_handle(std::shared_ptr<void> owner) noexcept {
   ncclComm_t handle = nullptr;
+  std::promise<void> aborted;
   {
     const std::lock_guard lock(handle_mutex_);
     std::swap(handle, handle_);
+    if (handle == nullptr) return;
+    aborted_ = aborted.get_future().share();
   }
-  if (handle != nullptr) NcclGroup::abort(handle, std::move(owner));
+  const auto kept = std::make_shared<KeptUntilAborted>(std::move(owner), std::move(aborted));
+  NcclGroup::abort(handle, kept);
 }
 
 void NcclCommunicator::close() noexcept {
@@ -299,6 +375,7 @@ void NcclCommunicator::close() noexcept {
     {
       const std::lock_guard lock(handle_mutex_);
       if (handle_ == nullptr || failure()) return;
+      is_closing_ = true;
       const auto result = nccl().ncclCommFinalize(handle_);
       if (result != ncclSuccess && result != ncclInProgress) return;  // the destructor aborts
     }

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cuda.h>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <nccl.h>
@@ -12,6 +14,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "collectives/backends/cuda/device.h"
 #include "collectives/backends/group_context.h"
@@ -60,6 +63,24 @@ class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
   /// calls is under way.
   void split(int color, int key, NcclCommunicator* part);
 
+  /// Connects `part`, of all ranks but `excluded`, which do not call it. Only with NCCL 2.27 and
+  /// later; while none of the group's calls is under way.
+  void shrink(std::vector<int> excluded, NcclCommunicator& part);
+
+  /// What NCCL knows memory by; at most one of the two.
+  struct Registration {
+    void* window = nullptr;
+    void* handle = nullptr;
+  };
+
+  /// Registers memory of ncclMemAlloc(): as a symmetric window where NCCL has them and ranks are
+  /// not all in this process, for which all ranks call it alike; else for this rank alone.
+  Registration register_memory(void* memory, std::size_t bytes);
+
+  /// Undoes that, unless the communicator has ended, which does it, too: waits for an abort that is
+  /// under way.
+  void deregister(const Registration& registration) noexcept;
+
   /// Makes the `calls` of NCCL in a group, each of them wrapped in check(). Returns when NCCL has
   /// put them into the stream; inside a group of the caller's, at once. `where` is that of
   /// agree_on().
@@ -92,9 +113,11 @@ class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
  private:
   using Time = std::chrono::steady_clock::time_point;
 
-  ncclUniqueId exchange_id();
+  std::vector<ncclUniqueId> exchange_ids();
+  std::vector<ncclUniqueId> read_ids(int each);
   void meet_ranks();
-  void begin_to_connect(const ncclUniqueId& id);
+  void begin_to_connect(std::span<ncclUniqueId> ids);
+  void request(const std::string& where, const std::function<ncclResult_t(ncclComm_t)>& ask);
   ncclResult_t state();
   void throw_if_failed() const;
   void take(ncclComm_t connected);
@@ -112,7 +135,11 @@ class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
   CUstream stream_ = nullptr;
   std::mutex handle_mutex_;  // of every use of handle_: NCCL may block with it; taken first
   ncclComm_t handle_ = nullptr;
-  ncclComm_t part_ = nullptr;         // of split(): set by NCCL, in a thread of its own
+  bool is_closing_ = false;
+  std::shared_future<void> aborted_;  // of the abort; none: there was none
+  // Set by NCCL in a thread of its own, during a request().
+  ncclComm_t part_ = nullptr;
+  void* window_ = nullptr;
   mutable std::mutex failure_mutex_;  // of what follows; nothing blocks with it
   std::optional<Error> failure_;
   std::function<void(const Error& error)> failed_;  // empty: there is no watcher

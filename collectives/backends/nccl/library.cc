@@ -4,8 +4,22 @@
 #include <cstdlib>
 #include <dlfcn.h>
 
+#include "collectives/backends/nccl/config.h"
+
 namespace ddp::internal {
 namespace {
+
+/// Null where the library has none of that name.
+template <class F>
+void find_optional(F*& function, void* library, const char* name) {
+  function = reinterpret_cast<F*>(::dlsym(library, name));
+}
+
+int version_of(const Nccl& table) {
+  int version = 0;
+  table.ncclGetVersion(&version);
+  return version;
+}
 
 Nccl load_nccl() {
   void* const library = open_library("libnccl.so.2",
@@ -13,17 +27,16 @@ Nccl load_nccl() {
                                      "LD_LIBRARY_PATH");
   Nccl table;
   DDP_NCCL_FUNCTIONS(DDP_FIND_FUNCTION)
+  if (version_of(table) < NCCL_VERSION(2, 27, 0)) return table;
+  find_optional(table.ncclCommShrink, library, "ncclCommShrink");
+  find_optional(table.ncclCommWindowRegister, library, "ncclCommWindowRegister");
+  find_optional(table.ncclCommWindowDeregister, library, "ncclCommWindowDeregister");
   return table;
 }
 
 /// The first whose calls outlive the thread that makes them: before it the state of a group of
 /// calls is in that thread's memory, and NCCL's own threads go on to use it.
 constexpr int kOldest = NCCL_VERSION(2, 23, 0);
-
-std::string name_version(int version) {
-  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
-         std::to_string(version % 100);
-}
 
 /// Of the loaded library; empty if the loader does not say.
 std::string library_path() {
@@ -39,12 +52,15 @@ const Nccl& nccl() {
   return loaded.table();
 }
 
+int nccl_version() {
+  return version_of(nccl());
+}
+
 void check_nccl() {
-  int version = 0;
-  nccl().ncclGetVersion(&version);
+  const int version = nccl_version();
   if (version < kOldest) {
-    refuse_gpu_buffers("NCCL " + name_version(version) + " (" + library_path() +
-                       ") is too old: it takes " + name_version(kOldest) + " or later");
+    refuse_gpu_buffers("NCCL " + name_nccl_version(version) + " (" + library_path() +
+                       ") is too old: it takes " + name_nccl_version(kOldest) + " or later");
   }
   // NCCL lets the variable decide, whatever a program asks for.
   const char* const blocking = std::getenv("NCCL_COMM_BLOCKING");

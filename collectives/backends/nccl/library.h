@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <nccl.h>
 #include <string>
 
@@ -13,10 +14,13 @@ namespace ddp::internal {
   X(ncclAllReduce)            \
   X(ncclBroadcast)            \
   X(ncclCommAbort)            \
+  X(ncclCommDeregister)       \
   X(ncclCommDestroy)          \
   X(ncclCommFinalize)         \
   X(ncclCommGetAsyncError)    \
   X(ncclCommInitRankConfig)   \
+  X(ncclCommInitRankScalable) \
+  X(ncclCommRegister)         \
   X(ncclCommSplit)            \
   X(ncclGetErrorString)       \
   X(ncclGetLastError)         \
@@ -24,6 +28,8 @@ namespace ddp::internal {
   X(ncclGetVersion)           \
   X(ncclGroupEnd)             \
   X(ncclGroupStart)           \
+  X(ncclMemAlloc)             \
+  X(ncclMemFree)              \
   X(ncclRecv)                 \
   X(ncclReduce)               \
   X(ncclReduceScatter)        \
@@ -32,6 +38,13 @@ namespace ddp::internal {
 /// The functions of NCCL, libnccl.so.2, that are used here; loaded as CUDA's driver is.
 struct Nccl {
   DDP_NCCL_FUNCTIONS(DDP_FUNCTION_POINTER)
+
+  // Null before 2.27; headers before it do not declare them. A window is a ncclWindow_t.
+  ncclResult_t (*ncclCommShrink)(ncclComm_t whole, int* excluded, int count, ncclComm_t* part,
+                                 ncclConfig_t* config, int flags) = nullptr;
+  ncclResult_t (*ncclCommWindowRegister)(ncclComm_t group, void* memory, std::size_t bytes,
+                                         void** window, int flags) = nullptr;
+  ncclResult_t (*ncclCommWindowDeregister)(ncclComm_t group, void* window) = nullptr;
 };
 
 /// The loaded library. Throws ddp::Error of kind usage that says what is missing (the library or
@@ -41,6 +54,9 @@ const Nccl& nccl();
 /// Throws ddp::Error of kind usage if the library cannot be used as it is here: it is older than
 /// 2.23, or NCCL_COMM_BLOCKING=1 is set.
 void check_nccl();
+
+/// As ncclGetVersion().
+int nccl_version();
 
 /// NCCL's text for the result, followed by the details that NCCL has of its last error.
 std::string describe(ncclResult_t result);

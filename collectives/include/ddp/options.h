@@ -10,13 +10,30 @@
 
 namespace ddp {
 
-/// Settings of NCCL's communicators, as in ncclConfig_t. What is not set is left to NCCL.
+/// Settings of NCCL's communicators, as in ncclConfig_t. What is not set is left to NCCL. Errors of
+/// init_process_group(): usage (one takes a later NCCL than is loaded, or than libddp was built
+/// for).
 struct NcclOptions {
   std::optional<int> cga_cluster_size = {};  ///< of NCCL's kernels on Hopper GPUs and later: 0 to 8
   std::optional<int> min_ctas = {};          ///< the fewest blocks of a kernel: above 0
   std::optional<int> max_ctas = {};  ///< the most: above 0; more are faster, and leave fewer
                                      ///< multiprocessors to the program's kernels
   std::string net_name = {};         ///< NCCL's network: "IB", "Socket", a plugin's
+  std::optional<bool> split_share =
+      {};  ///< subgroups use the buffers and connections of their group
+  std::optional<int> traffic_class = {};  ///< of packets, as the network knows it; NCCL 2.26
+  std::string name = {};                  ///< in NCCL's log and profiler; NCCL 2.27
+  std::optional<bool> collnet = {};       ///< SHARP, where the network has it; NCCL 2.27
+  std::optional<int> cta_policy =
+      {};                             ///< 0: fast, 1: few blocks, 2: none where possible; NCCL 2.27
+  std::optional<int> nvls_ctas = {};  ///< blocks of kernels that use NVLink SHARP; NCCL 2.27
+  std::optional<int> channels_per_net_peer = {};  ///< channels for each rank that the network
+                                                  ///< reaches: a power of 2; NCCL 2.28
+  std::optional<bool> nvlink_centric = {};        ///< prefers NVLink to the network; NCCL 2.28
+
+  /// How many ranks connect through one of them: above 0. Default: all up to 256 ranks, else 128,
+  /// as a single one would be slow. The same on all ranks.
+  std::optional<int> ranks_per_id = {};
 };
 
 /// How init_process_group() creates a ProcessGroup; the names of

@@ -265,6 +265,31 @@ class DDP_EXPORT ProcessGroup {
   /// ids, as for NCCL; so a container with a host name of its own counts as a machine.
   ProcessGroup split_by_node();
 
+  /// Memory of this rank's GPU, zeroed, in which the group's calls are fastest: NCCL allocates it
+  /// (ncclMemAlloc) and knows it for this group, from NCCL 2.27 on as a symmetric window, else by
+  /// ncclCommRegister. All ranks call it, with the same number of bytes; a call then uses the same
+  /// places of it on every rank. Connects the ranks as a first call with buffers on a device does.
+  /// Free it when the calls that use it are done, and before the group ends. Errors: usage (the
+  /// backend is not nccl; in a group call), system, timed_out.
+  [[nodiscard]] std::shared_ptr<void> allocate(std::size_t bytes);
+
+  /// Gives the group up on this rank: calls under way end soon, and these and all later ones throw
+  /// that this rank aborted it. So do calls of other ranks, when they find that this one is gone:
+  /// over nccl that may be at their timeout. If calls cannot be ended, the process exits with code
+  /// 124. Errors: none. Thread: any, also while another one is in a call.
+  void abort();
+
+  /// Makes a group of this one's ranks but `excluded` (by their ranks here), in their order,
+  /// without their help: also after a failure of this group, when they are dead. All others call it
+  /// with the same list, no thread of theirs is in another call of this group, and they meet
+  /// through the store, which has to be alive. Aborts this group; shrink() can be called again if
+  /// it fails, by all. With nccl, Options::device and NCCL 2.27 the rest of a group that has not
+  /// failed is made by ncclCommShrink, when its calls are done; else it connects anew. Under ddprun
+  /// this is for ranks that leave, as it stops all workers when one fails. Errors: usage (a rank
+  /// that does not exist, twice the same, this one), timed_out (names the ranks that did not call
+  /// it), peer_lost, unreachable.
+  [[nodiscard]] ProcessGroup shrink(std::span<const int> excluded);
+
  private:
   friend ProcessGroup init_process_group(const Options& options);
   friend struct internal::GroupAccess;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // CUDA's driver, as far as libddp and its tests use it, over this host's memory: libcuda.so.1 where
 // there is no GPU (devices.h says how many there are). FAKE_GPU_NO_HOST_MEMORY=1: it has no host
-// memory for copies. What the real one forbids is refused here, too, as far as libddp might do it:
-// no current context, a stream and an event of different ones, asking for an event that was
-// captured, a capture that forks are not joined to, calls that a capture in the global mode
-// forbids, use in a child of the process that called cuInit().
+// memory for copies; FAKE_GPU_TELL=1: it prints what it gives of it. fake_gpu_copies() is the
+// number of copies that are done. What the real one forbids is refused here, too, as far as libddp
+// might do it: no current context, a stream and an event of different ones, asking for an event
+// that was captured, a capture that forks are not joined to, calls that a capture in the global
+// mode forbids, use in a child of the process that called cuInit().
 
 #include <array>
 #include <atomic>
@@ -110,6 +111,8 @@ class Memory {
   std::mutex mutex_;
   std::map<char*, Piece> pieces_;
 };
+
+std::atomic<int> copies = 0;  // that are done
 
 /// The process that has called cuInit(); 0: none.
 std::atomic<pid_t> user = 0;
@@ -230,6 +233,12 @@ CUresult cuCtxPopCurrent(CUcontext* context) {
   return CUDA_SUCCESS;
 }
 
+CUresult cuCtxSynchronize() {
+  if (current.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  current.back()->synchronize();
+  return CUDA_SUCCESS;
+}
+
 CUresult cuCtxGetDevice(CUdevice* device) {
   if (current.empty()) return CUDA_ERROR_INVALID_CONTEXT;
   *device = current.back()->device;
@@ -316,6 +325,7 @@ CUresult cuEventSynchronize(CUevent event) {
 CUresult cuMemHostAlloc(void** memory, std::size_t bytes, unsigned /*flags*/) {
   if (current.empty()) return CUDA_ERROR_INVALID_CONTEXT;
   if (std::getenv("FAKE_GPU_NO_HOST_MEMORY") != nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (std::getenv("FAKE_GPU_TELL") != nullptr) std::printf("pinned %zu\n", bytes);
   *memory = Memory::all().allocate(bytes, CU_MEMORYTYPE_HOST, current.back()->device);
   return CUDA_SUCCESS;
 }
@@ -357,7 +367,22 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) {
   const CUstream meant = resolve(stream);
   if (meant == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  meant->give([=] { std::memcpy(at(to), at(from), bytes); });
+  meant->give([=] {
+    std::memcpy(at(to), at(from), bytes);
+    ++copies;
+  });
+  return CUDA_SUCCESS;
+}
+
+int fake_gpu_copies() {
+  return copies;
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr address, unsigned char value, std::size_t bytes,
+                         CUstream stream) {
+  const CUstream meant = resolve(stream);
+  if (meant == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  meant->give([=] { std::memset(at(address), value, bytes); });
   return CUDA_SUCCESS;
 }
 

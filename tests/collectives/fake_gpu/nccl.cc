@@ -13,7 +13,9 @@
 //   FAKE_NCCL_STUCK=R    rank R never connects
 //   FAKE_NCCL_BLOCK=R:N  on rank R of any communicator ncclGroupEnd() does not return from the N-th
 //                        launch, from 1
-//   FAKE_NCCL_TELL=1     prints each communicator's settings, and that one is split
+//   FAKE_NCCL_TELL=1     prints each communicator's settings and number of ids, that one is split
+//                        or shrunk, and what memory is registered
+//   FAKE_NCCL_FULL=1     there is no memory to allocate
 //   FAKE_NCCL_VERSION=N  as ncclGetVersion() has it; 22807 if it is not set
 
 #include <algorithm>
@@ -22,6 +24,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -99,12 +102,93 @@ void split(Communicator& self, int color, int key, int number, ncclComm_t* made)
   self.state = ncclSuccess;
 }
 
+/// Of all that is named, as for ncclCommInitRankScalable.
+ncclUniqueId combine(const ncclUniqueId* ids, int count) {
+  std::string all;
+  for (int i = 0; i < count; ++i) all += std::string(ids[i].internal) + ",";
+  ncclUniqueId id{};
+  const std::string text = std::to_string(std::hash<std::string>()(all));
+  std::memcpy(id.internal, text.data(), text.size());
+  return id;
+}
+
+bool tells() {
+  return std::getenv("FAKE_NCCL_TELL") != nullptr;
+}
+
+/// Does `work` as NCCL does what takes the other ranks: in a thread.
+template <class Work>
+ncclResult_t do_with_others(Communicator& self, Work work) {
+  self.state = ncclInProgress;
+  if (self.connector.joinable()) self.connector.join();
+  self.connector = std::thread(std::move(work));
+  return ncclInProgress;
+}
+
+/// Memory that a communicator knows, of all communicators of the process.
+struct Registered {
+  ncclComm_t by;
+  void* memory;
+};
+std::mutex registered_mutex;
+std::vector<std::unique_ptr<Registered>> registered;
+
+Registered* add_registered(ncclComm_t by, void* memory) {
+  const std::lock_guard lock(registered_mutex);
+  return registered.emplace_back(new Registered{by, memory}).get();
+}
+
+void remove_registered(const void* entry) {
+  const std::lock_guard lock(registered_mutex);
+  if (std::erase_if(registered, [&](const auto& each) { return each.get() == entry; }) == 0) {
+    die("deregistered what is not registered");
+  }
+}
+
+/// With the communicator.
+void forget_registered(ncclComm_t by) {
+  const std::lock_guard lock(registered_mutex);
+  std::erase_if(registered, [&](const auto& each) { return each->by == by; });
+}
+
+/// Every rank registers one of this size; else the real one may hang.
+void register_window(ncclComm_t handle, void* memory, std::size_t bytes, ncclWindow_t* window) {
+  Communicator& self = *handle->self;
+  const auto ranks = self.find_part(static_cast<int>(bytes), self.rank);
+  if (std::ssize(ranks) != self.size) {
+    fake_gpu::tell("windows of different sizes");
+    self.state = ncclInvalidArgument;
+    return;
+  }
+  *window = reinterpret_cast<ncclWindow_t>(add_registered(handle, memory));
+  self.state = ncclSuccess;
+}
+
+/// The rest finds each other by the names of those that are not there.
+void shrink(Communicator& self, const std::vector<int>& excluded, ncclComm_t* made) {
+  const auto is_gone = [&](int rank) { return std::ranges::count(excluded, rank) > 0; };
+  ncclUniqueId id = self.id;
+  std::string name = std::string(id.internal) + "_without";
+  int place = self.rank;
+  for (const int rank : excluded) {
+    name += "_" + std::to_string(rank);
+    if (rank < self.rank) --place;
+  }
+  if (is_gone(self.rank)) die("shrunk by a rank that is excluded");
+  std::memcpy(id.internal, name.data(), name.size());
+  ncclComm_t handle = make_rank(self.size - static_cast<int>(excluded.size()), place);
+  handle->self->connect(id);
+  *made = handle;
+  self.state = ncclSuccess;
+}
+
 /// Waits for graphs, too, as the real one.
 void free(ncclComm_t handle) {
   while (fake_gpu::is_busy() || handle->self->graphs > 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   handle->self->hang_up();
+  forget_registered(handle);
   delete handle;
 }
 
@@ -172,9 +256,15 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int size, ncclUniqueId i
   if (config->magic != right.magic || rank < 0 || rank >= size) return ncclInvalidArgument;
   if (cuCtxGetDevice(&device) != CUDA_SUCCESS || config->blocking != 0) return ncclInvalidUsage;
   if (is_refused(rank, 0)) return refuse("made to be refused");
-  if (std::getenv("FAKE_NCCL_TELL") != nullptr) {
+  if (tells()) {
     std::printf("CGA %d, CTAs %d to %d, network %s\n", config->cgaClusterSize, config->minCTAs,
                 config->maxCTAs, config->netName == nullptr ? "" : config->netName);
+    std::printf(
+        "shares %d, class %d, name %s, collnet %d, policy %d, NVLS %d, per peer %d, NVLink %d\n",
+        config->splitShare, config->trafficClass,
+        config->commName == nullptr ? "" : config->commName, config->collnetEnable,
+        config->CTAPolicy, config->nvlsCTAs, config->nChannelsPerNetPeer,
+        config->nvlinkCentricSched);
   }
   *handle = make_rank(size, rank);
   Communicator& self = *(*handle)->self;
@@ -188,12 +278,76 @@ ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t* ma
   if (self.state != ncclSuccess || self.questions > 0) return refuse("used before it was settled");
   if (config->blocking != 0) return ncclInvalidUsage;
   if (self.under_way > 0) die("split while calls are under way");
-  if (std::getenv("FAKE_NCCL_TELL") != nullptr) std::printf("split %d %d\n", color, key);
-  self.state = ncclInProgress;
-  if (self.connector.joinable()) self.connector.join();
-  self.connector = std::thread(
-      [&self, color, key, made, number = ++self.splits] { split(self, color, key, number, made); });
-  return ncclInProgress;
+  if (tells()) std::printf("split %d %d\n", color, key);
+  return do_with_others(self, [&self, color, key, made, number = ++self.splits] {
+    split(self, color, key, number, made);
+  });
+}
+
+ncclResult_t ncclCommInitRankScalable(ncclComm_t* handle, int size, int rank, int count,
+                                      ncclUniqueId* ids, ncclConfig_t* config) {
+  if (count < 1 || count > size) return ncclInvalidArgument;
+  if (tells()) std::printf("%d ids\n", count);
+  return ncclCommInitRankConfig(handle, size, combine(ids, count), rank, config);
+}
+
+ncclResult_t ncclCommShrink(ncclComm_t handle, int* excluded, int count, ncclComm_t* made,
+                            ncclConfig_t* config, int /*flags*/) {
+  Communicator& self = *handle->self;
+  if (self.state != ncclSuccess || self.questions > 0) return refuse("used before it was settled");
+  if (config->blocking != 0 || count < 1) return ncclInvalidUsage;
+  if (self.under_way > 0) die("shrunk while calls are under way");
+  const std::vector<int> all(excluded, excluded + count);
+  if (tells()) std::printf("shrunk by %d from %d\n", count, self.size);
+  return do_with_others(self, [&self, all, made] { shrink(self, all, made); });
+}
+
+/// As the real one's, it is on the current device.
+ncclResult_t ncclMemAlloc(void** memory, std::size_t bytes) {
+  CUdeviceptr address = 0;
+  if (std::getenv("FAKE_NCCL_FULL") != nullptr) return ncclUnhandledCudaError;
+  if (cuMemAlloc(&address, bytes) != CUDA_SUCCESS) return ncclUnhandledCudaError;
+  *memory = reinterpret_cast<void*>(address);
+  std::memset(*memory, 0x5a, bytes);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclMemFree(void* memory) {
+  {
+    const std::lock_guard lock(registered_mutex);
+    for (const auto& each : registered) {
+      if (each->memory == memory) die("memory is freed that is registered");
+    }
+  }
+  cuMemFree(reinterpret_cast<CUdeviceptr>(memory));
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommRegister(ncclComm_t handle, void* memory, std::size_t bytes, void** entry) {
+  Communicator& self = *handle->self;
+  if (self.state != ncclSuccess || self.questions > 0) return refuse("used before it was settled");
+  if (tells()) std::printf("registered %zu\n", bytes);
+  *entry = add_registered(handle, memory);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommDeregister(ncclComm_t /*handle*/, void* entry) {
+  remove_registered(entry);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommWindowRegister(ncclComm_t handle, void* memory, std::size_t bytes,
+                                    ncclWindow_t* window, int flags) {
+  Communicator& self = *handle->self;
+  if (self.state != ncclSuccess || self.questions > 0) return refuse("used before it was settled");
+  if (tells()) std::printf("window %zu, %d\n", bytes, flags);
+  return do_with_others(
+      self, [handle, memory, bytes, window] { register_window(handle, memory, bytes, window); });
+}
+
+ncclResult_t ncclCommWindowDeregister(ncclComm_t /*handle*/, ncclWindow_t window) {
+  remove_registered(window);
+  return ncclSuccess;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* state) {
@@ -209,11 +363,13 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* state) {
 
 ncclResult_t ncclCommFinalize(ncclComm_t handle) {
   handle->self->is_finalized = true;
+  forget_registered(handle);
   return ncclInProgress;
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t handle) {
   handle->self->hang_up();
+  forget_registered(handle);
   delete handle;
   return ncclSuccess;
 }

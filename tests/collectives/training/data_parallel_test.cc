@@ -364,7 +364,8 @@ TEST_CASE("wrong use of a data-parallel model is refused, and the model goes on"
       DistributedDataParallel(group, made.parameters, placed({.first_bucket_bytes = 0}));
     });
     const ddp::DeviceSpan<float> elsewhere{here.data(), 3};
-    check_refused("without the option allocate",
+    const bool has_memory = group.backend() == "nccl";  // of its own
+    check_refused(has_memory ? "is in no GPU's memory" : "without the option allocate",
                   [&] { DistributedDataParallel(group, {elsewhere}); });
     check_refused("parameter 1 is not in the memory",
                   [&] { DistributedDataParallel(group, {here, elsewhere}); });

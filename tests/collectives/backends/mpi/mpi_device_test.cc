@@ -2,6 +2,8 @@
 // Buffers on devices over MPI, on a driver of our own that works in host memory (fake_gpu/): so an
 // MPI that is not CUDA-aware can claim to be, and moves them.
 
+#include <algorithm>
+
 #include "ddp/error.h"
 #include "tests/catch.h"
 #include "tests/collectives/ranks.h"
@@ -51,6 +53,22 @@ TEST_CASE("an error of CUDA over MPI is reported with rank, call and CUDA's mess
   CHECK(job.code == failed(ddp::ErrorKind::system));
   CHECK(contains(job.output, " failed in " + call));
   CHECK(contains(job.output, ": cuMemHostAlloc: an error of the fake driver"));
+}
+
+TEST_CASE("pieces of a call on a device over MPI are copied while MPI moves others") {
+  const Ended job = under_mpirun(2, {DDPRUN_BIN "/mpi_overlap"}, kFakeGpu);
+  INFO(job.output);
+  CHECK(job.code == 0);
+}
+
+TEST_CASE("calls on a device over MPI keep their host memory for the next ones") {
+  Variables telling = kFakeGpu;
+  telling.emplace("FAKE_GPU_TELL", "1");
+  const Ended job = under_mpirun(2, {DDPRUN_BIN "/device_worker", "again"}, telling);
+  INFO(job.output);
+  CHECK(job.code == 0);
+  CHECK(std::ranges::count(job.output, '\n') ==
+        2 * 3);  // by each rank: a call, one sent, one received
 }
 
 TEST_CASE("unsupported calls on a device over MPI are refused, and leave the group as it was") {

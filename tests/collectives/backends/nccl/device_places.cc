@@ -3,6 +3,7 @@
 // told of them: device_places SCENARIO [TIMEOUT] (milliseconds). Exit code as device_worker's.
 
 #include <ddp/process_group.h>
+#include <map>
 #include <stdexcept>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -217,30 +218,25 @@ void calls() {
   DRIVER(cuStreamSynchronize, data.span().stream);
 }
 
-void configured() {
-  ddp::NcclOptions settings = {.cga_cluster_size = 2, .min_ctas = 3, .max_ctas = 4};
-  settings.net_name = "Socket";
-  auto group = ddp::init_process_group(
-      {.backend = "nccl", .timeout = timeout, .device = own_device(), .nccl = settings});
-}
+using Scenario = void (*)();
+const std::map<std::string, Scenario> kScenarios = {
+    {"host-only", host_only},
+    {"elsewhere", elsewhere},
+    {"first-call", first_call},
+    {"eager", eager},
+    {"parts", parts},
+    {"bits", bits},
+    {"spin", spin},
+    {"impatient", impatient},
+    {"keep-graph", keep_graph},
+    {"throw-beside-graph", throw_beside_graph},
+    {"calls", calls},
+};
 
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string scenario = argc > 1 ? argv[1] : "";
   if (argc > 2) timeout = std::chrono::milliseconds(std::atoi(argv[2]));
-  return ddprun::tests::exit_code_of([&] {
-    if (scenario == "host-only") return host_only();
-    if (scenario == "elsewhere") return elsewhere();
-    if (scenario == "first-call") return first_call();
-    if (scenario == "eager") return eager();
-    if (scenario == "parts") return parts();
-    if (scenario == "bits") return bits();
-    if (scenario == "spin") return spin();
-    if (scenario == "impatient") return impatient();
-    if (scenario == "keep-graph") return keep_graph();
-    if (scenario == "throw-beside-graph") return throw_beside_graph();
-    if (scenario == "configured") return configured();
-    return calls();
-  });
+  return ddprun::tests::exit_code_of([&] { kScenarios.at(scenario)(); });
 }

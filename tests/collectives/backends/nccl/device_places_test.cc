@@ -90,11 +90,6 @@ TEST_CASE("a call that NCCL launches soon does not put its thread to sleep") {
   check_places(1, "spin");
 }
 
-TEST_CASE("NCCL's settings reach its communicators") {
-  const auto ended = run_places(1, "configured", {{"FAKE_NCCL_TELL", "1"}});
-  CHECK(ended[0].output == "CGA 2, CTAs 3 to 4, network Socket\n");
-}
-
 TEST_CASE(
     "the wait for the ranks of the first call on a device obeys the group's present timeout") {
   const auto ended = run_ranks_but(1, 2, places("impatient"), on_gpu());

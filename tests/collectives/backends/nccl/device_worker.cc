@@ -98,6 +98,22 @@ void beside(ProcessGroup& group) {
   data.expect(sum_of_ranks(group), "a sum");
 }
 
+/// The same calls many times.
+void again(ProcessGroup& group) {
+  const CUstream stream = make_stream();
+  const int next = (group.rank() + 1) % group.size();
+  const int last = (group.rank() + group.size() - 1) % group.size();
+  for (int turn = 1; turn <= 5; ++turn) {
+    Floats out(stream, static_cast<float>(turn) * own(group));
+    Floats in(stream, -1);
+    const P2POp ring[] = {P2POp::send(out, next), P2POp::recv(in, last)};
+    group.batch_send_recv(ring);
+    in.expect(static_cast<float>(turn * (last + 1)), "a message");
+    group.all_reduce(out.span());
+    out.expect(static_cast<float>(turn) * sum_of_ranks(group), "a sum");
+  }
+}
+
 /// Around a ring, one at a time and many at once.
 void messages(ProcessGroup& group) {
   const CUstream stream = make_stream();
@@ -308,6 +324,7 @@ void run(ProcessGroup group, const std::string& scenario) {
   if (scenario == "begun") return begun(group);
   if (scenario == "beside") return beside(group);
   if (scenario == "messages") return messages(group);
+  if (scenario == "again") return again(group);
   if (scenario == "misuse") return misuse(group);
   if (scenario == "float8") return move_float8(group);
   if (scenario == "capture") return capture(group, CU_STREAM_CAPTURE_MODE_GLOBAL);

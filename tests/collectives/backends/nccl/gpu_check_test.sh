@@ -16,7 +16,7 @@ grep -q '^skipped  everything: there is no GPU here' "$folder/moved/report.txt"
 
 FAKE_GPUS=1 "$folder/moved/gpu-check" --short
 passed=$(grep -c '^ok ' "$folder/moved/report.txt")
-[ "$passed" -ge 25 ] || { echo "only $passed checks were made"; exit 1; }
+[ "$passed" -ge 35 ] || { echo "only $passed checks were made"; exit 1; }
 grep -q '^ok       two ranks: one is killed: ' "$folder/moved/report.txt"
 
 # A check that fails is in the report, and in the exit code.

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/backends/gloo/listeners.h"
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+#include <sstream>
+
+#include "collectives/backends/agreed_error.h"
+
+namespace ddp::internal {
+namespace {
+
+std::uint64_t random_token() {
+  std::random_device random;  // 32 bits at a time
+  return std::uint64_t{random()} << 32U | random();
+}
+
+}  // namespace
+
+GlooListeners::GlooListeners(const GroupContext& context)
+    : context_(context), own_(context.address), all_(static_cast<std::size_t>(context.size)) {
+  all_[static_cast<std::size_t>(context_.rank)] = {own_.endpoint(), random_token()};
+  publish();
+  wait_for_all_ranks(context_, "joined");
+  read();
+}
+
+/// "ADDRESS PORT TOKEN BACKEND".
+void GlooListeners::publish() const {
+  const auto& [endpoint, token] = at(context_.rank);
+  const std::string line = endpoint.address().to_string() + " " + std::to_string(endpoint.port()) +
+                           " " + std::to_string(token) + " " + context_.backend;
+  ask_store(context_, [&](Store& store) { store.set(key(context_.rank), line); });
+}
+
+void GlooListeners::read() {
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < context_.size; ++rank) keys.push_back(key(rank));
+  std::vector<std::string> lines;
+  ask_store(context_, [&](Store& store) { lines = store.multi_get(keys, context_.timeout); });
+  check_backends(lines);
+  for (int rank = 0; rank < context_.size; ++rank) {
+    std::istringstream text(lines[static_cast<std::size_t>(rank)]);
+    std::string host;
+    std::uint16_t port = 0;
+    std::uint64_t token = 0;
+    if (!(text >> host >> port >> token)) {
+      throw own_error(context_, ErrorKind::system,
+                      ": " + key(rank) + " in the store is not of this program");
+    }
+    all_[static_cast<std::size_t>(rank)] = {{boost::asio::ip::make_address(host), port}, token};
+  }
+}
+
+/// The default backend depends on what a host has, so ranks may come to different ones.
+void GlooListeners::check_backends(const std::vector<std::string>& lines) const {
+  const auto backend = [](const std::string& line) { return line.substr(line.rfind(' ') + 1); };
+  const auto other = std::ranges::find_if(
+      lines, [&](const auto& line) { return backend(line) != backend(lines.front()); });
+  if (other == lines.end()) return;
+  outlast_other_ranks();
+  throw own_error(context_, ErrorKind::mismatch,
+                  ": ranks do not agree on the backend: " + backend(lines.front()) +
+                      " on rank 0, " + backend(*other) + " on rank " +
+                      std::to_string(other - lines.begin()) +
+                      "; name one in Options::backend on all of them");
+}
+
+/// Lets the others read the keys first, if the store ends with this process.
+void GlooListeners::outlast_other_ranks() const {
+  GroupContext brief = context_;
+  brief.timeout = std::min(context_.timeout, std::chrono::milliseconds(5000));
+  try {
+    ask_store(brief, [&](Store& store) {
+      store.set(context_.prefix + "leaving/" + std::to_string(context_.rank), "");
+    });
+    if (context_.rank_0_serves && context_.rank == 0) wait_for_all_ranks(brief, "leaving");
+  } catch (const Error&) {
+    // They are late, or gone.
+  }
+}
+
+std::vector<PeerWatch::Peer> GlooListeners::others() const {
+  std::vector<PeerWatch::Peer> peers;
+  for (int rank = 0; rank < context_.size; ++rank) {
+    if (rank == context_.rank) continue;
+    const Frame greeting{
+        .kind = Frame::Kind::watch, .tag = context_.rank, .number = at(rank).token};
+    peers.push_back({rank, at(rank).endpoint, greeting});
+  }
+  return peers;
+}
+
+}  // namespace ddp::internal

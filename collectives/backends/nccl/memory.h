@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "collectives/backends/nccl/communicator.h"
+
+namespace ddp::internal {
+
+/// Zeroed memory of the communicator's GPU, from ncclMemAlloc() and registered with the
+/// communicator, as NcclCommunicator::register_memory() does. The shared_ptr deregisters and frees
+/// it, in any thread. Throws ddp::Error.
+std::shared_ptr<void> allocate_registered(const std::shared_ptr<NcclCommunicator>& communicator,
+                                          std::size_t bytes);
+
+}  // namespace ddp::internal

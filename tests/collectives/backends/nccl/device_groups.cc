@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank of a group on devices that is set up, changed or given up: device_groups SCENARIO
+// [TIMEOUT] (milliseconds). Exit code as device_worker's.
+
+#include <algorithm>
+#include <ddp/local_devices.h>
+#include <ddp/process_group.h>
+#include <filesystem>
+#include <map>
+#include <unistd.h>
+
+#include "tests/collectives/backends/nccl/device_floats.h"
+
+using namespace ddp_tests;
+using ddp::DeviceSpan;
+using ddp::ProcessGroup;
+using ddprun::tests::check;
+
+namespace {
+
+std::chrono::milliseconds timeout(60'000);
+
+ProcessGroup join_on(std::optional<int> device) {
+  return ddp::init_process_group({.backend = "nccl", .timeout = timeout, .device = device});
+}
+
+/// Ranks may share a device: what NCCL 2.30 allows.
+int own_device() {
+  return std::atoi(std::getenv("RANK")) % std::max(count_devices(), 1);
+}
+
+void configured() {
+  ddp::NcclOptions settings = {.cga_cluster_size = 2, .min_ctas = 3, .max_ctas = 4};
+  settings.net_name = "Socket";
+  auto group = ddp::init_process_group(
+      {.backend = "nccl", .timeout = timeout, .device = own_device(), .nccl = settings});
+}
+
+/// All that later releases have.
+void configured_late() {
+  const ddp::NcclOptions settings = {.split_share = true,
+                                     .traffic_class = 5,
+                                     .name = "weights",
+                                     .collnet = false,
+                                     .cta_policy = 1,
+                                     .nvls_ctas = 6,
+                                     .channels_per_net_peer = 2,
+                                     .nvlink_centric = true};
+  auto group = ddp::init_process_group(
+      {.backend = "nccl", .timeout = timeout, .device = own_device(), .nccl = settings});
+}
+
+/// Ranks that connect with several ids, of which one may be of a single rank.
+void many_ids() {
+  const bool are_two = std::string(std::getenv("WORLD_SIZE")) == "2";
+  ProcessGroup group = ddp::init_process_group(
+      {.backend = "nccl", .timeout = timeout, .nccl = {.ranks_per_id = are_two ? 1 : 2}});
+  use_device(own_device());
+  Floats data(make_stream(), own(group));
+  group.all_reduce(data.span());
+  data.expect(sum_of_ranks(group), "a sum of ranks with several ids");
+}
+
+/// Memory of the group's own, which outlives its calls; some of it also the group.
+void memory() {
+  std::optional<ProcessGroup> group = join_on({});
+  use_device(own_device());
+  const CUstream stream = make_stream();
+  std::shared_ptr<void> longer;
+  for (const std::size_t count : {kCount, 3 * kCount}) {
+    const auto memory = group->allocate(count * sizeof(float));
+    const auto address = reinterpret_cast<CUdeviceptr>(memory.get());
+    std::vector<float> host(count, -1);
+    DRIVER(cuMemcpyDtoHAsync, host.data(), address, count * sizeof(float), stream);
+    DRIVER(cuStreamSynchronize, stream);
+    check(host == std::vector<float>(count), "memory that is not zeroed");
+    host.assign(count, own(*group));
+    DRIVER(cuMemcpyHtoDAsync, address, host.data(), count * sizeof(float), stream);
+    group->all_reduce(DeviceSpan<float>{static_cast<float*>(memory.get()), count, stream});
+    DRIVER(cuMemcpyDtoHAsync, host.data(), address, count * sizeof(float), stream);
+    DRIVER(cuStreamSynchronize, stream);
+    check(host == std::vector<float>(count, sum_of_ranks(*group)), "a sum in the group's memory");
+    longer = memory;
+  }
+  refused([&] { ddp::group_call([&] { (void)group->allocate(1); }); });
+  group.reset();
+}
+
+/// The last rank is not wanted any more; and then the first has no one left.
+void shrink() {
+  ProcessGroup group = join_on(own_device());
+  use_device(own_device());
+  Floats data(make_stream(), own(group));
+  group.all_reduce(data.span());
+  data.expect(sum_of_ranks(group), "a sum before the rest");
+  group.barrier();
+  if (group.rank() == group.size() - 1) return;
+  const std::vector<int> last = {group.size() - 1};
+  ProcessGroup rest = group.shrink(last);
+  data.write(own(rest));
+  rest.all_reduce(data.span());
+  data.expect(sum_of_ranks(rest), "a sum of the rest");
+  rest.barrier();
+  auto part = rest.split(rest.rank());
+  part->all_reduce(data.span());
+  data.expect(sum_of_ranks(rest), "what one rank has");
+}
+
+/// Rank 1 dies; the others go on.
+void survive() {
+  timeout = std::chrono::seconds(40);  // a real NCCL may see nothing of it
+  ProcessGroup group = join_on(own_device());
+  use_device(own_device());
+  Floats data(make_stream(), own(group));
+  group.all_reduce(data.span());
+  DRIVER(cuStreamSynchronize, data.span().stream);
+  if (group.rank() == 1) ::_exit(0);
+  try {
+    group.iall_reduce(data.span()).wait(std::chrono::minutes(1));
+    wrong("summed without rank 1");
+  } catch (const ddp::Error& error) {
+    const bool is_late = error.kind() == ddp::ErrorKind::timed_out;
+    check(is_late || error.kind() == ddp::ErrorKind::peer_lost, error.what());
+  }
+  const std::vector<int> lost = {1};
+  ProcessGroup rest = group.shrink(lost);
+  DRIVER(cuStreamSynchronize, data.span().stream);
+  data.write(own(rest));
+  rest.all_reduce(data.span());
+  data.expect(sum_of_ranks(rest), "a sum of the survivors");
+}
+
+/// All ranks abort, of which the first waits for the others in a call on the device.
+void give_up() {
+  ProcessGroup group = join_on({});
+  use_device(own_device());
+  const Floats data(make_stream(), own(group));
+  group.all_reduce(data.span());
+  DRIVER(cuStreamSynchronize, data.span().stream);
+  try {
+    if (group.rank() == 0 && group.size() > 1) group.all_reduce(data.span());
+  } catch (const ddp::Error& error) {
+    std::printf("%s\n", error.what());  // another rank was first
+  }
+  group.abort();
+  DRIVER(cuStreamSynchronize, data.span().stream);
+  try {
+    group.all_reduce(data.span());
+    wrong("summed by a group that was aborted");
+  } catch (const ddp::Error& error) {
+    const std::string text = error.what();
+    check(text.find(" aborted the group") != std::string::npos, text);
+  }
+}
+
+/// How many sockets this process has.
+std::ptrdiff_t count_sockets() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return std::count_if(begin(all), end(all), [](const auto& entry) {
+    std::error_code gone;
+    return std::filesystem::read_symlink(entry.path(), gone).string().starts_with("socket:");
+  });
+}
+
+/// A group that moves nothing in host memory has no connections for that; messages connect those
+/// that they are between; and a collective call all.
+void lazy_host() {
+  ProcessGroup group = join_on({});
+  const auto joined = count_sockets();
+  if (group.rank() < 2) {
+    std::vector<float> data(100'000, 1);
+    if (group.rank() == 0) group.send(data, 1);
+    if (group.rank() == 1) group.recv(data, 0);
+    check(data == std::vector<float>(data.size(), 1), "a message");
+  }
+  const auto told = count_sockets();
+  std::vector<float> data = {own(group)};
+  group.all_reduce(data);
+  check(data.front() == sum_of_ranks(group), "a sum in host memory");
+  const auto connected = count_sockets();
+  check(joined <= 5, std::to_string(joined) + " sockets of a rank that has joined");
+  check(group.rank() < 2 || told <= joined + 1, "sockets for messages of others");
+  check(connected >= joined + group.size() - 1, "no sockets to others");
+}
+
+/// Messages alone, after which ranks leave at different times.
+void only_messages() {
+  ProcessGroup group = join_on({});
+  std::vector<float> data(1000, own(group));
+  const int next = (group.rank() + 1) % group.size();
+  const int last = (group.rank() + group.size() - 1) % group.size();
+  if (group.rank() == 0) {
+    for (int i = 0; i < 2000; ++i) group.send(data, next);  // more than is kept at once
+    return;
+  }
+  for (int i = 0; i < 2000; ++i) group.recv(data, last);
+  check(data.front() == 1, "what rank 0 has");
+  if (next == 0) return;
+  for (int i = 0; i < 2000; ++i) group.send(data, next);
+}
+
+/// Rank 1 dies before its first call in host memory, while the others wait there.
+void lost_before_host() {
+  ProcessGroup group = join_on({});
+  if (group.rank() == 1) ::_exit(0);
+  group.barrier();
+}
+
+/// Rank 1 makes no call in host memory.
+void late_host() {
+  ProcessGroup group = join_on({});
+  group.set_timeout(std::chrono::milliseconds(1500));
+  if (group.rank() == 1) ::pause();
+  group.barrier();
+}
+
+using Scenario = void (*)();
+const std::map<std::string, Scenario> kScenarios = {
+    {"configured", configured},
+    {"configured-late", configured_late},
+    {"many-ids", many_ids},
+    {"memory", memory},
+    {"give-up", give_up},
+    {"shrink", shrink},
+    {"survive", survive},
+    {"lazy-host", lazy_host},
+    {"only-messages", only_messages},
+    {"late-host", late_host},
+    {"lost-before-host", lost_before_host},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string scenario = argc > 1 ? argv[1] : "";
+  if (argc > 2) timeout = std::chrono::milliseconds(std::atoi(argv[2]));
+  return ddprun::tests::exit_code_of([&] { kScenarios.at(scenario)(); });
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// ProcessGroup::abort() and shrink().
+#include <csignal>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "ddp/process_group.h"
+#include "tests/catch.h"
+#include "tests/collectives/ranks.h"
+#include "tests/contains.h"
+
+using namespace ddprun::tests;
+using ddp::ErrorKind;
+using ddp::ProcessGroup;
+
+namespace {
+
+std::vector<float> own_data(const ProcessGroup& group) {
+  return std::vector<float>(20'000, static_cast<float>(group.rank()));
+}
+
+/// That every rank of `rest` is there, and that it is a whole group: with parts, objects, messages.
+void check_works(ProcessGroup& rest, const std::vector<int>& whole, const std::string& own) {
+  check(rest.size() == std::ssize(whole), "a group of " + std::to_string(rest.size()));
+  std::vector<float> data = own_data(rest);
+  rest.all_reduce(data);
+  const float sum = static_cast<float>(rest.size() * (rest.size() - 1)) / 2;
+  check(data == std::vector<float>(data.size(), sum), "a sum of the rest");
+  const auto objects = rest.all_gather_object(own);
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    check(objects[i] == std::to_string(whole[i]), "the order of the rest");
+  }
+  auto part = rest.split(0, -rest.rank());
+  check(part->rank() == rest.size() - 1 - rest.rank(), "a part of the rest");
+}
+
+std::vector<int> all_but(int excluded, int size) {
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::erase(ranks, excluded);
+  return ranks;
+}
+
+/// Rank 1 dies in the middle of calls.
+void call_until_lost(ProcessGroup& group) {
+  std::vector<float> data = own_data(group);
+  try {
+    for (int call = 0;; ++call) {
+      group.all_reduce(data);
+      if (group.rank() == 1 && call == 5) std::raise(SIGKILL);
+    }
+  } catch (const ddp::Error& error) {
+    check(error.kind() == ErrorKind::peer_lost, error.what());
+  }
+}
+
+}  // namespace
+
+TEST_CASE("ranks go on in a group without one that was killed", "[tcp]") {
+  const int size = GENERATE(2, 3, 4);
+  const auto ended = run_ranks(size, [](ProcessGroup& group) {
+    call_until_lost(group);
+    const std::vector<int> lost = {1};
+    const std::string own = std::to_string(group.rank());
+    ProcessGroup rest = group.shrink(lost);
+    check_works(rest, all_but(1, group.size()), own);
+  });
+  for (int rank = 0; rank < size; ++rank) {
+    INFO(ended[rank].output);
+    CHECK(ended[rank].code == (rank == 1 ? 128 + SIGKILL : 0));
+  }
+}
+
+TEST_CASE("ranks go on in a group without one that lives, whose calls fail then") {
+  const int size = GENERATE(2, 3, 4);
+  for (const Ended& rank : run_ranks(size, [](ProcessGroup& group) {
+         const int last = group.size() - 1;
+         group.barrier();
+         if (group.rank() == last) return group.barrier();
+         const std::string own = std::to_string(group.rank());
+         const std::vector<int> excluded = {last};
+         ProcessGroup first = group.shrink(excluded);
+         check_works(first, all_but(last, group.size()), own);
+         ProcessGroup same = first.shrink({});
+         check_works(same, all_but(last, group.size()), own);
+         group.barrier();
+       })) {
+    INFO(rank.output);
+    CHECK(rank.code == failed(ErrorKind::system));
+    CHECK(contains(rank.output, " went on in a smaller group\n"));
+  }
+}
+
+TEST_CASE("an abort ends the calls of other threads and ranks, which say who it was", "[tcp]") {
+  const int size = GENERATE(1, 2, 4);
+  for (const Ended& rank : run_ranks(size, [](ProcessGroup& group) {
+         group.barrier();
+         std::vector<float> data(1);
+         if (group.rank() > 0) return group.recv(data, 0);
+         std::thread other([&] {
+           if (group.size() == 1) return;
+           try {
+             group.barrier();
+             wrong("a barrier of less than all ranks");
+           } catch (const ddp::Error& error) {
+             check(contains(error.what(), "rank 0 aborted the group"), error.what());
+           }
+         });
+         group.abort();
+         other.join();
+         group.barrier();
+       })) {
+    INFO(rank.output);
+    CHECK(rank.code == failed(ErrorKind::system));
+    CHECK(contains(rank.output, "rank 0 aborted the group\n"));
+  }
+}
+
+TEST_CASE("a shrink without what is no other rank is refused, and leaves the group as it was",
+          "[mpi]") {
+  check_ranks(2, [](ProcessGroup& group) {
+    const std::vector<int> wrong_ones[] = {
+        {2}, {-1}, {group.rank()}, {1 - group.rank(), 1 - group.rank()}};
+    for (const auto& excluded : wrong_ones) refused([&] { (void)group.shrink(excluded); });
+    group.barrier();
+  });
+}
+
+TEST_CASE("ranks that do not come to a smaller group are named") {
+  const auto ended = run_ranks_but(2, 3, rank_command([](ProcessGroup& group) {
+                                     group.barrier();
+                                     if (group.rank() == 2) ::pause();
+                                     const std::vector<int> excluded = {1};
+                                     if (group.rank() == 0) (void)group.shrink(excluded);
+                                   }),
+                                   kImpatient);
+  INFO(ended[0].output);
+  CHECK(ended[0].code == failed(ErrorKind::timed_out));
+  CHECK(contains(ended[0].output, "rank 2 did not join within 1500 ms"));
+}
+
+TEST_CASE("memory of a GPU takes a backend that has one") {
+  check_ranks(2, [](ProcessGroup& group) {
+    refused([&] { (void)group.allocate(100); });
+    group.barrier();
+  });
+}
