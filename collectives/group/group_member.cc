@@ -15,13 +15,13 @@ namespace {
 
 std::shared_ptr<FailureBroadcast> make_broadcast(const GroupContext& context,
                                                  const std::weak_ptr<Watchdog>& watchdog) {
-  FailureBroadcast::Events events;
-  events.failure = [store = context.store, watchdog](const std::string& group) {
+  auto on_failure = [store = context.store, watchdog](const std::string& group) {
     if (const auto alive = watchdog.lock()) alive->on_broadcast(*store, group);
   };
-  events.loss = [watchdog](const std::string& sentence) {
+  auto on_loss = [watchdog](const std::string& sentence) {
     if (const auto alive = watchdog.lock()) alive->on_loss(sentence);
   };
+  FailureBroadcast::Events events{std::move(on_failure), std::move(on_loss)};
   return std::make_shared<FailureBroadcast>(context.store, context.prefix, context.rank,
                                             context.size, std::move(events));
 }
