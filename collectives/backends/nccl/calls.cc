@@ -59,12 +59,6 @@ bool is_float8(DataType type) {
   return type == DataType::float8_e4m3 || type == DataType::float8_e5m2;
 }
 
-int nccl_version() {
-  int version = 0;
-  nccl().ncclGetVersion(&version);
-  return version;
-}
-
 bool is_bitwise(ReduceOp op) {
   return op == ReduceOp::band || op == ReduceOp::bor || op == ReduceOp::bxor;
 }
