@@ -1,28 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/protocol.h"
 
-#include <algorithm>
 #include <climits>
-#include <sys/wait.h>
 #include <type_traits>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "rendezvous/fields.h"
+#include "rendezvous/message_values.h"
 
 namespace ddprun::rendezvous {
 namespace {
 
 using nlohmann::json;
 
-constexpr int kMaxDepth = 5;         // of a rank in a list of a place in a list in worker_exits
-constexpr size_t kMaxRanks = 2'048;  // in one list; of more stopped workers the first are reported
-constexpr size_t kMaxVictims = 128;
-constexpr size_t kMaxHow = 64;
-constexpr size_t kMaxPlaces = 16;
-constexpr size_t kMaxPlaceRanks = 1'024;  // of all places of a node
-constexpr size_t kMaxSentence = 256;      // of a join, which has much else
+constexpr int kMaxDepth = 5;          // of a rank in a list of a place in a list in worker_exits
+constexpr size_t kMaxSentence = 256;  // of a join, which has much else
 constexpr size_t kMaxSession = 64;
 constexpr size_t kMaxAddress = 45;  // of IPv6
 constexpr size_t kMaxAsked = 256;   // connections in one question
@@ -49,18 +43,6 @@ constexpr const char* kBroken = "broken";
 constexpr const char* kClosed = "closed";
 constexpr const char* kRefused = "refused";
 
-bool continues_character(char byte) {  // in UTF-8
-  return (byte & 0xc0) == 0x80;
-}
-
-/// The end of a text says more than its beginning when it has to be cut: at a whole character.
-std::string tail(const std::string& text) {
-  if (text.size() <= kMaxText) return text;
-  size_t begin = text.size() - kMaxText;
-  for (int i = 0; i < 3 && continues_character(text[begin]); ++i) ++begin;
-  return text.substr(begin);
-}
-
 std::string frame(const json& object) {
   const std::string body = object.dump(-1, ' ', false, json::error_handler_t::replace);
   const auto size = static_cast<std::uint32_t>(body.size());
@@ -68,106 +50,6 @@ std::string frame(const json& object) {
   frame.reserve(body.size() + 4);
   for (const int shift : {24, 16, 8, 0}) frame += static_cast<char>(size >> shift & 0xff);
   return frame += body;
-}
-
-json to_json(const Failure& failure) {
-  return {{"rank", failure.rank},
-          {"wait_status", failure.wait_status},
-          {"pid", failure.pid},
-          {"seconds", failure.seconds},
-          {"host", tail(failure.host)},
-          {"cause", tail(failure.cause)},
-          {"last_words", tail(failure.stderr_tail)},
-          {"exception", tail(failure.exception)},
-          {"traceback", tail(failure.traceback)}};
-}
-
-/// Whether a process that ended so has failed; one that only stopped has not ended.
-bool is_failure(int wait_status) {
-  return WIFSIGNALED(wait_status) || (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) != 0);
-}
-
-Failure failure_in(Fields& outer, const char* name) {
-  Fields fields(outer.object(name));
-  Failure failure;
-  failure.rank = fields.integer("rank", 0, INT_MAX);
-  failure.wait_status = fields.integer("wait_status", 1, 0xffff);
-  if (!is_failure(failure.wait_status)) fields.refuse("wait_status");
-  failure.pid = fields.integer("pid", 0, INT_MAX);
-  failure.seconds = fields.seconds("seconds");
-  failure.host = fields.text("host");
-  failure.cause = fields.text("cause");
-  failure.stderr_tail = fields.text("last_words");
-  failure.exception = fields.text("exception");
-  failure.traceback = fields.text("traceback");
-  outer.take_error(fields);
-  return failure;
-}
-
-std::vector<int> first(std::vector<int> ranks) {
-  ranks.resize(std::min(ranks.size(), kMaxRanks));
-  return ranks;
-}
-
-json to_json(const std::vector<Place>& places) {
-  json list = json::array();
-  size_t ranks = 0;
-  for (const Place& place : places) {
-    ranks += place.ranks.size();
-    if (list.size() == kMaxPlaces || ranks > kMaxPlaceRanks) return json::array();  // all or none
-    list.push_back({{"ranks", place.ranks},
-                    {"kind", static_cast<int>(place.kind)},
-                    {"what", place.what.substr(0, kMaxHow)},
-                    {"seconds", place.seconds}});
-  }
-  return list;
-}
-
-std::vector<Place> places_in(Fields& outer) {
-  std::vector<Place> places;
-  for (const json& element : outer.list("places", kMaxPlaces)) {
-    Fields fields(element);
-    Place& place = places.emplace_back();
-    place.ranks = fields.ranks("ranks", kMaxPlaceRanks);
-    place.kind =
-        static_cast<Place::Kind>(fields.integer("kind", 0, static_cast<int>(Place::Kind::stopped)));
-    place.what = fields.text("what");
-    place.seconds = fields.seconds("seconds");
-    outer.take_error(fields);
-  }
-  return places;
-}
-
-json to_json(const WorkerExits& worker_exits) {
-  json victims = json::array();
-  for (const Victim& victim : worker_exits.victims) {
-    if (victims.size() == kMaxVictims) break;
-    victims.push_back({{"rank", victim.rank},
-                       {"how", victim.how.substr(0, kMaxHow)},
-                       {"consequence", victim.consequence}});
-  }
-  return {
-      {"victims", std::move(victims)},        {"stopped", first(worker_exits.stopped)},
-      {"killed", first(worker_exits.killed)}, {"signal", worker_exits.signal.substr(0, kMaxHow)},
-      {"seconds", worker_exits.seconds},      {"places", to_json(worker_exits.places)}};
-}
-
-WorkerExits worker_exits_in(Fields& outer, const char* name) {
-  Fields fields(outer.object(name));
-  WorkerExits worker_exits;
-  for (const json& element : fields.list("victims", kMaxVictims)) {
-    Fields victim(element);
-    worker_exits.victims.push_back(
-        {victim.integer("rank", 0, INT_MAX), victim.text("how"), victim.boolean("consequence")});
-    fields.take_error(victim);
-  }
-  worker_exits.stopped = fields.ranks("stopped", kMaxRanks);
-  worker_exits.killed = fields.ranks("killed", kMaxRanks);
-  worker_exits.signal = fields.text("signal");
-  worker_exits.seconds = fields.seconds("seconds");
-  worker_exits.places = places_in(fields);
-  outer.take_error(fields);
-  return worker_exits;
 }
 
 json to_json(const message::Hello& hello) {
@@ -207,26 +89,9 @@ json to_json(const reply::Waiting& waiting) {
   return {{"type", kWaiting}, {"sentence", tail(waiting.sentence)}};
 }
 
-json to_json(const SocketEnds& ends) {
-  return {{"from", ends.from},
-          {"from_port", ends.from_port},
-          {"to", ends.to},
-          {"to_port", ends.to_port}};
-}
-
-SocketEnds socket_ends(Fields fields, Fields& outer) {
-  SocketEnds ends;
-  ends.from = fields.text("from");
-  ends.from_port = static_cast<std::uint16_t>(fields.integer("from_port", 0, 65'535));
-  ends.to = fields.text("to");
-  ends.to_port = static_cast<std::uint16_t>(fields.integer("to_port", 0, 65'535));
-  outer.take_error(fields);
-  return ends;
-}
-
 json to_json(const reply::Whose& whose) {
   json connections = json::array();
-  for (const SocketEnds& ends : whose.connections) connections.push_back(to_json(ends));
+  for (const SocketEnds& ends : whose.connections) connections.push_back(json_of(ends));
   return {{"type", kWhose}, {"connections", std::move(connections)}};
 }
 
@@ -251,16 +116,16 @@ json to_json(const message::Join& join) {
                  {"last_guests", request.last_guests},
                  {"last_restarts", request.last_restarts},
                  {"restarts", request.restarts},
-                 {"aftermath", to_json(request.worker_exits)}};
+                 {"aftermath", json_of(request.worker_exits)}};
   if (request.node_rank) object["node_rank"] = *request.node_rank;
   if (request.last_hosted) object["last_hosted"] = true;
   if (request.unreported_failure)
-    object["unreported_failure"] = to_json(*request.unreported_failure);
+    object["unreported_failure"] = json_of(*request.unreported_failure);
   return object;
 }
 
 json to_json(const message::Fail& fail) {
-  return {{"type", kFail}, {"round", fail.round}, {"failure", to_json(fail.failure)}};
+  return {{"type", kFail}, {"round", fail.round}, {"failure", json_of(fail.failure)}};
 }
 
 json to_json(const message::Succeed& succeed) {
@@ -296,14 +161,14 @@ json to_json(const Broken& broken) {
                  {"reason", tail(broken.reason)},
                  {"restarts", broken.restarts},
                  {"ends_job", broken.ends_job}};
-  if (broken.root_cause) object["root_cause"] = to_json(*broken.root_cause);
+  if (broken.root_cause) object["root_cause"] = json_of(*broken.root_cause);
   return object;
 }
 
 json to_json(const Closed& closed) {
   json object = {{"type", kClosed}};
   if (const auto* failed = std::get_if<Failed>(&closed.ending)) {
-    object["failed"] = to_json(failed->root_cause);
+    object["failed"] = json_of(failed->root_cause);
     object["round"] = failed->round;
     object["aftermath"] = tail(failed->summary);
     object["no_restart"] = tail(failed->no_restart);

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "rendezvous/fields.h"
+#include "rendezvous/layout.h"
+#include "rendezvous/node.h"
+#include "store/socket_owner.h"
+
+namespace ddprun::rendezvous {
+
+using store::SocketEnds;
+
+// Values that several messages consist of, as JSON and back. What is longer than a message takes is
+// cut when it is written, and refused when it is read: of texts the end is kept, of lists the
+// beginning, and places are left out altogether. Fields that are wrong are remembered by the
+// `Fields` that a function gets. Pure.
+
+/// The end of a text, which says more than its beginning: at most kMaxText bytes, from a whole
+/// character on.
+std::string tail(const std::string& text);
+
+nlohmann::json json_of(const Failure& failure);
+Failure failure_in(Fields& outer, const char* name);
+
+nlohmann::json json_of(const WorkerExits& worker_exits);
+WorkerExits worker_exits_in(Fields& outer, const char* name);
+
+nlohmann::json json_of(const SocketEnds& ends);
+SocketEnds socket_ends(Fields fields, Fields& outer);
+
+}  // namespace ddprun::rendezvous
