@@ -343,6 +343,7 @@ void Agent::finish(Outcome outcome) {
 }
 
 void Agent::end() {
+  wait_reporter_.end();
   master_.resign([this] { io_.stop(); });
 }
 

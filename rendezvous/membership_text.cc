@@ -141,9 +141,13 @@ std::string members_text(const Nodes& nodes, int round) {
 }
 
 std::string prior_round_text(const PriorRound& prior_round, std::chrono::nanoseconds timeout) {
+  const std::string all = prior_round_text(prior_round.round(), timeout);
   return std::to_string(prior_round.missing()) + " of " + std::to_string(prior_round.members()) +
-         (prior_round.members() == 1 ? " node" : " nodes") + " of round " +
-         std::to_string(prior_round.round()) + ", whose workers may still run (up to " +
+         " " + (prior_round.members() == 1 ? "node" + all.substr(all.find(' ')) : all);
+}
+
+std::string prior_round_text(int round, std::chrono::nanoseconds timeout) {
+  return "nodes of round " + std::to_string(round) + ", whose workers may still run (up to " +
          duration_text(timeout) + ", --lease)";
 }
 

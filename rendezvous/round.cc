@@ -264,9 +264,16 @@ Notifications Round::gone_active(const Gone& event) {
   return restart_or_end(loss_of(node, event.failure, now_ - started_), reason);
 }
 
-/// Until when workers of an earlier master's round may run; in the past: none were reported.
+/// Whether an elected master knows of a round, but not of its nodes: none of them has come. The
+/// master before may have left when these had just renewed their leases.
+bool Round::is_prior_round_unreported() const {
+  return inherited_ && round_ < 0 && prior_rounds_.latest().round() < inherited_->round;
+}
+
+/// Until when workers of an earlier master's round may run; in the past: there are none.
 Round::Time Round::prior_round_ends() const {
-  return prior_rounds_.missing() > 0 ? *began_ + eviction_timeout_ : Time::min();
+  const bool may_run = prior_rounds_.missing() > 0 || is_prior_round_unreported();
+  return may_run ? *began_ + eviction_timeout_ : Time::min();
 }
 
 /// As far as nodes have reported: nodes that join from now on are new.
@@ -428,7 +435,9 @@ std::string Round::missing_text() const {
     case Phase::forming:
       if (!enough_since_ || stopping() > 0) break;
       if (now_ < prior_round_ends())
-        return prior_round_text(prior_rounds_.awaited(), eviction_timeout_);
+        return is_prior_round_unreported()
+                   ? prior_round_text(inherited_->round, eviction_timeout_)
+                   : prior_round_text(prior_rounds_.awaited(), eviction_timeout_);
       if (now_ < budget_.pause_ends()) {
         return "the end of a pause of " + duration_text(budget_.pause()) +
                " after the failure (--restart_backoff)";

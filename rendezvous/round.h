@@ -240,6 +240,7 @@ class Round {
   std::vector<NodeId> release_held();
   void forget(NodeId id);
 
+  bool is_prior_round_unreported() const;
   Time prior_round_ends() const;
   bool all_past_members_back() const;
   std::optional<Time> starts_at() const;

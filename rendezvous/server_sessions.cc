@@ -424,8 +424,9 @@ void ServerSessions::name_store_host(Notifications& notifications) const {
   for (const auto& [node, notification] : notifications) {
     const auto* ready = std::get_if<Ready>(&notification);
     if (ready == nullptr || ready->layout.node_rank != 0 || ready->layout.store_port == 0) continue;
-    const Agent& first = agents_.at(node);
-    if (!first.is_host && first.connection) host = connections_.at(*first.connection).address;
+    const auto first = agents_.find(node);  // it may be lost since the round was decided
+    if (first == agents_.end() || first->second.is_host || !first->second.connection) continue;
+    host = connections_.at(*first->second.connection).address;
   }
   if (host.empty()) return;
   for (auto& [node, notification] : notifications) {

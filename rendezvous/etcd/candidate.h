@@ -40,6 +40,8 @@ class Candidate {
     std::function<Result<>(const Endpoint& where, const JobState& state)> lead;
     /// The state was written.
     std::function<void()> recorded;
+    /// It is not yet, and tried again.
+    std::function<void(const std::string& reason)> delayed;
     /// This node is not the master any more; may be called within a call of ours.
     std::function<void(const std::string& reason)> stepped_down;
   };
@@ -67,6 +69,7 @@ class Candidate {
   void perform(const election_action::NotFound& not_found) { tell(unreachable(not_found.reason)); }
   void perform(const election_action::Lead& lead);
   void perform(const election_action::Done&) { hooks_.recorded(); }
+  void perform(const election_action::Delayed& delayed) { hooks_.delayed(delayed.reason); }
   void perform(const election_action::StepDown& step) { hooks_.stepped_down(step.reason); }
 
   static Error unreachable(const std::string& reason) { return {Errc::unreachable, reason}; }

@@ -19,9 +19,9 @@ seconds key_ttl(std::chrono::milliseconds lease) {
   return std::max(kLeastTtl, std::chrono::ceil<seconds>(3 * lease));
 }
 
-/// How long a lease in etcd counts here, from when it was asked for.
-BootClock::duration usable(seconds ttl) {
-  return BootClock::duration(ttl) / 2;
+/// How long a lease in etcd counts here, from when it was asked for: no longer than that was for.
+BootClock::duration usable(seconds granted, seconds asked) {
+  return BootClock::duration(std::min(granted, asked)) / 2;
 }
 
 template <class T>
@@ -61,7 +61,7 @@ ElectionActions Election::look(Time now) {
 
 void Election::take_search_answer(const Answer& answer, Time sent, Time now) {
   if (const auto* granted = as<answer::Granted>(answer)) {
-    lease_ = {granted->lease, sent + usable(granted->ttl)};
+    lease_ = {granted->lease, sent + usable(granted->ttl, ttl_)};
     return campaign(now);
   }
   if (const auto* created = as<answer::Created>(answer)) {
@@ -108,7 +108,7 @@ void Election::renew(Time now) {
 
 void Election::take_renewed(seconds ttl, Time sent, Time now) {
   if (ttl <= seconds::zero()) return step_down("its lease in etcd is over");
-  lease_->limit = std::max(lease_->limit, sent + usable(ttl));
+  lease_->limit = std::max(lease_->limit, sent + usable(ttl, ttl_));
   trouble_.clear();
   end_if_over(now);
 }
@@ -117,6 +117,7 @@ ElectionActions Election::record(std::string state, Time now) {
   end_if_over(now);
   if (!epoch_) return take();
   state_ = std::move(state);
+  is_delay_told_ = false;
   if (!write_) write(now);
   return take();
 }
@@ -133,15 +134,25 @@ void Election::take_write_answer(const Answer& answer, Time now) {
     state_lease_ = granted->lease;
     return write(now);
   }
-  const auto* seen = as<answer::Seen>(answer);
-  if (seen != nullptr && was_written(*seen)) return written(seen->state->revision);
   if (const auto* done = as<answer::Written>(answer)) return written(done->revision);
+  const auto* seen = as<answer::Seen>(answer);
+  const bool is_ours = seen != nullptr && seen->master && seen->master->epoch == *epoch_;
+  if (is_ours && seen->state && seen->state->state == *state_) return was_written(*seen->state);
+  if (is_ours && !seen->state && state_revision_ != 0) return write_anew(now);
   step_down("its key in etcd is gone");
 }
 
-/// By an earlier attempt, whose answer was lost.
-bool Election::was_written(const answer::Seen& seen) const {
-  return seen.master && seen.master->epoch == *epoch_ && seen.state && seen.state->state == *state_;
+/// By an earlier attempt, whose answer was lost, with a lease of its own.
+void Election::was_written(const Recorded& state) {
+  state_lease_ = state.lease;
+  written(state.revision);
+}
+
+/// The state before has vanished: its lease was over when this master was elected, or nearly.
+void Election::write_anew(Time now) {
+  state_revision_ = 0;
+  state_lease_.reset();
+  write(now);
 }
 
 void Election::written(Revision revision) {
@@ -176,7 +187,7 @@ void Election::forget() {
 
 void Election::end_if_over(Time now) {
   if (!epoch_ || now < lease_->limit) return;
-  step_down("no answer of etcd for " + duration_text(usable(ttl_)) +
+  step_down("no answer of etcd for " + duration_text(usable(ttl_, ttl_)) +
             (trouble_.empty() ? "" : " (" + trouble_ + ")"));
 }
 
@@ -219,6 +230,7 @@ ElectionActions Election::failed(std::uint64_t number, const std::string& reason
     write_.reset();
     state_lease_.reset();  // it may be over
     next_write_ = now + pause();
+    if (!std::exchange(is_delay_told_, true)) act(election_action::Delayed{reason});
   }
   return take();
 }

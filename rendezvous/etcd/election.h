@@ -51,6 +51,11 @@ struct Lead {
 };
 /// The answer to record().
 struct Done {};
+/// It takes a while: what was to be written is tried again until it is, or StepDown. Once for each
+/// record().
+struct Delayed {
+  std::string reason;
+};
 /// This node is not the master any more.
 struct StepDown {
   std::string reason;
@@ -60,7 +65,8 @@ struct StepDown {
 
 using ElectionAction =
     std::variant<election_action::Ask, election_action::Found, election_action::NotFound,
-                 election_action::Lead, election_action::Done, election_action::StepDown>;
+                 election_action::Lead, election_action::Done, election_action::Delayed,
+                 election_action::StepDown>;
 using ElectionActions = std::vector<ElectionAction>;
 
 /// One node's part in the election.
@@ -125,7 +131,8 @@ class Election {
   void take_renewed(std::chrono::seconds ttl, Time sent, Time now);
   void write(Time now);
   void take_write_answer(const Answer& answer, Time now);
-  bool was_written(const answer::Seen& seen) const;
+  void was_written(const Recorded& state);
+  void write_anew(Time now);
   void written(Revision revision);
   void step_down(const std::string& reason);
   void forget();
@@ -148,7 +155,8 @@ class Election {
   std::optional<std::string> state_;  // to be written
   std::optional<Pending> write_;      // Grant for the state's lease, or Record
   std::optional<Time> next_write_;    // the last attempt failed
-  std::string trouble_;               // why the last renewal failed
+  bool is_delay_told_ = false;
+  std::string trouble_;  // why the last renewal failed
 };
 
 }  // namespace ddprun::rendezvous::etcd

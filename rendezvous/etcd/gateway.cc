@@ -60,7 +60,10 @@ class Gateway::Exchange {
     timer_.async_wait([this, alive = std::weak_ptr(alive_)](error_code cancelled) {
       if (!cancelled && !alive.expired()) end(Error{Errc::unreachable, "no answer"});
     });
-    dialer_.dial(limit);
+    // Later, as it may fail at once, as where there is no descriptor left, or no such address.
+    asio::post(executor, [this, limit, alive = std::weak_ptr(alive_)] {
+      if (!alive.expired()) dialer_.dial(limit);
+    });
   }
   ~Exchange() {
     error_code ignored;
@@ -155,7 +158,7 @@ void Gateway::try_server(std::uint64_t number) {
 
 /// A server that has lost the others answers with 5xx, or not at all.
 void Gateway::on_reply(std::uint64_t number, Result<Reply> reply) {
-  constexpr unsigned kOk = 200, kUnauthorized = 401, kServerErrors = 500;
+  constexpr unsigned kOk = 200, kBadRequest = 400, kUnauthorized = 401, kServerErrors = 500;
   Asked& asked = asked_.at(number);
   if (reply && reply->status == kOk) {
     server_ = asked.server;
@@ -167,7 +170,8 @@ void Gateway::on_reply(std::uint64_t number, Result<Reply> reply) {
   if (reason.empty()) reason = "HTTP status " + std::to_string(reply->status);
   reason = "etcd at " + server + ": " + printable(cut(reason, kMostReason));
   if (reply && reply->status < kServerErrors) {
-    if (reply->status == kUnauthorized) token_.clear();  // it lasts for minutes only
+    // It lasts for minutes, or until users are changed: then the revision of auth is too old.
+    if (reply->status == kUnauthorized || reply->status == kBadRequest) token_.clear();
     return end(number, Error{Errc::protocol, reason});
   }
   asked.server = (asked.server + 1) % options_.servers.servers.size();

@@ -9,7 +9,7 @@ DDPRUN_TEST_DEADLINE=${DDPRUN_TEST_DEADLINE:-200}  # for all losses together
 losses=${DDPRUN_ETCD_LOSSES:-2}
 hosts 4 4
 start_etcd 3 10.9.0.4 ip netns exec "$net-4"
-epochs=40
+epochs=200  # many more than pass before a worker is stopped
 train=("$DDPRUN_BIN/train_digits" --epochs "$epochs")
 job=(--rdzv_backend etcd --rdzv_endpoint "$(etcd_endpoints)" --rdzv_id digits --nnodes 2:3
      "${quick[@]}" --last_call_timeout 1s "${train[@]}" --checkpoint "$work/ckpt")

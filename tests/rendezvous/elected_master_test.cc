@@ -51,12 +51,29 @@ TEST_CASE("new nodes alone go on with the numbers of rounds and restarts that we
   Round round = elected({4, 2, {}});
   round.join(1, {}, kNow);
   round.join(2, {}, kNow);
-  const Notifications started = round.tick(kNow + 1s);
+  const Notifications started = round.tick(kNow + 12s);
   REQUIRE(count<Ready>(started) == 2);
   const Layout& layout = std::get<Ready>(started[0].second).layout;
   CHECK(layout.round == 5);
   CHECK(layout.restarts == 2);
   CHECK(round.state().round == 5);
+}
+
+TEST_CASE(
+    "new nodes begin no round while nodes of the last one may run workers that have not come") {
+  Round round = elected({4, 0, {}});
+  for (const NodeId node : {1, 2, 3}) CHECK(count<Ready>(round.join(node, {}, kNow)) == 0);
+  CHECK(round.waiting_for() ==
+        "nodes of round 4, whose workers may still run (up to 12 s, --lease)");
+  CHECK(count<Ready>(round.tick(kNow + 11s)) == 0);
+  CHECK(round.deadline() == kNow + 12s);
+  CHECK(count<Ready>(round.tick(kNow + 12s)) == 3);
+}
+
+TEST_CASE("the first master of a job has no round to wait for") {
+  Round round = elected({});
+  for (const NodeId node : {1, 2}) CHECK(count<Ready>(round.join(node, {}, kNow)) == 0);
+  CHECK(count<Ready>(round.join(3, {}, kNow)) == 3);
 }
 
 TEST_CASE("after the end members get the end, and newcomers a refusal") {
@@ -98,7 +115,7 @@ struct Sessions {
     return options;
   }
 
-  Sessions() {
+  explicit Sessions(int store_port = 0) {
     for (const ConnectionId line : {1, 2}) {
       sessions.connected(line, "x", kProtocolVersion, false);
       message::Hello hello;
@@ -106,7 +123,9 @@ struct Sessions {
       hello.host = hello.session = line == 1 ? "a" : "b";
       hello.number = 1;
       say(line, hello);
-      say(line, message::Join{});
+      message::Join join;
+      join.request.store_port = store_port;
+      say(line, join);
     }
   }
 
@@ -145,6 +164,15 @@ TEST_CASE("a round is recorded before a node is told of it") {
   CHECK(first.guests == 1);
   CHECK(first.node_rank == 0);
   CHECK(job.recorded() == nullptr);
+}
+
+TEST_CASE("the node whose worker hosts the store may be lost while the round is recorded") {
+  Sessions job(29'500);
+  const std::string lost = GENERATE("a", "b");
+  job.say(lost == "a" ? 1 : 2, message::Gone{lost, "it was killed"});
+  job.last = job.sessions.recorded();
+  CHECK(job.told<Ready>().size() == 1);
+  CHECK(job.told<Broken>().size() == 1);
 }
 
 TEST_CASE("what follows while a round is recorded comes after it") {

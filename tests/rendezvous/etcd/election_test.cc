@@ -241,6 +241,7 @@ class Walk {
     CHECK(node.round > announced_);  // no round is announced twice
     announced_ = node.round;
   }
+  void on(Node& node, const election_action::Delayed&) { CHECK(node.writes); }
   void on(Node& node, const election_action::StepDown&) {
     CHECK(node.leads);
     node.leads = false;
@@ -334,6 +335,77 @@ TEST_CASE("there is one master, whatever etcd's answers, the network and the nod
   CHECK(taken_over > kHistories);
   CHECK(rounds > 10 * kHistories);
   CHECK(refused_writes > kHistories / 100);
+}
+
+/// A master and its etcd, where each request is answered at once, or never.
+struct Master {
+  Election election{kLease};
+  Model etcd;
+  Time now = Time() + 1h;
+  bool loses_writes = false;  // they are done, but the answer is lost
+  int done = 0;
+  std::vector<std::string> stepped_down, delayed;
+
+  Master() { perform(election.look(now)); }
+
+  void record(const std::string& state) { perform(election.record(state, now)); }
+
+  void pass(std::chrono::seconds time) {
+    for (const Time end = now + time; now < end;) {
+      now += 1s;
+      etcd.expire(now, [] { return true; });
+      perform(election.tick(now));
+    }
+  }
+
+  void perform(const ElectionActions& actions) {
+    for (const ElectionAction& action : actions) {
+      if (std::holds_alternative<election_action::Done>(action)) ++done;
+      if (const auto* step = std::get_if<election_action::StepDown>(&action)) {
+        stepped_down.push_back(step->reason);
+      }
+      if (const auto* delay = std::get_if<election_action::Delayed>(&action)) {
+        delayed.push_back(delay->reason);
+      }
+      if (const auto* ask = std::get_if<election_action::Ask>(&action)) answer(*ask);
+    }
+  }
+
+  void answer(const election_action::Ask& ask) {
+    const auto answer = etcd.apply(ask.request, "master", now);
+    const bool is_lost = loses_writes && std::holds_alternative<request::Record>(ask.request);
+    if (is_lost || !answer) return perform(election.failed(ask.number, "no answer", now));
+    perform(election.answered(ask.number, *answer, now));
+  }
+};
+
+TEST_CASE("a state that was written by an attempt whose answer was lost lives on") {
+  Master master;
+  master.loses_writes = true;
+  master.record("1");
+  CHECK(master.done == 0);
+  CHECK(master.delayed == std::vector<std::string>{"no answer"});
+  master.pass(5s);
+  CHECK(master.delayed.size() == 1);  // told once
+  master.loses_writes = false;
+  master.pass(300s);
+  CHECK(master.done == 1);
+  REQUIRE(master.etcd.state);
+  master.record("2");
+  CHECK(master.done == 2);
+  CHECK(master.stepped_down.empty());
+}
+
+TEST_CASE("a master whose state has vanished writes it again") {
+  Master master;
+  master.record("1");
+  REQUIRE(master.etcd.state);
+  master.etcd.apply(request::Revoke{master.etcd.state->lease}, "", master.now);
+  REQUIRE_FALSE(master.etcd.state);
+  master.record("2");
+  CHECK(master.done == 2);
+  CHECK(master.stepped_down.empty());
+  CHECK(master.etcd.state->state == "2");
 }
 
 TEST_CASE("a key lives for three leases of nodes, and is renewed ten times in it") {

@@ -121,6 +121,18 @@ TEST_CASE("a server that is silent is passed over when the limit is over") {
   CHECK(contains(answer.error().message, "etcd at " + closed.text() + ": "));
 }
 
+TEST_CASE("a connection that fails at once is as any other") {
+  asio::io_context context;
+  Gateway::Options from_ipv4 = options({{"::1", tests::unused_port()}});
+  from_ipv4.local = asio::ip::address_v4::loopback();
+  Gateway gateway(context.get_executor(), std::move(from_ipv4));
+  const auto answer = ask(context, gateway);
+  REQUIRE_FALSE(answer.has_value());
+  CHECK(contains(answer.error().message, "cannot connect from 127.0.0.1"));
+  context.poll();
+  CHECK(context.stopped());  // nothing of it is left
+}
+
 TEST_CASE("where no server answers, the last one and the reason are named") {
   asio::io_context context;
   FakeEtcd leaderless(context);
@@ -156,11 +168,12 @@ TEST_CASE("an answer that is no HTTP, or too long, is as none") {
 }
 
 TEST_CASE("a user logs in once, and again when the token is not taken any more") {
+  const int refusal = GENERATE(401, 400);  // 400: "revision of auth store is old"
   asio::io_context context;
   FakeEtcd etcd(context);
   Gateway gateway(context.get_executor(), options({etcd.endpoint()}, "ddp"));
   etcd.answers = {http(200, R"({"header":{},"token":"T.1"})"), http(200, "1"),
-                  http(401, R"({"error":"etcdserver: invalid auth token"})"),
+                  http(refusal, R"({"error":"etcdserver: invalid auth token"})"),
                   http(200, R"({"header":{},"token":"T.2"})"), http(200, "2")};
   CHECK(must(ask(context, gateway)) == "1");
   CHECK(contains(etcd.requests[0], R"({"name":"ddp","password":"p\"w"})"));
