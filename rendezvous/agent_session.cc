@@ -16,6 +16,9 @@ namespace {
 constexpr milliseconds kLeastPause{10};
 constexpr milliseconds kMostPause{1'000};
 
+/// How often the time for a welcome doubles.
+constexpr int kMostDoublings = 4;
+
 milliseconds pause_after(BootClock::duration so_far) {
   const auto eighth = std::chrono::duration_cast<milliseconds>(so_far / 8);
   return std::clamp(eighth, kLeastPause, kMostPause);
@@ -116,7 +119,7 @@ AgentActions AgentSession::connected(ConnectionId id, Time now) {
   }
   pending_ = id;
   say_hello(now);
-  welcome_limit_ = now + kDialLimit;
+  welcome_limit_ = now + kDialLimit * (1 << std::min(unanswered_, kMostDoublings));
   return take();
 }
 
@@ -148,6 +151,13 @@ void AgentSession::drop_pending(const std::string& reason, Time now) {
   welcome_limit_.reset();
   reason_ = reason;
   dial_later(now);
+}
+
+/// Without a lease there is no hurry: a master to which thousands of nodes come at once may not get
+/// to any line within the first limit, and those that all nodes have given up are in its way.
+void AgentSession::give_up_pending(Time now) {
+  if (!lease_end_) ++unanswered_;
+  drop_pending("it does not answer", now);
 }
 
 /// A refusal ends the session only before the first welcome: later it may be a forgery of someone
@@ -212,6 +222,7 @@ AgentActions AgentSession::received(ConnectionId id, Reply reply, Time now) {
   lease_.received(now);
   if (id == pending_) {
     welcome_limit_.reset();
+    unanswered_ = 0;
     if (used_) act(agent_action::Close{*used_});
     used_ = std::exchange(pending_, std::nullopt);
   }
@@ -352,7 +363,7 @@ AgentActions AgentSession::tick(Time now) {
     give_up({Errc::timed_out, "timed out after " + duration_text(now - *unreachable_since_) +
                                   " (--join_timeout) waiting for " + waiting_for_master()});
   }
-  if (is_due(welcome_limit_)) drop_pending("it does not answer", now);
+  if (is_due(welcome_limit_)) give_up_pending(now);
   if (is_due(next_heartbeat_)) send_heartbeat(now);
   if (is_due(next_dial_)) dial();
   return take();

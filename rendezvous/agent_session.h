@@ -124,8 +124,9 @@ class AgentSession {
     std::chrono::milliseconds join_timeout{600'000};
   };
 
-  /// How long a connection may take to be made, for one address, and then to be welcomed. A SYN
-  /// that was lost is sent again after one second (RFC 6298).
+  /// How long a connection may take to be made, for one address, and then to be welcomed: without a
+  /// lease twice as long after each that was not, up to sixteen times. A SYN that was lost is sent
+  /// again after one second (RFC 6298).
   static constexpr std::chrono::milliseconds kDialLimit{3'000};
 
   explicit AgentSession(Settings settings) : settings_(std::move(settings)) {}
@@ -170,6 +171,7 @@ class AgentSession {
   void dial_later(Time now);
   void say_hello(Time now);
   void drop_pending(const std::string& reason, Time now);
+  void give_up_pending(Time now);
   void become_unreachable(Time since, const std::string& sentence);
   void become_reachable(Time now);
   void end();
@@ -198,6 +200,7 @@ class AgentSession {
   bool dialing_ = false;
   bool joined_ = false;  // at least once
   std::uint64_t hellos_ = 0;
+  int unanswered_ = 0;  // connections in a row that were given up, when there was no lease
   Time hello_sent_{};
   Time renewed_from_{};  // when we sent what the master answered last
 

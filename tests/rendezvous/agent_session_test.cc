@@ -67,6 +67,38 @@ Failure exit_9() {
   return failure;
 }
 
+/// No line that it gets from `now` on is answered: how long it waits on each of the next ones.
+std::vector<std::chrono::seconds> patience(AgentSession& session, AgentSession::Time now,
+                                           ConnectionId id, int lines) {
+  std::vector<std::chrono::seconds> waits;
+  for (; lines > 0; --lines, ++id) {
+    session.connected(id, now);
+    const auto made = now;
+    AgentActions actions;
+    while (find<agent_action::Close>(actions) == nullptr) actions = session.tick(now += 500ms);
+    waits.push_back(std::chrono::duration_cast<std::chrono::seconds>(now - made));
+    while (find<agent_action::Dial>(actions) == nullptr) actions = session.tick(now += 500ms);
+  }
+  return waits;
+}
+
+TEST_CASE("to a busy master that answered no line yet an agent leaves more time on each") {
+  AgentSession session = new_session();
+  session.join({}, kGreeted);
+  const auto waits = patience(session, kGreeted, 1, 6);
+  CHECK(waits == std::vector{3s, 6s, 12s, 24s, 48s, 48s});
+  session.connected(7, kGreeted + 230s);
+  session.received(7, welcome(false), kGreeted + 230s);
+  session.lost(7, {Errc::closed, "closed"}, kGreeted + 231s);
+  SECTION("while a lease runs out it tries as often as it can") {
+    CHECK(patience(session, kGreeted + 231s, 8, 2) == std::vector{3s, 3s});
+  }
+  SECTION("and when it is over, or is none, it begins with the shortest") {
+    session.tick(kGreeted + 250s);
+    CHECK(patience(session, kGreeted + 250s, 8, 2) == std::vector{3s, 6s});
+  }
+}
+
 TEST_CASE("a round that begins when the lease is over is not started: the node joins again") {
   AgentSession session = welcomed_session();
   const auto late = session.received(1, ready(0), kGreeted + 10s);
