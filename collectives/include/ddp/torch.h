@@ -323,8 +323,8 @@ inline std::vector<std::size_t> rows(const ::torch::nn::Module& module) {
 /// throws (usage). On a CUDA device all passes are to use the stream that is current when this is
 /// made.
 ///
-/// Group, which may be moved, must outlive this object; the module's parameters and buffers must
-/// not be replaced, moved to a device or get another dtype. Thread: one at a time.
+/// The group, which may be moved, must outlive this object; the module's parameters and buffers
+/// must not be replaced, moved to a device or get another dtype. Thread: one at a time.
 template <class M>
 class DistributedDataParallel {
  public:
@@ -339,7 +339,7 @@ class DistributedDataParallel {
                           const DistributedDataParallelOptions& options = {})
       : DistributedDataParallel(group, module.ptr(), options) {}
 
-  /// The module's forward pass.
+  /// The module's forward pass. Errors: those of the module and of the group, usage (see above).
   template <class... Args>
   auto forward(Args&&... arguments) {
     reducer_->before_forward();
