@@ -29,7 +29,9 @@ std::string first_difference(const std::vector<std::string>& a, const std::strin
 }  // namespace
 
 std::string describe(const Buffer& buffer) {
-  return std::string(name(buffer.type)) + "[" + std::to_string(buffer.count) + "]";
+  std::string type = name(buffer.type);
+  if (buffer.type == DataType::opaque) type += " of " + std::to_string(buffer.width) + " bytes";
+  return type + "[" + std::to_string(buffer.count) + "]";
 }
 
 void check_same_lines(ProcessGroup& group, const std::string& what,

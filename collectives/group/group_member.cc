@@ -33,7 +33,7 @@ GroupMember::GroupMember(GroupContext group, std::string chosen_backend,
                          std::unique_ptr<Backend> connected)
     : context(std::move(group)),
       backend_name(std::move(chosen_backend)),
-      make(context.rank, context.size),
+      make(context.rank, context.size, context.named(context.rank)),
       backend(connected ? std::move(connected) : make_backend(backend_name, context)),
       calls(std::make_shared<GroupCalls>(context, backend_name)) {
   if (context.size == 1) return;
@@ -46,7 +46,7 @@ GroupMember::GroupMember(GroupContext group, std::string chosen_backend,
                          std::unique_ptr<Backend> connected)
     : context(std::move(group)),
       backend_name(std::move(chosen_backend)),
-      make(context.rank, context.size),
+      make(context.rank, context.size, context.named(context.rank)),
       backend(std::move(connected)),
       calls(std::make_shared<GroupCalls>(context, backend_name)) {
   if (context.size > 1) calls->begin_watch(*backend, Watchdog::of_process(), nullptr);

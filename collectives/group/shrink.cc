@@ -18,6 +18,10 @@ void check_excluded(const GroupContext& group, std::span<const int> excluded) {
   const auto refuse = [&](const std::string& what) {
     throw own_error(group, ErrorKind::usage, ": shrink without " + what);
   };
+  if (group.size > 1 && !group.store) {
+    throw own_error(group, ErrorKind::usage,
+                    ": shrink of ranks of init_local_devices, which are all in this process");
+  }
   for (const int rank : excluded) {
     const std::string named = "rank " + std::to_string(rank);
     if (rank < 0 || rank >= group.size) {

@@ -26,7 +26,8 @@ std::string machine_id() {
 }  // namespace
 
 std::vector<int> check_members(GroupMember& group, std::span<const int> ranks) {
-  const std::string own = "ddp: rank " + std::to_string(group.context.rank);
+  const auto name = [&](int rank) { return "rank " + std::to_string(group.context.named(rank)); };
+  const std::string own = "ddp: " + name(group.context.rank);
   const auto refuse = [&](const std::string& what) {
     throw Error(ErrorKind::usage, own + ": new_group of " + what);
   };
@@ -43,8 +44,8 @@ std::vector<int> check_members(GroupMember& group, std::span<const int> ranks) {
   const auto other = std::ranges::find_if(lists, [&](const auto& one) { return one != list; });
   if (other != lists.end()) {
     throw Error(group.calls->fail(
-        Error(ErrorKind::mismatch, own + " makes a new_group of other ranks than rank " +
-                                       std::to_string(other - lists.begin()))));
+        Error(ErrorKind::mismatch, own + " makes a new_group of other ranks than " +
+                                       name(static_cast<int>(other - lists.begin())))));
   }
   return {ranks.begin(), ranks.end()};
 }

@@ -282,7 +282,7 @@ Transfer TaskMaker::transfer(Operation operation, const P2POp& op) const {
 }
 
 void TaskMaker::refuse(const std::string& what) const {
-  throw Error(ErrorKind::usage, "ddp: rank " + std::to_string(rank_) + ": " + what);
+  throw Error(ErrorKind::usage, "ddp: rank " + std::to_string(named_) + ": " + what);
 }
 
 void TaskMaker::check_root(Operation operation, int root) const {

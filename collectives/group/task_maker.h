@@ -18,7 +18,8 @@ class TaskMaker {
  public:
   using Counts = std::span<const std::size_t>;
 
-  TaskMaker(int rank, int size) : rank_(rank), size_(size) {}
+  /// `named` is this rank in error messages.
+  TaskMaker(int rank, int size, int named) : rank_(rank), size_(size), named_(named) {}
 
   Task broadcast(const Buffer& data, int root) const;
   Task reduce(const ConstBuffer& in, const Buffer& out, int root, ReduceOp op) const;
@@ -55,6 +56,7 @@ class TaskMaker {
 
   int rank_;
   int size_;
+  int named_;
 };
 
 }  // namespace ddp::internal

@@ -14,8 +14,10 @@
 namespace ddp::internal {
 namespace {
 
+/// Whether twice (rows + columns) * rank is less than rows * columns.
 bool is_worth_it(std::size_t rows, std::size_t columns, std::size_t rank) {
-  return rank < rows * columns / (2 * (rows + columns));
+  const std::size_t twice = 2 * (rows + columns);
+  return rank < (rows * columns + twice - 1) / twice;
 }
 
 }  // namespace

@@ -127,10 +127,11 @@ void Reducer::announce_pass() {
   announcements_->begin(NextStep::pass);
 }
 
-/// Begins the complete buckets that have no incomplete bucket before them.
+/// Begins the complete buckets that have no incomplete bucket before them. One that a hook refuses
+/// has not begun, so finish() does not leave it out.
 void Reducer::begin_complete() {
-  while (begun_ < order_.size() && buckets_[order_[begun_]].missing == 0) {
-    begin(buckets_[order_[begun_++]].parts);
+  for (; begun_ < order_.size() && buckets_[order_[begun_]].missing == 0; ++begun_) {
+    begin(buckets_[order_[begun_]].parts);
   }
 }
 

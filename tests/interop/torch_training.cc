@@ -254,11 +254,60 @@ void check_module(ddp::ProcessGroup& group) {
   });
 }
 
+/// A wrapper that cannot be made leaves no hook behind: each would be that of a destroyed object.
+void check_unwrapped(ddp::ProcessGroup& group) {
+  torch::nn::Sequential layers(torch::nn::Linear(4, 3), torch::nn::Linear(3, 2));
+  layers[1]->parameters()[1].mutable_grad() = at::zeros({2}).to_sparse();
+  const Tensor sum = layers->forward(at::ones({5, 4})).sum();  // has the places of hooks
+  check_refused("a gradient has to be dense", [&] { DistributedDataParallel(group, layers); });
+  for (const auto& parameter : layers->parameters()) {
+    const auto node = torch::autograd::impl::grad_accumulator(parameter);
+    check(node->post_hooks().empty(), "a hook of no wrapper");
+  }
+  layers->zero_grad();
+  sum.backward();
+  check(layers[1]->parameters()[1].grad().eq(5).all().item<bool>(), "a gradient without a wrapper");
+}
+
+/// The pass that failed has no end: those after it would have none, either.
+void check_failed_pass(ddp::ProcessGroup& group) {
+  torch::nn::Sequential layers(torch::nn::Linear(4, 3), torch::nn::Linear(3, 2));
+  DistributedDataParallel model(group, layers, Options{.find_unused_parameters = true});
+  const auto fails = [](const Tensor&) -> Tensor { throw std::runtime_error("a bad batch"); };
+  const auto weight = layers[0]->parameters()[0];
+  const auto hook = weight.register_hook(fails);
+  try {
+    model(at::ones({5, 4})).sum().backward();
+    throw std::logic_error("a backward pass without its error");
+  } catch (const std::runtime_error&) {
+    weight.remove_hook(hook);
+  }
+  check_refused("after a backward() that threw", [&] { model(at::ones({5, 4})); });
+  const at::NoGradGuard no_grad;
+  model(at::ones({5, 4}));
+}
+
+/// A gradient that the program has replaced is what a rank contributes that does not use it.
+void check_replaced(ddp::ProcessGroup& group) {
+  Net net;
+  DistributedDataParallel model(group, net, Options{.find_unused_parameters = true});
+  const Tensor image = at::ones({2, 1, 8, 8});
+  model(image, false).sum().backward();
+  net->head->bias.mutable_grad() = at::full({10}, 7.0);
+  model(image, group.rank() > 0).sum().backward();
+  const double wanted = 7 + 2.0 / group.size();  // rank 0 has added 2
+  const Tensor gradient = net->head->bias.grad();
+  check(at::allclose(gradient, at::full({10}, wanted)), "the average of a replaced gradient");
+}
+
 void run(const std::string& path) {
   auto group = ddp::init_process_group({.backend = "gloo"});
   const Digits digits(path);
   check_tensors(group);
   check_module(group);
+  check_unwrapped(group);
+  check_failed_pass(group);
+  check_replaced(group);
   for (const int size : {1, 2, 4}) {
     if (size > group.size()) break;
     auto part = group.split(group.rank() < size ? 0 : -1);

@@ -101,6 +101,7 @@ void GlooBackend::connect(std::chrono::milliseconds limit) {
       shared = share_memory(context_, connecting, *collectives_);
     });
     const std::lock_guard lock(mutex_);
+    if (failure_) throw Error(*failure_);  // it could not stop this memory yet
     shared_ = std::move(shared);
   } catch (const Error&) {
     throw;

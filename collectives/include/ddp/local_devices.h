@@ -30,8 +30,8 @@ DDP_EXPORT int local_device();
 ///     });
 ///
 /// The groups only accept buffers on their devices: calls with buffers in host memory, barrier(),
-/// those with objects, new_group() and split() throw Error of kind usage. Errors: usage (no NCCL,
-/// no GPU, no such device, a device twice), system, timed_out.
+/// those with objects, new_group(), split() and shrink() throw Error of kind usage. Errors: usage
+/// (no NCCL, no GPU, no such device, a device twice), system, timed_out.
 DDP_EXPORT std::vector<ProcessGroup> init_local_devices(
     const std::vector<int>& devices = {},
     std::chrono::milliseconds timeout = std::chrono::minutes(30));

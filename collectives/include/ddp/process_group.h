@@ -286,8 +286,8 @@ class DDP_EXPORT ProcessGroup {
   /// it fails, by all. With nccl, Options::device and NCCL 2.27 the rest of a group that has not
   /// failed is made by ncclCommShrink, when its calls are done; else it connects anew. Under ddprun
   /// this is for ranks that leave, as it stops all workers when one fails. Errors: usage (a rank
-  /// that does not exist, twice the same, this one), timed_out (names the ranks that did not call
-  /// it), peer_lost, unreachable.
+  /// that does not exist, twice the same, this one; ranks of init_local_devices), timed_out (names
+  /// the ranks that did not call it), peer_lost, unreachable.
   [[nodiscard]] ProcessGroup shrink(std::span<const int> excluded);
 
  private:

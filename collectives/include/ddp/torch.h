@@ -164,21 +164,22 @@ class ModuleReducer {
   }
   ModuleReducer(const ModuleReducer&) = delete;
   ModuleReducer& operator=(const ModuleReducer&) = delete;
-  ~ModuleReducer() {
-    for (const auto& [node, hook] : hooks_) node->del_post_hook(hook);
-  }
 
   ddp::DistributedDataParallel& model() { return model_; }
 
   /// The rules of PyTorch: not after a forward pass without gradients or within no_sync().
   void before_forward() {
+    if (finishes_ && c10::GradMode::is_enabled()) {
+      throw Error(
+          ErrorKind::usage,
+          "ddp: forward() after a backward() that threw before all gradients were computed: "
+          "gradients would not be averaged any more; make a new DistributedDataParallel");
+    }
     if (syncs_buffers_ && !buffers_.empty()) model_.broadcast_buffers();
     syncs_buffers_ = c10::GradMode::is_enabled() && model_.is_averaging();
   }
 
  private:
-  using Node = decltype(::torch::autograd::impl::grad_accumulator(std::declval<at::Tensor>()));
-
   std::vector<Buffer> buffers_of_parameters() const {
     std::vector<Buffer> all;
     for (const at::Tensor& parameter : parameters_) all.push_back(libtorch::buffer(parameter));
@@ -204,13 +205,15 @@ class ModuleReducer {
   void adopt(std::size_t p) {
     gradients_.push_back(tensor_at(model_.gradient(p).data, parameters_[p]));
     if (parameters_[p].grad().defined()) place(p);
-    const Node node = ::torch::autograd::impl::grad_accumulator(parameters_[p]);
+    const auto node = ::torch::autograd::impl::grad_accumulator(parameters_[p]);
     auto ready = [this, p](const auto& outputs, const auto& /*inputs*/) {
       gradient_ready(p);
       return outputs;
     };
     using Hook = ::torch::autograd::utils::LambdaPostHook;
-    hooks_.emplace_back(node, node->add_post_hook(std::make_unique<Hook>(std::move(ready))));
+    const auto hook = node->add_post_hook(std::make_unique<Hook>(std::move(ready)));
+    const auto remove = [node, hook](void* /*nothing*/) { node->del_post_hook(hook); };
+    hooks_.emplace_back(nullptr, remove);
   }
 
   /// A tensor like the parameter at this address, which keeps the bucket. No view of a tensor:
@@ -234,6 +237,15 @@ class ModuleReducer {
     gradient = gradients_[p];
   }
 
+  /// What this rank adds to an average if others have used the parameter.
+  void contribute_unused(std::size_t p) {
+    if (parameters_[p].grad().defined()) {
+      place(p);
+    } else {
+      gradients_[p].zero_();
+    }
+  }
+
   void gradient_ready(std::size_t p) {
     const at::NoGradGuard no_grad;
     if (parameters_[p].grad().defined()) {
@@ -255,7 +267,7 @@ class ModuleReducer {
     finishes_ = false;
     const at::NoGradGuard no_grad;
     for (std::size_t p = 0; finds_unused_ && p < parameters_.size(); ++p) {
-      if (!ready_[p] && !parameters_[p].grad().defined()) gradients_[p].zero_();
+      if (!ready_[p]) contribute_unused(p);
     }
     const std::vector<bool> ready = std::exchange(ready_, std::vector<bool>(ready_.size()));
     model_.finish();
@@ -266,11 +278,11 @@ class ModuleReducer {
 
   const std::vector<at::Tensor> parameters_;
   const std::vector<at::Tensor> buffers_;
-  std::vector<at::Tensor> memory_;     ///< of buckets
-  std::vector<at::Tensor> gradients_;  ///< in buckets
-  std::vector<std::pair<Node, std::uintptr_t>> hooks_;
-  std::vector<bool> ready_;  ///< in this pass
-  bool finishes_ = false;    ///< at the end of this pass, which has begun
+  std::vector<at::Tensor> memory_;            ///< of buckets
+  std::vector<at::Tensor> gradients_;         ///< in buckets
+  std::vector<std::shared_ptr<void>> hooks_;  ///< of autograd, which are removed with this
+  std::vector<bool> ready_;                   ///< in this pass
+  bool finishes_ = false;                     ///< at the end of this pass, which has begun
   bool syncs_buffers_ = true;
   const bool finds_unused_;
   ddp::DistributedDataParallel model_;
@@ -307,8 +319,12 @@ inline std::vector<std::size_t> rows(const ::torch::nn::Module& module) {
 /// every rank the module's buffers of rank 0, such as the running means of BatchNorm: not if the
 /// forward pass before it was one without gradients or within no_sync().
 ///
-/// Module and group, which may be moved, must outlive this object; the module's parameters and
-/// buffers must not be replaced, moved to a device or get another dtype. Thread: one at a time.
+/// After a backward() that threw before all gradients were computed, make a new one: forward() then
+/// throws (usage). On a CUDA device all passes are to use the stream that is current when this is
+/// made.
+///
+/// The group, which may be moved, must outlive this object; the module's parameters and buffers
+/// must not be replaced, moved to a device or get another dtype. Thread: one at a time.
 template <class M>
 class DistributedDataParallel {
  public:
@@ -323,7 +339,7 @@ class DistributedDataParallel {
                           const DistributedDataParallelOptions& options = {})
       : DistributedDataParallel(group, module.ptr(), options) {}
 
-  /// The module's forward pass.
+  /// The module's forward pass. Errors: those of the module and of the group, usage (see above).
   template <class... Args>
   auto forward(Args&&... arguments) {
     reducer_->before_forward();

@@ -322,6 +322,24 @@ TEST_CASE("a group is split, parts are split, and ranks leave them in any order"
   });
 }
 
+TEST_CASE("a part that refuses a call names this rank as in the first group") {
+  check_ranks(2, [](ProcessGroup& group) {
+    const std::string own = "ddp: rank " + std::to_string(group.rank()) + ": ";
+    auto part = group.split(0, -group.rank());
+    const auto check_named = [&](const auto& call) {
+      try {
+        call();
+        wrong("not refused");
+      } catch (const ddp::Error& error) {
+        check(std::string(error.what()).starts_with(own), error.what());
+      }
+    };
+    std::vector<float> data(1);
+    check_named([&] { part->broadcast(data, 99); });
+    check_named([&] { (void)part->new_group({}); });
+  });
+}
+
 TEST_CASE("two threads use two groups at once", "[mpi]") {
   check_ranks(3, [](ProcessGroup& first) {
     auto second = *first.split(0);

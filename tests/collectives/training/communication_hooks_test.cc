@@ -163,6 +163,38 @@ TEST_CASE("a hook of the program averages each bucket, and ends in the same orde
   });
 }
 
+TEST_CASE("a pass does not end without the bucket that its hook has refused") {
+  check_ranks(2, [](ProcessGroup& group) {
+    Floats odd(7);
+    DistributedDataParallel model(
+        group, {odd},
+        ddp::DistributedDataParallelOptions{.hook = ddp::power_sgd(group, {.rows = {2}})});
+    refused([&] { model.gradient_ready(0); });
+    refused([&] { model.finish(); });
+  });
+}
+
+TEST_CASE("PowerSGD compresses what becomes less than half as large by it, as PyTorch does") {
+  check_ranks(2, [](ProcessGroup& group) {
+    const auto is_exact = [&](std::size_t rows, std::size_t columns) {
+      Floats matrix(rows * columns);
+      DistributedDataParallel model(
+          group, {matrix},
+          ddp::DistributedDataParallelOptions{
+              .hook = ddp::power_sgd(group, {.rows = {rows}, .start_iter = 0})});
+      make_pass(model, group.rank(), 0);
+      double error = 0;
+      for (std::size_t i = 0; i < matrix.size(); ++i) {
+        const float sum = gradient_element(0, 0, i) + gradient_element(1, 0, i);
+        error += std::abs(model.gradient<float>(0)[i] - sum / 2);
+      }
+      return error < 1e-4;
+    };
+    check(!is_exact(4, 12), "16 elements instead of 48");
+    check(is_exact(4, 4), "8 elements instead of 16");
+  });
+}
+
 TEST_CASE("PowerSGD finds a gradient of its rank, and what it leaves out comes later") {
   const int size = GENERATE(1, 2, 4);
   check_ranks(size, [](ProcessGroup& group) {

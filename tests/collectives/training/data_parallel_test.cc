@@ -2,6 +2,7 @@
 // DistributedDataParallel in host memory, and, as part of test_device, in that of GPUs.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <csignal>
 #include <functional>
@@ -407,6 +408,8 @@ TEST_CASE("models that differ between ranks are the same error on all of them") 
       {"count", "parameter 1 float32[4] on rank 0, parameter 1 float32[7] on rank 2"},
       {"type", "parameter 0 float32[3] on rank 0, parameter 0 float64[3] on rank 2"},
       {"more", "nothing on rank 0, parameter 3 float32[1] on rank 2"},
+      {"structs",
+       "buffer 0 structs of 2 bytes[3] on rank 0, buffer 0 structs of 3 bytes[3] on rank 2"},
       {"option", "bucket_bytes 6 on rank 0, bucket_bytes 5 on rank 2"},
   }));
   const auto ended = train(
@@ -417,9 +420,13 @@ TEST_CASE("models that differ between ranks are the same error on all of them") 
         if (other && what_differs == "count") counts[1] = 7;
         if (other && what_differs == "more") counts.push_back(1);
         const Model made(counts, group.rank(), other && what_differs == "type" ? 3 : 0);
-        DistributedDataParallel(
-            group, made.parameters,
-            placed({.bucket_bytes = other && what_differs == "option" ? 5U : 6U}));
+        std::array<std::array<char, 3>, 3> three{};
+        std::array<std::array<char, 2>, 3> two{};
+        auto options = placed({.bucket_bytes = other && what_differs == "option" ? 5U : 6U});
+        if (what_differs == "structs") {
+          options.buffers = {other ? ddp::Buffer(three) : ddp::Buffer(two)};
+        }
+        DistributedDataParallel(group, made.parameters, options);
       },
       what);
   for (const Ended& rank : ended) {

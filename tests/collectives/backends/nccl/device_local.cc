@@ -67,7 +67,12 @@ void all(std::chrono::milliseconds timeout) {
     gpus.data[static_cast<std::size_t>(rank.rank())]->expect(sum, "a sum over a process's GPUs");
   }
   refused([&] { first.barrier(); });
-  if (first.size() > 1) refused([&] { first.all_reduce(*gpus.data[1]); });
+  if (first.size() > 1) {
+    const std::vector<int> excluded = {1};
+    refused([&] { first.all_reduce(*gpus.data[1]); });
+    refused([&] { (void)first.shrink({}); });
+    refused([&] { (void)first.shrink(excluded); });
+  }
   refused([&] { (void)ddp::init_local_devices({0, 99}); });
   refused([&] { (void)ddp::init_local_devices({0, 0}); });
 }
