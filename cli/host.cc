@@ -52,15 +52,19 @@ std::string own_path() {
 
 }  // namespace
 
-Host this_host(Secret secret) {
+TakenVariables take_variables() {
+  return {take_variable(kSecretVariable), take_variable("DDPRUN_ETCD_USER")};
+}
+
+Host this_host(TakenVariables taken) {
   Host host;
-  if (secret) host.secret = std::make_shared<Secret>(std::move(secret));
+  if (taken.secret) host.secret = std::make_shared<Secret>(std::move(taken.secret));
+  if (taken.etcd_user) host.etcd_user = std::make_shared<Secret>(std::move(taken.etcd_user));
   host.read_secret = read_secret_file;
   host.name = host_name();
   for (char** variable = environ; *variable != nullptr; ++variable) {
     host.environment.emplace_back(*variable);
   }
-  take_variable(kEtcdUserVariable);
   host.cpus = launcher::allowed_cpus;
   host.topology = [] { return launcher::discover_topology(launcher::allowed_cpus()); };
   host.devices = [](launcher::DeviceSearch search) { return launcher::find_devices(search); };

@@ -14,15 +14,13 @@
 
 namespace ddprun::cli {
 
-/// User and password of etcd; workers do not get it.
-constexpr const char* kEtcdUserVariable = "DDPRUN_ETCD_USER";
-
 /// The host and environment that the meaning of a command line depends on. The functions are called
 /// only when their result is needed, and at most once each.
 struct Host {
   std::string name;
   std::vector<std::string> environment;    ///< "NAME=value"
   std::shared_ptr<Secret> secret;          ///< DDPRUN_SECRET, overwritten when it is read
+  std::shared_ptr<Secret> etcd_user;       ///< name:password, of DDPRUN_ETCD_USER
   std::function<std::vector<int>()> cpus;  ///< those this process may run on, ascending
   std::function<Result<launcher::Topology>()> topology;                     ///< of these CPUs
   std::function<std::vector<std::string>(launcher::DeviceSearch)> devices;  ///< all GPUs
@@ -38,8 +36,16 @@ struct Host {
   std::function<Result<>(const std::string& name)> check_script;
 };
 
-/// The host of this process, and its environment. `secret`: what was DDPRUN_SECRET in it, empty if
-/// it was not set.
-Host this_host(Secret secret);
+/// What was in variables that only ddprun reads; empty where one was not set.
+struct TakenVariables {
+  Secret secret;
+  Secret etcd_user;
+};
+
+/// Takes them out of this process's environment, and out of what the kernel shows of it.
+TakenVariables take_variables();
+
+/// The host of this process, and the rest of its environment.
+Host this_host(TakenVariables taken);
 
 }  // namespace ddprun::cli

@@ -65,8 +65,8 @@ int run_hosts(const remote::Job& job) {
 }
 
 /// `remote`: another ddprun started this one.
-int run(std::span<const char* const> words, bool remote, Secret secret) {
-  const Result<cli::Parsed> parsed = cli::parse(words, cli::this_host(std::move(secret)));
+int run(std::span<const char* const> words, bool remote, cli::TakenVariables taken) {
+  const Result<cli::Parsed> parsed = cli::parse(words, cli::this_host(std::move(taken)));
   if (!parsed) return fail(parsed.error());
   if (remote) remote::say_ready();
   if (const auto* job = std::get_if<remote::Job>(&*parsed)) return run_hosts(*job);
@@ -85,9 +85,9 @@ int run(std::span<const char* const> words, bool remote, Secret secret) {
 
 /// Asio and the standard library throw when descriptors or memory run out. Then all that is left to
 /// do is to report it.
-int run_or_report(std::span<const char* const> words, bool remote, Secret secret) {
+int run_or_report(std::span<const char* const> words, bool remote, cli::TakenVariables taken) {
   try {
-    return run(words, remote, std::move(secret));
+    return run(words, remote, std::move(taken));
   } catch (const boost::system::system_error& failure) {
     return fail(os_error("cannot continue", failure.code().value()));
   } catch (const std::exception& failure) {
@@ -98,25 +98,25 @@ int run_or_report(std::span<const char* const> words, bool remote, Secret secret
 using Words = std::vector<std::string>;
 
 /// The agent's process.
-int run_agent(int argc, char** argv, const Words& words, bool remote, Secret secret) {
+int run_agent(int argc, char** argv, const Words& words, bool remote, cli::TakenVariables taken) {
   // Whoever kills all that is called ddprun, or has the program in its command line, shall not kill
   // guardian and agent in one go: one of the two has to clean up.
   launcher::set_process_title(argc, argv, "ddp-agent", "ddp-agent of " + std::to_string(getppid()));
   std::vector<const char*> pointers;
   for (const std::string& word : words) pointers.push_back(word.c_str());
-  return run_or_report(pointers, remote, std::move(secret));
+  return run_or_report(pointers, remote, std::move(taken));
 }
 
 /// The guardian's process, and that of its agent.
 int run_guarded(int argc, char** argv, const Words& words, bool remote, Fd control, Secret sent) {
-  Secret secret = take_variable(cli::kSecretVariable);  // in both processes
+  cli::TakenVariables taken = cli::take_variables();  // in both processes
   if (sent) {
-    secret = std::move(sent);
+    taken.secret = std::move(sent);
     unsetenv(cli::kSecretFileVariable);  // a file would go first
   }
   // Forks before it has touched much memory, which makes the fork cheap.
   const Result<int> code =
-      launcher::guard([&] { return run_agent(argc, argv, words, remote, std::move(secret)); },
+      launcher::guard([&] { return run_agent(argc, argv, words, remote, std::move(taken)); },
                       agent::gone_message, std::move(control));
   return code ? *code : fail(code.error());
 }

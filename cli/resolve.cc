@@ -67,8 +67,7 @@ Result<> resolve_etcd(RawOptions& raw, Mode mode, const Host& host) {
     if (server.port == 0) server.port = kEtcdPort;
     etcd.servers.push_back(std::move(server));
   }
-  const char* user = agent::find_variable(host.environment, kEtcdUserVariable);
-  if (user != nullptr) set_etcd_user(user, etcd);
+  if (host.etcd_user) set_etcd_user(host.etcd_user->view(), etcd);
   raw.job.master_addr.clear();
   raw.job.master_port = 0;
   return {};

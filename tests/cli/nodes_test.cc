@@ -123,9 +123,10 @@ TEST_CASE("etcd elects the master where it is asked to") {
   CHECK(spec.etcd->text() == "e1:2379,[fd00::1]:99");
   CHECK(spec.etcd->user.empty());
   CHECK_FALSE(spec.node_rank);
-  const auto user =
-      job({"--rdzv_backend", "etcd", "--rdzv_endpoint", "e1", "--rdzv_id", "x", "train"},
-          host({"DDPRUN_ETCD_USER=ddp:a:b"}));
+  auto with_user = host({});
+  with_user.etcd_user = std::make_shared<Secret>("ddp:a:b");
+  const auto user = job(
+      {"--rdzv_backend", "etcd", "--rdzv_endpoint", "e1", "--rdzv_id", "x", "train"}, with_user);
   CHECK(user.etcd->user == "ddp");
   CHECK(user.etcd->password == "a:b");
 }

@@ -82,10 +82,15 @@ done
 # A password is needed, not shown to workers, and a wrong one is told.
 { ctl user add root:toor && ctl role add root && ctl user grant-role root root && ctl auth enable; } \
   &>"$work/auth" || fail "etcd: $(cat "$work/auth")"
-job=("${etcd[@]}" --rdzv_id secret sh -c 'echo "user=$DDPRUN_ETCD_USER"')
+job=("${etcd[@]}" --rdzv_id secret sh -c '
+  echo "user=$DDPRUN_ETCD_USER"
+  for pid in $PPID $(cut -d " " -f 4 /proc/$PPID/stat); do
+    if tr "\0" "\n" </proc/$pid/environ | grep -q toor; then echo "process $pid shows the password"; fi
+  done')
 DDPRUN_ETCD_USER=root:toor run "${job[@]}"
 expect_exit 0
 expect_stdout '^user=$'
+expect_no_stdout password
 DDPRUN_ETCD_USER=root:wrong run --rdzv_conf join_timeout=5 "${job[@]}"
 expect_exit 124
 expect_stderr "waiting for the master at an address from etcd at .*: etcd user 'root': .*authentication failed"
