@@ -63,7 +63,7 @@ plug() {
 
 # shellcheck disable=SC2016
 stamper='exec >>"$0/stamps"
-  until [ -e "$0/finish" ]; do echo "$$ $EPOCHREALTIME"; read -rt 0.02 <>"$0/fifo"; done; true'
+  while echo "$$ $EPOCHREALTIME"; [ ! -e "$0/finish" ]; do read -rt 0.02 <>"$0/fifo"; done; true'
 mkfifo "$work/fifo"  # to wait for without a new process
 
 expect_no_two_rounds() {
