@@ -84,10 +84,10 @@ start_master
 attack between 4 between 29500 10.9.0.1 29500 "$recordings"
 start_member
 grep -qE 'node2' "$recordings"/*.agent || fail "the line cannot be read"
-attack_port stranger 3
-wait_until has_line stranger "done"
+attack_port without_secret 3
+wait_until has_line without_secret "done"
 for name in reads lists adds deletes writes joins takes_over_a_session; do
-  has_line stranger "$name in" || fail "$name failed without a secret"
+  has_line without_secret "$name in" || fail "$name failed without a secret"
 done
 on 1 wait_for_event round_stopping  # the attacker said that a worker had failed
 for node in 1 2; do
