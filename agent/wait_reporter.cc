@@ -6,6 +6,7 @@
 namespace ddprun::agent {
 
 void WaitReporter::begin(Report report) {
+  ++wait_;
   report_ = std::move(report);
   began_ = std::chrono::steady_clock::now();
   next_ = first_;
@@ -13,14 +14,16 @@ void WaitReporter::begin(Report report) {
 }
 
 void WaitReporter::end() {
+  ++wait_;
   timer_.cancel();
   next_ = first_;
 }
 
 void WaitReporter::wait_for_next() {
   timer_.expires_at(began_ + next_);
-  timer_.async_wait([this](boost::system::error_code cancelled) {
-    if (cancelled) return;
+  // A timer whose time has come calls back though it is cancelled then.
+  timer_.async_wait([this, wait = wait_](boost::system::error_code cancelled) {
+    if (cancelled || wait != wait_) return;
     const auto waited = std::exchange(next_, 2 * next_);
     wait_for_next();
     report_(waited);

@@ -23,6 +23,7 @@ class WaitReporter {
   /// Begins a wait, in place of one under way.
   void begin(Report report);
 
+  /// Nothing is reported of it from now on.
   void end();
 
   /// Whether `report` was called since `begin`: then the end of the wait is worth a line, too.
@@ -38,6 +39,7 @@ class WaitReporter {
 
   boost::asio::steady_timer timer_;
   Report report_;
+  unsigned wait_ = 0;  ///< counts begin() and end()
   std::chrono::steady_clock::time_point began_;
   const std::chrono::seconds first_;
   std::chrono::seconds next_;

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/wait_reporter.h"
+
+#include <boost/asio/io_context.hpp>
+
+#include "tests/catch.h"
+
+using ddprun::agent::WaitReporter;
+
+TEST_CASE("a wait that has ended is not reported, though its time had come before") {
+  boost::asio::io_context io;
+  const std::chrono::seconds at_once(0);
+  WaitReporter one(io.get_executor(), at_once);
+  WaitReporter other(io.get_executor(), at_once);
+  int reports = 0;
+  const auto report = [&](std::chrono::seconds) {
+    ++reports;
+    one.end();
+    other.end();
+  };
+  one.begin(report);
+  other.begin(report);
+  io.run();
+  CHECK(reports == 1);
+}
