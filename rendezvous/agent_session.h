@@ -121,6 +121,7 @@ class AgentSession {
     std::string session;                   ///< random
     std::vector<std::string> addresses{};  ///< as in message::Hello
     bool hosting = false;                  ///< the master is in this process: no lease
+    bool elected = false;  ///< `master` changes, and may be out of date when it is dialed
     std::chrono::milliseconds join_timeout{600'000};
   };
 
