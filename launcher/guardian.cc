@@ -66,11 +66,11 @@ void kill_agent(pid_t agent) {
   kill(agent, SIGKILL);
 }
 
-/// The agent first, so that it starts no more workers meanwhile. When the shell sees this process
-/// stopped, the agent must not write any more; a second is enough, unless it sleeps in the kernel.
+/// The agent first: it must not start workers, nor continue them after an earlier Ctrl-Z, any more
+/// when they are stopped, nor write when the shell sees this process stopped. A second is enough
+/// for it, unless it sleeps in the kernel.
 void stop_all(pid_t agent) {
   kill(agent, SIGSTOP);
-  signal_all_descendants(SIGSTOP);
   const auto is_running = [agent] {
     siginfo_t info = {};
     return waitid(P_PID, static_cast<id_t>(agent), &info, WSTOPPED | WEXITED | WNOHANG | WNOWAIT) ==
@@ -79,6 +79,7 @@ void stop_all(pid_t agent) {
   };
   while (is_running() && wait_for_child_signal(std::chrono::seconds(1))) {
   }
+  signal_all_descendants(SIGSTOP);
   stop_this_process();
   kill(agent, SIGCONT);
 }
