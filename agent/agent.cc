@@ -41,7 +41,7 @@ Agent::Agent(const JobSpec& job, Events& events)
       console_(job_),
       wait_reporter_(io_.get_executor()),
       disk_(io_.get_executor()),
-      answers_(io_.get_executor(), {[this] { return status(); }}) {
+      answers_(io_.get_executor(), answers_hooks()) {
   log::set_writer([this](std::string_view line) { output_.write_own_line(line); });
 }
 
@@ -147,7 +147,8 @@ rendezvous::Client::Hooks Agent::client_hooks() {
         handle_event(event::JobClosed{std::move(error)});
       },
       [this](const auto& server, const std::string& session) { on_connected(server, session); },
-      [this](const Endpoint& master) { on_located(master); }};
+      [this](const Endpoint& master) { on_located(master); },
+      [this](const Inquiry& inquiry) { answers_.received(inquiry); }};
 }
 
 /// If this process is killed, the guardian proves to the master that nothing of it runs.

@@ -78,7 +78,9 @@ class Agent {
   void finish(Outcome outcome);
   void end();
   BootClock::duration workers_run_for();
+  Answers::Hooks answers_hooks();
   ask::JobStatus status() const;
+  void on_stop_asked();
   bool runs_workers() const;
 
   JobSpec job_;  // with the master's settings, which hold for every node

@@ -40,7 +40,7 @@ CONFINED = {
     r"boost/beast": r"rendezvous/etcd/gateway\.cc|agent/ask/http_server\.cc",
     r"hwloc": r"launcher/topology\.cc",
     r"openssl/": r"rendezvous/openssl\.h",
-    r"nlohmann/": r"rendezvous/(fields|message_values|protocol)\.(h|cc)|rendezvous/etcd/messages\.cc|agent/(error_file|events|python_stack)\.cc|agent/ask/(routes|status)\.cc|collectives/failure/trace\.cc|collectives/training/safetensors\.cc",
+    r"nlohmann/": r"rendezvous/(fields|inquiry|message_values|protocol)\.(h|cc)|rendezvous/etcd/messages\.cc|agent/(error_file|events|python_stack)\.cc|agent/ask/(log_piece|routes|status)\.cc|collectives/failure/trace\.cc|collectives/training/safetensors\.cc",
     r"gloo/": r"collectives/backends/gloo/\w+\.(h|cc)",
     r"xxhash\.h": r"collectives/training/checkpoint_sum\.cc",
     r"mpi\.h": r"collectives/backends/mpi/plugin\w*\.(h|cc)",
