@@ -40,7 +40,8 @@ Agent::Agent(const JobSpec& job, Events& events)
                [this](Event event) { handle_event(std::move(event)); }),
       console_(job_),
       wait_reporter_(io_.get_executor()),
-      disk_(io_.get_executor()) {
+      disk_(io_.get_executor()),
+      answers_(io_.get_executor(), answers_hooks()) {
   log::set_writer([this](std::string_view line) { output_.write_own_line(line); });
 }
 
@@ -54,6 +55,7 @@ Outcome Agent::run() {
   if (const Result<> opened = workers_.open_logs(); !opened) return opened.error();
   const Result<> reading = signals_.start([this](int signal) { on_signal(signal); });
   if (!reading) return reading.error();
+  answers_.open(job_.run_id);
   launcher::raise_open_files_limit();  // a connection for each rank of the whole job
   events_.job_started(job_);
   if (job_.cannot_run) {
@@ -145,7 +147,8 @@ rendezvous::Client::Hooks Agent::client_hooks() {
         handle_event(event::JobClosed{std::move(error)});
       },
       [this](const auto& server, const std::string& session) { on_connected(server, session); },
-      [this](const Endpoint& master) { on_located(master); }};
+      [this](const Endpoint& master) { on_located(master); },
+      [this](const Inquiry& inquiry) { answers_.received(inquiry); }};
 }
 
 /// If this process is killed, the guardian proves to the master that nothing of it runs.
