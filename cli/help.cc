@@ -15,6 +15,7 @@ constexpr std::string_view kHead =
     "       ddprun [options] -m module [args...]\n"
     "       ddprun serve [options]\n"
     "       ddprun secret [FILE]\n"
+    "       ddprun manifest job|jobset|trainjob [options] [--] program [args...]\n"
     "\n"
     "Starts several copies of a program that train together, each with its rank in the\n"
     "environment, and monitors them: when one fails, the others are stopped, and all are\n"
