@@ -16,6 +16,7 @@ constexpr std::string_view kHead =
     "       ddprun serve [options]\n"
     "       ddprun secret [FILE]\n"
     "       ddprun ls | status | watch | logs | stop [--help]\n"
+    "       ddprun manifest job|jobset|trainjob [options] [--] program [args...]\n"
     "\n"
     "Starts several copies of a program that train together, each with its rank in the\n"
     "environment, and monitors them: when one fails, the others are stopped, and all are\n"

@@ -13,6 +13,7 @@
 #include "cli/dry_run.h"
 #include "cli/engine_values.h"
 #include "cli/flags.h"
+#include "cli/manifest_line.h"
 #include "cli/remote_job.h"
 #include "cli/resolve.h"
 #include "cli/usage_error.h"
@@ -23,6 +24,7 @@ namespace {
 // As the first word.
 constexpr std::string_view kServe = "serve";
 constexpr std::string_view kSecret = "secret";
+constexpr std::string_view kManifest = "manifest";
 
 /// The two halves of a command line.
 struct CommandLine {
@@ -257,10 +259,18 @@ Result<Parsed> parse_secret(std::span<const char* const> words) {
                      "'; a program called secret is run as ddprun ./secret");
 }
 
+/// `words` follow "manifest".
+Result<Parsed> parse_manifest(std::span<const char* const> words) {
+  Result<std::string> output = manifest_output(words);
+  if (!output) return output.error();
+  return Parsed(Print{std::move(*output)});
+}
+
 }  // namespace
 
 Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
   if (!words.empty() && words.front() == kSecret) return parse_secret(words.subspan(1));
+  if (!words.empty() && words.front() == kManifest) return parse_manifest(words.subspan(1));
   const bool serves = !words.empty() && std::string_view(words.front()) == kServe;
   const Mode mode = serves ? Mode::serve : Mode::run;
   CommandLine line = divide(serves ? words.subspan(1) : words);

@@ -30,8 +30,8 @@ struct MakeSecret {
 /// remote::Job: start agents on several hosts.
 using Parsed = std::variant<agent::JobSpec, Print, Serve, MakeSecret, remote::Job>;
 
-/// Reads a command line, `ddprun [options] [--] program [args...]`, `ddprun serve [options]`
-/// or `ddprun secret [FILE]`, without argv[0].
+/// Reads a command line, `ddprun [options] [--] program [args...]`, `ddprun serve [options]`,
+/// `ddprun secret [FILE]` or `ddprun manifest KIND ...`, without argv[0].
 ///
 /// The options end before the first word that is not one, or at "--"; what follows belongs to the
 /// program and is not read. If a flag is given twice, the last one counts. An environment variable
