@@ -23,7 +23,8 @@ BELOW = {
     "rendezvous/etcd": "base store rendezvous",
     "agent": "base launcher launcher/output rendezvous rendezvous/etcd",
     "remote": "base launcher launcher/output",
-    "cli": "base engine launcher launcher/output rendezvous rendezvous/etcd agent remote",
+    "cli/doctor": "base store launcher rendezvous agent",
+    "cli": "base engine launcher launcher/output rendezvous rendezvous/etcd agent remote cli/doctor",
     "collectives/include/ddp": "",
     "examples": "collectives/include/ddp",  # with its folders
 }
@@ -39,7 +40,7 @@ CONFINED = {
     r"boost/beast": r"rendezvous/etcd/gateway\.cc",
     r"hwloc": r"launcher/topology\.cc",
     r"openssl/": r"rendezvous/openssl\.h",
-    r"nlohmann/": r"rendezvous/(fields|message_values|protocol)\.(h|cc)|rendezvous/etcd/messages\.cc|agent/(error_file|events|python_stack)\.cc|collectives/failure/trace\.cc|collectives/training/safetensors\.cc",
+    r"nlohmann/": r"rendezvous/(fields|message_values|protocol)\.(h|cc)|rendezvous/etcd/messages\.cc|agent/(error_file|events|python_stack)\.cc|cli/doctor/json\.cc|collectives/failure/trace\.cc|collectives/training/safetensors\.cc",
     r"gloo/": r"collectives/backends/gloo/\w+\.(h|cc)",
     r"xxhash\.h": r"collectives/training/checkpoint_sum\.cc",
     r"mpi\.h": r"collectives/backends/mpi/plugin\w*\.(h|cc)",
