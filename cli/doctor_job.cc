@@ -56,7 +56,9 @@ Result<doctor::Job> doctor_job(RawOptions raw, std::vector<std::string> command,
   order.devices = raw.job.devices;
   order.workers = raw.job.local_size;
   order.json = raw.json;
-  if (raw.job.join_timeout == agent::JobSpec().join_timeout) raw.job.join_timeout = kJoinTimeout;
+  const bool gives_timeout = raw.given.contains("join_timeout") ||
+                             raw.job.join_timeout != agent::JobSpec().join_timeout;  // --rdzv_conf
+  if (!gives_timeout) raw.job.join_timeout = kJoinTimeout;
   raw.job.engine = engine;
   return doctor::make_job(std::move(raw.job), std::move(order), host.executable());
 }

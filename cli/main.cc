@@ -63,6 +63,7 @@ int run_job(decltype(agent::run) work, const agent::JobSpec& job) {
 
 int run_doctor(const doctor::Job& job) {
   log::set_level(job.spec.log_level);
+  if (!job.spec.engine.empty()) log::debug(job.spec.engine);
   Result<agent::Events> events = agent::Events::open(job.spec.events_file);
   if (!events) return fail(events.error());
   const int code = doctor::run(job, *events);

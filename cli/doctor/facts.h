@@ -57,8 +57,9 @@ struct Facts {
   bool gloo_is_told = false;   ///< by GLOO_SOCKET_IFNAME
   std::string nccl_interface;  ///< the one that NCCL would take
   std::string nccl_address;
-  int port = 0;       ///< where this node answers the others' probes
-  std::string token;  ///< by which they know that it is this node that answers
+  std::vector<std::string> no_interface;  ///< "GLOO_SOCKET_IFNAME=eth7": variables that name none
+  int port = 0;                           ///< where this node answers the others' probes
+  std::string token;                      ///< by which they know that it is this node that answers
 
   // Resources.
   std::int64_t shared_memory = -1;  ///< bytes free in /dev/shm; -1: there is none

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/doctor/job.h"
 
+#include <cerrno>
 #include <cstdio>
 #include <utility>
 #include <variant>
@@ -8,6 +9,7 @@
 #include "agent/outcome.h"
 #include "agent/run.h"
 #include "base/host_name.h"
+#include "base/log.h"
 #include "cli/doctor/json.h"
 #include "cli/doctor/node.h"
 #include "cli/doctor/read_facts.h"
@@ -63,9 +65,10 @@ int report_alone(const Job& job, const Error& error) {
   const Findings findings = examine_alone(job, nodes.front(), error);
   const std::string text =
       job.order.json ? report_json(findings, nodes) : report_text(findings, nodes);
-  std::fputs(text.c_str(), stdout);
-  std::fflush(stdout);
-  return 1;
+  if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return 1;
+  const Error unwritten = os_error("cannot write the report", errno);
+  log::error(unwritten.message);
+  return agent::exit_code(unwritten);
 }
 
 }  // namespace

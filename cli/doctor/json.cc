@@ -15,10 +15,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Folder, path, error, free)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Facts, host, missing, traits, variables, problem,
                                                 workers, way, interface, mtu, speed, name_address,
                                                 gloo_address, gloo_is_told, nccl_interface,
-                                                nccl_address, port, token, shared_memory,
-                                                open_files, locked_memory, stack, memory, cpus,
-                                                folders, gpus, has_fabric, inactive_ports,
-                                                ptrace_scope, has_py_spy)
+                                                nccl_address, no_interface, port, token,
+                                                shared_memory, open_files, locked_memory, stack,
+                                                memory, cpus, folders, gpus, has_fabric,
+                                                inactive_ports, ptrace_scope, has_py_spy)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Link, from, to, use, address, error, round_trip,
                                                 clock_ahead, path_mtu, is_measured, lost_large,
                                                 mbits_per_second)

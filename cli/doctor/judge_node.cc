@@ -129,8 +129,11 @@ Judged judge_name(const Facts& facts, int nodes) {
   if (!facts.gloo_address.empty() && !is_loopback_address(facts.gloo_address)) {
     return Finding{Level::ok, "host name", "it stands for " + facts.gloo_address, ""};
   }
-  const std::string names = facts.name_address.empty() ? " is unknown to the resolver"
-                                                       : " stands for " + facts.name_address;
+  const bool is_others = facts.gloo_address.empty();
+  const std::string names = facts.name_address.empty()
+                                ? " is unknown to the resolver"
+                                : " stands for " + facts.name_address +
+                                      (is_others ? ", which is no address of this host" : "");
   const std::string remedy =
       facts.interface.empty() ? "" : "GLOO_SOCKET_IFNAME=" + facts.interface + ", or ";
   return Finding{Level::fail, "host name",
@@ -138,6 +141,14 @@ Judged judge_name(const Facts& facts, int nodes) {
                      ": PyTorch's Gloo tells the others an address that "
                      "only this host reaches",
                  remedy + "its real address for the name in /etc/hosts"};
+}
+
+Judged judge_variables(const Facts& facts, int /*nodes*/) {
+  if (facts.no_interface.empty()) return std::nullopt;
+  std::string all;
+  for (const std::string& each : facts.no_interface) all += (all.empty() ? "" : " and ") + each;
+  return Finding{Level::fail, "interface", all + ": no interface of this name has an address here",
+                 "the name of one that ip addr shows on this node, or unset it"};
 }
 
 Judged judge_tracing(const Facts& facts, int /*nodes*/) {
@@ -157,7 +168,7 @@ Judged judge_tracing(const Facts& facts, int /*nodes*/) {
 constexpr std::array kJudges = {judge_program,       judge_shared_memory, judge_open_files,
                                 judge_locked_memory, judge_stack,         judge_memory,
                                 judge_cpus,          judge_gpus,          judge_fabric,
-                                judge_name,          judge_tracing};
+                                judge_name,          judge_variables,     judge_tracing};
 
 Finding judge_folder(const Folder& folder) {
   if (!folder.error.empty()) {

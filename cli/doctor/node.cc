@@ -62,8 +62,8 @@ class Node {
   Result<> collect_facts();
   std::vector<Link> try_links() const;
   Result<> measure_links(std::vector<Link>& links);
-  Result<> measure_with(int other, std::vector<Link>& links) const;
-  Result<> meet(const std::string& where);
+  void measure_with(int other, std::vector<Link>& links) const;
+  Result<bool> meet(const std::string& where);
   Result<std::vector<std::optional<std::string>>> collect(const std::string& what);
   Result<bool> report();
 
@@ -137,37 +137,42 @@ std::vector<Link> Node::try_links() const {
   return links;
 }
 
-Result<> Node::measure_with(int other, std::vector<Link>& links) const {
+void Node::measure_with(int other, std::vector<Link>& links) const {
   const auto link = std::ranges::find_if(links, [&](const Link& l) {
     return l.to == other && l.use.starts_with("ddprun") && l.error.empty();
   });
-  if (link == links.end()) return {};
+  if (link == links.end()) return;
   const Target target{other, link->use, link->address};
   Link measured = measure(rank_, target, nodes_.at(static_cast<size_t>(other)));
   if (measured.is_measured) links.push_back(std::move(measured));
-  return {};
 }
 
-/// In turns, so that no two measurements share a node.
+/// In turns, so that no two measurements share a node. Not where a node is missing: the turns would
+/// wait for it.
 Result<> Node::measure_links(std::vector<Link>& links) {
-  for (int turn = 0; turn < turns(count_); ++turn) {
+  const bool all_here = std::ranges::all_of(nodes_, &std::string::empty, &Facts::missing);
+  for (int turn = 0; all_here && turn < turns(count_); ++turn) {
     const std::optional<int> other = partner(rank_, count_, turn);
-    if (other && rank_ < *other) {
-      if (const Result<> measured = measure_with(*other, links); !measured) return measured;
-    }
-    if (const Result<> met = meet("turn/" + std::to_string(turn)); !met) return met;
+    if (other && rank_ < *other) measure_with(*other, links);
+    const Result<bool> met = meet("turn/" + std::to_string(turn));
+    if (!met) return met.error();
+    if (!*met) break;
   }
   return {};
 }
 
-/// Returns when all nodes have come there, or after a while without those that have not.
-Result<> Node::meet(const std::string& where) {
+/// Waits until all nodes have come there; false: some have not for a while.
+Result<bool> Node::meet(const std::string& where) {
   const std::string name = "doctor/" + where;
   const Result<std::int64_t> come = store_.add(name, 1);
   if (!come) return come.error();
-  if (*come == count_) return store_.set(name + "/all", "");
+  if (*come == count_) {
+    const Result<> set = store_.set(name + "/all", "");
+    return set ? Result<bool>(true) : set.error();
+  }
   const Result<> waited = store_.wait({name + "/all"}, kPatience);
-  return waited || !store_.lost() ? Result<>() : waited;
+  if (!waited && store_.lost()) return waited.error();
+  return waited.has_value();
 }
 
 Result<bool> Node::report() {

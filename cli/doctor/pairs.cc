@@ -266,16 +266,14 @@ std::optional<int> partner(int rank, int nodes, int turn) {
   // that is not there rests.
   const int others = nodes + nodes % 2 - 1;
   const int stays = others;
-  int other = stays;
   if (rank == stays) {
-    other = turn % others;
+    int other = turn % others;
     while ((2 * other) % others != turn % others) other = (other + 1) % others;
-  } else {
-    other = ((turn - rank) % others + others) % others;
-    if (other == rank) other = stays;
+    return other;
   }
-  if (other >= nodes) return std::nullopt;
-  return other;
+  const int other = ((turn - rank) % others + others) % others;
+  if (other != rank) return other;
+  return stays < nodes ? std::optional(stays) : std::nullopt;
 }
 
 Findings judge_links(const std::vector<Facts>& nodes, const std::vector<Link>& links) {

@@ -26,8 +26,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kProbeBytes = 1 << 20;
-constexpr std::array<std::string_view, 7> kVariables = {"NCCL_", "CUDA_", "GLOO_", "TORCH_",
-                                                        "UCX_",  "OMPI_", "JAX_"};
+constexpr std::array<std::string_view, 5> kVariables = {"NCCL_", "CUDA_", "GLOO_", "TORCH_",
+                                                        "UCX_"};
 
 std::string first_line(const std::string& path) {
   std::ifstream file(path);
@@ -117,11 +117,8 @@ void read_variables(Facts& facts) {
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string_view text = *variable;
     const auto begins = [&](std::string_view prefix) { return text.starts_with(prefix); };
-    // Each worker's own, and the scheduler's: different by intention.
-    if (!std::ranges::any_of(kVariables, begins) || text.starts_with("CUDA_VISIBLE_DEVICES=") ||
-        text.starts_with("OMPI_COMM_WORLD") || text.starts_with("OMPI_MCA_")) {
-      continue;
-    }
+    const bool is_own = text.starts_with("CUDA_VISIBLE_DEVICES=");  // the scheduler's, by node
+    if (!std::ranges::any_of(kVariables, begins) || is_own) continue;
     const size_t equals = std::min(text.find('='), text.size() - 1);
     facts.variables.emplace(text.substr(0, equals), text.substr(equals + 1));
   }

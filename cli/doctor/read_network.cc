@@ -80,6 +80,12 @@ std::string bindable_address(const std::string& name, std::string& any) {
   return "";
 }
 
+void note_unknown(Facts& facts, const char* name, const std::string& address) {
+  const std::string_view told = variable(name);
+  if (told.empty() || !address.empty()) return;
+  facts.no_interface.push_back(std::string(name) + "=" + std::string(told));
+}
+
 void read_gloo(Facts& facts, const std::vector<Interface>& interfaces) {
   const std::string bindable = bindable_address(facts.host, facts.name_address);
   if (!bindable.empty()) facts.name_address = bindable;
@@ -88,6 +94,7 @@ void read_gloo(Facts& facts, const std::vector<Interface>& interfaces) {
   facts.gloo_address = facts.gloo_is_told
                            ? interface_named(interfaces, told.substr(0, told.find(','))).address
                            : bindable;
+  note_unknown(facts, "GLOO_SOCKET_IFNAME", facts.gloo_address);
 }
 
 }  // namespace
@@ -99,6 +106,7 @@ void read_network(Facts& facts, const std::string& way, const std::string& root)
   const Interface nccl = nccl_interface(interfaces, variable("NCCL_SOCKET_IFNAME"));
   facts.nccl_interface = nccl.name;
   facts.nccl_address = nccl.address;
+  note_unknown(facts, "NCCL_SOCKET_IFNAME", nccl.address);
   if (!is_loopback_address(way)) facts.way = way;
   // The host of the rendezvous may reach it by a loopback address: then as the others come.
   const bool by_name = facts.way.empty() && !is_loopback_address(facts.gloo_address);

@@ -1,22 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <fcntl.h>
 #include <memory>
+#include <poll.h>
 #include <string>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
+#include <vector>
 
 #include "base/fd.h"
-#include "base/text.h"
 #include "cli/doctor/read_facts.h"
+#include "cli/doctor/wire.h"
+#include "launcher/spawn.h"
 
 namespace ddprun::doctor {
 namespace {
 
 constexpr std::int64_t kMostDigestBytes = 64 << 20;  // a twentieth of a second
-constexpr size_t kMostVersions = 4096;               // bytes of python's answer
+constexpr std::chrono::seconds kPythonLimit{20};
+constexpr size_t kMostVersions = 4096;  // bytes of python's answer
 
 /// Nothing is imported but what names versions: torch takes seconds.
 constexpr const char* kVersions = R"(
@@ -35,7 +44,7 @@ for label, names in (("torch", ["torch"]), ("jaxlib", ["jaxlib"]),
 /// FNV-1a over the size and the beginning: to tell programs apart, not to prove that they are the
 /// same. Empty: it cannot be read.
 std::string digest(const std::string& path) {
-  const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status{};
   if (!file || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return "";
   std::uint64_t hash = 0xcbf29ce484222325ULL ^ static_cast<std::uint64_t>(status.st_size);
@@ -52,10 +61,36 @@ std::string digest(const std::string& path) {
   return text.data();
 }
 
-std::string output_of(const std::string& command) {
-  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "re"), pclose);
-  std::string text(kMostVersions, '\0');
-  text.resize(pipe ? fread(text.data(), 1, text.size(), pipe.get()) : 0);
+std::vector<std::string> environment() {
+  std::vector<std::string> all;
+  for (char** variable = environ; *variable != nullptr; ++variable) all.emplace_back(*variable);
+  return all;
+}
+
+std::string read_until(const Fd& pipe, Clock::time_point deadline) {
+  std::string text;
+  std::array<char, 1024> bytes;
+  while (text.size() < kMostVersions && wait_for(pipe, POLLIN, deadline) == 0) {
+    const ssize_t size = read(pipe.get(), bytes.data(), bytes.size());
+    if (size == 0 || (size < 0 && errno != EINTR && errno != EAGAIN)) break;
+    text.append(bytes.data(), static_cast<size_t>(std::max<ssize_t>(size, 0)));
+  }
+  return text;
+}
+
+/// What the interpreter prints; nothing of one that takes too long.
+std::string versions(const std::string& python) {
+  const Fd nothing(open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!nothing) return "";
+  const std::vector<launcher::Command> commands = {
+      {python, {python, "-c", kVersions}, environment(), nothing.get(), -1, nothing.get()}};
+  launcher::Spawned spawned = launcher::spawn(commands);
+  if (spawned.children.empty()) return "";
+  const launcher::Child& child = spawned.children.front();
+  std::string text = read_until(child.out, Clock::now() + kPythonLimit);
+  kill(-child.pid, SIGKILL);  // its group, which is there until it is reaped
+  siginfo_t info = {};
+  waitid(P_PIDFD, static_cast<id_t>(child.pidfd.get()), &info, WEXITED);
   return text;
 }
 
@@ -67,8 +102,7 @@ void read_software(Facts& facts, const Order& order) {
     if (!own.empty()) facts.traits["program"] = own;
   }
   if (order.python.empty()) return;
-  std::string text =
-      output_of(shell_word(order.python) + " -c " + shell_word(kVersions) + " 2>/dev/null");
+  const std::string text = versions(order.python);
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
     const std::string line = text.substr(at, end - at);
