@@ -23,7 +23,7 @@
 namespace ddprun::doctor {
 namespace {
 
-constexpr std::int64_t kMostDigestBytes = 64 << 20;  // a twentieth of a second
+constexpr std::int64_t kMostDigestBytes = 32 << 20;  // a twentieth of a second
 constexpr std::chrono::seconds kPythonLimit{20};
 constexpr size_t kMostVersions = 4096;  // bytes of python's answer
 

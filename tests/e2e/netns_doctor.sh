@@ -3,6 +3,7 @@
 # ddprun doctor on three hosts: nothing is wrong, or much is. Then every node ends with 1, and one
 # of them names each fault, its node and the remedy.
 . "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
+command -v python3 >/dev/null || skip "there is no python3"
 hosts 3 4
 
 # What a host has of its own, as a script; $1 is its number.
@@ -27,7 +28,6 @@ doctor() {  # doctor COMMAND HOST [OPTION...]
   on "$2" "$1" doctor --nnodes 3 --node_rank "$(($2 - 1))" --rdzv_endpoint node1 "${quick[@]}" \
     --log_dir "$work/logs" "${@:3}" "$work/train.py"
 }
-has_python() { command -v python3 >/dev/null; }
 
 doctor start 1 --json
 doctor start 2
@@ -37,7 +37,7 @@ for host in 1 2; do on $host finish; on $host expect_exit 0; done
 on 1 expect_stdout '"ok": true'
 on 1 expect_stdout '"host": "node3"'
 on 1 expect_no_stdout '"fail"'
-if has_python; then python3 -m json.tool "$work/.1.stdout" >/dev/null || fail "the report is not JSON"; fi
+python3 -m json.tool "$work/.1.stdout" >/dev/null || fail "the report is not JSON"
 
 ip -n "$net-2" link set eth0 mtu 1400
 ip -n "$net-2" link add ib0 type veth peer name far0
@@ -65,7 +65,7 @@ for host in 1 2; do on $host finish; on $host expect_exit 1; done
 for host in 1 2 3; do on $host expect_no_stderr 'failed first'; done
 on 1 true
 expect_stdout '^FAIL  program: [0-9a-f]{16} on node1, node3; [0-9a-f]{16} on node2$'
-if has_python; then expect_stdout '^FAIL  torch: 2.4.0 on node1, node3; 2.3.1 on node2$'; fi
+expect_stdout '^FAIL  torch: 2.4.0 on node1, node3; 2.3.1 on node2$'
 expect_stdout '^FAIL  shared memory \(node2\): /dev/shm has 16 MiB free'
 expect_stdout '^warn  open files \(node2\): a process may have 512 open'
 expect_stdout '^warn  MTU: 1500 on node1, node3; 1400 on node2$'
