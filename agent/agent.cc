@@ -320,9 +320,10 @@ void Agent::report_waiting() {
 }
 
 void Agent::report_job_failure() {
-  log::error(failure_report(*failed_));
-  if (job_.error_file.empty()) return;
   const rendezvous::Failure& cause = failed_->root_cause;
+  const bool is_told = job_.workers_report && exit_status(cause).code() == 1;
+  if (!is_told) log::error(failure_report(*failed_));
+  if (job_.error_file.empty()) return;
   const std::string worker_file =
       failed_->round == layout_.round ? workers_.error_file_of(cause.rank) : "";
   disk_.run(

@@ -41,6 +41,7 @@ struct JobSpec : rendezvous::RoundSpec, rendezvous::LeaseSpec {
   // What to run.
   std::vector<std::string> command;  ///< argv of every worker, program first
   std::size_t own_arguments = 1;     ///< where in it the program's own begin; after a script's name
+  bool workers_report = false;       ///< one that exits with 1 has told the user why
   std::string local_rank_flag;       ///< each worker gets it there, with =LOCAL_RANK; empty: none
   std::string program;               ///< path of the executable, resolved, checked to be one
   std::optional<Error> cannot_run;   ///< there is none here, which the other nodes have to know

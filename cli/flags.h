@@ -16,8 +16,9 @@ enum class Group { program, workers, rendezvous, failures, output, torchrun, inf
 /// One flag. Names are written with underscores; dashes mean the same.
 struct Flag {
   enum Trait : unsigned {
-    kServes = 1,  ///< `ddprun serve` accepts it too
-    kYields = 2,  ///< more specific flags override it, so it is set before them
+    kServes = 1,   ///< `ddprun serve` accepts it too
+    kYields = 2,   ///< more specific flags override it, so it is set before them
+    kDoctors = 4,  ///< only `ddprun doctor` accepts it
   };
 
   Group group;
@@ -36,7 +37,10 @@ struct Flag {
   std::string_view second_environment = {};  ///< used when `environment` is not set
 
   bool yields() const { return (traits & kYields) != 0; }
-  bool in(Mode mode) const { return mode == Mode::run || (traits & kServes) != 0; }
+  bool in(Mode mode) const {
+    if ((traits & kDoctors) != 0) return mode == Mode::doctor;
+    return mode != Mode::serve || (traits & kServes) != 0;
+  }
 };
 
 /// All flags, in the order of --help.
@@ -59,7 +63,7 @@ const Flag* find_flag(std::string_view word);
 constexpr std::string_view kHelp = "help";
 constexpr std::string_view kVersion = "version";
 
-/// The text of `ddprun --help`, or of `ddprun serve --help`.
+/// The text of `ddprun --help`, `ddprun serve --help` or `ddprun doctor --help`.
 std::string help_text(Mode mode);
 
 /// The text of `ddprun secret --help`.

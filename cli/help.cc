@@ -14,6 +14,7 @@ constexpr std::string_view kHead =
     "Usage: ddprun [options] [--] program [args...]\n"
     "       ddprun [options] -m module [args...]\n"
     "       ddprun serve [options]\n"
+    "       ddprun doctor [options] [program [args...]]\n"
     "       ddprun secret [FILE]\n"
     "       ddprun ls | status | watch | logs | stop [--help]\n"
     "       ddprun manifest job|jobset|trainjob [options] [--] program [args...]\n"
@@ -23,7 +24,8 @@ constexpr std::string_view kHead =
     "restarted while restarts are left. No process outlives ddprun.\n"
     "On several nodes, run the same command on each, or one command with --hosts. ddprun serve\n"
     "runs only the rendezvous, so that any node may be lost; ddprun serve --help lists its\n"
-    "options. ddprun ls, status, watch, logs and stop ask a job that runs.\n"
+    "options. ddprun ls, status, watch, logs and stop ask a job that runs. ddprun doctor looks\n"
+    "whether a job with these options would work; see ddprun doctor --help.\n"
     "\n"
     "A program that ends in .py, or a module, is run by python3 -u; PYTHON_EXEC names another\n"
     "interpreter. Anything else is executed directly.\n"
@@ -37,6 +39,16 @@ constexpr std::string_view kServeHead =
     "--rdzv_endpoint, and any of them may be lost. Give --nnodes and --rdzv_id as on the nodes.\n"
     "It exits when the job ends, with the job's exit code. To run a program called serve, use\n"
     "ddprun ./serve or ddprun -- serve.\n";
+
+constexpr std::string_view kDoctorHead =
+    "Usage: ddprun doctor [options] [program [args...]]\n"
+    "\n"
+    "Looks whether a job with these options would work: on one node, or on several, with the same\n"
+    "command on each, or one command with --hosts. Compares program, versions and settings of the\n"
+    "nodes, tries the connections between them, and prints what is wrong and what to do. Runs no\n"
+    "program. To run a program called doctor, use ddprun ./doctor or ddprun -- doctor.\n"
+    "\n"
+    "Exit code: 0, or 1 if there is a failure; a warning is none.\n";
 
 constexpr std::string_view kSecretHelp =
     "Usage: ddprun secret [FILE]\n"
@@ -68,6 +80,18 @@ std::string_view title(Group group) {
       return "Compatibility with torchrun";
     case Group::information:
       return "Information";
+  }
+  return {};
+}
+
+std::string_view head(Mode mode) {
+  switch (mode) {
+    case Mode::run:
+      return kHead;
+    case Mode::serve:
+      return kServeHead;
+    case Mode::doctor:
+      return kDoctorHead;
   }
   return {};
 }
@@ -109,7 +133,7 @@ std::string_view secret_help() {
 }
 
 std::string help_text(Mode mode) {
-  std::string text(mode == Mode::run ? kHead : kServeHead);
+  std::string text(head(mode));
   const Flag* last = nullptr;
   for (const Flag& flag : flags()) {
     if (!flag.in(mode)) continue;
@@ -124,7 +148,7 @@ std::string help_text(Mode mode) {
     append_wrapped(text, description(flag));
     last = &flag;
   }
-  return text.append(kTail);
+  return mode == Mode::doctor ? text : text.append(kTail);
 }
 
 }  // namespace ddprun::cli

@@ -17,6 +17,8 @@
 #include "agent/run.h"
 #include "base/log.h"
 #include "base/secret.h"
+#include "cli/doctor/job.h"
+#include "cli/doctor/node.h"
 #include "cli/exit_code.h"
 #include "cli/host.h"
 #include "cli/options.h"
@@ -60,6 +62,16 @@ int run_job(decltype(agent::run) work, const agent::JobSpec& job) {
   return code;
 }
 
+int run_doctor(const doctor::Job& job) {
+  log::set_level(job.spec.log_level);
+  if (!job.spec.engine.empty()) log::debug(job.spec.engine);
+  Result<agent::Events> events = agent::Events::open(job.spec.events_file);
+  if (!events) return fail(events.error());
+  const int code = doctor::run(job, *events);
+  events->finish(agent::kLastFlush);
+  return code;
+}
+
 int run_hosts(const remote::Job& job) {
   const Result<int> code = remote::launch(job);
   return code ? *code : fail(code.error());
@@ -72,6 +84,7 @@ int run(std::span<const char* const> words, bool remote, cli::TakenVariables tak
   if (remote) remote::say_ready();
   if (const auto* job = std::get_if<remote::Job>(&*parsed)) return run_hosts(*job);
   if (const auto* job = std::get_if<agent::JobSpec>(&*parsed)) return run_job(agent::run, *job);
+  if (const auto* job = std::get_if<doctor::Job>(&*parsed)) return run_doctor(*job);
   if (const auto* serve = std::get_if<cli::Serve>(&*parsed)) {
     return run_job(agent::serve, serve->job);
   }
@@ -139,6 +152,7 @@ int main(int argc, char** argv) {
   open_standard_descriptors();
   const Words words(argv + std::min(argc, 1), argv + argc);
   if (cli::is_verb(words)) return cli::run_verb(words);
+  if (doctor::is_node(words)) return doctor::run_node(words);  // signals end it, as any worker
   launcher::block_signals();
   if (remote::is_remote_agent(words)) return run_remote(argc, argv);
   return run_guarded(argc, argv, words, false, Fd(), Secret());

@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 
 #include "agent/worker_env.h"
+#include "cli/doctor_job.h"
 #include "cli/dry_run.h"
 #include "cli/engine_values.h"
 #include "cli/flags.h"
@@ -23,6 +24,7 @@ namespace {
 
 // As the first word.
 constexpr std::string_view kServe = "serve";
+constexpr std::string_view kDoctor = "doctor";
 constexpr std::string_view kSecret = "secret";
 constexpr std::string_view kManifest = "manifest";
 
@@ -160,14 +162,16 @@ Result<std::optional<Print>> read_options(CLI::App& app, const std::vector<std::
 
 /// Errors: usage (a flag or a command that this mode does not accept).
 Result<> check_mode(const CLI::App& app, const CommandLine& line, Mode mode) {
-  if (mode == Mode::run) return {};
   for (const CLI::Option* option : app.parse_order()) {
     const Flag& flag = *find_flag(option->get_name());
     if (flag.in(mode)) continue;
-    return usage_error(spelled(flag) +
-                       " is not for ddprun serve, which runs no workers; see ddprun serve --help");
+    return usage_error(
+        spelled(flag) +
+        (mode == Mode::serve
+             ? " is not for ddprun serve, which runs no workers; see ddprun serve --help"
+             : " is for ddprun doctor alone; the program's own flags follow the program"));
   }
-  if (line.command.empty()) return {};
+  if (line.command.empty() || mode != Mode::serve) return {};
   return usage_error("ddprun serve runs no program, but got '" + line.command.front() +
                      "'; a program called serve is run as ddprun ./serve");
 }
@@ -248,6 +252,12 @@ bool is_for_others(const Error& error, const RawOptions& raw) {
   return is_about_program && raw.job.max_nodes > 1 && !raw.dry_run;
 }
 
+Mode mode_of(std::span<const char* const> words) {
+  if (!words.empty() && words.front() == kServe) return Mode::serve;
+  if (!words.empty() && words.front() == kDoctor) return Mode::doctor;
+  return Mode::run;
+}
+
 /// `words` follow "secret".
 Result<Parsed> parse_secret(std::span<const char* const> words) {
   if (words.empty()) return Parsed(MakeSecret());
@@ -271,10 +281,11 @@ Result<Parsed> parse_manifest(std::span<const char* const> words) {
 Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
   if (!words.empty() && words.front() == kSecret) return parse_secret(words.subspan(1));
   if (!words.empty() && words.front() == kManifest) return parse_manifest(words.subspan(1));
-  const bool serves = !words.empty() && std::string_view(words.front()) == kServe;
-  const Mode mode = serves ? Mode::serve : Mode::run;
-  CommandLine line = divide(serves ? words.subspan(1) : words);
+  const Mode mode = mode_of(words);
+  const bool serves = mode == Mode::serve;
+  CommandLine line = divide(mode == Mode::run ? words : words.subspan(1));
   RawOptions raw;
+  raw.doctor = mode == Mode::doctor;
   raw.has_separator = line.has_separator;
   Result<std::optional<Print>> print = read(line, host, mode, raw);
   if (!print) return print.error();
@@ -292,6 +303,11 @@ Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
   if (const Result<> rdzv = resolve_rendezvous(raw, mode, host); !rdzv) return rdzv.error();
   if (const Result<> secret = resolve_secret(raw, host); !secret) return secret.error();
   if (serves) return Parsed(Serve{std::move(raw.job)});
+  if (raw.doctor) {
+    Result<doctor::Job> job = doctor_job(std::move(raw), std::move(line.command), *engine, host);
+    if (!job) return job.error();
+    return Parsed(std::move(*job));
+  }
   if (const Result<> program = resolve_program(raw, std::move(line.command), host); !program) {
     if (!is_for_others(program.error(), raw)) return program.error();
     raw.job.cannot_run = program.error();

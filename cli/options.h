@@ -7,6 +7,7 @@
 
 #include "agent/job_spec.h"
 #include "base/error.h"
+#include "cli/doctor/job.h"
 #include "cli/host.h"
 #include "remote/job.h"
 
@@ -28,10 +29,11 @@ struct MakeSecret {
 };
 
 /// remote::Job: start agents on several hosts.
-using Parsed = std::variant<agent::JobSpec, Print, Serve, MakeSecret, remote::Job>;
+using Parsed = std::variant<agent::JobSpec, Print, Serve, MakeSecret, remote::Job, doctor::Job>;
 
 /// Reads a command line, `ddprun [options] [--] program [args...]`, `ddprun serve [options]`,
-/// `ddprun secret [FILE]` or `ddprun manifest KIND ...`, without argv[0].
+/// `ddprun doctor [options] [[--] program [args...]]`, `ddprun secret [FILE]` or `ddprun manifest
+/// KIND ...`, without argv[0].
 ///
 /// The options end before the first word that is not one, or at "--"; what follows belongs to the
 /// program and is not read. If a flag is given twice, the last one counts. An environment variable

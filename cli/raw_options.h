@@ -17,8 +17,9 @@ namespace ddprun::cli {
 
 /// What a command line asks for.
 enum class Mode {
-  run,    ///< `ddprun program`: a node of a job
-  serve,  ///< `ddprun serve`: the rendezvous alone
+  run,     ///< `ddprun program`: a node of a job
+  serve,   ///< `ddprun serve`: the rendezvous alone
+  doctor,  ///< `ddprun doctor`: whether a job would work
 };
 
 /// The value of --nproc_per_node: a number of workers, or which devices to count.
@@ -60,6 +61,8 @@ struct RawOptions {
   bool module = false;     ///< the program is the name of a Python module
   bool no_python = false;  ///< execute the program directly, even if it ends in .py
   bool dry_run = false;
+  bool doctor = false;  ///< `ddprun doctor`
+  bool json = false;    ///< its report in JSON
   RemoteOptions remote;
   std::string rdzv_conf;          ///< --rdzv_conf as given
   bool has_separator = false;     ///< "--" preceded the program; a later one belongs to it

@@ -55,7 +55,8 @@ Result<HostNames> hosts_of(const RemoteOptions& options, const Host& host) {
 }
 
 Result<> check(const RawOptions& raw, const HostNames& hosts, const Words& command) {
-  if (command.empty()) return usage_error("no program to run on the hosts; see ddprun --help");
+  if (command.empty() && !raw.doctor)
+    return usage_error("no program to run on the hosts; see ddprun --help");
   if (raw.standalone) return usage_error("--standalone means one node: leave out the hosts");
   if (raw.given.contains("node_rank")) {
     return usage_error("--node_rank: the ranks are the order of the hosts; leave it out");
@@ -137,6 +138,7 @@ class Arguments {
 
   Words common() const {
     Words words;
+    if (raw_.doctor) words.emplace_back("doctor");
     const int least = gives("nnodes") ? raw_.job.min_nodes : max_nodes();
     add(words, "nnodes", std::to_string(least) + ":" + std::to_string(max_nodes()));
     if (!raw_.remote.by_srun) add(words, "engine", "none");

@@ -24,7 +24,8 @@ BELOW = {
     "agent/ask": "base rendezvous",
     "agent": "base launcher launcher/output rendezvous rendezvous/etcd agent/ask",
     "remote": "base launcher launcher/output",
-    "cli": "base engine launcher launcher/output rendezvous rendezvous/etcd agent agent/ask remote",
+    "cli/doctor": "base store launcher rendezvous agent",
+    "cli": "base engine launcher launcher/output rendezvous rendezvous/etcd agent agent/ask remote cli/doctor",
     "collectives/include/ddp": "",
     "examples": "collectives/include/ddp",  # with its folders
 }
@@ -40,7 +41,7 @@ CONFINED = {
     r"boost/beast": r"rendezvous/etcd/gateway\.cc|agent/ask/http_server\.cc",
     r"hwloc": r"launcher/topology\.cc",
     r"openssl/": r"rendezvous/openssl\.h",
-    r"nlohmann/": r"rendezvous/(fields|inquiry|message_values|protocol)\.(h|cc)|rendezvous/etcd/messages\.cc|agent/(error_file|events|python_stack)\.cc|agent/ask/(log_piece|routes|status)\.cc|collectives/failure/trace\.cc|collectives/training/safetensors\.cc",
+    r"nlohmann/": r"rendezvous/(fields|inquiry|message_values|protocol)\.(h|cc)|rendezvous/etcd/messages\.cc|agent/(error_file|events|python_stack)\.cc|agent/ask/(log_piece|routes|status)\.cc|cli/doctor/json\.cc|collectives/failure/trace\.cc|collectives/training/safetensors\.cc",
     r"gloo/": r"collectives/backends/gloo/\w+\.(h|cc)",
     r"xxhash\.h": r"collectives/training/checkpoint_sum\.cc",
     r"mpi\.h": r"collectives/backends/mpi/plugin\w*\.(h|cc)",

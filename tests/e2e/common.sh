@@ -103,7 +103,7 @@ trap clean_up EXIT
 start() {
   local command=()
   checked='' code=''
-  if [ "$1" = serve ]; then command=(serve) && shift; fi
+  if [ "$1" = serve ] || [ "$1" = doctor ]; then command=("$1") && shift; fi
   : >"$out" >"$err" >"$events"
   # Job control gives each its own process group and leaves SIGINT alone, as an interactive shell
   # does; without it a background command starts with SIGINT ignored.

@@ -82,6 +82,8 @@ expect_four_sums
 # Slurm says the rest: nodes, ranks, the host of the rendezvous.
 on_host_1 srun --nodes 2 --ntasks-per-node 1 "$DDPRUN" --nproc_per_node 2 "$hello"
 expect_four_sums
+on_host_1 srun --nodes 2 --ntasks-per-node 1 "$DDPRUN" doctor
+expect_stdout '^doctor: .* 2 nodes$'
 on_host_1 srun --nodes 2 --ntasks 4 "$DDPRUN" --nproc_per_node 2 "$hello"
 [ "$code" != 0 ] || fail "several tasks on a node were not refused"
 expect_stderr 'srun started 3 tasks on a node, .* use srun --ntasks-per-node=1'
@@ -94,6 +96,8 @@ batch() {  # batch COMMAND...: in a script of two nodes
 }
 batch "exec $DDPRUN --nproc_per_node 2 $hello"
 expect_four_sums
+batch "exec $DDPRUN doctor"
+expect_stdout '^doctor: .* 2 nodes$'
 # shellcheck disable=SC2016
 batch "exec $DDPRUN sh -c 'test \$RANK = 0 || exit 7; exec sleep 1000'"
 expect_exit 7

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/doctor/job.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+#include <variant>
+
+#include "agent/outcome.h"
+#include "agent/run.h"
+#include "base/host_name.h"
+#include "base/log.h"
+#include "cli/doctor/json.h"
+#include "cli/doctor/node.h"
+#include "cli/doctor/read_facts.h"
+#include "cli/doctor/report.h"
+#include "rendezvous/addresses.h"
+
+namespace ddprun::doctor {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// The word by which nodes of this job know each other from those of another.
+constexpr const char* kCommand = "doctor";
+
+/// What was left out means what it means without the user's flag.
+agent::JobSpec without_workers(agent::JobSpec spec) {
+  const agent::JobSpec plain;
+  spec.local_rank_flag.clear();
+  spec.cannot_run.reset();
+  spec.local_size = 1;
+  static_cast<rendezvous::RestartSpec&>(spec) = plain;
+  spec.devices.clear();
+  spec.gpu_bind = plain.gpu_bind;
+  spec.virtual_local_rank = false;
+  spec.store = plain.store;
+  spec.numa_binding.reset();
+  spec.bindings.clear();
+  spec.report_bindings = false;
+  spec.prefix.reset();
+  spec.log_dir.clear();
+  spec.error_file.clear();
+  spec.logs = {};
+  return spec;
+}
+
+std::string address_of(const rendezvous::Endpoint& endpoint) {
+  const auto addresses = rendezvous::resolve(endpoint);
+  if (!addresses || addresses->empty()) return "";
+  return rendezvous::plain_text(addresses->front().address());
+}
+
+Findings examine_alone(const Job& job, const Facts& facts, const Error& error) {
+  const rendezvous::Endpoint endpoint{job.spec.master_addr, job.spec.master_port};
+  Findings findings = judge_rendezvous(
+      error, {endpoint.host, endpoint.port, address_of(endpoint), host_name(), job.spec.max_nodes});
+  for (Finding& finding : examine({facts}, {})) findings.push_back(std::move(finding));
+  return findings;
+}
+
+/// The rendezvous failed: what this node knows of itself is all there is.
+int report_alone(const Job& job, const Error& error) {
+  const std::vector<Facts> nodes = {read_facts(job.order, "")};
+  const Findings findings = examine_alone(job, nodes.front(), error);
+  const std::string text =
+      job.order.json ? report_json(findings, nodes) : report_text(findings, nodes);
+  if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return 1;
+  const Error unwritten = os_error("cannot write the report", errno);
+  log::error(unwritten.message);
+  return agent::exit_code(unwritten);
+}
+
+}  // namespace
+
+Job make_job(agent::JobSpec spec, Order order, const std::string& executable) {
+  Job job{without_workers(std::move(spec)), std::move(order)};
+  job.spec.program = executable;
+  // Only the last word is compared between nodes: what the order says may differ.
+  job.spec.command = {"ddprun", kNodeWord, encode(job.order), kCommand};
+  job.spec.own_arguments = job.spec.command.size();
+  job.spec.workers_report = true;
+  return job;
+}
+
+int run(const Job& job, agent::Events& events) {
+  const agent::Outcome outcome = agent::run(job.spec, events);
+  if (const auto* error = std::get_if<Error>(&outcome)) return report_alone(job, *error);
+  if (const auto* failed = std::get_if<agent::JobFailed>(&outcome)) return failed->code;
+  const auto* interrupted = std::get_if<agent::Interrupted>(&outcome);
+  return interrupted == nullptr ? 0 : 128 + interrupted->signal;
+}
+
+}  // namespace ddprun::doctor

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "agent/events.h"
+#include "agent/job_spec.h"
+#include "cli/doctor/facts.h"
+
+namespace ddprun::doctor {
+
+/// `ddprun doctor`: a job in which each node's only worker is ddprun itself, with what to look at.
+struct Job {
+  agent::JobSpec spec;
+  Order order;
+};
+
+/// What the user's job becomes: rendezvous, secret and engine stay, all about workers is left out.
+/// `executable` is the path of this program.
+Job make_job(agent::JobSpec spec, Order order, const std::string& executable);
+
+/// Runs it to its end, as agent::run. Without a rendezvous this node reports what it knows alone.
+/// The exit code: 0, or 1 for a failure; 128 + n after signal n.
+int run(const Job& job, agent::Events& events);
+
+}  // namespace ddprun::doctor

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/doctor/json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "cli/doctor/compare.h"
+#include "cli/doctor/report.h"
+
+namespace ddprun::doctor {
+
+// The library finds what these make by the types' namespace.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Order, problem, program, python, folders, devices,
+                                                workers, json)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Folder, path, error, free)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Facts, host, missing, traits, variables, problem,
+                                                workers, way, interface, mtu, speed, name_address,
+                                                gloo_address, gloo_is_told, nccl_interface,
+                                                nccl_address, no_interface, port, token,
+                                                shared_memory, open_files, locked_memory, stack,
+                                                memory, cpus, folders, gpus, has_fabric,
+                                                inactive_ports, ptrace_scope, has_py_spy)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Link, from, to, use, address, error, round_trip,
+                                                clock_ahead, path_mtu, is_measured, lost_large,
+                                                mbits_per_second)
+
+namespace {
+
+using Json = nlohmann::json;
+
+/// Of bytes that are no UTF-8, as of a path, what is not is replaced.
+std::string dump(const Json& json, int indent = -1) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+/// nullopt also where a member has another type.
+template <class T>
+std::optional<T> decode(std::string_view text) {
+  try {
+    return Json::parse(text).get<T>();
+  } catch (const Json::exception&) {
+    return std::nullopt;
+  }
+}
+
+std::string_view level_name(Level level) {
+  switch (level) {
+    case Level::ok:
+      return "ok";
+    case Level::warn:
+      return "warn";
+    case Level::fail:
+      return "fail";
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string encode(const Order& order) {
+  return dump(Json(order));
+}
+
+std::string encode(const Facts& facts) {
+  return dump(Json(facts));
+}
+
+std::string encode(const std::vector<Link>& links) {
+  return dump(Json(links));
+}
+
+std::optional<Order> decode_order(std::string_view text) {
+  return decode<Order>(text);
+}
+
+std::optional<Facts> decode_facts(std::string_view text) {
+  return decode<Facts>(text);
+}
+
+std::optional<std::vector<Link>> decode_links(std::string_view text, int rank, int nodes) {
+  std::optional<std::vector<Link>> links = decode<std::vector<Link>>(text);
+  if (links) {
+    std::erase_if(*links, [&](const Link& link) {
+      return link.from != rank || link.to < 0 || link.to >= nodes || link.to == rank;
+    });
+  }
+  return links;
+}
+
+std::string report_json(const Findings& findings, const std::vector<Facts>& nodes) {
+  const std::vector<std::string> names = node_names(nodes);
+  Json list = Json::array();
+  for (const Finding& finding : findings) {
+    Json about = Json::array();
+    for (const int node : finding.nodes) about.push_back(names.at(static_cast<size_t>(node)));
+    list.push_back({{"level", level_name(finding.level)},
+                    {"check", finding.check},
+                    {"text", finding.text},
+                    {"remedy", finding.remedy},
+                    {"nodes", about}});
+  }
+  const Json report = {{"ok", !has_failure(findings)}, {"findings", list}, {"nodes", nodes}};
+  return dump(report, 2) + "\n";
+}
+
+}  // namespace ddprun::doctor

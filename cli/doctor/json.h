@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/doctor/facts.h"
+#include "cli/doctor/finding.h"
+
+// What nodes tell each other, and the report for programs. Pure.
+
+namespace ddprun::doctor {
+
+std::string encode(const Order& order);
+std::string encode(const Facts& facts);
+std::string encode(const std::vector<Link>& links);
+
+// nullopt: it is not what encode makes.
+std::optional<Order> decode_order(std::string_view text);
+std::optional<Facts> decode_facts(std::string_view text);
+
+/// The links that the node of this rank tells of; others are left out, as of ranks that the job of
+/// `nodes` nodes does not have.
+std::optional<std::vector<Link>> decode_links(std::string_view text, int rank, int nodes);
+
+/// The report: "ok", "findings" and "nodes".
+std::string report_json(const Findings& findings, const std::vector<Facts>& nodes);
+
+}  // namespace ddprun::doctor

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/doctor/judge_node.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <optional>
+#include <utility>
+
+namespace ddprun::doctor {
+namespace {
+
+constexpr std::int64_t kKiB = 1024;
+constexpr std::int64_t kMiB = 1024 * kKiB;
+constexpr std::int64_t kGiB = 1024 * kMiB;
+
+/// Docker's default, with which NCCL and data loaders of several processes end by SIGBUS.
+constexpr std::int64_t kTooLittleSharedMemory = 64 * kMiB;
+constexpr std::int64_t kLittleSharedMemory = kGiB;
+constexpr std::int64_t kTooFewFiles = 256;
+constexpr std::int64_t kFewFiles = 1024;
+constexpr std::int64_t kLockedMemoryForFabric = kGiB;
+constexpr std::int64_t kMemoryPerWorker = kGiB;
+constexpr std::int64_t kLittleDisk = kGiB;
+constexpr int kNoTracing = 2;  // kernel.yama.ptrace_scope: only for CAP_SYS_PTRACE, or nobody
+
+using Judged = std::optional<Finding>;
+
+std::string plural(std::int64_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+Judged judge_program(const Facts& facts, int /*nodes*/) {
+  if (facts.problem.empty()) return std::nullopt;
+  return Finding{Level::fail, "program", facts.problem,
+                 "put the program and what runs it where every node finds it"};
+}
+
+Judged judge_shared_memory(const Facts& facts, int /*nodes*/) {
+  const std::string remedy =
+      "docker run --shm-size=8g or --ipc=host; elsewhere: mount -o remount,size=8G /dev/shm";
+  if (facts.shared_memory < 0) {
+    return Finding{Level::fail, "shared memory", "there is no /dev/shm", remedy};
+  }
+  const std::string text = "/dev/shm has " + size_text(facts.shared_memory) + " free";
+  if (facts.shared_memory <= kTooLittleSharedMemory) {
+    return Finding{Level::fail, "shared memory", text + ": too little for NCCL and data loaders",
+                   remedy};
+  }
+  const bool little = facts.shared_memory < kLittleSharedMemory;
+  return Finding{little ? Level::warn : Level::ok, "shared memory", text, little ? remedy : ""};
+}
+
+Judged judge_open_files(const Facts& facts, int /*nodes*/) {
+  const std::int64_t limit = facts.open_files;
+  if (limit < 0 || limit >= kFewFiles) {
+    return Finding{Level::ok, "open files",
+                   limit < 0 ? "no limit" : "at most " + std::to_string(limit), ""};
+  }
+  return Finding{limit < kTooFewFiles ? Level::fail : Level::warn, "open files",
+                 "a process may have " + std::to_string(limit) +
+                     " open: too few for a connection to each rank and data loaders",
+                 "ulimit -n 65536 before ddprun; nofile in /etc/security/limits.conf"};
+}
+
+Judged judge_locked_memory(const Facts& facts, int /*nodes*/) {
+  if (!facts.has_fabric) return std::nullopt;
+  if (facts.locked_memory < 0 || facts.locked_memory >= kLockedMemoryForFabric) {
+    return Finding{Level::ok, "locked memory", "enough for RDMA", ""};
+  }
+  return Finding{Level::fail, "locked memory",
+                 "at most " + size_text(facts.locked_memory) +
+                     " may be locked: NCCL and MPI cannot register memory for InfiniBand",
+                 "ulimit -l unlimited; docker run --ulimit memlock=-1; for Slurm LimitMEMLOCK of "
+                 "slurmd"};
+}
+
+Judged judge_stack(const Facts& facts, int /*nodes*/) {
+  if (facts.stack >= 0) return std::nullopt;
+  return Finding{Level::warn, "stack", "its limit is unlimited, which NCCL does not bear",
+                 "ulimit -s 8192 before ddprun"};
+}
+
+Judged judge_memory(const Facts& facts, int /*nodes*/) {
+  if (facts.memory < 0) return std::nullopt;
+  const bool little = facts.memory < kMemoryPerWorker * facts.workers;
+  return Finding{
+      little ? Level::warn : Level::ok, "memory",
+      "the control group has " + size_text(facts.memory) + " for " +
+          plural(facts.workers, "worker"),
+      little ? "a larger limit: sbatch --mem, docker run --memory, or memory of the pod" : ""};
+}
+
+Judged judge_cpus(const Facts& facts, int /*nodes*/) {
+  if (facts.cpus < 0) return std::nullopt;
+  const bool few = facts.cpus < facts.workers;
+  std::array<char, 32> cpus;
+  std::snprintf(cpus.data(), cpus.size(), "%.3g", facts.cpus);
+  return Finding{
+      few ? Level::warn : Level::ok, "CPUs",
+      std::string("the control group has ") + cpus.data() + " for " +
+          plural(facts.workers, "worker"),
+      few ? "more of them: sbatch --cpus-per-task, docker run --cpus, or cpu of the pod" : ""};
+}
+
+Judged judge_gpus(const Facts& facts, int /*nodes*/) {
+  if (facts.gpus == 0) return std::nullopt;
+  const bool shared = facts.workers > facts.gpus;
+  return Finding{shared ? Level::warn : Level::ok, "GPUs",
+                 plural(facts.gpus, "GPU") + " for " + plural(facts.workers, "worker") +
+                     (shared ? ": NCCL refuses two ranks on one" : ""),
+                 shared ? "--nproc_per_node gpu" : ""};
+}
+
+Judged judge_fabric(const Facts& facts, int /*nodes*/) {
+  if (!facts.has_fabric) return std::nullopt;
+  if (facts.inactive_ports.empty()) {
+    return Finding{Level::ok, "InfiniBand", "every port is active", ""};
+  }
+  std::string ports;
+  for (const std::string& port : facts.inactive_ports) ports += (ports.empty() ? "" : ", ") + port;
+  return Finding{
+      Level::warn, "InfiniBand", "not active: " + ports,
+      "ibstat names the cause (cable, subnet manager); NCCL_IB_HCA=^NAME leaves one out"};
+}
+
+Judged judge_name(const Facts& facts, int nodes) {
+  if (nodes == 1 || facts.gloo_is_told) return std::nullopt;
+  if (!facts.gloo_address.empty() && !is_loopback_address(facts.gloo_address)) {
+    return Finding{Level::ok, "host name", "it stands for " + facts.gloo_address, ""};
+  }
+  const bool is_others = facts.gloo_address.empty();
+  const std::string names = facts.name_address.empty()
+                                ? " is unknown to the resolver"
+                                : " stands for " + facts.name_address +
+                                      (is_others ? ", which is no address of this host" : "");
+  const std::string remedy =
+      facts.interface.empty() ? "" : "GLOO_SOCKET_IFNAME=" + facts.interface + ", or ";
+  return Finding{Level::fail, "host name",
+                 "the host's own name" + names +
+                     ": PyTorch's Gloo tells the others an address that "
+                     "only this host reaches",
+                 remedy + "its real address for the name in /etc/hosts"};
+}
+
+Judged judge_variables(const Facts& facts, int /*nodes*/) {
+  if (facts.no_interface.empty()) return std::nullopt;
+  std::string all;
+  for (const std::string& each : facts.no_interface) all += (all.empty() ? "" : " and ") + each;
+  return Finding{Level::fail, "interface", all + ": no interface of this name has an address here",
+                 "the name of one that ip addr shows on this node, or unset it"};
+}
+
+Judged judge_tracing(const Facts& facts, int /*nodes*/) {
+  if (facts.ptrace_scope >= kNoTracing) {
+    return Finding{Level::warn, "diagnosis",
+                   "kernel.yama.ptrace_scope is " + std::to_string(facts.ptrace_scope) +
+                       ": after a hang ddprun cannot see where the ranks were",
+                   "sysctl kernel.yama.ptrace_scope=1"};
+  }
+  return Finding{Level::ok, "diagnosis",
+                 facts.has_py_spy ? "processes may be traced, and py-spy is there"
+                                  : "processes may be traced; with py-spy (pip install py-spy) "
+                                    "reports of a hang have lines of Python",
+                 ""};
+}
+
+constexpr std::array kJudges = {judge_program,       judge_shared_memory, judge_open_files,
+                                judge_locked_memory, judge_stack,         judge_memory,
+                                judge_cpus,          judge_gpus,          judge_fabric,
+                                judge_name,          judge_variables,     judge_tracing};
+
+Finding judge_folder(const Folder& folder) {
+  if (!folder.error.empty()) {
+    return {Level::fail, "disk", folder.path + " cannot be written: " + folder.error,
+            "free it, or another folder: --log_dir, TMPDIR"};
+  }
+  const bool little = folder.free >= 0 && folder.free < kLittleDisk;
+  return {little ? Level::warn : Level::ok, "disk",
+          folder.path +
+              (folder.free < 0 ? " can be written" : " has " + size_text(folder.free) + " free"),
+          little ? "free it, or another folder: --log_dir, TMPDIR" : ""};
+}
+
+bool is_same(const Finding& one, const Finding& other) {
+  return one.level == other.level && one.check == other.check && one.text == other.text &&
+         one.remedy == other.remedy;
+}
+
+void add(Findings& all, Finding finding, int node) {
+  const auto same =
+      std::ranges::find_if(all, [&](const Finding& f) { return is_same(f, finding); });
+  if (same != all.end()) {
+    if (same->nodes.back() != node) same->nodes.push_back(node);
+    return;
+  }
+  finding.nodes = {node};
+  all.push_back(std::move(finding));
+}
+
+}  // namespace
+
+std::string size_text(std::int64_t bytes) {
+  std::array<char, 32> text;
+  const auto value = static_cast<double>(bytes);
+  if (bytes < kMiB) {
+    std::snprintf(text.data(), text.size(), "%.3g KiB", value / static_cast<double>(kKiB));
+  } else if (bytes < kGiB) {
+    std::snprintf(text.data(), text.size(), "%.0f MiB", value / static_cast<double>(kMiB));
+  } else {
+    std::snprintf(text.data(), text.size(), "%.1f GiB", value / static_cast<double>(kGiB));
+  }
+  return text.data();
+}
+
+bool is_loopback_address(const std::string& address) {
+  return address.starts_with("127.") || address == "::1";
+}
+
+Findings judge_node(const Facts& facts, int nodes) {
+  if (!facts.missing.empty()) {
+    return {{Level::fail, "node", facts.missing,
+             "look at this node: a disk or a file server that does not answer may hold it up"}};
+  }
+  Findings findings;
+  for (const auto& judge : kJudges) {
+    if (Judged finding = judge(facts, nodes)) findings.push_back(std::move(*finding));
+  }
+  for (const Folder& folder : facts.folders) findings.push_back(judge_folder(folder));
+  return findings;
+}
+
+Findings judge_nodes(const std::vector<Facts>& nodes) {
+  const int count = static_cast<int>(nodes.size());
+  Findings all;
+  for (int node = 0; node < count; ++node) {
+    for (Finding& finding : judge_node(nodes[static_cast<size_t>(node)], count)) {
+      if (count > 1 && finding.level == Level::ok) finding.text.clear();  // each node its own
+      add(all, std::move(finding), node);
+    }
+  }
+  return all;
+}
+
+}  // namespace ddprun::doctor

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/doctor/node.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "base/log.h"
+#include "base/signal_masked_thread.h"
+#include "cli/doctor/facts.h"
+#include "cli/doctor/json.h"
+#include "cli/doctor/pairs.h"
+#include "cli/doctor/probe.h"
+#include "cli/doctor/read_facts.h"
+#include "cli/doctor/report.h"
+#include "store/client.h"
+
+namespace ddprun::doctor {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr int kCannotTell = 125;
+constexpr seconds kConnectLimit{60};
+constexpr seconds kReplyLimit{60};
+constexpr seconds kPatience{60};  // with another node's disk or probes
+
+int number_from(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value == nullptr ? 0 : std::atoi(value);
+}
+
+std::string text_from(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value == nullptr ? "" : value;
+}
+
+/// A node among those of the job, and the store by which they talk.
+class Node {
+ public:
+  Node(Order order, store::Client store)
+      : order_(std::move(order)),
+        store_(std::move(store)),
+        rank_(number_from("RANK")),
+        count_(number_from("WORLD_SIZE")),
+        master_(text_from("MASTER_ADDR")) {}
+
+  /// Whether all is well, which only rank 0 finds out.
+  Result<bool> run();
+
+ private:
+  static std::string key(const std::string& what, int rank) {
+    return "doctor/" + what + "/" + std::to_string(rank);
+  }
+
+  Result<> tell_facts();
+  Result<> collect_facts();
+  std::vector<Link> try_links() const;
+  Result<> measure_links(std::vector<Link>& links);
+  void measure_with(int other, std::vector<Link>& links) const;
+  Result<bool> meet(const std::string& where);
+  Result<std::vector<std::optional<std::string>>> collect(const std::string& what);
+  Result<bool> report();
+
+  const Order order_;
+  store::Client store_;
+  const int rank_;
+  const int count_;
+  const std::string master_;
+  std::vector<Facts> nodes_;
+};
+
+Result<> Node::tell_facts() {
+  Facts facts = read_facts(order_, store_.local_address());
+  if (count_ > 1) {
+    const Result<Answerer> answerer = Answerer::listen();
+    if (!answerer) return answerer.error();
+    facts.port = answerer->port();
+    facts.token = answerer->token();
+  }
+  return store_.set(key("facts", rank_), encode(facts));
+}
+
+/// What each node has set, once all have; nothing of those that took too long.
+Result<std::vector<std::optional<std::string>>> Node::collect(const std::string& what) {
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < count_; ++rank) keys.push_back(key(what, rank));
+  const Result<> waited = store_.wait(keys, kPatience);
+  if (!waited && store_.lost()) return waited.error();
+  std::vector<std::optional<std::string>> values;
+  for (const std::string& each : keys) {
+    const Result<bool> is_there = waited ? Result<bool>(true) : store_.check({each});
+    if (!is_there) return is_there.error();
+    if (!*is_there) {
+      values.emplace_back();
+      continue;
+    }
+    Result<std::string> value = store_.get(each, kReplyLimit);
+    if (!value) return value.error();
+    values.emplace_back(std::move(*value));
+  }
+  return values;
+}
+
+Result<> Node::collect_facts() {
+  const auto told = collect("facts");
+  if (!told) return told.error();
+  for (size_t rank = 0; rank < told->size(); ++rank) {
+    const auto& text = (*told)[rank];
+    std::optional<Facts> facts = text ? decode_facts(*text) : std::nullopt;
+    if (!facts) {
+      facts.emplace();
+      facts->host = "node " + std::to_string(rank);
+      facts->missing = "it has told nothing for " + std::to_string(kPatience.count()) + " s";
+    }
+    nodes_.push_back(std::move(*facts));
+  }
+  return {};
+}
+
+/// All at once: where nobody answers each takes seconds.
+std::vector<Link> Node::try_links() const {
+  const std::vector<Target> all = targets(rank_, nodes_, master_);
+  std::vector<Link> links(all.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < all.size(); ++i) {
+    threads.push_back(signal_masked_thread([this, &links, &all, i] {
+      links[i] = probe(rank_, all[i], nodes_.at(static_cast<size_t>(all[i].node)));
+    }));
+  }
+  for (std::thread& thread : threads) thread.join();
+  return links;
+}
+
+void Node::measure_with(int other, std::vector<Link>& links) const {
+  const auto link = std::ranges::find_if(links, [&](const Link& l) {
+    return l.to == other && l.use.starts_with("ddprun") && l.error.empty();
+  });
+  if (link == links.end()) return;
+  const Target target{other, link->use, link->address};
+  Link measured = measure(rank_, target, nodes_.at(static_cast<size_t>(other)));
+  if (measured.is_measured) links.push_back(std::move(measured));
+}
+
+/// In turns, so that no two measurements share a node. Not where a node is missing: the turns would
+/// wait for it.
+Result<> Node::measure_links(std::vector<Link>& links) {
+  const bool all_here = std::ranges::all_of(nodes_, &std::string::empty, &Facts::missing);
+  for (int turn = 0; all_here && turn < turns(count_); ++turn) {
+    const std::optional<int> other = partner(rank_, count_, turn);
+    if (other && rank_ < *other) measure_with(*other, links);
+    const Result<bool> met = meet("turn/" + std::to_string(turn));
+    if (!met) return met.error();
+    if (!*met) break;
+  }
+  return {};
+}
+
+/// Waits until all nodes have come there; false: some have not for a while.
+Result<bool> Node::meet(const std::string& where) {
+  const std::string name = "doctor/" + where;
+  const Result<std::int64_t> come = store_.add(name, 1);
+  if (!come) return come.error();
+  if (*come == count_) {
+    const Result<> set = store_.set(name + "/all", "");
+    return set ? Result<bool>(true) : set.error();
+  }
+  const Result<> waited = store_.wait({name + "/all"}, kPatience);
+  if (!waited && store_.lost()) return waited.error();
+  return waited.has_value();
+}
+
+Result<bool> Node::report() {
+  const auto told = collect("links");
+  if (!told) return told.error();
+  std::vector<Link> all;
+  for (int rank = 0; rank < count_; ++rank) {
+    const auto& text = (*told)[static_cast<size_t>(rank)];
+    auto links = text ? decode_links(*text, rank, count_) : std::nullopt;
+    Facts& facts = nodes_[static_cast<size_t>(rank)];
+    if (links) {
+      all.insert(all.end(), links->begin(), links->end());
+    } else if (facts.missing.empty()) {
+      facts.missing = "it did not finish its probes";
+    }
+  }
+  const Findings findings = examine(nodes_, all);
+  const std::string text =
+      order_.json ? report_json(findings, nodes_) : report_text(findings, nodes_);
+  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
+    return os_error("cannot write the report", errno);
+  }
+  return !has_failure(findings);
+}
+
+Result<bool> Node::run() {
+  if (const Result<> told = tell_facts(); !told) return told.error();
+  if (const Result<> collected = collect_facts(); !collected) return collected.error();
+  std::vector<Link> links = count_ > 1 ? try_links() : std::vector<Link>();
+  if (const Result<> measured = measure_links(links); !measured) return measured.error();
+  if (const Result<> told = store_.set(key("links", rank_), encode(links)); !told) {
+    return told.error();
+  }
+  if (rank_ != 0) {  // until then others may try to reach this node
+    const Result<> waited = store_.wait({"doctor/end"}, 2 * kPatience);
+    return waited || !store_.lost() ? Result<bool>(true) : waited.error();
+  }
+  const Result<bool> well = report();
+  const Result<> ended = store_.set("doctor/end", "");
+  return ended ? well : ended.error();
+}
+
+int fail_with(const Error& error) {
+  log::error(error.message);
+  return kCannotTell;
+}
+
+}  // namespace
+
+bool is_node(const std::vector<std::string>& words) {
+  return words.size() > 1 && words.front() == kNodeWord;
+}
+
+int run_node(const std::vector<std::string>& words) {
+  std::optional<Order> order = decode_order(words[1]);
+  if (!order) return fail_with({Errc::usage, std::string(kNodeWord) + " is for ddprun doctor"});
+  Result<store::Client> store = store::Client::connect(
+      text_from("MASTER_ADDR"), static_cast<std::uint16_t>(number_from("MASTER_PORT")),
+      kConnectLimit, kReplyLimit);
+  if (!store) return fail_with(store.error());
+  const Result<bool> well = Node(std::move(*order), std::move(*store)).run();
+  if (!well) return fail_with(well.error());
+  return *well ? 0 : 1;
+}
+
+}  // namespace ddprun::doctor

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/doctor/probe.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <optional>
+#include <poll.h>
+#include <random>
+#include <string_view>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <system_error>
+#include <utility>
+
+#include "base/signal_masked_thread.h"
+#include "cli/doctor/wire.h"
+
+namespace ddprun::doctor {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr size_t kTokenBytes = 16;
+constexpr int kMostGuests = 1024;  // connections at a time
+constexpr int kPings = 5;
+constexpr auto kConnectLimit = 4s;  // a kernel answers, however busy its host is
+constexpr auto kAnswerLimit = 30s;  // a process may have to wait for a CPU
+constexpr auto kSendingTime = 500ms;
+constexpr size_t kMostSent = 64 << 20;
+constexpr auto kLookInterval = 100ms;
+/// Retransmissions without any progress: these packets do not arrive.
+constexpr std::uint32_t kLostPackets = 3;
+
+// What a guest asks for after the token.
+constexpr char kAskClock = 'c';  // answer: the wall clock in ns, as the host has its numbers
+constexpr char kAskSink = 's';   // what follows is read to its end; answer: one byte
+
+using Number = std::array<char, sizeof(std::int64_t)>;
+
+std::int64_t wall_clock() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+Number big_endian(std::int64_t value) {
+  Number bytes;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = static_cast<char>(static_cast<std::uint64_t>(value) >> (8 * (bytes.size() - 1 - i)));
+  }
+  return bytes;
+}
+
+std::int64_t number_of(const Number& bytes) {
+  std::uint64_t value = 0;
+  for (const char byte : bytes) value = value << 8 | static_cast<unsigned char>(byte);
+  return static_cast<std::int64_t>(value);
+}
+
+std::string random_token() {
+  std::string bytes(kTokenBytes / 2, '\0');
+  if (getrandom(bytes.data(), bytes.size(), 0) != std::ssize(bytes)) {
+    std::random_device random;  // throws where there is none
+    for (char& byte : bytes) byte = static_cast<char>(random());
+  }
+  std::string token;
+  for (const char byte : bytes) {
+    token += "0123456789abcdef"[static_cast<unsigned char>(byte) >> 4];
+    token += "0123456789abcdef"[static_cast<unsigned char>(byte) & 15];
+  }
+  return token;
+}
+
+void sink(const Fd& socket) {
+  std::array<char, 1 << 16> bytes;
+  const auto deadline = Clock::now() + kAnswerLimit;
+  for (ssize_t size = 1; size != 0;) {
+    size = recv(socket.get(), bytes.data(), bytes.size(), 0);
+    if (size < 0 && errno != EAGAIN && errno != EINTR) return;
+    if (size < 0 && wait_for(socket, POLLIN, deadline) != 0) return;
+  }
+  send_all(socket, std::string_view("."), deadline);
+}
+
+/// One guest, until it has what it asked for.
+void answer(const Fd& socket, const std::string& token) {
+  const auto deadline = Clock::now() + 2 * kAnswerLimit;
+  std::array<char, kTokenBytes> said;
+  if (receive_all(socket, said, deadline) != 0) return;
+  if (std::string_view(said.data(), said.size()) != token) return;
+  if (send_all(socket, token, deadline) != 0) return;
+  for (char question = 0; receive_all(socket, {&question, 1}, deadline) == 0;) {
+    if (question == kAskSink) return sink(socket);
+    if (question != kAskClock || send_all(socket, big_endian(wall_clock()), deadline) != 0) return;
+  }
+}
+
+/// All guests, each on a thread.
+void answer_all(const Fd& listener, const std::string& token) {
+  const auto guests = std::make_shared<std::atomic<int>>(0);
+  for (;;) {
+    auto guest = std::make_shared<Fd>(
+        accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!*guest && errno != EINTR && errno != ECONNABORTED) {
+      pollfd nothing{-1, 0, 0};
+      poll(&nothing, 1, 10);  // no descriptor is left for a moment
+    }
+    if (!*guest || *guests >= kMostGuests) continue;
+    ++*guests;
+    signal_masked_thread([guest, guests, token] {
+      answer(*guest, token);
+      --*guests;
+    }).detach();
+  }
+}
+
+/// At every address, of IPv6 and IPv4 where the host has both.
+Fd listen_everywhere() {
+  Fd socket(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int off = 0;
+  sockaddr_in6 six{};
+  six.sin6_family = AF_INET6;
+  if (socket) setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  const auto* six_address = reinterpret_cast<const sockaddr*>(&six);
+  if (!socket || bind(socket.get(), six_address, sizeof six) != 0) {
+    socket.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in four{};
+    four.sin_family = AF_INET;
+    const auto* four_address = reinterpret_cast<const sockaddr*>(&four);
+    if (!socket || bind(socket.get(), four_address, sizeof four) != 0) return Fd();
+  }
+  return ::listen(socket.get(), kMostGuests) == 0 ? std::move(socket) : Fd();
+}
+
+std::uint16_t port_of(const Fd& socket) {
+  sockaddr_in6 address{};
+  socklen_t size = sizeof address;
+  getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size);
+  return ntohs(address.sin6_port);  // sin_port is at the same place
+}
+
+std::string text_of(int error) {
+  return std::generic_category().message(error);
+}
+
+/// Connects and shows the token. Empty: the link has the error.
+Fd open_link(Link& link, const Facts& facts) {
+  Fd socket;
+  const auto port = static_cast<std::uint16_t>(facts.port);
+  int error = connect_to(link.address, port, Clock::now() + kConnectLimit, socket, link.error);
+  if (error != 0) {
+    if (link.error.empty()) link.error = text_of(error);
+    return Fd();
+  }
+  const auto deadline = Clock::now() + kAnswerLimit;
+  std::string echo(facts.token.size(), '\0');
+  error = send_all(socket, facts.token, deadline);
+  if (error == 0) error = receive_all(socket, echo, deadline);
+  if (error == 0 && echo == facts.token) return socket;
+  link.error = error == ETIMEDOUT ? "connected, but no answer" : "another program answers there";
+  return Fd();
+}
+
+/// The clock by the shortest of some round trips. 0 or an errno.
+int ask_clock(const Fd& socket, Link& link) {
+  link.round_trip = HUGE_VAL;
+  for (int i = 0; i < kPings; ++i) {
+    const auto deadline = Clock::now() + kAnswerLimit;
+    const std::int64_t sent_at = wall_clock();
+    const auto sent = Clock::now();
+    Number bytes;
+    if (const int error = send_all(socket, {&kAskClock, 1}, deadline)) return error;
+    if (const int error = receive_all(socket, bytes, deadline)) return error;
+    const auto taken = std::chrono::duration<double>(Clock::now() - sent).count();
+    if (taken * 1e3 >= link.round_trip) continue;
+    link.round_trip = taken * 1e3;
+    link.clock_ahead = static_cast<double>(number_of(bytes) - sent_at) / 1e9 - taken / 2;
+  }
+  return 0;
+}
+
+void ask_path_mtu(const Fd& socket, Link& link) {
+  int mtu = -1;
+  socklen_t size = sizeof mtu;
+  if (getsockopt(socket.get(), IPPROTO_IP, IP_MTU, &mtu, &size) == 0 ||
+      getsockopt(socket.get(), IPPROTO_IPV6, IPV6_MTU, &mtu, &size) == 0) {
+    link.path_mtu = mtu;
+  }
+}
+
+tcp_info info_of(const Fd& socket) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  getsockopt(socket.get(), IPPROTO_TCP, TCP_INFO, &info, &size);
+  return info;
+}
+
+/// Sends what goes in the time; the number of bytes.
+size_t flood(const Fd& socket) {
+  const std::string bytes(1 << 18, 'x');
+  const auto end = Clock::now() + kSendingTime;
+  size_t sent = 0;
+  while (sent < kMostSent && wait_for(socket, POLLOUT, end) == 0) {
+    const ssize_t size = send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (size < 0 && errno != EAGAIN && errno != EINTR) break;
+    sent += static_cast<size_t>(std::max<ssize_t>(size, 0));
+  }
+  shutdown(socket.get(), SHUT_WR);
+  return sent;
+}
+
+/// Waits for the answer to all that was sent; false: it will not come, as the kernel sends the same
+/// packets again and again.
+bool wait_for_sink(const Fd& socket) {
+  const auto deadline = Clock::now() + kAnswerLimit;
+  while (wait_for(socket, POLLIN, std::min(deadline, Clock::now() + kLookInterval)) != 0) {
+    if (info_of(socket).tcpi_retransmits >= kLostPackets || Clock::now() >= deadline) return false;
+  }
+  char byte = 0;
+  return receive_all(socket, {&byte, 1}, deadline) == 0;
+}
+
+void ask_bandwidth(const Fd& socket, Link& link) {
+  const auto begin = Clock::now();
+  if (send_all(socket, {&kAskSink, 1}, begin + kAnswerLimit) != 0) return;
+  const size_t sent = flood(socket);
+  link.is_measured = true;
+  link.lost_large = !wait_for_sink(socket);
+  const double taken = std::chrono::duration<double>(Clock::now() - begin).count();
+  link.mbits_per_second = static_cast<double>(sent) * 8 / 1e6 / taken;
+}
+
+std::pair<Link, Fd> connect_link(int from, const Target& target, const Facts& facts) {
+  Link link;
+  link.from = from;
+  link.to = target.node;
+  link.use = target.use;
+  link.address = target.address;
+  Fd socket = open_link(link, facts);
+  const int error = socket ? ask_clock(socket, link) : 0;
+  if (error != 0) link.error = text_of(error);
+  if (!link.error.empty()) return {std::move(link), Fd()};
+  return {std::move(link), std::move(socket)};
+}
+
+}  // namespace
+
+Result<Answerer> Answerer::listen() {
+  auto listener = std::make_shared<Fd>(listen_everywhere());
+  if (!*listener) return os_error("cannot listen for the other nodes' probes", errno);
+  Answerer answerer(port_of(*listener), random_token());
+  signal_masked_thread([listener, token = answerer.token()] {
+    answer_all(*listener, token);
+  }).detach();
+  return answerer;
+}
+
+Link probe(int from, const Target& target, const Facts& facts) {
+  auto [link, socket] = connect_link(from, target, facts);
+  if (socket) ask_path_mtu(socket, link);
+  return link;
+}
+
+Link measure(int from, const Target& target, const Facts& facts) {
+  auto [link, socket] = connect_link(from, target, facts);
+  if (!socket) return link;
+  ask_bandwidth(socket, link);
+  ask_path_mtu(socket, link);
+  return link;
+}
+
+}  // namespace ddprun::doctor

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/doctor/read_facts.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <system_error>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/host_name.h"
+#include "cli/doctor/cgroup.h"
+#include "launcher/py_spy.h"
+
+namespace ddprun::doctor {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kProbeBytes = 1 << 20;
+constexpr std::array<std::string_view, 5> kVariables = {"NCCL_", "CUDA_", "GLOO_", "TORCH_",
+                                                        "UCX_"};
+
+std::string first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+std::int64_t soft_limit(decltype(RLIMIT_NOFILE) resource) {
+  rlimit limit{};
+  if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return -1;
+  return static_cast<std::int64_t>(limit.rlim_cur);
+}
+
+std::int64_t free_bytes(const std::string& path) {
+  struct statvfs status{};
+  if (statvfs(path.c_str(), &status) != 0) return -1;
+  return static_cast<std::int64_t>(status.f_bavail) * static_cast<std::int64_t>(status.f_frsize);
+}
+
+/// As far as there are folders on the way to it.
+fs::path existing_part(fs::path path) {
+  std::error_code failed;
+  while (!fs::exists(path, failed) && path.has_relative_path()) path = path.parent_path();
+  return path.empty() ? "." : path;
+}
+
+/// 0, or an errno. The file is gone when its descriptor is closed.
+int write_file(const fs::path& folder) {
+  std::string name = (folder / ".ddprun_doctor_XXXXXX").string();
+  const Fd file(mkostemp(name.data(), O_CLOEXEC));
+  if (!file) return errno;
+  unlink(name.c_str());
+  const std::string bytes(kProbeBytes, 'x');
+  for (size_t written = 0; written < bytes.size();) {
+    const ssize_t size = write(file.get(), bytes.data() + written, bytes.size() - written);
+    if (size < 0 && errno != EINTR) return errno;
+    written += static_cast<size_t>(std::max<ssize_t>(size, 0));
+  }
+  return 0;
+}
+
+std::string model_of(const fs::path& information) {
+  std::ifstream file(information);
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("Model:")) continue;
+    return line.substr(std::min(line.find_first_not_of(" \t", 6), line.size()));
+  }
+  return "";
+}
+
+/// "NVIDIA H100", of the first GPU.
+std::string gpu_model(const std::string& root) {
+  std::error_code failed;
+  for (const auto& gpu : fs::directory_iterator(root + "/proc/driver/nvidia/gpus", failed)) {
+    return " " + model_of(gpu.path() / "information");
+  }
+  return "";
+}
+
+/// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue ...": 550.54.15
+std::string driver_version(const std::string& line) {
+  for (size_t at = line.find("  "); at != std::string::npos; at = line.find("  ", at + 1)) {
+    const size_t begin = line.find_first_not_of(' ', at);
+    if (begin == std::string::npos || line[begin] < '0' || line[begin] > '9') continue;
+    return line.substr(begin, line.find(' ', begin) - begin);
+  }
+  return "";
+}
+
+void read_fabric(Facts& facts, const std::string& root) {
+  std::error_code failed;
+  for (const auto& device : fs::directory_iterator(root + "/sys/class/infiniband", failed)) {
+    for (const auto& port : fs::directory_iterator(device.path() / "ports", failed)) {
+      facts.has_fabric = true;
+      const std::string state = first_line(port.path() / "state");  // "4: ACTIVE"
+      if (state.ends_with("ACTIVE")) continue;
+      const std::string word = state.substr(std::min(state.find(' ') + 1, state.size()));
+      facts.inactive_ports.push_back(device.path().filename().string() + "/" +
+                                     port.path().filename().string() + " (" + word + ")");
+    }
+  }
+  std::ranges::sort(facts.inactive_ports);
+}
+
+void read_variables(Facts& facts) {
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    const auto begins = [&](std::string_view prefix) { return text.starts_with(prefix); };
+    const bool is_own = text.starts_with("CUDA_VISIBLE_DEVICES=");  // the scheduler's, by node
+    if (!std::ranges::any_of(kVariables, begins) || is_own) continue;
+    const size_t equals = std::min(text.find('='), text.size() - 1);
+    facts.variables.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+}
+
+}  // namespace
+
+Folder try_folder(const std::string& path) {
+  Folder folder{path, "", -1};
+  std::error_code ignored;
+  const fs::path existing = existing_part(path);
+  const int failure = fs::is_directory(existing, ignored) ? write_file(existing) : ENOTDIR;
+  if (failure != 0) folder.error = std::generic_category().message(failure);
+  folder.free = free_bytes(existing);
+  return folder;
+}
+
+void read_resources(Facts& facts, const std::string& root) {
+  facts.shared_memory = free_bytes(root + "/dev/shm");
+  facts.open_files = soft_limit(RLIMIT_NOFILE);
+  facts.locked_memory = soft_limit(RLIMIT_MEMLOCK);
+  facts.stack = soft_limit(RLIMIT_STACK);
+  const ControlGroup group = read_control_group(root);
+  facts.memory = group.memory;
+  facts.cpus = group.cpus;
+  facts.ptrace_scope = std::atoi(first_line(root + "/proc/sys/kernel/yama/ptrace_scope").c_str());
+}
+
+void read_devices(Facts& facts, const Order& order, const std::string& root) {
+  facts.gpus = static_cast<int>(order.devices.size());
+  if (facts.gpus > 0) facts.traits["GPUs"] = std::to_string(facts.gpus) + gpu_model(root);
+  const std::string driver = driver_version(first_line(root + "/proc/driver/nvidia/version"));
+  if (!driver.empty()) facts.traits["driver"] = driver;
+  read_fabric(facts, root);
+}
+
+Facts read_facts(const Order& order, const std::string& way) {
+  Facts facts;
+  facts.host = host_name();
+  facts.problem = order.problem;
+  facts.workers = order.workers;
+  facts.traits["ddprun"] = DDPRUN_VERSION;
+  read_variables(facts);
+  read_resources(facts);
+  read_devices(facts, order);
+  read_network(facts, way);
+  read_software(facts, order);
+  facts.has_py_spy = !launcher::find_py_spy(order.python.empty() ? "/" : order.python).empty();
+  for (const std::string& folder : order.folders) facts.folders.push_back(try_folder(folder));
+  return facts;
+}
+
+}  // namespace ddprun::doctor

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "cli/doctor/facts.h"
+
+namespace ddprun::doctor {
+
+/// What this host says of itself: reads files, limits and interfaces, writes a MiB into each of the
+/// order's folders, and asks the order's python what it has. Blocks for as long as its disks do.
+/// `way`: the address from which it reaches the rendezvous; empty: unknown.
+Facts read_facts(const Order& order, const std::string& way);
+
+// Its parts. Files are under `root`.
+
+/// Limits, /dev/shm, the control group, and whether processes may be traced.
+void read_resources(Facts& facts, const std::string& root = "");
+
+/// GPUs, their driver, and InfiniBand.
+void read_devices(Facts& facts, const Order& order, const std::string& root = "");
+
+/// Interfaces, and which of them PyTorch's Gloo and NCCL would take.
+void read_network(Facts& facts, const std::string& way, const std::string& root = "");
+
+/// Versions of Python and its libraries, and a digest of the program.
+void read_software(Facts& facts, const Order& order);
+
+/// Whether a file can be written there; a folder that is missing would be made.
+Folder try_folder(const std::string& path);
+
+}  // namespace ddprun::doctor

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/doctor_job.h"
+
+#include <chrono>
+#include <utility>
+
+#include "agent/worker_env.h"
+#include "cli/resolve.h"
+#include "cli/usage_error.h"
+
+namespace ddprun::cli {
+namespace {
+
+/// For the other nodes: who asks does not want to wait for ten minutes.
+constexpr std::chrono::seconds kJoinTimeout{60};
+
+constexpr const char* kDefaultTemporary = "/tmp";
+
+/// Errors: usage (this node could not run the program).
+Result<> look_up_program(RawOptions& raw, std::vector<std::string> command, const Host& host,
+                         doctor::Order& order) {
+  const std::string name = command.empty() ? "" : command.front();
+  if (!command.empty()) {
+    if (const Result<> found = resolve_program(raw, std::move(command), host); !found) return found;
+  }
+  const agent::JobSpec& job = raw.job;
+  const bool is_python = job.own_arguments > 1;  // its words come before
+  const Result<std::string> python = host.find_program("python3");
+  if (is_python) {
+    order.python = job.program;
+  } else if (name.empty() && python) {
+    order.python = *python;
+  }
+  if (!name.empty() && !raw.module) order.program = is_python ? name : job.program;
+  return resolve_workers(raw, host);
+}
+
+std::vector<std::string> folders(const RawOptions& raw, const Host& host) {
+  const char* given = agent::find_variable(host.environment, "TMPDIR");
+  std::vector<std::string> all = {given != nullptr && *given != '\0' ? given : kDefaultTemporary};
+  const std::string& logs = raw.job.log_dir;
+  if (!logs.empty() && logs != "/dev/null") all.push_back(logs);
+  return all;
+}
+
+}  // namespace
+
+Result<doctor::Job> doctor_job(RawOptions raw, std::vector<std::string> command,
+                               const std::string& engine, const Host& host) {
+  if (raw.dry_run) return usage_error("--dry_run is not for ddprun doctor, which runs no program");
+  doctor::Order order;
+  if (const Result<> found = look_up_program(raw, std::move(command), host, order); !found) {
+    order.problem = found.error().message;
+  }
+  order.folders = folders(raw, host);
+  order.devices = raw.job.devices;
+  order.workers = raw.job.local_size;
+  order.json = raw.json;
+  const bool gives_timeout = raw.given.contains("join_timeout") ||
+                             raw.job.join_timeout != agent::JobSpec().join_timeout;  // --rdzv_conf
+  if (!gives_timeout) raw.job.join_timeout = kJoinTimeout;
+  raw.job.engine = engine;
+  return doctor::make_job(std::move(raw.job), std::move(order), host.executable());
+}
+
+}  // namespace ddprun::cli

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "cli/doctor/job.h"
+#include "cli/host.h"
+#include "cli/raw_options.h"
+
+namespace ddprun::cli {
+
+/// `ddprun doctor` with these options, after resolve_rendezvous and resolve_secret. A program that
+/// cannot run here, or workers that this node has no GPUs for, are what it reports. `engine`: as in
+/// JobSpec. Errors: usage.
+Result<doctor::Job> doctor_job(RawOptions raw, std::vector<std::string> command,
+                               const std::string& engine, const Host& host);
+
+}  // namespace ddprun::cli

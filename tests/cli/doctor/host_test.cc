@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <netinet/in.h>
+#include <string>
+#include <sys/socket.h>
+
+#include "cli/doctor/cgroup.h"
+#include "cli/doctor/job.h"
+#include "cli/doctor/json.h"
+#include "cli/doctor/node.h"
+#include "cli/doctor/probe.h"
+#include "cli/doctor/read_facts.h"
+#include "cli/doctor/wire.h"
+#include "tests/cli/command_line.h"
+#include "tests/contains.h"
+
+using namespace ddprun;
+using namespace ddprun::doctor;
+using tests::contains;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// An empty folder, and files in it.
+class Root {
+ public:
+  Root() : path_(mkdtemp(name_)) {}
+  ~Root() { fs::remove_all(path_); }
+
+  void write(const std::string& file, const std::string& text) const {
+    fs::create_directories(fs::path(path_ + file).parent_path());
+    std::ofstream(path_ + file) << text;
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  char name_[32] = "/tmp/ddprun_doctor_test_XXXXXX";
+  std::string path_;
+};
+
+doctor::Job doctor_of(const Words& words, const cli::Host& on) {
+  return std::get<doctor::Job>(must(cli::parse(words, on)));
+}
+
+cli::Host host_with_path(std::vector<std::string> environment = {}) {
+  cli::Host with = host(std::move(environment));
+  with.executable = [] { return std::string("/bin/ddprun"); };
+  return with;
+}
+
+}  // namespace
+
+TEST_CASE("doctor: the limits of control groups of both versions, and of those above") {
+  const Root two;
+  two.write("/proc/self/cgroup", "0::/job/step\n");
+  two.write("/sys/fs/cgroup/job/step/memory.max", "max\n");
+  two.write("/sys/fs/cgroup/job/memory.max", "1000\n");
+  two.write("/sys/fs/cgroup/job/step/cpu.max", "150000 100000\n");
+  two.write("/sys/fs/cgroup/job/cpu.max", "max 100000\n");
+  CHECK(read_control_group(two.path()).memory == 1000);
+  CHECK(read_control_group(two.path()).cpus == 1.5);
+
+  const Root one;
+  one.write("/proc/self/cgroup", "4:memory:/docker/1\n3:cpu,cpuacct:/\n");
+  one.write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "2000\n");  // as a container sees it
+  one.write("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "50000\n");
+  one.write("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  CHECK(read_control_group(one.path()).memory == 2000);
+  CHECK(read_control_group(one.path()).cpus == 0.5);
+
+  const Root none;
+  none.write("/proc/self/cgroup", "4:memory:/\n3:cpu:/\n");
+  none.write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  none.write("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+  CHECK(read_control_group(none.path()).memory == -1);
+  CHECK(read_control_group(none.path()).cpus == -1);
+  CHECK(read_control_group("/nowhere").memory == -1);
+}
+
+TEST_CASE("doctor: GPUs, driver and InfiniBand by the kernel's files") {
+  const Root root;
+  root.write("/proc/driver/nvidia/version",
+             "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar 5\n");
+  root.write("/proc/driver/nvidia/gpus/0000:17:00.0/information",
+             "Model: \t\t NVIDIA H100\nIRQ: 5");
+  root.write("/sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
+  root.write("/sys/class/infiniband/mlx5_1/ports/1/state", "1: DOWN\n");
+  Order order;
+  order.devices = {"0", "1"};
+  Facts facts;
+  read_devices(facts, order, root.path());
+  CHECK(facts.gpus == 2);
+  CHECK(facts.traits["GPUs"] == "2 NVIDIA H100");
+  CHECK(facts.traits["driver"] == "550.54.15");
+  CHECK(facts.has_fabric);
+  CHECK(facts.inactive_ports == std::vector<std::string>{"mlx5_1/1 (DOWN)"});
+
+  Facts none;
+  read_devices(none, Order(), "/nowhere");
+  CHECK(none.traits.empty());
+  CHECK_FALSE(none.has_fabric);
+}
+
+TEST_CASE("doctor: resources of a host, and of one that has none") {
+  const Root root;
+  root.write("/proc/sys/kernel/yama/ptrace_scope", "3\n");
+  Facts facts;
+  read_resources(facts, root.path());
+  CHECK(facts.ptrace_scope == 3);
+  CHECK(facts.shared_memory == -1);
+  read_resources(facts);
+  CHECK(facts.shared_memory >= 0);
+  CHECK(facts.open_files != 0);
+}
+
+TEST_CASE("doctor: a folder that is missing would be made, and a file is no folder") {
+  const Root root;
+  root.write("/file", "");
+  const Folder missing = try_folder(root.path() + "/a/b");
+  CHECK(missing.error.empty());
+  CHECK(missing.free > 0);
+  CHECK(try_folder(root.path() + "/file/a").error == "Not a directory");
+  CHECK(try_folder(root.path() + "/file").error == "Not a directory");
+  CHECK(std::distance(fs::directory_iterator(root.path()), fs::directory_iterator()) == 1);
+}
+
+TEST_CASE("doctor: a program is known by its content") {
+  const Root root;
+  root.write("/a", "one");
+  root.write("/b", "one");
+  root.write("/c", "two");
+  const auto digest = [&](const std::string& file) {
+    Facts facts;
+    Order order;
+    order.program = root.path() + file;
+    read_software(facts, order);
+    return facts.traits["program"];
+  };
+  CHECK(digest("/a").size() == 16);
+  CHECK(digest("/a") == digest("/b"));
+  CHECK(digest("/a") != digest("/c"));
+  CHECK(digest("/nowhere").empty());
+}
+
+TEST_CASE("doctor: the address of this host's name, and the interfaces") {
+  Facts facts;
+  read_network(facts, "127.0.0.1");
+  CHECK(facts.way.empty());
+  read_network(facts, "192.0.2.1");
+  CHECK(facts.way == "192.0.2.1");
+  CHECK(facts.interface.empty());  // none has it
+}
+
+TEST_CASE("doctor: a probe finds who answers, his clock, and how fast the way is") {
+  const Answerer answerer = must(Answerer::listen());
+  Facts facts;
+  facts.port = answerer.port();
+  facts.token = answerer.token();
+  const Target target{1, "ddprun", "127.0.0.1"};
+  const Link found = probe(0, target, facts);
+  CHECK(found.error.empty());
+  CHECK(found.from == 0);
+  CHECK(found.to == 1);
+  CHECK(found.round_trip > 0);
+  CHECK(found.path_mtu > 0);
+  const Link fast = measure(0, target, facts);
+  CHECK(fast.is_measured);
+  CHECK_FALSE(fast.lost_large);
+  CHECK(fast.mbits_per_second > 0);
+  CHECK(probe(0, {1, "ddprun", "nowhere.invalid"}, facts).error == "Name or service not known");
+
+  facts.token.back() = facts.token.back() == 'a' ? 'b' : 'a';
+  CHECK(probe(0, target, facts).error == "another program answers there");
+  CHECK_FALSE(measure(0, target, facts).is_measured);
+}
+
+TEST_CASE("doctor: a port that is closed") {
+  const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  socklen_t size = sizeof address;
+  REQUIRE(bind(socket.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
+  REQUIRE(getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  Facts facts;
+  facts.port = ntohs(address.sin_port);
+  CHECK(probe(0, {1, "ddprun", "127.0.0.1"}, facts).error == "Connection refused");
+}
+
+TEST_CASE("doctor: the command line of a job becomes a job of ddprun's own") {
+  const doctor::Job job =
+      doctor_of({"doctor", "--nnodes", "2", "--rdzv_endpoint", "node1", "--nproc_per_node", "3",
+                 "--log_dir", "/logs", "--max_restarts", "2", "--json", "train.py", "--lr", "1"},
+                host_with_path());
+  CHECK(job.spec.max_nodes == 2);
+  CHECK(job.spec.master_addr == "node1");
+  CHECK(job.spec.local_size == 1);
+  CHECK(job.spec.max_restarts == 0);
+  CHECK(job.spec.log_dir.empty());
+  CHECK(job.spec.join_timeout == std::chrono::seconds(60));
+  CHECK(job.spec.program == "/bin/ddprun");
+  CHECK(job.spec.workers_report);
+  CHECK(job.order.program == "train.py");
+  CHECK(job.order.python == "/bin/python3");
+  CHECK(job.order.workers == 3);
+  CHECK(job.order.folders == std::vector<std::string>{"/tmp", "/logs"});
+  CHECK(job.order.json);
+  REQUIRE(is_node({job.spec.command.begin() + 1, job.spec.command.end()}));
+  CHECK(decode_order(job.spec.command[2])->program == "train.py");
+}
+
+TEST_CASE("doctor: a node that could not run the program takes part and says so") {
+  cli::Host without = host_with_path();
+  without.check_script = [](const std::string& name) -> Result<> {
+    return Error{Errc::not_found, "cannot run " + name + ": no such file"};
+  };
+  CHECK(doctor_of({"doctor", "train.py"}, without).order.problem ==
+        "cannot run train.py: no such file");
+  cli::Host no_gpus = host({}, {});
+  no_gpus.executable = [] { return std::string("/bin/ddprun"); };
+  CHECK(contains(doctor_of({"doctor", "--nproc_per_node", "gpu"}, no_gpus).order.problem,
+                 "needs a GPU"));
+}
+
+TEST_CASE("doctor: what it does not take, and what only it takes") {
+  CHECK(contains(refusal({"--json", "train"}), "--json is for ddprun doctor alone"));
+  CHECK(contains(refusal({"serve", "--rdzv_endpoint", ":1", "--json"}), "--json is not for"));
+  CHECK(contains(refusal({"doctor", "--dry_run"}), "--dry_run is not for ddprun doctor"));
+  CHECK(contains(printed({"doctor", "--help"}), "Usage: ddprun doctor"));
+  CHECK(contains(printed({"doctor", "--help"}), "--json"));
+  CHECK_FALSE(contains(printed({"--help"}), "--json"));
+  CHECK(job({"./doctor"}).command == std::vector<std::string>{"./doctor"});
+  CHECK(job({"--", "doctor"}).command == std::vector<std::string>{"doctor"});
+}
+
+TEST_CASE("doctor: on several hosts by one command") {
+  cli::Host with = host_with_path();
+  with.directory = [] { return std::string("/home"); };
+  const auto job =
+      std::get<remote::Job>(must(cli::parse(Words{"doctor", "--hosts", "a,b", "--json"}, with)));
+  REQUIRE(job.hosts.size() == 2);
+  CHECK(job.hosts[1].order.arguments.front() == "doctor");
+  CHECK(job.hosts[1].order.arguments.back() == "--json");
+  CHECK(contains(refusal({"--hosts", "a,b"}, with), "no program to run"));
+}

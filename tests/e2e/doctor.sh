@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ddprun doctor on one node: what is wrong with it, with what to do, and exit code 1.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+run doctor --log_dir "$work/logs" true  # is well, but for what this machine lacks
+[ "$code" -le 1 ] || expect_exit 0
+expect_stdout "^(ok|warn) .* disk: $work/logs has .* free$"
+expect_stdout '^doctor: [0-9]+ failures?, [0-9]+ warnings?, [0-9]+ ok; 1 node$'
+[ ! -e "$work/logs" ] || fail "it made the log folder"
+[ ! -s "$err" ] || fail "something is on stderr"
+
+(
+  ulimit -n 200
+  export NCCL_SOCKET_IFNAME=none7
+  run doctor --log_dir "$work/only/a/file" "$work/nowhere"
+  expect_exit 1
+  expect_stdout "^FAIL  program: cannot run $work/nowhere: no such file"
+  expect_stdout '^FAIL  open files: a process may have 200 open'
+  expect_stdout '^      -> ulimit -n 65536'
+  expect_stdout '^FAIL  interface: NCCL_SOCKET_IFNAME=none7: no interface of this name'
+) || exit 1
+
+touch "$work/file"
+run doctor --log_dir "$work/file/logs"
+expect_exit 1
+expect_stdout "^FAIL  disk: $work/file/logs cannot be written: Not a directory$"
+
+# Another program has the port.
+on serve start serve --rdzv_endpoint "$here:29500"
+wait_for_event serving
+on only run doctor --rdzv_endpoint "$here:29500"
+expect_exit 1
+expect_stdout "^FAIL  rendezvous: cannot listen on $here:29500: Address already in use"
+expect_stdout '^      -> another job or program has the port'
+on serve true
+kill "$ddprun"
+finish
+on only true
+
+out=/dev/full
+run doctor
+expect_exit 125
+expect_stderr 'cannot write the report: No space left on device'
+expect_no_process_left
