@@ -71,6 +71,7 @@ class Agent {
   void perform(const action::Leave&);
   void perform(const action::Finish& end);
 
+  void show_stacks();
   void report_failure(const rendezvous::Failure& failure);
   void report_waiting();
   void report_job_failure();

@@ -15,6 +15,7 @@
 #include "agent/events.h"
 #include "agent/gone_message.h"
 #include "agent/run.h"
+#include "agent/stack_helper.h"
 #include "base/log.h"
 #include "base/secret.h"
 #include "cli/exit_code.h"
@@ -135,9 +136,11 @@ int run_remote(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const std::span<char* const> arguments(argv + std::min(argc, 1), argv + argc);
+  if (agent::is_stack_helper(arguments)) return agent::run_stack_helper(arguments);
   launcher::block_signals();
   open_standard_descriptors();
-  const Words words(argv + std::min(argc, 1), argv + argc);
+  const Words words(arguments.begin(), arguments.end());
   if (remote::is_remote_agent(words)) return run_remote(argc, argv);
   return run_guarded(argc, argv, words, false, Fd(), Secret());
 }
