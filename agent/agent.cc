@@ -40,7 +40,8 @@ Agent::Agent(const JobSpec& job, Events& events)
                [this](Event event) { handle_event(std::move(event)); }),
       console_(job_),
       wait_reporter_(io_.get_executor()),
-      disk_(io_.get_executor()) {
+      disk_(io_.get_executor()),
+      answers_(io_.get_executor(), {[this] { return status(); }}) {
   log::set_writer([this](std::string_view line) { output_.write_own_line(line); });
 }
 
@@ -54,6 +55,10 @@ Outcome Agent::run() {
   if (const Result<> opened = workers_.open_logs(); !opened) return opened.error();
   const Result<> reading = signals_.start([this](int signal) { on_signal(signal); });
   if (!reading) return reading.error();
+  answers_.routes().add("GET", "/stacks", [this](const auto& question, const auto& respond) {
+    answer_stacks(question, respond);
+  });
+  answers_.open(job_.run_id);
   launcher::raise_open_files_limit();  // a connection for each rank of the whole job
   events_.job_started(job_);
   if (!contains(job_.signals_to_handle, SIGQUIT)) launcher::keep_quit_from_stopping();
@@ -290,6 +295,12 @@ void Agent::perform(const action::ReportStartFailure& report) {
 void Agent::show_stacks() {
   workers_.collect_stacks(
       false, [](const CollectedStacks& collected) { log::error(stacks_text(collected.stacks)); });
+}
+
+void Agent::answer_stacks(const ask::Question& question, const ask::Respond& respond) {
+  workers_.collect_stacks(question.query == "native", [respond](const CollectedStacks& collected) {
+    respond({200, stacks_json(collected.stacks) + "\n"});
+  });
 }
 
 void Agent::report_failure(const rendezvous::Failure& failure) {

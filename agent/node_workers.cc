@@ -66,6 +66,7 @@ void NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::Endp
   layout_ = layout;
   first_failure_.clear();
   succeeded_.clear();
+  started_.clear();
   all_ended_ = false;
   stop_signal_ = 0;
   exits_ = {};
@@ -110,6 +111,11 @@ void NodeWorkers::add_output(int local_rank, WorkerSetup::Worker worker, launche
                      std::move(child.out), std::move(child.err), std::move(worker.sinks[0]),
                      std::move(worker.sinks[1]));
   events_.worker_started(layout_.round, rank, local_rank, child.pid);
+  ask::RankStatus status;
+  status.rank = rank;
+  status.pid = child.pid;
+  status.state = "running";
+  started_.push_back({std::move(status), std::chrono::steady_clock::now()});
 }
 
 /// A little later, so that it does not take the processor from workers that begin.
@@ -181,7 +187,30 @@ std::vector<int> NodeWorkers::running() const {
   return ranks;
 }
 
+std::vector<ask::RankStatus> NodeWorkers::ranks() const {
+  const auto now = std::chrono::steady_clock::now();
+  std::vector<ask::RankStatus> ranks;
+  for (const Started& worker : started_) {
+    ask::RankStatus& rank = ranks.emplace_back(worker.status);
+    if (rank.state == "running") rank.seconds = seconds(now - worker.when);
+    const auto last = output_.last_output(rank.rank);
+    if (last) rank.output_age = seconds(now - *last);
+  }
+  return ranks;
+}
+
+void NodeWorkers::note_end(const launcher::WorkerEnd& end) {
+  const auto local_rank = static_cast<size_t>(end.local_rank);
+  if (local_rank >= started_.size()) return;
+  ask::RankStatus& rank = started_[local_rank].status;
+  const bool succeeded = !end.exec_failure && end.status.success();
+  rank.state = succeeded || end.stopped ? "ended" : "failed";
+  rank.how = end.exec_failure ? "could not be started" : end.status.text();
+  rank.seconds = seconds(end.ran);
+}
+
 void NodeWorkers::on_worker_ended(const launcher::WorkerEnd& end) {
+  note_end(end);
   if (end.stopped || (!end.exec_failure && !end.status.success())) return examine(end);
   record_end(end, "");
   if (end.exec_failure) {

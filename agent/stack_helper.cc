@@ -75,7 +75,7 @@ void end_helper(const launcher::Child& child) {
 
 // In the helper.
 
-std::optional<StackRequest> request_of(std::span<char* const> arguments) {
+std::optional<StackRequest> request_of(std::span<const std::string> arguments) {
   StackRequest request;
   request.native = arguments[1] == kNative;
   request.program = arguments[2];
@@ -209,11 +209,11 @@ ProcessStacks read_stacks(const StackRequest& request) {
   return stacks;
 }
 
-bool is_stack_helper(std::span<char* const> arguments) {
+bool is_stack_helper(std::span<const std::string> arguments) {
   return arguments.size() >= 4 && arguments.front() == kHelperFlag;
 }
 
-int run_stack_helper(std::span<char* const> arguments) {
+int run_stack_helper(std::span<const std::string> arguments) {
   std::optional<StackRequest> request = request_of(arguments);
   return request ? Helper(std::move(*request)).run() : 2;
 }

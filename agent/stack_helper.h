@@ -28,9 +28,9 @@ inline constexpr std::chrono::seconds kStacksLimit{5};
 ProcessStacks read_stacks(const StackRequest& request);
 
 /// Whether a program with these arguments, without its name, is the helper.
-bool is_stack_helper(std::span<char* const> arguments);
+bool is_stack_helper(std::span<const std::string> arguments);
 
 /// The helper's main(): its exit code.
-int run_stack_helper(std::span<char* const> arguments);
+int run_stack_helper(std::span<const std::string> arguments);
 
 }  // namespace ddprun::agent

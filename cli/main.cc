@@ -22,6 +22,7 @@
 #include "cli/host.h"
 #include "cli/options.h"
 #include "cli/secret.h"
+#include "cli/verbs.h"
 #include "launcher/guardian.h"
 #include "launcher/process_title.h"
 #include "launcher/signals.h"
@@ -136,11 +137,11 @@ int run_remote(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::span<char* const> arguments(argv + std::min(argc, 1), argv + argc);
-  if (agent::is_stack_helper(arguments)) return agent::run_stack_helper(arguments);
-  launcher::block_signals();
   open_standard_descriptors();
-  const Words words(arguments.begin(), arguments.end());
+  const Words words(argv + std::min(argc, 1), argv + argc);
+  if (agent::is_stack_helper(words)) return agent::run_stack_helper(words);
+  if (cli::is_verb(words)) return cli::run_verb(words);
+  launcher::block_signals();
   if (remote::is_remote_agent(words)) return run_remote(argc, argv);
   return run_guarded(argc, argv, words, false, Fd(), Secret());
 }
