@@ -12,6 +12,7 @@
 #include <optional>
 #include <poll.h>
 #include <string_view>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,19 +29,20 @@ namespace {
 
 using HelperClock = std::chrono::steady_clock;
 
+constexpr const char* kHelperName = "ddp-stacks";  // for ps
 constexpr std::string_view kHelperFlag = "--stack_helper";
 constexpr std::string_view kNative = "native";
 constexpr size_t kMostHelperBytes = 64 * 1024 * 1024;
 constexpr size_t kDumpsAtOnce = 16;  // processes of py-spy
 /// Of kStacksLimit: what is left is for its start, and for what it has written.
-constexpr std::chrono::milliseconds kHelperLimit{4'300};
+constexpr std::chrono::milliseconds kHelperLimit{4'000};
 
 // In the agent.
 
 launcher::Command helper_command(const StackRequest& request, const Fd& nothing) {
   launcher::Command command;
   command.program = "/proc/self/exe";  // also if the file was replaced meanwhile
-  command.arguments = {"ddp-stacks", std::string(kHelperFlag),
+  command.arguments = {kHelperName, std::string(kHelperFlag),
                        std::string(request.native ? kNative : ""), request.program};
   for (const pid_t pid : request.pids) command.arguments.push_back(std::to_string(pid));
   for (char** variable = environ; *variable != nullptr; ++variable) {
@@ -214,6 +216,7 @@ bool is_stack_helper(std::span<const std::string> arguments) {
 }
 
 int run_stack_helper(std::span<const std::string> arguments) {
+  prctl(PR_SET_NAME, kHelperName);
   std::optional<StackRequest> request = request_of(arguments);
   return request ? Helper(std::move(*request)).run() : 2;
 }

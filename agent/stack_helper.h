@@ -22,7 +22,7 @@ struct StackRequest {
 };
 
 /// For all of it, of which what is done in time is told.
-inline constexpr std::chrono::seconds kStacksLimit{5};
+inline constexpr std::chrono::milliseconds kStacksLimit{4'500};
 
 /// Runs the helper to its end, in at most kStacksLimit. Blocks.
 ProcessStacks read_stacks(const StackRequest& request);

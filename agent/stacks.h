@@ -25,8 +25,8 @@ struct Stacks {
   StackTree tree;
 };
 
-/// How large the JSON of one node may be.
-inline constexpr size_t kMostStacksJson = 64 * 1024;
+/// How large the JSON of one node may be, so that it fits into an answer to another node.
+inline constexpr size_t kMostStacksJson = 47 * 1024;
 
 /// Those of one node. Of deep stacks so much is left out that its JSON is not too large.
 Stacks stacks_of_node(const std::string& host, const std::vector<RankStack>& ranks,

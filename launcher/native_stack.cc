@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/native_stack.h"
 
+#include <algorithm>
 #include <chrono>
 #include <dlfcn.h>
 #include <elfutils/libdwfl.h>
@@ -21,11 +22,19 @@ std::string name_of_file(std::string_view path) {
   return std::string(path.substr(path.rfind('/') + 1));
 }
 
-/// Without the parameters, and without the version that the linker adds.
+/// How many characters at the beginning of `name` are no brackets, although they look so; 0: none.
+size_t unit_at(std::string_view name) {
+  constexpr std::string_view kAnonymous = "(anonymous namespace)";
+  constexpr std::string_view kOperator = "operator";
+  if (name.starts_with(kAnonymous)) return kAnonymous.size();
+  if (!name.starts_with(kOperator)) return 0;
+  const std::string_view sign = name.substr(kOperator.size());
+  if (sign.starts_with("()")) return kOperator.size() + 2;
+  return kOperator.size() + std::min(sign.find_first_not_of("<>=-"), sign.size());
+}
+
 std::string name_of_function(const char* symbol) {
-  if (symbol == nullptr) return "";
-  const std::string name = demangled(symbol);
-  return name.substr(0, name == symbol ? name.find('@') : name.npos);
+  return symbol == nullptr ? "" : short_function_name(demangled(symbol));
 }
 
 struct Address {
@@ -159,6 +168,21 @@ class NativeStacks::Library {
   decltype(&dwfl_linux_proc_find_elf) find_elf_ = nullptr;
   decltype(&dwfl_standard_find_debuginfo) find_debuginfo_ = nullptr;
 };
+
+std::string short_function_name(std::string_view name) {
+  std::string kept;
+  int depth = 0;
+  while (!name.empty()) {
+    const size_t whole = depth == 0 ? unit_at(name) : 0;
+    if (whole == 0 && (name.front() == '<' || name.front() == '(')) ++depth;
+    if (depth == 0) kept += name.substr(0, std::max<size_t>(whole, 1));
+    if (whole == 0 && depth > 0 && (name.front() == '>' || name.front() == ')')) --depth;
+    name.remove_prefix(std::max<size_t>(whole, 1));
+  }
+  constexpr std::string_view kConst = " const";
+  if (kept.ends_with(kConst)) kept.resize(kept.size() - kConst.size());
+  return kept;
+}
 
 NativeStacks::NativeStacks(std::unique_ptr<Library> library) : library_(std::move(library)) {}
 NativeStacks::NativeStacks(NativeStacks&&) noexcept = default;

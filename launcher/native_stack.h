@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <sys/types.h>
 #include <vector>
 
@@ -12,9 +13,13 @@ namespace ddprun::launcher {
 
 /// A call of C or C++.
 struct NativeCall {
-  std::string function;  ///< demangled; empty: unknown
+  std::string function;  ///< as short_function_name; empty: unknown
   std::string where;     ///< "model.cc:41" where there is debug information, else the library
 };
+
+/// A demangled name without parameters and arguments of templates, which may be pages:
+/// "c10d::Work::wait".
+std::string short_function_name(std::string_view name);
 
 /// Reads the stacks of other processes, with libdw, which is loaded. For the helper process alone:
 /// files with debug information may be large, and on a slow disk.

@@ -93,7 +93,7 @@ TEST_CASE("a tree whose groups part again and again is cut") {
   CHECK(text.ends_with("\n... and more than fits here"));
 }
 
-TEST_CASE("a node's stacks are JSON of at most 64 KiB and the same after they were read") {
+TEST_CASE("a node's stacks are JSON of a bounded size and the same after they were read") {
   std::vector<RankStack> ranks;
   for (int rank = 0; rank < 1'000; ++rank) {
     Frames frames;

@@ -14,6 +14,12 @@ wait_for_stderr '^ddprun: where ranks 0-2 are, the innermost call last:$'
 wait_for_stderr '^ +\[waiting \(clock_nanosleep\).*\]$'
 has_event signal_received SIGQUIT || fail 'the signal has no event'
 
+# The same by asking it, as text and as JSON.
+"$DDPRUN" stacks "$ddprun" >"$work/text" || fail 'no answer'
+grep -q '^where ranks 0-2 are, the innermost call last:$' "$work/text" || fail "$(cat "$work/text")"
+"$DDPRUN" stacks "$ddprun" --native --json >"$work/json" || fail 'no answer'
+grep -q '"hosts":\[{"host":"[^"]*","ranks":"0-2"}\]' "$work/json" || fail "$(cat "$work/json")"
+
 # A worker that was stopped is a group of its own, and stays stopped.
 kill -STOP "$(worker_of 2)"
 wait_for_stderr 'rank 2 .* is stopped by SIGSTOP'

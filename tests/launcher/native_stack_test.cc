@@ -94,6 +94,27 @@ TEST_CASE("the calls of another process are read, the innermost first, and it wa
   }
 }
 
+TEST_CASE("names of functions are shown without parameters and arguments of templates") {
+  const std::pair<const char*, const char*> names[] = {
+      {"pause", "pause"},
+      {"c10d::Work::wait(std::chrono::duration<long, std::ratio<1l, 1000l> >)", "c10d::Work::wait"},
+      {"std::vector<int>::size() const", "std::vector::size"},
+      {"(anonymous namespace)::f(int)", "(anonymous namespace)::f"},
+      {"a::operator()(int)", "a::operator()"},
+      {"a::operator<<(std::ostream&, b<int>)", "a::operator<<"},
+      {"b<int>::operator->() const", "b::operator->"},
+      {"b::operator>(int)", "b::operator>"},
+      {"f(void (*)(int))", "f"},
+      {"main::{lambda(int)#1}::operator()(int) const", "main::{lambda#1}::operator()"},
+      {"operator new(unsigned long)", "operator new"},
+      {"f(", "f"},
+      {"f)>", "f)>"},
+      {"operator", "operator"},
+      {"", ""},
+  };
+  for (const auto& [name, short_name] : names) CHECK(short_function_name(name) == short_name);
+}
+
 TEST_CASE("a process that has ended has no calls, and a library that is missing is named") {
   block_child_signal();
   Waiter waiter;
