@@ -72,6 +72,8 @@ class Agent {
   void perform(const action::Leave&);
   void perform(const action::Finish& end);
 
+  void show_stacks();
+  void answer_stacks(const ask::Question& question, const ask::Respond& respond);
   void report_failure(const rendezvous::Failure& failure);
   void report_waiting();
   void report_job_failure();

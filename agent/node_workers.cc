@@ -59,7 +59,8 @@ NodeWorkers::NodeWorkers(boost::asio::any_io_executor executor, const JobSpec& j
       oom_begins_(executor_),
       wait_reporter_(executor_),
       uneven_end_(executor_, uneven_end),
-      watch_(executor_, job_.program) {}
+      watch_(executor_, job_.program),
+      stacks_(executor_, job_.program, host_name_) {}
 
 void NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::Endpoint& store) {
   layout_ = layout;
@@ -148,6 +149,7 @@ bool NodeWorkers::is_about_to_fail(int rank) {
 
 std::vector<WorkerWatch::Process> NodeWorkers::processes() const {
   std::vector<WorkerWatch::Process> processes;
+  if (!group_) return processes;
   for (const int local_rank : group_->running()) {
     processes.push_back({layout_.first_rank + local_rank, group_->pid_of(local_rank)});
   }

@@ -15,6 +15,7 @@
 #include "agent/events.h"
 #include "agent/job_spec.h"
 #include "agent/machine.h"
+#include "agent/stack_collector.h"
 #include "agent/wait_reporter.h"
 #include "agent/worker_setup.h"
 #include "agent/worker_watch.h"
@@ -64,6 +65,11 @@ class NodeWorkers {
 
   /// To be called at each SIGCHLD.
   void child_changed();
+
+  /// As StackCollector::collect, of the workers that run.
+  void collect_stacks(bool native, StackCollector::Done done) {
+    stacks_.collect(processes(), native, std::move(done));
+  }
 
   /// Global ranks whose process runs.
   std::vector<int> running() const;
@@ -130,6 +136,7 @@ class NodeWorkers {
   WaitReporter wait_reporter_;
   WaitReporter uneven_end_;
   WorkerWatch watch_;
+  StackCollector stacks_;
 
   // Of the latest round.
   rendezvous::Layout layout_;

@@ -15,6 +15,7 @@
 #include "agent/events.h"
 #include "agent/gone_message.h"
 #include "agent/run.h"
+#include "agent/stack_helper.h"
 #include "base/log.h"
 #include "base/secret.h"
 #include "cli/doctor/job.h"
@@ -151,6 +152,7 @@ int run_remote(int argc, char** argv) {
 int main(int argc, char** argv) {
   open_standard_descriptors();
   const Words words(argv + std::min(argc, 1), argv + argc);
+  if (agent::is_stack_helper(words)) return agent::run_stack_helper(words);
   if (cli::is_verb(words)) return cli::run_verb(words);
   if (doctor::is_node(words)) return doctor::run_node(words);  // signals end it, as any worker
   launcher::block_signals();

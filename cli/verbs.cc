@@ -15,6 +15,7 @@
 
 #include "agent/ask/log_piece.h"
 #include "agent/ask/status_text.h"
+#include "agent/stacks.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/job_socket.h"
@@ -199,6 +200,18 @@ int show_log(const VerbLine& line) {
   }
 }
 
+int show_stacks(const VerbLine& line) {
+  const Result<RunningJob> job = choose_job(running_jobs(), name_in(line, 0));
+  if (!job) return fail(job.error());
+  const std::string target = line.has("--native") ? "/stacks?native" : "/stacks";
+  const Result<std::string> body = ask_socket(job->socket.path, "GET", target, kAnswerLimit);
+  if (!body) return fail(body.error());
+  if (line.has("--json")) return print(*body);
+  const Result<agent::Stacks> stacks = agent::parse_stacks(*body);
+  return stacks ? print(agent::stacks_text(*stacks, view_of(line).rows) + "\n")
+                : fail(stacks.error());
+}
+
 constexpr std::array kVerbs = {
     Verb{"ls", "", 0, "ls                                lists the jobs of this user on this host",
          list_jobs},
@@ -213,6 +226,10 @@ constexpr std::array kVerbs = {
     Verb{"stop", "", 1,
          "stop [JOB]                        stops a whole job, on all its nodes, as SIGTERM does",
          stop_job},
+    Verb{"stacks", "--native --json ", 1,
+         "stacks [JOB] [--native] [--json]  shows where the workers are; --native: also calls of\n"
+         "                                           C and C++ below those of Python",
+         show_stacks},
 };
 
 const Verb* find_verb(std::span<const std::string> words) {

@@ -38,6 +38,7 @@ struct Shared {
   char cleanup_dir[PATH_MAX];  ///< that the guardian removes; empty: none
   FinalMessage final_message;
   std::atomic<std::uint32_t> liveness_settings;
+  std::atomic<bool> quit_stops_nothing;
 };
 Shared* shared = nullptr;
 
@@ -89,6 +90,14 @@ int shorter_timeout(int a, int b) {
   return a < 0 || (b >= 0 && b < a) ? b : a;
 }
 
+void forward(StopRequests& requests, pid_t agent, ReceivedSignal signal) {
+  if (signal.number == SIGQUIT && shared->quit_stops_nothing) {
+    kill(agent, SIGQUIT);
+  } else {
+    requests.forward(signal.number, signal.from_terminal);
+  }
+}
+
 /// Forwards signals and reaps orphans until the agent has ended.
 ExitStatus wait_for_agent(pid_t agent, const Fd& signals, ControlInput& control,
                           StopRequests& requests) {
@@ -103,11 +112,12 @@ ExitStatus wait_for_agent(pid_t agent, const Fd& signals, ControlInput& control,
         {signals.get(), POLLIN, 0}, {watch.fd(), POLLIN, 0}, {control.fd(), POLLIN, 0}};
     poll(sources, std::size(sources),
          shorter_timeout(watch.timeout(), shorter_timeout(requests.timeout(), control.timeout())));
-    for (const int signal : control.read(sources[2].revents != 0)) requests.forward(signal, false);
+    for (const int signal : control.read(sources[2].revents != 0))
+      forward(requests, agent, {signal, false});
     const auto [signal, from_terminal] = read_signal(signals);
     if (signal == SIGTSTP) stop_all(agent);
     if (signal > 0 && signal != SIGCHLD && signal != SIGTSTP) {
-      requests.forward(signal, from_terminal);
+      forward(requests, agent, {signal, from_terminal});
     }
     if (requests.are_unread() && !std::exchange(killed, true)) kill_agent(agent);
     // Asked also when it was killed, as this takes the expiry from the timer: it may die late.
@@ -194,6 +204,10 @@ void set_final_message(const FinalMessage::Route& route, std::string_view subjec
 
 void clear_final_message() {
   if (shared != nullptr) shared->final_message.clear();
+}
+
+void keep_quit_from_stopping() {
+  if (shared != nullptr) shared->quit_stops_nothing = true;
 }
 
 void remove_directory(const std::string& path) {
