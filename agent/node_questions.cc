@@ -91,6 +91,10 @@ void NodeQuestions::end() {
   Waiting ended = std::move(waiting_.front());
   waiting_.pop_front();
   listing_ = false;
+  for (; asked_ < answers_.nodes.size(); ++asked_) {
+    ask::NodeAnswer& answer = answers_.nodes[asked_];
+    if (answer.node.connected) answer.problem = "it was not asked in time";
+  }
   ask::NodeAnswers answers = std::exchange(answers_, {});
   begin_next();
   ended.done(std::move(answers));

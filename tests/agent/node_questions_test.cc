@@ -104,13 +104,16 @@ TEST_CASE("node questions: nobody waits for ever for an answer") {
   World world;
   world.ask("/a");
   world.ask("/b");
-  world.questions.received(NodeList{0, {listed(1), listed(2)}, false, ""});
+  NodeList list{0, {}, false, ""};
+  for (NodeId id = 1; id <= 10; ++id) list.nodes.push_back(listed(id));
+  world.questions.received(list);
   world.answer(world.asked().at(0), "one");
   world.io.run();  // until both have timed out
   REQUIRE(world.done.size() == 2);
-  REQUIRE(world.done[0].nodes.size() == 2);
+  REQUIRE(world.done[0].nodes.size() == 10);
   CHECK(world.done[0].nodes[0].answer == "one");
-  CHECK(world.done[0].nodes[1].problem == "no answer");
+  CHECK(world.done[0].nodes[8].problem == "no answer");
+  CHECK(world.done[0].nodes[9].problem == "it was not asked in time");
   CHECK(world.done[1].nodes.empty());
   world.answer(world.asked().at(1), "late");
 }
