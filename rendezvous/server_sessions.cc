@@ -303,13 +303,50 @@ bool ServerSessions::is_any_member_unreachable() const {
 }
 
 void ServerSessions::release_held(Time now) {
+  release_successors(now);
   if (held_.empty() || is_any_member_unreachable()) return;
   for (const Held& held : std::exchange(held_, {})) {
     if (agents_.contains(held.sender)) pass_to_round(held.sender, held.message, now);
   }
 }
 
+/// Whether an agent without a line has the place that this node asks for, on the same host.
+bool ServerSessions::has_predecessor(NodeId node, const JoinRequest& request) const {
+  return request.node_rank && std::any_of(unreachable_.begin(), unreachable_.end(), [&](NodeId id) {
+           const auto known = round_.nodes().find(id);
+           if (id == node || known == round_.nodes().end()) return false;
+           const JoinRequest& other = known->second.request;
+           return other.node_rank == request.node_rank && other.host == request.host;
+         });
+}
+
+bool ServerSessions::has_to_wait_for_place(NodeId node, const JoinRequest& request) {
+  if (round_.nodes().contains(node) || !has_predecessor(node, request)) return false;
+  const bool is_new = successors_.insert_or_assign(node, request).second;
+  if (!is_new) return true;
+  act(server_action::Warn{agents_.at(node).host + " was started again as node_rank " +
+                          std::to_string(*request.node_rank) +
+                          ": it waits until its predecessor, which is out of reach, is lost "
+                          "(--lease " +
+                          duration_text(options_.lease) + ")"});
+  return true;
+}
+
+void ServerSessions::release_successors(Time now) {
+  std::vector<std::pair<NodeId, JoinRequest>> free;
+  std::erase_if(successors_, [&](auto& successor) {
+    auto& [node, request] = successor;
+    if (agents_.contains(node) && has_predecessor(node, request)) return false;
+    free.emplace_back(node, std::move(request));
+    return true;
+  });
+  for (auto& [node, request] : free) {
+    if (agents_.contains(node)) take_join(node, std::move(request), now);
+  }
+}
+
 void ServerSessions::take_join(NodeId node, JoinRequest request, Time now) {
+  if (has_to_wait_for_place(node, request)) return;
   Agent& agent = agents_.at(node);
   if (request.hosting && !agent.own) {
     return refuse_agent(*agent.connection, "it says that it hosts the master, which this is", now);

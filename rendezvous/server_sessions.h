@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -52,6 +53,10 @@
 // A worker may fail because a node is lost, before that is proven. So a failure on another node
 // waits while a member of the round has no line, until that is back or lost: then the loss comes
 // first.
+//
+// An agent that was killed with its guardian may be started again before its lease is over, as the
+// pod of the same name is: a join with the host and the --node_rank of a node without a line waits
+// until that is back, and then is refused, or is lost, and then takes its place.
 
 namespace ddprun::rendezvous {
 
@@ -215,6 +220,9 @@ class ServerSessions {
   bool has_to_wait(NodeId node, const Message& message) const;
   bool is_any_member_unreachable() const;
   void release_held(Time now);
+  bool has_predecessor(NodeId node, const JoinRequest& request) const;
+  bool has_to_wait_for_place(NodeId node, const JoinRequest& request);
+  void release_successors(Time now);
   void pass_to_round(NodeId node, const Message& message, Time now);
   void deliver(Notifications notifications);
   bool has_to_be_recorded(const Notifications& notifications) const;
@@ -237,6 +245,7 @@ class ServerSessions {
   JobState recording_;
   JobState recorded_;
   std::vector<Held> held_;  ///< a failure, and what its sender said after it; oldest first
+  std::map<NodeId, JoinRequest> successors_;  ///< that wait for the place of a node without a line
   std::unordered_map<std::string, NodeId> sessions_;
   EvictionQueue evictions_;
   NodeId last_node_ = 0;

@@ -185,6 +185,89 @@ TEST_CASE("a hello and a join that come after the agent's newer ones are of no e
   CHECK(job.sessions.round().phase() == Round::Phase::active);
 }
 
+/// A job of two nodes with --node_rank, whose second one, "b", is replaced while it has no line.
+struct Replaced {
+  ServerSessions sessions{Job::options(2)};
+  std::uint64_t hellos = 0;
+
+  Replaced() {
+    for (int line = 1; line <= 2; ++line) join(line, line == 1 ? "a" : "b", line - 1);
+    CHECK(sessions.round().phase() == Round::Phase::active);
+    sessions.lost(2, kNow);
+  }
+
+  ServerActions join(int line, const std::string& host, int rank, const std::string& again = "") {
+    greet(line, host, again);
+    message::Join join = Job::join(host);
+    join.request.node_rank = rank;
+    return sessions.received(static_cast<ConnectionId>(line), Message(join), kNow);
+  }
+
+  ServerActions greet(int line, const std::string& host, const std::string& again = "") {
+    const auto id = static_cast<ConnectionId>(line);
+    sessions.connected(id, host, kProtocolVersion, false);
+    message::Hello hello;
+    hello.min_nodes = hello.max_nodes = 2;
+    hello.host = host;
+    hello.session = host + again;
+    hello.number = ++hellos;
+    return sessions.received(id, Message(hello), kNow);
+  }
+};
+
+bool is_refused(const ServerActions& actions, ConnectionId line) {
+  return std::any_of(actions.begin(), actions.end(), [line](const ServerAction& action) {
+    const auto* send = std::get_if<server_action::Send>(&action);
+    if (send == nullptr || send->to != line) return false;
+    const auto* notification = std::get_if<Notification>(send->reply.get());
+    return notification != nullptr && std::holds_alternative<Refused>(*notification);
+  });
+}
+
+TEST_CASE("a node that returns as another process waits for the lease of the one before") {
+  Replaced replaced;
+  ServerSessions& sessions = replaced.sessions;
+  CHECK_FALSE(is_refused(replaced.join(3, "b", 1, " again"), 3));
+  CHECK(sessions.round().phase() == Round::Phase::active);
+  CHECK(sessions.round().nodes().size() == 2);
+
+  SECTION("when that is over it takes the place") {
+    sessions.received(1, Message(Heartbeat{0}), kNow + 10s);
+    sessions.received(3, Message(Heartbeat{0}), kNow + 10s);
+    const ServerActions over = sessions.tick(kNow + 12s);
+    REQUIRE(broken(over) != nullptr);
+    CHECK(tests::contains(broken(over)->reason, "silent"));
+    CHECK(sessions.round().nodes().contains(3));
+  }
+  SECTION("or earlier, when nothing of it runs any more") {
+    sessions.connected(4, "guardian of b", kProtocolVersion, false);
+    sessions.received(4, Message(message::Gone{"b", "its agent was killed"}), kNow);
+    CHECK(sessions.round().nodes().contains(3));
+  }
+  SECTION("if that is back it is refused") {
+    CHECK(is_refused(replaced.greet(4, "b"), 3));
+  }
+  SECTION("if it has gone itself nothing is left of it") {
+    sessions.received(3, Message(message::Gone{"b again", "it was stopped"}), kNow);
+    CHECK_FALSE(is_refused(replaced.greet(4, "b"), 3));
+    CHECK(sessions.round().nodes().size() == 2);
+  }
+  SECTION("it has one place, however often it asks") {
+    replaced.join(4, "b", 1, " again");
+    sessions.connected(5, "guardian of b", kProtocolVersion, false);
+    const ServerActions gone =
+        sessions.received(5, Message(message::Gone{"b", "its agent was killed"}), kNow);
+    CHECK_FALSE(is_refused(gone, 4));
+    CHECK(sessions.round().nodes().size() == 2);
+  }
+}
+
+TEST_CASE("a place of another host, or of a node with a line, is no place to wait for") {
+  Replaced replaced;
+  CHECK(is_refused(replaced.join(3, "c", 1), 3));
+  CHECK(is_refused(replaced.join(4, "a", 0, " again"), 4));
+}
+
 TEST_CASE("workers that wait for those of a node that is refused are told") {
   Job job;
   const ServerActions actions = job.sessions.received(2, Error{Errc::protocol, "no type"}, kNow);
