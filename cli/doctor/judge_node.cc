@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "cli/doctor/judge_gpus.h"
+
 namespace ddprun::doctor {
 namespace {
 
@@ -103,15 +105,6 @@ Judged judge_cpus(const Facts& facts, int /*nodes*/) {
       few ? "more of them: sbatch --cpus-per-task, docker run --cpus, or cpu of the pod" : ""};
 }
 
-Judged judge_gpus(const Facts& facts, int /*nodes*/) {
-  if (facts.gpus == 0) return std::nullopt;
-  const bool shared = facts.workers > facts.gpus;
-  return Finding{shared ? Level::warn : Level::ok, "GPUs",
-                 plural(facts.gpus, "GPU") + " for " + plural(facts.workers, "worker") +
-                     (shared ? ": NCCL refuses two ranks on one" : ""),
-                 shared ? "--nproc_per_node gpu" : ""};
-}
-
 Judged judge_fabric(const Facts& facts, int /*nodes*/) {
   if (!facts.has_fabric) return std::nullopt;
   if (facts.inactive_ports.empty()) {
@@ -167,8 +160,8 @@ Judged judge_tracing(const Facts& facts, int /*nodes*/) {
 
 constexpr std::array kJudges = {judge_program,       judge_shared_memory, judge_open_files,
                                 judge_locked_memory, judge_stack,         judge_memory,
-                                judge_cpus,          judge_gpus,          judge_fabric,
-                                judge_name,          judge_variables,     judge_tracing};
+                                judge_cpus,          judge_fabric,        judge_name,
+                                judge_variables,     judge_tracing};
 
 Finding judge_folder(const Folder& folder) {
   if (!folder.error.empty()) {
@@ -226,6 +219,7 @@ Findings judge_node(const Facts& facts, int nodes) {
   for (const auto& judge : kJudges) {
     if (Judged finding = judge(facts, nodes)) findings.push_back(std::move(*finding));
   }
+  for (Finding& finding : judge_gpus(facts)) findings.push_back(std::move(finding));
   for (const Folder& folder : facts.folders) findings.push_back(judge_folder(folder));
   return findings;
 }

@@ -12,6 +12,7 @@
 #include "cli/doctor/node.h"
 #include "cli/doctor/probe.h"
 #include "cli/doctor/read_facts.h"
+#include "cli/doctor/read_gpus.h"
 #include "cli/doctor/wire.h"
 #include "tests/cli/command_line.h"
 #include "tests/contains.h"
@@ -101,6 +102,35 @@ TEST_CASE("doctor: GPUs, driver and InfiniBand by the kernel's files") {
   read_devices(none, Order(), "/nowhere");
   CHECK(none.traits.empty());
   CHECK_FALSE(none.has_fabric);
+}
+
+TEST_CASE("doctor: what NVML says of the health of GPUs") {
+  const Root root;
+  root.write("/proc/driver/nvidia/version", "NVRM version: ...\n");
+  setenv("FAKE_NVML", "gpu lost worn pending ecc full denied", 1);
+  Facts facts;
+  read_gpus(facts, root.path(), FAKE_NVML_LIBRARY);
+  REQUIRE(facts.gpu_health.size() == 7);
+  const std::vector<Gpu>& gpus = facts.gpu_health;
+  CHECK_FALSE((gpus[0].is_lost || gpus[0].is_worn_out || gpus[0].needs_reset));
+  CHECK(gpus[1].is_lost);
+  CHECK(gpus[2].is_worn_out);
+  CHECK(gpus[3].needs_reset);
+  CHECK(gpus[4].uncorrected_errors == 2);
+  CHECK(gpus[5].memory_used == 0.5);
+  CHECK_FALSE(gpus[6].is_lost);
+
+  setenv("FAKE_NVML", "broken", 1);
+  Facts broken;
+  read_gpus(broken, root.path(), FAKE_NVML_LIBRARY);
+  CHECK(broken.driver_differs);
+  CHECK(broken.gpu_health.empty());
+  Facts none;
+  read_gpus(none, "/nowhere", FAKE_NVML_LIBRARY);
+  CHECK_FALSE(none.driver_differs);
+  read_gpus(none, root.path(), "libnowhere.so");
+  CHECK(none.gpu_health.empty());
+  unsetenv("FAKE_NVML");
 }
 
 TEST_CASE("doctor: resources of a host, and of one that has none") {
