@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "cli/doctor/texts.h"
 
 namespace ddprun::doctor {
 namespace {
@@ -41,10 +42,6 @@ std::vector<int> with(const Fault& fault, const std::vector<Gpu>& gpus) {
     if (fault.is_there(gpus[i])) found.push_back(static_cast<int>(i));
   }
   return found;
-}
-
-std::string plural(std::int64_t count, const std::string& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
 }  // namespace

@@ -8,12 +8,12 @@
 #include <utility>
 
 #include "cli/doctor/judge_gpus.h"
+#include "cli/doctor/texts.h"
 
 namespace ddprun::doctor {
 namespace {
 
-constexpr std::int64_t kKiB = 1024;
-constexpr std::int64_t kMiB = 1024 * kKiB;
+constexpr std::int64_t kMiB = 1 << 20;
 constexpr std::int64_t kGiB = 1024 * kMiB;
 
 /// Docker's default, with which NCCL and data loaders of several processes end by SIGBUS.
@@ -27,10 +27,6 @@ constexpr std::int64_t kLittleDisk = kGiB;
 constexpr int kNoTracing = 2;  // kernel.yama.ptrace_scope: only for CAP_SYS_PTRACE, or nobody
 
 using Judged = std::optional<Finding>;
-
-std::string plural(std::int64_t count, const std::string& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
 
 Judged judge_program(const Facts& facts, int /*nodes*/) {
   if (facts.problem.empty()) return std::nullopt;
@@ -192,19 +188,6 @@ void add(Findings& all, Finding finding, int node) {
 }
 
 }  // namespace
-
-std::string size_text(std::int64_t bytes) {
-  std::array<char, 32> text;
-  const auto value = static_cast<double>(bytes);
-  if (bytes < kMiB) {
-    std::snprintf(text.data(), text.size(), "%.3g KiB", value / static_cast<double>(kKiB));
-  } else if (bytes < kGiB) {
-    std::snprintf(text.data(), text.size(), "%.0f MiB", value / static_cast<double>(kMiB));
-  } else {
-    std::snprintf(text.data(), text.size(), "%.1f GiB", value / static_cast<double>(kGiB));
-  }
-  return text.data();
-}
 
 bool is_loopback_address(const std::string& address) {
   return address.starts_with("127.") || address == "::1";
