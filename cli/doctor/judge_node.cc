@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdio>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "cli/doctor/judge_gpus.h"
@@ -28,13 +29,13 @@ constexpr int kNoTracing = 2;  // kernel.yama.ptrace_scope: only for CAP_SYS_PTR
 
 using Judged = std::optional<Finding>;
 
-Judged judge_program(const Facts& facts, int /*nodes*/) {
+Judged judge_program(const Facts& facts, int /*hosts*/) {
   if (facts.problem.empty()) return std::nullopt;
   return Finding{Level::fail, "program", facts.problem,
                  "put the program and what runs it where every node finds it"};
 }
 
-Judged judge_shared_memory(const Facts& facts, int /*nodes*/) {
+Judged judge_shared_memory(const Facts& facts, int /*hosts*/) {
   const std::string remedy =
       "docker run --shm-size=8g or --ipc=host; elsewhere: mount -o remount,size=8G /dev/shm";
   if (facts.shared_memory < 0) {
@@ -49,7 +50,7 @@ Judged judge_shared_memory(const Facts& facts, int /*nodes*/) {
   return Finding{little ? Level::warn : Level::ok, "shared memory", text, little ? remedy : ""};
 }
 
-Judged judge_open_files(const Facts& facts, int /*nodes*/) {
+Judged judge_open_files(const Facts& facts, int /*hosts*/) {
   const std::int64_t limit = facts.open_files;
   if (limit < 0 || limit >= kFewFiles) {
     return Finding{Level::ok, "open files",
@@ -61,7 +62,7 @@ Judged judge_open_files(const Facts& facts, int /*nodes*/) {
                  "ulimit -n 65536 before ddprun; nofile in /etc/security/limits.conf"};
 }
 
-Judged judge_locked_memory(const Facts& facts, int /*nodes*/) {
+Judged judge_locked_memory(const Facts& facts, int /*hosts*/) {
   if (!facts.has_fabric) return std::nullopt;
   if (facts.locked_memory < 0 || facts.locked_memory >= kLockedMemoryForFabric) {
     return Finding{Level::ok, "locked memory", "enough for RDMA", ""};
@@ -73,13 +74,13 @@ Judged judge_locked_memory(const Facts& facts, int /*nodes*/) {
                  "slurmd"};
 }
 
-Judged judge_stack(const Facts& facts, int /*nodes*/) {
+Judged judge_stack(const Facts& facts, int /*hosts*/) {
   if (facts.stack >= 0) return std::nullopt;
   return Finding{Level::warn, "stack", "its limit is unlimited, which NCCL does not bear",
                  "ulimit -s 8192 before ddprun"};
 }
 
-Judged judge_memory(const Facts& facts, int /*nodes*/) {
+Judged judge_memory(const Facts& facts, int /*hosts*/) {
   if (facts.memory < 0) return std::nullopt;
   const bool little = facts.memory < kMemoryPerWorker * facts.workers;
   return Finding{
@@ -89,7 +90,7 @@ Judged judge_memory(const Facts& facts, int /*nodes*/) {
       little ? "a larger limit: sbatch --mem, docker run --memory, or memory of the pod" : ""};
 }
 
-Judged judge_cpus(const Facts& facts, int /*nodes*/) {
+Judged judge_cpus(const Facts& facts, int /*hosts*/) {
   if (facts.cpus < 0) return std::nullopt;
   const bool few = facts.cpus < facts.workers;
   std::array<char, 32> cpus;
@@ -101,7 +102,7 @@ Judged judge_cpus(const Facts& facts, int /*nodes*/) {
       few ? "more of them: sbatch --cpus-per-task, docker run --cpus, or cpu of the pod" : ""};
 }
 
-Judged judge_fabric(const Facts& facts, int /*nodes*/) {
+Judged judge_fabric(const Facts& facts, int /*hosts*/) {
   if (!facts.has_fabric) return std::nullopt;
   if (facts.inactive_ports.empty()) {
     return Finding{Level::ok, "InfiniBand", "every port is active", ""};
@@ -113,8 +114,8 @@ Judged judge_fabric(const Facts& facts, int /*nodes*/) {
       "ibstat names the cause (cable, subnet manager); NCCL_IB_HCA=^NAME leaves one out"};
 }
 
-Judged judge_name(const Facts& facts, int nodes) {
-  if (nodes == 1 || facts.gloo_is_told) return std::nullopt;
+Judged judge_name(const Facts& facts, int hosts) {
+  if (hosts == 1 || facts.gloo_is_told) return std::nullopt;
   if (!facts.gloo_address.empty() && !is_loopback_address(facts.gloo_address)) {
     return Finding{Level::ok, "host name", "it stands for " + facts.gloo_address, ""};
   }
@@ -132,7 +133,7 @@ Judged judge_name(const Facts& facts, int nodes) {
                  remedy + "its real address for the name in /etc/hosts"};
 }
 
-Judged judge_variables(const Facts& facts, int /*nodes*/) {
+Judged judge_variables(const Facts& facts, int /*hosts*/) {
   if (facts.no_interface.empty()) return std::nullopt;
   std::string all;
   for (const std::string& each : facts.no_interface) all += (all.empty() ? "" : " and ") + each;
@@ -140,7 +141,7 @@ Judged judge_variables(const Facts& facts, int /*nodes*/) {
                  "the name of one that ip addr shows on this node, or unset it"};
 }
 
-Judged judge_tracing(const Facts& facts, int /*nodes*/) {
+Judged judge_tracing(const Facts& facts, int /*hosts*/) {
   if (facts.ptrace_scope >= kNoTracing) {
     return Finding{Level::warn, "diagnosis",
                    "kernel.yama.ptrace_scope is " + std::to_string(facts.ptrace_scope) +
@@ -193,14 +194,14 @@ bool is_loopback_address(const std::string& address) {
   return address.starts_with("127.") || address == "::1";
 }
 
-Findings judge_node(const Facts& facts, int nodes) {
+Findings judge_node(const Facts& facts, int hosts) {
   if (!facts.missing.empty()) {
     return {{Level::fail, "node", facts.missing,
              "look at this node: a disk or a file server that does not answer may hold it up"}};
   }
   Findings findings;
   for (const auto& judge : kJudges) {
-    if (Judged finding = judge(facts, nodes)) findings.push_back(std::move(*finding));
+    if (Judged finding = judge(facts, hosts)) findings.push_back(std::move(*finding));
   }
   for (Finding& finding : judge_gpus(facts)) findings.push_back(std::move(finding));
   for (const Folder& folder : facts.folders) findings.push_back(judge_folder(folder));
@@ -209,9 +210,12 @@ Findings judge_node(const Facts& facts, int nodes) {
 
 Findings judge_nodes(const std::vector<Facts>& nodes) {
   const int count = static_cast<int>(nodes.size());
+  std::set<std::string> hosts;
+  for (const Facts& node : nodes) hosts.insert(node.host);
   Findings all;
   for (int node = 0; node < count; ++node) {
-    for (Finding& finding : judge_node(nodes[static_cast<size_t>(node)], count)) {
+    for (Finding& finding :
+         judge_node(nodes[static_cast<size_t>(node)], static_cast<int>(hosts.size()))) {
       if (count > 1 && finding.level == Level::ok) finding.text.clear();  // each node its own
       add(all, std::move(finding), node);
     }

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <string>
 #include <sys/socket.h>
+#include <thread>
 
 #include "cli/doctor/cgroup.h"
 #include "cli/doctor/job.h"
@@ -204,6 +205,31 @@ TEST_CASE("doctor: a probe finds who answers, his clock, and how fast the way is
   facts.token.back() = facts.token.back() == 'a' ? 'b' : 'a';
   CHECK(probe(0, target, facts).error == "another program answers there");
   CHECK_FALSE(measure(0, target, facts).is_measured);
+}
+
+TEST_CASE("doctor: a connection that breaks is one link's error, and the others are told") {
+  const Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  socklen_t size = sizeof address;
+  REQUIRE(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
+  REQUIRE(listen(listener.get(), 1) == 0);
+  REQUIRE(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  Facts facts;
+  facts.port = ntohs(address.sin_port);
+  facts.token = "0123456789abcdef";
+  std::thread breaks_off([&] {
+    const Fd guest(accept(listener.get(), nullptr, nullptr));
+    std::string token(16, 0);
+    const auto deadline = Clock::now() + std::chrono::seconds(40);
+    if (receive_all(guest, token, deadline) == 0) send_all(guest, token, deadline);
+  });
+  const Link broken = probe(0, {1, "ddprun", "127.0.0.1"}, facts);
+  breaks_off.join();
+  CHECK(contains(broken.error, "Connection reset"));
+  const auto told = decode_links(encode(std::vector<Link>{broken}), 0, 2);
+  REQUIRE(told);
+  CHECK(told->size() == 1);
 }
 
 TEST_CASE("doctor: a port that is closed") {

@@ -132,6 +132,10 @@ TEST_CASE("doctor: a host's name may be a loopback address where it does no harm
   Facts facts = healthy();
   facts.gloo_address = facts.name_address = "127.0.1.1";
   CHECK(bad(judge_node(facts, 1)).empty());
+  CHECK(bad(judge_nodes({facts, facts})).empty());  // of one host
+  Facts other = facts;
+  other.host = "gpu-02";
+  CHECK(bad(judge_nodes({facts, other})).size() == 1);
   facts.gloo_is_told = true;
   CHECK(bad(judge_node(facts, 2)).empty());
 }
