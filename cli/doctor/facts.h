@@ -35,6 +35,15 @@ struct Folder {
   std::int64_t free = -1;  ///< bytes; -1: unknown
 };
 
+/// What NVML says of a GPU.
+struct Gpu {
+  bool is_lost = false;
+  bool needs_reset = false;             ///< to replace faulty rows of its memory
+  bool is_worn_out = false;             ///< there are no rows left to replace them by
+  std::int64_t uncorrected_errors = 0;  ///< of its memory, since the last reboot
+  double memory_used = 0;               ///< the part of its memory that others have
+};
+
 /// One node, as it sees itself. A number of -1 is unknown or without a limit, as it says.
 struct Facts {
   std::string host;
@@ -71,7 +80,9 @@ struct Facts {
   std::vector<Folder> folders;
 
   // Devices.
-  int gpus = 0;
+  int gpus = 0;                             ///< that the job may use
+  std::vector<Gpu> gpu_health;              ///< of all that there are
+  bool driver_differs = false;              ///< its module and its library are not of one version
   bool has_fabric = false;                  ///< InfiniBand or RoCE
   std::vector<std::string> inactive_ports;  ///< of it: "mlx5_0/1 (DOWN)"
 

@@ -71,6 +71,14 @@ int report_alone(const Job& job, const Error& error) {
   return agent::exit_code(unwritten);
 }
 
+/// The exit code, after a report where no worker has made one.
+int conclude(const Job& job, const agent::Outcome& outcome) {
+  if (const auto* error = std::get_if<Error>(&outcome)) return report_alone(job, *error);
+  if (const auto* failed = std::get_if<agent::JobFailed>(&outcome)) return failed->code;
+  const auto* interrupted = std::get_if<agent::Interrupted>(&outcome);
+  return interrupted == nullptr ? 0 : 128 + interrupted->signal;
+}
+
 }  // namespace
 
 Job make_job(agent::JobSpec spec, Order order, const std::string& executable) {
@@ -85,10 +93,9 @@ Job make_job(agent::JobSpec spec, Order order, const std::string& executable) {
 
 int run(const Job& job, agent::Events& events) {
   const agent::Outcome outcome = agent::run(job.spec, events);
-  if (const auto* error = std::get_if<Error>(&outcome)) return report_alone(job, *error);
-  if (const auto* failed = std::get_if<agent::JobFailed>(&outcome)) return failed->code;
-  const auto* interrupted = std::get_if<agent::Interrupted>(&outcome);
-  return interrupted == nullptr ? 0 : 128 + interrupted->signal;
+  const int code = conclude(job, outcome);
+  events.job_ended(outcome, code);
+  return code;
 }
 
 }  // namespace ddprun::doctor

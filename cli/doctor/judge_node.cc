@@ -5,13 +5,16 @@
 #include <array>
 #include <cstdio>
 #include <optional>
+#include <set>
 #include <utility>
+
+#include "cli/doctor/judge_gpus.h"
+#include "cli/doctor/texts.h"
 
 namespace ddprun::doctor {
 namespace {
 
-constexpr std::int64_t kKiB = 1024;
-constexpr std::int64_t kMiB = 1024 * kKiB;
+constexpr std::int64_t kMiB = 1 << 20;
 constexpr std::int64_t kGiB = 1024 * kMiB;
 
 /// Docker's default, with which NCCL and data loaders of several processes end by SIGBUS.
@@ -26,17 +29,13 @@ constexpr int kNoTracing = 2;  // kernel.yama.ptrace_scope: only for CAP_SYS_PTR
 
 using Judged = std::optional<Finding>;
 
-std::string plural(std::int64_t count, const std::string& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
-
-Judged judge_program(const Facts& facts, int /*nodes*/) {
+Judged judge_program(const Facts& facts, int /*hosts*/) {
   if (facts.problem.empty()) return std::nullopt;
   return Finding{Level::fail, "program", facts.problem,
                  "put the program and what runs it where every node finds it"};
 }
 
-Judged judge_shared_memory(const Facts& facts, int /*nodes*/) {
+Judged judge_shared_memory(const Facts& facts, int /*hosts*/) {
   const std::string remedy =
       "docker run --shm-size=8g or --ipc=host; elsewhere: mount -o remount,size=8G /dev/shm";
   if (facts.shared_memory < 0) {
@@ -51,7 +50,7 @@ Judged judge_shared_memory(const Facts& facts, int /*nodes*/) {
   return Finding{little ? Level::warn : Level::ok, "shared memory", text, little ? remedy : ""};
 }
 
-Judged judge_open_files(const Facts& facts, int /*nodes*/) {
+Judged judge_open_files(const Facts& facts, int /*hosts*/) {
   const std::int64_t limit = facts.open_files;
   if (limit < 0 || limit >= kFewFiles) {
     return Finding{Level::ok, "open files",
@@ -63,7 +62,7 @@ Judged judge_open_files(const Facts& facts, int /*nodes*/) {
                  "ulimit -n 65536 before ddprun; nofile in /etc/security/limits.conf"};
 }
 
-Judged judge_locked_memory(const Facts& facts, int /*nodes*/) {
+Judged judge_locked_memory(const Facts& facts, int /*hosts*/) {
   if (!facts.has_fabric) return std::nullopt;
   if (facts.locked_memory < 0 || facts.locked_memory >= kLockedMemoryForFabric) {
     return Finding{Level::ok, "locked memory", "enough for RDMA", ""};
@@ -75,13 +74,13 @@ Judged judge_locked_memory(const Facts& facts, int /*nodes*/) {
                  "slurmd"};
 }
 
-Judged judge_stack(const Facts& facts, int /*nodes*/) {
+Judged judge_stack(const Facts& facts, int /*hosts*/) {
   if (facts.stack >= 0) return std::nullopt;
   return Finding{Level::warn, "stack", "its limit is unlimited, which NCCL does not bear",
                  "ulimit -s 8192 before ddprun"};
 }
 
-Judged judge_memory(const Facts& facts, int /*nodes*/) {
+Judged judge_memory(const Facts& facts, int /*hosts*/) {
   if (facts.memory < 0) return std::nullopt;
   const bool little = facts.memory < kMemoryPerWorker * facts.workers;
   return Finding{
@@ -91,7 +90,7 @@ Judged judge_memory(const Facts& facts, int /*nodes*/) {
       little ? "a larger limit: sbatch --mem, docker run --memory, or memory of the pod" : ""};
 }
 
-Judged judge_cpus(const Facts& facts, int /*nodes*/) {
+Judged judge_cpus(const Facts& facts, int /*hosts*/) {
   if (facts.cpus < 0) return std::nullopt;
   const bool few = facts.cpus < facts.workers;
   std::array<char, 32> cpus;
@@ -103,16 +102,7 @@ Judged judge_cpus(const Facts& facts, int /*nodes*/) {
       few ? "more of them: sbatch --cpus-per-task, docker run --cpus, or cpu of the pod" : ""};
 }
 
-Judged judge_gpus(const Facts& facts, int /*nodes*/) {
-  if (facts.gpus == 0) return std::nullopt;
-  const bool shared = facts.workers > facts.gpus;
-  return Finding{shared ? Level::warn : Level::ok, "GPUs",
-                 plural(facts.gpus, "GPU") + " for " + plural(facts.workers, "worker") +
-                     (shared ? ": NCCL refuses two ranks on one" : ""),
-                 shared ? "--nproc_per_node gpu" : ""};
-}
-
-Judged judge_fabric(const Facts& facts, int /*nodes*/) {
+Judged judge_fabric(const Facts& facts, int /*hosts*/) {
   if (!facts.has_fabric) return std::nullopt;
   if (facts.inactive_ports.empty()) {
     return Finding{Level::ok, "InfiniBand", "every port is active", ""};
@@ -124,8 +114,8 @@ Judged judge_fabric(const Facts& facts, int /*nodes*/) {
       "ibstat names the cause (cable, subnet manager); NCCL_IB_HCA=^NAME leaves one out"};
 }
 
-Judged judge_name(const Facts& facts, int nodes) {
-  if (nodes == 1 || facts.gloo_is_told) return std::nullopt;
+Judged judge_name(const Facts& facts, int hosts) {
+  if (hosts == 1 || facts.gloo_is_told) return std::nullopt;
   if (!facts.gloo_address.empty() && !is_loopback_address(facts.gloo_address)) {
     return Finding{Level::ok, "host name", "it stands for " + facts.gloo_address, ""};
   }
@@ -143,7 +133,7 @@ Judged judge_name(const Facts& facts, int nodes) {
                  remedy + "its real address for the name in /etc/hosts"};
 }
 
-Judged judge_variables(const Facts& facts, int /*nodes*/) {
+Judged judge_variables(const Facts& facts, int /*hosts*/) {
   if (facts.no_interface.empty()) return std::nullopt;
   std::string all;
   for (const std::string& each : facts.no_interface) all += (all.empty() ? "" : " and ") + each;
@@ -151,7 +141,7 @@ Judged judge_variables(const Facts& facts, int /*nodes*/) {
                  "the name of one that ip addr shows on this node, or unset it"};
 }
 
-Judged judge_tracing(const Facts& facts, int /*nodes*/) {
+Judged judge_tracing(const Facts& facts, int /*hosts*/) {
   if (facts.ptrace_scope >= kNoTracing) {
     return Finding{Level::warn, "diagnosis",
                    "kernel.yama.ptrace_scope is " + std::to_string(facts.ptrace_scope) +
@@ -167,8 +157,8 @@ Judged judge_tracing(const Facts& facts, int /*nodes*/) {
 
 constexpr std::array kJudges = {judge_program,       judge_shared_memory, judge_open_files,
                                 judge_locked_memory, judge_stack,         judge_memory,
-                                judge_cpus,          judge_gpus,          judge_fabric,
-                                judge_name,          judge_variables,     judge_tracing};
+                                judge_cpus,          judge_fabric,        judge_name,
+                                judge_variables,     judge_tracing};
 
 Finding judge_folder(const Folder& folder) {
   if (!folder.error.empty()) {
@@ -200,41 +190,32 @@ void add(Findings& all, Finding finding, int node) {
 
 }  // namespace
 
-std::string size_text(std::int64_t bytes) {
-  std::array<char, 32> text;
-  const auto value = static_cast<double>(bytes);
-  if (bytes < kMiB) {
-    std::snprintf(text.data(), text.size(), "%.3g KiB", value / static_cast<double>(kKiB));
-  } else if (bytes < kGiB) {
-    std::snprintf(text.data(), text.size(), "%.0f MiB", value / static_cast<double>(kMiB));
-  } else {
-    std::snprintf(text.data(), text.size(), "%.1f GiB", value / static_cast<double>(kGiB));
-  }
-  return text.data();
-}
-
 bool is_loopback_address(const std::string& address) {
   return address.starts_with("127.") || address == "::1";
 }
 
-Findings judge_node(const Facts& facts, int nodes) {
+Findings judge_node(const Facts& facts, int hosts) {
   if (!facts.missing.empty()) {
     return {{Level::fail, "node", facts.missing,
              "look at this node: a disk or a file server that does not answer may hold it up"}};
   }
   Findings findings;
   for (const auto& judge : kJudges) {
-    if (Judged finding = judge(facts, nodes)) findings.push_back(std::move(*finding));
+    if (Judged finding = judge(facts, hosts)) findings.push_back(std::move(*finding));
   }
+  for (Finding& finding : judge_gpus(facts)) findings.push_back(std::move(finding));
   for (const Folder& folder : facts.folders) findings.push_back(judge_folder(folder));
   return findings;
 }
 
 Findings judge_nodes(const std::vector<Facts>& nodes) {
   const int count = static_cast<int>(nodes.size());
+  std::set<std::string> hosts;
+  for (const Facts& node : nodes) hosts.insert(node.host);
   Findings all;
   for (int node = 0; node < count; ++node) {
-    for (Finding& finding : judge_node(nodes[static_cast<size_t>(node)], count)) {
+    for (Finding& finding :
+         judge_node(nodes[static_cast<size_t>(node)], static_cast<int>(hosts.size()))) {
       if (count > 1 && finding.level == Level::ok) finding.text.clear();  // each node its own
       add(all, std::move(finding), node);
     }

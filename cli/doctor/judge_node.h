@@ -8,14 +8,11 @@
 
 namespace ddprun::doctor {
 
-/// `nodes`: how many the job has. The findings name no node.
-Findings judge_node(const Facts& facts, int nodes);
+/// `hosts`: on how many the job's nodes are. The findings name no node.
+Findings judge_node(const Facts& facts, int hosts);
 
 /// Those of all nodes, by rank: equal ones once, with the nodes that they are about.
 Findings judge_nodes(const std::vector<Facts>& nodes);
-
-/// "64 MiB", "7.5 GiB".
-std::string size_text(std::int64_t bytes);
 
 /// Whether the numeric `address` is a loopback one.
 bool is_loopback_address(const std::string& address);

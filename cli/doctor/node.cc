@@ -23,12 +23,9 @@
 namespace ddprun::doctor {
 namespace {
 
-using std::chrono::seconds;
-
 constexpr int kCannotTell = 125;
-constexpr seconds kConnectLimit{60};
-constexpr seconds kReplyLimit{60};
-constexpr seconds kPatience{60};  // with another node's disk or probes
+constexpr std::chrono::seconds kStoreLimit{60};
+constexpr std::chrono::seconds kPatience{60};  // with another node's disk or probes
 
 int number_from(const char* variable) {
   const char* value = std::getenv(variable);
@@ -100,7 +97,7 @@ Result<std::vector<std::optional<std::string>>> Node::collect(const std::string&
       values.emplace_back();
       continue;
     }
-    Result<std::string> value = store_.get(each, kReplyLimit);
+    Result<std::string> value = store_.get(each, kStoreLimit);
     if (!value) return value.error();
     values.emplace_back(std::move(*value));
   }
@@ -230,8 +227,8 @@ int run_node(const std::vector<std::string>& words) {
   std::optional<Order> order = decode_order(words[1]);
   if (!order) return fail_with({Errc::usage, std::string(kNodeWord) + " is for ddprun doctor"});
   Result<store::Client> store = store::Client::connect(
-      text_from("MASTER_ADDR"), static_cast<std::uint16_t>(number_from("MASTER_PORT")),
-      kConnectLimit, kReplyLimit);
+      text_from("MASTER_ADDR"), static_cast<std::uint16_t>(number_from("MASTER_PORT")), kStoreLimit,
+      kStoreLimit);
   if (!store) return fail_with(store.error());
   const Result<bool> well = Node(std::move(*order), std::move(*store)).run();
   if (!well) return fail_with(well.error());

@@ -234,7 +234,9 @@ Findings judge_bandwidth(const World& world, const std::vector<Link>& links) {
   if (most == 0) return {};
   if (slow.empty()) {
     return {{Level::ok, "bandwidth",
-             number_text(least) + " to " + number_text(most) + " Mbit/s with one connection", ""}};
+             (least < most ? number_text(least) + " to " : "") + number_text(most) +
+                 " Mbit/s with one connection",
+             ""}};
   }
   return {{Level::warn, "bandwidth", slow.text(),
            "another job may use the network; else a bad cable or port (ethtool -S INTERFACE)"}};

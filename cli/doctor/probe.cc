@@ -170,7 +170,7 @@ Fd open_link(Link& link, const Facts& facts) {
 
 /// The clock by the shortest of some round trips. 0 or an errno.
 int ask_clock(const Fd& socket, Link& link) {
-  link.round_trip = HUGE_VAL;
+  double shortest = HUGE_VAL;
   for (int i = 0; i < kPings; ++i) {
     const auto deadline = Clock::now() + kAnswerLimit;
     const std::int64_t sent_at = wall_clock();
@@ -179,7 +179,8 @@ int ask_clock(const Fd& socket, Link& link) {
     if (const int error = send_all(socket, {&kAskClock, 1}, deadline)) return error;
     if (const int error = receive_all(socket, bytes, deadline)) return error;
     const auto taken = std::chrono::duration<double>(Clock::now() - sent).count();
-    if (taken * 1e3 >= link.round_trip) continue;
+    if (taken >= shortest) continue;
+    shortest = taken;
     link.round_trip = taken * 1e3;
     link.clock_ahead = static_cast<double>(number_of(bytes) - sent_at) / 1e9 - taken / 2;
   }

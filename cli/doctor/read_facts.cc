@@ -18,6 +18,7 @@
 #include "base/fd.h"
 #include "base/host_name.h"
 #include "cli/doctor/cgroup.h"
+#include "cli/doctor/read_gpus.h"
 #include "launcher/py_spy.h"
 
 namespace ddprun::doctor {
@@ -164,6 +165,7 @@ Facts read_facts(const Order& order, const std::string& way) {
   read_variables(facts);
   read_resources(facts);
   read_devices(facts, order);
+  read_gpus(facts);
   read_network(facts, way);
   read_software(facts, order);
   facts.has_py_spy = !launcher::find_py_spy(order.python.empty() ? "/" : order.python).empty();

@@ -7,6 +7,7 @@ run doctor --log_dir "$work/logs" true  # is well, but for what this machine lac
 [ "$code" -le 1 ] || expect_exit 0
 expect_stdout "^(ok|warn) .* disk: $work/logs has .* free$"
 expect_stdout '^doctor: [0-9]+ failures?, [0-9]+ warnings?, [0-9]+ ok; 1 node$'
+has_event job_ended || fail "no event of the end"
 [ ! -e "$work/logs" ] || fail "it made the log folder"
 [ ! -s "$err" ] || fail "something is on stderr"
 

@@ -36,9 +36,9 @@ echo '127.0.1.1 node1' | cat - "$work/hosts" >"$work/hosts3"
 sed "s|$work/hosts|$work/hosts\$1|" "$work/.enter" >"$work/.enter_each"
 cp "$work/.enter_each" "$work/.enter"
 for host in 1 2; do cp "$work/hosts" "$work/hosts$host"; done
-doctor start 1 --join_timeout 2
-doctor start 2 --join_timeout 2
-doctor run 3 --join_timeout 2
+doctor start 1 --join_timeout 1
+doctor start 2 --join_timeout 1
+doctor run 3 --join_timeout 1
 finish_both
 for host in 1 2 3; do
   on $host expect_exit 1

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A fake of libnvidia-ml.so.1: FAKE_NVML in the environment holds one word for each GPU: "gpu",
-// "denied" (may not be opened), "mig" (three instance slots, the middle one free). The word
-// "broken" alone makes initialisation fail, as it does beside a driver of another version.
+// "denied" (may not be opened), "mig" (three instance slots, the middle one free), or of its
+// health: "lost", "pending", "worn", "ecc" and "full", as ddprun doctor calls it. The word "broken"
+// alone makes initialisation fail, as it does beside a driver of another version.
 
 #include <cstdio>
 #include <cstdlib>
@@ -11,13 +12,20 @@
 
 namespace {
 
-enum Status { kSuccess = 0, kNotFound = 6, kNoPermission = 4, kVersionMismatch = 18 };
+enum Status {
+  kSuccess = 0,
+  kNoPermission = 4,
+  kNotFound = 6,
+  kGpuIsLost = 15,
+  kVersionMismatch = 18
+};
 
 struct Device {
   std::string uuid;
   bool denied = false;
   bool mig = false;
   std::vector<Device> instances;
+  std::string health;
 };
 
 /// nvmlPciInfo_t of nvml.h.
@@ -47,9 +55,10 @@ int nvmlInit_v2() {
   for (std::string word; words >> word;) {
     if (word == "broken") return kVersionMismatch;
     const std::string number = std::to_string(devices().size());
-    Device device{"GPU-" + number, word == "denied", word == "mig", {}};
+    Device device{"GPU-" + number, word == "denied", word == "mig", {}, word};
     for (int i = 0; i < 3; ++i) {
-      device.instances.push_back({"MIG-" + number + "-" + std::to_string(i), i == 1, false, {}});
+      device.instances.push_back(
+          {"MIG-" + number + "-" + std::to_string(i), i == 1, false, {}, {}});
     }
     devices().push_back(device);
   }
@@ -68,6 +77,7 @@ int nvmlDeviceGetCount_v2(unsigned* count) {
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** handle) {
   if (devices()[index].denied) return kNoPermission;
+  if (devices()[index].health == "lost") return kGpuIsLost;
   *handle = &devices()[index];
   return kSuccess;
 }
@@ -97,6 +107,27 @@ int nvmlDeviceGetMigDeviceHandleByIndex(void* handle, unsigned index, void** ins
   Device& slot = as_device(handle).instances[index];
   if (slot.denied) return kNotFound;
   *instance = &slot;
+  return kSuccess;
+}
+
+int nvmlDeviceGetRemappedRows(void* handle, unsigned* corrected, unsigned* uncorrected,
+                              unsigned* pending, unsigned* failed) {
+  *corrected = *uncorrected = 0;
+  *pending = as_device(handle).health == "pending" ? 1 : 0;
+  *failed = as_device(handle).health == "worn" ? 1 : 0;
+  return kSuccess;
+}
+
+int nvmlDeviceGetTotalEccErrors(void* handle, int type, int counter, unsigned long long* count) {
+  const bool is_asked = type == 1 && counter == 0;  // uncorrected, since the last reboot
+  *count = is_asked && as_device(handle).health == "ecc" ? 2 : 0;
+  return kSuccess;
+}
+
+int nvmlDeviceGetMemoryInfo(void* handle, unsigned long long memory[3]) {
+  memory[0] = 80;  // total, free, used
+  memory[2] = as_device(handle).health == "full" ? 40 : 1;
+  memory[1] = memory[0] - memory[2];
   return kSuccess;
 }
 

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <string>
 #include <sys/socket.h>
+#include <thread>
 
 #include "cli/doctor/cgroup.h"
 #include "cli/doctor/job.h"
@@ -12,6 +13,7 @@
 #include "cli/doctor/node.h"
 #include "cli/doctor/probe.h"
 #include "cli/doctor/read_facts.h"
+#include "cli/doctor/read_gpus.h"
 #include "cli/doctor/wire.h"
 #include "tests/cli/command_line.h"
 #include "tests/contains.h"
@@ -103,6 +105,35 @@ TEST_CASE("doctor: GPUs, driver and InfiniBand by the kernel's files") {
   CHECK_FALSE(none.has_fabric);
 }
 
+TEST_CASE("doctor: what NVML says of the health of GPUs") {
+  const Root root;
+  root.write("/proc/driver/nvidia/version", "NVRM version: ...\n");
+  setenv("FAKE_NVML", "gpu lost worn pending ecc full denied", 1);
+  Facts facts;
+  read_gpus(facts, root.path(), FAKE_NVML_LIBRARY);
+  REQUIRE(facts.gpu_health.size() == 7);
+  const std::vector<Gpu>& gpus = facts.gpu_health;
+  CHECK_FALSE((gpus[0].is_lost || gpus[0].is_worn_out || gpus[0].needs_reset));
+  CHECK(gpus[1].is_lost);
+  CHECK(gpus[2].is_worn_out);
+  CHECK(gpus[3].needs_reset);
+  CHECK(gpus[4].uncorrected_errors == 2);
+  CHECK(gpus[5].memory_used == 0.5);
+  CHECK_FALSE(gpus[6].is_lost);
+
+  setenv("FAKE_NVML", "broken", 1);
+  Facts broken;
+  read_gpus(broken, root.path(), FAKE_NVML_LIBRARY);
+  CHECK(broken.driver_differs);
+  CHECK(broken.gpu_health.empty());
+  Facts none;
+  read_gpus(none, "/nowhere", FAKE_NVML_LIBRARY);
+  CHECK_FALSE(none.driver_differs);
+  read_gpus(none, root.path(), "libnowhere.so");
+  CHECK(none.gpu_health.empty());
+  unsetenv("FAKE_NVML");
+}
+
 TEST_CASE("doctor: resources of a host, and of one that has none") {
   const Root root;
   root.write("/proc/sys/kernel/yama/ptrace_scope", "3\n");
@@ -174,6 +205,31 @@ TEST_CASE("doctor: a probe finds who answers, his clock, and how fast the way is
   facts.token.back() = facts.token.back() == 'a' ? 'b' : 'a';
   CHECK(probe(0, target, facts).error == "another program answers there");
   CHECK_FALSE(measure(0, target, facts).is_measured);
+}
+
+TEST_CASE("doctor: a connection that breaks is one link's error, and the others are told") {
+  const Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  socklen_t size = sizeof address;
+  REQUIRE(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
+  REQUIRE(listen(listener.get(), 1) == 0);
+  REQUIRE(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  Facts facts;
+  facts.port = ntohs(address.sin_port);
+  facts.token = "0123456789abcdef";
+  std::thread breaks_off([&] {
+    const Fd guest(accept(listener.get(), nullptr, nullptr));
+    std::string token(16, 0);
+    const auto deadline = Clock::now() + std::chrono::seconds(40);
+    if (receive_all(guest, token, deadline) == 0) send_all(guest, token, deadline);
+  });
+  const Link broken = probe(0, {1, "ddprun", "127.0.0.1"}, facts);
+  breaks_off.join();
+  CHECK(contains(broken.error, "Connection reset"));
+  const auto told = decode_links(encode(std::vector<Link>{broken}), 0, 2);
+  REQUIRE(told);
+  CHECK(told->size() == 1);
 }
 
 TEST_CASE("doctor: a port that is closed") {

@@ -65,6 +65,18 @@ const std::vector<Case> kCases = {
      [](Facts& f) { f.cpus = 1.5, f.workers = 2; }},
     {"GPUs", Level::warn, "1 GPU for 2 workers", "--nproc_per_node gpu",
      [](Facts& f) { f.gpus = 1, f.workers = 2; }},
+    {"GPUs", Level::fail, "the driver's module and NVML are of different versions", "reboot",
+     [](Facts& f) { f.driver_differs = true; }},
+    {"GPUs", Level::fail, "GPU 1: lost", "reboot",
+     [](Facts& f) { f.gpu_health.resize(3), f.gpu_health[1].is_lost = true; }},
+    {"GPUs", Level::fail, "GPU 0: faulty memory cannot be remapped", "replaced",
+     [](Facts& f) { f.gpu_health.resize(3), f.gpu_health[0].is_worn_out = true; }},
+    {"GPUs", Level::warn, "GPU 2: faulty memory is remapped at the next reset", "nvidia-smi -r",
+     [](Facts& f) { f.gpu_health.resize(3), f.gpu_health[2].needs_reset = true; }},
+    {"GPUs", Level::warn, "GPU 0: uncorrected memory errors", "nvidia-smi",
+     [](Facts& f) { f.gpu_health.resize(3), f.gpu_health[0].uncorrected_errors = 1; }},
+    {"GPUs", Level::warn, "GPU 1: other processes hold memory", "nvidia-smi",
+     [](Facts& f) { f.gpu_health.resize(3), f.gpu_health[1].memory_used = 0.5; }},
     {"InfiniBand", Level::warn, "not active: mlx5_0/1 (DOWN)", "ibstat",
      [](Facts& f) { f.has_fabric = true, f.inactive_ports = {"mlx5_0/1 (DOWN)"}; }},
     {"host name", Level::fail, "stands for 127.0.1.1", "GLOO_SOCKET_IFNAME=eth0",
@@ -120,6 +132,10 @@ TEST_CASE("doctor: a host's name may be a loopback address where it does no harm
   Facts facts = healthy();
   facts.gloo_address = facts.name_address = "127.0.1.1";
   CHECK(bad(judge_node(facts, 1)).empty());
+  CHECK(bad(judge_nodes({facts, facts})).empty());  // of one host
+  Facts other = facts;
+  other.host = "gpu-02";
+  CHECK(bad(judge_nodes({facts, other})).size() == 1);
   facts.gloo_is_told = true;
   CHECK(bad(judge_node(facts, 2)).empty());
 }

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cli/doctor/facts.h"
+#include "cli/doctor/finding.h"
+
+// What is wrong with the GPUs of a node. Pure.
+
+namespace ddprun::doctor {
+
+/// A finding for each kind of fault, with the GPUs that have it; one that all is well; nothing
+/// where no GPU is known.
+Findings judge_gpus(const Facts& facts);
+
+}  // namespace ddprun::doctor
