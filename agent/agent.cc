@@ -41,7 +41,7 @@ Agent::Agent(const JobSpec& job, Events& events)
       console_(job_),
       wait_reporter_(io_.get_executor()),
       disk_(io_.get_executor()),
-      answers_(io_.get_executor(), {[this] { return status(); }}) {
+      answers_(io_.get_executor(), answers_hooks()) {
   log::set_writer([this](std::string_view line) { output_.write_own_line(line); });
 }
 
@@ -152,7 +152,8 @@ rendezvous::Client::Hooks Agent::client_hooks() {
         handle_event(event::JobClosed{std::move(error)});
       },
       [this](const auto& server, const std::string& session) { on_connected(server, session); },
-      [this](const Endpoint& master) { on_located(master); }};
+      [this](const Endpoint& master) { on_located(master); },
+      [this](const Inquiry& inquiry) { answers_.received(inquiry); }};
 }
 
 /// If this process is killed, the guardian proves to the master that nothing of it runs.
@@ -289,18 +290,6 @@ void Agent::perform(const action::ReportFailure& report) {
 
 void Agent::perform(const action::ReportStartFailure& report) {
   report_failure(start_failure(report.error, layout_.first_rank + report.local_rank, host_name_));
-}
-
-/// Whoever asks gets an answer, whatever else is not to be said.
-void Agent::show_stacks() {
-  workers_.collect_stacks(
-      false, [](const CollectedStacks& collected) { log::error(stacks_text(collected.stacks)); });
-}
-
-void Agent::answer_stacks(const ask::Question& question, const ask::Respond& respond) {
-  workers_.collect_stacks(question.query == "native", [respond](const CollectedStacks& collected) {
-    respond({200, stacks_json(collected.stacks) + "\n"});
-  });
 }
 
 void Agent::report_failure(const rendezvous::Failure& failure) {

@@ -74,13 +74,16 @@ class Agent {
 
   void show_stacks();
   void answer_stacks(const ask::Question& question, const ask::Respond& respond);
+  void answer_node_stacks(bool native, const ask::Respond& respond);
   void report_failure(const rendezvous::Failure& failure);
   void report_waiting();
   void report_job_failure();
   void finish(Outcome outcome);
   void end();
   BootClock::duration workers_run_for();
+  Answers::Hooks answers_hooks();
   ask::JobStatus status() const;
+  void on_stop_asked();
   bool runs_workers() const;
 
   JobSpec job_;  // with the master's settings, which hold for every node

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <csignal>
 #include <string>
 #include <unistd.h>
+#include <utility>
 
 #include "agent/agent.h"
 #include "agent/command_line.h"
+#include "base/log.h"
 
 namespace ddprun::agent {
 namespace {
@@ -25,6 +28,23 @@ std::string state_name(Machine::State state) {
 }
 
 }  // namespace
+
+Answers::Hooks Agent::answers_hooks() {
+  return {[this] { return status(); },
+          [this](int rank, std::uint64_t from) { return workers_.log(rank, from); },
+          [this] { return master_.is_open() && !master_.client().is_unreachable(); },
+          [this](rendezvous::Inquiry inquiry) {
+            if (master_.is_open()) master_.client().inquire(std::move(inquiry));
+          },
+          [this] { on_stop_asked(); }};
+}
+
+/// As if this ddprun had got SIGTERM. After the end the master stays until the others have it, too.
+void Agent::on_stop_asked() {
+  if (outcome_) return;
+  log::info("stopping the whole job, as ddprun stop asks");
+  on_signal(SIGTERM);
+}
 
 /// As this node knows the job; its own part is the only node in it.
 ask::JobStatus Agent::status() const {

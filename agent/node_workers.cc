@@ -199,6 +199,15 @@ std::vector<ask::RankStatus> NodeWorkers::ranks() const {
   return ranks;
 }
 
+std::optional<ask::LogPiece> NodeWorkers::log(int rank, std::uint64_t from) const {
+  const int local_rank = rank - layout_.first_rank;
+  if (local_rank < 0 || static_cast<size_t>(local_rank) >= started_.size()) return std::nullopt;
+  auto recent = output_.recent_output(rank, from, ask::kMaxPiece);
+  ask::LogPiece piece = ask::log_piece(rank, layout_.round, recent.from, std::move(recent.bytes));
+  piece.files = setup_.redirected_to(local_rank);
+  return piece;
+}
+
 void NodeWorkers::note_end(const launcher::WorkerEnd& end) {
   const auto local_rank = static_cast<size_t>(end.local_rank);
   if (local_rank >= started_.size()) return;

@@ -9,6 +9,7 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include "agent/ask/log_piece.h"
 #include "agent/ask/status.h"
 #include "agent/error_file.h"
 #include "agent/events.h"
@@ -76,6 +77,10 @@ class NodeWorkers {
   /// The workers of the latest round that were started, as far as this process knows of them
   /// without a look.
   std::vector<ask::RankStatus> ranks() const;
+
+  /// What a worker of the latest round has written, after its first `from` bytes; nullopt: it is of
+  /// another node.
+  std::optional<ask::LogPiece> log(int rank, std::uint64_t from) const;
 
   /// How the workers of the latest round ended, once all have. The first that failed is among the
   /// victims, too: the master knows whether it is the root cause.

@@ -95,7 +95,7 @@ Result<std::string> body_of(std::string answer) {
     const char* code = answer.data() + kVersion.size() + 2;
     std::from_chars(code, answer.data() + head, status);
   }
-  if (status == 0) return Error{Errc::protocol, "the job ended before it had answered"};
+  if (status == 0) return Error{Errc::unreachable, "the job ended before it had answered"};
   answer.erase(0, head + 4);
   if (status == 200) return answer;
   const std::string sentence = refusal_in(answer);

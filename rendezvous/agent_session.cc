@@ -88,6 +88,12 @@ AgentActions AgentSession::ask(Time now) {
   return take();
 }
 
+AgentActions AgentSession::inquire(Inquiry inquiry, Time now) {
+  end_lease_if_over(now);
+  if (!over_) send(std::move(inquiry));
+  return take();
+}
+
 void AgentSession::send(const Message& message) {
   if (used_) act(agent_action::Send{*used_, message});
 }
@@ -240,6 +246,9 @@ void AgentSession::take_reply(Reply reply, Time now) {
   }
   if (auto* whose = std::get_if<reply::Whose>(&reply)) {
     return act(agent_action::TellOwners{*used_, std::move(whose->connections)});
+  }
+  if (auto* inquiry = std::get_if<Inquiry>(&reply)) {
+    return act(agent_action::Inquiring{std::move(*inquiry)});
   }
   take_notification(std::get<Notification>(std::move(reply)), now);
 }

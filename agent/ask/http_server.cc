@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <utility>
@@ -61,7 +62,7 @@ class HttpServer::Listener : public std::enable_shared_from_this<Listener> {
   const Handler& handler() const { return handler_; }
 
  private:
-  error_code bind(const stream_protocol::endpoint& where);
+  bool is_taken(const std::string& path);
   void accept();
   void on_accepted(error_code failure, stream_protocol::socket socket);
 
@@ -138,28 +139,30 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
 };
 
 /// A file of that name is of a process that had the same id and was killed, unless one listens.
-error_code HttpServer::Listener::bind(const stream_protocol::endpoint& where) {
-  error_code failure;
-  acceptor_.bind(where, failure);
-  if (failure != asio::error::address_in_use) return failure;
+bool HttpServer::Listener::is_taken(const std::string& path) {
   stream_protocol::socket probe(acceptor_.get_executor());
-  error_code refused;
-  probe.connect(where, refused);
-  if (refused != asio::error::connection_refused) return failure;
-  unlink(where.path().c_str());
-  acceptor_.bind(where, failure);
-  return failure;
+  error_code failure;
+  probe.connect(path, failure);
+  return !failure;
 }
 
+/// The socket gets its name when it listens: one that does not looks like that of a killed process,
+/// which anyone may remove.
 Result<> HttpServer::Listener::listen(const std::string& path) {
+  if (is_taken(path)) return Error{Errc::port_in_use, "another process listens at " + path};
+  const std::string first_name = path.substr(0, path.rfind('/')) + "/." + std::to_string(getpid());
+  unlink(first_name.c_str());
   error_code failure;
   acceptor_.open(stream_protocol(), failure);
-  if (!failure) failure = bind(path);
-  if (failure) return os_error("cannot create the socket " + path, failure.value());
-  path_ = path;
+  if (!failure) acceptor_.bind(first_name, failure);
+  if (failure) return os_error("cannot create a socket for " + path, failure.value());
   acceptor_.listen(asio::socket_base::max_listen_connections, failure);
   if (!failure) acceptor_.non_blocking(true, failure);
-  if (failure) return os_error("cannot listen on " + path, failure.value());
+  if (failure || rename(first_name.c_str(), path.c_str()) != 0) {
+    unlink(first_name.c_str());
+    return os_error("cannot listen at " + path, failure ? failure.value() : errno);
+  }
+  path_ = path;
   accept();
   return {};
 }

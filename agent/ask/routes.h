@@ -28,6 +28,11 @@ using Handler = std::function<void(const Question&, const Respond&)>;
 /// An answer that says why there is none: {"error": `sentence`}.
 Answer refusal(unsigned status, std::string_view sentence);
 
+/// Whether a body is that of a refusal.
+inline bool is_refusal(std::string_view body) {
+  return body.starts_with("{\"error\":");
+}
+
 /// The value of `name` in a query such as "from=12&node=1"; empty: it has none. Names and values
 /// are not escaped.
 std::string query_value(const std::string& query, std::string_view name);

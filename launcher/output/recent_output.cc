@@ -7,7 +7,10 @@ namespace ddprun::launcher {
 
 void RecentOutput::add(std::string_view bytes) {
   end_ += bytes.size();
-  bytes.remove_prefix(bytes.size() - std::min(bytes.size(), kKept));
+  if (bytes.size() >= kKept) {
+    kept_ = bytes.substr(bytes.size() - kKept);
+    return;
+  }
   if (kept_.size() + bytes.size() > 2 * kKept) {
     kept_.erase(0, kept_.size() - std::min(kept_.size(), kKept - bytes.size()));
   }
