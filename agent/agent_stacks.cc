@@ -17,9 +17,8 @@ ask::Answer answer_of(const Stacks& stacks) {
 
 /// Whoever asks by a signal gets an answer, whatever else is not to be said.
 void Agent::show_stacks() {
-  workers_.collect_stacks(false, [](const CollectedStacks& collected) {
-    log::error(stacks_text(collected.stacks));
-  });
+  workers_.collect_stacks(
+      false, [](const CollectedStacks& collected) { log::error(stacks_text(collected.stacks)); });
 }
 
 void Agent::answer_stacks(const ask::Question& question, const ask::Respond& respond) {

@@ -12,8 +12,7 @@ namespace {
 Stacks stacks_in(const ask::NodeAnswer& node) {
   std::string problem = node.problem;
   if (!node.answer.empty()) {
-    Result<Stacks> stacks =
-        parse_stacks(node.answer, node.node.first_rank, node.node.local_size);
+    Result<Stacks> stacks = parse_stacks(node.answer, node.node.first_rank, node.node.local_size);
     if (stacks) return std::move(*stacks);
     problem = stacks.error().message;
   }
