@@ -292,18 +292,6 @@ void Agent::perform(const action::ReportStartFailure& report) {
   report_failure(start_failure(report.error, layout_.first_rank + report.local_rank, host_name_));
 }
 
-/// Whoever asks gets an answer, whatever else is not to be said.
-void Agent::show_stacks() {
-  workers_.collect_stacks(
-      false, [](const CollectedStacks& collected) { log::error(stacks_text(collected.stacks)); });
-}
-
-void Agent::answer_stacks(const ask::Question& question, const ask::Respond& respond) {
-  workers_.collect_stacks(question.query == "native", [respond](const CollectedStacks& collected) {
-    respond({200, stacks_json(collected.stacks) + "\n"});
-  });
-}
-
 void Agent::report_failure(const rendezvous::Failure& failure) {
   console_.worker_failed();
   look_first_ = is_consequence(failure);

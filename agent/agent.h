@@ -74,6 +74,7 @@ class Agent {
 
   void show_stacks();
   void answer_stacks(const ask::Question& question, const ask::Respond& respond);
+  void answer_node_stacks(bool native, const ask::Respond& respond);
   void report_failure(const rendezvous::Failure& failure);
   void report_waiting();
   void report_job_failure();

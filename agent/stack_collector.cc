@@ -15,7 +15,7 @@ CollectedStacks collected(const std::string& host, const StackRequest& request,
     result.of_rank[rank] = std::move(read.of[pid]);
     ranks.push_back(rank_stack(rank, result.of_rank[rank]));
   }
-  result.stacks = stacks_of_node(host, ranks, std::move(read.notes));
+  result.stacks = stacks_of_node(host, ranks, read.notes);
   return result;
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kDeepest = 80;  // more than any stack of ours has
 
-void append(std::vector<int>& ranks, const std::vector<int>& more) {
+void append_ranks(std::vector<int>& ranks, const std::vector<int>& more) {
   ranks.insert(ranks.end(), more.begin(), more.end());
 }
 
@@ -56,7 +56,7 @@ StackNode& StackTree::child(StackNode& parent, const std::string& at) {
 
 void StackTree::merge(StackNode& into, const StackNode& from, size_t depth) {
   into.seconds = shorter(into, from.seconds);
-  append(into.ranks, from.ranks);
+  append_ranks(into.ranks, from.ranks);
   if (depth > kDeepest || into.at == "...") return;
   for (const StackNode& node : from.in) {
     merge(child(into, cut(node.at, kLongestFrame)), node, depth + 1);

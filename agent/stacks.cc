@@ -13,23 +13,23 @@
 namespace ddprun::agent {
 namespace {
 
-using Json = nlohmann::json;
+using TreeJson = nlohmann::json;
 
 constexpr size_t kMostNotes = 16;
 constexpr size_t kLongestNote = 400;
 constexpr size_t kLongestHost = 64;
 constexpr size_t kMostHosts = 65'536;
-constexpr int kMostRanks = 1 << 24;
+constexpr int kRankLimit = 1 << 24;
 constexpr size_t kMostRanksRead = 4'000'000;  // in all nodes of a tree
 constexpr int kDeepestJson = 200;             // a tree of 80 frames
 
 /// The ranks that a node may speak of.
 struct Range {
   int first = 0;
-  int end = kMostRanks;
+  int end = kRankLimit;
 };
 
-std::string one_line(std::string_view text, size_t most) {
+std::string shown_line(std::string_view text, size_t most) {
   std::string line = printable(text.substr(0, most * 4));
   std::ranges::replace(line, '\n', ' ');
   return cut(std::move(line), most);
@@ -42,18 +42,18 @@ std::string ranks_list(std::vector<int> ranks) {
   return list_text(ranks);
 }
 
-const Json& member(const Json& json, const char* name) {
-  static const Json kNothing;
+const TreeJson& member(const TreeJson& json, const char* name) {
+  static const TreeJson nothing;
   const auto found = json.is_object() ? json.find(name) : json.end();
-  return found == json.end() ? kNothing : *found;
+  return found == json.end() ? nothing : *found;
 }
 
-std::string text_of(const Json& json) {
+std::string text_value(const TreeJson& json) {
   return json.is_string() ? json.get<std::string>() : "";
 }
 
-Json json_of(const StackNode& node) {
-  Json json = {{"at", node.at}, {"ranks", ranks_list(node.ranks)}};
+TreeJson json_of(const StackNode& node) {
+  TreeJson json = {{"at", node.at}, {"ranks", ranks_list(node.ranks)}};
   if (node.seconds > 0) json["seconds"] = node.seconds;
   for (const StackNode& inner : node.in) json["in"].push_back(json_of(inner));
   return json;
@@ -79,18 +79,18 @@ class Reader {
     return ranks;
   }
 
-  StackNode node(const Json& json) {
-    StackNode node{one_line(text_of(member(json, "at")), StackTree::kLongestFrame),
-                   ranks(text_of(member(json, "ranks"))), 0};
-    const Json& seconds = member(json, "seconds");
+  StackNode node(const TreeJson& json) {
+    StackNode node{shown_line(text_value(member(json, "at")), StackTree::kLongestFrame),
+                   ranks(text_value(member(json, "ranks"))), 0};
+    const TreeJson& seconds = member(json, "seconds");
     if (seconds.is_number()) node.seconds = std::clamp(seconds.get<double>(), 0.0, 1e9);
     node.in = nodes(member(json, "in"));
     return node;
   }
 
-  std::vector<StackNode> nodes(const Json& list) {
+  std::vector<StackNode> nodes(const TreeJson& list) {
     std::vector<StackNode> nodes;
-    for (const Json& json : list) {
+    for (const TreeJson& json : list) {
       nodes.push_back(node(json));
       if (nodes.back().ranks.empty()) nodes.pop_back();
     }
@@ -114,7 +114,7 @@ class Reader {
   static bool number(std::string_view text, int& number) {
     const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
     return failure == std::errc() && end == text.data() + text.size() && number >= 0 &&
-           number < kMostRanks;
+           number < kRankLimit;
   }
 
   Range range_;
@@ -135,20 +135,20 @@ void add_note(Stacks& stacks, const std::string& note) {
 }
 
 Result<Stacks> parse_in(std::string_view text, Range range) {
-  const auto is_shallow = [](int depth, Json::parse_event_t, Json&) {
+  const auto is_shallow = [](int depth, TreeJson::parse_event_t, TreeJson&) {
     return depth <= kDeepestJson;
   };
-  const Json json = Json::parse(text, is_shallow, /*allow_exceptions=*/false);
+  const TreeJson json = TreeJson::parse(text, is_shallow, /*allow_exceptions=*/false);
   if (!json.is_object()) return Error{Errc::protocol, "the stacks of a node are no JSON object"};
   Stacks stacks;
   Reader reader(range);
-  for (const Json& host : member(json, "hosts")) {
+  for (const TreeJson& host : member(json, "hosts")) {
     if (stacks.hosts.size() == kMostHosts) break;
-    stacks.hosts.push_back({one_line(text_of(member(host, "host")), kLongestHost),
-                            reader.ranks(text_of(member(host, "ranks")))});
+    stacks.hosts.push_back({shown_line(text_value(member(host, "host")), kLongestHost),
+                            reader.ranks(text_value(member(host, "ranks")))});
   }
-  for (const Json& note : member(json, "notes")) {
-    add_note(stacks, one_line(text_of(note), kLongestNote));
+  for (const TreeJson& note : member(json, "notes")) {
+    add_note(stacks, shown_line(text_value(note), kLongestNote));
   }
   stacks.tree.merge(root_of(reader.nodes(member(json, "stacks"))));
   return stacks;
@@ -157,18 +157,18 @@ Result<Stacks> parse_in(std::string_view text, Range range) {
 }  // namespace
 
 Stacks stacks_of_node(const std::string& host, const std::vector<RankStack>& ranks,
-                      std::vector<std::string> notes) {
+                      const std::vector<std::string>& notes) {
   std::vector<int> all;
   for (const RankStack& rank : ranks) all.push_back(rank.rank);
   Stacks stacks;
   for (const size_t most_frames : {64, 32, 16, 8, 4, 2, 1, 0}) {
-    stacks = {{{one_line(host, kLongestHost), all}}, {}, {}};
-    for (const std::string& note : notes) add_note(stacks, one_line(note, kLongestNote));
+    stacks = {{{shown_line(host, kLongestHost), all}}, {}, {}};
+    for (const std::string& note : notes) add_note(stacks, shown_line(note, kLongestNote));
     for (const RankStack& rank : ranks) stacks.tree.add(rank, most_frames);
     if (stacks_json(stacks).size() <= kMostStacksJson) return stacks;
   }
   stacks.tree = {};
-  add_note(stacks, "the stacks of " + one_line(host, kLongestHost) + " are too many");
+  add_note(stacks, "the stacks of " + shown_line(host, kLongestHost) + " are too many");
   return stacks;
 }
 
@@ -179,15 +179,15 @@ void merge_stacks(Stacks& into, const Stacks& from) {
 }
 
 std::string stacks_json(const Stacks& stacks) {
-  Json hosts = Json::array();
+  TreeJson hosts = TreeJson::array();
   for (const Stacks::Host& host : stacks.hosts) {
     hosts.push_back({{"host", host.name}, {"ranks", ranks_list(host.ranks)}});
   }
-  Json roots = Json::array();
+  TreeJson roots = TreeJson::array();
   for (const StackNode& node : stacks.tree.root().in) roots.push_back(json_of(node));
-  const Json json = {
+  const TreeJson json = {
       {"hosts", std::move(hosts)}, {"notes", stacks.notes}, {"stacks", std::move(roots)}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json.dump(-1, ' ', false, TreeJson::error_handler_t::replace);
 }
 
 Result<Stacks> parse_stacks(std::string_view json, int first_rank, int local_size) {

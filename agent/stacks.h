@@ -30,7 +30,7 @@ inline constexpr size_t kMostStacksJson = 47 * 1024;
 
 /// Those of one node. Of deep stacks so much is left out that its JSON is not too large.
 Stacks stacks_of_node(const std::string& host, const std::vector<RankStack>& ranks,
-                      std::vector<std::string> notes);
+                      const std::vector<std::string>& notes);
 
 /// Adds those of other nodes to `into`.
 void merge_stacks(Stacks& into, const Stacks& from);

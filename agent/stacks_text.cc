@@ -29,8 +29,8 @@ std::string ranks_text(const std::vector<int>& ranks) {
   return (ranks.size() == 1 ? "rank " : "ranks ") + compress_ranks(ranks, kMostPieces);
 }
 
-std::string label(const StackNode& node) {
-  if (node.seconds < 1 || !node.at.ends_with("]")) return node.at;
+std::string node_label(const StackNode& node) {
+  if (node.seconds < 1 || !node.at.ends_with(']')) return node.at;
   const std::chrono::duration<double> seconds(node.seconds);
   const auto whole = std::chrono::duration_cast<std::chrono::nanoseconds>(seconds);
   return node.at.substr(0, node.at.size() - 1) + " for " + duration_text(whole) + "]";
@@ -50,7 +50,7 @@ class Page {
   void add_below(const StackNode& node, const std::string& indent) {
     Lines chain;
     const StackNode* at = &node;
-    for (; at->in.size() == 1; at = &at->in.front()) chain.push_back(label(at->in.front()));
+    for (; at->in.size() == 1; at = &at->in.front()) chain.push_back(node_label(at->in.front()));
     add_chain(chain, indent);
     std::vector<const StackNode*> groups;
     for (const StackNode& group : at->in) groups.push_back(&group);

@@ -148,6 +148,18 @@ int show_status(const VerbLine& line) {
   return status ? print(agent::ask::status_text(*status, view_of(line))) : fail(status.error());
 }
 
+int show_stacks(const VerbLine& line) {
+  const Result<RunningJob> job = choose_job(running_jobs(), name_in(line, 0));
+  if (!job) return fail(job.error());
+  const std::string target = line.has("--native") ? "/stacks?native=1" : "/stacks";
+  const Result<std::string> body = ask_socket(job->socket.path, "GET", target, kAnswerLimit);
+  if (!body) return fail(body.error());
+  if (line.has("--json")) return print(*body);
+  const Result<agent::Stacks> stacks = agent::parse_stacks(*body);
+  return stacks ? print(agent::stacks_text(*stacks, view_of(line).rows) + "\n")
+                : fail(stacks.error());
+}
+
 /// Waits until the ddprun here has ended, which may take as long as its --shutdown_timeout.
 int stop_job(const VerbLine& line) {
   const Result<RunningJob> job = choose_job(running_jobs(), name_in(line, 0));
@@ -204,24 +216,16 @@ int show_log(const VerbLine& line) {
   }
 }
 
-int show_stacks(const VerbLine& line) {
-  const Result<RunningJob> job = choose_job(running_jobs(), name_in(line, 0));
-  if (!job) return fail(job.error());
-  const std::string target = line.has("--native") ? "/stacks?native" : "/stacks";
-  const Result<std::string> body = ask_socket(job->socket.path, "GET", target, kAnswerLimit);
-  if (!body) return fail(body.error());
-  if (line.has("--json")) return print(*body);
-  const Result<agent::Stacks> stacks = agent::parse_stacks(*body);
-  return stacks ? print(agent::stacks_text(*stacks, view_of(line).rows) + "\n")
-                : fail(stacks.error());
-}
-
 constexpr std::array kVerbs = {
     Verb{"ls", "", 0, "ls                                lists the jobs of this user on this host",
          list_jobs},
     Verb{"status", "--json --all --watch ", 1,
          "status [JOB] [--all] [--json]     shows what a job does, the worst ranks first",
          show_status},
+    Verb{"stacks", "--native --json ", 1,
+         "stacks [JOB] [--native] [--json]  shows where the workers are; --native: also calls of\n"
+         "                                           C and C++ below those of Python",
+         show_stacks},
     Verb{"watch", "--all ", 1,
          "watch [JOB] [--all]               shows it again and again, as status --watch", watch},
     Verb{"logs", "-f ", 2,
@@ -230,10 +234,6 @@ constexpr std::array kVerbs = {
     Verb{"stop", "", 1,
          "stop [JOB]                        stops a whole job, on all its nodes, as SIGTERM does",
          stop_job},
-    Verb{"stacks", "--native --json ", 1,
-         "stacks [JOB] [--native] [--json]  shows where the workers are; --native: also calls of\n"
-         "                                           C and C++ below those of Python",
-         show_stacks},
 };
 
 const Verb* find_verb(std::span<const std::string> words) {

@@ -54,7 +54,7 @@ Result<StoppedThread> StoppedThread::stop(pid_t tid, std::chrono::milliseconds l
 StoppedThread::~StoppedThread() {
   if (tid_ == 0) return;
   // One that has not stopped is let go by the kernel when this process ends.
-  ptrace(PTRACE_DETACH, tid_, nullptr, reinterpret_cast<void*>(static_cast<long>(signal_)));
+  ptrace(PTRACE_DETACH, tid_, nullptr, static_cast<long>(signal_));
 }
 
 }  // namespace ddprun::launcher

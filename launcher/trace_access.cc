@@ -36,7 +36,7 @@ std::optional<int> yama_scope() {
 bool has_filter() {
   std::ifstream file("/proc/self/status");
   for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("Seccomp:")) return line.ends_with("2");
+    if (line.starts_with("Seccomp:")) return line.ends_with('2');
   }
   return false;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # SIGQUIT that is not among the --signals_to_handle shows where the workers are, and they run on: those in the
-# same place as one group. What a stopped worker or a killed helper leads to is no end of the job.
+# same place as one group. `ddprun stacks` shows the same, of all nodes.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 worker='echo "ready $$"; if [ "$RANK" = 1 ]; then read -r line; fi; exec sleep 600'
@@ -36,6 +36,17 @@ kill -TERM "$ddprun"
 finish
 expect_exit 143
 expect_no_process_left
+
+# Each node answers for the whole job.
+for node in a b; do
+  on "$node" start "${quick[@]}" --nnodes 2 --rdzv_endpoint "$here" bash -c 'echo ready; exec sleep 600'
+done
+for node in a b; do on "$node" wait_for_stdout ready; done
+whole() { "$DDPRUN" stacks "$ddprun" >"$work/text" && grep -q '^where ranks 0, 1 are' "$work/text"; }
+for node in a b; do on "$node" wait_until whole; done
+for node in a b; do kill -TERM "${pids[$node]}"; done
+for node in a b; do on "$node" finish; done
+on a expect_exit 143
 
 # In the list, as by default, it stops the job.
 start --nproc_per_node 1 bash -c 'echo ready; exec sleep 600'

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+#include <utility>
+
+#include "agent/agent.h"
+#include "agent/whole_stacks.h"
+#include "base/log.h"
+
+namespace ddprun::agent {
+namespace {
+
+ask::Answer answer_of(const Stacks& stacks) {
+  return {200, stacks_json(stacks) + "\n"};
+}
+
+}  // namespace
+
+/// Whoever asks by a signal gets an answer, whatever else is not to be said.
+void Agent::show_stacks() {
+  workers_.collect_stacks(
+      false, [](const CollectedStacks& collected) { log::error(stacks_text(collected.stacks)); });
+}
+
+void Agent::answer_stacks(const ask::Question& question, const ask::Respond& respond) {
+  const bool native = ask::query_value(question.query, "native") == "1";
+  if (ask::query_value(question.query, "node") == "1") return answer_node_stacks(native, respond);
+  const auto every = [](const rendezvous::ListedNode& node) { return node.node_rank >= 0; };
+  answers_.nodes().ask(
+      native ? "/stacks?node=1&native=1" : "/stacks?node=1", every,
+      [this, native, respond](ask::NodeAnswers answers) {
+        if (answers.nodes.empty()) return answer_node_stacks(native, respond);
+        disk_.run([answers = std::move(answers)] { return answer_of(whole_stacks(answers)); },
+                  respond);
+      });
+}
+
+void Agent::answer_node_stacks(bool native, const ask::Respond& respond) {
+  workers_.collect_stacks(native, [respond](const CollectedStacks& collected) {
+    respond(answer_of(collected.stacks));
+  });
+}
+
+}  // namespace ddprun::agent
