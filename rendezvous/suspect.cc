@@ -14,7 +14,8 @@ namespace {
 
 using Kind = Place::Kind;
 
-constexpr size_t kMostGroups = 64;  // of all nodes: a hostile one could make up any number
+constexpr size_t kMostGroups = 64;     // of all nodes: a hostile one could make up any number
+constexpr size_t kMostStallLines = 8;  // a message takes no more than 4 KiB
 constexpr size_t kMostHosts = 3;
 constexpr size_t kMostPieces = 8;     // of a list of ranks
 constexpr size_t kLongestPlace = 96;  // that another node wrote
@@ -144,7 +145,9 @@ std::string Suspect::stall_text() const {
   const Group* const suspect = named_group();
   std::string text =
       suspect == nullptr ? "no rank stands apart from the others" : sentence(*suspect);
-  for (const Group& group : groups_) {
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    if (i == kMostStallLines) return text + "\nand other groups of ranks";
+    const Group& group = groups_[i];
     text += "\n" + ranks_of(group.place.ranks) + " (" + hosts_text(group.hosts) +
             "): " + one_line(group.place.what);
     if (group.place.seconds > 0) text += " for " + seconds_text(group.place.seconds);

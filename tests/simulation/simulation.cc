@@ -14,15 +14,15 @@ using std::chrono::seconds;
 namespace {
 
 const char* name_of(const Message& message) {
-  constexpr std::array kNames = {"hello", "heartbeat", "join",  "fail", "succeed",
-                                 "leave", "ask",       "owned", "gone"};
+  constexpr std::array kNames = {"hello",    "heartbeat", "join", "fail",  "succeed",
+                                 "progress", "leave",     "ask",  "owned", "gone"};
   static_assert(kNames.size() == std::variant_size_v<Message>);
   return kNames[message.index()];
 }
 
 const char* name_of(const Reply& reply) {
   constexpr std::array kReplies = {"welcome", "heartbeat", "waiting", "whose"};
-  constexpr std::array kNotifications = {"ready", "broken", "closed", "refused"};
+  constexpr std::array kNotifications = {"ready", "broken", "closed", "refused", "stalled"};
   static_assert(kReplies.size() == std::variant_size_v < Reply > -1);
   static_assert(kNotifications.size() == std::variant_size_v<Notification>);
   const auto* notification = std::get_if<Notification>(&reply);
