@@ -43,6 +43,9 @@ Agent::Agent(const JobSpec& job, Events& events)
       disk_(io_.get_executor()),
       answers_(io_.get_executor(), answers_hooks()) {
   log::set_writer([this](std::string_view line) { output_.write_own_line(line); });
+  workers_.when_progress_changes([this](rendezvous::NodeProgress progress) {
+    master_.client().progress(std::move(progress));
+  });
 }
 
 Agent::~Agent() {
@@ -175,6 +178,7 @@ void Agent::on_welcome(const rendezvous::reply::Welcome& welcome) {
   master_name_ = welcome.master;
   job_.max_restarts = welcome.max_restarts;
   job_.lease = welcome.lease;
+  job_.hang_timeout = welcome.hang_timeout;
 }
 
 void Agent::on_notification(rendezvous::Notification notification) {
@@ -190,6 +194,8 @@ void Agent::on_notification(rendezvous::Notification notification) {
     handle_event(event::JobClosed{outcome_of(closed->ending)});
   } else if (const auto* refused = std::get_if<Refused>(&notification)) {
     on_refused(*refused);
+  } else if (const auto* stalled = std::get_if<Stalled>(&notification)) {
+    log::warning(stall_report(stalled->text, workers_.statuses()));
   }
 }
 

@@ -40,7 +40,7 @@ ask::JobStatus looked_at(ask::JobStatus status, size_t most) {
     for (ask::RankStatus& rank : node.ranks) {
       if (rank.state != "running") continue;
       const launcher::ProcessSample sample = launcher::sample_process(rank.pid);
-      const launcher::ProcessUse use = launcher::process_use(rank.pid);
+      const launcher::ProcessUse use = launcher::use_of_process(rank.pid);
       if (sample.state == 'T' && !sample.traced) rank.state = "stopped";
       rank.how = sample.state == 'D' ? "uninterruptible" : sample.call;
       rank.cpu_seconds = use.cpu_seconds;

@@ -64,6 +64,8 @@ struct JobSpec : rendezvous::RoundSpec, rendezvous::LeaseSpec {
   std::vector<int> signals_to_handle{launcher::kStopSignals.begin(),  ///< these stop the job
                                      launcher::kStopSignals.end()};
 
+  std::string progress_pattern;  ///< lines of output that match it are progress; empty: none are
+
   // What workers see.
   std::vector<std::string> devices;  ///< the node's GPUs, as CUDA_VISIBLE_DEVICES names them
   GpuBind gpu_bind = GpuBind::all;

@@ -60,7 +60,8 @@ NodeWorkers::NodeWorkers(boost::asio::any_io_executor executor, const JobSpec& j
       wait_reporter_(executor_),
       uneven_end_(executor_, uneven_end),
       watch_(executor_, job_.program),
-      stacks_(executor_, job_.program, host_name_) {}
+      stacks_(executor_, job_.program, host_name_),
+      progress_(executor_, job_, output_) {}
 
 void NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::Endpoint& store) {
   layout_ = layout;
@@ -78,13 +79,17 @@ void NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::Endp
                      [this] { on_all_ended(); },
                      [this](int local_rank, pid_t pid, int signal) {
                        watch_.stopped({layout_.first_rank + local_rank, pid}, signal);
+                     },
+                     [this](int local_rank, pid_t pid) {
+                       watch_.continued({layout_.first_rank + local_rank, pid});
                      }});
-  setup_.prepare(layout_, store, [this, store](auto workers) {
-    wait_reporter_.end();
-    events_.round_ready(layout_, store.host, store.port);
-    const Result<> started = start_workers(std::move(workers));
-    started ? watch_for_oom() : handle_event_(event::StartFailed{started.error()});
-  });
+  setup_.prepare(layout_, store, progress_.variables(setup_.inherited()),
+                 [this, store](auto workers) {
+                   wait_reporter_.end();
+                   events_.round_ready(layout_, store.host, store.port);
+                   const Result<> started = start_workers(std::move(workers));
+                   started ? watch_for_oom() : handle_event_(event::StartFailed{started.error()});
+                 });
   if (setup_.is_preparing()) report_waiting();
 }
 
@@ -99,7 +104,25 @@ Result<> NodeWorkers::start_workers(Result<std::vector<WorkerSetup::Worker>> wor
     const auto i = static_cast<size_t>(local_rank);
     add_output(local_rank, std::move((*workers)[i]), std::move((*children)[i]));
   }
+  watch_progress();
   return {};
+}
+
+void NodeWorkers::watch_progress() {
+  std::map<pid_t, int> ranks;
+  for (const WorkerWatch::Process& process : processes()) ranks[process.pid] = process.rank;
+  progress_.begin(std::move(ranks), [this](bool quiet, std::chrono::duration<double> time) {
+    on_progress_changed(quiet, time);
+  });
+}
+
+/// Where they are is what their node knows of a hang; stacks would be taken here, too.
+void NodeWorkers::on_progress_changed(bool quiet, std::chrono::duration<double> time) {
+  if (!progress_changed_) return;
+  if (!quiet) return progress_changed_({layout_.round, false, 0, {}});
+  watch_.look(processes(), [this, time](WorkerWatch::Places places) {
+    progress_changed_({layout_.round, true, time.count(), std::move(places)});
+  });
 }
 
 void NodeWorkers::add_output(int local_rank, WorkerSetup::Worker worker, launcher::Child child) {
@@ -159,6 +182,7 @@ std::vector<WorkerWatch::Process> NodeWorkers::processes() const {
 void NodeWorkers::stop(int signal) {
   if (!group_) return;
   watch_.cancel();
+  progress_.end();
   uneven_end_.end();
   setup_.cancel();
   if (stop_signal_ == 0) {
@@ -313,6 +337,7 @@ void NodeWorkers::on_killing(const std::vector<int>& local_ranks) const {
 void NodeWorkers::on_all_ended() {
   all_ended_ = true;
   watch_.cancel();
+  progress_.end();
   uneven_end_.end();
   report_waiting();
   if (stop_signal_ != 0) exits_.seconds = seconds(std::chrono::steady_clock::now() - stop_began_);

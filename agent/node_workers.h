@@ -15,6 +15,7 @@
 #include "agent/events.h"
 #include "agent/job_spec.h"
 #include "agent/machine.h"
+#include "agent/progress_monitor.h"
 #include "agent/stack_collector.h"
 #include "agent/wait_reporter.h"
 #include "agent/worker_setup.h"
@@ -52,6 +53,14 @@ class NodeWorkers {
   /// find their store: MASTER_ADDR and MASTER_PORT. After an error (system, usage) StartFailed
   /// follows; workers that were started before it run on, stop() ends them.
   void start(const rendezvous::Layout& layout, const rendezvous::Endpoint& store);
+
+  /// Calls `changed` when the workers have stopped making progress, and when some go on.
+  void when_progress_changes(std::function<void(rendezvous::NodeProgress)> changed) {
+    progress_changed_ = std::move(changed);
+  }
+
+  /// What they said last of their progress: "rank 0: step 12"; empty: nothing.
+  std::string statuses() const { return progress_.statuses(); }
 
   /// WorkersEnded follows. A second call, or SIGKILL, kills at once.
   void stop(int signal);
@@ -107,6 +116,8 @@ class NodeWorkers {
   void add_output(int local_rank, WorkerSetup::Worker worker, launcher::Child child);
   void watch_for_oom();
   std::vector<WorkerWatch::Process> processes() const;
+  void watch_progress();
+  void on_progress_changed(bool quiet, std::chrono::duration<double> time);
   bool is_about_to_fail(int rank);
   void on_worker_ended(const launcher::WorkerEnd& end);
   void on_success(int rank);
@@ -137,6 +148,8 @@ class NodeWorkers {
   WaitReporter uneven_end_;
   WorkerWatch watch_;
   StackCollector stacks_;
+  ProgressMonitor progress_;
+  std::function<void(rendezvous::NodeProgress)> progress_changed_;
 
   // Of the latest round.
   rendezvous::Layout layout_;

@@ -114,7 +114,14 @@ std::string how_it_ended(const Failure& failure) {
          duration_text(std::chrono::duration_cast<std::chrono::nanoseconds>(ran));
 }
 
+/// A hang is no rank's failure: what all of them did is in the lines of its cause.
+std::string hang_line(const Failure& failure) {
+  const std::vector<std::string_view> lines = lines_of(failure.cause);
+  return one_line(lines.empty() ? "" : lines.front()) + " (--hang_timeout)";
+}
+
 std::string cause_line(const Failure& failure, int round) {
+  if (failure.hung) return hang_line(failure);
   const std::string pid = failure.pid == 0 ? "" : ", pid " + std::to_string(failure.pid);
   std::string line = "rank " + std::to_string(failure.rank) +
                      " failed first: " + how_it_ended(failure) + " (host " +
@@ -122,6 +129,21 @@ std::string cause_line(const Failure& failure, int round) {
   if (!failure.cause.empty()) line += ": " + one_line(failure.cause);
   if (!failure.exception.empty()) line += ": " + one_line(exception_of(failure));
   return line;
+}
+
+/// The first line, and the others under it.
+std::string title_and_lines(const std::string& title, std::string_view text) {
+  std::vector<std::string_view> lines = lines_of(text);
+  if (!lines.empty()) lines.erase(lines.begin());
+  std::string all = title;
+  for (const std::string& line : last_of(lines, kMostLines)) all += "\n  " + line;
+  return all;
+}
+
+/// Of a hang: whom the others waited for.
+std::string line_after_title(std::string_view text) {
+  const std::vector<std::string_view> lines = lines_of(text);
+  return lines.size() < 2 ? "" : one_line(lines[1]);
 }
 
 /// A hint for a SIGKILL whose sender is unknown.
@@ -136,8 +158,9 @@ std::string unexplained_kill(const Failure& failure) {
 std::string failure_report(const rendezvous::Failed& failed) {
   const Failure& cause = failed.root_cause;
   std::string report = failed.suspect.empty() ? "" : suspect_line(failed.suspect) + "\n";
-  report += cause_line(cause, failed.round);
-  const bool never_ran = cause.pid == 0 && exit_status(cause).signal() == 0;
+  report +=
+      cause.hung ? title_and_lines(hang_line(cause), cause.cause) : cause_line(cause, failed.round);
+  const bool never_ran = cause.pid == 0 && exit_status(cause).signal() == 0 && !cause.hung;
   if (never_ran && failed.summary.empty()) return report + "; " + one_line(failed.no_restart);
   auto frames = last_of(frames_of(cause), kMostFrames);
   std::ranges::transform(frames, frames.begin(), with_cxx_name);
@@ -153,10 +176,17 @@ std::string failure_report(const rendezvous::Failed& failed) {
 
 std::string failure_line(const Failure& root_cause, int round) {
   std::string line = cause_line(root_cause, round);
+  if (root_cause.hung) return line + ": " + line_after_title(root_cause.cause);
   const auto last_line = last_of(lines_of(root_cause.stderr_tail), 1);
   const bool has_cause = !root_cause.cause.empty() || !root_cause.exception.empty();
   if (!has_cause && !last_line.empty()) line += ": " + last_line.front();
   return line;
+}
+
+std::string stall_report(const std::string& text, const std::string& statuses) {
+  const std::string title = one_line(text.substr(0, text.find('\n')));
+  return title_and_lines(title, text) +
+         (statuses.empty() ? "" : "\n  they said last: " + one_line(statuses));
 }
 
 std::string suspect_line(const std::string& suspect) {
@@ -164,6 +194,7 @@ std::string suspect_line(const std::string& suspect) {
 }
 
 std::string loss_text(const Failure& root_cause) {
+  if (root_cause.hung) return hang_line(root_cause);
   const launcher::ExitStatus status = exit_status(root_cause);
   std::string text = "rank " + std::to_string(root_cause.rank) + " on host " +
                      one_line(root_cause.host) +

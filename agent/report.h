@@ -25,6 +25,10 @@ std::string failure_line(const rendezvous::Failure& root_cause, int round);
 /// Rendezvous' sentence on the ranks that the first one to fail waited for.
 std::string suspect_line(const std::string& suspect);
 
+/// No rank makes progress, or some do again: the master's lines, and what this node's workers said
+/// last of their progress, if they said something.
+std::string stall_report(const std::string& text, const std::string& statuses);
+
 /// The cause for workers that wait for the failed one: "rank 3 on host gpu-07 was killed by
 /// SIGKILL", "rank 3 on host gpu-07 failed: exit 1: RuntimeError: loss is nan".
 std::string loss_text(const rendezvous::Failure& root_cause);

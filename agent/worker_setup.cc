@@ -49,8 +49,9 @@ Result<> WorkerSetup::open_logs() {
 }
 
 void WorkerSetup::prepare(const rendezvous::Layout& layout, const rendezvous::Endpoint& store,
-                          Prepared prepared) {
+                          std::vector<std::string> more, Prepared prepared) {
   layout_ = layout;
+  more_variables_ = std::move(more);
   if (!no_input_) no_input_.reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!no_input_) return prepared(os_error("cannot open /dev/null", errno));
   launcher::AttemptFiles files = logs_.begin_attempt(layout_.round);
@@ -112,12 +113,11 @@ Result<WorkerSetup::Worker> WorkerSetup::worker(int local_rank, const WorkerEnv&
   if (!prefix) return prefix.error();
   const bool reads_input =
       layout_.first_rank + local_rank == 0 && !launcher::is_terminal_of_others(STDIN_FILENO);
-  launcher::Command command = {job_.program,
-                               worker_command(job_, local_rank),
-                               env.of(local_rank, error_file(local_rank)),
-                               reads_input ? STDIN_FILENO : no_input_.get(),
-                               sinks[0].direct_fd(),
-                               sinks[1].direct_fd(),
+  std::vector<std::string> variables = env.of(local_rank, error_file(local_rank));
+  variables.insert(variables.end(), more_variables_.begin(), more_variables_.end());
+  launcher::Command command = {job_.program,         worker_command(job_, local_rank),
+                               std::move(variables), reads_input ? STDIN_FILENO : no_input_.get(),
+                               sinks[0].direct_fd(), sinks[1].direct_fd(),
                                cpus_of(local_rank)};
   return Worker{std::move(command), std::move(*prefix), std::move(sinks)};
 }

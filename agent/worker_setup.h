@@ -45,9 +45,13 @@ class WorkerSetup {
 
   /// Prepares a round; the files of the round before are no longer used. `store` becomes
   /// MASTER_ADDR and MASTER_PORT. Calls `prepared`: at once if no log files are to be created,
-  /// which may take long, and otherwise later.
+  /// which may take long, and otherwise later. Each worker's environment gets `more`, as it is,
+  /// besides.
   void prepare(const rendezvous::Layout& layout, const rendezvous::Endpoint& store,
-               Prepared prepared);
+               std::vector<std::string> more, Prepared prepared);
+
+  /// What ddprun inherited, "NAME=value".
+  const std::vector<std::string>& inherited() const { return inherited_; }
 
   /// Whether `prepared` is still to be called.
   bool is_preparing() const { return preparing_ != nullptr; }
@@ -84,6 +88,7 @@ class WorkerSetup {
   launcher::AttemptFiles files_;     // of the latest round
   Fd no_input_;                      // /dev/null
   rendezvous::Layout layout_;
+  std::vector<std::string> more_variables_;
   bool omp_limit_reported_ = false;
 };
 

@@ -10,6 +10,7 @@
 
 #include "agent/whereabouts.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "launcher/exit_status.h"
 #include "launcher/process_sample.h"
 #include "launcher/py_spy.h"
@@ -52,6 +53,10 @@ WorkerWatch::Places places_of(const std::vector<WorkerWatch::Process>& processes
   return grouped(places);
 }
 
+std::string process_text(const WorkerWatch::Process& process) {
+  return "rank " + std::to_string(process.rank) + " (pid " + std::to_string(process.pid) + ")";
+}
+
 }  // namespace
 
 void WorkerWatch::look(std::vector<Process> processes, std::function<void(Places)> done) {
@@ -71,6 +76,7 @@ void WorkerWatch::look(std::vector<Process> processes, std::function<void(Places
 }
 
 void WorkerWatch::stopped(Process process, int signal) {
+  stops_[process.pid] = {std::chrono::steady_clock::now()};
   auto timer = std::make_shared<boost::asio::steady_timer>(executor_, kStopIsNews);
   timer->async_wait(
       [this, timer, process, signal, round = std::weak_ptr(round_)](boost::system::error_code ec) {
@@ -79,14 +85,22 @@ void WorkerWatch::stopped(Process process, int signal) {
 }
 
 void WorkerWatch::report_stop(Process process, int signal) {
-  jobs_.run([pid = process.pid] { return launcher::sample_process(pid); },
-            [process, signal, round = std::weak_ptr(round_)](const launcher::ProcessSample& now) {
-              if (round.expired() || now.state != 'T' || now.traced) return;
-              log::warning("rank " + std::to_string(process.rank) + " (pid " +
-                           std::to_string(process.pid) + ") is stopped by " +
-                           launcher::signal_name(signal) + "; it goes on after: kill -CONT " +
-                           std::to_string(process.pid));
-            });
+  jobs_.run(
+      [pid = process.pid] { return launcher::sample_process(pid); },
+      [this, process, signal, round = std::weak_ptr(round_)](const launcher::ProcessSample& now) {
+        if (round.expired() || now.state != 'T' || now.traced) return;
+        const auto stop = stops_.find(process.pid);
+        if (stop == stops_.end() || std::exchange(stop->second.said, true)) return;
+        log::warning(process_text(process) + " is stopped by " + launcher::signal_name(signal) +
+                     "; it goes on after: kill -CONT " + std::to_string(process.pid));
+      });
+}
+
+void WorkerWatch::continued(Process process) {
+  const auto stop = stops_.extract(process.pid);
+  if (stop.empty() || !stop.mapped().said) return;
+  const auto time = std::chrono::steady_clock::now() - stop.mapped().began;
+  log::info(process_text(process) + " goes on; it was stopped for " + duration_text(time));
 }
 
 }  // namespace ddprun::agent

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <sys/types.h>
@@ -38,16 +40,28 @@ class WorkerWatch {
   /// debugger.
   void stopped(Process process, int signal);
 
+  /// It goes on: says so if its stop was said.
+  void continued(Process process);
+
   /// Nothing follows for the calls until now: the round's workers are to end.
-  void cancel() { round_ = std::make_shared<char>(); }
+  void cancel() {
+    round_ = std::make_shared<char>();
+    stops_.clear();
+  }
 
  private:
+  struct Stop {
+    std::chrono::steady_clock::time_point began;
+    bool said = false;
+  };
+
   void report_stop(Process process, int signal);
 
   boost::asio::any_io_executor executor_;
   AsyncJobs jobs_;
   const std::string program_;
   std::shared_ptr<char> round_ = std::make_shared<char>();
+  std::map<pid_t, Stop> stops_;  ///< of those that have not gone on
 };
 
 }  // namespace ddprun::agent

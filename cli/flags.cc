@@ -208,6 +208,17 @@ constexpr std::array kFlags = std::to_array<Flag>({
      kExpectsTime,
      "Workers that fail sooner than this after their start are not restarted.",
      set_time<&agent::JobSpec::min_uptime>, Flag::kServes},
+    {Group::failures, "hang_timeout", "", "TIME", "DDPRUN_HANG_TIMEOUT", "",
+     kExpectsNonzeroTime,
+     "A round in which no worker makes progress for this long has failed. Without it, that is "
+     "reported after 10 minutes, and the job goes on. Progress: heartbeats of workers (sd_notify, "
+     "ddp::heartbeat) and lines with --progress_pattern, or else output, CPU time, input and output.",
+     set_nonzero_time<&agent::JobSpec::hang_timeout>, Flag::kServes},
+    {Group::failures, "progress_pattern", "", "REGEX", "DDPRUN_PROGRESS_PATTERN", "",
+     "an extended regular expression, as in 'step [0-9]+'",
+     "A worker makes progress with each line of its output that has a match. Streams that go to a "
+     "log file only (--redirects) are not looked at.",
+     set_progress_pattern},
     {Group::failures, "shutdown_timeout", "", "TIME", "PET_SHUTDOWN_TIMEOUT", "30",
      kExpectsTime,
      "How long a worker may take to exit after the first signal; then it is killed. 0: kill "

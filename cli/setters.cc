@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/progress_pattern.h"
 #include "base/log.h"
 #include "cli/rdzv_conf.h"
 #include "cli/signal_list.h"
@@ -136,6 +137,13 @@ SetResult set_restarts(std::string_view value, RawOptions& raw) {
   raw.job.max_restarts = *restarts;
   raw.job.restart_window = *window;
   return true;
+}
+
+SetResult set_progress_pattern(std::string_view value, RawOptions& raw) {
+  raw.job.progress_pattern = value;
+  if (value.empty()) return false;
+  const Result<agent::ProgressPattern> pattern = agent::ProgressPattern::parse(std::string(value));
+  return pattern ? SetResult(true) : SetResult::refused(pattern.error().message);
 }
 
 SetResult set_gpu_bind(std::string_view value, RawOptions& raw) {

@@ -47,6 +47,7 @@ SetResult set_conf(std::string_view value, RawOptions& raw);
 SetResult set_hosts(std::string_view value, RawOptions& raw);
 SetResult set_exported(std::string_view value, RawOptions& raw);
 SetResult set_store(std::string_view value, RawOptions& raw);
+SetResult set_progress_pattern(std::string_view value, RawOptions& raw);
 SetResult set_restarts(std::string_view value, RawOptions& raw);  ///< N or N/WINDOW
 
 // The workers and their program.

@@ -2,58 +2,129 @@
 #include "launcher/process_use.h"
 
 #include <algorithm>
-#include <array>
+#include <cstdio>
 #include <cstdlib>
+#include <dirent.h>
 #include <fcntl.h>
-#include <string>
+#include <map>
+#include <memory>
 #include <unistd.h>
+#include <utility>
 
 #include "base/fd.h"
+#include "launcher/descendants.h"
+#include "launcher/process_sample.h"
 
 namespace ddprun::launcher {
 namespace {
 
-constexpr size_t kMostStat = 4096;  // bytes of a file of /proc, which are shorter
+constexpr size_t kMostOfFile = 4096;
 
-std::string read_use_file(pid_t pid, const char* name) {
+/// What is less comes from threads that only look after something: a watchdog, a progress bar, a
+/// monitor of the machine.
+constexpr double kCpuShare = 0.05;
+constexpr double kBytesPerSecond = 16 * 1024;
+constexpr double kTick = 0.01;  // the kernel counts in these
+constexpr double kFewBytes = 4096;
+
+std::string file_of(pid_t pid, const char* name) {
   const std::string path = "/proc/" + std::to_string(pid) + "/" + name;
   const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  std::array<char, kMostStat> bytes;
-  const ssize_t size = file ? read(file.get(), bytes.data(), bytes.size()) : 0;
-  return std::string(bytes.data(), static_cast<size_t>(std::max<ssize_t>(size, 0)));
+  char text[kMostOfFile];
+  const ssize_t size = file ? read(file.get(), text, sizeof text) : 0;
+  return std::string(text, static_cast<size_t>(std::max<ssize_t>(size, 0)));
 }
 
-/// The number after `count` spaces.
-std::uint64_t nth_number(const std::string& text, int count) {
-  size_t at = 0;
-  for (; count > 0; --count) {
-    at = text.find(' ', at);
-    if (at++ == text.npos) return 0;
+struct CloseDirectory {
+  void operator()(DIR* directory) const { closedir(directory); }
+};
+
+std::vector<pid_t> pids_of_host() {
+  std::vector<pid_t> pids;
+  const std::unique_ptr<DIR, CloseDirectory> proc(opendir("/proc"));
+  while (const dirent* entry = proc ? readdir(proc.get()) : nullptr) {
+    if (const pid_t pid = std::atoi(entry->d_name)) pids.push_back(pid);
   }
-  return std::strtoull(text.c_str() + at, nullptr, 10);
+  return pids;
+}
+
+std::uint64_t number_after(const std::string& text, const std::string& name) {
+  const size_t at = text.find(name);
+  return at == text.npos ? 0 : std::strtoull(text.c_str() + at + name.size(), nullptr, 10);
+}
+
+bool is_same(const ProcessUse& a, const ProcessUse& b) {
+  return a.pid == b.pid && a.started == b.started;
 }
 
 }  // namespace
 
-ProcessUse process_use(pid_t pid) {
-  ProcessUse use;
-  const auto ticks = static_cast<double>(parse_cpu_ticks(read_use_file(pid, "stat")));
-  use.cpu_seconds = ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
-  use.resident =
-      nth_number(read_use_file(pid, "statm"), 1) * static_cast<std::uint64_t>(getpagesize());
+/// pid (comm) state ppid ... utime stime cutime cstime priority nice threads itrealvalue starttime
+/// vsize rss
+std::optional<ProcessUse> parse_stat_use(const std::string& text) {
+  const std::optional<Descendant> process = parse_proc_stat(text);
+  if (!process || process->state == 'Z' || process->state == 'X') return std::nullopt;
+  unsigned long long own[2] = {}, started = 0, pages = 0;
+  long long children[2] = {};
+  constexpr const char* kFields =
+      " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %lld %lld %*d %*d %*d %*d %llu %*u "
+      "%llu";
+  const int found = std::sscanf(text.c_str() + text.rfind(')') + 1, kFields, &own[0], &own[1],
+                                &children[0], &children[1], &started, &pages);
+  if (found != 6) return std::nullopt;
+  const auto ticks =
+      static_cast<double>(own[0] + own[1]) + static_cast<double>(children[0] + children[1]);
+  const auto per_second = static_cast<double>(sysconf(_SC_CLK_TCK));
+  ProcessUse use = {process->pid, process->parent, started, ticks / per_second};
+  use.resident = pages * static_cast<std::uint64_t>(getpagesize());
   return use;
 }
 
-std::uint64_t parse_cpu_ticks(std::string_view stat) {
-  // PID (NAME) STATE PPID PGRP SESSION TTY TPGID FLAGS MINFLT CMINFLT MAJFLT CMAJFLT UTIME STIME
-  // CUTIME CSTIME
-  constexpr int kUserTime = 12;
-  const size_t name = stat.rfind(')');
-  if (name == stat.npos) return 0;
-  const std::string rest(stat.substr(name + 1));
-  std::uint64_t ticks = 0;
-  for (int i = 0; i < 4; ++i) ticks += nth_number(rest, kUserTime + i);
-  return ticks;
+std::uint64_t parse_proc_io(const std::string& text) {
+  return number_after(text, "rchar: ") + number_after(text, "wchar: ");
+}
+
+pid_t parent_of(pid_t pid) {
+  const std::optional<Descendant> process = parse_proc_stat(file_of(pid, "stat"));
+  return process ? process->parent : 0;
+}
+
+ProcessUse use_of_process(pid_t pid) {
+  return parse_stat_use(file_of(pid, "stat")).value_or(ProcessUse{});
+}
+
+std::vector<ProcessUse> uses_below(pid_t root) {
+  std::multimap<pid_t, ProcessUse> by_parent;
+  for (const pid_t pid : pids_of_host()) {
+    if (auto use = parse_stat_use(file_of(pid, "stat"))) by_parent.emplace(use->parent, *use);
+  }
+  std::vector<ProcessUse> found;
+  std::vector<pid_t> to_visit = {root};
+  while (!to_visit.empty()) {
+    const auto [first, last] = by_parent.equal_range(to_visit.back());
+    to_visit.pop_back();
+    for (auto child = first; child != last; ++child) {
+      ProcessUse& use = found.emplace_back(child->second);
+      use.io_bytes = parse_proc_io(file_of(use.pid, "io"));
+      use.traced = parse_proc_status(file_of(use.pid, "status")).traced;
+      to_visit.push_back(use.pid);
+    }
+  }
+  std::ranges::sort(found, {}, &ProcessUse::pid);
+  return found;
+}
+
+UseChange change_of(const std::vector<ProcessUse>& before, const std::vector<ProcessUse>& now,
+                    double seconds) {
+  UseChange change;
+  change.work = !std::ranges::equal(before, now, is_same);
+  for (size_t i = 0; i < now.size() && !change.work; ++i) {
+    const double cpu = now[i].cpu_seconds - before[i].cpu_seconds;
+    const auto bytes = static_cast<double>(now[i].io_bytes - before[i].io_bytes);
+    change.cpu = change.cpu || cpu > kCpuShare * seconds + kTick;
+    change.work = bytes > kBytesPerSecond * seconds + kFewBytes;
+  }
+  return change;
 }
 
 }  // namespace ddprun::launcher

@@ -2,22 +2,50 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
+#include <optional>
+#include <string>
 #include <sys/types.h>
+#include <vector>
 
 namespace ddprun::launcher {
 
-/// What a process has used of its host.
+/// What a process has used so far.
 struct ProcessUse {
-  double cpu_seconds = 0;      ///< of all its threads, and of children that it has waited for
+  pid_t pid = 0;
+  pid_t parent = 0;
+  std::uint64_t started =
+      0;                   ///< clock ticks after the host's start: tells processes of one pid apart
+  double cpu_seconds = 0;  ///< its own and that of its children that have ended
   std::uint64_t resident = 0;  ///< bytes of memory now
+  std::uint64_t io_bytes = 0;  ///< read and written; 0: unknown
+  bool traced = false;         ///< by a debugger, which may have stopped it
 };
 
-/// Reads /proc of `pid`, some 30 µs; zeros if it has ended.
-ProcessUse process_use(pid_t pid);
+/// Of one process, without io_bytes and `traced`; zeros if it has ended. Some 20 µs.
+ProcessUse use_of_process(pid_t pid);
 
-/// The first member, in clock ticks, from the text of /proc/PID/stat. A program's name in it may
-/// contain anything.
-std::uint64_t parse_cpu_ticks(std::string_view stat);
+/// All processes below `root`, by pid; none without /proc. Some 10 µs for each process of the host.
+/// For any thread.
+std::vector<ProcessUse> uses_below(pid_t root);
+
+/// What changed from one look at the processes to another, `seconds` later.
+struct UseChange {
+  bool cpu = false;   ///< one of them used a processor for more than a twentieth of the time
+  bool work = false;  ///< one read or wrote more than 16 KiB a second, or some began or ended
+};
+UseChange change_of(const std::vector<ProcessUse>& before, const std::vector<ProcessUse>& now,
+                    double seconds);
+
+/// The parent of a process, also of one that has ended and was not reaped; 0: unknown.
+pid_t parent_of(pid_t pid);
+
+// Parsers.
+
+/// The text of /proc/PID/stat, without io_bytes and `traced`; nullopt: it is malformed, or the
+/// process has ended.
+std::optional<ProcessUse> parse_stat_use(const std::string& text);
+
+/// The bytes read and written in the text of /proc/PID/io.
+std::uint64_t parse_proc_io(const std::string& text);
 
 }  // namespace ddprun::launcher

@@ -49,6 +49,12 @@ int Worker::stopped_by() const {
   return info.si_pid != 0 ? info.si_status : 0;
 }
 
+bool Worker::was_continued() const {
+  siginfo_t info = {};
+  constexpr int kLook = WCONTINUED | WNOHANG;
+  return running_ && waitid(P_PID, static_cast<id_t>(pid_), &info, kLook) == 0 && info.si_pid != 0;
+}
+
 void Worker::signal_group(int signal) {
   if (!running_) return;
   // Before its setsid the child has no group and no children; the signal is blocked until exec.

@@ -35,6 +35,9 @@ class Worker {
   /// The signal that has stopped the child since the last call; 0: none, or it goes on.
   int stopped_by() const;
 
+  /// Whether the child was continued since the last call, after a signal had stopped it.
+  bool was_continued() const;
+
   /// Calls `ended` once, from the executor, when the child has ended and was reaped. The Worker
   /// must not move, and must live until then or until the executor has stopped.
   void when_ended(std::function<void(ExitStatus)> ended);

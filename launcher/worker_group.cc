@@ -140,6 +140,7 @@ void WorkerGroup::forward(int signal) {
 void WorkerGroup::child_changed() {
   if (ended_ || members_.empty()) return;
   if (running_ == 0) return finish_or_stop_orphans();
+  find_continued();
   find_stopped();
   reap_orphans(running_pids());
 }
@@ -150,6 +151,14 @@ void WorkerGroup::find_stopped() {
     const Worker& worker = members_[i].worker;
     const int signal = worker.stopped_by();
     if (signal != 0) hooks_.worker_stopped(static_cast<int>(i), worker.pid(), signal);
+  }
+}
+
+void WorkerGroup::find_continued() {
+  if (!hooks_.worker_continued) return;
+  for (size_t i = 0; i < members_.size(); ++i) {
+    const Worker& worker = members_[i].worker;
+    if (worker.was_continued()) hooks_.worker_continued(static_cast<int>(i), worker.pid());
   }
 }
 

@@ -45,6 +45,8 @@ class WorkerGroup {
     std::function<void()> all_ended;  ///< once, when no descendant is left
     /// `signal` has stopped the worker: SIGSTOP, SIGTTIN ... From child_changed.
     std::function<void(int local_rank, pid_t pid, int signal)> worker_stopped = {};
+    /// It goes on. From child_changed.
+    std::function<void(int local_rank, pid_t pid)> worker_continued = {};
   };
 
   /// `grace` is the time between the first signal and SIGKILL; 0: SIGKILL immediately.
@@ -88,6 +90,7 @@ class WorkerGroup {
 
   void on_worker_ended(int local_rank, ExitStatus status);
   void find_stopped();
+  void find_continued();
   void finish_or_stop_orphans();
   void begin_stop(int signal);
   void kill_now();

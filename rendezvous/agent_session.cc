@@ -59,6 +59,12 @@ AgentActions AgentSession::succeed(int round, Time now) {
   return take();
 }
 
+AgentActions AgentSession::progress(NodeProgress progress, Time now) {
+  end_lease_if_over(now);
+  send_counted(message::Progress{std::move(progress)});
+  return take();
+}
+
 AgentActions AgentSession::leave(Time now) {
   end_lease_if_over(now);
   left_ = true;

@@ -141,6 +141,7 @@ class AgentSession {
   AgentActions join(JoinRequest request, Time now);
   AgentActions fail(int round, Failure failure, Time now);
   AgentActions succeed(int round, Time now);
+  AgentActions progress(NodeProgress progress, Time now);
   AgentActions leave(Time now);
   /// Nothing of this node runs any more.
   AgentActions gone(const std::string& how, Time now);

@@ -100,6 +100,9 @@ class Client {
   /// Reports that all workers of `round` on this node succeeded.
   void succeed(int round) { perform(session_.succeed(round, now())); }
 
+  /// Reports that the workers have stopped making progress, or make some again.
+  void progress(NodeProgress progress) { perform(session_.progress(std::move(progress), now())); }
+
   /// Reports that this node takes no further part. The others go on when it is gone.
   void leave() { perform(session_.leave(now())); }
 

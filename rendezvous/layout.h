@@ -35,6 +35,7 @@ struct Failure {
   std::string stderr_tail;  ///< the end of its stderr, whole lines; may be empty
   std::string exception;    ///< that ended it ("RuntimeError: ..."); may be empty
   std::string traceback;    ///< the end of that exception's traceback, whole lines; may be empty
+  bool hung = false;        ///< no rank made progress: `cause` has lines that say what each did
 };
 
 /// All workers of all nodes ended with exit code 0.

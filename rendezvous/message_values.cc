@@ -72,15 +72,17 @@ std::string tail(const std::string& text) {
 }
 
 json json_of(const Failure& failure) {
-  return {{"rank", failure.rank},
-          {"wait_status", failure.wait_status},
-          {"pid", failure.pid},
-          {"seconds", failure.seconds},
-          {"host", tail(failure.host)},
-          {"cause", tail(failure.cause)},
-          {"last_words", tail(failure.stderr_tail)},
-          {"exception", tail(failure.exception)},
-          {"traceback", tail(failure.traceback)}};
+  json object = {{"rank", failure.rank},
+                 {"wait_status", failure.wait_status},
+                 {"pid", failure.pid},
+                 {"seconds", failure.seconds},
+                 {"host", tail(failure.host)},
+                 {"cause", tail(failure.cause)},
+                 {"last_words", tail(failure.stderr_tail)},
+                 {"exception", tail(failure.exception)},
+                 {"traceback", tail(failure.traceback)}};
+  if (failure.hung) object["hung"] = true;
+  return object;
 }
 
 Failure failure_in(Fields& outer, const char* name) {
@@ -96,6 +98,7 @@ Failure failure_in(Fields& outer, const char* name) {
   failure.stderr_tail = fields.text("last_words");
   failure.exception = fields.text("exception");
   failure.traceback = fields.text("traceback");
+  failure.hung = fields.has("hung") && fields.boolean("hung");
   outer.take_error(fields);
   return failure;
 }
@@ -130,6 +133,24 @@ WorkerExits worker_exits_in(Fields& outer, const char* name) {
   worker_exits.places = places_in(fields);
   outer.take_error(fields);
   return worker_exits;
+}
+
+json json_of(const NodeProgress& progress) {
+  return {{"round", progress.round},
+          {"quiet", progress.quiet},
+          {"seconds", progress.seconds},
+          {"places", json_of(progress.places)}};
+}
+
+NodeProgress node_progress_in(Fields& outer, const char* name) {
+  Fields fields(outer.object(name));
+  NodeProgress progress;
+  progress.round = fields.integer("round", 0, INT_MAX);
+  progress.quiet = fields.boolean("quiet");
+  progress.seconds = fields.seconds("seconds");
+  progress.places = places_in(fields);
+  outer.take_error(fields);
+  return progress;
 }
 
 json json_of(const SocketEnds& ends) {

@@ -29,6 +29,9 @@ Failure failure_in(Fields& outer, const char* name);
 nlohmann::json json_of(const WorkerExits& worker_exits);
 WorkerExits worker_exits_in(Fields& outer, const char* name);
 
+nlohmann::json json_of(const NodeProgress& progress);
+NodeProgress node_progress_in(Fields& outer, const char* name);
+
 nlohmann::json json_of(const SocketEnds& ends);
 SocketEnds socket_ends(Fields fields, Fields& outer);
 

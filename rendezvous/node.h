@@ -41,6 +41,14 @@ struct Place {
   double seconds = 0;  ///< for which each of them had been there at least; 0: unknown
 };
 
+/// Whether a node's workers make progress, as the node says when that changes.
+struct NodeProgress {
+  int round = 0;
+  bool quiet = false;         ///< none of them has made any for the hang time-out
+  double seconds = 0;         ///< for so long
+  std::vector<Place> places;  ///< where they are, if they are quiet
+};
+
 /// How a node's workers ended when their round was broken.
 struct WorkerExits {
   std::vector<Victim> victims;  ///< failed before ddprun stopped them

@@ -36,12 +36,14 @@ constexpr const char* kWaiting = "waiting";
 constexpr const char* kJoin = "join";
 constexpr const char* kFail = "fail";
 constexpr const char* kSucceed = "succeed";
+constexpr const char* kProgress = "progress";
 constexpr const char* kLeave = "leave";
 constexpr const char* kGone = "gone";
 constexpr const char* kReady = "ready";
 constexpr const char* kBroken = "broken";
 constexpr const char* kClosed = "closed";
 constexpr const char* kRefused = "refused";
+constexpr const char* kStalled = "stalled";
 
 std::string frame(const json& object) {
   const std::string body = object.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -82,7 +84,8 @@ json to_json(const reply::Welcome& welcome) {
           {"heartbeat_ms", welcome.heartbeat.count()},
           {"lease_ms", welcome.lease.count()},
           {"max_restarts", welcome.max_restarts},
-          {"ticket", welcome.ticket}};
+          {"ticket", welcome.ticket},
+          {"hang_timeout_ms", welcome.hang_timeout.count()}};
 }
 
 json to_json(const reply::Waiting& waiting) {
@@ -130,6 +133,10 @@ json to_json(const message::Fail& fail) {
 
 json to_json(const message::Succeed& succeed) {
   return {{"type", kSucceed}, {"round", succeed.round}};
+}
+
+json to_json(const message::Progress& message) {
+  return {{"type", kProgress}, {"progress", json_of(message.progress)}};
 }
 
 json to_json(const message::Leave&) {
@@ -187,6 +194,10 @@ json to_json(const Inquiry& inquiry) {
   return json_of(inquiry);
 }
 
+json to_json(const Stalled& stalled) {
+  return {{"type", kStalled}, {"text", tail(stalled.text)}};
+}
+
 json to_json(const Notification& notification) {
   return std::visit([](const auto& l) { return to_json(l); }, notification);
 }
@@ -227,6 +238,7 @@ Result<Reply> decode_welcome(Fields fields) {
   welcome.lease = fields.milliseconds("lease_ms");
   welcome.max_restarts = fields.integer("max_restarts", 0, INT_MAX);
   welcome.ticket = fields.text("ticket");
+  welcome.hang_timeout = fields.milliseconds("hang_timeout_ms");
   return fields.or_error<Reply>(std::move(welcome));
 }
 
@@ -261,6 +273,11 @@ Result<Message> decode_fail(Fields fields) {
   fail.round = fields.integer("round", 0, INT_MAX);
   fail.failure = failure_in(fields, "failure");
   return fields.or_error<Message>(std::move(fail));
+}
+
+Result<Message> decode_progress(Fields fields) {
+  NodeProgress progress = node_progress_in(fields, "progress");
+  return fields.or_error<Message>(message::Progress{std::move(progress)});
 }
 
 Result<Message> decode_owned(Fields fields) {
@@ -381,6 +398,7 @@ Result<Message> decode_message(std::string_view body) {
     const int round = fields.integer("round", 0, INT_MAX);
     return fields.or_error<Message>(message::Succeed{round});
   }
+  if (type == kProgress) return decode_progress(fields);
   if (type == kLeave) return Message(message::Leave{});
   if (type == kAsk) return Message(message::Ask{});
   if (type == kOwned) return decode_owned(fields);
@@ -401,6 +419,7 @@ Result<Reply> decode_reply(std::string_view body) {
   if (is_inquiry(type)) return decode_inquiry<Reply>(fields, type);
   if (type == kBroken) return decode_broken(fields);
   if (type == kClosed) return decode_closed(fields);
+  if (type == kStalled) return fields.or_error<Reply>(Stalled{fields.text("text")});
   if (type == kRefused) {
     Refused refused{fields.text("sentence"), fields.boolean("left_out")};
     return fields.or_error<Reply>(std::move(refused));

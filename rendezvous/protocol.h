@@ -21,9 +21,9 @@
 // object with a "type". The agent's first frame is Hello, the server's answer Welcome, or Refused.
 // A guardian's only frame is Gone, and has no answer.
 //
-// Join, Fail, Succeed, Leave and every notification survive the connection: each side counts those
-// it received and reports the count in Hello, Welcome and Heartbeat, and the other side repeats
-// what is missing when the agent reconnects with the session of its Hello. Pure.
+// Join, Fail, Succeed, Progress, Leave and every notification survive the connection: each side
+// counts those it received and reports the count in Hello, Welcome and Heartbeat, and the other
+// side repeats what is missing when the agent reconnects with the session of its Hello. Pure.
 
 namespace ddprun::rendezvous {
 
@@ -76,6 +76,10 @@ struct Fail {
 struct Succeed {
   int round;
 };
+/// The workers have stopped making progress, or make some again.
+struct Progress {
+  NodeProgress progress;
+};
 struct Leave {};
 /// Asks what this node waits for.
 struct Ask {};
@@ -92,9 +96,9 @@ struct Gone {
 
 }  // namespace message
 
-using Message =
-    std::variant<message::Hello, Heartbeat, message::Join, message::Fail, message::Succeed,
-                 message::Leave, message::Ask, message::Owned, message::Gone, Inquiry>;
+using Message = std::variant<message::Hello, Heartbeat, message::Join, message::Fail,
+                             message::Succeed, message::Progress, message::Leave, message::Ask,
+                             message::Owned, message::Gone, Inquiry>;
 
 /// The messages of the server other than notifications.
 namespace reply {
@@ -109,6 +113,7 @@ struct Welcome {
   int max_restarts = 0;
   /// Names what the master knows of this session: another one after it had declared the node lost.
   std::string ticket{};
+  std::chrono::milliseconds hang_timeout{0};
 };
 /// The answer to Ask, to follow "waiting for"; empty: the job is over.
 struct Waiting {

@@ -133,7 +133,12 @@ struct Refused {
   bool left_out = false;  ///< the job has ended, and all its places had been taken
 };
 
-using Notification = std::variant<Ready, Broken, Closed, Refused>;
+/// To every node of a round: no rank makes progress, or some do again.
+struct Stalled {
+  std::string text;  ///< lines for people
+};
+
+using Notification = std::variant<Ready, Broken, Closed, Refused, Stalled>;
 /// The effect of one event. Every Broken in it is the same, and so is every Closed.
 using Notifications = std::vector<std::pair<NodeId, Notification>>;
 
@@ -181,6 +186,9 @@ class Round {
   std::string waiting_for() const;
 
   Phase phase() const { return phase_; }
+
+  /// The number of nodes whose workers run.
+  int running() const { return count(NodeState::running); }
 
   /// Every node that joined and is not lost.
   const Nodes& nodes() const { return nodes_; }

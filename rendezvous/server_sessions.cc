@@ -20,14 +20,15 @@ constexpr size_t kMaxUnacked = 1024;
 
 constexpr size_t kMaxHost = 256;  // of a host's name
 
-/// Makes letters of the notifications of one event. Every Broken among them is the same, and every
-/// Closed: thousands of nodes may get it, so there is one letter.
+/// Makes letters of the notifications of one event. Every Broken among them is the same, every
+/// Closed and every Stalled: thousands of nodes may get it, so there is one letter.
 class LetterMaker {
  public:
   std::shared_ptr<const Reply> letter(Notification notification) {
     const size_t kind = notification.index();
     const bool common = std::holds_alternative<Broken>(notification) ||
-                        std::holds_alternative<Closed>(notification);
+                        std::holds_alternative<Closed>(notification) ||
+                        std::holds_alternative<Stalled>(notification);
     if (common && kind == kind_) return common_;
     auto made = std::make_shared<const Reply>(std::move(notification));
     if (common) {
@@ -194,7 +195,8 @@ void ServerSessions::welcome(NodeId node, bool resumed, std::uint64_t notificati
   Agent& agent = agents_.at(node);
   send(*agent.connection,
        reply::Welcome{options_.name, resumed, agent.delivery.received(), options_.heartbeat,
-                      options_.lease, options_.round.max_restarts, ticket(node)});
+                      options_.lease, options_.round.max_restarts, ticket(node),
+                      options_.round.hang_timeout});
   agent.delivery.ack(notifications_received);
   for (const Letter& letter : agent.delivery.unacked()) {
     act(server_action::Send{*agent.connection, letter});
@@ -367,9 +369,41 @@ void ServerSessions::pass_to_round(NodeId node, const Message& message, Time now
     deliver(std::move(notifications));
   } else if (const auto* succeed = std::get_if<message::Succeed>(&message)) {
     deliver(round_.succeed(node, succeed->round, now));
+    look_for_stall(now);
+  } else if (const auto* progress = std::get_if<message::Progress>(&message)) {
+    const auto known = round_.nodes().find(node);
+    if (known == round_.nodes().end()) return;
+    stall_.heard(known->second, progress->progress);
+    look_for_stall(now);
   } else if (std::holds_alternative<message::Leave>(message)) {
     deliver(round_.leave(node, now));
   }  // else a second Hello
+}
+
+void ServerSessions::look_for_stall(Time now) {
+  const Stall::News news = stall_.look(round_.nodes(), round_.running());
+  if (news == Stall::News::none || round_.phase() != Round::Phase::active) return;
+  if (news == Stall::News::over) return tell_members({"ranks make progress again"});
+  if (options_.round.hang_timeout.count() > 0) return end_stalled_round(now);
+  tell_members({stall_.text(round_.nodes())});
+}
+
+/// As if a node had reported it, so that the loss of another one still comes first.
+void ServerSessions::end_stalled_round(Time now) {
+  const Failure failure = stall_.failure(round_.nodes());
+  const NodeId node = Stall::node_of(failure.rank, round_.nodes());
+  const Message fail = message::Fail{round_.nodes().at(node).last_round, failure};
+  if (has_to_wait(node, fail)) return held_.push_back({node, fail});
+  pass_to_round(node, fail, now);
+}
+
+void ServerSessions::tell_members(const Stalled& stalled) {
+  Notifications notifications;
+  for (const auto& [id, node] : round_.nodes()) {
+    const bool is_member = node.state == NodeState::running || node.state == NodeState::finished;
+    if (is_member) notifications.emplace_back(id, stalled);
+  }
+  deliver(std::move(notifications));
 }
 
 /// In the order of the events, also where one has to wait.

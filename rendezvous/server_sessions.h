@@ -20,6 +20,7 @@
 #include "rendezvous/lease.h"
 #include "rendezvous/protocol.h"
 #include "rendezvous/round.h"
+#include "rendezvous/stall.h"
 
 // DECIDES, for the master, which agents there are, which of them are lost, and what they are sent;
 // Round decides about rounds. Pure: no socket, no timer, no clock. Server performs the actions.
@@ -224,6 +225,9 @@ class ServerSessions {
   bool has_to_wait_for_place(NodeId node, const JoinRequest& request);
   void release_successors(Time now);
   void pass_to_round(NodeId node, const Message& message, Time now);
+  void look_for_stall(Time now);
+  void end_stalled_round(Time now);
+  void tell_members(const Stalled& stalled);
   void deliver(Notifications notifications);
   bool has_to_be_recorded(const Notifications& notifications) const;
   void record();
@@ -237,6 +241,7 @@ class ServerSessions {
   Options options_;
   ServerActions actions_;
   Round round_;
+  Stall stall_;
   int store_round_ = 0;  ///< the round whose keys the store holds
   std::unordered_map<ConnectionId, Connection> connections_;
   std::unordered_map<NodeId, Agent> agents_;

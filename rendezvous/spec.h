@@ -18,6 +18,8 @@ struct RestartSpec {
 
 /// The settings of every round of a job.
 struct RoundSpec : RestartSpec {
+  /// A round in which no rank makes progress for so long has failed; 0: it is only reported.
+  std::chrono::milliseconds hang_timeout{0};
   int min_nodes = 1;  ///< 1 <= min_nodes <= max_nodes
   int max_nodes = 1;
   std::chrono::milliseconds join_timeout{600'000};  ///< below min_nodes for so long: the job ends

@@ -14,7 +14,8 @@ namespace {
 
 using Kind = Place::Kind;
 
-constexpr size_t kMostGroups = 64;  // of all nodes: a hostile one could make up any number
+constexpr size_t kMostGroups = 64;     // of all nodes: a hostile one could make up any number
+constexpr size_t kMostStallLines = 8;  // a message takes no more than 4 KiB
 constexpr size_t kMostHosts = 3;
 constexpr size_t kMostPieces = 8;     // of a list of ranks
 constexpr size_t kLongestPlace = 96;  // that another node wrote
@@ -109,24 +110,59 @@ const Suspect::Group* Suspect::stands_apart() const {
   return is_only ? smallest : nullptr;
 }
 
-std::string Suspect::text() const {
-  if (has_own_cause_ || failed_waiting_.empty()) return "";
-  const Group* const suspect = stands_apart();
-  if (suspect == nullptr) return "";
+/// The ranks that wait for others, or have done so until they failed.
+std::vector<int> Suspect::waiting() const {
   std::vector<int> waited = failed_waiting_;
   for (const Group& group : groups_) {
     const Kind kind = group.place.kind;
     const bool waits = kind == Kind::waiting || kind == Kind::collective;
     if (waits) append_all(waited, group.place.ranks);
   }
-  const Place& place = suspect->place;
+  return waited;
+}
+
+const Suspect::Group* Suspect::named_group() const {
+  const Group* const suspect = stands_apart();
+  if (has_own_cause_ || suspect == nullptr) return nullptr;
+  const size_t waited = waiting().size();
   // What is stopped by a signal reaches no collective, whatever the others do.
-  if (place.kind != Kind::stopped && place.ranks.size() > waited.size()) return "";
-  return ranks_of(place.ranks) + " (" + hosts_text(suspect->hosts) +
+  if (suspect->place.kind == Kind::stopped) return suspect;
+  return waited == 0 || suspect->place.ranks.size() > waited ? nullptr : suspect;
+}
+
+std::optional<int> Suspect::named() const {
+  const Group* const suspect = named_group();
+  if (suspect == nullptr) return std::nullopt;
+  return *std::ranges::min_element(suspect->place.ranks);
+}
+
+std::string Suspect::text() const {
+  const Group* const suspect = failed_waiting_.empty() ? nullptr : named_group();
+  return suspect == nullptr ? "" : sentence(*suspect);
+}
+
+std::string Suspect::stall_text() const {
+  const Group* const suspect = named_group();
+  std::string text =
+      suspect == nullptr ? "no rank stands apart from the others" : sentence(*suspect);
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    if (i == kMostStallLines) return text + "\nand other groups of ranks";
+    const Group& group = groups_[i];
+    text += "\n" + ranks_of(group.place.ranks) + " (" + hosts_text(group.hosts) +
+            "): " + one_line(group.place.what);
+    if (group.place.seconds > 0) text += " for " + seconds_text(group.place.seconds);
+  }
+  return text;
+}
+
+std::string Suspect::sentence(const Group& suspect) const {
+  const Place& place = suspect.place;
+  const std::vector<int> waited = waiting();
+  return ranks_of(place.ranks) + " (" + hosts_text(suspect.hosts) +
          (place.ranks.size() == 1 ? ") is" : ") are") +
          " the likely cause: " + one_line(place.what) +
-         (place.seconds > 0 ? " for " + seconds_text(place.seconds) : "") + ", while " +
-         ranks_of(waited) + " waited" + collective_text();
+         (place.seconds > 0 ? " for " + seconds_text(place.seconds) : "") +
+         (waited.empty() ? "" : ", while " + ranks_of(waited) + " waited" + collective_text());
 }
 
 /// " in all_reduce (train.py:88)", if that is where all wait who show it.

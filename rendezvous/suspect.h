@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,13 @@ class Suspect {
   /// waited". Empty: cannot tell, or no failure looks like a consequence.
   std::string text() const;
 
+  /// The same for a round in which no rank makes progress, though none has failed: whom the others
+  /// wait for, or that nobody stands apart, and then a line for each group of ranks.
+  std::string stall_text() const;
+
+  /// The lowest rank that the sentence names; nullopt: it names none.
+  std::optional<int> named() const;
+
  private:
   struct Group {
     Place place;
@@ -33,6 +41,9 @@ class Suspect {
   bool has(Place::Kind kind) const;
   bool may_be_suspect(Place::Kind kind) const;
   const Group* stands_apart() const;
+  std::vector<int> waiting() const;
+  const Group* named_group() const;
+  std::string sentence(const Group& suspect) const;
   std::string collective_text() const;
 
   std::vector<Group> groups_;

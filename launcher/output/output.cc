@@ -196,6 +196,8 @@ void Output::grow(Stream& stream) {
 }
 
 void Output::pass_on(Streams::iterator stream, std::string_view bytes) {
+  bytes_read_ += bytes.size();
+  if (read_) read_(stream->rank, stream->is_stderr, bytes);
   std::string unmarked;
   if (stream->take_marked) bytes = unmarked = stream->marked.take(bytes, stream->take_marked);
   if (stream->is_stderr) stream->stderr_tail.feed(bytes);
@@ -300,6 +302,20 @@ std::string Output::StderrEnd::read() const {
   StderrTail tail;
   tail.feed(file->tail(2 * StderrTail::kBytes));
   return tail.text();
+}
+
+std::vector<std::shared_ptr<const LogFile>> Output::direct_files() const {
+  std::vector<std::shared_ptr<const LogFile>> files;
+  for (const Stream& stream : streams_) {
+    if (stream.sink.direct && stream.sink.file) files.push_back(stream.sink.file);
+  }
+  return files;
+}
+
+bool Output::is_held_up() const {
+  return std::ranges::any_of(streams_, [](const Stream& stream) {
+    return stream.pipe.is_open() && !stream.may_be_read();
+  });
 }
 
 Output::Streams::iterator Output::stderr_of(int rank) {

@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -58,6 +60,20 @@ class Output {
   /// newline. Nothing else of it is shown before show_stderr.
   void take_marked_lines(int rank, std::function<void(std::string_view)> taken);
   void show_stderr(int rank);
+
+  /// Calls `read` with all that workers write through pipes, as it is read.
+  void when_read(std::function<void(int rank, bool is_stderr, std::string_view bytes)> read) {
+    read_ = std::move(read);
+  }
+
+  /// Through pipes, since the beginning.
+  std::uint64_t bytes_read() const { return bytes_read_; }
+
+  /// Log files that workers write to themselves.
+  std::vector<std::shared_ptr<const LogFile>> direct_files() const;
+
+  /// Whether a worker may have to wait until a reader or a disk goes on.
+  bool is_held_up() const;
 
   /// The end of a worker's stderr: at most 20 lines and 4 KiB.
   struct StderrEnd {
@@ -164,6 +180,8 @@ class Output {
   bool awaiting_quiet_ = false;
   std::string write_error_;
   std::function<void()> done_;
+  std::function<void(int rank, bool is_stderr, std::string_view bytes)> read_;
+  std::uint64_t bytes_read_ = 0;
 };
 
 }  // namespace ddprun::launcher

@@ -57,6 +57,39 @@ TEST_CASE("a failure that ends the job is reported from the cause to the exit co
         "exit code 139; no restarts were asked for (--max_restarts N)");
 }
 
+TEST_CASE("a hang is reported with what each rank did") {
+  Failure hang;
+  hang.rank = 1;
+  hang.wait_status = exited(124);
+  hang.hung = true;
+  hang.cause =
+      "no rank has made progress for 10 min (round 2)\n"
+      "rank 1 (gpu-02) is the likely cause: asleep (clock_nanosleep) for 10 min, while rank 0 "
+      "waited\n"
+      "rank 0 (gpu-01): waiting (recv) for 10 min";
+  CHECK(failure_report(ended_by(hang)) ==
+        "no rank has made progress for 10 min (round 2) (--hang_timeout)\n"
+        "  rank 1 (gpu-02) is the likely cause: asleep (clock_nanosleep) for 10 min, while rank 0 "
+        "waited\n"
+        "  rank 0 (gpu-01): waiting (recv) for 10 min\n"
+        "exit code 124; no restarts were asked for (--max_restarts N)");
+  CHECK(failure_line(hang, 2) ==
+        "no rank has made progress for 10 min (round 2) (--hang_timeout): rank 1 (gpu-02) is the "
+        "likely cause: asleep (clock_nanosleep) for 10 min, while rank 0 waited");
+  CHECK(loss_text(hang) == "no rank has made progress for 10 min (round 2) (--hang_timeout)");
+  hang.cause = "\x1b" + std::string(5'000, 'x') + "\n" + std::string(40, '\n');
+  CHECK(lines(failure_report(ended_by(hang))) <= 16);
+  hang.cause = "";
+  CHECK(failure_line(hang, 2) == " (--hang_timeout): ");
+}
+
+TEST_CASE("a round in which no rank makes progress is reported with what workers said last") {
+  CHECK(stall_report("no rank has made progress for 10 min (round 0)\nrank 0 (a): busy", "") ==
+        "no rank has made progress for 10 min (round 0)\n  rank 0 (a): busy");
+  CHECK(stall_report("ranks make progress again", "rank 0: step 3") ==
+        "ranks make progress again\n  they said last: rank 0: step 3");
+}
+
 TEST_CASE("the rank that the failed one waited for is named first") {
   Failed failed = ended_by(segfault());
   failed.suspect =

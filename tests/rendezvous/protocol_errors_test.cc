@@ -130,6 +130,17 @@ TEST_CASE("a number of an agent's that cannot be is refused by its name") {
                  {"/aftermath/signal", 15},
                  {"/aftermath/seconds", -0.5},
                  {"/aftermath/seconds", 1.1e9}});
+  NodeProgress progress = {0, true, 1, sample_request().worker_exits.places};
+  check_refused(encode(Message(message::Progress{progress})), decode_message,
+                {{"/progress", 1},
+                 {"/progress/round", -1},
+                 {"/progress/quiet", 1},
+                 {"/progress/seconds", -1},
+                 {"/progress/places", 1},
+                 {"/progress/places/0/ranks", std::vector<int>(1'025)}});
+  Failure hung = sample_failure();
+  hung.hung = true;
+  check_refused(encode(Message(message::Fail{0, hung})), decode_message, {{"/failure/hung", 1}});
   check_refused(encode(Message(message::Fail{0, sample_failure()})), decode_message,
                 {{"/round", -1},
                  {"/failure", "x"},
@@ -154,7 +165,9 @@ TEST_CASE("a number of the master's that cannot be is refused by its name") {
                  {"/heartbeat_ms", -1},
                  {"/lease_ms", 1e18},
                  {"/lease_ms", 1'000'000'000'001},
-                 {"/max_restarts", -1}});
+                 {"/max_restarts", -1},
+                 {"/hang_timeout_ms", -1}});
+  check_refused(encode(Reply(Notification(Stalled{"x"}))), decode_reply, {{"/text", 1}});
   check_refused(encode(Reply(Notification(Ready{sample_layout()}))), decode_reply,
                 {{"/round", kTooBig},
                  {"/restarts", -1},

@@ -70,7 +70,8 @@ message::Hello sample_hello() {
 }
 
 reply::Welcome sample_welcome() {
-  return {"9876fedc", true, 23, milliseconds(2'000), milliseconds(10'000), 3, "9876fedc/1"};
+  return {"9876fedc",           true, 23,           milliseconds(2'000),
+          milliseconds(10'000), 3,    "9876fedc/1", milliseconds(600'000)};
 }
 
 Layout sample_layout() {

@@ -44,6 +44,7 @@ void check_same(const Failure& a, const Failure& b) {
   CHECK(a.stderr_tail == b.stderr_tail);
   CHECK(a.exception == b.exception);
   CHECK(a.traceback == b.traceback);
+  CHECK(a.hung == b.hung);
 }
 
 void check_same(const WorkerExits& a, const WorkerExits& b) {
@@ -97,9 +98,25 @@ TEST_CASE("a message of an agent is decoded as it was encoded") {
   CHECK(fail.round == 5);
   check_same(fail.failure, sample_failure());
 
+  Failure hang;
+  hang.wait_status = 124 << 8;
+  hang.hung = true;
+  check_same(sent_and_received<message::Fail>(message::Fail{5, hang}).failure, hang);
+
   CHECK(sent_and_received<Heartbeat>(Heartbeat{1ULL << 53}).received == 1ULL << 53);
   CHECK(sent_and_received<message::Succeed>(message::Succeed{6}).round == 6);
   sent_and_received<message::Leave>(message::Leave{});
+  const WorkerExits sample = sample_request().worker_exits;
+  const auto progress =
+      sent_and_received<message::Progress>(message::Progress{{4, true, 612.5, sample.places}});
+  CHECK(progress.progress.round == 4);
+  CHECK(progress.progress.quiet);
+  CHECK(progress.progress.seconds == 612.5);
+  WorkerExits arrived;
+  arrived.places = progress.progress.places;
+  WorkerExits sent;
+  sent.places = sample.places;
+  check_same(arrived, sent);
   const auto gone = sent_and_received<message::Gone>(message::Gone{"0123abcd", "its agent ended"});
   CHECK(gone.session == "0123abcd");
   CHECK(gone.how == "its agent ended");
@@ -147,6 +164,7 @@ TEST_CASE("a reply of the master is decoded as it was encoded") {
   CHECK(welcome.heartbeat == milliseconds(2'000));
   CHECK(welcome.lease == milliseconds(10'000));
   CHECK(welcome.max_restarts == 3);
+  CHECK(welcome.hang_timeout == milliseconds(600'000));
 
   CHECK(answered<Heartbeat>(Heartbeat{12}).received == 12);
   CHECK(answered<reply::Waiting>(reply::Waiting{"1 of 2 nodes"}).sentence == "1 of 2 nodes");
@@ -156,6 +174,7 @@ TEST_CASE("a reply of the master is decoded as it was encoded") {
 }
 
 TEST_CASE("notifications arrive as they were written") {
+  CHECK(delivered<Stalled>(Stalled{"no rank\nrank 1"}).text == "no rank\nrank 1");
   const Layout arrived = delivered<Ready>(Ready{sample_layout()}).layout;
   CHECK(arrived.round == 2);
   CHECK(arrived.restarts == 1);

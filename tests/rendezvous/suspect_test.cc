@@ -40,12 +40,14 @@ class Job {
     return at(ranks, Kind::elsewhere, "asleep (clock_nanosleep)", still);
   }
 
-  std::string suspect() const {
+  std::string suspect() const { return seen().text(); }
+
+  Suspect seen() const {
     Suspect suspect;
     for (size_t i = 0; i < nodes_.size(); ++i) {
       suspect.add(nodes_[i], hosts_[i], static_cast<int>(i) * size_, size_);
     }
-    return suspect.text();
+    return suspect;
   }
 
  private:
@@ -178,6 +180,38 @@ TEST_CASE("any number of places of a hostile node is bounded") {
     suspect.add(exits, "gpu-" + std::to_string(i), 0, 2);
   }
   CHECK(suspect.text().empty());  // so many groups of one rank
+}
+
+TEST_CASE("in a hang nobody has failed, and all ranks are told") {
+  const Job hang = Job(4).asleep({1}).waiting({0, 2, 3});
+  CHECK(hang.suspect().empty());
+  CHECK(hang.seen().named() == 1);
+  CHECK(
+      hang.seen().stall_text() ==
+      "rank 1 (gpu-01) is the likely cause: asleep (clock_nanosleep) for 10 min, while ranks 0, 2, "
+      "3 waited\n"
+      "rank 1 (gpu-01): asleep (clock_nanosleep) for 10 min\n"
+      "ranks 0, 2, 3 (gpu-01): waiting (futex) for 30 min");
+  const Job alone = Job(1).asleep({0});
+  CHECK_FALSE(alone.seen().named());
+  CHECK(alone.seen().stall_text() ==
+        "no rank stands apart from the others\n"
+        "rank 0 (gpu-01): asleep (clock_nanosleep) for 10 min");
+  const Job stopped = Job(1).at({0}, Kind::stopped, "stopped by a signal (state T)");
+  CHECK(stopped.seen().stall_text() ==
+        "rank 0 (gpu-01) is the likely cause: stopped by a signal (state T)\n"
+        "rank 0 (gpu-01): stopped by a signal (state T)");
+}
+
+TEST_CASE("however many groups there are, the lines of a hang fit into a message") {
+  Job job(64, {std::string(300, 'a'), std::string(300, 'b')});
+  for (int rank = 0; rank < 64; ++rank) {
+    job.at({rank}, Kind::waiting, std::to_string(rank) + std::string(300, 'x'), 1);
+  }
+  const std::string text = job.seen().stall_text();
+  CHECK(text.size() < 4'000);
+  CHECK(text.starts_with("no rank stands apart"));
+  CHECK(text.ends_with("\nand other groups of ranks"));
 }
 
 }  // namespace

@@ -62,6 +62,7 @@ std::string text(const Notification& notification) {
           [](const Refused& refused) {
             return (refused.left_out ? "left out: " : "refused: ") + refused.sentence;
           },
+          [](const Stalled& stalled) { return "stalled: " + stalled.text; },
       },
       notification);
 }

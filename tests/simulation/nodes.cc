@@ -104,11 +104,10 @@ void Simulation::notify(Node& node, const Notification& notification) {
   } else if (const auto* closed = std::get_if<Closed>(&notification)) {
     node.has_final_message = false;
     handle(node, event::JobClosed{agent::outcome_of(closed->ending)});
-  } else {
-    const auto& refused = std::get<Refused>(notification);
-    if (!refused.left_out)
-      violate("node " + std::to_string(node.name) + " is refused: " + refused.sentence);
-    handle(node, event::JobClosed{Error{Errc::usage, refused.sentence}});
+  } else if (const auto* refused = std::get_if<Refused>(&notification)) {
+    if (!refused->left_out)
+      violate("node " + std::to_string(node.name) + " is refused: " + refused->sentence);
+    handle(node, event::JobClosed{Error{Errc::usage, refused->sentence}});
   }
 }
 

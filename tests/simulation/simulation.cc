@@ -14,7 +14,7 @@ using std::chrono::seconds;
 namespace {
 
 const char* name_of(const Message& message) {
-  constexpr std::array kNames = {"hello", "heartbeat", "join",  "fail", "succeed",
+  constexpr std::array kNames = {"hello", "heartbeat", "join",  "fail", "succeed", "progress",
                                  "leave", "ask",       "owned", "gone", "inquiry"};
   static_assert(kNames.size() == std::variant_size_v<Message>);
   return kNames[message.index()];
@@ -22,7 +22,7 @@ const char* name_of(const Message& message) {
 
 const char* name_of(const Reply& reply) {
   constexpr std::array kReplies = {"welcome", "heartbeat", "waiting", "whose"};
-  constexpr std::array kNotifications = {"ready", "broken", "closed", "refused"};
+  constexpr std::array kNotifications = {"ready", "broken", "closed", "refused", "stalled"};
   static_assert(kReplies.size() + 2 == std::variant_size_v<Reply>);
   static_assert(kNotifications.size() == std::variant_size_v<Notification>);
   const auto* notification = std::get_if<Notification>(&reply);

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/hang_watch.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun::agent {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr HangWatch::Duration kUsualLimit = minutes(10);
+constexpr HangWatch::Duration kLeastLearned = minutes(1);
+constexpr HangWatch::Duration kMostLearned = hours(24);
+constexpr int kPauses = 5;      // the longest one so far is not the longest one ever
+constexpr int kFirstBeats = 5;  // until then a program compiles, and fills its caches
+constexpr int kLooks = 10;      // within a limit
+constexpr milliseconds kLeastInterval{50};
+
+/// A busy machine may be so late with a look; one that stood still is later.
+constexpr seconds kLate{5};
+
+}  // namespace
+
+HangWatch::HangWatch(std::optional<Duration> limit, Time now)
+    : given_(limit), looked_(now), interval_(next_interval()) {}
+
+bool HangWatch::stood_still(Time now) const {
+  return now - looked_ > std::max<Duration>(2 * interval_, interval_ + kLate);
+}
+
+void HangWatch::start_anew() {
+  beatless_ = signless_ = Duration::zero();
+  for (auto& [number, rank] : ranks_) rank.last.reset();
+}
+
+void HangWatch::beat(int number, Time now) {
+  if (stood_still(now)) start_anew();
+  Rank& rank = ranks_[number];
+  if (rank.last && rank.beats > kFirstBeats) {
+    rank.longest_pause = std::max(rank.longest_pause, now - *rank.last);
+  }
+  rank.last = now;
+  ++rank.beats;
+  beaten_ = true;
+}
+
+HangWatch::News HangWatch::look(const Signs& signs, Time now) {
+  const bool still = stood_still(now);
+  if (still && !told_) start_anew();
+  // A look that is late says no more than one in time.
+  const Duration since = now - std::exchange(looked_, now);
+  const Duration step = still ? Duration::zero() : std::min(since, interval_);
+  const bool held = signs.held && !told_;  // a debugger may have come to see why they are quiet
+  const bool worked = std::exchange(beaten_, false) || signs.work || held;
+  beatless_ = worked ? Duration::zero() : beatless_ + step;
+  signless_ = worked || signs.cpu || signs.output ? Duration::zero() : signless_ + step;
+  interval_ = next_interval();
+  const bool over = told_ && quiet_for() == Duration::zero();
+  if (over) return told_ = false, News::progress;
+  if (told_ || !is_quiet()) return News::none;
+  return told_ = true, News::quiet;
+}
+
+bool HangWatch::is_steady() const {
+  return std::ranges::any_of(ranks_, [](auto& rank) { return rank.second.beats > kFirstBeats; });
+}
+
+HangWatch::Duration HangWatch::limit() const {
+  if (given_) return *given_;
+  if (!is_steady()) return kUsualLimit;
+  Duration longest{};
+  for (const auto& [number, rank] : ranks_) longest = std::max(longest, rank.longest_pause);
+  return std::clamp(kPauses * longest, kLeastLearned, kMostLearned);
+}
+
+bool HangWatch::is_quiet() const {
+  if (signless_ >= limit()) return true;
+  const Duration longest = given_ ? *given_ : std::max(limit(), kUsualLimit);
+  return is_steady() && beatless_ >= longest;
+}
+
+HangWatch::Duration HangWatch::next_interval() const {
+  return std::max<Duration>(limit() / kLooks, kLeastInterval);
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+// What a worker says by the protocol of sd_notify(3). Pure.
+
+namespace ddprun::agent {
+
+struct NotifyMessage {
+  bool is_heartbeat = false;  ///< WATCHDOG=1
+  std::string status;         ///< STATUS=..., one printable line, cut; empty: none
+};
+
+/// Lines of NAME=value; what ddprun has no use for is left out.
+NotifyMessage parse_notify_message(std::string_view text);
+
+}  // namespace ddprun::agent

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/progress_monitor.h"
+
+#include <algorithm>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/notify_message.h"
+#include "agent/worker_env.h"
+#include "base/log.h"
+
+namespace ddprun::agent {
+namespace {
+
+constexpr int kMostAncestors = 64;  // between a worker and what sends its heartbeats
+constexpr size_t kMostStatuses = 8;
+constexpr std::string_view kSocket = "NOTIFY_SOCKET";
+
+/// The size of files that workers write to themselves.
+std::uint64_t size_of(const std::vector<std::shared_ptr<const launcher::LogFile>>& files) {
+  std::uint64_t size = 0;
+  for (const auto& file : files) {
+    struct stat about{};
+    if (fstat(file->fd(), &about) == 0) size += static_cast<std::uint64_t>(about.st_size);
+  }
+  return size;
+}
+
+}  // namespace
+
+ProgressMonitor::ProgressMonitor(boost::asio::any_io_executor executor, const JobSpec& job,
+                                 launcher::Output& output)
+    : executor_(std::move(executor)),
+      job_(job),
+      output_(output),
+      socket_(executor_, [this](pid_t pid, std::string_view text) { on_message(pid, text); }),
+      jobs_(executor_),
+      timer_(executor_) {
+  if (job_.progress_pattern.empty()) return;
+  Result<ProgressPattern> pattern = ProgressPattern::parse(job_.progress_pattern);
+  if (!pattern) return;  // the command line was checked
+  pattern_ = std::move(*pattern);
+  output_.when_read([this](int rank, bool is_stderr, std::string_view bytes) {
+    on_output(rank, is_stderr, bytes);
+  });
+}
+
+std::vector<std::string> ProgressMonitor::variables(const std::vector<std::string>& environment) {
+  if (find_variable(environment, kSocket) != nullptr) return {};
+  if (socket_.address().empty()) {
+    if (const Result<> opened = socket_.open(); !opened) {
+      log::warning(opened.error().message + ": heartbeats of workers are not seen");
+      return {};
+    }
+  }
+  std::vector<std::string> all = {std::string(kSocket) + "=" + socket_.address()};
+  if (job_.hang_timeout.count() > 0) {
+    const auto time = std::chrono::microseconds(job_.hang_timeout).count();
+    all.push_back("WATCHDOG_USEC=" + std::to_string(time));
+  }
+  return all;
+}
+
+void ProgressMonitor::begin(std::map<pid_t, int> ranks, Changed changed) {
+  round_ = std::make_shared<char>();
+  ranks_ = std::move(ranks);
+  changed_ = std::move(changed);
+  statuses_.clear();
+  lines_.clear();
+  before_.reset();
+  std::optional<HangWatch::Duration> limit;
+  if (job_.hang_timeout.count() > 0) limit = job_.hang_timeout;
+  watch_.emplace(limit, BootClock::now());
+  look_later();
+}
+
+void ProgressMonitor::end() {
+  round_.reset();
+  watch_.reset();
+  timer_.cancel();
+}
+
+void ProgressMonitor::on_message(pid_t sender, std::string_view text) {
+  const std::optional<int> rank = watch_ ? rank_of(sender) : std::nullopt;
+  if (!rank) return;
+  NotifyMessage message = parse_notify_message(text);
+  if (message.is_heartbeat) watch_->beat(*rank, BootClock::now());
+  if (!message.status.empty()) statuses_[*rank] = std::move(message.status);
+}
+
+/// What a worker has started speaks for it.
+std::optional<int> ProgressMonitor::rank_of(pid_t pid) const {
+  for (int i = 0; i < kMostAncestors && pid > 1; ++i) {
+    const auto found = ranks_.find(pid);
+    if (found != ranks_.end()) return found->second;
+    pid = launcher::parent_of(pid);
+  }
+  return std::nullopt;
+}
+
+void ProgressMonitor::on_output(int rank, bool is_stderr, std::string_view bytes) {
+  if (!watch_ || !lines_[{rank, is_stderr}].feed(bytes, *pattern_)) return;
+  watch_->beat(rank, BootClock::now());
+}
+
+void ProgressMonitor::look_later() {
+  timer_.expires_after(watch_->interval());
+  timer_.async_wait([this, round = std::weak_ptr(round_)](boost::system::error_code cancelled) {
+    if (!cancelled && !round.expired()) look();
+  });
+}
+
+/// While heartbeats come nothing is read.
+void ProgressMonitor::look() {
+  if (watch_->has_beaten()) {
+    before_.reset();
+    return take(watch_->look({}, BootClock::now()));
+  }
+  Seen seen = {BootClock::now(), output_.bytes_read(), {}};
+  jobs_.run(
+      [seen = std::move(seen), files = output_.direct_files()]() mutable {
+        seen.output += size_of(files);
+        seen.uses = launcher::uses_below(getpid());
+        return std::move(seen);
+      },
+      [this, round = std::weak_ptr(round_)](Seen now) {
+        if (!round.expired()) on_seen(std::move(now));
+      });
+}
+
+void ProgressMonitor::on_seen(Seen seen) {
+  const Signs signs = signs_since(seen);
+  before_ = std::move(seen);
+  take(watch_->look(signs, before_->when));
+}
+
+Signs ProgressMonitor::signs_since(const Seen& seen) const {
+  Signs signs;
+  signs.held =
+      output_.is_held_up() || std::ranges::any_of(seen.uses, &launcher::ProcessUse::traced);
+  // Without an earlier look, or /proc, nobody knows what they do.
+  signs.cpu = !before_ || seen.uses.empty();
+  if (!before_) return signs;
+  const std::chrono::duration<double> time = seen.when - before_->when;
+  const auto change = launcher::change_of(before_->uses, seen.uses, time.count());
+  signs.output = seen.output != before_->output;
+  signs.cpu = signs.cpu || change.cpu;
+  signs.work = change.work;
+  return signs;
+}
+
+void ProgressMonitor::take(HangWatch::News news) {
+  look_later();
+  if (news == HangWatch::News::none) return;
+  changed_(news == HangWatch::News::quiet, watch_->quiet_for());
+}
+
+std::string ProgressMonitor::statuses() const {
+  std::string text;
+  size_t count = 0;
+  for (const auto& [rank, status] : statuses_) {
+    if (++count > kMostStatuses) return text + "; ...";
+    text += (text.empty() ? "rank " : "; rank ") + std::to_string(rank) + ": " + status;
+  }
+  return text;
+}
+
+}  // namespace ddprun::agent

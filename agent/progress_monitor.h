@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+#include <utility>
+#include <vector>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "agent/hang_watch.h"
+#include "agent/job_spec.h"
+#include "agent/notify_socket.h"
+#include "agent/progress_pattern.h"
+#include "base/async_jobs.h"
+#include "launcher/output/output.h"
+#include "launcher/process_use.h"
+
+namespace ddprun::agent {
+
+/// Finds out whether this node's workers make progress: from their heartbeats, their output, and
+/// what the kernel says of their processes ten times in the hang time-out. DOES what HangWatch
+/// decides.
+///
+/// Thread: the executor's; /proc and log files are read on another one.
+class ProgressMonitor {
+ public:
+  /// `quiet`: no worker has made progress for so long; else some go on.
+  using Changed = std::function<void(bool quiet, std::chrono::duration<double> time)>;
+
+  /// `job` and `output` must outlive it.
+  ProgressMonitor(boost::asio::any_io_executor executor, const JobSpec& job,
+                  launcher::Output& output);
+
+  /// "NAME=value" strings for each worker that inherits `environment`, so that it can send
+  /// heartbeats; none if someone else wants them.
+  std::vector<std::string> variables(const std::vector<std::string>& environment);
+
+  /// The workers of a round, ranks by pid, run from now on. Calls `changed` until end().
+  void begin(std::map<pid_t, int> ranks, Changed changed);
+  void end();
+
+  /// The last STATUS of each rank: "rank 0: step 12; rank 1: step 11"; empty: none.
+  std::string statuses() const;
+
+ private:
+  /// What is compared from one look to the next.
+  struct Seen {
+    HangWatch::Time when;
+    std::uint64_t output = 0;  ///< bytes
+    std::vector<launcher::ProcessUse> uses;
+  };
+
+  void on_message(pid_t sender, std::string_view text);
+  void on_output(int rank, bool is_stderr, std::string_view bytes);
+  std::optional<int> rank_of(pid_t pid) const;
+  void look_later();
+  void look();
+  void on_seen(Seen seen);
+  Signs signs_since(const Seen& seen) const;
+  void take(HangWatch::News news);
+
+  boost::asio::any_io_executor executor_;
+  const JobSpec& job_;
+  launcher::Output& output_;
+  NotifySocket socket_;
+  std::optional<ProgressPattern> pattern_;
+  AsyncJobs jobs_;
+  boost::asio::steady_timer timer_;
+
+  // Of a round.
+  std::shared_ptr<char> round_;  // nullptr: none runs
+  std::optional<HangWatch> watch_;
+  std::map<pid_t, int> ranks_;
+  std::map<int, std::string> statuses_;
+  Changed changed_;
+  std::optional<Seen> before_;
+  std::map<std::pair<int, bool>, PatternLines> lines_;  // by rank, and whether it is stderr
+};
+
+}  // namespace ddprun::agent

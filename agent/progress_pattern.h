@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+// --progress_pattern: which lines of the output say that a worker makes progress. Pure.
+
+namespace ddprun::agent {
+
+/// A POSIX extended regular expression.
+class ProgressPattern {
+ public:
+  /// Errors: usage.
+  static Result<ProgressPattern> parse(const std::string& text);
+
+  /// Whether it matches a part of `line`.
+  bool matches(const std::string& line) const;
+
+ private:
+  struct Compiled;
+
+  explicit ProgressPattern(std::shared_ptr<const Compiled> compiled)
+      : compiled_(std::move(compiled)) {}
+
+  std::shared_ptr<const Compiled> compiled_;
+};
+
+/// The lines of one stream, of each only the first KiB; a progress bar's end in \r.
+class PatternLines {
+ public:
+  /// Whether a line that ends in `bytes` matches. After one the rest of `bytes` is left out.
+  bool feed(std::string_view bytes, const ProgressPattern& pattern);
+
+ private:
+  std::string line_;
+};
+
+}  // namespace ddprun::agent
