@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/node_questions.h"
 
-#include <optional>
-#include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
@@ -24,7 +24,8 @@ ListedNode listed_as(NodeId id, bool connected = true) {
 struct AskingAgent {
   boost::asio::io_context io{1};
   std::vector<Inquiry> sent;
-  NodeQuestions questions{io.get_executor(), [this](Inquiry inquiry) { sent.push_back(inquiry); }};
+  NodeQuestions questions{io.get_executor(),
+                          [this](Inquiry inquiry) { sent.push_back(std::move(inquiry)); }};
   std::vector<ask::NodeAnswers> done;
 
   void ask(const std::string& question) {

@@ -69,6 +69,7 @@ wait "${followers[@]}" || fail "ddprun logs -f does not end well with its job"
 port=29401
 rm "$work/go"
 on s start serve "${quick[@]}" --nnodes 2 --rdzv_id both --rdzv_endpoint "$here:$port"
+on s wait_for_event serving
 begin c d
 on d wait_until all_run d
 ask c 0 stop
