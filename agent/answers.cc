@@ -20,9 +20,9 @@ namespace ddprun::agent {
 namespace {
 
 /// Of a node, as its answer to another one is bounded.
-constexpr size_t kMostRanks = 256;
+constexpr size_t kMostRanksTold = 256;
 
-std::optional<std::uint64_t> number_in(const std::string& text) {
+std::optional<std::uint64_t> whole_number(const std::string& text) {
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
@@ -130,12 +130,12 @@ void Answers::look(ask::JobStatus status, size_t most_ranks, const ask::Respond&
 }
 
 void Answers::answer_node_status(const ask::Respond& respond) {
-  look(hooks_.status(), kMostRanks, respond);
+  look(hooks_.status(), kMostRanksTold, respond);
 }
 
 void Answers::answer_log(const ask::Question& question, const ask::Respond& respond) {
-  const auto rank = number_in(question.rest);
-  const auto from = number_in(ask::query_value(question.query, "from")).value_or(0);
+  const auto rank = whole_number(question.rest);
+  const auto from = whole_number(ask::query_value(question.query, "from")).value_or(0);
   if (!rank || *rank > INT_MAX) {
     return respond(ask::refusal(400, "a rank is a number, not '" + printable(question.rest) + "'"));
   }

@@ -13,13 +13,13 @@ constexpr std::chrono::seconds kAnswersLimit{5};
 /// With the longest answers, three quarters of what the master keeps for a line.
 constexpr size_t kMostAsked = 8;
 
-constexpr size_t kMostBytes = 64 * 1024 * 1024;  // of all answers
+constexpr size_t kMostAnswered = 64 * 1024 * 1024;  // of all answers
 
 }  // namespace
 
-NodeQuestions::NodeQuestions(boost::asio::any_io_executor executor,
+NodeQuestions::NodeQuestions(const boost::asio::any_io_executor& executor,
                              std::function<void(rendezvous::Inquiry)> send)
-    : send_(std::move(send)), limit_(std::move(executor)) {}
+    : send_(std::move(send)), limit_(executor) {}
 
 void NodeQuestions::ask(std::string question, Wanted wanted, Done done) {
   waiting_.push_back({std::move(question), std::move(wanted), std::move(done)});
@@ -79,7 +79,7 @@ void NodeQuestions::on_informed(const rendezvous::Informed& informed) {
   ask::NodeAnswer& answer = answers_.nodes[question->second];
   if (answer.node.id != informed.node) return;
   bytes_ += informed.answer.size();
-  if (bytes_ <= kMostBytes) answer.answer = informed.answer;
+  if (bytes_ <= kMostAnswered) answer.answer = informed.answer;
   open_.erase(question);
   ask_more();
 }
@@ -91,6 +91,10 @@ void NodeQuestions::end() {
   Waiting ended = std::move(waiting_.front());
   waiting_.pop_front();
   listing_ = false;
+  for (; asked_ < answers_.nodes.size(); ++asked_) {
+    ask::NodeAnswer& answer = answers_.nodes[asked_];
+    if (answer.node.connected) answer.problem = "it was not asked in time";
+  }
   ask::NodeAnswers answers = std::exchange(answers_, {});
   begin_next();
   ended.done(std::move(answers));

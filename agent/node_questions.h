@@ -26,7 +26,7 @@ class NodeQuestions {
   using Done = std::function<void(ask::NodeAnswers answers)>;
 
   /// `send` passes a message to the master, where that can be reached.
-  NodeQuestions(boost::asio::any_io_executor executor,
+  NodeQuestions(const boost::asio::any_io_executor& executor,
                 std::function<void(rendezvous::Inquiry)> send);
 
   /// Asks `question` of the nodes that are `wanted`. Calls `done` later, once: when all have

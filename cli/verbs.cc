@@ -29,6 +29,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kAnswerLimit{20'000};
 constexpr milliseconds kWatchPause{1'000};
+constexpr int kWatchShare = 4;  // of the time the master of a large job is left alone
 constexpr milliseconds kFollowPause{300};
 constexpr milliseconds kStopPause{50};
 constexpr const char* kClearScreen = "\x1b[H\x1b[J";
@@ -114,6 +115,7 @@ int watch(const VerbLine& line) {
   const bool is_terminal = isatty(STDOUT_FILENO) != 0;
   std::optional<JobStatus> before;
   for (;;) {
+    const auto asked = std::chrono::steady_clock::now();
     Result<JobStatus> status = whole_status_of(*job);
     if (!status && status.error().code == Errc::closed) return 0;
     if (!status && !may_pass(status.error())) return fail(status.error());
@@ -125,7 +127,9 @@ int watch(const VerbLine& line) {
       if (code != 0) return code;
       before = std::move(*status);
     }
-    std::this_thread::sleep_for(kWatchPause);
+    const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - asked;
+    std::this_thread::sleep_for(
+        std::max<std::chrono::nanoseconds>(kWatchPause, kWatchShare * took));
   }
 }
 

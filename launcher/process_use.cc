@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kMostStat = 4096;  // bytes of a file of /proc, which are shorter
 
-std::string read_proc(pid_t pid, const char* name) {
+std::string read_use_file(pid_t pid, const char* name) {
   const std::string path = "/proc/" + std::to_string(pid) + "/" + name;
   const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::array<char, kMostStat> bytes;
@@ -24,7 +24,7 @@ std::string read_proc(pid_t pid, const char* name) {
 }
 
 /// The number after `count` spaces.
-std::uint64_t field(const std::string& text, int count) {
+std::uint64_t nth_number(const std::string& text, int count) {
   size_t at = 0;
   for (; count > 0; --count) {
     at = text.find(' ', at);
@@ -37,9 +37,10 @@ std::uint64_t field(const std::string& text, int count) {
 
 ProcessUse process_use(pid_t pid) {
   ProcessUse use;
-  const auto ticks = static_cast<double>(parse_cpu_ticks(read_proc(pid, "stat")));
+  const auto ticks = static_cast<double>(parse_cpu_ticks(read_use_file(pid, "stat")));
   use.cpu_seconds = ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
-  use.resident = field(read_proc(pid, "statm"), 1) * static_cast<std::uint64_t>(getpagesize());
+  use.resident =
+      nth_number(read_use_file(pid, "statm"), 1) * static_cast<std::uint64_t>(getpagesize());
   return use;
 }
 
@@ -51,7 +52,7 @@ std::uint64_t parse_cpu_ticks(std::string_view stat) {
   if (name == stat.npos) return 0;
   const std::string rest(stat.substr(name + 1));
   std::uint64_t ticks = 0;
-  for (int i = 0; i < 4; ++i) ticks += field(rest, kUserTime + i);
+  for (int i = 0; i < 4; ++i) ticks += nth_number(rest, kUserTime + i);
   return ticks;
 }
 

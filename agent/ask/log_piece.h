@@ -32,6 +32,6 @@ LogPiece log_piece(int rank, int round, std::uint64_t from, std::string bytes);
 std::string to_json(const LogPiece& piece);
 
 /// Errors: protocol, naming the field that is wrong.
-Result<LogPiece> log_piece_in(std::string_view json);
+Result<LogPiece> log_piece_in(std::string_view text);
 
 }  // namespace ddprun::agent::ask

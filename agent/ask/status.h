@@ -64,6 +64,6 @@ inline constexpr size_t kMaxRanks = 65'536;
 std::string to_json(const JobStatus& status);
 
 /// Errors: protocol, naming the field that is wrong.
-Result<JobStatus> status_in(std::string_view json);
+Result<JobStatus> status_in(std::string_view text);
 
 }  // namespace ddprun::agent::ask

@@ -18,7 +18,10 @@ namespace {
 
 using Columns = std::array<std::string, 7>;
 
-constexpr Columns kHeading = {"RANK", "HOST", "STATE", "TIME", "CPU", "MEMORY", "OUTPUT"};
+const Columns& heading() {
+  static const Columns names = {"RANK", "HOST", "STATE", "TIME", "CPU", "MEMORY", "OUTPUT"};
+  return names;
+}
 constexpr size_t kLeastRows = 4;  // what the job does, the heading, a rank, the others
 
 std::string time_text(double seconds) {
@@ -181,9 +184,9 @@ std::string status_text(const JobStatus& status, const StatusView& view) {
       widths[i] = std::max(widths[i], width_of(columns[i]));
     }
   };
-  widen(kHeading);
+  widen(heading());
   for (size_t i = 0; i < shown; ++i) widen(lines[i].columns);
-  append_row(text, kHeading, widths, view.width);
+  append_row(text, heading(), widths, view.width);
   for (size_t i = 0; i < shown; ++i) append_row(text, lines[i].columns, widths, view.width);
   if (shown < lines.size()) text += fit(rest_text(lines, shown), view.width) + "\n";
   return text;

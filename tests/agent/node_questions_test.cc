@@ -15,13 +15,13 @@ using namespace ddprun::rendezvous;
 
 namespace {
 
-ListedNode listed(NodeId id, bool connected = true) {
+ListedNode listed_as(NodeId id, bool connected = true) {
   const int rank = static_cast<int>(id) - 1;
   return {id, "host" + std::to_string(id), "running", rank, 2 * rank, 2, 0.5, connected};
 }
 
 /// An agent that asks, without its master.
-struct World {
+struct AskingAgent {
   boost::asio::io_context io{1};
   std::vector<Inquiry> sent;
   NodeQuestions questions{io.get_executor(), [this](Inquiry inquiry) { sent.push_back(inquiry); }};
@@ -49,15 +49,16 @@ struct World {
 }  // namespace
 
 TEST_CASE("node questions: all nodes of a long list are asked, a few at a time") {
-  World world;
+  AskingAgent world;
   world.ask("/status?node=1");
   REQUIRE(world.sent.size() == 1);
   CHECK(std::get<ListNodes>(world.sent[0]).after == 0);
   NodeList list{0, {}, true, ""};
-  for (NodeId id = 1; id <= 30; ++id) list.nodes.push_back(listed(id));
+  for (NodeId id = 1; id <= 30; ++id) list.nodes.push_back(listed_as(id));
   world.questions.received(list);
   CHECK(std::get<ListNodes>(world.sent.at(1)).after == 30);
-  world.questions.received(NodeList{30, {listed(31), listed(32, false), listed(99)}, false, "all"});
+  world.questions.received(
+      NodeList{30, {listed_as(31), listed_as(32, false), listed_as(99)}, false, "all"});
   size_t answered = 0;
   while (answered < world.asked().size()) {
     CHECK(world.asked().size() - answered <= 8);
@@ -76,13 +77,13 @@ TEST_CASE("node questions: all nodes of a long list are asked, a few at a time")
 }
 
 TEST_CASE("node questions: only the answers that were asked for count") {
-  World world;
-  world.questions.received(NodeList{0, {listed(1)}, false, ""});  // nobody asks
+  AskingAgent world;
+  world.questions.received(NodeList{0, {listed_as(1)}, false, ""});  // nobody asks
   world.ask("/a");
   world.ask("/b");
-  world.questions.received(NodeList{5, {listed(1)}, false, ""});
+  world.questions.received(NodeList{5, {listed_as(1)}, false, ""});
   CHECK(world.asked().empty());
-  world.questions.received(NodeList{0, {listed(1), listed(2)}, false, ""});
+  world.questions.received(NodeList{0, {listed_as(1), listed_as(2)}, false, ""});
   REQUIRE(world.asked().size() == 2);
   const Inquire first = world.asked()[0], second = world.asked()[1];
   world.questions.received(Informed{first.number, 2, "of another node"});
@@ -94,23 +95,26 @@ TEST_CASE("node questions: only the answers that were asked for count") {
   REQUIRE(world.done.size() == 1);
   CHECK(world.done[0].nodes[0].answer == "one");
   // Then the next question.
-  world.questions.received(NodeList{0, {listed(1)}, false, ""});
+  world.questions.received(NodeList{0, {listed_as(1)}, false, ""});
   CHECK(world.asked().back().question == "/b");
   world.answer(world.asked().back(), "three");
   CHECK(world.done.size() == 2);
 }
 
 TEST_CASE("node questions: nobody waits for ever for an answer") {
-  World world;
+  AskingAgent world;
   world.ask("/a");
   world.ask("/b");
-  world.questions.received(NodeList{0, {listed(1), listed(2)}, false, ""});
+  NodeList list{0, {}, false, ""};
+  for (NodeId id = 1; id <= 10; ++id) list.nodes.push_back(listed_as(id));
+  world.questions.received(list);
   world.answer(world.asked().at(0), "one");
   world.io.run();  // until both have timed out
   REQUIRE(world.done.size() == 2);
-  REQUIRE(world.done[0].nodes.size() == 2);
+  REQUIRE(world.done[0].nodes.size() == 10);
   CHECK(world.done[0].nodes[0].answer == "one");
-  CHECK(world.done[0].nodes[1].problem == "no answer");
+  CHECK(world.done[0].nodes[8].problem == "no answer");
+  CHECK(world.done[0].nodes[9].problem == "it was not asked in time");
   CHECK(world.done[1].nodes.empty());
   world.answer(world.asked().at(1), "late");
 }

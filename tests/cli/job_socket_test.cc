@@ -11,7 +11,7 @@ using namespace ddprun::cli;
 
 namespace {
 
-RunningJob job(const std::string& name, int pid, const std::string& session) {
+RunningJob running_job(const std::string& name, int pid, const std::string& session) {
   RunningJob running;
   running.socket = {"/run/" + name, pid};
   running.status.job = name;
@@ -19,7 +19,7 @@ RunningJob job(const std::string& name, int pid, const std::string& session) {
   return running;
 }
 
-std::string refusal(const std::vector<RunningJob>& jobs, const std::string& name) {
+std::string refused_choice(const std::vector<RunningJob>& jobs, const std::string& name) {
   const Result<RunningJob> chosen = choose_job(jobs, name);
   REQUIRE(!chosen);
   CHECK(chosen.error().code == Errc::usage);
@@ -29,23 +29,24 @@ std::string refusal(const std::vector<RunningJob>& jobs, const std::string& name
 }  // namespace
 
 TEST_CASE("job socket: a job is chosen by its id or pid, and the only one without a name") {
-  CHECK(must(choose_job({job("a", 1, "x")}, "")).socket.pid == 1);
-  const std::vector<RunningJob> jobs = {job("a", 1, "x"), job("b", 2, "y"), job("2", 3, "z")};
+  CHECK(must(choose_job({running_job("a", 1, "x")}, "")).socket.pid == 1);
+  const std::vector<RunningJob> jobs = {running_job("a", 1, "x"), running_job("b", 2, "y"),
+                                        running_job("2", 3, "z")};
   CHECK(must(choose_job(jobs, "b")).socket.pid == 2);
   CHECK(must(choose_job(jobs, "3")).socket.pid == 3);
-  CHECK(
-      tests::contains(refusal(jobs, "2"), "several jobs run here: give the pid of one: 2 (b), 3"));
-  CHECK(refusal(jobs, "c") == "no job 'c' runs here; there is 1 (a), 2 (b), 3 (2)");
-  CHECK(tests::contains(refusal(jobs, ""), "1 (a), 2 (b), 3 (2)"));
-  CHECK(refusal({}, "") == "no ddprun of this user runs on this host");
+  CHECK(tests::contains(refused_choice(jobs, "2"),
+                        "several jobs run here: give the pid of one: 2 (b), 3"));
+  CHECK(refused_choice(jobs, "c") == "no job 'c' runs here; there is 1 (a), 2 (b), 3 (2)");
+  CHECK(tests::contains(refused_choice(jobs, ""), "1 (a), 2 (b), 3 (2)"));
+  CHECK(refused_choice({}, "") == "no ddprun of this user runs on this host");
 }
 
 TEST_CASE("job socket: several ddpruns of one job are one") {
-  const std::vector<RunningJob> nodes = {job("a", 1, "x"), job("a", 2, "x")};
+  const std::vector<RunningJob> nodes = {running_job("a", 1, "x"), running_job("a", 2, "x")};
   CHECK(must(choose_job(nodes, "")).socket.pid == 1);
   CHECK(must(choose_job(nodes, "2")).socket.pid == 2);
-  const std::vector<RunningJob> others = {job("a", 1, ""), job("a", 2, "")};
-  refusal(others, "a");  // before they have joined nobody knows
+  const std::vector<RunningJob> others = {running_job("a", 1, ""), running_job("a", 2, "")};
+  refused_choice(others, "a");  // before they have joined nobody knows
 }
 
 TEST_CASE("job socket: nobody listens") {

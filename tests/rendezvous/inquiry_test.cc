@@ -26,13 +26,13 @@ bool is_refused(const Inquiry& inquiry) {
   return !decode_message(body_of(encode(Message(inquiry))));
 }
 
-constexpr ServerSessions::Time kStart{std::chrono::seconds(1'000)};
+constexpr ServerSessions::Time kInquiryStart{std::chrono::seconds(1'000)};
 
 /// A master, and agents whose line and node have the same number.
-struct Job {
+struct InquiredJob {
   ServerSessions sessions;
 
-  explicit Job(int nodes) : sessions(options(nodes)) {
+  explicit InquiredJob(int nodes) : sessions(options(nodes)) {
     for (int i = 1; i <= nodes; ++i) add(static_cast<ConnectionId>(i), nodes);
   }
 
@@ -49,23 +49,23 @@ struct Job {
     hello.min_nodes = hello.max_nodes = nodes;
     hello.session = hello.host = "host" + std::to_string(session == 0 ? line : session);
     hello.number = number;
-    ServerActions actions = sessions.received(line, Message(hello), kStart);
+    ServerActions actions = sessions.received(line, Message(hello), kInquiryStart);
     JoinRequest request;
     request.host = hello.host;
     request.local_size = 2;
-    if (number == 1) sessions.received(line, Message(message::Join{request}), kStart);
+    if (number == 1) sessions.received(line, Message(message::Join{request}), kInquiryStart);
     return actions;
   }
 
   ServerActions say(ConnectionId line, const Inquiry& inquiry,
                     std::chrono::seconds later = std::chrono::seconds(0)) {
-    return sessions.received(line, Message(inquiry), kStart + later);
+    return sessions.received(line, Message(inquiry), kInquiryStart + later);
   }
 };
 
 /// The inquiries of this kind among the actions, with the lines that they go to.
 template <class T>
-std::vector<std::pair<ConnectionId, T>> sent(const ServerActions& actions) {
+std::vector<std::pair<ConnectionId, T>> inquiries(const ServerActions& actions) {
   std::vector<std::pair<ConnectionId, T>> found;
   for (const ServerAction& action : actions) {
     const auto* send = std::get_if<server_action::Send>(&action);
@@ -117,8 +117,8 @@ TEST_CASE("inquiries that are too long, or would be with escapes, are refused") 
 }
 
 TEST_CASE("the master lists the nodes, in pieces") {
-  Job job(2);
-  const auto lists = sent<NodeList>(job.say(1, ListNodes{0}, std::chrono::seconds(3)));
+  InquiredJob job(2);
+  const auto lists = inquiries<NodeList>(job.say(1, ListNodes{0}, std::chrono::seconds(3)));
   REQUIRE(lists.size() == 1);
   CHECK(lists[0].first == 1);
   const NodeList& list = lists[0].second;
@@ -129,63 +129,64 @@ TEST_CASE("the master lists the nodes, in pieces") {
   CHECK(list.nodes[0].silent == 0);
   CHECK(list.nodes[1].silent == 3);
   CHECK((list.nodes[1].node_rank == 1 && list.nodes[1].first_rank == 2));
-  job.sessions.lost(2, kStart);
-  const auto rest = sent<NodeList>(job.say(1, ListNodes{1}));
+  job.sessions.lost(2, kInquiryStart);
+  const auto rest = inquiries<NodeList>(job.say(1, ListNodes{1}));
   REQUIRE(rest.at(0).second.nodes.size() == 1);
   CHECK_FALSE(rest.at(0).second.nodes[0].connected);
 
-  Job large(static_cast<int>(kMaxListed) + 1);
-  const NodeList first = sent<NodeList>(large.say(1, ListNodes{0})).at(0).second;
+  InquiredJob large(static_cast<int>(kMaxListed) + 1);
+  const NodeList first = inquiries<NodeList>(large.say(1, ListNodes{0})).at(0).second;
   CHECK(first.nodes.size() == kMaxListed);
   CHECK(first.more);
-  const NodeList last = sent<NodeList>(large.say(1, ListNodes{first.nodes.back().id})).at(0).second;
+  const NodeList last =
+      inquiries<NodeList>(large.say(1, ListNodes{first.nodes.back().id})).at(0).second;
   CHECK(last.nodes.size() == 1);
   CHECK_FALSE(last.more);
 }
 
 TEST_CASE("the master passes a question on, and its answer back, once") {
-  Job job(3);
-  const auto asked = sent<Inquired>(job.say(1, Inquire{70, 2, "/status?node=1"}));
+  InquiredJob job(3);
+  const auto asked = inquiries<Inquired>(job.say(1, Inquire{70, 2, "/status?node=1"}));
   REQUIRE(asked.size() == 1);
   CHECK(asked[0].first == 2);
   CHECK((asked[0].second.asker == 1 && asked[0].second.number == 70));
-  CHECK(sent<Informed>(job.say(3, Inform{1, 70, "{}"})).empty());  // it was not asked
-  CHECK(sent<Informed>(job.say(2, Inform{1, 71, "{}"})).empty());
-  CHECK(sent<Informed>(job.say(2, Inform{3, 70, "{}"})).empty());
-  const auto answer = sent<Informed>(job.say(2, Inform{1, 70, "{}"}));
+  CHECK(inquiries<Informed>(job.say(3, Inform{1, 70, "{}"})).empty());  // it was not asked
+  CHECK(inquiries<Informed>(job.say(2, Inform{1, 71, "{}"})).empty());
+  CHECK(inquiries<Informed>(job.say(2, Inform{3, 70, "{}"})).empty());
+  const auto answer = inquiries<Informed>(job.say(2, Inform{1, 70, "{}"}));
   REQUIRE(answer.size() == 1);
   CHECK(answer[0].first == 1);
   CHECK((answer[0].second.number == 70 && answer[0].second.node == 2));
   CHECK(answer[0].second.answer == "{}");
-  CHECK(sent<Informed>(job.say(2, Inform{1, 70, "{}"})).empty());
+  CHECK(inquiries<Informed>(job.say(2, Inform{1, 70, "{}"})).empty());
 }
 
 TEST_CASE("a node that cannot be asked is an answer, and an asker that is lost needs none") {
-  Job job(3);
-  CHECK(sent<Informed>(job.say(1, Inquire{70, 99, "/"})).at(0).second.answer.empty());
-  job.sessions.lost(2, kStart);
-  CHECK(sent<Informed>(job.say(1, Inquire{71, 2, "/"})).at(0).second.number == 71);
+  InquiredJob job(3);
+  CHECK(inquiries<Informed>(job.say(1, Inquire{70, 99, "/"})).at(0).second.answer.empty());
+  job.sessions.lost(2, kInquiryStart);
+  CHECK(inquiries<Informed>(job.say(1, Inquire{71, 2, "/"})).at(0).second.number == 71);
   job.say(1, Inquire{72, 3, "/"});
-  job.sessions.lost(1, kStart);
-  CHECK(sent<Informed>(job.say(3, Inform{1, 72, "{}"})).empty());
+  job.sessions.lost(1, kInquiryStart);
+  CHECK(inquiries<Informed>(job.say(3, Inform{1, 72, "{}"})).empty());
 }
 
 TEST_CASE(
     "a request to stop reaches every node once, and those without a line when they are back") {
-  Job job(3);
-  job.sessions.lost(3, kStart);
-  const auto told = sent<StopJob>(job.say(2, StopJob{}));
+  InquiredJob job(3);
+  job.sessions.lost(3, kInquiryStart);
+  const auto told = inquiries<StopJob>(job.say(2, StopJob{}));
   REQUIRE(told.size() == 2);
   CHECK(told[0].first + told[1].first == 3);
-  CHECK(sent<StopJob>(job.say(1, StopJob{})).empty());
-  const auto back = sent<StopJob>(job.add(4, 3, 2, 3));
+  CHECK(inquiries<StopJob>(job.say(1, StopJob{})).empty());
+  const auto back = inquiries<StopJob>(job.add(4, 3, 2, 3));
   REQUIRE(back.size() == 1);
   CHECK(back[0].first == 4);
   CHECK_FALSE(job.sessions.settled());
   for (const char* host : {"host1", "host2", "host3"}) {
     const int line = host[4] == '3' ? 4 : host[4] - '0';
     job.sessions.received(static_cast<ConnectionId>(line), Message(message::Gone{host, "ended"}),
-                          kStart);
+                          kInquiryStart);
   }
   CHECK(job.sessions.settled());
 }

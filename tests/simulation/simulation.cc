@@ -15,7 +15,7 @@ namespace {
 
 const char* name_of(const Message& message) {
   constexpr std::array kNames = {"hello", "heartbeat", "join",  "fail", "succeed",
-                                 "leave", "ask",       "owned", "gone"};
+                                 "leave", "ask",       "owned", "gone", "inquiry"};
   static_assert(kNames.size() == std::variant_size_v<Message>);
   return kNames[message.index()];
 }
@@ -23,9 +23,10 @@ const char* name_of(const Message& message) {
 const char* name_of(const Reply& reply) {
   constexpr std::array kReplies = {"welcome", "heartbeat", "waiting", "whose"};
   constexpr std::array kNotifications = {"ready", "broken", "closed", "refused"};
-  static_assert(kReplies.size() == std::variant_size_v < Reply > -1);
+  static_assert(kReplies.size() + 2 == std::variant_size_v<Reply>);
   static_assert(kNotifications.size() == std::variant_size_v<Notification>);
   const auto* notification = std::get_if<Notification>(&reply);
+  if (std::holds_alternative<Inquiry>(reply)) return "inquiry";
   return notification ? kNotifications[notification->index()] : kReplies[reply.index()];
 }
 

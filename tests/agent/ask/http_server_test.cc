@@ -28,14 +28,14 @@ using asio::local::stream_protocol;
 namespace {
 
 /// A server in a folder of its own, and those who ask it, on one event loop.
-struct World {
+struct AskedServer {
   ddprun::tests::Place place;
   std::string path = place.path() + "/job.1.sock";
   asio::io_context io{1};
   std::vector<std::pair<Question, Respond>> asked;
   std::optional<HttpServer> server;
 
-  World() { listen(); }
+  AskedServer() { listen(); }
 
   void listen() {
     server.emplace(io.get_executor(), [this](const Question& question, const Respond& respond) {
@@ -80,7 +80,7 @@ struct World {
 }  // namespace
 
 TEST_CASE("http server: a question and its answer") {
-  World world;
+  AskedServer world;
   auto [socket, respond] = world.ask("GET /logs/3?from=7 HTTP/1.1\r\nHost: x\r\n\r\n");
   const Question& question = world.asked.at(0).first;
   CHECK(question.method == "GET");
@@ -95,7 +95,7 @@ TEST_CASE("http server: a question and its answer") {
 }
 
 TEST_CASE("http server: what is no request, or too long a one, is not answered") {
-  World world;
+  AskedServer world;
   for (const std::string& bytes :
        {std::string("hello\r\n\r\n"),
         "GET / HTTP/1.1\r\nA: " + std::string(20'000, 'a') + "\r\n\r\n",
@@ -109,7 +109,7 @@ TEST_CASE("http server: what is no request, or too long a one, is not answered")
 }
 
 TEST_CASE("http server: those who only connect keep no more than their number from others") {
-  World world;
+  AskedServer world;
   std::vector<stream_protocol::socket> silent;
   for (int i = 0; i < 40; ++i) silent.push_back(world.connect());
   world.run_until([&] { return true; });
@@ -120,7 +120,7 @@ TEST_CASE("http server: those who only connect keep no more than their number fr
 }
 
 TEST_CASE("http server: an answer may come when nobody is there any more") {
-  World world;
+  AskedServer world;
   auto [socket, respond] = world.ask("GET / HTTP/1.1\r\n\r\n");
   SECTION("who asked has left") {
     socket.close();
@@ -137,7 +137,7 @@ TEST_CASE("http server: an answer may come when nobody is there any more") {
 }
 
 TEST_CASE("http server: it takes the place of one that was killed, and no other") {
-  World world;
+  AskedServer world;
   HttpServer second(world.io.get_executor(), [](const Question&, const Respond&) {});
   CHECK(!second.listen(world.path));  // the first one listens
   world.server.reset();

@@ -14,7 +14,7 @@ using ddprun::tests::contains;
 
 namespace {
 
-JobStatus sample(int nodes, int local_size) {
+JobStatus sample_status(int nodes, int local_size) {
   JobStatus status;
   status.job = "train-7";
   status.master = "gpu-000:29400";
@@ -43,7 +43,7 @@ JobStatus sample(int nodes, int local_size) {
   return status;
 }
 
-std::vector<std::string> lines_of(const std::string& text) {
+std::vector<std::string> status_lines(const std::string& text) {
   std::vector<std::string> lines;
   for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
     lines.push_back(text.substr(at, text.find('\n', at) - at));
@@ -54,7 +54,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 }  // namespace
 
 TEST_CASE("status: as JSON and back") {
-  JobStatus status = sample(2, 2);
+  JobStatus status = sample_status(2, 2);
   status.nodes[0].ranks[1].output_age.reset();
   status.nodes[1].ranks.clear();
   status.nodes[1].problem = "no answer for 12 s";
@@ -69,11 +69,11 @@ TEST_CASE("status: as JSON and back") {
 }
 
 TEST_CASE("status: a rank takes some 120 bytes") {
-  CHECK(to_json(sample(1, 1000)).size() < 150'000);
+  CHECK(to_json(sample_status(1, 1000)).size() < 150'000);
 }
 
 TEST_CASE("status: what is no status is refused") {
-  const std::string json = to_json(sample(1, 1));
+  const std::string json = to_json(sample_status(1, 1));
   CHECK(!status_in(""));
   CHECK(!status_in("[]"));
   CHECK(!status_in(json.substr(0, json.size() - 1)));
@@ -94,7 +94,7 @@ TEST_CASE("status: what is no status is refused") {
 }
 
 TEST_CASE("status: what others say cannot control a terminal, nor begin a line") {
-  std::string json = to_json(sample(1, 1));
+  std::string json = to_json(sample_status(1, 1));
   const std::string host = "\"host\":\"gpu-0\"";
   json.replace(json.find(host), host.size(),
                R"("host":"a\u001b[2J\nb)" + std::string(2000, 'x') + '"');
@@ -104,7 +104,7 @@ TEST_CASE("status: what others say cannot control a terminal, nor begin a line")
 }
 
 TEST_CASE("status: the text of one rank") {
-  const auto lines = lines_of(status_text(sample(1, 1), {}));
+  const auto lines = status_lines(status_text(sample_status(1, 1), {}));
   REQUIRE(lines.size() == 3);
   CHECK(lines[0] ==
         "job train-7: running for 3 h 12 min, 1 rank on 1 node, round 2, 1 of 3 restar...");
@@ -113,13 +113,13 @@ TEST_CASE("status: the text of one rank") {
 }
 
 TEST_CASE("status: the worst of eight ranks comes first") {
-  JobStatus status = sample(2, 4);
+  JobStatus status = sample_status(2, 4);
   status.nodes[0].ranks[2].state = "ended";
   status.nodes[0].ranks[2].how = "exit 0";
   status.nodes[1].ranks[1].state = "stopped";
   status.nodes[1].ranks[3].state = "failed";
   status.nodes[1].ranks[3].how = "exit 3";
-  const auto lines = lines_of(status_text(status, {}));
+  const auto lines = status_lines(status_text(status, {}));
   REQUIRE(lines.size() == 10);
   CHECK(lines[2].starts_with("7     gpu-1  failed (exit 3)"));
   CHECK(lines[3].starts_with("5     gpu-1  stopped (futex)"));
@@ -129,7 +129,7 @@ TEST_CASE("status: the worst of eight ranks comes first") {
 }
 
 TEST_CASE("status: a thousand ranks fit a terminal of any size") {
-  JobStatus status = sample(125, 8);
+  JobStatus status = sample_status(125, 8);
   status.nodes[100].ranks.clear();
   status.nodes[100].problem = "no answer for 12 s";
   status.nodes[7].ranks[0].state = "failed";
@@ -137,20 +137,20 @@ TEST_CASE("status: a thousand ranks fit a terminal of any size") {
   status.waiting = std::string(300, 'w');
   for (const size_t rows : {5, 10, 24, 50}) {
     for (const size_t width : {30, 80, 200}) {
-      const auto lines = lines_of(status_text(status, {rows, width}));
+      const auto lines = status_lines(status_text(status, {rows, width}));
       CHECK(lines.size() == std::max<size_t>(rows, 5));
       for (const std::string& line : lines) CHECK(line.size() <= width);
       CHECK(lines[3].starts_with("56"));
       CHECK(contains(lines.back(), " more: "));
     }
   }
-  const auto all = lines_of(status_text(status, {SIZE_MAX, 1000}));
+  const auto all = status_lines(status_text(status, {SIZE_MAX, 1000}));
   CHECK(all.size() == 3 + 992 + 1);
   CHECK(all[4].starts_with("800-807  gpu-100  no answer for 12 s"));
 }
 
 TEST_CASE("status: CPU use between two looks") {
-  const JobStatus before = sample(1, 1);
+  const JobStatus before = sample_status(1, 1);
   JobStatus now = before;
   now.nodes[0].ranks[0].seconds += 2;
   now.nodes[0].ranks[0].cpu_seconds += 1;

@@ -10,7 +10,7 @@ using ddprun::must;
 
 namespace {
 
-std::string answer_of(std::vector<int> ranks) {
+std::string node_answer_of(std::vector<int> ranks) {
   JobStatus status;
   NodeStatus& node = status.nodes.emplace_back();
   node.host = "it says so";
@@ -29,7 +29,8 @@ TEST_CASE("whole status: the nodes' answers, in the places that the master gives
   own.nodes.emplace_back().host = "own";
   NodeAnswers answers;
   answers.waiting = "nobody\nelse";
-  answers.nodes.push_back({{2, "b", "running", 1, 2, 2, 0.5, true}, answer_of({2, 3, 0, 4}), ""});
+  answers.nodes.push_back(
+      {{2, "b", "running", 1, 2, 2, 0.5, true}, node_answer_of({2, 3, 0, 4}), ""});
   answers.nodes.push_back({{1, "a", "running", 0, 0, 2, 0.5, true}, "{\"error\":\"x\"}", ""});
   answers.nodes.push_back({{3, "c", "stopping", 2, 4, 2, 9, false}, "", "it is not connected"});
   const JobStatus whole = whole_status(own, answers);
