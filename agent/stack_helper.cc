@@ -33,6 +33,7 @@ using HelperClock = std::chrono::steady_clock;
 constexpr const char* kHelperName = "ddp-stacks";  // for ps
 constexpr std::string_view kHelperFlag = "--stack_helper";
 constexpr std::string_view kNative = "native";
+constexpr const char* kLastLine = "{}\n";
 constexpr size_t kMostHelperBytes = 64 * 1024 * 1024;
 constexpr size_t kDumpsAtOnce = 16;  // processes of py-spy
 /// Of kStacksLimit: what is left is for its start, and for what it has written.
@@ -122,6 +123,7 @@ class Helper {
     find_refused();
     read_python();
     read_native();
+    write(kLastLine);
     return 0;
   }
 
@@ -225,6 +227,9 @@ ProcessStacks read_stacks(const StackRequest& request) {
   ProcessStacks stacks = read_stack_lines(lines);
   if (const std::optional<Error> failure = spawned.batch.exec_failure(0)) {
     stacks.notes.push_back("no stacks: " + failure->message);
+  } else if (!lines.ends_with(kLastLine)) {
+    stacks.notes.emplace_back(
+        "some stacks are missing: the process that reads them did not end in time, or was killed");
   }
   return stacks;
 }
