@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
+#include <fstream>
 #include <map>
 #include <optional>
 #include <poll.h>
@@ -32,10 +33,13 @@ using HelperClock = std::chrono::steady_clock;
 constexpr const char* kHelperName = "ddp-stacks";  // for ps
 constexpr std::string_view kHelperFlag = "--stack_helper";
 constexpr std::string_view kNative = "native";
+constexpr const char* kLastLine = "{}\n";
 constexpr size_t kMostHelperBytes = 64 * 1024 * 1024;
 constexpr size_t kDumpsAtOnce = 16;  // processes of py-spy
 /// Of kStacksLimit: what is left is for its start, and for what it has written.
 constexpr std::chrono::milliseconds kHelperLimit{4'000};
+/// After SIGKILL.
+constexpr std::chrono::milliseconds kTimeToEnd{300};
 
 // In the agent.
 
@@ -68,10 +72,13 @@ std::string read_all(const Fd& pipe, HelperClock::time_point deadline) {
   return text;
 }
 
-/// By its pidfd, as the loop's thread may have reaped it already.
-void end_helper(const launcher::Child& child) {
-  siginfo_t info = {};
+/// By its pidfd, as the loop's thread may have reaped it already. One that a disk holds up is left
+/// to that thread, unless it may still use our memory, as it has not even begun.
+void end_helper(const launcher::Child& child, bool has_begun) {
   syscall(SYS_pidfd_send_signal, child.pidfd.get(), SIGKILL, nullptr, 0);
+  pollfd ended = {child.pidfd.get(), POLLIN, 0};
+  if (poll(&ended, 1, has_begun ? static_cast<int>(kTimeToEnd.count()) : -1) <= 0) return;
+  siginfo_t info = {};
   waitid(P_PIDFD, static_cast<id_t>(child.pidfd.get()), &info, WEXITED);
 }
 
@@ -90,9 +97,21 @@ std::optional<StackRequest> request_of(std::span<const std::string> arguments) {
   return request;
 }
 
+/// Whether it is a worker of the agent whose helper this is: its number may be another's by now.
+bool is_worker(pid_t pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  const std::string parent = "PPid:\t" + std::to_string(getppid());
+  for (std::string line; std::getline(status, line);) {
+    if (line == parent) return true;
+  }
+  return false;
+}
+
 class Helper {
  public:
-  explicit Helper(StackRequest request) : request_(std::move(request)) {}
+  explicit Helper(StackRequest request) : request_(std::move(request)) {
+    std::erase_if(request_.pids, [](pid_t pid) { return !is_worker(pid); });
+  }
 
   /// What costs least comes first, so that it is told also if the rest is cut off.
   int run() {
@@ -104,6 +123,7 @@ class Helper {
     find_refused();
     read_python();
     read_native();
+    write(kLastLine);
     return 0;
   }
 
@@ -189,7 +209,7 @@ class Helper {
          std::to_string(request_.pids.size()) + " workers");
   }
 
-  const StackRequest request_;
+  StackRequest request_;
   const HelperClock::time_point begun_ = HelperClock::now();
   std::map<pid_t, ProcessStack> stacks_;
   std::vector<pid_t> readable_;
@@ -203,10 +223,13 @@ ProcessStacks read_stacks(const StackRequest& request) {
   launcher::Spawned spawned = launcher::spawn({helper_command(request, nothing)});
   if (spawned.failure) return {{}, {"no stacks: " + spawned.failure->message}};
   const std::string lines = read_all(spawned.children.front().out, deadline);
-  end_helper(spawned.children.front());
+  end_helper(spawned.children.front(), !lines.empty());
   ProcessStacks stacks = read_stack_lines(lines);
   if (const std::optional<Error> failure = spawned.batch.exec_failure(0)) {
     stacks.notes.push_back("no stacks: " + failure->message);
+  } else if (!lines.ends_with(kLastLine)) {
+    stacks.notes.emplace_back(
+        "some stacks are missing: the process that reads them did not end in time, or was killed");
   }
   return stacks;
 }

@@ -15,7 +15,7 @@ ask::NodeAnswer node_answer(const std::string& host, int first_rank, const std::
   return node;
 }
 
-std::string stacks_at(const std::string& host, std::vector<int> ranks) {
+std::string stacks_at(const std::string& host, const std::vector<int>& ranks) {
   std::vector<RankStack> stacks;
   for (const int rank : ranks) stacks.push_back({rank, {"main (a.py:1)"}, "running", 0});
   return stacks_json(stacks_of_node(host, stacks, {}));
