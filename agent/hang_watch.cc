@@ -7,21 +7,16 @@
 namespace ddprun::agent {
 namespace {
 
-using std::chrono::hours;
-using std::chrono::milliseconds;
-using std::chrono::minutes;
-using std::chrono::seconds;
-
-constexpr HangWatch::Duration kUsualLimit = minutes(10);
-constexpr HangWatch::Duration kLeastLearned = minutes(1);
-constexpr HangWatch::Duration kMostLearned = hours(24);
+constexpr HangWatch::Duration kUsualLimit = std::chrono::minutes(10);
+constexpr HangWatch::Duration kLeastLearned = std::chrono::minutes(1);
+constexpr HangWatch::Duration kMostLearned = std::chrono::hours(24);
 constexpr int kPauses = 5;      // the longest one so far is not the longest one ever
 constexpr int kFirstBeats = 5;  // until then a program compiles, and fills its caches
 constexpr int kLooks = 10;      // within a limit
-constexpr milliseconds kLeastInterval{50};
+constexpr std::chrono::milliseconds kLeastInterval{50};
 
 /// A busy machine may be so late with a look; one that stood still is later.
-constexpr seconds kLate{5};
+constexpr std::chrono::seconds kLate{5};
 
 }  // namespace
 
@@ -37,14 +32,14 @@ void HangWatch::start_anew() {
   for (auto& [number, rank] : ranks_) rank.last.reset();
 }
 
-void HangWatch::beat(int number, Time now) {
+void HangWatch::beat(int rank, Time now) {
   if (stood_still(now)) start_anew();
-  Rank& rank = ranks_[number];
-  if (rank.last && rank.beats > kFirstBeats) {
-    rank.longest_pause = std::max(rank.longest_pause, now - *rank.last);
+  Rank& known = ranks_[rank];
+  if (known.last && known.beats > kFirstBeats) {
+    known.longest_pause = std::max(known.longest_pause, now - *known.last);
   }
-  rank.last = now;
-  ++rank.beats;
+  known.last = now;
+  ++known.beats;
   beaten_ = true;
 }
 

@@ -48,7 +48,7 @@ std::vector<pid_t> pids_of_host() {
   return pids;
 }
 
-std::uint64_t number_after(const std::string& text, const std::string& name) {
+std::uint64_t io_count(const std::string& text, const std::string& name) {
   const size_t at = text.find(name);
   return at == text.npos ? 0 : std::strtoull(text.c_str() + at + name.size(), nullptr, 10);
 }
@@ -81,7 +81,7 @@ std::optional<ProcessUse> parse_stat_use(const std::string& text) {
 }
 
 std::uint64_t parse_proc_io(const std::string& text) {
-  return number_after(text, "rchar: ") + number_after(text, "wchar: ");
+  return io_count(text, "rchar: ") + io_count(text, "wchar: ");
 }
 
 pid_t parent_of(pid_t pid) {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A worker that is stopped (Ctrl-Z, a debugger) still gets --shutdown_timeout: it is continued.
+# That a worker is stopped, and that it goes on, is said. One that is stopped (Ctrl-Z, a debugger) still gets
+# --shutdown_timeout: it is continued.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 start --shutdown_timeout 3600 bash -c '
@@ -9,6 +10,11 @@ start --shutdown_timeout 3600 bash -c '
 wait_until grep -q '^pid' "$out"
 worker=$(sed -n 's/^pid //p' "$out")
 is_stopped() { grep -q '^State:.*T (stopped)' "/proc/$worker/status"; }
+wait_until is_stopped
+wait_for_stderr "rank 0 \\(pid $worker\\) is stopped by SIGSTOP"
+kill -CONT "$worker"
+wait_for_stderr "rank 0 \\(pid $worker\\) goes on; it was stopped for [0-9]"
+kill -STOP "$worker"
 wait_until is_stopped
 kill -TERM "$ddprun"
 finish
