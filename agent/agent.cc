@@ -40,7 +40,8 @@ Agent::Agent(const JobSpec& job, Events& events)
                [this](Event event) { handle_event(std::move(event)); }),
       console_(job_),
       wait_reporter_(io_.get_executor()),
-      disk_(io_.get_executor()) {
+      disk_(io_.get_executor()),
+      answers_(io_.get_executor(), answers_hooks()) {
   log::set_writer([this](std::string_view line) { output_.write_own_line(line); });
 }
 
@@ -54,8 +55,13 @@ Outcome Agent::run() {
   if (const Result<> opened = workers_.open_logs(); !opened) return opened.error();
   const Result<> reading = signals_.start([this](int signal) { on_signal(signal); });
   if (!reading) return reading.error();
+  answers_.routes().add("GET", "/stacks", [this](const auto& question, const auto& respond) {
+    answer_stacks(question, respond);
+  });
+  answers_.open(job_.run_id);
   launcher::raise_open_files_limit();  // a connection for each rank of the whole job
   events_.job_started(job_);
+  if (!contains(job_.signals_to_handle, SIGQUIT)) launcher::keep_quit_from_stopping();
   if (job_.cannot_run) {
     log::error(job_.cannot_run->message + "; the other nodes will be told when they have joined");
   }
@@ -76,6 +82,7 @@ void Agent::on_signal(int signal) {
   events_.signal_received(signal);
   const bool handled = contains(job_.signals_to_handle, signal);
   if (!handled && contains(launcher::kForwardedSignals, signal)) return workers_.forward(signal);
+  if (!handled && signal == SIGQUIT) return show_stacks();
   if (outcome_) return io_.stop();
   if (machine_.state() == Machine::State::running) {
     console_.stopping(workers_.running().size(), signal, handled);
@@ -145,7 +152,8 @@ rendezvous::Client::Hooks Agent::client_hooks() {
         handle_event(event::JobClosed{std::move(error)});
       },
       [this](const auto& server, const std::string& session) { on_connected(server, session); },
-      [this](const Endpoint& master) { on_located(master); }};
+      [this](const Endpoint& master) { on_located(master); },
+      [this](const Inquiry& inquiry) { answers_.received(inquiry); }};
 }
 
 /// If this process is killed, the guardian proves to the master that nothing of it runs.
@@ -282,6 +290,18 @@ void Agent::perform(const action::ReportFailure& report) {
 
 void Agent::perform(const action::ReportStartFailure& report) {
   report_failure(start_failure(report.error, layout_.first_rank + report.local_rank, host_name_));
+}
+
+/// Whoever asks gets an answer, whatever else is not to be said.
+void Agent::show_stacks() {
+  workers_.collect_stacks(
+      false, [](const CollectedStacks& collected) { log::error(stacks_text(collected.stacks)); });
+}
+
+void Agent::answer_stacks(const ask::Question& question, const ask::Respond& respond) {
+  workers_.collect_stacks(question.query == "native", [respond](const CollectedStacks& collected) {
+    respond({200, stacks_json(collected.stacks) + "\n"});
+  });
 }
 
 void Agent::report_failure(const rendezvous::Failure& failure) {

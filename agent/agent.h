@@ -10,6 +10,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
+#include "agent/answers.h"
 #include "agent/console_report.h"
 #include "agent/events.h"
 #include "agent/job_spec.h"
@@ -71,12 +72,17 @@ class Agent {
   void perform(const action::Leave&);
   void perform(const action::Finish& end);
 
+  void show_stacks();
+  void answer_stacks(const ask::Question& question, const ask::Respond& respond);
   void report_failure(const rendezvous::Failure& failure);
   void report_waiting();
   void report_job_failure();
   void finish(Outcome outcome);
   void end();
   BootClock::duration workers_run_for();
+  Answers::Hooks answers_hooks();
+  ask::JobStatus status() const;
+  void on_stop_asked();
   bool runs_workers() const;
 
   JobSpec job_;  // with the master's settings, which hold for every node
@@ -102,6 +108,8 @@ class Agent {
   std::deque<Event> queued_events_;           // that came while another one was handled
   bool handling_event_ = false;
   std::optional<Outcome> outcome_;
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  Answers answers_;
 };
 
 }  // namespace ddprun::agent

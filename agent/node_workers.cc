@@ -59,12 +59,14 @@ NodeWorkers::NodeWorkers(boost::asio::any_io_executor executor, const JobSpec& j
       oom_begins_(executor_),
       wait_reporter_(executor_),
       uneven_end_(executor_, uneven_end),
-      watch_(executor_, job_.program) {}
+      watch_(executor_, job_.program),
+      stacks_(executor_, job_.program, host_name_) {}
 
 void NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::Endpoint& store) {
   layout_ = layout;
   first_failure_.clear();
   succeeded_.clear();
+  started_.clear();
   all_ended_ = false;
   stop_signal_ = 0;
   exits_ = {};
@@ -109,6 +111,11 @@ void NodeWorkers::add_output(int local_rank, WorkerSetup::Worker worker, launche
                      std::move(child.out), std::move(child.err), std::move(worker.sinks[0]),
                      std::move(worker.sinks[1]));
   events_.worker_started(layout_.round, rank, local_rank, child.pid);
+  ask::RankStatus status;
+  status.rank = rank;
+  status.pid = child.pid;
+  status.state = "running";
+  started_.push_back({std::move(status), std::chrono::steady_clock::now()});
 }
 
 /// A little later, so that it does not take the processor from workers that begin.
@@ -142,6 +149,7 @@ bool NodeWorkers::is_about_to_fail(int rank) {
 
 std::vector<WorkerWatch::Process> NodeWorkers::processes() const {
   std::vector<WorkerWatch::Process> processes;
+  if (!group_) return processes;
   for (const int local_rank : group_->running()) {
     processes.push_back({layout_.first_rank + local_rank, group_->pid_of(local_rank)});
   }
@@ -179,7 +187,39 @@ std::vector<int> NodeWorkers::running() const {
   return ranks;
 }
 
+std::vector<ask::RankStatus> NodeWorkers::ranks() const {
+  const auto now = std::chrono::steady_clock::now();
+  std::vector<ask::RankStatus> ranks;
+  for (const Started& worker : started_) {
+    ask::RankStatus& rank = ranks.emplace_back(worker.status);
+    if (rank.state == "running") rank.seconds = seconds(now - worker.when);
+    const auto last = output_.last_output(rank.rank);
+    if (last) rank.output_age = seconds(now - *last);
+  }
+  return ranks;
+}
+
+std::optional<ask::LogPiece> NodeWorkers::log(int rank, std::uint64_t from) const {
+  const int local_rank = rank - layout_.first_rank;
+  if (local_rank < 0 || static_cast<size_t>(local_rank) >= started_.size()) return std::nullopt;
+  auto recent = output_.recent_output(rank, from, ask::kMaxPiece);
+  ask::LogPiece piece = ask::log_piece(rank, layout_.round, recent.from, std::move(recent.bytes));
+  piece.files = setup_.redirected_to(local_rank);
+  return piece;
+}
+
+void NodeWorkers::note_end(const launcher::WorkerEnd& end) {
+  const auto local_rank = static_cast<size_t>(end.local_rank);
+  if (local_rank >= started_.size()) return;
+  ask::RankStatus& rank = started_[local_rank].status;
+  const bool succeeded = !end.exec_failure && end.status.success();
+  rank.state = succeeded || end.stopped ? "ended" : "failed";
+  rank.how = end.exec_failure ? "could not be started" : end.status.text();
+  rank.seconds = seconds(end.ran);
+}
+
 void NodeWorkers::on_worker_ended(const launcher::WorkerEnd& end) {
+  note_end(end);
   if (end.stopped || (!end.exec_failure && !end.status.success())) return examine(end);
   record_end(end, "");
   if (end.exec_failure) {

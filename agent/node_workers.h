@@ -9,10 +9,13 @@
 
 #include <boost/asio/steady_timer.hpp>
 
+#include "agent/ask/log_piece.h"
+#include "agent/ask/status.h"
 #include "agent/error_file.h"
 #include "agent/events.h"
 #include "agent/job_spec.h"
 #include "agent/machine.h"
+#include "agent/stack_collector.h"
 #include "agent/wait_reporter.h"
 #include "agent/worker_setup.h"
 #include "agent/worker_watch.h"
@@ -63,8 +66,21 @@ class NodeWorkers {
   /// To be called at each SIGCHLD.
   void child_changed();
 
+  /// As StackCollector::collect, of the workers that run.
+  void collect_stacks(bool native, StackCollector::Done done) {
+    stacks_.collect(processes(), native, std::move(done));
+  }
+
   /// Global ranks whose process runs.
   std::vector<int> running() const;
+
+  /// The workers of the latest round that were started, as far as this process knows of them
+  /// without a look.
+  std::vector<ask::RankStatus> ranks() const;
+
+  /// What a worker of the latest round has written, after its first `from` bytes; nullopt: it is of
+  /// another node.
+  std::optional<ask::LogPiece> log(int rank, std::uint64_t from) const;
 
   /// How the workers of the latest round ended, once all have. The first that failed is among the
   /// victims, too: the master knows whether it is the root cause.
@@ -81,6 +97,11 @@ class NodeWorkers {
     std::string stderr_end;
   };
   struct Examination;
+  /// A worker that was started.
+  struct Started {
+    ask::RankStatus status;
+    std::chrono::steady_clock::time_point when;
+  };
 
   Result<> start_workers(Result<std::vector<WorkerSetup::Worker>> workers);
   void add_output(int local_rank, WorkerSetup::Worker worker, launcher::Child child);
@@ -97,6 +118,7 @@ class NodeWorkers {
   void finish_when_examined();
   void report_waiting();
   std::string waiting_for() const;
+  void note_end(const launcher::WorkerEnd& end);
   void record_end(const launcher::WorkerEnd& end, const std::string& exception);
   rendezvous::Failure failure_of(const launcher::WorkerEnd& end, const Traces& traces);
   std::string rank_text(int local_rank) const;
@@ -114,10 +136,12 @@ class NodeWorkers {
   WaitReporter wait_reporter_;
   WaitReporter uneven_end_;
   WorkerWatch watch_;
+  StackCollector stacks_;
 
   // Of the latest round.
   rendezvous::Layout layout_;
   std::optional<launcher::WorkerGroup> group_;
+  std::vector<Started> started_;  // by local rank
   bool all_ended_ = false;
   int under_examination_ = 0;  // workers that failed, or were stopped
   std::string first_failure_;  // "rank 3 failed (exit 1); "; empty: none failed

@@ -84,7 +84,9 @@ StackPlace stack_place(const PythonStack& stack) {
   const auto called = std::find_if(std::make_reverse_iterator(own), stack.rend(), is_collective);
   if (called != stack.rend())
     return {StackPlace::Kind::collective, "in " + called->function + where};
-  const bool is_backward = std::any_of(stack.begin(), own, [](const PythonFrame& frame) {
+  // The program's own function of that name is not told from the library's, and may wait as well.
+  const auto after_own = own == stack.end() ? own : std::next(own);
+  const bool is_backward = std::any_of(stack.begin(), after_own, [](const PythonFrame& frame) {
     return frame.function == "backward" || has_part(frame.file, "torch/distributed/");
   });
   if (is_backward) return {StackPlace::Kind::unclear, "in a call" + where};

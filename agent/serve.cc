@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
+#include <csignal>
 #include <memory>
 #include <optional>
 #include <string>
@@ -69,7 +70,10 @@ class Serving {
     events_.serving(address.port());
     on_round_changed(false);
     server_->when_round_changes([this](bool runs) { on_round_changed(runs); });
-    server_->when_settled([this] { finish(outcome_of(*server_->ending())); });
+    server_->when_settled([this] {
+      const auto& ending = server_->ending();
+      finish(ending ? outcome_of(*ending) : Outcome(Interrupted{SIGTERM}));  // ddprun stop
+    });
   }
 
   void on_signal(int signal) {

@@ -91,6 +91,21 @@ Result<std::vector<WorkerSetup::Worker>> WorkerSetup::workers(
   return all;
 }
 
+std::vector<std::string> WorkerSetup::redirected_to(int local_rank) const {
+  using launcher::AttemptFiles;
+  using launcher::StreamMasks;
+  std::vector<std::string> paths;
+  if (!files_.has_logs()) return paths;
+  const auto add = [&](unsigned stream, AttemptFiles::Stream name) {
+    const bool direct =
+        job_.logs.redirects.holds(local_rank, stream) && !job_.logs.tees.holds(local_rank, stream);
+    if (direct) paths.push_back(files_.log_file(local_rank, name));
+  };
+  add(StreamMasks::kStdout, AttemptFiles::Stream::out);
+  add(StreamMasks::kStderr, AttemptFiles::Stream::err);
+  return paths;
+}
+
 Result<WorkerSetup::Worker> WorkerSetup::worker(int local_rank, const WorkerEnv& env,
                                                 std::array<launcher::StreamSink, 2> sinks) {
   Result<std::string> prefix = prefix_of(local_rank);

@@ -58,6 +58,9 @@ class WorkerSetup {
   /// The file of the worker in the latest round; empty: none.
   std::string error_file(int local_rank) const { return files_.error_file(local_rank); }
 
+  /// The files to which the worker's streams go in the latest round, and nowhere else.
+  std::vector<std::string> redirected_to(int local_rank) const;
+
  private:
   void on_opened(launcher::AttemptSinks opened, const rendezvous::Endpoint& store,
                  const Prepared& prepared);

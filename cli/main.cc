@@ -15,6 +15,7 @@
 #include "agent/events.h"
 #include "agent/gone_message.h"
 #include "agent/run.h"
+#include "agent/stack_helper.h"
 #include "base/log.h"
 #include "base/secret.h"
 #include "cli/doctor/job.h"
@@ -23,6 +24,7 @@
 #include "cli/host.h"
 #include "cli/options.h"
 #include "cli/secret.h"
+#include "cli/verbs.h"
 #include "launcher/guardian.h"
 #include "launcher/process_title.h"
 #include "launcher/signals.h"
@@ -148,10 +150,12 @@ int run_remote(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_descriptors();
   const Words words(argv + std::min(argc, 1), argv + argc);
+  if (agent::is_stack_helper(words)) return agent::run_stack_helper(words);
+  if (cli::is_verb(words)) return cli::run_verb(words);
   if (doctor::is_node(words)) return doctor::run_node(words);  // signals end it, as any worker
   launcher::block_signals();
-  open_standard_descriptors();
   if (remote::is_remote_agent(words)) return run_remote(argc, argv);
   return run_guarded(argc, argv, words, false, Fd(), Secret());
 }

@@ -14,6 +14,7 @@
 #include "cli/dry_run.h"
 #include "cli/engine_values.h"
 #include "cli/flags.h"
+#include "cli/manifest_line.h"
 #include "cli/remote_job.h"
 #include "cli/resolve.h"
 #include "cli/usage_error.h"
@@ -25,6 +26,7 @@ namespace {
 constexpr std::string_view kServe = "serve";
 constexpr std::string_view kDoctor = "doctor";
 constexpr std::string_view kSecret = "secret";
+constexpr std::string_view kManifest = "manifest";
 
 /// The two halves of a command line.
 struct CommandLine {
@@ -267,10 +269,18 @@ Result<Parsed> parse_secret(std::span<const char* const> words) {
                      "'; a program called secret is run as ddprun ./secret");
 }
 
+/// `words` follow "manifest".
+Result<Parsed> parse_manifest(std::span<const char* const> words) {
+  Result<std::string> output = manifest_output(words);
+  if (!output) return output.error();
+  return Parsed(Print{std::move(*output)});
+}
+
 }  // namespace
 
 Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
   if (!words.empty() && words.front() == kSecret) return parse_secret(words.subspan(1));
+  if (!words.empty() && words.front() == kManifest) return parse_manifest(words.subspan(1));
   const Mode mode = mode_of(words);
   const bool serves = mode == Mode::serve;
   CommandLine line = divide(mode == Mode::run ? words : words.subspan(1));

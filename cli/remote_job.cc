@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -240,6 +241,7 @@ Result<remote::Job> remote_job(const RawOptions& raw, const std::vector<std::str
   job.least = raw.given.contains("nnodes") ? static_cast<size_t>(raw.job.min_nodes) : hosts->size();
   job.has_spares =
       raw.given.contains("nnodes") && static_cast<size_t>(raw.job.max_nodes) < hosts->size();
+  job.quit_stops = std::ranges::count(raw.job.signals_to_handle, SIGQUIT) > 0;
   job.stop_grace = raw.job.stop_grace;
   job.log_level = raw.job.log_level;
   job.secret = std::move(*secret);

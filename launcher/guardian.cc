@@ -38,6 +38,7 @@ struct Shared {
   char cleanup_dir[PATH_MAX];  ///< that the guardian removes; empty: none
   FinalMessage final_message;
   std::atomic<std::uint32_t> liveness_settings;
+  std::atomic<bool> quit_stops_nothing;
 };
 Shared* shared = nullptr;
 
@@ -66,11 +67,11 @@ void kill_agent(pid_t agent) {
   kill(agent, SIGKILL);
 }
 
-/// The agent first, so that it starts no more workers meanwhile. When the shell sees this process
-/// stopped, the agent must not write any more; a second is enough, unless it sleeps in the kernel.
+/// The agent first: it must not start workers, nor continue them after an earlier Ctrl-Z, any more
+/// when they are stopped, nor write when the shell sees this process stopped. A second is enough
+/// for it, unless it sleeps in the kernel.
 void stop_all(pid_t agent) {
   kill(agent, SIGSTOP);
-  signal_all_descendants(SIGSTOP);
   const auto is_running = [agent] {
     siginfo_t info = {};
     return waitid(P_PID, static_cast<id_t>(agent), &info, WSTOPPED | WEXITED | WNOHANG | WNOWAIT) ==
@@ -79,6 +80,7 @@ void stop_all(pid_t agent) {
   };
   while (is_running() && wait_for_child_signal(std::chrono::seconds(1))) {
   }
+  signal_all_descendants(SIGSTOP);
   stop_this_process();
   kill(agent, SIGCONT);
 }
@@ -86,6 +88,14 @@ void stop_all(pid_t agent) {
 /// poll(2)'s timeout: the shorter one, where -1 is none.
 int shorter_timeout(int a, int b) {
   return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
+void forward(StopRequests& requests, pid_t agent, ReceivedSignal signal) {
+  if (signal.number == SIGQUIT && shared->quit_stops_nothing) {
+    kill(agent, SIGQUIT);
+  } else {
+    requests.forward(signal.number, signal.from_terminal);
+  }
 }
 
 /// Forwards signals and reaps orphans until the agent has ended.
@@ -102,11 +112,12 @@ ExitStatus wait_for_agent(pid_t agent, const Fd& signals, ControlInput& control,
         {signals.get(), POLLIN, 0}, {watch.fd(), POLLIN, 0}, {control.fd(), POLLIN, 0}};
     poll(sources, std::size(sources),
          shorter_timeout(watch.timeout(), shorter_timeout(requests.timeout(), control.timeout())));
-    for (const int signal : control.read(sources[2].revents != 0)) requests.forward(signal, false);
+    for (const int signal : control.read(sources[2].revents != 0))
+      forward(requests, agent, {signal, false});
     const auto [signal, from_terminal] = read_signal(signals);
     if (signal == SIGTSTP) stop_all(agent);
     if (signal > 0 && signal != SIGCHLD && signal != SIGTSTP) {
-      requests.forward(signal, from_terminal);
+      forward(requests, agent, {signal, from_terminal});
     }
     if (requests.are_unread() && !std::exchange(killed, true)) kill_agent(agent);
     // Asked also when it was killed, as this takes the expiry from the timer: it may die late.
@@ -193,6 +204,10 @@ void set_final_message(const FinalMessage::Route& route, std::string_view subjec
 
 void clear_final_message() {
   if (shared != nullptr) shared->final_message.clear();
+}
+
+void keep_quit_from_stopping() {
+  if (shared != nullptr) shared->quit_stops_nothing = true;
 }
 
 void remove_directory(const std::string& path) {

@@ -57,6 +57,10 @@ void set_final_message(const FinalMessage::Route& route, std::string_view subjec
 /// In the agent: the guardian sends no final message.
 void clear_final_message();
 
+/// In the agent: SIGQUIT asks for something else than to stop. The guardian passes it on, and takes
+/// an agent that does not read it for none that hangs.
+void keep_quit_from_stopping();
+
 /// Removes a directory with its contents; ignores errors.
 void remove_directory(const std::string& path);
 

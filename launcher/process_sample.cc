@@ -95,6 +95,11 @@ ProcessSample sample_process(pid_t pid) {
   return sample;
 }
 
+std::string wait_channel(pid_t pid) {
+  const std::string name = read_file("/proc/" + std::to_string(pid) + "/wchan");
+  return name == "0" ? "" : name;
+}
+
 ProcessSample parse_proc_status(std::string_view status) {
   ProcessSample sample;
   const std::string_view state = value_of(status, "State");

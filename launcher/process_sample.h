@@ -21,6 +21,10 @@ struct ProcessSample {
 /// Reads /proc of `pid`, some 50 µs.
 ProcessSample sample_process(pid_t pid);
 
+/// The kernel's function in which the main thread of `pid` waits, "futex_do_wait"; empty: none, or
+/// this process may not know.
+std::string wait_channel(pid_t pid);
+
 // Parsers.
 
 /// The state and `traced` in the text of /proc/PID/status.

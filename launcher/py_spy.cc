@@ -26,14 +26,6 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kMostDumpBytes = 1024 * 1024;  // of one dump
 constexpr size_t kMostDumps = 64;
 
-bool runs_python(pid_t pid) {
-  std::array<char, PATH_MAX> path;
-  const std::string link = "/proc/" + std::to_string(pid) + "/exe";
-  const ssize_t size = readlink(link.c_str(), path.data(), path.size());
-  const std::string_view exe(path.data(), static_cast<size_t>(std::max<ssize_t>(size, 0)));
-  return exe.substr(exe.rfind('/') + 1).starts_with("python");
-}
-
 std::vector<std::string> environment() {
   std::vector<std::string> all;
   for (char** variable = environ; *variable != nullptr; ++variable) all.emplace_back(*variable);
@@ -80,6 +72,14 @@ void end(const Child& child) {
 }
 
 }  // namespace
+
+bool runs_python(pid_t pid) {
+  std::array<char, PATH_MAX> path;
+  const std::string link = "/proc/" + std::to_string(pid) + "/exe";
+  const ssize_t size = readlink(link.c_str(), path.data(), path.size());
+  const std::string_view exe(path.data(), static_cast<size_t>(std::max<ssize_t>(size, 0)));
+  return exe.substr(exe.rfind('/') + 1).starts_with("python");
+}
 
 std::string find_py_spy(const std::string& program) {
   const char* const path = std::getenv("PATH");

@@ -27,6 +27,7 @@ struct Job {
   std::vector<HostSpec> hosts;  ///< in the order of node ranks
   size_t least = 1;             ///< the job cannot go on with fewer hosts
   bool has_spares = false;      ///< there are more hosts than it can use
+  bool quit_stops = true;       ///< SIGQUIT is among the signals that stop a job
   std::chrono::milliseconds stop_grace{30'000};
   log::Level log_level = log::Level::info;
   /// For the agents, as text, beside their orders; nullptr: none.

@@ -73,6 +73,7 @@ class Launch {
   Result<int> run() {
     const Result<> reading = signals_.start([this](int signal) { on_signal(signal); });
     if (!reading) return reading.error();
+    if (!job_.quit_stops) launcher::keep_quit_from_stopping();
     launcher::raise_open_files_limit();
     show_signs_of_life();
     start_more();
@@ -176,6 +177,7 @@ class Launch {
     if (signal == SIGCONT && !launcher::guardian_is_gone()) return;
     const auto is = [signal](int other) { return other == signal; };
     if (signal == SIGCONT) return stop_all(SIGTERM, 128 + SIGTERM);
+    if (signal == SIGQUIT && !job_.quit_stops) return send(signal);
     if (std::any_of(launcher::kStopSignals.begin(), launcher::kStopSignals.end(), is)) {
       return stop_all(signal, 128 + signal);
     }

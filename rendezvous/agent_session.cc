@@ -88,6 +88,12 @@ AgentActions AgentSession::ask(Time now) {
   return take();
 }
 
+AgentActions AgentSession::inquire(Inquiry inquiry, Time now) {
+  end_lease_if_over(now);
+  if (!over_) send(std::move(inquiry));
+  return take();
+}
+
 void AgentSession::send(const Message& message) {
   if (used_) act(agent_action::Send{*used_, message});
 }
@@ -160,22 +166,26 @@ void AgentSession::give_up_pending(Time now) {
   drop_pending("it does not answer", now);
 }
 
-/// A refusal ends the session only before the first welcome: later it may be a forgery of someone
-/// on the way, or of a program that has the port while the master is restarted.
+/// A refusal or another program ends the session only before the first welcome: later it may be a
+/// forgery of someone on the way, or a program that has the port while the master is restarted. The
+/// address of an elected master may be out of date, so another program may have it from the start.
 AgentActions AgentSession::lost(ConnectionId id, const Error& error, Time now) {
   end_lease_if_over(now);
   if (over_ || (id != used_ && id != pending_)) return take();
-  if (error.code == Errc::protocol) {
+  const bool is_stranger = error.code == Errc::protocol;
+  const std::string reason =
+      is_stranger ? "it is not a ddprun master: " + error.message : error.message;
+  if (is_stranger && master_.empty() && !settings_.elected) {
     give_up(Error(error).in("the server at " + settings_.master + " is not a ddprun master"));
   } else if (error.code == Errc::usage && master_.empty()) {
     give_up({error.code, settings_.master + " refused this node: " + error.message});
   } else if (id == pending_) {
-    drop_pending(error.message, now);
+    drop_pending(reason, now);
   } else {
     act(agent_action::Close{id});
     used_.reset();
-    reason_ = error.message;
-    become_unreachable(now, "lost the master at " + settings_.master + " (" + error.message + ")");
+    reason_ = reason;
+    become_unreachable(now, "lost the master at " + settings_.master + " (" + reason + ")");
     dial();
   }
   return take();
@@ -240,6 +250,9 @@ void AgentSession::take_reply(Reply reply, Time now) {
   }
   if (auto* whose = std::get_if<reply::Whose>(&reply)) {
     return act(agent_action::TellOwners{*used_, std::move(whose->connections)});
+  }
+  if (auto* inquiry = std::get_if<Inquiry>(&reply)) {
+    return act(agent_action::Inquiring{std::move(*inquiry)});
   }
   take_notification(std::get<Notification>(std::move(reply)), now);
 }

@@ -80,6 +80,10 @@ struct TellOwners {
   ConnectionId to;
   std::vector<SocketEnds> connections;
 };
+/// Somebody asks about the job, or answers.
+struct Inquiring {
+  Inquiry inquiry;
+};
 struct LeaseRenewed {
   BootClock::time_point until;
 };
@@ -103,8 +107,9 @@ using AgentAction =
     std::variant<agent_action::Dial, agent_action::StopDialing, agent_action::Send,
                  agent_action::Close, agent_action::Welcomed, agent_action::Received,
                  agent_action::WaitingFor, agent_action::ConnectionChanged,
-                 agent_action::TellOwners, agent_action::LeaseRenewed, agent_action::LeaseOver,
-                 agent_action::RoundLost, agent_action::FailureCounted, agent_action::GaveUp>;
+                 agent_action::TellOwners, agent_action::Inquiring, agent_action::LeaseRenewed,
+                 agent_action::LeaseOver, agent_action::RoundLost, agent_action::FailureCounted,
+                 agent_action::GaveUp>;
 using AgentActions = std::vector<AgentAction>;
 
 /// One agent's side of its session; the comment above has its table.
@@ -121,6 +126,7 @@ class AgentSession {
     std::string session;                   ///< random
     std::vector<std::string> addresses{};  ///< as in message::Hello
     bool hosting = false;                  ///< the master is in this process: no lease
+    bool elected = false;  ///< `master` changes, and may be out of date when it is dialed
     std::chrono::milliseconds join_timeout{600'000};
   };
 
@@ -139,6 +145,8 @@ class AgentSession {
   /// Nothing of this node runs any more.
   AgentActions gone(const std::string& how, Time now);
   AgentActions ask(Time now);
+  /// Sent only where the master can be reached now.
+  AgentActions inquire(Inquiry inquiry, Time now);
 
   // What happens to connections; `id` is new with each.
   AgentActions connected(ConnectionId id, Time now);

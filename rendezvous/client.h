@@ -83,6 +83,8 @@ class Client {
         connected;
     /// What Options::locate has found.
     std::function<void(const Endpoint& server)> located;
+    /// Another agent asks through the server, or the answer to inquire() came.
+    std::function<void(const Inquiry& inquiry)> inquired = [](const Inquiry&) {};
   };
 
   Client(const boost::asio::any_io_executor& executor, Options options, Hooks hooks);
@@ -109,6 +111,10 @@ class Client {
   /// unreachable.
   void request_waiting_for() { perform(session_.ask(now())); }
 
+  /// Asks, or answers, through the server, where that can be reached now. What the agents ask each
+  /// other is lost with the connection.
+  void inquire(Inquiry inquiry) { perform(session_.inquire(std::move(inquiry), now())); }
+
   /// Also when it has not been reached yet.
   bool is_unreachable() const { return session_.is_unreachable(); }
 
@@ -130,6 +136,7 @@ class Client {
     hooks_.connection_changed(event.sentence);
   }
   void perform(const agent_action::TellOwners& question);
+  void perform(const agent_action::Inquiring& event) { hooks_.inquired(event.inquiry); }
   void perform(const agent_action::LeaseRenewed& event) { hooks_.lease_renewed(event.until); }
   void perform(const agent_action::LeaseOver&) { hooks_.lease_over(); }
   void perform(const agent_action::RoundLost& event) { hooks_.round_lost(event.reason); }

@@ -16,11 +16,11 @@ constexpr std::int64_t kMaxMilliseconds = 1'000'000'000'000;
 
 }  // namespace
 
-std::string Fields::text(const char* name) {
+std::string Fields::text(const char* name, size_t most) {
   const json* value = find(name);
   if (value == nullptr || !value->is_string()) return wrong(name), std::string();
   auto text = value->get<std::string>();
-  if (text.size() > kMaxText * 3) return wrong(name), std::string();
+  if (text.size() > most) return wrong(name), std::string();
   return text;
 }
 

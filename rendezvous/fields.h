@@ -22,8 +22,9 @@ class Fields {
  public:
   explicit Fields(const nlohmann::json& object) : object_(object) {}
 
-  /// A text of at most three times kMaxText: of each byte that was not UTF-8 three were made.
-  std::string text(const char* name);
+  /// A text of at most `most` bytes. Usually three times kMaxText: of each byte that was not UTF-8
+  /// three were made.
+  std::string text(const char* name, size_t most = 3 * kMaxText);
 
   int integer(const char* name, int min, int max);
 

@@ -33,6 +33,11 @@ void EvictionQueue::received(NodeId node, Time now) {
   order_.splice(order_.end(), order_, found->second);
 }
 
+EvictionQueue::Time EvictionQueue::last_received(NodeId node, Time now) const {
+  const auto found = entries_.find(node);
+  return found == entries_.end() ? now : found->second->received;
+}
+
 void EvictionQueue::all_received(Time now) {
   for (Entry& entry : order_) entry.received = now;
 }

@@ -87,6 +87,9 @@ class EvictionQueue {
   /// When the first node is overdue; nullopt: the queue is empty.
   std::optional<Time> next() const;
 
+  /// When a message of `node` came last; `now` if it is not in the queue.
+  Time last_received(NodeId node, Time now) const;
+
   struct Overdue {
     NodeId node;
     Clock::duration silent_for;

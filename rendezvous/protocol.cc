@@ -183,6 +183,10 @@ json to_json(const Refused& refused) {
   return {{"type", kRefused}, {"sentence", tail(refused.sentence)}, {"left_out", refused.left_out}};
 }
 
+json to_json(const Inquiry& inquiry) {
+  return json_of(inquiry);
+}
+
 json to_json(const Notification& notification) {
   return std::visit([](const auto& l) { return to_json(l); }, notification);
 }
@@ -324,6 +328,12 @@ Result<Reply> decode_closed(Fields fields) {
   return fields.or_error<Reply>(Closed{std::move(ending)});
 }
 
+template <class T>
+Result<T> decode_inquiry(Fields fields, const std::string& type) {
+  Inquiry inquiry = inquiry_in(fields, type);
+  return fields.or_error<T>(std::move(inquiry));
+}
+
 /// Values nested deeper than in any message are left out: a copy of them would need a deep stack.
 json parse_object(std::string_view text) {
   const auto is_shallow = [](int depth, json::parse_event_t, json&) { return depth <= kMaxDepth; };
@@ -375,6 +385,7 @@ Result<Message> decode_message(std::string_view body) {
   if (type == kAsk) return Message(message::Ask{});
   if (type == kOwned) return decode_owned(fields);
   if (type == kGone) return decode_gone(fields);
+  if (is_inquiry(type)) return decode_inquiry<Message>(fields, type);
   return unknown_type(type);
 }
 
@@ -387,6 +398,7 @@ Result<Reply> decode_reply(std::string_view body) {
   if (type == kWaiting) return fields.or_error<Reply>(reply::Waiting{fields.text("sentence")});
   if (type == kWhose) return decode_whose(fields);
   if (type == kReady) return decode_ready(fields);
+  if (is_inquiry(type)) return decode_inquiry<Reply>(fields, type);
   if (type == kBroken) return decode_broken(fields);
   if (type == kClosed) return decode_closed(fields);
   if (type == kRefused) {

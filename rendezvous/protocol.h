@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "rendezvous/inquiry.h"
 #include "rendezvous/layout.h"
 #include "rendezvous/node.h"
 #include "rendezvous/round.h"
@@ -29,7 +30,7 @@ namespace ddprun::rendezvous {
 using store::SocketEnds;
 
 /// The protocol's version; both sides must speak the same one.
-inline constexpr int kProtocolVersion = 4;
+inline constexpr int kProtocolVersion = 5;
 
 /// A control connection's first bytes: these characters, then the version as 16 bits, big-endian.
 /// No store client begins with a 'd' (0x64): one port serves both.
@@ -93,7 +94,7 @@ struct Gone {
 
 using Message =
     std::variant<message::Hello, Heartbeat, message::Join, message::Fail, message::Succeed,
-                 message::Leave, message::Ask, message::Owned, message::Gone>;
+                 message::Leave, message::Ask, message::Owned, message::Gone, Inquiry>;
 
 /// The messages of the server other than notifications.
 namespace reply {
@@ -120,7 +121,8 @@ struct Whose {
 
 }  // namespace reply
 
-using Reply = std::variant<reply::Welcome, Heartbeat, reply::Waiting, reply::Whose, Notification>;
+using Reply =
+    std::variant<reply::Welcome, Heartbeat, reply::Waiting, reply::Whose, Notification, Inquiry>;
 
 /// The greeting of this version.
 std::string greeting();

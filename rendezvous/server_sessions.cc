@@ -199,6 +199,7 @@ void ServerSessions::welcome(NodeId node, bool resumed, std::uint64_t notificati
   for (const Letter& letter : agent.delivery.unacked()) {
     act(server_action::Send{*agent.connection, letter});
   }
+  if (stop_asked_) send(*agent.connection, Inquiry(StopJob{}));
 }
 
 /// Said by an agent on its line, or by a guardian on one of its own.
@@ -276,6 +277,9 @@ void ServerSessions::take_message(NodeId node, const Message& message, Time now)
     return act(server_action::Owned{*agent.connection, owned->ours});
   }
   if (const auto* gone = std::get_if<message::Gone>(&message)) return take_gone(node, *gone, now);
+  if (const auto* inquiry = std::get_if<Inquiry>(&message)) {
+    return take_inquiry(node, *inquiry, now);
+  }
   agent.delivery.receive();
   if (has_to_wait(node, message)) return held_.push_back({node, message});
   pass_to_round(node, message, now);

@@ -141,8 +141,8 @@ class ServerSessions {
   /// As Round::waiting_for; once the job is over, the agents that have not acknowledged it.
   std::string waiting_for(Time now);
 
-  /// The job is over, and every agent has acknowledged that or is lost.
-  bool settled() const { return round_.closed() && agents_.empty(); }
+  /// The job is over or was stopped, and every agent has acknowledged that or is lost.
+  bool settled() const { return (round_.closed() || stop_asked_) && agents_.empty(); }
 
   const Round& round() const { return round_; }
 
@@ -173,6 +173,8 @@ class ServerSessions {
     std::uint64_t hello = 0;                 ///< the number of its newest
     std::optional<std::string> gone;         ///< how it ended; its last messages may be on its line
     Delivery<Letter> delivery;
+    /// Questions of others that it has not answered yet: who asked, and that one's number.
+    std::deque<std::pair<NodeId, std::uint64_t>> asked;
   };
 
   template <class Action>
@@ -199,6 +201,13 @@ class ServerSessions {
   void remove_agent(NodeId node, const std::string& reason, Time now);
   void end_session(NodeId node);
   void forget_session(NodeId node, const std::string& session);
+
+  // What agents ask each other.
+  void take_inquiry(NodeId node, const Inquiry& inquiry, Time now);
+  void list_nodes(ConnectionId to, NodeId after, Time now);
+  void ask_node(NodeId asker, const Inquire& inquire);
+  void pass_answer(NodeId node, const Inform& inform);
+  void stop_job();
 
   // Messages to Round, and its notifications.
   void take_message(NodeId node, const Message& message, Time now);
@@ -231,6 +240,7 @@ class ServerSessions {
   std::unordered_map<std::string, NodeId> sessions_;
   EvictionQueue evictions_;
   NodeId last_node_ = 0;
+  bool stop_asked_ = false;
   std::string waiting_for_;  ///< for all agents that ask at about the same time
   Time waiting_for_made_{};
 };

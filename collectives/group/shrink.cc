@@ -63,7 +63,7 @@ bool is_true_on_all(const GroupContext& rest, const std::string& stem, bool own)
   return std::ranges::count(answers, "yes") == rest.size;
 }
 
-/// Null if the rest has to connect anew.
+/// Null if the rest has to connect again.
 std::unique_ptr<Backend> shrink_backend(GroupMember& group, const GroupContext& rest,
                                         const std::vector<int>& excluded) {
   if (group.backend_name != "nccl" || excluded.empty() || rest.size == 1) return nullptr;

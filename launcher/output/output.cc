@@ -199,10 +199,28 @@ void Output::pass_on(Streams::iterator stream, std::string_view bytes) {
   std::string unmarked;
   if (stream->take_marked) bytes = unmarked = stream->marked.take(bytes, stream->take_marked);
   if (stream->is_stderr) stream->stderr_tail.feed(bytes);
+  remember(stream->rank, bytes);
   if (!stream->has_files()) return show(*stream, bytes);
   if (stream->filter) stream->filter->feed(bytes, stream->unsaved.lines);
   stream->unsaved.bytes += bytes;
   save(stream);
+}
+
+void Output::remember(int rank, std::string_view bytes) {
+  Recent& recent = recent_[rank];
+  recent.bytes.add(bytes);
+  recent.last = std::chrono::steady_clock::now();
+}
+
+std::optional<std::chrono::steady_clock::time_point> Output::last_output(int rank) const {
+  const auto found = recent_.find(rank);
+  if (found == recent_.end()) return std::nullopt;
+  return found->second.last;
+}
+
+RecentOutput::Piece Output::recent_output(int rank, std::uint64_t from, size_t most) const {
+  const auto found = recent_.find(rank);
+  return found == recent_.end() ? RecentOutput::Piece() : found->second.bytes.after(from, most);
 }
 
 void Output::show(Stream& stream, std::string_view bytes) {
@@ -391,6 +409,7 @@ void Output::remove_workers() {
     if (stream->has_files()) files_.discard(std::move(stream->sink));
     release(stream);
   }
+  recent_.clear();
   big_pipes_ = 0;
   files_dropped_ = false;
   dropping_ = false;

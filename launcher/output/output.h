@@ -2,12 +2,14 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <list>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -19,6 +21,7 @@
 #include "launcher/output/attempt_logs.h"
 #include "launcher/output/console_writer.h"
 #include "launcher/output/line_splitter.h"
+#include "launcher/output/recent_output.h"
 #include "launcher/output/stderr_tail.h"
 
 namespace ddprun::launcher {
@@ -69,6 +72,13 @@ class Output {
   /// unknown rank.
   StderrEnd stderr_end(int rank);
 
+  /// When this worker's last output was read; nullopt: none was, or it writes to files itself.
+  std::optional<std::chrono::steady_clock::time_point> last_output(int rank) const;
+
+  /// What this worker has written, after its first `from` bytes: at most `most` of them. Of one
+  /// that writes to files itself there is nothing.
+  RecentOutput::Piece recent_output(int rank, std::uint64_t from, size_t most) const;
+
   /// No worker or descendant of one is left: a pipe ends after its current contents. Another
   /// process that got a pipe (such as the server of a terminal multiplexer) could keep it open for
   /// ever.
@@ -105,6 +115,11 @@ class Output {
  private:
   struct Stream;
   struct Unsaved;
+  /// Of both streams of a worker.
+  struct Recent {
+    RecentOutput bytes;
+    std::chrono::steady_clock::time_point last;
+  };
   using Streams = std::list<Stream>;
 
   ConsoleWriter::Listener listener();
@@ -117,6 +132,7 @@ class Output {
   size_t read_once(Streams::iterator stream);
   void grow(Stream& stream);
   void pass_on(Streams::iterator stream, std::string_view bytes);
+  void remember(int rank, std::string_view bytes);
   void show(Stream& stream, std::string_view bytes);
   void save(Streams::iterator stream);
   void on_saved(Streams::iterator stream, std::string_view bytes, const Result<>& saved);
@@ -134,7 +150,8 @@ class Output {
   ConsoleWriter out_;
   std::optional<ConsoleWriter> err_;  // empty if stderr is the same file as stdout
   Streams streams_;
-  AsyncJobs files_;                // writes log files
+  std::unordered_map<int, Recent> recent_;  // by rank
+  AsyncJobs files_;                         // writes log files
   std::unique_ptr<char[]> batch_;  // shared by all streams: each read is passed on immediately
   int big_pipes_ = 0;
   size_t dropped_own_lines_ = 0;

@@ -32,7 +32,7 @@ struct Grant {
 struct Create {
   LeaseId lease;
 };
-/// The lease begins anew.
+/// The lease lasts its whole time again.
 struct Renew {
   LeaseId lease;
 };

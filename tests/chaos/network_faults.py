@@ -113,7 +113,7 @@ def master_cut_off(job, dice):
 
 @fault()
 def host_reboots(job, dice):
-    """Its kernel says nothing to anybody, and its clocks begin anew."""
+    """Its kernel says nothing to anybody, and its clocks begin again."""
     life = some_life(job, dice)
     if not life:
         return None

@@ -138,6 +138,12 @@ TEST_CASE("the secret is read here and sent to each host, and no command line sh
   CHECK(tests::contains(refusal({"--hosts", "a,b", "train"}, here), "DDPRUN_SECRET has"));
 }
 
+TEST_CASE("SIGQUIT stops the agents of all hosts unless the flag leaves it out") {
+  CHECK(hosts({"--hosts", "a,b", "train"}).quit_stops);
+  CHECK_FALSE(
+      hosts({"--hosts", "a,b", "--signals_to_handle", "SIGTERM,SIGINT", "train"}).quit_stops);
+}
+
 TEST_CASE("a dry run shows what is started on each host") {
   const std::string text = printed({"--dry_run", "--hosts", "gpu-07,b", "train"}, launching());
   CHECK(tests::contains(text, "gpu-07: /opt/ddprun --remote_agent\n    ddprun --nnodes=2:2 "));

@@ -41,7 +41,7 @@ def frame(**fields):
 
 
 def greeted(*frames):
-    return b"ddprun\x00\x04" + b"".join(frames)
+    return b"ddprun\x00\x05" + b"".join(frames)
 
 
 def first_record(stream):
@@ -186,7 +186,7 @@ class Port:
 
     def hold(self):
         """Half hellos, silent connections, and records that never end."""
-        begins = [b"", b"ddprun\x00\x04", greeted(struct.pack(">I", 16_000) + b"{"), b"\x16\x03\x01\x03"]
+        begins = [b"", b"ddprun\x00\x05", greeted(struct.pack(">I", 16_000) + b"{"), b"\x16\x03\x01\x03"]
         begins += [recording[:100] for recording in self.recordings[:1]]
         for begin in begins * 20:
             peer = self.connect()

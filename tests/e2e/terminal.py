@@ -7,6 +7,7 @@
     check(CONDITION, TEXT)
     processes()     the running processes of this test but bash and python: {pid: state}
     until(FUNCTION) waits until it returns something true, and returns it
+    has_terminal()  whether a job has the terminal, and not bash
 
 The script ends with bash's end, or with exit code 1 and all that was on the screen. Nothing is timed: the
 deadline only ends a test that hangs.
@@ -81,6 +82,10 @@ def processes():
         except OSError:
             pass  # it has ended, or is another user's
     return found
+
+
+def has_terminal():
+    return os.tcgetpgrp(terminal) != os.getpgid(bash)
 
 
 bash, terminal = pty.fork()

@@ -10,8 +10,9 @@ using namespace std::chrono_literals;
 
 const AgentSession::Time kGreeted(1h);
 
-AgentSession new_session() {
+AgentSession new_session(bool elected = false) {
   AgentSession::Settings settings;
+  settings.elected = elected;
   settings.master = "master:29500";
   settings.session = "s";
   return AgentSession(settings);
@@ -97,6 +98,39 @@ TEST_CASE("to a busy master that answered no line yet an agent leaves more time 
     session.tick(kGreeted + 250s);
     CHECK(patience(session, kGreeted + 250s, 8, 2) == std::vector{3s, 6s});
   }
+}
+
+TEST_CASE(
+    "another program at the master's port ends a node that has had no master yet, and no other") {
+  const Error stranger{Errc::protocol, "HTTP"};
+  AgentSession fresh = new_session();
+  fresh.join({}, kGreeted);
+  fresh.connected(1, kGreeted);
+  const auto ended = fresh.lost(1, stranger, kGreeted);
+  const auto* const end = find<agent_action::GaveUp>(ended);
+  REQUIRE(end != nullptr);
+  CHECK(end->error.message == "the server at master:29500 is not a ddprun master: HTTP");
+
+  // While the master is restarted, another program may have its port.
+  AgentSession session = welcomed_session();
+  session.lost(1, {Errc::unreachable, "reset"}, kGreeted + 1s);
+  session.connected(2, kGreeted + 1s);
+  CHECK(find<agent_action::GaveUp>(session.lost(2, stranger, kGreeted + 1s)) == nullptr);
+  CHECK(find<agent_action::Dial>(session.tick(kGreeted + 2s)) != nullptr);
+  session.connected(3, kGreeted + 2s);
+  CHECK(find<agent_action::LeaseRenewed>(session.received(3, welcome(true), kGreeted + 2s)));
+}
+
+TEST_CASE("where the master is elected another program at its address is a failed attempt") {
+  AgentSession session = new_session(true);
+  session.join({}, kGreeted);
+  session.connected(1, kGreeted);
+  CHECK(find<agent_action::GaveUp>(session.lost(1, {Errc::protocol, "HTTP"}, kGreeted)) == nullptr);
+  const auto asked = session.ask(kGreeted);
+  REQUIRE(find<agent_action::WaitingFor>(asked) != nullptr);
+  CHECK(find<agent_action::WaitingFor>(asked)->sentence.starts_with(
+      "the master at master:29500: it is not a ddprun master: HTTP"));
+  CHECK(find<agent_action::Dial>(session.tick(kGreeted + 2s)) != nullptr);
 }
 
 TEST_CASE("a round that begins when the lease is over is not started: the node joins again") {

@@ -7,6 +7,7 @@
 #include <ddp/process_group.h>
 #include <filesystem>
 #include <map>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tests/collectives/backends/nccl/device_floats.h"
@@ -114,7 +115,7 @@ void survive() {
   Floats data(make_stream(), own(group));
   group.all_reduce(data.span());
   DRIVER(cuStreamSynchronize, data.span().stream);
-  if (group.rank() == 1) ::_exit(0);
+  if (group.rank() == 1) ::syscall(SYS_exit_group, 0);  // _exit() of a sanitizer looks for leaks
   try {
     group.iall_reduce(data.span()).wait(std::chrono::minutes(1));
     wrong("summed without rank 1");

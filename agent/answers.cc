@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/answers.h"
+
+#include <algorithm>
+#include <charconv>
+#include <climits>
+#include <memory>
+#include <unistd.h>
+#include <utility>
+#include <variant>
+
+#include "agent/ask/socket_folder.h"
+#include "agent/ask/whole_status.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "launcher/process_sample.h"
+#include "launcher/process_use.h"
+
+namespace ddprun::agent {
+namespace {
+
+/// Of a node, as its answer to another one is bounded.
+constexpr size_t kMostRanks = 256;
+
+std::optional<std::uint64_t> number_in(const std::string& text) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+/// Adds what the kernel says of the workers that run. Each node has at most `most` ranks.
+ask::JobStatus looked_at(ask::JobStatus status, size_t most) {
+  for (ask::NodeStatus& node : status.nodes) {
+    if (node.ranks.size() > most) {
+      node.problem = std::to_string(most) + " of its " + std::to_string(node.ranks.size()) +
+                     " ranks are shown";
+      node.ranks.resize(most);
+    }
+    for (ask::RankStatus& rank : node.ranks) {
+      if (rank.state != "running") continue;
+      const launcher::ProcessSample sample = launcher::sample_process(rank.pid);
+      const launcher::ProcessUse use = launcher::process_use(rank.pid);
+      if (sample.state == 'T' && !sample.traced) rank.state = "stopped";
+      rank.how = sample.state == 'D' ? "uninterruptible" : sample.call;
+      rank.cpu_seconds = use.cpu_seconds;
+      rank.memory = use.resident;
+    }
+  }
+  return status;
+}
+
+}  // namespace
+
+Answers::Answers(boost::asio::any_io_executor executor, Hooks hooks)
+    : hooks_(std::move(hooks)),
+      nodes_(executor, hooks_.send),
+      looks_(executor),
+      server_(executor, [this](const ask::Question& question, const ask::Respond& respond) {
+        routes_.ask(question, respond);
+      }) {
+  using ask::Question;
+  using ask::Respond;
+  routes_.add("GET", "/status", [this](const Question& question, const Respond& respond) {
+    answer_status(question, respond);
+  });
+  routes_.add("GET", "/logs/", [this](const Question& question, const Respond& respond) {
+    answer_log(question, respond);
+  });
+  routes_.add("POST", "/stop",
+              [this](const Question&, const Respond& respond) { answer_stop(respond); });
+}
+
+/// The guardian is the process that the user knows.
+void Answers::open(const std::string& run_id) {
+  const Result<std::string> path = ask::socket_path(ask::socket_folders(), run_id, getppid());
+  const Result<> listening = path ? server_.listen(*path) : Result<>(path.error());
+  if (!listening) log::debug("nobody can ask about this job: " + listening.error().message);
+}
+
+void Answers::received(const rendezvous::Inquiry& inquiry) {
+  if (const auto* inquired = std::get_if<rendezvous::Inquired>(&inquiry)) answer_node(*inquired);
+  if (std::holds_alternative<rendezvous::StopJob>(inquiry) && !std::exchange(stopping_, true)) {
+    hooks_.stop();
+  }
+  nodes_.received(inquiry);
+}
+
+/// Only what is about this node alone, and changes nothing.
+void Answers::answer_node(const rendezvous::Inquired& inquired) {
+  const std::string& asked = inquired.question;
+  const size_t end = std::min(asked.find('?'), asked.size());
+  ask::Question question{"GET", asked.substr(0, end), asked.substr(std::min(end + 1, asked.size())),
+                         ""};
+  const auto respond = [this, asker = inquired.asker, number = inquired.number,
+                        alive = std::weak_ptr(alive_)](ask::Answer answer) {
+    if (alive.expired()) return;
+    while (answer.body.ends_with('\n')) answer.body.pop_back();
+    hooks_.send(
+        rendezvous::Inform{asker, number, rendezvous::answer_to_send(std::move(answer.body))});
+  };
+  if (ask::query_value(question.query, "node") != "1")
+    return respond(ask::refusal(404, "not for nodes"));
+  routes_.ask(std::move(question), respond);
+}
+
+void Answers::answer_status(const ask::Question& question, const ask::Respond& respond) {
+  if (ask::query_value(question.query, "node") == "1") return answer_node_status(respond);
+  if (!hooks_.has_master()) {
+    ask::JobStatus own = hooks_.status();
+    own.waiting = "the master at " + own.master + ", which cannot be reached now";
+    return look(std::move(own), SIZE_MAX, respond);
+  }
+  nodes_.ask(
+      "/status?node=1", [](const rendezvous::ListedNode&) { return true; },
+      [this, respond, alive = std::weak_ptr(alive_)](ask::NodeAnswers answers) {
+        if (alive.expired()) return;
+        looks_.run(
+            [own = hooks_.status(), answers = std::move(answers)] {
+              return ask::to_json(ask::whole_status(own, answers)) + "\n";
+            },
+            [respond](std::string body) { respond({200, std::move(body)}); });
+      });
+}
+
+void Answers::look(ask::JobStatus status, size_t most_ranks, const ask::Respond& respond) {
+  looks_.run([status = std::move(status),
+              most_ranks] { return ask::to_json(looked_at(status, most_ranks)) + "\n"; },
+             [respond](std::string body) { respond({200, std::move(body)}); });
+}
+
+void Answers::answer_node_status(const ask::Respond& respond) {
+  look(hooks_.status(), kMostRanks, respond);
+}
+
+void Answers::answer_log(const ask::Question& question, const ask::Respond& respond) {
+  const auto rank = number_in(question.rest);
+  const auto from = number_in(ask::query_value(question.query, "from")).value_or(0);
+  if (!rank || *rank > INT_MAX) {
+    return respond(ask::refusal(400, "a rank is a number, not '" + printable(question.rest) + "'"));
+  }
+  const int number = static_cast<int>(*rank);
+  const std::string missing = "there is no rank " + std::to_string(number) + " now";
+  if (const auto piece = hooks_.log(number, from))
+    return respond({200, ask::to_json(*piece) + "\n"});
+  if (ask::query_value(question.query, "node") == "1" || !hooks_.has_master()) {
+    return respond(ask::refusal(404, missing));
+  }
+  const auto has_rank = [number](const rendezvous::ListedNode& node) {
+    return node.node_rank >= 0 && node.first_rank <= number &&
+           number - node.first_rank < node.local_size;
+  };
+  nodes_.ask("/logs/" + std::to_string(number) + "?node=1&from=" + std::to_string(from), has_rank,
+             [respond, missing](const ask::NodeAnswers& answers) {
+               if (answers.nodes.size() != 1) return respond(ask::refusal(404, missing));
+               const ask::NodeAnswer& node = answers.nodes.front();
+               if (ask::is_refusal(node.answer)) return respond({404, node.answer + "\n"});
+               if (!node.answer.empty()) return respond({200, node.answer + "\n"});
+               respond(ask::refusal(503, printable(node.node.host) + ": " + node.problem));
+             });
+}
+
+void Answers::answer_stop(const ask::Respond& respond) {
+  if (!hooks_.has_master()) {
+    return respond(
+        ask::refusal(503, "the master cannot be reached now; this node alone is stopped by kill " +
+                              std::to_string(getppid())));
+  }
+  hooks_.send(rendezvous::StopJob{});
+  respond({200, "{\"stopping\":true}\n"});
+}
+
+}  // namespace ddprun::agent

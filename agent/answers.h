@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <boost/asio/any_io_executor.hpp>
+
+#include "agent/ask/http_server.h"
+#include "agent/ask/log_piece.h"
+#include "agent/ask/routes.h"
+#include "agent/ask/status.h"
+#include "agent/node_questions.h"
+#include "base/async_jobs.h"
+#include "rendezvous/inquiry.h"
+
+namespace ddprun::agent {
+
+/// Answers what somebody on this host asks of a running job, through a unix socket: ask::Routes has
+/// the questions. Nothing runs and nothing is read while nobody asks.
+///
+/// Destroying it drops the answers that are still to come. Thread: the executor's.
+class Answers {
+ public:
+  struct Hooks {
+    /// The status as this agent knows it, without a look at the workers.
+    std::function<ask::JobStatus()> status;
+    /// What this worker has written after its first `from` bytes; nullopt: it is of another node.
+    std::function<std::optional<ask::LogPiece>(int rank, std::uint64_t from)> log;
+    /// Whether the master can be reached now.
+    std::function<bool()> has_master;
+    std::function<void(rendezvous::Inquiry)> send;  ///< to the master
+    /// The whole job is to stop; called once.
+    std::function<void()> stop;
+  };
+
+  Answers(boost::asio::any_io_executor executor, Hooks hooks);
+
+  /// Begins to answer for the job of this name. What the socket's file system needs for that comes
+  /// before the first lease. Where there is no place for a socket, nobody can ask: a line of debug
+  /// output says so.
+  void open(const std::string& run_id);
+
+  /// What came from the master: questions of other nodes, and answers.
+  void received(const rendezvous::Inquiry& inquiry);
+
+  /// For other parts of the agent, before open(): what they answer. A GET with "node=1" in its
+  /// query is about this node alone, and other nodes may ask it, too.
+  ask::Routes& routes() { return routes_; }
+
+  /// Asks `question`, a path and a query with "node=1", of all nodes of the job, this one included.
+  NodeQuestions& nodes() { return nodes_; }
+
+ private:
+  void answer_status(const ask::Question& question, const ask::Respond& respond);
+  void look(ask::JobStatus status, size_t most_ranks, const ask::Respond& respond);
+  void answer_node_status(const ask::Respond& respond);
+  void answer_log(const ask::Question& question, const ask::Respond& respond);
+  void answer_stop(const ask::Respond& respond);
+  void answer_node(const rendezvous::Inquired& inquired);
+
+  Hooks hooks_;
+  ask::Routes routes_;
+  NodeQuestions nodes_;
+  bool stopping_ = false;
+  AsyncJobs looks_;  // at the workers
+  ask::HttpServer server_;
+  std::shared_ptr<char> alive_ = std::make_shared<char>();
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace ddprun::agent::ask {
+
+/// A piece of what a worker has written, as JSON and back. Pure.
+struct LogPiece {
+  int rank = 0;
+  int round = 0;                   ///< in which it was written: each begins at 0
+  std::uint64_t from = 0;          ///< bytes before the piece, as far as they were not kept
+  std::uint64_t next = 0;          ///< where the next piece begins
+  std::string text;                ///< empty: there is nothing more
+  std::vector<std::string> files;  ///< to which the worker writes itself, which is not in `text`
+};
+
+/// The most bytes of a piece: as JSON they fit into an answer to another node.
+inline constexpr size_t kMaxPiece = 8'000;
+
+/// Makes a piece of `bytes`, which are at most kMaxPiece; a character of UTF-8 that is not whole is
+/// left for the next one.
+LogPiece log_piece(int rank, int round, std::uint64_t from, std::string bytes);
+
+/// Compact JSON; what is not UTF-8 is replaced.
+std::string to_json(const LogPiece& piece);
+
+/// Errors: protocol, naming the field that is wrong.
+Result<LogPiece> log_piece_in(std::string_view json);
+
+}  // namespace ddprun::agent::ask

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/ask/status.h"
+
+#include <algorithm>
+#include <climits>
+#include <cmath>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "rendezvous/fields.h"
+
+namespace ddprun::agent::ask {
+namespace {
+
+using nlohmann::json;
+using rendezvous::Fields;
+
+constexpr int kStatusDepth = 6;       // a value of a rank in a list of a node in a list of the job
+constexpr size_t kMaxNodes = 65'536;  // as many as a job can have
+constexpr size_t kMaxStatusText = 512;  // bytes of one text
+
+json text_of(const std::string& text) {
+  return printable(cut(text, kMaxStatusText));
+}
+
+/// With milliseconds, which is enough and keeps the text short.
+json rounded(double seconds) {
+  return std::round(seconds * 1000) / 1000;
+}
+
+json json_of(const RankStatus& rank) {
+  json object = {{"rank", rank.rank},
+                 {"pid", rank.pid},
+                 {"state", rank.state},
+                 {"how", text_of(rank.how)},
+                 {"seconds", rounded(rank.seconds)},
+                 {"cpu_seconds", rounded(rank.cpu_seconds)},
+                 {"memory", rank.memory}};
+  if (rank.output_age) object["output_age"] = rounded(*rank.output_age);
+  return object;
+}
+
+json json_of(const NodeStatus& node) {
+  json object = {{"host", text_of(node.host)},
+                 {"node_rank", node.node_rank},
+                 {"pid", node.pid},
+                 {"state", node.state},
+                 {"contact", rounded(node.contact)},
+                 {"first_rank", node.first_rank},
+                 {"local_size", node.local_size},
+                 {"ranks", json::array()}};
+  if (!node.problem.empty()) object["problem"] = text_of(node.problem);
+  for (const RankStatus& rank : node.ranks) object["ranks"].push_back(json_of(rank));
+  return object;
+}
+
+/// One line that may be written to a terminal, whoever wrote it.
+std::string safe_text(Fields& fields, const char* name) {
+  std::string text = printable(cut(fields.text(name), kMaxStatusText));
+  std::ranges::replace_if(text, [](char c) { return c == '\n' || c == '\t'; }, ' ');
+  return text;
+}
+
+RankStatus rank_in(const json& object, Fields& outer) {
+  Fields fields(object);
+  RankStatus rank;
+  rank.rank = fields.integer("rank", 0, INT_MAX);
+  rank.pid = fields.integer("pid", 0, INT_MAX);
+  rank.state = safe_text(fields, "state");
+  rank.how = safe_text(fields, "how");
+  rank.seconds = fields.seconds("seconds");
+  rank.cpu_seconds = fields.seconds("cpu_seconds");
+  rank.memory = fields.count("memory");
+  if (fields.has("output_age")) rank.output_age = fields.seconds("output_age");
+  outer.take_error(fields);
+  return rank;
+}
+
+NodeStatus node_in(const json& object, Fields& outer) {
+  Fields fields(object);
+  NodeStatus node;
+  node.host = safe_text(fields, "host");
+  node.node_rank = fields.integer("node_rank", -1, INT_MAX);
+  node.pid = fields.integer("pid", 0, INT_MAX);
+  node.state = safe_text(fields, "state");
+  node.contact = fields.seconds("contact");
+  node.first_rank = fields.integer("first_rank", 0, INT_MAX);
+  node.local_size = fields.integer("local_size", 0, INT_MAX);
+  if (fields.has("problem")) node.problem = safe_text(fields, "problem");
+  for (const json& rank : fields.list("ranks", kMaxRanks)) {
+    node.ranks.push_back(rank_in(rank, fields));
+  }
+  outer.take_error(fields);
+  return node;
+}
+
+}  // namespace
+
+std::string to_json(const JobStatus& status) {
+  json object = {{"job", text_of(status.job)},
+                 {"master", text_of(status.master)},
+                 {"session", text_of(status.session)},
+                 {"program", text_of(status.program)},
+                 {"state", status.state},
+                 {"waiting", text_of(status.waiting)},
+                 {"round", status.round},
+                 {"restarts", status.restarts},
+                 {"max_restarts", status.max_restarts},
+                 {"world_size", status.world_size},
+                 {"node_count", status.node_count},
+                 {"seconds", rounded(status.seconds)},
+                 {"nodes", json::array()}};
+  for (const NodeStatus& node : status.nodes) object["nodes"].push_back(json_of(node));
+  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+Result<JobStatus> status_in(std::string_view text) {
+  const auto is_shallow = [](int depth, json::parse_event_t, json&) {
+    return depth <= kStatusDepth;
+  };
+  const json object = json::parse(text, is_shallow, /*allow_exceptions=*/false);
+  if (!object.is_object()) return Error{Errc::protocol, "it is no JSON object"};
+  Fields fields(object);
+  JobStatus status;
+  status.job = safe_text(fields, "job");
+  status.master = safe_text(fields, "master");
+  status.session = safe_text(fields, "session");
+  status.program = safe_text(fields, "program");
+  status.state = safe_text(fields, "state");
+  status.waiting = safe_text(fields, "waiting");
+  status.round = fields.integer("round", -1, INT_MAX);
+  status.restarts = fields.integer("restarts", 0, INT_MAX);
+  status.max_restarts = fields.integer("max_restarts", 0, INT_MAX);
+  status.world_size = fields.integer("world_size", 0, INT_MAX);
+  status.node_count = fields.integer("node_count", 0, INT_MAX);
+  status.seconds = fields.seconds("seconds");
+  for (const json& node : fields.list("nodes", kMaxNodes)) {
+    status.nodes.push_back(node_in(node, fields));
+  }
+  return fields.or_error(std::move(status));
+}
+
+}  // namespace ddprun::agent::ask

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+// What `ddprun status` shows, as JSON and back; docs/status.md has the fields. What another
+// node or program says is bounded when it is read. Pure.
+
+namespace ddprun::agent::ask {
+
+/// A worker of the latest round.
+struct RankStatus {
+  int rank = 0;  ///< global
+  int pid = 0;
+  std::string state;  ///< "running", "stopped" (by a signal), "ended" (with 0) or "failed"
+  /// Of a worker that runs the system call in which it waits, or empty; else how it ended.
+  std::string how;
+  double seconds = 0;                ///< since it began; of one that has ended: for which it ran
+  double cpu_seconds = 0;            ///< of its process
+  std::uint64_t memory = 0;          ///< resident bytes of its process
+  std::optional<double> output_age;  ///< since its last output; nullopt: there was none, or unknown
+};
+
+/// A node, and its workers of the latest round.
+struct NodeStatus {
+  std::string host;
+  int node_rank = -1;  ///< -1: it was in no round
+  int pid = 0;         ///< of its ddprun; 0: unknown
+  std::string
+      state;  ///< "joining", "running", "stopping", "draining", "done"; of others "waiting" ...
+  double contact = 0;   ///< seconds since the master heard of it
+  std::string problem;  ///< why nothing more is known of it; empty: it answered
+  int first_rank = 0;
+  int local_size = 0;
+  std::vector<RankStatus> ranks;
+};
+
+struct JobStatus {
+  std::string job;      ///< --rdzv_id
+  std::string master;   ///< where it is
+  std::string session;  ///< random, the same on all nodes of the job; empty: it has not begun
+  std::string program;
+  std::string state;    ///< as NodeStatus::state, of the node that was asked
+  std::string waiting;  ///< what the job waits for, in words; may be empty
+  int round = -1;       ///< -1: none yet
+  int restarts = 0;
+  int max_restarts = 0;
+  int world_size = 0;
+  int node_count = 0;  ///< nodes of the round
+  double seconds = 0;  ///< since the ddprun began that was asked
+  std::vector<NodeStatus> nodes;
+};
+
+/// The most ranks of a node that are read.
+inline constexpr size_t kMaxRanks = 65'536;
+
+/// Compact JSON: without control characters, some 120 bytes a rank.
+std::string to_json(const JobStatus& status);
+
+/// Errors: protocol, naming the field that is wrong.
+Result<JobStatus> status_in(std::string_view json);
+
+}  // namespace ddprun::agent::ask

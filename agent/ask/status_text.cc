@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/ask/status_text.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "base/text.h"
+
+namespace ddprun::agent::ask {
+namespace {
+
+using Columns = std::array<std::string, 7>;
+
+constexpr Columns kHeading = {"RANK", "HOST", "STATE", "TIME", "CPU", "MEMORY", "OUTPUT"};
+constexpr size_t kLeastRows = 4;  // what the job does, the heading, a rank, the others
+
+std::string time_text(double seconds) {
+  return duration_text(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)));
+}
+
+std::string bytes_text(std::uint64_t bytes) {
+  constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; value >= 1000 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
+  std::array<char, 32> text{};
+  const bool has_fraction = unit > 0 && value < 10;
+  std::snprintf(text.data(), text.size(), has_fraction ? "%.1f %s" : "%.0f %s", value,
+                kUnits[unit]);
+  return text.data();
+}
+
+/// A line of the table: a rank, or the ranks of a node that did not answer.
+struct Line {
+  int severity = 0;  // the higher, the worse
+  int rank = 0;
+  std::string what;  // the same for lines that may be counted together
+  Columns columns;
+};
+
+/// Zero: all is well, as far as it is known.
+int severity_of(const RankStatus& rank, bool others_run) {
+  if (rank.state == "failed") return 5;
+  if (rank.state == "stopped") return 4;
+  if (rank.state == "ended") return others_run ? 2 : 0;  // they may wait for it
+  return 0;
+}
+
+std::string state_text(const RankStatus& rank) {
+  return rank.how.empty() ? rank.state : rank.state + " (" + rank.how + ")";
+}
+
+const RankStatus* find_rank(const JobStatus* status, int rank, int pid) {
+  if (status == nullptr) return nullptr;
+  for (const NodeStatus& node : status->nodes) {
+    if (rank < node.first_rank || rank - node.first_rank >= node.local_size) continue;
+    for (const RankStatus& one : node.ranks) {
+      if (one.rank == rank && one.pid == pid) return &one;
+    }
+  }
+  return nullptr;
+}
+
+std::string cpu_text(const RankStatus& rank, const RankStatus* before) {
+  const double cpu = rank.cpu_seconds - (before != nullptr ? before->cpu_seconds : 0);
+  const double seconds = rank.seconds - (before != nullptr ? before->seconds : 0);
+  if (seconds <= 0 || cpu < 0) return "-";
+  return std::to_string(std::lround(100 * cpu / seconds)) + " %";
+}
+
+Line line_of(const RankStatus& rank, const std::string& host, bool others_run,
+             const JobStatus* before) {
+  const bool runs = rank.state == "running" || rank.state == "stopped";
+  const RankStatus* earlier = find_rank(before, rank.rank, rank.pid);
+  return {severity_of(rank, others_run),
+          rank.rank,
+          rank.state,
+          {std::to_string(rank.rank), host, state_text(rank), time_text(rank.seconds),
+           runs ? cpu_text(rank, earlier) : "-", runs ? bytes_text(rank.memory) : "-",
+           rank.output_age ? time_text(*rank.output_age) + " ago" : "-"}};
+}
+
+Line line_of(const NodeStatus& node) {
+  std::string ranks = "-";
+  if (node.local_size > 0) {
+    std::vector<int> all(static_cast<size_t>(std::min(node.local_size, 2)), node.first_rank);
+    if (node.local_size > 1) all.back() = node.first_rank + node.local_size - 1;
+    ranks = std::to_string(all.front());
+    if (node.local_size > 1) ranks += "-" + std::to_string(all.back());
+  }
+  const bool bad = !node.problem.empty();
+  return {bad ? 3 : 0,
+          node.first_rank,
+          bad ? "unknown" : node.state,
+          {ranks, node.host, bad ? node.problem : node.state, "-", "-", "-", "-"}};
+}
+
+std::vector<Line> lines_of(const JobStatus& status, const JobStatus* before) {
+  bool any_runs = false;
+  for (const NodeStatus& node : status.nodes) {
+    for (const RankStatus& rank : node.ranks) any_runs = any_runs || rank.state == "running";
+  }
+  std::vector<Line> lines;
+  for (const NodeStatus& node : status.nodes) {
+    if (node.ranks.empty()) lines.push_back(line_of(node));
+    for (const RankStatus& rank : node.ranks) {
+      lines.push_back(line_of(rank, node.host, any_runs, before));
+    }
+  }
+  std::ranges::stable_sort(lines, [](const Line& a, const Line& b) {
+    return std::pair(-a.severity, a.rank) < std::pair(-b.severity, b.rank);
+  });
+  return lines;
+}
+
+/// Characters of UTF-8, each taken for one column.
+size_t width_of(const std::string& text) {
+  return static_cast<size_t>(
+      std::ranges::count_if(text, [](char c) { return (c & '\xC0') != '\x80'; }));
+}
+
+std::string fit(std::string line, size_t width) {
+  return width_of(line) <= width ? line : cut(std::move(line), width - 3);
+}
+
+void append_row(std::string& text, const Columns& columns,
+                const std::array<size_t, std::tuple_size_v<Columns>>& widths, size_t width) {
+  std::string row;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    row += columns[i];
+    if (i + 1 < columns.size()) row.append(widths[i] + 2 - width_of(columns[i]), ' ');
+  }
+  text += fit(std::move(row), width) + "\n";
+}
+
+/// What the ranks do for which there is no row: "992 more: 990 running, 2 ended; --all shows them".
+std::string rest_text(const std::vector<Line>& lines, size_t from) {
+  std::map<std::string, size_t> counts;
+  for (size_t i = from; i < lines.size(); ++i) ++counts[lines[i].what];
+  std::string text = std::to_string(lines.size() - from) + " more:";
+  for (const auto& [what, count] : counts) {
+    text += (text.ends_with(':') ? " " : ", ") + std::to_string(count) + " " + what;
+  }
+  return text + "; --all shows them";
+}
+
+std::string job_text(const JobStatus& status) {
+  std::string text =
+      "job " + status.job + ": " + status.state + " for " + time_text(status.seconds) + ", " +
+      std::to_string(status.world_size) + (status.world_size == 1 ? " rank" : " ranks") + " on " +
+      std::to_string(status.node_count) + (status.node_count == 1 ? " node" : " nodes");
+  if (status.round >= 0) text += ", round " + std::to_string(status.round);
+  text += ", " + std::to_string(status.restarts) + " of " + std::to_string(status.max_restarts) +
+          " restarts";
+  return text + ": " + status.program;
+}
+
+}  // namespace
+
+std::string status_text(const JobStatus& status, const StatusView& view) {
+  const std::vector<Line> lines = lines_of(status, view.before);
+  std::string text = fit(job_text(status), view.width) + "\n";
+  size_t head = 2;
+  if (!status.waiting.empty()) {
+    text += fit("waiting for " + status.waiting, view.width) + "\n";
+    ++head;
+  }
+  const size_t room = std::max(view.rows, kLeastRows + head - 2) - head;
+  const size_t shown = lines.size() <= room ? lines.size() : room - 1;
+  if (shown == 0) return text;
+  std::array<size_t, std::tuple_size_v<Columns>> widths{};
+  const auto widen = [&widths](const Columns& columns) {
+    for (size_t i = 0; i < columns.size(); ++i) {
+      widths[i] = std::max(widths[i], width_of(columns[i]));
+    }
+  };
+  widen(kHeading);
+  for (size_t i = 0; i < shown; ++i) widen(lines[i].columns);
+  append_row(text, kHeading, widths, view.width);
+  for (size_t i = 0; i < shown; ++i) append_row(text, lines[i].columns, widths, view.width);
+  if (shown < lines.size()) text += fit(rest_text(lines, shown), view.width) + "\n";
+  return text;
+}
+
+std::string list_heading() {
+  return "PID      STATE     RANKS  TIME        JOB: PROGRAM\n";
+}
+
+std::string list_line(const JobStatus& status, int pid) {
+  const auto padded = [](std::string text, size_t width) {
+    text.append(width - std::min(width_of(text), width), ' ');
+    return text + "  ";
+  };
+  return padded(std::to_string(pid), 7) + padded(status.state, 8) +
+         padded(std::to_string(status.world_size), 5) + padded(time_text(status.seconds), 10) +
+         status.job + ": " + status.program + "\n";
+}
+
+}  // namespace ddprun::agent::ask

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/ask/whole_status.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
+
+namespace ddprun::agent::ask {
+namespace {
+
+/// On one line that may be written to a terminal.
+std::string line_of_text(const std::string& text) {
+  std::string line = printable(text);
+  std::ranges::replace_if(line, [](char c) { return c == '\n' || c == '\t'; }, ' ');
+  return line;
+}
+
+NodeStatus listed_status(const rendezvous::ListedNode& listed) {
+  NodeStatus node;
+  node.host = line_of_text(listed.host);
+  node.node_rank = listed.node_rank;
+  node.state = line_of_text(listed.state);
+  node.contact = listed.silent;
+  node.first_rank = listed.first_rank;
+  node.local_size = listed.local_size;
+  return node;
+}
+
+void take_answer(NodeStatus& node, const std::string& answer) {
+  Result<JobStatus> status = status_in(answer);
+  if (!status || status->nodes.size() != 1) {
+    node.problem = "it answers with what is no status";
+    return;
+  }
+  NodeStatus& own = status->nodes.front();
+  node.pid = own.pid;
+  node.state = own.state;
+  node.problem = own.problem;
+  node.ranks = std::move(own.ranks);
+  std::erase_if(node.ranks, [&node](const RankStatus& rank) {
+    return rank.rank < node.first_rank || rank.rank - node.first_rank >= node.local_size;
+  });
+}
+
+}  // namespace
+
+JobStatus whole_status(JobStatus own, const NodeAnswers& answers) {
+  own.waiting = line_of_text(answers.waiting);
+  if (answers.nodes.empty()) return own;
+  own.nodes.clear();
+  for (const NodeAnswer& answer : answers.nodes) {
+    NodeStatus& node = own.nodes.emplace_back(listed_status(answer.node));
+    if (answer.answer.empty()) node.problem = answer.problem;
+    if (!answer.answer.empty()) take_answer(node, answer.answer);
+  }
+  std::ranges::stable_sort(own.nodes, {}, &NodeStatus::first_rank);
+  return own;
+}
+
+}  // namespace ddprun::agent::ask

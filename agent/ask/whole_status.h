@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "agent/ask/status.h"
+#include "rendezvous/inquiry.h"
+
+namespace ddprun::agent::ask {
+
+/// What a node answered to a question that all were asked.
+struct NodeAnswer {
+  rendezvous::ListedNode node;  ///< as the master knows it
+  std::string answer;           ///< JSON, as the node says; empty: none
+  std::string problem;          ///< why there is none
+};
+
+/// The answers of a job's nodes.
+struct NodeAnswers {
+  std::vector<NodeAnswer> nodes;  ///< none: the master did not say which there are
+  std::string waiting;            ///< what the job waits for; may be empty
+};
+
+/// The status of the whole job: `own`, of the node that was asked, with all nodes. Where a node is
+/// and which ranks it has is the master's word, the rest its own. Pure.
+JobStatus whole_status(JobStatus own, const NodeAnswers& answers);
+
+}  // namespace ddprun::agent::ask

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/node_questions.h"
+
+#include <chrono>
+#include <utility>
+#include <variant>
+
+namespace ddprun::agent {
+namespace {
+
+constexpr std::chrono::seconds kAnswersLimit{5};
+
+/// With the longest answers, three quarters of what the master keeps for a line.
+constexpr size_t kMostAsked = 8;
+
+constexpr size_t kMostBytes = 64 * 1024 * 1024;  // of all answers
+
+}  // namespace
+
+NodeQuestions::NodeQuestions(boost::asio::any_io_executor executor,
+                             std::function<void(rendezvous::Inquiry)> send)
+    : send_(std::move(send)), limit_(std::move(executor)) {}
+
+void NodeQuestions::ask(std::string question, Wanted wanted, Done done) {
+  waiting_.push_back({std::move(question), std::move(wanted), std::move(done)});
+  if (!begun_) begin_next();
+}
+
+void NodeQuestions::received(const rendezvous::Inquiry& inquiry) {
+  if (!begun_) return;
+  if (const auto* list = std::get_if<rendezvous::NodeList>(&inquiry)) on_listed(*list);
+  if (const auto* informed = std::get_if<rendezvous::Informed>(&inquiry)) on_informed(*informed);
+}
+
+void NodeQuestions::begin_next() {
+  begun_ = !waiting_.empty();
+  if (!begun_) return;
+  answers_ = {};
+  asked_ = bytes_ = 0;
+  open_.clear();
+  limit_.expires_after(kAnswersLimit);
+  limit_.async_wait([this, turn = turn_](boost::system::error_code cancelled) {
+    if (!cancelled && turn == turn_) end();
+  });
+  list(0);
+}
+
+void NodeQuestions::list(rendezvous::NodeId after) {
+  listing_ = true;
+  listed_to_ = after;
+  send_(rendezvous::ListNodes{after});
+}
+
+void NodeQuestions::on_listed(const rendezvous::NodeList& listed) {
+  if (!listing_ || listed.after != listed_to_) return;
+  for (const rendezvous::ListedNode& node : listed.nodes) {
+    if (!waiting_.front().wanted(node)) continue;
+    answers_.nodes.push_back({node, "", node.connected ? "no answer" : "it is not connected"});
+  }
+  answers_.waiting = listed.waiting;
+  listing_ = listed.more && !listed.nodes.empty() && listed.nodes.back().id > listed_to_;
+  if (listing_) return list(listed.nodes.back().id);
+  ask_more();
+}
+
+void NodeQuestions::ask_more() {
+  for (; asked_ < answers_.nodes.size() && open_.size() < kMostAsked; ++asked_) {
+    const rendezvous::ListedNode& node = answers_.nodes[asked_].node;
+    if (!node.connected) continue;
+    open_.emplace(++last_number_, asked_);
+    send_(rendezvous::Inquire{last_number_, node.id, waiting_.front().question});
+  }
+  if (open_.empty()) end();
+}
+
+void NodeQuestions::on_informed(const rendezvous::Informed& informed) {
+  const auto question = open_.find(informed.number);
+  if (question == open_.end()) return;
+  ask::NodeAnswer& answer = answers_.nodes[question->second];
+  if (answer.node.id != informed.node) return;
+  bytes_ += informed.answer.size();
+  if (bytes_ <= kMostBytes) answer.answer = informed.answer;
+  open_.erase(question);
+  ask_more();
+}
+
+/// What has not come is not waited for.
+void NodeQuestions::end() {
+  limit_.cancel();
+  ++turn_;
+  Waiting ended = std::move(waiting_.front());
+  waiting_.pop_front();
+  listing_ = false;
+  ask::NodeAnswers answers = std::exchange(answers_, {});
+  begin_next();
+  ended.done(std::move(answers));
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "agent/ask/whole_status.h"
+#include "rendezvous/inquiry.h"
+
+namespace ddprun::agent {
+
+/// Asks the nodes of a job, this one among them, through its master, and collects their answers.
+/// One question after the other, and of each only a few are under way at a time: what the nodes
+/// answer must not fill this node's line to the master.
+///
+/// Destroying it drops the questions. Thread: the executor's.
+class NodeQuestions {
+ public:
+  using Wanted = std::function<bool(const rendezvous::ListedNode& node)>;
+  using Done = std::function<void(ask::NodeAnswers answers)>;
+
+  /// `send` passes a message to the master, where that can be reached.
+  NodeQuestions(boost::asio::any_io_executor executor,
+                std::function<void(rendezvous::Inquiry)> send);
+
+  /// Asks `question` of the nodes that are `wanted`. Calls `done` later, once: when all have
+  /// answered, or within some seconds, with why others have not.
+  void ask(std::string question, Wanted wanted, Done done);
+
+  /// What came from the master.
+  void received(const rendezvous::Inquiry& inquiry);
+
+ private:
+  struct Waiting {
+    std::string question;
+    Wanted wanted;
+    Done done;
+  };
+
+  void begin_next();
+  void list(rendezvous::NodeId after);
+  void on_listed(const rendezvous::NodeList& list);
+  void on_informed(const rendezvous::Informed& informed);
+  void ask_more();
+  void end();
+
+  std::function<void(rendezvous::Inquiry)> send_;
+  boost::asio::steady_timer limit_;
+  std::deque<Waiting> waiting_;  // the first one is under way
+  bool begun_ = false;
+  std::uint64_t turn_ = 0;  // of a question or a pause: a timer may have expired for an older one
+  std::size_t bytes_ = 0;   // of the answers
+  bool listing_ = false;
+  rendezvous::NodeId listed_to_ = 0;
+  ask::NodeAnswers answers_;                   // to the first one
+  std::size_t asked_ = 0;                      // of its nodes
+  std::map<std::uint64_t, std::size_t> open_;  // by the number of a question: which node
+  std::uint64_t last_number_ = 0;
+};
+
+}  // namespace ddprun::agent

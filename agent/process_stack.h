@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/python_stack.h"
+#include "agent/stack_tree.h"
+#include "launcher/native_stack.h"
+#include "launcher/process_sample.h"
+
+// What the helper that reads stacks tells the agent of a process's main thread: a line of JSON for
+// each. Pure.
+
+namespace ddprun::agent {
+
+struct ProcessStack {
+  launcher::ProcessSample sample;
+  std::string wait_channel;                  ///< where in the kernel it waits; empty: unknown
+  PythonStack python;                        ///< empty: unknown, or it runs no Python
+  std::vector<launcher::NativeCall> native;  ///< the innermost first; empty: unknown
+};
+
+/// What is known of processes, and what could not be read.
+struct ProcessStacks {
+  std::map<int, ProcessStack> of;  ///< by process id
+  std::vector<std::string> notes;
+};
+
+/// With its newline.
+std::string line_of(int pid, const ProcessStack& stack);
+std::string line_of_note(const std::string& note);
+
+/// Reads lines. Of two about one process the later holds; what is no whole line is left out.
+ProcessStacks read_stack_lines(std::string_view lines);
+
+/// Python's frames, then the native ones that the innermost of them called, and what the kernel
+/// says. Without Python's: those above the interpreter, if there is one.
+RankStack rank_stack(int rank, const ProcessStack& stack);
+
+}  // namespace ddprun::agent

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/stack_collector.h"
+
+#include "agent/stack_helper.h"
+
+namespace ddprun::agent {
+namespace {
+
+CollectedStacks collected(const std::string& host, const StackRequest& request,
+                          const std::vector<StackCollector::Process>& processes) {
+  ProcessStacks read = read_stacks(request);
+  CollectedStacks result;
+  std::vector<RankStack> ranks;
+  for (const auto& [rank, pid] : processes) {
+    result.of_rank[rank] = std::move(read.of[pid]);
+    ranks.push_back(rank_stack(rank, result.of_rank[rank]));
+  }
+  result.stacks = stacks_of_node(host, ranks, std::move(read.notes));
+  return result;
+}
+
+}  // namespace
+
+void StackCollector::collect(const std::vector<Process>& processes, bool native, Done done) {
+  asked_[native].push_back(std::move(done));
+  if (asked_[native].size() > 1) return;
+  StackRequest request = {{}, program_, native};
+  for (const Process& process : processes) request.pids.push_back(process.pid);
+  jobs_.run([host = host_, request = std::move(request),
+             processes] { return collected(host, request, processes); },
+            [this, native](const CollectedStacks& result) {
+              for (const Done& each : std::exchange(asked_[native], {})) each(result);
+            });
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <boost/asio/any_io_executor.hpp>
+
+#include "agent/process_stack.h"
+#include "agent/stacks.h"
+#include "agent/worker_watch.h"
+#include "base/async_jobs.h"
+
+namespace ddprun::agent {
+
+/// The stacks of this node's workers, all at one moment.
+struct CollectedStacks {
+  Stacks stacks;                        ///< for people, and for other nodes
+  std::map<int, ProcessStack> of_rank;  ///< by global rank
+};
+
+/// Collects them in a helper process (agent/stack_helper), on a thread that waits for it, only when
+/// asked.
+///
+/// Destroying it drops what is still to come. Thread: the executor's.
+class StackCollector {
+ public:
+  using Process = WorkerWatch::Process;
+  using Done = std::function<void(const CollectedStacks&)>;
+
+  /// py-spy is looked for beside `program`, too.
+  StackCollector(boost::asio::any_io_executor executor, std::string program, std::string host)
+      : jobs_(executor), program_(std::move(program)), host_(std::move(host)) {}
+
+  /// Calls `done`, once and not from within, with the stacks of `processes`: within about
+  /// kStacksLimit. `native`: calls of C and C++ below Python's, too, for which a process stands
+  /// still for some milliseconds; the others have theirs always. Who asks while the same is under
+  /// way gets its result.
+  void collect(const std::vector<Process>& processes, bool native, Done done);
+
+ private:
+  AsyncJobs jobs_;
+  const std::string program_;
+  const std::string host_;
+  std::map<bool, std::vector<Done>> asked_;  // by `native`
+};
+
+}  // namespace ddprun::agent

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/manifest_line.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "cli/flags.h"
+#include "cli/usage_error.h"
+#include "cli/values.h"
+
+namespace ddprun::cli {
+namespace {
+
+constexpr std::string_view kManifestHelp =
+    "Usage: ddprun manifest job|jobset|trainjob --name NAME --image IMAGE [options]\n"
+    "                       [--] program [args...]\n"
+    "\n"
+    "Prints the Kubernetes manifest of a job, for kubectl apply: a pod for each node, in which\n"
+    "ddprun runs the program. job: an Indexed Job and its Service; jobset: a JobSet; trainjob: a\n"
+    "TrainJob of Kubeflow's Trainer and its runtime. The image has ddprun in its PATH.\n"
+    "\n"
+    "  --name NAME      of the job: lower-case letters, digits and '-'\n"
+    "  --image IMAGE    of the pods\n"
+    "  --secret NAME    a Kubernetes Secret; its key \"secret\" is the secret of the job\n"
+    "  --gpus N         GPUs of each pod [default: --nproc_per_node]\n"
+    "\n"
+    "All other options are those of ddprun in the pods, such as --nnodes MIN:MAX,\n"
+    "--nproc_per_node and --max_restarts: see ddprun --help. To run a program called manifest, "
+    "use\n"
+    "ddprun ./manifest or ddprun -- manifest.\n";
+
+constexpr int kMostGpus = 1024;
+
+/// Longer than any cluster leaves a pod, and than Kubernetes' field holds.
+constexpr std::chrono::hours kLongestGrace{24};
+
+/// For the report, after the workers have ended.
+constexpr std::chrono::seconds kReportTime{5};
+
+/// Flags about what Kubernetes says, or that make no sense in a pod.
+constexpr std::array kNotForPods = std::to_array<std::string_view>(
+    {"engine", "node_rank", "hosts", "hostfile", "ssh", "export", "master_addr", "master_port",
+     "rdzv_endpoint", "rdzv_backend", "rdzv_conf", "standalone", "dry_run", kHelp, kVersion});
+
+struct Choice {
+  std::string_view name;
+  ManifestKind kind;
+};
+constexpr std::array kKinds = std::to_array<Choice>({{"job", ManifestKind::job},
+                                                     {"jobset", ManifestKind::jobset},
+                                                     {"trainjob", ManifestKind::trainjob}});
+
+/// Reads one command line, word by word.
+class Reader {
+ public:
+  explicit Reader(std::span<const char* const> words) : words_(words) {}
+
+  Result<Manifest> read() {
+    if (const Result<> kind = read_kind(); !kind) return kind.error();
+    while (!words_.empty() && is_option(words_.front())) {
+      if (const Result<> option = read_option(); !option) return option.error();
+    }
+    if (!words_.empty() && words_.front() == std::string_view("--")) take();
+    if (words_.empty()) {
+      return usage_error("no program to run in the pods; see ddprun manifest --help");
+    }
+    return finish();
+  }
+
+ private:
+  static bool is_option(std::string_view word) {
+    return word.starts_with('-') && word != "-" && word != "--";
+  }
+
+  std::string_view take() {
+    const std::string_view word = words_.front();
+    words_ = words_.subspan(1);
+    return word;
+  }
+
+  Result<> read_kind() {
+    const std::string_view word = words_.empty() ? std::string_view() : take();
+    for (const Choice& choice : kKinds) {
+      if (choice.name != word) continue;
+      manifest_.kind = choice.kind;
+      return {};
+    }
+    return usage_error("ddprun manifest expects job, jobset or trainjob, not '" +
+                       std::string(word) +
+                       "'; a program called manifest is run as ddprun "
+                       "./manifest");
+  }
+
+  Result<> read_option() {
+    const std::string_view word = take();
+    const size_t equals = std::min(word.find('='), word.size());
+    const std::string_view name = word.substr(0, equals);
+    std::string* const own = own_option(name);
+    if (own == nullptr) return read_flag_of_pods(word);
+    std::optional<std::string_view> value;
+    if (equals < word.size()) value = word.substr(equals + 1);
+    const Result<std::string> given = value_of(name, value);
+    if (!given) return given.error();
+    *own = *given;
+    return own->empty() ? needs_value(name) : Result<>();
+  }
+
+  std::string* own_option(std::string_view name) {
+    if (name == "--name") return &manifest_.name;
+    if (name == "--image") return &manifest_.image;
+    if (name == "--secret") return &manifest_.secret;
+    return name == "--gpus" ? &gpus_ : nullptr;
+  }
+
+  static Error needs_value(std::string_view name) {
+    return usage_error(std::string(name) + " needs a value; see ddprun manifest --help");
+  }
+
+  bool is_value(std::string_view word) {
+    return word != "--" && find_flag(word) == nullptr && own_option(word) == nullptr;
+  }
+
+  /// The value in the same word, or else the next word.
+  Result<std::string> value_of(std::string_view name, std::optional<std::string_view> value) {
+    if (!value && !words_.empty() && is_value(words_.front())) value = take();
+    if (!value) return needs_value(name);
+    return std::string(*value);
+  }
+
+  Result<> read_flag_of_pods(std::string_view word) {
+    const auto [flag, value] = read_flag(word);
+    if (flag == nullptr) {
+      return usage_error("unknown flag " + std::string(word.substr(0, word.find('='))) +
+                         "; see ddprun manifest --help and ddprun --help");
+    }
+    const std::string name = "--" + std::string(flag->name);
+    if (flag->name == "secret_file") {
+      return usage_error(
+          "--secret_file is a file of this host: give --secret, the name of a "
+          "Kubernetes Secret");
+    }
+    if (std::find(kNotForPods.begin(), kNotForPods.end(), flag->name) != kNotForPods.end()) {
+      return usage_error(name +
+                         " cannot be in a manifest: pods get what it says from Kubernetes, "
+                         "or not at all; see ddprun manifest --help");
+    }
+    if (!flag->value.empty()) {
+      const Result<std::string> given = value_of(name, value);
+      return given ? set(*flag, *given, name + "=" + *given) : given.error();
+    }
+    if (value) return usage_error(name + " takes no value, but got '" + std::string(*value) + "'");
+    return set(*flag, "1", name);
+  }
+
+  Result<> set(const Flag& flag, const std::string& value, const std::string& argument) {
+    const SetResult result = flag.set(value, raw_);
+    const std::string name = "--" + std::string(flag.name);
+    if (!result && !result.reason().empty()) return usage_error(name + " " + result.reason());
+    if (!result) {
+      return usage_error(name + " expects " + std::string(flag.expects) + ", not '" + value + "'");
+    }
+    raw_.given.insert(flag.name);
+    manifest_.arguments.push_back(argument);
+    return {};
+  }
+
+  Result<Manifest> finish() {
+    std::vector<std::string>& arguments = manifest_.arguments;
+    manifest_.min_nodes = raw_.job.min_nodes;
+    manifest_.max_nodes = raw_.job.max_nodes;
+    if (!raw_.given.contains("nnodes")) arguments.insert(arguments.begin(), "--nnodes=1");
+    arguments.emplace_back("--");
+    arguments.insert(arguments.end(), words_.begin(), words_.end());
+    if (const Result<> grace = set_grace(); !grace) return grace.error();
+    if (const Result<> gpus = set_gpus(); !gpus) return gpus.error();
+    if (manifest_.kind == ManifestKind::trainjob && manifest_.min_nodes < manifest_.max_nodes) {
+      return usage_error(
+          "a TrainJob has a fixed number of nodes: give --nnodes N, or make a job "
+          "or a jobset");
+    }
+    if (const Result<> checked = check_manifest(manifest_); !checked) return checked.error();
+    return std::move(manifest_);
+  }
+
+  /// In a pod --shutdown_timeout is 25 s by default.
+  Result<> set_grace() {
+    if (!raw_.given.contains("shutdown_timeout")) return {};
+    if (raw_.job.stop_grace > kLongestGrace) {
+      return usage_error("--shutdown_timeout is too long for a pod: at most 24h");
+    }
+    manifest_.grace = std::chrono::ceil<std::chrono::seconds>(raw_.job.stop_grace) + kReportTime;
+    return {};
+  }
+
+  Result<> set_gpus() {
+    using Kind = LocalSize::Kind;
+    if (!gpus_.empty()) {
+      if (assign(parse_count(gpus_, 0, kMostGpus), manifest_.gpus)) return {};
+      return usage_error("--gpus expects a number of GPUs, 0 to " + std::to_string(kMostGpus) +
+                         ", not '" + gpus_ + "'");
+    }
+    const LocalSize& size = raw_.local_size;
+    if (size.kind == Kind::gpu || size.kind == Kind::automatic) {
+      return usage_error("--nproc_per_node counts the GPUs of a pod: give their number, --gpus N");
+    }
+    if (size.kind == Kind::number) manifest_.gpus = std::min(size.number, kMostGpus);
+    return {};
+  }
+
+  std::span<const char* const> words_;
+  RawOptions raw_;
+  std::string gpus_;
+  Manifest manifest_;
+};
+
+}  // namespace
+
+Result<Manifest> read_manifest(std::span<const char* const> words) {
+  return Reader(words).read();
+}
+
+Result<std::string> manifest_output(std::span<const char* const> words) {
+  for (const std::string_view word : words.first(std::min<size_t>(words.size(), 2))) {
+    if (word == "--help") return std::string(kManifestHelp);
+  }
+  const Result<Manifest> manifest = read_manifest(words);
+  if (!manifest) return manifest.error();
+  return manifest_text(*manifest);
+}
+
+}  // namespace ddprun::cli

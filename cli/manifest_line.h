@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "base/error.h"
+#include "cli/manifest.h"
+
+// The command line of `ddprun manifest`. Pure.
+
+namespace ddprun::cli {
+
+/// `words` follow "manifest": the kind, options of the manifest and of the pods' ddprun, the
+/// program. Variables of the environment are not read: they are not the pods'. Errors: usage.
+Result<Manifest> read_manifest(std::span<const char* const> words);
+
+/// What `ddprun manifest words...` prints: the manifest, or its help. Errors: usage.
+Result<std::string> manifest_output(std::span<const char* const> words);
+
+}  // namespace ddprun::cli

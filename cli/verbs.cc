@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/verbs.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <sys/ioctl.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include "agent/ask/log_piece.h"
+#include "agent/ask/status_text.h"
+#include "agent/stacks.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "cli/job_socket.h"
+
+namespace ddprun::cli {
+namespace {
+
+using agent::ask::JobStatus;
+using agent::ask::LogPiece;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kAnswerLimit{20'000};
+constexpr milliseconds kWatchPause{1'000};
+constexpr milliseconds kFollowPause{300};
+constexpr milliseconds kStopPause{50};
+constexpr const char* kClearScreen = "\x1b[H\x1b[J";
+
+/// What follows a verb.
+struct VerbLine {
+  std::vector<std::string> options;  ///< "--json"
+  std::vector<std::string> names;
+
+  bool has(std::string_view option) const {
+    return std::ranges::find(options, option) != options.end();
+  }
+};
+
+struct Verb {
+  std::string_view name;
+  std::string_view options;  ///< with a space after each
+  size_t most_names;
+  std::string_view help;
+  int (*run)(const VerbLine& line);
+};
+
+int fail(const Error& error, int code = 1) {
+  log::error(error.message);
+  return code;
+}
+
+int print(const std::string& text) {
+  const size_t count = std::fwrite(text.data(), 1, text.size(), stdout);
+  const bool written = count == text.size() && std::fflush(stdout) == 0;
+  return written ? 0 : fail(os_error("cannot write to stdout", errno), 125);
+}
+
+/// The terminal's size; where stdout is none there is room for all.
+agent::ask::StatusView view_of(const VerbLine& line) {
+  winsize size{};
+  const bool is_terminal = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 1;
+  agent::ask::StatusView view;
+  view.rows = is_terminal && !line.has("--all") ? size.ws_row - 1U : SIZE_MAX;
+  view.width = is_terminal && size.ws_col > 20 ? size.ws_col : 1000;
+  return view;
+}
+
+std::string name_in(const VerbLine& line, size_t at) {
+  return at < line.names.size() ? line.names[at] : "";
+}
+
+Result<JobStatus> whole_status_of(const RunningJob& job) {
+  const Result<std::string> body = ask_socket(job.socket.path, "GET", "/status", kAnswerLimit);
+  if (!body) return body.error();
+  return agent::ask::status_in(*body);
+}
+
+Result<LogPiece> log_piece_of(const RunningJob& job, const std::string& rank, std::uint64_t from) {
+  const bool is_number = !rank.empty() && std::ranges::all_of(rank, [](unsigned char c) {
+    return c >= '0' && c <= '9';
+  });
+  if (!is_number) return Error{Errc::usage, "a rank is a number, not '" + rank + "'"};
+  const std::string target = "/logs/" + rank + "?from=" + std::to_string(from);
+  const Result<std::string> body = ask_socket(job.socket.path, "GET", target, kAnswerLimit);
+  if (!body) return body.error();
+  return agent::ask::log_piece_in(*body);
+}
+
+int list_jobs(const VerbLine&) {
+  std::string text;
+  for (const RunningJob& job : running_jobs()) {
+    text += job.problem.empty() ? agent::ask::list_line(job.status, job.socket.pid)
+                                : std::to_string(job.socket.pid) + "  " + job.problem + "\n";
+  }
+  return text.empty() ? 0 : print(agent::ask::list_heading() + text);
+}
+
+/// Whether the next attempt may succeed, or tells that the job has ended.
+bool may_pass(const Error& error) {
+  return error.code == Errc::timed_out || error.code == Errc::unreachable;
+}
+
+/// Shows the status again and again, until the job ends.
+int watch(const VerbLine& line) {
+  const Result<RunningJob> job = choose_job(running_jobs(), name_in(line, 0));
+  if (!job) return fail(job.error());
+  const bool is_terminal = isatty(STDOUT_FILENO) != 0;
+  std::optional<JobStatus> before;
+  for (;;) {
+    Result<JobStatus> status = whole_status_of(*job);
+    if (!status && status.error().code == Errc::closed) return 0;
+    if (!status && !may_pass(status.error())) return fail(status.error());
+    if (status) {
+      agent::ask::StatusView view = view_of(line);
+      view.before = before ? &*before : nullptr;
+      const std::string text = agent::ask::status_text(*status, view);
+      const int code = print(is_terminal ? kClearScreen + text : text + "\n");
+      if (code != 0) return code;
+      before = std::move(*status);
+    }
+    std::this_thread::sleep_for(kWatchPause);
+  }
+}
+
+int show_status(const VerbLine& line) {
+  if (line.has("--watch") && line.has("--json")) {
+    return fail({Errc::usage, "--watch is for people, and --json for programs: give one"}, 2);
+  }
+  if (line.has("--watch")) return watch(line);
+  const Result<RunningJob> job = choose_job(running_jobs(), name_in(line, 0));
+  if (!job) return fail(job.error());
+  if (line.has("--json")) {
+    const Result<std::string> body = ask_socket(job->socket.path, "GET", "/status", kAnswerLimit);
+    return body ? print(*body) : fail(body.error());
+  }
+  const Result<JobStatus> status = whole_status_of(*job);
+  return status ? print(agent::ask::status_text(*status, view_of(line))) : fail(status.error());
+}
+
+/// Waits until the ddprun here has ended, which may take as long as its --shutdown_timeout.
+int stop_job(const VerbLine& line) {
+  const Result<RunningJob> job = choose_job(running_jobs(), name_in(line, 0));
+  if (!job) return fail(job.error());
+  const std::string& socket = job->socket.path;
+  const Result<std::string> stopping = ask_socket(socket, "POST", "/stop", kAnswerLimit);
+  if (!stopping) return fail(stopping.error());
+  for (;;) {
+    const auto still = ask_socket(socket, "GET", "/status?node=1", kAnswerLimit);
+    if (!still && still.error().code == Errc::closed) return 0;
+    std::this_thread::sleep_for(kStopPause);
+  }
+}
+
+/// On a terminal nothing but text, lines and tabs; a progress line stays one.
+std::string shown_log(const std::string& text) {
+  if (isatty(STDOUT_FILENO) == 0) return text;
+  std::string shown;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\r', at), text.size());
+    shown += printable(std::string_view(text).substr(at, end - at));
+    if (end < text.size()) shown += '\r';
+    at = end + 1;
+  }
+  return shown;
+}
+
+int show_log(const VerbLine& line) {
+  if (line.names.empty()) return fail({Errc::usage, "ddprun logs needs a rank"}, 2);
+  const Result<RunningJob> job = choose_job(running_jobs(), name_in(line, 1));
+  if (!job) return fail(job.error());
+  std::uint64_t from = 0;
+  int round = -1;
+  for (;;) {
+    const Result<LogPiece> piece = log_piece_of(*job, line.names[0], from);
+    const bool follows = line.has("-f") && round >= 0;
+    if (!piece && follows && piece.error().code == Errc::closed) return 0;  // the job has ended
+    if (!piece && !follows) return fail(piece.error());
+    if (!piece) {  // such as between two rounds
+      std::this_thread::sleep_for(kFollowPause);
+      continue;
+    }
+    const bool is_new = std::exchange(round, piece->round) != piece->round;
+    if (is_new) {
+      for (const std::string& file : piece->files)
+        log::info("it writes to " + printable(file) + " itself");
+      if (std::exchange(from, 0) > 0) continue;
+    }
+    if (const int code = print(shown_log(piece->text)); code != 0) return code;
+    from = piece->next;
+    if (!piece->text.empty()) continue;
+    if (!line.has("-f")) return 0;
+    std::this_thread::sleep_for(kFollowPause);
+  }
+}
+
+int show_stacks(const VerbLine& line) {
+  const Result<RunningJob> job = choose_job(running_jobs(), name_in(line, 0));
+  if (!job) return fail(job.error());
+  const std::string target = line.has("--native") ? "/stacks?native" : "/stacks";
+  const Result<std::string> body = ask_socket(job->socket.path, "GET", target, kAnswerLimit);
+  if (!body) return fail(body.error());
+  if (line.has("--json")) return print(*body);
+  const Result<agent::Stacks> stacks = agent::parse_stacks(*body);
+  return stacks ? print(agent::stacks_text(*stacks, view_of(line).rows) + "\n")
+                : fail(stacks.error());
+}
+
+constexpr std::array kVerbs = {
+    Verb{"ls", "", 0, "ls                                lists the jobs of this user on this host",
+         list_jobs},
+    Verb{"status", "--json --all --watch ", 1,
+         "status [JOB] [--all] [--json]     shows what a job does, the worst ranks first",
+         show_status},
+    Verb{"watch", "--all ", 1,
+         "watch [JOB] [--all]               shows it again and again, as status --watch", watch},
+    Verb{"logs", "-f ", 2,
+         "logs RANK [JOB] [-f]              shows the end of a rank's output; -f: and what follows",
+         show_log},
+    Verb{"stop", "", 1,
+         "stop [JOB]                        stops a whole job, on all its nodes, as SIGTERM does",
+         stop_job},
+    Verb{"stacks", "--native --json ", 1,
+         "stacks [JOB] [--native] [--json]  shows where the workers are; --native: also calls of\n"
+         "                                           C and C++ below those of Python",
+         show_stacks},
+};
+
+const Verb* find_verb(std::span<const std::string> words) {
+  if (words.empty()) return nullptr;
+  const auto* const found = std::ranges::find(kVerbs, words.front(), &Verb::name);
+  return found == kVerbs.end() ? nullptr : found;
+}
+
+std::string help() {
+  std::string text = "Usage:\n";
+  for (const Verb& verb : kVerbs) text.append("  ddprun ").append(verb.help).append("\n");
+  return text +
+         "\nJOB is a job's --rdzv_id, or the pid of its ddprun; it may be left out where only one\n"
+         "runs. A program of such a name is run as ddprun ./NAME or ddprun -- NAME.\n";
+}
+
+/// Errors: usage.
+Result<VerbLine> read_line(const Verb& verb, std::span<const std::string> words) {
+  VerbLine line;
+  for (const std::string& word : words) {
+    const bool is_option = word.starts_with('-') && word.size() > 1;
+    const bool is_known = verb.options.find(word + " ") != std::string_view::npos;
+    if (!is_option && line.names.size() < verb.most_names) {
+      line.names.push_back(word);
+    } else if (is_option && is_known) {
+      line.options.push_back(word);
+    } else {
+      const std::string name(verb.name);
+      return Error{Errc::usage, "ddprun " + name + " does not take '" + word + "'; see ddprun " +
+                                    name + " --help; a program called " + name +
+                                    " is run as ddprun ./" + name + " or ddprun -- " + name};
+    }
+  }
+  return line;
+}
+
+}  // namespace
+
+bool is_verb(std::span<const std::string> words) {
+  return find_verb(words) != nullptr;
+}
+
+int run_verb(std::span<const std::string> words) {
+  const Verb& verb = *find_verb(words);
+  const auto rest = words.subspan(1);
+  if (std::ranges::find(rest, "--help") != rest.end()) return print(help());
+  const Result<VerbLine> line = read_line(verb, rest);
+  return line ? verb.run(*line) : fail(line.error(), 2);
+}
+
+}  // namespace ddprun::cli

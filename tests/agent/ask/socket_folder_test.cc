@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/ask/socket_folder.h"
+
+#include <filesystem>
+#include <fstream>
+#include <sys/stat.h>
+
+#include "tests/agent/ask/place.h"
+#include "tests/catch.h"
+#include "tests/must.h"
+
+using namespace ddprun::agent::ask;
+
+using ddprun::must;
+using ddprun::tests::Place;
+
+TEST_CASE("socket folder: it is made for this user alone, and the socket's name is a file's") {
+  const Place place;
+  const std::string folder = place.path() + "/ddprun";
+  CHECK(must(socket_path({folder}, "train-7", 4711)) == folder + "/train-7.4711.sock");
+  struct stat status = {};
+  REQUIRE(stat(folder.c_str(), &status) == 0);
+  CHECK((status.st_mode & 0777) == 0700);
+  CHECK(must(socket_path({folder}, "../a b\n", 1)) == folder + "/_._a_b_.1.sock");
+}
+
+TEST_CASE("socket folder: one that others may enter, a link or a file is not used") {
+  const Place place;
+  const std::string open = place.path() + "/open", good = place.path() + "/good";
+  std::filesystem::create_directory(open);
+  std::filesystem::permissions(open, std::filesystem::perms(0770));
+  CHECK(must(socket_path({open, good}, "a", 1)) == good + "/a.1.sock");
+  const std::string link = place.path() + "/link", file = place.path() + "/file";
+  std::filesystem::create_directory_symlink(good, link);
+  std::ofstream(file) << "x";
+  for (const std::string& bad : {open, link, file, place.path() + "/none/below"}) {
+    const auto path = socket_path({bad}, "a", 1);
+    REQUIRE(!path);
+    CHECK(path.error().message.find(bad) != std::string::npos);
+  }
+}
+
+TEST_CASE("socket folder: a path is never too long for a socket") {
+  const Place place;
+  CHECK(must(socket_path({place.path()}, std::string(500, 'x'), 4711)).size() == 107);
+  CHECK(!socket_path({place.path() + "/" + std::string(90, 'y')}, "a", 4711));
+}
+
+TEST_CASE("socket folder: sockets are found by their names") {
+  const Place place;
+  std::filesystem::permissions(place.path(), std::filesystem::perms(0700));
+  for (const char* name : {"b.12.sock", "a.b.7.sock", "a.sock", "x.y.sock", "c.12", ".sock"}) {
+    std::ofstream(place.path() + "/" + name) << "";
+  }
+  const std::vector<Socket> found = sockets_in({place.path() + "/none", place.path()});
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].path == place.path() + "/a.b.7.sock");
+  CHECK(found[0].pid == 7);
+  CHECK(found[1].pid == 12);
+}

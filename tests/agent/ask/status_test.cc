@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/ask/status.h"
+
+#include <algorithm>
+
+#include "agent/ask/status_text.h"
+#include "tests/catch.h"
+#include "tests/contains.h"
+#include "tests/must.h"
+
+using namespace ddprun::agent::ask;
+using ddprun::must;
+using ddprun::tests::contains;
+
+namespace {
+
+JobStatus sample(int nodes, int local_size) {
+  JobStatus status;
+  status.job = "train-7";
+  status.master = "gpu-000:29400";
+  status.session = "0123abcd";
+  status.program = "python3 train.py --lr 1";
+  status.state = "running";
+  status.round = 2;
+  status.restarts = 1;
+  status.max_restarts = 3;
+  status.world_size = nodes * local_size;
+  status.node_count = nodes;
+  status.seconds = 11'520;
+  for (int i = 0; i < nodes; ++i) {
+    NodeStatus& node = status.nodes.emplace_back();
+    node.host = "gpu-" + std::to_string(i);
+    node.node_rank = i;
+    node.pid = 4000 + i;
+    node.state = "running";
+    node.first_rank = i * local_size;
+    node.local_size = local_size;
+    for (int rank = 0; rank < local_size; ++rank) {
+      node.ranks.push_back({node.first_rank + rank, 5000 + rank, "running", "futex", 600.5, 590.25,
+                            1'288'490'189, 3.5});
+    }
+  }
+  return status;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
+    lines.push_back(text.substr(at, text.find('\n', at) - at));
+  }
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("status: as JSON and back") {
+  JobStatus status = sample(2, 2);
+  status.nodes[0].ranks[1].output_age.reset();
+  status.nodes[1].ranks.clear();
+  status.nodes[1].problem = "no answer for 12 s";
+  const std::string json = to_json(status);
+  CHECK(to_json(must(status_in(json))) == json);
+  const JobStatus read = must(status_in(json));
+  CHECK(read.nodes[0].ranks[0].memory == 1'288'490'189);
+  CHECK(read.nodes[0].ranks[0].output_age == 3.5);
+  CHECK(!read.nodes[0].ranks[1].output_age);
+  CHECK(read.nodes[1].problem == "no answer for 12 s");
+  CHECK(std::ranges::none_of(json, [](unsigned char c) { return c < 0x20; }));
+}
+
+TEST_CASE("status: a rank takes some 120 bytes") {
+  CHECK(to_json(sample(1, 1000)).size() < 150'000);
+}
+
+TEST_CASE("status: what is no status is refused") {
+  const std::string json = to_json(sample(1, 1));
+  CHECK(!status_in(""));
+  CHECK(!status_in("[]"));
+  CHECK(!status_in(json.substr(0, json.size() - 1)));
+  for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
+           {"\"rank\":0", "\"rank\":-1"},
+           {"\"pid\":5000", "\"pid\":1e99"},
+           {"\"seconds\":600.5", "\"seconds\":-1"},
+           {"\"state\":\"running\"", "\"state\":7"},
+           {"\"how\":\"futex\"", "\"how\":{\"a\":[[[[[[[[1]]]]]]]]}"},
+           {"\"ranks\":[", "\"ranks\":[7,"}}) {
+    std::string wrong = json;
+    const size_t at = wrong.find(from);
+    REQUIRE(at != wrong.npos);
+    wrong.replace(at, from.size(), to);
+    INFO(wrong);
+    CHECK(!status_in(wrong));
+  }
+}
+
+TEST_CASE("status: what others say cannot control a terminal, nor begin a line") {
+  std::string json = to_json(sample(1, 1));
+  const std::string host = "\"host\":\"gpu-0\"";
+  json.replace(json.find(host), host.size(),
+               R"("host":"a\u001b[2J\nb)" + std::string(2000, 'x') + '"');
+  const JobStatus status = must(status_in(json));
+  CHECK(status.nodes[0].host.starts_with("a\\x1b[2J bxx"));
+  CHECK(status.nodes[0].host.size() < 600);
+}
+
+TEST_CASE("status: the text of one rank") {
+  const auto lines = lines_of(status_text(sample(1, 1), {}));
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[0] ==
+        "job train-7: running for 3 h 12 min, 1 rank on 1 node, round 2, 1 of 3 restar...");
+  CHECK(lines[1] == "RANK  HOST   STATE            TIME    CPU   MEMORY   OUTPUT");
+  CHECK(lines[2] == "0     gpu-0  running (futex)  10 min  98 %  1.2 GiB  3.5 s ago");
+}
+
+TEST_CASE("status: the worst of eight ranks comes first") {
+  JobStatus status = sample(2, 4);
+  status.nodes[0].ranks[2].state = "ended";
+  status.nodes[0].ranks[2].how = "exit 0";
+  status.nodes[1].ranks[1].state = "stopped";
+  status.nodes[1].ranks[3].state = "failed";
+  status.nodes[1].ranks[3].how = "exit 3";
+  const auto lines = lines_of(status_text(status, {}));
+  REQUIRE(lines.size() == 10);
+  CHECK(lines[2].starts_with("7     gpu-1  failed (exit 3)"));
+  CHECK(lines[3].starts_with("5     gpu-1  stopped (futex)"));
+  CHECK(lines[4].starts_with("2     gpu-0  ended (exit 0)"));
+  CHECK(lines[5].starts_with("0     gpu-0  running"));
+  CHECK(lines[9].starts_with("6     gpu-1  running"));
+}
+
+TEST_CASE("status: a thousand ranks fit a terminal of any size") {
+  JobStatus status = sample(125, 8);
+  status.nodes[100].ranks.clear();
+  status.nodes[100].problem = "no answer for 12 s";
+  status.nodes[7].ranks[0].state = "failed";
+  status.nodes[7].ranks[0].how = std::string(400, 'x');
+  status.waiting = std::string(300, 'w');
+  for (const size_t rows : {5, 10, 24, 50}) {
+    for (const size_t width : {30, 80, 200}) {
+      const auto lines = lines_of(status_text(status, {rows, width}));
+      CHECK(lines.size() == std::max<size_t>(rows, 5));
+      for (const std::string& line : lines) CHECK(line.size() <= width);
+      CHECK(lines[3].starts_with("56"));
+      CHECK(contains(lines.back(), " more: "));
+    }
+  }
+  const auto all = lines_of(status_text(status, {SIZE_MAX, 1000}));
+  CHECK(all.size() == 3 + 992 + 1);
+  CHECK(all[4].starts_with("800-807  gpu-100  no answer for 12 s"));
+}
+
+TEST_CASE("status: CPU use between two looks") {
+  const JobStatus before = sample(1, 1);
+  JobStatus now = before;
+  now.nodes[0].ranks[0].seconds += 2;
+  now.nodes[0].ranks[0].cpu_seconds += 1;
+  CHECK(contains(status_text(now, {24, 80, &before}), " 50 % "));
+  now.nodes[0].ranks[0].pid++;  // another process: since it began
+  CHECK(contains(status_text(now, {24, 80, &before}), " 98 % "));
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/ask/whole_status.h"
+
+#include "agent/ask/log_piece.h"
+#include "tests/catch.h"
+#include "tests/must.h"
+
+using namespace ddprun::agent::ask;
+using ddprun::must;
+
+namespace {
+
+std::string answer_of(std::vector<int> ranks) {
+  JobStatus status;
+  NodeStatus& node = status.nodes.emplace_back();
+  node.host = "it says so";
+  node.node_rank = 7;
+  node.pid = 4711;
+  node.state = "running";
+  for (const int rank : ranks) node.ranks.push_back({rank, 1, "running", "", 1, 1, 1, {}});
+  return to_json(status);
+}
+
+}  // namespace
+
+TEST_CASE("whole status: the nodes' answers, in the places that the master gives them") {
+  JobStatus own;
+  own.job = "j";
+  own.nodes.emplace_back().host = "own";
+  NodeAnswers answers;
+  answers.waiting = "nobody\nelse";
+  answers.nodes.push_back({{2, "b", "running", 1, 2, 2, 0.5, true}, answer_of({2, 3, 0, 4}), ""});
+  answers.nodes.push_back({{1, "a", "running", 0, 0, 2, 0.5, true}, "{\"error\":\"x\"}", ""});
+  answers.nodes.push_back({{3, "c", "stopping", 2, 4, 2, 9, false}, "", "it is not connected"});
+  const JobStatus whole = whole_status(own, answers);
+  CHECK(whole.job == "j");
+  CHECK(whole.waiting == "nobody else");
+  REQUIRE(whole.nodes.size() == 3);
+  CHECK(whole.nodes[0].host == "a");
+  CHECK(whole.nodes[0].problem == "it answers with what is no status");
+  const NodeStatus& b = whole.nodes[1];
+  CHECK((b.host == "b" && b.node_rank == 1 && b.pid == 4711 && b.problem.empty()));
+  REQUIRE(b.ranks.size() == 2);
+  CHECK((b.ranks[0].rank == 2 && b.ranks[1].rank == 3));
+  CHECK((whole.nodes[2].contact == 9 && whole.nodes[2].problem == "it is not connected"));
+}
+
+TEST_CASE("whole status: without a list it is that of the node that was asked") {
+  JobStatus own;
+  own.nodes.emplace_back().host = "own";
+  CHECK(whole_status(own, {}).nodes.at(0).host == "own");
+}
+
+TEST_CASE("log piece: as JSON and back, and small enough for an answer") {
+  LogPiece piece = log_piece(3, 1, 100, "one\n\xff\x1b[2J");
+  piece.files = {"/a/stdout.log"};
+  CHECK(piece.next == 109);
+  const LogPiece read = must(log_piece_in(to_json(piece)));
+  CHECK((read.rank == 3 && read.round == 1 && read.from == 100 && read.next == 109));
+  CHECK(read.text == "one\n\xef\xbf\xbd\x1b[2J");
+  CHECK(read.files == piece.files);
+  for (const char byte : {'\x01', '\xff', '"'}) {
+    const LogPiece full = log_piece(3, 1, 1ULL << 50, std::string(kMaxPiece, byte));
+    CHECK(to_json(full).size() < 48 * 1024);
+    CHECK(must(log_piece_in(to_json(full))).next == (1ULL << 50) + kMaxPiece);
+  }
+  CHECK(!log_piece_in("[]"));
+  CHECK(!log_piece_in("{\"rank\":-1}"));
+}
+
+TEST_CASE("log piece: a character is not cut in two") {
+  CHECK(log_piece(0, 0, 0, "gr\xc3\xbc").next == 4);
+  CHECK(log_piece(0, 0, 0, "gr\xc3").next == 2);
+  CHECK(log_piece(0, 0, 0, "eur\xe2\x82").next == 3);
+  CHECK(log_piece(0, 0, 0, "smile\xf0\x9f\x98").next == 5);
+  CHECK(log_piece(0, 0, 0, "\xe2\x82").next == 2);  // nothing else will come
+  CHECK(log_piece(0, 0, 0, "\x80\x80\x80\x80").next == 4);
+  CHECK(log_piece(0, 0, 0, "").next == 0);
+}
