@@ -163,7 +163,7 @@ TEST_CASE("a process whose tracer is killed goes on") {
     block_child_signal();
     const auto stopped = StoppedThread::stop(waiter.pid(), kLongEnough);
     const char answer = stopped ? 'y' : 'n';
-    if (write(held[1], &answer, 1) == 1) pause();
+    if (::write(held[1], &answer, 1) == 1) pause();
     _exit(0);
   }
   char answer = 0;

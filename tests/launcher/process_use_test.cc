@@ -108,7 +108,7 @@ TEST_CASE("a process that writes, as for a checkpoint, works, though it hardly c
   const Repeating writing([] {
     static const int file = open("/dev/null", O_WRONLY);
     static const char bytes[65'536] = {};
-    if (write(file, bytes, sizeof bytes) < 0) _exit(1);
+    if (::write(file, bytes, sizeof bytes) < 0) _exit(1);
     usleep(20'000);
   });
   until([](const UseChange& change) { return change.work; });
