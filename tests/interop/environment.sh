@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # A worker's environment is exactly that of torchrun's workers, if flags set what is otherwise chosen:
-# address, port, job id and GPUs. The only difference is the path of the error file.
+# address, port, job id and GPUs. The only differences are the path of the error file and NOTIFY_SOCKET, for
+# heartbeats.
 . "$(dirname "${BASH_SOURCE[0]}")/interop.sh"
 unset OMP_NUM_THREADS
 export CUDA_VISIBLE_DEVICES=1,0
@@ -12,8 +13,8 @@ lines = [f"{os.environ['RANK']} {name} {value!r}\n" for name, value in sorted(os
 os.write(1, "".join(lines).encode())  # one write: torchrun's workers share the file
 PROGRAM
 
-variables() {  # except those that differ in this test
-  sed 's/^\[[0-9]*\] //; s/\(TORCHELASTIC_ERROR_FILE\) .*/\1/' "$out" | grep -vE ' (DDPRUN|_) ' | sort
+variables() {  # except those that differ
+  sed 's/^\[[0-9]*\] //; s/\(TORCHELASTIC_ERROR_FILE\) .*/\1/' "$out" | grep -vE ' (DDPRUN|_|NOTIFY_SOCKET) ' | sort
 }
 
 compare() {  # compare OPTIONS...: with both launchers
