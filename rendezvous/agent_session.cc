@@ -192,7 +192,11 @@ AgentActions AgentSession::lost(ConnectionId id, const Error& error, Time now) {
     used_.reset();
     reason_ = reason;
     become_unreachable(now, "lost the master at " + settings_.master + " (" + reason + ")");
-    dial();
+    if (is_stranger) {
+      next_dial_ = now + kMostPause;  // what cannot be read may come again with each welcome
+    } else {
+      dial();
+    }
   }
   return take();
 }

@@ -193,6 +193,9 @@ class Round {
   /// Every node that joined and is not lost.
   const Nodes& nodes() const { return nodes_; }
 
+  /// The node that has this --node_rank and does not leave; nullptr: there is none.
+  const Node* holder_of(int node_rank) const;
+
   bool closed() const { return phase_ == Phase::closed; }
 
   /// How the job ended; nullopt: it has not.

@@ -101,6 +101,11 @@ std::vector<NodeId> Round::release_held() {
   return released;
 }
 
+const Node* Round::holder_of(int node_rank) const {
+  const auto holder = rank_holders_.find(node_rank);
+  return holder == rank_holders_.end() ? nullptr : &nodes_.at(holder->second);
+}
+
 bool Round::runs(NodeId id, int round) const {
   const auto node = nodes_.find(id);
   return round == round_ && node != nodes_.end() && node->second.state == NodeState::running;

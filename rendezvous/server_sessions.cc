@@ -20,6 +20,10 @@ constexpr size_t kMaxUnacked = 1024;
 
 constexpr size_t kMaxHost = 256;  // of a host's name
 
+/// What a node that was started again waits for.
+constexpr const char* kPredecessor =
+    "the end of the lease of the ddprun that had this node_rank before (--lease)";
+
 /// Makes letters of the notifications of one event. Every Broken among them is the same, every
 /// Closed and every Stalled: thousands of nodes may get it, so there is one letter.
 class LetterMaker {
@@ -149,6 +153,7 @@ void ServerSessions::take_hello(ConnectionId id, const message::Hello& hello, Ti
   evictions_.received(node, now);  // the agent renews its lease, too
   welcome(node, resumed, hello.received);
   act(server_action::Identified{id, hello.addresses});
+  release_successors(now);
   release_held(now);
 }
 
@@ -243,6 +248,7 @@ void ServerSessions::remove_agent(NodeId node, const std::string& reason, Time n
   Notifications notifications = round_.vanish(node, reason, now);
   notify_workers(notifications);
   deliver(std::move(notifications));
+  release_successors(now);
   release_held(now);
 }
 
@@ -273,7 +279,8 @@ void ServerSessions::take_message(NodeId node, const Message& message, Time now)
     return send(*agent.connection, Heartbeat{agent.delivery.received()});
   }
   if (std::holds_alternative<message::Ask>(message)) {
-    return send(*agent.connection, reply::Waiting{waiting_for(now)});
+    return send(*agent.connection, reply::Waiting{successors_.contains(node) ? kPredecessor
+                                                                             : waiting_for(now)});
   }
   if (const auto* owned = std::get_if<message::Owned>(&message)) {
     return act(server_action::Owned{*agent.connection, owned->ours});
@@ -305,7 +312,6 @@ bool ServerSessions::is_any_member_unreachable() const {
 }
 
 void ServerSessions::release_held(Time now) {
-  release_successors(now);
   if (held_.empty() || is_any_member_unreachable()) return;
   for (const Held& held : std::exchange(held_, {})) {
     if (agents_.contains(held.sender)) pass_to_round(held.sender, held.message, now);
@@ -314,12 +320,9 @@ void ServerSessions::release_held(Time now) {
 
 /// Whether an agent without a line has the place that this node asks for, on the same host.
 bool ServerSessions::has_predecessor(NodeId node, const JoinRequest& request) const {
-  return request.node_rank && std::any_of(unreachable_.begin(), unreachable_.end(), [&](NodeId id) {
-           const auto known = round_.nodes().find(id);
-           if (id == node || known == round_.nodes().end()) return false;
-           const JoinRequest& other = known->second.request;
-           return other.node_rank == request.node_rank && other.host == request.host;
-         });
+  const Node* const holder = request.node_rank ? round_.holder_of(*request.node_rank) : nullptr;
+  return holder != nullptr && holder->id != node && unreachable_.contains(holder->id) &&
+         holder->request.host == name_text(request.host);
 }
 
 bool ServerSessions::has_to_wait_for_place(NodeId node, const JoinRequest& request) {
@@ -334,6 +337,7 @@ bool ServerSessions::has_to_wait_for_place(NodeId node, const JoinRequest& reque
   return true;
 }
 
+/// When a node has a line again or is lost: nothing else ends their wait.
 void ServerSessions::release_successors(Time now) {
   std::vector<std::pair<NodeId, JoinRequest>> free;
   std::erase_if(successors_, [&](auto& successor) {
@@ -348,11 +352,12 @@ void ServerSessions::release_successors(Time now) {
 }
 
 void ServerSessions::take_join(NodeId node, JoinRequest request, Time now) {
-  if (has_to_wait_for_place(node, request)) return;
   Agent& agent = agents_.at(node);
+  // Before it waits, after which it may have no connection.
   if (request.hosting && !agent.own) {
     return refuse_agent(*agent.connection, "it says that it hosts the master, which this is", now);
   }
+  if (has_to_wait_for_place(node, request)) return;
   const bool is_resident = !options_.resident.empty() && agent.session == options_.resident;
   request.hosting = agent.own || is_resident;
   request.is_host = request.is_host || is_resident;

@@ -2,6 +2,7 @@
 #include "cli/doctor/job.h"
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <utility>
 #include <variant>
@@ -31,6 +32,8 @@ agent::JobSpec without_workers(agent::JobSpec spec) {
   spec.cannot_run.reset();
   spec.local_size = 1;
   static_cast<rendezvous::RestartSpec&>(spec) = plain;
+  spec.hang_timeout = plain.hang_timeout;  // nodes wait for the slowest one
+  spec.progress_pattern.clear();
   spec.devices.clear();
   spec.gpu_bind = plain.gpu_bind;
   spec.virtual_local_rank = false;
@@ -60,8 +63,9 @@ Findings examine_alone(const Job& job, const Facts& facts, const Error& error) {
 }
 
 /// The rendezvous failed: what this node knows of itself is all there is.
-int report_alone(const Job& job, const Error& error) {
-  const std::vector<Facts> nodes = {read_facts(job.order, "")};
+int report_alone(const Job& job, const Error& error, std::int64_t open_files) {
+  std::vector<Facts> nodes = {read_facts_in_time(job.order, "")};
+  nodes.front().open_files = open_files;
   const Findings findings = examine_alone(job, nodes.front(), error);
   const std::string text =
       job.order.json ? report_json(findings, nodes) : report_text(findings, nodes);
@@ -72,8 +76,10 @@ int report_alone(const Job& job, const Error& error) {
 }
 
 /// The exit code, after a report where no worker has made one.
-int conclude(const Job& job, const agent::Outcome& outcome) {
-  if (const auto* error = std::get_if<Error>(&outcome)) return report_alone(job, *error);
+int conclude(const Job& job, const agent::Outcome& outcome, std::int64_t open_files) {
+  if (const auto* error = std::get_if<Error>(&outcome)) {
+    return report_alone(job, *error, open_files);
+  }
   if (const auto* failed = std::get_if<agent::JobFailed>(&outcome)) return failed->code;
   const auto* interrupted = std::get_if<agent::Interrupted>(&outcome);
   return interrupted == nullptr ? 0 : 128 + interrupted->signal;
@@ -92,8 +98,10 @@ Job make_job(agent::JobSpec spec, Order order, const std::string& executable) {
 }
 
 int run(const Job& job, agent::Events& events) {
+  Facts before;
+  read_resources(before);  // the agent raises its own limit of open files, not that of workers
   const agent::Outcome outcome = agent::run(job.spec, events);
-  const int code = conclude(job, outcome);
+  const int code = conclude(job, outcome, before.open_files);
   events.job_ended(outcome, code);
   return code;
 }

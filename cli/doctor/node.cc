@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <memory>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -73,7 +74,7 @@ class Node {
 };
 
 Result<> Node::tell_facts() {
-  Facts facts = read_facts(order_, store_.local_address());
+  Facts facts = read_facts_in_time(order_, store_.local_address());
   if (count_ > 1) {
     const Result<Answerer> answerer = Answerer::listen();
     if (!answerer) return answerer.error();
@@ -125,23 +126,32 @@ std::vector<Link> Node::try_links() const {
   const std::vector<Target> all = targets(rank_, nodes_, master_);
   std::vector<Link> links(all.size());
   std::vector<std::thread> threads;
+  threads.reserve(all.size());
   for (size_t i = 0; i < all.size(); ++i) {
-    threads.push_back(signal_masked_thread([this, &links, &all, i] {
+    const auto try_one = [this, &links, &all, i] {
       links[i] = probe(rank_, all[i], nodes_.at(static_cast<size_t>(all[i].node)));
-    }));
+    };
+    try {
+      threads.push_back(signal_masked_thread(try_one));
+    } catch (const std::system_error&) {  // no thread is left, as in a container
+      try_one();
+    }
   }
   for (std::thread& thread : threads) thread.join();
   return links;
 }
 
+/// Of many nodes it may be one that this node has not tried yet.
 void Node::measure_with(int other, std::vector<Link>& links) const {
-  const auto link = std::ranges::find_if(links, [&](const Link& l) {
-    return l.to == other && l.use.starts_with("ddprun") && l.error.empty();
-  });
-  if (link == links.end()) return;
-  const Target target{other, link->use, link->address};
-  Link measured = measure(rank_, target, nodes_.at(static_cast<size_t>(other)));
-  if (measured.is_measured) links.push_back(std::move(measured));
+  const Facts& facts = nodes_.at(static_cast<size_t>(other));
+  const auto link = std::ranges::find_if(
+      links, [&](const Link& l) { return l.to == other && l.use.starts_with("ddprun"); });
+  const bool is_tried = link != links.end();
+  if (is_tried && !link->error.empty()) return;
+  const Target target = is_tried ? Target{other, link->use, link->address}
+                                 : Target{other, "ddprun", facts.way.empty() ? master_ : facts.way};
+  Link measured = measure(rank_, target, facts);
+  if (measured.is_measured || !is_tried) links.push_back(std::move(measured));
 }
 
 /// In turns, so that no two measurements share a node. Not where a node is missing: the turns would

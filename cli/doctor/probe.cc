@@ -114,10 +114,14 @@ void answer_all(const Fd& listener, const std::string& token) {
     }
     if (!*guest || *guests >= kMostGuests) continue;
     ++*guests;
-    signal_masked_thread([guest, guests, token] {
-      answer(*guest, token);
+    try {
+      signal_masked_thread([guest, guests, token] {
+        answer(*guest, token);
+        --*guests;
+      }).detach();
+    } catch (const std::system_error&) {  // no thread is left, as in a container
       --*guests;
-    }).detach();
+    }
   }
 }
 

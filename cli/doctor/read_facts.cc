@@ -5,18 +5,22 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <string_view>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
 
 #include "base/fd.h"
 #include "base/host_name.h"
+#include "base/signal_masked_thread.h"
 #include "cli/doctor/cgroup.h"
 #include "cli/doctor/read_gpus.h"
 #include "launcher/py_spy.h"
@@ -27,6 +31,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kProbeBytes = 1 << 20;
+/// Longer than Python may take, and shorter than the other nodes wait.
+constexpr std::chrono::seconds kReadingLimit{40};
 constexpr std::array<std::string_view, 5> kVariables = {"NCCL_", "CUDA_", "GLOO_", "TORCH_",
                                                         "UCX_"};
 
@@ -171,6 +177,18 @@ Facts read_facts(const Order& order, const std::string& way) {
   facts.has_py_spy = !launcher::find_py_spy(order.python.empty() ? "/" : order.python).empty();
   for (const std::string& folder : order.folders) facts.folders.push_back(try_folder(folder));
   return facts;
+}
+
+Facts read_facts_in_time(const Order& order, const std::string& way) {
+  std::packaged_task<Facts()> reading([order, way] { return read_facts(order, way); });
+  std::future<Facts> facts = reading.get_future();
+  signal_masked_thread(std::move(reading)).detach();
+  if (facts.wait_for(kReadingLimit) == std::future_status::ready) return facts.get();
+  Facts none;
+  none.host = host_name();
+  none.missing = "a disk, Python or a driver there has not answered for " +
+                 std::to_string(kReadingLimit.count()) + " s";
+  return none;
 }
 
 }  // namespace ddprun::doctor

@@ -12,6 +12,10 @@ namespace ddprun::doctor {
 /// `way`: the address from which it reaches the rendezvous; empty: unknown.
 Facts read_facts(const Order& order, const std::string& way);
 
+/// The same within 40 s: what holds it up longer is left behind on its thread, and said to be
+/// missing.
+Facts read_facts_in_time(const Order& order, const std::string& way);
+
 // Its parts. Files are under `root`.
 
 /// Limits, /dev/shm, the control group, and whether processes may be traced.

@@ -76,11 +76,10 @@ on a true
 nsenter --pid --target "$(process_1)" sh -c 'sleep 0.1 & sleep 0.1 &'
 wait_until has_agent_alone
 
-# Within the lease of the pod before.
+# Within the lease of the pod before, unless this machine is slow; then there is no place to wait for.
 on b signal_pod KILL
 know 1 3 "10.9.0.1 train-0.$domain"
 on c pod 1 3
-on a wait_for_stderr 'train-1 was started again as node_rank 1: it waits'
 wait_until begun 2
 
 on a signal_pod KILL

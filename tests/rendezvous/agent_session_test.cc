@@ -121,6 +121,14 @@ TEST_CASE(
   CHECK(find<agent_action::LeaseRenewed>(session.received(3, welcome(true), kGreeted + 2s)));
 }
 
+TEST_CASE("a master whose messages cannot be read is not dialed again without a pause") {
+  AgentSession session = welcomed_session();
+  const auto lost = session.lost(1, {Errc::protocol, "unknown message type"}, kGreeted + 1s);
+  CHECK(find<agent_action::GaveUp>(lost) == nullptr);
+  CHECK(find<agent_action::Dial>(lost) == nullptr);
+  CHECK(find<agent_action::Dial>(session.tick(kGreeted + 2s)) != nullptr);
+}
+
 TEST_CASE("where the master is elected another program at its address is a failed attempt") {
   AgentSession session = new_session(true);
   session.join({}, kGreeted);

@@ -262,6 +262,31 @@ TEST_CASE("a node that returns as another process waits for the lease of the one
   }
 }
 
+TEST_CASE("who says that it hosts the master is refused at once, and does not wait for a place") {
+  Replaced replaced;
+  replaced.greet(3, "b", " again");
+  message::Join join = Job::join("b");
+  join.request.node_rank = 1;
+  join.request.hosting = true;
+  CHECK(is_refused(replaced.sessions.received(3, Message(join), kNow), 3));
+  replaced.sessions.lost(3, kNow);
+  replaced.sessions.received(1, Message(Heartbeat{0}), kNow + 10s);
+  replaced.sessions.tick(kNow + 12s);
+  CHECK(replaced.sessions.round().nodes().size() == 1);
+}
+
+TEST_CASE("a node that waits for its place is told so") {
+  Replaced replaced;
+  replaced.join(3, "b", 1, " again");
+  const ServerActions told = replaced.sessions.received(3, Message(message::Ask{}), kNow);
+  REQUIRE(told.size() == 1);
+  const auto* const send = std::get_if<server_action::Send>(&told.front());
+  REQUIRE(send != nullptr);
+  const auto* const waiting = std::get_if<reply::Waiting>(send->reply.get());
+  REQUIRE(waiting != nullptr);
+  CHECK(tests::contains(waiting->sentence, "had this node_rank before"));
+}
+
 TEST_CASE("a place of another host, or of a node with a line, is no place to wait for") {
   Replaced replaced;
   CHECK(is_refused(replaced.join(3, "c", 1), 3));

@@ -200,7 +200,7 @@ TEST_CASE("doctor: a probe finds who answers, his clock, and how fast the way is
   CHECK(fast.is_measured);
   CHECK_FALSE(fast.lost_large);
   CHECK(fast.mbits_per_second > 0);
-  CHECK(probe(0, {1, "ddprun", "nowhere.invalid"}, facts).error == "Name or service not known");
+  CHECK_FALSE(probe(0, {1, "ddprun", "nowhere.invalid"}, facts).error.empty());  // the resolver's
 
   facts.token.back() = facts.token.back() == 'a' ? 'b' : 'a';
   CHECK(probe(0, target, facts).error == "another program answers there");
@@ -247,12 +247,14 @@ TEST_CASE("doctor: a port that is closed") {
 TEST_CASE("doctor: the command line of a job becomes a job of ddprun's own") {
   const doctor::Job job =
       doctor_of({"doctor", "--nnodes", "2", "--rdzv_endpoint", "node1", "--nproc_per_node", "3",
-                 "--log_dir", "/logs", "--max_restarts", "2", "--json", "train.py", "--lr", "1"},
+                 "--log_dir", "/logs", "--max_restarts", "2", "--hang_timeout", "5", "--json",
+                 "train.py", "--lr", "1"},
                 host_with_path());
   CHECK(job.spec.max_nodes == 2);
   CHECK(job.spec.master_addr == "node1");
   CHECK(job.spec.local_size == 1);
   CHECK(job.spec.max_restarts == 0);
+  CHECK(job.spec.hang_timeout.count() == 0);
   CHECK(job.spec.log_dir.empty());
   CHECK(job.spec.join_timeout == std::chrono::seconds(60));
   CHECK(job.spec.program == "/bin/ddprun");
