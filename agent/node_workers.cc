@@ -119,8 +119,10 @@ void NodeWorkers::watch_progress() {
 /// Where they are is what their node knows of a hang; stacks would be taken here, too.
 void NodeWorkers::on_progress_changed(bool quiet, std::chrono::duration<double> time) {
   if (!progress_changed_) return;
+  is_quiet_ = quiet;
   if (!quiet) return progress_changed_({layout_.round, false, 0, {}});
   watch_.look(processes(), [this, time](WorkerWatch::Places places) {
+    if (!is_quiet_) return;  // some went on during the look: that was said, and is the last word
     progress_changed_({layout_.round, true, time.count(), std::move(places)});
   });
 }

@@ -150,6 +150,7 @@ class NodeWorkers {
   StackCollector stacks_;
   ProgressMonitor progress_;
   std::function<void(rendezvous::NodeProgress)> progress_changed_;
+  bool is_quiet_ = false;  // as of the last news of it
 
   // Of the latest round.
   rendezvous::Layout layout_;

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include "base/fd.h"
 #include "rendezvous/random_name.h"
@@ -18,13 +19,18 @@ namespace {
 constexpr size_t kMostOfMessage = 4096;  // longer ones are left out
 constexpr int kMessagesInTurn = 32;      // other events wait meanwhile
 
-/// The process that the kernel names; 0: none.
+/// A worker may have become another user, but only where we are root. Others only cost time.
+bool may_be_ours(const ucred& sender) {
+  return sender.uid == getuid() || getuid() == 0;
+}
+
+/// The process that the kernel names; 0: none, or another user's.
 pid_t sender_of(msghdr& header) {
   for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_CREDENTIALS) continue;
     ucred credentials;
     std::memcpy(&credentials, CMSG_DATA(part), sizeof credentials);
-    return credentials.pid;
+    return may_be_ours(credentials) ? credentials.pid : 0;
   }
   return 0;
 }

@@ -21,6 +21,7 @@
 
 #include "base/fd.h"
 #include "launcher/native_stack.h"
+#include "launcher/process_use.h"
 #include "launcher/py_spy.h"
 #include "launcher/spawn.h"
 #include "launcher/trace_access.h"
@@ -30,7 +31,6 @@ namespace {
 
 using HelperClock = std::chrono::steady_clock;
 
-constexpr const char* kHelperName = "ddp-stacks";  // for ps
 constexpr std::string_view kHelperFlag = "--stack_helper";
 constexpr std::string_view kNative = "native";
 constexpr const char* kLastLine = "{}\n";
@@ -46,7 +46,7 @@ constexpr std::chrono::milliseconds kTimeToEnd{300};
 launcher::Command helper_command(const StackRequest& request, const Fd& nothing) {
   launcher::Command command;
   command.program = "/proc/self/exe";  // also if the file was replaced meanwhile
-  command.arguments = {kHelperName, std::string(kHelperFlag),
+  command.arguments = {launcher::kStackReader, std::string(kHelperFlag),
                        std::string(request.native ? kNative : ""), request.program};
   for (const pid_t pid : request.pids) command.arguments.push_back(std::to_string(pid));
   for (char** variable = environ; *variable != nullptr; ++variable) {
@@ -235,11 +235,11 @@ ProcessStacks read_stacks(const StackRequest& request) {
 }
 
 bool is_stack_helper(std::span<const std::string> arguments) {
-  return arguments.size() >= 4 && arguments.front() == kHelperFlag;
+  return arguments.size() >= 3 && arguments.front() == kHelperFlag;  // perhaps no worker runs
 }
 
 int run_stack_helper(std::span<const std::string> arguments) {
-  prctl(PR_SET_NAME, kHelperName);
+  prctl(PR_SET_NAME, launcher::kStackReader);
   std::optional<StackRequest> request = request_of(arguments);
   return request ? Helper(std::move(*request)).run() : 2;
 }

@@ -228,8 +228,8 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
      "comma-separated names of signals",
      "Signals that stop the job: the workers get the same signal, and then --shutdown_timeout to "
-     "exit. Of the others, SIGUSR1 and SIGUSR2 are forwarded to the workers and stop nothing; the "
-     "rest end ddprun and kill its workers at once.",
+     "exit. Of the others, SIGUSR1 and SIGUSR2 are forwarded to the workers, SIGQUIT shows where "
+     "these are, and the rest end ddprun and kill its workers at once.",
      set_signals},
     {Group::output, "prefix", "", "TEMPLATE", "DDPRUN_PREFIX", "'[${rank}] ' for several workers",
      "a template such as '[${rank}] '",

@@ -96,7 +96,10 @@ ProcessUse use_of_process(pid_t pid) {
 std::vector<ProcessUse> uses_below(pid_t root) {
   std::multimap<pid_t, ProcessUse> by_parent;
   for (const pid_t pid : pids_of_host()) {
-    if (auto use = parse_stat_use(file_of(pid, "stat"))) by_parent.emplace(use->parent, *use);
+    const std::string stat = file_of(pid, "stat");
+    const std::optional<Descendant> process = parse_proc_stat(stat);
+    if (!process || process->name == kStackReader) continue;
+    if (const auto use = parse_stat_use(stat)) by_parent.emplace(use->parent, *use);
   }
   std::vector<ProcessUse> found;
   std::vector<pid_t> to_visit = {root};

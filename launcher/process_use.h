@@ -24,7 +24,12 @@ struct ProcessUse {
 /// Of one process, without io_bytes and `traced`; zeros if it has ended. Some 20 µs.
 ProcessUse use_of_process(pid_t pid);
 
-/// All processes below `root`, by pid; none without /proc. Some 10 µs for each process of the host.
+/// What reads stacks is called so. It is ddprun's own: that it begins and ends is no sign of a
+/// worker's progress.
+inline constexpr const char* kStackReader = "ddp-stacks";
+
+/// All processes below `root`, by pid, without kStackReader and what that has started; none without
+/// /proc. Some 10 µs for each process of the host.
 /// For any thread.
 std::vector<ProcessUse> uses_below(pid_t root);
 

@@ -26,6 +26,11 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kMostDumpBytes = 1024 * 1024;  // of one dump
 constexpr size_t kMostDumps = 64;
 
+/// "/usr/bin/python3.11"
+bool is_python(std::string_view path) {
+  return path.substr(path.rfind('/') + 1).starts_with("python");
+}
+
 std::vector<std::string> environment() {
   std::vector<std::string> all;
   for (char** variable = environ; *variable != nullptr; ++variable) all.emplace_back(*variable);
@@ -78,12 +83,13 @@ bool runs_python(pid_t pid) {
   const std::string link = "/proc/" + std::to_string(pid) + "/exe";
   const ssize_t size = readlink(link.c_str(), path.data(), path.size());
   const std::string_view exe(path.data(), static_cast<size_t>(std::max<ssize_t>(size, 0)));
-  return exe.substr(exe.rfind('/') + 1).starts_with("python");
+  return is_python(exe);
 }
 
 std::string find_py_spy(const std::string& program) {
   const char* const path = std::getenv("PATH");
-  std::string folders = program.substr(0, program.rfind('/')) + ":" + (path ? path : "");
+  const std::string beside = is_python(program) ? program.substr(0, program.rfind('/')) : "";
+  const std::string folders = beside + ":" + (path ? path : "");
   for (size_t begin = 0; begin <= folders.size();) {
     const size_t end = std::min(folders.find(':', begin), folders.size());
     const std::string file = folders.substr(begin, end - begin) + "/py-spy";

@@ -13,6 +13,9 @@ namespace {
 
 using StopClock = std::chrono::steady_clock;
 
+/// A process that was killed ends in less, unless it is busy in the kernel.
+constexpr std::chrono::milliseconds kTimeToEnd{100};
+
 /// One that is about to get a signal stops before it; else it stops for us, or did for a signal.
 int undelivered_signal(int status) {
   return status >> 16 == 0 ? WSTOPSIG(status) : 0;
@@ -52,9 +55,17 @@ Result<StoppedThread> StoppedThread::stop(pid_t tid, std::chrono::milliseconds l
 }
 
 StoppedThread::~StoppedThread() {
-  if (tid_ == 0) return;
-  // One that has not stopped is let go by the kernel when this process ends.
-  ptrace(PTRACE_DETACH, tid_, nullptr, static_cast<long>(signal_));
+  if (tid_ == 0 || ptrace(PTRACE_DETACH, tid_, nullptr, static_cast<long>(signal_)) == 0) return;
+  // It was killed, or has not stopped yet. Its parent sees its end only after its tracer has. What
+  // does neither in time is let go by the kernel when this process ends.
+  const auto deadline = StopClock::now() + kTimeToEnd;
+  int status = 0;
+  pid_t changed = waitpid(tid_, &status, __WALL | WNOHANG);
+  while (changed == 0 && wait_for_signal(deadline)) {
+    changed = waitpid(tid_, &status, __WALL | WNOHANG);
+  }
+  if (changed != tid_ || !WIFSTOPPED(status)) return;
+  ptrace(PTRACE_DETACH, tid_, nullptr, static_cast<long>(undelivered_signal(status)));
 }
 
 }  // namespace ddprun::launcher

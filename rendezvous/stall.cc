@@ -12,6 +12,7 @@
 namespace ddprun::rendezvous {
 namespace {
 
+constexpr size_t kMostText = 4'000;  // of kMaxText: of a longer one a message has only the end
 constexpr int kTimedOut = 124 << 8;  // as wait(2) gives the exit code of timeout(1)
 
 bool has_rank(const Node& node, int rank) {
@@ -86,9 +87,11 @@ double Stall::seconds() const {
 
 std::string Stall::text(const Nodes& nodes) const {
   const std::chrono::duration<double> quiet(seconds());
-  return "no rank has made progress for " +
-         duration_text(std::chrono::duration_cast<std::chrono::nanoseconds>(quiet)) + " (round " +
-         std::to_string(round_) + ")\n" + suspect_of(quiet_, nodes).stall_text();
+  return cut("no rank has made progress for " +
+                 duration_text(std::chrono::duration_cast<std::chrono::nanoseconds>(quiet)) +
+                 " (round " + std::to_string(round_) + ")\n" +
+                 suspect_of(quiet_, nodes).stall_text(),
+             kMostText);
 }
 
 Failure Stall::failure(const Nodes& nodes) const {

@@ -10,6 +10,7 @@ export work
 # shellcheck disable=SC2016
 run --nproc_per_node 3 --hang_timeout 6 --max_restarts 1 bash -c '
   [ "$TORCHELASTIC_RESTART_COUNT" = 0 ] || exit 0
+  echo "waits"  # from then on the time is counted, however long they took to start
   [ "$RANK" != 1 ] || exec sleep 3600
   exec cat <>"$work/collective"'
 expect_exit 0

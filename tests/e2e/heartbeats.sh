@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Workers send heartbeats by the protocol of sd_notify, with clients as they are: systemd-notify, Python's
-# sdnotify in three lines, and ddp::heartbeat. When they stop, a progress bar that is still drawn does not
+# Workers send heartbeats by the protocol of sd_notify, with clients as they are: Python's sdnotify in three
+# lines and, where it is installed, systemd-notify. When they stop, a progress bar that is still drawn does not
 # hide it; --progress_pattern does the same for a program that only prints its steps.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 command -v python3 >/dev/null || skip "there is no python3"

@@ -8,6 +8,7 @@ mkfifo "$work/collective"
 export work
 # shellcheck disable=SC2016
 job=(--nnodes 2 --rdzv_endpoint "$here:29500" --hang_timeout 6 "${quick[@]}" bash -c '
+  echo "waits"  # from then on the time is counted, however long they took to start
   [ "$RANK" = 1 ] && exec sleep 3600
   exec cat <>"$work/collective"')
 on a start --node_rank 0 "${job[@]}"

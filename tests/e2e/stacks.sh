@@ -48,7 +48,17 @@ for node in a b; do kill -TERM "${pids[$node]}"; done
 for node in a b; do on "$node" finish; done
 on a expect_exit 143
 
+# Without a worker there is none, and nothing is missing.
+on b start "${quick[@]}" --nnodes 2 --rdzv_endpoint "$here" true
+none() { "$DDPRUN" stacks "$ddprun" >"$work/text" 2>/dev/null; }
+on b wait_until none
+grep -qx 'no worker runs' "$work/text" || fail "$(cat "$work/text")"
+! grep -q 'missing' "$work/text" || fail "$(cat "$work/text")"
+kill -TERM "${pids[b]}"
+on b finish
+
 # In the list, as by default, it stops the job.
+on only true
 start --nproc_per_node 1 bash -c 'echo ready; exec sleep 600'
 wait_for_stdout ready
 kill -QUIT "$ddprun"

@@ -177,6 +177,36 @@ TEST_CASE("a process whose tracer is killed goes on") {
   close(held[1]);
 }
 
+TEST_CASE("the end of one that was killed while it was held is seen when it is let go") {
+  Waiter waiter;
+  int held[2], go[2];
+  REQUIRE(pipe(held) == 0);
+  REQUIRE(pipe(go) == 0);
+  const pid_t tracer = fork();
+  if (tracer == 0) {
+    block_child_signal();
+    {
+      const auto stopped = StoppedThread::stop(waiter.pid(), kLongEnough);
+      char byte = stopped ? 'y' : 'n';
+      if (::write(held[1], &byte, 1) != 1 || ::read(go[0], &byte, 1) != 1) _exit(1);
+    }
+    for (;;) pause();
+  }
+  char byte = 0;
+  REQUIRE(read(held[0], &byte, 1) == 1);
+  CHECK(byte == 'y');
+  kill(waiter.pid(), SIGKILL);
+  waiter.wait_for_state('Z');
+  REQUIRE(::write(go[1], &byte, 1) == 1);
+  int status = 0;
+  REQUIRE(waitpid(waiter.pid(), &status, 0) == waiter.pid());  // and its tracer lives
+  CHECK(WTERMSIG(status) == SIGKILL);
+  waiter.forget();
+  kill(tracer, SIGKILL);
+  waitpid(tracer, nullptr, 0);
+  for (const int end : {held[0], held[1], go[0], go[1]}) close(end);
+}
+
 TEST_CASE("a signal that came while a thread was being stopped is not lost") {
   block_child_signal();
   for (int i = 0; i < 20; ++i) {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -132,6 +133,20 @@ TEST_CASE("what a process has started counts, too") {
   kill(child(), SIGKILL);
   while (child() != 0) {
   }
+}
+
+TEST_CASE("what reads stacks for a user is none of the workers' processes") {
+  const Repeating reader([] {
+    prctl(PR_SET_NAME, kStackReader);
+    if (fork() == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      prctl(PR_SET_NAME, "py-spy");
+    }
+    pause();
+  });
+  while (!uses_below(getpid()).empty()) {
+  }
+  CHECK(use_of_process(reader.pid()).pid == reader.pid());
 }
 
 TEST_CASE("a debugger is seen") {

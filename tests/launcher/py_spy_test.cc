@@ -60,6 +60,7 @@ TEST_CASE("py-spy is found beside the interpreter") {
   const FakePython python("exit 1");
   CHECK(find_py_spy(python.program()) == python.py_spy());
   CHECK(find_py_spy("/no/such/folder/python3") != python.py_spy());
+  CHECK(find_py_spy(fs::path(python.py_spy()).parent_path() / "run.sh") != python.py_spy());
 }
 
 TEST_CASE("py-spy is asked for the processes that run Python") {
