@@ -346,13 +346,15 @@ void Agent::report_job_failure() {
       });
 }
 
-/// Ends this node's part. The master stays until every node has received the end of the job.
+/// Ends this node's part. The master stays until every node has received the end of the job; of one
+/// that was stopped until every node has ended: without it their workers would be killed when their
+/// lease is over, which may be before --shutdown_timeout.
 void Agent::finish(Outcome outcome) {
   if (failed_ && std::holds_alternative<JobFailed>(outcome)) report_job_failure();
   launcher::disarm_liveness_timer();
   if (master_.is_open()) master_.client().gone("its ddprun ended");
   outcome_ = std::move(outcome);
-  if (!master_.hosted() || !master_.hosted()->ending()) return end();
+  if (!master_.hosted() || !master_.hosted()->is_ending()) return end();
   report_waiting();
   master_.hosted()->when_settled([this] { end(); });
 }

@@ -39,7 +39,7 @@ Answers::Hooks Agent::answers_hooks() {
           [this] { on_stop_asked(); }};
 }
 
-/// As if this ddprun had got SIGTERM. After the end the master stays until the others have it, too.
+/// As if this ddprun had got SIGTERM. The master stays until the others have ended, too.
 void Agent::on_stop_asked() {
   if (outcome_) return;
   log::info("stopping the whole job, as ddprun stop asks");

@@ -29,12 +29,18 @@ std::optional<std::uint64_t> whole_number(const std::string& text) {
   return number;
 }
 
-/// Adds what the kernel says of the workers that run. Each node has at most `most` ranks.
+bool has_failed(const ask::RankStatus& rank) {
+  return rank.state == "failed";
+}
+
+/// Adds what the kernel says of the workers that run. Each node has at most `most` ranks, and those
+/// that failed are among them.
 ask::JobStatus looked_at(ask::JobStatus status, size_t most) {
   for (ask::NodeStatus& node : status.nodes) {
     if (node.ranks.size() > most) {
       node.problem = std::to_string(most) + " of its " + std::to_string(node.ranks.size()) +
                      " ranks are shown";
+      std::ranges::stable_partition(node.ranks, has_failed);
       node.ranks.resize(most);
     }
     for (ask::RankStatus& rank : node.ranks) {
@@ -106,21 +112,26 @@ void Answers::answer_node(const rendezvous::Inquired& inquired) {
 
 void Answers::answer_status(const ask::Question& question, const ask::Respond& respond) {
   if (ask::query_value(question.query, "node") == "1") return answer_node_status(respond);
-  if (!hooks_.has_master()) {
-    ask::JobStatus own = hooks_.status();
-    own.waiting = "the master at " + own.master + ", which cannot be reached now";
-    return look(std::move(own), SIZE_MAX, respond);
-  }
+  if (!hooks_.has_master()) return answer_own_status("which cannot be reached now", respond);
   nodes_.ask(
       "/status?node=1", [](const rendezvous::ListedNode&) { return true; },
       [this, respond, alive = std::weak_ptr(alive_)](ask::NodeAnswers answers) {
         if (alive.expired()) return;
+        const bool is_silent = answers.nodes.empty() && answers.waiting.empty();
+        if (is_silent) return answer_own_status("which does not answer", respond);
         looks_.run(
             [own = hooks_.status(), answers = std::move(answers)] {
               return ask::to_json(ask::whole_status(own, answers)) + "\n";
             },
             [respond](std::string body) { respond({200, std::move(body)}); });
       });
+}
+
+/// Of the whole job nothing more is known here.
+void Answers::answer_own_status(const std::string& why, const ask::Respond& respond) {
+  ask::JobStatus own = hooks_.status();
+  own.waiting = "the master at " + own.master + ", " + why;
+  look(std::move(own), SIZE_MAX, respond);
 }
 
 void Answers::look(ask::JobStatus status, size_t most_ranks, const ask::Respond& respond) {
@@ -160,13 +171,15 @@ void Answers::answer_log(const ask::Question& question, const ask::Respond& resp
              });
 }
 
+/// Nothing tells whether the message arrives, so whoever asks may repeat it until this node stops;
+/// then no master, which may be one of a restarted job, is told again.
 void Answers::answer_stop(const ask::Respond& respond) {
-  if (!hooks_.has_master()) {
+  if (!stopping_ && !hooks_.has_master()) {
     return respond(
         ask::refusal(503, "the master cannot be reached now; this node alone is stopped by kill " +
                               std::to_string(getppid())));
   }
-  hooks_.send(rendezvous::StopJob{});
+  if (!stopping_) hooks_.send(rendezvous::StopJob{});
   respond({200, "{\"stopping\":true}\n"});
 }
 

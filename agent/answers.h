@@ -56,6 +56,7 @@ class Answers {
 
  private:
   void answer_status(const ask::Question& question, const ask::Respond& respond);
+  void answer_own_status(const std::string& why, const ask::Respond& respond);
   void look(ask::JobStatus status, size_t most_ranks, const ask::Respond& respond);
   void answer_node_status(const ask::Respond& respond);
   void answer_log(const ask::Question& question, const ask::Respond& respond);

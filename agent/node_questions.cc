@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/node_questions.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 #include <variant>
+#include <vector>
 
 namespace ddprun::agent {
 namespace {
 
-constexpr std::chrono::seconds kAnswersLimit{5};
+constexpr std::chrono::seconds kAnswerPause{5};    // without any answer
+constexpr std::chrono::seconds kAnswersLimit{15};  // for all of them
 
 /// With the longest answers, three quarters of what the master keeps for a line.
 constexpr size_t kMostAsked = 8;
@@ -38,11 +41,17 @@ void NodeQuestions::begin_next() {
   answers_ = {};
   asked_ = bytes_ = 0;
   open_.clear();
-  limit_.expires_after(kAnswersLimit);
-  limit_.async_wait([this, turn = turn_](boost::system::error_code cancelled) {
+  ends_ = std::chrono::steady_clock::now() + kAnswersLimit;
+  wait();
+  list(0);
+}
+
+/// As long as answers come, the others may: a node needs seconds for stacks, and all have a turn.
+void NodeQuestions::wait() {
+  limit_.expires_at(std::min(ends_, std::chrono::steady_clock::now() + kAnswerPause));
+  limit_.async_wait([this, turn = ++turn_](boost::system::error_code cancelled) {
     if (!cancelled && turn == turn_) end();
   });
-  list(0);
 }
 
 void NodeQuestions::list(rendezvous::NodeId after) {
@@ -60,6 +69,9 @@ void NodeQuestions::on_listed(const rendezvous::NodeList& listed) {
   answers_.waiting = listed.waiting;
   listing_ = listed.more && !listed.nodes.empty() && listed.nodes.back().id > listed_to_;
   if (listing_) return list(listed.nodes.back().id);
+  // A node that hangs takes one of the few turns until the end: the others come first.
+  std::ranges::stable_sort(answers_.nodes, {},
+                           [](const ask::NodeAnswer& answer) { return answer.node.silent; });
   ask_more();
 }
 
@@ -81,10 +93,12 @@ void NodeQuestions::on_informed(const rendezvous::Informed& informed) {
   bytes_ += informed.answer.size();
   if (bytes_ <= kMostAnswered) answer.answer = informed.answer;
   open_.erase(question);
+  wait();
   ask_more();
 }
 
-/// What has not come is not waited for.
+/// What has not come is not waited for. Who asks the same has the same answers: of a job that hangs
+/// more may ask than it answers in time.
 void NodeQuestions::end() {
   limit_.cancel();
   ++turn_;
@@ -95,9 +109,17 @@ void NodeQuestions::end() {
     ask::NodeAnswer& answer = answers_.nodes[asked_];
     if (answer.node.connected) answer.problem = "it was not asked in time";
   }
+  std::vector<Done> done = {std::move(ended.done)};
+  const auto is_same = [&ended](const Waiting& one) { return one.question == ended.question; };
+  for (const Waiting& one : waiting_) {
+    if (is_same(one)) done.push_back(one.done);
+  }
+  std::erase_if(waiting_, is_same);
   ask::NodeAnswers answers = std::exchange(answers_, {});
+  std::ranges::sort(answers.nodes, {},
+                    [](const ask::NodeAnswer& answer) { return answer.node.id; });
   begin_next();
-  ended.done(std::move(answers));
+  for (const Done& each : done) each(answers);
 }
 
 }  // namespace ddprun::agent

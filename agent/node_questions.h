@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -29,8 +30,8 @@ class NodeQuestions {
   NodeQuestions(const boost::asio::any_io_executor& executor,
                 std::function<void(rendezvous::Inquiry)> send);
 
-  /// Asks `question` of the nodes that are `wanted`. Calls `done` later, once: when all have
-  /// answered, or within some seconds, with why others have not.
+  /// Asks `question` of the nodes that are `wanted`, always the same for the same question. Calls
+  /// `done` later, once: when all have answered, or within some seconds, with why others have not.
   void ask(std::string question, Wanted wanted, Done done);
 
   /// What came from the master.
@@ -44,6 +45,7 @@ class NodeQuestions {
   };
 
   void begin_next();
+  void wait();
   void list(rendezvous::NodeId after);
   void on_listed(const rendezvous::NodeList& list);
   void on_informed(const rendezvous::Informed& informed);
@@ -54,8 +56,9 @@ class NodeQuestions {
   boost::asio::steady_timer limit_;
   std::deque<Waiting> waiting_;  // the first one is under way
   bool begun_ = false;
-  std::uint64_t turn_ = 0;  // of a question or a pause: a timer may have expired for an older one
-  std::size_t bytes_ = 0;   // of the answers
+  std::uint64_t turn_ = 0;  // of a wait for an answer: a timer may have expired for an older one
+  std::chrono::steady_clock::time_point ends_;  // whatever comes
+  std::size_t bytes_ = 0;                       // of the answers
   bool listing_ = false;
   rendezvous::NodeId listed_to_ = 0;
   ask::NodeAnswers answers_;                   // to the first one

@@ -86,6 +86,17 @@ std::string refusal_in(std::string_view body) {
   return printable(body.substr(kBegin.size(), end - kBegin.size()));
 }
 
+/// Whether the body is as long as the head says: a process that ends may have sent only a part.
+bool is_whole(std::string_view head, size_t body) {
+  constexpr std::string_view kLength = "\r\nContent-Length: ";
+  const size_t at = head.find(kLength);
+  if (at == head.npos) return false;
+  head.remove_prefix(at + kLength.size());
+  size_t length = 0;
+  const auto [end, error] = std::from_chars(head.data(), head.data() + head.size(), length);
+  return error == std::errc() && length == body;
+}
+
 /// The body of "HTTP/1.1 200 OK ...".
 Result<std::string> body_of(std::string answer) {
   constexpr std::string_view kVersion = "HTTP/1.";
@@ -95,7 +106,10 @@ Result<std::string> body_of(std::string answer) {
     const char* code = answer.data() + kVersion.size() + 2;
     std::from_chars(code, answer.data() + head, status);
   }
-  if (status == 0) return Error{Errc::unreachable, "the job ended before it had answered"};
+  if (status == 0 ||
+      !is_whole(std::string_view(answer).substr(0, head), answer.size() - head - 4)) {
+    return Error{Errc::unreachable, "the job ended before it had answered"};
+  }
   answer.erase(0, head + 4);
   if (status == 200) return answer;
   const std::string sentence = refusal_in(answer);

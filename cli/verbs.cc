@@ -160,7 +160,8 @@ int show_stacks(const VerbLine& line) {
                 : fail(stacks.error());
 }
 
-/// Waits until the ddprun here has ended, which may take as long as its --shutdown_timeout.
+/// Waits until the ddprun here has ended, which may take as long as its --shutdown_timeout. It is
+/// told again and again: its line to the master may break with the message on it.
 int stop_job(const VerbLine& line) {
   const Result<RunningJob> job = choose_job(running_jobs(), name_in(line, 0));
   if (!job) return fail(job.error());
@@ -168,7 +169,7 @@ int stop_job(const VerbLine& line) {
   const Result<std::string> stopping = ask_socket(socket, "POST", "/stop", kAnswerLimit);
   if (!stopping) return fail(stopping.error());
   for (;;) {
-    const auto still = ask_socket(socket, "GET", "/status?node=1", kAnswerLimit);
+    const auto still = ask_socket(socket, "POST", "/stop", kAnswerLimit);
     if (!still && still.error().code == Errc::closed) return 0;
     std::this_thread::sleep_for(kStopPause);
   }
@@ -187,11 +188,19 @@ std::string shown_log(const std::string& text) {
   return shown;
 }
 
+/// Whether a piece is the last one for now. One that is not full was: a rank that goes on writing
+/// would otherwise be followed for ever.
+bool is_last(const LogPiece& piece, std::uint64_t shown) {
+  constexpr std::uint64_t kMostShown = 512 * 1024;  // more than is kept, also as U+FFFD
+  constexpr std::uint64_t kCutCharacter = 3;        // which is left for the next piece
+  return piece.next - piece.from < agent::ask::kMaxPiece - kCutCharacter || shown >= kMostShown;
+}
+
 int show_log(const VerbLine& line) {
   if (line.names.empty()) return fail({Errc::usage, "ddprun logs needs a rank"}, 2);
   const Result<RunningJob> job = choose_job(running_jobs(), name_in(line, 1));
   if (!job) return fail(job.error());
-  std::uint64_t from = 0;
+  std::uint64_t from = 0, shown = 0;
   int round = -1;
   for (;;) {
     const Result<LogPiece> piece = log_piece_of(*job, line.names[0], from);
@@ -210,8 +219,9 @@ int show_log(const VerbLine& line) {
     }
     if (const int code = print(shown_log(piece->text)); code != 0) return code;
     from = piece->next;
+    shown += piece->text.size();
+    if (!line.has("-f") && is_last(*piece, shown)) return 0;
     if (!piece->text.empty()) continue;
-    if (!line.has("-f")) return 0;
     std::this_thread::sleep_for(kFollowPause);
   }
 }

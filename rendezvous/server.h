@@ -70,7 +70,11 @@ class Server {
   /// As agents see it: Welcome::master.
   const std::string& name() const { return sessions_.name(); }
 
-  /// Calls `settled` when the job is over and every agent has acknowledged that, or is lost.
+  /// Whether the job is over, or was stopped by an inquiry.
+  bool is_ending() const { return sessions_.is_ending(); }
+
+  /// Calls `settled` when the job is over or was stopped, and every agent has acknowledged that, or
+  /// is lost.
   void when_settled(std::function<void()> settled);
 
   /// How the job ended; nullopt: it has not.

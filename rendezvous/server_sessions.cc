@@ -24,6 +24,12 @@ constexpr size_t kMaxHost = 256;  // of a host's name
 constexpr const char* kPredecessor =
     "the end of the lease of the ddprun that had this node_rank before (--lease)";
 
+/// Of the whole round, which end_stalled_round said.
+bool is_hang(const Message& message) {
+  const auto* fail = std::get_if<message::Fail>(&message);
+  return fail != nullptr && fail->failure.hung;
+}
+
 /// Makes letters of the notifications of one event. Every Broken among them is the same, every
 /// Closed and every Stalled: thousands of nodes may get it, so there is one letter.
 class LetterMaker {
@@ -279,8 +285,8 @@ void ServerSessions::take_message(NodeId node, const Message& message, Time now)
     return send(*agent.connection, Heartbeat{agent.delivery.received()});
   }
   if (std::holds_alternative<message::Ask>(message)) {
-    return send(*agent.connection, reply::Waiting{successors_.contains(node) ? kPredecessor
-                                                                             : waiting_for(now)});
+    return send(*agent.connection,
+                reply::Waiting{successors_.contains(node) ? kPredecessor : waiting_for(now)});
   }
   if (const auto* owned = std::get_if<message::Owned>(&message)) {
     return act(server_action::Owned{*agent.connection, owned->ours});
@@ -388,7 +394,10 @@ void ServerSessions::pass_to_round(NodeId node, const Message& message, Time now
 void ServerSessions::look_for_stall(Time now) {
   const Stall::News news = stall_.look(round_.nodes(), round_.running());
   if (news == Stall::News::none || round_.phase() != Round::Phase::active) return;
-  if (news == Stall::News::over) return tell_members({"ranks make progress again"});
+  if (news == Stall::News::over) {
+    std::erase_if(held_, [](const Held& held) { return is_hang(held.message); });
+    return tell_members({"ranks make progress again"});
+  }
   if (options_.round.hang_timeout.count() > 0) return end_stalled_round(now);
   tell_members({stall_.text(round_.nodes())});
 }
@@ -515,7 +524,7 @@ void ServerSessions::name_store_host(Notifications& notifications) const {
 }
 
 std::string ServerSessions::waiting_for(Time now) {
-  if (!round_.closed()) {
+  if (!is_ending()) {
     if (waiting_for_.empty() || now - waiting_for_made_ > kWaitingForAge) {
       waiting_for_ = round_.waiting_for();
       waiting_for_made_ = now;

@@ -144,11 +144,15 @@ class ServerSessions {
   /// When `tick` has something to do; nullopt: not before another event.
   std::optional<Time> deadline() const;
 
-  /// As Round::waiting_for; once the job is over, the agents that have not acknowledged it.
+  /// As Round::waiting_for; once the job is over or was stopped, the agents that have not
+  /// acknowledged it.
   std::string waiting_for(Time now);
 
-  /// The job is over or was stopped, and every agent has acknowledged that or is lost.
-  bool settled() const { return (round_.closed() || stop_asked_) && agents_.empty(); }
+  /// The job is over or was stopped.
+  bool is_ending() const { return round_.closed() || stop_asked_; }
+
+  /// It is, and every agent has acknowledged that or is lost.
+  bool settled() const { return is_ending() && agents_.empty(); }
 
   const Round& round() const { return round_; }
 

@@ -40,7 +40,7 @@ std::string bytes_text(std::uint64_t bytes) {
   return text.data();
 }
 
-/// A line of the table: a rank, or the ranks of a node that did not answer.
+/// A line of the table: a rank, or the ranks of a node that did not answer, or not for all of them.
 struct Line {
   int severity = 0;  // the higher, the worse
   int rank = 0;
@@ -112,7 +112,7 @@ std::vector<Line> lines_of(const JobStatus& status, const JobStatus* before) {
   }
   std::vector<Line> lines;
   for (const NodeStatus& node : status.nodes) {
-    if (node.ranks.empty()) lines.push_back(line_of(node));
+    if (node.ranks.empty() || !node.problem.empty()) lines.push_back(line_of(node));
     for (const RankStatus& rank : node.ranks) {
       lines.push_back(line_of(rank, node.host, any_runs, before));
     }

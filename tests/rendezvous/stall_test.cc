@@ -156,6 +156,22 @@ TEST_CASE("where a node has no line its loss comes first") {
   CHECK_FALSE(std::get<Broken>(told[0]).root_cause);
 }
 
+TEST_CASE("a hang that is over while a node has no line fails nothing when that is back") {
+  StallJob job(3, 10min);
+  job.quiet(1);
+  job.quiet(2);
+  job.sessions().lost(2, kStart);
+  CHECK(job.quiet(3).empty());
+  job.goes_on(3);
+  job.sessions().connected(9, "b", kProtocolVersion, false);
+  message::Hello hello;
+  hello.min_nodes = hello.max_nodes = 3;
+  hello.host = hello.session = "b";
+  hello.number = 2;
+  job.sessions().received(9, Message(hello), kStart);
+  CHECK(job.sessions().round().phase() == Round::Phase::active);
+}
+
 TEST_CASE("what a node says of ranks of others, or of another round, is left out") {
   StallJob job(2);
   job.quiet(1, Kind::waiting, 7);
