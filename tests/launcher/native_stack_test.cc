@@ -208,14 +208,20 @@ TEST_CASE("the end of one that was killed while it was held is seen when it is l
 }
 
 TEST_CASE("a signal that came while a thread was being stopped is not lost") {
-  block_child_signal();
   for (int i = 0; i < 20; ++i) {
     Waiter waiter;
-    kill(waiter.pid(), SIGUSR1);  // one that Catch leaves alone; before, at or after the moment at which it stops
-    {
-      const auto stopped = StoppedThread::stop(waiter.pid(), kLongEnough);
+    // One that Catch leaves alone; before, at or after the moment at which it stops.
+    kill(waiter.pid(), SIGUSR1);
+    const pid_t tracer = fork();
+    if (tracer == 0) {
+      block_child_signal();
+      {
+        const auto stopped = StoppedThread::stop(waiter.pid(), kLongEnough);
+      }
+      _exit(0);
     }
     int status = 0;
+    REQUIRE(waitpid(tracer, &status, 0) == tracer);
     REQUIRE(waitpid(waiter.pid(), &status, 0) == waiter.pid());
     CHECK(WTERMSIG(status) == SIGUSR1);
     waiter.forget();
