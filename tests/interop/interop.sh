@@ -76,6 +76,17 @@ new_folder() {
   mktemp -d "$work/scratch.XXXXXX"
 }
 
+# Below those that the kernel gives to connections, of which one may come between this and its use.
 free_port() {
-  "$python" -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])'
+  "$python" - <<'PROGRAM'
+import random, socket
+while True:
+    port = random.randrange(20000, 32000)
+    try:
+        socket.socket().bind(("", port))
+    except OSError:
+        continue
+    print(port)
+    break
+PROGRAM
 }

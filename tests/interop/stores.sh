@@ -4,10 +4,6 @@
 . "$(dirname "${BASH_SOURCE[0]}")/interop.sh"
 peer=$DDPRUN_BIN/store_peer
 
-free_port() {
-  "$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
-}
-
 exchange() {  # exchange DDP'S_ROLE PYTORCH'S_ROLE
   local port ddp
   port=$(free_port)

@@ -22,13 +22,12 @@ same() {  # same COUNT OPTIONS...: COUNT workers
   expect_no_process_left
 }
 
-port=$(free_port)
 same 2 --nproc_per_node 2 show.py -- --log '${local_rank}' '$${local_rank}' '${rank}' '$HOME' ''
 same 1 -- show.py -- --nproc_per_node 4
 same 2 -m --nproc-per-node=2 --max_restarts 3 --role reader show a -- b
-same 2 --nnode=1 --node_rank=0 --master_port="$port" --no-python --nproc_per_node=2 \
+same 2 --nnode=1 --node_rank=0 --master_port="$(free_port)" --no-python --nproc_per_node=2 \
   sh -c 'echo "$RANK" "$@"' sh '${local_rank}'
 PET_NPROC_PER_NODE=2 PET_MODULE=1 PET_MAX_RESTARTS=2 PET_STANDALONE=1 same 2 --max_restarts 1 show x
-same 1 --nnodes=1:2 --node_rank=1 --rdzv-id=7 --rdzv-backend=c10d --rdzv-endpoint="127.0.0.1:$port" \
+same 1 --nnodes=1:2 --node_rank=1 --rdzv-id=7 --rdzv-backend=c10d --rdzv-endpoint="127.0.0.1:$(free_port)" \
   --rdzv-conf=last_call_timeout=1 show.py
 same "$(env -u OMP_NUM_THREADS nproc)" --standalone --nproc_per_node=cpu show.py
