@@ -9,9 +9,9 @@
 
 namespace ddprun::launcher {
 
-/// The path of py-spy, which reads the stacks of Python from outside: beside `program` if that is an
-/// interpreter of Python, as anyone may have put something beside another program (/tmp/run.sh), or
-/// in PATH. Empty: there is none.
+/// The path of py-spy, which reads the stacks of Python from outside: beside `program` if that is
+/// an interpreter of Python, as anyone may have put something beside another program (/tmp/run.sh),
+/// or in PATH. Empty: there is none.
 std::string find_py_spy(const std::string& program);
 
 /// Whether the executable of `pid` is an interpreter of Python.

@@ -44,7 +44,8 @@ bool has_filter() {
 bool is_of_same_user(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/status");
   for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("Uid:")) return (line + "\t").find("\t" + std::to_string(geteuid()) + "\t") != line.npos;
+    if (line.starts_with("Uid:"))
+      return (line + "\t").find("\t" + std::to_string(geteuid()) + "\t") != line.npos;
   }
   return true;
 }

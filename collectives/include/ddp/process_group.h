@@ -284,10 +284,10 @@ class DDP_EXPORT ProcessGroup {
   /// with the same list, no thread of theirs is in another call of this group, and they meet
   /// through the store, which has to be alive. Aborts this group; shrink() can be called again if
   /// it fails, by all. With nccl, Options::device and NCCL 2.27 the rest of a group that has not
-  /// failed is made by ncclCommShrink, when its calls are done; else it connects again. Under ddprun
-  /// this is for ranks that leave, as it stops all workers when one fails. Errors: usage (a rank
-  /// that does not exist, twice the same, this one; ranks of init_local_devices), timed_out (names
-  /// the ranks that did not call it), peer_lost, unreachable.
+  /// failed is made by ncclCommShrink, when its calls are done; else it connects again. Under
+  /// ddprun this is for ranks that leave, as it stops all workers when one fails. Errors: usage (a
+  /// rank that does not exist, twice the same, this one; ranks of init_local_devices), timed_out
+  /// (names the ranks that did not call it), peer_lost, unreachable.
   [[nodiscard]] ProcessGroup shrink(std::span<const int> excluded);
 
  private:

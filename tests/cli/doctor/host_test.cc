@@ -245,11 +245,10 @@ TEST_CASE("doctor: a port that is closed") {
 }
 
 TEST_CASE("doctor: the command line of a job becomes a job of ddprun's own") {
-  const doctor::Job job =
-      doctor_of({"doctor", "--nnodes", "2", "--rdzv_endpoint", "node1", "--nproc_per_node", "3",
-                 "--log_dir", "/logs", "--max_restarts", "2", "--hang_timeout", "5", "--json",
-                 "train.py", "--lr", "1"},
-                host_with_path());
+  const doctor::Job job = doctor_of(
+      {"doctor", "--nnodes", "2", "--rdzv_endpoint", "node1", "--nproc_per_node", "3", "--log_dir",
+       "/logs", "--max_restarts", "2", "--hang_timeout", "5", "--json", "train.py", "--lr", "1"},
+      host_with_path());
   CHECK(job.spec.max_nodes == 2);
   CHECK(job.spec.master_addr == "node1");
   CHECK(job.spec.local_size == 1);

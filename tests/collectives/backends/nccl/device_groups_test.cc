@@ -82,7 +82,8 @@ TEST_CASE("memory that cannot be had fails the call on all ranks, with the bytes
   }
 }
 
-TEST_CASE("a group without one of its ranks is made by NCCL, or connects again before 2.27", "[gpu]") {
+TEST_CASE("a group without one of its ranks is made by NCCL, or connects again before 2.27",
+          "[gpu]") {
   const int size = GENERATE(2, 3, 4);
   const std::string version = GENERATE("22807", "22605");
   if (!are_enough(size)) return;
