@@ -10,7 +10,7 @@ using ddprun::must;
 
 namespace {
 
-std::string node_answer_of(std::vector<int> ranks) {
+std::string node_answer_of(const std::vector<int>& ranks) {
   JobStatus status;
   NodeStatus& node = status.nodes.emplace_back();
   node.host = "it says so";
