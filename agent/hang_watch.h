@@ -27,7 +27,7 @@ struct Signs {
 ///   least a minute, unless the limit is the user's.
 ///
 /// A time in which this process or the whole host stood still says nothing of the workers: from
-/// then on it counts anew.
+/// then on it counts from zero again.
 class HangWatch {
  public:
   using Time = BootClock::time_point;

@@ -23,7 +23,7 @@ struct Trait {
 // clang-format off
 constexpr auto kTraits = std::to_array<Trait>({
     {"ddprun", Level::fail, "install one version of ddprun on all nodes"},
-    {"program", Level::fail, "copy the program to every node anew, or keep it on a shared disk"},
+    {"program", Level::fail, "copy the program to every node again, or keep it on a shared disk"},
     {"Python", Level::fail, "use the same environment (venv, conda, image) on all nodes"},
     {"torch", Level::fail, "use the same environment (venv, conda, image) on all nodes"},
     {"jaxlib", Level::fail, "use the same environment (venv, conda, image) on all nodes"},

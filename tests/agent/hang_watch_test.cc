@@ -134,7 +134,7 @@ TEST_CASE("a debugger, or a reader that has stopped, is no hang") {
   CHECK(node.progress() == 0);
 }
 
-TEST_CASE("a host that was suspended, or a job that was stopped, begins anew") {
+TEST_CASE("a host that was suspended, or a job that was stopped, begins again") {
   WatchedNode node;
   node.beats(GENERATE(0, 100), 1s);
   const Duration limit = node.watch().limit();

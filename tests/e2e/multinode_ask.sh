@@ -21,6 +21,8 @@ expect_asked() {
 # shellcheck disable=SC2016
 worker='echo "here is rank $RANK"
   until [ -e "$0" ]; do sleep 0.05; done
+  # One that needs longer than --lease, on the node that does not host the master.
+  [ "$RANK" != 3 ] || trap "sleep 6; echo saved; exit 0" TERM
   echo "again $RANK"; while :; do sleep 600 & wait; done'
 
 begin() {  # begin NODE...
@@ -63,6 +65,7 @@ for node in a b; do
   on "$node" expect_exit 143
   on "$node" expect_stderr '^ddprun: stopping the whole job, as ddprun stop asks$'
 done
+on b expect_stdout 'saved$'
 wait "${followers[@]}" || fail "ddprun logs -f does not end well with its job"
 
 # With a rendezvous of its own.
