@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+// ServerSessions between agents and Round: what Round is told, and when, and what it says.
+#include <algorithm>
+
+#include "base/text.h"
+#include "rendezvous/membership_text.h"
+#include "rendezvous/server_sessions.h"
+
+namespace ddprun::rendezvous {
+namespace {
+
+/// Notifications that an agent has not acknowledged. It does with each heartbeat.
+constexpr size_t kMaxUnacked = 1024;
+
+/// What a node that was started again waits for.
+constexpr const char* kPredecessor =
+    "the end of the lease of the ddprun that had this node_rank before (--lease)";
+
+/// Of the whole round, which end_stalled_round said.
+bool is_hang(const Message& message) {
+  const auto* fail = std::get_if<message::Fail>(&message);
+  return fail != nullptr && fail->failure.hung;
+}
+
+/// Makes letters of the notifications of one event. Every Broken among them is the same, every
+/// Closed and every Stalled: thousands of nodes may get it, so there is one letter.
+class LetterMaker {
+ public:
+  std::shared_ptr<const Reply> letter(Notification notification) {
+    const size_t kind = notification.index();
+    const bool common = std::holds_alternative<Broken>(notification) ||
+                        std::holds_alternative<Closed>(notification) ||
+                        std::holds_alternative<Stalled>(notification);
+    if (common && kind == kind_) return common_;
+    auto made = std::make_shared<const Reply>(std::move(notification));
+    if (common) {
+      kind_ = kind;
+      common_ = made;
+    }
+    return made;
+  }
+
+ private:
+  size_t kind_ = std::variant_npos;
+  std::shared_ptr<const Reply> common_;
+};
+
+}  // namespace
+
+// Messages to Round, and its notifications.
+
+void ServerSessions::take_message(NodeId node, const Message& message, Time now) {
+  Agent& agent = agents_.at(node);
+  evictions_.received(node, now);
+  if (const auto* heartbeat = std::get_if<Heartbeat>(&message)) {
+    agent.delivery.ack(heartbeat->received);
+    return send(*agent.connection, Heartbeat{agent.delivery.received()});
+  }
+  if (std::holds_alternative<message::Ask>(message)) {
+    return send(*agent.connection,
+                reply::Waiting{successors_.contains(node) ? kPredecessor : waiting_for(now)});
+  }
+  if (const auto* owned = std::get_if<message::Owned>(&message)) {
+    return act(server_action::Owned{*agent.connection, owned->ours});
+  }
+  if (const auto* gone = std::get_if<message::Gone>(&message)) return take_gone(node, *gone, now);
+  if (const auto* inquiry = std::get_if<Inquiry>(&message)) {
+    return take_inquiry(node, *inquiry, now);
+  }
+  agent.delivery.receive();
+  if (has_to_wait(node, message)) return held_.push_back({node, message});
+  pass_to_round(node, message, now);
+}
+
+bool ServerSessions::has_to_wait(NodeId node, const Message& message) const {
+  constexpr size_t kMostOfOne = 4;  // it fails, joins, leaves
+  if (held_.size() >= kMostOfOne * agents_.size()) return false;
+  const bool fails = std::holds_alternative<message::Fail>(message);
+  if (held_.empty()) return fails && is_any_member_unreachable();
+  return fails || std::any_of(held_.begin(), held_.end(),
+                              [node](const Held& held) { return held.sender == node; });
+}
+
+bool ServerSessions::is_any_member_unreachable() const {
+  if (round_.phase() != Round::Phase::active) return false;
+  return std::any_of(unreachable_.begin(), unreachable_.end(), [this](NodeId id) {
+    const auto node = round_.nodes().find(id);
+    return node != round_.nodes().end() && node->second.state == NodeState::running;
+  });
+}
+
+void ServerSessions::release_held(Time now) {
+  if (held_.empty() || is_any_member_unreachable()) return;
+  for (const Held& held : std::exchange(held_, {})) {
+    if (agents_.contains(held.sender)) pass_to_round(held.sender, held.message, now);
+  }
+}
+
+/// Whether an agent without a line has the place that this node asks for, on the same host.
+bool ServerSessions::has_predecessor(NodeId node, const JoinRequest& request) const {
+  const Node* const holder = request.node_rank ? round_.holder_of(*request.node_rank) : nullptr;
+  return holder != nullptr && holder->id != node && unreachable_.contains(holder->id) &&
+         holder->request.host == name_text(request.host);
+}
+
+bool ServerSessions::has_to_wait_for_place(NodeId node, const JoinRequest& request) {
+  if (round_.nodes().contains(node) || !has_predecessor(node, request)) return false;
+  const bool is_new = successors_.insert_or_assign(node, request).second;
+  if (!is_new) return true;
+  act(server_action::Warn{agents_.at(node).host + " was started again as node_rank " +
+                          std::to_string(*request.node_rank) +
+                          ": it waits until its predecessor, which is out of reach, is lost "
+                          "(--lease " +
+                          duration_text(options_.lease) + ")"});
+  return true;
+}
+
+/// When a node has a line again or is lost: nothing else ends their wait.
+void ServerSessions::release_successors(Time now) {
+  std::vector<std::pair<NodeId, JoinRequest>> free;
+  std::erase_if(successors_, [&](auto& successor) {
+    auto& [node, request] = successor;
+    if (agents_.contains(node) && has_predecessor(node, request)) return false;
+    free.emplace_back(node, std::move(request));
+    return true;
+  });
+  for (auto& [node, request] : free) {
+    if (agents_.contains(node)) take_join(node, std::move(request), now);
+  }
+}
+
+void ServerSessions::take_join(NodeId node, JoinRequest request, Time now) {
+  Agent& agent = agents_.at(node);
+  // Before it waits, after which it may have no connection.
+  if (request.hosting && !agent.own) {
+    return refuse_agent(*agent.connection, "it says that it hosts the master, which this is", now);
+  }
+  if (has_to_wait_for_place(node, request)) return;
+  const bool is_resident = !options_.resident.empty() && agent.session == options_.resident;
+  request.hosting = agent.own || is_resident;
+  request.is_host = request.is_host || is_resident;
+  agent.is_host = request.is_host;
+  deliver(round_.join(node, std::move(request), now));
+}
+
+void ServerSessions::pass_to_round(NodeId node, const Message& message, Time now) {
+  if (const auto* join = std::get_if<message::Join>(&message)) {
+    take_join(node, join->request, now);
+  } else if (const auto* fail = std::get_if<message::Fail>(&message)) {
+    Notifications notifications = round_.fail(node, fail->round, fail->failure, now);
+    notify_workers(notifications);
+    deliver(std::move(notifications));
+  } else if (const auto* succeed = std::get_if<message::Succeed>(&message)) {
+    deliver(round_.succeed(node, succeed->round, now));
+    look_for_stall(now);
+  } else if (const auto* progress = std::get_if<message::Progress>(&message)) {
+    const auto known = round_.nodes().find(node);
+    if (known == round_.nodes().end()) return;
+    stall_.heard(known->second, progress->progress);
+    look_for_stall(now);
+  } else if (std::holds_alternative<message::Leave>(message)) {
+    deliver(round_.leave(node, now));
+  }  // else a second Hello
+}
+
+void ServerSessions::look_for_stall(Time now) {
+  const Stall::News news = stall_.look(round_.nodes(), round_.running());
+  if (news == Stall::News::none || round_.phase() != Round::Phase::active) return;
+  if (news == Stall::News::over) {
+    std::erase_if(held_, [](const Held& held) { return is_hang(held.message); });
+    return tell_members({"ranks make progress again"});
+  }
+  if (options_.round.hang_timeout.count() > 0) return end_stalled_round(now);
+  tell_members({stall_.text(round_.nodes())});
+}
+
+/// As if a node had reported it, so that the loss of another one still comes first.
+void ServerSessions::end_stalled_round(Time now) {
+  const Failure failure = stall_.failure(round_.nodes());
+  const NodeId node = Stall::node_of(failure.rank, round_.nodes());
+  const Message fail = message::Fail{round_.nodes().at(node).last_round, failure};
+  if (has_to_wait(node, fail)) return held_.push_back({node, fail});
+  pass_to_round(node, fail, now);
+}
+
+void ServerSessions::tell_members(const Stalled& stalled) {
+  Notifications notifications;
+  for (const auto& [id, node] : round_.nodes()) {
+    const bool is_member = node.state == NodeState::running || node.state == NodeState::finished;
+    if (is_member) notifications.emplace_back(id, stalled);
+  }
+  deliver(std::move(notifications));
+}
+
+/// In the order of the events, also where one has to wait.
+void ServerSessions::deliver(Notifications notifications) {
+  if (notifications.empty()) return;
+  const bool is_first = unannounced_.empty();
+  if (is_first && !has_to_be_recorded(notifications)) return announce(std::move(notifications));
+  unannounced_.push_back(std::move(notifications));
+  if (is_first) record();
+}
+
+void ServerSessions::record() {
+  recording_ = round_.state();
+  act(server_action::Record{recording_});
+}
+
+ServerActions ServerSessions::recorded() {
+  recorded_ = recording_;
+  while (!unannounced_.empty() && !has_to_be_recorded(unannounced_.front())) {
+    announce(std::move(unannounced_.front()));
+    unannounced_.pop_front();
+  }
+  if (!unannounced_.empty()) record();
+  return take();
+}
+
+/// A round begins, or the job ends.
+bool ServerSessions::has_to_be_recorded(const Notifications& notifications) const {
+  if (!options_.inherited) return false;
+  const JobState state = round_.state();
+  const bool is_known =
+      recorded_.round == state.round && recorded_.ending.has_value() == state.ending.has_value();
+  return !is_known && std::any_of(notifications.begin(), notifications.end(), [](const auto& one) {
+    return std::holds_alternative<Ready>(one.second) || std::holds_alternative<Closed>(one.second);
+  });
+}
+
+void ServerSessions::announce(Notifications notifications) {
+  name_store_host(notifications);
+  LetterMaker letters;
+  for (auto& [node, notification] : notifications) {
+    const auto found = agents_.find(node);
+    if (found == agents_.end()) continue;
+    Agent& agent = found->second;
+    prepare(agent, notification);
+    const Letter letter = letters.letter(std::move(notification));
+    if (agent.connection) act(server_action::Send{*agent.connection, letter});
+    if (!agent.own) agent.delivery.add(letter);
+    if (agent.delivery.unacked().size() > kMaxUnacked) end_session(node);
+  }
+}
+
+void ServerSessions::prepare(const Agent& agent, const Notification& notification) {
+  if (const auto* refused = std::get_if<Refused>(&notification)) {
+    act(server_action::Warn{"refused " + agent.host + ": " + printable(refused->sentence)});
+  }
+  const auto* ready = std::get_if<Ready>(&notification);
+  if (ready == nullptr) return;
+  if (ready->layout.node_rank == 0) check_connections(ready->layout);
+  if (ready->layout.round == store_round_) return;
+  // No member has a client of the old store left: nodes join when their workers are reaped.
+  store_round_ = ready->layout.round;
+  act(server_action::EmptyStore{});
+}
+
+/// Workers that find no room wait, and then fail for a reason that does not name it.
+void ServerSessions::check_connections(const Layout& layout) {
+  const bool has_store = layout.store_port == 0;
+  const int needed = layout.node_count + (has_store ? layout.world_size : 0);
+  if (static_cast<size_t>(needed) <= options_.connections) return;
+  act(server_action::Warn{"this job needs " + std::to_string(needed) +
+                          " connections to its master, which can have " +
+                          std::to_string(options_.connections) +
+                          ": raise the hard limit of open files on its host (ulimit -Hn)"});
+}
+
+/// Workers that wait for a lost one would do so until they are killed, if they outlive SIGTERM.
+/// Workers that are stopped for another reason still have all their peers.
+void ServerSessions::notify_workers(const Notifications& notifications) {
+  for (const auto& [node, notification] : notifications) {
+    const auto* broken = std::get_if<Broken>(&notification);
+    if (broken == nullptr) continue;
+    const bool worker_failed = broken->root_cause && options_.loss_text;
+    return act(server_action::NotifyWorkers{
+        printable(worker_failed ? options_.loss_text(*broken->root_cause) : broken->reason)});
+  }
+}
+
+/// A store that rank 0 hosts is at the endpoint where node 0 lives there, else at the address that
+/// node 0 connects from.
+void ServerSessions::name_store_host(Notifications& notifications) const {
+  std::string host;
+  for (const auto& [node, notification] : notifications) {
+    const auto* ready = std::get_if<Ready>(&notification);
+    if (ready == nullptr || ready->layout.node_rank != 0 || ready->layout.store_port == 0) continue;
+    const auto first = agents_.find(node);  // it may be lost since the round was decided
+    if (first == agents_.end() || first->second.is_host || !first->second.connection) continue;
+    host = connections_.at(*first->second.connection).address;
+  }
+  if (host.empty()) return;
+  for (auto& [node, notification] : notifications) {
+    if (auto* ready = std::get_if<Ready>(&notification)) ready->layout.store_host = host;
+  }
+}
+
+}  // namespace ddprun::rendezvous
