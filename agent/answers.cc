@@ -81,7 +81,8 @@ Answers::Answers(boost::asio::any_io_executor executor, Hooks hooks)
 void Answers::open(const std::string& run_id) {
   const Result<std::string> path = ask::socket_path(ask::socket_folders(), run_id, getppid());
   const Result<> listening = path ? server_.listen(*path) : Result<>(path.error());
-  if (!listening) log::debug("nobody can ask about this job: " + listening.error().message);
+  if (!listening)
+    log::debug("questions about this job are impossible: " + listening.error().message);
 }
 
 void Answers::received(const rendezvous::Inquiry& inquiry) {

@@ -20,7 +20,7 @@
 namespace ddprun::agent {
 
 /// Answers what somebody on this host asks of a running job, through a unix socket: ask::Routes has
-/// the questions. Nothing runs and nothing is read while nobody asks.
+/// the questions. Nothing runs and nothing is read until a question comes.
 ///
 /// Destroying it drops the answers that are still to come. Thread: the executor's.
 class Answers {
@@ -40,8 +40,8 @@ class Answers {
   Answers(boost::asio::any_io_executor executor, Hooks hooks);
 
   /// Begins to answer for the job of this name. What the socket's file system needs for that comes
-  /// before the first lease. Where there is no place for a socket, nobody can ask: a line of debug
-  /// output says so.
+  /// before the first lease. Without a place for a socket questions are impossible, and a line of
+  /// debug output says so.
   void open(const std::string& run_id);
 
   /// What came from the master: questions of other nodes, and answers.

@@ -97,8 +97,8 @@ void NodeQuestions::on_informed(const rendezvous::Informed& informed) {
   ask_more();
 }
 
-/// What has not come is not waited for. Who asks the same has the same answers: of a job that hangs
-/// more may ask than it answers in time.
+/// Answers that have not come are not waited for. Equal questions get the same answers: a job that
+/// hangs may be asked more often than it answers in time.
 void NodeQuestions::end() {
   limit_.cancel();
   ++turn_;

@@ -138,7 +138,7 @@ Signs ProgressMonitor::signs_since(const Seen& seen) const {
   Signs signs;
   signs.held =
       output_.is_held_up() || std::ranges::any_of(seen.uses, &launcher::ProcessUse::traced);
-  // Without an earlier look, or /proc, nobody knows what they do.
+  // Without an earlier look, or /proc, it is unknown what they do.
   signs.cpu = !before_ || seen.uses.empty();
   if (!before_) return signs;
   const std::chrono::duration<double> time = seen.when - before_->when;

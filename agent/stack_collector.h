@@ -37,8 +37,8 @@ class StackCollector {
 
   /// Calls `done`, once and not from within, with the stacks of `processes`: within about
   /// kStacksLimit. `native`: calls of C and C++ below Python's, too, for which a process stands
-  /// still for some milliseconds; the others have theirs always. Who asks while the same is under
-  /// way gets its result.
+  /// still for some milliseconds; the others have theirs always. A call while the same is under way
+  /// gets its result.
   void collect(const std::vector<Process>& processes, bool native, Done done);
 
  private:

@@ -113,7 +113,7 @@ class Helper {
     std::erase_if(request_.pids, [](pid_t pid) { return !is_worker(pid); });
   }
 
-  /// What costs least comes first, so that it is told also if the rest is cut off.
+  /// The cheapest comes first, so that it is reported even if the rest is cut off.
   int run() {
     for (const pid_t pid : request_.pids) {
       stacks_[pid].sample = launcher::sample_process(pid);
@@ -131,7 +131,7 @@ class Helper {
   static void write(const std::string& text) {
     for (size_t done = 0; done < text.size();) {
       const ssize_t size = ::write(STDOUT_FILENO, text.data() + done, text.size() - done);
-      if (size < 0 && errno != EINTR) std::exit(1);  // nobody reads it any more
+      if (size < 0 && errno != EINTR) std::exit(1);  // its reader has ended
       done += static_cast<size_t>(std::max<ssize_t>(size, 0));
     }
   }

@@ -5,7 +5,7 @@
 
 namespace ddprun {
 
-/// Time since this host was started (CLOCK_BOOTTIME). Nobody sets it, and unlike that of
+/// Time since this host was started (CLOCK_BOOTTIME). It cannot be set, and unlike that of
 /// std::chrono::steady_clock it also passes while the host is suspended: a lease that ends
 /// meanwhile has ended. Its durations are those of std::chrono::steady_clock.
 struct BootClock {

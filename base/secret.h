@@ -6,7 +6,7 @@
 
 namespace ddprun {
 
-/// Bytes that nobody else may read, in a page of their own: no core dump has them, and they are
+/// Bytes that no other user may read, in a page of their own: no core dump has them, and they are
 /// overwritten when this is destroyed, also for a process that was forked since. Move-only; a new
 /// one is empty.
 class Secret {

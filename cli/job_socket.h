@@ -15,9 +15,8 @@
 namespace ddprun::cli {
 
 /// Sends an HTTP request for `target` to the socket at `path`, and returns the body of the answer.
-/// Errors: closed (nobody listens there any more), unreachable (it ended before it had answered),
-/// timed_out, usage (the answer is a refusal: its
-/// sentence), protocol, system.
+/// Errors: closed (no process listens there any more), unreachable (it ended before it had
+/// answered), timed_out, usage (the answer is a refusal: its sentence), protocol, system.
 Result<std::string> ask_socket(const std::string& path, std::string_view method,
                                const std::string& target, std::chrono::milliseconds limit);
 

@@ -17,7 +17,7 @@ constexpr const char* kSecretFileVariable = "DDPRUN_SECRET_FILE";
 /// White space around them is ignored. Errors: usage, which name `source` and never the text.
 Result<Secret> decode_secret(std::string_view text, const std::string& source);
 
-/// The secret in a file that is this user's or root's, and that nobody else may read. Errors:
+/// The secret in a file that is this user's or root's, and that no other user may read. Errors:
 /// usage.
 Result<Secret> read_secret_file(const std::string& path);
 

@@ -15,7 +15,7 @@ namespace ddprun::launcher {
 Fd lock_directory(const std::string& path);
 
 /// Removes the directories of this user in `folder` whose name is `prefix` and six characters, and
-/// that nobody has locked. Ignores errors.
+/// that no process has locked. Ignores errors.
 void remove_abandoned_dirs(const std::string& folder, const std::string& prefix);
 
 }  // namespace ddprun::launcher

@@ -66,7 +66,7 @@ std::string trace_refusal_text(const TraceFacts& facts) {
   }
   if (!facts.same_user) return "it runs as another user";
   const int scope = facts.yama_scope.value_or(0);
-  if (scope >= 3) return "kernel.yama.ptrace_scope is 3: nobody may until the next boot";
+  if (scope >= 3) return "kernel.yama.ptrace_scope is 3: no process may until the next boot";
   if (scope == 2) return "kernel.yama.ptrace_scope is 2: only root may (CAP_SYS_PTRACE)";
   return "the kernel refuses it: the process has other rights (setuid, or not dumpable)";
 }

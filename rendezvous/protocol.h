@@ -43,7 +43,7 @@ inline constexpr size_t kMaxAddresses = 32;
 /// The largest frame body, in bytes. A report with its stderr tail stays far below.
 inline constexpr size_t kMaxFrame = 256 * 1024;
 
-/// The largest first one of a connection: nobody knows yet who it is.
+/// The largest first one of a connection, whose sender is unknown yet.
 inline constexpr size_t kMaxFirstFrame = 16 * 1024;
 
 /// In both directions: the server answers each at once.
@@ -90,7 +90,7 @@ struct Owned {
 /// Nothing of this node runs any more. Said by the agent as its last message, or, when it was
 /// killed, by its guardian as the only message of a connection.
 struct Gone {
-  std::string session;  ///< of the Hello: nobody else knows it
+  std::string session;  ///< of the Hello: known to this agent and the master only
   std::string how;      ///< "its agent was killed by SIGKILL"
 };
 

@@ -12,7 +12,7 @@
 namespace ddprun::rendezvous {
 
 /// The key of the control lines of one job. Every node of it derives the same one from the secret
-/// that the user gave it; nobody derives the secret, or another job's key, from it.
+/// that the user gave it; neither the secret nor another job's key can be derived from it.
 struct LineKey {
   std::string name;  ///< what an agent sends first, unencrypted: "ddprun1/" and the job's id
   Secret bytes;      ///< 256 bits

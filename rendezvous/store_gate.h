@@ -37,8 +37,8 @@
 // meanwhile. It is let in when one says that it is its user's, and refused when all deny it, or
 // when no node is at that address. A node is at the address that its line comes from, and at those
 // that it tells, as its workers may connect from any of its host: another node that tells them,
-// too, is asked, too, and can let in more, but refuse nobody. A node whose line was lost may be
-// back soon: until then, for some time, nobody at its addresses is refused. Pure.
+// too, is asked, too, and can let in more, but refuse none. A node whose line was lost may be
+// back soon: until then, for some time, no client at its addresses is refused. Pure.
 
 namespace ddprun::rendezvous {
 
@@ -66,7 +66,7 @@ class StoreGate {
   /// In one question.
   static constexpr std::size_t kMostAsked = 256;
   /// The most nodes that are asked because they told the address: many hosts have the same one
-  /// inside, for their containers, and nobody outside connects from it.
+  /// inside, for their containers, and no other host connects from it.
   static constexpr std::size_t kMostTold = 64;
 
   struct Admit {

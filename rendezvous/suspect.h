@@ -12,7 +12,7 @@ namespace ddprun::rendezvous {
 /// DECIDES which ranks are to blame for a failure that looks like a consequence, from where the
 /// other workers of all nodes were before they were stopped. Pure.
 ///
-/// A wrong name is worse than none: nobody is named where a worker failed for a reason of its own,
+/// A wrong name is worse than none: no rank is named where a worker failed for a reason of its own,
 /// which the report shows; where others compute, as one of them may be what all wait for; or where
 /// those who stand apart are more than those who wait.
 class Suspect {
@@ -25,7 +25,7 @@ class Suspect {
   std::string text() const;
 
   /// The same for a round in which no rank makes progress, though none has failed: whom the others
-  /// wait for, or that nobody stands apart, and then a line for each group of ranks.
+  /// wait for, or that no rank stands apart, and then a line for each group of ranks.
   std::string stall_text() const;
 
   /// The lowest rank that the sentence names; nullopt: it names none.

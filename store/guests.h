@@ -42,7 +42,7 @@ struct GuestLimits {
 ///                  newest client; else as for unproven ones, if it is older than a tick
 ///
 /// and each has a limit of time. Time is counted in calls of tick(), so that a process that was
-/// suspended closes nobody.
+/// suspended closes none.
 class Guests {
  public:
   using Id = std::uint64_t;

@@ -168,7 +168,7 @@ std::string address_text(const ip::address& address) {
 }
 
 SocketEnds ends_of(const ip::tcp::socket& accepted) {
-  boost::system::error_code gone;  // then nobody holds the other end
+  boost::system::error_code gone;  // then no process holds the other end
   const ip::tcp::endpoint from = accepted.remote_endpoint(gone);
   const ip::tcp::endpoint to = accepted.local_endpoint(gone);
   return {address_text(from.address()), from.port(), address_text(to.address()), to.port()};

@@ -21,7 +21,7 @@ constexpr std::string_view kEnding = ".sock";
 constexpr size_t kLongestPath = sizeof(sockaddr_un::sun_path) - 1;
 constexpr size_t kShortestJob = 8;  // that a name is worth having
 
-/// Nobody else can have put a socket there, or a link.
+/// No other user can have put a socket there, or a link.
 bool is_safe(const std::string& folder) {
   struct stat status = {};
   return lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&

@@ -9,7 +9,7 @@
 
 // Where the ddpruns of a user on this host can be asked: each has a socket
 // FOLDER/<job>.<pid>.sock in $XDG_RUNTIME_DIR/ddprun, or else in /tmp/ddprun-<uid>. Only folders
-// that belong to the user, and that nobody else may enter, are used.
+// that belong to the user, and that no other user may enter, are used.
 
 namespace ddprun::agent::ask {
 
@@ -21,7 +21,7 @@ std::vector<std::string> socket_folders();
 Result<std::string> socket_path(const std::vector<std::string>& folders, const std::string& job,
                                 pid_t pid);
 
-/// A socket that was found by its name; nobody may listen there any more.
+/// A socket that was found by its name; its agent may have ended.
 struct Socket {
   std::string path;
   pid_t pid = 0;  ///< of the ddprun that the user started

@@ -25,7 +25,7 @@ constexpr std::int64_t kFewFiles = 1024;
 constexpr std::int64_t kLockedMemoryForFabric = kGiB;
 constexpr std::int64_t kMemoryPerWorker = kGiB;
 constexpr std::int64_t kLittleDisk = kGiB;
-constexpr int kNoTracing = 2;  // kernel.yama.ptrace_scope: only for CAP_SYS_PTRACE, or nobody
+constexpr int kNoTracing = 2;  // kernel.yama.ptrace_scope: only for CAP_SYS_PTRACE, or not at all
 
 using Judged = std::optional<Finding>;
 

@@ -121,7 +121,7 @@ Result<> Node::collect_facts() {
   return {};
 }
 
-/// All at once: where nobody answers each takes seconds.
+/// All at once: each takes seconds where no answer comes.
 std::vector<Link> Node::try_links() const {
   const std::vector<Target> all = targets(rank_, nodes_, master_);
   std::vector<Link> links(all.size());

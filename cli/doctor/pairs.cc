@@ -148,7 +148,7 @@ Findings judge_round_trips(const std::vector<Link>& links) {
 }
 
 /// How far each node's clock is ahead of those it has met, by the middle one of them: of three
-/// clocks the odd one is named. Of two nobody knows which is wrong.
+/// clocks the odd one is named. Of two it is unknown which is wrong.
 std::vector<double> clocks_ahead(size_t nodes, const std::vector<Link>& links) {
   std::vector<std::vector<double>> met(nodes);
   for (const Link& link : links) {

@@ -8,7 +8,7 @@
 #include "cli/doctor/facts.h"
 #include "cli/doctor/finding.h"
 
-// Who tries to reach whom, and what that says. Pure.
+// Which nodes try to reach which, and what that says. Pure.
 
 namespace ddprun::doctor {
 

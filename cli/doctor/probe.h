@@ -12,7 +12,7 @@
 namespace ddprun::doctor {
 
 /// Answers the other nodes' probes at a port of its own, on threads, for as long as the process
-/// lives. Who does not know the token is hung up on.
+/// lives. A connection without the token is closed.
 class Answerer {
  public:
   /// Errors: system.
@@ -29,7 +29,7 @@ class Answerer {
 };
 
 /// Connects to the node of `facts` at `target` and asks it some times for its clock. Blocks, a few
-/// seconds where nobody answers.
+/// seconds where no answer comes.
 Link probe(int from, const Target& target, const Facts& facts);
 
 /// The same, and then sends for half a second, 64 MiB at most.

@@ -20,7 +20,7 @@ namespace ddprun::launcher {
 namespace {
 
 /// A thread that is asked to write costs as much as many lines do, so lines are collected for so
-/// long. Nobody reads a file with a stopwatch.
+/// long: a delay that no reader of a file notices.
 constexpr std::chrono::milliseconds kRest{1};
 
 bool is_capable_terminal(int fd) {

@@ -36,7 +36,7 @@ class ShmOffer {
 /// A side that gets it.
 class ShmTaker {
  public:
-  /// Connects; not if nobody listens here, or another user does.
+  /// Connects; not if no process of this user listens here.
   explicit ShmTaker(const ShmMeeting& meeting);
 
   bool is_connected() const { return static_cast<bool>(connection_); }
