@@ -56,18 +56,18 @@ void Simulation::misfortune_of_line() {
     return;
   }
   std::vector<int> open;
-  for (const auto& [id, line] : lines_) {
+  for (int id = 1; id <= static_cast<int>(lines_.size()); ++id) {
+    const Line& line = line_of(id);
     if (!line.own && line.agent_open && line.master_open && line.master == masters_)
       open.push_back(id);
   }
   if (open.empty()) return;
   const int line = open[static_cast<size_t>(number(0, static_cast<int>(open.size()) - 1))];
   const int ends = number(1, 3);
-  note("line " + std::to_string(line) + " of node " + std::to_string(lines_.at(line).node) +
-       " is reset at " +
-       (ends == 1   ? "the agent"
-        : ends == 2 ? "the master"
-                    : "both ends"));
+  note("line ", line, " of node ", line_of(line).node, " is reset at ",
+       ends == 1   ? "the agent"
+       : ends == 2 ? "the master"
+                   : "both ends");
   reset(line, (ends & 1) != 0, (ends & 2) != 0);
 }
 
@@ -93,10 +93,10 @@ void Simulation::misfortune_of_node() {
 /// Often it is healed and cut again right after.
 void Simulation::cut(Node& node, Duration duration) {
   if (node.cut || node.dead) return;
-  note("node " + std::to_string(node.name) + " is cut off");
+  note("node ", node.name, " is cut off");
   node.cut = true;
   after(duration, [this, &node] {
-    note("node " + std::to_string(node.name) + " is back");
+    note("node ", node.name, " is back");
     node.cut = false;
     pump_all([&node](const Line& line) { return line.node == node.name; });
     if (!settling_ && chance(2)) {
@@ -109,11 +109,11 @@ void Simulation::cut(Node& node, Duration duration) {
 
 void Simulation::freeze(Node& node, Duration duration) {
   if (!node.runs()) return;
-  note("node " + std::to_string(node.name) + ": its agent freezes");
+  note("node ", node.name, ": its agent freezes");
   node.frozen = true;
   node.unguarded |= node.guardian_killed;
   after(duration, [this, &node] {
-    note("node " + std::to_string(node.name) + ": its agent thaws");
+    note("node ", node.name, ": its agent thaws");
     node.frozen = false;
     catch_up(node);
   });
@@ -121,12 +121,12 @@ void Simulation::freeze(Node& node, Duration duration) {
 
 void Simulation::suspend(Node& node, Duration duration) {
   if (!node.runs()) return;
-  note("node " + std::to_string(node.name) + " is suspended");
+  note("node ", node.name, " is suspended");
   node.suspended = true;
   node.woken = true;
   after(duration, [this, &node] {
     if (node.dead) return;
-    note("node " + std::to_string(node.name) + " resumes");
+    note("node ", node.name, " resumes");
     node.suspended = false;
     // It may take a moment until the agent's turn comes.
     after(milliseconds(0, 20), [this, &node] { catch_up(node); });
@@ -134,7 +134,7 @@ void Simulation::suspend(Node& node, Duration duration) {
 }
 
 void Simulation::kill_agent(Node& node) {
-  note("node " + std::to_string(node.name) + ": its agent is killed");
+  note("node ", node.name, ": its agent is killed");
   end_agent(node);
 }
 
@@ -145,26 +145,26 @@ void Simulation::kill_both(Node& node) {
 
 void Simulation::kill_guardian(Node& node) {
   if (node.dead || std::exchange(node.guardian_killed, true)) return;
-  note("node " + std::to_string(node.name) + ": its guardian is killed");
+  note("node ", node.name, ": its guardian is killed");
   node.unguarded |= node.frozen;
   in_agent(node, [this, &node] { handle(node, event::StopRequested{SIGKILL, true}); });
 }
 
 void Simulation::kill_host(Node& node) {
-  note("node " + std::to_string(node.name) + ": its host dies");
+  note("node ", node.name, ": its host dies");
   node.dead = true;
   node.round.reset();
   node.deferred.clear();
 }
 
 void Simulation::leave(Node& node) {
-  note("node " + std::to_string(node.name) + " is asked to stop");
+  note("node ", node.name, " is asked to stop");
   in_agent(node, [this, &node] { handle(node, event::StopRequested{SIGTERM, false}); });
 }
 
 void Simulation::fail_worker(Node& node) {
   if (!node.round || node.suspended) return;
-  note("node " + std::to_string(node.name) + ": a worker fails");
+  note("node ", node.name, ": a worker fails");
   Failure failure;
   failure.rank = node.layout->first_rank;
   failure.wait_status = 1 << 8;

@@ -33,7 +33,7 @@ Node& Simulation::add_node(bool hosting) {
   nodes_.push_back(std::make_unique<Node>(name, std::move(settings)));
   Node& node = *nodes_.back();
   node.hosting = hosting;
-  note("node " + std::to_string(name) + " starts");
+  note("node ", name, " starts");
   for (const agent::Action& action : node.machine.start()) perform(node, action);
   return node;
 }
@@ -56,20 +56,20 @@ void Simulation::in_agent(Node& node, std::function<void()> event) {
   event();
 }
 
-void Simulation::perform(Node& node, const AgentActions& actions) {
-  for (const AgentAction& action : actions) on(node, action);
+void Simulation::perform(Node& node, AgentActions actions) {
+  for (AgentAction& action : actions) on(node, action);
   if (node.runs()) set_timer(node);
 }
 
-void Simulation::on(Node& node, const AgentAction& action) {
+void Simulation::on(Node& node, AgentAction& action) {
   if (node.killed) return;
   if (std::holds_alternative<agent_action::Dial>(action)) {
     dial(node);
   } else if (std::holds_alternative<agent_action::StopDialing>(action)) {
     ++node.dial;
-  } else if (const auto* send = std::get_if<agent_action::Send>(&action)) {
-    const auto line = lines_.find(static_cast<int>(send->to));
-    if (line != lines_.end() && line->second.agent_open) put(line->first, true, send->message);
+  } else if (auto* send = std::get_if<agent_action::Send>(&action)) {
+    const int line = static_cast<int>(send->to);
+    if (line_of(line).agent_open) put(line, true, std::move(send->message));
   } else if (const auto* close = std::get_if<agent_action::Close>(&action)) {
     close_agents_end(static_cast<int>(close->connection));
   } else if (const auto* welcomed = std::get_if<agent_action::Welcomed>(&action)) {
@@ -80,14 +80,14 @@ void Simulation::on(Node& node, const AgentAction& action) {
     node.liveness = renewed->until + node.lease / 20;
     at(*node.liveness, [this, &node] { watch_liveness(node); });
   } else if (std::holds_alternative<agent_action::LeaseOver>(action)) {
-    note("node " + std::to_string(node.name) + ": lease over");
+    note("node ", node.name, ": lease over");
     counts_.leases_over += node.round ? 1 : 0;
     handle(node, event::LeaseOver{});
     node.liveness.reset();
   } else if (std::holds_alternative<agent_action::RoundLost>(action)) {
     handle(node, event::RoundBroken{});
   } else if (const auto* gave_up = std::get_if<agent_action::GaveUp>(&action)) {
-    note("node " + std::to_string(node.name) + ": " + gave_up->error.message);
+    note("node ", node.name, ": ", gave_up->error.message);
     ++counts_.gave_up;
     node.has_final_message = false;
     handle(node, event::JobClosed{gave_up->error});
@@ -98,7 +98,7 @@ void Simulation::notify(Node& node, const Notification& notification) {
   if (const auto* ready = std::get_if<Ready>(&notification)) {
     handle(node, event::RoundReady{ready->layout});
   } else if (const auto* broken = std::get_if<Broken>(&notification)) {
-    note("node " + std::to_string(node.name) + " reads: " + broken->reason);
+    note("node ", node.name, " reads: ", broken->reason);
     node.restarts = broken->restarts;
     handle(node, event::RoundBroken{broken->ends_job});
   } else if (const auto* closed = std::get_if<Closed>(&notification)) {
@@ -137,7 +137,7 @@ void Simulation::perform(Node& node, const agent::Action& action) {
   } else if (std::holds_alternative<action::Leave>(action)) {
     perform(node, node.session.leave(now_));
   } else {
-    note("node " + std::to_string(node.name) + " finishes");
+    note("node ", node.name, " finishes");
     node.finished = true;
     perform(node, node.session.gone("its ddprun ended", now_));
     if (!node.hosting) after(milliseconds(0, 5), [this, &node] { end_agent(node); });
@@ -160,8 +160,7 @@ void Simulation::join(Node& node) {
 }
 
 void Simulation::start_workers(Node& node, const Layout& layout) {
-  note("node " + std::to_string(node.name) + " starts workers of round " +
-       std::to_string(layout.round));
+  note("node ", node.name, " starts workers of round ", layout.round);
   check_start(node, layout);
   node.layout = layout;
   node.restarts = layout.restarts;
@@ -187,7 +186,7 @@ void Simulation::end_workers_after(Node& node, Duration duration) {
 
 void Simulation::workers_ended(Node& node) {
   if (!node.round) return;
-  note("node " + std::to_string(node.name) + ": workers ended");
+  note("node ", node.name, ": workers ended");
   node.round.reset();
   in_agent(node, [this, &node] { handle(node, event::WorkersEnded{}); });
 }
@@ -201,8 +200,8 @@ void Simulation::set_timer(Node& node) {
   const auto deadline = node.session.deadline();
   if (!deadline || (node.timer && *node.timer <= *deadline)) return;
   node.timer = std::max(*deadline, now_);
-  at(*node.timer, [this, &node, set = *node.timer] {
-    if (node.timer == set) in_agent(node, [this, &node] { tick(node); });
+  at(*node.timer, [this, &node] {
+    if (node.timer == now_) in_agent(node, [this, &node] { tick(node); });
   });
 }
 
@@ -230,7 +229,7 @@ void Simulation::watch_liveness(Node& node) {
   if (!stands_still(node.liveness)) return;
   after(node.lease / 20, [this, &node, stands_still, expired = node.liveness] {
     if (!stands_still(expired)) return;
-    note("node " + std::to_string(node.name) + ": its guardian kills the agent");
+    note("node ", node.name, ": its guardian kills the agent");
     kill_agent(node);
   });
 }
@@ -239,14 +238,14 @@ void Simulation::watch_liveness(Node& node) {
 void Simulation::end_agent(Node& node) {
   if (node.dead || node.killed) return;
   node.killed = true;
-  for (auto& [id, line] : lines_) {
-    if (line.node == node.name) close_agents_end(id);
+  for (int id = 1; id <= static_cast<int>(lines_.size()); ++id) {
+    if (line_of(id).node == node.name) close_agents_end(id);
   }
   node.deferred.clear();
   // By the parent-death signal; and the guardian kills and reaps what is left.
   after(milliseconds(0, 20), [this, &node] {
     if (node.dead) return;
-    if (node.round) note("node " + std::to_string(node.name) + ": workers died with the agent");
+    if (node.round) note("node ", node.name, ": workers died with the agent");
     node.round.reset();
     if (!node.guardian_killed)
       after(milliseconds(0, 20), [this, &node] { guardian_says_gone(node); });

@@ -48,8 +48,8 @@ struct Counts {
 /// One direction of a line. What is cut off stays on its way.
 struct Opened {};
 struct Ended {};  ///< closed or reset by the other side
-using Parcel =
-    std::variant<Opened, rendezvous::Message, std::shared_ptr<const rendezvous::Reply>, Ended>;
+using Parcel = std::variant<Opened, std::shared_ptr<const Result<rendezvous::Message>>,
+                            std::shared_ptr<const rendezvous::Reply>, Ended>;
 struct Way {
   std::deque<Parcel> parcels;
   Time last{};           ///< when the latest one arrives
@@ -136,11 +136,23 @@ class Simulation {
   }
   bool run_until(Time end, const std::function<bool()>& done);
   void violate(const std::string& what);
-  void note(const std::string& what) const;
+  /// Millions of histories are not traced: only one that is puts its words together.
+  template <class... Parts>
+  void note(const Parts&... parts) const {
+    if (trace_) print((... + text_of(parts)));
+  }
+  static std::string text_of(const std::string& text) { return text; }
+  static std::string text_of(const char* text) { return text; }
+  static std::string text_of(int number) { return std::to_string(number); }
+  void print(const std::string& what) const;
 
   // The network.
   bool is_blocked(const Line& line, bool there) const;
+  Line& line_of(int id) { return lines_[static_cast<size_t>(id) - 1]; }
   void put(int line, bool there, Parcel parcel);
+  void put(int line, bool there, rendezvous::Message message) {
+    put(line, there, std::make_shared<const Result<rendezvous::Message>>(std::move(message)));
+  }
   void pump(int line, bool there);
   void pump_all(const std::function<bool(const Line&)>& which);
   void arrive_at_master(int id, Parcel parcel);
@@ -164,8 +176,8 @@ class Simulation {
   // Nodes.
   Node& add_node(bool hosting);
   Node* any_node(const std::function<bool(const Node&)>& which);
-  void perform(Node& node, const rendezvous::AgentActions& actions);
-  void on(Node& node, const rendezvous::AgentAction& action);
+  void perform(Node& node, rendezvous::AgentActions actions);
+  void on(Node& node, rendezvous::AgentAction& action);
   void notify(Node& node, const rendezvous::Notification& notification);
   void handle(Node& node, agent::Event event);
   void perform(Node& node, const agent::Action& action);
@@ -211,20 +223,21 @@ class Simulation {
   Counts counts_;
   std::string violation_;
 
-  struct Event {
+  struct Due {
     Time time;
     std::uint64_t order;
-    std::shared_ptr<std::function<void()>> run;
-    bool operator>(const Event& other) const {
-      return std::pair(time, order) > std::pair(other.time, other.order);
+    size_t place;  ///< of its event
+    bool operator>(const Due& other) const {
+      return time != other.time ? time > other.time : order > other.order;
     }
   };
   Time now_{};
-  std::uint64_t events_ = 0;
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;
+  std::uint64_t last_order_ = 0;
+  std::priority_queue<Due, std::vector<Due>, std::greater<>> queue_;
+  std::vector<std::function<void()>> events_;  ///< moved less than in the queue
+  std::vector<size_t> free_places_;
 
-  std::map<int, Line> lines_;
-  int last_line_ = 0;
+  std::deque<Line> lines_;  ///< in the order of their numbers, from 1; none is ever removed
   std::vector<std::unique_ptr<Node>> nodes_;
 
   std::optional<rendezvous::ServerSessions> sessions_;
