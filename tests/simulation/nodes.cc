@@ -49,13 +49,6 @@ Node* Simulation::any_node(const std::function<bool(const Node&)>& which) {
 
 // The agent.
 
-/// What happens to a process that stands still is seen when it runs again.
-void Simulation::in_agent(Node& node, std::function<void()> event) {
-  if (node.dead || node.killed) return;
-  if (!node.runs()) return node.deferred.push_back(std::move(event));
-  event();
-}
-
 void Simulation::perform(Node& node, AgentActions actions) {
   for (AgentAction& action : actions) on(node, action);
   if (node.runs()) set_timer(node);
@@ -78,7 +71,7 @@ void Simulation::on(Node& node, AgentAction& action) {
     notify(node, received->notification);
   } else if (const auto* renewed = std::get_if<agent_action::LeaseRenewed>(&action)) {
     node.liveness = renewed->until + node.lease / 20;
-    at(*node.liveness, [this, &node] { watch_liveness(node); });
+    set_watch(node);
   } else if (std::holds_alternative<agent_action::LeaseOver>(action)) {
     note("node ", node.name, ": lease over");
     counts_.leases_over += node.round ? 1 : 0;
@@ -220,6 +213,18 @@ void Simulation::catch_up(Node& node) {
 }
 
 // The guardian.
+
+/// Each heartbeat that is answered moves it: one event looks at the latest of these times.
+void Simulation::set_watch(Node& node) {
+  if (node.watch && *node.watch <= *node.liveness) return;
+  node.watch = node.liveness;
+  at(*node.watch, [this, &node] {
+    if (node.watch != now_) return;
+    node.watch.reset();
+    if (node.liveness > now_) return set_watch(node);
+    watch_liveness(node);
+  });
+}
 
 void Simulation::watch_liveness(Node& node) {
   const auto stands_still = [this, &node](const std::optional<Time>& expired) {

@@ -97,7 +97,7 @@ Duration Simulation::delay() {
   return std::chrono::microseconds(number(50, chance(5) ? 50'000 : 2'000));
 }
 
-void Simulation::at(Time time, std::function<void()> event) {
+void Simulation::at(Time time, std::function<void()>&& event) {
   if (free_places_.empty()) {
     free_places_.push_back(events_.size());
     events_.emplace_back();
@@ -145,7 +145,7 @@ bool Simulation::is_blocked(const Line& line, bool there) const {
 void Simulation::put(int line, bool there, Parcel parcel) {
   Line& on = line_of(line);
   Way& way = there ? on.there : on.back;
-  if (way.has_gap && !std::holds_alternative<Ended>(parcel)) return;
+  if (way.has_gap && parcel.kind != Parcel::Kind::ended) return;
   way.parcels.push_back(std::move(parcel));
   way.last = std::max(way.last, now_ + (on.own ? Duration(0) : delay()));
   at(way.last, [this, line, there] { pump(line, there); });
@@ -155,9 +155,9 @@ void Simulation::pump(int line, bool there) {
   Line& on = line_of(line);
   Way& way = there ? on.there : on.back;
   if (way.parcels.empty() || is_blocked(on, there)) return;
-  Parcel parcel = std::move(way.parcels.front());
+  const Parcel parcel = std::move(way.parcels.front());
   way.parcels.pop_front();
-  there ? arrive_at_master(line, std::move(parcel)) : arrive_at_agent(line, std::move(parcel));
+  there ? arrive_at_master(line, parcel) : arrive_at_agent(line, parcel);
 }
 
 /// All that waited arrives now, line by line.
@@ -172,20 +172,19 @@ void Simulation::pump_all(const std::function<bool(const Line&)>& which) {
   }
 }
 
-void Simulation::arrive_at_master(int id, Parcel parcel) {
+void Simulation::arrive_at_master(int id, const Parcel& parcel) {
   Line& line = line_of(id);
   if (line.master != masters_ || !line.master_open || !sessions_) {
     // The kernel of a host that lives answers with a reset.
     const bool answers = !master_host_dead_ || line.master != masters_ || sessions_;
-    if (answers && line.agent_open && !std::holds_alternative<Ended>(parcel))
-      put(id, false, Ended{});
+    if (answers && line.agent_open && parcel.kind != Parcel::Kind::ended) put_end(id, false);
     return;
   }
   const auto connection = static_cast<ConnectionId>(id);
-  if (std::holds_alternative<Opened>(parcel)) {
+  if (parcel.kind == Parcel::Kind::opened) {
     perform(sessions_->connected(connection, "node", kProtocolVersion, line.own));
-  } else if (const auto* sent = std::get_if<std::shared_ptr<const Result<Message>>>(&parcel)) {
-    const Message& message = ***sent;
+  } else if (parcel.message) {
+    const Message& message = **parcel.message;
     if (!std::holds_alternative<Heartbeat>(message)) {
       note("  master gets ", name_of(message), " of node ", line.node, " on line ", id);
     }
@@ -195,41 +194,39 @@ void Simulation::arrive_at_master(int id, Parcel parcel) {
         told_.insert({sender.round_master, join->request.last_round});
     }
     if (std::holds_alternative<message::Gone>(message)) ++counts_.proven;
-    perform(sessions_->received(connection, **sent, now_));
+    perform(sessions_->received(connection, *parcel.message, now_));
   } else {
     line.master_open = false;
     perform(sessions_->lost(connection, now_));
   }
 }
 
-void Simulation::arrive_at_agent(int id, Parcel parcel) {
+void Simulation::arrive_at_agent(int id, const Parcel& parcel) {
   Line& line = line_of(id);
   Node& node = *nodes_[static_cast<size_t>(line.node)];
   if (!line.agent_open || node.dead || node.killed) {
-    if (!node.dead && line.master_open && !std::holds_alternative<Ended>(parcel)) {
-      put(id, true, Ended{});
-    }
+    if (!node.dead && line.master_open && parcel.kind != Parcel::Kind::ended) put_end(id, true);
     return;
   }
   node.master = line.master;
   const auto connection = static_cast<ConnectionId>(id);
-  if (const auto* reply = std::get_if<std::shared_ptr<const Reply>>(&parcel)) {
-    if (!std::holds_alternative<Heartbeat>(**reply)) {
-      note("  ", name_of(**reply), " arrives of node ", line.node, " on line ", id);
+  if (parcel.reply) {
+    if (!std::holds_alternative<Heartbeat>(*parcel.reply)) {
+      note("  ", name_of(*parcel.reply), " arrives of node ", line.node, " on line ", id);
     }
-    perform(node, node.session.received(connection, **reply, now_));
-  } else if (std::holds_alternative<Ended>(parcel)) {
+    perform(node, node.session.received(connection, *parcel.reply, now_));
+  } else if (parcel.kind == Parcel::Kind::ended) {
     line.agent_open = false;
     perform(node, node.session.lost(connection, {Errc::closed, "connection closed"}, now_));
   }
 }
 
 void Simulation::close_agents_end(int id) {
-  if (std::exchange(line_of(id).agent_open, false)) put(id, true, Ended{});
+  if (std::exchange(line_of(id).agent_open, false)) put_end(id, true);
 }
 
 void Simulation::close_masters_end(int id) {
-  if (std::exchange(line_of(id).master_open, false)) put(id, false, Ended{});
+  if (std::exchange(line_of(id).master_open, false)) put_end(id, false);
 }
 
 /// By a device on the way, which may also lose what it had.
@@ -244,11 +241,11 @@ void Simulation::reset(int id, bool agents_end, bool masters_end) {
   if (chance(2)) lose(line.back);
   if (agents_end && line.agent_open) {
     lose(line.back);
-    put(id, false, Ended{});
+    put_end(id, false);
   }
   if (masters_end && line.master_open) {
     lose(line.there);
-    put(id, true, Ended{});
+    put_end(id, true);
   }
 }
 
@@ -284,7 +281,7 @@ int Simulation::connect(Node& node, bool own) {
   line.own = own;
   lines_.push_back(std::move(line));
   const int id = static_cast<int>(lines_.size());
-  put(id, true, Opened{});
+  put(id, true, Parcel{Parcel::Kind::opened});
   return id;
 }
 
@@ -355,7 +352,7 @@ void Simulation::perform(const ServerActions& actions) {
       if (const auto* welcome = std::get_if<reply::Welcome>(send->reply.get())) {
         counts_.resumed += welcome->resumed ? 1 : 0;
       }
-      put(static_cast<int>(send->to), false, send->reply);
+      put(static_cast<int>(send->to), false, Parcel{Parcel::Kind::letter, {}, send->reply});
     } else if (const auto* close = std::get_if<server_action::Close>(&action)) {
       close_masters_end(static_cast<int>(close->connection));
     } else if (const auto* warn = std::get_if<server_action::Warn>(&action)) {

@@ -45,11 +45,19 @@ struct Counts {
   Counts& operator+=(const Counts& other);
 };
 
+/// What a line carries. There are more of them than of anything else.
+struct Parcel {
+  enum class Kind {
+    opened,
+    letter,  ///< a message or a reply
+    ended,   ///< closed or reset by the other side
+  };
+  Kind kind = Kind::letter;
+  std::shared_ptr<const Result<rendezvous::Message>> message = {};
+  std::shared_ptr<const rendezvous::Reply> reply = {};
+};
+
 /// One direction of a line. What is cut off stays on its way.
-struct Opened {};
-struct Ended {};  ///< closed or reset by the other side
-using Parcel = std::variant<Opened, std::shared_ptr<const Result<rendezvous::Message>>,
-                            std::shared_ptr<const rendezvous::Reply>, Ended>;
 struct Way {
   std::deque<Parcel> parcels;
   Time last{};           ///< when the latest one arrives
@@ -98,6 +106,7 @@ struct Node {
   // The guardian's process.
   bool guardian_killed = false;
   std::optional<Time> liveness;  ///< when it begins to count the grace
+  std::optional<Time> watch;     ///< when it looks at that
   bool has_final_message = false;
 
   // The workers.
@@ -130,8 +139,8 @@ class Simulation {
   bool chance(int one_in) { return number(1, one_in) == 1; }
   Duration milliseconds(int from, int to) { return std::chrono::milliseconds(number(from, to)); }
   Duration delay();
-  void at(Time time, std::function<void()> event);
-  void after(Duration duration, std::function<void()> event) {
+  void at(Time time, std::function<void()>&& event);
+  void after(Duration duration, std::function<void()>&& event) {
     at(now_ + duration, std::move(event));
   }
   bool run_until(Time end, const std::function<bool()>& done);
@@ -151,12 +160,15 @@ class Simulation {
   Line& line_of(int id) { return lines_[static_cast<size_t>(id) - 1]; }
   void put(int line, bool there, Parcel parcel);
   void put(int line, bool there, rendezvous::Message message) {
-    put(line, there, std::make_shared<const Result<rendezvous::Message>>(std::move(message)));
+    put(line, there,
+        Parcel{Parcel::Kind::letter,
+               std::make_shared<const Result<rendezvous::Message>>(std::move(message))});
   }
   void pump(int line, bool there);
   void pump_all(const std::function<bool(const Line&)>& which);
-  void arrive_at_master(int id, Parcel parcel);
-  void arrive_at_agent(int id, Parcel parcel);
+  void put_end(int line, bool there) { put(line, there, Parcel{Parcel::Kind::ended}); }
+  void arrive_at_master(int id, const Parcel& parcel);
+  void arrive_at_agent(int id, const Parcel& parcel);
   void close_agents_end(int id);
   void close_masters_end(int id);
   void reset(int id, bool agents_end, bool masters_end);
@@ -185,9 +197,11 @@ class Simulation {
   void start_workers(Node& node, const rendezvous::Layout& layout);
   void end_workers_after(Node& node, Duration duration);
   void workers_ended(Node& node);
-  void in_agent(Node& node, std::function<void()> event);
+  template <class What>
+  void in_agent(Node& node, const What& event);
   void tick(Node& node);
   void set_timer(Node& node);
+  void set_watch(Node& node);
   void watch_liveness(Node& node);
   void end_agent(Node& node);
   void guardian_says_gone(Node& node);
@@ -253,5 +267,13 @@ class Simulation {
   bool settling_ = false;
   long rounds_while_settling_ = 0;
 };
+
+/// What happens to a process that stands still is seen when it runs again.
+template <class What>
+void Simulation::in_agent(Node& node, const What& event) {
+  if (node.dead || node.killed) return;
+  if (!node.runs()) return node.deferred.push_back(event);
+  event();
+}
 
 }  // namespace ddprun::simulation
