@@ -17,13 +17,17 @@ void Simulation::plan_misfortunes() {
 
 void Simulation::misfortune() {
   if (settling_) return;
-  switch (number(0, 9)) {
+  switch (number(0, 12)) {
     case 0:
       return misfortune_of_master();
     case 1:
     case 2:
     case 3:
       return misfortune_of_line();
+    case 10:
+    case 11:
+    case 12:
+      return request();
     case 4:
       if (nodes_.size() < 8) add_node(false);
       return;
@@ -71,6 +75,20 @@ void Simulation::misfortune_of_line() {
   reset(line, (ends & 1) != 0, (ends & 2) != 0);
 }
 
+/// What is no misfortune, or not the fault of hosts and lines.
+void Simulation::request() {
+  Node* const node = any_node([](const Node& one) { return one.runs(); });
+  if (node == nullptr) return;
+  const int kind = number(0, 19);
+  if (kind == 0) return stop_job(*node);
+  if (kind <= 10) return ask(*node);
+  if (kind <= 13) return go_on(*node);
+  const bool all = chance(2);
+  for (const auto& one : nodes_) {
+    if (all || one.get() == node) hang(*one);
+  }
+}
+
 void Simulation::misfortune_of_node() {
   const int kind = number(0, 11);
   Node* const node = any_node([](const Node& one) { return !one.hosting; });
@@ -95,9 +113,11 @@ void Simulation::cut(Node& node, Duration duration) {
   if (node.cut || node.dead) return;
   note("node ", node.name, " is cut off");
   node.cut = true;
+  ++node.changes;
   after(duration, [this, &node] {
     note("node ", node.name, " is back");
     node.cut = false;
+    ++node.changes;
     pump_all([&node](const Line& line) { return line.node == node.name; });
     if (!settling_ && chance(2)) {
       after(milliseconds(0, 100), [this, &node] {
@@ -111,10 +131,12 @@ void Simulation::freeze(Node& node, Duration duration) {
   if (!node.runs()) return;
   note("node ", node.name, ": its agent freezes");
   node.frozen = true;
+  ++node.changes;
   node.unguarded |= node.guardian_killed;
   after(duration, [this, &node] {
     note("node ", node.name, ": its agent thaws");
     node.frozen = false;
+    ++node.changes;
     catch_up(node);
   });
 }
@@ -123,11 +145,13 @@ void Simulation::suspend(Node& node, Duration duration) {
   if (!node.runs()) return;
   note("node ", node.name, " is suspended");
   node.suspended = true;
+  ++node.changes;
   node.woken = true;
   after(duration, [this, &node] {
     if (node.dead) return;
     note("node ", node.name, " resumes");
     node.suspended = false;
+    ++node.changes;
     // It may take a moment until the agent's turn comes.
     after(milliseconds(0, 20), [this, &node] { catch_up(node); });
   });
@@ -176,6 +200,7 @@ void Simulation::fail_worker(Node& node) {
 }
 
 void Simulation::succeed(Node& node) {
+  if (node.hangs && spec_.hang_timeout.count() > 0) return;  // until the master ends the round
   if (!node.suspended) {
     if (node.round) workers_ended(node);
   } else if (settling_) {

@@ -69,6 +69,8 @@ void Simulation::on(Node& node, AgentAction& action) {
     node.lease = welcomed->welcome.lease;
   } else if (const auto* received = std::get_if<agent_action::Received>(&action)) {
     notify(node, received->notification);
+  } else if (const auto* inquiring = std::get_if<agent_action::Inquiring>(&action)) {
+    take_inquiry(node, inquiring->inquiry);
   } else if (const auto* renewed = std::get_if<agent_action::LeaseRenewed>(&action)) {
     node.liveness = renewed->until + node.lease / 20;
     set_watch(node);
@@ -159,7 +161,7 @@ void Simulation::start_workers(Node& node, const Layout& layout) {
   node.restarts = layout.restarts;
   node.round = layout.round;
   node.round_master = node.master;
-  node.woken = node.unguarded = false;
+  node.woken = node.unguarded = node.hangs = false;
   ++node.started;
   if (!settling_) return;
   after(milliseconds(500, 2'000), [this, &node, started = node.started] {
@@ -305,7 +307,7 @@ void Simulation::check_end() {
     if (node->finished || node->dead || node->killed) continue;
     violate("node " + std::to_string(node->name) + " was never answered");
   }
-  if (sessions_ && sessions_->round().closed() && !sessions_->settled()) {
+  if (sessions_ && sessions_->is_ending() && !sessions_->settled()) {
     violate("the master waits for ever for " + sessions_->waiting_for(now_));
   }
   if (rounds_while_settling_ > 4 + 3 * static_cast<long>(nodes_.size())) {

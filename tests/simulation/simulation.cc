@@ -43,6 +43,9 @@ Counts& Counts::operator+=(const Counts& other) {
   proven += other.proven;
   masters += other.masters;
   gave_up += other.gave_up;
+  answers += other.answers;
+  stops += other.stops;
+  hangs += other.hangs;
   of_suspended_host += other.of_suspended_host;
   of_unknown_round += other.of_unknown_round;
   of_unguarded_agent += other.of_unguarded_agent;
@@ -58,6 +61,7 @@ Simulation::Simulation(std::uint64_t seed, bool trace)
   spec_.join_timeout = seconds(number(30, 90));
   spec_.last_call = seconds(number(0, 5));
   if (chance(3)) spec_.restart_backoff = std::chrono::milliseconds(number(1, 3'000));
+  if (chance(2)) spec_.hang_timeout = seconds(60);
   lease_.lease = std::chrono::milliseconds(number(2'000, 10'000));
   lease_.heartbeat = lease_.lease / number(4, 8);
 }
@@ -194,9 +198,14 @@ void Simulation::arrive_at_master(int id, const Parcel& parcel) {
         told_.insert({sender.round_master, join->request.last_round});
     }
     if (std::holds_alternative<message::Gone>(message)) ++counts_.proven;
+    const bool was_ending = sessions_->is_ending();
     perform(sessions_->received(connection, *parcel.message, now_));
+    if (std::holds_alternative<Inquiry>(message) && !was_ending && sessions_->is_ending()) {
+      check_stop();
+    }
   } else {
     line.master_open = false;
+    ++nodes_[static_cast<size_t>(line.node)]->changes;
     perform(sessions_->lost(connection, now_));
   }
 }
@@ -217,22 +226,28 @@ void Simulation::arrive_at_agent(int id, const Parcel& parcel) {
     perform(node, node.session.received(connection, *parcel.reply, now_));
   } else if (parcel.kind == Parcel::Kind::ended) {
     line.agent_open = false;
+    ++node.changes;
     perform(node, node.session.lost(connection, {Errc::closed, "connection closed"}, now_));
   }
 }
 
 void Simulation::close_agents_end(int id) {
-  if (std::exchange(line_of(id).agent_open, false)) put_end(id, true);
+  if (!std::exchange(line_of(id).agent_open, false)) return;
+  ++nodes_[static_cast<size_t>(line_of(id).node)]->changes;
+  put_end(id, true);
 }
 
 void Simulation::close_masters_end(int id) {
-  if (std::exchange(line_of(id).master_open, false)) put_end(id, false);
+  if (!std::exchange(line_of(id).master_open, false)) return;
+  ++nodes_[static_cast<size_t>(line_of(id).node)]->changes;
+  put_end(id, false);
 }
 
 /// By a device on the way, which may also lose what it had.
 void Simulation::reset(int id, bool agents_end, bool masters_end) {
   Line& line = line_of(id);
   if (line.own) return;
+  ++nodes_[static_cast<size_t>(line.node)]->changes;
   const auto lose = [](Way& way) {
     way.parcels.clear();
     way.has_gap = true;
@@ -280,6 +295,7 @@ int Simulation::connect(Node& node, bool own) {
   line.master = masters_;
   line.own = own;
   lines_.push_back(std::move(line));
+  ++node.changes;
   const int id = static_cast<int>(lines_.size());
   put(id, true, Parcel{Parcel::Kind::opened});
   return id;
@@ -297,9 +313,11 @@ void Simulation::start_master() {
   note(options.name, " starts");
   sessions_.emplace(std::move(options));
   ++counts_.masters;
+  ++master_changes_;
   master_host_dead_ = master_frozen_ = false;
   master_timer_.reset();
   told_.clear();
+  found_hangs_.clear();
   rounds_started_.clear();
   if (hosted_) add_node(true);
 }
@@ -325,10 +343,12 @@ void Simulation::freeze_master(Duration duration) {
   if (!master_runs() || hosted_) return;
   note("the master freezes");
   master_frozen_ = true;
+  ++master_changes_;
   after(duration, [this, master = masters_] {
     if (master != masters_ || !sessions_) return;
     note("the master thaws");
     master_frozen_ = false;
+    ++master_changes_;
     const auto read = [this] {
       pump_all([this](const Line& line) { return line.master == masters_; });
     };
@@ -352,6 +372,9 @@ void Simulation::perform(const ServerActions& actions) {
       if (const auto* welcome = std::get_if<reply::Welcome>(send->reply.get())) {
         counts_.resumed += welcome->resumed ? 1 : 0;
       }
+      const auto* broken = notification ? std::get_if<Broken>(notification) : nullptr;
+      const bool hangs = broken != nullptr && broken->root_cause && broken->root_cause->hung;
+      if (hangs && found_hangs_.insert(send->reply).second) check_hang();
       put(static_cast<int>(send->to), false, Parcel{Parcel::Kind::letter, {}, send->reply});
     } else if (const auto* close = std::get_if<server_action::Close>(&action)) {
       close_masters_end(static_cast<int>(close->connection));

@@ -36,6 +36,9 @@ struct Counts {
   long proven = 0;       ///< deaths that the master was told of
   long masters = 0;
   long gave_up = 0;
+  long answers = 0;  ///< to what agents asked each other
+  long stops = 0;    ///< of the whole job
+  long hangs = 0;    ///< that the master found
 
   // Where two rounds may run at once, as docs/design.md says.
   long of_suspended_host = 0;
@@ -102,6 +105,10 @@ struct Node {
   std::chrono::milliseconds lease{0};
   std::vector<std::function<void()>> deferred;  ///< until it runs again
   bool finished = false;
+  bool told_to_stop = false;
+  std::uint64_t last_question = 0;
+  std::map<std::uint64_t, rendezvous::NodeId> asked;  ///< whom, and no answer has come yet
+  int changes = 0;                                    ///< of its lines, and of its being there
 
   // The guardian's process.
   bool guardian_killed = false;
@@ -116,6 +123,8 @@ struct Node {
   int started = 0;           ///< how often, which tells old events from new
   bool woken = false;        ///< its host was suspended since they were started
   bool unguarded = false;    ///< the agent stood still without a guardian since then
+  bool hangs = false;        ///< they make no progress
+  int said_quiet = 0;        ///< of which start its agent said so
 
   bool runs() const { return !dead && !suspended && !killed && !frozen; }
 };
@@ -213,6 +222,7 @@ class Simulation {
   void misfortune_of_master();
   void misfortune_of_line();
   void misfortune_of_node();
+  void request();
   void cut(Node& node, Duration duration);
   void freeze(Node& node, Duration duration);
   void suspend(Node& node, Duration duration);
@@ -224,6 +234,20 @@ class Simulation {
   void fail_worker(Node& node);
   void succeed(Node& node);
   void settle();
+
+  // Questions, stops and hangs.
+  void ask(Node& node);
+  void take_inquiry(Node& node, const rendezvous::Inquiry& inquiry);
+  void ask_listed(Node& node, const rendezvous::NodeList& list);
+  void answer(Node& node, const rendezvous::Inquired& inquired);
+  void take_answer(Node& node, const rendezvous::Informed& informed);
+  void expect_calm(const std::vector<const Node*>& nodes, std::function<void()> check);
+  void stop_job(Node& node);
+  void check_stop();
+  void hang(Node& node);
+  void go_on(Node& node);
+  void tell_progress(Node& node, bool quiet);
+  void check_hang();
 
   // Invariants.
   void check_start(const Node& node, const rendezvous::Layout& layout);
@@ -256,6 +280,7 @@ class Simulation {
 
   std::optional<rendezvous::ServerSessions> sessions_;
   int masters_ = 0;
+  int master_changes_ = 0;  ///< of its being there
   bool master_frozen_ = false;
   bool master_host_dead_ = false;
   bool hosted_ = false;  ///< by a node
@@ -264,6 +289,7 @@ class Simulation {
   std::set<Round> told_;                        ///< of these this master was told
   std::map<Round, std::set<Round>> told_then_;  ///< and any master when it began a round
   std::set<int> rounds_started_;                ///< by this master
+  std::set<std::shared_ptr<const rendezvous::Reply>> found_hangs_;  ///< by it, as it told of them
   bool settling_ = false;
   long rounds_while_settling_ = 0;
 };
