@@ -107,6 +107,7 @@ void ServerSessions::take_first(ConnectionId id, const Message& message, Time no
 
 void ServerSessions::take_hello(ConnectionId id, const message::Hello& hello, Time now) {
   if (const auto sentence = refusal(hello)) return refuse(id, hello.host, *sentence);
+  end_late_session(hello, now);
   const auto known = sessions_.find(hello.session);
   const bool is_new = known == sessions_.end();
   if (is_new && agents_.size() >= kMaxAgents) {
@@ -117,14 +118,25 @@ void ServerSessions::take_hello(ConnectionId id, const message::Hello& hello, Ti
   const bool is_late =
       hello.number <= std::exchange(agent.hello, std::max(agent.hello, hello.number));
   if (is_late) return close(id);
-  // An agent that was lost may miss the welcome that tells it so: what it counts is older.
-  const bool resumed = !is_new && (hello.ticket.empty() || hello.ticket == ticket(node));
   replace_connection(agent, node, id);
   evictions_.received(node, now);  // the agent renews its lease, too
-  welcome(node, resumed, hello.received);
+  welcome(node, !is_new, hello.received);
   act(server_action::Identified{id, hello.addresses});
   release_successors(now);
   release_held(now);
+}
+
+/// An agent that was lost may miss the welcome that tells it so, and its first hello and join may
+/// be late: then it runs nothing of the session that they began, and was not lost again.
+void ServerSessions::end_late_session(const message::Hello& hello, Time now) {
+  const auto known = sessions_.find(hello.session);
+  if (known == sessions_.end() || hello.ticket.empty()) return;
+  const NodeId node = known->second;
+  if (hello.number <= agents_.at(node).hello || hello.ticket == ticket(node)) return;
+  Notifications notifications = round_.leave(node, now);
+  notify_workers(notifications);
+  deliver(std::move(notifications));
+  remove_agent(node, "its agent began anew", now);
 }
 
 std::optional<std::string> ServerSessions::refusal(const message::Hello& hello) const {

@@ -55,6 +55,10 @@
 // waits while a member of the round has no line, until that is back or lost: then the loss comes
 // first.
 //
+// When a session is over nothing of it is kept, so a Hello and a Join of it that come even later
+// begin one that the agent knows nothing of. What it does next tells so, by the ticket of its last
+// welcome: then that session is over at once, and nothing that it was sent is sent again.
+//
 // An agent that was killed with its guardian may be started again before its lease is over, as the
 // pod of the same name is: a join with the host and the --node_rank of a node without a line waits
 // until that is back, and then is refused, or is lost, and then takes its place.
@@ -199,6 +203,7 @@ class ServerSessions {
   // Sessions.
   void take_first(ConnectionId id, const Message& message, Time now);
   void take_hello(ConnectionId id, const message::Hello& hello, Time now);
+  void end_late_session(const message::Hello& hello, Time now);
   std::optional<std::string> refusal(const message::Hello& hello) const;
   void disconnect(NodeId node);
   NodeId add_agent(const message::Hello& hello, bool own, Time now);

@@ -185,6 +185,51 @@ TEST_CASE("a hello and a join that come after the agent's newer ones are of no e
   CHECK(job.sessions.round().phase() == Round::Phase::active);
 }
 
+/// Whether a round's start is among what is sent on that line.
+bool is_ready_sent(const ServerActions& actions, ConnectionId line) {
+  return std::any_of(actions.begin(), actions.end(), [line](const ServerAction& action) {
+    const auto* send = std::get_if<server_action::Send>(&action);
+    if (send == nullptr || send->to != line) return false;
+    const auto* notification = std::get_if<Notification>(send->reply.get());
+    return notification != nullptr && std::holds_alternative<Ready>(*notification);
+  });
+}
+
+// Once its session has been forgotten nothing tells that they are late, but that the agent had been
+// welcomed to another one.
+TEST_CASE("a round that a late hello and join of a lost agent began is not for that agent") {
+  ServerSessions sessions(Job::options(2));
+  const auto greet = [&](ConnectionId line, const std::string& host, std::uint64_t number,
+                         const std::string& ticket = "") {
+    sessions.connected(line, host, kProtocolVersion, false);
+    message::Hello hello;
+    hello.min_nodes = hello.max_nodes = 2;
+    hello.host = hello.session = host;
+    hello.number = number;
+    hello.ticket = ticket;
+    return sessions.received(line, Message(hello), kNow + 20s);
+  };
+  const auto join = [&](ConnectionId line, const std::string& host) {
+    return sessions.received(line, Message(Job::join(host)), kNow + 20s);
+  };
+  greet(1, "a", 1);
+  join(1, "a");
+  const ServerActions first = greet(3, "b", 2);
+  const auto& welcome = std::get<reply::Welcome>(*std::get<server_action::Send>(first[0]).reply);
+  sessions.received(1, Message(Heartbeat{}), kNow + 25s);
+  REQUIRE(std::get<server_action::Close>(sessions.tick(*sessions.deadline()).at(0)).connection ==
+          3);
+
+  greet(2, "b", 1);
+  REQUIRE(is_ready_sent(join(2, "b"), 2));
+  const ServerActions again = greet(4, "b", 3, welcome.ticket);
+  CHECK_FALSE(is_ready_sent(again, 4));
+  REQUIRE(broken(again) != nullptr);
+  CHECK(sessions.round().restarts() == 0);
+  join(1, "a");
+  CHECK(is_ready_sent(join(4, "b"), 4));
+}
+
 /// A job of two nodes with --node_rank, whose second one, "b", is replaced while it has no line.
 struct Replaced {
   ServerSessions sessions{Job::options(2)};

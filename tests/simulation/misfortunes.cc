@@ -17,13 +17,17 @@ void Simulation::plan_misfortunes() {
 
 void Simulation::misfortune() {
   if (settling_) return;
-  switch (number(0, 9)) {
+  switch (number(0, 12)) {
     case 0:
       return misfortune_of_master();
     case 1:
     case 2:
     case 3:
       return misfortune_of_line();
+    case 10:
+    case 11:
+    case 12:
+      return request();
     case 4:
       if (nodes_.size() < 8) add_node(false);
       return;
@@ -56,19 +60,33 @@ void Simulation::misfortune_of_line() {
     return;
   }
   std::vector<int> open;
-  for (const auto& [id, line] : lines_) {
+  for (int id = 1; id <= static_cast<int>(lines_.size()); ++id) {
+    const Line& line = line_of(id);
     if (!line.own && line.agent_open && line.master_open && line.master == masters_)
       open.push_back(id);
   }
   if (open.empty()) return;
   const int line = open[static_cast<size_t>(number(0, static_cast<int>(open.size()) - 1))];
   const int ends = number(1, 3);
-  note("line " + std::to_string(line) + " of node " + std::to_string(lines_.at(line).node) +
-       " is reset at " +
-       (ends == 1   ? "the agent"
-        : ends == 2 ? "the master"
-                    : "both ends"));
+  note("line ", line, " of node ", line_of(line).node, " is reset at ",
+       ends == 1   ? "the agent"
+       : ends == 2 ? "the master"
+                   : "both ends");
   reset(line, (ends & 1) != 0, (ends & 2) != 0);
+}
+
+/// What is no misfortune, or not the fault of hosts and lines.
+void Simulation::request() {
+  Node* const node = any_node([](const Node& one) { return one.runs(); });
+  if (node == nullptr) return;
+  const int kind = number(0, 19);
+  if (kind == 0) return stop_job(*node);
+  if (kind <= 10) return ask(*node);
+  if (kind <= 13) return go_on(*node);
+  const bool all = chance(2);
+  for (const auto& one : nodes_) {
+    if (all || one.get() == node) hang(*one);
+  }
 }
 
 void Simulation::misfortune_of_node() {
@@ -93,11 +111,13 @@ void Simulation::misfortune_of_node() {
 /// Often it is healed and cut again right after.
 void Simulation::cut(Node& node, Duration duration) {
   if (node.cut || node.dead) return;
-  note("node " + std::to_string(node.name) + " is cut off");
+  note("node ", node.name, " is cut off");
   node.cut = true;
+  ++node.changes;
   after(duration, [this, &node] {
-    note("node " + std::to_string(node.name) + " is back");
+    note("node ", node.name, " is back");
     node.cut = false;
+    ++node.changes;
     pump_all([&node](const Line& line) { return line.node == node.name; });
     if (!settling_ && chance(2)) {
       after(milliseconds(0, 100), [this, &node] {
@@ -109,32 +129,36 @@ void Simulation::cut(Node& node, Duration duration) {
 
 void Simulation::freeze(Node& node, Duration duration) {
   if (!node.runs()) return;
-  note("node " + std::to_string(node.name) + ": its agent freezes");
+  note("node ", node.name, ": its agent freezes");
   node.frozen = true;
+  ++node.changes;
   node.unguarded |= node.guardian_killed;
   after(duration, [this, &node] {
-    note("node " + std::to_string(node.name) + ": its agent thaws");
+    note("node ", node.name, ": its agent thaws");
     node.frozen = false;
+    ++node.changes;
     catch_up(node);
   });
 }
 
 void Simulation::suspend(Node& node, Duration duration) {
   if (!node.runs()) return;
-  note("node " + std::to_string(node.name) + " is suspended");
+  note("node ", node.name, " is suspended");
   node.suspended = true;
+  ++node.changes;
   node.woken = true;
   after(duration, [this, &node] {
     if (node.dead) return;
-    note("node " + std::to_string(node.name) + " resumes");
+    note("node ", node.name, " resumes");
     node.suspended = false;
+    ++node.changes;
     // It may take a moment until the agent's turn comes.
     after(milliseconds(0, 20), [this, &node] { catch_up(node); });
   });
 }
 
 void Simulation::kill_agent(Node& node) {
-  note("node " + std::to_string(node.name) + ": its agent is killed");
+  note("node ", node.name, ": its agent is killed");
   end_agent(node);
 }
 
@@ -145,26 +169,26 @@ void Simulation::kill_both(Node& node) {
 
 void Simulation::kill_guardian(Node& node) {
   if (node.dead || std::exchange(node.guardian_killed, true)) return;
-  note("node " + std::to_string(node.name) + ": its guardian is killed");
+  note("node ", node.name, ": its guardian is killed");
   node.unguarded |= node.frozen;
   in_agent(node, [this, &node] { handle(node, event::StopRequested{SIGKILL, true}); });
 }
 
 void Simulation::kill_host(Node& node) {
-  note("node " + std::to_string(node.name) + ": its host dies");
+  note("node ", node.name, ": its host dies");
   node.dead = true;
   node.round.reset();
   node.deferred.clear();
 }
 
 void Simulation::leave(Node& node) {
-  note("node " + std::to_string(node.name) + " is asked to stop");
+  note("node ", node.name, " is asked to stop");
   in_agent(node, [this, &node] { handle(node, event::StopRequested{SIGTERM, false}); });
 }
 
 void Simulation::fail_worker(Node& node) {
   if (!node.round || node.suspended) return;
-  note("node " + std::to_string(node.name) + ": a worker fails");
+  note("node ", node.name, ": a worker fails");
   Failure failure;
   failure.rank = node.layout->first_rank;
   failure.wait_status = 1 << 8;
@@ -176,6 +200,7 @@ void Simulation::fail_worker(Node& node) {
 }
 
 void Simulation::succeed(Node& node) {
+  if (node.hangs && spec_.hang_timeout.count() > 0) return;  // until the master ends the round
   if (!node.suspended) {
     if (node.round) workers_ended(node);
   } else if (settling_) {

@@ -33,7 +33,7 @@ Node& Simulation::add_node(bool hosting) {
   nodes_.push_back(std::make_unique<Node>(name, std::move(settings)));
   Node& node = *nodes_.back();
   node.hosting = hosting;
-  note("node " + std::to_string(name) + " starts");
+  note("node ", name, " starts");
   for (const agent::Action& action : node.machine.start()) perform(node, action);
   return node;
 }
@@ -49,45 +49,40 @@ Node* Simulation::any_node(const std::function<bool(const Node&)>& which) {
 
 // The agent.
 
-/// What happens to a process that stands still is seen when it runs again.
-void Simulation::in_agent(Node& node, std::function<void()> event) {
-  if (node.dead || node.killed) return;
-  if (!node.runs()) return node.deferred.push_back(std::move(event));
-  event();
-}
-
-void Simulation::perform(Node& node, const AgentActions& actions) {
-  for (const AgentAction& action : actions) on(node, action);
+void Simulation::perform(Node& node, AgentActions actions) {
+  for (AgentAction& action : actions) on(node, action);
   if (node.runs()) set_timer(node);
 }
 
-void Simulation::on(Node& node, const AgentAction& action) {
+void Simulation::on(Node& node, AgentAction& action) {
   if (node.killed) return;
   if (std::holds_alternative<agent_action::Dial>(action)) {
     dial(node);
   } else if (std::holds_alternative<agent_action::StopDialing>(action)) {
     ++node.dial;
-  } else if (const auto* send = std::get_if<agent_action::Send>(&action)) {
-    const auto line = lines_.find(static_cast<int>(send->to));
-    if (line != lines_.end() && line->second.agent_open) put(line->first, true, send->message);
+  } else if (auto* send = std::get_if<agent_action::Send>(&action)) {
+    const int line = static_cast<int>(send->to);
+    if (line_of(line).agent_open) put(line, true, std::move(send->message));
   } else if (const auto* close = std::get_if<agent_action::Close>(&action)) {
     close_agents_end(static_cast<int>(close->connection));
   } else if (const auto* welcomed = std::get_if<agent_action::Welcomed>(&action)) {
     node.lease = welcomed->welcome.lease;
   } else if (const auto* received = std::get_if<agent_action::Received>(&action)) {
     notify(node, received->notification);
+  } else if (const auto* inquiring = std::get_if<agent_action::Inquiring>(&action)) {
+    take_inquiry(node, inquiring->inquiry);
   } else if (const auto* renewed = std::get_if<agent_action::LeaseRenewed>(&action)) {
     node.liveness = renewed->until + node.lease / 20;
-    at(*node.liveness, [this, &node] { watch_liveness(node); });
+    set_watch(node);
   } else if (std::holds_alternative<agent_action::LeaseOver>(action)) {
-    note("node " + std::to_string(node.name) + ": lease over");
+    note("node ", node.name, ": lease over");
     counts_.leases_over += node.round ? 1 : 0;
     handle(node, event::LeaseOver{});
     node.liveness.reset();
   } else if (std::holds_alternative<agent_action::RoundLost>(action)) {
     handle(node, event::RoundBroken{});
   } else if (const auto* gave_up = std::get_if<agent_action::GaveUp>(&action)) {
-    note("node " + std::to_string(node.name) + ": " + gave_up->error.message);
+    note("node ", node.name, ": ", gave_up->error.message);
     ++counts_.gave_up;
     node.has_final_message = false;
     handle(node, event::JobClosed{gave_up->error});
@@ -98,7 +93,7 @@ void Simulation::notify(Node& node, const Notification& notification) {
   if (const auto* ready = std::get_if<Ready>(&notification)) {
     handle(node, event::RoundReady{ready->layout});
   } else if (const auto* broken = std::get_if<Broken>(&notification)) {
-    note("node " + std::to_string(node.name) + " reads: " + broken->reason);
+    note("node ", node.name, " reads: ", broken->reason);
     node.restarts = broken->restarts;
     handle(node, event::RoundBroken{broken->ends_job});
   } else if (const auto* closed = std::get_if<Closed>(&notification)) {
@@ -137,7 +132,7 @@ void Simulation::perform(Node& node, const agent::Action& action) {
   } else if (std::holds_alternative<action::Leave>(action)) {
     perform(node, node.session.leave(now_));
   } else {
-    note("node " + std::to_string(node.name) + " finishes");
+    note("node ", node.name, " finishes");
     node.finished = true;
     perform(node, node.session.gone("its ddprun ended", now_));
     if (!node.hosting) after(milliseconds(0, 5), [this, &node] { end_agent(node); });
@@ -160,14 +155,13 @@ void Simulation::join(Node& node) {
 }
 
 void Simulation::start_workers(Node& node, const Layout& layout) {
-  note("node " + std::to_string(node.name) + " starts workers of round " +
-       std::to_string(layout.round));
+  note("node ", node.name, " starts workers of round ", layout.round);
   check_start(node, layout);
   node.layout = layout;
   node.restarts = layout.restarts;
   node.round = layout.round;
   node.round_master = node.master;
-  node.woken = node.unguarded = false;
+  node.woken = node.unguarded = node.hangs = false;
   ++node.started;
   if (!settling_) return;
   after(milliseconds(500, 2'000), [this, &node, started = node.started] {
@@ -187,7 +181,7 @@ void Simulation::end_workers_after(Node& node, Duration duration) {
 
 void Simulation::workers_ended(Node& node) {
   if (!node.round) return;
-  note("node " + std::to_string(node.name) + ": workers ended");
+  note("node ", node.name, ": workers ended");
   node.round.reset();
   in_agent(node, [this, &node] { handle(node, event::WorkersEnded{}); });
 }
@@ -201,8 +195,8 @@ void Simulation::set_timer(Node& node) {
   const auto deadline = node.session.deadline();
   if (!deadline || (node.timer && *node.timer <= *deadline)) return;
   node.timer = std::max(*deadline, now_);
-  at(*node.timer, [this, &node, set = *node.timer] {
-    if (node.timer == set) in_agent(node, [this, &node] { tick(node); });
+  at(*node.timer, [this, &node] {
+    if (node.timer == now_) in_agent(node, [this, &node] { tick(node); });
   });
 }
 
@@ -222,6 +216,18 @@ void Simulation::catch_up(Node& node) {
 
 // The guardian.
 
+/// Each heartbeat that is answered moves it: one event looks at the latest of these times.
+void Simulation::set_watch(Node& node) {
+  if (node.watch && *node.watch <= *node.liveness) return;
+  node.watch = node.liveness;
+  at(*node.watch, [this, &node] {
+    if (node.watch != now_) return;
+    node.watch.reset();
+    if (node.liveness > now_) return set_watch(node);
+    watch_liveness(node);
+  });
+}
+
 void Simulation::watch_liveness(Node& node) {
   const auto stands_still = [this, &node](const std::optional<Time>& expired) {
     return !node.dead && !node.killed && !node.suspended && !node.guardian_killed && expired &&
@@ -230,7 +236,7 @@ void Simulation::watch_liveness(Node& node) {
   if (!stands_still(node.liveness)) return;
   after(node.lease / 20, [this, &node, stands_still, expired = node.liveness] {
     if (!stands_still(expired)) return;
-    note("node " + std::to_string(node.name) + ": its guardian kills the agent");
+    note("node ", node.name, ": its guardian kills the agent");
     kill_agent(node);
   });
 }
@@ -239,14 +245,14 @@ void Simulation::watch_liveness(Node& node) {
 void Simulation::end_agent(Node& node) {
   if (node.dead || node.killed) return;
   node.killed = true;
-  for (auto& [id, line] : lines_) {
-    if (line.node == node.name) close_agents_end(id);
+  for (int id = 1; id <= static_cast<int>(lines_.size()); ++id) {
+    if (line_of(id).node == node.name) close_agents_end(id);
   }
   node.deferred.clear();
   // By the parent-death signal; and the guardian kills and reaps what is left.
   after(milliseconds(0, 20), [this, &node] {
     if (node.dead) return;
-    if (node.round) note("node " + std::to_string(node.name) + ": workers died with the agent");
+    if (node.round) note("node ", node.name, ": workers died with the agent");
     node.round.reset();
     if (!node.guardian_killed)
       after(milliseconds(0, 20), [this, &node] { guardian_says_gone(node); });
@@ -301,7 +307,7 @@ void Simulation::check_end() {
     if (node->finished || node->dead || node->killed) continue;
     violate("node " + std::to_string(node->name) + " was never answered");
   }
-  if (sessions_ && sessions_->round().closed() && !sessions_->settled()) {
+  if (sessions_ && sessions_->is_ending() && !sessions_->settled()) {
     violate("the master waits for ever for " + sessions_->waiting_for(now_));
   }
   if (rounds_while_settling_ > 4 + 3 * static_cast<long>(nodes_.size())) {

@@ -30,10 +30,6 @@ const char* name_of(const Reply& reply) {
   return notification ? kNotifications[notification->index()] : kReplies[reply.index()];
 }
 
-std::string whose(int line, int node) {
-  return " of node " + std::to_string(node) + " on line " + std::to_string(line);
-}
-
 /// So many events only in a history that goes round in circles.
 constexpr std::uint64_t kMostEvents = 400'000;
 
@@ -47,6 +43,9 @@ Counts& Counts::operator+=(const Counts& other) {
   proven += other.proven;
   masters += other.masters;
   gave_up += other.gave_up;
+  answers += other.answers;
+  stops += other.stops;
+  hangs += other.hangs;
   of_suspended_host += other.of_suspended_host;
   of_unknown_round += other.of_unknown_round;
   of_unguarded_agent += other.of_unguarded_agent;
@@ -62,6 +61,7 @@ Simulation::Simulation(std::uint64_t seed, bool trace)
   spec_.join_timeout = seconds(number(30, 90));
   spec_.last_call = seconds(number(0, 5));
   if (chance(3)) spec_.restart_backoff = std::chrono::milliseconds(number(1, 3'000));
+  if (chance(2)) spec_.hang_timeout = seconds(60);
   lease_.lease = std::chrono::milliseconds(number(2'000, 10'000));
   lease_.heartbeat = lease_.lease / number(4, 8);
 }
@@ -101,18 +101,26 @@ Duration Simulation::delay() {
   return std::chrono::microseconds(number(50, chance(5) ? 50'000 : 2'000));
 }
 
-void Simulation::at(Time time, std::function<void()> event) {
-  queue_.push(
-      {std::max(time, now_), ++events_, std::make_shared<std::function<void()>>(std::move(event))});
+void Simulation::at(Time time, std::function<void()>&& event) {
+  if (free_places_.empty()) {
+    free_places_.push_back(events_.size());
+    events_.emplace_back();
+  }
+  const size_t place = free_places_.back();
+  free_places_.pop_back();
+  events_[place] = std::move(event);
+  queue_.push({std::max(time, now_), ++last_order_, place});
 }
 
 bool Simulation::run_until(Time end, const std::function<bool()>& done) {
   while (!queue_.empty() && queue_.top().time <= end && !done()) {
-    const Event next = queue_.top();
+    const Due next = queue_.top();
     queue_.pop();
     now_ = next.time;
-    (*next.run)();
-    if (events_ > kMostEvents) violate("more than " + std::to_string(kMostEvents) + " events");
+    const auto event = std::move(events_[next.place]);
+    free_places_.push_back(next.place);
+    event();
+    if (last_order_ > kMostEvents) violate("more than " + std::to_string(kMostEvents) + " events");
     if (!violation_.empty()) return false;
   }
   if (!done()) now_ = std::max(now_, end);
@@ -120,12 +128,11 @@ bool Simulation::run_until(Time end, const std::function<bool()>& done) {
 }
 
 void Simulation::violate(const std::string& what) {
-  note("VIOLATION: " + what);
+  note("VIOLATION: ", what);
   if (violation_.empty()) violation_ = what;
 }
 
-void Simulation::note(const std::string& what) const {
-  if (!trace_) return;
+void Simulation::print(const std::string& what) const {
   const double time = std::chrono::duration<double>(now_.time_since_epoch()).count() - 1'000;
   std::fprintf(stderr, "%10.4f  %s\n", time, what.c_str());
 }
@@ -140,29 +147,28 @@ bool Simulation::is_blocked(const Line& line, bool there) const {
 }
 
 void Simulation::put(int line, bool there, Parcel parcel) {
-  Line& on = lines_.at(line);
+  Line& on = line_of(line);
   Way& way = there ? on.there : on.back;
-  if (way.has_gap && !std::holds_alternative<Ended>(parcel)) return;
+  if (way.has_gap && parcel.kind != Parcel::Kind::ended) return;
   way.parcels.push_back(std::move(parcel));
   way.last = std::max(way.last, now_ + (on.own ? Duration(0) : delay()));
   at(way.last, [this, line, there] { pump(line, there); });
 }
 
 void Simulation::pump(int line, bool there) {
-  const auto found = lines_.find(line);
-  if (found == lines_.end()) return;
-  Way& way = there ? found->second.there : found->second.back;
-  if (way.parcels.empty() || is_blocked(found->second, there)) return;
-  Parcel parcel = std::move(way.parcels.front());
+  Line& on = line_of(line);
+  Way& way = there ? on.there : on.back;
+  if (way.parcels.empty() || is_blocked(on, there)) return;
+  const Parcel parcel = std::move(way.parcels.front());
   way.parcels.pop_front();
-  there ? arrive_at_master(line, std::move(parcel)) : arrive_at_agent(line, std::move(parcel));
+  there ? arrive_at_master(line, parcel) : arrive_at_agent(line, parcel);
 }
 
 /// All that waited arrives now, line by line.
 void Simulation::pump_all(const std::function<bool(const Line&)>& which) {
-  for (auto& [number, line] : lines_) {
+  for (int id = 1; id <= static_cast<int>(lines_.size()); ++id) {
+    const Line& line = line_of(id);
     if (!which(line)) continue;
-    const int id = number;
     for (size_t i = line.there.parcels.size(); i > 0; --i)
       after({}, [this, id] { pump(id, true); });
     for (size_t i = line.back.parcels.size(); i > 0; --i)
@@ -170,73 +176,78 @@ void Simulation::pump_all(const std::function<bool(const Line&)>& which) {
   }
 }
 
-void Simulation::arrive_at_master(int id, Parcel parcel) {
-  Line& line = lines_.at(id);
+void Simulation::arrive_at_master(int id, const Parcel& parcel) {
+  Line& line = line_of(id);
   if (line.master != masters_ || !line.master_open || !sessions_) {
     // The kernel of a host that lives answers with a reset.
     const bool answers = !master_host_dead_ || line.master != masters_ || sessions_;
-    if (answers && line.agent_open && !std::holds_alternative<Ended>(parcel))
-      put(id, false, Ended{});
+    if (answers && line.agent_open && parcel.kind != Parcel::Kind::ended) put_end(id, false);
     return;
   }
   const auto connection = static_cast<ConnectionId>(id);
-  if (std::holds_alternative<Opened>(parcel)) {
+  if (parcel.kind == Parcel::Kind::opened) {
     perform(sessions_->connected(connection, "node", kProtocolVersion, line.own));
-  } else if (const auto* message = std::get_if<Message>(&parcel)) {
-    if (!std::holds_alternative<Heartbeat>(*message)) {
-      note(std::string("  master gets ") + name_of(*message) + whose(id, line.node));
+  } else if (parcel.message) {
+    const Message& message = **parcel.message;
+    if (!std::holds_alternative<Heartbeat>(message)) {
+      note("  master gets ", name_of(message), " of node ", line.node, " on line ", id);
     }
-    if (const auto* join = std::get_if<message::Join>(message)) {
+    if (const auto* join = std::get_if<message::Join>(&message)) {
       const Node& sender = *nodes_[static_cast<size_t>(line.node)];
       if (join->request.last_round >= 0)
         told_.insert({sender.round_master, join->request.last_round});
     }
-    if (std::holds_alternative<message::Gone>(*message)) ++counts_.proven;
-    perform(sessions_->received(connection, *message, now_));
+    if (std::holds_alternative<message::Gone>(message)) ++counts_.proven;
+    const bool was_ending = sessions_->is_ending();
+    perform(sessions_->received(connection, *parcel.message, now_));
+    if (std::holds_alternative<Inquiry>(message) && !was_ending && sessions_->is_ending()) {
+      check_stop();
+    }
   } else {
     line.master_open = false;
+    ++nodes_[static_cast<size_t>(line.node)]->changes;
     perform(sessions_->lost(connection, now_));
   }
 }
 
-void Simulation::arrive_at_agent(int id, Parcel parcel) {
-  Line& line = lines_.at(id);
+void Simulation::arrive_at_agent(int id, const Parcel& parcel) {
+  Line& line = line_of(id);
   Node& node = *nodes_[static_cast<size_t>(line.node)];
   if (!line.agent_open || node.dead || node.killed) {
-    if (!node.dead && line.master_open && !std::holds_alternative<Ended>(parcel)) {
-      put(id, true, Ended{});
-    }
+    if (!node.dead && line.master_open && parcel.kind != Parcel::Kind::ended) put_end(id, true);
     return;
   }
   node.master = line.master;
   const auto connection = static_cast<ConnectionId>(id);
-  if (const auto* reply = std::get_if<std::shared_ptr<const Reply>>(&parcel)) {
-    if (!std::holds_alternative<Heartbeat>(**reply)) {
-      note(std::string("  ") + name_of(**reply) + " arrives" + whose(id, line.node));
+  if (parcel.reply) {
+    if (!std::holds_alternative<Heartbeat>(*parcel.reply)) {
+      note("  ", name_of(*parcel.reply), " arrives of node ", line.node, " on line ", id);
     }
-    perform(node, node.session.received(connection, **reply, now_));
-  } else if (std::holds_alternative<Ended>(parcel)) {
+    perform(node, node.session.received(connection, *parcel.reply, now_));
+  } else if (parcel.kind == Parcel::Kind::ended) {
     line.agent_open = false;
+    ++node.changes;
     perform(node, node.session.lost(connection, {Errc::closed, "connection closed"}, now_));
   }
 }
 
 void Simulation::close_agents_end(int id) {
-  const auto found = lines_.find(id);
-  if (found == lines_.end() || !std::exchange(found->second.agent_open, false)) return;
-  put(id, true, Ended{});
+  if (!std::exchange(line_of(id).agent_open, false)) return;
+  ++nodes_[static_cast<size_t>(line_of(id).node)]->changes;
+  put_end(id, true);
 }
 
 void Simulation::close_masters_end(int id) {
-  const auto found = lines_.find(id);
-  if (found == lines_.end() || !std::exchange(found->second.master_open, false)) return;
-  put(id, false, Ended{});
+  if (!std::exchange(line_of(id).master_open, false)) return;
+  ++nodes_[static_cast<size_t>(line_of(id).node)]->changes;
+  put_end(id, false);
 }
 
 /// By a device on the way, which may also lose what it had.
 void Simulation::reset(int id, bool agents_end, bool masters_end) {
-  Line& line = lines_.at(id);
+  Line& line = line_of(id);
   if (line.own) return;
+  ++nodes_[static_cast<size_t>(line.node)]->changes;
   const auto lose = [](Way& way) {
     way.parcels.clear();
     way.has_gap = true;
@@ -245,11 +256,11 @@ void Simulation::reset(int id, bool agents_end, bool masters_end) {
   if (chance(2)) lose(line.back);
   if (agents_end && line.agent_open) {
     lose(line.back);
-    put(id, false, Ended{});
+    put_end(id, false);
   }
   if (masters_end && line.master_open) {
     lose(line.there);
-    put(id, true, Ended{});
+    put_end(id, true);
   }
 }
 
@@ -283,9 +294,11 @@ int Simulation::connect(Node& node, bool own) {
   line.node = node.name;
   line.master = masters_;
   line.own = own;
-  lines_.emplace(++last_line_, line);
-  put(last_line_, true, Opened{});
-  return last_line_;
+  lines_.push_back(std::move(line));
+  ++node.changes;
+  const int id = static_cast<int>(lines_.size());
+  put(id, true, Parcel{Parcel::Kind::opened});
+  return id;
 }
 
 // The master.
@@ -297,12 +310,14 @@ void Simulation::start_master() {
   options.run_id = "job";
   options.round = spec_;
   options.name = "master " + std::to_string(++masters_);
-  note(options.name + " starts");
+  note(options.name, " starts");
   sessions_.emplace(std::move(options));
   ++counts_.masters;
+  ++master_changes_;
   master_host_dead_ = master_frozen_ = false;
   master_timer_.reset();
   told_.clear();
+  found_hangs_.clear();
   rounds_started_.clear();
   if (hosted_) add_node(true);
 }
@@ -313,7 +328,8 @@ void Simulation::stop_master(bool host_dies) {
   sessions_.reset();
   master_frozen_ = false;
   master_host_dead_ = host_dies;
-  for (auto& [id, line] : lines_) {
+  for (int id = 1; id <= static_cast<int>(lines_.size()); ++id) {
+    Line& line = line_of(id);
     if (line.master != masters_ || !line.master_open) continue;
     if (host_dies) {
       line.master_open = false;
@@ -327,10 +343,12 @@ void Simulation::freeze_master(Duration duration) {
   if (!master_runs() || hosted_) return;
   note("the master freezes");
   master_frozen_ = true;
+  ++master_changes_;
   after(duration, [this, master = masters_] {
     if (master != masters_ || !sessions_) return;
     note("the master thaws");
     master_frozen_ = false;
+    ++master_changes_;
     const auto read = [this] {
       pump_all([this](const Line& line) { return line.master == masters_; });
     };
@@ -349,19 +367,22 @@ void Simulation::perform(const ServerActions& actions) {
         ++counts_.rounds;
         told_then_[{masters_, ready->layout.round}] = told_;
         rounds_while_settling_ += settling_ ? 1 : 0;
-        note("round " + std::to_string(ready->layout.round) + " begins");
+        note("round ", ready->layout.round, " begins");
       }
       if (const auto* welcome = std::get_if<reply::Welcome>(send->reply.get())) {
         counts_.resumed += welcome->resumed ? 1 : 0;
       }
-      put(static_cast<int>(send->to), false, send->reply);
+      const auto* broken = notification ? std::get_if<Broken>(notification) : nullptr;
+      const bool hangs = broken != nullptr && broken->root_cause && broken->root_cause->hung;
+      if (hangs && found_hangs_.insert(send->reply).second) check_hang();
+      put(static_cast<int>(send->to), false, Parcel{Parcel::Kind::letter, {}, send->reply});
     } else if (const auto* close = std::get_if<server_action::Close>(&action)) {
       close_masters_end(static_cast<int>(close->connection));
     } else if (const auto* warn = std::get_if<server_action::Warn>(&action)) {
       note(warn->sentence);
     } else if (const auto* news = std::get_if<server_action::NotifyWorkers>(&action)) {
       counts_.evicted += news->sentence.find("silent for") != std::string::npos ? 1 : 0;
-      note("broken: " + news->sentence);
+      note("broken: ", news->sentence);
     }
   }
   set_master_timer();
@@ -377,8 +398,8 @@ void Simulation::set_master_timer() {
   const auto deadline = sessions_->deadline();
   if (!deadline || (master_timer_ && *master_timer_ <= *deadline)) return;
   master_timer_ = std::max(*deadline, now_);
-  at(*master_timer_, [this, set = *master_timer_, master = masters_] {
-    if (master == masters_ && master_timer_ == set) tick_master();
+  at(*master_timer_, [this, master = masters_] {
+    if (master == masters_ && master_timer_ == now_) tick_master();
   });
 }
 

@@ -36,6 +36,9 @@ struct Counts {
   long proven = 0;       ///< deaths that the master was told of
   long masters = 0;
   long gave_up = 0;
+  long answers = 0;  ///< to what agents asked each other
+  long stops = 0;    ///< of the whole job
+  long hangs = 0;    ///< that the master found
 
   // Where two rounds may run at once, as docs/design.md says.
   long of_suspended_host = 0;
@@ -45,11 +48,19 @@ struct Counts {
   Counts& operator+=(const Counts& other);
 };
 
+/// What a line carries. There are more of them than of anything else.
+struct Parcel {
+  enum class Kind {
+    opened,
+    letter,  ///< a message or a reply
+    ended,   ///< closed or reset by the other side
+  };
+  Kind kind = Kind::letter;
+  std::shared_ptr<const Result<rendezvous::Message>> message = {};
+  std::shared_ptr<const rendezvous::Reply> reply = {};
+};
+
 /// One direction of a line. What is cut off stays on its way.
-struct Opened {};
-struct Ended {};  ///< closed or reset by the other side
-using Parcel =
-    std::variant<Opened, rendezvous::Message, std::shared_ptr<const rendezvous::Reply>, Ended>;
 struct Way {
   std::deque<Parcel> parcels;
   Time last{};           ///< when the latest one arrives
@@ -94,10 +105,15 @@ struct Node {
   std::chrono::milliseconds lease{0};
   std::vector<std::function<void()>> deferred;  ///< until it runs again
   bool finished = false;
+  bool told_to_stop = false;
+  std::uint64_t last_question = 0;
+  std::map<std::uint64_t, rendezvous::NodeId> asked;  ///< whom, and no answer has come yet
+  int changes = 0;                                    ///< of its lines, and of its being there
 
   // The guardian's process.
   bool guardian_killed = false;
   std::optional<Time> liveness;  ///< when it begins to count the grace
+  std::optional<Time> watch;     ///< when it looks at that
   bool has_final_message = false;
 
   // The workers.
@@ -107,6 +123,8 @@ struct Node {
   int started = 0;           ///< how often, which tells old events from new
   bool woken = false;        ///< its host was suspended since they were started
   bool unguarded = false;    ///< the agent stood still without a guardian since then
+  bool hangs = false;        ///< they make no progress
+  int said_quiet = 0;        ///< of which start its agent said so
 
   bool runs() const { return !dead && !suspended && !killed && !frozen; }
 };
@@ -130,21 +148,36 @@ class Simulation {
   bool chance(int one_in) { return number(1, one_in) == 1; }
   Duration milliseconds(int from, int to) { return std::chrono::milliseconds(number(from, to)); }
   Duration delay();
-  void at(Time time, std::function<void()> event);
-  void after(Duration duration, std::function<void()> event) {
+  void at(Time time, std::function<void()>&& event);
+  void after(Duration duration, std::function<void()>&& event) {
     at(now_ + duration, std::move(event));
   }
   bool run_until(Time end, const std::function<bool()>& done);
   void violate(const std::string& what);
-  void note(const std::string& what) const;
+  /// Millions of histories are not traced: only one that is puts its words together.
+  template <class... Parts>
+  void note(const Parts&... parts) const {
+    if (trace_) print((... + text_of(parts)));
+  }
+  static std::string text_of(const std::string& text) { return text; }
+  static std::string text_of(const char* text) { return text; }
+  static std::string text_of(int number) { return std::to_string(number); }
+  void print(const std::string& what) const;
 
   // The network.
   bool is_blocked(const Line& line, bool there) const;
+  Line& line_of(int id) { return lines_[static_cast<size_t>(id) - 1]; }
   void put(int line, bool there, Parcel parcel);
+  void put(int line, bool there, rendezvous::Message message) {
+    put(line, there,
+        Parcel{Parcel::Kind::letter,
+               std::make_shared<const Result<rendezvous::Message>>(std::move(message))});
+  }
   void pump(int line, bool there);
   void pump_all(const std::function<bool(const Line&)>& which);
-  void arrive_at_master(int id, Parcel parcel);
-  void arrive_at_agent(int id, Parcel parcel);
+  void put_end(int line, bool there) { put(line, there, Parcel{Parcel::Kind::ended}); }
+  void arrive_at_master(int id, const Parcel& parcel);
+  void arrive_at_agent(int id, const Parcel& parcel);
   void close_agents_end(int id);
   void close_masters_end(int id);
   void reset(int id, bool agents_end, bool masters_end);
@@ -164,8 +197,8 @@ class Simulation {
   // Nodes.
   Node& add_node(bool hosting);
   Node* any_node(const std::function<bool(const Node&)>& which);
-  void perform(Node& node, const rendezvous::AgentActions& actions);
-  void on(Node& node, const rendezvous::AgentAction& action);
+  void perform(Node& node, rendezvous::AgentActions actions);
+  void on(Node& node, rendezvous::AgentAction& action);
   void notify(Node& node, const rendezvous::Notification& notification);
   void handle(Node& node, agent::Event event);
   void perform(Node& node, const agent::Action& action);
@@ -173,9 +206,11 @@ class Simulation {
   void start_workers(Node& node, const rendezvous::Layout& layout);
   void end_workers_after(Node& node, Duration duration);
   void workers_ended(Node& node);
-  void in_agent(Node& node, std::function<void()> event);
+  template <class What>
+  void in_agent(Node& node, const What& event);
   void tick(Node& node);
   void set_timer(Node& node);
+  void set_watch(Node& node);
   void watch_liveness(Node& node);
   void end_agent(Node& node);
   void guardian_says_gone(Node& node);
@@ -187,6 +222,7 @@ class Simulation {
   void misfortune_of_master();
   void misfortune_of_line();
   void misfortune_of_node();
+  void request();
   void cut(Node& node, Duration duration);
   void freeze(Node& node, Duration duration);
   void suspend(Node& node, Duration duration);
@@ -198,6 +234,20 @@ class Simulation {
   void fail_worker(Node& node);
   void succeed(Node& node);
   void settle();
+
+  // Questions, stops and hangs.
+  void ask(Node& node);
+  void take_inquiry(Node& node, const rendezvous::Inquiry& inquiry);
+  void ask_listed(Node& node, const rendezvous::NodeList& list);
+  void answer(Node& node, const rendezvous::Inquired& inquired);
+  void take_answer(Node& node, const rendezvous::Informed& informed);
+  void expect_calm(const std::vector<const Node*>& nodes, std::function<void()> check);
+  void stop_job(Node& node);
+  void check_stop();
+  void hang(Node& node);
+  void go_on(Node& node);
+  void tell_progress(Node& node, bool quiet);
+  void check_hang();
 
   // Invariants.
   void check_start(const Node& node, const rendezvous::Layout& layout);
@@ -211,24 +261,26 @@ class Simulation {
   Counts counts_;
   std::string violation_;
 
-  struct Event {
+  struct Due {
     Time time;
     std::uint64_t order;
-    std::shared_ptr<std::function<void()>> run;
-    bool operator>(const Event& other) const {
-      return std::pair(time, order) > std::pair(other.time, other.order);
+    size_t place;  ///< of its event
+    bool operator>(const Due& other) const {
+      return time != other.time ? time > other.time : order > other.order;
     }
   };
   Time now_{};
-  std::uint64_t events_ = 0;
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;
+  std::uint64_t last_order_ = 0;
+  std::priority_queue<Due, std::vector<Due>, std::greater<>> queue_;
+  std::vector<std::function<void()>> events_;  ///< moved less than in the queue
+  std::vector<size_t> free_places_;
 
-  std::map<int, Line> lines_;
-  int last_line_ = 0;
+  std::deque<Line> lines_;  ///< in the order of their numbers, from 1; none is ever removed
   std::vector<std::unique_ptr<Node>> nodes_;
 
   std::optional<rendezvous::ServerSessions> sessions_;
   int masters_ = 0;
+  int master_changes_ = 0;  ///< of its being there
   bool master_frozen_ = false;
   bool master_host_dead_ = false;
   bool hosted_ = false;  ///< by a node
@@ -237,8 +289,17 @@ class Simulation {
   std::set<Round> told_;                        ///< of these this master was told
   std::map<Round, std::set<Round>> told_then_;  ///< and any master when it began a round
   std::set<int> rounds_started_;                ///< by this master
+  std::set<std::shared_ptr<const rendezvous::Reply>> found_hangs_;  ///< by it, as it told of them
   bool settling_ = false;
   long rounds_while_settling_ = 0;
 };
+
+/// What happens to a process that stands still is seen when it runs again.
+template <class What>
+void Simulation::in_agent(Node& node, const What& event) {
+  if (node.dead || node.killed) return;
+  if (!node.runs()) return node.deferred.push_back(event);
+  event();
+}
 
 }  // namespace ddprun::simulation

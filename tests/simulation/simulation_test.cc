@@ -38,7 +38,8 @@ void check_histories(std::uint64_t otherwise) {
   INFO("rounds " << counts.rounds << ", resumed " << counts.resumed << ", leases over "
                  << counts.leases_over << ", evicted " << counts.evicted << ", proven "
                  << counts.proven << ", masters " << counts.masters << ", gave up "
-                 << counts.gave_up << ", beside workers of a suspended host "
+                 << counts.gave_up << ", answers " << counts.answers << ", stops " << counts.stops
+                 << ", hangs " << counts.hangs << ", beside workers of a suspended host "
                  << counts.of_suspended_host << ", of an unknown round " << counts.of_unknown_round
                  << ", of an unguarded agent " << counts.of_unguarded_agent);
   CHECK(failed == 0);
@@ -52,6 +53,9 @@ void check_histories(std::uint64_t otherwise) {
   CHECK(at_least(counts.leases_over, 0.3));
   CHECK(at_least(counts.evicted, 0.2));
   CHECK(at_least(counts.proven, 0.5));
+  CHECK(at_least(counts.answers, 1));
+  CHECK(at_least(counts.stops, 0.02));
+  CHECK(at_least(counts.hangs, 0.02));
 }
 
 // In parts, which may run beside each other.
