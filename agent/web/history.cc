@@ -19,6 +19,11 @@ std::string counted(int count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
+/// Cut first: nothing here takes longer because a worker wrote more.
+std::string told(std::string text) {
+  return cut(printable(cut(std::move(text), kMostTold)), kMostTold);
+}
+
 double milliseconds_of(double seconds) {
   return std::round(seconds * 1000) / 1000;
 }
@@ -46,22 +51,23 @@ void History::round_began(double at, const rendezvous::Layout& layout) {
 void History::failed(double at, const rendezvous::Failure& failure, std::string sentence) {
   ++failures_[cause_of(failure)];
   round_ended(at);
-  matter_ = sentence;
-  add(at, "failure", std::move(sentence));
+  matter_ = told(std::move(sentence));
+  add(at, "failure", matter_);
 }
 
 void History::changed(double at, std::string sentence) {
   round_ended(at);
-  matter_ = sentence;
-  add(at, "change", std::move(sentence));
+  matter_ = told(std::move(sentence));
+  add(at, "change", matter_);
 }
 
 void History::suspected(double at, std::string sentence) {
-  add(at, "suspect", std::move(sentence));
+  add(at, "suspect", told(std::move(sentence)));
 }
 
 void History::stalled(double at, std::string lines) {
   hangs_ = lines.find('\n') != std::string::npos;
+  lines = told(std::move(lines));
   matter_ = hangs_ ? lines : "";
   add(at, hangs_ ? "hang" : "progress", std::move(lines));
 }
@@ -81,11 +87,11 @@ void History::round_ended(double at) {
 
 void History::add(double at, const char* kind, std::string text) {
   if (latest_.size() == kMostHappenings) latest_.pop_front();
-  latest_.push_back({at, kind, cut(printable(text), kMostTold)});
+  latest_.push_back({at, kind, std::move(text)});
 }
 
 std::string History::verdict() const {
-  if (!matter_.empty()) return cut(printable(matter_), kMostTold);
+  if (!matter_.empty()) return matter_;
   return running_.empty() ? "no round has begun" : running_;
 }
 

@@ -47,7 +47,7 @@ function bytes(count) {
 
 // ---- The state of the job
 
-let status = null, history = null, ranks = [];
+let status = null, history = null, ranks = [], answered = 0;
 const before = new Map();  // of each rank, a while ago, for its CPU use
 
 function cpuShare(rank) {
@@ -108,12 +108,17 @@ function showVerdict() {
   box.className = matter ? "matter" : "";
 }
 
-function showLost(refused) {
+function showLost() {
   const box = $("verdict");
-  const last = history ? "\nlast: " + history.verdict : "";
-  set(box, refused ? "◌ refused: the token in the address is not that of this job" :
-      "◌ no answer: the job has ended, or its ddprun cannot be reached" + last);
+  set(box, "◌ no answer: the job has ended, or its ddprun cannot be reached" +
+      (history ? "\nlast: " + history.verdict : ""));
   box.className = "lost";
+}
+
+// A node that does not answer holds up the answer about all.
+function showAge() {
+  const age = (performance.now() - answered) / 1000;
+  set($("age"), status && age > 5 ? "What is below is " + duration(age) + " old." : "");
 }
 
 function showFacts() {
@@ -143,7 +148,7 @@ function showFacts() {
 
 // ---- Ranks over time: a column for some seconds, a row for one rank or several, the worst state of each
 
-const COLUMNS = 240, COLUMN_SECONDS = 2.5, MOST_ROWS = 64;
+const COLUMNS = 240, FEW_COLUMNS = 24, COLUMN_SECONDS = 2.5, MOST_ROWS = 64;
 let columns = [];  // { at, worst: Uint8Array by rank }
 
 function sample() {
@@ -180,7 +185,8 @@ function drawGrid() {
   const rows = Math.min(size, MOST_ROWS);
   const colours = STATES.map((state) => colour(state.name));
   const edge = colour("page");
-  const cell = width / COLUMNS, tall = Math.min(height / Math.max(rows, 1), 24);
+  const shown = newest ? Math.max(FEW_COLUMNS, newest.at - columns[0].at + 1) : COLUMNS;
+  const cell = width / shown, tall = Math.min(height / Math.max(rows, 1), 24);
   for (const column of columns) {
     const worst = new Uint8Array(rows).fill(255);
     column.worst.forEach((state, rank) => {
@@ -188,7 +194,7 @@ function drawGrid() {
       const row = Math.floor(rank * rows / size);
       worst[row] = Math.min(worst[row], state);
     });
-    const x = (COLUMNS - 1 - (newest.at - column.at)) * cell;
+    const x = (shown - 1 - (newest.at - column.at)) * cell;
     worst.forEach((state, row) => {
       if (state === 255) return;
       const high = Math.max(1, tall * HEIGHTS[state] - (rows > 40 ? 0 : 1));
@@ -203,7 +209,7 @@ function drawGrid() {
   }
   const label = size ? size + " ranks: " + counts() : "no ranks yet";
   if ($("grid").getAttribute("aria-label") !== label) $("grid").setAttribute("aria-label", label);
-  set($("grid-note"), "The last 10 minutes, as this page has seen them" +
+  set($("grid-note"), "As this page has seen them, for 10 minutes at most" +
       (rows < size ? "; a row is up to " + Math.ceil(size / rows) + " ranks, as the worst of them." : ", a row for each rank."));
 }
 
@@ -422,6 +428,7 @@ function show(news) {
   history = news.history;
   if (news.status) {
     status = news.status;
+    answered = performance.now();
     ranks = ranksOf(status);
     showFacts();
     sample();
@@ -429,6 +436,7 @@ function show(news) {
     showTable();
   }
   showVerdict();
+  showAge();
   showHappenings();
   drawTimeline();
 }
@@ -436,7 +444,7 @@ function show(news) {
 function connect() {
   source = new EventSource(url("api/events"));
   source.onmessage = (event) => show(JSON.parse(event.data));
-  source.onerror = () => showLost(source !== null && source.readyState === EventSource.CLOSED && !history);
+  source.onerror = showLost;
 }
 
 function disconnect() {
@@ -454,5 +462,6 @@ $("all").addEventListener("click", () => {
   if (status) showTable();
 });
 $("ask-stacks").addEventListener("click", showStacks);
+setInterval(showAge, 1000);
 makeLegend();
 if (!document.hidden) connect();

@@ -147,6 +147,4 @@ with sync_playwright() as playwright:
     look_at_large_job(browser)
     look_at_hang(browser)
     assert said == [], said
-    wrong = open_page(browser, large_url[:-1] + "!")
-    assert wrong.content() == "<html><head></head><body></body></html>" or wrong.inner_text("body") == ""
     browser.close()

@@ -24,7 +24,7 @@ hang_url=$(url_in "$err")
 mkfifo "$work/input"
 env "$mark" DDPRUN_TEST_SECONDS=500 "$DDPRUN_BIN/test_agent" '[.serves_a_large_job]' <"$work/input" >"$work/large" &
 exec 9>"$work/input"
-wait_until grep -q 'page and metrics of the job' "$work/large"
+wait_until grep -qs 'page and metrics of the job' "$work/large"
 
 env "$mark" "$python" "$interop/web.py" "$work" "$screenshots" "$job_url" "$job" "$hang_url" \
   "$(url_in "$work/large")" || fail "the page is not as it should be"
