@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/web/metrics.h"
 
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <string>
+
 #include "tests/catch.h"
 #include "tests/contains.h"
 
@@ -34,7 +39,42 @@ JobStatus measured_job() {
   return job;
 }
 
+std::string document(const std::string& name) {
+  std::ifstream file(std::string(DDPRUN_DOCS "/") + name);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// All words of `text` that begin with "ddprun_".
+std::set<std::string> names_in(const std::string& text) {
+  constexpr const char* kOfName = "abcdefghijklmnopqrstuvwxyz_";
+  std::set<std::string> names;
+  for (size_t at = 0; (at = text.find("ddprun_", at)) != std::string::npos; ++at) {
+    const size_t end = std::min(text.find_first_not_of(kOfName, at), text.size());
+    names.insert(text.substr(at, end - at));
+  }
+  return names;
+}
+
 }  // namespace
+
+TEST_CASE("web metrics: the page of docs has them all, and the dashboard no others") {
+  History history;
+  history.failed(1, {}, "");
+  std::string samples;
+  const std::string text = metrics_text(measured_job(), history, 1);
+  for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
+    if (text[at] != '#') samples += text.substr(at, text.find_first_of(" {", at) - at) + "\n";
+  }
+  const std::set<std::string> written = names_in(samples);
+  CHECK(written.size() == 14);
+  CHECK(names_in(document("web.md")) == written);
+  const std::set<std::string> shown = names_in(document("grafana.json"));
+  CHECK(shown.size() > 5);
+  for (const std::string& name : shown) {
+    INFO(name);
+    CHECK(written.contains(name));
+  }
+}
 
 TEST_CASE("web metrics: families in the form of OpenMetrics") {
   History history;
