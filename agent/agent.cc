@@ -62,6 +62,7 @@ Outcome Agent::run() {
     answer_stacks(question, respond);
   });
   answers_.open(job_.run_id);
+  if (const Result<> opened = open_web(); !opened) return opened.error();
   launcher::raise_open_files_limit();  // a connection for each rank of the whole job
   events_.job_started(job_);
   if (!contains(job_.signals_to_handle, SIGQUIT)) launcher::keep_quit_from_stopping();
@@ -184,7 +185,10 @@ void Agent::on_welcome(const rendezvous::reply::Welcome& welcome) {
 void Agent::on_notification(rendezvous::Notification notification) {
   using namespace rendezvous;
   if (const auto* ready = std::get_if<Ready>(&notification)) {
-    if (!ready->suspect.empty()) log::warning(suspect_line(ready->suspect));
+    if (!ready->suspect.empty()) {
+      log::warning(suspect_line(ready->suspect));
+      tell_web([&](auto& history, double now) { history.suspected(now, ready->suspect); });
+    }
     handle_event(event::RoundReady{ready->layout});
   } else if (const auto* broken = std::get_if<Broken>(&notification)) {
     on_round_broken(*broken);
@@ -196,6 +200,7 @@ void Agent::on_notification(rendezvous::Notification notification) {
     on_refused(*refused);
   } else if (const auto* stalled = std::get_if<Stalled>(&notification)) {
     log::warning(stall_report(stalled->text, workers_.statuses()));
+    tell_web([&](auto& history, double now) { history.stalled(now, stalled->text); });
   }
 }
 
@@ -217,6 +222,7 @@ void Agent::on_round_broken(const rendezvous::Broken& broken) {
   restarts_ = broken.restarts;
   look_first_ = broken.root_cause && is_consequence(*broken.root_cause);
   console_.round_broken(broken, layout_.round);
+  tell_web_broken(broken);
   if (broken.root_cause && !broken.ends_job) {
     events_.restart(layout_.round, broken.restarts, job_.max_restarts);
   }
@@ -225,6 +231,9 @@ void Agent::on_round_broken(const rendezvous::Broken& broken) {
 
 void Agent::on_failure_counted(const rendezvous::Failure& failure, int restarts) {
   log::error(failure_line(failure, layout_.round));
+  tell_web([&](auto& history, double now) {
+    history.failed(now, failure, failure_line(failure, layout_.round));
+  });
   events_.restart(layout_.round, restarts, job_.max_restarts);
 }
 
@@ -288,6 +297,7 @@ void Agent::perform(const action::StartWorkers& start) {
                                       ? std::optional(wait_reporter_.waited())
                                       : std::nullopt);
   wait_reporter_.end();
+  tell_web([this](auto& history, double now) { history.round_began(now, layout_); });
 }
 
 void Agent::perform(const action::ReportFailure& report) {
@@ -354,6 +364,9 @@ void Agent::finish(Outcome outcome) {
   launcher::disarm_liveness_timer();
   if (master_.is_open()) master_.client().gone("its ddprun ended");
   outcome_ = std::move(outcome);
+  if (std::holds_alternative<JobSucceeded>(*outcome_)) {
+    tell_web([](auto& history, double now) { history.succeeded(now); });
+  }
   if (!master_.hosted() || !master_.hosted()->is_ending()) return end();
   report_waiting();
   master_.hosted()->when_settled([this] { end(); });

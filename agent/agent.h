@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +20,7 @@
 #include "agent/node_workers.h"
 #include "agent/outcome.h"
 #include "agent/wait_reporter.h"
+#include "agent/web/site.h"
 #include "base/async_jobs.h"
 #include "base/boot_clock.h"
 #include "launcher/output/output.h"
@@ -84,6 +86,9 @@ class Agent {
   Answers::Hooks answers_hooks();
   ask::JobStatus status() const;
   void on_stop_asked();
+  Result<> open_web();
+  void tell_web(const std::function<void(web::History& history, double now)>& note);
+  void tell_web_broken(const rendezvous::Broken& broken);
   bool runs_workers() const;
 
   JobSpec job_;  // with the master's settings, which hold for every node
@@ -111,6 +116,7 @@ class Agent {
   std::optional<Outcome> outcome_;
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   Answers answers_;
+  std::optional<web::Site> web_;  // --web
 };
 
 }  // namespace ddprun::agent

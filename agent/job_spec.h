@@ -14,6 +14,7 @@
 #include "launcher/binding.h"
 #include "launcher/output/log_spec.h"
 #include "launcher/signals.h"
+#include "rendezvous/endpoint.h"
 #include "rendezvous/etcd/servers.h"
 #include "rendezvous/secure_channel.h"
 #include "rendezvous/spec.h"
@@ -83,6 +84,7 @@ struct JobSpec : rendezvous::RoundSpec, rendezvous::LeaseSpec {
   std::string log_dir;                      ///< of log and error files; empty: a temporary one
   std::string error_file;                   ///< the root cause is copied there; empty: nowhere
   launcher::LogSpec logs;                   ///< what of the output goes there
+  std::optional<rendezvous::Endpoint> web;  ///< where its page is, an IP address; nullopt: nowhere
   std::string events_file;                  ///< JSON lines are appended here; empty: none
   log::Level log_level = log::Level::info;  ///< ddprun's own lines below it are dropped
 };

@@ -287,6 +287,11 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "the name of a file",
      "Append events to FILE, one JSON object per line.",
      set_events, Flag::kServes},
+    {Group::output, "web", "", "[ADDRESS:]PORT", "", "127.0.0.1 and a free port",
+     "a port, or an IP address and a port, as in --web=8080 or --web=0.0.0.0:8080",
+     "Serve a page about the whole job, and its metrics for Prometheus. The URL, with a token that "
+     "lets its reader in, is printed at the start. With --hosts the first host does it.",
+     set_web, Flag::kAlone},
     {Group::torchrun, "monitor_interval", "", "TIME", "PET_MONITOR_INTERVAL", "",
      kExpectsTime,
      "No effect: ddprun does not poll; the kernel notifies it when a worker exits.",

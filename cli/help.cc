@@ -144,7 +144,8 @@ std::string help_text(Mode mode) {
     text.append("  --").append(flag.name);
     if (!flag.alias.empty()) text.append(", --").append(flag.alias);
     if (flag.letter != '\0') text.append(", -") += flag.letter;
-    if (!flag.value.empty()) text.append(" ").append(flag.value);
+    if (flag.may_be_alone()) text.append("[=").append(flag.value).append("]");
+    if (!flag.value.empty() && !flag.may_be_alone()) text.append(" ").append(flag.value);
     text += '\n';
     append_wrapped(text, description(flag));
     last = &flag;

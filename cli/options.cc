@@ -98,8 +98,9 @@ CommandLine divide(std::span<const char* const> words) {
     if (flag->value.empty()) {
       if (value) line.options.back().append("=").append(*value);
       if (flag->name == kHelp || flag->name == kVersion) return line;
-    } else if (value) {
-      line.options.emplace_back(*value);  // CLI11 takes "--flag=" for a flag without a value
+    } else if (value || flag->may_be_alone()) {
+      line.options.emplace_back(
+          value.value_or(kLeftOut));  // CLI11 takes "--flag=" for a flag without a value
     } else if (at + 1 < words.size() && is_value(words[at + 1])) {
       line.options.emplace_back(words[++at]);
     } else {

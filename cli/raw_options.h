@@ -69,6 +69,9 @@ struct RawOptions {
   bool ignore_node_rank = false;  ///< with c10d, nodes are ranked by order of joining
 };
 
+/// The value of a flag that was given without one, which it may be.
+constexpr std::string_view kLeftOut = "auto";
+
 /// Whether a flag accepted its value. Converts from the bool that says so.
 class SetResult {
  public:

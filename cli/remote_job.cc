@@ -28,8 +28,9 @@ constexpr std::array<std::string_view, 12> kExported = {
     "NCCL_*", "GLOO_*",          "TORCH_*",    "OMP_*",       "PET_*",       "DDPRUN_*"};
 
 /// Flags that are not handed on as they are.
-constexpr std::array<std::string_view, 9> kOwnFlags = {
-    "hosts", "hostfile", "ssh", "export", "dry_run", "nnodes", "engine", "rdzv_conf", "node_rank"};
+constexpr std::array<std::string_view, 10> kOwnFlags = {
+    "hosts",  "hostfile", "ssh",       "export",    "dry_run",
+    "nnodes", "engine",   "rdzv_conf", "node_rank", "web"};
 
 template <class Names>
 bool has(const Names& names, std::string_view name) {
@@ -119,6 +120,7 @@ class Arguments {
       conf += std::string(conf.empty() ? "" : ",") + "is_host=" + (host == 0 ? "true" : "false");
     }
     if (!conf.empty()) add(words, "rdzv_conf", conf);
+    if (raw_.job.web && host == 0) add(words, "web", raw_.job.web->text());
     return words;
   }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -201,6 +202,19 @@ SetResult set_log_dir(std::string_view value, RawOptions& raw) {
 SetResult set_events(std::string_view value, RawOptions& raw) {
   raw.job.events_file = value;
   return !value.empty();
+}
+
+SetResult set_web(std::string_view value, RawOptions& raw) {
+  raw.job.web = rendezvous::Endpoint{"127.0.0.1", 0};
+  if (value == kLeftOut) return true;
+  if (const auto port = parse_count(value, 0, UINT16_MAX)) {
+    raw.job.web->port = static_cast<std::uint16_t>(*port);
+    return true;
+  }
+  const auto given = parse_host_port(value);
+  if (!given || !given->port || !parse_address(given->host)) return false;
+  raw.job.web = rendezvous::Endpoint{given->host, *given->port};
+  return true;
 }
 
 SetResult set_local_rank_style(std::string_view value, RawOptions& raw) {

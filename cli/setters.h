@@ -63,6 +63,7 @@ SetResult set_prefix(std::string_view value, RawOptions& raw);
 SetResult set_log_level(std::string_view value, RawOptions& raw);
 SetResult set_log_dir(std::string_view value, RawOptions& raw);
 SetResult set_events(std::string_view value, RawOptions& raw);
+SetResult set_web(std::string_view value, RawOptions& raw);
 
 // Flags that tune torchrun's own Python: refused where they would change what happens.
 SetResult set_event_handler(std::string_view value, RawOptions& raw);

@@ -1,42 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/ask/http_server.h"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
+
+#include "base/text.h"
 
 namespace ddprun::agent::ask {
 namespace {
 
 namespace asio = boost::asio;
 namespace http = boost::beast::http;
+using asio::ip::tcp;
 using asio::local::stream_protocol;
 using boost::system::error_code;
+using AnyStream = asio::generic::stream_protocol;  // a unix socket, or TCP
+using AnySocket = AnyStream::socket;
 
 constexpr int kMostConnections = 16;  // further ones wait in the kernel
+constexpr int kMostOfTcp = 64;
+constexpr std::size_t kMostFollowers = 32;
 constexpr std::uint32_t kMostHeader = 8 * 1024;
 constexpr std::uint64_t kMostBody = 4 * 1024;
 constexpr std::chrono::seconds kToAsk{10};
 constexpr std::chrono::seconds kToAnswer{60};  // and to read the answer
+constexpr std::chrono::seconds kToFollow{10};  // for each piece
 constexpr std::chrono::seconds kAcceptPause{1};
 
 /// Whether the process at the other end is of this user, or root's. The folder keeps others out;
 /// this holds also where somebody has opened it for them.
-bool is_friend(stream_protocol::socket& socket) {
+bool is_friend(AnySocket& socket) {
   ucred peer = {};
   socklen_t size = sizeof peer;
   const int fd = socket.native_handle();
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
   return peer.uid == geteuid() || peer.uid == 0;
+}
+
+std::string text_of(const http::request<http::string_body>& request, http::field field) {
+  return std::string(request[field]);
 }
 
 Question question_of(const http::request<http::string_body>& request) {
@@ -46,7 +64,17 @@ Question question_of(const http::request<http::string_body>& request) {
   question.method = request.method_string();
   question.path = target.substr(0, end);
   if (end < target.size()) question.query = target.substr(end + 1);
+  question.host = text_of(request, http::field::host);
+  question.origin = text_of(request, http::field::origin);
+  question.authorization = text_of(request, http::field::authorization);
   return question;
+}
+
+std::uint16_t port_of(const AnyStream::endpoint& address) {
+  tcp::endpoint endpoint;
+  if (address.size() > endpoint.capacity()) return 0;
+  std::memcpy(endpoint.data(), address.data(), address.size());
+  return endpoint.port();
 }
 
 }  // namespace
@@ -57,26 +85,33 @@ class HttpServer::Listener : public std::enable_shared_from_this<Listener> {
       : acceptor_(executor), pause_(executor), handler_(std::move(handler)) {}
 
   Result<> listen(const std::string& path);
+  Result<std::uint16_t> listen(const tcp::endpoint& address);
   void close();
   void closed_one();
   const Handler& handler() const { return handler_; }
+  bool follow(const std::shared_ptr<Connection>& connection);
+  void publish(const std::shared_ptr<const std::string>& bytes);
+  std::size_t followers();
 
  private:
   bool is_taken(const std::string& path);
+  bool is_full() const { return connections_ >= (path_.empty() ? kMostOfTcp : kMostConnections); }
   void accept();
-  void on_accepted(error_code failure, stream_protocol::socket socket);
+  void on_accepted(error_code failure, AnySocket socket);
 
-  stream_protocol::acceptor acceptor_;
+  asio::basic_socket_acceptor<AnyStream> acceptor_;
   asio::steady_timer pause_;
   Handler handler_;
-  std::string path_;  // that was bound
+  std::string path_;  // that was bound; empty: a port
   int connections_ = 0;
+  std::vector<std::weak_ptr<Connection>> followers_;
 };
 
-/// One question and its answer. The timer's handler keeps it alive.
+/// One question and its answer, and what follows. The handlers that are still to come keep it
+/// alive.
 class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(stream_protocol::socket socket, std::weak_ptr<Listener> listener)
+  Connection(AnySocket socket, std::weak_ptr<Listener> listener)
       : socket_(std::move(socket)), timer_(socket_.get_executor()), listener_(std::move(listener)) {
     parser_.header_limit(kMostHeader);
     parser_.body_limit(kMostBody);
@@ -94,6 +129,18 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
                      });
   }
 
+  /// Only if it has taken what came before.
+  void send(const std::shared_ptr<const std::string>& bytes) {
+    if (std::exchange(is_sending_, true)) return;
+    close_after(kToFollow);
+    asio::async_write(socket_, asio::buffer(*bytes),
+                      [self = shared_from_this(), bytes](error_code failure, size_t) {
+                        self->is_sending_ = false;
+                        self->timer_.cancel();
+                        if (failure) self->close();
+                      });
+  }
+
  private:
   void on_asked() {
     const auto listener = listener_.lock();
@@ -106,14 +153,29 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
 
   void respond(Answer answer) {
     if (std::exchange(answered_, true)) return;
+    const auto listener = listener_.lock();
+    const bool follows = answer.follows && listener && listener->follow(shared_from_this());
+    if (answer.follows && !follows) answer = refusal(503, "too many look at this page");
     response_.result(answer.status);
     response_.version(parser_.get().version());
-    response_.set(http::field::content_type, "application/json");
+    response_.set(http::field::content_type, answer.type);
+    for (const auto& [name, value] : answer.fields) response_.set(name, value);
     response_.keep_alive(false);
     response_.body() = std::move(answer.body);
-    response_.prepare_payload();
+    if (!follows) response_.prepare_payload();  // else its end is that of the connection
+    is_sending_ = true;
     http::async_write(socket_, response_,
-                      [self = shared_from_this()](error_code, size_t) { self->close(); });
+                      [self = shared_from_this(), follows](error_code failure, size_t) {
+                        follows && !failure ? self->begin_to_follow() : self->close();
+                      });
+  }
+
+  /// Whoever follows says nothing more: what can be read is its end.
+  void begin_to_follow() {
+    is_sending_ = false;
+    timer_.cancel();
+    socket_.async_read_some(asio::buffer(unread_),
+                            [self = shared_from_this()](error_code, size_t) { self->close(); });
   }
 
   void close_after(std::chrono::seconds limit) {
@@ -129,13 +191,15 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
     timer_.cancel();
   }
 
-  stream_protocol::socket socket_;
+  AnySocket socket_;
   asio::steady_timer timer_;
   std::weak_ptr<Listener> listener_;
   boost::beast::flat_buffer buffer_;
   http::request_parser<http::string_body> parser_;
   http::response<http::string_body> response_;
   bool answered_ = false;
+  bool is_sending_ = false;
+  std::array<char, 1> unread_{};
 };
 
 /// A file of that name is of a process that had the same id and was killed, unless one listens.
@@ -154,7 +218,7 @@ Result<> HttpServer::Listener::listen(const std::string& path) {
   unlink(first_name.c_str());
   error_code failure;
   acceptor_.open(stream_protocol(), failure);
-  if (!failure) acceptor_.bind(first_name, failure);
+  if (!failure) acceptor_.bind(stream_protocol::endpoint(first_name), failure);
   if (failure) return os_error("cannot create a socket for " + path, failure.value());
   acceptor_.listen(asio::socket_base::max_listen_connections, failure);
   if (!failure) acceptor_.non_blocking(true, failure);
@@ -167,6 +231,21 @@ Result<> HttpServer::Listener::listen(const std::string& path) {
   return {};
 }
 
+Result<std::uint16_t> HttpServer::Listener::listen(const tcp::endpoint& address) {
+  error_code failure;
+  acceptor_.open(address.protocol(), failure);
+  if (!failure) acceptor_.set_option(asio::socket_base::reuse_address(true), failure);
+  if (!failure) acceptor_.bind(address, failure);
+  if (!failure) acceptor_.listen(asio::socket_base::max_listen_connections, failure);
+  if (!failure) acceptor_.non_blocking(true, failure);
+  const std::string where = endpoint_text(address.address().to_string(), address.port());
+  if (failure == asio::error::address_in_use)
+    return Error{Errc::port_in_use, "another process listens at " + where};
+  if (failure) return os_error("cannot listen at " + where, failure.value());
+  accept();
+  return port_of(acceptor_.local_endpoint());
+}
+
 void HttpServer::Listener::close() {
   error_code ignored;
   acceptor_.close(ignored);
@@ -175,7 +254,28 @@ void HttpServer::Listener::close() {
 }
 
 void HttpServer::Listener::closed_one() {
-  if (connections_-- == kMostConnections && acceptor_.is_open()) accept();
+  const bool was_full = is_full();
+  --connections_;
+  if (was_full && acceptor_.is_open()) accept();
+}
+
+/// False: there are too many.
+bool HttpServer::Listener::follow(const std::shared_ptr<Connection>& connection) {
+  if (followers() >= kMostFollowers) return false;
+  followers_.push_back(connection);
+  return true;
+}
+
+void HttpServer::Listener::publish(const std::shared_ptr<const std::string>& bytes) {
+  const auto followers = followers_;
+  for (const auto& one : followers) {
+    if (const auto connection = one.lock()) connection->send(bytes);
+  }
+}
+
+std::size_t HttpServer::Listener::followers() {
+  std::erase_if(followers_, [](const auto& one) { return one.expired(); });
+  return followers_.size();
 }
 
 void HttpServer::Listener::accept() {
@@ -185,7 +285,7 @@ void HttpServer::Listener::accept() {
 }
 
 /// Out of descriptors, the next attempt would fail at once, too.
-void HttpServer::Listener::on_accepted(error_code failure, stream_protocol::socket socket) {
+void HttpServer::Listener::on_accepted(error_code failure, AnySocket socket) {
   if (!acceptor_.is_open()) return;
   if (failure) {
     pause_.expires_after(kAcceptPause);
@@ -194,11 +294,11 @@ void HttpServer::Listener::on_accepted(error_code failure, stream_protocol::sock
       if (self && !cancelled) self->accept();
     });
   }
-  if (is_friend(socket)) {
+  if (path_.empty() || is_friend(socket)) {
     ++connections_;
     std::make_shared<Connection>(std::move(socket), weak_from_this())->start();
   }
-  if (connections_ < kMostConnections) accept();
+  if (!is_full()) accept();
 }
 
 HttpServer::HttpServer(asio::any_io_executor executor, Handler handler)
@@ -210,6 +310,21 @@ HttpServer::~HttpServer() {
 
 Result<> HttpServer::listen(const std::string& path) {
   return listener_->listen(path);
+}
+
+Result<std::uint16_t> HttpServer::listen(const std::string& address, std::uint16_t port) {
+  error_code failure;
+  const auto ip = asio::ip::make_address(address, failure);
+  if (failure) return os_error("no address of an interface: " + address, failure.value());
+  return listener_->listen(tcp::endpoint(ip, port));
+}
+
+void HttpServer::publish(std::string bytes) {
+  listener_->publish(std::make_shared<const std::string>(std::move(bytes)));
+}
+
+std::size_t HttpServer::followers() const {
+  return listener_->followers();
 }
 
 }  // namespace ddprun::agent::ask

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace ddprun::agent::ask {
@@ -14,11 +15,20 @@ struct Question {
   std::string path;    ///< "/status", without the query
   std::string query;   ///< what follows "?"; may be empty
   std::string rest;    ///< what follows the path of a route that ends in "/"
+
+  // Of the request's header; empty: it has none.
+  std::string host = {};
+  std::string origin = {};
+  std::string authorization = {};
 };
 
 struct Answer {
   unsigned status = 200;  ///< of HTTP
-  std::string body;       ///< JSON
+  std::string body;       ///< JSON, unless `type` says otherwise
+  std::string type = "application/json";
+  std::vector<std::pair<std::string, std::string>> fields = {};  ///< more of the answer's header
+  bool follows =
+      false;  ///< what HttpServer::publish has is sent after it, until one of the two ends
 };
 
 /// Takes the answer, at once or later; a second one is ignored. It may outlive the one who asked.

@@ -44,6 +44,7 @@ agent::JobSpec without_workers(agent::JobSpec spec) {
   spec.prefix.reset();
   spec.log_dir.clear();
   spec.error_file.clear();
+  spec.web.reset();
   spec.logs = {};
   return spec;
 }

@@ -135,6 +135,20 @@ TEST_CASE("an IPv6 address may stand in brackets") {
   CHECK(job({"--master_addr", "fe80::1", "train"}).master_addr == "fe80::1");
 }
 
+TEST_CASE("the page is nowhere, at 127.0.0.1, or where it is said in the same word") {
+  CHECK_FALSE(job({"train"}).web);
+  CHECK(job({"--web", "train"}).web->text() == "127.0.0.1:0");
+  CHECK(job({"--web", "train"}).command == std::vector<std::string>{"train"});
+  CHECK(job({"--web=8080", "train"}).web->text() == "127.0.0.1:8080");
+  CHECK(job({"--web=0.0.0.0:80", "train"}).web->text() == "0.0.0.0:80");
+  CHECK(job({"--web=[::1]:80", "train"}).web->text() == "[::1]:80");
+  for (const char* wrong :
+       {"--web=65536", "--web=localhost:80", "--web=1.2.3.4", "--web=:80", "--web=", "--web=-1"}) {
+    INFO(wrong);
+    CHECK(!cli::parse(std::vector{wrong, "train"}, host()));
+  }
+}
+
 TEST_CASE("a tiny grace is not rounded down to 0") {
   CHECK(job({"--shutdown_timeout", "0", "train"}).stop_grace == 0ms);
   CHECK(job({"--shutdown_timeout", "0.0001", "train"}).stop_grace == 1ms);

@@ -78,6 +78,12 @@ TEST_CASE("what is given for all hosts is kept") {
   CHECK(Texts(words.end() - 2, words.end()) == Texts{"--", "train"});
 }
 
+TEST_CASE("the page is served by the first host alone") {
+  const remote::Job job = hosts({"--hosts", "a,b", "--web", "train"});
+  CHECK(options(job.hosts[0])["--web"] == "127.0.0.1:0");
+  CHECK_FALSE(options(job.hosts[1]).contains("--web"));
+}
+
 TEST_CASE("spares have no ranks before they are needed") {
   const remote::Job job = hosts({"--hosts", "a,b,c", "--nnodes", "2", "train"});
   for (const remote::HostSpec& host : job.hosts) CHECK_FALSE(options(host).contains("--node_rank"));

@@ -245,16 +245,18 @@ TEST_CASE("doctor: a port that is closed") {
 }
 
 TEST_CASE("doctor: the command line of a job becomes a job of ddprun's own") {
-  const doctor::Job job = doctor_of(
-      {"doctor", "--nnodes", "2", "--rdzv_endpoint", "node1", "--nproc_per_node", "3", "--log_dir",
-       "/logs", "--max_restarts", "2", "--hang_timeout", "5", "--json", "train.py", "--lr", "1"},
-      host_with_path());
+  const doctor::Job job =
+      doctor_of({"doctor", "--nnodes", "2", "--rdzv_endpoint", "node1", "--nproc_per_node", "3",
+                 "--log_dir", "/logs", "--max_restarts", "2", "--hang_timeout", "5", "--web",
+                 "--json", "train.py", "--lr", "1"},
+                host_with_path());
   CHECK(job.spec.max_nodes == 2);
   CHECK(job.spec.master_addr == "node1");
   CHECK(job.spec.local_size == 1);
   CHECK(job.spec.max_restarts == 0);
   CHECK(job.spec.hang_timeout.count() == 0);
   CHECK(job.spec.log_dir.empty());
+  CHECK_FALSE(job.spec.web);
   CHECK(job.spec.join_timeout == std::chrono::seconds(60));
   CHECK(job.spec.program == "/bin/ddprun");
   CHECK(job.spec.workers_report);

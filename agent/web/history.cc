@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/web/history.h"
+
+#include <cmath>
+#include <sys/wait.h>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+
+namespace ddprun::agent::web {
+namespace {
+
+constexpr size_t kMostHappenings = 50;
+constexpr size_t kMostTold = 1000;  // bytes of each
+
+std::string counted(int count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+/// Cut first: nothing here takes longer because a worker wrote more.
+std::string told(std::string text) {
+  return cut(printable(cut(std::move(text), kMostTold)), kMostTold);
+}
+
+double milliseconds_of(double seconds) {
+  return std::round(seconds * 1000) / 1000;
+}
+
+}  // namespace
+
+std::string cause_of(const rendezvous::Failure& failure) {
+  if (failure.hung) return "hang";
+  const bool by_signal = WIFSIGNALED(failure.wait_status);
+  if (failure.pid == 0) return by_signal ? "node_lost" : "not_started";
+  if (failure.cause.starts_with("out of memory")) return "out_of_memory";
+  return by_signal ? "signal" : "exit";
+}
+
+void History::round_began(double at, const rendezvous::Layout& layout) {
+  if (down_since_) downtime_ += at - *down_since_;
+  down_since_.reset();
+  running_ = "round " + std::to_string(layout.round) + " runs with " +
+             counted(layout.world_size, "rank") + " on " + counted(layout.node_count, "node");
+  matter_.clear();
+  hangs_ = false;
+  add(at, "round", running_);
+}
+
+void History::failed(double at, const rendezvous::Failure& failure, std::string sentence) {
+  ++failures_[cause_of(failure)];
+  round_ended(at);
+  matter_ = told(std::move(sentence));
+  add(at, "failure", matter_);
+}
+
+void History::changed(double at, std::string sentence) {
+  round_ended(at);
+  matter_ = told(std::move(sentence));
+  add(at, "change", matter_);
+}
+
+void History::suspected(double at, std::string sentence) {
+  add(at, "suspect", told(std::move(sentence)));
+}
+
+void History::stalled(double at, std::string lines) {
+  hangs_ = lines.find('\n') != std::string::npos;
+  lines = told(std::move(lines));
+  matter_ = hangs_ ? lines : "";
+  add(at, hangs_ ? "hang" : "progress", std::move(lines));
+}
+
+void History::succeeded(double at) {
+  running_ = "the job has succeeded";
+  matter_.clear();
+  add(at, "end", running_);
+}
+
+/// Of a round in which this node's workers never began there is no time to count.
+void History::round_ended(double at) {
+  if (!running_.empty()) down_since_ = at;
+  running_.clear();
+  hangs_ = false;
+}
+
+void History::add(double at, const char* kind, std::string text) {
+  if (latest_.size() == kMostHappenings) latest_.pop_front();
+  latest_.push_back({at, kind, std::move(text)});
+}
+
+std::string History::verdict() const {
+  if (!matter_.empty()) return matter_;
+  return running_.empty() ? "no round has begun" : running_;
+}
+
+double History::downtime(double now) const {
+  return downtime_ + (down_since_ ? now - *down_since_ : 0);
+}
+
+std::string History::json(double now) const {
+  using nlohmann::json;
+  json happenings = json::array();
+  for (const Happening& one : latest_) {
+    happenings.push_back({{"at", milliseconds_of(one.at)}, {"kind", one.kind}, {"text", one.text}});
+  }
+  const json object = {{"verdict", verdict()},
+                       {"well", matter_.empty()},
+                       {"seconds", milliseconds_of(now)},
+                       {"happenings", std::move(happenings)}};
+  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+}  // namespace ddprun::agent::web

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "rendezvous/layout.h"
+
+namespace ddprun::agent::web {
+
+/// Something of the job that this node was told.
+struct Happening {
+  double at = 0;  ///< seconds since its ddprun began
+  std::string
+      kind;  ///< "round", "failure", "change" (of nodes), "suspect", "hang", "progress" or "end"
+  std::string text;  ///< for people; lines
+};
+
+/// Why a round failed, in a word for a metric: "exit", "signal", "out_of_memory", "not_started",
+/// "node_lost" or "hang".
+std::string cause_of(const rendezvous::Failure& failure);
+
+/// What has become of the job since this node takes part: the latest happenings, and what all of
+/// them count. Times are seconds since its ddprun began. Pure.
+class History {
+ public:
+  /// The workers of a round run.
+  void round_began(double at, const rendezvous::Layout& layout);
+
+  /// Its round is over, by a failure that `sentence` tells.
+  void failed(double at, const rendezvous::Failure& failure, std::string sentence);
+
+  /// Its round is over, as nodes have come or gone.
+  void changed(double at, std::string sentence);
+
+  /// Of the round before: which rank the others had waited for.
+  void suspected(double at, std::string sentence);
+
+  /// The master's lines: no rank makes progress, and whom they wait for; or, in one, that some do
+  /// again.
+  void stalled(double at, std::string lines);
+
+  /// The job is over, well.
+  void succeeded(double at);
+
+  /// What is the matter, for people; lines.
+  std::string verdict() const;
+
+  /// As JSON: "verdict", "well" (nothing is the matter), "seconds", and a list of "happenings".
+  std::string json(double now) const;
+
+  bool hangs() const { return hangs_; }
+  const std::map<std::string, int>& failures() const { return failures_; }  ///< by cause_of()
+
+  /// For which no round ran, since the first one began.
+  double downtime(double now) const;
+
+ private:
+  void add(double at, const char* kind, std::string text);
+  void round_ended(double at);
+
+  std::deque<Happening> latest_;
+  std::map<std::string, int> failures_;
+  std::string matter_;                ///< what has ended the latest round, or a hang
+  std::string running_;               ///< the round that runs; empty: none does
+  std::optional<double> down_since_;  ///< after a round
+  double downtime_ = 0;               ///< before that
+  bool hangs_ = false;
+};
+
+}  // namespace ddprun::agent::web

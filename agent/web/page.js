@@ -1,0 +1,467 @@
+"use strict";
+// What a worker, a node or the user wrote is only ever text: nothing here makes markup of it.
+
+const token = new URLSearchParams(location.search).get("token") || "";
+const url = (path, more = "") => path + "?token=" + encodeURIComponent(token) + more;
+const $ = (id) => document.getElementById(id);
+
+// Worst first. A state is a word and a shape, not a colour alone.
+const STATES = [
+  { name: "failed", shape: "✕" },
+  { name: "unknown", shape: "?" },
+  { name: "stopped", shape: "■" },
+  { name: "running", shape: "●" },
+  { name: "ended", shape: "✓" },
+];
+const UNKNOWN = 1;
+const severity = (state) => {
+  const at = STATES.findIndex((one) => one.name === state);
+  return at < 0 ? UNKNOWN : at;
+};
+
+function set(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+function make(name, className, text) {
+  const element = document.createElement(name);
+  if (className) element.className = className;
+  if (text !== undefined) element.textContent = text;
+  return element;
+}
+
+function duration(seconds) {
+  const whole = Math.max(0, Math.floor(seconds));
+  if (whole < 10) return Math.max(0, seconds).toFixed(1) + " s";
+  if (whole < 120) return whole + " s";
+  if (whole < 7200) return Math.floor(whole / 60) + " min";
+  return Math.floor(whole / 3600) + " h " + Math.floor((whole % 3600) / 60) + " min";
+}
+
+function bytes(count) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let unit = 0;
+  for (; count >= 1024 && unit < units.length - 1; ++unit) count /= 1024;
+  return (unit > 0 && count < 10 ? count.toFixed(1) : Math.round(count)) + " " + units[unit];
+}
+
+// ---- The state of the job
+
+let status = null, history = null, ranks = [], answered = 0;
+const before = new Map();  // of each rank, a while ago, for its CPU use
+
+function cpuShare(rank) {
+  const last = before.get(rank.rank);
+  const same = last && last.pid === rank.pid && last.seconds <= rank.seconds;
+  const passed = same ? rank.seconds - last.seconds : 0;
+  if (!same || passed >= 1.5) {
+    before.set(rank.rank, { pid: rank.pid, seconds: rank.seconds, cpu: rank.cpu_seconds,
+                            share: passed > 0 ? (rank.cpu_seconds - last.cpu) / passed : null });
+  }
+  const now = before.get(rank.rank);
+  return now.share !== null ? now.share : rank.seconds > 0 ? rank.cpu_seconds / rank.seconds : 0;
+}
+
+// Ranks of a node that does not answer are there, too.
+function ranksOf(job) {
+  const all = [];
+  for (const node of job.nodes) {
+    const known = new Set();
+    for (const rank of node.ranks) {
+      known.add(rank.rank);
+      const runs = rank.state === "running" || rank.state === "stopped";
+      all.push({ ...rank, host: node.host, share: runs ? cpuShare(rank) : null,
+                 severity: severity(rank.state) });
+    }
+    if (node.node_rank < 0 || !node.problem) continue;
+    for (let rank = node.first_rank; rank < node.first_rank + node.local_size; ++rank) {
+      if (known.has(rank)) continue;
+      all.push({ rank, host: node.host, state: "unknown", how: node.problem, share: null,
+                 severity: UNKNOWN });
+    }
+  }
+  return all.sort((a, b) => a.rank - b.rank);
+}
+
+function counts() {
+  const found = STATES.map(() => 0);
+  for (const rank of ranks) ++found[rank.severity];
+  return found.map((count, at) => [count, STATES[at].name]).filter(([count]) => count > 0)
+      .map(([count, name]) => count + " " + name).join(", ");
+}
+
+// ---- Verdict and facts
+
+function showVerdict() {
+  const box = $("verdict");
+  const stopped = ranks.filter((rank) => rank.state === "stopped");
+  let text = history ? history.verdict : "connecting";
+  let matter = history !== null && !history.well;
+  if (history && history.well && stopped.length > 0) {
+    text = (stopped.length === 1 ? "rank " : "ranks ") +
+        stopped.slice(0, 8).map((rank) => rank.rank).join(", ") +
+        (stopped.length > 8 ? " and " + (stopped.length - 8) + " more are" : stopped.length > 1 ? " are" : " is") +
+        " stopped by a signal";
+    matter = true;
+  }
+  set(box, (matter ? "▲ " : "● ") + text);
+  box.className = matter ? "matter" : "";
+}
+
+function showLost() {
+  const box = $("verdict");
+  set(box, "◌ no answer: the job has ended, or its ddprun cannot be reached" +
+      (history ? "\nlast: " + history.verdict : ""));
+  box.className = "lost";
+}
+
+// A node that does not answer holds up the answer about all.
+function showAge() {
+  const age = (performance.now() - answered) / 1000;
+  set($("age"), status && age > 5 ? "What is below is " + duration(age) + " old." : "");
+}
+
+function showFacts() {
+  const facts = [
+    ["Running for", duration(status.seconds)],
+    ["Ranks", status.world_size + (ranks.length ? " (" + counts() + ")" : "")],
+    ["Nodes", String(status.node_count)],
+    ["Round", status.round < 0 ? "none yet" : String(status.round)],
+    ["Restarts", status.restarts + " of " + status.max_restarts],
+  ];
+  if (status.waiting) facts.push(["Waits for", status.waiting]);
+  const list = $("facts");
+  while (list.children.length > facts.length) list.lastChild.remove();
+  facts.forEach(([name, value], at) => {
+    if (at === list.children.length) {
+      const pair = make("div");
+      pair.append(make("dt"), make("dd"));
+      list.append(pair);
+    }
+    set(list.children[at].firstChild, name);
+    set(list.children[at].lastChild, value);
+  });
+  set($("job"), status.job === "none" ? "ddprun" : status.job);
+  set($("program"), status.program);
+  document.title = (status.job === "none" ? "" : status.job + " – ") + "ddprun";
+}
+
+// ---- Ranks over time: a column for some seconds, a row for one rank or several, the worst state of each
+
+const COLUMNS = 240, FEW_COLUMNS = 24, COLUMN_SECONDS = 2.5, MOST_ROWS = 64;
+let columns = [];  // { at, worst: Uint8Array by rank }
+
+function sample() {
+  const at = Math.floor(status.seconds / COLUMN_SECONDS);
+  const size = ranks.reduce((most, rank) => Math.max(most, rank.rank + 1), 0);
+  let column = columns[columns.length - 1];
+  if (!column || column.at !== at || column.worst.length !== size) {
+    column = { at, worst: new Uint8Array(size).fill(255) };
+    columns.push(column);
+    columns = columns.filter((one) => one.at > at - COLUMNS);
+  }
+  for (const rank of ranks) column.worst[rank.rank] = Math.min(column.worst[rank.rank], rank.severity);
+}
+
+function prepared(canvas) {
+  const scale = window.devicePixelRatio || 1;
+  const width = canvas.clientWidth, height = canvas.clientHeight;
+  canvas.width = width * scale;
+  canvas.height = height * scale;
+  const draw = canvas.getContext("2d");
+  draw.scale(scale, scale);
+  return { draw, width, height };
+}
+
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+
+// By its height a state is told from others without its colour, too.
+const HEIGHTS = [1, .8, 1, .6, .25];
+
+function drawGrid() {
+  const { draw, width, height } = prepared($("grid"));
+  const newest = columns.length ? columns[columns.length - 1] : null;
+  const size = newest ? newest.worst.length : 0;
+  const rows = Math.min(size, MOST_ROWS);
+  const colours = STATES.map((state) => colour(state.name));
+  const edge = colour("page");
+  const shown = newest ? Math.max(FEW_COLUMNS, newest.at - columns[0].at + 1) : COLUMNS;
+  const cell = width / shown, tall = Math.min(height / Math.max(rows, 1), 24);
+  for (const column of columns) {
+    const worst = new Uint8Array(rows).fill(255);
+    column.worst.forEach((state, rank) => {
+      if (rank >= size) return;
+      const row = Math.floor(rank * rows / size);
+      worst[row] = Math.min(worst[row], state);
+    });
+    const x = (shown - 1 - (newest.at - column.at)) * cell;
+    worst.forEach((state, row) => {
+      if (state === 255) return;
+      const high = Math.max(1, tall * HEIGHTS[state] - (rows > 40 ? 0 : 1));
+      const y = row * tall + (tall - high) / 2;
+      draw.fillStyle = colours[state];
+      draw.fillRect(x, y, Math.ceil(cell), high);
+      if (STATES[state].name === "failed" || STATES[state].name === "unknown") {
+        draw.fillStyle = edge;
+        draw.fillRect(x, y + high / 2 - 1, Math.ceil(cell), Math.min(2, high / 3));
+      }
+    });
+  }
+  const label = size ? size + " ranks: " + counts() : "no ranks yet";
+  if ($("grid").getAttribute("aria-label") !== label) $("grid").setAttribute("aria-label", label);
+  set($("grid-note"), "As this page has seen them, for 10 minutes at most" +
+      (rows < size ? "; a row is up to " + Math.ceil(size / rows) + " ranks, as the worst of them." : ", a row for each rank."));
+}
+
+function makeLegend() {
+  for (const state of STATES) {
+    $("legend").append(make("span", state.name, state.shape + " " + state.name), " ");
+  }
+}
+
+// ---- Rounds and restarts
+
+const MARKS = { round: "▶", failure: "✕", change: "◆", suspect: "→", hang: "■", progress: "●", end: "✓" };
+
+function drawTimeline() {
+  const { draw, width, height } = prepared($("timeline"));
+  const span = Math.max(history.seconds, 1);
+  const x = (at) => 8 + (width - 16) * at / span;
+  let since = null;
+  const block = (until) => {
+    if (since === null) return;
+    draw.fillStyle = colour("running");
+    draw.fillRect(x(since), height / 2 - 4, Math.max(1, x(until) - x(since)), 8);
+    since = null;
+  };
+  for (const one of history.happenings) {
+    if (["failure", "change", "end"].includes(one.kind)) block(one.at);
+    if (one.kind === "round") since = one.at;
+  }
+  block(history.seconds);
+  draw.font = "14px system-ui, sans-serif";
+  draw.textAlign = "center";
+  draw.textBaseline = "middle";
+  for (const one of history.happenings) {
+    draw.fillStyle = colour(one.kind === "failure" || one.kind === "hang" ? "failed" : "text");
+    draw.fillText(MARKS[one.kind] || "·", x(one.at), height / 2);
+  }
+}
+
+function showHappenings() {
+  const list = $("happenings");
+  const texts = history.happenings.map((one) => [duration(one.at), (MARKS[one.kind] || "·") + " " + one.text]).reverse();
+  while (list.children.length > texts.length) list.lastChild.remove();
+  texts.forEach(([time, text], at) => {
+    if (at === list.children.length) {
+      const item = make("li");
+      item.append(make("time"), make("span"));
+      list.append(item);
+    }
+    set(list.children[at].firstChild, time);
+    set(list.children[at].lastChild, "  " + text);
+  });
+}
+
+// ---- The table
+
+const FEW = 50;
+const rows = new Map();  // by rank
+const ORDERS = {
+  worst: (a, b) => a.severity - b.severity || a.rank - b.rank,
+  silent: (a, b) => (b.output_age ?? -1) - (a.output_age ?? -1) || a.rank - b.rank,
+  idle: (a, b) => (a.share ?? Infinity) - (b.share ?? Infinity) || a.rank - b.rank,
+  memory: (a, b) => (b.memory ?? 0) - (a.memory ?? 0) || a.rank - b.rank,
+  rank: (a, b) => a.rank - b.rank,
+};
+
+function makeRow(rank) {
+  const row = make("tr"), head = make("th"), button = make("button", "", String(rank));
+  head.scope = "row";
+  button.type = "button";
+  button.setAttribute("aria-label", "last lines of rank " + rank);
+  button.addEventListener("click", () => openLog(rank));
+  head.append(button);
+  row.append(head);
+  for (let at = 0; at < 6; ++at) row.append(make("td"));
+  for (const at of [4, 5]) {
+    const bar = make("span", "bar");
+    bar.setAttribute("aria-hidden", "true");
+    bar.append(make("span"));
+    row.children[at].append(bar, make("span"));
+  }
+  return row;
+}
+
+function setBar(cell, share, text) {
+  cell.firstChild.firstChild.style.width = Math.round(100 * Math.min(1, share || 0)) + "%";
+  set(cell.lastChild, text);
+}
+
+function fillRow(row, rank, mostMemory) {
+  const state = STATES[rank.severity];
+  const cells = row.children;
+  set(cells[1], rank.host);
+  set(cells[2], state.shape + " " + state.name + (rank.how ? " (" + rank.how + ")" : ""));
+  cells[2].className = state.name;
+  set(cells[3], rank.seconds === undefined ? "" : duration(rank.seconds));
+  setBar(cells[4], rank.share, rank.share === null ? "" : Math.round(100 * rank.share) + " %");
+  setBar(cells[5], rank.memory / mostMemory, rank.memory ? bytes(rank.memory) : "");
+  set(cells[6], rank.output_age === undefined ? "" : duration(rank.output_age) + " ago");
+}
+
+// Rows stay where they are while one of them has the focus: to move it would take the focus away.
+function showTable() {
+  const body = $("rows");
+  const wanted = [...ranks].sort(ORDERS[$("order").value]);
+  const all = $("all").getAttribute("aria-pressed") === "true";
+  const shown = all ? wanted : wanted.slice(0, FEW);
+  const mostMemory = Math.max(1, ...ranks.map((rank) => rank.memory || 0));
+  const keep = new Set(shown.map((rank) => rank.rank));
+  const focused = body.contains(document.activeElement);
+  for (const [rank, row] of rows) {
+    if (keep.has(rank) || (focused && row.contains(document.activeElement))) continue;
+    row.remove();
+    rows.delete(rank);
+  }
+  shown.forEach((rank, at) => {
+    if (!rows.has(rank.rank)) {
+      rows.set(rank.rank, makeRow(rank.rank));
+      body.append(rows.get(rank.rank));
+    }
+    const row = rows.get(rank.rank);
+    fillRow(row, rank, mostMemory);
+    if (!focused && body.children[at] !== row) body.insertBefore(row, body.children[at] || null);
+  });
+  $("all").hidden = ranks.length <= FEW;
+  set($("shown"), ranks.length <= FEW ? "" : shown.length + " of " + ranks.length + " ranks are shown");
+}
+
+// ---- Last lines of a rank
+
+const MOST_TEXT = 64 * 1024;
+let log = null;  // { rank, from, round }
+
+async function ask(path, more) {
+  const answer = await fetch(url(path, more), { cache: "no-store" });
+  const body = await answer.json();
+  if (!answer.ok) throw new Error(body.error || "no answer");
+  return body;
+}
+
+async function readLog(mine) {
+  for (;;) {
+    const piece = await ask("api/logs/" + mine.rank, "&from=" + mine.from);
+    if (log !== mine) return;
+    if (piece.round !== mine.round) {
+      const fresh = mine.round !== null;
+      mine.round = piece.round;
+      set($("log"), "");
+      if (fresh && mine.from > 0) { mine.from = 0; continue; }
+    }
+    if (!piece.text) {
+      set($("log-note"), "Rank " + mine.rank + ", round " + piece.round + ". " +
+          (piece.files.length ? "It writes to " + piece.files.join(", ") + " itself." : ""));
+      return;
+    }
+    mine.from = piece.next;
+    // eslint-disable-next-line no-control-regex
+    const text = piece.text.replace(/\x1b\[[0-9;]*[A-Za-z]/g, "").replace(/[^\n]*\r(?!\n)/g, "");
+    const box = $("log"), atEnd = box.scrollTop + box.clientHeight >= box.scrollHeight - 8;
+    box.textContent = (box.textContent + text).slice(-MOST_TEXT);
+    if (atEnd) box.scrollTop = box.scrollHeight;
+  }
+}
+
+async function follow(mine) {
+  while (log === mine) {
+    try {
+      if (!document.hidden) await readLog(mine);
+    } catch (failure) {
+      if (log === mine) set($("log-note"), "Rank " + mine.rank + ": " + failure.message);
+    }
+    await new Promise((done) => setTimeout(done, 1000));
+  }
+}
+
+function openLog(rank) {
+  log = { rank, from: 0, round: null };
+  set($("log"), "");
+  set($("log-note"), "Rank " + rank);
+  follow(log);
+  $("log").focus();
+}
+
+// ---- Stacks
+
+function stackLines(calls, outer, indent) {
+  const lines = [];
+  for (const call of calls) {
+    const apart = call.ranks !== outer;
+    if (apart) lines.push(indent + (/^\d+$/.test(call.ranks) ? "rank " : "ranks ") + call.ranks + ":");
+    const inner = apart ? indent + "  " : indent;
+    lines.push(inner + call.at, ...stackLines(call.in || [], call.ranks, inner));
+  }
+  return lines;
+}
+
+async function showStacks() {
+  const button = $("ask-stacks");
+  button.disabled = true;
+  set($("stacks-note"), "asking all nodes");
+  try {
+    const answer = await ask("api/stacks", "");
+    $("stacks").textContent = [...(answer.notes || []), ...stackLines(answer.stacks || [], "", "")].join("\n");
+    set($("stacks-note"), "as of " + new Date().toLocaleTimeString());
+    $("stacks").focus();
+  } catch (failure) {
+    set($("stacks-note"), failure.message);
+  }
+  button.disabled = false;
+}
+
+// ---- Updates, only while somebody can see them
+
+let source = null;
+
+function show(news) {
+  history = news.history;
+  if (news.status) {
+    status = news.status;
+    answered = performance.now();
+    ranks = ranksOf(status);
+    showFacts();
+    sample();
+    drawGrid();
+    showTable();
+  }
+  showVerdict();
+  showAge();
+  showHappenings();
+  drawTimeline();
+}
+
+function connect() {
+  source = new EventSource(url("api/events"));
+  source.onmessage = (event) => show(JSON.parse(event.data));
+  source.onerror = showLost;
+}
+
+function disconnect() {
+  if (source) source.close();
+  source = null;
+}
+
+document.addEventListener("visibilitychange", () => {
+  disconnect();
+  if (!document.hidden) connect();
+});
+$("order").addEventListener("change", () => { if (status) showTable(); });
+$("all").addEventListener("click", () => {
+  $("all").setAttribute("aria-pressed", String($("all").getAttribute("aria-pressed") !== "true"));
+  if (status) showTable();
+});
+$("ask-stacks").addEventListener("click", showStacks);
+setInterval(showAge, 1000);
+makeLegend();
+if (!document.hidden) connect();

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "agent/ask/http_server.h"
+#include "agent/ask/routes.h"
+#include "agent/web/access.h"
+#include "agent/web/history.h"
+#include "base/async_jobs.h"
+#include "rendezvous/endpoint.h"
+
+namespace ddprun::agent::web {
+
+/// The page of a job and its metrics, for browsers and Prometheus (--web). The job is asked only
+/// when somebody asks, and while a page is open: twice a second, or more seldom where the answer
+/// takes long, once for all who look.
+///
+/// Destroying it closes the port; answers that are still to come are dropped.
+/// Thread: the executor's.
+class Site {
+ public:
+  /// `ask` passes a question to the agent's own routes: "/status", "/stacks", "/logs/N".
+  Site(const boost::asio::any_io_executor& executor, ask::Handler ask, std::string host_name);
+
+  /// Begins to answer at this IP address; port 0: a free one. Returns the URL of the page, with its
+  /// token. Errors: port_in_use, system.
+  Result<std::string> open(const rendezvous::Endpoint& address);
+
+  /// Notes what has happened, and shows it to all who look.
+  void tell(const std::function<void(History& history, double now)>& note);
+
+ private:
+  void answer(const ask::Question& question, const ask::Respond& respond);
+  void answer_metrics(const ask::Respond& respond);
+  void answer_events(const ask::Respond& respond);
+  void look();
+  void look_later(std::chrono::steady_clock::duration took);
+  std::string event(const std::string& status) const;
+  double now() const;
+
+  ask::Handler ask_;
+  const std::string host_name_;
+  const std::string token_;
+  Access access_;
+  History history_;
+  AsyncJobs writes_;  // the metrics
+  boost::asio::steady_timer next_look_;
+  bool looks_ = false;  // a look is under way, or the next one waits
+  ask::Routes routes_;
+  ask::HttpServer server_;
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  std::shared_ptr<char> alive_ = std::make_shared<char>();
+};
+
+}  // namespace ddprun::agent::web

@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# --web: the ddprun that has it serves a page and metrics of the whole job, to those who have the token. It is not
+# the master's here.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+job=(--nnodes 2 --nproc_per_node 2 --rdzv_endpoint "$here:29500" --max_restarts 1 "${quick[@]}")
+# shellcheck disable=SC2016
+worker=(bash -c 'echo "here is rank $RANK"
+while ! { [ "$RANK" = 1 ] && [ "$TORCHELASTIC_RESTART_COUNT" = 0 ] && [ -e "$0/crash" ]; }; do sleep 0.1; done
+exit 7' "$work")
+on master start "${job[@]}" --node_rank 0 "${worker[@]}"
+on other start --web "${job[@]}" --node_rank 1 "${worker[@]}"
+on other wait_for_stderr 'page and metrics of the job: http://127\.0\.0\.1:[0-9]+/\?token=[0-9a-f]{32}$'
+url=$(sed -n 's/.*page and metrics of the job: //p' "$err")
+port=${url#*1:} token=${url#*=}
+port=${port%%/*}
+on master expect_no_stderr 'page and metrics'
+
+get() {  # get PATH [HOST]: the answer is in $got
+  exec 3<>"/dev/tcp/127.0.0.1/$port"
+  printf 'GET %s HTTP/1.1\r\nHost: %s\r\n\r\n' "$1" "${2:-127.0.0.1:$port}" >&3
+  got=$(cat <&3)
+  exec 3>&-
+}
+
+expect_got() {
+  grep -qE -- "$1" <<<"$got" || fail "no line like '$1' in: $got"
+}
+
+has_metric() {
+  get "/metrics?token=$token" && grep -qxF -- "$1" <<<"$got"
+}
+
+wait_until has_metric 'ddprun_workers{state="running"} 4'
+expect_got '^Content-Type: application/openmetrics-text; version=1\.0\.0'
+expect_got "^ddprun_worker_output_age_seconds\{rank=\"0\",host=\"$(hostname)\"\} [0-9.e-]+$"
+[ "$(tail -n 1 <<<"$got")" = '# EOF' ] || fail "the metrics have another end: $got"
+
+for refused in "/ 127.0.0.1" "/metrics 127.0.0.1" "/?token=${token%?} 127.0.0.1" "/?token=$token evil.example" \
+               "/api/status?token=$token evil.example:$port"; do
+  # shellcheck disable=SC2086
+  get $refused
+  expect_got '^HTTP/1\.1 403 '
+  expect_got '^Content-Length: 0'
+done
+get "/?token=$token" localhost
+expect_got '^HTTP/1\.1 200 '
+expect_got "^Content-Security-Policy: default-src 'none'; script-src 'sha256-"
+get "/api/logs/0?token=$token"
+expect_got '"here is rank 0'
+
+# One who looks, and never reads, holds nothing up: the failure and the restart come to all others.
+exec 4<>"/dev/tcp/127.0.0.1/$port"
+printf 'GET /api/events?token=%s HTTP/1.1\r\nHost: localhost\r\n\r\n' "$token" >&4
+exec 5<>"/dev/tcp/127.0.0.1/$port"
+printf 'GET /api/events?token=%s HTTP/1.1\r\nHost: localhost\r\n\r\n' "$token" >&5
+touch "$work/crash"
+grep -m 1 -qE '"text":"rank 1 failed first: exit 7 ' <&5 || fail "the failure is not shown"
+grep -m 1 -qE '"text":"round 1 runs with 4 ranks on 2 nodes"' <&5 || fail "the restart is not shown"
+wait_until has_metric 'ddprun_restarts_total 1'
+wait_until has_metric 'ddprun_failures_total{cause="exit"} 1'
+wait_until has_metric 'ddprun_workers{state="running"} 4'
+exec 4>&- 5>&-
+
+# Its port is taken: said at once, and nothing begins.
+on third run --web="$port" true
+on third expect_exit 125
+on third expect_stderr "^ddprun: --web: another process listens at 127\.0\.0\.1:$port$"
+on third run --web=nonsense true
+on third expect_exit 2
+on third expect_stderr '^ddprun: --web expects a port, or an IP address and a port'
+
+kill -TERM "${pids[master]}" "${pids[other]}"
+for node in master other; do
+  on $node finish
+  on $node expect_exit 143
+done
+expect_no_process_left

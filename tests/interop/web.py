@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Looks at the pages of web.sh with Chromium: web.py WORK SCREENSHOTS JOB_URL DDPRUN HANG_URL LARGE_URL"""
+import json
+import os
+import re
+import signal
+import sys
+import urllib.request
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect, sync_playwright
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+work, screenshots, job_url, ddprun, hang_url, large_url = sys.argv[1:]
+DEADLINE = 120_000  # of what is waited for: only a test that hangs reaches it
+expect.set_options(timeout=DEADLINE)
+PHONE = {"width": 360, "height": 740}
+DESKTOP = {"width": 1280, "height": 900}
+said = []  # by the browsers' consoles
+
+
+def open_page(browser, url, viewport=DESKTOP, scheme="light"):
+    page = browser.new_page(viewport=viewport, color_scheme=scheme, reduced_motion="reduce")
+    page.set_default_timeout(DEADLINE)
+    page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.goto(url)
+    return page
+
+
+def keep(page, name):
+    page.screenshot(path=f"{screenshots}/{name}.png", full_page=True)
+
+
+def check_accessible(page, what):
+    found = Axe().run(page)
+    assert found.violations_count == 0, f"{what}: {found.generate_report()}"
+
+
+def get(url, path):
+    address = re.sub(r"/\?", path + "?", url)
+    with urllib.request.urlopen(address, timeout=DEADLINE / 1000) as answer:
+        return answer.read().decode()
+
+
+def samples(url):
+    families = text_string_to_metric_families(get(url, "/metrics"))
+    return {(sample.name, *sorted(sample.labels.items())): sample.value
+            for family in families for sample in family.samples}
+
+
+def look_at_job(browser):
+    page = open_page(browser, job_url)
+    verdict = page.locator("#verdict")
+    expect(verdict).to_have_text("● round 0 runs with 3 ranks on 1 node")
+    expect(page.locator("#rows tr")).to_have_count(3)
+    expect(page.locator("#rows tr").nth(1)).to_contain_text("● running")
+    keep(page, "running")
+
+    # A crash, and the restart after it.
+    open(work + "/crash", "w").close()
+    happenings = page.locator("#happenings")
+    expect(happenings).to_contain_text("✕ rank 1 failed first: exit 1")
+    expect(happenings).to_contain_text("RuntimeError: the loss is <img src=x onerror=alert(2)>")
+    expect(happenings).to_contain_text("▶ round 1 runs with 3 ranks on 1 node")
+    expect(verdict).to_have_text("● round 1 runs with 3 ranks on 1 node")
+    expect(page.locator("#facts")).to_contain_text("1 of 1")
+    values = samples(job_url)
+    assert values[("ddprun_restarts_total",)] == 1, values
+    assert values[("ddprun_failures_total", ("cause", "exit"))] == 1, values
+    assert values[("ddprun_workers", ("state", "running"))] == 3, values
+    assert sum(name[0] == "ddprun_worker_cpu_seconds_total" for name in values) == 3, values
+    keep(page, "restarted")
+
+    # By keyboard alone: to the ranks, and to the last lines of one, which is text whatever it says.
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.ariaLabel") == "last lines of rank 1":
+            break
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "log"
+    expect(page.locator("#log")).to_contain_text("rank 1 begins <b onclick=alert(1)>round 1</b>")
+    page.locator("#ask-stacks").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#stacks")).to_contain_text("rank")
+    assert page.locator("main b, main img").count() == 0
+    check_accessible(page, "a job")
+
+    ranks = json.loads(get(job_url, "/api/status"))["nodes"][0]["ranks"]
+    pid = next(rank["pid"] for rank in ranks if rank["rank"] == 2)
+    os.kill(pid, signal.SIGSTOP)
+    expect(verdict).to_have_text("▲ rank 2 is stopped by a signal")
+    expect(page.locator("#rows .stopped")).to_contain_text("■ stopped")
+    os.kill(pid, signal.SIGCONT)
+    expect(verdict).to_have_text("● round 1 runs with 3 ranks on 1 node")
+
+    os.kill(int(ddprun), signal.SIGTERM)
+    expect(verdict).to_contain_text("◌ no answer: the job has ended")
+    page.close()
+
+
+def look_at_hang(browser):
+    page = open_page(browser, hang_url)
+    expect(page.locator("#happenings")).to_contain_text("✕ no rank has made progress for")
+    keep(page, "hang")
+    assert samples(hang_url)[("ddprun_failures_total", ("cause", "hang"))] >= 1
+    page.close()
+
+
+def look_at_large_job(browser):
+    for name, viewport, scheme in (("large", DESKTOP, "light"), ("large-dark", DESKTOP, "dark"),
+                                   ("large-phone", PHONE, "light")):
+        page = open_page(browser, large_url, viewport, scheme)
+        expect(page.locator("#verdict")).to_contain_text("▲ no rank has made progress for 10 min")
+        rows = page.locator("#rows tr")
+        expect(rows).to_have_count(50)
+        expect(rows.nth(0)).to_contain_text("✕ failed (exit 1)")
+        expect(rows.nth(1)).to_contain_text("? unknown (no answer)")
+        expect(page.locator("#facts")).to_contain_text("1000 (1 failed, 8 unknown, 1 stopped, 990 running)")
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= viewport["width"], f"{name}: the page is {wide} pixels wide"
+        check_accessible(page, name)
+        keep(page, name)
+        page.close()
+    page = open_page(browser, large_url)
+    page.select_option("#order", "silent")
+    expect(page.locator("#rows tr").nth(0)).to_contain_text("16 min ago")
+    page.locator("#all").click()
+    expect(page.locator("#rows tr")).to_have_count(1000)
+    took = page.evaluate("""() => {
+      const start = performance.now();
+      for (let i = 0; i < 10; ++i) show({ history, status });
+      return (performance.now() - start) / 10;
+    }""")
+    print(f"an update with 1000 ranks in the table takes {took:.1f} ms")
+    page.close()
+
+
+with sync_playwright() as playwright:
+    browser = playwright.chromium.launch(executable_path="/usr/bin/chromium",
+                                         args=["--no-sandbox", "--disable-dev-shm-usage"])
+    look_at_job(browser)
+    said = [line for line in said if "ERR_CONNECTION" not in line and "ERR_INCOMPLETE" not in line]
+    look_at_large_job(browser)
+    look_at_hang(browser)
+    assert said == [], said
+    browser.close()
