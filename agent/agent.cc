@@ -292,6 +292,7 @@ void Agent::perform(const action::StartWorkers& start) {
   restarts_ = layout_.restarts;
   was_member_ = true;
   hosted_round_ = master_.has_hosted(master_name_);
+  master_.begin_round();
   workers_.start(layout_, master_.store_of(layout_));
   console_.round_started(layout_, wait_reporter_.has_reported()
                                       ? std::optional(wait_reporter_.waited())

@@ -31,6 +31,7 @@ enum class GpuBind {
 enum class StoreHost {
   agent,   ///< the master's agent; every rank is a client
   worker,  ///< rank 0, on a port of its own
+  tunnel,  ///< as agent; the ranks reach it through their own node's agent, which encrypts
 };
 
 /// Everything the user decided; plain data. Only cli/ fills it, so nothing else reads argv. The

@@ -22,7 +22,12 @@ rendezvous::Server::Options master_options(const JobSpec& job) {
   options.loss_text = loss_text;
   options.security = job.security;
   options.confirm_clients = job.security != nullptr;
+  options.tunnels_only = uses_tunnel(job);
   return options;
+}
+
+bool uses_tunnel(const JobSpec& job) {
+  return job.store == StoreHost::tunnel && job.max_nodes > 1;
 }
 
 rendezvous::Endpoint master_endpoint(const JobSpec& job) {

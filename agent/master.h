@@ -18,6 +18,9 @@ namespace ddprun::agent {
 /// The options of the job's rendezvous server.
 rendezvous::Server::Options master_options(const JobSpec& job);
 
+/// Whether workers reach the store through the agent of their node.
+bool uses_tunnel(const JobSpec& job);
+
 /// The endpoint as the user gave it.
 rendezvous::Endpoint master_endpoint(const JobSpec& job);
 

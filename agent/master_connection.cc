@@ -34,6 +34,7 @@ void MasterConnection::search(MasterSearch::Found found) {
 Result<> MasterConnection::open(const rendezvous::Resolver::Addresses& addresses,
                                 std::function<void()> became_master,
                                 std::function<void()> stepped_down) {
+  if (const Result<> opened = open_entrance(); !opened) return opened;
   if (job_.etcd) {
     elected_ = std::make_unique<ElectedMaster>(executor_, job_, std::move(stepped_down));
     make_client();
@@ -82,6 +83,17 @@ void MasterConnection::await_port() {
     make_client();
     became_master_();
   });
+}
+
+Result<> MasterConnection::open_entrance() {
+  if (!uses_tunnel(job_)) return {};
+  rendezvous::StoreEntrance::Options options;
+  options.security = job_.security;
+  if (!job_.local_addr.empty()) options.local = asio::ip::make_address(job_.local_addr);
+  options.master = [this] { return master_endpoint(job_); };
+  options.hosted = [this] { return hosted(); };
+  entrance_ = std::make_unique<rendezvous::StoreEntrance>(executor_, std::move(options));
+  return entrance_->open();
 }
 
 void MasterConnection::make_client() {
@@ -138,6 +150,7 @@ Result<rendezvous::JoinRequest> MasterConnection::join_request() const {
 
 /// The name is the user's, which holds for all workers, unless a worker hosts the store.
 rendezvous::Endpoint MasterConnection::store_of(const rendezvous::Layout& layout) const {
+  if (entrance_) return entrance_->address();
   rendezvous::Endpoint store = master_endpoint(job_);
   if (server_ && store.port == 0) store.port = server_->address().port();
   if (layout.store_port != 0) store.port = static_cast<std::uint16_t>(layout.store_port);

@@ -18,6 +18,7 @@
 #include "rendezvous/node.h"
 #include "rendezvous/resolver.h"
 #include "rendezvous/server.h"
+#include "rendezvous/store_entrance.h"
 
 namespace ddprun::agent {
 
@@ -61,6 +62,11 @@ class MasterConnection {
   /// is free for a store of rank 0).
   Result<rendezvous::JoinRequest> join_request() const;
 
+  /// Before the workers of a round start.
+  void begin_round() {
+    if (entrance_) entrance_->begin_round();
+  }
+
   /// Where the workers of a round find their store.
   rendezvous::Endpoint store_of(const rendezvous::Layout& layout) const;
 
@@ -72,6 +78,7 @@ class MasterConnection {
   Result<std::unique_ptr<rendezvous::Server>> listen(
       const rendezvous::Resolver::Addresses& where) const;
   void await_port();
+  Result<> open_entrance();
   void make_client();
   rendezvous::Client::Hooks client_hooks();
 
@@ -86,6 +93,7 @@ class MasterConnection {
   boost::asio::steady_timer port_pause_;
   std::unique_ptr<rendezvous::Server> server_;
   std::unique_ptr<ElectedMaster> elected_;
+  std::unique_ptr<rendezvous::StoreEntrance> entrance_;  // nullptr: workers connect to the master
   std::unique_ptr<rendezvous::Client> client_;
 };
 

@@ -11,8 +11,12 @@
 namespace ddprun::agent {
 namespace {
 
+/// The rendezvous, where MASTER_ADDR and MASTER_PORT are those of a tunnel.
+constexpr std::string_view kMasterAddress = "DDPRUN_MASTER_ADDR";
+constexpr std::string_view kMasterPort = "DDPRUN_MASTER_PORT";
+
 /// ddprun sets these for every worker, whatever was inherited.
-constexpr std::array<std::string_view, 17> kAlwaysDecided = {
+constexpr std::array<std::string_view, 19> kAlwaysDecided = {
     "RANK",
     "LOCAL_RANK",
     "WORLD_SIZE",
@@ -24,6 +28,8 @@ constexpr std::array<std::string_view, 17> kAlwaysDecided = {
     "ROLE_WORLD_SIZE",
     "MASTER_ADDR",
     "MASTER_PORT",
+    kMasterAddress,
+    kMasterPort,
     "TORCHELASTIC_RESTART_COUNT",
     "TORCHELASTIC_MAX_RESTARTS",
     "TORCHELASTIC_RUN_ID",
@@ -98,7 +104,7 @@ WorkerEnv::WorkerEnv(const JobSpec& job, const std::vector<std::string>& inherit
 }
 
 void WorkerEnv::decide_shared(const rendezvous::Layout& layout, const rendezvous::Endpoint& store) {
-  const bool agent_store = job_.store == StoreHost::agent;
+  const bool agent_store = job_.store != StoreHost::worker;
   shared_ = {
       variable("WORLD_SIZE", layout.world_size),
       variable("LOCAL_WORLD_SIZE", layout.local_size),
@@ -114,6 +120,10 @@ void WorkerEnv::decide_shared(const rendezvous::Layout& layout, const rendezvous
       variable("TORCHELASTIC_USE_AGENT_STORE", agent_store ? "True" : "False"),
       variable("TORCHELASTIC_SIGNALS_TO_HANDLE", join(names_of(job_.signals_to_handle))),
   };
+  if (job_.store == StoreHost::tunnel) {
+    shared_.push_back(variable(kMasterAddress, job_.master_addr));
+    shared_.push_back(variable(kMasterPort, job_.master_port == 0 ? store.port : job_.master_port));
+  }
   if (!find_variable(inherited_, "TORCH_NCCL_ASYNC_ERROR_HANDLING")) {
     shared_.push_back(variable("TORCH_NCCL_ASYNC_ERROR_HANDLING", 1));
   }

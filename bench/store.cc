@@ -4,6 +4,8 @@
 //   bench_store [RUNS]      RUNS of each (default 5), each with a new server
 //   bench_store scale [N]   ddprun's alone: N clients (default: as many as files may be open) and a
 //                           million keys; CPU time, and how long others had to wait for it
+//   bench_store tunnel [RUNS]  ddprun's alone: directly, and through an encrypted tunnel (--store
+//                           tunnel), in turns
 // $DDPRUN_BENCH_PYTHON (default python3) has to import torch. Prints medians and the ratio (above
 // 1: ddprun is better).
 #include <algorithm>
@@ -31,6 +33,7 @@
 
 #include "bench/harness.h"
 #include "bench/store_load.h"
+#include "bench/store_tunnel.h"
 #include "store/server.h"
 
 namespace ddprun::bench {
@@ -376,6 +379,10 @@ int main(int argc, char** argv) {
   const std::string argument = argc > 1 ? argv[1] : "5";
   ddprun::bench::raise_descriptor_limit();
   if (argument == "serve") return ddprun::bench::serve();
+  if (argument == "tunnel") {
+    ddprun::bench::measure_tunnel(argc > 2 ? std::max(1, std::atoi(argv[2])) : 5);
+    return 0;
+  }
   if (argument == "scale") {
     const int clients = argc > 2 ? std::atoi(argv[2]) : ddprun::bench::most_clients();
     return ddprun::bench::measure_scale(std::max(1, clients));

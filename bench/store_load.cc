@@ -43,7 +43,7 @@ std::string text(const std::string& content) {
 
 }  // namespace
 
-StoreLoad::StoreLoad(std::uint16_t port, store::Dialect dialect, int count)
+StoreLoad::StoreLoad(std::uint16_t port, store::Dialect dialect, int count, bool by_ipv4)
     : legacy_(dialect == store::Dialect::legacy), epoll_(epoll_create1(EPOLL_CLOEXEC)) {
   require(static_cast<bool>(epoll_), "epoll_create1");
   const std::string hello =
@@ -59,7 +59,7 @@ StoreLoad::StoreLoad(std::uint16_t port, store::Dialect dialect, int count)
   while (static_cast<int>(clients_.size()) < count) {
     const std::size_t first = clients_.size();
     for (int i = 0; i < kTogether && static_cast<int>(clients_.size()) < count; ++i) {
-      connect_one(port);
+      connect_one(port, by_ipv4);
     }
     run([&](std::size_t i, int step) -> std::optional<Exchange> {
       if (i < first || step > 0) return std::nullopt;
@@ -69,7 +69,7 @@ StoreLoad::StoreLoad(std::uint16_t port, store::Dialect dialect, int count)
   connect_seconds_ = seconds_since(start);
 }
 
-void StoreLoad::connect_one(std::uint16_t port) {
+void StoreLoad::connect_one(std::uint16_t port, bool by_ipv4) {
   Client client;
   // IPv6, because PyTorch's server looks up the name of each client: it finds ::1 in /etc/hosts,
   // but asks the network for the mapped address of an IPv4 client.
@@ -81,6 +81,7 @@ void StoreLoad::connect_one(std::uint16_t port) {
   address.sin6_family = AF_INET6;
   address.sin6_port = htons(port);
   address.sin6_addr = in6addr_loopback;
+  if (by_ipv4) inet_pton(AF_INET6, "::ffff:127.0.0.1", &address.sin6_addr);
   const auto* generic = reinterpret_cast<const sockaddr*>(&address);
   require(connect(client.socket.get(), generic, sizeof address) == 0, "connect");
   epoll_event event{};

@@ -19,7 +19,7 @@ namespace ddprun::bench {
 class StoreLoad {
  public:
   /// Connects `count` clients, each until its first reply.
-  StoreLoad(std::uint16_t port, store::Dialect dialect, int count);
+  StoreLoad(std::uint16_t port, store::Dialect dialect, int count, bool by_ipv4 = false);
 
   /// Seconds it took to connect all.
   double connect_seconds() const { return connect_seconds_; }
@@ -58,7 +58,7 @@ class StoreLoad {
   bool advance(std::size_t i, const Script& script);
   bool flush(std::size_t i);
   void receive(std::size_t i);
-  void connect_one(std::uint16_t port);
+  void connect_one(std::uint16_t port, bool by_ipv4);
 
   std::string type(store::RequestType request) const;
   std::string key_request(store::RequestType request, const std::string& key) const;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "agent/master.h"
 #include "agent/worker_env.h"
 #include "cli/resolve.h"
 #include "cli/usage_error.h"
@@ -60,6 +61,7 @@ Result<doctor::Job> doctor_job(RawOptions raw, std::vector<std::string> command,
                              raw.job.join_timeout != agent::JobSpec().join_timeout;  // --rdzv_conf
   if (!gives_timeout) raw.job.join_timeout = kJoinTimeout;
   raw.job.engine = engine;
+  if (agent::uses_tunnel(raw.job)) raw.job.store = agent::StoreHost::agent;
   return doctor::make_job(std::move(raw.job), std::move(order), host.executable());
 }
 

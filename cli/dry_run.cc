@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "agent/master.h"
 #include "agent/worker_command.h"
 #include "agent/worker_devices.h"
 #include "agent/worker_env.h"
@@ -43,6 +44,10 @@ std::string describe_devices(const agent::JobSpec& job, const Host& host) {
 
 rendezvous::Endpoint endpoint_of(const agent::JobSpec& job) {
   return {job.master_addr, job.master_port};
+}
+
+rendezvous::Endpoint store_of(const agent::JobSpec& job) {
+  return agent::uses_tunnel(job) ? rendezvous::Endpoint{"127.0.0.1", 0} : endpoint_of(job);
 }
 
 std::string describe_rendezvous(const agent::JobSpec& job) {
@@ -87,8 +92,11 @@ Unknown unknown_variables(const agent::JobSpec& job) {
   }
   // A store in rank 0 is on that rank's host, at a port that is free at the start.
   const bool own_store = job.store == agent::StoreHost::worker;
-  if (job.etcd || (own_store && job.max_nodes > 1)) unknown["MASTER_ADDR"] = kUnknown;
-  if (own_store || job.master_port == 0) unknown["MASTER_PORT"] = "PORT";
+  const bool is_elsewhere = job.etcd && !agent::uses_tunnel(job);
+  if (is_elsewhere || (own_store && job.max_nodes > 1)) unknown["MASTER_ADDR"] = kUnknown;
+  if (own_store || agent::uses_tunnel(job) || job.master_port == 0) unknown["MASTER_PORT"] = "PORT";
+  if (job.etcd) unknown["DDPRUN_MASTER_ADDR"] = kUnknown;
+  if (job.etcd || job.master_port == 0) unknown["DDPRUN_MASTER_PORT"] = "PORT";
   if (job.log_dir != launcher::LogDir::kNone) unknown["TORCHELASTIC_ERROR_FILE"] = "FILE";
   return unknown;
 }
@@ -111,7 +119,7 @@ std::string describe_assumption(const agent::JobSpec& job, const Unknown& unknow
 
 std::string dry_run_text(const agent::JobSpec& job, const Host& host) {
   const rendezvous::Layout layout = guess_layout(job);
-  const agent::WorkerEnv environment(job, host.environment, layout, endpoint_of(job));
+  const agent::WorkerEnv environment(job, host.environment, layout, store_of(job));
   const Unknown unknown = unknown_variables(job);
   const auto rank_text = [&, known = unknown.find("RANK") == unknown.end()](int local_rank) {
     return known ? "rank " + std::to_string(layout.first_rank + local_rank)

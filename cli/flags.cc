@@ -191,11 +191,12 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "A job of one node: the rendezvous is at 127.0.0.1 and a free port, whatever the flags above "
      "say.",
      set_switch<&RawOptions::standalone>},
-    {Group::rendezvous, "store", "", "agent|worker", "DDPRUN_STORE", "agent",
-     "agent or worker",
+    {Group::rendezvous, "store", "", "agent|worker|tunnel", "DDPRUN_STORE", "agent",
+     "agent, worker or tunnel",
      "Server of the workers' key-value store. agent: ddprun, every rank is a client; worker: rank "
-     "0, for programs that listen on MASTER_PORT themselves.",
-     set_store},
+     "0, for programs that listen on MASTER_PORT themselves; tunnel: ddprun, and what workers say "
+     "goes encrypted from node to node (needs a secret).",
+     set_store, Flag::kServes},
     {Group::failures, "max_restarts", "", "N|N/WINDOW", "PET_MAX_RESTARTS", "0",
      "a number, 0 or more, or a number per time as in 3/1h",
      "How often to restart the workers after one of them failed, counted for the whole job. 3/1h: "

@@ -191,10 +191,17 @@ Result<Secret> given_secret(const RawOptions& raw, const Host& host) {
   return secret;
 }
 
+Result<> check_tunnel(const agent::JobSpec& job) {
+  if (job.store != agent::StoreHost::tunnel || job.max_nodes == 1) return {};
+  return usage_error(
+      "--store tunnel encrypts with the job's secret, and there is none: give every node one "
+      "(--secret_file, DDPRUN_SECRET)");
+}
+
 Result<> resolve_secret(RawOptions& raw, const Host& host) {
   const Result<Secret> secret = given_secret(raw, host);
   if (!secret) return secret.error();
-  if (!*secret) return {};
+  if (!*secret) return check_tunnel(raw.job);
   auto security = rendezvous::Security::of_job(*secret, raw.job.run_id);
   if (!security) return security.error();
   raw.job.security = std::move(*security);

@@ -54,6 +54,7 @@ constexpr std::array kNumaBindings = std::to_array<Choice<NumaBinding>>({
 constexpr std::array kStoreHosts = std::to_array<Choice<agent::StoreHost>>({
     {"agent", agent::StoreHost::agent},
     {"worker", agent::StoreHost::worker},
+    {"tunnel", agent::StoreHost::tunnel},
 });
 constexpr std::array kLocalRankFlags = std::to_array<Choice<const char*>>({
     {"dash", "--local-rank"},

@@ -21,6 +21,8 @@ using boost::system::error_code;
 namespace {
 
 constexpr size_t kMaxUnsent = 1024 * 1024;
+constexpr size_t kRoom = kMaxUnsent / 4;
+constexpr size_t kReadSize = 16 * 1024;  // as much as a TLS record holds
 
 /// A kernel closes the sockets of a process that ended, with a reset where bytes were unread. All
 /// other errors are of the network, which may recover.
@@ -59,6 +61,8 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
     secure_->send(bytes);
     send_bytes(secure_->take_output());
   }
+
+  bool has_room() const { return unsent_.size() < kRoom; }
 
   /// Calls no hook any more.
   void release() {
@@ -99,7 +103,8 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
   }
 
   void read_what_came(error_code failure) {
-    std::array<char, 4096> buffer;  // not a member: thousands of agents are silent most of the time
+    std::array<char, kReadSize>
+        buffer;  // not a member: thousands of agents are silent most of the time
     size_t size = 0;
     if (!failure) size = socket_.read_some(asio::buffer(buffer), failure);
     if (failure == asio::error::would_block) return receive();
@@ -128,7 +133,8 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
     socket_.async_wait(StreamSocket::wait_write, [self = shared_from_this()](error_code failure) {
       if (self->closed_ || failure) return;
       self->unsent_.erase(0, self->send_now(self->unsent_));
-      if (!self->unsent_.empty()) self->wait_to_send();
+      if (!self->unsent_.empty()) return self->wait_to_send();
+      if (self->hooks_.drained) self->hooks_.drained();
     });
   }
 
@@ -173,6 +179,10 @@ void ControlConnection::allow_long_frames() {
 
 void ControlConnection::send(std::string_view bytes) {
   stream_->send(bytes);
+}
+
+bool ControlConnection::has_room() const {
+  return stream_->has_room();
 }
 
 }  // namespace ddprun::rendezvous

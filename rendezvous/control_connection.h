@@ -27,6 +27,8 @@ class ControlConnection {
     /// ended), unreachable (the network is broken), protocol (the bytes were no frame), usage (the
     /// peer has another secret, or none: the reason).
     std::function<void(Error)> lost;
+    /// The kernel has taken all that was sent, after some of it had to wait; may be empty.
+    std::function<void()> drained = nullptr;
   };
 
   /// Begins to read. `received` are bytes of the peer's that were read before, decrypted. Frames
@@ -43,6 +45,9 @@ class ControlConnection {
   /// unless its buffer is full, so that a process may send a last message and end. A peer that
   /// leaves more than 1 MiB unread is lost.
   void send(std::string_view bytes);
+
+  /// Whether little of what was sent waits for the other side. If not, `drained` follows.
+  bool has_room() const;
 
  private:
   class Stream;

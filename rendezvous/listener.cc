@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/listener.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -13,11 +14,13 @@
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/ip/v6_only.hpp>
+#include <boost/asio/post.hpp>
 
 #include "base/log.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/protocol.h"
 #include "rendezvous/tls_record.h"
+#include "rendezvous/tunnel_frames.h"
 
 namespace ddprun::rendezvous {
 
@@ -30,6 +33,9 @@ namespace {
 constexpr std::chrono::milliseconds kAcceptPause{100};
 
 constexpr int kAcceptsAtOnce = 64;
+
+/// How long it begins handshakes before the rest of the process gets its turn.
+constexpr std::chrono::milliseconds kHandshakeTurn{2};
 
 /// The kernel has a limit of its own, net.core.somaxconn, which an administrator can raise.
 constexpr int kBacklog = INT_MAX;
@@ -229,25 +235,49 @@ void Listener::take_bytes(std::uint64_t id, std::string_view bytes) {
   may_be_tls(pending.received) ? secure(id) : classify(id);
 }
 
-/// Begins to decrypt when the first record is whole: a stranger costs no more than its bytes. An
-/// agent that was not answered in time has hung up, and comes again: a busy master that computed
-/// for those would not get to the others.
+/// Begins to decrypt when the first record is whole: a stranger costs no more than its bytes.
 void Listener::secure(std::uint64_t id) {
   PendingConnection& pending = pending_.at(id);
   const std::optional<size_t> size = first_record_size(pending.received);
   if (size && *size > kMaxFirstRecord) return refuse(id, "", "");
   if (!size || pending.received.size() < *size) return read_from(id);
-  if (has_hung_up(pending.socket)) return refuse(id, "", "");
-  const std::string received = std::exchange(pending.received, {});
   if (security_) {
-    pending.guest.is_greeted();  // a handshake takes 40 KiB, and its first record can be repeated
-    pending.secure = std::make_unique<SecureChannel>(security_, SecureChannel::Role::master);
-    return decrypt(id, received);
+    if (handshakes_.is_empty()) begin_handshakes_later();
+    return handshakes_.add(site_of(pending.from), id);
   }
-  const bool is_agent = received.find(kKeyName) != std::string::npos;
+  const bool is_agent = pending.received.find(kKeyName) != std::string::npos;
   refuse(
       id, alert_record(TlsAlert::no_secret),
       is_agent ? "it has a secret, and this master has none (--secret_file, DDPRUN_SECRET)" : "");
+}
+
+void Listener::begin_handshakes_later() {
+  asio::post(executor_, [this, alive = std::weak_ptr(alive_)] {
+    if (!alive.expired()) begin_handshakes();
+  });
+}
+
+/// Thousands of agents may come at once, and each handshake takes longer than all else that this
+/// thread does for an agent: heartbeats must not wait for them.
+void Listener::begin_handshakes() {
+  const auto end = std::chrono::steady_clock::now() + kHandshakeTurn;
+  while (std::chrono::steady_clock::now() < end) {
+    const auto id = handshakes_.next();
+    if (!id) return;
+    if (pending_.contains(*id)) begin_handshake(*id);
+  }
+  if (!handshakes_.is_empty()) begin_handshakes_later();
+}
+
+/// An agent that was not answered in time has hung up, and comes again: a busy master that computed
+/// for those would not get to the others.
+void Listener::begin_handshake(std::uint64_t id) {
+  PendingConnection& pending = pending_.at(id);
+  if (has_hung_up(pending.socket)) return refuse(id, "", "");
+  pending.guest.is_greeted();  // a handshake takes 40 KiB, and its first record can be repeated
+  pending.secure = std::make_unique<SecureChannel>(security_, SecureChannel::Role::master);
+  const std::string received = std::exchange(pending.received, {});
+  decrypt(id, received);
 }
 
 void Listener::decrypt(std::uint64_t id, std::string_view bytes) {
@@ -275,15 +305,20 @@ void Listener::classify(std::uint64_t id) {
   const auto found = pending_.find(id);
   const std::string& received = found->second.received;
   const bool agent = received.starts_with(kGreetingName.substr(0, received.size()));
-  if (agent && received.size() < kGreetingSize) return read_from(id);
+  const bool begins = agent || found->second.secure != nullptr;  // what is encrypted is an agent's
+  if (begins && received.size() < kGreetingSize) return read_from(id);
   const PendingConnections::node_type pending = pending_.extract(found);
   auto& [socket, from, guest, bytes, secure] = pending.mapped();
   const std::optional<int> version = greeted_version(bytes);
-  if (!version && secure) return;  // what is encrypted is an agent's
+  const std::string_view rest =
+      std::string_view(bytes).substr(std::min(kGreetingSize, bytes.size()));
+  if (!version && secure) {
+    if (!bytes.starts_with(tunnel_greeting())) return;
+    return hooks_.tunnel(std::move(socket), rest, std::move(guest), std::move(secure));
+  }
   if (!version) return hooks_.other(std::move(socket), bytes, std::move(guest));
   if (!secure) guest.is_greeted();
-  hooks_.agent(std::move(socket), std::string_view(bytes).substr(kGreetingSize), *version,
-               std::move(guest), std::move(secure));
+  hooks_.agent(std::move(socket), rest, *version, std::move(guest), std::move(secure));
 }
 
 }  // namespace ddprun::rendezvous

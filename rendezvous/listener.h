@@ -14,6 +14,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "base/error.h"
+#include "rendezvous/handshake_queue.h"
 #include "rendezvous/secure_channel.h"
 #include "store/guests.h"
 
@@ -37,6 +38,10 @@ class Listener {
     /// Any other: a client of the store, or a connection that the store will refuse.
     std::function<void(boost::asio::ip::tcp::socket, std::string_view received, store::Guest guest)>
         other;
+    /// A tunnel's other end; `received`: the bytes after its greeting.
+    std::function<void(boost::asio::ip::tcp::socket, std::string_view received, store::Guest guest,
+                       std::unique_ptr<SecureChannel> secure)>
+        tunnel;
     /// An agent at `from` that failed to prove that it knows the secret, and why, for people.
     std::function<void(const boost::asio::ip::address& from, const std::string& sentence)> refused;
   };
@@ -89,6 +94,9 @@ class Listener {
   void take_bytes(std::uint64_t id, std::string_view bytes);
   void classify(std::uint64_t id);
   void secure(std::uint64_t id);
+  void begin_handshakes_later();
+  void begin_handshakes();
+  void begin_handshake(std::uint64_t id);
   void decrypt(std::uint64_t id, std::string_view bytes);
   void refuse(std::uint64_t id, const std::string& alert, const std::string& sentence);
 
@@ -98,9 +106,12 @@ class Listener {
   std::shared_ptr<store::Guests> guests_;
   std::list<ListenSocket> listen_sockets_;
   PendingConnections pending_;
+  HandshakeQueue handshakes_;
   std::uint64_t next_id_ = 0;
   boost::asio::steady_timer tick_;
   bool ticks_ = false;
+  // Handlers that were posted look at it first.
+  std::shared_ptr<char> alive_ = std::make_shared<char>();
 };
 
 }  // namespace ddprun::rendezvous

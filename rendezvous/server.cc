@@ -52,31 +52,47 @@ StoreGuests guests_of(const Server::Options& options) {
 Server::Server(asio::any_io_executor executor, Options options)
     : executor_(std::move(executor)),
       has_secret_(options.security != nullptr),
+      tunnels_only_(options.tunnels_only),
       sessions_(sessions_options(options)),
       store_(executor_),
       record_(options.record),
       timer_(executor_, [this] { perform(sessions_.tick(BootClock::now())); }),
       log_(executor_),
+      store_log_(executor_),
       door_(
           executor_, guests_of(options), eviction_timeout(options.lease),
           {[this](tcp::socket socket, std::string_view received, store::Guest guest) {
              store_.adopt(std::move(socket), received, std::move(guest));
            },
            [this](ConnectionId line, const auto& connections) { ask_owners(line, connections); }}),
-      listener_(executor_, std::move(options.security),
-                {[this](const tcp::socket& socket) { return door_.turns_away(socket); },
-                 [this](tcp::socket socket, std::string_view received, int version,
-                        store::Guest guest, std::unique_ptr<SecureChannel> secure) {
-                   std::string address = peer_of(socket);
-                   add_connection(std::move(socket), std::move(address), received, version,
-                                  std::move(guest), std::move(secure));
-                 },
-                 [this](tcp::socket socket, std::string_view received, store::Guest guest) {
-                   door_.arrived(std::move(socket), received, std::move(guest));
-                 },
-                 [this](const asio::ip::address& from, const std::string& sentence) {
-                   log_.warning("refused a node at " + plain_text(from) + ": " + sentence);
-                 }}) {}
+      tunnels_(executor_, store_),
+      listener_(executor_, std::move(options.security), listener_hooks()) {}
+
+Listener::Hooks Server::listener_hooks() {
+  return {[this](const tcp::socket& socket) { return door_.turns_away(socket); },
+          [this](tcp::socket socket, std::string_view received, int version, store::Guest guest,
+                 std::unique_ptr<SecureChannel> secure) {
+            std::string address = peer_of(socket);
+            add_connection(std::move(socket), std::move(address), received, version,
+                           std::move(guest), std::move(secure));
+          },
+          [this](tcp::socket socket, std::string_view received, store::Guest guest) {
+            take_client(std::move(socket), received, std::move(guest));
+          },
+          [this](tcp::socket socket, std::string_view received, store::Guest guest,
+                 std::unique_ptr<SecureChannel> secure) {
+            tunnels_.adopt(std::move(socket), received, std::move(guest), std::move(secure));
+          },
+          [this](const asio::ip::address& from, const std::string& sentence) {
+            log_.warning("refused a node at " + plain_text(from) + ": " + sentence);
+          }};
+}
+
+void Server::take_client(tcp::socket socket, std::string_view received, store::Guest guest) {
+  if (!tunnels_only_) return door_.arrived(std::move(socket), received, std::move(guest));
+  store_log_.warning("store: refused " + peer_of(socket) +
+                     ": workers of this job come through their node's agent (--store tunnel)");
+}
 
 Result<std::unique_ptr<Server>> Server::listen(asio::any_io_executor executor,
                                                const std::vector<tcp::endpoint>& addresses,

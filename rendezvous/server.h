@@ -21,6 +21,7 @@
 #include "rendezvous/server_sessions.h"
 #include "rendezvous/store_door.h"
 #include "rendezvous/stream_socket.h"
+#include "rendezvous/tunnel_end.h"
 #include "store/guests.h"
 #include "store/server.h"
 
@@ -39,6 +40,8 @@ class Server {
     /// The store lets in only connections that an agent confirms. Of use where agents have to
     /// prove that they know the job's secret.
     bool confirm_clients = false;
+    /// The store's other clients than those of this process come through tunnels. Needs `security`.
+    bool tunnels_only = false;
     /// A failure in words, for the other workers of its round.
     std::function<std::string(const Failure& failure)> loss_text;
     /// Agents of other processes have to encrypt, with the same key; nullptr: they must not.
@@ -63,6 +66,12 @@ class Server {
   /// A connection to this server for the agent of its own process, which leaves out the greeting.
   /// It ends with the server only. Errors: system.
   Result<StreamSocket> connect();
+
+  /// A client of the store that may be let in, of this process's node; `received` was read already.
+  void adopt_client(boost::asio::ip::tcp::socket socket, std::string_view received,
+                    store::Guest guest) {
+    store_.adopt(std::move(socket), received, std::move(guest));
+  }
 
   /// The state that `record` was given last is safe: what rests on it is announced.
   void recorded() { perform(sessions_.recorded()); }
@@ -116,12 +125,15 @@ class Server {
   }
   void perform(const server_action::Warn& warn);
   void perform(const server_action::Record& record) { record_(record.state); }
+  Listener::Hooks listener_hooks();
+  void take_client(Tcp::socket socket, std::string_view received, store::Guest guest);
   void ask_owners(ConnectionId line, const std::vector<SocketEnds>& connections);
   void report_if_settled();
   void report_round();
 
   boost::asio::any_io_executor executor_;
   const bool has_secret_;
+  const bool tunnels_only_;
   ServerSessions sessions_;
   store::Server store_;
   std::unordered_map<ConnectionId, Connection> connections_;
@@ -134,7 +146,9 @@ class Server {
   bool runs_round_ = false;  ///< as it was reported
   BootTimer timer_;
   log::LimitedLog log_;
+  log::LimitedLog store_log_;
   StoreDoor door_;
+  TunnelEnds tunnels_;
   Listener listener_;
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <utility>
 
 namespace ddprun::rendezvous {
@@ -27,6 +28,7 @@ Entry entry(StoreGuests guests, bool is_from_here, SocketOwner::Kind owner) {
 StoreGate::Actions StoreGate::arrived(Number number, SocketEnds ends) {
   const std::string address = ends.from;
   waiting_.insert_or_assign(number, Waiting{std::move(ends)});
+  waiting_at_[address].insert(number);
   Actions actions;
   for (const ConnectionId id : lines_to_ask(address)) {
     Line& line = lines_.at(id);
@@ -47,17 +49,15 @@ StoreGate::Actions StoreGate::line_opened(ConnectionId id, std::string address,
     lines_told_.emplace(other, id);
     line.addresses.push_back(other);
   }
-  const auto lost = std::find_if(lost_lines_.begin(), lost_lines_.end(), [&](const auto& each) {
-    return each.addresses == line.addresses;
-  });
-  if (lost != lost_lines_.end()) forget(lost);
-  for (const auto& [number, waiting] : waiting_) {
-    const std::string& from = waiting.ends.from;
+  forget_lost(line.addresses);
+  for (const std::string& from : line.addresses) {
+    const auto here = waiting_at_.find(from);
+    if (here == waiting_at_.end()) continue;
     const bool is_own = from == line.addresses.front();
-    const bool is_told = waiting.questions < kMostTold && has(line.addresses, from);
-    if (is_own || is_told) add_question(line, number);
+    for (const Number number : here->second) {
+      if (is_own || waiting_.at(number).questions < kMostTold) add_question(line, number);
+    }
   }
-  std::sort(line.to_ask.begin(), line.to_ask.end());  // who came first is asked about first
   Actions actions;
   ask(id, line, actions);
   return actions;
@@ -73,14 +73,36 @@ StoreGate::Actions StoreGate::line_closed(ConnectionId id, Time now) {
     lines_told_.erase({line.addresses[i], id});
   }
   for (const std::string& address : line.addresses) ++lost_at_[address];
+  const std::string own = line.addresses.front();
   lost_lines_.push_back({std::move(line.addresses), now});
-  for (const auto* numbers : {&line.asked, &line.to_ask}) {
-    for (const Number number : *numbers) {
-      const auto waiting = waiting_.find(number);
-      if (waiting != waiting_.end()) --waiting->second.questions;
-    }
-  }
+  lost_from_.emplace(own, std::prev(lost_lines_.end()));
+  const auto take_back = [this](Number number) {
+    const auto waiting = waiting_.find(number);
+    if (waiting != waiting_.end()) --waiting->second.questions;
+  };
+  std::for_each(line.asked.begin(), line.asked.end(), take_back);
+  std::for_each(line.to_ask.begin(), line.to_ask.end(), take_back);
   return {};
+}
+
+void StoreGate::left(Number number) {
+  if (waiting_.contains(number)) take_out(number);
+}
+
+void StoreGate::clear() {
+  waiting_.clear();
+  waiting_at_.clear();
+  for (auto& [id, line] : lines_) line.to_ask.clear();
+}
+
+/// It does not wait any more: nobody has to be asked about it.
+void StoreGate::take_out(Number number) {
+  const auto waiting = waiting_.extract(number);
+  const std::string& from = waiting.mapped().ends.from;
+  for (const ConnectionId id : lines_to_ask(from)) lines_.at(id).to_ask.erase(number);
+  const auto here = waiting_at_.find(from);
+  here->second.erase(number);
+  if (here->second.empty()) waiting_at_.erase(here);
 }
 
 StoreGate::Actions StoreGate::answered(ConnectionId id, const std::vector<bool>& ours) {
@@ -94,7 +116,7 @@ StoreGate::Actions StoreGate::answered(ConnectionId id, const std::vector<bool>&
     --waiting->second.questions;
     if (ours.size() == asked.size() && ours[i]) {
       actions.emplace_back(Admit{asked[i]});
-      waiting_.erase(waiting);
+      take_out(asked[i]);
     } else {
       refuse_if_denied(asked[i], actions);
     }
@@ -121,7 +143,7 @@ std::optional<StoreGate::Time> StoreGate::deadline() const {
 }
 
 void StoreGate::add_question(Line& line, Number number) {
-  line.to_ask.push_back(number);
+  line.to_ask.insert(number);
   ++waiting_.at(number).questions;
 }
 
@@ -129,14 +151,13 @@ void StoreGate::add_question(Line& line, Number number) {
 void StoreGate::ask(ConnectionId id, Line& line, Actions& actions) {
   if (!line.asked.empty()) return;
   std::vector<SocketEnds> connections;
-  std::size_t taken = 0;
-  for (; taken < line.to_ask.size() && connections.size() < kMostAsked; ++taken) {
-    const auto waiting = waiting_.find(line.to_ask[taken]);
+  while (!line.to_ask.empty() && connections.size() < kMostAsked) {
+    const Number number = line.to_ask.extract(line.to_ask.begin()).value();
+    const auto waiting = waiting_.find(number);
     if (waiting == waiting_.end()) continue;
     connections.push_back(waiting->second.ends);
-    line.asked.push_back(line.to_ask[taken]);
+    line.asked.push_back(number);
   }
-  line.to_ask.erase(line.to_ask.begin(), line.to_ask.begin() + static_cast<std::ptrdiff_t>(taken));
   if (!connections.empty()) actions.emplace_back(Ask{id, std::move(connections)});
 }
 
@@ -148,7 +169,7 @@ void StoreGate::refuse_if_denied(Number number, Actions& actions) {
                                           ? "no node of the job is at that address"
                                           : "no process of the job's user there has this "
                                             "connection"});
-  waiting_.erase(found);
+  take_out(number);
 }
 
 std::vector<ConnectionId> StoreGate::lines_to_ask(const std::string& address) const {
@@ -173,7 +194,18 @@ StoreGate::LostLines::iterator StoreGate::forget(LostLines::iterator lost) {
     const auto count = lost_at_.find(address);
     if (--count->second == 0) lost_at_.erase(count);
   }
+  const auto [first, last] = lost_from_.equal_range(lost->addresses.front());
+  lost_from_.erase(
+      std::find_if(first, last, [&](const auto& each) { return each.second == lost; }));
   return lost_lines_.erase(lost);
+}
+
+/// A line that was lost at these addresses, if there is one.
+void StoreGate::forget_lost(const std::vector<std::string>& addresses) {
+  const auto [first, last] = lost_from_.equal_range(addresses.front());
+  const auto same = std::find_if(
+      first, last, [&](const auto& each) { return each.second->addresses == addresses; });
+  if (same != last) forget(same->second);
 }
 
 }  // namespace ddprun::rendezvous

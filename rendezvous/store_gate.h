@@ -90,10 +90,10 @@ class StoreGate {
   Actions arrived(Number number, SocketEnds ends);
 
   /// It was closed.
-  void left(Number number) { waiting_.erase(number); }
+  void left(Number number);
 
   /// All that wait were closed.
-  void clear() { waiting_.clear(); }
+  void clear();
 
   /// A node at `address`, and at those that it `told`, can be asked on line `id`, and cannot any
   /// more.
@@ -118,29 +118,34 @@ class StoreGate {
   struct Line {
     std::vector<std::string> addresses;  // the first one is its own
     std::vector<Number> asked;
-    std::vector<Number> to_ask;
+    std::set<Number> to_ask;  // of those that wait; who came first is asked about first
   };
   struct LostLine {
     std::vector<std::string> addresses;
     Time since;
   };
   using LostLines = std::list<LostLine>;
+  using LostFrom = std::multimap<std::string, LostLines::iterator>;
   using LinesAt = std::set<std::pair<std::string, ConnectionId>>;  // by address
 
   std::vector<ConnectionId> lines_to_ask(const std::string& address) const;
   static void add_lines_at(const std::string& address, const LinesAt& lines, std::size_t most,
                            std::vector<ConnectionId>& to);
   LostLines::iterator forget(LostLines::iterator lost);
+  void forget_lost(const std::vector<std::string>& addresses);
+  void take_out(Number number);
   void add_question(Line& line, Number number);
   void ask(ConnectionId id, Line& line, Actions& actions);
   void refuse_if_denied(Number number, Actions& actions);
 
   BootClock::duration return_limit_;
   std::unordered_map<Number, Waiting> waiting_;
+  std::unordered_map<std::string, std::set<Number>> waiting_at_;  ///< by the address they are from
   std::map<ConnectionId, Line> lines_;
-  LinesAt lines_from_;                                    ///< by the address of their own
-  LinesAt lines_told_;                                    ///< by the others
-  LostLines lost_lines_;                                  ///< oldest first
+  LinesAt lines_from_;    ///< by the address of their own
+  LinesAt lines_told_;    ///< by the others
+  LostLines lost_lines_;  ///< oldest first
+  LostFrom lost_from_;    ///< by the address of their own; oldest first, too
   std::unordered_map<std::string, std::size_t> lost_at_;  ///< how many of them are at an address
 };
 

@@ -67,6 +67,7 @@ std::string peer_name(int fd) {
   tcp::endpoint peer;
   auto size = static_cast<socklen_t>(peer.capacity());
   if (getpeername(fd, peer.data(), &size) != 0) return "a client";
+  if (peer.data()->sa_family == AF_UNIX) return "a worker behind its node's agent";
   peer.resize(size);
   return peer.address().to_string() + " port " + std::to_string(peer.port());
 }
@@ -125,10 +126,14 @@ Server::Server(boost::asio::any_io_executor executor, Limits limits)
 void Server::adopt(tcp::socket socket, std::string_view received, Guest guest) {
   boost::system::error_code error;
   Fd fd(socket.release(error));
-  if (error || (received.empty() && silent_ >= limits_.silent_clients)) return;
+  if (!error) adopt(std::move(fd), received, std::move(guest));
+}
+
+void Server::adopt(Fd socket, std::string_view received, Guest guest) {
+  if (received.empty() && silent_ >= limits_.silent_clients) return;
   const ClientId id = next_id_++;
-  prepare(fd.get(), id);
-  Client& client = clients_.try_emplace(id, store_, id, limits_, std::move(fd)).first->second;
+  prepare(socket.get(), id);
+  Client& client = clients_.try_emplace(id, store_, id, limits_, std::move(socket)).first->second;
   ++silent_;
   client.guest = std::move(guest);
   client.guest.on_eviction([this, id] { drop(*find(id), ""); });

@@ -46,6 +46,9 @@ class Server {
   /// connection. Closes the socket when it cannot serve it. `guest` is told of the first request.
   void adopt(boost::asio::ip::tcp::socket socket, std::string_view received, Guest guest = {});
 
+  /// The same with any stream socket.
+  void adopt(Fd socket, std::string_view received, Guest guest = {});
+
   /// As Store::notify_failure, to clients of this round.
   void notify_failure(std::string_view sentence);
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/group/rendezvous.h"
 
-#include <arpa/inet.h>
 #include <array>
+#include <cstdlib>
 #include <map>
+#include <memory>
 #include <mutex>
-#include <netinet/in.h>
+#include <netdb.h>
 #include <sys/socket.h>
 
 #include "base/fd.h"
@@ -18,6 +19,10 @@
 
 namespace ddp::internal {
 namespace {
+
+bool is_loopback(const std::string& address) {
+  return address.starts_with("127.") || address == "::1";
+}
 
 [[noreturn]] void refuse(const std::string& what) {
   throw Error(ErrorKind::usage, "ddp: " + what);
@@ -39,26 +44,45 @@ RankInfo find_rank(const Options& options, const InitMethod& method) {
   return {*rank, *size};
 }
 
-/// The address of the interface of this host's default route. Sends nothing.
-std::string address_of_host() {
-  const ddprun::Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  sockaddr_in other{};
-  other.sin_family = AF_INET;
-  other.sin_port = htons(9);
-  ::inet_pton(AF_INET, "192.0.2.1", &other.sin_addr);  // reserved for documentation (RFC 5737)
-  sockaddr_in own{};
+/// The address of this host's interface on the way to `other`, a numeric address or a name; empty:
+/// there is no way. Sends nothing to it.
+std::string address_on_the_way_to(const std::string& other) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(other.c_str(), "9", &hints, &found) != 0) return "";
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, ::freeaddrinfo);
+  const ddprun::Fd socket(::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_storage own{};
   socklen_t size = sizeof(own);
-  std::array<char, INET_ADDRSTRLEN> text{};
-  const bool found =
-      ::connect(socket.get(), reinterpret_cast<sockaddr*>(&other), sizeof(other)) == 0 &&
-      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &size) == 0 &&
-      ::inet_ntop(AF_INET, &own.sin_addr, text.data(), text.size()) != nullptr;
-  return found ? text.data() : "127.0.0.1";
+  std::array<char, NI_MAXHOST> text{};
+  auto* const address = reinterpret_cast<sockaddr*>(&own);
+  const bool is_known =
+      ::connect(socket.get(), found->ai_addr, found->ai_addrlen) == 0 &&
+      ::getsockname(socket.get(), address, &size) == 0 &&
+      ::getnameinfo(address, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) == 0;
+  return is_known ? text.data() : "";
+}
+
+/// The address of the interface of this host's default route.
+std::string address_of_host() {
+  const std::string address = address_on_the_way_to("192.0.2.1");  // of no host (RFC 5737)
+  return address.empty() ? "127.0.0.1" : address;
+}
+
+/// Where the agent of this node carries the store's connections to the master, they come from the
+/// loopback interface: then the way to the master decides.
+std::string address_towards(const TcpStore& store) {
+  const std::string& own = store.local_address();
+  const char* const master = std::getenv("DDPRUN_MASTER_ADDR");
+  if (master == nullptr || !is_loopback(own)) return own;
+  const std::string address = address_on_the_way_to(master);
+  return address.empty() ? own : address;
 }
 
 /// The address of this host by which the users of the store reach it.
 std::string address_towards(const std::shared_ptr<Store>& store) {
-  if (const auto tcp = std::dynamic_pointer_cast<TcpStore>(store)) return tcp->local_address();
+  if (const auto tcp = std::dynamic_pointer_cast<TcpStore>(store)) return address_towards(*tcp);
   if (const auto prefix = std::dynamic_pointer_cast<PrefixStore>(store)) {
     return address_towards(prefix->underlying());
   }

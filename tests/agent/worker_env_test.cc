@@ -100,6 +100,23 @@ TEST_CASE("workers get a variable when rank 0 has to serve the store") {
   CHECK(value(env.of(0, ""), "TORCHELASTIC_USE_AGENT_STORE") == "False");
 }
 
+TEST_CASE("workers behind a tunnel get the address of the master, too, and no inherited one") {
+  agent::JobSpec job = two_workers();
+  const Strings inherited = {"DDPRUN_MASTER_ADDR=outer", "DDPRUN_MASTER_PORT=1"};
+  const agent::WorkerEnv direct(job, inherited, second_node(), kStore);
+  CHECK(value(direct.of(0, ""), "DDPRUN_MASTER_ADDR") == "(unset)");
+  CHECK(value(direct.of(0, ""), "DDPRUN_MASTER_PORT") == "(unset)");
+
+  job.store = agent::StoreHost::tunnel;
+  job.master_port = 29500;
+  const agent::WorkerEnv env(job, inherited, second_node(), {"127.0.0.1", 41237});
+  CHECK(value(env.of(0, ""), "MASTER_ADDR") == "127.0.0.1");
+  CHECK(value(env.of(0, ""), "MASTER_PORT") == "41237");
+  CHECK(value(env.of(0, ""), "DDPRUN_MASTER_ADDR") == "gpu-07");
+  CHECK(value(env.of(0, ""), "DDPRUN_MASTER_PORT") == "29500");
+  CHECK(value(env.of(0, ""), "TORCHELASTIC_USE_AGENT_STORE") == "True");
+}
+
 TEST_CASE("workers get the list of signals that stop the job, not the inherited one") {
   agent::JobSpec job = two_workers();
   job.signals_to_handle = {SIGTERM, SIGUSR1};

@@ -303,6 +303,15 @@ TEST_CASE("a dry run of a node without a rank leaves open what depends on other 
   CHECK(text.find("\nrank ") == std::string::npos);
 }
 
+TEST_CASE("a tunnel to the store needs a secret, and several nodes") {
+  const std::string message =
+      refusal({"--nnodes", "2", "--rdzv_endpoint", "a", "--store", "tunnel", "train"});
+  CHECK(message.find("--store tunnel encrypts with the job's secret, and there is none") !=
+        std::string::npos);
+  const std::string alone = printed({"--store", "tunnel", "--dry_run", "train"});
+  CHECK(alone.find(" MASTER_ADDR=127.0.0.1 ") != std::string::npos);
+}
+
 TEST_CASE("a dry run leaves open the address of a store in rank 0") {
   const std::string text = printed({"--nnodes", "2", "--node_rank", "0", "--rdzv_endpoint", "a",
                                     "--store", "worker", "--dry_run", "train"});

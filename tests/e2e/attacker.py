@@ -8,6 +8,8 @@ attacker.py port HOST PORT JOB FOLDER [UID]
 attacker.py between PORT HOST HOST_PORT FOLDER [TRICK...]
     Passes connections to PORT on to HOST, and records them in FOLDER as N.agent and N.master. A trick for
     each connection, in their order; those that follow are passed on unchanged, and the first of these is logged.
+attacker.py sniff INTERFACE FILE
+    Writes all that passes the interface to FILE.
 attacker.py worker HOST PORT FOLDER
     A worker: rank 0 sets a key, and when FOLDER/finish exists each one expects it unchanged.
 """
@@ -190,8 +192,11 @@ class Port:
         begins += [recording[:100] for recording in self.recordings[:1]]
         for begin in begins * 20:
             peer = self.connect()
-            peer.sendall(begin)
             self.held.append(peer)
+            try:
+                peer.sendall(begin)
+            except ConnectionError:  # it is closed already
+                pass
 
 
 ATTACKS = ("reads", "lists", "adds", "deletes", "reads_as_an_old_client", "writes", "joins", "guesses_the_job",
@@ -321,6 +326,17 @@ def attack_between(port, host, host_port, folder, *tricks):
         Line(number, trick, agent, socket.create_connection((host, int(host_port))), pathlib.Path(folder))
 
 
+def sniff(interface, path):
+    everything = 0x0003
+    packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(everything))
+    packets.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 << 20)
+    packets.bind((interface, 0))
+    with open(path, "wb", buffering=0) as recording:
+        print("sniffs", flush=True)
+        while packet := packets.recv(1 << 16):
+            recording.write(packet)
+
+
 def work(host, port, folder):
     store = socket.create_connection((host, int(port)), timeout=DEADLINE)
     store.sendall(STORE_GREETING)
@@ -338,4 +354,4 @@ def work(host, port, folder):
     assert value == b"weights", "the key was changed"
 
 
-{"port": attack_port, "between": attack_between, "worker": work}[sys.argv[1]](*sys.argv[2:])
+{"port": attack_port, "between": attack_between, "sniff": sniff, "worker": work}[sys.argv[1]](*sys.argv[2:])

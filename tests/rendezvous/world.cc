@@ -40,6 +40,7 @@ void World::start_server(const RoundSpec& spec, std::chrono::milliseconds lease)
   options.run_id = "job";
   options.round = spec;
   options.confirm_clients = confirm_clients;
+  options.tunnels_only = tunnels_only;
   options.heartbeat = kSoon;
   options.lease = lease;
   options.loss_text = [](const Failure& failure) {

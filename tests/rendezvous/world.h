@@ -48,6 +48,7 @@ class World {
   std::unique_ptr<Server> server;
   std::uint16_t port = 0;
   std::uint64_t hellos = 0;      ///< of peers; each has a number
+  bool tunnels_only = false;     ///< as confirm_clients
   bool confirm_clients = false;  ///< of the store, of servers that are started
   std::vector<std::string> log;
   std::vector<std::string> history;  ///< the events of members, in order: "a: lease over"

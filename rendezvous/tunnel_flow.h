@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "base/error.h"
+
+// DECIDES how much of a connection may be on its way through a tunnel: a window of bytes in each
+// direction, so that one that is not read holds up neither the others nor much memory. Pure.
+
+namespace ddprun::rendezvous {
+
+/// One end of one connection in a tunnel.
+class TunnelFlow {
+ public:
+  /// The most bytes on their way in one direction.
+  static constexpr std::size_t kWindow = 256 * 1024;
+
+  /// How many may be sent now.
+  std::size_t may_send() const { return kWindow - unconfirmed_; }
+
+  void sent(std::size_t size) { unconfirmed_ += size; }
+
+  /// The other end has passed on so many. Errors: protocol (they were never sent).
+  Result<> confirmed(std::size_t size);
+
+  /// So many came. Errors: protocol (more than the window).
+  Result<> received(std::size_t size);
+
+  /// So many of those were passed on. The number to confirm now, which counts all since the last
+  /// one; nullopt: it can wait for more.
+  std::optional<std::uint32_t> passed_on(std::size_t size);
+
+ private:
+  std::size_t unconfirmed_ = 0;  // sent
+  std::size_t received_ = 0;     // and not confirmed, of which
+  std::size_t passed_on_ = 0;    // these were passed on
+};
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/tunnel_frames.h"
+
+#include "rendezvous/protocol.h"
+
+namespace ddprun::rendezvous {
+namespace {
+
+constexpr std::string_view kTunnelName = "dtunnl";
+
+void append_number(std::string& bytes, std::uint32_t number) {
+  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(number >> shift & 0xFF);
+}
+
+std::uint32_t number_in(std::string_view bytes) {
+  std::uint32_t number = 0;
+  for (const char byte : bytes.substr(0, 4)) {
+    number = number << 8 | static_cast<unsigned char>(byte);
+  }
+  return number;
+}
+
+bool has_right_size(TunnelFrame::Kind kind, std::size_t size) {
+  switch (kind) {
+    case TunnelFrame::Kind::open:
+    case TunnelFrame::Kind::data:
+      return size >= 1 && size <= kMaxTunnelPiece;
+    case TunnelFrame::Kind::taken:
+      return size == 4;
+    case TunnelFrame::Kind::close:
+      return size == 0;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string tunnel_greeting() {
+  return std::string(kTunnelName) + greeting().substr(kGreetingName.size());
+}
+
+std::string encode(const TunnelFrame& frame) {
+  const bool is_taken = frame.kind == TunnelFrame::Kind::taken;
+  const std::size_t size = kTunnelHeader + (is_taken ? 4 : frame.bytes.size());
+  std::string bytes;
+  bytes.reserve(4 + size);
+  append_number(bytes, static_cast<std::uint32_t>(size));
+  append_number(bytes, frame.connection);
+  bytes += static_cast<char>(frame.kind);
+  if (is_taken) append_number(bytes, frame.count);
+  return bytes.append(frame.bytes);
+}
+
+Result<TunnelFrame> decode_tunnel_frame(std::string_view body) {
+  TunnelFrame frame;
+  if (body.size() >= kTunnelHeader) frame.kind = static_cast<TunnelFrame::Kind>(body[4]);
+  if (body.size() < kTunnelHeader || !has_right_size(frame.kind, body.size() - kTunnelHeader)) {
+    return Error{Errc::protocol,
+                 "a frame of " + std::to_string(body.size()) + " bytes that no tunnel sends"};
+  }
+  frame.connection = number_in(body);
+  const std::string_view rest = body.substr(kTunnelHeader);
+  if (frame.kind == TunnelFrame::Kind::taken) {
+    frame.count = number_in(rest);
+  } else {
+    frame.bytes = rest;
+  }
+  return frame;
+}
+
+}  // namespace ddprun::rendezvous

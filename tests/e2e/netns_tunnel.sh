@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# --store tunnel: workers of two hosts use the store, and who reads all that passes between the hosts finds
+# neither a key nor a value; nobody gets to the store at the master's port, nor another user at the agent's.
+# Groups of ddp connect across the hosts, and after a restart the store is empty.
+. "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
+command -v python3 >/dev/null || skip "there is no python3"
+hosts 4 4
+attacker=$(dirname "${BASH_SOURCE[0]}")/attacker.py
+"$DDPRUN" secret "$work/secret" || fail "no secret"
+job=(--nnodes 2 --rdzv_id attacked "${quick[@]}" --lease 60 --secret_file "$work/secret" --store tunnel)
+recordings=$work/recordings
+mkdir "$recordings"
+
+processes=()
+stop_attackers() {
+  kill -KILL "${processes[@]}" 2>/dev/null
+}
+at_exit+=(stop_attackers)
+attack() {  # attack NAME HOST ARGUMENTS...
+  # shellcheck disable=SC2086
+  ${command_prefix[$2]} python3 "$attacker" "${@:3}" >"$work/$1.out" 2>"$work/$1.err" &
+  processes+=($!)
+}
+has_line() {
+  grep -qsx -- "$2" "$work/$1.out" || { ! grep -qs Traceback "$work/$1.err" || fail "$(cat "$work/$1.err")"; false; }
+}
+
+for host in 1 2; do attack "sniffer$host" "$host" sniff eth0 "$work/packets.$host"; done
+attack between 4 between 29500 10.9.0.1 29500 "$recordings"
+# shellcheck disable=SC2016
+worker=(sh -c 'echo "entrance $MASTER_ADDR $MASTER_PORT of $DDPRUN_MASTER_ADDR $DDPRUN_MASTER_PORT"
+               exec python3 "$0" worker "$MASTER_ADDR" "$MASTER_PORT" "$1"' "$attacker" "$work")
+on 1 start "${job[@]}" --rdzv_endpoint node1 "${worker[@]}"
+wait_for_event job_started
+for host in 1 2; do wait_until has_line "sniffer$host" sniffs; done
+on 2 start "${job[@]}" --rdzv_endpoint node4 "${worker[@]}"
+for node in 1 2; do on "$node" wait_for_stdout 'runs'; done
+on 1 expect_stdout 'entrance 127.0.0.1 [0-9]+ of node1 29500'
+on 2 expect_stdout 'entrance 127.0.0.1 [0-9]+ of node4 29500'
+attack stranger 3 port 10.9.0.1 29500 attacked "$recordings"
+attack user_of_master 1 port 10.9.0.1 29500 attacked "$recordings" 54321
+for node in 1 2; do
+  on "$node"
+  entrance=$(sed -n 's/.*entrance 127.0.0.1 \([0-9]*\) .*/\1/p' "$out")
+  attack "user_of_entrance$node" "$node" port 127.0.0.1 "$entrance" attacked "$recordings" 54321
+done
+for each in stranger user_of_master user_of_entrance1 user_of_entrance2; do
+  wait_until has_line "$each" "done"
+  ! grep ' in$' "$work/$each.out" || fail "$each got in"
+done
+${command_prefix[2]} python3 -c 'import socket
+socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"in-the-clear", ("10.9.0.1", 9))'
+for host in 1 2; do on 1 wait_until grep -qsa 'in-the-clear' "$work/packets.$host"; done
+touch "$work/finish"
+for node in 1 2; do
+  on "$node" finish
+  expect_exit 0
+  expect_stdout 'value weights'
+  expect_no_stderr 'is gone|is lost|Sanitizer'
+done
+on 1 expect_stderr 'store: refused 10\.9\.0\.[13]: .* \(--store tunnel\)'
+for host in 1 2; do
+  ! grep -qaE 'known-only-here|weights' "$work/packets.$host" || fail "host $host: the store can be read"
+done
+[ "$(cat "$recordings"/*.agent | wc -c)" -gt 0 ] || fail "nothing was recorded"
+! grep -rqE 'known-only-here|weights' "$recordings" || fail "the tunnel can be read"
+stop_attackers
+wait "${processes[@]}" 2>/dev/null || true
+processes=()
+
+# shellcheck disable=SC2016
+train='[ "$TORCHELASTIC_RESTART_COUNT" = 1 ] || [ "$RANK" = 0 ] || exit 3; exec "$0" --epochs 3'
+for node in 1 2; do
+  on "$node" start "${job[@]}" --rdzv_endpoint node1 --max_restarts 1 sh -c "$train" "$DDPRUN_BIN/train_digits"
+done
+for node in 1 2; do on "$node" finish && expect_exit 0; done
+on 1 expect_stdout 'epoch 3/3'
+expect_no_process_left
