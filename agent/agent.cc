@@ -41,7 +41,9 @@ Agent::Agent(const JobSpec& job, Events& events)
       console_(job_),
       wait_reporter_(io_.get_executor()),
       disk_(io_.get_executor()),
-      answers_(io_.get_executor(), answers_hooks()) {
+      answers_(io_.get_executor(), answers_hooks()),
+      deadline_(io_.get_executor(), job_,
+                [this] { return DeadlineWatch::Crew{layout_.node_rank, workers_.processes()}; }) {
   log::set_writer([this](std::string_view line) { output_.write_own_line(line); });
   workers_.when_progress_changes([this](rendezvous::NodeProgress progress) {
     master_.client().progress(std::move(progress));
@@ -69,6 +71,7 @@ Outcome Agent::run() {
   if (job_.cannot_run) {
     log::error(job_.cannot_run->message + "; the other nodes will be told when they have joined");
   }
+  deadline_.begin();
   report_waiting();
   master_.search([this](auto addresses) { on_master_found(std::move(addresses)); });
   io_.run();
@@ -161,8 +164,7 @@ rendezvous::Client::Hooks Agent::client_hooks() {
 }
 
 /// If this process is killed, the guardian proves to the master that nothing of it runs.
-void Agent::on_connected(const boost::asio::ip::tcp::endpoint& server,
-                         const std::string& session) const {
+void Agent::on_connected(const boost::asio::ip::tcp::endpoint& server, const std::string& session) {
   using boost::asio::ip::tcp;
   const auto bytes = [](const tcp::endpoint& address) {
     return std::string_view(reinterpret_cast<const char*>(address.data()), address.size());
@@ -170,6 +172,7 @@ void Agent::on_connected(const boost::asio::ip::tcp::endpoint& server,
   tcp::endpoint from;
   if (!job_.local_addr.empty()) from.address(boost::asio::ip::make_address(job_.local_addr));
   std::string subject = gone_subject(session, job_.security.get());
+  note_interface(server.address());
   launcher::set_final_message({bytes(server), job_.local_addr.empty() ? "" : bytes(from)}, subject);
   explicit_bzero(subject.data(), subject.size());  // it may have the key
 }
@@ -287,6 +290,7 @@ void Agent::perform(const action::Join&) {
 }
 
 void Agent::perform(const action::StartWorkers& start) {
+  find_interface();
   look_first_ = false;
   layout_ = start.layout;
   restarts_ = layout_.restarts;

@@ -13,6 +13,7 @@
 
 #include "agent/answers.h"
 #include "agent/console_report.h"
+#include "agent/deadline_watch.h"
 #include "agent/events.h"
 #include "agent/job_spec.h"
 #include "agent/machine.h"
@@ -57,7 +58,9 @@ class Agent {
   void on_notification(rendezvous::Notification notification);
   void on_refused(const rendezvous::Refused& refused);
   void on_round_broken(const rendezvous::Broken& broken);
-  void on_connected(const boost::asio::ip::tcp::endpoint& server, const std::string& session) const;
+  void on_connected(const boost::asio::ip::tcp::endpoint& server, const std::string& session);
+  void note_interface(const boost::asio::ip::address& other);
+  void find_interface();
   void on_failure_counted(const rendezvous::Failure& failure, int restarts);
   void on_lease_renewed(BootClock::time_point until);
   void on_lease_over();
@@ -117,6 +120,7 @@ class Agent {
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   Answers answers_;
   std::optional<web::Site> web_;  // --web
+  DeadlineWatch deadline_;
 };
 
 }  // namespace ddprun::agent

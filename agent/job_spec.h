@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/requeue_spec.h"
 #include "launcher/binding.h"
 #include "launcher/output/log_spec.h"
 #include "launcher/signals.h"
@@ -34,6 +35,15 @@ enum class StoreHost {
   tunnel,  ///< as agent; the ranks reach it through their own node's agent, which encrypts
 };
 
+/// When the scheduler ends the job, and what the workers get before it does.
+struct Deadline {
+  int signal = 0;
+  std::chrono::milliseconds notice{};           ///< so long before
+  std::string job;                              ///< "slurm job 42"
+  std::optional<std::chrono::sys_seconds> end;  ///< nullopt: the answer to `query`
+  std::vector<std::string> query;               ///< a command that prints it, in seconds since 1970
+};
+
 /// Everything the user decided; plain data. Only cli/ fills it, so nothing else reads argv. The
 /// number of nodes, the timeouts and what to survive are in the rendezvous' part of it, RoundSpec
 /// and LeaseSpec.
@@ -50,6 +60,8 @@ struct JobSpec : rendezvous::RoundSpec, rendezvous::LeaseSpec {
   int local_size = 1;                ///< workers on this node, >= 1
 
   std::string engine;  ///< where the scheduler's values are from, for people; empty: no scheduler
+  std::optional<Deadline> deadline;    ///< nullopt: the workers get no signal before it
+  std::optional<RequeueSpec> requeue;  ///< nullopt: not by this node
 
   // Who takes part.
   std::string run_id = "none";                    ///< agents with another id are refused
@@ -60,6 +72,7 @@ struct JobSpec : rendezvous::RoundSpec, rendezvous::LeaseSpec {
   std::optional<bool> is_host;  ///< hosts the rendezvous; not given: if the address is ours
   std::shared_ptr<const rendezvous::Security> security;  ///< nullptr: the job has no secret
   std::string local_addr;  ///< the address to connect from; empty: any
+  std::string interface;   ///< towards another node; empty: there is none, or not known yet
 
   // How it stops.
   milliseconds stop_grace{30'000};  ///< first signal to SIGKILL; 0 kills at once

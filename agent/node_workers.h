@@ -80,6 +80,9 @@ class NodeWorkers {
     stacks_.collect(processes(), native, std::move(done));
   }
 
+  /// Those that run.
+  std::vector<WorkerWatch::Process> processes() const;
+
   /// Global ranks whose process runs.
   std::vector<int> running() const;
 
@@ -115,7 +118,6 @@ class NodeWorkers {
   Result<> start_workers(Result<std::vector<WorkerSetup::Worker>> workers);
   void add_output(int local_rank, WorkerSetup::Worker worker, launcher::Child child);
   void watch_for_oom();
-  std::vector<WorkerWatch::Process> processes() const;
   void watch_progress();
   void on_progress_changed(bool quiet, std::chrono::duration<double> time);
   bool is_about_to_fail(int rank);

@@ -127,6 +127,11 @@ void WorkerEnv::decide_shared(const rendezvous::Layout& layout, const rendezvous
   if (!find_variable(inherited_, "TORCH_NCCL_ASYNC_ERROR_HANDLING")) {
     shared_.push_back(variable("TORCH_NCCL_ASYNC_ERROR_HANDLING", 1));
   }
+  // Gloo's own choice is the address of the host's name, which may be a loopback one.
+  const bool several = layout.node_count > 1 && !job_.interface.empty();
+  if (several && !find_variable(inherited_, "GLOO_SOCKET_IFNAME")) {
+    shared_.push_back(variable("GLOO_SOCKET_IFNAME", job_.interface));
+  }
   limits_omp_threads_ = layout.local_size > 1 && !find_variable(inherited_, "OMP_NUM_THREADS");
   if (limits_omp_threads_) shared_.push_back(variable("OMP_NUM_THREADS", 1));
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/engine_values.h"
 
+#include <chrono>
 #include <utility>
 
 #include "cli/usage_error.h"
 #include "engine/detect.h"
+#include "launcher/exit_status.h"
 
 namespace ddprun::cli {
 namespace {
@@ -32,14 +34,37 @@ std::string_view starter(Engine engine) {
     case Engine::pbs:
       return "pbsdsh -u ddprun ...";
     case Engine::lsf:
-      return "blaunch -z \"$LSB_HOSTS\" ddprun ...";
+      return "blaunch -z \"$LSB_HOSTS\" ddprun --nnodes N ...";
     case Engine::sge:
-      return "qrsh -inherit HOST ddprun ... for each host";
+      return "qrsh -inherit HOST ddprun --nnodes N ... for each host";
     case Engine::flux:
     case Engine::kubernetes:
       break;
   }
   return "one ddprun a node";
+}
+
+/// nullopt: ddprun cannot start agents with what the engine has. PBS's pbsdsh has no stdin, by
+/// which they get their orders.
+std::optional<remote::Starter> agent_starter(Engine engine) {
+  if (engine == Engine::slurm) return remote::Starter::srun;
+  if (engine == Engine::lsf) return remote::Starter::blaunch;
+  if (engine == Engine::sge) return remote::Starter::qrsh;
+  return std::nullopt;
+}
+
+std::string deadline_text(const DeadlineSignal& signal) {
+  return launcher::signal_name(signal.signal) + "@" +
+         std::to_string(std::chrono::round<std::chrono::seconds>(signal.notice).count()) + "s";
+}
+
+Error requeue_error() {
+  return usage_error("--requeue is for jobs of Slurm, and this is none");
+}
+
+Result<std::string> without_engine(const RawOptions& raw) {
+  if (raw.requeue) return requeue_error();
+  return std::string();
 }
 
 /// Sets flags, and notes where each value is from.
@@ -49,15 +74,9 @@ class Filler {
 
   Result<> fill() {
     fill_workers();
-    if (raw_.standalone) return {};
-    Result<bool> whole = fill_nodes();
-    if (!whole) return whole.error();
-    if (*whole && starts_agents()) {
-      start_agents();
-    } else if (*whole && raw_.job.max_nodes > 1) {
-      fill_rendezvous();
-    }
-    return {};
+    if (const Result<> filled = fill_job(); !filled) return filled;
+    fill_deadline();
+    return fill_requeue();
   }
 
   std::string text() const {
@@ -73,6 +92,19 @@ class Filler {
     notes_ += (notes_.empty() ? "" : ", ") + value + " (" + source + ")";
   }
 
+  /// Its nodes and its rendezvous.
+  Result<> fill_job() {
+    if (raw_.standalone) return {};
+    Result<bool> whole = fill_nodes();
+    if (!whole) return whole.error();
+    if (*whole && starts_agents()) {
+      start_agents();
+    } else if (*whole && raw_.job.max_nodes > 1) {
+      fill_rendezvous();
+    }
+    return {};
+  }
+
   void fill_workers() {
     if (allocation_.gpus && allocation_.gpus->value > 0 && !gives("nproc_per_node")) {
       raw_.local_size = {LocalSize::Kind::number, allocation_.gpus->value};
@@ -82,6 +114,39 @@ class Filler {
       raw_.job.stop_grace = allocation_.grace;
       note("--shutdown_timeout " + std::to_string(allocation_.grace.count()), "less than its own");
     }
+  }
+
+  std::string whole_job() const {
+    return std::string(name_of(allocation_.engine)) + " job " + allocation_.id;
+  }
+
+  void fill_deadline() {
+    const auto& end = allocation_.deadline;
+    if (!raw_.deadline_signal || (!end && allocation_.deadline_query.empty())) return;
+    agent::Deadline& deadline = raw_.job.deadline.emplace();
+    deadline.signal = raw_.deadline_signal->signal;
+    deadline.notice = raw_.deadline_signal->notice;
+    deadline.job = whole_job();
+    if (end) deadline.end = end->value;
+    deadline.query = allocation_.deadline_query;
+    note("--deadline_signal " + deadline_text(*raw_.deadline_signal),
+         "the end: " + (end ? end->source : "squeue"));
+  }
+
+  /// By the node of rank 0, or the one command that starts all.
+  Result<> fill_requeue() {
+    if (!raw_.requeue) return {};
+    if (allocation_.engine != Engine::slurm) return requeue_error();
+    if (allocation_.node_rank && allocation_.node_rank->value > 0) return {};
+    RequeueSpec& requeue = raw_.job.requeue.emplace();
+    requeue.name = whole_job();
+    requeue.id = allocation_.id;
+    requeue.most = *raw_.requeue;
+    requeue.so_far = allocation_.reruns ? allocation_.reruns->value : 0;
+    if (!raw_.deadline_signal) return {};
+    requeue.deadline_signal = raw_.deadline_signal->signal;
+    requeue.notice = raw_.deadline_signal->notice;
+    return {};
   }
 
   /// Whether the nodes of the job are the engine's.
@@ -105,18 +170,19 @@ class Filler {
     return true;
   }
 
-  /// Whether this process is the only one, and srun has to start the agents: in a batch script, or
-  /// in the shell of salloc, on whichever host. Who says who hosts, or who is who, starts them.
+  /// Whether this process is the only one, and has to start the agents: in a batch script, or in
+  /// the shell of salloc, on whichever host. Who says who hosts, or who is who, starts them; also
+  /// who says how many nodes there are where the engine's own program may have started this.
   bool starts_agents() const {
     const auto& rank = allocation_.node_rank;
     const bool is_first = rank && rank->value == 0 && allocation_.nodes->value > 1;
-    return allocation_.engine == Engine::slurm && !allocation_.on_every_node &&
-           (!rank || is_first) && !gives("node_rank") && !gives("rdzv_endpoint") &&
-           !gives("master_addr");
+    const bool by_user = gives("nnodes") && allocation_.engine != Engine::slurm;
+    return agent_starter(allocation_.engine) && !allocation_.on_every_node && (!rank || is_first) &&
+           !gives("node_rank") && !gives("rdzv_endpoint") && !gives("master_addr") && !by_user;
   }
 
   void start_agents() {
-    raw_.remote.by_srun = true;
+    raw_.remote.starter = *agent_starter(allocation_.engine);
     raw_.remote.hosts.emplace();
     for (const std::string& host : allocation_.hosts) {
       raw_.remote.hosts->push_back({host, std::nullopt});
@@ -155,11 +221,11 @@ class Filler {
 }  // namespace
 
 Result<std::string> apply_engine(RawOptions& raw, const Host& host) {
-  if (raw.engine == "none") return std::string();
+  if (raw.engine == "none") return without_engine(raw);
   const Result<std::optional<Allocation>> found =
       engine::detect(engine::parse_engine(raw.engine), surroundings_of(host));
   if (!found) return found.error();
-  if (!*found) return std::string();
+  if (!*found) return without_engine(raw);
   Filler filler(raw, **found);
   if (const Result<> filled = filler.fill(); !filled) return filled.error();
   return filler.text();

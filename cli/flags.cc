@@ -233,6 +233,18 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "exit. Of the others, SIGUSR1 and SIGUSR2 are forwarded to the workers, SIGQUIT shows where "
      "these are, and the rest end ddprun and kill its workers at once.",
      set_signals},
+    {Group::failures, "deadline_signal", "", "SIGNAL[@TIME]", "DDPRUN_DEADLINE_SIGNAL", "USR2@90s",
+     "the name of a signal, perhaps with a time before the deadline as in USR2@90s, or none",
+     "In a job of Slurm: the signal that workers get this long before its time limit, to save their "
+     "state. Only those get it that handle it.",
+     set_deadline_signal},
+    {Group::failures, "requeue", "", "N", "", "",
+     "a number of times, 1 or more",
+     "Requeue a batch job of Slurm that was ended by its time limit, a preemption or a lost host, "
+     "and not by a failure of its workers; at most N times.",
+     [](std::string_view value, RawOptions& raw) -> SetResult {
+       return assign(parse_count(value, 1, kMost), raw.requeue);
+     }},
     {Group::output, "prefix", "", "TEMPLATE", "DDPRUN_PREFIX", "'[${rank}] ' for several workers",
      "a template such as '[${rank}] '",
      "Text before each line of a worker's output. Macros: ${rank}, ${local_rank}, ${node_rank}, "

@@ -23,6 +23,7 @@
 #include "cli/exit_code.h"
 #include "cli/host.h"
 #include "cli/options.h"
+#include "cli/requeue.h"
 #include "cli/secret.h"
 #include "cli/verbs.h"
 #include "launcher/guardian.h"
@@ -60,6 +61,7 @@ int run_job(decltype(agent::run) work, const agent::JobSpec& job) {
   if (const auto* error = std::get_if<Error>(&outcome)) log::error(error->message);
   events->job_ended(outcome, code);
   events->finish(agent::kLastFlush);
+  cli::requeue_if_due(job.requeue, code);
   return code;
 }
 
@@ -74,8 +76,10 @@ int run_doctor(const doctor::Job& job) {
 }
 
 int run_hosts(const remote::Job& job) {
-  const Result<int> code = remote::launch(job);
-  return code ? *code : fail(code.error());
+  const Result<remote::Ending> ending = remote::launch(job);
+  if (!ending) return fail(ending.error());
+  cli::requeue_if_due(job.requeue, ending->code, ending->lost_host);
+  return ending->code;
 }
 
 /// `remote`: another ddprun started this one.

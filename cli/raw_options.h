@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -12,6 +14,7 @@
 #include "agent/job_spec.h"
 #include "cli/rdzv_conf.h"
 #include "remote/hosts.h"
+#include "remote/starters.h"
 #include "rendezvous/endpoint.h"
 
 namespace ddprun::cli {
@@ -31,14 +34,21 @@ struct LocalSize {
   int number = 1;  ///< >= 1; only for Kind::number
 };
 
+/// The value of --deadline_signal.
+struct DeadlineSignal {
+  int signal = SIGUSR2;
+  std::chrono::milliseconds notice{90'000};  ///< so long before the deadline
+};
+
 /// The hosts to start agents on, with one command.
 struct RemoteOptions {
   std::optional<remote::HostNames> hosts;  ///< --hosts, or those of the scheduler
   std::string host_file;                   ///< --hostfile; empty: none
   std::string ssh = "ssh";
-  bool by_srun = false;               ///< in a job of Slurm: srun starts them
+  remote::Starter starter = remote::Starter::ssh;  ///< another one in the scheduler's job
   std::vector<std::string> exported;  ///< names of variables, perhaps with a * at their end
 
+  bool by_srun() const { return starter == remote::Starter::srun; }
   bool are_asked() const { return hosts || !host_file.empty(); }
 };
 
@@ -48,6 +58,8 @@ struct RawOptions {
   std::set<std::string_view>
       given;                    ///< flags with a value of the user's: command line, environment
   std::string engine = "auto";  ///< --engine
+  std::optional<DeadlineSignal> deadline_signal = DeadlineSignal();  ///< nullopt: none
+  std::optional<int> requeue;                                        ///< --requeue
   LocalSize local_size;
   std::optional<std::string> master_addr;       ///< from --rdzv_endpoint or --master_addr
   std::optional<std::uint16_t> master_port;     ///< from --rdzv_endpoint or --master_port

@@ -20,6 +20,7 @@ namespace ddprun::cli {
 namespace {
 
 using remote::HostNames;
+using remote::Starter;
 using remote::Words;
 
 /// Variables that agents and workers on all hosts get.
@@ -28,9 +29,10 @@ constexpr std::array<std::string_view, 12> kExported = {
     "NCCL_*", "GLOO_*",          "TORCH_*",    "OMP_*",       "PET_*",       "DDPRUN_*"};
 
 /// Flags that are not handed on as they are.
-constexpr std::array<std::string_view, 10> kOwnFlags = {
+constexpr std::array<std::string_view, 11> kOwnFlags = {
     "hosts",  "hostfile", "ssh",       "export",    "dry_run",
-    "nnodes", "engine",   "rdzv_conf", "node_rank", "web"};
+    "nnodes", "engine",   "rdzv_conf", "node_rank", "requeue",
+    "web"};
 
 template <class Names>
 bool has(const Names& names, std::string_view name) {
@@ -60,6 +62,7 @@ Result<> check(const RawOptions& raw, const HostNames& hosts, const Words& comma
   if (command.empty() && !raw.doctor)
     return usage_error("no program to run on the hosts; see ddprun --help");
   if (raw.standalone) return usage_error("--standalone means one node: leave out the hosts");
+  if (raw.requeue && !raw.remote.by_srun()) return usage_error("--requeue has no part in --hosts");
   if (raw.given.contains("node_rank")) {
     return usage_error("--node_rank: the ranks are the order of the hosts; leave it out");
   }
@@ -90,7 +93,7 @@ Result<Words> exported(const RawOptions& raw, const Host& host) {
     };
     // srun hands on the environment itself, and the batch script's devices are not the step's.
     const bool by_default =
-        !raw.remote.by_srun && std::any_of(kExported.begin(), kExported.end(), covers);
+        !raw.remote.by_srun() && std::any_of(kExported.begin(), kExported.end(), covers);
     if (by_default || std::any_of(raw.remote.exported.begin(), raw.remote.exported.end(), covers)) {
       variables.push_back(variable);
     }
@@ -144,7 +147,11 @@ class Arguments {
     if (raw_.doctor) words.emplace_back("doctor");
     const int least = gives("nnodes") ? raw_.job.min_nodes : max_nodes();
     add(words, "nnodes", std::to_string(least) + ":" + std::to_string(max_nodes()));
-    if (!raw_.remote.by_srun) add(words, "engine", "none");
+    if (!raw_.remote.by_srun()) add(words, "engine", "none");
+    const bool has_grace = raw_.remote.starter == Starter::ssh || gives("shutdown_timeout");
+    if (!has_grace) {  // the engine's, of which the agents do not know
+      add(words, "shutdown_timeout", std::to_string(raw_.job.stop_grace.count()) + "ms");
+    }
     if (!gives("rdzv_id")) add(words, "rdzv_id", id_);
     if (decides_endpoint()) {
       const std::string master(remote::without_user(hosts_.front().name));
@@ -160,14 +167,14 @@ class Arguments {
 };
 
 /// The options that are handed on, with their values in the same word: a value may look like a
-/// flag. srun passes on what the order has without encryption, so its agents read the file.
-Words kept_options(const Words& options, bool by_srun) {
+/// flag. Only ssh encrypts what the order has, so other agents read the file.
+Words kept_options(const Words& options, Starter starter) {
   Words words;
   for (size_t i = 0; i < options.size(); ++i) {
     const Flag& flag = *find_flag(options[i]);
     std::string word = options[i];
     if (!flag.value.empty()) word += "=" + options[++i];
-    const bool is_sent = flag.name == "secret_file" && !by_srun;
+    const bool is_sent = flag.name == "secret_file" && starter == Starter::ssh;
     if (!has(kOwnFlags, flag.name) && !is_sent) words.push_back(std::move(word));
   }
   return words;
@@ -176,10 +183,10 @@ Words kept_options(const Words& options, bool by_srun) {
 /// What the agents get beside their orders.
 Result<std::shared_ptr<const Secret>> secret_to_send(const RawOptions& raw, const Host& host) {
   using Shared = std::shared_ptr<const Secret>;
-  if (raw.remote.by_srun) {
+  if (raw.remote.starter != Starter::ssh) {
     if (!host.secret || !raw.secret_file.empty()) return Shared();
     return usage_error(
-        "srun does not hand DDPRUN_SECRET on unread: write the secret to a file that each host "
+        "only ssh hands DDPRUN_SECRET on unread: write the secret to a file that each host "
         "has, and name it by --secret_file");
   }
   const Result<Secret> secret = given_secret(raw, host);
@@ -201,13 +208,12 @@ class Starters {
 
   /// Errors: not_found (there is no ssh).
   Result<> set(remote::HostSpec& spec) {
-    if (!options_.by_srun && is_own(spec.name, host_)) {
+    if (!options_.by_srun() && is_own(spec.name, host_)) {
       spec.starter = remote::local_command(own_path_);
       spec.program = own_path_;
       return {};
     }
-    spec.starter = options_.by_srun ? remote::srun_command(spec.name, own_path_)
-                                    : remote::ssh_command(options_.ssh, spec.name, own_path_);
+    spec.starter = command(spec.name);
     if (program_.empty()) {
       Result<std::string> program = host_.find_program(spec.starter.front());
       if (!program) return program.error();
@@ -218,10 +224,24 @@ class Starters {
   }
 
  private:
+  Words command(const std::string& name) const {
+    switch (options_.starter) {
+      case Starter::srun:
+        return remote::srun_command(name, own_path_);
+      case Starter::blaunch:
+        return remote::blaunch_command(name, own_path_);
+      case Starter::qrsh:
+        return remote::qrsh_command(name, own_path_);
+      case Starter::ssh:
+        break;
+    }
+    return remote::ssh_command(options_.ssh, name, own_path_);
+  }
+
   const RemoteOptions& options_;
   const Host& host_;
   std::string own_path_;
-  std::string program_;  // of ssh or srun; empty: not needed so far
+  std::string program_;  // of the starter; empty: not needed so far
 };
 
 }  // namespace
@@ -235,7 +255,7 @@ Result<remote::Job> remote_job(const RawOptions& raw, const std::vector<std::str
   if (!variables) return variables.error();
   Result<std::shared_ptr<const Secret>> secret = secret_to_send(raw, host);
   if (!secret) return secret.error();
-  Words rest = kept_options(options, raw.remote.by_srun);
+  Words rest = kept_options(options, raw.remote.starter);
   if (raw.has_separator) rest.emplace_back("--");
   rest.insert(rest.end(), command.begin(), command.end());
 
@@ -246,6 +266,7 @@ Result<remote::Job> remote_job(const RawOptions& raw, const std::vector<std::str
   job.quit_stops = std::ranges::count(raw.job.signals_to_handle, SIGQUIT) > 0;
   job.stop_grace = raw.job.stop_grace;
   job.log_level = raw.job.log_level;
+  job.requeue = raw.job.requeue;
   job.secret = std::move(*secret);
   const Arguments arguments(raw, *hosts);
   const std::string directory = host.directory();

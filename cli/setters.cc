@@ -183,6 +183,20 @@ SetResult set_store(std::string_view value, RawOptions& raw) {
   return assign(find_choice(value, kStoreHosts), raw.job.store);
 }
 
+SetResult set_deadline_signal(std::string_view value, RawOptions& raw) {
+  raw.deadline_signal.reset();
+  if (value == "none") return true;
+  DeadlineSignal given;
+  const size_t at = std::min(value.find('@'), value.size());
+  const auto signals = parse_signals(value.substr(0, at));
+  if (!signals) return SetResult::refused(signals.error().message);
+  if (signals->size() != 1) return false;
+  given.signal = signals->front();
+  if (at < value.size() && !assign(parse_time(value.substr(at + 1)), given.notice)) return false;
+  raw.deadline_signal = given;
+  return true;
+}
+
 SetResult set_prefix(std::string_view value, RawOptions& raw) {
   raw.prefix = value;
   raw.no_prefix = false;

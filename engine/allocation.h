@@ -37,6 +37,7 @@ struct Known {
 struct Allocation {
   Engine engine{};
   std::string job;  ///< the engine's own name for it, and for the step in it: "4711.0"
+  std::string id;   ///< as the engine's commands take it: "4711"; empty: none is needed
   Hosts hosts;      ///< in the order of node ranks; may be empty
   /// Whether the engine starts a program on every node; else it runs on the first one alone.
   bool on_every_node = true;
@@ -45,6 +46,9 @@ struct Allocation {
   std::optional<Known<int>> gpus;                           ///< of this node, given to the job
   std::optional<Known<std::string>> master;                 ///< the host of node rank 0
   std::optional<Known<std::chrono::sys_seconds>> deadline;  ///< when the engine ends the job
+  /// Prints the deadline in seconds since 1970, where it is not known otherwise; words such as
+  /// NAME=value, as for env(1), come first.
+  std::vector<std::string> deadline_query;
   std::optional<Known<int>> reruns;  ///< how often the engine has started the job again
   /// Between the engine's SIGTERM and its SIGKILL ddprun's workers get no longer than this, so that
   /// there is time for the report: Slurm's KillWait and Kubernetes' grace period are 30 s.

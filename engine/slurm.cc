@@ -74,6 +74,7 @@ Result<std::optional<Allocation>> detect_slurm(const Surroundings& surroundings)
   Allocation allocation;
   const std::string* step = find(variables, "SLURM_STEP_ID");
   const bool in_step = is_step(step);
+  allocation.id = *job;
   allocation.job = *job + (in_step ? "." + *step : "");
   allocation.on_every_node = in_step;  // a batch script runs on the first node
   if (const Result<> read = read_nodes(allocation, surroundings, in_step); !read) {
@@ -86,6 +87,8 @@ Result<std::optional<Allocation>> detect_slurm(const Surroundings& surroundings)
   if (!reruns) return reruns.error();
   allocation.reruns = *reruns;
   allocation.deadline = find_time(variables, "SLURM_JOB_END_TIME");  // not before 23.02
+  allocation.deadline_query = {"SLURM_TIME_FORMAT=%s", "squeue", "--noheader", "--jobs", *job,
+                               "--format=%e"};
   return std::optional(std::move(allocation));
 }
 

@@ -4,10 +4,12 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/log.h"
+#include "base/requeue_spec.h"
 #include "base/secret.h"
 #include "remote/order.h"
 #include "remote/starters.h"
@@ -29,6 +31,7 @@ struct Job {
   bool has_spares = false;      ///< there are more hosts than it can use
   bool quit_stops = true;       ///< SIGQUIT is among the signals that stop a job
   std::chrono::milliseconds stop_grace{30'000};
+  std::optional<RequeueSpec> requeue{};  ///< for cli/
   log::Level log_level = log::Level::info;
   /// For the agents, as text, beside their orders; nullptr: none.
   std::shared_ptr<const Secret> secret{};

@@ -70,7 +70,7 @@ class Launch {
     log::set_writer({});
   }
 
-  Result<int> run() {
+  Result<Ending> run() {
     const Result<> reading = signals_.start([this](int signal) { on_signal(signal); });
     if (!reading) return reading.error();
     if (!job_.quit_stops) launcher::keep_quit_from_stopping();
@@ -78,8 +78,8 @@ class Launch {
     show_signs_of_life();
     start_more();
     io_.run();
-    if (roster_.code() == 0 && !output_.write_error().empty()) return Roster::kOwnFailure;
-    return roster_.code();
+    const bool unwritten = roster_.code() == 0 && !output_.write_error().empty();
+    return Ending{unwritten ? Roster::kOwnFailure : roster_.code(), roster_.lost_host()};
   }
 
  private:
@@ -255,7 +255,7 @@ class Launch {
 
 }  // namespace
 
-Result<int> launch(const Job& job) {
+Result<Ending> launch(const Job& job) {
   log::set_level(job.log_level);
   return Launch(job).run();
 }

@@ -6,12 +6,18 @@
 
 namespace ddprun::remote {
 
+/// How the job ended.
+struct Ending {
+  int code = 0;            ///< Roster::code
+  bool lost_host = false;  ///< Roster::lost_host
+};
+
 /// Starts the agents of `job`, passes their output on to stdout and stderr, and signals of this
-/// process to them, until all have ended. Returns the exit code of the whole: Roster::code. When it
+/// process to them, until all have ended. When it
 /// returns, every process that it started has ended.
 ///
 /// Call it once, in the agent of launcher::guard, with launcher::block_signals in force. Errors:
 /// system.
-Result<int> launch(const Job& job);
+Result<Ending> launch(const Job& job);
 
 }  // namespace ddprun::remote

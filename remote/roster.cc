@@ -49,6 +49,7 @@ Roster::Stop Roster::decide(Verdict::What what, std::optional<int> code) {
   if (what == Verdict::What::ended && code == kSpare && has_spares_) return Stop::none;
   if (left_ >= least_ || reason_ || succeeded_) return Stop::none;
   reason_ = what == Verdict::What::ended ? *code : kOwnFailure;
+  lost_host_ = what == Verdict::What::lost;
   return what == Verdict::What::ended ? Stop::soon : Stop::now;
 }
 

@@ -63,6 +63,9 @@ class Roster {
   /// The exit code of the whole, when all have ended.
   int code() const;
 
+  /// Whether the job ended because an agent that took part was lost.
+  bool lost_host() const { return lost_host_; }
+
  private:
   enum class State { waiting, starting, running, ended };
 
@@ -74,6 +77,7 @@ class Roster {
   bool has_spares_;
   bool stopping_ = false;
   bool succeeded_ = false;
+  bool lost_host_ = false;
   std::optional<int> reason_;     // the code of what stopped the others
   std::optional<int> last_code_;  // of an agent that took part
   int stop_code_ = kOwnFailure;

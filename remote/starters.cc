@@ -67,6 +67,21 @@ Words srun_command(std::string_view host, std::string_view executable) {
           std::string(kAgentFlag)};
 }
 
+/// It takes stdin along unless it has -n.
+Words blaunch_command(std::string_view host, std::string_view executable) {
+  return {"blaunch", std::string(host), shell_word(executable), std::string(kAgentFlag)};
+}
+
+/// It takes stdin along unless it has -nostdin.
+Words qrsh_command(std::string_view host, std::string_view executable) {
+  return {"qrsh",
+          "-inherit",
+          "-noshell",
+          std::string(host),
+          std::string(executable),
+          std::string(kAgentFlag)};
+}
+
 Words local_command(std::string_view executable) {
   return {std::string(executable), std::string(kAgentFlag)};
 }
@@ -84,12 +99,12 @@ std::string start_failure_text(const FailedStart& failure) {
   }
   const std::string starter = failure.starter.front();
   const std::string name = starter.substr(starter.rfind('/') + 1);
-  const bool is_ssh = failure.starter.size() > 2 && name != "srun";
+  const bool has_hint = failure.starter.size() > 2 && name != "srun";
   return host + "cannot be reached: " + name + " ended with exit code " +
          std::to_string(failure.code) + in_parentheses(failure.tail) +
-         (is_ssh ? "; this has to work: " + by_hand(failure.starter, failure.host) + failure.host +
-                       " true"
-                 : "");
+         (has_hint ? "; this has to work: " + by_hand(failure.starter, failure.host) +
+                         failure.host + " true"
+                   : "");
 }
 
 }  // namespace ddprun::remote

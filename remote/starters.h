@@ -11,12 +11,21 @@ namespace ddprun::remote {
 
 using Words = std::vector<std::string>;
 
+/// What starts the agents.
+enum class Starter { ssh, srun, blaunch, qrsh };
+
 /// `ssh` is the user's own: "ssh", or with options, "ssh -p 2222", which come first and so win over
 /// ours. `executable`: ddprun's path.
 Words ssh_command(std::string_view ssh, std::string_view host, std::string_view executable);
 
 /// A step of Slurm's job, of one task on one of its nodes.
 Words srun_command(std::string_view host, std::string_view executable);
+
+/// A task of LSF's job on one of its hosts.
+Words blaunch_command(std::string_view host, std::string_view executable);
+
+/// A task of SGE's job on one of its hosts.
+Words qrsh_command(std::string_view host, std::string_view executable);
 
 /// On the launching host itself.
 Words local_command(std::string_view executable);

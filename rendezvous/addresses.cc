@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/udp.hpp>
 
 #include "store/owner_lookup.h"
 
@@ -109,6 +110,30 @@ std::vector<std::string> own_addresses(std::size_t most) {
   std::vector<std::string> texts;
   for (const auto& address : own) texts.push_back(store::address_text(address));
   return texts;
+}
+
+std::string interface_of(const asio::ip::address& own) {
+  ifaddrs* list = nullptr;
+  if (own.is_loopback() || getifaddrs(&list) != 0) return "";
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    const auto address = entry->ifa_addr ? ip_address(*entry->ifa_addr) : std::nullopt;
+    if (address && is_same(*address, own)) return entry->ifa_name;
+  }
+  return "";
+}
+
+std::string interface_towards(const asio::ip::address& peer) {
+  using asio::ip::udp;
+  constexpr std::uint16_t kAnyPort = 9;
+  asio::io_context context;
+  udp::socket socket(context);
+  boost::system::error_code failure;
+  const udp::endpoint there(peer, kAnyPort);
+  socket.open(there.protocol(), failure);
+  if (!failure) socket.connect(there, failure);  // chooses the way, no more
+  const udp::endpoint here = failure ? udp::endpoint() : socket.local_endpoint(failure);
+  return failure ? "" : interface_of(here.address());
 }
 
 Result<std::uint16_t> free_port(const asio::ip::address& address) {

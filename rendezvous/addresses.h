@@ -30,6 +30,13 @@ std::string plain_text(const boost::asio::ip::address& address);
 /// ones; at most `most`, link-local ones last.
 std::vector<std::string> own_addresses(std::size_t most);
 
+/// The name of the interface by which this host reaches `peer`, also if that is its own address.
+/// Empty: it is a loopback address, or the kernel knows no way. Sends nothing.
+std::string interface_towards(const boost::asio::ip::address& peer);
+
+/// The name of the interface with this address; empty: a loopback one, or none has it.
+std::string interface_of(const boost::asio::ip::address& own);
+
 /// A TCP port that is free at `address` now. It is not reserved. Errors: system.
 Result<std::uint16_t> free_port(const boost::asio::ip::address& address);
 

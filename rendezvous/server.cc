@@ -147,6 +147,14 @@ void Server::add_connection(StreamSocket socket, std::string address, std::strin
   perform(sessions_.connected(id, std::move(address), version, own));
 }
 
+std::vector<std::string> Server::agent_addresses() const {
+  std::vector<std::string> addresses;
+  for (const auto& [id, connection] : connections_) {
+    if (!connection.address.empty()) addresses.push_back(connection.address);
+  }
+  return addresses;
+}
+
 void Server::perform(const ServerActions& actions) {
   for (const ServerAction& action : actions) {
     std::visit([this](const auto& a) { perform(a); }, action);

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include <boost/asio/ip/tcp.hpp>
 
@@ -96,6 +97,9 @@ class Server {
 
   /// As ServerSessions::waiting_for.
   std::string waiting_for() { return sessions_.waiting_for(BootClock::now()); }
+
+  /// The addresses of the agents that are connected, but for that of this process.
+  std::vector<std::string> agent_addresses() const;
 
  private:
   using Tcp = boost::asio::ip::tcp;

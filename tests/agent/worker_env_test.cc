@@ -92,6 +92,19 @@ TEST_CASE("ddprun's variables replace inherited ones, the others are passed on")
   CHECK(all.size() == 4 + env.decided(0, "").size());
 }
 
+TEST_CASE("workers of several nodes get the interface towards the master, unless one is set") {
+  agent::JobSpec job = two_workers();
+  const agent::WorkerEnv unknown(job, {}, second_node(), kStore);
+  CHECK(value(unknown.of(0, ""), "GLOO_SOCKET_IFNAME") == "(unset)");
+  job.interface = "eth1";
+  const agent::WorkerEnv several(job, {}, second_node(), kStore);
+  CHECK(value(several.of(0, ""), "GLOO_SOCKET_IFNAME") == "eth1");
+  const agent::WorkerEnv given(job, {"GLOO_SOCKET_IFNAME=ib0"}, second_node(), kStore);
+  CHECK(value(given.of(0, ""), "GLOO_SOCKET_IFNAME") == "ib0");
+  const agent::WorkerEnv one(job, {}, alone(), kStore);
+  CHECK(value(one.of(0, ""), "GLOO_SOCKET_IFNAME") == "(unset)");
+}
+
 TEST_CASE("workers get a variable when rank 0 has to serve the store") {
   agent::JobSpec job = two_workers();
   job.store = agent::StoreHost::worker;

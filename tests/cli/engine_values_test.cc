@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
+#include <csignal>
 
 #include "tests/catch.h"
 #include "tests/cli/command_line.h"
@@ -105,6 +106,53 @@ TEST_CASE("a dry run says where each value is from") {
                         "--shutdown_timeout 25 (less than its own), --nnodes 2 "
                         "(SLURM_STEP_NODELIST), --master_addr gpu-06 (SLURM_STEP_NODELIST), "
                         "--master_port "));
+}
+
+TEST_CASE("in a job of Slurm the workers are to get SIGUSR2 90 s before its time limit") {
+  const agent::Deadline deadline =
+      job({"train"}, host(with(kStep, {"SLURM_JOB_END_TIME=1795394319"}))).deadline.value();
+  CHECK(deadline.signal == SIGUSR2);
+  CHECK(deadline.notice == 90s);
+  CHECK(deadline.job == "slurm job 4711");
+  CHECK(deadline.end == std::chrono::sys_seconds(1'795'394'319s));
+
+  const agent::Deadline asked =
+      job({"--deadline_signal", "usr1@2min", "train"}, host(kStep)).deadline.value();
+  CHECK(asked.signal == SIGUSR1);
+  CHECK(asked.notice == 120s);
+  CHECK_FALSE(asked.end);
+  CHECK(asked.query == std::vector<std::string>{"SLURM_TIME_FORMAT=%s", "squeue", "--noheader",
+                                                "--jobs", "4711", "--format=%e"});
+  CHECK(job({"--deadline_signal=TERM", "train"}, host(kStep)).deadline->notice == 90s);
+  CHECK_FALSE(job({"--deadline_signal", "none", "train"}, host(kStep)).deadline);
+  CHECK_FALSE(job({"--engine", "none", "train"}, host(kStep)).deadline);
+  CHECK_FALSE(job({"train"}).deadline);
+}
+
+TEST_CASE("the value of --deadline_signal is one signal that can be caught, and a time") {
+  for (const char* value : {"USR2@", "USR2@soon", "USR1,USR2", "@90s", "USR3", "KILL@5s", "90s"}) {
+    INFO(value);
+    CHECK(tests::contains(refusal({"--deadline_signal", value, "train"}), "--deadline_signal "));
+  }
+}
+
+TEST_CASE("a job of Slurm is requeued by its node of rank 0, and no other job is") {
+  const Environment first = with(kStep, {"SLURMD_NODENAME=gpu-06", "SLURM_RESTART_COUNT=2"});
+  const RequeueSpec requeue = job({"--requeue", "3", "train"}, host(first)).requeue.value();
+  CHECK(requeue.name == "slurm job 4711");
+  CHECK(requeue.id == "4711");
+  CHECK(requeue.most == 3);
+  CHECK(requeue.so_far == 2);
+  CHECK(requeue.deadline_signal == SIGUSR2);
+  CHECK(requeue.notice == 90s);
+  CHECK_FALSE(job({"--requeue", "3", "train"}, host(kStep)).requeue);
+  CHECK_FALSE(job({"train"}, host(first)).requeue);
+  const char* none = "--requeue is for jobs of Slurm, and this is none";
+  CHECK(refusal({"--requeue", "3", "train"}) == none);
+  CHECK(refusal({"--requeue", "3", "--engine", "none", "train"}, host(first)) == none);
+  CHECK(refusal({"--requeue", "3", "--hosts", "a,b", "train"}) ==
+        "--requeue has no part in --hosts");
+  CHECK(tests::contains(refusal({"--requeue", "0", "train"}), "--requeue expects"));
 }
 
 TEST_CASE("what an engine cannot mean is refused") {

@@ -178,5 +178,36 @@ TEST_CASE("in a batch script of Slurm, and in salloc's shell, srun starts the ag
             .master_addr == "x");
 }
 
+TEST_CASE("a job of Slurm is requeued by the command that starts its agents") {
+  const Texts batch = {"SLURM_JOB_ID=4711", "SLURM_JOB_NODELIST=gpu-[07-08]", "PATH=/bin"};
+  const remote::Job job = hosts({"--requeue", "2", "train"}, launching(batch));
+  CHECK(job.requeue->most == 2);
+  CHECK(job.requeue->so_far == 0);
+  CHECK_FALSE(options(job.hosts[0]).contains("--requeue"));
+}
+
+TEST_CASE("in a job script of LSF blaunch starts the agents, in one of SGE qrsh") {
+  const Texts lsf = {"LSB_JOBID=7", "LSB_MCPU_HOSTS=gpu-07 8 gpu-08 8", "PATH=/bin"};
+  const remote::Job job = hosts({"train"}, launching(lsf));
+  REQUIRE(job.hosts.size() == 2);
+  CHECK(job.hosts[0].starter == Texts{"/opt/ddprun", "--remote_agent"});
+  CHECK(job.hosts[1].program == "/bin/blaunch");
+  CHECK(job.hosts[1].starter == Texts{"blaunch", "gpu-08", "/opt/ddprun", "--remote_agent"});
+  CHECK(job.hosts[1].order.environment == Texts{"PATH=/bin"});
+  auto second = options(job.hosts[1]);
+  CHECK(second["--rdzv_endpoint"].starts_with("gpu-07:"));
+  CHECK(second["--engine"] == "none");
+  CHECK(second["--shutdown_timeout"] == "25000ms");
+  CHECK(::ddprun::job({"--nnodes", "2", "train"}, launching(lsf)).node_rank == 0);
+
+  cli::Host sge = launching({"JOB_ID=7", "PE_HOSTFILE=/spool/hosts", "PATH=/bin"});
+  sge.read_file = [](const std::string&) { return "gpu-07 8 all.q UNDEFINED\ngpu-08 8 all.q U\n"; };
+  const remote::Job of_sge = hosts({"train"}, sge);
+  CHECK(of_sge.hosts[1].starter ==
+        Texts{"qrsh", "-inherit", "-noshell", "gpu-08", "/opt/ddprun", "--remote_agent"});
+  sge.secret = std::make_shared<Secret>("00112233445566778899aabbccddeeff");
+  CHECK(tests::contains(refusal({"train"}, sge), "only ssh hands DDPRUN_SECRET on unread"));
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -44,6 +44,7 @@ TEST_CASE("a lost host stops the others at once if too few are left") {
   roster.stop();
   CHECK(roster.has_ended(0, 143).stop == Stop::none);
   CHECK(roster.code() == 125);
+  CHECK(roster.lost_host());
 }
 
 TEST_CASE("an agent that does not start is like a lost one") {
@@ -54,6 +55,7 @@ TEST_CASE("an agent that does not start is like a lost one") {
   roster.stop();
   roster.has_ended(2, std::nullopt);
   CHECK(roster.code() == 125);
+  CHECK_FALSE(roster.lost_host());
 }
 
 TEST_CASE("a job that failed has the code of its agents, and the last ones have time to report") {

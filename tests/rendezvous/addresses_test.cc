@@ -59,6 +59,18 @@ constexpr const char* kEverywhere = ":: 0.0.0.0 ";
 
 }  // namespace
 
+TEST_CASE("the interface towards an own address is the one that has it, and never loopback") {
+  for (const char* loopback : {"127.0.0.1", "127.7.7.7", "::1"}) {
+    CHECK(interface_towards(make_address(loopback)).empty());
+    CHECK(interface_of(make_address(loopback)).empty());
+  }
+  CHECK(interface_of(make_address("192.0.2.77")).empty());
+  const auto outward = outward_address();
+  if (!outward) return;
+  CHECK_FALSE(interface_of(*outward).empty());
+  CHECK(interface_towards(*outward) == interface_of(*outward));
+}
+
 TEST_CASE("an endpoint is written as users write it") {
   CHECK(Endpoint{"gpu-07", 29500}.text() == "gpu-07:29500");
   CHECK(Endpoint{"fd00::7", 29500}.text() == "[fd00::7]:29500");

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/deadline_watch.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <utility>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "launcher/command_output.h"
+#include "launcher/exit_status.h"
+#include "launcher/signal_catchers.h"
+
+namespace ddprun::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// For the scheduler's answer, which no one waits for.
+constexpr std::chrono::seconds kAnswerTime{30};
+/// Not while the workers start, and not all nodes at the same moment.
+constexpr std::chrono::milliseconds kAskAfter{1'000}, kAskApart{20};
+/// Between two looks for processes that begin or set up their handlers after the moment.
+constexpr std::chrono::seconds kLongestPause{10};
+
+std::vector<pid_t> signal_all_catchers(const std::vector<pid_t>& workers, int signal) {
+  std::vector<pid_t> signalled;
+  for (const pid_t worker : workers) {
+    if (launcher::signal_catchers(worker, signal)) signalled.push_back(worker);
+  }
+  return signalled;
+}
+
+}  // namespace
+
+std::optional<std::chrono::sys_seconds> parse_end(const std::string& text) {
+  std::int64_t seconds = 0;
+  const char* end = text.data() + text.size();
+  const auto [parsed, error] = std::from_chars(text.data(), end, seconds);
+  constexpr std::int64_t kLatest = 253'402'300'800;  // the year 10000
+  const bool is_whole = parsed == end || *parsed == '\n';
+  if (error != std::errc() || !is_whole || seconds <= 0 || seconds > kLatest) return std::nullopt;
+  return std::chrono::sys_seconds(std::chrono::seconds(seconds));
+}
+
+std::string deadline_line(const Deadline& deadline, std::chrono::seconds left, std::size_t told,
+                          std::size_t workers) {
+  const std::string signal = launcher::signal_name(deadline.signal);
+  const std::string line =
+      deadline.job + "'s time limit is over in " + duration_text(std::max(left, 0s));
+  if (told == workers) return line + ": " + signal + " to all workers";
+  if (told == 0) return line + ": no worker here handles " + signal + ", so none gets it";
+  return line + ": " + signal + " to " + std::to_string(told) + " of " + std::to_string(workers) +
+         " workers here, as the others do not handle it";
+}
+
+void DeadlineWatch::begin() {
+  if (!job_.deadline) return;
+  if (job_.deadline->end) return wait_until_due(*job_.deadline->end);
+  if (job_.deadline->query.empty()) return;
+  ask_soon_.expires_after(kAskAfter + job_.node_rank.value_or(0) * kAskApart);
+  ask_soon_.async_wait([this](boost::system::error_code cancelled) {
+    if (!cancelled) ask();
+  });
+}
+
+void DeadlineWatch::ask() {
+  jobs_.run([query = job_.deadline->query] { return launcher::output_of(query, kAnswerTime); },
+            [this](const Result<std::string>& answer) { on_answer(answer); });
+}
+
+void DeadlineWatch::on_answer(const Result<std::string>& answer) {
+  const auto end = answer ? parse_end(*answer) : std::nullopt;
+  if (end) return wait_until_due(*end);
+  log::debug("--deadline_signal: when " + job_.deadline->job + " ends is not known: " +
+             (answer ? "'" + printable(cut(answer->substr(0, answer->find('\n')), 100)) + "'"
+                     : answer.error().message));
+}
+
+/// By the clock that the scheduler and all nodes have in common.
+void DeadlineWatch::wait_until_due(std::chrono::sys_seconds end) {
+  end_ = end;
+  due_.expires_at(end_ - job_.deadline->notice);
+  due_.async_wait([this](boost::system::error_code cancelled) {
+    if (!cancelled) look();
+  });
+}
+
+void DeadlineWatch::look() {
+  Crew crew = crew_();
+  std::set<pid_t> told;
+  std::vector<pid_t> untold;
+  for (const WorkerWatch::Process& worker : crew.workers) {
+    if (told_.contains(worker.pid)) {
+      told.insert(worker.pid);
+    } else {
+      untold.push_back(worker.pid);
+    }
+  }
+  told_ = std::move(told);  // an ended worker's number may be another's
+  if (untold.empty()) return look_again();
+  jobs_.run([untold = std::move(untold),
+             signal = job_.deadline->signal] { return signal_all_catchers(untold, signal); },
+            [this, crew = std::move(crew)](const std::vector<pid_t>& signalled) {
+              on_signalled(crew, signalled);
+            });
+}
+
+void DeadlineWatch::on_signalled(const Crew& crew, const std::vector<pid_t>& signalled) {
+  told_.insert(signalled.begin(), signalled.end());
+  const auto left =
+      std::chrono::round<std::chrono::seconds>(end_ - std::chrono::system_clock::now());
+  const std::string line = deadline_line(*job_.deadline, left, told_.size(), crew.workers.size());
+  const bool is_first = !std::exchange(said_, true);
+  const bool is_news = is_first || !signalled.empty();
+  if (is_news && crew.node_rank == 0) {
+    log::info(line);
+  } else if (is_news) {
+    log::debug(line);
+  }
+  look_again();
+}
+
+void DeadlineWatch::look_again() {
+  const auto now = std::chrono::system_clock::now();
+  if (now >= end_) return;
+  due_.expires_at(now + std::exchange(pause_, std::min(2 * pause_, kLongestPause)));
+  due_.async_wait([this](boost::system::error_code cancelled) {
+    if (!cancelled) look();
+  });
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/requeue.h"
+
+#include <chrono>
+#include <string>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "engine/requeue.h"
+#include "launcher/command_output.h"
+
+namespace ddprun::cli {
+namespace {
+
+/// Between the scheduler's SIGTERM and its SIGKILL there are 30 s, and the workers may take 25.
+constexpr std::chrono::seconds kAnswerLimit{10};
+
+/// Errors: what Slurm says against it.
+Result<> requeue(const RequeueSpec& spec) {
+  const Result<std::string> said =
+      launcher::output_of(engine::requeue_command(spec.id), kAnswerLimit);
+  if (!said) return said.error();
+  if (said->empty()) return {};
+  return Error{Errc::system, printable(cut(said->substr(0, said->find('\n')), 300))};
+}
+
+Result<engine::JobState> ask_state(const RequeueSpec& spec) {
+  const Result<std::string> text = launcher::output_of(engine::state_query(spec.id), kAnswerLimit);
+  if (!text) return text.error();
+  const auto state = engine::parse_job_state(*text);
+  if (state) return *state;
+  return Error{Errc::system, "scontrol show job " + spec.id + " says nothing of it"};
+}
+
+}  // namespace
+
+void requeue_if_due(const std::optional<RequeueSpec>& spec, int code, bool lost_host) {
+  using namespace std::chrono;
+  if (!spec || code == 0) return;
+  const Result<engine::JobState> state = ask_state(*spec);
+  if (!state) return log::error(spec->name + " is not requeued: " + state.error().message);
+  const engine::JobEnd end = {code, lost_host, time_point_cast<seconds>(system_clock::now())};
+  const engine::RequeueVerdict verdict = engine::decide_requeue(*spec, end, *state);
+  if (!verdict.requeue) {
+    if (!verdict.why.empty()) log::info(spec->name + " is not requeued: " + verdict.why);
+  } else if (const Result<> done = requeue(*spec); !done) {
+    log::error(spec->name + " is not requeued: " + done.error().message);
+  } else {
+    log::info(spec->name + " is requeued, time " + std::to_string(spec->so_far + 1) + " of " +
+              std::to_string(spec->most) + ": " + verdict.why);
+  }
+}
+
+}  // namespace ddprun::cli

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/requeue.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <initializer_list>
+
+namespace ddprun::engine {
+namespace {
+
+using Words = std::vector<std::string>;
+
+/// The value of "NAME=value" among words; empty: there is none. `text` begins with a word.
+std::string value_of(std::string_view text, std::string_view name) {
+  const std::string start = std::string(name) + "=";
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find_first_of(" \n", at), text.size());
+    const std::string_view word = text.substr(at, end - at);
+    if (word.starts_with(start)) return std::string(word.substr(start.size()));
+    at = end + 1;
+  }
+  return "";
+}
+
+std::optional<std::chrono::sys_seconds> time_of(const std::string& text) {
+  std::int64_t seconds = 0;
+  const char* end = text.data() + text.size();
+  const auto [parsed, error] = std::from_chars(text.data(), end, seconds);
+  if (error != std::errc() || parsed != end || seconds <= 0) return std::nullopt;
+  return std::chrono::sys_seconds(std::chrono::seconds(seconds));
+}
+
+bool is_in(std::string_view state, std::initializer_list<std::string_view> states) {
+  return std::find(states.begin(), states.end(), state) != states.end();
+}
+
+/// Of the deadline's signal, not before its time.
+bool has_obeyed(const RequeueSpec& spec, const JobEnd& end, const JobState& state) {
+  return spec.deadline_signal != 0 && end.code == 128 + spec.deadline_signal && state.end &&
+         *state.end - end.when <= spec.notice;
+}
+
+/// Why it is to run once more; empty: it is not, for `not_why`.
+std::string cause(const RequeueSpec& spec, const JobEnd& end, const JobState& state,
+                  std::string& not_why) {
+  if (state.state == "TIMEOUT" || state.reason == "TimeLimit") return "its time limit was reached";
+  if (is_in(state.state, {"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"})) return "";
+  if (state.state == "PREEMPTED" || state.preempted) return "it was preempted";
+  if (state.state == "NODE_FAIL" || state.reason == "NodeDown") return "a node has failed";
+  not_why = "it was cancelled";
+  if (state.state != "RUNNING") return "";
+  if (end.lost_host) return "a host was lost";
+  if (has_obeyed(spec, end, state)) return "its workers ended because of its time limit";
+  not_why = "neither its time limit nor a preemption nor a lost host ended it";
+  return "";
+}
+
+/// Why it cannot run once more; empty: it can.
+std::string obstacle(const RequeueSpec& spec, const JobState& state) {
+  if (!state.is_batch) return "only a batch job can be";
+  if (!state.may_requeue) return "it was submitted with --no-requeue, or the site has JobRequeue=0";
+  if (spec.so_far < spec.most) return "";
+  return "it was " + std::to_string(spec.so_far) + " times, and --requeue allows " +
+         std::to_string(spec.most);
+}
+
+}  // namespace
+
+Words state_query(const std::string& job) {
+  return {"SLURM_TIME_FORMAT=%s", "scontrol", "--oneliner", "show", "job", job};
+}
+
+Words requeue_command(const std::string& job) {
+  return {"sh", "-c", "exec scontrol requeue \"$1\" 2>&1", "sh", job};
+}
+
+std::optional<JobState> parse_job_state(std::string_view text) {
+  JobState state;
+  state.state = value_of(text, "JobState");
+  if (state.state.empty()) return std::nullopt;
+  state.reason = value_of(text, "Reason");
+  state.is_batch = value_of(text, "BatchFlag") == "1";
+  state.may_requeue = value_of(text, "Requeue") == "1";
+  state.preempted = time_of(value_of(text, "PreemptTime")).has_value();
+  state.end = time_of(value_of(text, "EndTime"));
+  return state;
+}
+
+RequeueVerdict decide_requeue(const RequeueSpec& spec, const JobEnd& end, const JobState& state) {
+  if (end.code == 0) return {};
+  std::string not_why;
+  const std::string why = cause(spec, end, state, not_why);
+  if (why.empty()) return {false, not_why};
+  const std::string against = obstacle(spec, state);
+  return against.empty() ? RequeueVerdict{true, why} : RequeueVerdict{false, against};
+}
+
+}  // namespace ddprun::engine

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/requeue_spec.h"
+
+// Whether a job of Slurm that has ended is to run once more. Pure.
+
+namespace ddprun::engine {
+
+/// What Slurm says of a job.
+struct JobState {
+  std::string state;   ///< "RUNNING"; "COMPLETING" from the moment on at which Slurm ends it
+  std::string reason;  ///< why it ends it: "TimeLimit"; "None" also if someone cancels it
+  bool is_batch = false;
+  bool may_requeue = false;  ///< not submitted with --no-requeue
+  bool preempted = false;    ///< another job gets its nodes
+  std::optional<std::chrono::sys_seconds> end;
+};
+
+/// The command that prints a JobState, and the one that requeues the job, which prints nothing if
+/// it could.
+std::vector<std::string> state_query(const std::string& job);
+std::vector<std::string> requeue_command(const std::string& job);
+
+/// The output of state_query; nullopt: it is none.
+std::optional<JobState> parse_job_state(std::string_view text);
+
+/// How ddprun ended.
+struct JobEnd {
+  int code = 0;            ///< its exit code
+  bool lost_host = false;  ///< because the connection to a host was lost
+  std::chrono::sys_seconds when;
+};
+
+struct RequeueVerdict {
+  bool requeue = false;
+  std::string why;  ///< "its time limit was reached"; empty: nothing is to be said
+};
+
+// clang-format off
+/// The first row that fits, of one that has not succeeded:
+///
+///   Slurm ends it, for its time limit             | requeue
+///   Slurm ends it or will, as it is preempted     | requeue
+///   Slurm ends it: a node has failed              | requeue
+///   Slurm ends it for another reason: cancelled   | no
+///   Slurm has requeued it                         | no: it is done
+///   a host is lost                                | requeue
+///   the workers ended by the deadline's signal,   | requeue
+///     and not before its time                     |
+///   else: the program has failed, or was stopped  | no
+///
+/// No row requeues a job that is no batch job, or may not be, or was so often already.
+// clang-format on
+RequeueVerdict decide_requeue(const RequeueSpec& spec, const JobEnd& end, const JobState& state);
+
+}  // namespace ddprun::engine

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+# Tests with a real Slurm source this: hosts 1 and 2 have a slurmd each, host 3 none.
+#
+#   slurm LINE...               starts it, with these lines in its configuration
+#   end_slurm                   ends it
+#   on_host I COMMAND...        runs COMMAND on host I to its end: $code, $out, $err
+#   at I COMMAND...             becomes COMMAND on host I
+#   submit OPTIONS... -- LINE   a batch script of that line: $job is its number
+#   batch OPTIONS... -- LINE    the same to its end: $code, $out, $err
+#
+# shellcheck shell=bash
+. "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
+for tool in munged slurmctld slurmd srun; do
+  command -v "$tool" >/dev/null || skip "there is no $tool (packages munge, slurmctld, slurmd, slurm-client)"
+done
+export SLURM_CONF=$work/slurm.conf
+
+# `ip netns exec` would hide the control groups, which slurmd asks for.
+at() {
+  exec env "$mark" unshare --uts --mount sh "$work/.enter" "$1" \
+    nsenter --net="/run/netns/$net-$1" "${@:2}"
+}
+
+daemons=()
+daemon() {  # daemon HOST COMMAND...
+  at "$@" >"$work/.daemon.${#daemons[@]}" 2>&1 &
+  daemons+=($!)
+}
+
+on_host() {
+  code=0 out=$work/.host.stdout err=$work/.host.stderr
+  (at "$1" timeout "$deadline" "${@:2}" </dev/null >"$out" 2>"$err") || code=$?
+}
+
+both_are_idle() {
+  on_host 1 sinfo --noheader --states idle --format %n
+  [ "$(sort -u "$out" | wc -l)" = 2 ]
+}
+
+slurm() {
+  hosts 3 4
+  {
+    cat <<END
+ClusterName=test
+SlurmctldHost=node1
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket=$work/munge.socket
+CredType=cred/munge
+MpiDefault=none
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SlurmdParameters=config_overrides
+ReturnToService=2
+StateSaveLocation=$work/state
+SlurmdSpoolDir=$work/spool-%n
+SlurmctldPidFile=$work/slurmctld.pid
+SlurmdPidFile=$work/slurmd-%n.pid
+NodeName=node[1-2] CPUs=8 State=UNKNOWN
+PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+END
+    [ $# = 0 ] || printf '%s\n' "$@"
+  } >"$SLURM_CONF"
+  mkdir "$work/state"
+  head -c 1024 /dev/urandom >"$work/munge.key"
+  chmod 400 "$work/munge.key"
+  daemon 1 munged --foreground --force --socket "$work/munge.socket" --key-file "$work/munge.key" \
+    --pid-file "$work/munged.pid" --seed-file "$work/munged.seed" --log-file "$work/munged.log"
+  code=running
+  wait_until test -S "$work/munge.socket"
+  daemon 1 slurmctld -D
+  daemon 1 slurmd -D -N node1
+  daemon 2 slurmd -D -N node2
+  wait_until both_are_idle
+}
+
+end_slurm() {
+  local i
+  for ((i = ${#daemons[@]} - 1; i >= 0; --i)); do
+    kill "${daemons[i]}" 2>/dev/null || true
+    wait "${daemons[i]}" 2>/dev/null || true
+  done
+}
+
+# The output of job $job is in the files "$work/$job.out" and "$work/$job.err".
+submit() {
+  local options=()
+  while [ "$1" != -- ]; do options+=("$1") && shift; done
+  printf '#!/bin/sh\n%s\n' "${*:2}" >"$work/script"
+  on_host 1 sbatch --parsable "${options[@]}" --output "$work/%j.out" --error "$work/%j.err" \
+    --open-mode append "$work/script"
+  [ "$code" = 0 ] || fail "sbatch: $(cat "$err")"
+  job=$(cat "$out")
+  touch "$work/$job.out" "$work/$job.err"
+  code=running
+}
+
+job_field() {  # job_field NAME: what Slurm says of job $job
+  (at 1 scontrol --oneliner show job "$job") | tr ' ' '\n' | sed -n "s/^$1=//p"
+}
+job_is() {  # job_is STATE...
+  local state
+  state=$(job_field JobState)
+  [[ " $* " == *" $state "* ]]
+}
+job_is_over() {
+  ! job_is PENDING RUNNING COMPLETING
+}
+
+of_job() {  # its output is $out and $err from now on
+  out=$work/$job.out err=$work/$job.err
+}
+
+batch() {
+  submit "$@"
+  wait_until job_is_over
+  code=$(job_field ExitCode)
+  code=${code%:*}
+  of_job
+}
