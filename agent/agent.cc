@@ -204,6 +204,7 @@ void Agent::on_notification(rendezvous::Notification notification) {
   } else if (const auto* stalled = std::get_if<Stalled>(&notification)) {
     log::warning(stall_report(stalled->text, workers_.statuses()));
     tell_web([&](auto& history, double now) { history.stalled(now, stalled->text); });
+    events_.hang(layout_.round, stalled->text);
   }
 }
 
@@ -226,6 +227,9 @@ void Agent::on_round_broken(const rendezvous::Broken& broken) {
   look_first_ = broken.root_cause && is_consequence(*broken.root_cause);
   console_.round_broken(broken, layout_.round);
   tell_web_broken(broken);
+  if (broken.root_cause && broken.root_cause->hung) {
+    events_.hang(layout_.round, broken.root_cause->cause);
+  }
   if (broken.root_cause && !broken.ends_job) {
     events_.restart(layout_.round, broken.restarts, job_.max_restarts);
   }
@@ -330,8 +334,8 @@ void Agent::perform(const action::StopWorkers& stop) {
   workers_.stop(stop.signal);
 }
 
-void Agent::perform(const action::Leave&) {
-  if (master_.is_open()) master_.client().leave();
+void Agent::perform(const action::Leave& leave) {
+  if (master_.is_open()) master_.client().leave(launcher::signal_name(leave.signal));
 }
 
 void Agent::perform(const action::Finish& end) {

@@ -74,7 +74,7 @@ class Agent {
   void perform(const action::ReportStartFailure& report);
   void perform(const action::ReportSuccess&);
   void perform(const action::StopWorkers& stop);
-  void perform(const action::Leave&);
+  void perform(const action::Leave& leave);
   void perform(const action::Finish& end);
 
   void show_stacks();

@@ -2,8 +2,10 @@
 #include "agent/answers.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <climits>
+#include <cstdio>
 #include <memory>
 #include <unistd.h>
 #include <utility>
@@ -13,6 +15,7 @@
 #include "agent/ask/whole_status.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "launcher/control_groups.h"
 #include "launcher/process_sample.h"
 #include "launcher/process_use.h"
 
@@ -27,6 +30,17 @@ std::optional<std::uint64_t> whole_number(const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return number;
+}
+
+/// What has to wait in fewer of its periods is seldom what others wait for.
+constexpr double kMuchThrottled = 0.5;
+
+/// "throttled: its CPU quota is 0.2 CPUs".
+std::string throttled_text(const launcher::CpuQuota& quota) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "%s: its CPU quota is %.3g CPUs", ask::kThrottled,
+                quota.cpus);
+  return text.data();
 }
 
 bool has_failed(const ask::RankStatus& rank) {
@@ -49,6 +63,8 @@ ask::JobStatus looked_at(ask::JobStatus status, size_t most) {
       const launcher::ProcessUse use = launcher::use_of_process(rank.pid);
       if (sample.state == 'T' && !sample.traced) rank.state = "stopped";
       rank.how = sample.state == 'D' ? "uninterruptible" : sample.call;
+      const auto quota = launcher::cpu_quota_of(rank.pid);
+      if (quota && quota->throttled > kMuchThrottled) rank.how = throttled_text(*quota);
       rank.cpu_seconds = use.cpu_seconds;
       rank.memory = use.resident;
     }

@@ -176,6 +176,11 @@ void Events::restart(int round, int restarts, int max_restarts) {
   append("restart", {{{"round", round}, {"restarts", restarts}, {"max_restarts", max_restarts}}});
 }
 
+void Events::hang(int round, std::string_view report) {
+  if (!file_) return;
+  append("hang", {{{"round", round}, {"report", report}}});
+}
+
 void Events::signal_received(int signal) {
   if (!file_) return;
   append("signal_received", {{{"signal", launcher::signal_name(signal)}}});

@@ -47,6 +47,8 @@ class Events {
   void round_stopping(int round, int signal);
   /// `restarts` includes this one.
   void restart(int round, int restarts, int max_restarts);
+  /// No rank makes progress, or some do again; `report` has lines for people.
+  void hang(int round, std::string_view report);
   /// ddprun itself received `signal`.
   void signal_received(int signal);
   /// `exit_code` is ddprun's.

@@ -34,7 +34,7 @@ Actions Machine::while_joining(const Event& event) {
   }
   if (const auto* e = std::get_if<event::JobClosed>(&event)) return finish(e->outcome);
   if (const auto* e = std::get_if<event::StopRequested>(&event)) {
-    return leave_and_finish(Interrupted{e->signal});
+    return leave_and_finish(e->signal);
   }
   return {};
 }
@@ -64,7 +64,7 @@ Actions Machine::while_running(const Event& event) {
   if (const auto* e = std::get_if<event::StopRequested>(&event)) {
     ending_ = Interrupted{e->signal};
     state_ = State::stopping;
-    return {action::Leave{}, action::StopWorkers{e->at_once ? SIGKILL : e->signal}};
+    return {action::Leave{e->signal}, action::StopWorkers{e->at_once ? SIGKILL : e->signal}};
   }
   return {};
 }
@@ -87,8 +87,8 @@ Actions Machine::while_stopping(const Event& event) {
     // The workers are stopping for good already: kill them now.
     if (ending_ || ends_job_) return {action::StopWorkers{SIGKILL}};
     ending_ = Interrupted{e->signal};
-    if (e->at_once) return {action::Leave{}, action::StopWorkers{SIGKILL}};
-    return {action::Leave{}};
+    if (e->at_once) return {action::Leave{e->signal}, action::StopWorkers{SIGKILL}};
+    return {action::Leave{e->signal}};
   }
   return {};
 }
@@ -97,7 +97,7 @@ Actions Machine::while_draining(const Event& event) {
   if (std::holds_alternative<event::RoundBroken>(event)) return join();
   if (const auto* e = std::get_if<event::JobClosed>(&event)) return finish(e->outcome);
   if (const auto* e = std::get_if<event::StopRequested>(&event)) {
-    return leave_and_finish(Interrupted{e->signal});
+    return leave_and_finish(e->signal);
   }
   return {};
 }
@@ -107,9 +107,9 @@ Actions Machine::finish(Outcome outcome) {
   return {action::Finish{std::move(outcome)}};
 }
 
-Actions Machine::leave_and_finish(Outcome outcome) {
+Actions Machine::leave_and_finish(int signal) {
   state_ = State::done;
-  return {action::Leave{}, action::Finish{std::move(outcome)}};
+  return {action::Leave{signal}, action::Finish{Interrupted{signal}}};
 }
 
 Actions Machine::join() {

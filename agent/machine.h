@@ -111,7 +111,9 @@ struct StopWorkers {
   int signal;
 };
 /// Report that this node takes no further part.
-struct Leave {};
+struct Leave {
+  int signal;  ///< that ddprun got
+};
 struct Finish {
   Outcome outcome;
 };
@@ -141,7 +143,7 @@ class Machine {
   Actions while_draining(const Event& event);
 
   Actions finish(Outcome outcome);
-  Actions leave_and_finish(Outcome outcome);
+  Actions leave_and_finish(int signal);
   Actions join();
   Actions stop_workers(int signal);
 

@@ -6,6 +6,7 @@
 #include "agent/command_line.h"
 #include "base/text.h"
 #include "rendezvous/addresses.h"
+#include "rendezvous/port_owner.h"
 
 namespace ddprun::agent {
 namespace {
@@ -14,6 +15,11 @@ namespace asio = boost::asio;
 
 constexpr int kListenAttempts = 9;
 constexpr std::chrono::milliseconds kPortPause{500};  // between two looks whether a port is free
+
+Error port_taken(Error error, const rendezvous::Resolver::Addresses& where) {
+  error.message += "; " + rendezvous::port_owner(where) + " has it";
+  return error;
+}
 
 }  // namespace
 
@@ -24,6 +30,7 @@ MasterConnection::MasterConnection(asio::any_io_executor executor, const JobSpec
       host_name_(std::move(host_name)),
       hooks_(std::move(hooks)),
       search_(executor_, job_),
+      looks_(executor_),
       port_pause_(executor_) {}
 
 void MasterConnection::search(MasterSearch::Found found) {
@@ -48,7 +55,10 @@ Result<> MasterConnection::open(const rendezvous::Resolver::Addresses& addresses
     if (const Result<> hosted = host(*where); !hosted) return hosted;
   }
   make_client();
-  if (!taken_.empty()) await_port();
+  if (taken_.empty()) return {};
+  looks_.run([where = taken_] { return rendezvous::port_owner(where); },
+             [this](std::string owner) { taken_by_ = std::move(owner); });
+  await_port();
   return {};
 }
 
@@ -61,6 +71,7 @@ Result<> MasterConnection::host(const rendezvous::Resolver::Addresses& where) {
   for (int attempt = 1; is_taken() && attempt < kListenAttempts; ++attempt) server = listen(where);
   const bool may_be_client = job_.max_nodes > 1 && !job_.is_host;
   if (is_taken() && may_be_client) return taken_ = where, Result<>();
+  if (is_taken()) return port_taken(server.error(), where);
   if (!server) return server.error();
   server_ = std::move(*server);
   return {};
@@ -123,9 +134,8 @@ rendezvous::Client::Hooks MasterConnection::client_hooks() {
   hooks.waiting = [this](const std::string& sentence) {
     hooks_.waiting(taken_.empty()
                        ? sentence
-                       : sentence +
-                             "; another process of this host has its port: when it is free, "
-                             "this node becomes the master");
+                       : sentence + "; " + taken_by_ +
+                             " has its port: when it is free, this node becomes the master");
   };
   return hooks;
 }

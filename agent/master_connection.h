@@ -11,6 +11,7 @@
 #include "agent/elected_master.h"
 #include "agent/job_spec.h"
 #include "agent/master.h"
+#include "base/async_jobs.h"
 #include "base/error.h"
 #include "rendezvous/client.h"
 #include "rendezvous/endpoint.h"
@@ -89,6 +90,8 @@ class MasterConnection {
   MasterSearch search_;
   bool is_host_ = false;                   // the endpoint is an address of this host
   rendezvous::Resolver::Addresses taken_;  // where another process listens; empty: nowhere
+  std::string taken_by_ = "another process of this host";
+  AsyncJobs looks_;
   std::function<void()> became_master_;
   boost::asio::steady_timer port_pause_;
   std::unique_ptr<rendezvous::Server> server_;

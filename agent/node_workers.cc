@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "agent/consequence.h"
+#include "agent/failure_traces.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "launcher/descendants.h"
@@ -59,7 +60,7 @@ NodeWorkers::NodeWorkers(boost::asio::any_io_executor executor, const JobSpec& j
       oom_begins_(executor_),
       wait_reporter_(executor_),
       uneven_end_(executor_, uneven_end),
-      watch_(executor_, job_.program),
+      watch_(executor_, job_.program, host_name_),
       stacks_(executor_, job_.program, host_name_),
       progress_(executor_, job_, output_) {}
 
@@ -302,14 +303,15 @@ void NodeWorkers::examine(const launcher::WorkerEnd& end) {
                                       : output_.stderr_end(layout_.first_rank + end.local_rank);
   examination->limit.expires_after(kExamination);
   examination->limit.async_wait([conclude, text = stderr_end.text](boost::system::error_code ec) {
-    if (!ec) conclude({{}, text});
+    if (!ec) conclude({{}, text, {}, {}});
   });
   disk_.run(
-      [path = setup_.error_file(end.local_rank), stopped = end.stopped, when = stop_dated_,
-       stderr_end] {
+      [path = setup_.error_file(end.local_rank), when = stop_dated_, stderr_end, end,
+       files = setup_.redirected_to(end.local_rank)] {
         const std::string file =
-            stopped ? read_error_file_of_before(path, when) : read_error_file(path);
-        return Traces{parse_error_file(file).value_or(WorkerException()), stderr_end.read()};
+            end.stopped ? read_error_file_of_before(path, when) : read_error_file(path);
+        return Traces{parse_error_file(file).value_or(WorkerException()), stderr_end.read(),
+                      end.stopped ? "" : full_disk_text(files), core_of(end.status, end.pid)};
       },
       conclude);
 }
@@ -319,6 +321,8 @@ void NodeWorkers::on_examined(const launcher::WorkerEnd& end, bool is_first, con
   record_end(end, exception);
   rendezvous::Failure failure = failure_of(end, traces);
   if (is_first && oom_) failure.cause = oom_->cause(end.pid, end.status.signal());
+  if (failure.cause.empty()) failure.cause = traces.cause;
+  if (!traces.core.empty()) log::info(rank_text(end.local_rank) + " left a core: " + traces.core);
   if (end.stopped && exception.empty()) exits_.stopped.push_back(failure.rank);
   if (end.stopped && !exception.empty()) exits_.victims.push_back({failure.rank, exception});
   for (rendezvous::Victim& victim : exits_.victims) {

@@ -107,6 +107,8 @@ class NodeWorkers {
   struct Traces {
     WorkerException exception;
     std::string stderr_end;
+    std::string cause;  ///< that the host shows; may be empty
+    std::string core;   ///< where it is; empty: there is none, or it is unknown
   };
   struct Examination;
   /// A worker that was started.

@@ -53,10 +53,6 @@ WorkerWatch::Places places_of(const std::vector<WorkerWatch::Process>& processes
   return grouped(places);
 }
 
-std::string process_text(const WorkerWatch::Process& process) {
-  return "rank " + std::to_string(process.rank) + " (pid " + std::to_string(process.pid) + ")";
-}
-
 }  // namespace
 
 void WorkerWatch::look(std::vector<Process> processes, std::function<void(Places)> done) {
@@ -101,6 +97,11 @@ void WorkerWatch::continued(Process process) {
   if (stop.empty() || !stop.mapped().said) return;
   const auto time = std::chrono::steady_clock::now() - stop.mapped().began;
   log::info(process_text(process) + " goes on; it was stopped for " + duration_text(time));
+}
+
+std::string WorkerWatch::process_text(const Process& process) const {
+  return "rank " + std::to_string(process.rank) + " (" + host_name_ + ", pid " +
+         std::to_string(process.pid) + ")";
 }
 
 }  // namespace ddprun::agent

@@ -29,8 +29,11 @@ class WorkerWatch {
   using Places = std::vector<rendezvous::Place>;
 
   /// py-spy is looked for beside `program`, too.
-  WorkerWatch(boost::asio::any_io_executor executor, std::string program)
-      : executor_(executor), jobs_(executor), program_(std::move(program)) {}
+  WorkerWatch(boost::asio::any_io_executor executor, std::string program, std::string host_name)
+      : executor_(executor),
+        jobs_(executor),
+        program_(std::move(program)),
+        host_name_(std::move(host_name)) {}
 
   /// Calls `done` with where `processes` are: usually within a millisecond, with the stacks of
   /// Python within 50 ms, and with nothing if the kernel does not say in time.
@@ -56,10 +59,12 @@ class WorkerWatch {
   };
 
   void report_stop(Process process, int signal);
+  std::string process_text(const Process& process) const;
 
   boost::asio::any_io_executor executor_;
   AsyncJobs jobs_;
   const std::string program_;
+  const std::string host_name_;
   std::shared_ptr<char> round_ = std::make_shared<char>();
   std::map<pid_t, Stop> stops_;  ///< of those that have not gone on
 };

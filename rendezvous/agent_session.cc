@@ -65,10 +65,10 @@ AgentActions AgentSession::progress(NodeProgress progress, Time now) {
   return take();
 }
 
-AgentActions AgentSession::leave(Time now) {
+AgentActions AgentSession::leave(const std::string& signal, Time now) {
   end_lease_if_over(now);
   left_ = true;
-  send_counted(message::Leave{});
+  send_counted(message::Leave{signal});
   return take();
 }
 

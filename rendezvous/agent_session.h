@@ -143,7 +143,7 @@ class AgentSession {
   AgentActions fail(int round, Failure failure, Time now);
   AgentActions succeed(int round, Time now);
   AgentActions progress(NodeProgress progress, Time now);
-  AgentActions leave(Time now);
+  AgentActions leave(const std::string& signal, Time now);
   /// Nothing of this node runs any more.
   AgentActions gone(const std::string& how, Time now);
   AgentActions ask(Time now);

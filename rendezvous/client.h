@@ -104,7 +104,7 @@ class Client {
   void progress(NodeProgress progress) { perform(session_.progress(std::move(progress), now())); }
 
   /// Reports that this node takes no further part. The others go on when it is gone.
-  void leave() { perform(session_.leave(now())); }
+  void leave(const std::string& signal) { perform(session_.leave(signal, now())); }
 
   /// Reports, where the server can be reached now, that nothing of this node runs any more, and
   /// `how` it ended. Nothing follows.

@@ -139,8 +139,8 @@ json to_json(const message::Progress& message) {
   return {{"type", kProgress}, {"progress", json_of(message.progress)}};
 }
 
-json to_json(const message::Leave&) {
-  return {{"type", kLeave}};
+json to_json(const message::Leave& leave) {
+  return {{"type", kLeave}, {"signal", leave.signal}};
 }
 
 json to_json(const message::Gone& gone) {
@@ -297,6 +297,13 @@ Result<Reply> decode_whose(Fields fields) {
   return fields.or_error<Reply>(std::move(whose));
 }
 
+Result<Message> decode_leave(Fields fields) {
+  constexpr size_t kMostOfName = 32;
+  message::Leave leave;
+  if (fields.has("signal")) leave.signal = fields.text("signal", kMostOfName);
+  return fields.or_error<Message>(std::move(leave));
+}
+
 Result<Message> decode_gone(Fields fields) {
   message::Gone gone;
   gone.session = fields.text("session");
@@ -399,7 +406,7 @@ Result<Message> decode_message(std::string_view body) {
     return fields.or_error<Message>(message::Succeed{round});
   }
   if (type == kProgress) return decode_progress(fields);
-  if (type == kLeave) return Message(message::Leave{});
+  if (type == kLeave) return decode_leave(fields);
   if (type == kAsk) return Message(message::Ask{});
   if (type == kOwned) return decode_owned(fields);
   if (type == kGone) return decode_gone(fields);

@@ -80,7 +80,9 @@ struct Succeed {
 struct Progress {
   NodeProgress progress;
 };
-struct Leave {};
+struct Leave {
+  std::string signal{};  ///< that its ddprun got, "SIGTERM"; empty: unknown
+};
 /// Asks what this node waits for.
 struct Ask {};
 /// The answer to reply::Whose: for each connection whether a process of this node's user has it.

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "rendezvous/membership_text.h"
+#include "rendezvous/named_ranks.h"
 #include "rendezvous/node_ranks.h"
 
 namespace ddprun::rendezvous {
@@ -75,9 +76,10 @@ Notifications Round::succeed(NodeId node, int round, Time now) {
   return on(Succeed{node, round}, now);
 }
 
-Notifications Round::leave(NodeId node, Time now) {
+Notifications Round::leave(NodeId node, Time now, const std::string& signal) {
   losses_.left(node);
-  return on(Gone{node, " left", true, ""}, now);
+  const std::string how = signal.empty() ? " left" : " left: its ddprun got " + signal;
+  return on(Gone{node, how, true, ""}, now);
 }
 
 Notifications Round::vanish(NodeId node, const std::string& reason, Time now,
@@ -394,7 +396,10 @@ Notifications Round::end(Failed failed, const std::string& reason) {
 
 Notifications Round::close_if_all_back() {
   if (stopping() > 0 && now_ < since_ + spec_.join_timeout) return {};
-  failed_.summary = failure_summary_.text(failed_.root_cause.rank);
+  failed_.summary = named_ranks_text(failed_.root_cause, nodes_);
+  const std::string others = failure_summary_.text(failed_.root_cause.rank);
+  if (!failed_.summary.empty() && !others.empty()) failed_.summary += "\n";
+  failed_.summary += others;
   failed_.suspect = stopping() > 0 ? "" : suspect_.text();
   return close(failed_);
 }

@@ -165,9 +165,9 @@ class Round {
   /// All workers of `node` ended with 0 in round `round`.
   Notifications succeed(NodeId node, int round, Time now);
 
-  /// `node` leaves (ddprun was stopped there): it takes no further part, but its workers may run
-  /// until it vanishes. When it joins again it counts as new.
-  Notifications leave(NodeId node, Time now);
+  /// `node` leaves (ddprun was stopped there, by `signal` as far as it says): it takes no further
+  /// part, but its workers may run until it vanishes. When it joins again it counts as new.
+  Notifications leave(NodeId node, Time now, const std::string& signal = "");
 
   /// `node` is lost, for a reason such as "silent for 10 s (--lease)". `own_fault` says why, if it
   /// is proven to be the node's workers' own doing ("out of memory ..."): then it is a failure.

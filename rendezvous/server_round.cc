@@ -158,8 +158,8 @@ void ServerSessions::pass_to_round(NodeId node, const Message& message, Time now
     if (known == round_.nodes().end()) return;
     stall_.heard(known->second, progress->progress);
     look_for_stall(now);
-  } else if (std::holds_alternative<message::Leave>(message)) {
-    deliver(round_.leave(node, now));
+  } else if (const auto* leave = std::get_if<message::Leave>(&message)) {
+    deliver(round_.leave(node, now, leave->signal));
   }  // else a second Hello
 }
 

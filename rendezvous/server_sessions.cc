@@ -38,8 +38,8 @@ ServerActions ServerSessions::connected(ConnectionId id, std::string address, in
   connection.own = own;
   if (version != kProtocolVersion) {
     refuse(id, connection.address,
-           "it speaks protocol version " + std::to_string(kProtocolVersion) +
-               ", this ddprun version " + std::to_string(version) +
+           "the master speaks protocol version " + std::to_string(kProtocolVersion) +
+               ", this node version " + std::to_string(version) +
                ": use the same ddprun on all nodes");
   }
   return take();

@@ -14,12 +14,16 @@
 
 namespace ddprun::agent::ask {
 
+/// How a worker runs whose control group uses up its CPU time: the first word of RankStatus::how.
+inline constexpr const char* kThrottled = "throttled";
+
 /// A worker of the latest round.
 struct RankStatus {
   int rank = 0;  ///< global
   int pid = 0;
   std::string state;  ///< "running", "stopped" (by a signal), "ended" (with 0) or "failed"
-  /// Of a worker that runs the system call in which it waits, or empty; else how it ended.
+  /// Of a worker that runs the system call in which it waits, kThrottled and why, or empty; else
+  /// how it ended.
   std::string how;
   double seconds = 0;                ///< since it began; of one that has ended: for which it ran
   double cpu_seconds = 0;            ///< of its process

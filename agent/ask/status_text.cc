@@ -53,6 +53,7 @@ int severity_of(const RankStatus& rank, bool others_run) {
   if (rank.state == "failed") return 5;
   if (rank.state == "stopped") return 4;
   if (rank.state == "ended") return others_run ? 2 : 0;  // they may wait for it
+  if (rank.how.starts_with(kThrottled)) return 1;        // they wait at each step
   return 0;
 }
 

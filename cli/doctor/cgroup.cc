@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <fstream>
 #include <sstream>
-#include <string_view>
+
+#include "launcher/control_groups.h"
 
 namespace ddprun::doctor {
 namespace {
@@ -48,31 +49,16 @@ void read_group(ControlGroup& limits, const std::string& folder) {
              number_in(folder + "/cpu.cfs_period_us"));
 }
 
-/// The group and all above it. In a container the path may be the host's: its own group is then
-/// what it sees as the uppermost.
-void read_groups(ControlGroup& limits, const std::string& mount, std::string path) {
-  while (!path.empty() && path != "/") {
-    read_group(limits, mount + path);
-    path.resize(path.rfind('/'));
-  }
-  read_group(limits, mount);
-}
-
 }  // namespace
 
 ControlGroup read_control_group(const std::string& root) {
   ControlGroup limits;
-  const std::string mounts = root + "/sys/fs/cgroup";
-  std::ifstream file(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {  // "4:cpu,cpuacct:/docker/1", "0::/user"
-    const size_t first = line.find(':');
-    const size_t second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    std::istringstream controllers(line.substr(first + 1, second - first - 1));
-    const std::string path = line.substr(second + 1);
-    if (second == first + 1) read_groups(limits, mounts, path);
-    for (std::string name; std::getline(controllers, name, ',');) {
-      if (name == "memory" || name == "cpu") read_groups(limits, mounts + "/" + name, path);
+  std::ostringstream cgroup;
+  cgroup << std::ifstream(root + "/proc/self/cgroup").rdbuf();
+  for (const char* controller : {"memory", "cpu"}) {
+    for (const std::string& folder :
+         launcher::control_groups(cgroup.str(), controller, root + "/sys/fs/cgroup")) {
+      read_group(limits, folder);
     }
   }
   return limits;

@@ -75,6 +75,7 @@ TEST_CASE("each event is one line of JSON, in the order in which they happened")
   events.worker_started(3, 1, 1, 4711);
   events.worker_ended(3, 1, 1, 4711, launcher::ExitStatus(SIGKILL), 1.5, "Slow: wait");
   events.round_stopping(3, SIGTERM);
+  events.hang(3, "no rank has made progress\nrank 1 is");
   events.restart(3, 1, 1);
   events.signal_received(SIGINT);
   events.job_ended(agent::Interrupted{SIGINT}, 130);
@@ -84,7 +85,7 @@ TEST_CASE("each event is one line of JSON, in the order in which they happened")
   std::vector<std::string> names;
   for (const json& line : lines) names.push_back(line["event"]);
   CHECK(names == std::vector<std::string>{"job_started", "round_ready", "worker_started",
-                                          "worker_ended", "round_stopping", "restart",
+                                          "worker_ended", "round_stopping", "hang", "restart",
                                           "signal_received", "job_ended"});
 
   CHECK(lines[0]["command"] == json({"./train", "--name", "a \"b\"\n\xef\xbf\xbd"}));
@@ -94,10 +95,12 @@ TEST_CASE("each event is one line of JSON, in the order in which they happened")
   CHECK(lines[3]["signal"] == "SIGKILL");
   CHECK(lines[3]["seconds"] == 1.5);
   CHECK(lines[3]["exception"] == "Slow: wait");
-  CHECK(lines[5]["restarts"] == 1);
-  CHECK(lines[6]["signal"] == "SIGINT");
-  CHECK(lines[7]["outcome"] == "interrupted");
-  CHECK(lines[7]["exit_code"] == 130);
+  CHECK(lines[5]["round"] == 3);
+  CHECK(lines[5]["report"] == "no rank has made progress\nrank 1 is");
+  CHECK(lines[6]["restarts"] == 1);
+  CHECK(lines[7]["signal"] == "SIGINT");
+  CHECK(lines[8]["outcome"] == "interrupted");
+  CHECK(lines[8]["exit_code"] == 130);
 }
 
 TEST_CASE("every event has both times and the writer's pid, and time does not run backwards") {

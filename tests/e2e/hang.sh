@@ -17,4 +17,5 @@ expect_exit 0
 expect_stderr 'no rank has made progress for [0-9.]+ s \(round 0\) \(--hang_timeout\): rank 1 \(.*\) is the likely cause: asleep \(clock_nanosleep\) for .*, while ranks 0, 2 waited'
 expect_stderr 'restart 1 of 1'
 wait_for_event restart
+wait_for_event hang '"round":0,"report":"no rank has made progress for '
 expect_no_process_left

@@ -11,7 +11,7 @@ agent=$(agent_of)
 kill -STOP "$agent" "$ddprun"
 
 on master start "${job[@]}" sh -c 'echo "rank $RANK"'
-wait_for_stderr 'waiting .* another process of this host has its port: when it is free, this node becomes the master$'
+wait_for_stderr "waiting .* another ddprun of this host \\(pid $agent\\) has its port: when it is free, this node becomes the master\$"
 kill -KILL "$agent" "$(on old eval 'echo "$ddprun"')"
 wait_for_stderr "the port of $here:29500 is free: this node is the master$"
 on other run "${job[@]}" --rdzv_conf is_host=false sh -c 'echo "rank $RANK"'

@@ -18,7 +18,7 @@ expect_exit 143
 expect_stdout '\] saved$'
 on stays
 wait_for_event round_ready '"node_count":1,'
-expect_stderr 'node [01] \(.*\) left'
+expect_stderr 'node [01] \(.*\) left: its ddprun got SIGTERM$'
 wait_for_stdout 'alone: 1'
 kill -INT "$ddprun"
 finish

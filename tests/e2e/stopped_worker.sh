@@ -11,9 +11,9 @@ wait_until grep -q '^pid' "$out"
 worker=$(sed -n 's/^pid //p' "$out")
 is_stopped() { grep -q '^State:.*T (stopped)' "/proc/$worker/status"; }
 wait_until is_stopped
-wait_for_stderr "rank 0 \\(pid $worker\\) is stopped by SIGSTOP"
+wait_for_stderr "rank 0 \\($(uname -n), pid $worker\\) is stopped by SIGSTOP"
 kill -CONT "$worker"
-wait_for_stderr "rank 0 \\(pid $worker\\) goes on; it was stopped for [0-9]"
+wait_for_stderr "rank 0 \\($(uname -n), pid $worker\\) goes on; it was stopped for [0-9]"
 kill -STOP "$worker"
 wait_until is_stopped
 kill -TERM "$ddprun"

@@ -186,7 +186,7 @@ TEST_CASE("of a round that it did not start a node says to a new master that it 
 TEST_CASE("a node that left keeps the lease of its workers, whatever a new master says") {
   AgentSession session = welcomed_session();
   session.received(1, ready(0), kGreeted + 1s);
-  session.leave(kGreeted + 1s);
+  session.leave("SIGTERM", kGreeted + 1s);
   CHECK(find<agent_action::Dial>(session.lost(1, {Errc::closed, "closed"}, kGreeted + 2s)));
   session.connected(2, kGreeted + 5s);
   const auto renewed = session.received(2, welcome(false, "another"), kGreeted + 5s);

@@ -329,7 +329,7 @@ TEST_CASE("a node that left comes back when its line breaks, until it could say 
   first->answer(welcome(1));
   first->answer(ready(0));
   agent.next<Ready>();
-  agent.client.leave();
+  agent.client.leave("SIGTERM");
   first->next_message<message::Leave>();
   first->close();
 

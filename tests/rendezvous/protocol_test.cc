@@ -105,7 +105,7 @@ TEST_CASE("a message of an agent is decoded as it was encoded") {
 
   CHECK(sent_and_received<Heartbeat>(Heartbeat{1ULL << 53}).received == 1ULL << 53);
   CHECK(sent_and_received<message::Succeed>(message::Succeed{6}).round == 6);
-  sent_and_received<message::Leave>(message::Leave{});
+  CHECK(sent_and_received<message::Leave>(message::Leave{"SIGTERM"}).signal == "SIGTERM");
   const WorkerExits sample = sample_request().worker_exits;
   const auto progress =
       sent_and_received<message::Progress>(message::Progress{{4, true, 612.5, sample.places}});

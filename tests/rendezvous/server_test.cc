@@ -336,7 +336,7 @@ TEST_CASE("workers learn of lost nodes from the store, but not of nodes that joi
     CHECK(contains(failure_in_store(world).value_or(""), "node 1 (other) is gone: its agent was"));
   }
   SECTION("a node leaves") {
-    other.client.leave();
+    other.client.leave("SIGTERM");
     CHECK(contains(stays.next<Broken>().reason, "node 1 (other) left"));
     CHECK_FALSE(failure_in_store(world));
   }

@@ -130,7 +130,7 @@ void Simulation::perform(Node& node, const agent::Action& action) {
   } else if (const auto* stop = std::get_if<action::StopWorkers>(&action)) {
     end_workers_after(node, stop->signal == SIGKILL ? milliseconds(0, 20) : milliseconds(0, 6'000));
   } else if (std::holds_alternative<action::Leave>(action)) {
-    perform(node, node.session.leave(now_));
+    perform(node, node.session.leave("SIGTERM", now_));
   } else {
     note("node ", node.name, " finishes");
     node.finished = true;

@@ -119,12 +119,14 @@ TEST_CASE("status: the worst of eight ranks comes first") {
   status.nodes[1].ranks[1].state = "stopped";
   status.nodes[1].ranks[3].state = "failed";
   status.nodes[1].ranks[3].how = "exit 3";
+  status.nodes[1].ranks[0].how = "throttled: its CPU quota is 0.2 CPUs";
   const auto lines = status_lines(status_text(status, {}));
   REQUIRE(lines.size() == 10);
   CHECK(lines[2].starts_with("7     gpu-1  failed (exit 3)"));
   CHECK(lines[3].starts_with("5     gpu-1  stopped (futex)"));
   CHECK(lines[4].starts_with("2     gpu-0  ended (exit 0)"));
-  CHECK(lines[5].starts_with("0     gpu-0  running"));
+  CHECK(lines[5].starts_with("4     gpu-1  running (throttled: its CPU quota is 0.2 CPUs)"));
+  CHECK(lines[6].starts_with("0     gpu-0  running"));
   CHECK(lines[9].starts_with("6     gpu-1  running"));
 }
 

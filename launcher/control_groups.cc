@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/control_groups.h"
+
+#include <fstream>
+#include <map>
+#include <sstream>
+
+namespace ddprun::launcher {
+namespace {
+
+/// The first number of a file and the one after it; -1: there is none, as in "max".
+std::pair<double, double> numbers_in(const std::string& path) {
+  std::ifstream file(path);
+  std::pair<double, double> numbers(-1, -1);
+  if (file >> numbers.first) file >> numbers.second;
+  return numbers;
+}
+
+std::map<std::string, double> named_numbers_in(const std::string& path) {
+  std::ifstream file(path);
+  std::map<std::string, double> numbers;
+  std::string name;
+  for (double number = 0; file >> name >> number;) numbers[name] = number;
+  return numbers;
+}
+
+std::optional<CpuQuota> quota_of_group(const std::string& folder) {
+  auto [quota, period] = numbers_in(folder + "/cpu.max");
+  if (quota < 0) {  // version 1, or no limit
+    quota = numbers_in(folder + "/cpu.cfs_quota_us").first;
+    period = numbers_in(folder + "/cpu.cfs_period_us").first;
+  }
+  if (quota <= 0 || period <= 0) return std::nullopt;
+  std::map<std::string, double> counts = named_numbers_in(folder + "/cpu.stat");
+  const double periods = counts["nr_periods"];
+  return CpuQuota{quota / period, periods > 0 ? counts["nr_throttled"] / periods : 0};
+}
+
+void add_group_and_above(std::vector<std::string>& folders, const std::string& mount,
+                         std::string path) {
+  while (!path.empty() && path != "/") {
+    folders.push_back(mount + path);
+    path.resize(path.rfind('/'));
+  }
+  folders.push_back(mount);
+}
+
+}  // namespace
+
+std::vector<std::string> control_groups(const std::string& cgroup, const std::string& controller,
+                                        const std::string& mounts) {
+  std::vector<std::string> folders;
+  std::istringstream file(cgroup);
+  for (std::string line; std::getline(file, line);) {  // "4:cpu,cpuacct:/docker/1", "0::/user"
+    const size_t first = line.find(':');
+    const size_t second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string path = line.substr(second + 1);
+    if (second == first + 1) add_group_and_above(folders, mounts, path);
+    std::istringstream controllers(line.substr(first + 1, second - first - 1));
+    for (std::string name; std::getline(controllers, name, ',');) {
+      if (name == controller) add_group_and_above(folders, mounts + "/" + name, path);
+    }
+  }
+  return folders;
+}
+
+std::optional<CpuQuota> cpu_quota_of(pid_t pid, const std::string& root) {
+  std::ostringstream cgroup;
+  cgroup << std::ifstream(root + "/proc/" + std::to_string(pid) + "/cgroup").rdbuf();
+  std::optional<CpuQuota> tightest;
+  for (const std::string& folder : control_groups(cgroup.str(), "cpu", root + "/sys/fs/cgroup")) {
+    const auto quota = quota_of_group(folder);
+    if (quota && (!tightest || quota->cpus < tightest->cpus)) tightest = quota;
+  }
+  return tightest;
+}
+
+}  // namespace ddprun::launcher

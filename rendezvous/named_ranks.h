@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "rendezvous/node.h"
+
+namespace ddprun::rendezvous {
+
+/// "rank 3 is on host gpu-02": where the first few ranks are that the words of a failure name
+/// ("rank 0 is at #2 all_reduce, but rank 3 is at #2 barrier") and that are on another host; a line
+/// each. Empty: there are none. Pure.
+std::string named_ranks_text(const Failure& failure, const Nodes& nodes);
+
+}  // namespace ddprun::rendezvous

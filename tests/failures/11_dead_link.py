@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A host cannot be reached any more."""
+from failure import Failure
+
+FAILURE = Failure('dead link', r'no heartbeat|is gone|lost|unreachable', ranks=(), nodes=(2,))
+
+
+def inject(job):
+    job.start(job.worker('wait'))
+    job.wait_for_ranks()
+    job.unplug(2)
+    job.wait_for_words(FAILURE.cause)

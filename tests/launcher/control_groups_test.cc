@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/control_groups.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/catch.h"
+
+namespace ddprun::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+using Folders = std::vector<std::string>;
+
+/// Stands in for /, with a process of pid 7.
+struct FakeRoot {
+  std::string path;
+  FakeRoot() : path((fs::temp_directory_path() / "ddprun-groups-XXXXXX").string()) {
+    REQUIRE(mkdtemp(path.data()) != nullptr);
+  }
+  ~FakeRoot() { fs::remove_all(path); }
+  FakeRoot(const FakeRoot&) = delete;
+
+  void write(const std::string& file, const std::string& text) const {
+    fs::create_directories(fs::path(path + file).parent_path());
+    std::ofstream(path + file) << text;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("control groups: of both versions, and those above") {
+  CHECK(control_groups("0::/job/step\n", "cpu", "/g") == Folders{"/g/job/step", "/g/job", "/g"});
+  CHECK(control_groups("4:memory:/m\n3:cpu,cpuacct:/a\n", "cpu", "/g") ==
+        Folders{"/g/cpu/a", "/g/cpu"});
+  CHECK(control_groups("nothing\n:\n", "cpu", "/g").empty());
+}
+
+TEST_CASE("control groups: the tightest quota of CPU time, and how often it is used up") {
+  const FakeRoot two;
+  two.write("/proc/7/cgroup", "0::/job/step\n");
+  CHECK_FALSE(cpu_quota_of(7, two.path));
+  two.write("/sys/fs/cgroup/job/step/cpu.max", "max 100000\n");
+  CHECK_FALSE(cpu_quota_of(7, two.path));
+  two.write("/sys/fs/cgroup/job/cpu.max", "20000 100000\n");
+  two.write("/sys/fs/cgroup/job/cpu.stat", "usage_usec 5\nnr_periods 40\nnr_throttled 30\n");
+  CHECK(cpu_quota_of(7, two.path).value().cpus == 0.2);
+  CHECK(cpu_quota_of(7, two.path).value().throttled == 0.75);
+  CHECK_FALSE(cpu_quota_of(8, two.path));
+
+  const FakeRoot one;
+  one.write("/proc/7/cgroup", "3:cpu,cpuacct:/slow\n");
+  one.write("/sys/fs/cgroup/cpu/slow/cpu.cfs_quota_us", "50000\n");
+  one.write("/sys/fs/cgroup/cpu/slow/cpu.cfs_period_us", "100000\n");
+  one.write("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+  CHECK(cpu_quota_of(7, one.path).value().cpus == 0.5);
+  CHECK(cpu_quota_of(7, one.path).value().throttled == 0);
+}
+
+}  // namespace ddprun::launcher
