@@ -84,8 +84,8 @@ TEST_CASE("web metrics: families in the form of OpenMetrics") {
   history.failed(10, failure, "rank 2 failed first");
   const std::string text = metrics_text(measured_job(), history, 12.5);
   for (const char* lines :
-       {"# TYPE ddprun_job info\n# HELP ddprun_job The "
-        "job.\nddprun_job_info{job=\"train-7\",program",
+       {"# TYPE ddprun_job info\n# HELP ddprun_job The job.\n",
+        "\nddprun_job_info{job=\"train-7\",program",
         R"(,program="python3 -c 'print(\"a\\n\")'",master="gpu-01:29500"} 1)", "\nddprun_round 2\n",
         "\n# TYPE ddprun_restarts counter\n", "\nddprun_restarts_total 1\n",
         "\nddprun_failures_total{cause=\"exit\"} 1\n", "\nddprun_downtime_seconds_total 2.5\n",
