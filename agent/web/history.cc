@@ -92,7 +92,7 @@ void History::add(double at, const char* kind, std::string text) {
 
 std::string History::verdict() const {
   if (!matter_.empty()) return matter_;
-  return running_.empty() ? "no round has begun" : running_;
+  return running_.empty() ? "this node is in no round yet" : running_;
 }
 
 double History::downtime(double now) const {

@@ -28,10 +28,14 @@ expect_got() {
   grep -qE -- "$1" <<<"$got" || fail "no line like '$1' in: $got"
 }
 
+gets() {  # gets PATH REGEX: for wait_until
+  get "$1?token=$token" && grep -qE -- "$2" <<<"$got"
+}
 has_metric() {
   get "/metrics?token=$token" && grep -qxF -- "$1" <<<"$got"
 }
 
+wait_until gets /api/logs/0 '"here is rank 0'
 wait_until has_metric 'ddprun_workers{state="running"} 4'
 expect_got '^Content-Type: application/openmetrics-text; version=1\.0\.0'
 expect_got "^ddprun_worker_output_age_seconds\{rank=\"0\",host=\"$(hostname)\"\} [0-9.e-]+$"
@@ -47,8 +51,6 @@ done
 get "/?token=$token" localhost
 expect_got '^HTTP/1\.1 200 '
 expect_got "^Content-Security-Policy: default-src 'none'; script-src 'sha256-"
-get "/api/logs/0?token=$token"
-expect_got '"here is rank 0'
 
 # One who looks, and never reads, holds nothing up: the failure and the restart come to all others.
 exec 4<>"/dev/tcp/127.0.0.1/$port"

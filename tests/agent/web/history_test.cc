@@ -34,7 +34,7 @@ Failure failed_with(int wait_status, int pid = 4711) {
 
 TEST_CASE("web history: a failure is the verdict until the next round runs, and counts its time") {
   History history;
-  CHECK(history.verdict() == "no round has begun");
+  CHECK(history.verdict() == "this node is in no round yet");
   CHECK(history.downtime(5) == 0);
   history.round_began(10, round_layout(0, 4));
   CHECK(history.verdict() == "round 0 runs with 4 ranks on 1 node");

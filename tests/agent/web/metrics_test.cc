@@ -85,14 +85,14 @@ TEST_CASE("web metrics: families in the form of OpenMetrics") {
   const std::string text = metrics_text(measured_job(), history, 12.5);
   for (const char* lines :
        {"# TYPE ddprun_job info\n# HELP ddprun_job The job.\n",
-        "ddprun_job_info{job=\"train-7\",program=\"python3 -c 'print(\\\"a\\\\n\\\")'\","
-        "master=\"gpu-01:29500\"} 1\n",
-        "\nddprun_round 2\n", "\n# TYPE ddprun_restarts counter\n", "\nddprun_restarts_total 1\n",
+        "\nddprun_job_info{job=\"train-7\",program",
+        R"(,program="python3 -c 'print(\"a\\n\")'",master="gpu-01:29500"} 1)", "\nddprun_round 2\n",
+        "\n# TYPE ddprun_restarts counter\n", "\nddprun_restarts_total 1\n",
         "\nddprun_failures_total{cause=\"exit\"} 1\n", "\nddprun_downtime_seconds_total 2.5\n",
-        "\nddprun_hang 0\n",
-        "\nddprun_nodes{state=\"no answer\"} 1\nddprun_nodes{state=\"running\"} 1\n",
-        "\nddprun_workers{state=\"ended\"} 0\nddprun_workers{state=\"failed\"} 1\n"
-        "ddprun_workers{state=\"running\"} 1\nddprun_workers{state=\"stopped\"} 1\n",
+        "\nddprun_hang 0\n", "\nddprun_nodes{state=\"no answer\"} 1\n",
+        "\nddprun_nodes{state=\"running\"} 1\n", "\nddprun_workers{state=\"ended\"} 0\n",
+        "\nddprun_workers{state=\"failed\"} 1\n", "\nddprun_workers{state=\"running\"} 1\n",
+        "\nddprun_workers{state=\"stopped\"} 1\n",
         "\nddprun_worker_cpu_seconds_total{rank=\"0\",host=\"gpu-01\"} 59.25\n",
         "\nddprun_worker_resident_bytes{rank=\"1\",host=\"gpu-01\"} 4096\n",
         "\nddprun_worker_output_age_seconds{rank=\"2\",host=\"gpu-01\"} 7\n"}) {

@@ -180,8 +180,8 @@ TEST_CASE("web site: the job is asked once for all who look, and not when nobody
   world.answer.reset();
   Viewer one{world.send(world.request("/api/events"))};
   Viewer two{world.send(world.request("/api/events"))};
-  one.read(world, "\"verdict\":\"no round has begun\"");
-  two.read(world, "\"verdict\":\"no round has begun\"");
+  one.read(world, "\"verdict\":\"this node is in no round yet\"");
+  two.read(world, "\"verdict\":\"this node is in no round yet\"");
   CHECK(contains(one.seen, "Content-Type: text/event-stream\r\n"));
   CHECK(contains(one.seen, "\r\n\r\nretry: 2000\n\ndata: {"));
   CHECK(world.asked.size() == 1);
