@@ -149,7 +149,8 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "pairs such as join_timeout=60,last_call_timeout=5",
      "torchrun's keys: join_timeout or timeout, last_call_timeout, keep_alive_interval (the "
      "heartbeat interval), keep_alive_max_attempt (the lease in heartbeats), and is_host=true or "
-     "false if this node must or must not host the rendezvous. torchrun's other keys are accepted "
+     "false if this node must or must not host the rendezvous. For etcd also protocol=https, "
+     "cacert, cert and key. torchrun's other keys are accepted "
      "without effect. The flags below override it.",
      set_conf, Flag::kServes | Flag::kYields},
     {Group::rendezvous, "secret_file", "", "FILE", "DDPRUN_SECRET_FILE", "",

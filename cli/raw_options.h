@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "agent/job_spec.h"
+#include "cli/rdzv_conf.h"
 #include "remote/hosts.h"
 #include "rendezvous/endpoint.h"
 
@@ -52,6 +53,7 @@ struct RawOptions {
   std::optional<std::uint16_t> master_port;     ///< from --rdzv_endpoint or --master_port
   std::vector<rendezvous::Endpoint> endpoints;  ///< all of --rdzv_endpoint; port 0: not given
   bool by_etcd = false;                         ///< --rdzv_backend etcd
+  EtcdConf etcd_conf;                           ///< from --rdzv_conf
   std::string port_source;                      ///< the flag that gave the port, with its value
   bool has_endpoint = false;                    ///< --rdzv_endpoint was given
   std::string secret_file;                      ///< --secret_file; empty: not given

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/usage_error.h"
@@ -17,6 +18,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr int kMostAttempts = 10'000;
+constexpr std::string_view kExpectsFile = "the name of a file";
 
 /// The keys given so far.
 struct Conf {
@@ -25,6 +27,7 @@ struct Conf {
   std::optional<milliseconds> interval;
   std::optional<int> attempts;
   std::optional<bool> is_host;
+  EtcdConf etcd;
 };
 
 struct Key {
@@ -41,8 +44,19 @@ bool set_join_timeout(std::string_view value, Conf& conf) {
   return assign(parse_time(value, kShortestTime), conf.join_timeout);
 }
 
+bool set_protocol(std::string_view value, Conf& conf) {
+  conf.etcd.https = value == "https";
+  return conf.etcd.https || value == "http";
+}
+
+template <std::string rendezvous::etcd::TlsFiles::* file>
+bool set_file(std::string_view value, Conf& conf) {
+  conf.etcd.files.*file = value;
+  return !value.empty();
+}
+
 // clang-format off
-constexpr std::array<Key, 11> kKeys = {{
+constexpr std::array<Key, 15> kKeys = {{
     {"join_timeout", kExpectsNonzeroTime, set_join_timeout},
     {"timeout", kExpectsNonzeroTime, set_join_timeout},  // what "static" calls join_timeout
     {"last_call_timeout", kExpectsTime,
@@ -57,6 +71,10 @@ constexpr std::array<Key, 11> kKeys = {{
      }},
     {"is_host", "true or false",
      [](std::string_view value, Conf& conf) { return assign(parse_truth(value), conf.is_host); }},
+    {"protocol", "http or https", set_protocol},
+    {"cacert", kExpectsFile, set_file<&rendezvous::etcd::TlsFiles::authority>},
+    {"cert", kExpectsFile, set_file<&rendezvous::etcd::TlsFiles::certificate>},
+    {"key", kExpectsFile, set_file<&rendezvous::etcd::TlsFiles::key>},
     {"close_timeout", "", ignore},
     {"heartbeat_timeout", "", ignore},
     {"read_timeout", "", ignore},
@@ -93,7 +111,7 @@ Result<> parse_pair(std::string_view pair, Conf& conf) {
 
 }  // namespace
 
-Result<> set_rdzv_conf(std::string_view text, agent::JobSpec& job) {
+Result<> set_rdzv_conf(std::string_view text, agent::JobSpec& job, EtcdConf& etcd) {
   std::vector<std::string_view> pairs = split(text);
   if (pairs.back().empty()) pairs.pop_back();
   Conf conf;
@@ -108,7 +126,26 @@ Result<> set_rdzv_conf(std::string_view text, agent::JobSpec& job) {
     job.lease = std::min(kLongestTime, interval * conf.attempts.value_or(3));
   }
   if (conf.is_host) job.is_host = conf.is_host;
+  etcd = std::move(conf.etcd);
   return {};
+}
+
+Result<> check_etcd_conf(const EtcdConf& etcd, bool by_etcd) {
+  const std::string flag = "--rdzv_conf ";
+  if (!etcd.is_given()) return {};
+  if (!by_etcd) {
+    return usage_error(flag +
+                       "protocol, cacert, cert and key say how etcd is reached: give "
+                       "--rdzv_backend etcd, or leave them out");
+  }
+  if (!etcd.https) return usage_error(flag + "cacert, cert and key need protocol=https");
+  if (etcd.files.authority.empty()) {
+    return usage_error(flag +
+                       "protocol=https needs cacert=FILE, the certificates that have signed those "
+                       "of etcd's servers");
+  }
+  if (etcd.files.certificate.empty() == etcd.files.key.empty()) return {};
+  return usage_error(flag + "cert=FILE and key=FILE are given together, or not at all");
 }
 
 }  // namespace ddprun::cli

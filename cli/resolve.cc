@@ -68,6 +68,11 @@ Result<> resolve_etcd(RawOptions& raw, Mode mode, const Host& host) {
     etcd.servers.push_back(std::move(server));
   }
   if (host.etcd_user) set_etcd_user(host.etcd_user->view(), etcd);
+  if (raw.etcd_conf.https) {
+    auto tls = rendezvous::etcd::TlsClient::load(raw.etcd_conf.files);
+    if (!tls) return tls.error();
+    etcd.tls = std::move(*tls);
+  }
   raw.job.master_addr.clear();
   raw.job.master_port = 0;
   return {};
@@ -164,6 +169,8 @@ Result<> resolve_rendezvous(RawOptions& raw, Mode mode, const Host& host) {
                        " has to be longer than --heartbeat_interval " +
                        duration_text(job.heartbeat));
   }
+  if (const Result<> checked = check_etcd_conf(raw.etcd_conf, raw.by_etcd); !checked)
+    return checked;
   if (raw.standalone) return resolve_standalone(job);
   if (raw.by_etcd) return resolve_etcd(raw, mode, host);
   if (raw.endpoints.size() > 1) {

@@ -123,7 +123,7 @@ SetResult set_backend(std::string_view value, RawOptions& raw) {
 
 SetResult set_conf(std::string_view value, RawOptions& raw) {
   raw.rdzv_conf = value;
-  const Result<> set = set_rdzv_conf(value, raw.job);
+  const Result<> set = set_rdzv_conf(value, raw.job, raw.etcd_conf);
   return set ? SetResult(true) : SetResult::refused(set.error().message);
 }
 

@@ -25,7 +25,8 @@ bool is_time(milliseconds time, milliseconds least = milliseconds(0)) {
 
 void check_conf(std::string_view text) {
   agent::JobSpec job;
-  if (const Result<> set = set_rdzv_conf(text, job); !set) {
+  EtcdConf etcd;
+  if (const Result<> set = set_rdzv_conf(text, job, etcd); !set) {
     require(set.error().code == Errc::usage, "a wrong value is the user's error");
     return;
   }

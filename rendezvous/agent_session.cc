@@ -135,12 +135,17 @@ AgentActions AgentSession::connected(ConnectionId id, Time now) {
   return take();
 }
 
-AgentActions AgentSession::dial_failed(const std::string& reason, Time now) {
+AgentActions AgentSession::dial_failed(const Error& error, Time now) {
   end_lease_if_over(now);
   dialing_ = false;
-  reason_ = reason;
-  // Within one process there is nothing to wait for.
-  settings_.hosting ? give_up({Errc::system, reason}) : dial_later(now);
+  reason_ = error.message;
+  if (settings_.hosting) {  // within one process there is nothing to wait for
+    give_up({Errc::system, error.message});
+  } else if (error.code == Errc::usage && master_.empty()) {
+    give_up(error);
+  } else {
+    dial_later(now);
+  }
   return take();
 }
 

@@ -24,7 +24,8 @@
 //  connected      | Hello on it                | - (not dialed)             | Hello on it
 //  dial_failed    | Dial after a pause; with   | -                          | Dial after a pause
 //                 |  the master in this process|                            |
-//                 |  GaveUp                    |                            |
+//                 |  GaveUp, also if refused   |                            |
+//                 |  before the first Welcome  |                            |
 //  new line lost, | Dial after a pause         | -                          | Dial after a pause
 //   or no welcome |                            |                            |
 //  used line lost | -                          | > none; Dial               | > none; Dial
@@ -151,7 +152,7 @@ class AgentSession {
 
   // What happens to connections; `id` is new with each.
   AgentActions connected(ConnectionId id, Time now);
-  AgentActions dial_failed(const std::string& reason, Time now);
+  AgentActions dial_failed(const Error& error, Time now);
   /// The master is there, for people.
   void located(std::string master) { settings_.master = std::move(master); }
   AgentActions lost(ConnectionId id, const Error& error, Time now);

@@ -36,10 +36,9 @@ Client::Client(const asio::any_io_executor& executor, Options options, Hooks hoo
       hooks_(std::move(hooks)),
       session_name_(random_name()),
       session_(settings_of(options_, session_name_)),
-      dialer_(
-          executor, options_.server, options_.local,
-          {[this](asio::ip::tcp::socket socket) { on_dialed(std::move(socket)); },
-           [this](const Error& error) { perform(session_.dial_failed(error.message, now())); }}),
+      dialer_(executor, options_.server, options_.local,
+              {[this](asio::ip::tcp::socket socket) { on_dialed(std::move(socket)); },
+               [this](const Error& error) { perform(session_.dial_failed(error, now())); }}),
       owners_(executor),
       timer_(executor, [this] { perform(session_.tick(now())); }) {}
 
@@ -67,7 +66,7 @@ void Client::perform(const agent_action::Dial&) {
   }
   if (options_.hosted == nullptr) return dialer_.dial(AgentSession::kDialLimit);
   Result<StreamSocket> socket = options_.hosted->connect();
-  if (!socket) return perform(session_.dial_failed(socket.error().message, now()));
+  if (!socket) return perform(session_.dial_failed(socket.error(), now()));
   add_connection(std::move(*socket));
 }
 
@@ -78,7 +77,7 @@ void Client::perform(const agent_action::StopDialing&) {
 
 void Client::on_located(const Result<Endpoint>& server) {
   locating_.reset();
-  if (!server) return perform(session_.dial_failed(server.error().message, now()));
+  if (!server) return perform(session_.dial_failed(server.error(), now()));
   session_.located(server->text());
   hooks_.located(*server);
   dialer_.set_endpoint(*server);

@@ -10,7 +10,7 @@ namespace {
 constexpr const char* kLibrary = "libssl.so.3";
 
 Error unusable(const std::string& what) {
-  return {Errc::usage, "a secret needs the library " + std::string(kLibrary) + " of OpenSSL 3, " +
+  return {Errc::usage, "encryption needs the library " + std::string(kLibrary) + " of OpenSSL 3, " +
                            what +
                            ": install libssl3 (Debian, Ubuntu) or openssl-libs (Fedora, RHEL)"};
 }

@@ -38,7 +38,7 @@ CONFINED = {
     r"CLI/": r"cli/options\.cc",
     r"(spdlog|fmt)/": r"base/log\.cc",
     r"boost/process": r"launcher/worker\w*\.(h|cc)",
-    r"boost/beast": r"rendezvous/etcd/gateway\.cc|agent/ask/http_server\.cc",
+    r"boost/beast": r"rendezvous/etcd/exchange\.cc|agent/ask/http_server\.cc",
     r"hwloc": r"launcher/topology\.cc",
     r"elfutils/": r"launcher/native_stack\.cc",
     r"openssl/": r"rendezvous/openssl\.h",

@@ -57,6 +57,7 @@ void Candidate::perform(const ElectionActions& actions) {
 void Candidate::perform(const election_action::Ask& ask) {
   if (std::holds_alternative<request::Create>(ask.request)) {
     if (const Result<> chosen = choose_place(); !chosen) {
+      failed_with_ = Errc::unreachable;
       return perform(election_.failed(ask.number, chosen.error().message, now()));
     }
   }
@@ -85,6 +86,9 @@ Result<> Candidate::choose_place() {
 void Candidate::on_answer(std::uint64_t number, const Request& request, Result<std::string> body) {
   if (revoke_ == number) return std::exchange(resigned_, nullptr)();
   const auto answer = body ? decode(request, *body) : Result<Answer>(body.error());
+  if (!answer) {
+    failed_with_ = answer.error().code == Errc::usage ? Errc::usage : Errc::unreachable;
+  }
   perform(answer ? election_.answered(number, *answer, now())
                  : election_.failed(number, answer.error().message, now()));
 }

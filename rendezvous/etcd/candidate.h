@@ -50,7 +50,8 @@ class Candidate {
   Candidate(const boost::asio::any_io_executor& executor, Options options, Hooks hooks);
 
   /// Where is the master? If there is none, this node may become it. `found` is called later; that
-  /// of an earlier call is not. Errors: unreachable, with the reason.
+  /// of an earlier call is not. Errors: with the reason; usage if etcd refuses ddprun until
+  /// somebody changes that, else unreachable.
   void find(Found found);
 
   /// The master only, and one at a time: writes the state; `recorded` or `stepped_down` follows.
@@ -66,13 +67,14 @@ class Candidate {
   void perform(const ElectionActions& actions);
   void perform(const election_action::Ask& ask);
   void perform(const election_action::Found& found);
-  void perform(const election_action::NotFound& not_found) { tell(unreachable(not_found.reason)); }
+  void perform(const election_action::NotFound& not_found) {
+    tell(Error{failed_with_, not_found.reason});
+  }
   void perform(const election_action::Lead& lead);
   void perform(const election_action::Done&) { hooks_.recorded(); }
   void perform(const election_action::Delayed& delayed) { hooks_.delayed(delayed.reason); }
   void perform(const election_action::StepDown& step) { hooks_.stepped_down(step.reason); }
 
-  static Error unreachable(const std::string& reason) { return {Errc::unreachable, reason}; }
   Result<> choose_place();
   void on_answer(std::uint64_t number, const Request& request, Result<std::string> body);
   void tell(Result<Endpoint> where);
@@ -84,7 +86,8 @@ class Candidate {
   std::optional<Endpoint> place_;  // of a master here
   Found found_;
   std::function<void()> resigned_;
-  std::optional<std::uint64_t> revoke_;  // the last request of all
+  std::optional<std::uint64_t> revoke_;   // the last request of all
+  Errc failed_with_ = Errc::unreachable;  // the last request that failed
   Gateway gateway_;
   BootTimer timer_;
 };

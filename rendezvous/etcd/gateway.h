@@ -12,7 +12,9 @@
 
 #include "base/error.h"
 #include "rendezvous/endpoint.h"
+#include "rendezvous/etcd/exchange.h"
 #include "rendezvous/etcd/messages.h"
+#include "rendezvous/etcd/refusal.h"
 #include "rendezvous/etcd/servers.h"
 
 namespace ddprun::rendezvous::etcd {
@@ -36,29 +38,31 @@ class Gateway {
   /// Asks one server after the other until one answers, each for at most `limit`, the one that
   /// answered last first. What a server did not answer may have been done. `hook` gets the body of
   /// the answer, later. Errors: unreachable (no server answered; names the last one and why),
-  /// usage (etcd refuses the user), protocol (etcd answered with an error).
+  /// usage (etcd, or each of its servers, refuses ddprun until somebody changes that; what to do),
+  /// protocol (etcd answered with an error).
   void ask(Post post, std::chrono::milliseconds limit, Hook hook);
 
   /// This host's address as the server sees it that answered last; nullopt: none has answered.
   const std::optional<boost::asio::ip::address>& own_address() const { return own_address_; }
 
  private:
-  class Exchange;
   struct Asked {
     Post post;
     std::chrono::milliseconds limit;
     Hook hook;
     size_t server = 0;  ///< that is asked
     size_t tried = 0;
+    size_t refused = 0;  ///< how many of those that were tried did so, for good
     bool login = false;  ///< it is the request for a token
     std::unique_ptr<Exchange> exchange{};
   };
-  struct Reply;
-
   void log_in(std::chrono::milliseconds limit, std::function<void(Result<>)> done);
   void send(Post post, std::chrono::milliseconds limit, bool login, Hook hook);
   void try_server(std::uint64_t number);
-  void on_reply(std::uint64_t number, Result<Reply> reply);
+  void on_reply(std::uint64_t number, const Result<Exchange::Reply>& reply);
+  void on_refusal(std::uint64_t number, const Refusal& refusal);
+  void pass_over(std::uint64_t number, Error why);
+  std::string name_of(const Asked& asked) const;
   void end(std::uint64_t number, Result<std::string> result);
 
   boost::asio::any_io_executor executor_;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "rendezvous/endpoint.h"
+#include "rendezvous/etcd/tls.h"
 
 namespace ddprun::rendezvous::etcd {
 
@@ -13,6 +15,7 @@ struct Servers {
   std::vector<Endpoint> servers;  ///< at least one; any of them answers
   std::string user;               ///< empty: it asks for none
   std::string password;
+  std::shared_ptr<const TlsClient> tls{};  ///< nullptr: nothing is encrypted
 
   /// "etcd1:2379,etcd2:2379".
   std::string text() const {

@@ -107,13 +107,18 @@ TEST_CASE("a job's name is printable text") {
   CHECK_FALSE(cli::is_run_id("a\xff"));
 }
 
+Result<> set_conf(std::string_view text, agent::JobSpec& job) {
+  cli::EtcdConf etcd;
+  return cli::set_rdzv_conf(text, job, etcd);
+}
+
 TEST_CASE("every key of torchrun's --rdzv_conf is accepted, and those with a meaning have effect") {
   agent::JobSpec job;
   must(
-      cli::set_rdzv_conf("join_timeout=60,last_call_timeout=1.5,keep_alive_interval=4, "
-                         "keep_alive_max_attempt = 5 ,is_host=True,close_timeout=x,"
-                         "heartbeat_timeout=5,read_timeout=60,store_type=tcp,use_libuv=1",
-                         job));
+      set_conf("join_timeout=60,last_call_timeout=1.5,keep_alive_interval=4, "
+               "keep_alive_max_attempt = 5 ,is_host=True,close_timeout=x,"
+               "heartbeat_timeout=5,read_timeout=60,store_type=tcp,use_libuv=1",
+               job));
 
   CHECK(job.join_timeout == 60s);
   CHECK(job.last_call == 1500ms);
@@ -124,7 +129,7 @@ TEST_CASE("every key of torchrun's --rdzv_conf is accepted, and those with a mea
 
 TEST_CASE("the join timeout is also called timeout, and has units too") {
   agent::JobSpec job;
-  must(cli::set_rdzv_conf("timeout=2min,is_host=0", job));
+  must(set_conf("timeout=2min,is_host=0", job));
 
   CHECK(job.join_timeout == 120s);
   CHECK(job.is_host == false);
@@ -132,9 +137,9 @@ TEST_CASE("the join timeout is also called timeout, and has units too") {
 
 TEST_CASE("a lease of which only one half is given has torchrun's default for the other") {
   agent::JobSpec interval, attempts, longest;
-  must(cli::set_rdzv_conf("keep_alive_interval=1", interval));
-  must(cli::set_rdzv_conf("keep_alive_max_attempt=10", attempts));
-  must(cli::set_rdzv_conf("keep_alive_interval=1000d,keep_alive_max_attempt=10000", longest));
+  must(set_conf("keep_alive_interval=1", interval));
+  must(set_conf("keep_alive_max_attempt=10", attempts));
+  must(set_conf("keep_alive_interval=1000d,keep_alive_max_attempt=10000", longest));
 
   CHECK(interval.heartbeat == 1s);
   CHECK(interval.lease == 3s);
@@ -143,9 +148,42 @@ TEST_CASE("a lease of which only one half is given has torchrun's default for th
   CHECK(longest.lease == cli::kLongestTime);
 }
 
+TEST_CASE("--rdzv_conf says how etcd is reached, as torchrun's does") {
+  agent::JobSpec job;
+  cli::EtcdConf etcd;
+  must(cli::set_rdzv_conf("protocol=https,cacert=/ca,cert=/c,key=/k", job, etcd));
+
+  CHECK(etcd.https);
+  CHECK(etcd.files.authority == "/ca");
+  CHECK(etcd.files.certificate == "/c");
+  CHECK(etcd.files.key == "/k");
+  must(cli::check_etcd_conf(etcd, true));
+  must(cli::set_rdzv_conf("protocol=http", job, etcd));
+  must(cli::check_etcd_conf(etcd, false));
+}
+
+TEST_CASE("what --rdzv_conf says of etcd is whole, and for etcd") {
+  const auto [text, by_etcd, sentence] = GENERATE(table<const char*, bool, const char*>(
+      {{"protocol=https,cacert=a", false,
+        "--rdzv_conf protocol, cacert, cert and key say how etcd is reached: give --rdzv_backend "
+        "etcd, or leave them out"},
+       {"cacert=a", true, "--rdzv_conf cacert, cert and key need protocol=https"},
+       {"protocol=https", true,
+        "--rdzv_conf protocol=https needs cacert=FILE, the certificates that have signed those of "
+        "etcd's servers"},
+       {"protocol=https,cacert=a,key=b", true,
+        "--rdzv_conf cert=FILE and key=FILE are given together, or not at all"}}));
+  agent::JobSpec job;
+  cli::EtcdConf etcd;
+  must(cli::set_rdzv_conf(text, job, etcd));
+  const Result<> checked = cli::check_etcd_conf(etcd, by_etcd);
+  REQUIRE_FALSE(checked.has_value());
+  CHECK(checked.error().message == sentence);
+}
+
 TEST_CASE("an empty --rdzv_conf changes nothing") {
   agent::JobSpec job;
-  must(cli::set_rdzv_conf("", job));
+  must(set_conf("", job));
 
   CHECK(job.join_timeout == 600s);
   CHECK(job.last_call == 30s);
@@ -158,10 +196,12 @@ TEST_CASE("a wrong --rdzv_conf is refused with the valid values, and changes not
   const auto [text, sentence] = GENERATE(table<const char*, const char*>(
       {{"join_timeuot=60", "has no key 'join_timeuot'; did you mean join_timeout?"},
        {"last_call_timeout=1,is-host=1", "has no key 'is-host'; did you mean is_host?"},
-       {"protocol=https",
-        "has no key 'protocol'; it has join_timeout, timeout, last_call_timeout, "
-        "keep_alive_interval, keep_alive_max_attempt, is_host, close_timeout, heartbeat_timeout, "
-        "read_timeout, store_type, use_libuv"},
+       {"etcd_prefix=/x",
+        "has no key 'etcd_prefix'; it has join_timeout, timeout, last_call_timeout, "
+        "keep_alive_interval, keep_alive_max_attempt, is_host, protocol, cacert, cert, key, "
+        "close_timeout, heartbeat_timeout, read_timeout, store_type, use_libuv"},
+       {"protocol=ftp", "protocol expects http or https, not 'ftp'"},
+       {"protocol=https,cacert=", "cacert expects the name of a file, not ''"},
        {"join_timeout", "expects key=value, not 'join_timeout'"},
        {"last_call_timeout=1,,is_host=1", "expects key=value, not ''"},
        {"is_host=maybe", "is_host expects true or false, not 'maybe'"},
@@ -172,7 +212,7 @@ TEST_CASE("a wrong --rdzv_conf is refused with the valid values, and changes not
   INFO(text);
   agent::JobSpec job;
 
-  const Result<> taken = cli::set_rdzv_conf(text, job);
+  const Result<> taken = set_conf(text, job);
 
   REQUIRE(taken.has_error());
   CHECK(taken.error().code == Errc::usage);

@@ -91,9 +91,9 @@ DDPRUN_ETCD_USER=root:toor run "${job[@]}"
 expect_exit 0
 expect_stdout '^user=$'
 expect_no_stdout password
-DDPRUN_ETCD_USER=root:wrong run --rdzv_conf join_timeout=5 "${job[@]}"
-expect_exit 124
-expect_stderr "waiting for the master at an address from etcd at .*: etcd user 'root': .*authentication failed"
+DDPRUN_ETCD_USER=root:wrong run "${job[@]}"
+expect_exit 2
+expect_stderr "etcd at .*: user 'root': .*authentication failed.*; correct DDPRUN_ETCD_USER"
 
 end_etcd
 expect_no_process_left

@@ -9,16 +9,20 @@
 #   start_etcd_server I                 starts it again
 #   end_etcd                            before expect_no_process_left
 #
+# With etcd_scheme=https and etcd_flags=(...) set before, clients need TLS; ctl_flags are etcdctl's.
+#
 # Skipped where etcd is not installed.
 # shellcheck shell=bash
 for tool in etcd etcdctl; do
   command -v "$tool" >/dev/null || skip "there is no $tool (packages etcd-server and etcd-client)"
 done
-etcd_pids=() etcd_command=()
+etcd_pids=() etcd_command=() etcd_scheme=http etcd_flags=() ctl_flags=()
 at_exit+=(end_etcd)
 
 etcd_url() {  # etcd_url I [peer]
-  echo "http://$etcd_address:$((${2:+1} + 20000 + 10 * $1))"
+  local scheme=$etcd_scheme
+  [ -z "${2:-}" ] || scheme=http
+  echo "$scheme://$etcd_address:$((${2:+1} + 20000 + 10 * $1))"
 }
 
 start_etcd() {
@@ -33,12 +37,12 @@ start_etcd_server() {
   "${etcd_command[@]}" etcd --name "s$1" --data-dir "$work/etcd$1" --initial-cluster "$etcd_cluster" \
     --listen-client-urls "$(etcd_url "$1")" --advertise-client-urls "$(etcd_url "$1")" \
     --listen-peer-urls "$(etcd_url "$1" peer)" --initial-advertise-peer-urls "$(etcd_url "$1" peer)" \
-    &>>"$work/etcd$1.log" &
+    "${etcd_flags[@]}" &>>"$work/etcd$1.log" &
   etcd_pids[$1]=$!
 }
 
 ctl() {
-  ETCDCTL_API=3 "${etcd_command[@]}" etcdctl --endpoints "$(etcd_urls)" "$@"
+  ETCDCTL_API=3 "${etcd_command[@]}" etcdctl --endpoints "$(etcd_urls)" "${ctl_flags[@]}" "$@"
 }
 
 etcd_urls() {
@@ -50,7 +54,7 @@ etcd_urls() {
 etcd_endpoints() {
   local urls
   urls=$(etcd_urls)
-  echo "${urls//http:\/\//}"
+  echo "${urls//$etcd_scheme:\/\//}"
 }
 
 wait_until_etcd_answers() {

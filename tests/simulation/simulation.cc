@@ -265,11 +265,13 @@ void Simulation::dial(Node& node) {
       if (node.cut || master_host_dead_) {
         return after(AgentSession::kDialLimit, [this, &node, attempt] {
           in_agent(node, [this, &node, attempt] {
-            if (attempt == node.dial) perform(node, node.session.dial_failed("no answer", now_));
+            if (attempt == node.dial)
+              perform(node, node.session.dial_failed({Errc::unreachable, "no answer"}, now_));
           });
         });
       }
-      if (!master_is_there()) return perform(node, node.session.dial_failed("refused", now_));
+      if (!master_is_there())
+        return perform(node, node.session.dial_failed({Errc::unreachable, "refused"}, now_));
       const int line = connect(node, false);
       node.has_final_message = true;
       perform(node, node.session.connected(static_cast<ConnectionId>(line), now_));

@@ -157,6 +157,57 @@ TEST_CASE("a refused request is not repeated") {
   CHECK(other.requests.empty());
 }
 
+TEST_CASE("a server that is no etcd is passed over") {
+  asio::io_context context;
+  FakeEtcd stranger(context), etcd(context);
+  Gateway gateway(context.get_executor(), options({stranger.endpoint(), etcd.endpoint()}));
+  stranger.answers = {http(404, "404 page not found\n")};
+  etcd.answers = {http(200, "yes")};
+  CHECK(must(ask(context, gateway)) == "yes");
+}
+
+TEST_CASE("only if all servers refuse ddprun for good, etcd does") {
+  asio::io_context context;
+  FakeEtcd etcd(context), other(context);
+  Gateway gateway(context.get_executor(), options({etcd.endpoint(), other.endpoint()}));
+  const std::string refusal = http(403, R"({"error":"etcdserver: permission denied"})");
+  etcd.answers = {refusal, refusal};
+  other.answers = {refusal, http(503, R"({"error":"etcdserver: no leader"})")};
+  const auto refused = ask(context, gateway);
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().code == Errc::usage);
+  CHECK(refused.error().message == "etcd at " + other.endpoint().text() +
+                                       ": etcdserver: permission denied; its role has to read and "
+                                       "write the keys below /ddprun/");
+  const auto waits = ask(context, gateway);
+  REQUIRE_FALSE(waits.has_value());
+  CHECK(waits.error().code == Errc::unreachable);
+}
+
+TEST_CASE("what etcd, or another program, says instead of an answer has a kind and a sentence") {
+  using Kind = Refusal::Kind;
+  const auto [status, body, kind, sentence] =
+      GENERATE(table<unsigned, const char*, Kind, const char*>(
+          {{503, R"({"error":"etcdserver: no leader"})", Kind::server, "etcdserver: no leader"},
+           {429, R"({"error":"etcdserver: too many requests"})", Kind::server,
+            "etcdserver: too many requests"},
+           {404, "<html>\n", Kind::server,
+            "HTTP status 404: it does not answer as etcd 3.4 or later"},
+           {400, "Client sent an HTTP request to an HTTPS server.", Kind::lasting,
+            "it speaks TLS: give --rdzv_conf protocol=https,cacert=FILE"},
+           {401, R"({"error":"etcdserver: invalid auth token"})", Kind::token,
+            "etcdserver: invalid auth token"},
+           {400, R"({"error":"etcdserver: authentication failed, invalid user ID or password"})",
+            Kind::lasting,
+            "user 'ddp': etcdserver: authentication failed, invalid user ID or password; correct "
+            "DDPRUN_ETCD_USER=name:password"},
+           {404, R"({"error":"etcdserver: requested lease not found"})", Kind::request,
+            "etcdserver: requested lease not found"}}));
+  const Refusal refusal = judge_refusal(status, body, "ddp");
+  CHECK(refusal.kind == kind);
+  CHECK(refusal.sentence == sentence);
+}
+
 TEST_CASE("an answer that is no HTTP, or too long, is as none") {
   asio::io_context context;
   FakeEtcd etcd(context);
@@ -181,6 +232,16 @@ TEST_CASE("a user logs in once, and again when the token is not taken any more")
   CHECK_FALSE(ask(context, gateway).has_value());
   CHECK(must(ask(context, gateway)) == "2");
   CHECK(contains(etcd.requests.back(), "Authorization: T.2"));
+}
+
+TEST_CASE("a user that etcd does not know is refused for good") {
+  asio::io_context context;
+  FakeEtcd etcd(context);
+  Gateway gateway(context.get_executor(), options({etcd.endpoint()}, "ddp"));
+  etcd.answers = {http(400, R"({"error":"etcdserver: authentication failed"})")};
+  const auto answer = ask(context, gateway);
+  REQUIRE_FALSE(answer.has_value());
+  CHECK(answer.error().code == Errc::usage);
 }
 
 TEST_CASE("nothing is called when the gateway is gone") {

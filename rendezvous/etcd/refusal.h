@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace ddprun::rendezvous::etcd {
+
+/// What an answer other than 200 means.
+struct Refusal {
+  enum class Kind {
+    server,   ///< this server cannot answer, or is no etcd: another one may
+    token,    ///< etcd does not know the token any more: a new one may do
+    lasting,  ///< it refuses ddprun, and will until somebody changes that
+    request,  ///< it has refused this request
+  };
+  Kind kind;
+  std::string sentence;  ///< to follow the name of the server
+};
+
+/// `user`: the one that ddprun gave; empty: none. Pure.
+Refusal judge_refusal(unsigned status, std::string_view body, const std::string& user);
+
+}  // namespace ddprun::rendezvous::etcd

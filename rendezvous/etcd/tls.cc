@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/etcd/tls.h"
+
+#include <array>
+#include <cerrno>
+#include <fcntl.h>
+#include <new>
+#include <unistd.h>
+
+#include "rendezvous/openssl.h"
+
+namespace ddprun::rendezvous::etcd {
+namespace {
+
+std::string option(const char* key, const std::string& file) {
+  return "--rdzv_conf " + std::string(key) + "=" + file;
+}
+
+/// OpenSSL's last words about a file.
+std::string why(const OpenSsl& ssl) {
+  const char* reason = ssl.ERR_reason_error_string(ssl.ERR_peek_last_error());
+  return reason == nullptr ? "" : " (" + std::string(reason) + ")";
+}
+
+/// OpenSSL has no words for what the system refuses.
+Result<> check_readable(const char* key, const std::string& file) {
+  const int opened = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (opened < 0) return Error{Errc::usage, os_error(option(key, file), errno).message};
+  close(opened);
+  return {};
+}
+
+/// OpenSSL would ask for the password of a key at the terminal.
+int no_password(char*, int, int, void*) {
+  return -1;
+}
+
+Result<> load_authority(const OpenSsl& ssl, SSL_CTX* context, const std::string& file) {
+  if (const Result<> readable = check_readable("cacert", file); !readable) return readable;
+  ssl.ERR_clear_error();
+  if (ssl.SSL_CTX_load_verify_file(context, file.c_str()) == 1) return {};
+  return Error{Errc::usage,
+               option("cacert", file) + ": the file holds no certificate in PEM" + why(ssl)};
+}
+
+Result<> load_identity(const OpenSsl& ssl, SSL_CTX* context, const TlsFiles& files) {
+  if (const Result<> readable = check_readable("cert", files.certificate); !readable) {
+    return readable;
+  }
+  if (const Result<> readable = check_readable("key", files.key); !readable) return readable;
+  ssl.ERR_clear_error();
+  if (ssl.SSL_CTX_use_certificate_chain_file(context, files.certificate.c_str()) != 1) {
+    return Error{Errc::usage, option("cert", files.certificate) +
+                                  ": the file holds no certificate in PEM" + why(ssl)};
+  }
+  if (ssl.SSL_CTX_use_PrivateKey_file(context, files.key.c_str(), SSL_FILETYPE_PEM) == 1) return {};
+  return Error{Errc::usage, option("key", files.key) +
+                                ": the file holds no private key in PEM, without a password, that "
+                                "belongs to the certificate of cert=" +
+                                files.certificate + why(ssl)};
+}
+
+/// What is wrong with a server's certificate, for which OpenSSL has the number.
+std::string distrust(const OpenSsl& ssl, long verdict, const std::string& host) {
+  switch (verdict) {
+    case X509_V_ERR_HOSTNAME_MISMATCH:
+    case X509_V_ERR_IP_ADDRESS_MISMATCH:
+      return "its certificate is not one of '" + host +
+             "': give --rdzv_endpoint a name or address that the certificate has";
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+      return "its certificate, or one that signed it, has expired: renew it, or correct the clock "
+             "of this host";
+    case X509_V_ERR_CERT_NOT_YET_VALID:
+      return "its certificate, or one that signed it, is not valid yet: correct the clock of this "
+             "host";
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
+      return "its certificate is not signed by one of --rdzv_conf cacert: give the file with the "
+             "certificate of the authority that signed it";
+    default:
+      return std::string("its certificate is not accepted: ") +
+             ssl.X509_verify_cert_error_string(verdict);
+  }
+}
+
+const char* certificate_refused(bool has_certificate) {
+  return has_certificate
+             ? "it does not accept the certificate of --rdzv_conf cert: is it signed by an "
+               "authority "
+               "that etcd trusts (--trusted-ca-file), for clients, and has it not expired?"
+             : "it asks for a certificate of this client: give --rdzv_conf cert=FILE,key=FILE";
+}
+
+/// Whether an alert that the server sent is about this client's certificate.
+bool is_about_certificate(int alert) {
+  switch (alert) {
+    case SSL_AD_CERTIFICATE_REQUIRED:
+    case SSL_AD_BAD_CERTIFICATE:
+    case SSL_AD_UNSUPPORTED_CERTIFICATE:
+    case SSL_AD_CERTIFICATE_REVOKED:
+    case SSL_AD_CERTIFICATE_EXPIRED:
+    case SSL_AD_CERTIFICATE_UNKNOWN:
+    case SSL_AD_UNKNOWN_CA:
+    case SSL_AD_ACCESS_DENIED:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// The server asks for a certificate of this client.
+int note_question(SSL* line, void*) {
+  *static_cast<bool*>((*OpenSsl::load())->SSL_get_ex_data(line, 0)) = true;
+  return 1;
+}
+
+}  // namespace
+
+struct TlsClient::Library {
+  explicit Library(const OpenSsl& functions)
+      : ssl(functions), context(ssl.SSL_CTX_new(ssl.TLS_method())) {
+    if (context == nullptr) throw std::bad_alloc();
+  }
+  ~Library() { ssl.SSL_CTX_free(context); }
+  Library(const Library&) = delete;
+
+  const OpenSsl& ssl;
+  SSL_CTX* const context;
+  bool has_certificate = false;
+};
+
+TlsClient::TlsClient(std::unique_ptr<Library> library) : library_(std::move(library)) {}
+
+TlsClient::~TlsClient() = default;
+
+Result<std::shared_ptr<const TlsClient>> TlsClient::load(const TlsFiles& files) {
+  const Result<const OpenSsl*> ssl = OpenSsl::load();
+  if (!ssl) return ssl.error();
+  auto library = std::make_unique<Library>(**ssl);
+  SSL_CTX* const context = library->context;
+  (*ssl)->SSL_CTX_set_default_passwd_cb(context, no_password);
+  (*ssl)->SSL_CTX_set_cert_cb(context, note_question, nullptr);
+  (*ssl)->SSL_CTX_ctrl(context, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_2_VERSION, nullptr);
+  (*ssl)->SSL_CTX_ctrl(context, SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, nullptr);
+  if (const Result<> loaded = load_authority(**ssl, context, files.authority); !loaded) {
+    return loaded.error();
+  }
+  library->has_certificate = !files.certificate.empty();
+  if (library->has_certificate) {
+    if (const Result<> loaded = load_identity(**ssl, context, files); !loaded)
+      return loaded.error();
+  }
+  return std::shared_ptr<const TlsClient>(new TlsClient(std::move(library)));
+}
+
+struct TlsChannel::Session {
+  explicit Session(const TlsClient::Library& library)
+      : ssl(library.ssl),
+        line(ssl.SSL_new(library.context)),
+        in(ssl.BIO_new(ssl.BIO_s_mem())),
+        out(ssl.BIO_new(ssl.BIO_s_mem())),
+        has_certificate(library.has_certificate) {
+    if (line == nullptr || in == nullptr || out == nullptr) throw std::bad_alloc();
+    ssl.SSL_set_bio(line, in, out);
+    ssl.SSL_set_ex_data(line, 0, &asked_for_certificate);
+  }
+  ~Session() { ssl.SSL_free(line); }  // and what it reads from and writes to
+  Session(const Session&) = delete;
+
+  const OpenSsl& ssl;
+  SSL* const line;
+  BIO* const in;
+  BIO* const out;
+  const bool has_certificate;
+  bool asked_for_certificate = false;
+};
+
+TlsChannel::TlsChannel(std::shared_ptr<const TlsClient> client, const std::string& host)
+    : client_(std::move(client)),
+      host_(host),
+      session_(std::make_unique<Session>(*client_->library_)) {
+  const OpenSsl& ssl = session_->ssl;
+  SSL* const line = session_->line;
+  ssl.SSL_set_verify(line, SSL_VERIFY_PEER, nullptr);
+  if (ssl.SSL_set1_host(line, host_.c_str()) != 1) throw std::bad_alloc();
+  // To a server with several certificates. An address is none of the names of TLS.
+  const bool is_address = host_.find(':') != std::string::npos ||
+                          host_.find_first_not_of("0123456789.") == std::string::npos;
+  if (!is_address) {
+    ssl.SSL_ctrl(line, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, host_.data());
+  }
+  ssl.SSL_set_connect_state(line);
+  ssl.SSL_do_handshake(line);  // a client speaks first
+}
+
+TlsChannel::~TlsChannel() = default;
+
+Result<> TlsChannel::receive(std::string_view records) {
+  const OpenSsl& ssl = session_->ssl;
+  ssl.BIO_write(session_->in, records.data(), static_cast<int>(records.size()));
+  ssl.ERR_clear_error();
+  std::array<char, 4096> buffer;
+  int size = 0;
+  while ((size = ssl.SSL_read(session_->line, buffer.data(), buffer.size())) > 0) {
+    received_.append(buffer.data(), static_cast<std::size_t>(size));
+    session_->asked_for_certificate = false;  // it has got an answer
+  }
+  const int state = ssl.SSL_get_error(session_->line, size);
+  ended_ = state == SSL_ERROR_ZERO_RETURN;
+  if (!ended_ && state != SSL_ERROR_WANT_READ) return failure();
+  advance();
+  return {};
+}
+
+void TlsChannel::send(std::string_view bytes) {
+  unsent_.append(bytes);
+  advance();
+}
+
+/// Into memory, so all of it is written, or nothing.
+void TlsChannel::advance() {
+  if (unsent_.empty() || session_->ssl.SSL_is_init_finished(session_->line) != 1) return;
+  session_->ssl.SSL_write(session_->line, unsent_.data(), static_cast<int>(unsent_.size()));
+  unsent_.clear();
+}
+
+std::string TlsChannel::take_output() {
+  std::string output;
+  std::array<char, 4096> buffer;
+  int size = 0;
+  while ((size = session_->ssl.BIO_read(session_->out, buffer.data(), buffer.size())) > 0) {
+    output.append(buffer.data(), static_cast<std::size_t>(size));
+  }
+  return output;
+}
+
+Error TlsChannel::failure() const {
+  const OpenSsl& ssl = session_->ssl;
+  const long verdict = ssl.SSL_get_verify_result(session_->line);
+  if (verdict != X509_V_OK) return {Errc::usage, distrust(ssl, verdict, host_)};
+  const unsigned long error = ssl.ERR_peek_error();
+  const int reason = ERR_GET_REASON(error);
+  if (is_about_certificate(reason - SSL_AD_REASON_OFFSET)) {
+    return {Errc::usage, certificate_refused(session_->has_certificate)};
+  }
+  if (reason == SSL_R_WRONG_VERSION_NUMBER) {
+    return {Errc::usage, "it does not speak TLS: leave out --rdzv_conf protocol=https"};
+  }
+  const char* words = ssl.ERR_reason_error_string(error);
+  return {Errc::unreachable, std::string("TLS failed: ") + (words ? words : "no reason is known")};
+}
+
+Error TlsChannel::lost(const std::string& reason) const {
+  if (!session_->asked_for_certificate) return {Errc::unreachable, reason};
+  return {Errc::unreachable,
+          reason + "; perhaps " + certificate_refused(session_->has_certificate)};
+}
+
+}  // namespace ddprun::rendezvous::etcd

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+
+namespace ddprun::rendezvous::etcd {
+
+/// The files that say whom to trust, and who ddprun is; PEM.
+struct TlsFiles {
+  std::string authority;  ///< certificates that have signed those of etcd's servers
+  std::string
+      certificate;  ///< of this client, with those between it and its authority; empty: none
+  std::string key;  ///< of that certificate; empty: none
+};
+
+/// What all encrypted connections to etcd share.
+class TlsClient {
+ public:
+  /// Reads the files, once. Errors: usage (OpenSSL is missing, or one of the files is of no use:
+  /// names its key of --rdzv_conf).
+  static Result<std::shared_ptr<const TlsClient>> load(const TlsFiles& files);
+
+  ~TlsClient();
+  TlsClient(const TlsClient&) = delete;
+
+ private:
+  friend class TlsChannel;
+  struct Library;
+
+  explicit TlsClient(std::unique_ptr<Library> library);
+
+  std::unique_ptr<Library> library_;
+};
+
+/// This end of an encrypted connection to one of etcd's servers: turns bytes into records and back,
+/// and knows no socket. Nothing is sent to a server before its certificate is found to be that of
+/// `host`, a name or an address.
+class TlsChannel {
+ public:
+  TlsChannel(std::shared_ptr<const TlsClient> client, const std::string& host);
+  ~TlsChannel();
+  TlsChannel(const TlsChannel&) = delete;
+
+  /// Takes bytes of the server. After an error there may be a last output, and nothing follows.
+  /// Errors: usage (this side or that one does not trust the other: why, and what to do),
+  /// unreachable (bytes were changed on their way).
+  Result<> receive(std::string_view records);
+
+  /// Encrypts `bytes`. They are kept until the server is trusted.
+  void send(std::string_view bytes);
+
+  /// What is to be sent to the server; empty: nothing.
+  std::string take_output();
+
+  /// What the server sent, decrypted.
+  std::string take_received() { return std::exchange(received_, {}); }
+
+  /// The error when the connection is lost for `reason`: a server that refuses this client's
+  /// certificate may close it before its words arrive.
+  Error lost(const std::string& reason) const;
+
+  /// The server has said that it sends no more: what was received is all of it.
+  bool is_ended() const { return ended_; }
+
+ private:
+  struct Session;
+
+  void advance();
+  Error failure() const;
+
+  std::shared_ptr<const TlsClient> client_;
+  std::string host_;
+  std::unique_ptr<Session> session_;
+  std::string unsent_;  // until the server is trusted
+  std::string received_;
+  bool ended_ = false;
+};
+
+}  // namespace ddprun::rendezvous::etcd
