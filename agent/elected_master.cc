@@ -57,11 +57,21 @@ Result<> ElectedMaster::lead(const rendezvous::Endpoint& where, const rendezvous
   return {};
 }
 
-/// The server may be calling us.
 void ElectedMaster::step_down(const std::string& reason) {
   log::warning("this node is not the master of job '" + job_.run_id + "' any more: " + reason);
-  asio::post(executor_, [server = std::shared_ptr<rendezvous::Server>(std::move(server_))] {});
+  end_server();
   stepped_down_();
+}
+
+/// The key goes when the server does not renew leases of nodes any more: a successor counts on it.
+void ElectedMaster::resign(std::function<void()> done) {
+  end_server();
+  candidate_.resign(std::move(done));
+}
+
+/// Later, but before anything that is begun from now on: it may be calling us.
+void ElectedMaster::end_server() {
+  asio::post(executor_, [server = std::shared_ptr<rendezvous::Server>(std::move(server_))] {});
 }
 
 }  // namespace ddprun::agent

@@ -38,14 +38,15 @@ class ElectedMaster {
   /// Whether the latest master in this process, which may be over, has this name.
   bool has_been(const std::string& name) const { return !name_.empty() && name == name_; }
 
-  /// As Candidate::resign.
-  void resign(std::function<void()> done) { candidate_.resign(std::move(done)); }
+  /// As Candidate::resign. Nothing is hosted here any more.
+  void resign(std::function<void()> done);
 
  private:
   rendezvous::etcd::Candidate::Options candidate_options() const;
   rendezvous::etcd::Candidate::Hooks hooks();
   Result<> lead(const rendezvous::Endpoint& where, const rendezvous::JobState& state);
   void step_down(const std::string& reason);
+  void end_server();
 
   boost::asio::any_io_executor executor_;
   const JobSpec& job_;

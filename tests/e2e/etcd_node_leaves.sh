@@ -1,51 +1,101 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# An etcd that answers only at first: a node that is told to leave asks it to end its lease, and does
-# not report a wait of a master, which it is not, while there is no answer to that.
+# What a node does that is told to leave, seen by what stands for etcd. One that is not the master, as
+# its key was never answered for, ends its lease in etcd, and does not report a wait of a master while
+# there is no answer to that. A master serves nobody any more when it ends its lease: else it would
+# renew leases of nodes while its successor waits for their end.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 command -v python3 >/dev/null || skip 'there is no python3'
-python3 - "$here" "$work/port" >"$work/requests" <<'PROGRAM' &
-import http.server, os, sys, threading
+cat >"$work/etcd.py" <<'PROGRAM'
+import base64, http.server, json, os, socket, sys, threading
+
+address, folder, mode = sys.argv[1:]
+keys = {}
+
+def is_served(place):
+    with socket.socket() as connection:
+        return connection.connect_ex((place['host'], place['port'])) == 0
+
+def transaction(request):
+    writes = [each['request_put'] for each in request['success'] if 'request_put' in each]
+    if writes and mode == 'silent':
+        threading.Event().wait()
+    keys.update({write['key']: write['value'] for write in writes})
+    return {'header': {'revision': '5'}, 'succeeded': True,
+            'responses': [response(each) for each in request['success']]}
+
+def response(part):
+    if 'request_put' in part:
+        return {'response_put': {}}
+    key = part['request_range']['key']
+    found = {'key': key, 'value': keys.get(key), 'lease': '7', 'create_revision': '5', 'mod_revision': '5'}
+    return {'response_range': {'kvs': [found] if key in keys else []}}
 
 class Etcd(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
-        body = self.rfile.read(int(self.headers['Content-Length']))
+        request = json.loads(self.rfile.read(int(self.headers['Content-Length'])))
         print(self.path, flush=True)
-        if b'request_put' in body or self.path == '/v3/lease/revoke':
-            threading.Event().wait()
-        answer = b'{"header":{},"ID":"7","TTL":"60"}'
+        answer = {'header': {}, 'ID': '7', 'TTL': '60', 'result': {'TTL': '60'}}
+        if self.path == '/v3/kv/txn':
+            answer = transaction(request)
+        elif self.path == '/v3/lease/revoke':
+            if mode == 'silent':
+                threading.Event().wait()
+            master = [json.loads(base64.b64decode(value)) for value in keys.values()][0]
+            print('served' if is_served(master) else 'not served', flush=True)
+        body = json.dumps(answer).encode()
         self.send_response(200)
-        self.send_header('Content-Length', str(len(answer)))
+        self.send_header('Content-Length', str(len(body)))
         self.end_headers()
-        self.wfile.write(answer)
+        self.wfile.write(body)
 
     def log_message(self, *_):
         pass
 
-server = http.server.ThreadingHTTPServer((sys.argv[1], 0), Etcd)
-with open(sys.argv[2] + '.new', 'w') as file:
+server = http.server.ThreadingHTTPServer((address, 0), Etcd)
+with open(folder + '/port.new', 'w') as file:
     file.write(str(server.server_port))
-os.rename(sys.argv[2] + '.new', sys.argv[2])
+os.rename(folder + '/port.new', folder + '/port')
 server.serve_forever()
 PROGRAM
-etcd=$!
+
+etcd=''
+start_fake() {  # start_fake MODE: writes what it is asked to $work/requests; its port is $port
+  rm -f "$work/port"
+  python3 "$work/etcd.py" "$here" "$work" "$1" >"$work/requests" &
+  etcd=$!
+  until [ -e "$work/port" ]; do
+    if ! kill -0 "$etcd" || [ $SECONDS -ge "$deadline" ]; then fail 'what stands for etcd does not start'; fi
+    sleep 0.05
+  done
+  port=$(<"$work/port")
+}
 end_etcd() {
-  kill -KILL "$etcd" 2>/dev/null || return 0
+  [ -n "$etcd" ] && kill -KILL "$etcd" 2>/dev/null || return 0
   wait "$etcd" 2>/dev/null || true
 }
 at_exit+=(end_etcd)
-until [ -e "$work/port" ]; do
-  if ! kill -0 "$etcd" || [ $SECONDS -ge "$deadline" ]; then fail 'what stands for etcd does not start'; fi
-  sleep 0.05
-done
+requests() { grep -c "$1" "$work/requests"; }
+job() { start --rdzv_backend etcd --rdzv_endpoint "$here:$port" --rdzv_id x --lease 17 "$@"; }
 
+start_fake silent
 # It waits for the last answer for a tenth of three leases, beyond the first report of a wait.
-start --rdzv_backend etcd --rdzv_endpoint "$here:$(<"$work/port")" --rdzv_id x --lease 17 true
-makes_key() { [ "$(grep -c /v3/kv/txn "$work/requests")" -ge 2 ]; }
+job true
+makes_key() { [ "$(requests /v3/kv/txn)" -ge 2 ]; }
 wait_until makes_key
 kill -TERM "$ddprun"
 finish
 expect_exit 143
-grep -q /v3/lease/revoke "$work/requests" || fail "it kept its lease: $(<"$work/requests")"
+[ "$(requests /v3/lease/revoke)" -ge 1 ] || fail "it kept its lease: $(<"$work/requests")"
+end_etcd
+
+start_fake answering
+mkfifo "$work/fifo"
+job sh -c 'read -r line <>"$0"' "$work/fifo"
+wait_for_event worker_started
+kill -TERM "$ddprun"
+finish
+expect_exit 143
+[ "$(requests '^not served')" = 1 ] || fail "when it ended its lease: $(tail -n 1 "$work/requests")"
 end_etcd
 expect_no_process_left
