@@ -103,6 +103,7 @@ void Election::lead(Epoch epoch, const std::optional<Recorded>& state, Time now)
 void Election::renew(Time now) {
   next_renewal_ = now + pause();
   if (!renewal_) renewal_ = ask(request::Renew{lease_->id}, now);
+  if (!look_) look_ = ask(request::Look{}, now);
   if (state_lease_ && !state_renewal_) state_renewal_ = ask(request::Renew{*state_lease_}, now);
 }
 
@@ -111,6 +112,13 @@ void Election::take_renewed(seconds ttl, Time sent, Time now) {
   lease_->limit = std::max(lease_->limit, sent + usable(ttl, ttl_));
   trouble_.clear();
   end_if_over(now);
+}
+
+/// Its lease lasts also when the key was deleted, and another master may have made it anew.
+void Election::take_look_answer(const Answer& answer) {
+  const auto* seen = as<answer::Seen>(answer);
+  if (seen == nullptr || (seen->master && seen->master->epoch == *epoch_)) return;
+  step_down("somebody has deleted its key in etcd");
 }
 
 ElectionActions Election::record(std::string state, Time now) {
@@ -138,7 +146,8 @@ void Election::take_write_answer(const Answer& answer, Time now) {
   const auto* seen = as<answer::Seen>(answer);
   const bool is_ours = seen != nullptr && seen->master && seen->master->epoch == *epoch_;
   if (is_ours && seen->state && seen->state->state == *state_) return was_written(*seen->state);
-  if (is_ours && !seen->state && state_revision_ != 0) return write_anew(now);
+  const Revision latest = seen != nullptr && seen->state ? seen->state->revision : 0;
+  if (is_ours && latest != state_revision_) return write_after(latest, now);
   step_down("its key in etcd is gone");
 }
 
@@ -148,9 +157,10 @@ void Election::was_written(const Recorded& state) {
   written(state.revision);
 }
 
-/// The state before has vanished: its lease was over when this master was elected, or nearly.
-void Election::write_anew(Time now) {
-  state_revision_ = 0;
+/// The state before has vanished, as its lease was over when this master was elected, or nearly; or
+/// somebody has set it back. Nobody but this master may write it.
+void Election::write_after(Revision latest, Time now) {
+  state_revision_ = latest;
   state_lease_.reset();
   write(now);
 }
@@ -181,7 +191,7 @@ void Election::forget() {
   state_lease_.reset();
   state_.reset();
   next_write_.reset();
-  for (auto* pending : {&renewal_, &state_renewal_, &write_}) pending->reset();
+  for (auto* pending : {&renewal_, &look_, &state_renewal_, &write_}) pending->reset();
   trouble_.clear();
 }
 
@@ -204,6 +214,9 @@ ElectionActions Election::answered(std::uint64_t number, const Answer& answer, T
   } else if (is(renewal_)) {
     const Time sent = std::exchange(renewal_, std::nullopt)->sent;
     if (const auto* renewed = as<answer::Renewed>(answer)) take_renewed(renewed->ttl, sent, now);
+  } else if (is(look_)) {
+    look_.reset();
+    take_look_answer(answer);
   } else if (is(state_renewal_)) {
     state_renewal_.reset();
   } else if (is(write_)) {
@@ -224,6 +237,8 @@ ElectionActions Election::failed(std::uint64_t number, const std::string& reason
   } else if (is(renewal_)) {
     renewal_.reset();
     trouble_ = reason;
+  } else if (is(look_)) {
+    look_.reset();
   } else if (is(state_renewal_)) {
     state_renewal_.reset();
   } else if (is(write_)) {

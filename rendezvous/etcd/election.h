@@ -25,6 +25,7 @@
 // workers of its rounds are killed, before the key can vanish and another node be elected. As with
 // nodes, no clocks are compared, and each event first looks whether that time has come.
 //
+// With each renewal the master looks whether its key is still there: somebody may have deleted it.
 // Should a clock or a lease be wrong nevertheless: the state of the job is written before a round
 // or the end is announced, and only if the key is still the one of this election.
 
@@ -129,10 +130,11 @@ class Election {
   void lead(Epoch epoch, const std::optional<Recorded>& state, Time now);
   void renew(Time now);
   void take_renewed(std::chrono::seconds ttl, Time sent, Time now);
+  void take_look_answer(const Answer& answer);
   void write(Time now);
   void take_write_answer(const Answer& answer, Time now);
   void was_written(const Recorded& state);
-  void write_anew(Time now);
+  void write_after(Revision latest, Time now);
   void written(Revision revision);
   void step_down(const std::string& reason);
   void forget();
@@ -148,6 +150,7 @@ class Election {
 
   std::optional<Epoch> epoch_;  // the master is this node
   std::optional<Pending> renewal_;
+  std::optional<Pending> look_;  // whether the key is still there
   Time next_renewal_{};
   Revision state_revision_ = 0;
   std::optional<LeaseId> state_lease_;

@@ -408,6 +408,26 @@ TEST_CASE("a master whose state has vanished writes it again") {
   CHECK(master.etcd.state->state == "2");
 }
 
+TEST_CASE("a master whose state was replaced by an older one writes its own again") {
+  Master master;
+  master.record("1");
+  const auto older = master.etcd.state;
+  master.record("2");
+  master.etcd.state = older;  // as when etcd is restored from an earlier snapshot
+  master.record("3");
+  CHECK(master.done == 3);
+  CHECK(master.stepped_down.empty());
+  CHECK(master.etcd.state->state == "3");
+}
+
+TEST_CASE("a master whose key was deleted steps down at the next renewal, though its lease lasts") {
+  Master master;
+  master.pass(2s);
+  master.etcd.master.reset();
+  master.pass(2s);
+  CHECK(master.stepped_down == std::vector<std::string>{"somebody has deleted its key in etcd"});
+}
+
 TEST_CASE("a key lives for three leases of nodes, and is renewed ten times in it") {
   CHECK(Election(10s).ttl() == 30s);
   CHECK(Election(10s).pause() == 3s);
