@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What an administrator, or a frozen host, may do to an election while a job runs: etcd is compacted, the
-# master's key is deleted, its lease is revoked, etcd is restored from a snapshot that is older than the
-# state, the master's agent stands still for longer than its key lives. The job goes on, and no two
+# What an administrator, or a frozen host, may do to an election while a job runs: etcd is compacted, and
+# restored from a snapshot that is older than the state; the master's key is deleted, its lease is
+# revoked; the master's agent stands still for longer than its key lives. The job goes on, and no two
 # rounds run at once.
 DDPRUN_TEST_DEADLINE=${DDPRUN_TEST_DEADLINE:-120}  # for all of it
 . "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
@@ -11,7 +11,7 @@ hosts 4 4
 start_etcd 1 10.9.0.4 ip netns exec "$net-4"
 id=hostile
 job=(--rdzv_backend etcd --rdzv_endpoint "$(etcd_endpoints)" --rdzv_id "$id" --nnodes 2
-     --heartbeat_interval 0.5 --lease 2 --max_restarts 9 bash -c "$stamper" "$work")
+     "${quick[@]}" --max_restarts 9 bash -c "$stamper" "$work")
 
 round() {  # of this node
   grep -F '"round_ready"' "$events" | tail -n 1 | sed -n 's/.*"round":\([0-9]*\),.*/\1/p'
@@ -36,24 +36,31 @@ for host in 1 2; do on "$host" wait_for_event worker_started; done
 revision=$(key master -w json | sed 's/.*"revision":\([0-9]*\).*/\1/;q')
 ctl compact "$revision" >/dev/null || fail 'etcd was not compacted'
 
-now=$(latest)
+# The snapshot has the master's key, and an earlier state than the one that the master has written.
+fail_worker() {  # the next round follows
+  now=$(latest)
+  on 1
+  kill -KILL "$(worker_of)"
+  both_in_later_round "$now"
+}
 ctl snapshot save "$work/snapshot" &>"$work/saved" || fail "$(cat "$work/saved")"
-ctl del "/ddprun/$id/master" >/dev/null
-both_in_later_round "$now"
-cat "$work"/.[12].stderr | grep "any more: somebody has deleted its key in etcd" >/dev/null || fail 'it did not step down'
-
-now=$(latest)
-ctl lease revoke "$(printf %x "$(lease_of_master)")" >/dev/null
-both_in_later_round "$now"
-
-# The snapshot has the key and the lease of an earlier master, and an earlier round.
-now=$(latest)
+fail_worker
 stop_etcd 1
 rm -r "$work/etcd1"
 ETCDCTL_API=3 etcdctl snapshot restore "$work/snapshot" --name s1 --data-dir "$work/etcd1" \
   --initial-cluster "$etcd_cluster" --initial-advertise-peer-urls "$(etcd_url 1 peer)" &>"$work/restored" ||
   fail "$(cat "$work/restored")"
 start_etcd_server 1
+wait_until_etcd_answers
+fail_worker
+
+now=$(latest)
+ctl del "/ddprun/$id/master" >/dev/null
+both_in_later_round "$now"
+cat "$work"/.[12].stderr | grep "any more: somebody has deleted its key in etcd" >/dev/null || fail 'it did not step down'
+
+now=$(latest)
+ctl lease revoke "$(printf %x "$(lease_of_master)")" >/dev/null
 both_in_later_round "$now"
 
 now=$(latest)
