@@ -36,7 +36,7 @@ void Gateway::log_in(std::chrono::milliseconds limit, std::function<void(Result<
 }
 
 void Gateway::send(Post post, std::chrono::milliseconds limit, bool login, Hook hook) {
-  asked_.emplace(++last_, Asked{std::move(post), limit, std::move(hook), server_, 0, login});
+  asked_.emplace(++last_, Asked{std::move(post), limit, std::move(hook), server_, 0, 0, login});
   try_server(last_);
 }
 

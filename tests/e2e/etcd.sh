@@ -62,12 +62,12 @@ for node in a b; do
 done
 
 # One that hangs for longer stops the workers, and the job goes on when it is back.
-job=("${etcd[@]}" --rdzv_id stops --nnodes 2 "${quick[@]}" --lease 2 sh -c "$program" "$work" third)
+job=("${etcd[@]}" --rdzv_id stops --nnodes 2 "${quick[@]}" sh -c "$program" "$work" third)
 for node in a b; do on "$node" start "${job[@]}"; done
 for node in a b; do on "$node" wait_for_event round_ready '"round":0,'; done
 freeze_etcd 1
 has_stepped_down() {
-  cat "$work"/.[ab].stderr | grep -q "is not the master of job 'stops' any more: no answer of etcd for 3 s"
+  cat "$work"/.[ab].stderr | grep -q "is not the master of job 'stops' any more: no answer of etcd for 6 s"
 }
 wait_until has_stepped_down
 for node in a b; do on "$node" wait_for_event worker_ended; done

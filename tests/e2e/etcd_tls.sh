@@ -76,8 +76,11 @@ refused "$endpoint" "$trusts,cert=$tls/client.crt,key=$tls/server.key" \
   "key=.*: the file holds no private key .* that belongs to the certificate"
 
 # Other servers, which have no etcd behind them.
+server=''
+end_fake() { [ -z "$server" ] || kill -KILL "$server" 2>/dev/null || true; }
+at_exit+=(end_fake)
 fake() {  # fake NAME: with that certificate; its port is $port
-  exec {said}< <(openssl s_server -accept "$here:0" -cert "$tls/$1.crt" -key "$tls/$1.key" 2>&1)
+  exec {said}< <(openssl s_server -www -accept "$here:0" -cert "$tls/$1.crt" -key "$tls/$1.key" 2>&1)
   server=$!
   read -ru "$said" port || fail 'no openssl s_server'
   until [[ $port == ACCEPT* ]]; do read -ru "$said" port || fail "openssl s_server: $port"; done
@@ -85,10 +88,9 @@ fake() {  # fake NAME: with that certificate; its port is $port
 }
 fake misnamed
 refused "$here:$port" "$trusts" "etcd at $here:$port: its certificate is not one of '$here': give"
-kill "$server"
+end_fake
 fake expired
 refused "$here:$port" "$trusts" "etcd at $here:$port: its certificate, .*has expired"
-kill "$server"
 
 end_etcd
 expect_no_process_left

@@ -92,6 +92,30 @@ TEST_CASE("ranks go on in a group without one that lives, whose calls fail then"
   }
 }
 
+TEST_CASE("parts of a group go on when it shrinks, also those with excluded ranks") {
+  const int size = 4;
+  for (const Ended& rank : run_ranks(size, [](ProcessGroup& group) {
+         auto pair = group.split(group.rank() / 2, group.rank());
+         auto later = group.split(group.rank() % 2, group.rank());  // makes no call before
+         const auto check_parts = [&](int first) {
+           std::vector<float> data = own_data(group);
+           pair->all_reduce(data);
+           check(data.front() == static_cast<float>(first), "a sum of a part");
+           later->barrier();
+         };
+         const int own_pair = group.rank() / 2 == 0 ? 1 : 5;
+         if (group.rank() == 3) return check_parts(own_pair);
+         const std::string own = std::to_string(group.rank());
+         const std::vector<int> excluded = {3};
+         ProcessGroup rest = group.shrink(excluded);
+         check_parts(own_pair);
+         check_works(rest, all_but(3, size), own);
+       })) {
+    INFO(rank.output);
+    CHECK(rank.code == 0);
+  }
+}
+
 TEST_CASE("an abort ends the calls of other threads and ranks, which say who it was", "[tcp]") {
   const int size = GENERATE(1, 2, 4);
   for (const Ended& rank : run_ranks(size, [](ProcessGroup& group) {

@@ -234,6 +234,16 @@ TEST_CASE("a user logs in once, and again when the token is not taken any more")
   CHECK(contains(etcd.requests.back(), "Authorization: T.2"));
 }
 
+TEST_CASE("a user that etcd does not know is refused for good") {
+  asio::io_context context;
+  FakeEtcd etcd(context);
+  Gateway gateway(context.get_executor(), options({etcd.endpoint()}, "ddp"));
+  etcd.answers = {http(400, R"({"error":"etcdserver: authentication failed"})")};
+  const auto answer = ask(context, gateway);
+  REQUIRE_FALSE(answer.has_value());
+  CHECK(answer.error().code == Errc::usage);
+}
+
 TEST_CASE("nothing is called when the gateway is gone") {
   asio::io_context context;
   FakeEtcd etcd(context);
