@@ -60,8 +60,6 @@ Endpoint StoreEntrance::address() const {
 void StoreEntrance::begin_round() {
   waiting_.clear();
   door_.clear();
-  if (line_) line_->close_all();
-  if (options_.master().text() == master_.text()) return;
   line_.reset();
   dialer_.cancel();
   pause_.cancel();

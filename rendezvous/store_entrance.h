@@ -52,7 +52,8 @@ class StoreEntrance {
   /// Where it listens.
   Endpoint address() const;
 
-  /// Closes what the workers of the round before have left, and the tunnel to another master.
+  /// Closes what the workers of the round before have left, and the tunnel: the master may be
+  /// another one, or out of reach on that line, which only its next use would show.
   void begin_round();
 
  private:

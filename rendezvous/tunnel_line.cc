@@ -35,10 +35,6 @@ void TunnelLine::carry(StreamSocket local, std::string_view received, store::Gue
   read(stream);
 }
 
-void TunnelLine::close_all() {
-  while (!streams_.empty()) close(streams_.begin()->first);
-}
-
 TunnelLine::Stream& TunnelLine::add(Number number, StreamSocket local) {
   error_code ignored;
   local.non_blocking(true, ignored);

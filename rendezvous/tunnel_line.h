@@ -55,9 +55,6 @@ class TunnelLine {
   /// what `local` says. `guest` is its place at the port of this side.
   void carry(StreamSocket local, std::string_view received, store::Guest guest);
 
-  /// Closes every connection.
-  void close_all();
-
   /// How many connections there are.
   std::size_t count() const { return streams_.size(); }
 

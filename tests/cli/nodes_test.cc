@@ -240,9 +240,9 @@ TEST_CASE("serve refuses a program and the flags of workers") {
   CHECK(refusal({"serve", "--rdzv_endpoint", ":1", "./train"}) ==
         "ddprun serve runs no program, but got './train'; a program called serve is run "
         "as ddprun ./serve");
-  const char* flag = GENERATE("--nproc_per_node=2", "--gpu_bind=all", "--prefix=x", "--no_prefix",
-                              "--node_rank=0", "--dry_run", "--standalone", "--store=agent",
-                              "--shutdown_timeout=1", "--local_addr=a");
+  const char* flag =
+      GENERATE("--nproc_per_node=2", "--gpu_bind=all", "--prefix=x", "--no_prefix", "--node_rank=0",
+               "--dry_run", "--standalone", "--shutdown_timeout=1", "--local_addr=a");
   const std::string given(flag);
   CHECK(refusal({"serve", "--rdzv_endpoint", ":1", flag}) ==
         given.substr(0, given.find('=')) +
@@ -304,10 +304,12 @@ TEST_CASE("a dry run of a node without a rank leaves open what depends on other 
 }
 
 TEST_CASE("a tunnel to the store needs a secret, and several nodes") {
-  const std::string message =
-      refusal({"--nnodes", "2", "--rdzv_endpoint", "a", "--store", "tunnel", "train"});
-  CHECK(message.find("--store tunnel encrypts with the job's secret, and there is none") !=
-        std::string::npos);
+  const std::string wanted =
+      "--store tunnel encrypts with the job's secret, and there is none: give every node one "
+      "(--secret_file, DDPRUN_SECRET)";
+  CHECK(refusal({"--nnodes", "2", "--rdzv_endpoint", "a", "--store", "tunnel", "train"}) == wanted);
+  CHECK(refusal({"serve", "--nnodes", "2", "--rdzv_endpoint", ":1", "--store", "tunnel"}) ==
+        wanted);
   const std::string alone = printed({"--store", "tunnel", "--dry_run", "train"});
   CHECK(alone.find(" MASTER_ADDR=127.0.0.1 ") != std::string::npos);
 }

@@ -27,13 +27,13 @@ using namespace ddprun::rendezvous;
 namespace asio = boost::asio;
 namespace bytes = ddprun::store::bytes;
 using asio::local::stream_protocol;
-using Kind = TunnelFrame::Kind;
+using FrameKind = TunnelFrame::Kind;
 
 namespace {
 
 constexpr std::size_t kWindow = TunnelFlow::kWindow;
 
-std::string body_of(const TunnelFrame& frame) {
+std::string frame_body(const TunnelFrame& frame) {
   return encode(frame).substr(4);
 }
 
@@ -92,8 +92,8 @@ struct Tunnel : World {
 };
 
 /// The end of a line on which the test itself speaks.
-struct Line : World {
-  explicit Line(bool may_open) {
+struct RawEnd : World {
+  explicit RawEnd(bool may_open) {
     auto [ours, theirs] = pair_of(io);
     peer.emplace(std::move(theirs));
     TunnelLine::Hooks hooks{nullptr, [this](const Error& error) {
@@ -184,9 +184,9 @@ const std::string kAsk = bytes::kHello + bytes::add("count", 1);
 
 TEST_CASE("tunnel: a frame is decoded as it was encoded") {
   for (const TunnelFrame& frame :
-       {TunnelFrame{7, Kind::open, "greeting"}, TunnelFrame{0xFFFF'FFFF, Kind::data, "x"},
-        TunnelFrame{1, Kind::taken, {}, 0x0102'0304}, TunnelFrame{2, Kind::close}}) {
-    const std::string body = body_of(frame);
+       {TunnelFrame{7, FrameKind::open, "greeting"}, TunnelFrame{0xFFFF'FFFF, FrameKind::data, "x"},
+        TunnelFrame{1, FrameKind::taken, {}, 0x0102'0304}, TunnelFrame{2, FrameKind::close}}) {
+    const std::string body = frame_body(frame);
     const auto decoded = must(decode_tunnel_frame(body));
     CHECK(decoded.connection == frame.connection);
     CHECK(decoded.kind == frame.kind);
@@ -286,45 +286,45 @@ TEST_CASE("tunnel: one that is not read holds up no other, and is bounded") {
 TEST_CASE("tunnel: an end that breaks the rules is disconnected") {
   const std::string piece(kMaxTunnelPiece, 'x');
   SECTION("more than the window") {
-    Line line(true);
-    std::string frames = encode({1, Kind::open, "x"});
+    RawEnd line(true);
+    std::string frames = encode({1, FrameKind::open, "x"});
     for (std::size_t size = 0; size < 16 * kWindow; size += piece.size()) {
-      frames += encode({1, Kind::data, piece});  // far more than the kernel takes for a reader
+      frames += encode({1, FrameKind::data, piece});  // far more than the kernel takes for a reader
     }
     line.say(frames);
     CHECK(tests::contains(line.reason(), "were sent at once"));
   }
   SECTION("a confirmation of what was never sent") {
-    Line line(true);
-    line.say(encode({1, Kind::open, "x"}) + encode({1, Kind::taken, {}, 1}));
+    RawEnd line(true);
+    line.say(encode({1, FrameKind::open, "x"}) + encode({1, FrameKind::taken, {}, 1}));
     CHECK(tests::contains(line.reason(), "are confirmed"));
   }
   SECTION("a connection from the side that may open none") {
-    Line line(false);
-    line.say(encode({1, Kind::open, "x"}));
+    RawEnd line(false);
+    line.say(encode({1, FrameKind::open, "x"}));
     CHECK(tests::contains(line.reason(), "cannot be"));
   }
   SECTION("a number twice") {
-    Line line(true);
-    line.say(encode({1, Kind::open, "x"}) + encode({1, Kind::open, "x"}));
+    RawEnd line(true);
+    line.say(encode({1, FrameKind::open, "x"}) + encode({1, FrameKind::open, "x"}));
     CHECK(tests::contains(line.reason(), "cannot be"));
   }
   SECTION("no frame") {
-    Line line(true);
-    line.say(encode({1, Kind::open, ""}));
+    RawEnd line(true);
+    line.say(encode({1, FrameKind::open, ""}));
     CHECK(tests::contains(line.reason(), "no tunnel sends"));
   }
   SECTION("a frame that is too long") {
-    Line line(true);
-    line.say(encode({1, Kind::open, piece + "x"}));
+    RawEnd line(true);
+    line.say(encode({1, FrameKind::open, piece + "x"}));
     CHECK(tests::contains(line.reason(), "allowed"));
   }
 }
 
 TEST_CASE("tunnel: frames of a connection that is closed at this end are left out") {
-  Line line(true);
-  line.say(encode({9, Kind::data, "late"}) + encode({9, Kind::taken, {}, 5}) +
-           encode({9, Kind::close}) + encode({10, Kind::open, "x"}));
+  RawEnd line(true);
+  line.say(encode({9, FrameKind::data, "late"}) + encode({9, FrameKind::taken, {}, 5}) +
+           encode({9, FrameKind::close}) + encode({10, FrameKind::open, "x"}));
   line.until([&] { return line.kept.has_value(); });
   CHECK(line.lost.empty());
 }
@@ -399,7 +399,7 @@ TEST_CASE("tunnel: a worker that comes before the master is there waits") {
   CHECK(!worker->closed);
 }
 
-TEST_CASE("tunnel: a new round closes what is left of the one before, and goes to its own master") {
+TEST_CASE("tunnel: a new round closes what the one before left, and has one of its own") {
   TunnelWorld world;
   world.start_server(nodes(2, 2));
   Network network(world);
@@ -409,7 +409,6 @@ TEST_CASE("tunnel: a new round closes what is left of the one before, and goes t
   world.entrance->begin_round();
   world.until([&] { return before->closed; });
   CHECK(world.reply(*world.worker(), kAsk, 8) == bytes::integer(2));
-  CHECK(network.connections() == 1);  // the same tunnel
 
   network.stall();  // the old master hangs
   world.master_ = world.endpoint();
