@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Under a real Slurm of two hosts: workers learn that the time limit comes, a preempted job is
-# requeued and resumes its training with the right loss, one that was cancelled or has failed is
-# not, a killed slurmd harms no job that runs, and two jobs on the same hosts do not meet.
+# requeued and resumes its training with the right loss, one that lost a host is requeued, one that
+# was cancelled or has failed is not, a killed slurmd harms no job that runs, and two jobs on the same
+# hosts do not meet.
 . "$(dirname "${BASH_SOURCE[0]}")/netns_slurmd.sh"
 hello=$DDPRUN_BIN/allreduce_hello
 train=$DDPRUN_BIN/train_digits
-epochs=20
+epochs=8
 slurm PreemptType=preempt/partition_prio PreemptMode=CANCEL JobRequeue=1 \
   'PartitionName=low Nodes=ALL PriorityTier=1 GraceTime=600 PreemptMode=CANCEL MaxTime=INFINITE' \
   'PartitionName=high Nodes=ALL PriorityTier=10 MaxTime=INFINITE'
@@ -48,6 +49,19 @@ of_job
 wait_until job_is_over
 expect_stderr "slurm job $job is not requeued: it was cancelled"
 job_is CANCELLED || fail "a cancelled job is $(job_field JobState)"
+
+submit --nodes 2 -- "exec $DDPRUN --requeue 1 sh -c 'echo by \$GLOO_SOCKET_IFNAME; exec sleep 1000'"
+of_job
+wait_until both_run
+agents=()
+for pid in $(ip netns pids "$net-2"); do
+  ! grep -qs '^ddp' "/proc/$pid/comm" || agents+=("$pid")
+done
+kill -KILL "${agents[@]}"
+wait_for_stderr "slurm job $job is requeued, time 1 of 1: a host was lost"
+wait_until job_is PENDING
+on_host 1 scancel "$job"
+code=running
 
 last_loss() { sed -n "s|^.*epoch $epochs/$epochs *loss \([0-9.]*\) .*\$|\1|p" "$out"; }
 same_loss() {  # to 1e-4 relative
