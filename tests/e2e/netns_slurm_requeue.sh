@@ -92,8 +92,8 @@ wait_for_stderr "slurm job $job is requeued, time 1 of 1: it was preempted"
 wait_until job_is PENDING
 (at 1 scontrol update JobId="$job" StartTime=now)  # Slurm lets it wait for two minutes
 wait_for_stdout "resumed after epoch [1-9][0-9]*/$epochs"
-kill -KILL "${daemons[3]}"  # a slurmd, which takes no worker with it
-wait "${daemons[3]}" 2>/dev/null || true
+# A slurmd that is killed takes no worker with it.
+{ kill -KILL "${daemons[3]}" && wait "${daemons[3]}"; } 2>/dev/null || true
 wait_for_stdout "epoch $epochs/$epochs"
 same_loss "$undisturbed" "$(last_loss)" || fail "loss $(last_loss), undisturbed $undisturbed"
 daemon 2 slurmd -D -N node2
