@@ -24,7 +24,7 @@ std::string value_of(std::string_view text, std::string_view name) {
 
 /// nullopt: no whole number, from 0 on.
 template <class Number>
-std::optional<Number> number_of(const std::string& text) {
+std::optional<Number> whole_number(const std::string& text) {
   Number number = 0;
   const char* end = text.data() + text.size();
   const auto [parsed, error] = std::from_chars(text.data(), end, number);
@@ -34,7 +34,7 @@ std::optional<Number> number_of(const std::string& text) {
 
 /// nullopt: "None", "Unknown".
 std::optional<std::chrono::sys_seconds> time_of(const std::string& text) {
-  const auto seconds = number_of<std::int64_t>(text);
+  const auto seconds = whole_number<std::int64_t>(text);
   if (!seconds) return std::nullopt;
   return std::chrono::sys_seconds(std::chrono::seconds(*seconds));
 }
@@ -86,7 +86,7 @@ std::optional<JobState> parse_job_state(std::string_view text) {
   state.is_batch = value_of(text, "BatchFlag") == "1";
   state.may_requeue = value_of(text, "Requeue") == "1";
   state.preempted = time_of(value_of(text, "PreemptTime")).has_value();
-  state.restarts = number_of<int>(value_of(text, "Restarts")).value_or(0);
+  state.restarts = whole_number<int>(value_of(text, "Restarts")).value_or(0);
   state.end = time_of(value_of(text, "EndTime"));
   return state;
 }
