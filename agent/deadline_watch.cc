@@ -48,7 +48,7 @@ std::string deadline_line(const Deadline& deadline, std::chrono::seconds left, s
                           std::size_t workers) {
   const std::string signal = launcher::signal_name(deadline.signal);
   const std::string line =
-      deadline.job + "'s time limit is over in " + duration_text(std::max(left, 0s));
+      deadline.job + "'s time limit is over" + (left > 0s ? " in " + duration_text(left) : "");
   if (told == workers) return line + ": " + signal + " to all workers";
   if (told == 0) return line + ": no worker here handles " + signal + ", so none gets it";
   return line + ": " + signal + " to " + std::to_string(told) + " of " + std::to_string(workers) +

@@ -97,8 +97,9 @@ class Filler {
     if (raw_.standalone) return {};
     Result<bool> whole = fill_nodes();
     if (!whole) return whole.error();
-    if (*whole && starts_agents()) {
-      start_agents();
+    const auto program = agent_starter(allocation_.engine);
+    if (*whole && program && starts_agents()) {
+      start_agents(*program);
     } else if (*whole && raw_.job.max_nodes > 1) {
       fill_rendezvous();
     }
@@ -175,14 +176,15 @@ class Filler {
   /// who says how many nodes there are where the engine's own program may have started this.
   bool starts_agents() const {
     const auto& rank = allocation_.node_rank;
-    const bool is_first = rank && rank->value == 0 && allocation_.nodes->value > 1;
+    const auto& nodes = allocation_.nodes;
+    const bool is_first = rank && rank->value == 0 && nodes && nodes->value > 1;
     const bool by_user = gives("nnodes") && allocation_.engine != Engine::slurm;
     return agent_starter(allocation_.engine) && !allocation_.on_every_node && (!rank || is_first) &&
            !gives("node_rank") && !gives("rdzv_endpoint") && !gives("master_addr") && !by_user;
   }
 
-  void start_agents() {
-    raw_.remote.starter = *agent_starter(allocation_.engine);
+  void start_agents(remote::Starter program) {
+    raw_.remote.starter = program;
     raw_.remote.hosts.emplace();
     for (const std::string& host : allocation_.hosts) {
       raw_.remote.hosts->push_back({host, std::nullopt});

@@ -14,19 +14,20 @@ namespace ddprun::cli {
 namespace {
 
 /// Between the scheduler's SIGTERM and its SIGKILL there are 30 s, and the workers may take 25.
-constexpr std::chrono::seconds kAnswerLimit{10};
+constexpr std::chrono::seconds kSchedulerLimit{10};
 
 /// Errors: what Slurm says against it.
 Result<> requeue(const RequeueSpec& spec) {
   const Result<std::string> said =
-      launcher::output_of(engine::requeue_command(spec.id), kAnswerLimit);
+      launcher::output_of(engine::requeue_command(spec.id), kSchedulerLimit);
   if (!said) return said.error();
   if (said->empty()) return {};
   return Error{Errc::system, printable(cut(said->substr(0, said->find('\n')), 300))};
 }
 
 Result<engine::JobState> ask_state(const RequeueSpec& spec) {
-  const Result<std::string> text = launcher::output_of(engine::state_query(spec.id), kAnswerLimit);
+  const Result<std::string> text =
+      launcher::output_of(engine::state_query(spec.id), kSchedulerLimit);
   if (!text) return text.error();
   const auto state = engine::parse_job_state(*text);
   if (state) return *state;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
-#include <initializer_list>
 
 namespace ddprun::engine {
 namespace {
@@ -23,16 +22,21 @@ std::string value_of(std::string_view text, std::string_view name) {
   return "";
 }
 
-std::optional<std::chrono::sys_seconds> time_of(const std::string& text) {
-  std::int64_t seconds = 0;
+/// nullopt: no whole number, from 0 on.
+template <class Number>
+std::optional<Number> whole_number(const std::string& text) {
+  Number number = 0;
   const char* end = text.data() + text.size();
-  const auto [parsed, error] = std::from_chars(text.data(), end, seconds);
-  if (error != std::errc() || parsed != end || seconds <= 0) return std::nullopt;
-  return std::chrono::sys_seconds(std::chrono::seconds(seconds));
+  const auto [parsed, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || parsed != end || number < 0) return std::nullopt;
+  return number;
 }
 
-bool is_in(std::string_view state, std::initializer_list<std::string_view> states) {
-  return std::find(states.begin(), states.end(), state) != states.end();
+/// nullopt: "None", "Unknown".
+std::optional<std::chrono::sys_seconds> time_of(const std::string& text) {
+  const auto seconds = whole_number<std::int64_t>(text);
+  if (!seconds) return std::nullopt;
+  return std::chrono::sys_seconds(std::chrono::seconds(*seconds));
 }
 
 /// Of the deadline's signal, not before its time.
@@ -45,7 +49,6 @@ bool has_obeyed(const RequeueSpec& spec, const JobEnd& end, const JobState& stat
 std::string cause(const RequeueSpec& spec, const JobEnd& end, const JobState& state,
                   std::string& not_why) {
   if (state.state == "TIMEOUT" || state.reason == "TimeLimit") return "its time limit was reached";
-  if (is_in(state.state, {"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"})) return "";
   if (state.state == "PREEMPTED" || state.preempted) return "it was preempted";
   if (state.state == "NODE_FAIL" || state.reason == "NodeDown") return "a node has failed";
   not_why = "it was cancelled";
@@ -83,12 +86,14 @@ std::optional<JobState> parse_job_state(std::string_view text) {
   state.is_batch = value_of(text, "BatchFlag") == "1";
   state.may_requeue = value_of(text, "Requeue") == "1";
   state.preempted = time_of(value_of(text, "PreemptTime")).has_value();
+  state.restarts = whole_number<int>(value_of(text, "Restarts")).value_or(0);
   state.end = time_of(value_of(text, "EndTime"));
   return state;
 }
 
 RequeueVerdict decide_requeue(const RequeueSpec& spec, const JobEnd& end, const JobState& state) {
   if (end.code == 0) return {};
+  if (state.restarts > spec.so_far) return {false, "Slurm has put it into the queue already"};
   std::string not_why;
   const std::string why = cause(spec, end, state, not_why);
   if (why.empty()) return {false, not_why};

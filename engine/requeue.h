@@ -20,6 +20,7 @@ struct JobState {
   bool is_batch = false;
   bool may_requeue = false;  ///< not submitted with --no-requeue
   bool preempted = false;    ///< another job gets its nodes
+  int restarts = 0;          ///< more than when this run began: it is in the queue already
   std::optional<std::chrono::sys_seconds> end;
 };
 
@@ -46,11 +47,11 @@ struct RequeueVerdict {
 // clang-format off
 /// The first row that fits, of one that has not succeeded:
 ///
+///   Slurm, or somebody by it, has requeued it     | no: it is done
 ///   Slurm ends it, for its time limit             | requeue
 ///   Slurm ends it or will, as it is preempted     | requeue
 ///   Slurm ends it: a node has failed              | requeue
 ///   Slurm ends it for another reason: cancelled   | no
-///   Slurm has requeued it                         | no: it is done
 ///   a host is lost                                | requeue
 ///   the workers ended by the deadline's signal,   | requeue
 ///     and not before its time                     |

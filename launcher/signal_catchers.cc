@@ -15,13 +15,13 @@ namespace ddprun::launcher {
 namespace {
 
 /// What follows `label`, the beginning of a line; nullptr: there is none.
-const char* after(const std::string& status, const std::string& label) {
+const char* value_after(const std::string& status, const std::string& label) {
   const size_t at = status.find("\n" + label);
   return at == std::string::npos ? nullptr : status.c_str() + at + 1 + label.size();
 }
 
 bool has_bit(const std::string& status, const std::string& label, int signal) {
-  const char* bits = after(status, label);
+  const char* bits = value_after(status, label);
   return bits != nullptr && ((std::strtoull(bits, nullptr, 16) >> (signal - 1)) & 1) != 0;
 }
 
@@ -39,7 +39,7 @@ bool signal_if_caught(pid_t pid, pid_t parent, int signal) {
   const Fd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (!process) return false;
   const std::string status = read_status(pid);
-  const char* its_parent = after(status, "PPid:");
+  const char* its_parent = value_after(status, "PPid:");
   if (its_parent == nullptr || std::atoi(its_parent) != parent) return false;
   if (!catches(status, signal)) return false;
   return syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0) == 0;

@@ -127,12 +127,12 @@ TEST_CASE("the answer of a scheduler is a moment, or the job has no end") {
 TEST_CASE("the console says when the time is over, and who got the signal") {
   const Deadline deadline = {SIGUSR2, 90s, "slurm job 42", {}, {}};
   CHECK(deadline_line(deadline, 90s, 8, 8) ==
-        "slurm job 42's time limit is over in 1 min 30 s: SIGUSR2 to all workers");
+        "slurm job 42's time limit is over in 90 s: SIGUSR2 to all workers");
   CHECK(deadline_line(deadline, 5s, 1, 8) ==
         "slurm job 42's time limit is over in 5 s: SIGUSR2 to 1 of 8 workers here, as the others "
         "do not handle it");
   CHECK(deadline_line(deadline, -5s, 0, 8) ==
-        "slurm job 42's time limit is over in 0 s: no worker here handles SIGUSR2, so none gets "
+        "slurm job 42's time limit is over: no worker here handles SIGUSR2, so none gets "
         "it");
 }
 

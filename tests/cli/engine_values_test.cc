@@ -98,6 +98,10 @@ TEST_CASE("an engine that does not say how many nodes there are makes no job of 
   CHECK(spec.node_rank == 1);
   CHECK(spec.master_addr == "train-0.svc");
   CHECK(spec.is_host == false);
+  pod.name = "train-0";
+  pod.environment.back() = "JOB_COMPLETION_INDEX=0";
+  pod.read_file = [](const std::string&) { return "10.1.2.2 train-0.svc train-0\n"; };
+  CHECK(job({"--nnodes", "2", "train"}, pod).is_host == true);
 }
 
 TEST_CASE("a dry run says where each value is from") {

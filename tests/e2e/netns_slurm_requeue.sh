@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Under a real Slurm of two hosts: workers learn that the time limit comes, a preempted job is
-# requeued and resumes its training with the right loss, one that was cancelled or has failed is
-# not, a killed slurmd harms no job that runs, and two jobs on the same hosts do not meet.
+# requeued and resumes its training with the right loss, one that lost a host is requeued, one that
+# was cancelled or has failed is not, a killed slurmd harms no job that runs, and two jobs on the same
+# hosts do not meet.
 . "$(dirname "${BASH_SOURCE[0]}")/netns_slurmd.sh"
 hello=$DDPRUN_BIN/allreduce_hello
 train=$DDPRUN_BIN/train_digits
-epochs=20
+epochs=8
 slurm PreemptType=preempt/partition_prio PreemptMode=CANCEL JobRequeue=1 \
   'PartitionName=low Nodes=ALL PriorityTier=1 GraceTime=600 PreemptMode=CANCEL MaxTime=INFINITE' \
   'PartitionName=high Nodes=ALL PriorityTier=10 MaxTime=INFINITE'
@@ -49,37 +50,47 @@ wait_until job_is_over
 expect_stderr "slurm job $job is not requeued: it was cancelled"
 job_is CANCELLED || fail "a cancelled job is $(job_field JobState)"
 
+submit --nodes 2 -- "exec $DDPRUN --requeue 1 sh -c 'echo by \$GLOO_SOCKET_IFNAME; exec sleep 1000'"
+of_job
+wait_until both_run
+agents=()
+for pid in $(ip netns pids "$net-2"); do
+  ! grep -qs '^ddp' "/proc/$pid/comm" || agents+=("$pid")
+done
+kill -KILL "${agents[@]}"
+wait_for_stderr "slurm job $job is requeued, time 1 of 1: a host was lost"
+wait_until job_is PENDING
+on_host 1 scancel "$job"
+code=running
+
 last_loss() { sed -n "s|^.*epoch $epochs/$epochs *loss \([0-9.]*\) .*\$|\1|p" "$out"; }
 same_loss() {  # to 1e-4 relative
   awk -v a="$1" -v b="$2" 'BEGIN { d = a - b; if (d < 0) d = -d; exit !(a > 0 && d <= 1e-4 * a) }'
-}
-trainers() {
-  local pid
-  for pid in $(survivors); do
-    [ "$(cat "/proc/$pid/comm" 2>/dev/null)" != train_digits ] || echo "$pid"
-  done
 }
 on undisturbed run --nproc_per_node 2 "$train" --epochs "$epochs"
 expect_exit 0
 undisturbed=$(last_loss)
 on only true
 
-submit --partition low --exclusive --nodes 2 -- \
-  "exec $DDPRUN --requeue 1 $train --epochs $epochs --checkpoint $work/checkpoint"
+# Its first run ends by the preemption alone, after two epochs.
+submit --partition low --exclusive --nodes 2 -- "exec $DDPRUN --requeue 1 sh -c '
+  train() { $train --checkpoint $work/checkpoint --epochs \$1; }
+  test ! -e $work/again || { train $epochs; exit; }
+  train 2 && echo waits && exec sleep 1000'"
 of_job
-wait_for_stdout 'epoch 2/'
-# shellcheck disable=SC2046
-kill -STOP $(trainers)  # it does not end before it is preempted
+both_wait() { [ "$(grep -c 'waits$' "$out")" = 2 ]; }
+wait_until both_wait
 training=$job
 submit --partition high --exclusive --nodes 2 -- true
 job=$training
 of_job
 wait_for_stderr "slurm job $job is requeued, time 1 of 1: it was preempted"
 wait_until job_is PENDING
+touch "$work/again"
 (at 1 scontrol update JobId="$job" StartTime=now)  # Slurm lets it wait for two minutes
-wait_for_stdout "resumed after epoch [1-9][0-9]*/$epochs"
-kill -KILL "${daemons[3]}"  # a slurmd, which takes no worker with it
-wait "${daemons[3]}" 2>/dev/null || true
+wait_for_stdout "resumed after epoch 2/$epochs"
+# A slurmd that is killed takes no worker with it.
+{ kill -KILL "${daemons[3]}" && wait "${daemons[3]}"; } 2>/dev/null || true
 wait_for_stdout "epoch $epochs/$epochs"
 same_loss "$undisturbed" "$(last_loss)" || fail "loss $(last_loss), undisturbed $undisturbed"
 daemon 2 slurmd -D -N node2

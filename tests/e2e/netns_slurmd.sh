@@ -106,8 +106,10 @@ job_is() {  # job_is STATE...
   state=$(job_field JobState)
   [[ " $* " == *" $state "* ]]
 }
-job_is_over() {
-  ! job_is PENDING RUNNING COMPLETING
+job_is_over() {  # an answer that does not come says nothing
+  local state
+  state=$(job_field JobState)
+  [ -n "$state" ] && [[ " PENDING RUNNING COMPLETING " != *" $state "* ]]
 }
 
 of_job() {  # its output is $out and $err from now on

@@ -15,11 +15,11 @@ RequeueSpec spec() {
 }
 
 JobState running() {
-  return {"RUNNING", "None", true, true, false, kNow + 1h};
+  return {"RUNNING", "None", true, true, false, 1, kNow + 1h};
 }
 
 JobState ending(const std::string& reason) {
-  return {"COMPLETING", reason, true, true, false, kNow};
+  return {"COMPLETING", reason, true, true, false, 1, kNow};
 }
 
 RequeueVerdict decide(const JobState& state, int code = 143, bool lost_host = false) {
@@ -40,11 +40,11 @@ TEST_CASE("the time limit, a preemption and a lost host requeue a job") {
   } rows[] = {
       {decide(ending("TimeLimit")), "its time limit was reached"},
       {decide(ending("TimeLimit"), 1), "its time limit was reached"},
-      {decide({"TIMEOUT", "None", true, true, false, kNow}), "its time limit was reached"},
+      {decide({"TIMEOUT", "None", true, true, false, 1, kNow}), "its time limit was reached"},
       {decide(preempted(running())), "it was preempted"},
       {decide(preempted(ending("None"))), "it was preempted"},
-      {decide({"PREEMPTED", "None", true, true, false, kNow}), "it was preempted"},
-      {decide({"NODE_FAIL", "None", true, true, false, kNow}, 125), "a node has failed"},
+      {decide({"PREEMPTED", "None", true, true, false, 1, kNow}), "it was preempted"},
+      {decide({"NODE_FAIL", "None", true, true, false, 1, kNow}, 125), "a node has failed"},
       {decide(ending("NodeDown"), 125), "a node has failed"},
       {decide(running(), 125, true), "a host was lost"},
       {decide(nearly_over, 140), "its workers ended because of its time limit"},
@@ -58,6 +58,7 @@ TEST_CASE("the time limit, a preemption and a lost host requeue a job") {
 
 TEST_CASE("a success, a failure of the program and a cancelled job are not requeued") {
   constexpr auto kFailed = "neither its time limit nor a preemption nor a lost host ended it";
+  constexpr auto kQueued = "Slurm has put it into the queue already";
   JobState later = running();
   later.end = kNow + 91s;
   RequeueSpec without_signal = spec();
@@ -73,8 +74,10 @@ TEST_CASE("a success, a failure of the program and a cancelled job are not reque
       {decide_requeue(without_signal, {128, false, kNow}, ending("None")), "it was cancelled"},
       {decide(ending("None")), "it was cancelled"},
       {decide(ending("None"), 125, true), "it was cancelled"},
-      {decide({"CANCELLED", "None", true, true, false, kNow}), "it was cancelled"},
-      {decide({"PENDING", "BeginTime", true, true, false, {}}), ""},
+      {decide({"CANCELLED", "None", true, true, false, 1, kNow}), "it was cancelled"},
+      {decide({"COMPLETING", "None", true, true, false, 2, {}}), kQueued},
+      {decide({"PENDING", "BeginTime", true, true, true, 2, {}}), kQueued},
+      {decide({"COMPLETING", "None", true, true, true, 2, {}}, 125, true), kQueued},
   };
   for (const auto& [verdict, why] : rows) {
     INFO(why);
@@ -99,7 +102,7 @@ TEST_CASE("only a batch job that may be requeued is, and not more often than all
 TEST_CASE("what Slurm says of a job is read") {
   const auto state = parse_job_state(
       "JobId=1 JobName=a Reason JobState=COMPLETING Reason=TimeLimit Dependency=(null) Requeue=1 "
-      "Restarts=0 BatchFlag=1 Reboot=0 StartTime=1795443807 EndTime=1795443834 "
+      "Restarts=2 BatchFlag=1 Reboot=0 StartTime=1795443807 EndTime=1795443834 "
       "PreemptEligibleTime=1795443807 PreemptTime=1795443820\n");
   REQUIRE(state);
   CHECK(state->state == "COMPLETING");
@@ -107,6 +110,7 @@ TEST_CASE("what Slurm says of a job is read") {
   CHECK(state->is_batch);
   CHECK(state->may_requeue);
   CHECK(state->preempted);
+  CHECK(state->restarts == 2);
   CHECK(state->end == std::chrono::sys_seconds(1'795'443'834s));
 
   const auto other = parse_job_state("JobState=RUNNING Requeue=0 EndTime=Unknown PreemptTime=None");

@@ -14,7 +14,7 @@
 namespace ddprun::launcher {
 namespace {
 
-void end(int) {
+void end_itself(int) {
   _exit(3);
 }
 
@@ -67,7 +67,7 @@ class Waiting {
 };
 
 bool has_handler() {
-  return std::signal(SIGUSR2, end) != SIG_ERR;
+  return std::signal(SIGUSR2, end_itself) != SIG_ERR;
 }
 
 TEST_CASE("a process with a handler gets the signal") {
