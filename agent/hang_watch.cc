@@ -35,7 +35,7 @@ void HangWatch::start_anew() {
 void HangWatch::beat(int rank, Time now) {
   if (stood_still(now)) start_anew();
   Rank& known = ranks_[rank];
-  if (known.last && known.beats > kFirstBeats) {
+  if (known.last && known.beats > kFirstBeats && !told_) {
     known.longest_pause = std::max(known.longest_pause, now - *known.last);
   }
   known.last = now;
@@ -55,7 +55,7 @@ HangWatch::News HangWatch::look(const Signs& signs, Time now) {
   signless_ = worked || signs.cpu || signs.output ? Duration::zero() : signless_ + step;
   interval_ = next_interval();
   const bool over = told_ && quiet_for() == Duration::zero();
-  if (over) return told_ = false, News::progress;
+  if (over) return start_anew(), told_ = false, News::progress;
   if (told_ || !is_quiet()) return News::none;
   return told_ = true, News::quiet;
 }

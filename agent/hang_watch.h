@@ -26,6 +26,8 @@ struct Signs {
 /// - there was no sign at all for five times the longest pause between two beats of a rank, but at
 ///   least a minute, unless the limit is the user's.
 ///
+/// What was said to be a hang is no pause, even if it ends: the next one is said as soon.
+///
 /// A time in which this process or the whole host stood still says nothing of the workers: from
 /// then on it counts from zero again.
 class HangWatch {

@@ -3,15 +3,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <random>
 #include <utility>
 #include <variant>
 #include <vector>
 
 namespace ddprun::agent {
 namespace {
-
-constexpr std::chrono::seconds kAnswerPause{5};    // without any answer
-constexpr std::chrono::seconds kAnswersLimit{15};  // for all of them
 
 /// With the longest answers, three quarters of what the master keeps for a line.
 constexpr size_t kMostAsked = 8;
@@ -21,8 +19,11 @@ constexpr size_t kMostAnswered = 64 * 1024 * 1024;  // of all answers
 }  // namespace
 
 NodeQuestions::NodeQuestions(const boost::asio::any_io_executor& executor,
-                             std::function<void(rendezvous::Inquiry)> send)
-    : send_(std::move(send)), limit_(executor) {}
+                             std::function<void(rendezvous::Inquiry)> send, AnswerLimits limits)
+    : send_(std::move(send)),
+      limits_(limits),
+      limit_(executor),
+      last_number_(std::random_device()()) {}
 
 void NodeQuestions::ask(std::string question, Wanted wanted, Done done) {
   waiting_.push_back({std::move(question), std::move(wanted), std::move(done)});
@@ -41,14 +42,14 @@ void NodeQuestions::begin_next() {
   answers_ = {};
   asked_ = bytes_ = 0;
   open_.clear();
-  ends_ = std::chrono::steady_clock::now() + kAnswersLimit;
+  ends_ = std::chrono::steady_clock::now() + limits_.all;
   wait();
   list(0);
 }
 
 /// As long as answers come, the others may: a node needs seconds for stacks, and all have a turn.
 void NodeQuestions::wait() {
-  limit_.expires_at(std::min(ends_, std::chrono::steady_clock::now() + kAnswerPause));
+  limit_.expires_at(std::min(ends_, std::chrono::steady_clock::now() + limits_.pause));
   limit_.async_wait([this, turn = ++turn_](boost::system::error_code cancelled) {
     if (!cancelled && turn == turn_) end();
   });

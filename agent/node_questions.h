@@ -16,6 +16,12 @@
 
 namespace ddprun::agent {
 
+/// How long answers may take.
+struct AnswerLimits {
+  std::chrono::milliseconds pause{5'000};  ///< without any
+  std::chrono::milliseconds all{15'000};   ///< for all to one question
+};
+
 /// Asks the nodes of a job, this one among them, through its master, and collects their answers.
 /// One question after the other, and of each only a few are under way at a time: what the nodes
 /// answer must not fill this node's line to the master.
@@ -28,10 +34,11 @@ class NodeQuestions {
 
   /// `send` passes a message to the master, where that can be reached.
   NodeQuestions(const boost::asio::any_io_executor& executor,
-                std::function<void(rendezvous::Inquiry)> send);
+                std::function<void(rendezvous::Inquiry)> send, AnswerLimits limits = {});
 
   /// Asks `question` of the nodes that are `wanted`, always the same for the same question. Calls
-  /// `done` later, once: when all have answered, or within some seconds, with why others have not.
+  /// `done` later, once: when all have answered, or when the limits are over, with why others have
+  /// not.
   void ask(std::string question, Wanted wanted, Done done);
 
   /// What came from the master.
@@ -53,6 +60,7 @@ class NodeQuestions {
   void end();
 
   std::function<void(rendezvous::Inquiry)> send_;
+  AnswerLimits limits_;
   boost::asio::steady_timer limit_;
   std::deque<Waiting> waiting_;  // the first one is under way
   bool begun_ = false;
@@ -64,7 +72,9 @@ class NodeQuestions {
   ask::NodeAnswers answers_;                   // to the first one
   std::size_t asked_ = 0;                      // of its nodes
   std::map<std::uint64_t, std::size_t> open_;  // by the number of a question: which node
-  std::uint64_t last_number_ = 0;
+  /// Random at first: the answer to a question that was asked through another master is another
+  /// agent's, should that have this one's id now.
+  std::uint64_t last_number_;
 };
 
 }  // namespace ddprun::agent

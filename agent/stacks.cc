@@ -131,7 +131,14 @@ StackNode root_of(std::vector<StackNode> outermost) {
 
 void add_note(Stacks& stacks, const std::string& note) {
   if (note.empty() || std::ranges::count(stacks.notes, note) > 0) return;
-  if (stacks.notes.size() < kMostNotes) stacks.notes.push_back(note);
+  if (stacks.notes.size() < kMostNotes) return stacks.notes.push_back(note);
+  ++stacks.more_notes;
+}
+
+/// How many a node says that there are: a number that can be true.
+size_t count_value(const TreeJson& json) {
+  if (!json.is_number()) return 0;
+  return static_cast<size_t>(std::clamp(json.get<double>(), 0.0, 1e6));
 }
 
 Result<Stacks> parse_in(std::string_view text, Range range) {
@@ -150,6 +157,7 @@ Result<Stacks> parse_in(std::string_view text, Range range) {
   for (const TreeJson& note : member(json, "notes")) {
     add_note(stacks, shown_line(text_value(note), kLongestNote));
   }
+  stacks.more_notes += count_value(member(json, "more_notes"));
   stacks.tree.merge(root_of(reader.nodes(member(json, "stacks"))));
   return stacks;
 }
@@ -162,7 +170,7 @@ Stacks stacks_of_node(const std::string& host, const std::vector<RankStack>& ran
   for (const RankStack& rank : ranks) all.push_back(rank.rank);
   Stacks stacks;
   for (const size_t most_frames : {64, 32, 16, 8, 4, 2, 1, 0}) {
-    stacks = {{{shown_line(host, kLongestHost), all}}, {}, {}};
+    stacks = {{{shown_line(host, kLongestHost), all}}, {}, 0, {}};
     for (const std::string& note : notes) add_note(stacks, shown_line(note, kLongestNote));
     for (const RankStack& rank : ranks) stacks.tree.add(rank, most_frames);
     if (stacks_json(stacks).size() <= kMostStacksJson) return stacks;
@@ -175,6 +183,7 @@ Stacks stacks_of_node(const std::string& host, const std::vector<RankStack>& ran
 void merge_stacks(Stacks& into, const Stacks& from) {
   into.hosts.insert(into.hosts.end(), from.hosts.begin(), from.hosts.end());
   for (const std::string& note : from.notes) add_note(into, note);
+  into.more_notes += from.more_notes;
   into.tree.merge(from.tree.root());
 }
 
@@ -185,8 +194,9 @@ std::string stacks_json(const Stacks& stacks) {
   }
   TreeJson roots = TreeJson::array();
   for (const StackNode& node : stacks.tree.root().in) roots.push_back(json_of(node));
-  const TreeJson json = {
+  TreeJson json = {
       {"hosts", std::move(hosts)}, {"notes", stacks.notes}, {"stacks", std::move(roots)}};
+  if (stacks.more_notes > 0) json["more_notes"] = stacks.more_notes;
   return json.dump(-1, ' ', false, TreeJson::error_handler_t::replace);
 }
 

@@ -22,6 +22,7 @@ struct Stacks {
 
   std::vector<Host> hosts;         ///< one for each node
   std::vector<std::string> notes;  ///< what could not be read and why, each once
+  size_t more_notes = 0;           ///< that there was no room for; some may be the same
   StackTree tree;
 };
 

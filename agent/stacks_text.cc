@@ -128,6 +128,7 @@ std::string stacks_text(const Stacks& stacks, size_t most_lines) {
                                ", the innermost call last:";
   for (const std::string& line : fitting_lines(stacks, most_lines)) text += "\n" + line;
   for (const std::string& note : stacks.notes) text += "\nnote: " + note;
+  if (stacks.more_notes > 0) text += "\nnote: " + std::to_string(stacks.more_notes) + " more";
   return text;
 }
 

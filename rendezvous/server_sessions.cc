@@ -118,19 +118,22 @@ void ServerSessions::take_hello(ConnectionId id, const message::Hello& hello, Ti
   const bool is_late =
       hello.number <= std::exchange(agent.hello, std::max(agent.hello, hello.number));
   if (is_late) return close(id);
+  // An agent that another master welcomed meanwhile counts what that one sent.
+  const bool resumed = !is_new && (hello.ticket.empty() || hello.ticket == ticket(node));
   replace_connection(agent, node, id);
   evictions_.received(node, now);  // the agent renews its lease, too
-  welcome(node, !is_new, hello.received);
+  welcome(node, resumed, hello.received);
   act(server_action::Identified{id, hello.addresses});
   release_successors(now);
   release_held(now);
 }
 
 /// An agent that was lost may miss the welcome that tells it so, and its first hello and join may
-/// be late: then it runs nothing of the session that they began, and was not lost again.
+/// be late: then it runs nothing of the session that they began, and was not lost again. What it
+/// runs if another master welcomed it is not known: that ends when it joins.
 void ServerSessions::end_late_session(const message::Hello& hello, Time now) {
   const auto known = sessions_.find(hello.session);
-  if (known == sessions_.end() || hello.ticket.empty()) return;
+  if (known == sessions_.end() || !hello.ticket.starts_with(options_.name + "/")) return;
   const NodeId node = known->second;
   if (hello.number <= agents_.at(node).hello || hello.ticket == ticket(node)) return;
   Notifications notifications = round_.leave(node, now);

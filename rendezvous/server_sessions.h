@@ -56,8 +56,9 @@
 // first.
 //
 // When a session is over nothing of it is kept, so a Hello and a Join of it that come even later
-// begin one that the agent knows nothing of. What it does next tells so, by the ticket of its last
-// welcome: then that session is over at once, and nothing that it was sent is sent again.
+// begin one that the agent knows nothing of. Its next Hello tells so, by this master's ticket for
+// the session before: then that session is over at once, and nothing that it was sent is sent
+// again.
 //
 // An agent that was killed with its guardian may be started again before its lease is over, as the
 // pod of the same name is: a join with the host and the --node_rank of a node without a line waits

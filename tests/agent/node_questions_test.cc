@@ -25,7 +25,8 @@ struct AskingAgent {
   boost::asio::io_context io{1};
   std::vector<Inquiry> sent;
   NodeQuestions questions{io.get_executor(),
-                          [this](Inquiry inquiry) { sent.push_back(std::move(inquiry)); }};
+                          [this](Inquiry inquiry) { sent.push_back(std::move(inquiry)); },
+                          AnswerLimits{std::chrono::milliseconds(1), std::chrono::seconds(30)}};
   std::vector<ask::NodeAnswers> done;
 
   void ask(const std::string& question) {
@@ -100,6 +101,19 @@ TEST_CASE("node questions: only the answers that were asked for count") {
   CHECK(world.asked().back().question == "/b");
   world.answer(world.asked().back(), "three");
   CHECK(world.done.size() == 2);
+}
+
+TEST_CASE("node questions: those of two agents have different numbers") {
+  std::vector<std::uint64_t> numbers;
+  for (int agent = 0; agent < 2; ++agent) {
+    AskingAgent world;
+    world.ask("/a");
+    world.questions.received(NodeList{0, {listed_as(1), listed_as(2)}, false, ""});
+    for (const Inquire& question : world.asked()) numbers.push_back(question.number);
+  }
+  REQUIRE(numbers.size() == 4);
+  CHECK(numbers[0] != numbers[2]);
+  CHECK(numbers[1] == numbers[0] + 1);
 }
 
 TEST_CASE("node questions: nobody waits for ever for an answer") {

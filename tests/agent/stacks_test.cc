@@ -124,6 +124,26 @@ TEST_CASE("the JSON of two nodes has hosts, notes and one tree") {
         R"x({"at":"f (a.py:1)","in":[{"at":"[running]","ranks":"2"}],"ranks":"2"}]})x");
 }
 
+TEST_CASE("notes that have no room are counted, also those of other nodes") {
+  const auto notes = [](const std::string& host, int count) {
+    std::vector<std::string> all;
+    for (int i = 0; i < count; ++i) all.push_back(host + " " + std::to_string(i));
+    return stacks_of_node(host, {}, all);
+  };
+  CHECK(stacks_json(notes("a", 16)).find("more") == std::string::npos);
+  const auto read = parse_stacks(stacks_json(notes("a", 18)), 0, 1);
+  REQUIRE(read.has_value());
+  CHECK(read->more_notes == 2);
+  Stacks all = *read;
+  merge_stacks(all, notes("b", 20));
+  CHECK(all.notes.size() == 16);
+  CHECK(all.more_notes == 2 + 20);
+  CHECK(stacks_text(all).ends_with("note: a 15\nnote: 22 more"));
+  const auto wrong = parse_stacks(R"({"notes":[],"more_notes":-7,"stacks":[]})", 0, 1);
+  REQUIRE(wrong.has_value());
+  CHECK(wrong->more_notes == 0);
+}
+
 TEST_CASE("a node tells of its own ranks alone, in lines that control no terminal") {
   const auto read = parse_stacks(
       R"({"hosts":[{"host":"a\nb\u001b[2J","ranks":"0-9"}],"notes":["x\u001b[2J\ny",7],)"

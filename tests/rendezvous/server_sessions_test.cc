@@ -230,6 +230,24 @@ TEST_CASE("a round that a late hello and join of a lost agent began is not for t
   CHECK(is_ready_sent(join(4, "b"), 4));
 }
 
+TEST_CASE("a node that another master welcomed meanwhile may still run workers of its round here") {
+  Job job;
+  job.sessions.lost(2, kNow);
+  job.sessions.connected(3, "b", kProtocolVersion, false);
+  message::Hello hello;
+  hello.min_nodes = hello.max_nodes = job.nodes;
+  hello.host = hello.session = "b";
+  hello.number = ++job.hellos;
+  hello.ticket = "another master/7";
+  const ServerActions actions = job.sessions.received(3, Message(hello), kNow);
+  CHECK(broken(actions) == nullptr);
+  const auto& welcome =
+      std::get<reply::Welcome>(*std::get<server_action::Send>(actions.at(0)).reply);
+  CHECK_FALSE(welcome.resumed);
+  CHECK(job.sessions.round().running() == 2);
+  CHECK(broken(job.sessions.received(3, Message(Job::join("b")), kNow)) != nullptr);
+}
+
 /// A job of two nodes with --node_rank, whose second one, "b", is replaced while it has no line.
 struct Replaced {
   ServerSessions sessions{Job::options(2)};

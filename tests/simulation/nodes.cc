@@ -33,6 +33,7 @@ Node& Simulation::add_node(bool hosting) {
   nodes_.push_back(std::make_unique<Node>(name, std::move(settings)));
   Node& node = *nodes_.back();
   node.hosting = hosting;
+  node.last_question = static_cast<std::uint64_t>(name) << 32;  // random in NodeQuestions
   note("node ", name, " starts");
   for (const agent::Action& action : node.machine.start()) perform(node, action);
   return node;
