@@ -152,6 +152,24 @@ TEST_CASE("a rank that waits for another is stopped at any time") {
   }
 }
 
+TEST_CASE("what a rank showed counts, also if it was lost before it woke those that sleep") {
+  const ShmArena arena = arena_of(2);
+  ShmRounds rounds(arena.members(), 0, 2, false);
+  std::atomic<bool> stopped = false;
+  std::jthread waiting([&] {
+    try {
+      rounds.exchange({}, 0, kIgnore);
+    } catch (const ShmStopped&) {
+      stopped = true;
+    }
+  });
+  while (arena.members()[0].waits_for != 2) std::this_thread::yield();
+  arena.members()[1].slots[1].round = 1;
+  rounds.stop(1);
+  waiting.join();
+  CHECK_FALSE(stopped);
+}
+
 TEST_CASE("shared memory keeps its size, and no other memory is taken for it") {
   const Fd memory = ShmArena::create(2);
   REQUIRE(memory);
