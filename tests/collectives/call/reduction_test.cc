@@ -20,20 +20,23 @@ using ddp::internal::Reduction;
 
 constexpr std::size_t kMostRanks = 5;
 
-struct Type {
+struct ReducedType {
   DataType type;
   std::size_t width;
 };
-constexpr std::array kTypes = {
-    Type{DataType::float16, 2},   Type{DataType::bfloat16, 2},    Type{DataType::float32, 4},
-    Type{DataType::float64, 8},   Type{DataType::int8, 1},        Type{DataType::uint8, 1},
-    Type{DataType::int16, 2},     Type{DataType::uint16, 2},      Type{DataType::int32, 4},
-    Type{DataType::uint32, 4},    Type{DataType::int64, 8},       Type{DataType::uint64, 8},
-    Type{DataType::boolean, 1},   Type{DataType::float8_e4m3, 1}, Type{DataType::float8_e5m2, 1},
-    Type{DataType::complex64, 8}, Type{DataType::complex128, 16},
+constexpr std::array kReducedTypes = {
+    ReducedType{DataType::float16, 2},     ReducedType{DataType::bfloat16, 2},
+    ReducedType{DataType::float32, 4},     ReducedType{DataType::float64, 8},
+    ReducedType{DataType::int8, 1},        ReducedType{DataType::uint8, 1},
+    ReducedType{DataType::int16, 2},       ReducedType{DataType::uint16, 2},
+    ReducedType{DataType::int32, 4},       ReducedType{DataType::uint32, 4},
+    ReducedType{DataType::int64, 8},       ReducedType{DataType::uint64, 8},
+    ReducedType{DataType::boolean, 1},     ReducedType{DataType::float8_e4m3, 1},
+    ReducedType{DataType::float8_e5m2, 1}, ReducedType{DataType::complex64, 8},
+    ReducedType{DataType::complex128, 16},
 };
-constexpr std::array kOps = {ReduceOp::sum, ReduceOp::avg,  ReduceOp::product, ReduceOp::min,
-                             ReduceOp::max, ReduceOp::band, ReduceOp::bor,     ReduceOp::bxor};
+constexpr std::array kEveryOp = {ReduceOp::sum, ReduceOp::avg,  ReduceOp::product, ReduceOp::min,
+                                 ReduceOp::max, ReduceOp::band, ReduceOp::bor,     ReduceOp::bxor};
 
 /// Random bytes without infinity and NaN in any type: no number has all bits of its exponent.
 std::vector<std::uint8_t> random_bytes(std::size_t count, unsigned seed) {
@@ -58,7 +61,8 @@ std::vector<std::uint8_t> by_steps(const Reduction& by, const Parts& parts, int 
 }
 
 /// Combines the parts, which are in `memory`, in the place of part `in_place`.
-void check(const Reduction& by, int ranks, std::size_t count, std::size_t width, int in_place) {
+void check_combined(const Reduction& by, int ranks, std::size_t count, std::size_t width,
+                    int in_place) {
   const std::size_t bytes = count * width;
   std::vector<std::vector<std::uint8_t>> memory;
   Parts parts{};
@@ -74,13 +78,13 @@ void check(const Reduction& by, int ranks, std::size_t count, std::size_t width,
 }  // namespace
 
 TEST_CASE("all parts combined at once are what they are one after the other, of every type") {
-  for (const auto& [type, width] : kTypes) {
-    for (const ReduceOp op : kOps) {
+  for (const auto& [type, width] : kReducedTypes) {
+    for (const ReduceOp op : kEveryOp) {
       if (!ddp::internal::allows(type, op)) continue;
       CAPTURE(static_cast<int>(type), static_cast<int>(op));
       const Reduction by = ddp::internal::reduction(type, op);
       for (const std::size_t count : {0, 1, 7, 256, 1031}) {
-        for (const int ranks : {1, 2, 3, 5}) check(by, ranks, count, width, ranks - 1);
+        for (const int ranks : {1, 2, 3, 5}) check_combined(by, ranks, count, width, ranks - 1);
       }
     }
   }
