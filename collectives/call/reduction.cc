@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/call/reduction.h"
 
+#include <algorithm>
+#include <array>
 #include <complex>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 namespace ddp::internal {
 namespace {
@@ -109,6 +115,147 @@ void store_average(void* __restrict elements, const void* __restrict sums, std::
   }
 }
 
+/// What a rank's result is of all sums.
+struct Whole {
+  template <class S>
+  static S of(S sum, int) {
+    return sum;
+  }
+};
+struct Average {
+  template <class S>
+  static S of(S sum, int ranks) {
+    return sum / static_cast<typename RealOf<S>::type>(ranks);
+  }
+};
+
+// Inlined into functions that may use other instructions than this file's.
+#define DDP_IN_EACH [[gnu::always_inline]] inline
+
+template <class T, class S, class Op, class End>
+DDP_IN_EACH void combine_two(T* out, const T* first, const T* second, std::size_t count) {
+#pragma GCC ivdep
+  for (std::size_t i = 0; i < count; ++i) {
+    out[i] =
+        static_cast<T>(End::of(Op::of(static_cast<S>(first[i]), static_cast<S>(second[i])), 2));
+  }
+}
+
+/// So many sums stay in the first-level cache.
+template <class S>
+constexpr std::size_t kMostSums = 1024 / sizeof(S);
+
+struct Scalar {
+  template <class T, class S>
+  DDP_IN_EACH static void widen(S* sums, const T* elements, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) sums[i] = static_cast<S>(elements[i]);
+  }
+  template <class T, class S>
+  DDP_IN_EACH static void narrow(T* elements, const S* sums, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) elements[i] = static_cast<T>(sums[i]);
+  }
+};
+
+/// Up to kMostSums elements.
+template <class T, class S, class Op, class End, class Convert>
+DDP_IN_EACH void combine_few(T* out, const void* const* parts, int ranks, std::size_t at,
+                             std::size_t count) {
+  std::array<S, kMostSums<S>> sums;
+  [[maybe_unused]] std::array<S, kMostSums<S>> next;
+  const auto part = [&](int rank) { return static_cast<const T*>(parts[rank]) + at; };
+  Convert::widen(sums.data(), part(0), count);
+  for (int rank = 1; rank < ranks; ++rank) {
+    if constexpr (std::is_same_v<T, S>) {
+      const T* const elements = part(rank);
+      for (std::size_t i = 0; i < count; ++i) sums[i] = Op::of(sums[i], elements[i]);
+    } else {
+      Convert::widen(next.data(), part(rank), count);
+      for (std::size_t i = 0; i < count; ++i) sums[i] = Op::of(sums[i], next[i]);
+    }
+  }
+  for (std::size_t i = 0; i < count; ++i) sums[i] = End::of(sums[i], ranks);
+  Convert::narrow(out + at, sums.data(), count);
+}
+
+template <class T, class S, class Op, class End, class Convert>
+DDP_IN_EACH void combine_all(void* out, const void* const* parts, int ranks, std::size_t count) {
+  T* const to = static_cast<T*>(out);
+  if (ranks == 2 && std::is_same_v<Convert, Scalar>) {
+    return combine_two<T, S, Op, End>(to, static_cast<const T*>(parts[0]),
+                                      static_cast<const T*>(parts[1]), count);
+  }
+  for (std::size_t at = 0; at < count; at += kMostSums<S>) {
+    combine_few<T, S, Op, End, Convert>(to, parts, ranks, at, std::min(kMostSums<S>, count - at));
+  }
+}
+
+template <class T, class S, class Op, class End>
+void combine(void* out, const void* const* parts, int ranks, std::size_t count) {
+  combine_all<T, S, Op, End, Scalar>(out, parts, ranks, count);
+}
+
+#if defined(__x86_64__)
+
+/// By the processor's own conversion.
+struct Halves {
+  [[gnu::target("avx2,f16c")]] static void widen(float* sums, const float16* elements,
+                                                 std::size_t count) {
+    std::size_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+      const auto bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(elements + i));
+      _mm256_storeu_ps(sums + i, _mm256_cvtph_ps(bits));
+    }
+    for (; i < count; ++i) sums[i] = elements[i];
+  }
+  [[gnu::target("avx2,f16c")]] static void narrow(float16* elements, const float* sums,
+                                                  std::size_t count) {
+    std::size_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+      const auto bits = _mm256_cvtps_ph(_mm256_loadu_ps(sums + i), _MM_FROUND_TO_NEAREST_INT);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(elements + i), bits);
+    }
+    for (; i < count; ++i) elements[i] = static_cast<float16>(sums[i]);
+  }
+};
+
+template <class T, class S, class Op, class End>
+[[gnu::target("avx2,f16c")]] void combine_wide(void* out, const void* const* parts, int ranks,
+                                               std::size_t count) {
+  using Convert = std::conditional_t<std::is_same_v<T, float16>, Halves, Scalar>;
+  combine_all<T, S, Op, End, Convert>(out, parts, ranks, count);
+}
+
+template <class T, class S, class Op, class End>
+auto widest_combine() {
+  static const bool is_wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+  return is_wide ? &combine_wide<T, S, Op, End> : &combine<T, S, Op, End>;
+}
+
+#else
+
+template <class T, class S, class Op, class End>
+auto widest_combine() {
+  return &combine<T, S, Op, End>;
+}
+
+#endif
+
+/// The parts of complex numbers are added, and divided, each for itself.
+template <class R, class End>
+void combine_complex(void* out, const void* const* parts, int ranks, std::size_t count) {
+  widest_combine<R, R, Sum, End>()(out, parts, ranks, 2 * count);
+}
+
+template <class T, class S, class Op, class End>
+auto combine_of() {
+  using Real = typename RealOf<S>::type;
+  if constexpr (!std::is_same_v<Real, S> && std::is_same_v<Op, Sum>) {
+    return &combine_complex<Real, End>;
+  } else {
+    return widest_combine<T, S, Op, End>();
+  }
+}
+
 /// Complex numbers are, too.
 bool is_floating(DataType type) {
   switch (type) {
@@ -127,25 +274,29 @@ bool is_floating(DataType type) {
 }
 
 template <class T, class S, class Op>
-constexpr Reduction kBy = {sizeof(S), &load<T, S>, &add<T, S, Op>, &store<T, S>};
+Reduction by() {
+  return {sizeof(S), &load<T, S>, &add<T, S, Op>, &store<T, S>, combine_of<T, S, Op, Whole>()};
+}
 
 template <class T, class S>
 Reduction reduction_of(ReduceOp op) {
   if constexpr (std::is_integral_v<T>) {
-    if (op == ReduceOp::band) return kBy<T, S, And>;
-    if (op == ReduceOp::bor) return kBy<T, S, Or>;
-    if (op == ReduceOp::bxor) return kBy<T, S, Xor>;
+    if (op == ReduceOp::band) return by<T, S, And>();
+    if (op == ReduceOp::bor) return by<T, S, Or>();
+    if (op == ReduceOp::bxor) return by<T, S, Xor>();
   }
-  if (op == ReduceOp::product) return kBy<T, S, Product>;
+  if (op == ReduceOp::product) return by<T, S, Product>();
   if constexpr (std::is_convertible_v<S, float>) {  // else complex: no order
-    if (op == ReduceOp::min) return kBy<T, S, Min>;
-    if (op == ReduceOp::max) return kBy<T, S, Max>;
+    if (op == ReduceOp::min) return by<T, S, Min>();
+    if (op == ReduceOp::max) return by<T, S, Max>();
   }
-  Reduction sum = kBy<T, S, Sum>;
   if constexpr (!std::is_integral_v<T>) {
-    if (op == ReduceOp::avg) sum.store = &store_average<T, S>;
+    if (op == ReduceOp::avg) {
+      return {sizeof(S), &load<T, S>, &add<T, S, Sum>, &store_average<T, S>,
+              combine_of<T, S, Sum, Average>()};
+    }
   }
-  return sum;
+  return by<T, S, Sum>();
 }
 
 }  // namespace

@@ -10,11 +10,16 @@ namespace ddp::internal {
 /// The steps of a reduction: load the first rank's elements, add those of each other rank, store
 /// the result. Sums have the element type, except float32 for floating-point types of 8 and 16
 /// bits. Arrays must not overlap.
+///
+/// `combine` is all of them at once, with the widest instructions that the processor has. Results
+/// are the same with either, to the bit, but for which NaN is one. `out` may be one of the parts,
+/// which are in the order of ranks.
 struct Reduction {
   std::size_t sum_width;  ///< bytes of a sum
   void (*load)(void* sums, const void* elements, std::size_t count);
   void (*add)(void* sums, const void* elements, std::size_t count);
   void (*store)(void* elements, const void* sums, std::size_t count, int ranks);
+  void (*combine)(void* out, const void* const* parts, int ranks, std::size_t count);
 };
 
 /// Requires allows(type, op).

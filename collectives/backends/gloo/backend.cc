@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/backends/gloo/backend.h"
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -58,7 +59,8 @@ class GlooBackend : public Backend {
   std::unique_ptr<GlooListeners> listeners_;
   std::mutex mutex_;  // of failure_, and of the pointers mesh_ and shared_
   std::optional<Error> failure_;
-  std::unique_ptr<GlooMesh> mesh_;  // null until the ranks connect, and after a failure
+  std::atomic<bool> has_failed_ = false;  // failure_ is set
+  std::unique_ptr<GlooMesh> mesh_;        // null until the ranks connect, and after a failure
   std::unique_ptr<GlooCollectives> collectives_;
   std::unique_ptr<ShmCollectives> shared_;  // null if not all ranks can share memory
   std::unique_ptr<GlooMessages> messages_;
@@ -143,6 +145,7 @@ void GlooBackend::fail(const Error& error) noexcept {
 void GlooBackend::fail_collectives(const Error& error) noexcept {
   const std::lock_guard lock(mutex_);
   if (!failure_) failure_ = error;
+  has_failed_ = true;
   if (shared_) shared_->stop(context_.rank);
   if (mesh_) mesh_->abort();
 }
@@ -153,8 +156,7 @@ std::optional<Error> GlooBackend::failure() {
 }
 
 void GlooBackend::perform(const Task& task) {
-  const SigpipeBlocked blocked;
-  if (const auto error = failure()) throw Error(*error);
+  if (has_failed_) throw Error(*failure());
   // A barrier: else the end of our connections could overtake data that another rank waits for.
   if (task.operation == Operation::leave && !collectives_) return messages_->wait_for_others();
   run_collective(task, collective_call(context_, task, ++calls_));
@@ -162,6 +164,8 @@ void GlooBackend::perform(const Task& task) {
 
 /// The watchdog sees to the time that connecting takes, as to that of the call.
 void GlooBackend::do_collective(const Task& task, const Call& call) {
+  if (shared_) return shared_->run(task, call);
+  const SigpipeBlocked blocked;
   if (!collectives_) connect(std::chrono::hours(24 * 365));
   shared_ ? shared_->run(task, call) : collectives_->run(task, call);
 }
@@ -187,6 +191,7 @@ void GlooBackend::run_collective(const Task& task, const Call& call) {
       fail(agree_on_thrown("in " + describe(call), thrown));
     }
   }
+  const SigpipeBlocked blocked;
   collectives_.reset();
   {
     const std::lock_guard lock(mutex_);

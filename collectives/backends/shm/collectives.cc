@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "collectives/backends/agreed_error.h"
+#include "collectives/backends/shm/copy.h"
 #include "collectives/call/blocks.h"
 #include "collectives/errors.h"
 
@@ -20,9 +21,10 @@ constexpr std::size_t kWhole = std::size_t{8} << 10;
 /// result of the piece before.
 constexpr std::size_t kHalf = kShmPiece / 2;
 
-/// What a rank shows each other rank in a round, if that is other data for each. Whole cache lines.
-std::size_t piece_apart(int size) {
-  return kShmPiece / static_cast<std::size_t>(size) / 64 * 64;
+/// What a rank shows each other rank in a round, if that is other data for each: whole cache lines,
+/// or all `bytes` of it.
+std::size_t piece_apart(int size, std::size_t bytes) {
+  return std::min(kShmPiece / static_cast<std::size_t>(size) / 64 * 64, bytes);
 }
 
 /// The part of a stream that goes in the round at `at`.
@@ -51,7 +53,8 @@ ShmCollectives::ShmCollectives(GroupContext& context, ShmArena arena)
     : context_(context),
       arena_(std::move(arena)),
       rounds_(arena_.members(), context.rank, context.size, has_cpu_for_each(arena_)),
-      counts_(static_cast<std::size_t>(context.size)) {
+      counts_(static_cast<std::size_t>(context.size)),
+      parts_(static_cast<std::size_t>(context.size)) {
   static_assert(kMostRanks * sizeof(Counts) <= kShmPiece);
 }
 
@@ -66,7 +69,8 @@ void ShmCollectives::run(const Task& task, const Call& call) {
       return reduce_scatter(task, call);
     case Operation::all_reduce:
     case Operation::reduce:
-      if (task.count * size_of(task.type) <= kWhole) return reduce_whole(task, call);
+      if (context_.size == 2 || task.count * size_of(task.type) <= kWhole)
+        return reduce_whole(task, call);
       return reduce_in_shares(task, call);
     default:
       move(task, call);
@@ -83,14 +87,16 @@ void ShmCollectives::exchange(const Call& call, std::uint64_t longest) {
 
 /// Compares counts_ between ranks, where the call alone does not say that they fit.
 void ShmCollectives::compare_counts(const Call& call) {
-  std::memcpy(rounds_.out(), counts_.data(), counts_.size() * sizeof(Counts));
+  const std::size_t bytes = counts_.size() * sizeof(Counts);
+  std::memcpy(rounds_.out(bytes), counts_.data(), bytes);
   exchange(call, 0);
   for (int step = 1; step < context_.size; ++step) {
     const int other = (context_.rank + context_.size - step) % context_.size;
     Counts theirs;
-    std::memcpy(&theirs,
-                rounds_.data_of(other) + static_cast<std::size_t>(context_.rank) * sizeof(Counts),
-                sizeof(Counts));
+    std::memcpy(
+        &theirs,
+        rounds_.data_of(other, bytes) + static_cast<std::size_t>(context_.rank) * sizeof(Counts),
+        sizeof(Counts));
     const Counts& ours = counts_[static_cast<std::size_t>(other)];
     check({call, ours.sends, ours.expects}, {call, theirs.sends, theirs.expects}, other);
   }
@@ -130,7 +136,9 @@ void ShmCollectives::move(const Task& task, const Call& call) {
       task.operation == Operation::all_to_all || task.operation == Operation::all_to_all_v;
   const bool apart =
       swaps || task.operation == Operation::scatter || task.operation == Operation::scatter_v;
-  const std::size_t piece = apart ? piece_apart(context_.size) : kShmPiece;
+  const std::size_t block =
+      is_unequal(task.operation) ? kShmPiece : task.count * size_of(task.type);
+  const std::size_t piece = apart ? piece_apart(context_.size, block) : kShmPiece;
   const std::uint64_t longest = count_streams(route);
   if (is_unequal(task.operation)) compare_counts(call);
   if (swaps && task.in == task.out) {
@@ -156,50 +164,69 @@ void ShmCollectives::move(const Task& task, const Call& call) {
 
 void ShmCollectives::write(const Route& route, std::size_t at, std::size_t piece,
                            bool apart) const {
+  const std::size_t extent = piece * static_cast<std::size_t>(context_.size);
   for (int other = 0; other < context_.size; ++other) {
     const Outgoing out = route.to(other);
     if (other == context_.rank || at >= out.bytes) continue;
-    char* const to = rounds_.out() + (apart ? static_cast<std::size_t>(other) * piece : 0);
+    char* const to = apart ? rounds_.out(extent) + static_cast<std::size_t>(other) * piece
+                           : rounds_.out(out.bytes);
     copy(to, out.data + at, length_at(at, out.bytes, piece));
     if (!apart) return;
   }
 }
 
 void ShmCollectives::read(const Route& route, std::size_t at, std::size_t piece, bool apart) const {
-  const std::size_t place = apart ? static_cast<std::size_t>(context_.rank) * piece : 0;
+  const std::size_t extent = piece * static_cast<std::size_t>(context_.size);
+  const std::size_t place = static_cast<std::size_t>(context_.rank) * piece;
   for (int step = 1; step < context_.size; ++step) {
     const int other = (context_.rank + step) % context_.size;
     const Incoming in = route.from(other);
     if (at >= in.bytes) continue;
-    copy(in.data + at, rounds_.data_of(other) + place, length_at(at, in.bytes, piece));
+    const char* const from =
+        apart ? rounds_.data_of(other, extent) + place : rounds_.data_of(other, in.bytes);
+    copy_result(in.data + at, from, length_at(at, in.bytes, piece), in.bytes);
   }
 }
 
 /// Combines the parts of all ranks in their order, so that results are the same on every rank and
-/// in every run, to the bit. `out` may be this rank's part.
+/// in every run, to the bit. `out` may be this rank's part; the `whole` that it is in is as for
+/// copy_result().
 template <class PartOf>
-void ShmCollectives::combine(const Task& task, const PartOf& part_of, char* out,
-                             std::size_t count) {
+void ShmCollectives::combine(const Task& task, const PartOf& part_of, char* out, std::size_t count,
+                             std::size_t whole) {
   const Reduction by = reduction(task.type, task.reduce);
   const std::size_t width = size_of(task.type);
-  const std::size_t stretch = sums_.size() / by.sum_width;
+  const std::size_t stretch = is_past_caches(whole) ? results_.size() / width : count;
   for (std::size_t at = 0; at < count; at += stretch) {
     const std::size_t length = std::min(stretch, count - at);
-    by.load(sums_.data(), part_of(0) + at * width, length);
-    for (int rank = 1; rank < context_.size; ++rank) {
-      by.add(sums_.data(), part_of(rank) + at * width, length);
+    for (int rank = 0; rank < context_.size; ++rank) {
+      parts_[static_cast<std::size_t>(rank)] = part_of(rank) + at * width;
     }
-    by.store(out + at * width, sums_.data(), length, context_.size);
+    char* const to = is_past_caches(whole) ? results_.data() : out + at * width;
+    by.combine(to, parts_.data(), context_.size, length);
+    if (to == results_.data()) copy_result(out + at * width, to, length * width, whole);
   }
 }
 
+/// Each rank combines all data, in pieces.
 void ShmCollectives::reduce_whole(const Task& task, const Call& call) {
+  const std::size_t width = size_of(task.type);
+  const std::size_t total = task.count * width;
+  const bool wants = task.operation == Operation::all_reduce || context_.rank == task.root;
+  const bool shows = task.operation == Operation::all_reduce || !wants;
   const char* const in = static_cast<const char*>(task.in);
-  copy(rounds_.out(), in, task.count * size_of(task.type));
-  exchange(call, 0);
-  if (task.operation == Operation::reduce && context_.rank != task.root) return;
-  const auto part_of = [&](int rank) { return rank == context_.rank ? in : rounds_.data_of(rank); };
-  combine(task, part_of, static_cast<char*>(task.out), task.count);
+  char* const out = static_cast<char*>(task.out);
+  std::size_t at = 0;
+  do {
+    const std::size_t length = length_at(at, total, kShmPiece);
+    if (shows) copy(rounds_.out(total), in + at, length);
+    exchange(call, 0);
+    const auto part_of = [&](int rank) {
+      return rank == context_.rank ? in + at : rounds_.data_of(rank, total);
+    };
+    if (wants) combine(task, part_of, out + at, length / width, total);
+    at += length;
+  } while (at < total);
 }
 
 /// Each rank combines a share of every piece. A round shows the next piece, and the results of the
@@ -216,16 +243,17 @@ void ShmCollectives::reduce_in_shares(const Task& task, const Call& call) {
     const std::size_t begin = share_begin(length / width, context_.rank) * width;
     const std::size_t end = share_begin(length / width, context_.rank + 1) * width;
     const char* const next = in + std::min(at, total);
-    copy(rounds_.out(), next, begin);
-    copy(rounds_.out() + end, next + end, length - end);
+    char* const shown = rounds_.out(kShmPiece);
+    copy(shown, next, begin);
+    copy(shown + end, next + end, length - end);
     exchange(call, 0);
-    if (wants && before > 0) collect_shares(out + at - kHalf, before / width, width);
+    if (wants && before > 0) collect_shares(out + at - kHalf, before / width, width, total);
     const auto part_of = [&](int rank) {
-      return (rank == context_.rank ? next : rounds_.data_of(rank)) + begin;
+      return (rank == context_.rank ? next : rounds_.data_of(rank, kShmPiece)) + begin;
     };
-    char* const result = rounds_.out() + kHalf + begin;
-    combine(task, part_of, result, (end - begin) / width);
-    if (wants && end > begin) copy(out + at + begin, result, end - begin);
+    char* const result = rounds_.out(kShmPiece) + kHalf + begin;
+    combine(task, part_of, result, (end - begin) / width, 0);
+    if (wants && end > begin) copy_result(out + at + begin, result, end - begin, total);
     before = length;
   }
 }
@@ -235,19 +263,23 @@ std::size_t ShmCollectives::share_begin(std::size_t count, int rank) const {
   return count * static_cast<std::size_t>(rank) / static_cast<std::size_t>(context_.size);
 }
 
-/// Copies what the other ranks show of the results of a piece of `count` elements.
-void ShmCollectives::collect_shares(char* out, std::size_t count, std::size_t width) const {
+/// Copies what the other ranks show of the results of a piece of `count` elements, one of `whole`
+/// bytes.
+void ShmCollectives::collect_shares(char* out, std::size_t count, std::size_t width,
+                                    std::size_t whole) const {
   for (int step = 1; step < context_.size; ++step) {
     const int other = (context_.rank + step) % context_.size;
     const std::size_t begin = share_begin(count, other) * width;
     const std::size_t end = share_begin(count, other + 1) * width;
-    copy(out + begin, rounds_.data_of(other) + kHalf + begin, end - begin);
+    copy_result(out + begin, rounds_.data_of(other, kShmPiece) + kHalf + begin, end - begin, whole);
   }
 }
 
 void ShmCollectives::reduce_scatter(const Task& task, const Call& call) {
   const std::size_t width = size_of(task.type);
-  const std::size_t piece = piece_apart(context_.size);
+  const std::size_t piece =
+      piece_apart(context_.size, is_unequal(task.operation) ? kShmPiece : task.count * width);
+  const std::size_t extent = piece * static_cast<std::size_t>(context_.size);
   const Blocks blocks(task.send_counts, task.count, context_.size);
   const char* const in = static_cast<const char*>(task.in);
   const auto place_of = [&](int rank) { return static_cast<std::size_t>(rank) * piece; };
@@ -264,15 +296,17 @@ void ShmCollectives::reduce_scatter(const Task& task, const Call& call) {
     };
     for (int rank = 0; rank < context_.size; ++rank) {
       if (rank == context_.rank) continue;
-      copy(rounds_.out() + place_of(rank), in + blocks.begin(rank) * width + at, length_of(rank));
+      copy(rounds_.out(extent) + place_of(rank), in + blocks.begin(rank) * width + at,
+           length_of(rank));
     }
     exchange(call, longest);
     longest = longest_of_all(longest);
     const auto part_of = [&](int rank) {
       return rank == context_.rank ? in + blocks.begin(rank) * width + at
-                                   : rounds_.data_of(rank) + place_of(context_.rank);
+                                   : rounds_.data_of(rank, extent) + place_of(context_.rank);
     };
-    combine(task, part_of, static_cast<char*>(task.out) + at, length_of(context_.rank) / width);
+    combine(task, part_of, static_cast<char*>(task.out) + at, length_of(context_.rank) / width,
+            blocks.count(context_.rank) * width);
     at += piece;
   } while (at < longest);
 }

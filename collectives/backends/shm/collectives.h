@@ -66,17 +66,19 @@ class ShmCollectives {
   void reduce_whole(const Task& task, const Call& call);
   void reduce_in_shares(const Task& task, const Call& call);
   std::size_t share_begin(std::size_t count, int rank) const;
-  void collect_shares(char* out, std::size_t count, std::size_t width) const;
+  void collect_shares(char* out, std::size_t count, std::size_t width, std::size_t whole) const;
   void reduce_scatter(const Task& task, const Call& call);
   template <class PartOf>
-  void combine(const Task& task, const PartOf& part_of, char* out, std::size_t count);
+  void combine(const Task& task, const PartOf& part_of, char* out, std::size_t count,
+               std::size_t whole);
 
   GroupContext& context_;
   const ShmArena arena_;
   ShmRounds rounds_;
-  std::vector<Counts> counts_;  // of the current call, by rank
+  std::vector<Counts> counts_;      // of the current call, by rank
+  std::vector<const void*> parts_;  // of the data that is combined, by rank
   std::vector<char> scratch_;
-  alignas(64) std::array<char, 8192> sums_{};
+  alignas(64) std::array<char, 8192> results_{};  // on their way past the caches
   // The last member, so that it is destroyed first: it uses the others.
   std::optional<HangupWatch> watch_;
 };

@@ -16,6 +16,9 @@ namespace ddp::internal {
 /// rounds fit into the second-level cache of current processors.
 inline constexpr std::size_t kShmPiece = std::size_t{256} << 10;
 
+/// So much data is in the two cache lines of the slot's head, which processors fetch together.
+inline constexpr std::size_t kShmLittle = 80;
+
 /// What one rank shows in a round. A slot is written by its rank alone.
 ///
 /// `round` is written last, with release, and read first, with acquire: who sees the number sees
@@ -27,19 +30,25 @@ struct ShmSlot {
   alignas(128) std::atomic<std::uint64_t> round;  // 0 at first: memory from the kernel is zero
   Call call;
   std::uint64_t longest;  ///< bytes of the longest stream that this rank has in this call
-  alignas(64) std::array<char, kShmPiece> data;
+  std::array<char, kShmLittle> little;           ///< the data, if it has room here
+  alignas(64) std::array<char, kShmPiece> data;  ///< else
 };
+static_assert(offsetof(ShmSlot, data) == 128);
 
 /// Words of 64 CPUs each, as many as a cpu_set_t has.
 inline constexpr std::size_t kShmCpuWords = 16;
 
 /// The part of one rank. Whole pages, so that each rank's memory is on its own NUMA node.
 struct alignas(4096) ShmMember {
+  /// The last round whose slot is written, once more: for ranks that are about to sleep. Apart from
+  /// the slot, so that storing it with sequential consistency does not hold up those that spin.
+  std::atomic<std::uint64_t> shown;
+
   /// How a rank that sleeps is woken. It reads the bell, stores the rank that it waits for (plus 1;
-  /// 0: none), looks at that one's slot once more, and sleeps while the bell is unchanged. The
-  /// other stores its round first and reads waits_for then. All four are sequentially consistent,
-  /// so at least one of the two sees what the other stored.
-  std::atomic<std::uint32_t> bell;
+  /// 0: none), looks at what that one has `shown` once more, and sleeps while the bell is
+  /// unchanged. The other stores `shown` first and reads waits_for then. All four are sequentially
+  /// consistent, so at least one of the two sees what the other stored.
+  alignas(128) std::atomic<std::uint32_t> bell;
   std::atomic<std::int32_t> waits_for;
   std::array<std::uint64_t, kShmCpuWords>
       cpus;                      ///< that this rank may use; set before the first round

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/backends/shm/rounds.h"
 
+#include <algorithm>
 #include <chrono>
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -11,9 +13,14 @@ namespace {
 
 /// About what waking up costs.
 constexpr auto kLongestSpin = std::chrono::microseconds(50);
+/// More than all other ranks need, and less than a time slice.
+constexpr auto kLongYield = std::chrono::microseconds(500);
 /// One wait of so many spins as long as it may, however many spins before it found nothing.
 constexpr std::uint64_t kWaitsPerProbe = 32;
-constexpr int kLooksPerClock = 32;
+constexpr std::uint64_t kMostWaitsPerSpin = 4096;
+constexpr int kLooksPerClock = 128;
+/// Before the first look at the clock, which takes about as long as a rank that is on time does.
+constexpr int kFirstLooks = 32;
 
 void pause_processor() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -35,44 +42,63 @@ void ring(std::atomic<std::uint32_t>& bell) {
 
 }  // namespace
 
-void ShmRounds::exchange(const Call& call, std::uint64_t longest,
-                         const std::function<void(int rank)>& shown) {
-  if (stopped_by_ == rank_) throw ShmStopped(rank_);
+void ShmRounds::show(const Call& call, std::uint64_t longest) {
+  if (stopped_by_.load(std::memory_order_relaxed) == rank_) throw ShmStopped(rank_);
   ++round_;
   ShmSlot& own = slot(rank_, round_);
   own.call = call;
   own.longest = longest;
-  own.round = round_;
-  wake_waiting();
-  for (int step = 1; step < size_; ++step) {
-    const int other = (rank_ + step) % size_;
-    if (!has_shown(other) && !spin_for(other)) sleep_for(other);
-    if (shown) shown(other);
-  }
+  own.round.store(round_, std::memory_order_release);
 }
 
+/// Once in a round: who begins to wait after that sees what this rank has shown.
 void ShmRounds::wake_waiting() const {
+  std::atomic<std::uint64_t>& shown = members_[rank_].shown;
+  if (shown.load(std::memory_order_relaxed) == round_) return;
+  shown = round_;
   for (int other = 0; other < size_; ++other) {
     if (members_[other].waits_for == rank_ + 1) ring(members_[other].bell);
   }
 }
 
-/// Spinning gains nothing where the other rank does not run meanwhile: it computes, or it waits for
-/// this very processor, as on a busy machine. So each spin that finds nothing halves the next.
+/// Spinning gains nothing where the other rank does not run meanwhile, as it computes. So each spin
+/// that finds nothing halves the next. Between looks the processor is given to whoever waits for
+/// it: with more ranks than processors, and also where the scheduler has put two ranks on one, that
+/// is the other rank.
 bool ShmRounds::spin_for(int rank) {
-  if (!spins_) return false;
+  if (has_own_cpu_ && looks_find(rank, kFirstLooks)) return true;
+  wake_waiting();
   if (++waits_ % kWaitsPerProbe == 0) spin_ = kLongestSpin;
-  const auto end = std::chrono::steady_clock::now() + spin_;
+  if (loses_processor_ && waits_ < next_spin_) return false;
+  const auto begin = std::chrono::steady_clock::now();
+  auto took = std::chrono::nanoseconds(0);
+  bool found = false;
   do {
-    for (int look = 0; look < kLooksPerClock; ++look) {
-      if (slot(rank, round_).round.load(std::memory_order_acquire) == round_) {
-        spin_ = kLongestSpin;
-        return true;
-      }
-      pause_processor();
-    }
-  } while (std::chrono::steady_clock::now() < end);
-  spin_ /= 2;
+    found = looks_find(rank, has_own_cpu_ ? kLooksPerClock : 1);
+    if (!found) ::sched_yield();
+    took = std::chrono::steady_clock::now() - begin;
+  } while (!found && took < spin_);
+  spin_ = found ? kLongestSpin : spin_ / 2;
+  note_loss(took > kLongYield);
+  return found;
+}
+
+/// On a machine that is busy with other programs, a processor that is given away comes back after
+/// milliseconds; after a sleep it comes back at once. So the longer that goes on, the rarer spins
+/// are.
+void ShmRounds::note_loss(bool lost) {
+  if (!lost && !loses_processor_) return;
+  loses_processor_ = lost;
+  waits_per_spin_ = lost ? std::min(waits_per_spin_ * 2, kMostWaitsPerSpin)
+                         : std::max(waits_per_spin_ / 2, std::uint64_t{1});
+  next_spin_ = waits_ + waits_per_spin_;
+}
+
+bool ShmRounds::looks_find(int rank, int looks) const {
+  for (int look = 0; look < looks; ++look) {
+    if (has_shown(rank)) return true;
+    if (look % 4 == 3) pause_processor();
+  }
   return false;
 }
 
@@ -82,7 +108,7 @@ void ShmRounds::sleep_for(int rank) {
     const std::uint32_t bell = own.bell;
     const int stopped_by = stopped_by_;
     own.waits_for = rank + 1;
-    if (has_shown(rank)) break;
+    if (members_[rank].shown >= round_ || has_shown(rank)) break;
     // Only now: what a rank showed before it was lost counts.
     if (stopped_by >= 0) throw ShmStopped(stopped_by);
     futex_wait(own.bell, bell);

@@ -31,6 +31,7 @@ using ddp::internal::ShmStopped;
 using ddp::internal::ShmTaker;
 
 constexpr auto kPatience = std::chrono::seconds(30);
+constexpr auto kIgnore = [](int /*rank*/) {};
 
 ShmArena arena_of(int ranks) {
   auto arena = ShmArena::map(ShmArena::create(ranks), ranks, 0);
@@ -48,12 +49,13 @@ int play(ShmRounds& rounds, int rank, int size, int count) {
   int wrong = 0;
   for (int round = 1; round <= count; ++round) {
     const std::size_t bytes = static_cast<std::size_t>(round) % 200 + 1;
-    std::fill_n(rounds.out(), bytes, static_cast<char>(round + rank));
-    rounds.exchange({.number = static_cast<std::uint64_t>(round)}, bytes);
+    std::fill_n(rounds.out(bytes), bytes, static_cast<char>(round + rank));
+    rounds.exchange({.number = static_cast<std::uint64_t>(round)}, bytes, kIgnore);
     for (int other = 0; other < size; ++other) {
       if (rounds.call_of(other).number != static_cast<std::uint64_t>(round)) ++wrong;
+      const char* const data = rounds.data_of(other, rounds.longest_of(other));
       for (std::size_t i = 0; i < rounds.longest_of(other); ++i) {
-        if (rounds.data_of(other)[i] != static_cast<char>(round + other)) ++wrong;
+        if (data[i] != static_cast<char>(round + other)) ++wrong;
       }
     }
   }
@@ -95,15 +97,16 @@ TEST_CASE("in every round each rank sees what the others showed in it") {
 TEST_CASE("a round whose data is there ends well after a rank was lost, the next one fails") {
   const ShmArena arena = arena_of(2);
   ShmRounds ours(arena.members(), 0, 2, false);
-  std::jthread other([&] { ShmRounds(arena.members(), 1, 2, false).exchange({.number = 7}, 0); });
+  std::jthread other(
+      [&] { ShmRounds(arena.members(), 1, 2, false).exchange({.number = 7}, 0, kIgnore); });
   while (arena.members()[1].slots[1].round != 1) std::this_thread::yield();
   ours.stop(1);
   ours.stop(0);  // the first one counts
-  ours.exchange({.number = 7}, 0);
+  ours.exchange({.number = 7}, 0, kIgnore);
   CHECK(ours.call_of(1).number == 7);
   std::optional<int> lost;
   try {
-    ours.exchange({.number = 8}, 0);
+    ours.exchange({.number = 8}, 0, kIgnore);
   } catch (const ShmStopped& stopped) {
     lost = stopped.rank;
   }
@@ -115,16 +118,16 @@ TEST_CASE("a rank that stops itself begins no round, also if it would not have t
   ShmRounds ours(arena.members(), 0, 2, false);
   ShmRounds theirs(arena.members(), 1, 2, false);
   std::jthread other([&] {
-    theirs.exchange({}, 0);
+    theirs.exchange({}, 0, kIgnore);
     try {
-      theirs.exchange({}, 0);
+      theirs.exchange({}, 0, kIgnore);
     } catch (const ShmStopped&) {
     }
   });
-  ours.exchange({}, 0);
+  ours.exchange({}, 0, kIgnore);
   while (arena.members()[1].slots[0].round != 2) std::this_thread::yield();
   ours.stop(0);
-  CHECK_THROWS_AS(ours.exchange({}, 0), ShmStopped);
+  CHECK_THROWS_AS(ours.exchange({}, 0, kIgnore), ShmStopped);
   theirs.stop(0);
 }
 
@@ -136,7 +139,7 @@ TEST_CASE("a rank that waits for another is stopped at any time") {
     std::atomic<int> stopped_by = -1;
     std::jthread waiting([&] {
       try {
-        rounds.exchange({}, 0);
+        rounds.exchange({}, 0, kIgnore);
       } catch (const ShmStopped& stopped) {
         stopped_by = stopped.rank;
       }
@@ -147,6 +150,24 @@ TEST_CASE("a rank that waits for another is stopped at any time") {
     waiting.join();
     CHECK(stopped_by == 1);
   }
+}
+
+TEST_CASE("what a rank showed counts, also if it was lost before it woke those that sleep") {
+  const ShmArena arena = arena_of(2);
+  ShmRounds rounds(arena.members(), 0, 2, false);
+  std::atomic<bool> stopped = false;
+  std::jthread waiting([&] {
+    try {
+      rounds.exchange({}, 0, kIgnore);
+    } catch (const ShmStopped&) {
+      stopped = true;
+    }
+  });
+  while (arena.members()[0].waits_for != 2) std::this_thread::yield();
+  arena.members()[1].slots[1].round = 1;
+  rounds.stop(1);
+  waiting.join();
+  CHECK_FALSE(stopped);
 }
 
 TEST_CASE("shared memory keeps its size, and no other memory is taken for it") {

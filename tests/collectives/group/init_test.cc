@@ -2,8 +2,11 @@
 // How ranks find each other, by each way there is.
 
 #include <chrono>
+#include <cstdio>
 #include <string>
+#include <sys/resource.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include "ddp/process_group.h"
@@ -35,6 +38,16 @@ Rank start(const Variables& variables, const std::string& init_method = "env://"
   Variables all = only(variables);
   all["DDP_TEST_INIT"] = init_method;
   return {rank_command([](ddp::ProcessGroup& group) { use_two_groups(group); }), all};
+}
+
+/// Limits this process to so many descriptors more than it has.
+void leave_descriptors(int left) {
+  const int next = ::dup(0);
+  ::close(next);
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = static_cast<rlim_t>(next + left);
+  check(::setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
 }
 
 }  // namespace
@@ -196,4 +209,27 @@ TEST_CASE("ranks of a host share memory if all of them can, else none does", "[t
     group.all_reduce(data);
     check(data.front() == 3 && data.back() == 3, "sum");
   });
+}
+
+TEST_CASE("if a rank has too few descriptors, memory is not shared, or no rank joins") {
+  bool is_shared = false;
+  bool joined_without = false;
+  for (int left = 13; left < 40 && !is_shared; ++left) {
+    CAPTURE(left);
+    const auto ended = run_ranks(
+        2,
+        [](int descriptors) {
+          const bool limited = variable_or("RANK", "") == "1";
+          if (limited) leave_descriptors(descriptors);
+          ddp::ProcessGroup group = join();
+          check(group.all_reduce(group.rank() + 1) == 3, "sum");
+          if (!limited) std::printf(is_sharing_memory() ? "shared" : "alone");
+        },
+        left);
+    CHECK((ended[0].code == 0) == (ended[1].code == 0));
+    is_shared = contains(ended[0].output, "shared");
+    joined_without = joined_without || contains(ended[0].output, "alone");
+  }
+  CHECK(is_shared);
+  CHECK(joined_without);
 }

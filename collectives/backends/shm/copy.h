@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+
+namespace ddp::internal {
+
+/// As memcpy, for a part of a result of `whole` bytes. One that is much longer than the caches is
+/// written past them: else main memory would be read first, only to be overwritten.
+void copy_result(char* to, const char* from, std::size_t bytes, std::size_t whole);
+
+/// Whether copy_result() does that.
+bool is_past_caches(std::size_t whole);
+
+}  // namespace ddp::internal

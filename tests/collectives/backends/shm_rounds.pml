@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The order of the accesses in collectives/backends/shm/rounds.cc, for spin: every interleaving of RANKS ranks in
+ * ROUNDS rounds, of which rank 0 may die at any step. A store of `round`, which is a release, reaches the others at any
+ * later time, but before the store of `shown`, which is sequentially consistent, and so are `waits_for` and the bell:
+ * this is what the C++ memory model allows. (Data is read and written only in an order that release and acquire
+ * guarantee: that is what the assertions check.)
+ *
+ * With BROKEN, `waits_for` is read before `shown` is stored: the check has to find the rank that sleeps for ever.
+ */
+#ifndef RANKS
+#define RANKS 2
+#endif
+#ifndef ROUNDS
+#define ROUNDS 3
+#endif
+#define SLOT(rank, at) (2 * (rank) + (at) % 2)
+#define WRITING 255
+
+byte round[2 * RANKS];    /* of a slot */
+byte data[2 * RANKS];     /* of a slot: the number of the round that it is of */
+byte on_its_way[RANKS];   /* the round whose store has yet to reach the others */
+byte shown[RANKS];
+byte waits_for[RANKS];
+byte bell[RANKS];
+bool asleep[RANKS];
+bool stopped[RANKS];
+bool ended[RANKS];
+bool dead;
+
+inline ring(rank) {
+  bell[rank] = (bell[rank] + 1) % 8;
+  asleep[rank] = false
+}
+
+inline wake_waiting() {
+  if
+  :: shown[me] == now -> skip
+  :: else ->
+#ifndef BROKEN
+    atomic { on_its_way[me] == 0; shown[me] = now }
+#endif
+    for (other : 0 .. RANKS - 1) {
+      if
+      :: other != me && waits_for[other] == me + 1 -> ring(other)
+      :: else
+      fi
+    };
+    other = 0;
+#ifdef BROKEN
+    atomic { on_its_way[me] == 0; shown[me] = now }
+#endif
+  fi
+}
+
+inline sleep_for(rank) {
+  do
+  :: heard = bell[me];
+     was_stopped = stopped[me];
+     waits_for[me] = rank + 1;
+     if
+     :: shown[rank] >= now -> break
+     :: else
+     fi;
+     if
+     :: round[SLOT(rank, now)] == now -> break
+     :: else
+     fi;
+     if
+     :: was_stopped -> goto end
+     :: else
+     fi;
+     atomic {                             /* the kernel's */
+       if
+       :: bell[me] == heard -> asleep[me] = true
+       :: else
+       fi
+     };
+     !asleep[me]
+  od;
+  heard = 0;
+  was_stopped = false;
+  waits_for[me] = 0
+}
+
+proctype one_rank(byte me) provided (_pid != 1 || !dead) {
+  byte now = 1;
+  byte step;
+  byte other;
+  byte heard;
+  bool was_stopped;
+  do
+  :: now > ROUNDS -> break
+  :: else ->
+    data[SLOT(me, now)] = WRITING;
+    data[SLOT(me, now)] = now;
+    on_its_way[me] == 0;
+    on_its_way[me] = now;
+    for (step : 1 .. RANKS - 1) {
+      if
+      :: round[SLOT((me + step) % RANKS, now)] == now
+      :: true -> wake_waiting(); sleep_for((me + step) % RANKS)   /* spins for long enough, or not */
+      fi;
+      assert(data[SLOT((me + step) % RANKS, now)] == now)
+    };
+    wake_waiting();
+    for (step : 1 .. RANKS - 1) {
+      assert(data[SLOT((me + step) % RANKS, now)] == now)           /* while it combines them */
+    };
+    step = 0;
+    now++
+  od;
+end:
+  atomic { now = 0; step = 0; other = 0; heard = 0; was_stopped = false; ended[me] = true }
+}
+
+/* The processors' store buffers. */
+inline reach(rank) {
+  atomic {
+    on_its_way[rank] != 0 -> round[SLOT(rank, on_its_way[rank])] = on_its_way[rank];
+    on_its_way[rank] = 0
+  }
+}
+proctype memory() {
+end:
+  do
+  :: reach(0)
+  :: reach(1)
+#if RANKS > 2
+  :: reach(2)
+#endif
+  od
+}
+
+/* Of the connections between processes: rank 0 dies, and the others are told. */
+proctype watch() {
+  byte other;
+  if
+  :: true -> goto end
+  :: true -> dead = true
+  fi;
+  for (other : 1 .. RANKS - 1) {
+    stopped[other] = true;
+    ring(other)
+  }
+end:
+  skip
+}
+
+init {
+  byte rank_;
+  atomic {
+    for (rank_ : 0 .. RANKS - 1) { run one_rank(rank_) };
+    run memory();
+    run watch()
+  };
+  timeout;
+  for (rank_ : 0 .. RANKS - 1) {
+    assert(ended[rank_] || (rank_ == 0 && dead))
+  }
+}
