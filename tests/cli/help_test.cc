@@ -2,7 +2,7 @@
 #include "cli/help.h"
 
 #include <algorithm>
-#include <set>
+#include <fstream>
 
 #include "cli/pages.h"
 #include "tests/catch.h"
@@ -21,7 +21,42 @@ std::string in_roff(std::string_view name) {
   return text;
 }
 
+/// The text in each pair of backquotes of a table's first cell, in which "\\|" is "|".
+std::vector<std::string> quoted_in_first_cell(const std::string& row) {
+  std::vector<std::string> parts = {""};
+  for (size_t at = 2; at < row.size() && row[at] != '|'; ++at) {
+    if (row[at] == '\\') ++at;
+    if (row[at] == '`') {
+      parts.emplace_back();
+    } else {
+      parts.back() += row[at];
+    }
+  }
+  std::vector<std::string> quoted;
+  for (size_t i = 1; i < parts.size(); i += 2) quoted.push_back(parts[i]);
+  return quoted;
+}
+
 }  // namespace
+
+TEST_CASE("the flags in README are flags, with these values, and few") {
+  std::ifstream readme(DDPRUN_README);
+  std::vector<std::string> written;
+  for (std::string line; std::getline(readme, line);) {
+    if (!line.starts_with("| `--")) continue;
+    for (std::string& flag : quoted_in_first_cell(line)) written.push_back(std::move(flag));
+  }
+
+  CHECK(written.size() >= 10);
+  CHECK(written.size() <= 15);
+  for (const std::string& flag : written) {
+    INFO(flag);
+    const cli::Flag* known = cli::find_flag(flag.substr(0, flag.find(' ')));
+    REQUIRE(known != nullptr);
+    const std::string space = known->value.empty() ? "" : " ";
+    CHECK(flag == "--" + std::string(known->name) + space + std::string(known->value));
+  }
+}
 
 TEST_CASE("each manual page has all flags of its command, and the help of ddprun the same text") {
   const auto [page, mode] = GENERATE(table<std::string, cli::Mode>(
