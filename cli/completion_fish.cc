@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <set>
 #include <string_view>
+#include <utility>
 
 #include "cli/completion_scripts.h"
 
@@ -107,7 +109,41 @@ void append_fish_rest(std::string& script, const std::string& at, const Complete
   }
 }
 
-/// `names` in quotes, for a list of fish.
+/// How the script calls ddprun itself, or one of its commands.
+std::string fish_name(const CompletedCommand& command) {
+  return command.name.empty() ? "run" : command.name;
+}
+
+void append_fish_command(std::string& script, const CompletedCommand& command) {
+  const std::string name = fish_name(command);
+  const std::string at = "__ddprun_at " + name;
+  if (!command.name.empty()) {
+    const std::string summary = " -d " + fish_quoted(command.summary);
+    script += fish_line("__ddprun_begins run 1", " -a " + name + summary);
+    if (!command.words.empty()) {
+      const std::string words = fish_quoted(joined(command.words));
+      script += fish_line("__ddprun_begins " + name + " 2", " -a " + words);
+    }
+  }
+  append_fish_rest(script, at, command);
+  for (const CompletedOption& option : command.options) append_fish_option(script, at, option);
+}
+
+/// The names of all options with a value, each once, with "_" for "-" throughout.
+std::vector<std::string> names_with_value(const std::vector<CompletedCommand>& commands) {
+  std::set<std::string> names;
+  for (const CompletedCommand& command : commands) {
+    for (const CompletedOption& option : command.options) {
+      if (option.value == Value::none) continue;
+      for (std::string name : option.names) {
+        std::replace(name.begin(), name.end(), '-', '_');
+        names.insert(std::move(name));
+      }
+    }
+  }
+  return {names.begin(), names.end()};
+}
+
 std::string fish_list(std::string_view variable, const std::vector<std::string>& names) {
   return "set -g " + std::string(variable) + " " + joined(names) + "\n";
 }
@@ -115,37 +151,17 @@ std::string fish_list(std::string_view variable, const std::vector<std::string>&
 }  // namespace
 
 std::string fish_completion(const std::vector<CompletedCommand>& commands) {
-  std::vector<std::string> names, with_program, valued;
-  std::string script;
+  std::vector<std::string> names, with_program;
+  std::string lines;
   for (const CompletedCommand& command : commands) {
-    const bool is_own = command.name.empty();
-    const std::string name = is_own ? "run" : command.name;
-    const std::string at = "__ddprun_at " + name;
-    if (!is_own) names.push_back(name);
-    if (command.rest == Rest::program) with_program.push_back(name);
-    if (!is_own) {
-      script +=
-          fish_line("__ddprun_begins run 1", " -a " + name + " -d " + fish_quoted(command.summary));
-      if (!command.words.empty()) {
-        script += fish_line("__ddprun_begins " + name + " 2",
-                            " -a " + fish_quoted(joined(command.words)));
-      }
-    }
-    append_fish_rest(script, at, command);
-    for (const CompletedOption& option : command.options) {
-      append_fish_option(script, at, option);
-      if (option.value == Value::none) continue;
-      for (std::string spelled : option.names) {
-        std::replace(spelled.begin(), spelled.end(), '-', '_');
-        valued.push_back(std::move(spelled));
-      }
-    }
+    if (!command.name.empty()) names.push_back(command.name);
+    if (command.rest == Rest::program) with_program.push_back(fish_name(command));
+    append_fish_command(lines, command);
   }
-  std::ranges::sort(valued);
-  valued.erase(std::ranges::unique(valued).begin(), valued.end());
   return "# Completion of ddprun for fish, by ddprun --print_completion fish\n\n" +
          fish_list("__ddprun_commands", names) + fish_list("__ddprun_with_program", with_program) +
-         fish_list("__ddprun_valued", valued) + std::string(kFishFunctions) + "\n" + script;
+         fish_list("__ddprun_valued", names_with_value(commands)) + std::string(kFishFunctions) +
+         "\n" + lines;
 }
 
 }  // namespace ddprun::cli
