@@ -48,7 +48,8 @@ CompletedOption option_of(const Flag& flag) {
   std::vector<std::string> names = {"--" + std::string(flag.name)};
   if (!flag.alias.empty()) names.push_back("--" + std::string(flag.alias));
   if (flag.letter != '\0') names.push_back(std::string("-") + flag.letter);
-  return option_of(std::move(names), flag.value, flag.help);
+  // A value that may be left out is no word of its own.
+  return option_of(std::move(names), flag.may_be_alone() ? "" : flag.value, flag.help);
 }
 
 std::vector<CompletedOption> options_in(Mode mode) {

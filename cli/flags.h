@@ -19,6 +19,7 @@ struct Flag {
     kServes = 1,   ///< `ddprun serve` accepts it too
     kYields = 2,   ///< more specific flags override it, so it is set before them
     kDoctors = 4,  ///< only `ddprun doctor` accepts it
+    kAlone = 8,    ///< its value may be left out, and is in the same word
   };
 
   Group group;
@@ -36,6 +37,7 @@ struct Flag {
   char letter = '\0';                        ///< the short form, as in -m; '\0': none
   std::string_view second_environment = {};  ///< used when `environment` is not set
 
+  bool may_be_alone() const { return (traits & kAlone) != 0; }
   bool yields() const { return (traits & kYields) != 0; }
   bool in(Mode mode) const {
     if ((traits & kDoctors) != 0) return mode == Mode::doctor;

@@ -173,7 +173,8 @@ Item item_of(const Flag& flag) {
   std::string term = "--" + std::string(flag.name);
   if (!flag.alias.empty()) term.append(", --").append(flag.alias);
   if (flag.letter != '\0') term.append(", -") += flag.letter;
-  if (!flag.value.empty()) term.append(" ").append(flag.value);
+  const std::string value(flag.value);
+  if (!value.empty()) term += flag.may_be_alone() ? "[=" + value + "]" : " " + value;
   return {term, description_of(flag)};
 }
 
