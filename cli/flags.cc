@@ -70,7 +70,7 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "1 to 256 characters, none of them a control character",
      "The workers' ROLE_NAME, and ${role_name} in a prefix. Must be the same on every node.",
      set_role},
-    {Group::rendezvous, "engine", "", "NAME", "DDPRUN_ENGINE", "auto",
+    {Group::rendezvous, "engine", "", "auto|none|slurm|kubernetes|pbs|sge|lsf|flux", "DDPRUN_ENGINE", "auto",
      "auto, none, slurm, kubernetes, pbs, sge, lsf or flux",
      "The scheduler whose job this is: --nnodes, --node_rank, --rdzv_endpoint, --rdzv_id, "
      "--nproc_per_node and --shutdown_timeout are what it says, where they are not given. auto: the "
@@ -293,9 +293,9 @@ constexpr std::array kFlags = std::to_array<Flag>({
      [](std::string_view value, RawOptions& raw) -> SetResult {
        return assign(parse_texts(value), raw.job.logs.duplicate_err_filters);
      }},
-    {Group::output, "log_level", "", "LEVEL", "DDPRUN_LOG_LEVEL", "info",
+    {Group::output, "log_level", "", "debug|info|warning|error|off", "DDPRUN_LOG_LEVEL", "info",
      "debug, info, warning, error or off",
-     "Lowest level of ddprun's own messages: debug, info, warning, error or off.",
+     "Lowest level of ddprun's own messages to show.",
      set_log_level, Flag::kServes},
     {Group::output, "events", "", "FILE", "DDPRUN_EVENTS", "",
      "the name of a file",
@@ -343,6 +343,15 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "0 or 1",
      "Print the report as JSON.",
      set_switch<&RawOptions::json>, Flag::kDoctors},
+    {Group::information, kPrintCompletion, "", "bash|zsh|fish", "", "",
+     "bash, zsh or fish",
+     "Print what makes this shell complete ddprun's command lines. bash: source "
+     "<(ddprun --print_completion bash); zsh: the same, after compinit; fish: ddprun "
+     "--print_completion fish | source.",
+     [](std::string_view value, RawOptions& raw) -> SetResult {
+       raw.shell = value;
+       return value == "bash" || value == "zsh" || value == "fish";
+     }},
     {Group::information, kHelp, "", "", "", "", "", "Print this help.", set_nothing,
      Flag::kServes, 'h'},
     {Group::information, kVersion, "", "", "", "", "", "Print the version.", set_nothing,

@@ -64,11 +64,6 @@ const Flag* find_flag(std::string_view word);
 /// Flags that print something instead of running a program.
 constexpr std::string_view kHelp = "help";
 constexpr std::string_view kVersion = "version";
-
-/// The text of `ddprun --help`, `ddprun serve --help` or `ddprun doctor --help`.
-std::string help_text(Mode mode);
-
-/// The text of `ddprun secret --help`.
-std::string_view secret_help();
+constexpr std::string_view kPrintCompletion = "print_completion";
 
 }  // namespace ddprun::cli

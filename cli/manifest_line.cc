@@ -8,29 +8,13 @@
 #include <utility>
 
 #include "cli/flags.h"
+#include "cli/manifest_options.h"
+#include "cli/pages.h"
 #include "cli/usage_error.h"
 #include "cli/values.h"
 
 namespace ddprun::cli {
 namespace {
-
-constexpr std::string_view kManifestHelp =
-    "Usage: ddprun manifest job|jobset|trainjob --name NAME --image IMAGE [options]\n"
-    "                       [--] program [args...]\n"
-    "\n"
-    "Prints the Kubernetes manifest of a job, for kubectl apply: a pod for each node, in which\n"
-    "ddprun runs the program. job: an Indexed Job and its Service; jobset: a JobSet; trainjob: a\n"
-    "TrainJob of Kubeflow's Trainer and its runtime. The image has ddprun in its PATH.\n"
-    "\n"
-    "  --name NAME      of the job: lower-case letters, digits and '-'\n"
-    "  --image IMAGE    of the pods\n"
-    "  --secret NAME    a Kubernetes Secret; its key \"secret\" is the secret of the job\n"
-    "  --gpus N         GPUs of each pod [default: --nproc_per_node]\n"
-    "\n"
-    "All other options are those of ddprun in the pods, such as --nnodes MIN:MAX,\n"
-    "--nproc_per_node and --max_restarts: see ddprun --help. To run a program called manifest, "
-    "use\n"
-    "ddprun ./manifest or ddprun -- manifest.\n";
 
 constexpr int kMostGpus = 1024;
 
@@ -44,15 +28,7 @@ constexpr std::chrono::seconds kReportTime{5};
 constexpr std::array kNotForPods = std::to_array<std::string_view>(
     {"engine", "node_rank", "hosts", "hostfile", "ssh", "export", "master_addr", "master_port",
      "rdzv_endpoint", "rdzv_backend", "rdzv_conf", "standalone", "dry_run", "requeue", kHelp,
-     kVersion});
-
-struct Choice {
-  std::string_view name;
-  ManifestKind kind;
-};
-constexpr std::array kKinds = std::to_array<Choice>({{"job", ManifestKind::job},
-                                                     {"jobset", ManifestKind::jobset},
-                                                     {"trainjob", ManifestKind::trainjob}});
+     kVersion, "secret_file", "json", kPrintCompletion});
 
 /// Reads one command line, word by word.
 class Reader {
@@ -84,7 +60,7 @@ class Reader {
 
   Result<> read_kind() {
     const std::string_view word = words_.empty() ? std::string_view() : take();
-    for (const Choice& choice : kKinds) {
+    for (const KindName& choice : kManifestKinds) {
       if (choice.name != word) continue;
       manifest_.kind = choice.kind;
       return {};
@@ -143,7 +119,7 @@ class Reader {
           "--secret_file is a file of this host: give --secret, the name of a "
           "Kubernetes Secret");
     }
-    if (std::find(kNotForPods.begin(), kNotForPods.end(), flag->name) != kNotForPods.end()) {
+    if (!is_for_pods(*flag)) {
       return usage_error(name +
                          " cannot be in a manifest: pods get what it says from Kubernetes, "
                          "or not at all; see ddprun manifest --help");
@@ -219,13 +195,17 @@ class Reader {
 
 }  // namespace
 
+bool is_for_pods(const Flag& flag) {
+  return std::find(kNotForPods.begin(), kNotForPods.end(), flag.name) == kNotForPods.end();
+}
+
 Result<Manifest> read_manifest(std::span<const char* const> words) {
   return Reader(words).read();
 }
 
 Result<std::string> manifest_output(std::span<const char* const> words) {
   for (const std::string_view word : words.first(std::min<size_t>(words.size(), 2))) {
-    if (word == "--help") return std::string(kManifestHelp);
+    if (word == "--help") return plain_text(page_of("manifest"));
   }
   const Result<Manifest> manifest = read_manifest(words);
   if (!manifest) return manifest.error();

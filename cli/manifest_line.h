@@ -5,11 +5,16 @@
 #include <string>
 
 #include "base/error.h"
+#include "cli/flags.h"
 #include "cli/manifest.h"
 
 // The command line of `ddprun manifest`. Pure.
 
 namespace ddprun::cli {
+
+/// Whether a flag may be in the pods' command line. The others are about what Kubernetes says, or
+/// make no sense in a pod.
+bool is_for_pods(const Flag& flag);
 
 /// `words` follow "manifest": the kind, options of the manifest and of the pods' ddprun, the
 /// program. Variables of the environment are not read: they are not the pods'. Errors: usage.

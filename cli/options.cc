@@ -10,14 +10,18 @@
 #include <CLI/CLI.hpp>
 
 #include "agent/worker_env.h"
+#include "cli/completion.h"
 #include "cli/doctor_job.h"
 #include "cli/dry_run.h"
 #include "cli/engine_values.h"
 #include "cli/flags.h"
+#include "cli/help.h"
 #include "cli/manifest_line.h"
+#include "cli/pages.h"
 #include "cli/remote_job.h"
 #include "cli/resolve.h"
 #include "cli/usage_error.h"
+#include "cli/version.h"
 
 namespace ddprun::cli {
 namespace {
@@ -27,6 +31,7 @@ constexpr std::string_view kServe = "serve";
 constexpr std::string_view kDoctor = "doctor";
 constexpr std::string_view kSecret = "secret";
 constexpr std::string_view kManifest = "manifest";
+constexpr std::string_view kHelpVerb = "help";
 
 /// The two halves of a command line.
 struct CommandLine {
@@ -116,7 +121,7 @@ CommandLine divide(std::span<const char* const> words) {
 CLI::Option* add_flag(CLI::App& app, const Flag& flag) {
   if (flag.name == kHelp) return app.set_help_flag(spelled(flag));
   if (flag.name == kVersion) {
-    return app.set_version_flag(spelled(flag), "ddprun " DDPRUN_VERSION "\n");
+    return app.set_version_flag(spelled(flag), version_text());
   }
   return flag.value.empty() ? app.add_flag(spelled(flag)) : app.add_option(spelled(flag));
 }
@@ -143,6 +148,10 @@ Error refusal(const std::string& word) {
                      word.substr(word.find('=') + 1) + "'");
 }
 
+std::string_view page_name(Mode mode) {
+  return mode == Mode::serve ? kServe : mode == Mode::doctor ? kDoctor : "";
+}
+
 /// Lets CLI11 read the options. The result is the text to print if a flag asks for one.
 Result<std::optional<Print>> read_options(CLI::App& app, const std::vector<std::string>& options,
                                           Mode mode) {
@@ -150,7 +159,7 @@ Result<std::optional<Print>> read_options(CLI::App& app, const std::vector<std::
   try {
     app.parse(unread);
   } catch (const CLI::CallForHelp&) {
-    return std::optional(Print{help_text(mode)});
+    return std::optional(Print{plain_text(page_of(page_name(mode)))});
   } catch (const CLI::CallForVersion& version) {
     return std::optional(Print{version.what()});
   } catch (const CLI::ExtrasError&) {
@@ -263,16 +272,14 @@ Mode mode_of(std::span<const char* const> words) {
 Result<Parsed> parse_secret(std::span<const char* const> words) {
   if (words.empty()) return Parsed(MakeSecret());
   const std::string word = words.front();
-  if (word == "--" + std::string(kHelp)) return Parsed(Print{std::string(secret_help())});
+  if (word == "--" + std::string(kHelp)) return Parsed(Print{plain_text(page_of(kSecret))});
   if (words.size() == 1 && !word.starts_with('-')) return Parsed(MakeSecret{word});
   return usage_error("ddprun secret takes the name of a file or nothing, but got '" +
                      std::string(words.back()) +
                      "'; a program called secret is run as ddprun ./secret");
 }
 
-/// `words` follow "manifest".
-Result<Parsed> parse_manifest(std::span<const char* const> words) {
-  Result<std::string> output = manifest_output(words);
+Result<Parsed> printed(Result<std::string> output) {
   if (!output) return output.error();
   return Parsed(Print{std::move(*output)});
 }
@@ -281,7 +288,9 @@ Result<Parsed> parse_manifest(std::span<const char* const> words) {
 
 Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
   if (!words.empty() && words.front() == kSecret) return parse_secret(words.subspan(1));
-  if (!words.empty() && words.front() == kManifest) return parse_manifest(words.subspan(1));
+  if (!words.empty() && words.front() == kManifest)
+    return printed(manifest_output(words.subspan(1)));
+  if (!words.empty() && words.front() == kHelpVerb) return printed(help_output(words.subspan(1)));
   const Mode mode = mode_of(words);
   const bool serves = mode == Mode::serve;
   CommandLine line = divide(mode == Mode::run ? words : words.subspan(1));
@@ -291,6 +300,7 @@ Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
   Result<std::optional<Print>> print = read(line, host, mode, raw);
   if (!print) return print.error();
   if (*print) return Parsed(std::move(**print));
+  if (!raw.shell.empty()) return Parsed(Print{completion(raw.shell)});
 
   const bool ignores_engine = serves || raw.remote.are_asked();
   const Result<std::string> engine = ignores_engine ? std::string() : apply_engine(raw, host);

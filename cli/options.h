@@ -32,8 +32,8 @@ struct MakeSecret {
 using Parsed = std::variant<agent::JobSpec, Print, Serve, MakeSecret, remote::Job, doctor::Job>;
 
 /// Reads a command line, `ddprun [options] [--] program [args...]`, `ddprun serve [options]`,
-/// `ddprun doctor [options] [[--] program [args...]]`, `ddprun secret [FILE]` or `ddprun manifest
-/// KIND ...`, without argv[0].
+/// `ddprun doctor [options] [[--] program [args...]]`, `ddprun secret [FILE]`, `ddprun manifest
+/// KIND ...` or `ddprun help [TOPIC]`, without argv[0].
 ///
 /// The options end before the first word that is not one, or at "--"; what follows belongs to the
 /// program and is not read. If a flag is given twice, the last one counts. An environment variable

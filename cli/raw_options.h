@@ -75,6 +75,7 @@ struct RawOptions {
   bool module = false;     ///< the program is the name of a Python module
   bool no_python = false;  ///< execute the program directly, even if it ends in .py
   bool dry_run = false;
+  std::string shell;    ///< --print_completion; empty: not given
   bool doctor = false;  ///< `ddprun doctor`
   bool json = false;    ///< its report in JSON
   RemoteOptions remote;

@@ -30,9 +30,8 @@ constexpr std::array<std::string_view, 12> kExported = {
 
 /// Flags that are not handed on as they are.
 constexpr std::array<std::string_view, 11> kOwnFlags = {
-    "hosts",  "hostfile", "ssh",       "export",    "dry_run",
-    "nnodes", "engine",   "rdzv_conf", "node_rank", "requeue",
-    "web"};
+    "hosts",  "hostfile",  "ssh",       "export",  "dry_run", "nnodes",
+    "engine", "rdzv_conf", "node_rank", "requeue", "web"};
 
 template <class Names>
 bool has(const Names& names, std::string_view name) {

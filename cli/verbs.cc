@@ -2,7 +2,6 @@
 #include "cli/verbs.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -19,6 +18,8 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/job_socket.h"
+#include "cli/pages.h"
+#include "cli/verb_line.h"
 
 namespace ddprun::cli {
 namespace {
@@ -33,24 +34,6 @@ constexpr int kWatchShare = 4;  // of the time the master of a large job is left
 constexpr milliseconds kFollowPause{300};
 constexpr milliseconds kStopPause{50};
 constexpr const char* kClearScreen = "\x1b[H\x1b[J";
-
-/// What follows a verb.
-struct VerbLine {
-  std::vector<std::string> options;  ///< "--json"
-  std::vector<std::string> names;
-
-  bool has(std::string_view option) const {
-    return std::ranges::find(options, option) != options.end();
-  }
-};
-
-struct Verb {
-  std::string_view name;
-  std::string_view options;  ///< with a space after each
-  size_t most_names;
-  std::string_view help;
-  int (*run)(const VerbLine& line);
-};
 
 int fail(const Error& error, int code = 1) {
   log::error(error.message);
@@ -226,72 +209,31 @@ int show_log(const VerbLine& line) {
   }
 }
 
-constexpr std::array kVerbs = {
-    Verb{"ls", "", 0, "ls                                lists the jobs of this user on this host",
-         list_jobs},
-    Verb{"status", "--json --all --watch ", 1,
-         "status [JOB] [--all] [--json]     shows what a job does, the worst ranks first",
-         show_status},
-    Verb{"stacks", "--native --json ", 1,
-         "stacks [JOB] [--native] [--json]  shows where the workers are; --native: also calls of\n"
-         "                                           C and C++ below those of Python",
-         show_stacks},
-    Verb{"watch", "--all ", 1,
-         "watch [JOB] [--all]               shows it again and again, as status --watch", watch},
-    Verb{"logs", "-f ", 2,
-         "logs RANK [JOB] [-f]              shows the end of a rank's output; -f: and what follows",
-         show_log},
-    Verb{"stop", "", 1,
-         "stop [JOB]                        stops a whole job, on all its nodes, as SIGTERM does",
-         stop_job},
-};
+using RunVerb = int (*)(const VerbLine& line);
 
-const Verb* find_verb(std::span<const std::string> words) {
-  if (words.empty()) return nullptr;
-  const auto* const found = std::ranges::find(kVerbs, words.front(), &Verb::name);
-  return found == kVerbs.end() ? nullptr : found;
-}
-
-std::string help() {
-  std::string text = "Usage:\n";
-  for (const Verb& verb : kVerbs) text.append("  ddprun ").append(verb.help).append("\n");
-  return text +
-         "\nJOB is a job's --rdzv_id, or the pid of its ddprun; it may be left out where only one\n"
-         "runs. A program of such a name is run as ddprun ./NAME or ddprun -- NAME.\n";
-}
-
-/// Errors: usage.
-Result<VerbLine> read_line(const Verb& verb, std::span<const std::string> words) {
-  VerbLine line;
-  for (const std::string& word : words) {
-    const bool is_option = word.starts_with('-') && word.size() > 1;
-    const bool is_known = verb.options.find(word + " ") != std::string_view::npos;
-    if (!is_option && line.names.size() < verb.most_names) {
-      line.names.push_back(word);
-    } else if (is_option && is_known) {
-      line.options.push_back(word);
-    } else {
-      const std::string name(verb.name);
-      return Error{Errc::usage, "ddprun " + name + " does not take '" + word + "'; see ddprun " +
-                                    name + " --help; a program called " + name +
-                                    " is run as ddprun ./" + name + " or ddprun -- " + name};
-    }
-  }
-  return line;
+/// Beside the table of verb_line.cc.
+RunVerb action_of(std::string_view verb) {
+  if (verb == "ls") return list_jobs;
+  if (verb == "status") return show_status;
+  if (verb == "stacks") return show_stacks;
+  if (verb == "watch") return watch;
+  return verb == "logs" ? show_log : stop_job;
 }
 
 }  // namespace
 
 bool is_verb(std::span<const std::string> words) {
-  return find_verb(words) != nullptr;
+  return !words.empty() && find_verb_text(words.front()) != nullptr;
 }
 
 int run_verb(std::span<const std::string> words) {
-  const Verb& verb = *find_verb(words);
+  const VerbText& verb = *find_verb_text(words.front());
   const auto rest = words.subspan(1);
-  if (std::ranges::find(rest, "--help") != rest.end()) return print(help());
-  const Result<VerbLine> line = read_line(verb, rest);
-  return line ? verb.run(*line) : fail(line.error(), 2);
+  if (std::ranges::find(rest, "--help") != rest.end()) {
+    return print(plain_text(page_of(kVerbsPage)));
+  }
+  const Result<VerbLine> line = read_verb_line(verb, rest);
+  return line ? action_of(verb.name)(*line) : fail(line.error(), 2);
 }
 
 }  // namespace ddprun::cli

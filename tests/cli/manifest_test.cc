@@ -230,7 +230,8 @@ TEST_CASE("the host name of the last pod has to fit, which is a label") {
 }
 
 TEST_CASE("flags about other hosts are none of a manifest") {
-  for (const char* flag : {"--node_rank=1", "--rdzv_endpoint=a", "--hosts=a,b", "--standalone"}) {
+  for (const char* flag : {"--node_rank=1", "--rdzv_endpoint=a", "--hosts=a,b", "--standalone",
+                           "--json", "--print_completion=bash"}) {
     CHECK(contains(refused({flag}), "cannot be in a manifest"));
   }
   CHECK(contains(refused({"--secret_file", "f"}), "give --secret"));

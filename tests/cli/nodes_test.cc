@@ -267,10 +267,10 @@ TEST_CASE("the help of serve names the flags it takes and no others") {
   CHECK(help.starts_with("Usage: ddprun serve "));
   for (const cli::Flag& flag : cli::flags()) {
     INFO(flag.name);
-    const bool named = help.find("  --" + std::string(flag.name)) != std::string::npos;
+    const bool named = help.find("\n  --" + std::string(flag.name)) != std::string::npos;
     CHECK(named == flag.in(cli::Mode::serve));
   }
-  CHECK(printed({"--help"}).find("ddprun serve --help") != std::string::npos);
+  CHECK(printed({"--help"}).find("ddprun serve") != std::string::npos);
   CHECK(printed({"serve", "--version"}) == printed({"--version"}));
 }
 

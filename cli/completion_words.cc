@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/completion_words.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "cli/flags.h"
+#include "cli/manifest_line.h"
+#include "cli/manifest_options.h"
+#include "cli/pages.h"
+#include "cli/verb_line.h"
+
+namespace ddprun::cli {
+namespace {
+
+using Value = CompletedOption::Value;
+using Rest = CompletedCommand::Rest;
+
+bool is_word_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+}
+
+/// Of "N|auto|gpu" those that are written as they are here: "auto", "gpu".
+std::vector<std::string> literal_values(std::string_view value) {
+  std::vector<std::string> words;
+  for (size_t at = 0; at < value.size();) {
+    const size_t end = std::min(value.find('|', at), value.size());
+    const std::string_view word = value.substr(at, end - at);
+    if (std::ranges::all_of(word, is_word_letter)) words.emplace_back(word);
+    at = end + 1;
+  }
+  return words;
+}
+
+CompletedOption option_of(std::vector<std::string> names, std::string_view value,
+                          std::string_view help) {
+  CompletedOption option{std::move(names), Value::other, literal_values(value),
+                         first_sentence(help)};
+  if (value.empty()) option.value = Value::none;
+  if (value == "FILE") option.value = Value::file;
+  if (value == "DIR") option.value = Value::directory;
+  if (!option.words.empty()) option.value = Value::words;
+  return option;
+}
+
+CompletedOption option_of(const Flag& flag) {
+  std::vector<std::string> names = {"--" + std::string(flag.name)};
+  if (!flag.alias.empty()) names.push_back("--" + std::string(flag.alias));
+  if (flag.letter != '\0') names.push_back(std::string("-") + flag.letter);
+  // A value that may be left out is no word of its own.
+  return option_of(std::move(names), flag.may_be_alone() ? "" : flag.value, flag.help);
+}
+
+std::vector<CompletedOption> options_in(Mode mode) {
+  std::vector<CompletedOption> options;
+  for (const Flag& flag : flags()) {
+    if (flag.in(mode)) options.push_back(option_of(flag));
+  }
+  return options;
+}
+
+CompletedOption help_option() {
+  return option_of({"--" + std::string(kHelp)}, "", "Print this help.");
+}
+
+/// The words of "--json --all ".
+std::vector<CompletedOption> options_of(const VerbText& verb) {
+  std::vector<CompletedOption> options;
+  for (size_t at = 0; at < verb.options.size();) {
+    const size_t end = std::min(verb.options.find(' ', at), verb.options.size());
+    options.push_back(option_of({std::string(verb.options.substr(at, end - at))}, "", ""));
+    at = end + 1;
+  }
+  options.push_back(help_option());
+  return options;
+}
+
+void complete_manifest(CompletedCommand& command) {
+  command.rest = Rest::program;
+  for (const KindName& kind : kManifestKinds) command.words.emplace_back(kind.name);
+  for (const ManifestOption& option : kManifestOptions) {
+    command.options.push_back(option_of({std::string(option.name)}, option.value, option.help));
+  }
+  for (const Flag& flag : flags()) {
+    if (is_for_pods(flag)) command.options.push_back(option_of(flag));
+  }
+  command.options.push_back(help_option());
+}
+
+void complete_help(CompletedCommand& command) {
+  command.rest = Rest::words;
+  for (const CommandName& other : command_names()) command.words.emplace_back(other.name);
+  for (const Section& section : page_of("").sections) {
+    if (!section.topic.empty()) command.words.emplace_back(section.topic);
+  }
+  for (const Flag& flag : flags()) command.words.emplace_back(flag.name);
+}
+
+CompletedCommand completed(const CommandName& name) {
+  CompletedCommand command{std::string(name.name), std::string(name.summary), {}};
+  if (const VerbText* verb = find_verb_text(name.name)) {
+    command.options = options_of(*verb);
+  } else if (name.name == "serve") {
+    command.options = options_in(Mode::serve);
+  } else if (name.name == "doctor") {
+    command.options = options_in(Mode::doctor);
+    command.rest = Rest::program;
+  } else if (name.name == "secret") {
+    command.options = {help_option()};
+    command.rest = Rest::file;
+  } else if (name.name == "manifest") {
+    complete_manifest(command);
+  } else {
+    complete_help(command);
+  }
+  return command;
+}
+
+}  // namespace
+
+std::vector<CompletedCommand> completed_commands() {
+  CompletedCommand own{"", "", options_in(Mode::run), Rest::program};
+  for (const CommandName& name : command_names()) own.words.emplace_back(name.name);
+  std::vector<CompletedCommand> commands = {std::move(own)};
+  for (const CommandName& name : command_names()) commands.push_back(completed(name));
+  return commands;
+}
+
+std::string first_sentence(std::string_view help) {
+  size_t end = help.find(". ");
+  if (end == std::string_view::npos) end = help.ends_with('.') ? help.size() - 1 : help.size();
+  return std::string(help.substr(0, end));
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text.append(text.empty() ? "" : " ").append(word);
+  return text;
+}
+
+std::string single_quoted(std::string_view text) {
+  std::string quoted = "'";
+  for (const char c : text) {
+    if (c == '\'') {
+      quoted += "'\\''";
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted += '\'';
+}
+
+}  // namespace ddprun::cli

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+// What there is to complete, for the scripts of all shells. Pure.
+
+namespace ddprun::cli {
+
+/// An option of ddprun or of one of its commands.
+struct CompletedOption {
+  enum class Value { none, words, file, directory, other };
+
+  std::vector<std::string> names;  ///< "--redirects", "-r"; with underscores, dashes mean the same
+  Value value = Value::none;
+  std::vector<std::string> words = {};  ///< its values, for Value::words
+  std::string help;                     ///< its first sentence
+};
+
+/// ddprun itself, or one of its commands.
+struct CompletedCommand {
+  enum class Rest { program, file, words, nothing };
+
+  std::string name;  ///< empty: ddprun without a command
+  std::string summary;
+  std::vector<CompletedOption> options;
+  Rest rest = Rest::nothing;            ///< what follows the options
+  std::vector<std::string> words = {};  ///< what follows the command's name, for Rest::words and as
+                                        ///< the first word before a program
+};
+
+/// All of them; ddprun itself is the first.
+std::vector<CompletedCommand> completed_commands();
+
+/// The part of a flag's help that fits in a menu: its first sentence, without the full stop.
+std::string first_sentence(std::string_view help);
+
+/// `words` with spaces between them.
+std::string joined(const std::vector<std::string>& words);
+
+/// `text` for a shell's single quotes: in bash, zsh and fish "'" cannot be in them.
+std::string single_quoted(std::string_view text);
+
+}  // namespace ddprun::cli

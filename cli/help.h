@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "base/error.h"
+
+// `ddprun help`. Pure.
+
+namespace ddprun::cli {
+
+/// What `ddprun help words...` prints. A topic is a command, a heading of ddprun's page or a flag;
+/// none: the usage and all topics. "--man NAME", which the build uses, is the manual page of that
+/// name. Errors: usage.
+Result<std::string> help_output(std::span<const char* const> words);
+
+}  // namespace ddprun::cli
