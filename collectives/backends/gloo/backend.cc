@@ -156,7 +156,8 @@ std::optional<Error> GlooBackend::failure() {
 }
 
 void GlooBackend::perform(const Task& task) {
-  if (has_failed_) throw Error(*failure());
+  const auto error = has_failed_ ? failure() : std::nullopt;  // seldom: no lock before each call
+  if (error) throw Error(*error);
   // A barrier: else the end of our connections could overtake data that another rank waits for.
   if (task.operation == Operation::leave && !collectives_) return messages_->wait_for_others();
   run_collective(task, collective_call(context_, task, ++calls_));

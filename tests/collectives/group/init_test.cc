@@ -46,7 +46,7 @@ void leave_descriptors(int left) {
   ::close(next);
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
-  limit.rlim_cur = static_cast<rlim_t>(next + left);
+  limit.rlim_cur = static_cast<rlim_t>(next) + static_cast<rlim_t>(left);
   check(::setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
 }
 
