@@ -36,11 +36,11 @@ class Waiting {
     if (pid_ == 0) {
       const char byte = 0;
       std::signal(SIGTERM, SIG_DFL);  // and not the test's
-      if (!setup() || write(writer.get(), &byte, 1) != 1) _exit(1);
+      if (!setup() || ::write(writer.get(), &byte, 1) != 1) _exit(1);
       for (;;) pause();
     }
     char byte = 0;
-    REQUIRE(read(reader.get(), &byte, 1) == 1);
+    REQUIRE(::read(reader.get(), &byte, 1) == 1);
   }
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
@@ -102,10 +102,10 @@ TEST_CASE("of a script that has no handler its program gets the signal") {
     if (program == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       std::signal(SIGUSR2, end_parent);
-      if (write(ends[1], &byte, 1) != 1) _exit(1);
+      if (::write(ends[1], &byte, 1) != 1) _exit(1);
       for (;;) pause();
     }
-    return read(ends[0], &byte, 1) == 1;
+    return ::read(ends[0], &byte, 1) == 1;
   });
   CHECK(signal_catchers(script.pid(), SIGUSR2));
   CHECK(WTERMSIG(script.wait()) == SIGTERM);
