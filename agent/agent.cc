@@ -151,6 +151,7 @@ rendezvous::Client::Hooks Agent::client_hooks() {
       [this] { on_lease_over(); },
       [this](const std::string& reason) {
         console_.round_lost(reason);
+        tell_web([&](auto& history, double now) { history.changed(now, reason); });
         handle_event(event::RoundBroken{});
       },
       [this](const Failure& failure, int restarts) { on_failure_counted(failure, restarts); },
@@ -253,7 +254,11 @@ void Agent::on_lease_renewed(BootClock::time_point until) {
 }
 
 void Agent::on_lease_over() {
-  if (runs_workers()) console_.lease_over();
+  if (runs_workers()) {
+    console_.lease_over();
+    tell_web(
+        [](auto& history, double now) { history.changed(now, "the master is lost (--lease)"); });
+  }
   lease_end_ = BootClock::time_point::max();
   handle_event(event::LeaseOver{});
   launcher::disarm_liveness_timer();

@@ -38,7 +38,7 @@ std::optional<std::chrono::sys_seconds> parse_end(const std::string& text) {
   std::int64_t seconds = 0;
   const char* end = text.data() + text.size();
   const auto [parsed, error] = std::from_chars(text.data(), end, seconds);
-  constexpr std::int64_t kLatest = 253'402'300'800;  // the year 10000
+  constexpr std::int64_t kLatest = 9'000'000'000;  // the year 2255: system_clock has nanoseconds
   const bool is_whole = parsed == end || *parsed == '\n';
   if (error != std::errc() || !is_whole || seconds <= 0 || seconds > kLatest) return std::nullopt;
   return std::chrono::sys_seconds(std::chrono::seconds(seconds));

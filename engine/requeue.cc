@@ -34,8 +34,9 @@ std::optional<Number> whole_number(const std::string& text) {
 
 /// nullopt: "None", "Unknown".
 std::optional<std::chrono::sys_seconds> time_of(const std::string& text) {
+  constexpr std::int64_t kLatest = 9'000'000'000;  // the year 2255
   const auto seconds = whole_number<std::int64_t>(text);
-  if (!seconds) return std::nullopt;
+  if (!seconds || *seconds > kLatest) return std::nullopt;
   return std::chrono::sys_seconds(std::chrono::seconds(*seconds));
 }
 

@@ -65,6 +65,14 @@ Result<> read_nodes(Allocation& allocation, const Surroundings& surroundings, bo
   return check_tasks(variables);
 }
 
+/// As Slurm's commands take it. One task of an array has the number of the array, which stands for
+/// all of its tasks there: scontrol would requeue each.
+std::string id_of(const Variables& variables, const std::string& job) {
+  const std::string* array = find(variables, "SLURM_ARRAY_JOB_ID");
+  const std::string* task = find(variables, "SLURM_ARRAY_TASK_ID");
+  return array && task && *array == job ? job + "_" + *task : job;
+}
+
 }  // namespace
 
 Result<std::optional<Allocation>> detect_slurm(const Surroundings& surroundings) {
@@ -74,7 +82,7 @@ Result<std::optional<Allocation>> detect_slurm(const Surroundings& surroundings)
   Allocation allocation;
   const std::string* step = find(variables, "SLURM_STEP_ID");
   const bool in_step = is_step(step);
-  allocation.id = *job;
+  allocation.id = id_of(variables, *job);
   allocation.job = *job + (in_step ? "." + *step : "");
   allocation.on_every_node = in_step;  // a batch script runs on the first node
   if (const Result<> read = read_nodes(allocation, surroundings, in_step); !read) {
@@ -87,8 +95,8 @@ Result<std::optional<Allocation>> detect_slurm(const Surroundings& surroundings)
   if (!reruns) return reruns.error();
   allocation.reruns = *reruns;
   allocation.deadline = find_time(variables, "SLURM_JOB_END_TIME");  // not before 23.02
-  allocation.deadline_query = {"SLURM_TIME_FORMAT=%s", "squeue", "--noheader", "--jobs", *job,
-                               "--format=%e"};
+  allocation.deadline_query = {"SLURM_TIME_FORMAT=%s", "squeue",     "--noheader", "--jobs",
+                               allocation.id,          "--format=%e"};
   return std::optional(std::move(allocation));
 }
 

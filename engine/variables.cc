@@ -35,7 +35,7 @@ std::optional<Known<std::chrono::sys_seconds>> find_time(const Variables& variab
   std::int64_t seconds = 0;
   const char* end = text->data() + text->size();
   const auto [parsed, error] = std::from_chars(text->data(), end, seconds);
-  constexpr std::int64_t kLatest = 253'402'300'800;  // the year 10000
+  constexpr std::int64_t kLatest = 9'000'000'000;  // the year 2255: system_clock has nanoseconds
   if (error != std::errc() || parsed != end || seconds <= 0 || seconds > kLatest) {
     return std::nullopt;
   }

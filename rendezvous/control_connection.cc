@@ -62,7 +62,8 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
     send_bytes(secure_->take_output());
   }
 
-  bool has_room() const { return unsent_.size() < kRoom; }
+  /// Until the other side is proven all that is sent is kept, and nothing would bound it.
+  bool has_room() const { return is_proven() && unsent_.size() < kRoom; }
 
   /// Calls no hook any more.
   void release() {
@@ -116,11 +117,15 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
   /// What came before the bytes that cannot be decrypted is still taken.
   void feed(std::string_view bytes) {
     if (!secure_) return frames_.feed(bytes);
+    const bool was_proven = is_proven();
     const Result<> decrypted = secure_->receive(bytes);
     if (!decrypted) insecure_ = decrypted.error();
     send_bytes(secure_->take_output());
     frames_.feed(secure_->take_received());
+    if (!was_proven && is_proven() && unsent_.empty() && hooks_.drained) hooks_.drained();
   }
+
+  bool is_proven() const { return !secure_ || secure_->is_proven(); }
 
   /// The number of bytes that the kernel takes without waiting. A broken connection shows on
   /// reading.

@@ -27,7 +27,8 @@ class ControlConnection {
     /// ended), unreachable (the network is broken), protocol (the bytes were no frame), usage (the
     /// peer has another secret, or none: the reason).
     std::function<void(Error)> lost;
-    /// The kernel has taken all that was sent, after some of it had to wait; may be empty.
+    /// The kernel has taken all that was sent, after some of it had to wait, also for the other
+    /// side's proof; may be empty.
     std::function<void()> drained = nullptr;
   };
 
@@ -46,7 +47,8 @@ class ControlConnection {
   /// leaves more than 1 MiB unread is lost.
   void send(std::string_view bytes);
 
-  /// Whether little of what was sent waits for the other side. If not, `drained` follows.
+  /// Whether the other side is proven, where that is needed, and little of what was sent waits for
+  /// it. If not, `drained` follows.
   bool has_room() const;
 
  private:

@@ -36,6 +36,7 @@ ServerSessions::Options sessions_options(const Server::Options& options) {
   sessions.round = options.round;
   sessions.name = random_name();
   sessions.connections = Listener::most_connections();
+  sessions.tunnels = options.tunnels_only;
   sessions.loss_text = options.loss_text;
   sessions.resident = options.resident;
   sessions.inherited = options.inherited;
@@ -196,6 +197,7 @@ void Server::perform(const server_action::Close& close) {
 
 void Server::perform(const server_action::EmptyStore&) {
   door_.clear();
+  tunnels_.clear();  // what is still on its way through them is of the round before
   store_.reset();
 }
 

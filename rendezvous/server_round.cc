@@ -258,7 +258,8 @@ void ServerSessions::prepare(const Agent& agent, const Notification& notificatio
 /// Workers that find no room wait, and then fail for a reason that does not name it.
 void ServerSessions::check_connections(const Layout& layout) {
   const bool has_store = layout.store_port == 0;
-  const int needed = layout.node_count + (has_store ? layout.world_size : 0);
+  const int each = options_.tunnels ? 2 : 1;
+  const int needed = each * (layout.node_count + (has_store ? layout.world_size : 0));
   if (static_cast<size_t>(needed) <= options_.connections) return;
   act(server_action::Warn{"this job needs " + std::to_string(needed) +
                           " connections to its master, which can have " +

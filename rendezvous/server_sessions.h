@@ -117,6 +117,7 @@ class ServerSessions {
     RoundSpec round;
     std::string name;               ///< of this master, another one after a restart
     size_t connections = SIZE_MAX;  ///< that its port can have at once
+    bool tunnels = false;           ///< a node has one more, and each worker two descriptors
     std::string resident;           ///< session of the agent that ends with this master, if it
                                     ///< connects as the others do
     /// What earlier masters left. This one records the state before it is announced, too; nullopt:

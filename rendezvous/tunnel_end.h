@@ -33,6 +33,9 @@ class TunnelEnds {
   void adopt(boost::asio::ip::tcp::socket socket, std::string_view received, store::Guest guest,
              std::unique_ptr<SecureChannel> secure);
 
+  /// Closes all: a new round has its own.
+  void clear() { ends_.clear(); }
+
  private:
   struct End {
     store::Guest guest;

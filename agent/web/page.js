@@ -110,7 +110,7 @@ function showVerdict() {
 
 function showLost() {
   const box = $("verdict");
-  set(box, "◌ no answer: the job has ended, or its ddprun cannot be reached" +
+  set(box, "◌ no answer: the job has ended, its ddprun cannot be reached, or too many look at it" +
       (history ? "\nlast: " + history.verdict : ""));
   box.className = "lost";
 }
@@ -444,7 +444,15 @@ function show(news) {
 function connect() {
   source = new EventSource(url("api/events"));
   source.onmessage = (event) => show(JSON.parse(event.data));
-  source.onerror = showLost;
+  source.onerror = onLost;
+}
+
+// A browser tries again by itself, but not after an answer that says no, as to one viewer too many.
+function onLost() {
+  showLost();
+  if (!source || source.readyState !== EventSource.CLOSED) return;
+  disconnect();
+  setTimeout(() => { if (!source && !document.hidden) connect(); }, 5000);
 }
 
 function disconnect() {

@@ -107,6 +107,16 @@ TEST_CASE("in a step of Slurm the step's nodes count, and their order gives the 
   CHECK(job.grace == std::chrono::seconds(25));
 }
 
+TEST_CASE("Slurm's number for an array is not the name of the task that has it, too") {
+  const Environment first = {{"SLURM_ARRAY_JOB_ID", "4711"}, {"SLURM_ARRAY_TASK_ID", "3"}};
+  const Allocation task = found(on("gpu08", with(kSlurmStep, first)));
+  CHECK(task.id == "4711_3");
+  CHECK(std::ranges::count(task.deadline_query, "4711_3") == 1);
+  // One with a number of its own, or a job that has inherited the variables.
+  const Environment other = {{"SLURM_ARRAY_JOB_ID", "4709"}, {"SLURM_ARRAY_TASK_ID", "3"}};
+  CHECK(found(on("gpu08", with(kSlurmStep, other))).id == "4711");
+}
+
 TEST_CASE("a batch script of Slurm runs on the job's first node alone") {
   const Allocation job = found(on("rack0node1.cluster", kSlurmBatch));
   CHECK(job.job == "4711");

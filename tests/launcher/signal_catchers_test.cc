@@ -124,6 +124,9 @@ TEST_CASE("a status says what its process catches") {
   CHECK_FALSE(catches(status, 13));  // ignored
   CHECK_FALSE(catches(status, SIGTERM));
   CHECK_FALSE(catches("", SIGUSR2));
+  // A bash with a trap for EXIT, which SIGUSR2 would end.
+  CHECK_FALSE(
+      catches("Name:\tbash\nSigBlk:\t0000000000010000\nSigCgt:\t0000000043817ef9\n", SIGUSR2));
 }
 
 }  // namespace

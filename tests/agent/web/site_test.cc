@@ -195,6 +195,7 @@ TEST_CASE("web site: the job is asked once for all who look, and not when nobody
 
   one.socket.close();
   two.socket.close();
+  world.get(world.request("/"));  // by the time that this is answered it knows that both are gone
   world.waiting[1]({200, "{}"});
   world.io.restart();
   world.io.run_for(std::chrono::seconds(1));  // twice as long as between two questions
