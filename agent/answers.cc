@@ -63,7 +63,9 @@ ask::JobStatus looked_at(ask::JobStatus status, size_t most) {
       const launcher::ProcessUse use = launcher::use_of_process(rank.pid);
       if (sample.state == 'T' && !sample.traced) rank.state = "stopped";
       rank.how = sample.state == 'D' ? "uninterruptible" : sample.call;
-      const auto quota = launcher::cpu_quota_of(rank.pid);
+      // What is stopped, or waits for a disk, does so with any quota.
+      const bool may_run = rank.state == "running" && sample.state != 'D';
+      const auto quota = may_run ? launcher::cpu_quota_of(rank.pid) : std::nullopt;
       if (quota && quota->throttled > kMuchThrottled) rank.how = throttled_text(*quota);
       rank.cpu_seconds = use.cpu_seconds;
       rank.memory = use.resident;

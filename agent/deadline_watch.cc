@@ -21,6 +21,9 @@ using namespace std::chrono_literals;
 constexpr std::chrono::seconds kAnswerTime{30};
 /// Not while the workers start, and not all nodes at the same moment.
 constexpr std::chrono::milliseconds kAskAfter{1'000}, kAskApart{20};
+/// The end of a round ends all processes below this one, so also the command that asks.
+constexpr std::chrono::milliseconds kAskAgainAfter{60'000};
+constexpr int kMostQuestions = 3;
 /// Between two looks for processes that begin or set up their handlers after the moment.
 constexpr std::chrono::seconds kLongestPause{10};
 
@@ -59,7 +62,11 @@ void DeadlineWatch::begin() {
   if (!job_.deadline) return;
   if (job_.deadline->end) return wait_until_due(*job_.deadline->end);
   if (job_.deadline->query.empty()) return;
-  ask_soon_.expires_after(kAskAfter + job_.node_rank.value_or(0) * kAskApart);
+  ask_after(kAskAfter + job_.node_rank.value_or(0) * kAskApart);
+}
+
+void DeadlineWatch::ask_after(std::chrono::milliseconds pause) {
+  ask_soon_.expires_after(pause);
   ask_soon_.async_wait([this](boost::system::error_code cancelled) {
     if (!cancelled) ask();
   });
@@ -76,6 +83,8 @@ void DeadlineWatch::on_answer(const Result<std::string>& answer) {
   log::debug("--deadline_signal: when " + job_.deadline->job + " ends is not known: " +
              (answer ? "'" + printable(cut(answer->substr(0, answer->find('\n')), 100)) + "'"
                      : answer.error().message));
+  const bool is_silent = !answer || answer->empty();
+  if (is_silent && ++asked_ < kMostQuestions) ask_after(kAskAgainAfter);
 }
 
 /// By the clock that the scheduler and all nodes have in common.

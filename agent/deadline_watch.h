@@ -42,6 +42,7 @@ class DeadlineWatch {
   void begin();
 
  private:
+  void ask_after(std::chrono::milliseconds pause);
   void ask();
   void on_answer(const Result<std::string>& answer);
   void wait_until_due(std::chrono::sys_seconds end);
@@ -55,6 +56,7 @@ class DeadlineWatch {
   boost::asio::system_timer due_;
   std::chrono::system_clock::time_point end_;
   std::chrono::seconds pause_{1};
+  int asked_ = 0;  // times
   std::set<pid_t> told_;
   bool said_ = false;
   AsyncJobs jobs_;

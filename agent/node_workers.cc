@@ -321,7 +321,8 @@ void NodeWorkers::on_examined(const launcher::WorkerEnd& end, bool is_first, con
   record_end(end, exception);
   rendezvous::Failure failure = failure_of(end, traces);
   if (is_first && oom_) failure.cause = oom_->cause(end.pid, end.status.signal());
-  if (failure.cause.empty()) failure.cause = traces.cause;
+  // A worker that speaks of a lost peer did not fail for want of space, and is still looked at.
+  if (failure.cause.empty() && !is_consequence(failure)) failure.cause = traces.cause;
   if (!traces.core.empty()) log::info(rank_text(end.local_rank) + " left a core: " + traces.core);
   if (end.stopped && exception.empty()) exits_.stopped.push_back(failure.rank);
   if (end.stopped && !exception.empty()) exits_.victims.push_back({failure.rank, exception});

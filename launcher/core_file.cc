@@ -72,10 +72,12 @@ std::string core_glob(std::string_view pattern, bool adds_pid, pid_t pid) {
 
 std::string find_core(pid_t pid) {
   const std::string pattern = kernel_setting("core_pattern");
-  const bool to_systemd = pattern.find("systemd-coredump") != std::string::npos;
+  std::error_code gone;
+  // In a container the pattern is the host's, where the process has another number.
+  const bool to_systemd = pattern.find("systemd-coredump") != std::string::npos &&
+                          fs::exists("/run/systemd/system", gone);
   if (to_systemd) return "shown by: coredumpctl info " + std::to_string(pid);
   const std::string glob = core_glob(pattern, kernel_setting("core_uses_pid") == "1", pid);
-  std::error_code gone;
   const std::string found = glob.empty() ? "" : only_match(glob);
   return found.empty() ? "" : fs::absolute(found, gone).string();
 }

@@ -15,12 +15,17 @@ namespace {
 
 constexpr size_t kMostRanks = 3;
 
+/// Whether "rank" after it is another word, or another number: "Frank 2", "local_rank 2".
+bool continues_word(char before) {
+  return std::isalnum(static_cast<unsigned char>(before)) != 0 || before == '_' || before == '-';
+}
+
 /// The numbers after the word "rank", without doubles.
 std::vector<int> ranks_in(std::string_view text) {
   constexpr std::string_view kWord = "rank ";
   std::vector<int> ranks;
   for (size_t at = text.find(kWord); at != text.npos; at = text.find(kWord, at + 1)) {
-    if (at > 0 && std::isalnum(static_cast<unsigned char>(text[at - 1])) != 0) continue;
+    if (at > 0 && continues_word(text[at - 1])) continue;
     int rank = 0;
     const char* const number = text.data() + at + kWord.size();
     if (std::from_chars(number, text.data() + text.size(), rank).ec != std::errc()) continue;

@@ -151,7 +151,8 @@ void Server::add_connection(StreamSocket socket, std::string address, std::strin
 std::vector<std::string> Server::agent_addresses() const {
   std::vector<std::string> addresses;
   for (const auto& [id, connection] : connections_) {
-    if (!connection.address.empty()) addresses.push_back(connection.address);
+    const bool is_elsewhere = connection.is_agent && !connection.address.empty();
+    if (is_elsewhere) addresses.push_back(connection.address);
   }
   return addresses;
 }
@@ -183,6 +184,7 @@ void Server::perform(const server_action::Send& send) {
 
 void Server::perform(const server_action::Identified& identified) {
   Connection& connection = connections_.at(identified.connection);
+  connection.is_agent = true;
   connection.guest.is_member();
   connection.channel->allow_long_frames();
   if (!connection.address.empty()) {

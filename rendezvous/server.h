@@ -111,6 +111,7 @@ class Server {
     store::Guest guest;
     std::unique_ptr<ControlConnection> channel;
     std::string address{};  ///< without a zone; empty: of the agent in this process
+    bool is_agent = false;  ///< of this job; else perhaps a stranger's
   };
 
   /// `guest`: nullopt for the agent in this process.

@@ -61,6 +61,7 @@ void StoreEntrance::begin_round() {
   waiting_.clear();
   door_.clear();
   line_.reset();
+  is_proven_ = false;
   dialer_.cancel();
   pause_.cancel();
   dials_ = false;
@@ -71,11 +72,11 @@ void StoreEntrance::admit(Socket socket, std::string_view received, store::Guest
     return server->adopt_client(std::move(socket), received, std::move(guest));
   }
   guest.is_client();
-  if (line_) return line_->carry(std::move(socket), received, std::move(guest));
+  if (is_proven_) return line_->carry(std::move(socket), received, std::move(guest));
   const std::uint64_t number = ++last_;
   guest.on_eviction([this, number] { waiting_.erase(number); });
   waiting_.try_emplace(number, Visitor{std::move(socket), std::string(received), std::move(guest)});
-  if (!dials_) dial();
+  if (!dials_ && !line_) dial();
 }
 
 void StoreEntrance::dial() {
@@ -100,8 +101,13 @@ void StoreEntrance::on_dialed(Socket socket) {
   auto secure = std::make_unique<SecureChannel>(options_.security, SecureChannel::Role::agent);
   line_ = std::make_unique<TunnelLine>(
       std::move(socket), "", std::move(secure),
-      TunnelLine::Hooks{nullptr, [this](const Error& error) { on_lost(error); }});
+      TunnelLine::Hooks{nullptr, [this](const Error& error) { on_lost(error); },
+                        [this] { on_proven(); }});
   line_->greet(tunnel_greeting());
+}
+
+void StoreEntrance::on_proven() {
+  is_proven_ = true;
   for (auto& [number, visitor] : std::exchange(waiting_, {})) {
     line_->carry(std::move(visitor.socket), visitor.received, std::move(visitor.guest));
   }
@@ -113,6 +119,10 @@ void StoreEntrance::on_lost(const Error& error) {
                  "): " + std::to_string(line_->count()) + " connections of workers are closed");
   }
   line_.reset();
+  if (std::exchange(is_proven_, false)) return;
+  log::debug("store: no tunnel to " + master_.text() + ": " + error.message);
+  dials_ = true;
+  dial_later();
 }
 
 }  // namespace ddprun::rendezvous

@@ -58,7 +58,7 @@ class StoreEntrance {
 
  private:
   using Socket = boost::asio::ip::tcp::socket;
-  /// Waits for the tunnel.
+  /// Waits until the tunnel carries: a busy master may close one before that, and the next follows.
   struct Visitor {
     Socket socket;
     std::string received;
@@ -71,6 +71,7 @@ class StoreEntrance {
   void dial();
   void dial_later();
   void on_dialed(Socket socket);
+  void on_proven();
   void on_lost(const Error& error);
 
   boost::asio::any_io_executor executor_;
@@ -84,6 +85,7 @@ class StoreEntrance {
   std::map<std::uint64_t, Visitor> waiting_;  // oldest first
   std::uint64_t last_ = 0;
   std::unique_ptr<TunnelLine> line_;
+  bool is_proven_ = false;  // the line's other end
 };
 
 }  // namespace ddprun::rendezvous

@@ -23,7 +23,7 @@ TunnelLine::TunnelLine(StreamSocket socket, std::string_view received,
     : hooks_(std::move(hooks)),
       line_(std::move(socket), received,
             {[this](std::string_view body) { on_frame(body); },
-             [this](const Error& error) { fail(error); }, [this] { read_all(); }},
+             [this](const Error& error) { fail(error); }, [this] { on_drained(); }},
             kMaxTunnelPiece + kTunnelHeader, std::move(secure)) {}
 
 void TunnelLine::carry(StreamSocket local, std::string_view received, store::Guest guest) {
@@ -116,6 +116,13 @@ void TunnelLine::on_readable(Stream& stream) {
 
 void TunnelLine::read_all() {
   for (const auto& [number, stream] : streams_) read(*stream);
+}
+
+/// The first time that is when the other end is proven.
+void TunnelLine::on_drained() {
+  read_all();
+  const auto proven = std::exchange(hooks_.proven, nullptr);
+  if (proven) proven();
 }
 
 void TunnelLine::write(Stream& stream) {

@@ -41,6 +41,8 @@ class TunnelLine {
     std::function<std::optional<StreamSocket>(std::string_view bytes)> opened;
     /// The last hook called, which has to destroy this. Errors: as ControlConnection's.
     std::function<void(Error)> lost;
+    /// Once, of an encrypted line that this side began: the other end is proven. May be empty.
+    std::function<void()> proven = nullptr;
   };
 
   /// `received` are decrypted bytes of the other end that were read before.
@@ -82,6 +84,7 @@ class TunnelLine {
   void read(Stream& stream);
   void on_readable(Stream& stream);
   void read_all();
+  void on_drained();
   void write(Stream& stream);
   void write_later(Stream& stream);
   void close(Number number);

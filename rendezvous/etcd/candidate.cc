@@ -86,9 +86,8 @@ Result<> Candidate::choose_place() {
 void Candidate::on_answer(std::uint64_t number, const Request& request, Result<std::string> body) {
   if (revoke_ == number) return std::exchange(resigned_, nullptr)();
   const auto answer = body ? decode(request, *body) : Result<Answer>(body.error());
-  if (!answer) {
-    failed_with_ = answer.error().code == Errc::usage ? Errc::usage : Errc::unreachable;
-  }
+  const bool is_refused = !answer && answer.error().code == Errc::usage;
+  failed_with_ = is_refused ? Errc::usage : Errc::unreachable;
   perform(answer ? election_.answered(number, *answer, now())
                  : election_.failed(number, answer.error().message, now()));
 }

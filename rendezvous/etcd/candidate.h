@@ -87,7 +87,7 @@ class Candidate {
   Found found_;
   std::function<void()> resigned_;
   std::optional<std::uint64_t> revoke_;   // the last request of all
-  Errc failed_with_ = Errc::unreachable;  // the last request that failed
+  Errc failed_with_ = Errc::unreachable;  // if the last request did
   Gateway gateway_;
   BootTimer timer_;
 };

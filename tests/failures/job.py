@@ -74,7 +74,11 @@ class Job:
         self._network = self._hosts = None
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         if nodes == 2:
-            self._make_hosts()
+            try:
+                self._make_hosts()
+            except Unfit:
+                self.clean_up()
+                raise
 
     def _make_hosts(self):
         if os.geteuid() != 0 or not os.path.exists('/dev/net/tun'):

@@ -31,8 +31,8 @@ Failure failure_on_first(const std::string& exception) {
 }  // namespace
 
 TEST_CASE("named ranks: those on other hosts, once each") {
-  const Failure failure =
-      failure_on_first("rank 0 is at #2 all_reduce, but rank 3 is at #2 barrier (rank 3; Frank 2)");
+  const Failure failure = failure_on_first(
+      "rank 0 is at #2 all_reduce, but rank 3 is at #2 barrier (rank 3; Frank 2; local_rank 2)");
   CHECK(named_ranks_text(failure, pairs_of_ranks(2)) == "rank 3 is on host gpu-02");
   CHECK(named_ranks_text(failure, pairs_of_ranks(1)).empty());
 }

@@ -329,6 +329,23 @@ TEST_CASE("tunnel: frames of a connection that is closed at this end are left ou
   CHECK(line.lost.empty());
 }
 
+TEST_CASE("tunnel: a line takes little before its other end is proven") {
+  World world;
+  const auto security = must(Security::of_job(Secret("our secret"), "job"));
+  auto [ours, theirs] = pair_of(world.io);
+  bool drained = false;
+  ControlConnection agent(
+      std::move(ours), "",
+      {[](std::string_view) {}, [](const Error&) {}, [&drained] { drained = true; }}, kMaxFrame,
+      std::make_unique<SecureChannel>(security, SecureChannel::Role::agent));
+  CHECK(!agent.has_room());
+  const ControlConnection master(
+      std::move(theirs), "", {[](std::string_view) {}, [](const Error&) {}}, kMaxFrame,
+      std::make_unique<SecureChannel>(security, SecureChannel::Role::master));
+  world.until([&drained] { return drained; });
+  CHECK(agent.has_room());
+}
+
 TEST_CASE("tunnel: workers use the store through it, and nobody uses it otherwise") {
   TunnelWorld world;
   world.start_server(nodes(2, 2));
@@ -396,6 +413,19 @@ TEST_CASE("tunnel: a worker that comes before the master is there waits") {
   log::set_level(log::Level::info);
   world.start_server(nodes(2, 2));
   world.until([&] { return worker->received.size() >= 8; });
+  CHECK(!worker->closed);
+}
+
+TEST_CASE("tunnel: one that breaks before it is proven costs no worker its connection") {
+  TunnelWorld world;
+  world.start_server(nodes(2, 2));
+  asio::ip::tcp::acceptor busy(world.io, {asio::ip::address_v4::loopback(), 0});
+  world.open({"127.0.0.1", busy.local_endpoint().port()});
+  busy.async_accept([&world](boost::system::error_code, const asio::ip::tcp::socket&) {
+    world.master_ = world.endpoint();  // and the connection is closed
+  });
+  const auto worker = world.worker();
+  CHECK(world.reply(*worker, kAsk, 8) == bytes::integer(1));
   CHECK(!worker->closed);
 }
 
