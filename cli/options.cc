@@ -284,41 +284,17 @@ Result<Parsed> printed(Result<std::string> output) {
   return Parsed(Print{std::move(*output)});
 }
 
-}  // namespace
+/// The job of --hosts, or of an engine that starts the agents.
+Result<Parsed> hosts_job(RawOptions& raw, const CommandLine& line, const Host& host) {
+  Result<remote::Job> job = remote_job(raw, line.options, line.command, host);
+  if (!job) return job.error();
+  if (raw.dry_run) return Parsed(Print{remote_text(*job)});
+  return Parsed(std::move(*job));
+}
 
-Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
-  if (!words.empty() && words.front() == kSecret) return parse_secret(words.subspan(1));
-  if (!words.empty() && words.front() == kManifest)
-    return printed(manifest_output(words.subspan(1)));
-  if (!words.empty() && words.front() == kHelpVerb) return printed(help_output(words.subspan(1)));
-  const Mode mode = mode_of(words);
-  const bool serves = mode == Mode::serve;
-  CommandLine line = divide(mode == Mode::run ? words : words.subspan(1));
-  RawOptions raw;
-  raw.doctor = mode == Mode::doctor;
-  raw.has_separator = line.has_separator;
-  Result<std::optional<Print>> print = read(line, host, mode, raw);
-  if (!print) return print.error();
-  if (*print) return Parsed(std::move(**print));
-  if (!raw.shell.empty()) return Parsed(Print{completion(raw.shell)});
-
-  const bool ignores_engine = serves || raw.remote.are_asked();
-  const Result<std::string> engine = ignores_engine ? std::string() : apply_engine(raw, host);
-  if (!engine) return engine.error();
-  if (raw.remote.are_asked()) {
-    Result<remote::Job> job = remote_job(raw, line.options, line.command, host);
-    if (!job) return job.error();
-    if (raw.dry_run) return Parsed(Print{remote_text(*job)});
-    return Parsed(std::move(*job));
-  }
-  if (const Result<> rdzv = resolve_rendezvous(raw, mode, host); !rdzv) return rdzv.error();
-  if (const Result<> secret = resolve_secret(raw, host); !secret) return secret.error();
-  if (serves) return Parsed(Serve{std::move(raw.job)});
-  if (raw.doctor) {
-    Result<doctor::Job> job = doctor_job(std::move(raw), std::move(line.command), *engine, host);
-    if (!job) return job.error();
-    return Parsed(std::move(*job));
-  }
+/// What this node does in a job whose rendezvous is known.
+Result<Parsed> node_job(RawOptions& raw, CommandLine& line, const std::string& engine,
+                        const Host& host) {
   if (const Result<> program = resolve_program(raw, std::move(line.command), host); !program) {
     if (!is_for_others(program.error(), raw)) return program.error();
     raw.job.cannot_run = program.error();
@@ -329,11 +305,44 @@ Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
   if (const Result<> prefix = resolve_prefix(raw, host); !prefix) return prefix.error();
   const char* error_file = agent::find_variable(host.environment, agent::kErrorFile);
   if (error_file != nullptr) raw.job.error_file = error_file;
-  raw.job.engine = *engine;
+  raw.job.engine = engine;
   if (raw.dry_run) {
-    return Parsed(Print{(engine->empty() ? "" : *engine + "\n") + dry_run_text(raw.job, host)});
+    return Parsed(Print{(engine.empty() ? "" : engine + "\n") + dry_run_text(raw.job, host)});
   }
   return Parsed(std::move(raw.job));
+}
+
+}  // namespace
+
+Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
+  if (!words.empty() && words.front() == kSecret) return parse_secret(words.subspan(1));
+  if (!words.empty() && words.front() == kManifest) {
+    return printed(manifest_output(words.subspan(1)));
+  }
+  if (!words.empty() && words.front() == kHelpVerb) return printed(help_output(words.subspan(1)));
+  const Mode mode = mode_of(words);
+  CommandLine line = divide(mode == Mode::run ? words : words.subspan(1));
+  RawOptions raw;
+  raw.doctor = mode == Mode::doctor;
+  raw.has_separator = line.has_separator;
+  Result<std::optional<Print>> print = read(line, host, mode, raw);
+  if (!print) return print.error();
+  if (*print) return Parsed(std::move(**print));
+  if (!raw.shell.empty()) return Parsed(Print{completion(raw.shell)});
+  if (raw.remote.are_asked()) return hosts_job(raw, line, host);
+
+  const Result<std::string> engine = mode == Mode::serve ? std::string() : apply_engine(raw, host);
+  if (!engine) return engine.error();
+  if (raw.remote.are_asked()) return hosts_job(raw, line, host);  // Slurm's, from its batch script
+  if (const Result<> rdzv = resolve_rendezvous(raw, mode, host); !rdzv) return rdzv.error();
+  if (const Result<> secret = resolve_secret(raw, host); !secret) return secret.error();
+  if (mode == Mode::serve) return Parsed(Serve{std::move(raw.job)});
+  if (raw.doctor) {
+    Result<doctor::Job> job = doctor_job(std::move(raw), std::move(line.command), *engine, host);
+    if (!job) return job.error();
+    return Parsed(std::move(*job));
+  }
+  return node_job(raw, line, *engine, host);
 }
 
 }  // namespace ddprun::cli
