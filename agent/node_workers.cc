@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/node_workers.h"
 
+#include <csignal>
 #include <ctime>
 #include <utility>
 
@@ -310,8 +311,9 @@ void NodeWorkers::examine(const launcher::WorkerEnd& end) {
        files = setup_.redirected_to(end.local_rank)] {
         const std::string file =
             end.stopped ? read_error_file_of_before(path, when) : read_error_file(path);
+        const bool may_lack_space = !end.stopped && end.status.signal() != SIGKILL;
         return Traces{parse_error_file(file).value_or(WorkerException()), stderr_end.read(),
-                      end.stopped ? "" : full_disk_text(files), core_of(end.status, end.pid)};
+                      may_lack_space ? full_disk_text(files) : "", core_of(end.status, end.pid)};
       },
       conclude);
 }

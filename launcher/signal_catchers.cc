@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/signal_catchers.h"
 
-#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <fcntl.h>
 #include <sys/syscall.h>
-#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -37,17 +35,6 @@ std::string read_status(pid_t pid) {
   return text;
 }
 
-/// Not only for the moment in which it starts another process, when all signals are blocked
-/// (vfork(2), as posix_spawn(3) and Python's subprocess use it).
-bool blocks_lastingly(pid_t pid, int signal) {
-  constexpr std::chrono::milliseconds kPause{30};
-  for (int looks = 3; looks > 0; --looks) {
-    std::this_thread::sleep_for(kPause);
-    if (!has_bit(read_status(pid), "SigBlk:", signal)) return false;
-  }
-  return true;
-}
-
 /// The descriptor comes first: what is read then is about its process, or it has ended.
 bool signal_if_caught(pid_t pid, pid_t parent, int signal) {
   const Fd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
@@ -56,17 +43,19 @@ bool signal_if_caught(pid_t pid, pid_t parent, int signal) {
   const char* its_parent = value_after(status, "PPid:");
   if (its_parent == nullptr || std::atoi(its_parent) != parent) return false;
   if (!catches(status, signal)) return false;
-  if (!has_bit(status, "SigCgt:", signal) && !blocks_lastingly(pid, signal)) return false;
   return syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0) == 0;
 }
 
 }  // namespace
 
 /// Who has handlers for signals such as these two has them for all: bash with a trap for EXIT ends
-/// at any, and the starter of a container, in Go, passes each on.
+/// at any, and the starter of a container, in Go, passes each on. Who blocks all passes them on,
+/// too (tini), or is about to start a process, and may have no handler for them.
 bool catches(const std::string& status, int signal) {
-  if (!has_bit(status, "SigCgt:", signal)) return has_bit(status, "SigBlk:", signal);
-  return !has_bit(status, "SigCgt:", SIGSYS) || !has_bit(status, "SigCgt:", SIGVTALRM);
+  if (has_bit(status, "SigCgt:", signal)) {
+    return !has_bit(status, "SigCgt:", SIGSYS) || !has_bit(status, "SigCgt:", SIGVTALRM);
+  }
+  return has_bit(status, "SigBlk:", signal) && !has_bit(status, "SigBlk:", SIGVTALRM);
 }
 
 bool signal_catchers(pid_t pid, int signal) {

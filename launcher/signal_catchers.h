@@ -9,8 +9,8 @@
 namespace ddprun::launcher {
 
 /// Whether the process of this text of /proc/PID/status has a handler for `signal`, or waits for
-/// it as for a message (sigwait(3), signalfd(2)), for which it is blocked. Not if it has handlers
-/// for all signals, to end or to pass them on.
+/// it as for a message (sigwait(3), signalfd(2)), for which it is blocked. Not if it catches
+/// or blocks all signals, to end or to pass them on.
 bool catches(const std::string& status, int signal);
 
 /// Sends `signal` to the child `pid` of this process if it catches it, or else, as `pid` may be a

@@ -91,7 +91,7 @@ void StoreEntrance::dial_later() {
   pause_.async_wait([this](boost::system::error_code cancelled) {
     if (cancelled) return;
     dials_ = false;
-    if (!waiting_.empty()) dial();
+    if (!waiting_.empty() && !line_) dial();
   });
 }
 

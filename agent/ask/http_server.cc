@@ -36,7 +36,8 @@ using AnySocket = AnyStream::socket;
 constexpr int kMostConnections = 16;  // further ones wait in the kernel
 constexpr int kMostOfTcp = 64;
 constexpr std::size_t kMostFollowers = 32;
-constexpr std::uint32_t kMostHeader = 8 * 1024;
+/// A browser adds the cookies of all programs at the same address, whatever their ports.
+constexpr std::uint32_t kMostHeader = 16 * 1024;
 constexpr std::uint64_t kMostBody = 4 * 1024;
 constexpr std::chrono::seconds kToAsk{10};
 constexpr std::chrono::seconds kToAnswer{60};  // and to read the answer

@@ -127,6 +127,9 @@ TEST_CASE("a status says what its process catches") {
   // A bash with a trap for EXIT, which SIGUSR2 would end.
   CHECK_FALSE(
       catches("Name:\tbash\nSigBlk:\t0000000000010000\nSigCgt:\t0000000043817ef9\n", SIGUSR2));
+  // tini, which passes all on that it can block.
+  CHECK_FALSE(
+      catches("Name:\ttini\nSigBlk:\tfffffffe3fcbfa07\nSigCgt:\t0000000000000000\n", SIGUSR2));
 }
 
 }  // namespace

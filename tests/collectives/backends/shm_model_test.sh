@@ -18,6 +18,8 @@ check() {
 
 correct=$(check)
 grep -q 'errors: 0' <<< "$correct" || { echo "$correct" && exit 1; }
-if grep -q 'max search depth too small' <<< "$correct"; then echo "the model was not searched to its end" && exit 1; fi
+if grep -Eq 'max search depth too small|Search not completed' <<< "$correct"; then
+  echo "the model was not searched to its end: $correct" && exit 1
+fi
 broken=$(check -DBROKEN)
 grep -q 'assertion violated' <<< "$broken" || { echo "BROKEN is not found:" && echo "$broken" && exit 1; }
