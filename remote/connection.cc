@@ -69,9 +69,10 @@ void Connection::send_order(std::string order, std::shared_ptr<const Secret> sec
 
 void Connection::when_ended(std::function<void(launcher::ExitStatus)> ended) {
   worker_.when_ended([this, ended = std::move(ended)](launcher::ExitStatus status) {
+    // What is left on the host ends by the end of the input: what it says of that is no last word.
+    ended(status);
     boost::system::error_code ignored;
     input_.close(ignored);
-    ended(status);
   });
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include "base/log.h"
@@ -169,7 +170,7 @@ class Launch {
     if (stop == Roster::Stop::soon) {
       after(kEndTogether, [this] { stop_all(SIGTERM, Roster::kOwnFailure); });
     }
-    after(0ms, [this] { start_more(); });  // not from within itself
+    boost::asio::post(io_, [this] { start_more(); });  // not from within itself
   }
 
   void on_signal(int signal) {

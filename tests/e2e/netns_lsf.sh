@@ -28,9 +28,20 @@ expect_exit 7
 [ "$(grep -c 'rank 1 failed first' "$err")" = 1 ] || fail "not one report"
 expect_no_process_left
 
+both_run() { [ "$(grep -c runs "$out")" = 2 ]; }
+# It ends by its own last word: the others, which would wait for another node, are stopped soon.
+start sh -c 'echo runs; exec sleep 1000'
+wait_until both_run
+for pid in $(ip netns pids "$net-2"); do
+  if [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = ddprun ]; then kill -TERM "$pid"; fi
+done
+finish
+expect_exit 143
+expect_stderr 'node 1 \(node2\) left: its ddprun got SIGTERM'
+expect_no_process_left soon
+
 : >"$work/blaunch.pids"
 start sh -c 'echo runs; exec sleep 1000'
-both_run() { [ "$(grep -c runs "$out")" = 2 ]; }
 wait_until both_run
 kill -KILL "$(cat "$work/blaunch.pids")"
 finish
