@@ -35,14 +35,17 @@ std::string read_status(pid_t pid) {
   return text;
 }
 
+bool is_child(const std::string& status, pid_t parent) {
+  const char* its_parent = value_after(status, "PPid:");
+  return its_parent != nullptr && std::atoi(its_parent) == parent;
+}
+
 /// The descriptor comes first: what is read then is about its process, or it has ended.
 bool signal_if_caught(pid_t pid, pid_t parent, int signal) {
   const Fd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (!process) return false;
   const std::string status = read_status(pid);
-  const char* its_parent = value_after(status, "PPid:");
-  if (its_parent == nullptr || std::atoi(its_parent) != parent) return false;
-  if (!catches(status, signal)) return false;
+  if (!is_child(status, parent) || !catches(status, signal)) return false;
   return syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0) == 0;
 }
 
@@ -59,6 +62,7 @@ bool catches(const std::string& status, int signal) {
 }
 
 bool signal_catchers(pid_t pid, int signal) {
+  if (!is_child(read_status(pid), getpid())) return false;
   if (signal_if_caught(pid, getpid(), signal)) return true;
   const std::vector<ProcessUse> below = uses_below(pid);
   bool sent = false;

@@ -15,8 +15,8 @@ bool catches(const std::string& status, int signal);
 
 /// Sends `signal` to the child `pid` of this process if it catches it, or else, as `pid` may be a
 /// script that has started the program, to those of its descendants that do, but not to what these
-/// have started. Never to a process that has another's number by now. Returns whether any got it.
-/// Reads /proc; for any thread.
+/// have started. Nothing if `pid` is no child, or not any more. Returns whether any got it. Reads
+/// /proc; for any thread.
 bool signal_catchers(pid_t pid, int signal);
 
 }  // namespace ddprun::launcher

@@ -148,7 +148,7 @@ TEST_CASE("a lease of which only one half is given has torchrun's default for th
   CHECK(longest.lease == cli::kLongestTime);
 }
 
-TEST_CASE("--rdzv_conf says how etcd is reached, as torchrun's does") {
+TEST_CASE("how etcd is reached is in --rdzv_conf, as in torchrun's") {
   agent::JobSpec job;
   cli::EtcdConf etcd;
   must(cli::set_rdzv_conf("protocol=https,cacert=/ca,cert=/c,key=/k", job, etcd));

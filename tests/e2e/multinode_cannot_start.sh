@@ -37,7 +37,7 @@ expect_stderr 'no restart left \(1 of 1 used\)'
 if [ -z "${UBSAN_OPTIONS:-}" ]; then  # UBSan reads objects through a pipe: it needs descriptors, too
   options=(--nnodes 2)
   cp "$work/a/train" "$work/b/train"
-  limits[b]='prlimit --nofile=22:22'
+  limits[b]='prlimit --nofile=26:26'
   both 125 '.*Too many open files'
 fi
 expect_no_process_left

@@ -55,6 +55,7 @@ echo '127.0.1.1 node3' | cat - "$work/hosts" >"$work/hosts3"
 cat >"$work/.faults3" <<END
 mount --bind "$work/hosts3" /etc/hosts
 mount -t tmpfs -o size=64k tmpfs "$work/logs"
+export GLOO_SOCKET_IFNAME=
 END
 
 doctor start 1
