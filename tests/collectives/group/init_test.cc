@@ -231,5 +231,6 @@ TEST_CASE("if a rank has too few descriptors, memory is not shared, or no rank j
     joined_without = joined_without || contains(ended[0].output, "alone");
   }
   CHECK(is_shared);
-  CHECK(joined_without);
+  // UBSan reads objects through a pipe, for which it needs more descriptors than the memory does.
+  if (variable_or("UBSAN_OPTIONS", "").empty()) CHECK(joined_without);
 }
