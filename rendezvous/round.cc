@@ -398,7 +398,7 @@ Notifications Round::close_if_all_back() {
   if (stopping() > 0 && now_ < since_ + spec_.join_timeout) return {};
   failed_.summary = named_ranks_text(failed_.root_cause, nodes_);
   const std::string others = failure_summary_.text(failed_.root_cause.rank);
-  if (!failed_.summary.empty() && !others.empty()) failed_.summary += "\n";
+  if (!failed_.summary.empty() && !others.empty()) failed_.summary += '\n';
   failed_.summary += others;
   failed_.suspect = stopping() > 0 ? "" : suspect_.text();
   return close(failed_);
