@@ -81,6 +81,10 @@ std::string duration_text(nanoseconds duration) {
   return two_units(s / 86400, " d", s / 3600 % 24, " h");
 }
 
+double whole_milliseconds(double seconds) {
+  return static_cast<double>(static_cast<std::int64_t>(seconds * 1000 + 0.5)) / 1000;
+}
+
 std::string compress_ranks(std::vector<int> ranks, size_t most) {
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());

@@ -13,6 +13,10 @@ namespace ddprun {
 /// "4 d 2 h". Negative counts as zero.
 std::string duration_text(std::chrono::nanoseconds duration);
 
+/// `seconds` (not negative) in whole milliseconds, which keeps its text in JSON short. Without
+/// libm, which would be loaded for nothing else.
+double whole_milliseconds(double seconds);
+
 /// Ranks for people, in ascending order with runs joined: "0, 1, 3", "0-6, 8-127". A run of two is
 /// not joined. Only the first `most` pieces are written: "0, 2, 4 and 497 more".
 std::string compress_ranks(std::vector<int> ranks, size_t most = 12);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdlib>
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -118,11 +119,11 @@ std::string parse_proc_syscall(std::string_view text) {
 }
 
 std::optional<double> parse_proc_sched(std::string_view sched, std::string_view name) {
-  const std::string_view text = value_of(sched, name);
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc()) return std::nullopt;
-  return value;
+  // No from_chars: it would make each start load the mathematics library.
+  const std::string text(value_of(sched, name));
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  return end == text.c_str() ? std::nullopt : std::optional(value);
 }
 
 }  // namespace ddprun::launcher

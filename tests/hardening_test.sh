@@ -30,6 +30,9 @@ for file; do
     *libddp_mpi*) ;;  # calls nothing that has a checked variant
     *) need '_chk(@|$)' "$symbols" "no calls of libc are checked (_FORTIFY_SOURCE)" ;;
   esac
+  case $file in
+    */ddprun) refuse 'NEEDED.*libm\.so' "$dynamic" "it loads libm at each start" ;;
+  esac
   [ "$has_cet" = 1 ] || continue
   # Where an indirect call may arrive. The loader does not enforce it while libraries beneath are without.
   case $file in

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <climits>
-#include <cmath>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -25,20 +24,15 @@ json text_of(const std::string& text) {
   return printable(cut(text, kMaxStatusText));
 }
 
-/// With milliseconds, which is enough and keeps the text short.
-json rounded(double seconds) {
-  return std::round(seconds * 1000) / 1000;
-}
-
 json json_of(const RankStatus& rank) {
   json object = {{"rank", rank.rank},
                  {"pid", rank.pid},
                  {"state", rank.state},
                  {"how", text_of(rank.how)},
-                 {"seconds", rounded(rank.seconds)},
-                 {"cpu_seconds", rounded(rank.cpu_seconds)},
+                 {"seconds", whole_milliseconds(rank.seconds)},
+                 {"cpu_seconds", whole_milliseconds(rank.cpu_seconds)},
                  {"memory", rank.memory}};
-  if (rank.output_age) object["output_age"] = rounded(*rank.output_age);
+  if (rank.output_age) object["output_age"] = whole_milliseconds(*rank.output_age);
   return object;
 }
 
@@ -47,7 +41,7 @@ json json_of(const NodeStatus& node) {
                  {"node_rank", node.node_rank},
                  {"pid", node.pid},
                  {"state", node.state},
-                 {"contact", rounded(node.contact)},
+                 {"contact", whole_milliseconds(node.contact)},
                  {"first_rank", node.first_rank},
                  {"local_size", node.local_size},
                  {"ranks", json::array()}};
@@ -110,7 +104,7 @@ std::string to_json(const JobStatus& status) {
                  {"max_restarts", status.max_restarts},
                  {"world_size", status.world_size},
                  {"node_count", status.node_count},
-                 {"seconds", rounded(status.seconds)},
+                 {"seconds", whole_milliseconds(status.seconds)},
                  {"nodes", json::array()}};
   for (const NodeStatus& node : status.nodes) object["nodes"].push_back(json_of(node));
   return object.dump(-1, ' ', false, json::error_handler_t::replace);

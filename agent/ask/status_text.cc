@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <map>
 #include <numeric>
@@ -76,7 +76,7 @@ std::string cpu_text(const RankStatus& rank, const RankStatus* before) {
   const double cpu = rank.cpu_seconds - (before != nullptr ? before->cpu_seconds : 0);
   const double seconds = rank.seconds - (before != nullptr ? before->seconds : 0);
   if (seconds <= 0 || cpu < 0) return "-";
-  return std::to_string(std::lround(100 * cpu / seconds)) + " %";
+  return std::to_string(static_cast<std::int64_t>(100 * cpu / seconds + 0.5)) + " %";
 }
 
 Line line_of(const RankStatus& rank, const std::string& host, bool others_run,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/web/history.h"
 
-#include <cmath>
 #include <sys/wait.h>
 #include <utility>
 
@@ -22,10 +21,6 @@ std::string counted(int count, const std::string& noun) {
 /// Cut first: nothing here takes longer because a worker wrote more.
 std::string told(std::string text) {
   return cut(printable(cut(std::move(text), kMostTold)), kMostTold);
-}
-
-double milliseconds_of(double seconds) {
-  return std::round(seconds * 1000) / 1000;
 }
 
 }  // namespace
@@ -103,11 +98,12 @@ std::string History::json(double now) const {
   using nlohmann::json;
   json happenings = json::array();
   for (const Happening& one : latest_) {
-    happenings.push_back({{"at", milliseconds_of(one.at)}, {"kind", one.kind}, {"text", one.text}});
+    happenings.push_back(
+        {{"at", whole_milliseconds(one.at)}, {"kind", one.kind}, {"text", one.text}});
   }
   const json object = {{"verdict", verdict()},
                        {"well", matter_.empty()},
-                       {"seconds", milliseconds_of(now)},
+                       {"seconds", whole_milliseconds(now)},
                        {"happenings", std::move(happenings)}};
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }

@@ -27,6 +27,13 @@ TEST_CASE("durations are written in readable units") {
   CHECK(duration_text(98h) == "4 d 2 h");
 }
 
+TEST_CASE("seconds for JSON are rounded to whole milliseconds") {
+  CHECK(whole_milliseconds(0) == 0);
+  CHECK(whole_milliseconds(1.23449) == 1.234);
+  CHECK(whole_milliseconds(1.2345001) == 1.235);
+  CHECK(whole_milliseconds(100'000.0004) == 100'000);
+}
+
 TEST_CASE("runs of ranks are joined") {
   CHECK(compress_ranks({}).empty());
   CHECK(compress_ranks({3}) == "3");
