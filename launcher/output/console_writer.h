@@ -71,7 +71,7 @@ class ConsoleWriter {
   /// Writes pending output, waiting for the reader for at most `limit`; discards the rest. Blocks.
   void finish(std::chrono::milliseconds limit);
 
-  static constexpr size_t kFull = 256 * 1024;
+  static constexpr size_t kFull = 512 * 1024;
   /// With so many bytes, flush: more make a write no cheaper.
   static constexpr size_t kFlushAt = 128 * 1024;
 
