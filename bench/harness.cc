@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
+#include <fstream>
 #include <poll.h>
 #include <signal.h>
 #include <sstream>
@@ -63,6 +64,14 @@ std::vector<char*> argv_of(Words& words) {
   _exit(127);
 }
 
+std::vector<pid_t> children(pid_t pid) {
+  const std::string id = std::to_string(pid);
+  std::ifstream list("/proc/" + id + "/task/" + id + "/children");
+  std::vector<pid_t> all;
+  for (pid_t child = 0; list >> child;) all.push_back(child);
+  return all;
+}
+
 /// Prints a line if not.
 bool works(const Launcher& launcher) {
   bool ok = !launcher.program[0].empty();
@@ -104,10 +113,17 @@ Words Launcher::command(int count, int restarts, const Words& worker) const {
   return words;
 }
 
+std::vector<Launcher> ddpruns() {
+  std::vector<Launcher> all = {{Launcher::Kind::ddprun, "ddprun", {built_program("ddprun")}}};
+  if (const char* baseline = std::getenv("DDPRUN_BENCH_BASELINE")) {
+    all.push_back({Launcher::Kind::ddprun, "ddprun (baseline)", {baseline}});
+  }
+  return all;
+}
+
 std::vector<Launcher> launchers() {
   std::vector<Launcher> all = {
       {Launcher::Kind::bare_loop, "bare fork+exec loop", {built_program("bench_bare_loop")}},
-      {Launcher::Kind::ddprun, "ddprun", {built_program("ddprun")}},
       {Launcher::Kind::hydra, "mpiexec.hydra", {which("mpiexec.hydra")}},
       {Launcher::Kind::openmpi, "mpirun (Open MPI)", {which("mpirun.openmpi")}},
       {Launcher::Kind::torchrun, "torchrun", {which("torchrun")}},
@@ -115,7 +131,21 @@ std::vector<Launcher> launchers() {
   if (const char* torchrun = std::getenv("DDPRUN_BENCH_TORCHRUN")) {
     all.back().program = split(torchrun);
   }
+  const std::vector<Launcher> ours = ddpruns();
+  all.insert(all.begin() + 1, ours.begin(), ours.end());
   std::erase_if(all, [](const Launcher& launcher) { return !works(launcher); });
+  return all;
+}
+
+std::vector<pid_t> launcher_processes(pid_t pid) {
+  std::error_code gone;
+  const auto exe = std::filesystem::read_symlink("/proc/" + std::to_string(pid) + "/exe", gone);
+  if (gone || exe.filename() == "bench_worker") return {};
+  std::vector<pid_t> all = {pid};
+  for (const pid_t child : children(pid)) {
+    const auto more = launcher_processes(child);
+    all.insert(all.end(), more.begin(), more.end());
+  }
   return all;
 }
 

@@ -32,9 +32,15 @@ struct Launcher {
   }
 };
 
-/// The bare loop, ddprun, and those of mpiexec.hydra, Open MPI's mpirun and torchrun that work here
-/// ($DDPRUN_BENCH_TORCHRUN is torchrun's command if not in the PATH). Prints which do not.
+/// This build's ddprun, and $DDPRUN_BENCH_BASELINE, that of another one to compare it with.
+std::vector<Launcher> ddpruns();
+
+/// The bare loop, ddpruns(), and those of mpiexec.hydra, Open MPI's mpirun and torchrun that work
+/// here ($DDPRUN_BENCH_TORCHRUN is torchrun's command if not in the PATH). Prints which do not.
 std::vector<Launcher> launchers();
+
+/// `pid` and its descendants, except the workers: the processes of a launcher.
+std::vector<pid_t> launcher_processes(pid_t pid);
 
 /// The path of a program in this one's folder.
 std::string built_program(const std::string& name);

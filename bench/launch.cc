@@ -6,11 +6,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
-#include <unistd.h>
 
 #include "bench/harness.h"
 
@@ -69,27 +67,6 @@ double mib(const std::string& file, const std::string& name) {
     if (line.rfind(name, 0) == 0) return std::atof(line.c_str() + name.size()) / 1024;
   }
   return 0;
-}
-
-std::vector<pid_t> children(pid_t pid) {
-  const std::string id = std::to_string(pid);
-  std::ifstream list("/proc/" + id + "/task/" + id + "/children");
-  std::vector<pid_t> all;
-  for (pid_t child = 0; list >> child;) all.push_back(child);
-  return all;
-}
-
-/// `pid` and its descendants, except the workers.
-std::vector<pid_t> launcher_processes(pid_t pid) {
-  std::error_code gone;
-  const auto exe = std::filesystem::read_symlink("/proc/" + std::to_string(pid) + "/exe", gone);
-  if (gone || exe.filename() == "bench_worker") return {};
-  std::vector<pid_t> all = {pid};
-  for (const pid_t child : children(pid)) {
-    const auto more = launcher_processes(child);
-    all.insert(all.end(), more.begin(), more.end());
-  }
-  return all;
 }
 
 void print_memory(const Launcher& launcher, int count) {

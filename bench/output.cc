@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How fast ddprun passes on its workers' output, beside a plain prefixer in the same run: 4 workers
 // print LINES lines of 100 bytes each, in blocks ("full") or one write() per line ("line").
-//   bench_output [RUNS [LINES [DDPRUN]]]     default: 7 runs of 500,000 lines with bin/ddprun
+//   bench_output [RUNS [LINES]]     default: 7 runs of 500,000 lines
 // Every line is checked. Prints medians and the ratio; exits with 1 if a line was torn or lost.
 #include <algorithm>
 #include <cstdio>
@@ -86,10 +86,17 @@ bool is_complete(const Fd& capture, int lines) {
   return next == std::vector<int>(kWorkers, lines);
 }
 
-void compare(const std::string& mode, const std::string& ddprun, int runs, int lines) {
+std::vector<Relay> all_relays() {
   const std::string workers = std::to_string(kWorkers);
-  Relay relays[] = {{"plain prefixer", {built_program("bench_prefixer"), workers}},
-                    {"ddprun", {ddprun, "--nproc_per_node", workers}}};
+  std::vector<Relay> relays = {{"plain prefixer", {built_program("bench_prefixer"), workers}}};
+  for (const Launcher& each : ddpruns()) {
+    relays.push_back({each.name, {each.program[0], "--nproc_per_node", workers}});
+  }
+  return relays;
+}
+
+void compare(const std::string& mode, int runs, int lines) {
+  std::vector<Relay> relays = all_relays();
   const Words worker = {built_program("bench_lines"), std::to_string(lines), mode};
   for (int run = 0; run < runs; run++) {
     for (Relay& relay : relays) {
@@ -102,7 +109,7 @@ void compare(const std::string& mode, const std::string& ddprun, int runs, int l
   const double payload_mb = kWorkers * lines * (OutputLine::kSize / 1e6);
   for (const Relay& relay : relays) {
     const double wall = median(relay.wall);
-    std::printf("%-5s %-15s %10.1f %8.0f %10.2f %12.1f\n", mode.c_str(), relay.name.c_str(), wall,
+    std::printf("%-5s %-17s %10.1f %8.0f %10.2f %12.1f\n", mode.c_str(), relay.name.c_str(), wall,
                 payload_mb / wall * 1e3, wall / floor,
                 static_cast<double>(relay.max_rss_kib) / 1024);
   }
@@ -115,9 +122,8 @@ int main(int argc, char** argv) {
   using namespace ddprun::bench;
   const int runs = argc > 1 ? std::atoi(argv[1]) : 7;
   const int lines = argc > 2 ? std::atoi(argv[2]) : 500'000;
-  const std::string ddprun = argc > 3 ? argv[3] : built_program("ddprun");
   if (runs < 1 || lines < 1) return 2;
   std::printf("%d workers x %d lines, medians of %d runs\n", kWorkers, lines, runs);
-  std::printf("mode  relay              wall ms     MB/s   / plain  max RSS MiB\n");
-  for (const char* mode : {"full", "line"}) compare(mode, ddprun, runs, lines);
+  std::printf("mode  relay                wall ms     MB/s   / plain  max RSS MiB\n");
+  for (const char* mode : {"full", "line"}) compare(mode, runs, lines);
 }
