@@ -46,7 +46,7 @@ class Agent {
   Outcome run();
 
  private:
-  // What happens.
+  // Events.
   void on_signal(int signal);
   void on_continued();
   void on_master_found(Result<rendezvous::Resolver::Addresses> addresses);
@@ -65,7 +65,7 @@ class Agent {
   void on_lease_renewed(BootClock::time_point until);
   void on_lease_over();
 
-  // What it leads to. Events are handled one after the other, also those that an action causes.
+  // Actions. Events are handled one after the other, also those that an action causes.
   void handle_event(Event event);
   void perform(const Actions& actions);
   void perform(const action::Join&);

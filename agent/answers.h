@@ -28,7 +28,7 @@ class Answers {
   struct Hooks {
     /// The status as this agent knows it, without a look at the workers.
     std::function<ask::JobStatus()> status;
-    /// What this worker has written after its first `from` bytes; nullopt: it is of another node.
+    /// This worker's output after its first `from` bytes; nullopt: it is of another node.
     std::function<std::optional<ask::LogPiece>(int rank, std::uint64_t from)> log;
     /// Whether the master can be reached now.
     std::function<bool()> has_master;
@@ -44,7 +44,7 @@ class Answers {
   /// debug output says so.
   void open(const std::string& run_id);
 
-  /// What came from the master: questions of other nodes, and answers.
+  /// Handles a message of the master: a question of another node, or an answer.
   void received(const rendezvous::Inquiry& inquiry);
 
   /// For other parts of the agent, before open(): what they answer. A GET with "node=1" in its

@@ -65,8 +65,8 @@ class DeadlineWatch {
 /// Seconds since 1970, as a scheduler's command prints them; nullopt: the job has no end.
 std::optional<std::chrono::sys_seconds> parse_end(const std::string& text);
 
-/// What the console says when `told` of `workers` workers of a node got the signal, `left` before
-/// the end.
+/// The console's line when `told` of `workers` workers of a node got the signal, `left` before the
+/// end.
 std::string deadline_line(const Deadline& deadline, std::chrono::seconds left, std::size_t told,
                           std::size_t workers);
 

@@ -9,7 +9,7 @@
 
 namespace ddprun::agent {
 
-// What a host shows of a failure beside the worker's own words. Each function reads files, which
+// Traces of a failure on its host, beside the worker's own words. Each function reads files, which
 // may take as long as their disk does; for any thread.
 
 /// A cause: no space is left on the disk of one of its log `files`. Empty: there is.

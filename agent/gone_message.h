@@ -9,12 +9,12 @@
 
 namespace ddprun::agent {
 
-/// What the guardian has to know to send gone_message: the agent's session, and the job's key if it
+/// The guardian needs this to send gone_message: the agent's session, and the job's key if it
 /// has a secret (`security`: nullptr: it has none).
 std::string gone_subject(const std::string& session, const rendezvous::Security* security);
 
-/// What the guardian says to the master when the agent has ended and nothing of it runs any more: a
-/// greeting and message::Gone, encrypted if the job has a secret.
+/// The guardian's message to the master when the agent has ended and none of its processes runs any
+/// more: a greeting and message::Gone, encrypted if the job has a secret.
 launcher::FinalMessage::Talk gone_message(const std::string& subject,
                                           const launcher::ExitStatus& agent);
 

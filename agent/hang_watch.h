@@ -9,7 +9,7 @@
 
 namespace ddprun::agent {
 
-/// What a node's workers, and all that they have started, did between two looks.
+/// Activity of a node's workers, and of all that they have started, between two looks.
 struct Signs {
   bool output = false;  ///< wrote to stdout or stderr
   bool cpu = false;     ///< used a processor, as a compiler does, but also MPI while it waits
@@ -26,7 +26,7 @@ struct Signs {
 /// - there was no sign at all for five times the longest pause between two beats of a rank, but at
 ///   least a minute, unless the limit is the user's.
 ///
-/// What was said to be a hang is no pause, even if it ends: the next one is said as soon.
+/// A reported hang is no pause, even if it ends: the next one is reported as soon.
 ///
 /// A time in which this process or the whole host stood still says nothing of the workers: from
 /// then on it counts from zero again.

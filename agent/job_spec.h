@@ -50,7 +50,7 @@ struct Deadline {
 struct JobSpec : rendezvous::RoundSpec, rendezvous::LeaseSpec {
   using milliseconds = std::chrono::milliseconds;
 
-  // What to run.
+  // The program.
   std::vector<std::string> command;  ///< argv of every worker, program first
   std::size_t own_arguments = 1;     ///< where in it the program's own begin; after a script's name
   bool workers_report = false;       ///< one that exits with 1 has told the user why
@@ -63,7 +63,7 @@ struct JobSpec : rendezvous::RoundSpec, rendezvous::LeaseSpec {
   std::optional<Deadline> deadline;    ///< nullopt: the workers get no signal before it
   std::optional<RequeueSpec> requeue;  ///< nullopt: not by this node
 
-  // Who takes part.
+  // The members of the job.
   std::string run_id = "none";                    ///< agents with another id are refused
   std::optional<int> node_rank;                   ///< not given: by order of joining
   std::optional<rendezvous::etcd::Servers> etcd;  ///< elects the master; the next three are its
@@ -81,7 +81,7 @@ struct JobSpec : rendezvous::RoundSpec, rendezvous::LeaseSpec {
 
   std::string progress_pattern;  ///< lines of output that match it are progress; empty: none are
 
-  // What workers see.
+  // The workers' environment.
   std::vector<std::string> devices;  ///< the node's GPUs, as CUDA_VISIBLE_DEVICES names them
   GpuBind gpu_bind = GpuBind::all;
   bool virtual_local_rank = false;  ///< each has LOCAL_RANK 0, and one GPU: that of its local rank
@@ -93,7 +93,7 @@ struct JobSpec : rendezvous::RoundSpec, rendezvous::LeaseSpec {
   std::vector<launcher::Binding> bindings;  ///< of each local rank, if either flag is given
   bool report_bindings = false;             ///< say so before they start
 
-  // What the user sees.
+  // Output.
   std::optional<std::string> prefix;        ///< template of line prefixes; nullopt: no prefix
   std::string log_dir;                      ///< of log and error files; empty: a temporary one
   std::string error_file;                   ///< the root cause is copied there; empty: nowhere

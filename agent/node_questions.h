@@ -41,7 +41,7 @@ class NodeQuestions {
   /// not.
   void ask(std::string question, Wanted wanted, Done done);
 
-  /// What came from the master.
+  /// Handles a message of the master.
   void received(const rendezvous::Inquiry& inquiry);
 
  private:

@@ -59,7 +59,7 @@ class NodeWorkers {
     progress_changed_ = std::move(changed);
   }
 
-  /// What they said last of their progress: "rank 0: step 12"; empty: nothing.
+  /// Their latest reports of progress: "rank 0: step 12"; empty: none.
   std::string statuses() const { return progress_.statuses(); }
 
   /// WorkersEnded follows. A second call, or SIGKILL, kills at once.
@@ -90,7 +90,7 @@ class NodeWorkers {
   /// without a look.
   std::vector<ask::RankStatus> ranks() const;
 
-  /// What a worker of the latest round has written, after its first `from` bytes; nullopt: it is of
+  /// The output of a worker of the latest round, after its first `from` bytes; nullopt: it is of
   /// another node.
   std::optional<ask::LogPiece> log(int rank, std::uint64_t from) const;
 
@@ -103,7 +103,7 @@ class NodeWorkers {
   std::string error_file_of(int rank) const;
 
  private:
-  /// What the files of a worker that failed say.
+  /// The contents of the files of a worker that failed.
   struct Traces {
     WorkerException exception;
     std::string stderr_end;

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-// What a worker says by the protocol of sd_notify(3). Pure.
+// Messages of workers by the protocol of sd_notify(3). Pure.
 
 namespace ddprun::agent {
 

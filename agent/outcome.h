@@ -29,7 +29,7 @@ using Outcome = std::variant<JobSucceeded, JobFailed, Interrupted, Error>;
 /// The outcome on a node whose master sent `ending`.
 Outcome outcome_of(const rendezvous::Ending& ending);
 
-/// What ddprun exits with after `error`: see cli/exit_code.h.
+/// ddprun's exit code after `error`: see cli/exit_code.h.
 int exit_code(const Error& error);
 
 /// The failure of a worker that could not be started because of `error`: with the exit code that a

@@ -11,8 +11,8 @@
 #include "launcher/native_stack.h"
 #include "launcher/process_sample.h"
 
-// What the helper that reads stacks tells the agent of a process's main thread: a line of JSON for
-// each. Pure.
+// The helper that reads stacks sends the agent a line of JSON for the main thread of each process.
+// Pure.
 
 namespace ddprun::agent {
 
@@ -23,7 +23,7 @@ struct ProcessStack {
   std::vector<launcher::NativeCall> native;  ///< the innermost first; empty: unknown
 };
 
-/// What is known of processes, and what could not be read.
+/// The stacks of processes, and the reasons why some could not be read.
 struct ProcessStacks {
   std::map<int, ProcessStack> of;  ///< by process id
   std::vector<std::string> notes;

@@ -51,7 +51,7 @@ class ProgressMonitor {
   std::string statuses() const;
 
  private:
-  /// What is compared from one look to the next.
+  /// Compared from one look to the next.
   struct Seen {
     HangWatch::Time when;
     std::uint64_t output = 0;  ///< bytes

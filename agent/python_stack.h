@@ -22,7 +22,7 @@ using PythonStack = std::vector<PythonFrame>;
 /// The main thread's stack in the dump of process `pid`; empty: there is none, or another text.
 PythonStack parse_py_spy(std::string_view json, int pid);
 
-/// What a stack says.
+/// The place where a stack is.
 struct StackPlace {
   enum class Kind { collective, unclear, outside };
 

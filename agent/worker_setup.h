@@ -22,8 +22,8 @@
 
 namespace ddprun::agent {
 
-/// What the workers of this node are started with, round after round: command, environment,
-/// standard streams, log files and CPUs. What the user should know about it goes to the log.
+/// Prepares the workers of this node, round after round: command, environment, standard streams,
+/// log files and CPUs. Remarks for the user go to the log.
 ///
 /// Thread: the executor's.
 class WorkerSetup {
@@ -50,7 +50,7 @@ class WorkerSetup {
   void prepare(const rendezvous::Layout& layout, const rendezvous::Endpoint& store,
                std::vector<std::string> more, Prepared prepared);
 
-  /// What ddprun inherited, "NAME=value".
+  /// ddprun's own environment, "NAME=value".
   const std::vector<std::string>& inherited() const { return inherited_; }
 
   /// Whether `prepared` is still to be called.

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-// What makes a shell complete ddprun's command lines. Pure.
+// Scripts that make a shell complete ddprun's command lines. Pure.
 
 namespace ddprun::cli {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-// What there is to complete, for the scripts of all shells. Pure.
+// The words to complete, for the scripts of all shells. Pure.
 
 namespace ddprun::cli {
 

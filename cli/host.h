@@ -36,7 +36,7 @@ struct Host {
   std::function<Result<>(const std::string& name)> check_script;
 };
 
-/// What was in variables that only ddprun reads; empty where one was not set.
+/// The values of variables that only ddprun reads; empty where one was not set.
 struct TakenVariables {
   Secret secret;
   Secret etcd_user;

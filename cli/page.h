@@ -32,7 +32,7 @@ struct Page {
   std::vector<Section> sections;
 };
 
-/// What a terminal shows, on lines of at most 80 characters as far as words allow.
+/// The page for a terminal, on lines of at most 80 characters as far as words allow.
 std::string plain_text(const Page& page);
 std::string plain_text(const Section& section);
 

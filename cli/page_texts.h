@@ -4,7 +4,7 @@
 #include <array>
 #include <string_view>
 
-// What the pages of the manual say besides the tables of flags and commands. Pure.
+// Texts of the manual's pages besides the tables of flags and commands. Pure.
 
 namespace ddprun::cli {
 

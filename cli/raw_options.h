@@ -19,7 +19,7 @@
 
 namespace ddprun::cli {
 
-/// What a command line asks for.
+/// The request of a command line.
 enum class Mode {
   run,     ///< `ddprun program`: a node of a job
   serve,   ///< `ddprun serve`: the rendezvous alone

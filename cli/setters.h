@@ -58,7 +58,7 @@ SetResult set_numa_binding(std::string_view value, RawOptions& raw);
 SetResult set_role(std::string_view value, RawOptions& raw);
 SetResult set_signals(std::string_view value, RawOptions& raw);
 
-// What the scheduler does at the job's end.
+// The scheduler's part at the job's end.
 SetResult set_deadline_signal(std::string_view value, RawOptions& raw);  ///< SIGNAL[@TIME], none
 
 // Output.

@@ -27,7 +27,7 @@ std::span<const VerbText> verb_texts();
 /// The one of that name; nullptr: there is none.
 const VerbText* find_verb_text(std::string_view name);
 
-/// What follows a verb.
+/// The arguments of a verb.
 struct VerbLine {
   std::vector<std::string> options;  ///< "--json"
   std::vector<std::string> names;

@@ -11,14 +11,14 @@
 
 #include "engine/host_list.h"
 
-// What the scheduler that started this process says about the job: Slurm, Kubernetes (Indexed Jobs,
-// JobSets, Volcano), PBS, SGE, LSF or Flux. Pure: environment and files are given.
+// The job, as the scheduler describes it that started this process: Slurm, Kubernetes (Indexed
+// Jobs, JobSets, Volcano), PBS, SGE, LSF or Flux. Pure: environment and files are given.
 
 namespace ddprun::engine {
 
 enum class Engine { slurm, kubernetes, pbs, sge, lsf, flux };
 
-/// What detection looks at.
+/// The input of detection.
 struct Surroundings {
   std::map<std::string, std::string, std::less<>> environment;
   std::string host;  ///< this host's name

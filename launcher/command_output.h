@@ -9,7 +9,7 @@
 
 namespace ddprun::launcher {
 
-/// What the command `words` writes to stdout, at most 64 KiB. As for env(1), words such as
+/// The stdout of the command `words`, at most 64 KiB. As for env(1), words such as
 /// NAME=value may come first, which are added to this process's environment; PATH is searched.
 /// After `limit` it is killed. Its exit code is not looked at: of one that fails there is usually
 /// nothing. Blocks; for any thread. Errors: system, not_executable, timed_out.

@@ -23,7 +23,7 @@ class ControlInput {
   explicit ControlInput(Fd input, std::chrono::milliseconds silence = kSilence)
       : input_(std::move(input)), silence_(silence) {}
 
-  /// What poll(2) waits for, and its timeout in milliseconds.
+  /// The descriptor for poll(2), and its timeout in milliseconds.
   int fd() const { return input_.get(); }
   int timeout() const;
 

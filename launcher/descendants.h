@@ -50,7 +50,7 @@ void signal_all_descendants(int signal);
 /// without /proc.
 bool has_pending_signal(pid_t pid, int signal);
 
-/// What is known of processes that survive SIGKILL: "pid 7 (dd) is in uninterruptible sleep (D)";
+/// Describes processes that survive SIGKILL: "pid 7 (dd) is in uninterruptible sleep (D)";
 /// empty: nothing.
 std::string unkillable_text(const std::vector<Descendant>& processes);
 

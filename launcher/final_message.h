@@ -17,7 +17,7 @@ namespace ddprun::launcher {
 /// reaped. Lives in memory that both processes share, and begins as zeros: there is none.
 class FinalMessage {
  public:
-  /// What is sent next.
+  /// The bytes to send next.
   struct Turn {
     std::string bytes;
     bool is_last = true;  ///< else there is more to send after an answer

@@ -21,7 +21,7 @@ namespace ddprun::launcher {
 /// guardian's, which kills and reaps them. If the guardian dies first, the kernel sends SIGCONT to
 /// the agent, which also continues one that was stopped, and `guardian_is_gone` is true.
 ///
-/// What comes from `control` (see ControlInput) is forwarded like signals.
+/// Signals that come from `control` (see ControlInput) are forwarded like others.
 ///
 /// Ctrl-Z (SIGTSTP) stops the agent and its descendants, then the guardian. When that is continued,
 /// the agent gets SIGCONT and has to continue its descendants.

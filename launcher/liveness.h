@@ -54,7 +54,7 @@ class LivenessWatch {
   /// `timer` outlives it.
   explicit LivenessWatch(const LivenessTimer& timer) : timer_(timer) {}
 
-  /// What poll(2) waits for, and its timeout in milliseconds.
+  /// The descriptor for poll(2), and its timeout in milliseconds.
   int fd() const { return in_grace() ? -1 : timer_.fd(); }
   int timeout() const;
 

@@ -9,7 +9,7 @@
 
 namespace ddprun::launcher {
 
-/// What the kernel says of a process's main thread at one moment. Nothing in the process notices.
+/// The kernel's view of a process's main thread at one moment. The process does not notice.
 struct ProcessSample {
   char state = '?';     ///< as in ps: 'R', 'S', 'D', 'T' ...; '?': it has ended, or unknown
   bool traced = false;  ///< by a debugger or profiler, which may have stopped it

@@ -9,7 +9,7 @@
 
 namespace ddprun::launcher {
 
-/// What a process has used so far.
+/// Resources that a process has used so far.
 struct ProcessUse {
   pid_t pid = 0;
   pid_t parent = 0;
@@ -24,8 +24,8 @@ struct ProcessUse {
 /// Of one process, without io_bytes and `traced`; zeros if it has ended. Some 20 µs.
 ProcessUse use_of_process(pid_t pid);
 
-/// What reads stacks is called so. It is ddprun's own: that it begins and ends is no sign of a
-/// worker's progress.
+/// The name of the process that reads stacks. It is ddprun's own: its beginning and end are no sign
+/// of a worker's progress.
 inline constexpr const char* kStackReader = "ddp-stacks";
 
 /// All processes below `root`, by pid, without kStackReader and what that has started; none without
@@ -33,7 +33,7 @@ inline constexpr const char* kStackReader = "ddp-stacks";
 /// For any thread.
 std::vector<ProcessUse> uses_below(pid_t root);
 
-/// What changed from one look at the processes to another, `seconds` later.
+/// The changes from one look at the processes to another, `seconds` later.
 struct UseChange {
   bool cpu = false;   ///< one of them used a processor for more than a twentieth of the time
   bool work = false;  ///< one read or wrote more than 16 KiB a second, or some began or ended

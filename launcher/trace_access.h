@@ -11,7 +11,7 @@ namespace ddprun::launcher {
 /// empty: it may, or `pid` has ended. Reads nothing of it.
 std::string trace_refusal(pid_t pid);
 
-/// What decides that.
+/// The facts that decide it.
 struct TraceFacts {
   bool may_read_memory = true;         ///< process_vm_readv(2) is let through
   bool may_open_memory = true;         ///< /proc/PID/mem, which no filter of calls concerns

@@ -23,7 +23,7 @@ inline constexpr std::string_view kEnded = "ended ";
 /// Whether this process is such an agent, by its words without argv[0].
 bool is_remote_agent(std::span<const std::string> words);
 
-/// What was ordered.
+/// The order.
 struct Followed {
   std::vector<std::string> arguments;  ///< without argv[0]
   Fd control;                          ///< for launcher::guard

@@ -8,9 +8,10 @@
 
 #include "base/error.h"
 
-// What one command tells the agents that it starts on other hosts. It travels over their stdin, so
-// that no shell of a host has to read it, no list of processes shows it, and no limit of a command
-// line cuts it. After the order each byte is the number of a signal, or 0: a sign of life. Pure.
+// The order of one command to the agents that it starts on other hosts. It travels over their
+// stdin, so that no shell of a host has to read it, no list of processes shows it, and no limit of
+// a command line cuts it. After the order each byte is the number of a signal, or 0: a sign of
+// life. Pure.
 
 namespace ddprun::remote {
 

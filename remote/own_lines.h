@@ -9,8 +9,8 @@
 
 namespace ddprun::remote {
 
-/// What the ddpruns of a job say themselves: most of it, such as the report, is the same on each
-/// host, and is shown once. Pure.
+/// Own lines of the ddpruns of a job: most of them, such as the report, are the same on each host,
+/// and are shown once. Pure.
 class OwnLines {
  public:
   explicit OwnLines(size_t hosts) : hosts_(hosts) {}

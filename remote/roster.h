@@ -42,7 +42,7 @@ class Roster {
 
   enum class Stop { none, soon, now };
 
-  /// What is to be done with the others.
+  /// The decision about the others.
   struct Verdict {
     enum class What { failed_to_start, lost, ended } what = What::ended;
     Stop stop = Stop::none;

@@ -11,7 +11,7 @@ namespace ddprun::remote {
 
 using Words = std::vector<std::string>;
 
-/// What starts the agents.
+/// The program that starts the agents.
 enum class Starter { ssh, srun, blaunch, qrsh };
 
 /// `ssh` is the user's own: "ssh", or with options, "ssh -p 2222", which come first and so win over
@@ -30,7 +30,7 @@ Words qrsh_command(std::string_view host, std::string_view executable);
 /// On the launching host itself.
 Words local_command(std::string_view executable);
 
-/// What is known of an agent that ended before it took part.
+/// An agent that ended before it took part.
 struct FailedStart {
   std::string host;
   Words starter;     ///< the command that was to start it

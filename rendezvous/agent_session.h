@@ -63,7 +63,7 @@ struct Close {
   ConnectionId connection;
 };
 
-// What the node gets to know; Client::Hooks explains each.
+// Events for the node; Client::Hooks explains each.
 struct Welcomed {
   reply::Welcome welcome;
 };
@@ -138,7 +138,7 @@ class AgentSession {
 
   explicit AgentSession(Settings settings) : settings_(std::move(settings)) {}
 
-  // What the node says. Calls before the first join are not allowed, but for ask.
+  // Messages of the node. Calls before the first join are not allowed, but for ask.
   AgentActions join(JoinRequest request, Time now);
   AgentActions fail(int round, Failure failure, Time now);
   AgentActions succeed(int round, Time now);
@@ -150,7 +150,7 @@ class AgentSession {
   /// Sent only where the master can be reached now.
   AgentActions inquire(Inquiry inquiry, Time now);
 
-  // What happens to connections; `id` is new with each.
+  // Events of connections; `id` is new with each.
   AgentActions connected(ConnectionId id, Time now);
   AgentActions dial_failed(const Error& error, Time now);
   /// The master is there, for people.

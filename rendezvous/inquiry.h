@@ -11,8 +11,8 @@
 #include "rendezvous/fields.h"
 #include "rendezvous/node.h"
 
-// What agents ask each other through the master, while somebody asks one of them about the job.
-// None of it is counted or repeated: who gets no answer asks again, or says so. Whoever asks has
+// Questions of agents to each other through the master, while a user asks one of them about the
+// job. None is counted or repeated: an agent that gets no answer asks again, or says so. It has
 // only a few questions open at a time, so that no line is full of answers. Pure.
 
 namespace ddprun::rendezvous {

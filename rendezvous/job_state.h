@@ -7,7 +7,7 @@
 
 namespace ddprun::rendezvous {
 
-/// What the masters of a job leave to their successors.
+/// The state that the masters of a job leave to their successors.
 struct JobState {
   int round = -1;                ///< the latest that was announced; -1: none
   int restarts = 0;              ///< spent so far

@@ -18,7 +18,7 @@ std::string name_text(std::string_view name);
 /// "node 1 (gpu-08)", or "gpu-08" before it has a node rank.
 std::string node_name(const Node& node);
 
-/// What a round that is being formed waits for, to follow "waiting for": "1 of 2 nodes: have node 0
+/// The reason why a round is not complete, to follow "waiting for": "1 of 2 nodes: have node 0
 /// (gpu-07, 8 workers); missing node_rank 1".
 std::string membership_text(const Nodes& nodes, const RoundSpec& spec);
 

@@ -58,7 +58,7 @@ class PriorRound {
 /// one number to different rounds, and workers of both may run. Pure.
 class PriorRounds {
  public:
-  /// What a node tells that was in no round of this master.
+  /// Takes the rounds that a joining node knows and this master does not.
   void learn(const JoinRequest& request);
 
   /// Members of any of them that may not have stopped their workers yet.

@@ -180,7 +180,7 @@ class Round {
   /// When `tick` has something to do; nullopt: not before another event.
   std::optional<Time> deadline() const;
 
-  /// What a node that joined waits for, to follow "waiting for": "1 of 2 nodes: have node 0
+  /// The reason why a node that joined waits, to follow "waiting for": "1 of 2 nodes: have node 0
   /// (gpu-07, 8 workers); missing node_rank 1; giving up after 10 min (--join_timeout)". Empty when
   /// the job is over.
   std::string waiting_for() const;
@@ -201,7 +201,7 @@ class Round {
   /// How the job ended; nullopt: it has not.
   const std::optional<Ending>& ending() const { return ending_; }
 
-  /// What the next master has to know.
+  /// The state for the next master.
   JobState state() const { return {last_round_, restarts(), ending_}; }
 
   int restarts() const { return budget_.spent(); }

@@ -18,7 +18,7 @@ struct LineKey {
   Secret bytes;      ///< 256 bits
 };
 
-/// What all encrypted control lines of a process share: OpenSSL and the job's key.
+/// Shared by all encrypted control lines of a process: OpenSSL and the job's key.
 ///
 /// TLS 1.3 with a key that both sides have (PSK), and one agreed on for each line (X25519), so that
 /// a secret that becomes known later opens no recorded line. No certificates, tickets, early data.
@@ -63,10 +63,10 @@ class SecureChannel {
   /// Encrypts `bytes`. They are kept until the other side has proven that it has the key.
   void send(std::string_view bytes);
 
-  /// What is to be sent to the other side; empty: nothing.
+  /// The bytes to send to the other side; empty: none.
   std::string take_output();
 
-  /// What the other side sent, decrypted.
+  /// The bytes that the other side sent, decrypted.
   std::string take_received();
 
   /// Whether the other side has proven that it has the key.

@@ -49,7 +49,7 @@ class Server {
     std::shared_ptr<const Security> security;
     /// The session of this process's agent, where it connects as the others do; else empty.
     std::string resident;
-    /// What earlier masters left; nullopt: the master is not elected.
+    /// The state that earlier masters left; nullopt: the master is not elected.
     std::optional<JobState> inherited;
     /// An elected one leaves the state to the next; recorded() follows.
     std::function<void(const JobState& state)> record;

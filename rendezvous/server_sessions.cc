@@ -139,7 +139,7 @@ void ServerSessions::end_late_session(const message::Hello& hello, Time now) {
   Notifications notifications = round_.leave(node, now);
   notify_workers(notifications);
   deliver(std::move(notifications));
-  remove_agent(node, "its agent began anew", now);
+  remove_agent(node, "its agent began another session", now);
 }
 
 std::optional<std::string> ServerSessions::refusal(const message::Hello& hello) const {

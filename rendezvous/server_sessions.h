@@ -120,8 +120,8 @@ class ServerSessions {
     bool tunnels = false;           ///< a node has one more, and each worker two descriptors
     std::string resident;           ///< session of the agent that ends with this master, if it
                                     ///< connects as the others do
-    /// What earlier masters left. This one records the state before it is announced, too; nullopt:
-    /// the master is not elected.
+    /// The state that earlier masters left. This one records it before it is announced, too;
+    /// nullopt: the master is not elected.
     std::optional<JobState> inherited;
     /// A failure in words, for the other workers of its round.
     std::function<std::string(const Failure& failure)> loss_text;
@@ -219,7 +219,7 @@ class ServerSessions {
   void end_session(NodeId node);
   void forget_session(NodeId node, const std::string& session);
 
-  // What agents ask each other.
+  // Questions of agents to each other.
   void take_inquiry(NodeId node, const Inquiry& inquiry, Time now);
   void list_nodes(ConnectionId to, NodeId after, Time now);
   void ask_node(NodeId asker, const Inquire& inquire);

@@ -45,15 +45,15 @@ namespace ddprun::rendezvous {
 using store::SocketEnds;
 using store::SocketOwner;
 
-/// Who is let in.
+/// The clients that are admitted.
 enum class StoreGuests {
   everyone,   ///< several nodes without a secret
   own_user,   ///< one node without a secret
   nodes_only  ///< with a secret: what a node's user owns
 };
 
-/// What follows from what this host's kernel says. `is_from_here`: it comes from an address of this
-/// host.
+/// The decision by the answer of this host's kernel. `is_from_here`: it comes from an address of
+/// this host.
 enum class Entry { admit, refuse, ask };
 Entry entry(StoreGuests guests, bool is_from_here, SocketOwner::Kind owner);
 

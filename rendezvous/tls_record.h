@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-// What a master decides about TLS by bytes that are not encrypted: the first record of a
+// A master's decisions about TLS by bytes that are not encrypted: the first record of a
 // connection, and the alert that refuses it (RFC 8446, 5.1 and 6). Pure.
 
 namespace ddprun::rendezvous {
@@ -14,7 +14,7 @@ namespace ddprun::rendezvous {
 /// The longest first record of a connection. That of an agent, with the longest job id, takes half.
 inline constexpr std::size_t kMaxFirstRecord = 1024;
 
-/// What an agent's first record has in it: the start of the name of its key.
+/// Is in an agent's first record: the start of the name of its key.
 inline constexpr std::string_view kKeyName = "ddprun";
 
 /// Why a master refuses a connection, as the agent reads it.

@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 
-// What goes through a tunnel: the line, encrypted, that carries all connections of a node's workers
-// to the store. It begins with a greeting, then come frames in both directions: a 32-bit big-endian
+// The frames of a tunnel: the line, encrypted, that carries all connections of a node's workers to
+// the store. It begins with a greeting, then come frames in both directions: a 32-bit big-endian
 // length, the number of a connection (32 bits), a kind (one byte), and what belongs to it. Only the
 // agent opens connections, and a number is used once. Pure.
 

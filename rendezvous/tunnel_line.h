@@ -50,7 +50,7 @@ class TunnelLine {
              Hooks hooks);
   TunnelLine(const TunnelLine&) = delete;
 
-  /// What goes before all frames.
+  /// Sends the greeting, which comes before all frames.
   void greet(std::string_view greeting) { line_.send(greeting); }
 
   /// Opens a connection that begins with `received`, 1 to kMaxTunnelPiece bytes, and goes on with

@@ -60,7 +60,7 @@ class Guests {
   Id add(Site site);
   void remove(Id id);
 
-  /// What closes the connection, and removes it here.
+  /// `close` closes the connection, and removes it here.
   void on_eviction(Id id, std::function<void()> close);
 
   void set_greeted(Id id);

@@ -18,7 +18,7 @@ class Listing;
 /// while keys come and go. Pure.
 class KeyList {
  public:
-  /// What it adds to a key's entry in the table of the store.
+  /// Is part of a key's entry in the table of the store.
   class Item : public boost::intrusive::list_base_hook<
                    boost::intrusive::link_mode<boost::intrusive::normal_link>> {
     friend class KeyList;

@@ -22,13 +22,13 @@ struct SocketEnds {
   friend bool operator==(const SocketEnds&, const SocketEnds&) = default;
 };
 
-/// What a kernel knows of a socket.
+/// A socket, as the kernel knows it.
 struct KernelSocket {
   std::uint32_t uid = 0;
   std::uint64_t inode = 0;  ///< 0: no process holds it any more
 };
 
-/// Who holds the end that connected.
+/// The holder of the end that connected.
 struct SocketOwner {
   enum class Kind {
     ours,     ///< a process of this user, or of root

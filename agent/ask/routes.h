@@ -9,7 +9,7 @@
 
 namespace ddprun::agent::ask {
 
-/// What somebody asks of a running job: an HTTP request, as far as its meaning goes.
+/// A question to a running job: the parts of an HTTP request that have a meaning here.
 struct Question {
   std::string method;  ///< "GET" for what changes nothing, else "POST"
   std::string path;    ///< "/status", without the query

@@ -9,7 +9,7 @@
 
 namespace ddprun::agent::ask {
 
-/// What a node answered to a question that all were asked.
+/// A node's answer to a question that all were asked.
 struct NodeAnswer {
   rendezvous::ListedNode node;  ///< as the master knows it
   std::string answer;           ///< JSON, as the node says; empty: none

@@ -8,7 +8,7 @@
 
 namespace ddprun::agent::web {
 
-/// Who may see the page of a job. The token keeps out whoever was not told it. A page of another
+/// Decides whether a request may see the page of a job. It needs the token. A page of another
 /// site, whose name was made to lead to this address (DNS rebinding), has its own name in the
 /// request's Host or Origin. Pure.
 class Access {

@@ -23,8 +23,8 @@ struct Happening {
 /// "node_lost" or "hang".
 std::string cause_of(const rendezvous::Failure& failure);
 
-/// What has become of the job since this node takes part: the latest happenings, and what all of
-/// them count. Times are seconds since its ddprun began. Pure.
+/// The job's history since this node takes part: the latest happenings, and counts of all of them.
+/// Times are seconds since its ddprun began. Pure.
 class History {
  public:
   /// The workers of a round run.
@@ -46,7 +46,7 @@ class History {
   /// The job is over, well.
   void succeeded(double at);
 
-  /// What is the matter, for people; lines.
+  /// The state of the job in words; lines.
   std::string verdict() const;
 
   /// As JSON: "verdict", "well" (nothing is the matter), "seconds", and a list of "happenings".

@@ -9,7 +9,7 @@ namespace ddprun::agent::web {
 /// cmake/embed_page.cmake.
 extern const std::string_view kPage;
 
-/// What a browser may do for it: run this script, use this style, ask this server, nothing else.
+/// Lets a browser run this script, use this style and ask this server, and nothing else.
 extern const std::string_view kPagePolicy;
 
 }  // namespace ddprun::agent::web

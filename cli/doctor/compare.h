@@ -7,7 +7,7 @@
 #include "cli/doctor/facts.h"
 #include "cli/doctor/finding.h"
 
-// What differs between nodes and should not. Pure.
+// Differences between nodes that should be alike. Pure.
 
 namespace ddprun::doctor {
 

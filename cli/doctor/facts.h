@@ -10,7 +10,7 @@
 
 namespace ddprun::doctor {
 
-/// What to look at on a node: what the user's flags mean there.
+/// The checks that the user's flags ask for on a node.
 struct Order {
   std::string problem;               ///< why the program cannot run here; empty: it can
   std::string program;               ///< the file of the user's program; empty: none is given
@@ -49,7 +49,7 @@ struct Facts {
   std::string host;
   std::string missing;  ///< why there are no facts of this node; empty: there are
 
-  // What should be the same on every node: "torch" to "2.4.0". What a node lacks is absent.
+  // Should be the same on every node: "torch" to "2.4.0". Absent where a node has none.
   std::map<std::string, std::string> traits;
   std::map<std::string, std::string> variables;  ///< NCCL_*, CUDA_* and the like
 
@@ -91,7 +91,7 @@ struct Facts {
   bool has_py_spy = false;
 };
 
-/// What one node found on its way to another.
+/// A node's findings on its way to another.
 struct Link {
   int from = 0;  ///< node ranks
   int to = 0;

@@ -15,7 +15,7 @@ struct Job {
   Order order;
 };
 
-/// What the user's job becomes: rendezvous, secret and engine stay, all about workers is left out.
+/// The doctor's job, made of the user's: rendezvous, secret and engine stay, workers are left out.
 /// `executable` is the path of this program.
 Job make_job(agent::JobSpec spec, Order order, const std::string& executable);
 

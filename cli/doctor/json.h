@@ -9,7 +9,7 @@
 #include "cli/doctor/facts.h"
 #include "cli/doctor/finding.h"
 
-// What nodes tell each other, and the report for programs. Pure.
+// Messages between nodes, and the report for programs. Pure.
 
 namespace ddprun::doctor {
 

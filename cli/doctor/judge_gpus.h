@@ -4,7 +4,7 @@
 #include "cli/doctor/facts.h"
 #include "cli/doctor/finding.h"
 
-// What is wrong with the GPUs of a node. Pure.
+// Findings about the GPUs of a node. Pure.
 
 namespace ddprun::doctor {
 

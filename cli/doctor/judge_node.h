@@ -4,7 +4,7 @@
 #include "cli/doctor/facts.h"
 #include "cli/doctor/finding.h"
 
-// What is wrong with a node, without a look at the others. Pure.
+// Findings about a node, without a look at the others. Pure.
 
 namespace ddprun::doctor {
 

@@ -31,7 +31,7 @@ int turns(int nodes);
 /// With whom `rank` measures in this turn; nullopt: it rests. The lower rank of the two sends.
 std::optional<int> partner(int rank, int nodes, int turn);
 
-/// What the links between the nodes say.
+/// Findings about the links between the nodes.
 Findings judge_links(const std::vector<Facts>& nodes, const std::vector<Link>& links);
 
 }  // namespace ddprun::doctor

@@ -7,7 +7,7 @@
 
 namespace ddprun::doctor {
 
-/// What this host says of itself: reads files, limits and interfaces, writes a MiB into each of the
+/// The facts of this host: reads files, limits and interfaces, writes a MiB into each of the
 /// order's folders, and asks the order's python what it has. Blocks for as long as its disks do.
 /// `way`: the address from which it reaches the rendezvous; empty: unknown.
 Facts read_facts(const Order& order, const std::string& way);

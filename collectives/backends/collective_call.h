@@ -9,8 +9,8 @@
 
 namespace ddp::internal {
 
-/// What the ranks compare, and name in errors, of a task that all of them take part in. `number`
-/// counts the group's calls from 1.
+/// The description of a task that all ranks take part in, which they compare, and name in errors.
+/// `number` counts the group's calls from 1.
 inline Call collective_call(const GroupContext& context, const Task& task, std::uint64_t number) {
   return {.number = number,
           .count = is_unequal(task.operation) ? 0 : task.count,

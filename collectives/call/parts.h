@@ -7,8 +7,8 @@
 
 namespace ddp::internal {
 
-/// What elements consist of, for code that does not have their type: a complex number of two real
-/// ones, a struct of its bytes, any other of itself. Sums, averages and copies of elements are
+/// The parts of an element, for code that does not have its type: a complex number has two real
+/// ones, a struct its bytes, any other is one. Sums, averages and copies of elements are
 /// those of their parts. Pure.
 struct Parts {
   DataType type;

@@ -7,7 +7,7 @@
 
 namespace ddp::internal {
 
-/// What each rank of a group is doing when a call of one of them times out. A status completes the
+/// The state of each rank of a group when a call of one of them times out. A status completes the
 /// sentence "rank 3 is ...": "at #12 barrier", "in no call since #11 barrier". Pure.
 
 /// "rank 3 is at #1041 barrier, the others at #1042 all_reduce sum float32[262144]": the fewest

@@ -7,7 +7,7 @@
 
 namespace ddp::internal {
 
-/// What the rest of this library may ask of a ProcessGroup, and its users may not.
+/// Access to a ProcessGroup for the rest of this library, which users do not have.
 struct GroupAccess {
   /// The rank's number in the first group, by which messages name it.
   static int named(const ProcessGroup& group, int rank);
@@ -15,7 +15,7 @@ struct GroupAccess {
   /// When this rank joined the group, in nanoseconds since 1970 by the clock of its host.
   static std::uint64_t formed(const ProcessGroup& group);
 
-  /// What the group holds, at an address that does not change when the group is moved.
+  /// The group's state, at an address that does not change when the group is moved.
   static GroupMember& member(ProcessGroup& group);
 };
 

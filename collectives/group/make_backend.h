@@ -22,7 +22,7 @@ void check_options(const Options& options, const std::string& backend);
 /// Makes the backend and connects all ranks. Returns when all have connected.
 std::unique_ptr<Backend> make_backend(const std::string& chosen, GroupContext context);
 
-/// What moves the data in host memory of a group whose backend is nccl.
+/// The backend for data in host memory of a group whose backend is nccl.
 std::unique_ptr<Backend> make_host_backend(GroupContext context);
 
 /// As Backend::split(), over Gloo in host memory.

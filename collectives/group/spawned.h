@@ -13,8 +13,8 @@
 
 namespace ddp::internal {
 
-/// What a spawned process tells the one that spawned it. A write of at most PIPE_BUF bytes to a
-/// pipe is atomic, so reports are whole and in the order of the failures (pipe(7)).
+/// A message of a spawned process to the one that spawned it. A write of at most PIPE_BUF bytes to
+/// a pipe is atomic, so reports are whole and in the order of the failures (pipe(7)).
 struct SpawnReport {
   enum class Kind { begun, failed, lost_another };
   int rank = 0;
@@ -51,7 +51,7 @@ class ProgramAgain {
   SpawnReport report_;
 };
 
-/// What a process that runs the program again is to do in its call of spawn of this number.
+/// The part of a process that runs the program again, in its call of spawn of this number.
 struct SpawnedPart {
   bool is_later = false;  ///< nothing: its part is a later call
   int rank = 0;

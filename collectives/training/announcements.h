@@ -10,7 +10,7 @@ namespace ddp::internal {
 
 struct GroupMember;
 
-/// What ranks that still have inputs do next, and those that have none do with them.
+/// The next step of the ranks that still have inputs, in which those that have none take part.
 enum class NextStep : std::uint8_t { buffers, pass };
 
 /// With uneven inputs: before each step that ranks make together, those with inputs announce it,

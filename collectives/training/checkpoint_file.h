@@ -16,7 +16,7 @@ HeaderStatus decode(std::string_view bytes, CheckpointHeader& header);
 /// Bytes of the parts' elements; below 2^62.
 std::uint64_t data_size(const CheckpointHeader& header);
 
-/// What the checksum of a file covers in front of the elements.
+/// The bytes in front of the elements that the checksum of a file covers.
 std::string checked_bytes(CheckpointHeader header);
 
 }  // namespace ddp::internal

@@ -26,7 +26,7 @@ struct CheckpointPart {
   bool operator==(const CheckpointPart&) const = default;
 };
 
-/// What stands in front of the elements in a checkpoint's file.
+/// Stands in front of the elements in a checkpoint's file.
 struct CheckpointHeader {
   bool first_format = false;  ///< that of ddp 0.1.0, which is only read; else safetensors
   std::uint64_t size = 0;     ///< bytes in the file

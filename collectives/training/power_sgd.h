@@ -13,9 +13,9 @@ namespace ddp::internal {
 
 struct GroupMember;
 
-/// What power_sgd() keeps between passes. In a pass, for a gradient with the error of the last one
-/// added (m), and q of the last pass: p = average of m * q, orthonormalized; q = average of
-/// transposed m * p; the average is p * transposed q. Two calls for all gradients of a bucket.
+/// The state that power_sgd() keeps between passes. In a pass, for a gradient with the error of the
+/// last one added (m), and q of the last pass: p = average of m * q, orthonormalized; q = average
+/// of transposed m * p; the average is p * transposed q. Two calls for all gradients of a bucket.
 class PowerSgd {
  public:
   PowerSgd(GroupMember& group, PowerSgdOptions options);

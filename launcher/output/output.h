@@ -91,8 +91,8 @@ class Output {
   /// When this worker's last output was read; nullopt: none was, or it writes to files itself.
   std::optional<std::chrono::steady_clock::time_point> last_output(int rank) const;
 
-  /// What this worker has written, after its first `from` bytes: at most `most` of them. Of one
-  /// that writes to files itself there is nothing.
+  /// This worker's output after its first `from` bytes: at most `most` of them. Of one that writes
+  /// to files itself there is none.
   RecentOutput::Piece recent_output(int rank, std::uint64_t from, size_t most) const;
 
   /// No worker or descendant of one is left: a pipe ends after its current contents. Another

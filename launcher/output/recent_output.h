@@ -24,7 +24,7 @@ class RecentOutput {
   /// All bytes so far, also those that are not kept.
   std::uint64_t end() const { return end_; }
 
-  /// What came after the first `from` bytes, as far as it is kept: the first `most` bytes of it.
+  /// The output after the first `from` bytes, as far as it is kept: the first `most` bytes of it.
   Piece after(std::uint64_t from, size_t most) const;
 
  private:

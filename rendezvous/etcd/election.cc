@@ -114,7 +114,7 @@ void Election::take_renewed(seconds ttl, Time sent, Time now) {
   end_if_over(now);
 }
 
-/// Its lease lasts also when the key was deleted, and another master may have made it anew.
+/// Its lease lasts also when the key was deleted, and another master may have created it again.
 void Election::take_look_answer(const Answer& answer) {
   const auto* seen = as<answer::Seen>(answer);
   if (seen == nullptr || (seen->master && seen->master->epoch == *epoch_)) return;

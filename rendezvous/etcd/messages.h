@@ -31,7 +31,7 @@ Post encode_login(std::string_view user, std::string_view password);
 /// Errors: protocol.
 Result<std::string> decode_login(std::string_view body);
 
-/// What an answer other than 200 says; empty: nothing that is known.
+/// The error in an answer other than 200; empty: none that is known.
 std::string decode_error(std::string_view body);
 
 /// The value of the master's key: where it is.

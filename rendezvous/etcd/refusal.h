@@ -6,7 +6,7 @@
 
 namespace ddprun::rendezvous::etcd {
 
-/// What an answer other than 200 means.
+/// The meaning of an answer other than 200.
 struct Refusal {
   enum class Kind {
     server,   ///< this server cannot answer, or is no etcd: another one may

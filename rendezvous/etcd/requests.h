@@ -7,7 +7,7 @@
 #include <string>
 #include <variant>
 
-// What ddprun asks of etcd, and the answers. A job has two keys there: its master's, which lives as
+// Requests to etcd, and the answers. A job has two keys there: its master's, which lives as
 // long as that one's lease in etcd, and its state, which outlives it. Pure.
 
 namespace ddprun::rendezvous::etcd {
@@ -22,7 +22,7 @@ using Revision = std::int64_t;
 
 namespace request {
 
-/// Who is the master, and the state of the job?
+/// Reads the master's name and the state of the job.
 struct Look {};
 /// A new lease.
 struct Grant {

@@ -90,8 +90,8 @@ std::string distrust(const OpenSsl& ssl, long verdict, const std::string& host) 
 const char* certificate_refused(bool has_certificate) {
   return has_certificate
              ? "it does not accept the certificate of --rdzv_conf cert: is it signed by an "
-               "authority "
-               "that etcd trusts (--trusted-ca-file), for clients, and has it not expired?"
+               "authority that etcd trusts (--trusted-ca-file), for clients, and has it not "
+               "expired?"
              : "it asks for a certificate of this client: give --rdzv_conf cert=FILE,key=FILE";
 }
 

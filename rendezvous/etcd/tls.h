@@ -18,7 +18,7 @@ struct TlsFiles {
   std::string key;  ///< of that certificate; empty: none
 };
 
-/// What all encrypted connections to etcd share.
+/// Shared by all encrypted connections to etcd.
 class TlsClient {
  public:
   /// Reads the files, once. Errors: usage (OpenSSL is missing, or one of the files is of no use:
@@ -54,10 +54,10 @@ class TlsChannel {
   /// Encrypts `bytes`. They are kept until the server is trusted.
   void send(std::string_view bytes);
 
-  /// What is to be sent to the server; empty: nothing.
+  /// The bytes to send to the server; empty: none.
   std::string take_output();
 
-  /// What the server sent, decrypted.
+  /// The bytes that the server sent, decrypted.
   std::string take_received() { return std::exchange(received_, {}); }
 
   /// The error when the connection is lost for `reason`: a server that refuses this client's

@@ -14,7 +14,7 @@
 
 namespace ddp::internal {
 
-/// What this rank sends another with its call.
+/// Data that this rank sends another with its call.
 struct ExchangePayload {
   const char* data = nullptr;  ///< data that is small enough to go with the call
   std::size_t bytes = 0;       ///< of `data`; at most GlooCallExchange::kLimit
@@ -36,7 +36,7 @@ class GlooCallExchange {
   /// what Gloo throws.
   std::optional<int> run(const Call& call, const std::vector<ExchangePayload>& payloads);
 
-  /// What another rank sent in the last run().
+  /// The data that another rank sent in the last run().
   const char* data_of(int rank) const;
   Call call_of(int rank) const;
   std::uint64_t sends_of(int rank) const;

@@ -21,7 +21,8 @@ struct Extent {
   }
 };
 
-/// What rank `rank` of `size` reads of task.in, and writes of task.out, in a collective task.
+/// The parts of task.in that rank `rank` of `size` reads, and of task.out that it writes, in a
+/// collective task.
 Extent input_of(const Task& task, int rank, int size);
 Extent output_of(const Task& task, int rank, int size);
 

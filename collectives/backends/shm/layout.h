@@ -8,7 +8,7 @@
 
 #include "collectives/call/call.h"
 
-// What is where in the memory that the ranks of a node share. Pure.
+// The layout of the memory that the ranks of a node share. Pure.
 
 namespace ddp::internal {
 
@@ -19,7 +19,7 @@ inline constexpr std::size_t kShmPiece = std::size_t{256} << 10;
 /// So much data is in the two cache lines of the slot's head, which processors fetch together.
 inline constexpr std::size_t kShmLittle = 80;
 
-/// What one rank shows in a round. A slot is written by its rank alone.
+/// One rank's part of a round, for the others to read. A slot is written by its rank alone.
 ///
 /// `round` is written last, with release, and read first, with acquire: who sees the number sees
 /// all of the slot. A slot is used by every second round, so it is written again when its rank has

@@ -52,7 +52,7 @@ class ShmRounds {
     }
   }
 
-  /// What another rank showed in this round, until the next exchange().
+  /// The call of another rank in this round, until the next exchange().
   const Call& call_of(int rank) const { return slot(rank, round_).call; }
   std::uint64_t longest_of(int rank) const { return slot(rank, round_).longest; }
   /// Its data, so many bytes in all, as it said to out().

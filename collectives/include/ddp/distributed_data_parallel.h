@@ -52,7 +52,7 @@ class DDP_EXPORT DistributedDataParallel {
  public:
   /// How gradients are averaged.
   using Options = DistributedDataParallelOptions;
-  /// What averaging took.
+  /// Time and bytes of averaging.
   using Statistics = DistributedDataParallelStatistics;
 
   /// Compares the lists of all ranks, broadcasts the parameters and buffers of rank 0 (in host

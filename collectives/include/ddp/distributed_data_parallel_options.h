@@ -37,7 +37,7 @@ struct DistributedDataParallelOptions {
   /// Averages a bucket; empty: all_reduce. Either every rank passes one, or none does.
   CommunicationHook hook = {};
 
-  /// What a model has beside its parameters, such as the running means of a BatchNorm: elements of
+  /// A model's state beside its parameters, such as the running means of a BatchNorm: elements of
   /// any type, in memory that outlives the model. Given to every rank with the parameters, and by
   /// broadcast_buffers().
   std::vector<Buffer> buffers = {};
@@ -48,7 +48,7 @@ struct DistributedDataParallelOptions {
   bool uneven_inputs = false;
 };
 
-/// What the last finish() cost that averaged gradients.
+/// The cost of the last finish() that averaged gradients.
 struct DistributedDataParallelStatistics {
   std::size_t bytes = 0;        ///< of gradients that this rank passed to all_reduce, or to a hook
   std::size_t all_reduces = 0;  ///< the number of calls: one per bucket

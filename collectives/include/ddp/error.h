@@ -26,7 +26,7 @@ class DDP_EXPORT Error : public std::runtime_error {
   Error(ErrorKind kind, const std::string& sentence);
   ~Error() override;
 
-  /// What kind of failure it is.
+  /// The kind of failure.
   ErrorKind kind() const noexcept { return kind_; }
 
  private:

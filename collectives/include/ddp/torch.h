@@ -237,7 +237,7 @@ class ModuleReducer {
     gradient = gradients_[p];
   }
 
-  /// What this rank adds to an average if others have used the parameter.
+  /// This rank's part of an average if only others have used the parameter.
   void contribute_unused(std::size_t p) {
     if (parameters_[p].grad().defined()) {
       place(p);
@@ -360,7 +360,7 @@ class DistributedDataParallel {
     return reducer_->model().statistics();
   }
 
-  /// What was passed to the constructor.
+  /// The module that was passed to the constructor.
   M& module() const { return *module_; }
 
  private:

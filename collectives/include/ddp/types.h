@@ -117,8 +117,8 @@ constexpr DataType data_type() {
   return internal::TypeOf<T>::value;
 }
 
-/// What calls that only move data take: an Element, or a struct, an enumerator, or whatever else
-/// can be copied as its bytes, and means the same in another process: no pointer, no view.
+/// Taken by calls that only move data: an Element, or a struct, an enumerator, or anything else
+/// that can be copied as its bytes and means the same in another process: no pointer, no view.
 template <class T>
 concept Movable = Element<T> || (std::is_object_v<T> && std::same_as<T, std::remove_cv_t<T>> &&
                                  std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> &&
