@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/rendezvous_crowd.h"
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdio>
@@ -18,7 +19,11 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 
+#include "agent/ask/status_text.h"
+#include "agent/ask/whole_status.h"
+#include "agent/node_questions.h"
 #include "base/secret.h"
+#include "bench/rendezvous_parts.h"
 #include "bench/stamp.h"
 #include "rendezvous/client.h"
 #include "rendezvous/secure_channel.h"
@@ -85,6 +90,37 @@ std::shared_ptr<const rendezvous::Security> security_of(bool secret) {
   return *security;
 }
 
+/// Of a node with 8 workers, as its agent answers.
+std::string node_status(const std::string& host, int first_rank) {
+  agent::ask::NodeStatus node;
+  node.host = host;
+  node.state = "running";
+  node.first_rank = first_rank;
+  node.local_size = kLocalSize;
+  for (int i = 0; i < kLocalSize; ++i) {
+    node.ranks.push_back(
+        {first_rank + i, 4711 + i, "running", "poll", 3612.345, 3601.234, 12'345'678'912, 1.234});
+  }
+  agent::ask::JobStatus status;
+  status.job = "bench";
+  status.program = "./train --epochs 90 --data /data/imagenet";
+  status.state = node.state;
+  status.world_size = kLocalSize;
+  status.nodes.push_back(std::move(node));
+  return agent::ask::to_json(status);
+}
+
+/// From the answers of all nodes to what a terminal shows. Returns how many are complete.
+std::size_t show_status(const agent::ask::NodeAnswers& answers) {
+  const std::string json = agent::ask::to_json(agent::ask::whole_status({}, answers));
+  const auto status = agent::ask::status_in(json);
+  if (!status) give_up(status.error().message);
+  if (agent::ask::status_text(*status, {}).empty()) give_up("a status without text");
+  return static_cast<std::size_t>(std::ranges::count_if(status->nodes, [](const auto& node) {
+    return node.problem.empty() && node.ranks.size() == kLocalSize;
+  }));
+}
+
 /// State that the agents of a part share.
 struct Crowd {
   Part part;
@@ -104,12 +140,23 @@ struct Crowd {
 class SimulatedAgent {
  public:
   SimulatedAgent(asio::io_context& io, Crowd& crowd, int number)
-      : crowd_(crowd), client_(io.get_executor(), options(number), hooks()) {
+      : crowd_(crowd),
+        client_(io.get_executor(), options(number), hooks()),
+        questions_(io.get_executor(), [this](auto inquiry) { client_.inquire(inquiry); }) {
     request_.local_size = kLocalSize;
     request_.host = options(number).host;
   }
 
   void join() { client_.join(request_); }
+
+  void ask_status() {
+    questions_.ask(
+        "/status?node=1", [](const rendezvous::ListedNode&) { return true; },
+        [this, began = monotonic_ns()](const agent::ask::NodeAnswers& answers) {
+          const std::size_t complete = show_status(answers);
+          send_value(crowd_.socket, Asked{ms(began, monotonic_ns()), complete});
+        });
+  }
 
   void fail() {
     rendezvous::Failure failure;
@@ -145,6 +192,7 @@ class SimulatedAgent {
     hooks.lease_over = [] { give_up("a lease ran out: this machine is too busy"); };
     hooks.round_lost = [](const std::string& reason) { give_up(reason); };
     hooks.gave_up = [](const Error& error) { give_up(error.message); };
+    hooks.inquired = [this](const rendezvous::Inquiry& inquiry) { on_inquiry(inquiry); };
     return hooks;
   }
 
@@ -157,6 +205,13 @@ class SimulatedAgent {
     if (broken == nullptr) give_up("the job is over");
     crowd_.count(crowd_.broken);
     join_again(broken->restarts);
+  }
+
+  void on_inquiry(const rendezvous::Inquiry& inquiry) {
+    const auto* asked = std::get_if<rendezvous::Inquired>(&inquiry);
+    if (asked == nullptr) return questions_.received(inquiry);
+    client_.inquire(rendezvous::Inform{asked->asker, asked->number,
+                                       node_status(request_.host, layout_.first_rank)});
   }
 
   void join_again(int restarts) {
@@ -177,6 +232,7 @@ class SimulatedAgent {
   rendezvous::JoinRequest request_;
   rendezvous::Layout layout_;
   Client client_;
+  agent::NodeQuestions questions_;
 };
 
 }  // namespace
@@ -239,6 +295,7 @@ void run_agents(int socket, const Part& part) {
   const Commands commands(io, socket, [&](char command) {
     if (command == 't') return send_value(socket, tcp_traffic());
     if (command == 'f') return agents.front()->fail();
+    if (command == 's') return agents.front()->ask_status();
     for (const auto& agent : agents) agent->join();
   });
   send_value(socket, Progress{monotonic_ns()});  // ready to begin

@@ -63,9 +63,16 @@ struct Part {
   bool secret = false;  ///< the job has one
 };
 
+/// What `ddprun status` took.
+struct Asked {
+  double ms = 0;            ///< until its text was made
+  std::size_t answers = 0;  ///< of nodes, complete ones
+};
+
 /// The agents of `part`. Commands: 'j', all of them join; 'f', the first one reports a failed
-/// worker; 't', send the Traffic so far. Sends Progress when all have their layout, and when all
-/// know that their round is broken (each joins again at once).
+/// worker; 's', it asks all nodes for their status, and Asked is sent; 't', send the Traffic so
+/// far. Sends Progress when all have their layout, and when all know that their round is broken
+/// (each joins again at once).
 void run_agents(int socket, const Part& part);
 
 }  // namespace ddprun::bench

@@ -27,6 +27,7 @@ struct CrowdTimes {
   std::vector<double> form_cpu, fault_cpu;           ///< seconds of the server
   std::vector<double> quiet_cpu;                     ///< % of a core
   std::vector<double> peak;                          ///< MiB
+  std::vector<double> status, status_cpu;            ///< ms of the asker, seconds of the server
   BothWays form_bytes, fault_bytes, quiet_bytes;
 };
 
@@ -63,6 +64,7 @@ class CrowdRun {
     note(times.quiet_bytes, bytes);
     times.quiet_cpu.push_back(100 * seconds.front() * 1e3 / static_cast<double>(kQuiet.count()));
     times.peak.push_back(before.peak_mib);
+    ask_status(times);
   }
 
   /// All join. What the server has used by then.
@@ -76,6 +78,17 @@ class CrowdRun {
   }
 
  private:
+  void ask_status(CrowdTimes& times) const {
+    Usage before = usage();
+    parts_.front()->send('s');
+    const auto asked = parts_.front()->read<Asked>();
+    if (asked.answers != static_cast<std::size_t>(nodes_)) {
+      std::printf("  only %zu of %d nodes answered\n", asked.answers, nodes_);
+    }
+    times.status.push_back(asked.ms);
+    note(times.status_cpu, before);
+  }
+
   Usage usage() const {
     server_.send('u');
     return server_.read<Usage>();
@@ -129,6 +142,8 @@ void print(int nodes, const CrowdTimes& times) {
   std::printf("  running on, for %d s: %s %% of a core in the server, %s bytes per agent\n",
               static_cast<int>(kQuiet.count() / 1'000), cell(median(times.quiet_cpu)).c_str(),
               bytes(times.quiet_bytes).c_str());
+  std::printf("  a status of all ranks: ms %s, server: CPU s %s\n",
+              median_and_least(times.status, 0).c_str(), cell(median(times.status_cpu), 2).c_str());
 }
 
 /// The limit of open files, as high as it goes.
