@@ -223,6 +223,9 @@ std::vector<ask::RankStatus> NodeWorkers::ranks() const {
     if (rank.state == "running") rank.seconds = seconds(now - worker.when);
     const auto last = output_.last_output(rank.rank);
     if (last) rank.output_age = seconds(now - *last);
+    const ProgressMonitor::Reported reported = progress_.reported(rank.rank);
+    if (reported.beat) rank.heartbeat_age = seconds(now - *reported.beat);
+    rank.progress = reported.status;
   }
   return ranks;
 }

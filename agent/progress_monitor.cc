@@ -65,7 +65,7 @@ void ProgressMonitor::begin(std::map<pid_t, int> ranks, Changed changed) {
   round_ = std::make_shared<char>();
   ranks_ = std::move(ranks);
   changed_ = std::move(changed);
-  statuses_.clear();
+  reported_.clear();
   lines_.clear();
   before_.reset();
   std::optional<HangWatch::Duration> limit;
@@ -84,8 +84,13 @@ void ProgressMonitor::on_message(pid_t sender, std::string_view text) {
   const std::optional<int> rank = watch_ ? rank_of(sender) : std::nullopt;
   if (!rank) return;
   NotifyMessage message = parse_notify_message(text);
-  if (message.is_heartbeat) watch_->beat(*rank, BootClock::now());
-  if (!message.status.empty()) statuses_[*rank] = std::move(message.status);
+  if (message.is_heartbeat) beat(*rank);
+  if (!message.status.empty()) reported_[*rank].status = std::move(message.status);
+}
+
+void ProgressMonitor::beat(int rank) {
+  watch_->beat(rank, BootClock::now());
+  reported_[rank].beat = std::chrono::steady_clock::now();
 }
 
 /// What a worker has started speaks for it.
@@ -100,7 +105,7 @@ std::optional<int> ProgressMonitor::rank_of(pid_t pid) const {
 
 void ProgressMonitor::on_output(int rank, bool is_stderr, std::string_view bytes) {
   if (!watch_ || !lines_[{rank, is_stderr}].feed(bytes, *pattern_)) return;
-  watch_->beat(rank, BootClock::now());
+  beat(rank);
 }
 
 void ProgressMonitor::look_later() {
@@ -158,11 +163,17 @@ void ProgressMonitor::take(HangWatch::News news) {
 std::string ProgressMonitor::statuses() const {
   std::string text;
   size_t count = 0;
-  for (const auto& [rank, status] : statuses_) {
+  for (const auto& [rank, reported] : reported_) {
+    if (reported.status.empty()) continue;
     if (++count > kMostStatuses) return text + "; ...";
-    text += (text.empty() ? "rank " : "; rank ") + std::to_string(rank) + ": " + status;
+    text += (text.empty() ? "rank " : "; rank ") + std::to_string(rank) + ": " + reported.status;
   }
   return text;
+}
+
+ProgressMonitor::Reported ProgressMonitor::reported(int rank) const {
+  const auto found = reported_.find(rank);
+  return found == reported_.end() ? Reported() : found->second;
 }
 
 }  // namespace ddprun::agent

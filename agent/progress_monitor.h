@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -50,6 +51,14 @@ class ProgressMonitor {
   /// The last STATUS of each rank: "rank 0: step 12; rank 1: step 11"; empty: none.
   std::string statuses() const;
 
+  /// Reported by a worker of the latest round.
+  struct Reported {
+    std::string status;  ///< its last STATUS; empty: none
+    /// Its last heartbeat, or line that matches --progress_pattern; nullopt: none.
+    std::optional<std::chrono::steady_clock::time_point> beat;
+  };
+  Reported reported(int rank) const;
+
  private:
   /// Compared from one look to the next.
   struct Seen {
@@ -60,6 +69,7 @@ class ProgressMonitor {
 
   void on_message(pid_t sender, std::string_view text);
   void on_output(int rank, bool is_stderr, std::string_view bytes);
+  void beat(int rank);
   std::optional<int> rank_of(pid_t pid) const;
   void look_later();
   void look();
@@ -79,7 +89,7 @@ class ProgressMonitor {
   std::shared_ptr<char> round_;  // nullptr: none runs
   std::optional<HangWatch> watch_;
   std::map<pid_t, int> ranks_;
-  std::map<int, std::string> statuses_;
+  std::map<int, Reported> reported_;
   Changed changed_;
   std::optional<Seen> before_;
   std::map<std::pair<int, bool>, PatternLines> lines_;  // by rank, and whether it is stderr

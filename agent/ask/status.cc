@@ -33,6 +33,8 @@ json json_of(const RankStatus& rank) {
                  {"cpu_seconds", whole_milliseconds(rank.cpu_seconds)},
                  {"memory", rank.memory}};
   if (rank.output_age) object["output_age"] = whole_milliseconds(*rank.output_age);
+  if (rank.heartbeat_age) object["heartbeat_age"] = whole_milliseconds(*rank.heartbeat_age);
+  if (!rank.progress.empty()) object["progress"] = text_of(rank.progress);
   return object;
 }
 
@@ -68,6 +70,8 @@ RankStatus rank_in(const json& object, Fields& outer) {
   rank.cpu_seconds = fields.seconds("cpu_seconds");
   rank.memory = fields.count("memory");
   if (fields.has("output_age")) rank.output_age = fields.seconds("output_age");
+  if (fields.has("heartbeat_age")) rank.heartbeat_age = fields.seconds("heartbeat_age");
+  if (fields.has("progress")) rank.progress = safe_text(fields, "progress");
   outer.take_error(fields);
   return rank;
 }

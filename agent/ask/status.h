@@ -29,6 +29,9 @@ struct RankStatus {
   double cpu_seconds = 0;            ///< of its process
   std::uint64_t memory = 0;          ///< resident bytes of its process
   std::optional<double> output_age;  ///< since its last output; nullopt: there was none, or unknown
+  /// Since its last heartbeat, or line that matches --progress_pattern; nullopt: there was none.
+  std::optional<double> heartbeat_age{};
+  std::string progress{};  ///< STATUS of its heartbeats, as "step 12"; empty: there was none
 };
 
 /// A node, and its workers of the latest round.

@@ -16,10 +16,11 @@
 namespace ddprun::agent::ask {
 namespace {
 
-using Columns = std::array<std::string, 7>;
+using Columns = std::array<std::string, 8>;
 
 const Columns& heading() {
-  static const Columns names = {"RANK", "HOST", "STATE", "TIME", "CPU", "MEMORY", "OUTPUT"};
+  static const Columns names = {"RANK", "HOST",   "STATE",  "TIME",
+                                "CPU",  "MEMORY", "OUTPUT", "PROGRESS"};
   return names;
 }
 constexpr size_t kLeastRows = 4;  // what the job does, the heading, a rank, the others
@@ -88,7 +89,7 @@ Line line_of(const RankStatus& rank, const std::string& host, bool others_run,
           rank.state,
           {std::to_string(rank.rank), host, state_text(rank), time_text(rank.seconds),
            runs ? cpu_text(rank, earlier) : "-", runs ? bytes_text(rank.memory) : "-",
-           rank.output_age ? time_text(*rank.output_age) + " ago" : "-"}};
+           rank.output_age ? time_text(*rank.output_age) + " ago" : "-", rank.progress}};
 }
 
 Line line_of(const NodeStatus& node) {
@@ -103,7 +104,7 @@ Line line_of(const NodeStatus& node) {
   return {bad ? 3 : 0,
           node.first_rank,
           bad ? "unknown" : node.state,
-          {ranks, node.host, bad ? node.problem : node.state, "-", "-", "-", "-"}};
+          {ranks, node.host, bad ? node.problem : node.state, "-", "-", "-", "-", ""}};
 }
 
 std::vector<Line> lines_of(const JobStatus& status, const JobStatus* before) {
@@ -138,9 +139,12 @@ void append_row(std::string& text, const Columns& columns,
                 const std::array<size_t, std::tuple_size_v<Columns>>& widths, size_t width) {
   std::string row;
   for (size_t i = 0; i < columns.size(); ++i) {
+    if (widths[i] == 0) continue;
+    if (!row.empty()) row.append(2, ' ');
     row += columns[i];
-    if (i + 1 < columns.size()) row.append(widths[i] + 2 - width_of(columns[i]), ' ');
+    row.append(widths[i] - width_of(columns[i]), ' ');
   }
+  row.erase(row.find_last_not_of(' ') + 1);
   text += fit(std::move(row), width) + "\n";
 }
 
@@ -185,8 +189,10 @@ std::string status_text(const JobStatus& status, const StatusView& view) {
       widths[i] = std::max(widths[i], width_of(columns[i]));
     }
   };
-  widen(heading());
   for (size_t i = 0; i < shown; ++i) widen(lines[i].columns);
+  const bool any_progress = widths.back() > 0;
+  widen(heading());
+  if (!any_progress) widths.back() = 0;
   append_row(text, heading(), widths, view.width);
   for (size_t i = 0; i < shown; ++i) append_row(text, lines[i].columns, widths, view.width);
   if (shown < lines.size()) text += fit(rest_text(lines, shown), view.width) + "\n";

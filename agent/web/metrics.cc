@@ -2,10 +2,13 @@
 #include "agent/web/metrics.h"
 
 #include <array>
+#include <charconv>
+#include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -97,6 +100,18 @@ std::optional<double> if_runs(const RankStatus& rank, double value) {
   return runs ? std::optional(value) : std::nullopt;
 }
 
+/// 12 in "step 12", as ddp::heartbeat sends it, and "step 12: loss 0.3".
+std::optional<double> step_in(std::string_view progress) {
+  constexpr std::string_view kStep = "step ";
+  if (!progress.starts_with(kStep)) return std::nullopt;
+  std::int64_t step = 0;
+  const char* const number = progress.data() + kStep.size();
+  if (std::from_chars(number, progress.data() + progress.size(), step).ec != std::errc()) {
+    return std::nullopt;
+  }
+  return static_cast<double>(step);
+}
+
 void write_ranks(Writer& out, const JobStatus& status) {
   write_workers(out, status, "worker_cpu_seconds", "counter", "CPU time of the worker's process.",
                 [](const RankStatus& rank) { return if_runs(rank, rank.cpu_seconds); });
@@ -108,6 +123,11 @@ void write_ranks(Writer& out, const JobStatus& status) {
   write_workers(out, status, "worker_output_age_seconds", "gauge",
                 "Time since the worker's last output.",
                 [](const RankStatus& rank) { return rank.output_age; });
+  write_workers(out, status, "worker_heartbeat_age_seconds", "gauge",
+                "Time since the worker's last heartbeat.",
+                [](const RankStatus& rank) { return rank.heartbeat_age; });
+  write_workers(out, status, "worker_step", "gauge", "The step in the worker's last heartbeat.",
+                [](const RankStatus& rank) { return step_in(rank.progress); });
 }
 
 }  // namespace

@@ -283,7 +283,7 @@ function makeRow(rank) {
   button.addEventListener("click", () => openLog(rank));
   head.append(button);
   row.append(head);
-  for (let at = 0; at < 6; ++at) row.append(make("td"));
+  for (let at = 0; at < 7; ++at) row.append(make("td"));
   for (const at of [4, 5]) {
     const bar = make("span", "bar");
     bar.setAttribute("aria-hidden", "true");
@@ -308,6 +308,7 @@ function fillRow(row, rank, mostMemory) {
   setBar(cells[4], rank.share, rank.share === null ? "" : Math.round(100 * rank.share) + " %");
   setBar(cells[5], rank.memory / mostMemory, rank.memory ? bytes(rank.memory) : "");
   set(cells[6], rank.output_age === undefined ? "" : duration(rank.output_age) + " ago");
+  set(cells[7], rank.progress || "");
 }
 
 // Rows stay where they are while one of them has the focus: to move it would take the focus away.

@@ -47,6 +47,20 @@ exec(open(os.environ["work"] + "/bar.py").read())'
 expect_exit 124
 expect_stdout 'still drawn'
 
+# What a worker says of its progress is shown to whoever asks.
+start -- python3 -c '
+import os, socket, time
+address = os.environ["NOTIFY_SOCKET"]
+beats = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+beats.connect("\0" + address[1:] if address[0] == "@" else address)
+beats.sendall(b"WATCHDOG=1\nSTATUS=step 7")
+time.sleep(600)'
+shows_progress() { "$DDPRUN" status "$ddprun" 2>/dev/null | grep -qE '^0 .* step 7$'; }
+wait_until shows_progress
+kill "$ddprun"
+finish
+expect_exit 143
+
 run --progress_pattern 'step (' true
 expect_exit 2
 expect_stderr "progress_pattern 'step \(' is no extended regular expression"

@@ -56,6 +56,8 @@ std::vector<std::string> status_lines(const std::string& text) {
 TEST_CASE("status: as JSON and back") {
   JobStatus status = sample_status(2, 2);
   status.nodes[0].ranks[1].output_age.reset();
+  status.nodes[0].ranks[1].heartbeat_age = 1.25;
+  status.nodes[0].ranks[1].progress = "step 12";
   status.nodes[1].ranks.clear();
   status.nodes[1].problem = "no answer for 12 s";
   const std::string json = to_json(status);
@@ -64,6 +66,9 @@ TEST_CASE("status: as JSON and back") {
   CHECK(read.nodes[0].ranks[0].memory == 1'288'490'189);
   CHECK(read.nodes[0].ranks[0].output_age == 3.5);
   CHECK(!read.nodes[0].ranks[1].output_age);
+  CHECK(!read.nodes[0].ranks[0].heartbeat_age);
+  CHECK(read.nodes[0].ranks[1].heartbeat_age == 1.25);
+  CHECK(read.nodes[0].ranks[1].progress == "step 12");
   CHECK(read.nodes[1].problem == "no answer for 12 s");
   CHECK(std::ranges::none_of(json, [](unsigned char c) { return c < 0x20; }));
 }
@@ -110,6 +115,16 @@ TEST_CASE("status: the text of one rank") {
         "job train-7: running for 3 h 12 min, 1 rank on 1 node, round 2, 1 of 3 restar...");
   CHECK(lines[1] == "RANK  HOST   STATE            TIME    CPU   MEMORY   OUTPUT");
   CHECK(lines[2] == "0     gpu-0  running (futex)  10 min  98 %  1.2 GiB  3.5 s ago");
+}
+
+TEST_CASE("status: the progress of ranks that send heartbeats") {
+  JobStatus status = sample_status(1, 2);
+  status.nodes[0].ranks[1].progress = "step 12";
+  const auto lines = status_lines(status_text(status, {}));
+  REQUIRE(lines.size() == 4);
+  CHECK(lines[1].ends_with("MEMORY   OUTPUT     PROGRESS"));
+  CHECK(lines[2].ends_with("1.2 GiB  3.5 s ago"));
+  CHECK(lines[3].ends_with("1.2 GiB  3.5 s ago  step 12"));
 }
 
 TEST_CASE("status: the worst of eight ranks comes first") {

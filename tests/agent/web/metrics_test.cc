@@ -32,6 +32,9 @@ JobStatus measured_job() {
   node.ranks = {{0, 11, "running", "futex", 60.5, 59.25, 1 << 20, 0.5},
                 {1, 12, "stopped", "", 60.5, 3, 4096, std::nullopt},
                 {2, 13, "failed", "exit 1", 12, 0, 0, 7.0}};
+  node.ranks[0].heartbeat_age = 0.25;
+  node.ranks[0].progress = "step 1200: loss 0.3";
+  node.ranks[1].progress = "evaluating";
   NodeStatus& lost = job.nodes.emplace_back();
   lost.host = "gpu-02";
   lost.state = "running";
@@ -66,7 +69,7 @@ TEST_CASE("web metrics: the page of docs has them all, and the dashboard no othe
     if (text[at] != '#') samples += text.substr(at, text.find_first_of(" {", at) - at) + "\n";
   }
   const std::set<std::string> written = names_in(samples);
-  CHECK(written.size() == 14);
+  CHECK(written.size() == 16);
   CHECK(names_in(document("web.md")) == written);
   const std::set<std::string> shown = names_in(document("grafana.json"));
   CHECK(shown.size() > 5);
@@ -86,21 +89,31 @@ TEST_CASE("web metrics: families in the form of OpenMetrics") {
   for (const char* lines :
        {"# TYPE ddprun_job info\n# HELP ddprun_job The job.\n",
         "\nddprun_job_info{job=\"train-7\",program",
-        R"(,program="python3 -c 'print(\"a\\n\")'",master="gpu-01:29500"} 1)", "\nddprun_round 2\n",
-        "\n# TYPE ddprun_restarts counter\n", "\nddprun_restarts_total 1\n",
-        "\nddprun_failures_total{cause=\"exit\"} 1\n", "\nddprun_downtime_seconds_total 2.5\n",
-        "\nddprun_hang 0\n", "\nddprun_nodes{state=\"no answer\"} 1\n",
-        "\nddprun_nodes{state=\"running\"} 1\n", "\nddprun_workers{state=\"ended\"} 0\n",
-        "\nddprun_workers{state=\"failed\"} 1\n", "\nddprun_workers{state=\"running\"} 1\n",
+        R"(,program="python3 -c 'print(\"a\\n\")'",master="gpu-01:29500"} 1)",
+        "\nddprun_round 2\n",
+        "\n# TYPE ddprun_restarts counter\n",
+        "\nddprun_restarts_total 1\n",
+        "\nddprun_failures_total{cause=\"exit\"} 1\n",
+        "\nddprun_downtime_seconds_total 2.5\n",
+        "\nddprun_hang 0\n",
+        "\nddprun_nodes{state=\"no answer\"} 1\n",
+        "\nddprun_nodes{state=\"running\"} 1\n",
+        "\nddprun_workers{state=\"ended\"} 0\n",
+        "\nddprun_workers{state=\"failed\"} 1\n",
+        "\nddprun_workers{state=\"running\"} 1\n",
         "\nddprun_workers{state=\"stopped\"} 1\n",
         "\nddprun_worker_cpu_seconds_total{rank=\"0\",host=\"gpu-01\"} 59.25\n",
         "\nddprun_worker_resident_bytes{rank=\"1\",host=\"gpu-01\"} 4096\n",
-        "\nddprun_worker_output_age_seconds{rank=\"2\",host=\"gpu-01\"} 7\n"}) {
+        "\nddprun_worker_output_age_seconds{rank=\"2\",host=\"gpu-01\"} 7\n",
+        "\nddprun_worker_heartbeat_age_seconds{rank=\"0\",host=\"gpu-01\"} 0.25\n",
+        "\nddprun_worker_step{rank=\"0\",host=\"gpu-01\"} 1200\n"}) {
     INFO(lines);
     CHECK(contains("\n" + text, lines));
   }
   CHECK(!contains(text, "worker_cpu_seconds_total{rank=\"2\""));   // it has ended
   CHECK(!contains(text, "worker_output_age_seconds{rank=\"1\""));  // there was none
+  CHECK(!contains(text, "worker_heartbeat_age_seconds{rank=\"1\""));
+  CHECK(!contains(text, "worker_step{rank=\"1\""));  // it says no number
   CHECK(text.ends_with("\n# EOF\n"));
 }
 
