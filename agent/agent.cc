@@ -172,7 +172,7 @@ void Agent::on_connected(const boost::asio::ip::tcp::endpoint& server, const std
   };
   tcp::endpoint from;
   if (!job_.local_addr.empty()) from.address(boost::asio::ip::make_address(job_.local_addr));
-  std::string subject = gone_subject(session, job_.security.get());
+  std::string subject = gone_subject(session, master_.client().security().get());
   note_interface(server.address());
   launcher::set_final_message({bytes(server), job_.local_addr.empty() ? "" : bytes(from)}, subject);
   explicit_bzero(subject.data(), subject.size());  // it may have the key

@@ -71,6 +71,8 @@ struct JobSpec : rendezvous::RoundSpec, rendezvous::LeaseSpec {
   std::uint16_t master_port = 0;          ///< 0: any free port (one node only)
   std::optional<bool> is_host;  ///< hosts the rendezvous; not given: if the address is ours
   std::shared_ptr<const rendezvous::Security> security;  ///< nullptr: the job has no secret
+  std::string sealed_secret;  ///< of `security`, by munge: the other nodes take the master's;
+                              ///< empty: each was given the secret
   std::string local_addr;  ///< the address to connect from; empty: any
   std::string interface;   ///< towards another node; empty: there is none, or not known yet
 

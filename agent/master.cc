@@ -21,6 +21,7 @@ rendezvous::Server::Options master_options(const JobSpec& job) {
   static_cast<rendezvous::LeaseSpec&>(options) = job;
   options.loss_text = loss_text;
   options.security = job.security;
+  options.sealed_secret = job.sealed_secret;
   options.confirm_clients = job.security != nullptr;
   options.tunnels_only = uses_tunnel(job);
   return options;

@@ -6,6 +6,7 @@
 #include "agent/command_line.h"
 #include "base/text.h"
 #include "rendezvous/addresses.h"
+#include "rendezvous/munge.h"
 #include "rendezvous/port_owner.h"
 
 namespace ddprun::agent {
@@ -99,7 +100,7 @@ void MasterConnection::await_port() {
 Result<> MasterConnection::open_entrance() {
   if (!uses_tunnel(job_)) return {};
   rendezvous::StoreEntrance::Options options;
-  options.security = job_.security;
+  options.security = [this] { return client_->security(); };
   if (!job_.local_addr.empty()) options.local = asio::ip::make_address(job_.local_addr);
   options.master = [this] { return master_endpoint(job_); };
   options.hosted = [this] { return hosted(); };
@@ -121,6 +122,7 @@ void MasterConnection::make_client() {
   options.host = host_name_;
   options.hosted = server_.get();
   options.security = job_.security;
+  if (!job_.sealed_secret.empty()) options.open_secret = rendezvous::munge_open;
   options.join_timeout = job_.join_timeout;
   client_ = std::make_unique<rendezvous::Client>(executor_, std::move(options), client_hooks());
 }

@@ -84,7 +84,7 @@ PortProcess start_agent(std::uint16_t master) {
     boost::asio::io_context io(1);
     rendezvous::StoreEntrance entrance(
         io.get_executor(),
-        {job_security(), std::nullopt,
+        {[] { return job_security(); }, std::nullopt,
          [master] { return rendezvous::Endpoint{"127.0.0.1", master}; }, [] { return nullptr; }});
     if (!entrance.open()) return;
     ready(entrance.address().port);

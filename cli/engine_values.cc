@@ -228,9 +228,17 @@ Result<std::string> apply_engine(RawOptions& raw, const Host& host) {
       engine::detect(engine::parse_engine(raw.engine), surroundings_of(host));
   if (!found) return found.error();
   if (!*found) return without_engine(raw);
+  raw.in_slurm = (*found)->engine == Engine::slurm;
   Filler filler(raw, **found);
   if (const Result<> filled = filler.fill(); !filled) return filled.error();
   return filler.text();
+}
+
+bool is_in_slurm(const RawOptions& raw, const Host& host) {
+  if (raw.engine == "none") return false;
+  const Result<std::optional<Allocation>> found =
+      engine::detect(std::nullopt, surroundings_of(host));
+  return found && *found && (*found)->engine == Engine::slurm;
 }
 
 }  // namespace ddprun::cli

@@ -18,4 +18,7 @@ namespace ddprun::cli {
 /// (SLURM_STEP_NODELIST), ..."; empty: there is no engine. Errors: usage.
 Result<std::string> apply_engine(RawOptions& raw, const Host& host);
 
+/// Whether the scheduler is Slurm, for a command that needs nothing else of it.
+bool is_in_slurm(const RawOptions& raw, const Host& host);
+
 }  // namespace ddprun::cli

@@ -157,7 +157,8 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "the name of a file",
      "File with the secret of the job, the same on every node, that only its owner may read. Nodes "
      "without it are refused, and what nodes and rendezvous say is encrypted. ddprun secret makes "
-     "one. DDPRUN_SECRET may hold the secret itself.",
+     "one. DDPRUN_SECRET may hold the secret itself. Several nodes in a job of Slurm have a secret "
+     "without either where munge answers.",
      [](std::string_view value, RawOptions& raw) -> SetResult {
        raw.secret_file = value;
        return !value.empty();

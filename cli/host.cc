@@ -13,6 +13,7 @@
 #include "cli/program.h"
 #include "cli/secret.h"
 #include "launcher/affinity.h"
+#include "rendezvous/munge.h"
 
 namespace ddprun::cli {
 namespace {
@@ -61,6 +62,7 @@ Host this_host(TakenVariables taken) {
   if (taken.secret) host.secret = std::make_shared<Secret>(std::move(taken.secret));
   if (taken.etcd_user) host.etcd_user = std::make_shared<Secret>(std::move(taken.etcd_user));
   host.read_secret = read_secret_file;
+  host.seal = rendezvous::munge_seal;
   host.name = host_name();
   for (char** variable = environ; *variable != nullptr; ++variable) {
     host.environment.emplace_back(*variable);

@@ -30,6 +30,8 @@ struct Host {
   std::function<std::optional<std::string>(const std::string& path)> read_file;
   /// The secret in a file. Errors: as read_secret_file.
   std::function<Result<Secret>(const std::string& path)> read_secret;
+  /// Seals a secret for this user's processes. Errors: as rendezvous::munge_seal.
+  std::function<Result<std::string>(const Secret& secret)> seal;
   std::function<Result<std::string>(const std::string& name)> find_program;
   std::function<std::string()> executable;  ///< path of this program; empty: unknown
   std::function<std::string()> directory;   ///< the current one, by the shell's name for it

@@ -331,12 +331,18 @@ Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
   if (!raw.shell.empty()) return Parsed(Print{completion(raw.shell)});
   if (raw.remote.are_asked()) return hosts_job(raw, line, host);
 
-  const Result<std::string> engine = mode == Mode::serve ? std::string() : apply_engine(raw, host);
+  Result<std::string> engine = mode == Mode::serve ? std::string() : apply_engine(raw, host);
   if (!engine) return engine.error();
+  if (mode == Mode::serve) raw.in_slurm = is_in_slurm(raw, host);
   if (raw.remote.are_asked()) return hosts_job(raw, line, host);  // Slurm's, from its batch script
   if (const Result<> rdzv = resolve_rendezvous(raw, mode, host); !rdzv) return rdzv.error();
-  if (const Result<> secret = resolve_secret(raw, host); !secret) return secret.error();
-  if (mode == Mode::serve) return Parsed(Serve{std::move(raw.job)});
+  const Result<std::string> secret = resolve_secret(raw, host);
+  if (!secret) return secret.error();
+  if (!secret->empty()) *engine += (engine->empty() ? "" : ", ") + *secret;
+  if (mode == Mode::serve) {
+    raw.job.engine = *engine;
+    return Parsed(Serve{std::move(raw.job)});
+  }
   if (raw.doctor) {
     Result<doctor::Job> job = doctor_job(std::move(raw), std::move(line.command), *engine, host);
     if (!job) return job.error();

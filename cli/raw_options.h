@@ -69,6 +69,7 @@ struct RawOptions {
   std::string port_source;                      ///< the flag that gave the port, with its value
   bool has_endpoint = false;                    ///< --rdzv_endpoint was given
   std::string secret_file;                      ///< --secret_file; empty: not given
+  bool in_slurm = false;                        ///< the engine is Slurm
   bool standalone = false;
   std::optional<std::string> prefix;  ///< the template the user gave
   bool no_prefix = false;

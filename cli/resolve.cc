@@ -192,20 +192,40 @@ Result<Secret> given_secret(const RawOptions& raw, const Host& host) {
 }
 
 Result<> check_tunnel(const agent::JobSpec& job) {
-  if (job.store != agent::StoreHost::tunnel || job.max_nodes == 1) return {};
+  if (job.store != agent::StoreHost::tunnel || job.max_nodes == 1 || job.security) return {};
   return usage_error(
       "--store tunnel encrypts with the job's secret, and there is none: give every node one "
       "(--secret_file, DDPRUN_SECRET)");
 }
 
-Result<> resolve_secret(RawOptions& raw, const Host& host) {
+/// Errors: whatever keeps this node from having one.
+Result<> use_sealed_secret(agent::JobSpec& job, const Host& host) {
+  const Result<Secret> secret = new_secret();
+  if (!secret) return secret.error();
+  Result<std::string> sealed = host.seal(*secret);
+  if (!sealed) return sealed.error();
+  auto security = rendezvous::Security::of_job(*secret, job.run_id);
+  if (!security) return security.error();
+  job.security = std::move(*security);
+  job.sealed_secret = std::move(*sealed);
+  return {};
+}
+
+Result<std::string> resolve_secret(RawOptions& raw, const Host& host) {
   const Result<Secret> secret = given_secret(raw, host);
   if (!secret) return secret.error();
-  if (!*secret) return check_tunnel(raw.job);
-  auto security = rendezvous::Security::of_job(*secret, raw.job.run_id);
-  if (!security) return security.error();
-  raw.job.security = std::move(*security);
-  return {};
+  std::string note;
+  if (*secret) {
+    auto security = rendezvous::Security::of_job(*secret, raw.job.run_id);
+    if (!security) return security.error();
+    raw.job.security = std::move(*security);
+  } else if (raw.in_slurm && raw.job.max_nodes > 1) {
+    const Result<> sealed = use_sealed_secret(raw.job, host);
+    note = sealed ? "a secret (munge)" : "no secret (" + sealed.error().message + ")";
+  }
+  const Result<> tunnel = check_tunnel(raw.job);
+  if (!tunnel) return tunnel.error();
+  return note;
 }
 
 Result<> resolve_workers(RawOptions& raw, const Host& host) {

@@ -76,17 +76,6 @@ void write_digits(std::string_view bytes, char* to) {
   }
 }
 
-Result<> write_new_secret(SecretLine& line) {
-  Scratch<kMadeBytes> random;
-  // So few bytes come whole, or not at all: getrandom(2).
-  while (getrandom(random.bytes.data(), kMadeBytes, 0) != kMadeBytes) {
-    if (errno != EINTR) return os_error("cannot get random bytes", errno);
-  }
-  write_digits({random.bytes.data(), kMadeBytes}, line.bytes.data());
-  line.bytes.back() = '\n';
-  return {};
-}
-
 Result<> write_line(const SecretLine& line, const Fd& to, const std::string& name) {
   const ssize_t written = ::write(to.get(), line.bytes.data(), line.bytes.size());
   if (written == std::ssize(line.bytes)) return {};
@@ -144,9 +133,21 @@ Secret secret_text(const Secret& secret) {
   return Secret(std::string_view(digits.bytes.data(), 2 * secret.view().size()));
 }
 
+Result<Secret> new_secret() {
+  Scratch<kMadeBytes> random;
+  // So few bytes come whole, or not at all: getrandom(2).
+  while (getrandom(random.bytes.data(), kMadeBytes, 0) != kMadeBytes) {
+    if (errno != EINTR) return os_error("cannot get random bytes", errno);
+  }
+  return Secret({random.bytes.data(), kMadeBytes});
+}
+
 Result<> make_secret(const std::string& file) {
+  const Result<Secret> secret = new_secret();
+  if (!secret) return secret.error();
   SecretLine line;
-  if (const Result<> written = write_new_secret(line); !written) return written;
+  write_digits(secret->view(), line.bytes.data());
+  line.bytes.back() = '\n';
   return file.empty() ? write_line(line, Fd(dup(STDOUT_FILENO)), "stdout") : write_file(line, file);
 }
 

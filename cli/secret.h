@@ -24,6 +24,9 @@ Result<Secret> read_secret_file(const std::string& path);
 /// A secret's bytes as `ddprun secret` writes them, without the newline.
 Secret secret_text(const Secret& secret);
 
+/// A new secret of 256 bits. Errors: system.
+Result<Secret> new_secret();
+
 /// Writes a new secret of 256 bits to stdout, or to a new file that only its owner may read.
 /// Errors: usage (the file exists), system.
 Result<> make_secret(const std::string& file);

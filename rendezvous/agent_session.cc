@@ -139,9 +139,10 @@ AgentActions AgentSession::dial_failed(const Error& error, Time now) {
   end_lease_if_over(now);
   dialing_ = false;
   reason_ = error.message;
+  const bool is_stranger = error.code == Errc::protocol && !settings_.elected;
   if (settings_.hosting) {  // within one process there is nothing to wait for
     give_up({Errc::system, error.message});
-  } else if (error.code == Errc::usage && master_.empty()) {
+  } else if ((error.code == Errc::usage || is_stranger) && master_.empty()) {
     give_up(error);
   } else {
     dial_later(now);
@@ -269,7 +270,9 @@ void AgentSession::take_reply(Reply reply, Time now) {
   if (auto* inquiry = std::get_if<Inquiry>(&reply)) {
     return act(agent_action::Inquiring{std::move(*inquiry)});
   }
-  take_notification(std::get<Notification>(std::move(reply)), now);
+  if (auto* notification = std::get_if<Notification>(&reply)) {
+    take_notification(std::move(*notification), now);
+  }  // else a secret that it did not ask for
 }
 
 void AgentSession::take_welcome(const reply::Welcome& welcome, Time now) {

@@ -29,6 +29,13 @@ AgentSession::Settings settings_of(const Client::Options& options, const std::st
   return settings;
 }
 
+/// For a node that cannot join without it.
+Error no_key(Error error, const Endpoint& master) {
+  if (error.code == Errc::usage) error.message = master.text() + " " + error.message;
+  if (error.code != Errc::protocol) return error;
+  return std::move(error).in("the server at " + master.text() + " is not a ddprun master");
+}
+
 }  // namespace
 
 Client::Client(const asio::any_io_executor& executor, Options options, Hooks hooks)
@@ -39,6 +46,8 @@ Client::Client(const asio::any_io_executor& executor, Options options, Hooks hoo
       dialer_(executor, options_.server, options_.local,
               {[this](asio::ip::tcp::socket socket) { on_dialed(std::move(socket)); },
                [this](const Error& error) { perform(session_.dial_failed(error, now())); }}),
+      key_request_(executor, options_.open_secret, options_.run_id),
+      has_key_(!options_.open_secret),
       owners_(executor),
       timer_(executor, [this] { perform(session_.tick(now())); }) {}
 
@@ -73,6 +82,7 @@ void Client::perform(const agent_action::Dial&) {
 void Client::perform(const agent_action::StopDialing&) {
   locating_.reset();
   dialer_.cancel();
+  key_request_.cancel();
 }
 
 void Client::on_located(const Result<Endpoint>& server) {
@@ -80,6 +90,7 @@ void Client::on_located(const Result<Endpoint>& server) {
   if (!server) return perform(session_.dial_failed(server.error(), now()));
   session_.located(server->text());
   hooks_.located(*server);
+  options_.server = *server;
   dialer_.set_endpoint(*server);
   dialer_.dial(AgentSession::kDialLimit);
 }
@@ -99,11 +110,28 @@ void Client::perform(const agent_action::TellOwners& question) {
   });
 }
 
+/// Until the master's key is known a connection only serves to ask for it.
 void Client::on_dialed(asio::ip::tcp::socket socket) {
+  if (!has_key_) {
+    return key_request_.ask(std::move(socket), [this](auto key) { on_key(std::move(key)); });
+  }
   boost::system::error_code gone;
   const auto server = socket.remote_endpoint(gone);
   if (!gone && hooks_.connected) hooks_.connected(server, session_name_);
   add_connection(std::move(socket));
+}
+
+void Client::on_key(Result<KeyRequest::Key> key) {
+  if (!key) return perform(session_.dial_failed(no_key(key.error(), options_.server), now()));
+  options_.security = std::move(*key);
+  has_key_ = true;
+  dialer_.dial(AgentSession::kDialLimit);
+}
+
+/// A master that was restarted has made another secret.
+void Client::on_lost(ConnectionId id, const Error& error) {
+  if (error.code == Errc::usage && options_.open_secret) has_key_ = false;
+  perform(session_.lost(id, error, now()));
 }
 
 void Client::add_connection(StreamSocket socket) {
@@ -111,9 +139,8 @@ void Client::add_connection(StreamSocket socket) {
   const bool encrypts = options_.hosted == nullptr && options_.security != nullptr;
   auto connection = std::make_unique<ControlConnection>(
       std::move(socket), std::string_view(),
-      ControlConnection::Hooks{
-          [this, id](std::string_view body) { on_frame(id, body); },
-          [this, id](const Error& error) { perform(session_.lost(id, error, now())); }},
+      ControlConnection::Hooks{[this, id](std::string_view body) { on_frame(id, body); },
+                               [this, id](const Error& error) { on_lost(id, error); }},
       kMaxFrame,
       encrypts ? std::make_unique<SecureChannel>(options_.security, SecureChannel::Role::agent)
                : nullptr);

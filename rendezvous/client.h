@@ -18,6 +18,7 @@
 #include "rendezvous/control_connection.h"
 #include "rendezvous/dialer.h"
 #include "rendezvous/endpoint.h"
+#include "rendezvous/key_request.h"
 #include "rendezvous/protocol.h"
 #include "rendezvous/round.h"
 #include "rendezvous/secure_channel.h"
@@ -55,6 +56,9 @@ class Client {
     std::string host;                                 ///< this node's name, for people
     Server* hosted = nullptr;                         ///< the server, if it is in this process
     std::shared_ptr<const Security> security;         ///< of the job; nullptr: it has no secret
+    /// Opens the secret that the master hands out sealed, which takes the place of `security`'s;
+    /// empty: the master has `security`'s, too.
+    KeyRequest::Open open_secret;
     std::chrono::milliseconds join_timeout{600'000};  ///< unreachable for so long: given up
   };
 
@@ -124,6 +128,9 @@ class Client {
   /// The session's name, which only this process and the server know.
   const std::string& session() const { return session_name_; }
 
+  /// The job's key, as far as it is known; nullptr: the job has no secret.
+  const std::shared_ptr<const Security>& security() const { return options_.security; }
+
  private:
   static BootClock::time_point now() { return BootClock::now(); }
 
@@ -150,6 +157,8 @@ class Client {
 
   void on_located(const Result<Endpoint>& server);
   void on_dialed(boost::asio::ip::tcp::socket socket);
+  void on_key(Result<KeyRequest::Key> key);
+  void on_lost(ConnectionId id, const Error& error);
   void add_connection(StreamSocket socket);
   void on_frame(ConnectionId id, std::string_view body);
 
@@ -158,6 +167,8 @@ class Client {
   const std::string session_name_;
   AgentSession session_;
   Dialer dialer_;
+  KeyRequest key_request_;
+  bool has_key_;  // the master's, as far as is known
   std::shared_ptr<char> locating_;  // while there is one; handlers look whether it is theirs
   store::OwnerLookup owners_;
   std::map<ConnectionId, std::unique_ptr<ControlConnection>> connections_;

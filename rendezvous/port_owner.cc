@@ -31,7 +31,7 @@ std::uint64_t listening_inode(const Resolver::Addresses& addresses) {
          {store::address_text(address.address()), std::string("0.0.0.0"), std::string("::")}) {
       const std::string nowhere = where.find(':') == where.npos ? "0.0.0.0" : "::";
       const auto found = store::find_in_table(table, {where, address.port(), nowhere, 0});
-      if (found && found->inode != 0) return found->inode;
+      if (!found.empty() && found.front().inode != 0) return found.front().inode;
     }
   }
   return 0;

@@ -31,6 +31,8 @@ constexpr const char* kHeartbeat = "heartbeat";
 constexpr const char* kAsk = "ask";
 constexpr const char* kWhose = "whose";
 constexpr const char* kOwned = "owned";
+constexpr const char* kGetSecret = "get_secret";
+constexpr const char* kSealedSecret = "sealed_secret";
 constexpr const char* kWelcome = "welcome";
 constexpr const char* kWaiting = "waiting";
 constexpr const char* kJoin = "join";
@@ -90,6 +92,14 @@ json to_json(const reply::Welcome& welcome) {
 
 json to_json(const reply::Waiting& waiting) {
   return {{"type", kWaiting}, {"sentence", tail(waiting.sentence)}};
+}
+
+json to_json(const message::GetSecret&) {
+  return {{"type", kGetSecret}};
+}
+
+json to_json(const reply::SealedSecret& sealed) {
+  return {{"type", kSealedSecret}, {"credential", sealed.credential}};
 }
 
 json to_json(const reply::Whose& whose) {
@@ -409,6 +419,7 @@ Result<Message> decode_message(std::string_view body) {
   if (type == kLeave) return decode_leave(fields);
   if (type == kAsk) return Message(message::Ask{});
   if (type == kOwned) return decode_owned(fields);
+  if (type == kGetSecret) return Message(message::GetSecret{});
   if (type == kGone) return decode_gone(fields);
   if (is_inquiry(type)) return decode_inquiry<Message>(fields, type);
   return unknown_type(type);
@@ -421,6 +432,9 @@ Result<Reply> decode_reply(std::string_view body) {
   if (type == kWelcome) return decode_welcome(fields);
   if (type == kHeartbeat) return fields.or_error<Reply>(Heartbeat{fields.count("received")});
   if (type == kWaiting) return fields.or_error<Reply>(reply::Waiting{fields.text("sentence")});
+  if (type == kSealedSecret) {
+    return fields.or_error<Reply>(reply::SealedSecret{fields.text("credential", kMaxCredential)});
+  }
   if (type == kWhose) return decode_whose(fields);
   if (type == kReady) return decode_ready(fields);
   if (is_inquiry(type)) return decode_inquiry<Reply>(fields, type);

@@ -19,7 +19,8 @@
 // The messages between agents and the rendezvous server. A connection begins with the greeting,
 // then come frames in both directions: a 32-bit big-endian length and that many bytes of JSON, one
 // object with a "type". The agent's first frame is Hello, the server's answer Welcome, or Refused.
-// A guardian's only frame is Gone, and has no answer.
+// A guardian's only frame is Gone, and has no answer. Before an agent encrypts it may ask for the
+// secret, on another connection: GetSecret, and SealedSecret or Refused.
 //
 // Join, Fail, Succeed, Progress, Leave and every notification survive the connection: each side
 // counts those it received and reports the count in Hello, Welcome and Heartbeat, and the other
@@ -39,6 +40,9 @@ inline constexpr size_t kGreetingSize = 8;
 
 /// The most addresses that an agent tells of its host.
 inline constexpr size_t kMaxAddresses = 32;
+
+/// The longest sealed secret. munge adds some 100 bytes to its 32, and writes four for three.
+inline constexpr size_t kMaxCredential = 2048;
 
 /// The largest frame body, in bytes. A report with its stderr tail stays far below.
 inline constexpr size_t kMaxFrame = 256 * 1024;
@@ -89,6 +93,8 @@ struct Ask {};
 struct Owned {
   std::vector<bool> ours;
 };
+/// Asks for the job's secret, unencrypted, as the only message of a connection.
+struct GetSecret {};
 /// Nothing of this node runs any more. Said by the agent as its last message, or, when it was
 /// killed, by its guardian as the only message of a connection.
 struct Gone {
@@ -100,7 +106,7 @@ struct Gone {
 
 using Message = std::variant<message::Hello, Heartbeat, message::Join, message::Fail,
                              message::Succeed, message::Progress, message::Leave, message::Ask,
-                             message::Owned, message::Gone, Inquiry>;
+                             message::Owned, message::GetSecret, message::Gone, Inquiry>;
 
 /// The messages of the server other than notifications.
 namespace reply {
@@ -121,6 +127,10 @@ struct Welcome {
 struct Waiting {
   std::string sentence;
 };
+/// The answer to GetSecret: only this job's user can open it (munge).
+struct SealedSecret {
+  std::string credential;
+};
 /// Asks whose these connections to the store are. The next one follows when it is answered.
 struct Whose {
   std::vector<SocketEnds> connections;
@@ -128,8 +138,8 @@ struct Whose {
 
 }  // namespace reply
 
-using Reply =
-    std::variant<reply::Welcome, Heartbeat, reply::Waiting, reply::Whose, Notification, Inquiry>;
+using Reply = std::variant<reply::Welcome, Heartbeat, reply::Waiting, reply::SealedSecret,
+                           reply::Whose, Notification, Inquiry>;
 
 /// The greeting of this version.
 std::string greeting();

@@ -25,10 +25,6 @@ std::string peer_of(const tcp::socket& socket) {
   return plain_text(peer.address());
 }
 
-constexpr const char* kNeedsSecret =
-    "it admits only nodes with its secret, and this one has none: give it the same --secret_file "
-    "or DDPRUN_SECRET";
-
 ServerSessions::Options sessions_options(const Server::Options& options) {
   ServerSessions::Options sessions;
   static_cast<LeaseSpec&>(sessions) = options;
@@ -39,6 +35,7 @@ ServerSessions::Options sessions_options(const Server::Options& options) {
   sessions.tunnels = options.tunnels_only;
   sessions.loss_text = options.loss_text;
   sessions.resident = options.resident;
+  sessions.sealed_secret = options.sealed_secret;
   sessions.inherited = options.inherited;
   return sessions;
 }
@@ -144,7 +141,7 @@ void Server::add_connection(StreamSocket socket, std::string address, std::strin
                                },
                                [lost](const Error&) { lost(); }},
       kMaxFirstFrame, std::move(secure));
-  if (open) return perform(sessions_.refused(id, address, kNeedsSecret));
+  if (open) return perform(sessions_.connected_without_secret(id, std::move(address)));
   perform(sessions_.connected(id, std::move(address), version, own));
 }
 

@@ -47,6 +47,9 @@ class Server {
     std::function<std::string(const Failure& failure)> loss_text;
     /// Agents of other processes have to encrypt, with the same key; nullptr: they must not.
     std::shared_ptr<const Security> security;
+    /// The secret of `security`, which only this user's processes can open: for agents that ask for
+    /// it. Empty: they have it.
+    std::string sealed_secret;
     /// The session of this process's agent, where it connects as the others do; else empty.
     std::string resident;
     /// The state that earlier masters left; nullopt: the master is not elected.

@@ -17,6 +17,17 @@ constexpr size_t kMaxAgents = 65'536;
 
 constexpr size_t kMaxHost = 256;  // of a host's name
 
+constexpr const char* kNeedsSecret =
+    "it admits only nodes with its secret, and this one has none: give it the same --secret_file "
+    "or DDPRUN_SECRET";
+constexpr const char* kNeedsMunge =
+    "it admits only nodes with its secret, which they get by munge, and this one has no munge "
+    "(--log_level debug says why): start munged on its host, or give all nodes one --secret_file";
+constexpr const char* kHasNoMunge =
+    "the master's job has no secret, and this node gets its own by munge: start munged on the "
+    "master's host (its --log_level debug says what is missing), or give all nodes one "
+    "--secret_file";
+
 }  // namespace
 
 ServerSessions::ServerSessions(Options options)
@@ -45,10 +56,11 @@ ServerActions ServerSessions::connected(ConnectionId id, std::string address, in
   return take();
 }
 
-ServerActions ServerSessions::refused(ConnectionId id, const std::string& address,
-                                      const std::string& sentence) {
-  connections_[id].address = address;
-  refuse(id, address, sentence);
+ServerActions ServerSessions::connected_without_secret(ConnectionId id, std::string address) {
+  Connection& connection = connections_[id];
+  connection.address = std::move(address);
+  connection.lacks_secret = true;
+  if (options_.sealed_secret.empty()) refuse(id, connection.address, kNeedsSecret);
   return take();
 }
 
@@ -100,9 +112,24 @@ void ServerSessions::refuse(ConnectionId id, const std::string& who, const std::
 // Sessions.
 
 void ServerSessions::take_first(ConnectionId id, const Message& message, Time now) {
+  const Connection& connection = connections_.at(id);
+  if (connection.lacks_secret) return take_without_secret(id, message);
+  if (std::holds_alternative<message::GetSecret>(message)) {
+    return refuse(id, connection.address, kHasNoMunge);
+  }
   if (const auto* hello = std::get_if<message::Hello>(&message)) return take_hello(id, *hello, now);
   close(id);
   if (const auto* gone = std::get_if<message::Gone>(&message)) take_gone({}, *gone, now);
+}
+
+/// What is sealed tells nothing to who cannot open it. The other side closes the connection.
+void ServerSessions::take_without_secret(ConnectionId id, const Message& message) {
+  Connection& connection = connections_.at(id);
+  if (!std::holds_alternative<message::GetSecret>(message)) {
+    return refuse(id, connection.address, kNeedsMunge);
+  }
+  connection.refused = true;  // nothing else is read from it
+  send(id, reply::SealedSecret{options_.sealed_secret});
 }
 
 void ServerSessions::take_hello(ConnectionId id, const message::Hello& hello, Time now) {

@@ -120,6 +120,7 @@ class ServerSessions {
     bool tunnels = false;           ///< a node has one more, and each worker two descriptors
     std::string resident;           ///< session of the agent that ends with this master, if it
                                     ///< connects as the others do
+    std::string sealed_secret;      ///< handed out to whoever asks; empty: there is none
     /// The state that earlier masters left. This one records it before it is announced, too;
     /// nullopt: the master is not elected.
     std::optional<JobState> inherited;
@@ -132,8 +133,9 @@ class ServerSessions {
   /// A connection of an agent that speaks protocol `version`. `own`: of the one in this process.
   ServerActions connected(ConnectionId id, std::string address, int version, bool own);
 
-  /// A connection of an agent that is told `sentence` and not let in.
-  ServerActions refused(ConnectionId id, const std::string& address, const std::string& sentence);
+  /// A connection of an agent that has not proven that it has the job's secret: it is told so, or
+  /// gets it sealed if it asks for that, and is not let in.
+  ServerActions connected_without_secret(ConnectionId id, std::string address);
 
   /// A frame came on it, or what cannot be one.
   ServerActions received(ConnectionId id, const Result<Message>& message, Time now);
@@ -175,6 +177,7 @@ class ServerSessions {
   struct Connection {
     std::string address;  ///< of the other side
     bool own = false;
+    bool lacks_secret = false;
     bool refused = false;
     std::optional<NodeId> node;  ///< nullopt: no hello has come yet, or it was refused
   };
@@ -204,6 +207,7 @@ class ServerSessions {
 
   // Sessions.
   void take_first(ConnectionId id, const Message& message, Time now);
+  void take_without_secret(ConnectionId id, const Message& message);
   void take_hello(ConnectionId id, const message::Hello& hello, Time now);
   void end_late_session(const message::Hello& hello, Time now);
   std::optional<std::string> refusal(const message::Hello& hello) const;

@@ -98,7 +98,7 @@ void StoreEntrance::dial_later() {
 void StoreEntrance::on_dialed(Socket socket) {
   dials_ = false;
   probe_when_idle(socket);
-  auto secure = std::make_unique<SecureChannel>(options_.security, SecureChannel::Role::agent);
+  auto secure = std::make_unique<SecureChannel>(options_.security(), SecureChannel::Role::agent);
   line_ = std::make_unique<TunnelLine>(
       std::move(socket), "", std::move(secure),
       TunnelLine::Hooks{nullptr, [this](const Error& error) { on_lost(error); },

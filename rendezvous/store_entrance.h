@@ -38,10 +38,10 @@ class Server;
 class StoreEntrance {
  public:
   struct Options {
-    std::shared_ptr<const Security> security;         ///< of the job
-    std::optional<boost::asio::ip::address> local{};  ///< where to connect from
-    std::function<Endpoint()> master;                 ///< where it is now
-    std::function<Server*()> hosted;                  ///< in this process; nullptr: it is elsewhere
+    std::function<std::shared_ptr<const Security>()> security;  ///< of the job, as it is now
+    std::optional<boost::asio::ip::address> local{};            ///< where to connect from
+    std::function<Endpoint()> master;                           ///< where it is now
+    std::function<Server*()> hosted;  ///< in this process; nullptr: it is elsewhere
   };
 
   StoreEntrance(boost::asio::any_io_executor executor, Options options);

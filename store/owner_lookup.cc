@@ -27,7 +27,7 @@ namespace {
 /// The kernel's answer to one look-up.
 struct KernelAnswer {
   bool given = false;  ///< false: it answers no such questions
-  std::optional<KernelSocket> socket;
+  KernelSockets sockets{};
 };
 
 struct Question {
@@ -88,14 +88,14 @@ KernelAnswer decode_answer(const char* bytes, const SocketEnds& ends) {
   if (header.nlmsg_type == NLMSG_ERROR) {
     nlmsgerr error{};
     std::memcpy(&error, bytes + sizeof header, sizeof error);
-    return {error.error == -ENOENT, std::nullopt};
+    return {error.error == -ENOENT};
   }
   if (header.nlmsg_type != SOCK_DIAG_BY_FAMILY) return {};
   inet_diag_msg message{};
   std::memcpy(&message, bytes + sizeof header, sizeof message);
   const bool listens = message.id.idiag_dport != htons(ends.to_port);
-  if (listens) return {true, std::nullopt};
-  return {true, KernelSocket{message.idiag_uid, message.idiag_inode}};
+  if (listens) return {true};
+  return {true, {KernelSocket{message.idiag_uid, message.idiag_inode}}};
 }
 
 /// The kernel answers while it takes the question.
@@ -108,15 +108,17 @@ KernelAnswer ask(int netlink, const SocketEnds& ends, std::uint32_t zone = 0) {
   return size < static_cast<ssize_t>(kLeast) ? KernelAnswer{} : decode_answer(reply.data(), ends);
 }
 
-/// In each zone where `from` is this host's: a socket there is found in its own alone.
+/// Also in each zone where `from` is this host's: a socket there is found in its own alone, and in
+/// another one there may be another user's with the same ends.
 KernelAnswer ask_in_zones(int netlink, const SocketEnds& ends) {
-  KernelAnswer answer = ask(netlink, ends);
-  if (!answer.given || answer.socket) return answer;
+  KernelAnswer all = ask(netlink, ends);
   for (const std::uint32_t zone : zones_of(ends.from)) {
-    answer = ask(netlink, ends, zone);
-    if (!answer.given || answer.socket) return answer;
+    if (!all.given) return all;
+    const KernelAnswer here = ask(netlink, ends, zone);
+    all.given = here.given;
+    all.sockets.insert(all.sockets.end(), here.sockets.begin(), here.sockets.end());
   }
-  return answer;
+  return all;
 }
 
 /// Whether the kernel finds a socket that is there: without its module it finds none.
@@ -131,17 +133,15 @@ bool answers(int netlink) {
       getsockname(listening.get(), plain, &size) != 0) {
     return false;
   }
-  return ask(netlink, {"127.0.0.1", ntohs(address.sin_port), "0.0.0.0", 0}).socket.has_value();
+  return ask(netlink, {"127.0.0.1", ntohs(address.sin_port), "0.0.0.0", 0}).sockets.size() == 1;
 }
 
-using Sockets = std::vector<std::optional<KernelSocket>>;
-
 /// For a thread: a table of many connections takes milliseconds. nullopt: there is no table.
-std::optional<Sockets> read_table(const std::vector<SocketEnds>& connections) {
+std::optional<std::vector<KernelSockets>> read_table(const std::vector<SocketEnds>& connections) {
   std::string table = text_of("/proc/net/tcp");
   if (table.empty()) return std::nullopt;
   table += text_of("/proc/net/tcp6");
-  Sockets sockets;
+  std::vector<KernelSockets> sockets;
   for (const SocketEnds& ends : connections) sockets.push_back(find_in_table(table, ends));
   return sockets;
 }
@@ -189,11 +189,11 @@ std::optional<SocketOwner> OwnerLookup::at_once(const SocketEnds& ends) {
   if (!open()) return std::nullopt;
   const KernelAnswer answer = ask_in_zones(netlink_.get(), ends);
   if (!answer.given) return std::nullopt;
-  return judge(answer.socket);
+  return judge(answer.sockets);
 }
 
-SocketOwner OwnerLookup::judge(const std::optional<KernelSocket>& socket) {
-  const SocketOwner owner = owner_of(socket, user_);
+SocketOwner OwnerLookup::judge(const KernelSockets& found) {
+  const SocketOwner owner = owner_of(found, user_);
   const bool ours = owner.kind == SocketOwner::Kind::ours;
   return ours && !tells_users_apart_ ? unknown() : owner;
 }
@@ -215,7 +215,7 @@ void OwnerLookup::look_up(std::vector<SocketEnds> connections, Found found) {
   if (owners.size() == connections.size()) return found(owners);
   const std::size_t count = connections.size();
   jobs_.run([connections = std::move(connections)] { return read_table(connections); },
-            [this, count, found = std::move(found)](const std::optional<Sockets>& sockets) {
+            [this, count, found = std::move(found)](const auto& sockets) {
               std::vector<SocketOwner> judged;
               for (std::size_t i = 0; i < count; ++i) {
                 judged.push_back(sockets ? judge((*sockets)[i]) : unknown());

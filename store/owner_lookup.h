@@ -46,7 +46,7 @@ class OwnerLookup {
 
  private:
   bool open();
-  SocketOwner judge(const std::optional<KernelSocket>& socket);
+  SocketOwner judge(const KernelSockets& found);
   SocketOwner unknown();
 
   const std::uint32_t user_;

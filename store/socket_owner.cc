@@ -35,28 +35,37 @@ std::string table_address(const std::string& address) {
   return text;
 }
 
-std::optional<KernelSocket> find_line(const std::string& table, const std::string& from,
-                                      const std::string& to) {
+void add_lines(KernelSockets& found, const std::string& table, const std::string& from,
+               const std::string& to) {
   const std::string both = " " + from + " " + to + " ";
-  const std::size_t found = table.find(both);
-  if (found == std::string::npos) return std::nullopt;
-  KernelSocket socket;
-  // state, queues, timer, retransmissions, uid, timeout, inode
-  const int read =
-      std::sscanf(table.c_str() + found + both.size(),
-                  "%*x %*x:%*x %*x:%*x %*x %" SCNu32 " %*d %" SCNu64, &socket.uid, &socket.inode);
-  if (read != 2) return std::nullopt;
-  return socket;
+  for (std::size_t at = table.find(both); at != table.npos; at = table.find(both, at + 1)) {
+    KernelSocket socket;
+    // state, queues, timer, retransmissions, uid, timeout, inode
+    const int read =
+        std::sscanf(table.c_str() + at + both.size(),
+                    "%*x %*x:%*x %*x:%*x %*x %" SCNu32 " %*d %" SCNu64, &socket.uid, &socket.inode);
+    if (read == 2) found.push_back(socket);
+  }
+}
+
+SocketOwner judge_one(const KernelSocket& socket, std::uint32_t user) {
+  using Kind = SocketOwner::Kind;
+  if (socket.uid == 0) return {socket.inode != 0 ? Kind::ours : Kind::none};
+  if (socket.uid == user) return {Kind::ours};
+  return {Kind::foreign, socket.uid};
 }
 
 }  // namespace
 
-SocketOwner owner_of(const std::optional<KernelSocket>& socket, std::uint32_t user) {
+SocketOwner owner_of(const KernelSockets& found, std::uint32_t user) {
   using Kind = SocketOwner::Kind;
-  if (!socket) return {Kind::none};
-  if (socket->uid == 0) return {socket->inode != 0 ? Kind::ours : Kind::none};
-  if (socket->uid == user) return {Kind::ours};
-  return {Kind::foreign, socket->uid};
+  SocketOwner owner{Kind::none};
+  for (const KernelSocket& socket : found) {
+    const SocketOwner judged = judge_one(socket, user);
+    if (judged.kind == Kind::foreign) return judged;
+    if (judged.kind == Kind::ours) owner = judged;
+  }
+  return owner;
 }
 
 bool is_distinct(std::uint32_t user, std::uint32_t overflow, std::string_view uid_map) {
@@ -71,20 +80,21 @@ bool is_distinct(std::uint32_t user, std::uint32_t overflow, std::string_view ui
   return false;
 }
 
-std::optional<KernelSocket> find_in_table(const std::string& table, const SocketEnds& ends) {
+KernelSockets find_in_table(const std::string& table, const SocketEnds& ends) {
   const std::string from_port = hex_port(ends.from_port);
   const std::string to_port = hex_port(ends.to_port);
   std::array<unsigned char, 4> from{};
   std::array<unsigned char, 4> to{};
+  KernelSockets found;
   if (inet_pton(AF_INET, ends.from.c_str(), from.data()) == 1 &&
       inet_pton(AF_INET, ends.to.c_str(), to.data()) == 1) {
-    const auto socket =
-        find_line(table, hex_word(from.data()) + from_port, hex_word(to.data()) + to_port);
-    if (socket) return socket;
-    return find_line(table, table_address("::ffff:" + ends.from) + from_port,
-                     table_address("::ffff:" + ends.to) + to_port);
+    add_lines(found, table, hex_word(from.data()) + from_port, hex_word(to.data()) + to_port);
+    add_lines(found, table, table_address("::ffff:" + ends.from) + from_port,
+              table_address("::ffff:" + ends.to) + to_port);
+  } else {
+    add_lines(found, table, table_address(ends.from) + from_port, table_address(ends.to) + to_port);
   }
-  return find_line(table, table_address(ends.from) + from_port, table_address(ends.to) + to_port);
+  return found;
 }
 
 }  // namespace ddprun::store

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 // Whose process holds the other end of a TCP connection. The kernel's answer is decoded and judged
 // here, and asked for in owner_lookup. Pure.
@@ -28,6 +28,10 @@ struct KernelSocket {
   std::uint64_t inode = 0;  ///< 0: no process holds it any more
 };
 
+/// Those with the same two ends: a host may have a link-local address in several networks, and the
+/// ends have no zone.
+using KernelSockets = std::vector<KernelSocket>;
+
 /// The holder of the end that connected.
 struct SocketOwner {
   enum class Kind {
@@ -46,16 +50,15 @@ struct SocketOwner {
   friend bool operator==(const SocketOwner&, const SocketOwner&) = default;
 };
 
-/// Judges `socket` (nullopt: there is none) for the user `user`. A closed socket counts as root's
-/// in many kernels, so it is nobody's.
-SocketOwner owner_of(const std::optional<KernelSocket>& socket, std::uint32_t user);
+/// Judges `found` for the user `user`. A closed socket counts as root's in many kernels, so it is
+/// nobody's. Of several each may be the one, so all are foreign if one is.
+SocketOwner owner_of(const KernelSockets& found, std::uint32_t user);
 
 /// Whether a user id tells users apart. In a user namespace all that have none there share the
 /// `overflow` id; `uid_map` is the text of /proc/self/uid_map.
 bool is_distinct(std::uint32_t user, std::uint32_t overflow, std::string_view uid_map);
 
-/// The connected end of `ends` in the text of /proc/net/tcp and /proc/net/tcp6; nullopt: it is not
-/// there.
-std::optional<KernelSocket> find_in_table(const std::string& table, const SocketEnds& ends);
+/// The connected end of `ends` in the text of /proc/net/tcp and /proc/net/tcp6.
+KernelSockets find_in_table(const std::string& table, const SocketEnds& ends);
 
 }  // namespace ddprun::store

@@ -104,6 +104,55 @@ TEST_CASE("an engine that does not say how many nodes there are makes no job of 
   CHECK(job({"--nnodes", "2", "train"}, pod).is_host == true);
 }
 
+cli::Host with_munge(cli::Host on) {
+  on.seal = [](const Secret& secret) -> Result<std::string> {
+    return "sealed " + std::to_string(secret.view().size());
+  };
+  return on;
+}
+
+TEST_CASE("several nodes in a job of Slurm have a secret of their own where munge seals it") {
+  const agent::JobSpec spec = job({"train"}, with_munge(host(kStep)));
+  CHECK(spec.security);
+  CHECK(spec.sealed_secret == "sealed 32");
+  CHECK(spec.engine.ends_with(", a secret (munge)"));
+  const agent::JobSpec other = job({"train"}, with_munge(host(kStep)));
+  CHECK(spec.security->key().bytes.view() != other.security->key().bytes.view());
+  CHECK(job({"--store", "tunnel", "train"}, with_munge(host(kStep))).security);
+
+  // One that `ddprun` starts in a batch script is a step of one node, and of several with --nnodes.
+  const Environment task = {"SLURM_JOB_ID=4711", "SLURM_STEP_ID=0", "SLURM_STEP_NODELIST=gpu-07",
+                            "SLURM_STEP_NUM_NODES=1", "SLURM_STEP_TASKS_PER_NODE=1"};
+  const Words agent = {"--nnodes", "2:2", "--rdzv_endpoint", "gpu-06:29500", "train"};
+  CHECK(job(agent, with_munge(host(task))).security);
+  CHECK(served({"serve", "--nnodes", "2", "--rdzv_endpoint", ":29500"}, with_munge(host(task)))
+            .security);
+}
+
+TEST_CASE("without munge, without Slurm and on one node there is no such secret") {
+  const agent::JobSpec without = job({"train"}, host(kStep));
+  CHECK_FALSE(without.security);
+  CHECK(without.sealed_secret.empty());
+  CHECK(without.engine.ends_with(", no secret (there is no munge here)"));
+  CHECK(tests::contains(refusal({"--store", "tunnel", "train"}, host(kStep)),
+                        "--store tunnel encrypts with the job's secret, and there is none"));
+  for (const Words& words :
+       {Words{"--nnodes", "1", "train"}, Words{"--standalone", "train"},
+        Words{"--engine", "none", "--nnodes", "2", "--rdzv_endpoint", "x", "train"}}) {
+    CHECK_FALSE(job(words, with_munge(host(kStep))).security);
+  }
+  CHECK_FALSE(job({"--nnodes", "2", "--rdzv_endpoint", "x", "train"}, with_munge(host())).security);
+}
+
+TEST_CASE("a secret that the user gives goes before that of munge") {
+  cli::Host on = with_munge(host(kStep));
+  on.secret = std::make_shared<Secret>(std::string(64, 'a'));
+  const agent::JobSpec spec = job({"train"}, on);
+  CHECK(spec.security);
+  CHECK(spec.sealed_secret.empty());
+  CHECK_FALSE(tests::contains(spec.engine, "munge"));
+}
+
 TEST_CASE("a dry run says where each value is from") {
   CHECK(tests::contains(printed({"--dry_run", "--node_rank", "1", "train"}, host(kStep)),
                         "slurm job 4711.0: --nproc_per_node 8 (SLURM_GPUS_ON_NODE), "

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A job with a secret: nodes that have it run, others are refused, and it is nowhere to be seen. When an
-# agent is killed its guardian, which has to encrypt, too, tells the master at once.
+# A job with a secret: nodes that have it run, whatever their clocks say, others are refused, and it is nowhere to be
+# seen. When an agent is killed its guardian, which has to encrypt, too, tells the master at once.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 job=(--nnodes 2:3 --rdzv_endpoint "$here:29500" --last_call_timeout 600 --heartbeat_interval 60
      --lease 600 --max_restarts 3)
@@ -20,7 +20,9 @@ expect_exit 2
 expect_stderr "$here:29500 refused this node: it admits only nodes with its secret"
 DDPRUN_SECRET=$secret on dry run "${job[@]}" --dry_run "${worker[@]}"
 expect_exit 0
-DDPRUN_SECRET_FILE=$work/ours on c start "${job[@]}" --rdzv_conf is_host=false "${worker[@]}"
+clock=$DDPRUN_BIN/libother_clock.so  # 90 s ahead; not in builds with sanitizers
+[ -e "$clock" ] || clock=''
+LD_PRELOAD=$clock DDPRUN_SECRET_FILE=$work/ours on c start "${job[@]}" --rdzv_conf is_host=false "${worker[@]}"
 for node in a b c; do on "$node" wait_for_event round_ready '"node_count":3,'; done
 on a expect_stderr 'refused a node at 127\..*: the two secrets differ'
 expect_stderr 'refused 127\..*: it admits only nodes with its secret'

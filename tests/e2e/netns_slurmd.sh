@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Tests with a real Slurm source this: hosts 1 and 2 have a slurmd each, host 3 none.
+# Tests with a real Slurm source this: hosts 1 and 2 have a slurmd each, host 3 none. All have a munged where
+# libmunge looks for it, as sites have, so their jobs have a secret.
 #
 #   slurm LINE...               starts it, with these lines in its configuration
 #   end_slurm                   ends it
@@ -46,7 +47,7 @@ SlurmctldHost=node1
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket=$work/munge.socket
+AuthInfo=socket=$work/munge/munge.socket.2
 CredType=cred/munge
 MpiDefault=none
 ProctrackType=proctrack/linuxproc
@@ -64,13 +65,15 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 END
     [ $# = 0 ] || printf '%s\n' "$@"
   } >"$SLURM_CONF"
-  mkdir "$work/state"
+  mkdir "$work/state" "$work/munge"
+  mkdir -p /run/munge
+  sed -i "1i mount --bind '$work/munge' /run/munge" "$work/.enter"
   head -c 1024 /dev/urandom >"$work/munge.key"
   chmod 400 "$work/munge.key"
-  daemon 1 munged --foreground --force --socket "$work/munge.socket" --key-file "$work/munge.key" \
+  daemon 1 munged --foreground --force --socket "$work/munge/munge.socket.2" --key-file "$work/munge.key" \
     --pid-file "$work/munged.pid" --seed-file "$work/munged.seed" --log-file "$work/munged.log"
   code=running
-  wait_until test -S "$work/munge.socket"
+  wait_until test -S "$work/munge/munge.socket.2"
   daemon 1 slurmctld -D
   daemon 1 slurmd -D -N node1
   daemon 2 slurmd -D -N node2

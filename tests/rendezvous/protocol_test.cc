@@ -123,6 +123,7 @@ TEST_CASE("a message of an agent is decoded as it was encoded") {
   sent_and_received<message::Ask>(message::Ask{});
   const auto owned = sent_and_received<message::Owned>(message::Owned{{true, false, true}});
   CHECK(owned.ours == std::vector<bool>{true, false, true});
+  sent_and_received<message::GetSecret>(message::GetSecret{});
 }
 
 TEST_CASE("a request to join arrives with all that the node knows of earlier rounds") {
@@ -171,6 +172,15 @@ TEST_CASE("a reply of the master is decoded as it was encoded") {
   const std::vector<SocketEnds> connections = {{"10.0.0.2", 65'535, "10.0.0.1", 29'500},
                                                {"fd09::2", 40'000, "fd09::1", 29'500}};
   CHECK(answered<reply::Whose>(reply::Whose{connections}).connections == connections);
+  CHECK(answered<reply::SealedSecret>(reply::SealedSecret{"MUNGE:AwQD:"}).credential ==
+        "MUNGE:AwQD:");
+}
+
+TEST_CASE("a sealed secret is no longer than munge makes one") {
+  const std::string longest(kMaxCredential, 'x');
+  CHECK(answered<reply::SealedSecret>(reply::SealedSecret{longest}).credential == longest);
+  const std::string body = body_of(encode(Reply(reply::SealedSecret{longest + 'x'})));
+  CHECK(decode_reply(body).error().code == Errc::protocol);
 }
 
 TEST_CASE("notifications arrive as they were written") {

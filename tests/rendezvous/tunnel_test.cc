@@ -140,8 +140,8 @@ struct TunnelWorld : World {
   void open(const Endpoint& master, Server* hosted = nullptr) {
     entrance = std::make_unique<StoreEntrance>(
         io.get_executor(),
-        StoreEntrance::Options{security, std::nullopt, [this] { return master_; },
-                               [hosted] { return hosted; }});
+        StoreEntrance::Options{[this] { return security; }, std::nullopt,
+                               [this] { return master_; }, [hosted] { return hosted; }});
     master_ = master;
     must(entrance->open());
   }

@@ -47,6 +47,7 @@ void World::start_server(const RoundSpec& spec, std::chrono::milliseconds lease)
     return "rank " + std::to_string(failure.rank) + " is lost, in words";
   };
   options.security = security;
+  options.sealed_secret = sealed_secret;
   server = must(Server::listen(io.get_executor(), must(resolve(endpoint())), std::move(options)));
   port = server->address().port();
 }

@@ -45,6 +45,7 @@ class World {
 
   boost::asio::io_context io{1};
   std::shared_ptr<const Security> security;  ///< of servers that are started; nullptr: none
+  std::string sealed_secret;                 ///< that of `security`, for those who ask
   std::unique_ptr<Server> server;
   std::uint16_t port = 0;
   std::uint64_t hellos = 0;      ///< of peers; each has a number
