@@ -7,7 +7,7 @@ foreach(component IN LISTS CPACK_COMPONENTS_ALL)
   set(package ${CPACK_DEBIAN_${upper}_PACKAGE_NAME})
   set(share ${CPACK_TEMPORARY_INSTALL_DIRECTORY}/${component}${CPACK_PACKAGING_INSTALL_PREFIX}/share)
   file(WRITE ${share}/doc/${package}/copyright
-       "Copyright: the ddprun authors\n\nLicense: Apache-2.0\n On Debian systems the text is in \
+       "Copyright: 2026 the ddprun authors\n\nLicense: Apache-2.0\n On Debian systems the text is in \
 /usr/share/common-licenses/Apache-2.0.\n")
   file(WRITE ${share}/doc/${package}/changelog
        "ddprun (${CPACK_PACKAGE_VERSION}) unstable; urgency=medium\n\n  * See CHANGELOG.md in the package ddprun.\n\n \

@@ -17,14 +17,17 @@ suite=$(. /etc/os-release && echo "${ID} ${VERSION_CODENAME:-}")
 [ "${suite% *}" = debian ] || skip 'packages are tried on Debian, for the release that they are built on'
 clean_root "${suite#* }"
 files_of_root >"$work/before"
-cp "$packages"/ddprun_*.deb "$packages"/libddp0.1_*.deb "$DDPRUN_BUILD/bin/allreduce_hello" "$root/tmp/"
-in_root sh -c 'apt-get -qq -o Dpkg::Use-Pty=0 install --no-install-recommends /tmp/*.deb >/dev/null 2>&1' ||
-  fail 'apt does not install the packages'
-expect $'0\n1' in_root sh -c 'ddprun --nproc_per_node 2 sh -c '\''echo "$RANK"'\'' | sed "s/^\[.\] //" | sort'
+library=$(basename "$packages"/libddp[0-9]*[0-9]_*.deb | cut -d _ -f 1)
+cp "$packages"/ddprun_*.deb "$packages/$library"_*.deb "$DDPRUN_BUILD/bin/allreduce_hello" "$root/tmp/"
+in_root apt-get -qq update || skip 'apt reaches no mirror from within a root'
+in_root sh -c 'apt-get -qq -o Dpkg::Use-Pty=0 install --no-install-recommends /tmp/*.deb' >"$work/apt" 2>&1 ||
+  fail "apt does not install the packages: $(cat "$work/apt")"
+runs_a_job in_root ddprun
 in_root ddprun --version | grep -q '^ddprun [0-9.]*$' || fail 'ddprun says no version'
-in_root sh -c 'test -s /usr/share/man/man1/ddprun.1.gz && test -s /usr/share/doc/libddp0.1/copyright' ||
-  fail 'there is no manual or no copyright'
+for file in man/man1/ddprun.1.gz doc/ddprun/copyright "doc/$library/copyright" bash-completion/completions/ddprun; do
+  [ -s "$root/usr/share/$file" ] || fail "there is no $file"
+done
 in_root ddprun --nproc_per_node 2 /tmp/allreduce_hello >"$work/hello" 2>&1 || fail "with libddp: $(cat "$work/hello")"
-in_root sh -c 'apt-get -qq -o Dpkg::Use-Pty=0 purge --auto-remove ddprun libddp0.1 >/dev/null 2>&1' ||
-  fail 'apt does not remove the packages'
+in_root apt-get -qq -o Dpkg::Use-Pty=0 purge --auto-remove ddprun "$library" >"$work/apt" 2>&1 ||
+  fail "apt does not remove the packages: $(cat "$work/apt")"
 files_of_root | diff "$work/before" - || fail 'removing the packages left something'

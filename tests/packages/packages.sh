@@ -4,7 +4,7 @@
 #   package KIND [ARCH]...       scripts/package, into $packages
 #   clean_root SUITE PACKAGE...  makes $root, a minimal system of that suite of Debian with these packages
 #   in_root COMMAND...           runs there as root, in a process namespace of its own
-#   expect TEXT COMMAND...       the command's output, to its last byte
+#   runs_a_job COMMAND...        the command is ddprun's: two workers say their ranks
 #   files_of_root                all files of $root with their sizes, but logs and caches
 #
 # The mirror is that of the machine's own apt. DDPRUN_BUILD is the Release build.
@@ -50,10 +50,10 @@ in_root() {
     unshare --mount --pid --fork --kill-child --mount-proc="$root/proc" chroot "$root" "$@"
 }
 
-expect() {
+runs_a_job() {
   local output
-  output=$("${@:2}" 2>&1) || fail "${*:2} failed: $output"
-  [ "$output" = "$1" ] || fail "${*:2} printed: $output"
+  output=$("$@" --nproc_per_node 2 sh -c 'echo "$RANK"' 2>"$work/err" | sort) || fail "$*: $(cat "$work/err")"
+  [ "$output" = $'[0] 0\n[1] 1' ] || fail "$* printed: $output, and $(cat "$work/err")"
 }
 
 files_of_root() {
