@@ -1,11 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/exit_status.h"
 
+#include <array>
 #include <csignal>
-#include <cstring>
+#include <iterator>
 #include <sys/wait.h>
 
 namespace ddprun::launcher {
+namespace {
+
+// The standard signals by their numbers on x86 and Arm (signal(7)), from 1 on. sigabbrev_np(3)
+// would need glibc 2.32.
+constexpr std::array kNames = {"HUP",  "INT",    "QUIT", "ILL",   "TRAP", "ABRT", "BUS",  "FPE",
+                               "KILL", "USR1",   "SEGV", "USR2",  "PIPE", "ALRM", "TERM", "STKFLT",
+                               "CHLD", "CONT",   "STOP", "TSTP",  "TTIN", "TTOU", "URG",  "XCPU",
+                               "XFSZ", "VTALRM", "PROF", "WINCH", "POLL", "PWR",  "SYS"};
+static_assert(kNames.size() == SIGSYS && SIGUSR1 == 10 && SIGCHLD == 17 && SIGPWR == 30);
+
+}  // namespace
 
 bool ExitStatus::success() const {
   return WIFEXITED(wait_status_) && WEXITSTATUS(wait_status_) == 0;
@@ -26,7 +38,7 @@ std::string ExitStatus::text() const {
 }
 
 std::string signal_name(int signal) {
-  if (const char* name = sigabbrev_np(signal)) return std::string("SIG") + name;
+  if (signal > 0 && signal <= std::ssize(kNames)) return std::string("SIG") + kNames[signal - 1];
   if (signal == SIGRTMIN) return "SIGRTMIN";
   if (signal > SIGRTMIN && signal <= SIGRTMAX) {
     return "SIGRTMIN+" + std::to_string(signal - SIGRTMIN);

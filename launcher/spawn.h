@@ -28,7 +28,6 @@ struct Command {
 struct Child {
   pid_t pid;
   Fd pidfd;
-  Fd second_pidfd;  ///< Worker needs two
   Fd out;
   Fd err;
 };

@@ -11,7 +11,9 @@ function(must)
   endif()
 endfunction()
 
-must(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix} --component ddp)
+foreach(component IN ITEMS ddp ddp_dev)
+  must(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix} --component ${component})
+endforeach()
 must(${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/build -G ${GENERATOR}
      -D CMAKE_PREFIX_PATH=${prefix} -D CMAKE_CXX_COMPILER=${COMPILER} -D CMAKE_CXX_FLAGS=${FLAGS})
 must(${CMAKE_COMMAND} --build ${WORK}/build)

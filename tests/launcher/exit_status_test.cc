@@ -2,6 +2,8 @@
 #include "launcher/exit_status.h"
 
 #include <csignal>
+#include <cstring>
+#include <string>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,4 +52,9 @@ TEST_CASE("signals have their usual names") {
   CHECK(signal_name(SIGRTMIN) == "SIGRTMIN");
   CHECK(signal_name(SIGRTMIN + 2) == "SIGRTMIN+2");
   CHECK(signal_name(1000) == "signal 1000");
+  CHECK(signal_name(0) == "signal 0");
+  CHECK(signal_name(-1) == "signal -1");
+  for (int signal = SIGHUP; signal <= SIGSYS; ++signal) {
+    CHECK(signal_name(signal) == std::string("SIG") + sigabbrev_np(signal));
+  }
 }
