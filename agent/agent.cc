@@ -86,7 +86,9 @@ Outcome Agent::run() {
 void Agent::on_signal(int signal) {
   if (signal == SIGCHLD) return workers_.child_changed();
   if (signal == SIGCONT) return on_continued();
+  if (signal == SIGWINCH) return workers_.window_changed();
   events_.signal_received(signal);
+  if (signal == SIGINT && job_.debugged_rank && workers_.interrupt(*job_.debugged_rank)) return;
   const bool handled = contains(job_.signals_to_handle, signal);
   if (!handled && contains(launcher::kForwardedSignals, signal)) return workers_.forward(signal);
   if (!handled && signal == SIGQUIT) return show_stacks();

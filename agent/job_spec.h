@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/colour.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/requeue_spec.h"
@@ -33,6 +34,13 @@ enum class StoreHost {
   agent,   ///< the master's agent; every rank is a client
   worker,  ///< rank 0, on a port of its own
   tunnel,  ///< as agent; the ranks reach it through their own node's agent, which encrypts
+};
+
+/// Whether workers write to pseudo-terminals, where what they write is only shown.
+enum class Tty {
+  automatic,  ///< stdout and stderr each: where ddprun's own is a terminal
+  never,
+  always,
 };
 
 /// When the scheduler ends the job, and what the workers get before it does.
@@ -96,6 +104,9 @@ struct JobSpec : rendezvous::RoundSpec, rendezvous::LeaseSpec {
   bool report_bindings = false;             ///< say so before they start
 
   // Output.
+  Tty tty = Tty::automatic;
+  std::optional<int> debugged_rank;  ///< it reads stdin, and no other one is shown; nullopt: none
+  Colour colour = Colour::automatic;
   std::optional<std::string> prefix;        ///< template of line prefixes; nullopt: no prefix
   std::string log_dir;                      ///< of log and error files; empty: a temporary one
   std::string error_file;                   ///< the root cause is copied there; empty: nowhere

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/node_workers.h"
 
+#include <algorithm>
 #include <csignal>
 #include <ctime>
 #include <utility>
@@ -39,6 +40,13 @@ std::string uneven_end_text(const std::vector<int>& ended, const std::vector<int
 std::string why_alive() {
   const std::string reason = launcher::unkillable_text(launcher::descendants());
   return reason.empty() ? "" : ": " + reason;
+}
+
+void report_missing_terminals(const std::vector<launcher::Child>& children) {
+  const auto lacking = std::ranges::find_if(
+      children, [](const auto& child) { return child.no_terminal.has_value(); });
+  if (lacking == children.end()) return;
+  log::warning(lacking->no_terminal->message + ": workers write to pipes instead (--tty never)");
 }
 
 double seconds(std::chrono::steady_clock::duration duration) {
@@ -99,15 +107,32 @@ Result<> NodeWorkers::start_workers(Result<std::vector<WorkerSetup::Worker>> wor
   if (job_.cannot_run) return *job_.cannot_run;
   if (!workers) return workers.error();
   std::vector<launcher::Command> commands;
-  for (WorkerSetup::Worker& worker : *workers) commands.push_back(std::move(worker.command));
+  for (WorkerSetup::Worker& worker : *workers) commands.push_back(command_of(worker));
   Result<std::vector<launcher::Child>> children = group_->start(commands);
   if (!children) return children.error();
+  report_missing_terminals(*children);
   for (int local_rank = 0; local_rank < layout_.local_size; ++local_rank) {
     const auto i = static_cast<size_t>(local_rank);
     add_output(local_rank, std::move((*workers)[i]), std::move((*children)[i]));
   }
   watch_progress();
   return {};
+}
+
+launcher::Command NodeWorkers::command_of(WorkerSetup::Worker& worker) const {
+  worker.command.stdout_window = window_of(worker, false);
+  worker.command.stderr_window = window_of(worker, true);
+  return std::move(worker.command);
+}
+
+/// nullopt: it writes to a pipe. A log file gets what a program writes to a file.
+std::optional<launcher::WindowSize> NodeWorkers::window_of(const WorkerSetup::Worker& worker,
+                                                           bool of_stderr) const {
+  const launcher::StreamSink& sink = worker.sinks[of_stderr ? 1 : 0];
+  if (job_.tty == Tty::never) return std::nullopt;
+  const auto window = output_.window(of_stderr, worker.prefix);
+  if (job_.tty == Tty::always) return window.value_or(launcher::WindowSize());
+  return sink.shown && !sink.file && !sink.duplicates ? window : std::nullopt;
 }
 
 void NodeWorkers::watch_progress() {
@@ -132,7 +157,7 @@ void NodeWorkers::on_progress_changed(bool quiet, std::chrono::duration<double> 
 void NodeWorkers::add_output(int local_rank, WorkerSetup::Worker worker, launcher::Child child) {
   const int rank = layout_.first_rank + local_rank;
   // Whoever reads marked lines needs each to begin one.
-  const bool alone = layout_.world_size == 1 && worker.prefix.empty() && !log::are_lines_marked();
+  const bool alone = worker.alone && worker.prefix.empty() && !log::are_lines_marked();
   output_.add_worker(rank, worker.prefix,
                      alone ? launcher::Buffering::none : launcher::Buffering::line,
                      std::move(child.out), std::move(child.err), std::move(worker.sinks[0]),
@@ -202,6 +227,17 @@ void NodeWorkers::stop(int signal) {
 
 void NodeWorkers::forward(int signal) {
   if (group_) group_->forward(signal);
+}
+
+bool NodeWorkers::interrupt(int rank) {
+  const int local_rank = rank - layout_.first_rank;
+  return group_ && stop_signal_ == 0 && group_->signal(local_rank, SIGINT);
+}
+
+void NodeWorkers::window_changed() {
+  output_.window_changed();
+  if (!group_) return;
+  for (const int local_rank : group_->running()) group_->signal(local_rank, SIGWINCH);
 }
 
 void NodeWorkers::child_changed() {

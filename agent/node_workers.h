@@ -72,6 +72,13 @@ class NodeWorkers {
   /// Sends `signal` to each worker and changes nothing else.
   void forward(int signal);
 
+  /// Sends SIGINT to the processes of one worker, and changes nothing else. False: it does not run
+  /// here.
+  bool interrupt(int rank);
+
+  /// The user's terminal may have another size.
+  void window_changed();
+
   /// To be called at each SIGCHLD.
   void child_changed();
 
@@ -118,6 +125,9 @@ class NodeWorkers {
   };
 
   Result<> start_workers(Result<std::vector<WorkerSetup::Worker>> workers);
+  launcher::Command command_of(WorkerSetup::Worker& worker) const;
+  std::optional<launcher::WindowSize> window_of(const WorkerSetup::Worker& worker,
+                                                bool of_stderr) const;
   void add_output(int local_rank, WorkerSetup::Worker worker, launcher::Child child);
   void watch_for_oom();
   void watch_progress();

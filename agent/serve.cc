@@ -77,7 +77,8 @@ class Serving {
   }
 
   void on_signal(int signal) {
-    if (signal == SIGCHLD || signal == SIGUSR1 || signal == SIGUSR2) return;
+    if (signal == SIGCHLD || signal == SIGWINCH) return;
+    if (signal == SIGUSR1 || signal == SIGUSR2) return;
     if (signal == SIGCONT && !launcher::guardian_is_gone()) return;
     events_.signal_received(signal);
     finish(Interrupted{signal});

@@ -111,21 +111,39 @@ Result<WorkerSetup::Worker> WorkerSetup::worker(int local_rank, const WorkerEnv&
                                                 std::array<launcher::StreamSink, 2> sinks) {
   Result<std::string> prefix = prefix_of(local_rank);
   if (!prefix) return prefix.error();
-  const bool reads_input =
-      layout_.first_rank + local_rank == 0 && !launcher::is_terminal_of_others(STDIN_FILENO);
+  const bool alone = is_alone(local_rank);
+  if (!alone && is_debugged_here()) {
+    for (launcher::StreamSink& sink : sinks) sink.shown = false;
+  }
   std::vector<std::string> variables = env.of(local_rank, error_file(local_rank));
   variables.insert(variables.end(), more_variables_.begin(), more_variables_.end());
-  launcher::Command command = {job_.program,         worker_command(job_, local_rank),
-                               std::move(variables), reads_input ? STDIN_FILENO : no_input_.get(),
-                               sinks[0].direct_fd(), sinks[1].direct_fd(),
-                               cpus_of(local_rank)};
-  return Worker{std::move(command), std::move(*prefix), std::move(sinks)};
+  launcher::Command command = {
+      job_.program,         worker_command(job_, local_rank),
+      std::move(variables), reads_input(local_rank) ? STDIN_FILENO : no_input_.get(),
+      sinks[0].direct_fd(), sinks[1].direct_fd(),
+      cpus_of(local_rank)};
+  return Worker{std::move(command), std::move(*prefix), std::move(sinks), alone};
+}
+
+bool WorkerSetup::is_debugged_here() const {
+  const int local_rank = job_.debugged_rank.value_or(-1) - layout_.first_rank;
+  return local_rank >= 0 && local_rank < layout_.local_size;
+}
+
+bool WorkerSetup::is_alone(int local_rank) const {
+  return layout_.world_size == 1 ||
+         (is_debugged_here() && layout_.first_rank + local_rank == *job_.debugged_rank);
+}
+
+bool WorkerSetup::reads_input(int local_rank) const {
+  return layout_.first_rank + local_rank == job_.debugged_rank.value_or(0) &&
+         !launcher::is_terminal_of_others(STDIN_FILENO);
 }
 
 /// The default prefix only tells workers apart, so a worker that is alone has none.
 Result<std::string> WorkerSetup::prefix_of(int local_rank) const {
   if (!job_.prefix) return std::string();
-  if (layout_.world_size == 1 && *job_.prefix == launcher::kDefaultPrefix) return std::string();
+  if (is_alone(local_rank) && *job_.prefix == launcher::kDefaultPrefix) return std::string();
   launcher::PrefixFacts facts;
   facts.rank = layout_.first_rank + local_rank;
   facts.local_rank = local_rank;

@@ -32,6 +32,7 @@ class WorkerSetup {
     launcher::Command command;  ///< its descriptors belong to the setup and to `sinks`
     std::string prefix;         ///< of its lines on the console
     std::array<launcher::StreamSink, 2> sinks;  ///< of stdout and stderr
+    bool alone = false;                         ///< no other worker writes to the console
   };
   /// The workers of the round, by local rank. Errors: system, usage (--prefix).
   using Prepared = std::function<void(Result<std::vector<Worker>>)>;
@@ -74,6 +75,9 @@ class WorkerSetup {
   Result<Worker> worker(int local_rank, const WorkerEnv& env,
                         std::array<launcher::StreamSink, 2> sinks);
   Result<std::string> prefix_of(int local_rank) const;
+  bool is_debugged_here() const;
+  bool is_alone(int local_rank) const;
+  bool reads_input(int local_rank) const;
   std::vector<int> cpus_of(int local_rank) const;
   void report_omp_limit(const WorkerEnv& env);
   void report_bindings() const;

@@ -10,6 +10,7 @@
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
+#include "base/colour.h"
 #include "base/text.h"
 
 namespace ddprun::log {
@@ -17,11 +18,6 @@ namespace {
 
 constexpr std::string_view kCause = "\033[31m";
 constexpr std::string_view kReset = "\033[0m";
-
-bool stderr_wants_colour() {
-  const char* no_color = std::getenv("NO_COLOR");  // https://no-color.org: set and not empty
-  return (no_color == nullptr || *no_color == '\0') && isatty(STDERR_FILENO) == 1;
-}
 
 void write_to_stderr(std::string_view line) {
   while (!line.empty()) {
@@ -53,15 +49,14 @@ class LineSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  private:
   void sink_it_(const spdlog::details::log_msg& message) override {
     std::string block = as_block({message.payload.data(), message.payload.size()});
-    if (colour_ && message.level >= spdlog::level::err) {
+    const bool is_cause = message.level >= spdlog::level::err;
+    if (is_cause && !are_lines_marked() && wants_colour(STDERR_FILENO)) {
       const size_t first_line = block.find('\n');
       block.insert(first_line, kReset).insert(0, kCause);
     }
     writer(block);
   }
   void flush_() override {}
-
-  bool colour_ = stderr_wants_colour();
 };
 
 LineSink& sink() {

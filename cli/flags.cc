@@ -255,6 +255,25 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "0 or 1",
      "Print the workers' lines without a prefix.",
      set_switch<&RawOptions::no_prefix>},
+    {Group::output, "tty", "", "auto|never|always", "DDPRUN_TTY", "auto",
+     "auto, never or always",
+     "Whether workers write to pseudo-terminals, so that they show colours and progress bars and "
+     "print each line at once. auto: stdout and stderr each, if ddprun's own is a terminal and what "
+     "is written there goes to no log file.",
+     set_tty},
+    {Group::output, "pdb", "", "RANK", "", "",
+     "a rank, 0 or more",
+     "This rank has the terminal: it reads stdin instead of rank 0, what it writes is shown as it "
+     "is, and Ctrl-C interrupts it alone; SIGQUIT stops the job. Of the others on its node nothing is "
+     "shown. For breakpoint() and torch.distributed.breakpoint(RANK).",
+     [](std::string_view value, RawOptions& raw) -> SetResult {
+       return assign(parse_count(value, 0, kMost), raw.job.debugged_rank);
+     }},
+    {Group::output, "color", "colour", "auto|never|always", "DDPRUN_COLOR", "auto",
+     "auto, never or always",
+     "Colours of prefixes, by rank, and of ddprun's failures. auto: as NO_COLOR, CLICOLOR_FORCE, "
+     "FORCE_COLOR and CLICOLOR say, or else on a terminal.",
+     set_colour_choice, Flag::kServes},
     {Group::output, "log_dir", "", "DIR", "PET_LOG_DIR", "a temporary one",
      "the name of a directory, or /dev/null",
      "Directory of log and error files: DIR/ID_RANDOM/attempt_N/LOCAL_RANK/, where N counts rounds "

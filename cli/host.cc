@@ -78,6 +78,7 @@ Host this_host(TakenVariables taken) {
                           const std::string& name) { return find_program(name, search); };
   host.read_file = read_file;
   host.check_script = check_script;
+  host.has_terminal = [] { return isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1; };
   host.executable = own_path;
   host.directory = current_directory;
   return host;

@@ -36,6 +36,7 @@ struct Host {
   std::function<std::string()> executable;  ///< path of this program; empty: unknown
   std::function<std::string()> directory;   ///< the current one, by the shell's name for it
   std::function<Result<>(const std::string& name)> check_script;
+  std::function<bool()> has_terminal;  ///< stdin and stdout are terminals
 };
 
 /// The values of variables that only ddprun reads; empty where one was not set.

@@ -16,6 +16,7 @@
 #include "agent/gone_message.h"
 #include "agent/run.h"
 #include "agent/stack_helper.h"
+#include "base/colour.h"
 #include "base/log.h"
 #include "base/secret.h"
 #include "cli/doctor/job.h"
@@ -53,6 +54,7 @@ int fail(const Error& error) {
 /// `work` is agent::run or agent::serve.
 int run_job(decltype(agent::run) work, const agent::JobSpec& job) {
   log::set_level(job.log_level);
+  set_colour(job.colour);
   if (!job.engine.empty()) log::debug(job.engine);
   Result<agent::Events> events = agent::Events::open(job.events_file);
   if (!events) return fail(events.error());

@@ -301,6 +301,9 @@ Result<Parsed> node_job(RawOptions& raw, CommandLine& line, const std::string& e
   }
   if (const Result<> workers = resolve_workers(raw, host); !workers) return workers.error();
   if (const Result<> logs = check_logs(raw.job); !logs) return logs.error();
+  if (const Result<> debugged = check_debugged_rank(raw.job, host); !debugged) {
+    return debugged.error();
+  }
   if (const Result<> bindings = resolve_bindings(raw, host); !bindings) return bindings.error();
   if (const Result<> prefix = resolve_prefix(raw, host); !prefix) return prefix.error();
   const char* error_file = agent::find_variable(host.environment, agent::kErrorFile);

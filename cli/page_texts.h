@@ -71,7 +71,7 @@ constexpr auto kReadVariables = std::to_array<ItemText>({
     {"PYTHON_EXEC", "The Python interpreter [default: python3]."},
     {"DDPRUN_SECRET", "The secret of the job itself: see --secret_file."},
     {"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "Sets the default of --prefix, as under torchrun."},
-    {"NO_COLOR", "If it is not empty: no colours, also on a terminal."},
+    {"NO_COLOR, CLICOLOR, CLICOLOR_FORCE, FORCE_COLOR", "Whether ddprun has colours: see --color."},
     {"TMPDIR", "Folder of the temporary --log_dir [default: /tmp]."},
 });
 

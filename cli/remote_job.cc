@@ -61,6 +61,9 @@ Result<> check(const RawOptions& raw, const HostNames& hosts, const Words& comma
   if (command.empty() && !raw.doctor)
     return usage_error("no program to run on the hosts; see ddprun --help");
   if (raw.standalone) return usage_error("--standalone means one node: leave out the hosts");
+  if (raw.job.debugged_rank) {
+    return usage_error("--pdb: the hosts have no terminal; run ddprun on each node instead");
+  }
   if (raw.requeue && !raw.remote.by_srun()) return usage_error("--requeue has no part in --hosts");
   if (raw.given.contains("node_rank")) {
     return usage_error("--node_rank: the ranks are the order of the hosts; leave it out");

@@ -266,6 +266,17 @@ Result<> check_logs(const agent::JobSpec& job) {
                      ", and local ranks begin with 0");
 }
 
+Result<> check_debugged_rank(const agent::JobSpec& job, const Host& host) {
+  if (!job.debugged_rank) return {};
+  const std::string flag = "--pdb " + std::to_string(*job.debugged_rank);
+  if (!host.has_terminal()) {
+    return usage_error(flag + " needs a terminal, and stdin or stdout of ddprun is none");
+  }
+  if (job.max_nodes > 1 || *job.debugged_rank < job.local_size) return {};
+  return usage_error(flag + ": this job has " + counted(job.local_size, "worker") +
+                     ", and ranks begin with 0");
+}
+
 Result<> resolve_bindings(RawOptions& raw, const Host& host) {
   agent::JobSpec& job = raw.job;
   if (job.numa_binding) {

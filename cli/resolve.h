@@ -32,6 +32,10 @@ Result<> resolve_workers(RawOptions& raw, const Host& host);
 /// That the local ranks named by flags about output exist. After resolve_workers.
 Result<> check_logs(const agent::JobSpec& job);
 
+/// That --pdb names a rank that may have the terminal, and that there is one. After
+/// resolve_workers.
+Result<> check_debugged_rank(const agent::JobSpec& job, const Host& host);
+
 /// The CPUs of each worker. After resolve_workers. Errors also: system (hwloc fails).
 Result<> resolve_bindings(RawOptions& raw, const Host& host);
 

@@ -56,6 +56,16 @@ constexpr std::array kStoreHosts = std::to_array<Choice<agent::StoreHost>>({
     {"worker", agent::StoreHost::worker},
     {"tunnel", agent::StoreHost::tunnel},
 });
+constexpr std::array kTtys = std::to_array<Choice<agent::Tty>>({
+    {"auto", agent::Tty::automatic},
+    {"never", agent::Tty::never},
+    {"always", agent::Tty::always},
+});
+constexpr std::array kColours = std::to_array<Choice<Colour>>({
+    {"auto", Colour::automatic},
+    {"never", Colour::never},
+    {"always", Colour::always},
+});
 constexpr std::array kLocalRankFlags = std::to_array<Choice<const char*>>({
     {"dash", "--local-rank"},
     {"underscore", "--local_rank"},
@@ -201,6 +211,14 @@ SetResult set_prefix(std::string_view value, RawOptions& raw) {
   raw.prefix = value;
   raw.no_prefix = false;
   return true;
+}
+
+SetResult set_tty(std::string_view value, RawOptions& raw) {
+  return assign(find_choice(value, kTtys), raw.job.tty);
+}
+
+SetResult set_colour_choice(std::string_view value, RawOptions& raw) {
+  return assign(find_choice(value, kColours), raw.job.colour);
 }
 
 SetResult set_log_level(std::string_view value, RawOptions& raw) {

@@ -63,6 +63,8 @@ SetResult set_deadline_signal(std::string_view value, RawOptions& raw);  ///< SI
 
 // Output.
 SetResult set_prefix(std::string_view value, RawOptions& raw);
+SetResult set_tty(std::string_view value, RawOptions& raw);
+SetResult set_colour_choice(std::string_view value, RawOptions& raw);
 SetResult set_log_level(std::string_view value, RawOptions& raw);
 SetResult set_log_dir(std::string_view value, RawOptions& raw);
 SetResult set_events(std::string_view value, RawOptions& raw);

@@ -25,6 +25,7 @@
 #include "launcher/liveness.h"
 #include "launcher/signals.h"
 #include "launcher/stop_requests.h"
+#include "launcher/terminal.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -70,7 +71,7 @@ void kill_agent(pid_t agent) {
 /// The agent first: it must not start workers, nor continue them after an earlier Ctrl-Z, any more
 /// when they are stopped, nor write when the shell sees this process stopped. A second is enough
 /// for it, unless it sleeps in the kernel.
-void stop_all(pid_t agent) {
+void stop_all(pid_t agent, TerminalSettings& terminal) {
   kill(agent, SIGSTOP);
   const auto is_running = [agent] {
     siginfo_t info = {};
@@ -81,8 +82,11 @@ void stop_all(pid_t agent) {
   while (is_running() && wait_for_child_signal(std::chrono::seconds(1))) {
   }
   signal_all_descendants(SIGSTOP);
+  terminal.suspend();
   stop_this_process();
+  terminal.resume();
   kill(agent, SIGCONT);
+  kill(agent, SIGWINCH);  // the window may have another size by now
 }
 
 /// poll(2)'s timeout: the shorter one, where -1 is none.
@@ -91,8 +95,10 @@ int shorter_timeout(int a, int b) {
 }
 
 void forward(StopRequests& requests, pid_t agent, ReceivedSignal signal) {
-  if (signal.number == SIGQUIT && shared->quit_stops_nothing) {
-    kill(agent, SIGQUIT);
+  const bool stops_nothing =
+      signal.number == SIGWINCH || (signal.number == SIGQUIT && shared->quit_stops_nothing);
+  if (stops_nothing) {
+    kill(agent, signal.number);
   } else {
     requests.forward(signal.number, signal.from_terminal);
   }
@@ -100,7 +106,7 @@ void forward(StopRequests& requests, pid_t agent, ReceivedSignal signal) {
 
 /// Forwards signals and reaps orphans until the agent has ended.
 ExitStatus wait_for_agent(pid_t agent, const Fd& signals, ControlInput& control,
-                          StopRequests& requests) {
+                          StopRequests& requests, TerminalSettings& terminal) {
   LivenessWatch watch(liveness_timer);
   bool killed = false;
   for (;;) {
@@ -115,7 +121,7 @@ ExitStatus wait_for_agent(pid_t agent, const Fd& signals, ControlInput& control,
     for (const int signal : control.read(sources[2].revents != 0))
       forward(requests, agent, {signal, false});
     const auto [signal, from_terminal] = read_signal(signals);
-    if (signal == SIGTSTP) stop_all(agent);
+    if (signal == SIGTSTP) stop_all(agent, terminal);
     if (signal > 0 && signal != SIGCHLD && signal != SIGTSTP) {
       forward(requests, agent, {signal, from_terminal});
     }
@@ -166,6 +172,7 @@ Result<int> guard(const std::function<int()>& agent, const FinalMessage::Compose
     return opened.error();
   Result<Fd> signals = open_signal_fd();
   if (!signals) return signals.error();
+  TerminalSettings terminal;
   const pid_t child = fork();
   if (child < 0) return os_error("cannot create the agent's process", errno);
   if (child == 0) {
@@ -176,7 +183,8 @@ Result<int> guard(const std::function<int()>& agent, const FinalMessage::Compose
   }
   StopRequests requests(child);
   ControlInput input(std::move(control));
-  const ExitStatus end = wait_for_agent(child, *signals, input, requests);
+  const ExitStatus end = wait_for_agent(child, *signals, input, requests, terminal);
+  terminal.restore();
   clean_up_after(end, final_message, requests);
   return end_as(end, requests);
 }

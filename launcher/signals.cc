@@ -13,7 +13,7 @@ sigset_t blocked_signals() {
   for (const int signal : kStopSignals) sigaddset(&set, signal);
   for (const int signal : kForwardedSignals) sigaddset(&set, signal);
   for (const int signal : kOtherSignals) sigaddset(&set, signal);
-  for (const int signal : {SIGCHLD, SIGTSTP, SIGCONT}) sigaddset(&set, signal);
+  for (const int signal : {SIGCHLD, SIGTSTP, SIGCONT, SIGWINCH}) sigaddset(&set, signal);
   return set;
 }
 

@@ -22,9 +22,9 @@ inline constexpr std::array kForwardedSignals = {SIGUSR1, SIGUSR2};
 /// default (signal(7)).
 inline constexpr std::array kOtherSignals = {SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGPWR, SIGXCPU};
 
-/// Blocks all of these, SIGCHLD, SIGTSTP and SIGCONT, to be read from open_signal_fd, and ignores
-/// SIGPIPE and SIGTTOU. Afterwards none of these ends or stops this process. `spawn` undoes both
-/// for the workers.
+/// Blocks all of these, SIGCHLD, SIGTSTP, SIGCONT and SIGWINCH, to be read from open_signal_fd, and
+/// ignores SIGPIPE and SIGTTOU. Afterwards none of these ends or stops this process. `spawn` undoes
+/// both for the workers.
 ///
 /// Signals that were ignored at the start stay ignored, here and in the workers: nohup ignores
 /// SIGHUP, and shells without job control ignore SIGINT and SIGQUIT in background commands. Except

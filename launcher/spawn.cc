@@ -43,17 +43,28 @@ DDPRUN_UNSANITIZED void close_all_on_exec() {
   }
 }
 
+/// A pipe or a pseudo-terminal for the output of a child.
 struct Pipe {
   Fd read_end;
   Fd write_end;
 };
 
-/// No pipe if the caller has given a descriptor.
-Result<Pipe> make_pipe_unless(int given) {
-  if (given >= 0) return Pipe{};
+Result<Pipe> make_pipe() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return os_error("cannot create a pipe", errno);
   return Pipe{Fd(ends[0]), Fd(ends[1])};
+}
+
+/// None if the caller has given a descriptor. `no_terminal`: why it is a pipe instead of a
+/// pseudo-terminal.
+Result<Pipe> make_pipe_unless(int given, const std::optional<WindowSize>& window,
+                              std::optional<Error>& no_terminal) {
+  if (given >= 0) return Pipe{};
+  if (!window) return make_pipe();
+  Result<PseudoTerminal> terminal = open_pseudo_terminal(*window);
+  if (terminal) return Pipe{std::move(terminal->master), std::move(terminal->slave)};
+  no_terminal = terminal.error();
+  return make_pipe();
 }
 
 Error exec_error(const std::string& program, int failure) {
@@ -100,6 +111,8 @@ struct SpawnBatch::ChildSetup {
   int stdin_fd;
   int out;
   int err;
+  std::optional<WindowSize> out_window;
+  std::optional<WindowSize> err_window;
   pid_t parent;
   const rlimit* open_files;  // nullptr: unchanged
   const unsigned long* cpus;
@@ -182,6 +195,8 @@ SpawnBatch::SpawnBatch(const std::vector<Command>& commands)
     setup.stdin_fd = commands[i].stdin_fd;
     setup.out = commands[i].stdout_fd;
     setup.err = commands[i].stderr_fd;
+    setup.out_window = commands[i].stdout_window;
+    setup.err_window = commands[i].stderr_window;
     setup.parent = getpid();
     setup.open_files = original_open_files ? &*original_open_files : nullptr;
     masks_.push_back(affinity_mask(commands[i].cpus));
@@ -194,9 +209,10 @@ SpawnBatch::SpawnBatch(const std::vector<Command>& commands)
 
 Result<Child> SpawnBatch::launch(size_t index) {
   ChildSetup& setup = setups_[index];
-  Result<Pipe> out = make_pipe_unless(setup.out);
+  std::optional<Error> no_terminal;
+  Result<Pipe> out = make_pipe_unless(setup.out, setup.out_window, no_terminal);
   if (!out) return out.error();
-  Result<Pipe> err = make_pipe_unless(setup.err);
+  Result<Pipe> err = make_pipe_unless(setup.err, setup.err_window, no_terminal);
   if (!err) return err.error();
   if (out->write_end) setup.out = out->write_end.get();
   if (err->write_end) setup.err = err->write_end.get();
@@ -206,7 +222,8 @@ Result<Child> SpawnBatch::launch(size_t index) {
   const pid_t pid = clone_process(ChildSetup::run, setup.stack + kStackSize,
                                   CLONE_VM | CLONE_PIDFD | SIGCHLD, &setup, &pidfd);
   if (pid < 0) return clone_error(setup.program, errno);
-  return Child{pid, Fd(pidfd), std::move(out->read_end), std::move(err->read_end)};
+  return Child{pid, Fd(pidfd), std::move(out->read_end), std::move(err->read_end),
+               std::move(no_terminal)};
 }
 
 std::optional<Error> SpawnBatch::exec_failure(size_t index) const {

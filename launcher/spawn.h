@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "launcher/pseudo_terminal.h"
 
 namespace ddprun::launcher {
 
@@ -18,18 +19,21 @@ struct Command {
   std::vector<std::string> arguments;    ///< argv, program name first
   std::vector<std::string> environment;  ///< "NAME=value", all of it
   int stdin_fd = -1;                     ///< these three stay owned by the caller
-  int stdout_fd = -1;                    ///< -1: a pipe
+  int stdout_fd = -1;                    ///< -1: a pipe, or a pseudo-terminal
   int stderr_fd = -1;
-  std::vector<int> cpus = {};  ///< it may run only on these; empty: on ours
+  std::vector<int> cpus = {};                    ///< it may run only on these; empty: on ours
+  std::optional<WindowSize> stdout_window = {};  ///< of its pseudo-terminal; nullopt: a pipe
+  std::optional<WindowSize> stderr_window = {};
 };
 
-/// A started process, and the read ends of its stdout and stderr; these are empty if its command
-/// has descriptors for them.
+/// A started process, and the read ends of its stdout and stderr, or the masters of their
+/// pseudo-terminals; these are empty if its command has descriptors for them.
 struct Child {
   pid_t pid;
   Fd pidfd;
   Fd out;
   Fd err;
+  std::optional<Error> no_terminal;  ///< why there are pipes where the command asked for terminals
 };
 
 /// The memory that children of `spawn` share with this process until their exec. Destroy it only

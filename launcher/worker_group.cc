@@ -137,6 +137,13 @@ void WorkerGroup::forward(int signal) {
   for (Member& member : members_) member.worker.signal_leader(signal);
 }
 
+bool WorkerGroup::signal(int local_rank, int signal) {
+  if (local_rank < 0 || static_cast<size_t>(local_rank) >= members_.size()) return false;
+  Worker& worker = members_[static_cast<size_t>(local_rank)].worker;
+  worker.signal_group(signal);
+  return worker.running();
+}
+
 void WorkerGroup::child_changed() {
   if (ended_ || members_.empty()) return;
   if (running_ == 0) return finish_or_stop_orphans();

@@ -64,6 +64,9 @@ class WorkerGroup {
   /// Sends `signal` only to each worker's own process.
   void forward(int signal);
 
+  /// Sends `signal` to one worker's group. False: there is no such local rank, or it has ended.
+  bool signal(int local_rank, int signal);
+
   /// Call at each SIGCHLD: reaps orphans, and finds workers that were stopped.
   void child_changed();
 

@@ -175,7 +175,7 @@ class Launch {
 
   void on_signal(int signal) {
     if (signal == SIGCHLD) return launcher::reap_orphans(pids());
-    if (signal == SIGCONT && !launcher::guardian_is_gone()) return;
+    if (signal == SIGWINCH || (signal == SIGCONT && !launcher::guardian_is_gone())) return;
     const auto is = [signal](int other) { return other == signal; };
     if (signal == SIGCONT) return stop_all(SIGTERM, 128 + SIGTERM);
     if (signal == SIGQUIT && !job_.quit_stops) return send(signal);

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
-#include <cstring>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -16,22 +14,14 @@
 
 #include <boost/asio/post.hpp>
 
+#include "base/colour.h"
+
 namespace ddprun::launcher {
 namespace {
 
 /// A thread that is asked to write costs as much as many lines do, so lines are collected for so
 /// long: a delay that no reader of a file notices.
 constexpr std::chrono::milliseconds kRest{1};
-
-bool is_capable_terminal(int fd) {
-  const char* term = std::getenv("TERM");
-  return isatty(fd) == 1 && term != nullptr && std::strcmp(term, "dumb") != 0;
-}
-
-bool wants_colour(int fd) {
-  const char* no_color = std::getenv("NO_COLOR");  // https://no-color.org: set and not empty
-  return is_capable_terminal(fd) && (no_color == nullptr || *no_color == '\0');
-}
 
 /// A new open file description, so that O_NONBLOCK affects no other process; empty, with errno, on
 /// failure.
@@ -114,6 +104,7 @@ bool ConsoleWriter::is_same_file(int fd) const {
 
 void ConsoleWriter::flush() {
   if (reader_stopped_) return lines_.clear();
+  lines_.show_progress();
   if (kind_ == Kind::background && !discarding_) return write_in_background();
   while (!lines_.empty() && !waiting_) {
     const ssize_t written = discarding_ ? static_cast<ssize_t>(lines_.size()) : write_some();

@@ -10,12 +10,67 @@ namespace {
 constexpr size_t kFirstCapacity = 4096;
 constexpr size_t kKeptForLines = 512 * 1024;  // a larger buffer is freed when empty
 constexpr std::string_view kEraseLine = "\r\033[K";
+constexpr char kEnded = 0;                 // the writer of an unfinished line that has ended
+constexpr size_t kLongestProgress = 4096;  // a longer line fits no terminal, and is not kept
 
 }  // namespace
 
-void LineQueue::begin(const void* writer, bool progress) {
-  if (open_ != nullptr && open_ != writer) append(progress && overwrites_ ? kEraseLine : "\n");
+void LineQueue::begin(const void* writer) {
+  if (open_ != writer) {
+    if (open_ != nullptr) line_.is_progress ? erase_open_line() : append("\n");
+    line_ = {};
+    if (overwrites_) erased_.erase(writer);  // it draws its own anew
+  }
   open_ = nullptr;
+  began_ = size();
+}
+
+void LineQueue::erase_open_line() {
+  append(kEraseLine);
+  erased_[open_] = std::move(line_);
+  erased_last_ = open_;
+}
+
+void LineQueue::leave_open(const void* writer) {
+  open_ = writer;
+  if (!overwrites_) return;
+  std::string_view text = pending().substr(began_);
+  const size_t newline = text.rfind('\n');
+  if (newline != text.npos || line_.is_at_start) line_ = {"", line_.is_progress, false};
+  if (newline != text.npos) line_.is_progress = false;
+  text.remove_prefix(newline + 1);  // npos + 1 is 0
+  line_.is_progress = line_.is_progress || text.find('\r') != text.npos;
+  line_.is_at_start = text.ends_with('\r');
+  const size_t end = text.find_last_not_of('\r') + 1;
+  text = text.substr(0, end);
+  const size_t start = text.rfind('\r') + 1;
+  if (start > 0) line_.text.clear();
+  line_.text += text.substr(start);
+  if (line_.text.size() > kLongestProgress) line_ = {};
+}
+
+bool LineQueue::reopen(const void* writer) {
+  if (is_open(writer)) return true;
+  const auto found = erased_.find(writer);
+  if (found == erased_.end()) return false;
+  const Line line = std::move(found->second);
+  begin(writer);
+  append("\r");
+  append(line.text);
+  if (line.is_at_start) append("\r");
+  leave_open(writer);
+  return true;
+}
+
+void LineQueue::end_line() {
+  show_progress();
+  if (open_ != nullptr) open_ = &kEnded;
+  line_ = {};
+}
+
+void LineQueue::show_progress() {
+  if (erased_last_ == nullptr || open_ != nullptr) return;
+  reopen(std::exchange(erased_last_, nullptr));
 }
 
 void LineQueue::consume(size_t count) {

@@ -4,13 +4,18 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <unordered_map>
 
 namespace ddprun::launcher {
 
 /// A queue of bytes for one file, from several writers. It keeps track of the writer whose last
 /// line is unfinished (without newline), so that no other writer's text is appended to that line.
 /// Pure: no I/O. A writer is identified by its address.
+///
+/// On a terminal, progress lines (with a \r) of all writers share the last line: text of another
+/// writer erases one and comes in its place, and the progress line follows it as it was.
 class LineQueue {
  public:
   /// Bytes that were taken out of a queue.
@@ -26,12 +31,12 @@ class LineQueue {
     size_t end_ = 0;
   };
 
-  /// `overwrites`: the file is a terminal, where a progress line may overwrite another.
+  /// `overwrites`: the file is a terminal, where a progress line can be erased.
   explicit LineQueue(bool overwrites) : overwrites_(overwrites) {}
 
-  /// Call before `writer` appends: ends another writer's unfinished line with a newline, or, on a
-  /// terminal and if the new text is progress (starts with \r), erases it.
-  void begin(const void* writer, bool progress);
+  /// Call before `writer` appends: ends another writer's unfinished line with a newline, or erases
+  /// it.
+  void begin(const void* writer);
 
   void append(std::string_view text) {
     if (text.empty()) return;
@@ -40,11 +45,21 @@ class LineQueue {
     pending_.end_ += text.size();
   }
 
-  /// The last line, of `writer`, is unfinished.
-  void leave_open(const void* writer) { open_ = writer; }
+  /// The last line, of `writer`, is unfinished: what was appended since begin().
+  void leave_open(const void* writer);
 
   /// Whether the last line is `writer`'s and unfinished.
   bool is_open(const void* writer) const { return open_ == writer; }
+
+  /// The same; shows `writer`'s progress line again if it was erased.
+  bool reopen(const void* writer);
+
+  /// All writers have ended, perhaps with an unfinished line: whoever is next begins another one.
+  void end_line();
+
+  /// Call before pending() is written: shows the progress line again that was erased last, if the
+  /// last line is finished.
+  void show_progress();
 
   std::string_view pending() const { return pending_.text(); }
   size_t size() const { return pending_.end_ - pending_.begin_; }
@@ -61,10 +76,22 @@ class LineQueue {
   Block take(Block used);
 
  private:
+  /// What the terminal shows of an unfinished line.
+  struct Line {
+    std::string text;
+    bool is_progress = false;  ///< it has had a \r
+    bool is_at_start = false;  ///< a \r was the last byte
+  };
+
   void make_room(size_t count);
+  void erase_open_line();
 
   bool overwrites_;
   const void* open_ = nullptr;
+  Line line_;                                     // of open_; not kept for a file
+  size_t began_ = 0;                              // size() at the last begin()
+  std::unordered_map<const void*, Line> erased_;  // by writer
+  const void* erased_last_ = nullptr;
   Block pending_;
 };
 

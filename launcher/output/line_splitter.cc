@@ -9,10 +9,11 @@ namespace {
 
 constexpr size_t kKeptForLine = 16 * 1024;  // while no line is kept; a long line's memory is freed
 
-/// The writer of an unfinished line whose stream has ended.
-constexpr char kEnded = 0;
-
 }  // namespace
+
+const void* LineSplitter::id_in(const LineQueue& out) const {
+  return buffering_ == Buffering::none ? static_cast<const void*>(&out) : this;
+}
 
 void LineSplitter::feed(std::string_view bytes, LineQueue& out) {
   if (bytes.empty()) return;
@@ -25,7 +26,7 @@ void LineSplitter::feed(std::string_view bytes, LineQueue& out) {
 /// A line whose beginning was shown early, and ended by another writer since, is buffered again: it
 /// would otherwise be shown in as many pieces as it comes in.
 std::string_view LineSplitter::resume_line(std::string_view bytes, const LineQueue& out) {
-  if (!shown_early_ || out.is_open(this)) return bytes;
+  if (!shown_early_ || out.is_open(id_in(out))) return bytes;
   shown_early_ = false;
   position_ = Position::line_start;
   if (bytes.front() == '\n') bytes.remove_prefix(1);
@@ -77,7 +78,7 @@ void LineSplitter::keep(std::string_view text, LineQueue& out) {
 }
 
 void LineSplitter::end_kept_line(std::string_view end, LineQueue& out) {
-  out.begin(this, false);
+  out.begin(id_in(out));
   out.append(prefix_);
   out.append(kept_);
   out.append(end);
@@ -86,31 +87,33 @@ void LineSplitter::end_kept_line(std::string_view end, LineQueue& out) {
 }
 
 void LineSplitter::finish(LineQueue& out) {
-  if (buffering_ == Buffering::none) {
-    if (out.is_open(this)) out.leave_open(&kEnded);
-  } else if (!kept_.empty()) {
+  if (buffering_ == Buffering::none) return;
+  if (!kept_.empty()) {
     end_kept_line("\n", out);
-  } else if (position_ != Position::line_start && out.is_open(this)) {
-    out.begin(this, false);
+  } else if (position_ != Position::line_start && out.reopen(id_in(out))) {
+    out.begin(id_in(out));
     out.append("\n");
   }
   position_ = Position::line_start;
 }
 
 void LineSplitter::pass_on(std::string_view text, LineQueue& out) {
-  if (position_ != Position::line_start && !text.empty() && !out.is_open(this)) {
+  if (text.empty()) return;
+  const void* const id = id_in(out);
+  const bool goes_on = text.front() == '\r' ? out.is_open(id) : out.reopen(id);
+  if (buffering_ == Buffering::line && position_ != Position::line_start && !goes_on) {
     // Another writer has written since, and ended our line: its newline is already there.
     if (text.front() == '\n') text.remove_prefix(1);
     position_ = Position::line_start;
   }
   if (text.empty()) return;
 
-  out.begin(this, text.front() == '\r');
+  out.begin(id);
   prefix_.empty() ? append_plain(text, out) : append_prefixed(text, out);
   if (position_ == Position::line_start) {
     shown_early_ = false;
   } else {
-    out.leave_open(this);
+    out.leave_open(id);
   }
 }
 

@@ -12,7 +12,7 @@ namespace ddprun::launcher {
 /// How a worker's output is buffered.
 enum class Buffering {
   line,  ///< whole lines; for several workers that share a file
-  none,  ///< passed on immediately and unchanged; for a single worker
+  none,  ///< passed on immediately and unchanged; for both streams of a single worker, as one
 };
 
 /// The longest line, without its newline, that is not split.
@@ -26,8 +26,8 @@ inline constexpr std::string_view kSplitMark = " [ddprun: line split]\n";
 ///
 /// A \r makes a progress line: from there on its text is passed on immediately, with the prefix
 /// after each \r ("\r[0] 40 %"), until its newline. If another writer writes meanwhile, the
-/// unfinished line is ended with a newline (on a terminal, another progress line overwrites it),
-/// and the rest starts with the prefix again. "\r\n" ends a line like "\n".
+/// unfinished line is ended with a newline, and the rest starts with the prefix again; on a
+/// terminal, the line comes again below what the other wrote. "\r\n" ends a line like "\n".
 ///
 /// A beginning of a line after which nothing comes may be a prompt: pass_on_kept() shows it, and
 /// the line is then treated in the same way.
@@ -49,7 +49,7 @@ class LineSplitter {
   void pass_on_kept(LineQueue& out);
 
   /// The end of the stream: appends the kept bytes, and a newline if the last line lacks it and
-  /// lines are buffered.
+  /// lines are buffered. An unfinished line of a single worker remains: LineQueue::end_line.
   void finish(LineQueue& out);
 
   const std::string& prefix() const { return prefix_; }
@@ -57,6 +57,7 @@ class LineSplitter {
  private:
   enum class Position { line_start, after_return, inside };
 
+  const void* id_in(const LineQueue& out) const;
   void feed_lines(std::string_view bytes, LineQueue& out);
   void feed_progress(std::string_view bytes, LineQueue& out);
   void keep(std::string_view text, LineQueue& out);

@@ -12,14 +12,12 @@
 #include <boost/asio/post.hpp>
 
 #include "base/log.h"
-#include "launcher/output/line_filter.h"
-#include "launcher/output/marked_lines.h"
+#include "launcher/output/output_stream.h"
 #include "launcher/output/prefix.h"
 
 namespace ddprun::launcher {
 namespace {
 
-constexpr size_t kBatch = 128 * 1024;
 constexpr size_t kOwnLimit = 1024 * 1024;  // pending bytes beyond which own lines are dropped
 
 /// When workers are killed, a reader or a disk that takes nothing for longer is given up, and one
@@ -27,11 +25,8 @@ constexpr size_t kOwnLimit = 1024 * 1024;  // pending bytes beyond which own lin
 constexpr std::chrono::milliseconds kPatience{500};
 constexpr std::chrono::milliseconds kAllPatience{5'000};
 
-/// The beginning of a line is shown when nothing has come for so long. It is no prompt if as much
-/// came before as stdio and Python write at a time: then the rest of the line is still in a buffer
-/// of the worker, and lines would be cut wherever such a buffer ends.
+/// The beginning of a line is shown when nothing has come for so long.
 constexpr std::chrono::milliseconds kQuiet{200};
-constexpr size_t kBufferSize = 4096;
 
 // A big pipe saves context switches but uses memory, and all pipes of a user share one budget (64
 // MiB by default); beyond it, new pipes have one page. So only a few pipes grow, each after a large
@@ -40,78 +35,14 @@ constexpr int kBigPipe = 1024 * 1024;
 constexpr int kMaxBigPipes = 16;
 constexpr size_t kLargeRead = 32 * 1024;  // half of a pipe's default size (pipe(7))
 
+/// More than the kernel keeps of what was written to a pseudo-terminal.
+constexpr size_t kMostInTerminal = 64 * 1024;
+
 }  // namespace
-
-/// What has been read, on its way to the files of the stream's sink.
-struct Output::Unsaved {
-  std::string bytes;
-  std::string lines;  // those that the filters selected, with their prefix
-
-  bool empty() const { return bytes.empty() && lines.empty(); }
-
-  /// Blocks. Errors: system, the first one.
-  Result<> append_to(const LogFile* file, const LogFile* duplicates) const {
-    Result<> saved = file != nullptr ? file->append(bytes) : Result<>();
-    if (duplicates == nullptr) return saved;
-    const Result<> duplicated = duplicates->append(lines);
-    return saved ? duplicated : saved;
-  }
-};
-
-struct Output::Stream {
-  Stream(boost::asio::any_io_executor executor, int worker_rank, bool of_stderr, std::string prefix,
-         Buffering buffering, ConsoleWriter& writer, StreamSink stream_sink)
-      : pipe(executor),
-        rank(worker_rank),
-        is_stderr(of_stderr),
-        splitter(std::move(prefix), buffering),
-        console(writer),
-        sink(std::move(stream_sink)) {}
-
-  /// A stream that is not shown does not wait for the console's reader.
-  bool may_be_read() const {
-    return pipe.is_open() && !saving && (!sink.shown || console.has_room());
-  }
-
-  bool may_show_prompt() const { return splitter.keeps_text() && burst < kBufferSize; }
-
-  bool is_read_to_its_end() {
-    int unread = 0;
-    return may_be_read() && ioctl(pipe.native_handle(), FIONREAD, &unread) == 0 && unread == 0;
-  }
-
-  bool has_files() const { return sink.file || sink.duplicates; }
-
-  /// The size of a read. Prefixes make short lines longer, so a long prefix makes it smaller.
-  size_t batch_size() const {
-    const size_t size = 4 * kBatch / (splitter.prefix().size() + 1);
-    return std::clamp<size_t>(size, 4096, kBatch);
-  }
-
-  boost::asio::posix::stream_descriptor pipe;  // closed after its end, or if there is none
-  int rank;
-  bool is_stderr;
-  LineSplitter splitter;
-  StderrTail stderr_tail;
-  ConsoleWriter& console;
-  StreamSink sink;
-  std::optional<LineFilter> filter;  // set with sink.duplicates
-  MarkedLines marked;
-  std::function<void(std::string_view)> take_marked;  // empty: marked lines are as all others
-  Unsaved unsaved;
-  std::chrono::steady_clock::time_point last_shown;
-  size_t burst = 0;                // bytes since it was quiet
-  size_t left = SIZE_MAX;          // bytes until its end, if known
-  bool waiting = false;            // a handler holds an iterator to this
-  bool saving = false;             // a job holds one
-  size_t saves = 0;                // jobs that have ended
-  size_t checked_save = SIZE_MAX;  // under way at the last drop_stalled_files
-  bool removed = false;
-  bool grown = false;
-};
 
 Output::Output(boost::asio::any_io_executor executor, int out, int err)
     : executor_(executor),
+      files_of_console_{out, err},
       out_(executor, out, "stdout", listener()),
       files_(executor),
       patience_(executor),
@@ -143,6 +74,7 @@ void Output::add_stream(int rank, bool is_stderr, const std::string& prefix, Buf
       buffering, console, std::move(sink));
   if (!pipe) return;
   if (stream.sink.duplicates) stream.filter.emplace(prefix, *stream.sink.filters);
+  if (isatty(pipe.get()) == 1) stream.escapes.emplace();
   fcntl(pipe.get(), F_SETFL, O_NONBLOCK);
   stream.pipe.assign(pipe.release());
   wait(std::prev(streams_.end()));
@@ -150,6 +82,7 @@ void Output::add_stream(int rank, bool is_stderr, const std::string& prefix, Buf
 
 void Output::wait(Streams::iterator stream) {
   if (stream->waiting || !stream->may_be_read()) return;
+  if (stream->ends_when_empty) return read_rest(stream);
   stream->waiting = true;
   stream->pipe.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                           [this, stream](const boost::system::error_code&) {
@@ -174,7 +107,7 @@ void Output::on_readable(Streams::iterator stream) {
 
 /// Returns the number of bytes read; 0: none now. Ends the stream at end of file.
 size_t Output::read_once(Streams::iterator stream) {
-  if (!batch_) batch_ = std::make_unique_for_overwrite<char[]>(kBatch);
+  if (!batch_) batch_ = std::make_unique_for_overwrite<char[]>(Stream::kBatch);
   const size_t most = stream->batch_size();
   const ssize_t count =
       ::read(stream->pipe.native_handle(), batch_.get(), std::min(most, stream->left));
@@ -186,8 +119,14 @@ size_t Output::read_once(Streams::iterator stream) {
     if (stream->left == 0) end(stream);
     return bytes.size();
   }
-  if (count == 0 || (errno != EAGAIN && errno != EINTR)) end(stream);
+  const bool may_come = count < 0 && (errno == EAGAIN || errno == EINTR);
+  if (!may_come || stream->ends_when_empty) end(stream);
   return 0;
+}
+
+void Output::read_rest(Streams::iterator stream) {
+  while (stream->may_be_read() && read_once(stream) > 0) {
+  }
 }
 
 void Output::grow(Stream& stream) {
@@ -197,11 +136,13 @@ void Output::grow(Stream& stream) {
 
 void Output::pass_on(Streams::iterator stream, std::string_view bytes) {
   bytes_read_ += bytes.size();
-  if (read_) read_(stream->rank, stream->is_stderr, bytes);
+  const std::string_view text = stream->escapes ? stream->escapes->take(bytes) : bytes;
+  if (read_) read_(stream->rank, stream->is_stderr, text);
   std::string unmarked;
   if (stream->take_marked) bytes = unmarked = stream->marked.take(bytes, stream->take_marked);
-  if (stream->is_stderr) stream->stderr_tail.feed(bytes);
-  remember(stream->rank, bytes);
+  const std::string_view kept = stream->escapes ? text : bytes;
+  if (stream->is_stderr) stream->stderr_tail.feed(kept);
+  remember(stream->rank, kept);
   if (!stream->has_files()) return show(*stream, bytes);
   if (stream->filter) stream->filter->feed(bytes, stream->unsaved.lines);
   stream->unsaved.bytes += bytes;
@@ -262,7 +203,7 @@ void Output::show_prompts() {
 void Output::save(Streams::iterator stream) {
   if (stream->saving || stream->unsaved.empty()) return;
   stream->saving = true;
-  auto unsaved = std::make_shared<const Unsaved>(std::exchange(stream->unsaved, {}));
+  auto unsaved = std::make_shared<const Stream::Unsaved>(std::exchange(stream->unsaved, {}));
   files_.run(
       [file = stream->sink.file, duplicates = stream->sink.duplicates, unsaved] {
         return unsaved->append_to(file.get(), duplicates.get());
@@ -318,6 +259,23 @@ bool Output::is_held_up() const {
   });
 }
 
+std::optional<WindowSize> Output::window(bool of_stderr, std::string_view prefix) const {
+  std::optional<WindowSize> window = window_size(files_of_console_[of_stderr ? 1 : 0]);
+  const size_t width = width_of(prefix);
+  if (window && width < window->columns) {
+    window->columns = static_cast<unsigned short>(window->columns - width);
+  }
+  return window;
+}
+
+void Output::window_changed() {
+  for (Stream& stream : streams_) {
+    if (!stream.escapes || !stream.pipe.is_open()) continue;
+    const auto size = window(stream.is_stderr, stream.splitter.prefix());
+    if (size) set_window_size(stream.pipe.native_handle(), *size);
+  }
+}
+
 Output::Streams::iterator Output::stderr_of(int rank) {
   return std::find_if(streams_.begin(), streams_.end(), [rank](const Stream& stream) {
     return stream.rank == rank && stream.is_stderr;
@@ -361,6 +319,12 @@ void Output::on_written() {
 void Output::workers_are_gone() {
   for (auto stream = streams_.begin(); stream != streams_.end(); ++stream) {
     if (!stream->pipe.is_open()) continue;
+    if (stream->escapes) {
+      stream->ends_when_empty = true;  // what FIONREAD says is not all there is
+      stream->left = kMostInTerminal;
+      read_rest(stream);
+      continue;
+    }
     int left = 0;
     ioctl(stream->pipe.native_handle(), FIONREAD, &left);
     stream->left = static_cast<size_t>(left);
@@ -425,6 +389,8 @@ void Output::remove_workers() {
     if (stream->has_files()) files_.discard(std::move(stream->sink));
     release(stream);
   }
+  out_.lines().end_line();
+  err().lines().end_line();
   recent_.clear();
   big_pipes_ = 0;
   files_dropped_ = false;
@@ -437,7 +403,7 @@ void Output::write_own_line(std::string_view line) {
     ++dropped_own_lines_;
     return;
   }
-  lines.begin(this, false);
+  lines.begin(this);
   lines.append(line);
   err().flush();
 }

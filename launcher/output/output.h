@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -25,8 +26,11 @@
 #include "launcher/output/line_splitter.h"
 #include "launcher/output/recent_output.h"
 #include "launcher/output/stderr_tail.h"
+#include "launcher/pseudo_terminal.h"
 
 namespace ddprun::launcher {
+
+struct OutputStream;
 
 /// Passes the output of the workers of a round on to ddprun's stdout and stderr: whole lines, each
 /// with its worker's prefix, without loss; the beginning of a line after which nothing comes for a
@@ -50,11 +54,20 @@ class Output {
   Output(const Output&) = delete;
   ~Output();
 
-  /// Starts to read the worker's stdout and stderr from these pipes. On a terminal the prefix has
-  /// the colour of `rank`. Use Buffering::none for a single worker without prefix. A stream whose
-  /// sink is direct has no pipe.
+  /// Starts to read the worker's stdout and stderr from these pipes or masters of pseudo-terminals.
+  /// On a terminal the prefix has the colour of `rank`. Use Buffering::none for a single worker
+  /// without prefix. A stream whose sink is direct has no pipe. What a worker writes to a
+  /// pseudo-terminal is kept without the sequences that control a terminal, but for files.
   void add_worker(int rank, const std::string& prefix, Buffering buffering, Fd out, Fd err,
                   StreamSink out_sink = {}, StreamSink err_sink = {});
+
+  /// The window that a worker's pseudo-terminal has: that of ddprun's stdout or stderr without the
+  /// columns of `prefix`, so that a line that fits into it is one line behind the prefix. nullopt:
+  /// that is no terminal.
+  std::optional<WindowSize> window(bool of_stderr, std::string_view prefix) const;
+
+  /// ddprun's terminal may have another size: hands it on to the workers' pseudo-terminals.
+  void window_changed();
 
   /// Lines of this worker's stderr that begin with log::kMark go to `taken`, without mark and
   /// newline. Nothing else of it is shown before show_stderr.
@@ -129,8 +142,7 @@ class Output {
   void finish(std::chrono::milliseconds limit);
 
  private:
-  struct Stream;
-  struct Unsaved;
+  using Stream = OutputStream;
   /// Of both streams of a worker.
   struct Recent {
     RecentOutput bytes;
@@ -146,6 +158,7 @@ class Output {
   void wait(Streams::iterator stream);
   void on_readable(Streams::iterator stream);
   size_t read_once(Streams::iterator stream);
+  void read_rest(Streams::iterator stream);
   void grow(Stream& stream);
   void pass_on(Streams::iterator stream, std::string_view bytes);
   void remember(int rank, std::string_view bytes);
@@ -163,6 +176,7 @@ class Output {
   void check_drained();
 
   boost::asio::any_io_executor executor_;
+  std::array<int, 2> files_of_console_;
   ConsoleWriter out_;
   std::optional<ConsoleWriter> err_;  // empty if stderr is the same file as stdout
   Streams streams_;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/output/prefix.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
+
+#include "launcher/output/escape_filter.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -46,6 +49,13 @@ Result<std::string> expand_prefix(std::string_view text, const PrefixFacts& fact
     at = end + 1;
   }
   return expanded += text.substr(at);
+}
+
+size_t width_of(std::string_view prefix) {
+  EscapeFilter filter;
+  const std::string_view text = filter.take(prefix);
+  const auto begins_character = [](char c) { return (c & '\xc0') != '\x80'; };  // of UTF-8
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), begins_character));
 }
 
 std::string coloured_prefix(const std::string& prefix, int rank) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -25,6 +26,10 @@ inline constexpr std::string_view kDefaultPrefix = "[${rank}] ";
 /// ${restart}, ${host} (also ${hostname}), ${role_name}. Other text is unchanged, also a $ without
 /// {. Errors: usage (a macro without }, an unknown macro, a line break), with a list of the macros.
 Result<std::string> expand_prefix(std::string_view text, const PrefixFacts& facts);
+
+/// The columns that `prefix` takes on a terminal, whatever its colour. Each character counts as
+/// one.
+size_t width_of(std::string_view prefix);
 
 /// `prefix` in the colour of `rank`, for a terminal. An empty prefix stays empty.
 std::string coloured_prefix(const std::string& prefix, int rank);

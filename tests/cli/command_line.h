@@ -28,6 +28,7 @@ inline cli::Host host(std::vector<std::string> environment = {},
   host.read_file = [](const std::string&) { return std::nullopt; };
   host.find_program = [](const std::string& name) -> Result<std::string> { return "/bin/" + name; };
   host.check_script = [](const std::string&) -> Result<> { return {}; };
+  host.has_terminal = [] { return true; };
   return host;
 }
 

@@ -149,6 +149,27 @@ TEST_CASE("the page is nowhere, at 127.0.0.1, or where it is said in the same wo
   }
 }
 
+TEST_CASE("terminals and colours are automatic unless somebody decides") {
+  CHECK(job({"train"}).tty == agent::Tty::automatic);
+  CHECK(job({"--tty", "always", "train"}).tty == agent::Tty::always);
+  CHECK(job({"train"}, host({"DDPRUN_TTY=never"})).tty == agent::Tty::never);
+  CHECK(job({"--color", "never", "train"}).colour == Colour::never);
+  CHECK(job({"--colour=always", "train"}).colour == Colour::always);
+}
+
+TEST_CASE("a rank that is debugged has to exist, and needs a terminal") {
+  CHECK(job({"--nproc_per_node", "2", "--pdb", "1", "train"}).debugged_rank == 1);
+  CHECK(refusal({"--nproc_per_node", "2", "--pdb", "2", "train"}) ==
+        "--pdb 2: this job has 2 workers, and ranks begin with 0");
+  CHECK(job({"--nnodes", "2", "--rdzv_endpoint", "a", "--pdb", "2", "train"}).debugged_rank == 2);
+  cli::Host piped = host();
+  piped.has_terminal = [] { return false; };
+  CHECK(refusal({"--pdb", "0", "train"}, piped) ==
+        "--pdb 0 needs a terminal, and stdin or stdout of ddprun is none");
+  CHECK(refusal({"--hosts", "a", "--pdb", "0", "train"}) ==
+        "--pdb: the hosts have no terminal; run ddprun on each node instead");
+}
+
 TEST_CASE("a tiny grace is not rounded down to 0") {
   CHECK(job({"--shutdown_timeout", "0", "train"}).stop_grace == 0ms);
   CHECK(job({"--shutdown_timeout", "0.0001", "train"}).stop_grace == 1ms);
@@ -277,6 +298,9 @@ TEST_CASE("a wrong value is refused with its flag and the valid values") {
                                                 {"--min_uptime", "1 s"},
                                                 {"--gpu_bind", "some"},
                                                 {"--store", "none"},
+                                                {"--tty", "yes"},
+                                                {"--color", "red"},
+                                                {"--pdb", "-1"},
                                                 {"--log_level", "loud"},
                                                 {"--events", ""}}));
   const std::string refused = refusal({flag, value, "train"});

@@ -8,16 +8,20 @@
     processes()     the running processes of this test but bash and python: {pid: state}
     until(FUNCTION) waits until it returns something true, and returns it
     has_terminal()  whether a job has the terminal, and not bash
+    resize(ROWS, COLUMNS)
 
 The script ends with bash's end, or with exit code 1 and all that was on the screen. Nothing is timed: the
 deadline only ends a test that hangs.
 """
+import fcntl
 import os
 import pty
 import re
 import select
 import signal
+import struct
 import sys
+import termios
 import time
 
 prompt = r"ready> "
@@ -86,6 +90,10 @@ def processes():
 
 def has_terminal():
     return os.tcgetpgrp(terminal) != os.getpgid(bash)
+
+
+def resize(rows, columns):
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 
 bash, terminal = pty.fork()

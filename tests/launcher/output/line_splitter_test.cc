@@ -148,6 +148,66 @@ TEST_CASE(
   CHECK(page.text() == (terminal ? "\r[0] 10%\r\033[K\r[1] 7%" : "\r[0] 10%\n\r[1] 7%"));
 }
 
+TEST_CASE("on a terminal a progress line comes again below what others write meanwhile") {
+  Page page(true);
+  LineSplitter zero("[0] ", Buffering::line);
+  LineSplitter one("[1] ", Buffering::line);
+  zero.feed("\r10%", page.lines);
+  zero.feed(" of 9", page.lines);
+  one.feed("epoch 1\nepoch 2\n", page.lines);
+  std::string expected = "\r[0] 10% of 9\r\033[K[1] epoch 1\n[1] epoch 2\n";
+  CHECK(page.text() == expected);
+  page.lines.show_progress();
+  expected += "\r[0] 10% of 9";
+  CHECK(page.text() == expected);
+  page.lines.show_progress();
+  CHECK(page.text() == expected);
+
+  SECTION("and goes on") {
+    zero.feed("!\r[2", page.lines);
+    CHECK(page.text() == expected + "!\r[0] [2");
+  }
+  SECTION("and ends as it was") {
+    one.feed("epoch 3\n", page.lines);
+    zero.feed("\n", page.lines);
+    CHECK(page.text() == expected + "\r\033[K[1] epoch 3\n\r[0] 10% of 9\n");
+    page.lines.show_progress();
+    CHECK(page.text().ends_with("9\n"));
+  }
+  SECTION("and stays when its worker ends") {
+    one.feed("\r7%\r", page.lines);
+    zero.finish(page.lines);
+    expected += "\r\033[K\r[1] 7%\r\r\033[K\r[0] 10% of 9\n";
+    CHECK(page.text() == expected);
+    page.lines.show_progress();
+    CHECK(page.text() == expected + "\r[1] 7%\r");
+  }
+}
+
+TEST_CASE("a prompt on a terminal is not erased by another worker's progress") {
+  Page page(true);
+  LineSplitter zero("[0] ", Buffering::line);
+  LineSplitter one("[1] ", Buffering::line);
+  zero.feed("name? ", page.lines);
+  zero.pass_on_kept(page.lines);
+  one.feed("\r7%", page.lines);
+  CHECK(page.text() == "[0] name? \n\r[1] 7%");
+}
+
+TEST_CASE("both streams of a single worker are one for the terminal") {
+  Page page(GENERATE(true, false));
+  LineSplitter out("", Buffering::none);
+  LineSplitter err("", Buffering::none);
+  err.feed("50%", page.lines);
+  out.feed("x\n", page.lines);
+  err.feed("\n\ry", page.lines);
+  out.feed("z", page.lines);
+  out.finish(page.lines);
+  err.feed("!", page.lines);
+  err.finish(page.lines);
+  CHECK(page.text() == "50%x\n\n\ryz!");
+}
+
 TEST_CASE("the output of a single worker is passed on immediately, also prompts") {
   Page page;
   LineSplitter splitter("", Buffering::none);
@@ -172,6 +232,7 @@ TEST_CASE(
   }
   const std::string expected = longest + std::string("\0y", 2);
   CHECK((page.text() == expected));
+  page.lines.end_line();
   LineSplitter next("", Buffering::none);
   next.feed("next", page.lines);
   CHECK((page.text() == expected + "\nnext"));

@@ -137,7 +137,7 @@ TEST_CASE("on a terminal prefixes have colours and progress lines share one line
   expected += "\r\033[K\r\033[33m[1] \033[0m2%";
   run_until(context, [&] { return screen.text == expected; });
   REQUIRE(write(zero.out.get(), "line\n", 5) == 5);
-  expected += "\n\033[36m[0] \033[0mline\n";
+  expected += "\r\033[K\033[36m[0] \033[0mline\n\r\033[33m[1] \033[0m2%";
   run_until(context, [&] { return screen.text == expected; });
 }
 

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <sys/ioctl.h>
+#include <utility>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+
+#include "base/error.h"
+#include "launcher/output/attempt_logs.h"
+#include "launcher/output/console_writer.h"
+#include "launcher/output/escape_filter.h"
+#include "launcher/output/line_filter.h"
+#include "launcher/output/line_splitter.h"
+#include "launcher/output/log_file.h"
+#include "launcher/output/marked_lines.h"
+#include "launcher/output/stderr_tail.h"
+
+namespace ddprun::launcher {
+
+/// One stream of a worker: where it comes from, and where it goes.
+struct OutputStream {
+  /// What has been read, on its way to the files of its sink.
+  struct Unsaved {
+    std::string bytes;
+    std::string lines;  // those that the filters selected, with their prefix
+
+    bool empty() const { return bytes.empty() && lines.empty(); }
+
+    /// Blocks. Errors: system, the first one.
+    Result<> append_to(const LogFile* file, const LogFile* duplicates) const {
+      Result<> saved = file != nullptr ? file->append(bytes) : Result<>();
+      if (duplicates == nullptr) return saved;
+      const Result<> duplicated = duplicates->append(lines);
+      return saved ? duplicated : saved;
+    }
+  };
+
+  /// The most that is read at a time.
+  static constexpr size_t kBatch = 128 * 1024;
+
+  /// The beginning of a line is no prompt if as much came before as stdio and Python write at a
+  /// time: then the rest of the line is still in a buffer of the worker, and lines would be cut
+  /// wherever such a buffer ends.
+  static constexpr size_t kBufferSize = 4096;
+
+  OutputStream(boost::asio::any_io_executor executor, int worker_rank, bool of_stderr,
+               std::string prefix, Buffering buffering, ConsoleWriter& writer,
+               StreamSink stream_sink)
+      : pipe(executor),
+        rank(worker_rank),
+        is_stderr(of_stderr),
+        splitter(std::move(prefix), buffering),
+        console(writer),
+        sink(std::move(stream_sink)) {}
+
+  /// A stream that is not shown does not wait for the console's reader.
+  bool may_be_read() const {
+    return pipe.is_open() && !saving && (!sink.shown || console.has_room());
+  }
+
+  bool may_show_prompt() const { return splitter.keeps_text() && burst < kBufferSize; }
+
+  bool is_read_to_its_end() {
+    int unread = 0;
+    return may_be_read() && ioctl(pipe.native_handle(), FIONREAD, &unread) == 0 && unread == 0;
+  }
+
+  bool has_files() const { return sink.file || sink.duplicates; }
+
+  /// The size of a read. Prefixes make short lines longer, so a long prefix makes it smaller.
+  size_t batch_size() const {
+    const size_t size = 4 * kBatch / (splitter.prefix().size() + 1);
+    return std::clamp<size_t>(size, 4096, kBatch);
+  }
+
+  boost::asio::posix::stream_descriptor pipe;  // closed after its end, or if there is none
+  int rank;
+  bool is_stderr;
+  std::optional<EscapeFilter> escapes;  // of a pseudo-terminal
+  LineSplitter splitter;
+  StderrTail stderr_tail;
+  ConsoleWriter& console;
+  StreamSink sink;
+  std::optional<LineFilter> filter;  // set with sink.duplicates
+  MarkedLines marked;
+  std::function<void(std::string_view)> take_marked;  // empty: marked lines are as all others
+  Unsaved unsaved;
+  std::chrono::steady_clock::time_point last_shown;
+  size_t burst = 0;        // bytes since it was quiet
+  size_t left = SIZE_MAX;  // bytes until its end, if known
+  bool ends_when_empty = false;
+  bool waiting = false;            // a handler holds an iterator to this
+  bool saving = false;             // a job holds one
+  size_t saves = 0;                // jobs that have ended
+  size_t checked_save = SIZE_MAX;  // under way at the last drop_stalled_files
+  bool removed = false;
+  bool grown = false;
+};
+
+}  // namespace ddprun::launcher
