@@ -14,14 +14,14 @@ using std::chrono::seconds;
 namespace {
 
 const char* name_of(const Message& message) {
-  constexpr std::array kNames = {"hello", "heartbeat", "join",  "fail", "succeed", "progress",
-                                 "leave", "ask",       "owned", "gone", "inquiry"};
+  constexpr std::array kNames = {"hello", "heartbeat", "join",  "fail",       "succeed", "progress",
+                                 "leave", "ask",       "owned", "get_secret", "gone",    "inquiry"};
   static_assert(kNames.size() == std::variant_size_v<Message>);
   return kNames[message.index()];
 }
 
 const char* name_of(const Reply& reply) {
-  constexpr std::array kReplies = {"welcome", "heartbeat", "waiting", "whose"};
+  constexpr std::array kReplies = {"welcome", "heartbeat", "waiting", "sealed_secret", "whose"};
   constexpr std::array kNotifications = {"ready", "broken", "closed", "refused", "stalled"};
   static_assert(kReplies.size() + 2 == std::variant_size_v<Reply>);
   static_assert(kNotifications.size() == std::variant_size_v<Notification>);
