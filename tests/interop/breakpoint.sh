@@ -21,7 +21,7 @@ expect(r"\(Pdb\) "), type("p which + 41\n")
 expect(r"^41\$")  # behind what was typed
 expect(r"\(Pdb\) "), type("c\n")
 for _ in range(2):
-    expect(r"^\[[01]\] done [01]\$")
+    expect(r"^(\[[01]\] )?done [01]\$")  # rank 0 goes on behind what was typed
 expect(prompt)
 
 type("$DDPRUN --nproc_per_node 2 --pdb 1 $work/debugged.py 1\n")
