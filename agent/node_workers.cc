@@ -46,7 +46,8 @@ void report_missing_terminals(const std::vector<launcher::Child>& children) {
   const auto lacking = std::ranges::find_if(
       children, [](const auto& child) { return child.no_terminal.has_value(); });
   if (lacking == children.end()) return;
-  log::warning(lacking->no_terminal->message + ": workers write to pipes instead (--tty never)");
+  log::warning(lacking->no_terminal->message +
+               "; workers without one write to pipes (see kernel.pty.max; --tty never: all do)");
 }
 
 double seconds(std::chrono::steady_clock::duration duration) {
