@@ -42,11 +42,17 @@ std::string why_alive() {
   return reason.empty() ? "" : ": " + reason;
 }
 
+/// Its output may be shown byte for byte. Whoever reads marked lines needs each to begin one.
+bool is_alone(const WorkerSetup::Worker& worker) {
+  return worker.alone && worker.prefix.empty() && !log::are_lines_marked();
+}
+
 void report_missing_terminals(const std::vector<launcher::Child>& children) {
   const auto lacking = std::ranges::find_if(
       children, [](const auto& child) { return child.no_terminal.has_value(); });
   if (lacking == children.end()) return;
-  log::warning(lacking->no_terminal->message + ": workers write to pipes instead (--tty never)");
+  log::warning(lacking->no_terminal->message +
+               "; workers without one write to pipes (see kernel.pty.max; --tty never: all do)");
 }
 
 double seconds(std::chrono::steady_clock::duration duration) {
@@ -122,7 +128,17 @@ Result<> NodeWorkers::start_workers(Result<std::vector<WorkerSetup::Worker>> wor
 launcher::Command NodeWorkers::command_of(WorkerSetup::Worker& worker) const {
   worker.command.stdout_window = window_of(worker, false);
   worker.command.stderr_window = window_of(worker, true);
+  worker.command.one_terminal = has_one_terminal(worker);
   return std::move(worker.command);
+}
+
+/// As without ddprun: a prompt on stderr comes behind what was printed before.
+bool NodeWorkers::has_one_terminal(const WorkerSetup::Worker& worker) const {
+  const auto has_files = [](const launcher::StreamSink& sink) {
+    return sink.file || sink.duplicates;
+  };
+  return is_alone(worker) && output_.has_one_console() && worker.command.stdout_window &&
+         worker.command.stderr_window && std::ranges::none_of(worker.sinks, has_files);
 }
 
 /// nullopt: it writes to a pipe. A log file gets what a program writes to a file.
@@ -156,10 +172,8 @@ void NodeWorkers::on_progress_changed(bool quiet, std::chrono::duration<double> 
 
 void NodeWorkers::add_output(int local_rank, WorkerSetup::Worker worker, launcher::Child child) {
   const int rank = layout_.first_rank + local_rank;
-  // Whoever reads marked lines needs each to begin one.
-  const bool alone = worker.alone && worker.prefix.empty() && !log::are_lines_marked();
   output_.add_worker(rank, worker.prefix,
-                     alone ? launcher::Buffering::none : launcher::Buffering::line,
+                     is_alone(worker) ? launcher::Buffering::none : launcher::Buffering::line,
                      std::move(child.out), std::move(child.err), std::move(worker.sinks[0]),
                      std::move(worker.sinks[1]));
   events_.worker_started(layout_.round, rank, local_rank, child.pid);

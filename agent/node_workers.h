@@ -128,6 +128,7 @@ class NodeWorkers {
   launcher::Command command_of(WorkerSetup::Worker& worker) const;
   std::optional<launcher::WindowSize> window_of(const WorkerSetup::Worker& worker,
                                                 bool of_stderr) const;
+  bool has_one_terminal(const WorkerSetup::Worker& worker) const;
   void add_output(int local_rank, WorkerSetup::Worker worker, launcher::Child child);
   void watch_for_oom();
   void watch_progress();

@@ -113,6 +113,7 @@ struct SpawnBatch::ChildSetup {
   int err;
   std::optional<WindowSize> out_window;
   std::optional<WindowSize> err_window;
+  bool one_terminal;
   pid_t parent;
   const rlimit* open_files;  // nullptr: unchanged
   const unsigned long* cpus;
@@ -197,6 +198,7 @@ SpawnBatch::SpawnBatch(const std::vector<Command>& commands)
     setup.err = commands[i].stderr_fd;
     setup.out_window = commands[i].stdout_window;
     setup.err_window = commands[i].stderr_window;
+    setup.one_terminal = commands[i].one_terminal;
     setup.parent = getpid();
     setup.open_files = original_open_files ? &*original_open_files : nullptr;
     masks_.push_back(affinity_mask(commands[i].cpus));
@@ -210,10 +212,11 @@ SpawnBatch::SpawnBatch(const std::vector<Command>& commands)
 Result<Child> SpawnBatch::launch(size_t index) {
   ChildSetup& setup = setups_[index];
   std::optional<Error> no_terminal;
-  Result<Pipe> out = make_pipe_unless(setup.out, setup.out_window, no_terminal);
-  if (!out) return out.error();
   Result<Pipe> err = make_pipe_unless(setup.err, setup.err_window, no_terminal);
   if (!err) return err.error();
+  if (setup.one_terminal && !no_terminal) setup.out = err->write_end.get();
+  Result<Pipe> out = make_pipe_unless(setup.out, setup.out_window, no_terminal);
+  if (!out) return out.error();
   if (out->write_end) setup.out = out->write_end.get();
   if (err->write_end) setup.err = err->write_end.get();
   // Not fork, which copies our page tables and makes both processes copy the pages they write to;

@@ -24,10 +24,12 @@ struct Command {
   std::vector<int> cpus = {};                    ///< it may run only on these; empty: on ours
   std::optional<WindowSize> stdout_window = {};  ///< of its pseudo-terminal; nullopt: a pipe
   std::optional<WindowSize> stderr_window = {};
+  bool one_terminal = false;  ///< stdout is stderr's: what is written to both keeps its order
 };
 
 /// A started process, and the read ends of its stdout and stderr, or the masters of their
-/// pseudo-terminals; these are empty if its command has descriptors for them.
+/// pseudo-terminals; these are empty if its command has descriptors for them. `out` is empty, too,
+/// if stdout is stderr's pseudo-terminal.
 struct Child {
   pid_t pid;
   Fd pidfd;

@@ -6,10 +6,10 @@
 namespace ddprun::launcher {
 namespace {
 
-/// nullopt: it is not ours.
+/// nullopt: it is not ours. Where stdout is a pipe, a pager behind it may have set the terminal.
 std::optional<termios> settings() {
   termios settings{};
-  const bool is_ours = tcgetpgrp(STDIN_FILENO) == getpgrp();
+  const bool is_ours = tcgetpgrp(STDIN_FILENO) == getpgrp() && isatty(STDOUT_FILENO) == 1;
   if (!is_ours || tcgetattr(STDIN_FILENO, &settings) != 0) return std::nullopt;
   return settings;
 }

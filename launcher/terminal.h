@@ -12,8 +12,8 @@ namespace ddprun::launcher {
 bool is_terminal_of_others(int fd);
 
 /// In the guardian: the settings of the terminal at stdin, which workers may change: one that is
-/// killed while it reads a password leaves a terminal without echo. Does nothing where stdin is no
-/// terminal, or while this process group is not in its foreground.
+/// killed while it reads a password leaves a terminal without echo. Does nothing where stdin or
+/// stdout is no terminal, or while this process group is not in its foreground.
 class TerminalSettings {
  public:
   /// Those from now on are the user's.

@@ -42,7 +42,7 @@ constexpr size_t kMostInTerminal = 64 * 1024;
 
 Output::Output(boost::asio::any_io_executor executor, int out, int err)
     : executor_(executor),
-      files_of_console_{out, err},
+      terminals_{isatty(out) == 1 ? out : -1, isatty(err) == 1 ? err : -1},
       out_(executor, out, "stdout", listener()),
       files_(executor),
       patience_(executor),
@@ -260,7 +260,9 @@ bool Output::is_held_up() const {
 }
 
 std::optional<WindowSize> Output::window(bool of_stderr, std::string_view prefix) const {
-  std::optional<WindowSize> window = window_size(files_of_console_[of_stderr ? 1 : 0]);
+  const int terminal = terminals_[of_stderr ? 1 : 0];
+  if (terminal < 0) return std::nullopt;
+  std::optional<WindowSize> window = window_size(terminal);
   const size_t width = width_of(prefix);
   if (window && width < window->columns) {
     window->columns = static_cast<unsigned short>(window->columns - width);

@@ -66,6 +66,9 @@ class Output {
   /// that is no terminal.
   std::optional<WindowSize> window(bool of_stderr, std::string_view prefix) const;
 
+  /// Whether ddprun's stdout and stderr are the same file.
+  bool has_one_console() const { return !err_; }
+
   /// ddprun's terminal may have another size: hands it on to the workers' pseudo-terminals.
   void window_changed();
 
@@ -176,7 +179,7 @@ class Output {
   void check_drained();
 
   boost::asio::any_io_executor executor_;
-  std::array<int, 2> files_of_console_;
+  std::array<int, 2> terminals_;  // stdout and stderr; -1: it is none
   ConsoleWriter out_;
   std::optional<ConsoleWriter> err_;  // empty if stderr is the same file as stdout
   Streams streams_;

@@ -15,6 +15,16 @@ print("\033[1mlast words\033[0m", file=sys.stderr)
 os.abort()
 PY
 
+cat >"$work/pager" <<SH
+#!/bin/bash
+stty -echo </dev/tty
+touch $work/set
+cat  # until ddprun has ended
+echo "left: \$(stty -a </dev/tty | grep -o -- '-echo\b' | head -n 1)"
+stty echo </dev/tty
+SH
+chmod +x "$work/pager"
+
 on_terminal <<END
 type("$DDPRUN python3 -c 'import os; print(*map(os.isatty, range(3)))'\n")
 expect("^True True True\$"), expect(prompt)
@@ -31,12 +41,22 @@ expect("^step 1\$")
 expect("^\x1b\\\\[1mlast words\x1b\\\\[0m\$")  # as it was written
 expect("^ddprun: rank 0 failed first: killed by SIGABRT"), expect("^          last words\$"), expect(prompt)
 
+# stdout and stderr keep their order.
+type("$DDPRUN sh -c 'for i in 1 2 3 4 5 6 7 8 9; do echo out\$i; echo err\$i >&2; done'\n")
+for i in range(1, 10):
+    check(expect(f"^err{i}\$").strip().endswith(f"out{i}\nerr{i}"), "the order has changed")
+expect(prompt)
+
 # Settings that a killed worker leaves behind are not the shell's.
 type("$DDPRUN sh -c 'stty -echo -icanon; kill -9 \$\$'\n")
 expect("killed by SIGKILL"), expect(prompt)
 type("stty -a; echo end\n")
 settings = expect("^end\$")
 check(" echo " in settings and " icanon " in settings, "the terminal has a worker's settings")
+
+# Those of a pager that shows ddprun's output stay, when ddprun ends before it.
+type("$DDPRUN sh -c 'until [ -e $work/set ]; do sleep 0.02; done' | $work/pager\n")
+expect("^left: -echo\$"), expect(prompt)
 
 # A pipe and a log file get what a program writes to a pipe.
 type("$DDPRUN sh -c 'test -t 1 || echo pipe; test -t 2 && echo terminal >&2' | cat\n")
