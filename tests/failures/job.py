@@ -67,6 +67,7 @@ class Job:
                                 **(environment or {}))
         os.mkdir(f'{self.folder}/runtime', mode=0o700)
         self.processes = {}   # by node
+        self._pids = {}       # of the launchers, by node
         self.local_size = str(4 // nodes)
         self.endpoint = ''    # another host's name: there is no such host
         self.groups = {}      # by node: the control group of its processes
@@ -172,6 +173,7 @@ class Job:
             words = [*(options or {}).get(self.launcher.kind, []), *(node_options or {}).get(node, [])]
             line = self.launcher.command(self, node, command, words)
             self._spawn(node, line, (environment or {}).get(node, {}))
+            self._pids[node] = self.processes[node].pid
 
     def _spawn(self, node, line, environment):
         cgroup = self.groups.get(node)
@@ -201,7 +203,7 @@ class Job:
     def says(self, words):
         """Whether the launcher, when it is asked for the job's state, says `words`."""
         if self.launcher.kind == 'ddprun':
-            self.run_on(1, [os.environ['DDPRUN'], 'status']).wait()
+            self.run_on(1, [os.environ['DDPRUN'], 'status', str(self._pids[1])]).wait()
         return any(re.search(words, text) for text in self.consoles().values())
 
     def run_on(self, node, line):
