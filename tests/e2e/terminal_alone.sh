@@ -52,6 +52,7 @@ type("$DDPRUN sh -c 'stty -echo -icanon; kill -9 \$\$'\n")
 expect("killed by SIGKILL"), expect(prompt)
 type("stty -a; echo end\n")
 settings = expect("^end\$")
+expect(prompt)
 check(" echo " in settings and " icanon " in settings, "the terminal has a worker's settings")
 
 # Those of a pager that shows ddprun's output stay, when ddprun ends before it.

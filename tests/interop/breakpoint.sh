@@ -10,7 +10,7 @@ dist.init_process_group("gloo")
 which = int(sys.argv[1])
 dist.breakpoint(which)
 dist.barrier()
-print("done", dist.get_rank())
+print(f"done {dist.get_rank()}")
 dist.destroy_process_group()
 PY
 
