@@ -81,8 +81,8 @@ struct JobSpec : rendezvous::RoundSpec, rendezvous::LeaseSpec {
   std::shared_ptr<const rendezvous::Security> security;  ///< nullptr: the job has no secret
   std::string sealed_secret;  ///< of `security`, by munge: the other nodes take the master's;
                               ///< empty: each was given the secret
-  std::string local_addr;  ///< the address to connect from; empty: any
-  std::string interface;   ///< towards another node; empty: there is none, or not known yet
+  std::string local_addr;     ///< the address to connect from; empty: any
+  std::string interface;      ///< towards another node; empty: there is none, or not known yet
 
   // How it stops.
   milliseconds stop_grace{30'000};  ///< first signal to SIGKILL; 0 kills at once

@@ -53,9 +53,9 @@ class Client {
     std::string run_id;
     int min_nodes = 1;
     int max_nodes = 1;
-    std::string host;                                 ///< this node's name, for people
-    Server* hosted = nullptr;                         ///< the server, if it is in this process
-    std::shared_ptr<const Security> security;         ///< of the job; nullptr: it has no secret
+    std::string host;                          ///< this node's name, for people
+    Server* hosted = nullptr;                  ///< the server, if it is in this process
+    std::shared_ptr<const Security> security;  ///< of the job; nullptr: it has no secret
     /// Opens the secret that the master hands out sealed, which takes the place of `security`'s;
     /// empty: the master has `security`'s, too.
     KeyRequest::Open open_secret;
@@ -168,7 +168,7 @@ class Client {
   AgentSession session_;
   Dialer dialer_;
   KeyRequest key_request_;
-  bool has_key_;  // the master's, as far as is known
+  bool has_key_;                    // the master's, as far as is known
   std::shared_ptr<char> locating_;  // while there is one; handlers look whether it is theirs
   store::OwnerLookup owners_;
   std::map<ConnectionId, std::unique_ptr<ControlConnection>> connections_;
