@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The wheel: the same bytes each time, a tag that is true; pip puts ddprun on PATH, for Debian 11's Python, too, and
-# takes all of it away; python -m ddprun runs what python -m torch.distributed.run runs, with that Python.
+# takes each file away again; python -m ddprun runs what python -m torch.distributed.run runs, with that Python.
 . "$(dirname "${BASH_SOURCE[0]}")/packages.sh"
 
 wheel=$(package wheel)
@@ -13,15 +13,15 @@ oldest=$(sed -n 's/.*consistent with the following platform tag: *"manylinux_2_\
 
 cd "$work"
 /usr/bin/python3 -m venv venv
-find venv | sort >before
+find venv ! -type d | sort >before
 venv/bin/pip --quiet --disable-pip-version-check install --no-index "$wheel"
 runs_a_job venv/bin/ddprun
 runs_a_job venv/bin/python -m ddprun
 echo 'import sys; print(sys.executable)' >which.py
-[ "$(venv/bin/python -m ddprun which.py 2>&1)" = "[0] $work/venv/bin/python" ] || fail 'workers have another Python'
+[ "$(venv/bin/python -m ddprun which.py 2>/dev/null)" = "$work/venv/bin/python" ] || fail 'workers have another Python'
 rm which.py
 venv/bin/pip --quiet --disable-pip-version-check uninstall --yes ddprun
-find venv | sort | diff before - || fail 'uninstalling left something'
+find venv ! -type d | sort | diff before - || fail 'uninstalling left something'
 
 environment=$("$source/scripts/interop-env" --where)
 if [ -n "$environment" ]; then
