@@ -5,7 +5,9 @@
 #   clean_root SUITE PACKAGE...  makes $root, a minimal system of that suite of Debian with these packages
 #   in_root COMMAND...           runs there as root, in a process namespace of its own
 #   runs_a_job COMMAND...        the command is ddprun's: two workers say their ranks
-#   files_of_root                all files of $root with their sizes, but logs and caches
+#   needs_glibc_2_28 PROGRAM     fails if it needs a later one
+#   files_of_root                all files of $root with their sizes, but logs and caches, and the
+#                                groups of users, of which a library beneath Gloo makes one
 #
 # The mirror is that of the machine's own apt. DDPRUN_BUILD is the Release build.
 # shellcheck shell=bash
@@ -40,7 +42,7 @@ package() {
 clean_root() {
   local packages=("${@:2}")
   root=$work/$1
-  mmdebstrap --quiet --mode=root --variant=apt ${packages:+--include="$(IFS=, && echo "${packages[*]}")"} \
+  mmdebstrap --quiet --mode=root --variant=apt --skip=cleanup/apt/lists ${packages:+--include="$(IFS=, && echo "${packages[*]}")"} \
     "$1" "$root" "$mirror" 2>"$work/log" || { cat "$work/log" >&2 && skip "no root of $1 could be made from $mirror"; }
   cp /etc/resolv.conf "$root/etc/"
 }
@@ -56,8 +58,15 @@ runs_a_job() {
   [ "$output" = $'[0] 0\n[1] 1' ] || fail "$* printed: $output, and $(cat "$work/err")"
 }
 
+needs_glibc_2_28() {
+  local newest
+  newest=$(readelf --dyn-syms -W "$1" | grep -oE 'GLIBC_[0-9.]+' | sort -Vu | tail -n 1)
+  [ "$(printf '%s\nGLIBC_2.28\n' "$newest" | sort -V | tail -n 1)" = GLIBC_2.28 ] || fail "it needs $newest"
+}
+
 files_of_root() {
   find "$root" -xdev \( -path "$root/proc" -o -path "$root/var/log" -o -path "$root/var/cache" \
-    -o -path "$root/var/lib/dpkg" -o -path "$root/var/lib/apt" -o -path "$root/tmp" \) -prune \
+    -o -path "$root/var/lib/dpkg" -o -path "$root/var/lib/apt" -o -path "$root/tmp" -o -path "$root/run" \
+    -o -path "$root/etc/group*" -o -path "$root/etc/gshadow*" \) -prune \
     -o ! -type d -printf '%P %s\n' -o -printf '%P/\n' | sort
 }

@@ -9,8 +9,7 @@ tar -xzf "$tarball" -C "$work"
 program=$(echo "$work"/ddprun-*-linux-*/bin/ddprun)
 needed=$(readelf -dW "$program" | sed -n 's/.*(NEEDED).*\[\(.*\)\.so.*/\1/p' | sort | tr '\n' ' ')
 [ "$needed" = "ld-linux-x86-64 libc libdl libm libpthread " ] || fail "it needs $needed"
-newest=$(readelf --dyn-syms -W "$program" | grep -oE 'GLIBC_[0-9.]+' | sort -Vu | tail -n 1)
-[ "$(printf '%s\nGLIBC_2.28\n' "$newest" | sort -V | tail -n 1)" = GLIBC_2.28 ] || fail "it needs $newest"
+needs_glibc_2_28 "$program"
 
 for suite in bullseye bookworm trixie; do
   clean_root $suite

@@ -6,13 +6,14 @@ import sys
 
 
 def program():
-    """Its path, in the folder for programs of where the package is: an environment, a user's or a target folder."""
+    """Its path: where pip says that it is, or beside this package after `pip install --target`, which moves it."""
     files = importlib.metadata.files("ddprun") or []
-    paths = (str(file.locate()) for file in files if file.parts[-2:] == ("bin", "ddprun"))
-    path = next(paths, None)
-    if path is None:
-        sys.exit("ddprun: the package ddprun has no program bin/ddprun here: install it again with pip")
-    return os.path.realpath(path)
+    paths = [str(file.locate()) for file in files if file.parts[-2:] == ("bin", "ddprun")]
+    paths.append(os.path.join(os.path.dirname(__file__), "..", "bin", "ddprun"))
+    found = next((path for path in paths if os.path.isfile(path)), None)
+    if found is None:
+        sys.exit(f"ddprun: there is no program {paths[0]}: install the package ddprun again")
+    return os.path.realpath(found)
 
 
 os.environ.setdefault("PYTHON_EXEC", sys.executable)  # as `python -m torch.distributed.run`
