@@ -189,8 +189,7 @@ bool signal_descendant(const Descendant& target, int signal) {
   const Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, target.pid, 0)));
   if (!pidfd) return false;
   const std::optional<Descendant> now = parse_proc_stat(read_proc(target.pid, "stat"));
-  // If its parent died since the snapshot, it is our child now.
-  if (!now || (now->parent != target.parent && now->parent != getpid())) return false;
+  if (!now || now->parent != target.parent) return false;
   return syscall(SYS_pidfd_send_signal, pidfd.get(), signal, nullptr, 0) == 0;
 }
 

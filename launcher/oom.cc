@@ -71,7 +71,7 @@ std::optional<std::string_view> cgroup_in(std::string_view cgroup, std::string_v
     std::string_view line = take(cgroup, '\n');
     const std::string_view id = take(line, ':');
     const std::string_view controllers = take(line, ':');
-    if (controller.empty() ? id == "0" && controllers.empty() : lists(controllers, controller)) {
+    if (controller.empty() ? id == "0" : lists(controllers, controller)) {
       return line;
     }
   }

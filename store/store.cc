@@ -68,10 +68,8 @@ Result<> Store::put(std::string_view key, std::string_view value) {
   }
 
   auto& stored = found->second.value;
-  if (value.size() > stored->size()) {
-    const auto room = room_for(value.size() - stored->size());
-    if (!room) return room;
-  }
+  const auto room = room_for(value.size() - std::min(value.size(), stored->size()));
+  if (!room) return room;
   bytes_ = bytes_ - stored->size() + value.size();
   const bool wasteful = stored->capacity() > 2 * value.size() + 64;
   if (wasteful || stored.use_count() > 1 || !watchers_.empty()) {

@@ -243,7 +243,9 @@ class Processes {
 };
 
 std::ptrdiff_t threads() {
-  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  std::error_code error;
+  const std::filesystem::directory_iterator tasks("/proc/self/task", error);
+  if (error) fail(ErrorKind::system, "cannot read /proc/self/task: " + error.message());
   return std::distance(begin(tasks), end(tasks));
 }
 

@@ -99,7 +99,7 @@ std::optional<CheckpointPart> read_part(const Json& tensor) {
   const CheckpointPart part{static_cast<DataType>(type - kTypeNames.begin()), *count,
                             ends[0].get<std::uint64_t>()};
   const auto end = ends[1].get<std::uint64_t>();
-  if (end > kMaxCheckpointData || part.offset > end) return std::nullopt;
+  if (part.offset > end) return std::nullopt;
   const std::uint64_t bytes = end - part.offset;
   const std::size_t size = size_of(part.type);
   return bytes % size == 0 && bytes / size == part.count ? std::optional(part) : std::nullopt;

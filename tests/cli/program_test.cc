@@ -150,6 +150,7 @@ TEST_CASE("the suggested word is the one with the fewest typing mistakes") {
   CHECK(cli::suggest("trian", {"tram", "train", "brain"}) == "train");
   CHECK(cli::suggest("trainn", {"train"}) == "train");
   CHECK_FALSE(cli::suggest("evaluate", {"train"}));
+  CHECK_FALSE(cli::suggest("train", {"strai"}));  // one letter more, and one less
   CHECK_FALSE(cli::suggest("x", {"y"}));
 }
 

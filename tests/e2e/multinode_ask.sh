@@ -34,10 +34,12 @@ begin() {  # begin NODE...
   done
 }
 
+waits_for_others() { try "$name" status && [[ $asked =~ 'waiting for 1 of 2 nodes' ]]; }
+answers_alone() { try "$name" status && [[ $asked =~ 'which cannot be reached now' ]]; }
+
 port=29400
 begin a
-waits() { try a status && [[ $asked =~ 'waiting for 1 of 2 nodes' ]]; }
-on a wait_until waits
+on a wait_until waits_for_others
 begin b
 for node in a b; do on "$node" wait_for_stdout 'here is rank'; done
 all_run() { try "$1" status && [ "$(grep -c '^[0-9].* running ' <<<"$asked")" = 4 ]; }
@@ -66,6 +68,7 @@ for node in a b; do
   on "$node" expect_stderr '^ddprun: stopping the whole job, as ddprun stop asks$'
 done
 on b expect_stdout 'saved$'
+on a expect_stderr 'waiting 5 s for .* to acknowledge the end of the job$'
 wait "${followers[@]}" || fail "ddprun logs -f does not end well with its job"
 
 # With a rendezvous of its own.
@@ -80,4 +83,17 @@ for node in c d s; do
   on "$node" finish
   on "$node" expect_exit 143
 done
+
+# While the master cannot be reached a node answers for itself.
+port=29402
+on gone start serve "${quick[@]}" --nnodes 2 --rdzv_id both --rdzv_endpoint "$here:$port"
+on gone wait_for_event serving
+begin e
+on e wait_until waits_for_others
+kill -KILL "$(on gone agent_of)" "${pids[gone]}"
+on gone finish
+on e wait_until answers_alone
+kill -TERM "${pids[e]}"
+on e finish
+on e expect_exit 143
 expect_no_process_left

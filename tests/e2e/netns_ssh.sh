@@ -119,6 +119,20 @@ finish
 expect_exit 130
 expect_nothing_left
 
+# A host that hangs meanwhile is disconnected, and named alone.
+runs --shutdown_timeout 1 --hosts node1,node2
+started 2
+guardian=$(agent_at 2)
+agent=$(pgrep -P "$guardian")
+kill -STOP "$agent" "$guardian"
+kill -TERM "$ddprun"
+finish
+expect_exit 143
+expect_stderr '^ddprun: host node2: ddprun there did not end: disconnected$'
+expect_no_stderr 'host node1: ddprun there'
+kill -KILL "$agent" "$guardian"
+expect_nothing_left
+
 # The secret of this side reaches each host, where no process shows it; nobody else is let in.
 "$DDPRUN" secret "$work/empty/secret" || fail "no secret"
 secret=$(cat "$work/empty/secret")

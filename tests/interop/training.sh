@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Training with DistributedDataParallel ends with the same loss on 1, 2 and 4 workers, on two nodes
-# of different size, and under torchrun.
+# Training with DistributedDataParallel ends with the same loss on 1 and 4 workers, on two nodes of
+# different size, and on 2 workers of torchrun.
 . "$(dirname "${BASH_SOURCE[0]}")/interop.sh"
 program=$interop/train.py
 
@@ -18,7 +18,7 @@ for launcher in $(reference_launcher); do
   under "$launcher" --nproc_per_node 2 "$program"
   expect_loss
 done
-for workers in 1 2 4; do
+for workers in 1 4; do
   under ddprun --nproc_per_node "$workers" "$program"
   expect_loss
   expect_no_process_left

@@ -219,6 +219,7 @@ TEST_CASE("a failure that a restarted master cannot know is told to it, and only
     session.connected(2, kGreeted + 4s);
     const auto join = sent<message::Join>(session.received(2, welcome(false, "n"), kGreeted + 4s));
     REQUIRE(join);
+    REQUIRE(join->request.unreported_failure);
     CHECK(join->request.unreported_failure->wait_status == 9 << 8);
   }
   SECTION("unless the restart was counted, which is told") {

@@ -120,6 +120,16 @@ TEST_CASE("nodes whose workers have ended with 0 are not waited for") {
   CHECK(contains(std::get<Stalled>(told[0]).text, "no rank stands apart"));
 }
 
+TEST_CASE("a node whose workers have ended with 0 is no cause of the hang, wherever they were") {
+  StallJob job(3);
+  job.quiet(3, Kind::elsewhere);
+  job.says(3, message::Succeed{0});
+  job.quiet(1);
+  const auto told = job.quiet(2);
+  REQUIRE(told.size() == 1);
+  CHECK(contains(std::get<Stalled>(told[0]).text, "no rank stands apart"));
+}
+
 TEST_CASE("with --hang_timeout the round has failed, by the rank that the others wait for") {
   StallJob job(3, 10min);
   job.quiet(1);

@@ -89,6 +89,28 @@ TEST_CASE("replies that nobody reads are bounded for all clients together") {
   CHECK(whole < 12);
 }
 
+TEST_CASE("replies that nobody reads any more hold up no other client") {
+  Limits limits;
+  limits.client_bytes = 128 << 20;  // from a quarter on a request waits until all replies are read
+  limits.busy_bytes = 32 << 20;
+  limits.unread_time = std::chrono::milliseconds(1000);
+  Served served(limits);
+  std::list<Peer> deaf;
+  for (int i = 0; i < 12; ++i) {
+    deaf.emplace_back(served).send(set("/k", std::string(kLarge, 'x')) + get("/k"));
+    REQUIRE(deaf.back().receive(1).size() == 1);
+  }
+  SECTION("when their clients were disconnected") {
+    for (Peer& peer : deaf) REQUIRE(was_cut_off(peer));
+  }
+  SECTION("in the next round") {
+    served.on_its_thread([](Server& server) { server.reset(); });
+  }
+  Peer slow(served), other(served);
+  slow.send(set("/k", std::string(kLarge, 'x')) + get("/k") + set("/after", ""));
+  CHECK(other.ask(wait({"/after"}), 1) == kStop);
+}
+
 TEST_CASE("a value that the store has costs nothing more, however many read it late") {
   Limits limits;
   limits.client_bytes = 32 << 20;

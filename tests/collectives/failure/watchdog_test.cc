@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -223,6 +224,40 @@ TEST_CASE(
   CHECK(ended[0].output.starts_with("ddp: " + cause));
   CHECK(ended[1].output.starts_with("ddp: rank 1 failed in #1 all_reduce sum float32[1000]: " +
                                     cause));
+}
+
+TEST_CASE("a group that cannot be left in time ends no process whose other calls go on") {
+  // A call has 1.5 s, and 5 s more once it is aborted: a healthy one is under way for longer.
+  const Words command = rank_command([](ProcessGroup& group) {
+    const int rank = group.rank();
+    const auto store = job_store();
+    auto with_hung = group.split(rank == 2 ? -1 : 0);
+    auto healthy = group.split(rank == 1 ? -1 : 0);
+    if (rank == 1) {
+      store->set("rank 1", std::to_string(::getpid()));
+      store->get("what is never set");
+    }
+    if (rank == 2) store->wait({"rank 0 has waited"}, std::chrono::seconds(30));
+    const ddp::Work call = healthy->ibarrier();
+    if (rank == 0) {
+      ::kill(std::stoi(store->get("rank 1")), SIGSTOP);
+      for (ProcessGroup* each : {&group, &*with_hung, &*healthy}) each->set_timeout(kShortLimit);
+      with_hung.reset();
+      try {
+        call.wait(std::chrono::seconds(8));
+        wrong("done before rank 2 came");
+      } catch (const ddp::Error& error) {
+        check(error.kind() == ddp::ErrorKind::timed_out, error.what());
+      }
+      store->set("rank 0 has waited", "");
+    }
+    call.wait();
+    ::_exit(0);  // the first group cannot be left without rank 1
+  });
+  for (const Ended& one : run_ranks_but(1, 3, command)) {
+    INFO(one.output);
+    CHECK(one.code == 0);
+  }
 }
 
 TEST_CASE("a program that does not catch the sentence ends, and its error file has it") {

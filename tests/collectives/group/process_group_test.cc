@@ -548,10 +548,15 @@ TEST_CASE("wrong arguments are refused and leave the group as it was", "[mpi]") 
     const ddp::DeviceSpan<std::int32_t> device = {data.data(), data.size()};
     const ddp::P2POp mixture[] = {ddp::P2POp::send(data, 1 - group.rank()),
                                   ddp::P2POp::recv(device, 1 - group.rank())};
+    const ddp::DeviceSpan<std::int32_t> elsewhere = {data.data(), data.size(),
+                                                     reinterpret_cast<CUstream_st*>(16)};
+    const ddp::P2POp streams[] = {ddp::P2POp::send(device, 1 - group.rank()),
+                                  ddp::P2POp::recv(elsewhere, 1 - group.rank())};
     refused([&] { group.all_reduce(data, ReduceOp::avg); });
     refused([&] { group.broadcast(data, 99); });
     refused([&] { group.all_reduce(data, device); });
     refused([&] { group.batch_send_recv(mixture); });
+    refused([&] { group.batch_send_recv(streams); });
     refused([&] { group.reduce(device, {}, 1 - group.rank()); });
     refused([&] { (void)group.ibroadcast(device); });
     const std::span<std::int32_t> endless(data.data(), std::size_t{0} - 1);
@@ -568,6 +573,7 @@ TEST_CASE("wrong arguments are refused and leave the group as it was", "[mpi]") 
     CHECK(contains(rank.output, "broadcast from rank 99, but ranks are 0 to 1"));
     CHECK(contains(rank.output, "all_reduce: in is in host memory, but out on a device"));
     CHECK(contains(rank.output, "batch_send_recv of buffers in host memory and on a device"));
+    CHECK(contains(rank.output, "batch_send_recv of buffers with several streams"));
     for (const char* call : {"all_reduce", "all_gather", "send"}) {
       CHECK(contains(rank.output, std::string(call) + " of 18446744073709551615 elements"));
     }

@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <stop_token>
 #include <string>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -113,6 +114,20 @@ TEST_CASE("another user of the host is turned away from the store of spawned pro
   });
   CHECK(ended.code == 0);
   CHECK(contains(ended.output, "own 1, another's 0"));
+}
+
+TEST_CASE("a spawn that gets no descriptors says so") {
+  const Ended ended = run_spawner([] {
+    const int next = ::dup(0);
+    ::close(next);
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = static_cast<rlim_t>(next);
+    check(::setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
+    ddp::spawn(1, [](int) {});
+  });
+  check_failure({ended}, ErrorKind::system,
+                {"ddp: spawn: cannot read /proc/self/task: Too many open files\n"});
 }
 
 TEST_CASE("the first failure of a spawned process is thrown with its text") {

@@ -209,6 +209,8 @@ TEST_CASE(
       [&, a = a] { a->compare_set("k", "", long_value); },
       [&, a = a] { a->wait({"k", long_key}); },
       [&, a = a] { a->check(Keys(131'073)); },
+      [&, a = a] { a->check(Keys(8'065, std::string(8'192, 'k'))); },  // 63 MiB and a key
+      [&, a = a] { a->multi_set({8, {"k", std::string(8 << 20, 'v')}}); },
       [&, a = a] { a->get("k", -1ms); },
       [&, a = a] { a->set_timeout(-1ms); },
   };

@@ -342,7 +342,8 @@ struct Master {
   Election election{kLease};
   Model etcd;
   Time now = Time() + 1h;
-  bool loses_writes = false;  // they are done, but the answer is lost
+  bool loses_writes = false;    // they are done, but the answer is lost
+  bool fails_renewals = false;  // of the key
   int done = 0;
   std::vector<std::string> stepped_down, delayed;
 
@@ -374,7 +375,8 @@ struct Master {
   void answer(const election_action::Ask& ask) {
     const auto answer = etcd.apply(ask.request, "master", now);
     const bool is_lost = loses_writes && std::holds_alternative<request::Record>(ask.request);
-    if (is_lost || !answer) return perform(election.failed(ask.number, "no answer", now));
+    const bool fails = fails_renewals && std::holds_alternative<request::Renew>(ask.request);
+    if (is_lost || fails || !answer) return perform(election.failed(ask.number, "no answer", now));
     perform(election.answered(ask.number, *answer, now));
   }
 };
@@ -393,6 +395,15 @@ TEST_CASE("a state that was written by an attempt whose answer was lost lives on
   REQUIRE(master.etcd.state);
   master.record("2");
   CHECK(master.done == 2);
+  CHECK(master.stepped_down.empty());
+}
+
+TEST_CASE("a master whose renewals fail for a moment stays the master") {
+  Master master;
+  master.fails_renewals = true;
+  master.pass(3s);
+  master.fails_renewals = false;
+  master.pass(60s);
   CHECK(master.stepped_down.empty());
 }
 
