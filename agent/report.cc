@@ -2,12 +2,12 @@
 #include "agent/report.h"
 
 #include <algorithm>
-#include <csignal>
 #include <iterator>
 #include <set>
 #include <string_view>
 
 #include "agent/outcome.h"
+#include "agent/report_hints.h"
 #include "base/text.h"
 #include "launcher/exit_status.h"
 
@@ -146,13 +146,6 @@ std::string line_after_title(std::string_view text) {
   return lines.size() < 2 ? "" : one_line(lines[1]);
 }
 
-/// A hint for a SIGKILL whose sender is unknown.
-std::string unexplained_kill(const Failure& failure) {
-  if (exit_status(failure).signal() != SIGKILL || !failure.cause.empty()) return "";
-  return "\nddprun did not send this signal; if the kernel did, out of memory, dmesg on " +
-         one_line(failure.host) + " shows it";
-}
-
 }  // namespace
 
 std::string failure_report(const rendezvous::Failed& failed) {
@@ -167,7 +160,7 @@ std::string failure_report(const rendezvous::Failed& failed) {
   report += block("its traceback, the innermost call last:", frames);
   report += block("its last words on stderr:",
                   last_of(other_stderr_lines(cause), kMostLines - frames.size()));
-  report += unexplained_kill(cause);
+  if (const std::string hint = report_hint(cause); !hint.empty()) report += "\n" + hint;
   for (const std::string& line : last_of(lines_of(failed.summary), kMostLines))
     report += "\n" + line;
   return report + "\nexit code " + std::to_string(exit_status(cause).code()) + "; " +
