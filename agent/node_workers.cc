@@ -142,7 +142,7 @@ void NodeWorkers::on_progress_changed(bool quiet, std::chrono::duration<double> 
 void NodeWorkers::add_output(int local_rank, WorkerSetup::Worker worker, launcher::Child child) {
   const int rank = layout_.first_rank + local_rank;
   // Whoever reads marked lines needs each to begin one.
-  const bool alone = layout_.world_size == 1 && worker.prefix.empty() && !log::are_lines_marked();
+  const bool alone = layout_.world_size == 1 && worker.prefix.empty() && !log::are_lines_relayed();
   output_.add_worker(rank, worker.prefix,
                      alone ? launcher::Buffering::none : launcher::Buffering::line,
                      std::move(child.out), std::move(child.err), std::move(worker.sinks[0]),

@@ -64,6 +64,8 @@ SetResult set_deadline_signal(std::string_view value, RawOptions& raw);  ///< SI
 // Output.
 SetResult set_prefix(std::string_view value, RawOptions& raw);
 SetResult set_log_level(std::string_view value, RawOptions& raw);
+SetResult set_log_format(std::string_view value, RawOptions& raw);
+SetResult set_quiet(std::string_view value, RawOptions& raw);
 SetResult set_log_dir(std::string_view value, RawOptions& raw);
 SetResult set_events(std::string_view value, RawOptions& raw);
 SetResult set_web(std::string_view value, RawOptions& raw);
@@ -71,7 +73,6 @@ SetResult set_web(std::string_view value, RawOptions& raw);
 // Flags that tune torchrun's own Python: refused where they would change what happens.
 SetResult set_event_handler(std::string_view value, RawOptions& raw);
 SetResult refuse_logs_specs(std::string_view value, RawOptions& raw);
-SetResult set_run_path(std::string_view value, RawOptions& raw);
 SetResult set_start_method(std::string_view value, RawOptions& raw);
 
 /// For flags that print something: they have no value.

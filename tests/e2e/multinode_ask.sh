@@ -63,7 +63,7 @@ ask b 0 stop
 for node in a b; do
   on "$node" finish
   on "$node" expect_exit 143
-  on "$node" expect_stderr '^ddprun: stopping the whole job, as ddprun stop asks$'
+  on "$node" expect_stderr '^ddprun: \[[^ ]+\] stopping the whole job, as ddprun stop asks$'
 done
 on b expect_stdout 'saved$'
 wait "${followers[@]}" || fail "ddprun logs -f does not end well with its job"
