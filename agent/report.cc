@@ -79,6 +79,13 @@ std::vector<std::string_view> frames_of(const Failure& failure) {
   return frames;
 }
 
+/// Drops the rest of a frame of Python's whose place was cut off.
+void drop_cut_frame(std::vector<std::string>& lines) {
+  const auto whole = std::ranges::find_if(
+      lines, [](const std::string& line) { return line.starts_with("  File \""); });
+  if (whole != lines.end()) lines.erase(lines.begin(), whole);
+}
+
 /// The end of stderr without the exception and its traceback, which are usually there, too.
 std::vector<std::string_view> other_stderr_lines(const Failure& failure) {
   std::set<std::string_view> known;
@@ -156,6 +163,7 @@ std::string failure_report(const rendezvous::Failed& failed) {
   const bool never_ran = cause.pid == 0 && exit_status(cause).signal() == 0 && !cause.hung;
   if (never_ran && failed.summary.empty()) return report + "; " + one_line(failed.no_restart);
   auto frames = last_of(frames_of(cause), kMostFrames);
+  if (frames_of(cause).size() > kMostFrames) drop_cut_frame(frames);
   std::ranges::transform(frames, frames.begin(), with_cxx_name);
   report += block("its traceback, the innermost call last:", frames);
   report += block("its last words on stderr:",

@@ -197,6 +197,18 @@ TEST_CASE("a round after a change of membership says how many nodes of how many 
   CHECK(regroup_line(layout, 1, 1) == "round 3 with 1 node, 1 worker");
 }
 
+TEST_CASE("of a long traceback whole frames are shown") {
+  std::string traceback = "Traceback (most recent call last):\n";
+  for (int line = 1; line <= 9; ++line) {
+    traceback += "  File \"t.py\", line " + std::to_string(line) + ", in f\n    g()\n    ^^^\n";
+  }
+  traceback += "  [Previous line repeated 2 more times]\nValueError: x";
+  const Failure failure = {0, exited(1), 9, 1, "gpu-07", "", "", "ValueError: x", traceback};
+  const std::string report = failure_report(ended_by(failure));
+  CHECK(tests::contains(report, "the innermost call last:\n    File \"t.py\", line 6, in f\n"));
+  CHECK(tests::contains(report, "line 9, in f\n      g()\n    [Previous line"));
+}
+
 TEST_CASE("a report says what to do where the worker's last words tell it") {
   const auto [words, hint] = GENERATE(table<const char*, const char*>(
       {{"train.py: error: the following arguments are required: --local-rank",
