@@ -27,7 +27,7 @@ struct Style {
   bool with_time = false;  ///< for text; JSON always has the time
   std::string host;        ///< who says it; empty: the job has one node
 };
-void set_style(Style style);
+void set_style(Style wanted);
 
 /// Sets the function that gets finished lines, with their newline. The default writes them to
 /// stderr at once; an agent puts them between the lines of its workers, so that no line is torn. An
