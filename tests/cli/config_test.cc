@@ -13,11 +13,9 @@
 #include "cli/config_file.h"
 #include "tests/catch.h"
 #include "tests/cli/command_line.h"
-#include "tests/contains.h"
 
 using namespace ddprun;
 using namespace std::chrono_literals;
-using tests::contains;
 
 namespace {
 
