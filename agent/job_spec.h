@@ -67,7 +67,8 @@ struct JobSpec : rendezvous::RoundSpec, rendezvous::LeaseSpec {
   std::optional<Error> cannot_run;   ///< there is none here, which the other nodes have to know
   int local_size = 1;                ///< workers on this node, >= 1
 
-  std::string engine;  ///< where the scheduler's values are from, for people; empty: no scheduler
+  std::vector<std::string> origins;    ///< for people: where values are from, a line each
+  std::vector<std::string> warnings;   ///< what the user should know; said at the start
   std::optional<Deadline> deadline;    ///< nullopt: the workers get no signal before it
   std::optional<RequeueSpec> requeue;  ///< nullopt: not by this node
 
@@ -114,6 +115,7 @@ struct JobSpec : rendezvous::RoundSpec, rendezvous::LeaseSpec {
   std::optional<rendezvous::Endpoint> web;  ///< where its page is, an IP address; nullopt: nowhere
   std::string events_file;                  ///< JSON lines are appended here; empty: none
   log::Level log_level = log::Level::info;  ///< ddprun's own lines below it are dropped
+  log::Format log_format = log::Format::text;
 };
 
 }  // namespace ddprun::agent

@@ -44,7 +44,7 @@ std::string why_alive() {
 
 /// Its output may be shown byte for byte. Whoever reads marked lines needs each to begin one.
 bool is_alone(const WorkerSetup::Worker& worker) {
-  return worker.alone && worker.prefix.empty() && !log::are_lines_marked();
+  return worker.alone && worker.prefix.empty() && !log::are_lines_relayed();
 }
 
 void report_missing_terminals(const std::vector<launcher::Child>& children) {
@@ -77,7 +77,8 @@ NodeWorkers::NodeWorkers(boost::asio::any_io_executor executor, const JobSpec& j
       uneven_end_(executor_, uneven_end),
       watch_(executor_, job_.program, host_name_),
       stacks_(executor_, job_.program, host_name_),
-      progress_(executor_, job_, output_) {}
+      progress_(executor_, job_, output_),
+      timers_(executor_) {}
 
 void NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::Endpoint& store) {
   layout_ = layout;
@@ -99,14 +100,22 @@ void NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::Endp
                      [this](int local_rank, pid_t pid) {
                        watch_.continued({layout_.first_rank + local_rank, pid});
                      }});
-  setup_.prepare(layout_, store, progress_.variables(setup_.inherited()),
-                 [this, store](auto workers) {
-                   wait_reporter_.end();
-                   events_.round_ready(layout_, store.host, store.port);
-                   const Result<> started = start_workers(std::move(workers));
-                   started ? watch_for_oom() : handle_event_(event::StartFailed{started.error()});
-                 });
+  setup_.prepare(layout_, store, more_variables(), [this, store](auto workers) {
+    wait_reporter_.end();
+    events_.round_ready(layout_, store.host, store.port);
+    const Result<> started = start_workers(std::move(workers));
+    started ? watch_for_oom() : handle_event_(event::StartFailed{started.error()});
+  });
   if (setup_.is_preparing()) report_waiting();
+}
+
+/// Of the workers' environment: where they reach this process.
+std::vector<std::string> NodeWorkers::more_variables() {
+  std::vector<std::string> all = progress_.variables(setup_.inherited());
+  for (std::string& variable : timers_.variables(setup_.inherited(), setup_.log_folder())) {
+    all.push_back(std::move(variable));
+  }
+  return all;
 }
 
 Result<> NodeWorkers::start_workers(Result<std::vector<WorkerSetup::Worker>> workers) {
@@ -154,6 +163,7 @@ std::optional<launcher::WindowSize> NodeWorkers::window_of(const WorkerSetup::Wo
 void NodeWorkers::watch_progress() {
   std::map<pid_t, int> ranks;
   for (const WorkerWatch::Process& process : processes()) ranks[process.pid] = process.rank;
+  timers_.begin(ranks);
   progress_.begin(std::move(ranks), [this](bool quiet, std::chrono::duration<double> time) {
     on_progress_changed(quiet, time);
   });
@@ -301,6 +311,7 @@ void NodeWorkers::note_end(const launcher::WorkerEnd& end) {
 
 void NodeWorkers::on_worker_ended(const launcher::WorkerEnd& end) {
   note_end(end);
+  timers_.worker_ended(end.pid);
   if (end.stopped || (!end.exec_failure && !end.status.success())) return examine(end);
   record_end(end, "");
   if (end.exec_failure) {
@@ -378,6 +389,7 @@ void NodeWorkers::on_examined(const launcher::WorkerEnd& end, bool is_first, con
   if (is_first && oom_) failure.cause = oom_->cause(end.pid, end.status.signal());
   // A worker that speaks of a lost peer did not fail for want of space, and is still looked at.
   if (failure.cause.empty() && !is_consequence(failure)) failure.cause = traces.cause;
+  if (failure.cause.empty()) failure.cause = timers_.cause(end.pid);
   if (!traces.core.empty()) log::info(rank_text(end.local_rank) + " left a core: " + traces.core);
   if (end.stopped && exception.empty()) exits_.stopped.push_back(failure.rank);
   if (end.stopped && !exception.empty()) exits_.victims.push_back({failure.rank, exception});

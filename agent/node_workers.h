@@ -13,6 +13,7 @@
 #include "agent/ask/status.h"
 #include "agent/error_file.h"
 #include "agent/events.h"
+#include "agent/file_timers.h"
 #include "agent/job_spec.h"
 #include "agent/machine.h"
 #include "agent/progress_monitor.h"
@@ -130,6 +131,7 @@ class NodeWorkers {
                                                 bool of_stderr) const;
   bool has_one_terminal(const WorkerSetup::Worker& worker) const;
   void add_output(int local_rank, WorkerSetup::Worker worker, launcher::Child child);
+  std::vector<std::string> more_variables();
   void watch_for_oom();
   void watch_progress();
   void on_progress_changed(bool quiet, std::chrono::duration<double> time);
@@ -164,6 +166,7 @@ class NodeWorkers {
   WorkerWatch watch_;
   StackCollector stacks_;
   ProgressMonitor progress_;
+  FileTimers timers_;
   std::function<void(rendezvous::NodeProgress)> progress_changed_;
   bool is_quiet_ = false;  // as of the last news of it
 

@@ -7,12 +7,12 @@
 
 #include "agent/notify_message.h"
 #include "agent/worker_env.h"
+#include "agent/worker_pids.h"
 #include "base/log.h"
 
 namespace ddprun::agent {
 namespace {
 
-constexpr int kMostAncestors = 64;  // between a worker and what sends its heartbeats
 constexpr size_t kMostStatuses = 8;
 constexpr std::string_view kSocket = "NOTIFY_SOCKET";
 
@@ -81,7 +81,7 @@ void ProgressMonitor::end() {
 }
 
 void ProgressMonitor::on_message(pid_t sender, std::string_view text) {
-  const std::optional<int> rank = watch_ ? rank_of(sender) : std::nullopt;
+  const std::optional<int> rank = watch_ ? rank_of(sender, ranks_) : std::nullopt;
   if (!rank) return;
   NotifyMessage message = parse_notify_message(text);
   if (message.is_heartbeat) beat(*rank);
@@ -91,16 +91,6 @@ void ProgressMonitor::on_message(pid_t sender, std::string_view text) {
 void ProgressMonitor::beat(int rank) {
   watch_->beat(rank, BootClock::now());
   reported_[rank].beat = std::chrono::steady_clock::now();
-}
-
-/// What a worker has started speaks for it.
-std::optional<int> ProgressMonitor::rank_of(pid_t pid) const {
-  for (int i = 0; i < kMostAncestors && pid > 1; ++i) {
-    const auto found = ranks_.find(pid);
-    if (found != ranks_.end()) return found->second;
-    pid = launcher::parent_of(pid);
-  }
-  return std::nullopt;
 }
 
 void ProgressMonitor::on_output(int rank, bool is_stderr, std::string_view bytes) {

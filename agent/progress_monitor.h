@@ -70,7 +70,6 @@ class ProgressMonitor {
   void on_message(pid_t sender, std::string_view text);
   void on_output(int rank, bool is_stderr, std::string_view bytes);
   void beat(int rank);
-  std::optional<int> rank_of(pid_t pid) const;
   void look_later();
   void look();
   void on_seen(Seen seen);

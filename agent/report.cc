@@ -2,12 +2,12 @@
 #include "agent/report.h"
 
 #include <algorithm>
-#include <csignal>
 #include <iterator>
 #include <set>
 #include <string_view>
 
 #include "agent/outcome.h"
+#include "agent/report_hints.h"
 #include "base/text.h"
 #include "launcher/exit_status.h"
 
@@ -79,6 +79,13 @@ std::vector<std::string_view> frames_of(const Failure& failure) {
   return frames;
 }
 
+/// Drops the rest of a frame of Python's whose place was cut off.
+void drop_cut_frame(std::vector<std::string>& lines) {
+  const auto whole = std::ranges::find_if(
+      lines, [](const std::string& line) { return line.starts_with("  File \""); });
+  if (whole != lines.end()) lines.erase(lines.begin(), whole);
+}
+
 /// The end of stderr without the exception and its traceback, which are usually there, too.
 std::vector<std::string_view> other_stderr_lines(const Failure& failure) {
   std::set<std::string_view> known;
@@ -146,13 +153,6 @@ std::string line_after_title(std::string_view text) {
   return lines.size() < 2 ? "" : one_line(lines[1]);
 }
 
-/// A hint for a SIGKILL whose sender is unknown.
-std::string unexplained_kill(const Failure& failure) {
-  if (exit_status(failure).signal() != SIGKILL || !failure.cause.empty()) return "";
-  return "\nddprun did not send this signal; if the kernel did, out of memory, dmesg on " +
-         one_line(failure.host) + " shows it";
-}
-
 }  // namespace
 
 std::string failure_report(const rendezvous::Failed& failed) {
@@ -163,11 +163,12 @@ std::string failure_report(const rendezvous::Failed& failed) {
   const bool never_ran = cause.pid == 0 && exit_status(cause).signal() == 0 && !cause.hung;
   if (never_ran && failed.summary.empty()) return report + "; " + one_line(failed.no_restart);
   auto frames = last_of(frames_of(cause), kMostFrames);
+  if (frames_of(cause).size() > kMostFrames) drop_cut_frame(frames);
   std::ranges::transform(frames, frames.begin(), with_cxx_name);
   report += block("its traceback, the innermost call last:", frames);
   report += block("its last words on stderr:",
                   last_of(other_stderr_lines(cause), kMostLines - frames.size()));
-  report += unexplained_kill(cause);
+  if (const std::string hint = report_hint(cause); !hint.empty()) report += "\n" + hint;
   for (const std::string& line : last_of(lines_of(failed.summary), kMostLines))
     report += "\n" + line;
   return report + "\nexit code " + std::to_string(exit_status(cause).code()) + "; " +

@@ -44,8 +44,14 @@ Result<> WorkerSetup::open_logs() {
     }
     log::warning(error.message + "; workers get no TORCHELASTIC_ERROR_FILE (give --log_dir DIR)");
   }
-  if (wants_files && job_.log_dir.empty()) log::info("log files are in " + logs_.path());
+  if (wants_files && !logs_.path().empty()) log::info("log files are in " + logs_.path());
   return {};
+}
+
+std::string WorkerSetup::log_folder() const {
+  if (!logs_.path().empty()) return logs_.path();
+  const char* temporary = find_variable(inherited_, "TMPDIR");
+  return temporary != nullptr && *temporary != '\0' ? temporary : "/tmp";
 }
 
 void WorkerSetup::prepare(const rendezvous::Layout& layout, const rendezvous::Endpoint& store,
@@ -162,7 +168,7 @@ std::vector<int> WorkerSetup::cpus_of(int local_rank) const {
 
 void WorkerSetup::report_omp_limit(const WorkerEnv& env) {
   if (!env.limits_omp_threads() || std::exchange(omp_limit_reported_, true)) return;
-  log::info("OMP_NUM_THREADS=1 is set for every worker; set it yourself to change that");
+  log::info("OMP_NUM_THREADS=1 for every worker; set it yourself to change that");
 }
 
 void WorkerSetup::report_bindings() const {

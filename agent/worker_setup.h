@@ -54,6 +54,9 @@ class WorkerSetup {
   /// ddprun's own environment, "NAME=value".
   const std::vector<std::string>& inherited() const { return inherited_; }
 
+  /// The folder of log and error files, else $TMPDIR or /tmp.
+  std::string log_folder() const;
+
   /// Whether `prepared` is still to be called.
   bool is_preparing() const { return preparing_ != nullptr; }
 

@@ -11,7 +11,6 @@
 #include <spdlog/spdlog.h>
 
 #include "base/colour.h"
-#include "base/text.h"
 
 namespace ddprun::log {
 namespace {
@@ -30,15 +29,19 @@ void write_to_stderr(std::string_view line) {
   }
 }
 
-std::string line_mark;  // in front of each line
+Style style;
+bool is_relayed = false;
 
-std::string as_block(std::string_view text) {
-  std::string block = line_mark + "ddprun: ";
-  for (const char c : printable(text)) {  // some of it comes from other hosts
-    block += c;
-    if (c == '\n') block += line_mark + "        ";
-  }
-  return block += '\n';
+Level from_spdlog(spdlog::level::level_enum level) {
+  if (level <= spdlog::level::debug) return Level::debug;
+  if (level == spdlog::level::info) return Level::info;
+  return level == spdlog::level::warn ? Level::warning : Level::error;
+}
+
+std::string formatted(const Line& line) {
+  if (is_relayed) return kMark + relayed_line(line);
+  if (style.format == Format::json) return json_line(line);
+  return text_line(line, style.with_time);
 }
 
 /// Passes whole lines to the current writer; null_mutex because the agent has one thread.
@@ -48,9 +51,12 @@ class LineSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
 
  private:
   void sink_it_(const spdlog::details::log_msg& message) override {
-    std::string block = as_block({message.payload.data(), message.payload.size()});
+    std::string block =
+        formatted({from_spdlog(message.level), style.host,
+                   std::string(message.payload.data(), message.payload.size()), message.time});
     const bool is_cause = message.level >= spdlog::level::err;
-    if (is_cause && !are_lines_marked() && wants_colour(STDERR_FILENO)) {
+    const bool is_text = !is_relayed && style.format == Format::text;
+    if (is_text && is_cause && wants_colour(STDERR_FILENO)) {
       const size_t first_line = block.find('\n');
       block.insert(first_line, kReset).insert(0, kCause);
     }
@@ -101,6 +107,16 @@ Result<Level> parse_level(std::string_view name) {
                                 "' is not a log level: use debug, info, warning, error or off"};
 }
 
+Result<Format> parse_format(std::string_view name) {
+  if (name == "text") return Format::text;
+  if (name == "json") return Format::json;
+  return Error{Errc::usage, "'" + std::string(name) + "' is not a format: use text or json"};
+}
+
+void set_style(Style wanted) {
+  style = std::move(wanted);
+}
+
 void set_level(Level level) {
   logger().set_level(to_spdlog(level));
 }
@@ -109,12 +125,18 @@ void set_writer(std::function<void(std::string_view line)> writer) {
   sink().writer = writer ? std::move(writer) : write_to_stderr;
 }
 
-bool are_lines_marked() {
-  return !line_mark.empty();
+bool are_lines_relayed() {
+  return is_relayed;
 }
 
-void mark_lines() {
-  line_mark = kMark;
+void relay_lines() {
+  is_relayed = true;
+}
+
+void show_relayed(const Line& line) {
+  const std::string own = std::exchange(style.host, line.host);
+  logger().log(to_spdlog(line.level), view(line.text));
+  style.host = own;
 }
 
 void debug(std::string_view text) {

@@ -6,10 +6,9 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/log_line.h"
 
 namespace ddprun::log {
-
-enum class Level { debug, info, warning, error, off };
 
 /// "debug", "info", "warning", "error" or "off". Errors: usage.
 Result<Level> parse_level(std::string_view name);
@@ -17,21 +16,37 @@ Result<Level> parse_level(std::string_view name);
 /// Lines below `level` are dropped. The default is `info`.
 void set_level(Level level);
 
+enum class Format { text, json };
+
+/// "text" or "json". Errors: usage.
+Result<Format> parse_format(std::string_view name);
+
+/// How lines look: see base/log_line.h.
+struct Style {
+  Format format = Format::text;
+  bool with_time = false;  ///< for text; JSON always has the time
+  std::string host;        ///< who says it; empty: the job has one node
+};
+void set_style(Style wanted);
+
 /// Sets the function that gets finished lines, with their newline. The default writes them to
 /// stderr at once; an agent puts them between the lines of its workers, so that no line is torn. An
 /// empty function restores the default.
 void set_writer(std::function<void(std::string_view line)> writer);
 
-/// Begins each line of ddprun's own from now on, for a ddprun that reads them and shows them
-/// itself.
+/// From now on each line is written for a ddprun that reads them and shows them itself: this mark,
+/// and relayed_line().
 inline constexpr char kMark = '\x1e';
-void mark_lines();
+void relay_lines();
 
-/// Whether mark_lines() was called.
-bool are_lines_marked();
+/// Whether relay_lines() was called.
+bool are_lines_relayed();
 
-/// Each writes `text` as "ddprun: text". A text of several lines is one message: later lines are
-/// indented under the first. Main thread only.
+/// Writes what the ddprun of another host said.
+void show_relayed(const Line& line);
+
+/// Each writes `text`, by default as "ddprun: text". A text of several lines is one message. Main
+/// thread only.
 void debug(std::string_view text);
 void info(std::string_view text);
 void warning(std::string_view text);

@@ -106,6 +106,9 @@ CompletedCommand completed(const CommandName& name) {
   } else if (name.name == "doctor") {
     command.options = options_in(Mode::doctor);
     command.rest = Rest::program;
+  } else if (name.name == "launch") {
+    command.options = options_in(Mode::run);
+    command.rest = Rest::program;
   } else if (name.name == "secret") {
     command.options = {help_option()};
     command.rest = Rest::file;

@@ -46,8 +46,7 @@ std::vector<std::string> folders(const RawOptions& raw, const Host& host) {
 
 }  // namespace
 
-Result<doctor::Job> doctor_job(RawOptions raw, std::vector<std::string> command,
-                               const std::string& engine, const Host& host) {
+Result<doctor::Job> doctor_job(RawOptions raw, std::vector<std::string> command, const Host& host) {
   if (raw.dry_run) return usage_error("--dry_run is not for ddprun doctor, which runs no program");
   doctor::Order order;
   if (const Result<> found = look_up_program(raw, std::move(command), host, order); !found) {
@@ -60,7 +59,6 @@ Result<doctor::Job> doctor_job(RawOptions raw, std::vector<std::string> command,
   const bool gives_timeout = raw.given.contains("join_timeout") ||
                              raw.job.join_timeout != agent::JobSpec().join_timeout;  // --rdzv_conf
   if (!gives_timeout) raw.job.join_timeout = kJoinTimeout;
-  raw.job.engine = engine;
   if (agent::uses_tunnel(raw.job)) raw.job.store = agent::StoreHost::agent;
   return doctor::make_job(std::move(raw.job), std::move(order), host.executable());
 }

@@ -12,9 +12,7 @@
 namespace ddprun::cli {
 
 /// `ddprun doctor` with these options, after resolve_rendezvous and resolve_secret. A program that
-/// cannot run here, or workers that this node has no GPUs for, are what it reports. `engine`: as in
-/// JobSpec. Errors: usage.
-Result<doctor::Job> doctor_job(RawOptions raw, std::vector<std::string> command,
-                               const std::string& engine, const Host& host);
+/// cannot run here, or workers that this node has no GPUs for, are what it reports. Errors: usage.
+Result<doctor::Job> doctor_job(RawOptions raw, std::vector<std::string> command, const Host& host);
 
 }  // namespace ddprun::cli

@@ -22,6 +22,10 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "The program is the name of a Python module; python3 -u -m runs it.",
      set_switch<&RawOptions::module>,
      0, 'm'},
+    {Group::program, "run_path", "", "", "PET_RUN_PATH", "",
+     "0 or 1",
+     "The program is a file or a folder that Python's runpy runs, whatever its name is.",
+     set_switch<&RawOptions::run_path>},
     {Group::program, "no_python", "", "", "PET_NO_PYTHON", "",
      "0 or 1",
      "Execute the program directly, even if its name ends in .py.",
@@ -117,7 +121,7 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "GLOO_, TORCH_, OMP_, PET_ and DDPRUN_.",
      set_exported},
     {Group::rendezvous, "rdzv_endpoint", "", "HOST[:PORT]", "PET_RDZV_ENDPOINT", "",
-     "HOST or HOST:PORT, an IPv6 address before a port in brackets",
+     "HOST or HOST:PORT with a port up to 65535, an IPv6 address before a port in brackets",
      "Address of the rendezvous; must be the same on every node: the host name or address of one "
      "of the nodes or of ddprun serve. ddprun serve also accepts :PORT, which means every address "
      "of its host. With --rdzv_backend etcd: the servers of etcd, HOST[:PORT],... Overrides the next "
@@ -317,6 +321,15 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "debug, info, warning, error or off",
      "Lowest level of ddprun's own messages to show.",
      set_log_level, Flag::kServes},
+    {Group::output, "quiet", "", "", "", "",
+     "0 or 1",
+     "Of ddprun's own messages print errors and the report of a failure alone: --log_level error.",
+     set_quiet, Flag::kServes, 'q'},
+    {Group::output, "log_format", "", "text|json", "DDPRUN_LOG_FORMAT", "text",
+     "text or json",
+     "ddprun's own messages as text, with the time if --log_level is debug, or as JSON objects, one "
+     "a line: time, level, host (with several nodes), message.",
+     set_log_format, Flag::kServes},
     {Group::output, "events", "", "FILE", "DDPRUN_EVENTS", "",
      "the name of a file",
      "Append events to FILE, one JSON object per line.",
@@ -351,13 +364,16 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "to be omitted",
      "Refused: also a Python plug-in.",
      refuse_logs_specs},
-    {Group::torchrun, "run_path", "", "", "PET_RUN_PATH", "",
-     "0",
-     "Refused: python3 runs any program that ends in .py.",
-     set_run_path},
+    {Group::information, "config", "", "FILE", "DDPRUN_CONFIG", "ddprun.toml, if it is here",
+     "the name of a file, or none",
+     "File with values of flags, one a line: nproc_per_node = 4. The command line and the "
+     "environment override it. none: read no file. ddprun.toml counts only if it belongs to you.",
+     [](std::string_view value, RawOptions&) -> SetResult { return !value.empty(); },
+     Flag::kServes},
     {Group::information, "dry_run", "", "", "", "",
      "0 or 1",
-     "Print the commands and environments of the workers, and run nothing.",
+     "Print the commands and environments of the workers, and where values are from that are not "
+     "given here, and run nothing.",
      set_switch<&RawOptions::dry_run>},
     {Group::information, "json", "", "", "", "",
      "0 or 1",
@@ -375,7 +391,7 @@ constexpr std::array kFlags = std::to_array<Flag>({
     {Group::information, kHelp, "", "", "", "", "", "Print this help.", set_nothing,
      Flag::kServes, 'h'},
     {Group::information, kVersion, "", "", "", "", "", "Print the version.", set_nothing,
-     Flag::kServes},
+     Flag::kServes, 'V'},
 });
 // clang-format on
 

@@ -10,6 +10,8 @@
 
 #include "agent/worker_env.h"
 #include "base/host_name.h"
+#include "cli/config_file.h"
+#include "cli/needed_libraries.h"
 #include "cli/program.h"
 #include "cli/secret.h"
 #include "launcher/affinity.h"
@@ -77,6 +79,8 @@ Host this_host(TakenVariables taken) {
   host.find_program = [search = path ? std::string(path) : default_path()](
                           const std::string& name) { return find_program(name, search); };
   host.read_file = read_file;
+  host.needed_libraries = needed_libraries;
+  host.read_config = read_config_file;
   host.check_script = check_script;
   host.has_terminal = [] { return isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1; };
   host.executable = own_path;

@@ -28,11 +28,15 @@ struct Host {
   std::function<std::vector<std::optional<int>>(const std::vector<std::string>& devices)> gpu_nodes;
   /// The content of a file, at most a MiB; nullopt: it cannot be read.
   std::function<std::optional<std::string>(const std::string& path)> read_file;
+  /// The text of a configuration file: read_config_file.
+  std::function<Result<std::optional<std::string>>(const std::string& path, bool named)>
+      read_config;
   /// The secret in a file. Errors: as read_secret_file.
   std::function<Result<Secret>(const std::string& path)> read_secret;
   /// Seals a secret for this user's processes. Errors: as rendezvous::munge_seal.
   std::function<Result<std::string>(const Secret& secret)> seal;
   std::function<Result<std::string>(const std::string& name)> find_program;
+  std::function<std::vector<std::string>(const std::string& path)> needed_libraries;
   std::function<std::string()> executable;  ///< path of this program; empty: unknown
   std::function<std::string()> directory;   ///< the current one, by the shell's name for it
   std::function<Result<>(const std::string& name)> check_script;

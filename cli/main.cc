@@ -17,6 +17,7 @@
 #include "agent/run.h"
 #include "agent/stack_helper.h"
 #include "base/colour.h"
+#include "base/host_name.h"
 #include "base/log.h"
 #include "base/secret.h"
 #include "cli/doctor/job.h"
@@ -51,11 +52,19 @@ int fail(const Error& error) {
   return cli::exit_code(error);
 }
 
+/// How ddprun's own lines look, and the first ones.
+void begin_log(const agent::JobSpec& job) {
+  log::set_level(job.log_level);
+  launcher::set_log_style(
+      {job.log_format, job.log_level == log::Level::debug, job.max_nodes > 1 ? host_name() : ""});
+  for (const std::string& warning : job.warnings) log::warning(warning);
+  for (const std::string& origin : job.origins) log::debug(origin);
+}
+
 /// `work` is agent::run or agent::serve.
 int run_job(decltype(agent::run) work, const agent::JobSpec& job) {
-  log::set_level(job.log_level);
   set_colour(job.colour);
-  if (!job.engine.empty()) log::debug(job.engine);
+  begin_log(job);
   Result<agent::Events> events = agent::Events::open(job.events_file);
   if (!events) return fail(events.error());
   const agent::Outcome outcome = work(job, *events);
@@ -68,8 +77,7 @@ int run_job(decltype(agent::run) work, const agent::JobSpec& job) {
 }
 
 int run_doctor(const doctor::Job& job) {
-  log::set_level(job.spec.log_level);
-  if (!job.spec.engine.empty()) log::debug(job.spec.engine);
+  begin_log(job.spec);
   Result<agent::Events> events = agent::Events::open(job.spec.events_file);
   if (!events) return fail(events.error());
   const int code = doctor::run(job, *events);

@@ -2,6 +2,7 @@
 #include "cli/options.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "cli/doctor_job.h"
 #include "cli/dry_run.h"
 #include "cli/engine_values.h"
+#include "cli/flag_sources.h"
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/manifest_line.h"
@@ -32,6 +34,7 @@ constexpr std::string_view kDoctor = "doctor";
 constexpr std::string_view kSecret = "secret";
 constexpr std::string_view kManifest = "manifest";
 constexpr std::string_view kHelpVerb = "help";
+constexpr std::string_view kLaunch = "launch";
 
 /// The two halves of a command line.
 struct CommandLine {
@@ -57,11 +60,52 @@ std::optional<std::string> split_letter(const std::string& word) {
   return word.substr(0, 2) + " " + word.substr(2);
 }
 
+/// "--nproc_per_node" for "--NPROC-per-node".
+std::string in_table_spelling(const std::string& given) {
+  if (!given.starts_with("--")) return given;
+  std::string name = given;
+  std::transform(name.begin() + 2, name.end(), name.begin() + 2, [](char c) {
+    return c == '-' ? '_' : c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return name;
+}
+
+/// What a flag of mpirun, srun, accelerate, deepspeed or horovodrun is called here; empty: none.
+std::string of_other_launcher(const std::string& given) {
+  struct Other {
+    std::string_view theirs, ours;
+  };
+  static constexpr auto kOthers = std::to_array<Other>({
+      {"-n", "--nproc_per_node"},
+      {"-np", "--nproc_per_node"},
+      {"--np", "--nproc_per_node"},
+      {"--nprocs", "--nproc_per_node"},
+      {"--workers", "--nproc_per_node"},
+      {"--num_processes", "--nproc_per_node"},
+      {"--num_proc", "--nproc_per_node"},
+      {"--num_gpus", "--nproc_per_node"},
+      {"--ntasks_per_node", "--nproc_per_node"},
+      {"-N", "--nnodes or --nproc_per_node"},
+      {"--nodes", "--nnodes"},
+      {"--num_nodes", "--nnodes"},
+      {"--num_machines", "--nnodes"},
+      {"--machine_rank", "--node_rank"},
+      {"--main_process_ip", "--master_addr"},
+      {"--main_process_port", "--master_port"},
+      {"-H", "--hosts"},
+      {"--host", "--hosts"},
+      {"-v", "--log_level debug"},
+      {"--verbose", "--log_level debug"},
+  });
+  const std::string canonical = in_table_spelling(given);
+  const auto* other = std::find_if(kOthers.begin(), kOthers.end(),
+                                   [&](const Other& each) { return each.theirs == canonical; });
+  return other == kOthers.end() ? "" : std::string(other->ours);
+}
+
 Error unknown_flag(std::string_view word) {
   const std::string given(word.substr(0, word.find('=')));
-  std::string canonical = given;
-  std::replace(canonical.begin() + std::min<std::ptrdiff_t>(2, std::ssize(canonical)),
-               canonical.end(), '-', '_');
+  const std::string canonical = in_table_spelling(given);
   std::vector<std::string> names;
   for (const Flag& flag : flags()) {
     names.push_back(spelled(flag));
@@ -76,7 +120,7 @@ Error unknown_flag(std::string_view word) {
     });
     if (longer != names.end()) near = *longer;
   }
-  if (given == "-n" || given == "-np" || given == "--np") near = "--nproc_per_node";  // of mpirun
+  if (const auto other = of_other_launcher(given); !other.empty()) near = other;
   return usage_error("unknown flag " + given + did_you_mean(near, "ddprun --help lists all flags"));
 }
 
@@ -186,45 +230,6 @@ Result<> check_mode(const CLI::App& app, const CommandLine& line, Mode mode) {
                      "'; a program called serve is run as ddprun ./serve");
 }
 
-/// `source` is the flag or the variable that gave the value.
-Result<> set_option(const Flag& flag, const std::string& value, const std::string& source,
-                    RawOptions& raw) {
-  const SetResult result = flag.set(value, raw);
-  raw.given.insert(flag.name);
-  if (result) return {};
-  if (!result.reason().empty()) return usage_error(source + " " + result.reason());
-  return usage_error(source + " expects " + std::string(flag.expects) + ", not '" + value + "'");
-}
-
-/// The environment variable that sets a flag; value is nullptr if there is none.
-struct FlagVariable {
-  std::string_view name;
-  const char* value = nullptr;
-};
-FlagVariable find_flag_variable(const Flag& flag, const std::vector<std::string>& environment) {
-  for (const std::string_view name : {flag.environment, flag.second_environment}) {
-    const char* value = name.empty() ? nullptr : agent::find_variable(environment, name);
-    if (value != nullptr && *value != '\0') return {name, value};
-  }
-  return {};
-}
-
-/// CLI11 could read the environment, but only that of this process, and its errors would name the
-/// flag instead of the variable.
-Result<> set_from_environment(const CommandLine& line, const std::vector<std::string>& environment,
-                              Mode mode, RawOptions& raw) {
-  for (const bool yielding : {true, false}) {
-    for (const Flag& flag : flags()) {
-      if (flag.yields() != yielding || !flag.in(mode) || line.gives(flag)) continue;
-      const FlagVariable variable = find_flag_variable(flag, environment);
-      if (variable.value == nullptr) continue;
-      const Result<> set = set_option(flag, variable.value, std::string(variable.name), raw);
-      if (!set) return set.error();
-    }
-  }
-  return {};
-}
-
 Result<> set_from_options(const CLI::App& app, RawOptions& raw) {
   for (const bool yielding : {true, false}) {
     for (const CLI::Option* option : app.parse_order()) {
@@ -238,8 +243,15 @@ Result<> set_from_options(const CLI::App& app, RawOptions& raw) {
   return {};
 }
 
-/// Sets `raw` from the environment and the options. The result is the text to print if a flag asks
-/// for one.
+/// The value of --config.
+std::optional<std::string> named_config(const CLI::App& app) {
+  const CLI::Option* option = app.get_option_no_throw("--config");
+  if (option == nullptr || option->empty()) return std::nullopt;
+  return option->results().back();
+}
+
+/// Sets `raw` from a configuration file, the environment and the options. The result is the text to
+/// print if a flag asks for one.
 Result<std::optional<Print>> read(const CommandLine& line, const Host& host, Mode mode,
                                   RawOptions& raw) {
   CLI::App app;
@@ -248,8 +260,10 @@ Result<std::optional<Print>> read(const CommandLine& line, const Host& host, Mod
   if (!print || *print) return print;
   if (const Result<> checked = check_mode(app, line, mode); !checked) return checked.error();
 
-  // The environment first, so that an option overrides it also through another flag.
-  if (const Result<> set = set_from_environment(line, host.environment, mode, raw); !set) {
+  // What weighs least first, so that the rest overrides it also through another flag.
+  const Result<> config = set_from_config(named_config(app), line.given, mode, host, raw);
+  if (!config) return config.error();
+  if (const Result<> set = set_from_environment(line.given, mode, host, raw); !set) {
     return set.error();
   }
   if (const Result<> set = set_from_options(app, raw); !set) return set.error();
@@ -268,6 +282,14 @@ Mode mode_of(std::span<const char* const> words) {
   return Mode::run;
 }
 
+/// `words` follow "launch": torch.distributed.launch tells the workers their local rank, unless
+/// --use_env says otherwise.
+Result<Parsed> parse_launch(std::span<const char* const> words, const Host& host) {
+  std::vector<const char*> all = {"--pass_local_rank=dash"};
+  all.insert(all.end(), words.begin(), words.end());
+  return parse(all, host);
+}
+
 /// `words` follow "secret".
 Result<Parsed> parse_secret(std::span<const char* const> words) {
   if (words.empty()) return Parsed(MakeSecret());
@@ -284,22 +306,30 @@ Result<Parsed> printed(Result<std::string> output) {
   return Parsed(Print{std::move(*output)});
 }
 
+std::string origins_text(const agent::JobSpec& job) {
+  std::string text;
+  for (const std::string& line : job.origins) text += line + "\n";
+  return text;
+}
+
 /// The job of --hosts, or of an engine that starts the agents.
 Result<Parsed> hosts_job(RawOptions& raw, const CommandLine& line, const Host& host) {
-  Result<remote::Job> job = remote_job(raw, line.options, line.command, host);
+  std::vector<std::string> options = raw.config_options;
+  options.insert(options.end(), line.options.begin(), line.options.end());
+  Result<remote::Job> job = remote_job(raw, options, line.command, host);
   if (!job) return job.error();
-  if (raw.dry_run) return Parsed(Print{remote_text(*job)});
+  if (raw.dry_run) return Parsed(Print{origins_text(raw.job) + remote_text(*job)});
   return Parsed(std::move(*job));
 }
 
 /// What this node does in a job whose rendezvous is known.
-Result<Parsed> node_job(RawOptions& raw, CommandLine& line, const std::string& engine,
-                        const Host& host) {
+Result<Parsed> node_job(RawOptions& raw, CommandLine& line, const Host& host) {
   if (const Result<> program = resolve_program(raw, std::move(line.command), host); !program) {
     if (!is_for_others(program.error(), raw)) return program.error();
     raw.job.cannot_run = program.error();
   }
   if (const Result<> workers = resolve_workers(raw, host); !workers) return workers.error();
+  warn_of_mpi(raw, host);
   if (const Result<> logs = check_logs(raw.job); !logs) return logs.error();
   if (const Result<> debugged = check_debugged_rank(raw.job, host); !debugged) {
     return debugged.error();
@@ -308,9 +338,8 @@ Result<Parsed> node_job(RawOptions& raw, CommandLine& line, const std::string& e
   if (const Result<> prefix = resolve_prefix(raw, host); !prefix) return prefix.error();
   const char* error_file = agent::find_variable(host.environment, agent::kErrorFile);
   if (error_file != nullptr) raw.job.error_file = error_file;
-  raw.job.engine = engine;
   if (raw.dry_run) {
-    return Parsed(Print{(engine.empty() ? "" : engine + "\n") + dry_run_text(raw.job, host)});
+    return Parsed(Print{origins_text(raw.job) + dry_run_text(raw.job, host)});
   }
   return Parsed(std::move(raw.job));
 }
@@ -324,6 +353,7 @@ Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
   }
   if (!words.empty() && words.front() == kHelpVerb) return printed(help_output(words.subspan(1)));
   const Mode mode = mode_of(words);
+  if (!words.empty() && words.front() == kLaunch) return parse_launch(words.subspan(1), host);
   CommandLine line = divide(mode == Mode::run ? words : words.subspan(1));
   RawOptions raw;
   raw.doctor = mode == Mode::doctor;
@@ -332,26 +362,26 @@ Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
   if (!print) return print.error();
   if (*print) return Parsed(std::move(**print));
   if (!raw.shell.empty()) return Parsed(Print{completion(raw.shell)});
+  if (!raw.unread_config.empty()) raw.job.warnings.push_back(raw.unread_config);
+  if (const std::string text = settings_text(raw); !text.empty()) raw.job.origins.push_back(text);
   if (raw.remote.are_asked()) return hosts_job(raw, line, host);
 
-  Result<std::string> engine = mode == Mode::serve ? std::string() : apply_engine(raw, host);
+  const Result<std::string> engine = mode == Mode::serve ? std::string() : apply_engine(raw, host);
   if (!engine) return engine.error();
   if (mode == Mode::serve) raw.in_slurm = is_in_slurm(raw, host);
+  if (!engine->empty()) raw.job.origins.push_back(*engine);
   if (raw.remote.are_asked()) return hosts_job(raw, line, host);  // Slurm's, from its batch script
   if (const Result<> rdzv = resolve_rendezvous(raw, mode, host); !rdzv) return rdzv.error();
   const Result<std::string> secret = resolve_secret(raw, host);
   if (!secret) return secret.error();
-  if (!secret->empty()) *engine += (engine->empty() ? "" : ", ") + *secret;
-  if (mode == Mode::serve) {
-    raw.job.engine = *engine;
-    return Parsed(Serve{std::move(raw.job)});
-  }
+  if (!secret->empty()) raw.job.origins.push_back(*secret);
+  if (mode == Mode::serve) return Parsed(Serve{std::move(raw.job)});
   if (raw.doctor) {
-    Result<doctor::Job> job = doctor_job(std::move(raw), std::move(line.command), *engine, host);
+    Result<doctor::Job> job = doctor_job(std::move(raw), std::move(line.command), host);
     if (!job) return job.error();
     return Parsed(std::move(*job));
   }
-  return node_job(raw, line, *engine, host);
+  return node_job(raw, line, host);
 }
 
 }  // namespace ddprun::cli

@@ -21,6 +21,7 @@ constexpr auto kUsage = std::to_array<std::string_view>({
     "ddprun secret [FILE]",
     "ddprun ls | status | watch | logs | stacks | stop [--help]",
     "ddprun manifest job|jobset|trainjob [options] [--] program [args...]",
+    "ddprun launch [options] [--] program [args...]",
     "ddprun help [TOPIC]",
 });
 
@@ -37,7 +38,9 @@ constexpr std::string_view kDescription =
     "interpreter. Anything else is executed directly. A program that is called as one of the "
     "commands is run as ddprun ./NAME or ddprun -- NAME.\n\n"
     "Options end at the program. --flag value and --flag=value are the same, and so are dashes and "
-    "underscores. Environment variables set defaults; flags override them.";
+    "underscores. Values of flags may stand in environment variables, or in a file ddprun.toml, by "
+    "the flags' names: the command line overrides the environment, that the file, and that what a "
+    "scheduler says of its job.";
 
 constexpr std::string_view kEnvironment =
     "Workers inherit ddprun's environment. ddprun --dry_run shows the values.";
@@ -71,6 +74,10 @@ constexpr auto kReadVariables = std::to_array<ItemText>({
     {"PYTHON_EXEC", "The Python interpreter [default: python3]."},
     {"DDPRUN_SECRET", "The secret of the job itself: see --secret_file."},
     {"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "Sets the default of --prefix, as under torchrun."},
+    {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1: --store worker, as under torchrun."},
+    {"TORCHELASTIC_ENABLE_FILE_TIMER",
+     "1: runs the timers that workers set by PyTorch's FileTimerClient, through the named pipe "
+     "TORCHELASTIC_TIMER_FILE."},
     {"NO_COLOR, CLICOLOR, CLICOLOR_FORCE, FORCE_COLOR", "Whether ddprun has colours: see --color."},
     {"TMPDIR", "Folder of the temporary --log_dir [default: /tmp]."},
 });

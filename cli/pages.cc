@@ -22,6 +22,7 @@ constexpr auto kCommandNames = std::to_array<CommandName>({
     {"watch", kVerbsPage, "shows what a job does, again and again"},
     {"logs", kVerbsPage, "shows the output of a rank"},
     {"stop", kVerbsPage, "stops a running job"},
+    {"launch", "", "is ddprun as torch.distributed.launch: workers get --local-rank=N"},
     {"help", "", "shows a part of the manual"},
 });
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "base/text.h"
 #include "cli/usage_error.h"
 
 namespace ddprun::cli {
@@ -19,6 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kRunByPython = " (without --no_python, python3 runs it)";
+constexpr size_t kShortestTypo = 3;  // a shorter name is close to any
 
 /// 0 when `path` is a file that we may execute, otherwise an errno.
 int executable_error(const std::string& path) {
@@ -78,25 +80,41 @@ Error missing_file(const std::string& name, IsWanted wanted) {
   return {Errc::not_found, "cannot run " + name + ": no such file" + in_brackets(near)};
 }
 
-Error missing_command(const std::string& name, const std::vector<std::string>& directories) {
-  const std::string sentence = "cannot run " + name + ": not found in PATH";
-  const std::string here = "./" + name;
-  if (executable_error(here) == 0) return {Errc::not_found, sentence + in_brackets(here)};
-  if (is_readable_script(name)) return {Errc::not_found, sentence + std::string(kRunByPython)};
-  std::vector<std::string> names;
-  for (const std::string& directory : directories) append_files(directory, is_program, names);
-  std::sort(names.begin(), names.end());
-  return {Errc::not_found, sentence + in_brackets(suggest(name, names))};
+/// What to do about a path that cannot be executed; torchrun gives any to Python.
+std::string advice(const std::string& path, int error_number) {
+  const std::string by_python = "ddprun python3 -u " + shell_word(path);
+  if (error_number == EISDIR) return " (if it is a Python program: " + by_python + ")";
+  if (error_number != EACCES) return "";
+  if (is_readable_script(path)) return std::string(kRunByPython);
+  struct stat status{};
+  const bool is_file = stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+  if (!is_file) return "";
+  return " (chmod +x " + shell_word(path) + " permits it; a Python program: " + by_python + ")";
 }
 
 Error refused(const std::string& path, int error_number) {
-  const bool script = error_number == EACCES && is_readable_script(path);
   return {Errc::not_executable,
           "cannot run " + path + ": " +
               (error_number == EISDIR   ? "is a directory"
                : error_number == EACCES ? "permission denied"
                                         : std::generic_category().message(error_number)) +
-              (script ? std::string(kRunByPython) : "")};
+              advice(path, error_number)};
+}
+
+Error missing_command(const std::string& name, const std::vector<std::string>& directories) {
+  const std::string sentence = "cannot run " + name + ": not found in PATH";
+  const std::string here = "./" + name;
+  if (executable_error(here) == 0) return {Errc::not_found, sentence + in_brackets(here)};
+  if (executable_error(here) == EISDIR) return refused(name, EISDIR);
+  if (is_readable_script(name)) return {Errc::not_found, sentence + std::string(kRunByPython)};
+  if (is_readable_script(name + ".py")) {
+    return {Errc::not_found, sentence + in_brackets(name + ".py")};
+  }
+  if (name.size() < kShortestTypo) return {Errc::not_found, sentence};
+  std::vector<std::string> names;
+  for (const std::string& directory : directories) append_files(directory, is_program, names);
+  std::sort(names.begin(), names.end());
+  return {Errc::not_found, sentence + in_brackets(suggest(name, names))};
 }
 
 }  // namespace

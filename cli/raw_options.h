@@ -56,8 +56,12 @@ struct RemoteOptions {
 struct RawOptions {
   agent::JobSpec job;  ///< options that are independent of others and of the host
   std::set<std::string_view>
-      given;                    ///< flags with a value of the user's: command line, environment
-  std::string engine = "auto";  ///< --engine
+      given;  ///< flags with a value of the user's: command line, environment, file
+  /// What was given elsewhere than on the command line: "--nnodes 2", and where.
+  std::vector<std::pair<std::string, std::string>> settings;
+  std::vector<std::string> config_options;  ///< those of a file, as options of a command line
+  std::string unread_config;                ///< why one that was found is not; empty: it is
+  std::string engine = "auto";              ///< --engine
   std::optional<DeadlineSignal> deadline_signal = DeadlineSignal();  ///< nullopt: none
   std::optional<int> requeue;                                        ///< --requeue
   LocalSize local_size;
@@ -74,6 +78,7 @@ struct RawOptions {
   std::optional<std::string> prefix;  ///< the template the user gave
   bool no_prefix = false;
   bool module = false;     ///< the program is the name of a Python module
+  bool run_path = false;   ///< the program is a path for Python's runpy
   bool no_python = false;  ///< execute the program directly, even if it ends in .py
   bool dry_run = false;
   std::string shell;    ///< --print_completion; empty: not given

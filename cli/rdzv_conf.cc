@@ -56,7 +56,7 @@ bool set_file(std::string_view value, Conf& conf) {
 }
 
 // clang-format off
-constexpr std::array<Key, 15> kKeys = {{
+constexpr auto kKeys = std::to_array<Key>({
     {"join_timeout", kExpectsNonzeroTime, set_join_timeout},
     {"timeout", kExpectsNonzeroTime, set_join_timeout},  // what "static" calls join_timeout
     {"last_call_timeout", kExpectsTime,
@@ -80,21 +80,30 @@ constexpr std::array<Key, 15> kKeys = {{
     {"read_timeout", "", ignore},
     {"store_type", "", ignore},
     {"use_libuv", "", ignore},
-}};
+    {"cas_backoff_max_seconds", "", ignore},
+});
 // clang-format on
 
-Error unknown_key(std::string_view name) {
+/// torchrun accepts any key. One that is close to a known one is refused as a typing mistake; the
+/// others have no effect there either, and the user is told.
+Result<> unknown_key(std::string_view name, agent::JobSpec& job) {
   std::vector<std::string> names;
-  std::string list;
-  for (const Key& key : kKeys) {
-    names.emplace_back(key.name);
-    list.append(list.empty() ? "" : ", ").append(key.name);
-  }
-  return usage_error("has no key '" + std::string(name) + "'" +
-                     did_you_mean(suggest(name, names), "it has " + list));
+  for (const Key& key : kKeys) names.emplace_back(key.name);
+  const std::string sentence = "has no key '" + std::string(name) + "'";
+  const std::optional<std::string> near = suggest(name, names);
+  if (near) return usage_error(sentence + did_you_mean(near, ""));
+  job.warnings.push_back("--rdzv_conf " + sentence + ": it is ignored");
+  return {};
 }
 
-Result<> parse_pair(std::string_view pair, Conf& conf) {
+/// PyTorch's own tests quote the value within their arguments, where no shell removes the quotes.
+std::string_view unquoted(std::string_view text) {
+  const bool quoted = text.size() > 1 && text.front() == text.back() &&
+                      (text.front() == '\'' || text.front() == '"');
+  return quoted ? text.substr(1, text.size() - 2) : text;
+}
+
+Result<> parse_pair(std::string_view pair, Conf& conf, agent::JobSpec& job) {
   const size_t equals = pair.find('=');
   if (equals == std::string_view::npos) {
     return usage_error("expects key=value, not '" + std::string(pair) + "'");
@@ -103,7 +112,7 @@ Result<> parse_pair(std::string_view pair, Conf& conf) {
   const std::string_view value = trimmed(pair.substr(equals + 1));
   const auto key = std::find_if(kKeys.begin(), kKeys.end(),
                                 [name](const Key& candidate) { return candidate.name == name; });
-  if (key == kKeys.end()) return unknown_key(name);
+  if (key == kKeys.end()) return unknown_key(name, job);
   if (key->set(value, conf)) return {};
   return usage_error(std::string(name) + " expects " + std::string(key->expects) + ", not '" +
                      std::string(value) + "'");
@@ -112,11 +121,11 @@ Result<> parse_pair(std::string_view pair, Conf& conf) {
 }  // namespace
 
 Result<> set_rdzv_conf(std::string_view text, agent::JobSpec& job, EtcdConf& etcd) {
-  std::vector<std::string_view> pairs = split(text);
+  std::vector<std::string_view> pairs = split(unquoted(text));
   if (pairs.back().empty()) pairs.pop_back();
   Conf conf;
   for (const std::string_view pair : pairs) {
-    if (const Result<> parsed = parse_pair(pair, conf); !parsed) return parsed.error();
+    if (const Result<> parsed = parse_pair(pair, conf, job); !parsed) return parsed.error();
   }
   job.join_timeout = conf.join_timeout.value_or(job.join_timeout);
   job.last_call = conf.last_call.value_or(job.last_call);

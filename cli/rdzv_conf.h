@@ -20,7 +20,8 @@ struct EtcdConf {
 };
 
 /// Sets `job` and `etcd` from the value of torchrun's --rdzv_conf, "key=value,key=value". Keys for
-/// things that ddprun does not have are accepted without effect.
+/// things that ddprun does not have are accepted without effect, unknown ones with a warning in
+/// `job`, unless they are close to a known one. Quotes around the whole are left out.
 ///
 /// Errors: usage, worded to follow the flag's name: "has no key 'x'; did you mean y?".
 Result<> set_rdzv_conf(std::string_view text, agent::JobSpec& job, EtcdConf& etcd);

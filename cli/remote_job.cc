@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "cli/config.h"
 #include "cli/flags.h"
 #include "cli/resolve.h"
 #include "cli/secret.h"
@@ -29,9 +30,9 @@ constexpr std::array<std::string_view, 12> kExported = {
     "NCCL_*", "GLOO_*",          "TORCH_*",    "OMP_*",       "PET_*",       "DDPRUN_*"};
 
 /// Flags that are not handed on as they are.
-constexpr std::array<std::string_view, 11> kOwnFlags = {
-    "hosts",  "hostfile",  "ssh",       "export",  "dry_run", "nnodes",
-    "engine", "rdzv_conf", "node_rank", "requeue", "web"};
+constexpr auto kOwnFlags = std::to_array<std::string_view>(
+    {"hosts", "hostfile", "ssh", "export", "dry_run", "nnodes", "engine", "rdzv_conf", "node_rank",
+     "requeue", "web", "config"});
 
 template <class Names>
 bool has(const Names& names, std::string_view name) {
@@ -149,6 +150,7 @@ class Arguments {
     if (raw_.doctor) words.emplace_back("doctor");
     const int least = gives("nnodes") ? raw_.job.min_nodes : max_nodes();
     add(words, "nnodes", std::to_string(least) + ":" + std::to_string(max_nodes()));
+    add(words, "config", std::string(kNoConfig));  // its values are handed on as flags
     if (!raw_.remote.by_srun()) add(words, "engine", "none");
     const bool has_grace = raw_.remote.starter == Starter::ssh || gives("shutdown_timeout");
     if (!has_grace) {  // the engine's, of which the agents do not know
@@ -268,6 +270,8 @@ Result<remote::Job> remote_job(const RawOptions& raw, const std::vector<std::str
   job.quit_stops = std::ranges::count(raw.job.signals_to_handle, SIGQUIT) > 0;
   job.stop_grace = raw.job.stop_grace;
   job.log_level = raw.job.log_level;
+  job.log_format = raw.job.log_format;
+  job.warning = raw.unread_config;
   job.requeue = raw.job.requeue;
   job.secret = std::move(*secret);
   const Arguments arguments(raw, *hosts);

@@ -156,10 +156,20 @@ std::pair<std::string, int> highest_named_rank(const launcher::LogSpec& logs) {
   return highest;
 }
 
+/// With this variable torchrun leaves the store to rank 0.
+void resolve_store(RawOptions& raw, const Host& host) {
+  const char* unshared =
+      agent::find_variable(host.environment, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE");
+  if (unshared == nullptr || std::string_view(unshared) != "1" || raw.given.contains("store"))
+    return;
+  raw.job.store = agent::StoreHost::worker;
+}
+
 }  // namespace
 
 Result<> resolve_rendezvous(RawOptions& raw, Mode mode, const Host& host) {
   agent::JobSpec& job = raw.job;
+  resolve_store(raw, host);
   if (raw.ignore_node_rank) job.node_rank.reset();
   if (job.node_rank.value_or(0) >= job.max_nodes) {
     return usage_error(rendezvous::out_of_range(*job.node_rank, nodes_of(job)));

@@ -42,6 +42,10 @@ Result<> resolve_bindings(RawOptions& raw, const Host& host);
 /// The prefix of the workers' lines. After resolve_workers.
 Result<> resolve_prefix(RawOptions& raw, const Host& host);
 
+/// A warning where the workers would be MPI programs that do not know of each other. After
+/// resolve_workers and resolve_program.
+void warn_of_mpi(RawOptions& raw, const Host& host);
+
 /// The program to execute, which may be python. Errors also: not_found, not_executable.
 Result<> resolve_program(RawOptions& raw, std::vector<std::string> command, const Host& host);
 

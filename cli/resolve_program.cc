@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <string_view>
 #include <utility>
 
 #include "agent/worker_env.h"
@@ -37,23 +40,65 @@ void drop_separator(std::vector<std::string>& command) {
   if (command.size() > 1 && command[1] == "--") command.erase(command.begin() + 1);
 }
 
+/// Runs its first argument as torchrun's --run_path does.
+constexpr const char* kRunPath =
+    "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')";
+
+/// The words between python and the program.
+std::vector<std::string> python_options(const RawOptions& raw) {
+  if (raw.run_path) return {"-u", "-c", kRunPath};
+  if (raw.module) return {"-u", "-m"};
+  return {"-u"};
+}
+
 /// argv[0] is the path of python, not its name, because python finds its virtual environment by it.
-void prepend_python(const std::string& python, bool module, std::vector<std::string>& command) {
-  std::vector<std::string> words{python, "-u"};
-  if (module) words.emplace_back("-m");
-  command.insert(command.begin(), words.begin(), words.end());
+/// Returns where the program's own arguments begin.
+size_t prepend_python(const std::string& python, const std::vector<std::string>& options,
+                      std::vector<std::string>& command) {
+  command.insert(command.begin(), options.begin(), options.end());
+  command.insert(command.begin(), python);
+  return options.size() + 2;
+}
+
+/// By their variables: a worker that inherits them is one of an MPI job.
+bool is_under_mpi(const Host& host) {
+  constexpr std::array<const char*, 4> kVariables = {"PMI_RANK", "PMI_FD", "PMIX_RANK",
+                                                     "OMPI_COMM_WORLD_RANK"};
+  return std::any_of(kVariables.begin(), kVariables.end(), [&](const char* name) {
+    return agent::find_variable(host.environment, name) != nullptr;
+  });
+}
+
+/// libddp connects its ranks itself, and only then calls MPI.
+bool is_mpi_program(const std::vector<std::string>& libraries) {
+  const auto needs = [&](std::string_view name) {
+    return std::any_of(libraries.begin(), libraries.end(),
+                       [&](const std::string& library) { return library.starts_with(name); });
+  };
+  return (needs("libmpi") || needs("libpmi")) && !needs("libddp.");
 }
 
 }  // namespace
 
+void warn_of_mpi(RawOptions& raw, const Host& host) {
+  agent::JobSpec& job = raw.job;
+  const bool is_alone = job.local_size == 1 && job.max_nodes == 1;
+  const bool is_python = job.own_arguments > 1;
+  if (is_alone || is_python || job.cannot_run || is_under_mpi(host)) return;
+  if (!is_mpi_program(host.needed_libraries(job.program))) return;
+  job.warnings.push_back(job.program +
+                         " is linked with MPI, whose ranks ddprun does not connect: each worker "
+                         "may be rank 0 of 1; mpirun or srun starts them as one job");
+}
+
 Result<> resolve_program(RawOptions& raw, std::vector<std::string> command, const Host& host) {
-  const bool module = raw.module;
+  const bool module = raw.module && !raw.run_path;
   if (module && raw.no_python) {
     return usage_error("--module is run by python, which --no_python forbids: give one of the two");
   }
   if (command.empty()) return nothing_to_run(module);
   const std::string name = command.front();
-  const bool script = !module && !raw.no_python && is_script(name);
+  const bool script = raw.run_path || (!module && !raw.no_python && is_script(name));
   if ((module || script) && !raw.has_separator) drop_separator(command);
   agent::JobSpec& job = raw.job;
   job.command = command;  // as given, also where it cannot be run
@@ -64,8 +109,7 @@ Result<> resolve_program(RawOptions& raw, std::vector<std::string> command, cons
       module || script ? find_python(name, host) : host.find_program(name);
   if (!program) return program.error();
 
-  if (module || script) prepend_python(*program, module, command);
-  job.own_arguments = module ? 4 : script ? 3 : 1;
+  job.own_arguments = module || script ? prepend_python(*program, python_options(raw), command) : 1;
   job.program = std::move(*program);
   job.command = std::move(command);
   return {};

@@ -227,6 +227,18 @@ SetResult set_log_level(std::string_view value, RawOptions& raw) {
   return level.has_value();
 }
 
+SetResult set_log_format(std::string_view value, RawOptions& raw) {
+  const Result<log::Format> format = log::parse_format(value);
+  if (format) raw.job.log_format = *format;
+  return format.has_value();
+}
+
+SetResult set_quiet(std::string_view value, RawOptions& raw) {
+  const std::optional<bool> quiet = parse_switch(value);
+  if (quiet.value_or(false)) raw.job.log_level = log::Level::error;
+  return quiet.has_value();
+}
+
 SetResult set_log_dir(std::string_view value, RawOptions& raw) {
   raw.job.log_dir = value;
   return !value.empty();
@@ -234,6 +246,7 @@ SetResult set_log_dir(std::string_view value, RawOptions& raw) {
 
 SetResult set_events(std::string_view value, RawOptions& raw) {
   raw.job.events_file = value;
+  if (value == "-") return SetResult::refused("- names no file: give /dev/stdout or /dev/stderr");
   return !value.empty();
 }
 
@@ -277,13 +290,6 @@ SetResult refuse_logs_specs(std::string_view value, RawOptions&) {
   return SetResult::refused("'" + std::string(value) +
                             "' is a Python plug-in of torchrun, which ddprun does not load: leave "
                             "it out, and see Output in ddprun --help");
-}
-
-SetResult set_run_path(std::string_view value, RawOptions&) {
-  if (value == "0") return true;
-  return SetResult::refused(
-      "runs a file inside torchrun's Python process, which ddprun does not have: leave it out; "
-      "python3 runs any program that ends in .py");
 }
 
 SetResult set_start_method(std::string_view value, RawOptions&) {

@@ -66,6 +66,8 @@ SetResult set_prefix(std::string_view value, RawOptions& raw);
 SetResult set_tty(std::string_view value, RawOptions& raw);
 SetResult set_colour_choice(std::string_view value, RawOptions& raw);
 SetResult set_log_level(std::string_view value, RawOptions& raw);
+SetResult set_log_format(std::string_view value, RawOptions& raw);
+SetResult set_quiet(std::string_view value, RawOptions& raw);
 SetResult set_log_dir(std::string_view value, RawOptions& raw);
 SetResult set_events(std::string_view value, RawOptions& raw);
 SetResult set_web(std::string_view value, RawOptions& raw);
@@ -73,7 +75,6 @@ SetResult set_web(std::string_view value, RawOptions& raw);
 // Flags that tune torchrun's own Python: refused where they would change what happens.
 SetResult set_event_handler(std::string_view value, RawOptions& raw);
 SetResult refuse_logs_specs(std::string_view value, RawOptions& raw);
-SetResult set_run_path(std::string_view value, RawOptions& raw);
 SetResult set_start_method(std::string_view value, RawOptions& raw);
 
 /// For flags that print something: they have no value.

@@ -25,6 +25,7 @@ Target protocol_fuzz;
 Target sessions_fuzz;
 Target store_wire_fuzz;
 Target values_fuzz;
+Target config_fuzz;
 }
 
 namespace {
@@ -125,6 +126,10 @@ TEST_CASE("the corpus of sessions breaks nothing") {
 TEST_CASE("the corpus of store_wire breaks nothing") {
   replay("store_wire", store_wire_fuzz);
 }
+TEST_CASE("the corpus of configuration files breaks nothing") {
+  replay("config", config_fuzz);
+}
+
 TEST_CASE("the corpus of values breaks nothing") {
   replay("values", values_fuzz);
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arbitrary text as the values of flags and of torchrun's variables: what is accepted is in its
 // range. The first byte selects the grammar.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
+#include "agent/timer_request.h"
 #include "base/text.h"
 #include "cli/rdzv_conf.h"
 #include "cli/signal_list.h"
@@ -57,6 +59,24 @@ void check_lists(std::string_view text) {
   parse_masks(text);
 }
 
+void check_timers(std::string_view text) {
+  agent::TimerTable table;
+  const auto latest = agent::TimerRequest::Time(std::chrono::hours(24 * 365 * 290));
+  while (!text.empty()) {
+    const size_t size = std::min(text.find('\n'), text.size());
+    if (const auto request = agent::parse_timer_request(text.substr(0, size))) {
+      require(request->pid > 0, "a request is of a process");
+      require(!request->end || *request->end < latest, "a timer ends some day");
+      table.add(*request);
+    }
+    text.remove_prefix(std::min(size + 1, text.size()));
+  }
+  for (const auto& timer : table.take_expired(latest)) {
+    require(timer.signal > 0, "an expired timer has a signal");
+  }
+  require(!table.next().has_value(), "all timers have expired");
+}
+
 void check_plain(std::string_view text) {
   if (const auto time = parse_time(text)) require(is_time(*time), "a time is in its range");
   if (const auto count = parse_count(text, 3, 70'000)) {
@@ -84,6 +104,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       break;
     case 'l':
       check_lists(text);
+      break;
+    case 't':
+      check_timers(text);
       break;
     default:
       check_plain(text);

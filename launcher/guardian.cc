@@ -40,8 +40,17 @@ struct Shared {
   FinalMessage final_message;
   std::atomic<std::uint32_t> liveness_settings;
   std::atomic<bool> quit_stops_nothing;
+  std::atomic<log::Format> log_format;
+  std::atomic<bool> log_with_time;
+  char log_host[HOST_NAME_MAX + 1];
 };
 Shared* shared = nullptr;
+
+/// In the guardian, which has not read the command line.
+void report(const std::string& sentence) {
+  log::set_style({shared->log_format, shared->log_with_time, shared->log_host});
+  log::error(sentence);
+}
 
 void become_agent(pid_t parent) {
   guardian_pid = parent;
@@ -130,7 +139,7 @@ ExitStatus wait_for_agent(pid_t agent, const Fd& signals, ControlInput& control,
     if (watch.is_unresponsive(LivenessWatch::Clock::now()) && !std::exchange(killed, true)) {
       kill_agent(agent);
       // Not before: whoever reads our stderr may be as slow as the agent.
-      log::error("ddprun's agent was unresponsive for longer than --lease: killed its workers");
+      report("ddprun's agent was unresponsive for longer than --lease: killed its workers");
     }
   }
 }
@@ -141,10 +150,10 @@ void clean_up_after(ExitStatus agent, const FinalMessage::Compose& final_message
   shared->final_message.send(final_message, agent);
   if (*shared->cleanup_dir != '\0') remove_directory(shared->cleanup_dir);
   if (requests.are_ignored()) {
-    log::error("ddprun's agent did not react to " + signal_name(requests.first()) +
-               ": killed it and its workers");
+    report("ddprun's agent did not react to " + signal_name(requests.first()) +
+           ": killed it and its workers");
   } else if (agent.signal() != 0) {
-    log::error("ddprun's agent was " + agent.text() + "; its workers were killed");
+    report("ddprun's agent was " + agent.text() + "; its workers were killed");
   }
 }
 
@@ -204,6 +213,14 @@ bool guardian_is_gone() {
 void set_cleanup_dir(const std::string& path) {
   if (shared == nullptr || path.size() >= PATH_MAX) return;
   std::memcpy(shared->cleanup_dir, path.c_str(), path.size() + 1);
+}
+
+void set_log_style(const log::Style& style) {
+  log::set_style(style);
+  if (shared == nullptr) return;
+  shared->log_format = style.format;
+  shared->log_with_time = style.with_time;
+  style.host.copy(shared->log_host, sizeof shared->log_host - 1);
 }
 
 void set_final_message(const FinalMessage::Route& route, std::string_view subject) {

@@ -9,6 +9,7 @@
 #include "base/boot_clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "launcher/final_message.h"
 
 namespace ddprun::launcher {
@@ -56,6 +57,9 @@ void set_final_message(const FinalMessage::Route& route, std::string_view subjec
 
 /// In the agent: the guardian sends no final message.
 void clear_final_message();
+
+/// In the agent: how lines of both processes look from now on.
+void set_log_style(const log::Style& style);
 
 /// In the agent: SIGQUIT asks for something else than to stop. The guardian passes it on, and takes
 /// an agent that does not read it for none that hangs.

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/spawn.h"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <sched.h>
+#include <string_view>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -14,6 +17,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "base/text.h"
 #include "launcher/affinity.h"
 #include "launcher/raw_syscall.h"
 
@@ -67,10 +71,31 @@ Result<Pipe> make_pipe_unless(int given, const std::optional<WindowSize>& window
   return make_pipe();
 }
 
+/// Of a script, from its first line, "#!/bin/sh -e"; empty: there is none.
+std::string interpreter_of(const std::string& program) {
+  const Fd file(open(program.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  std::array<char, 256> bytes;  // what the kernel reads of it
+  const ssize_t size = file ? read(file.get(), bytes.data(), bytes.size()) : -1;
+  std::string_view line(bytes.data(), size > 0 ? static_cast<size_t>(size) : 0);
+  line = line.substr(0, line.find('\n'));
+  if (!line.starts_with("#!")) return "";
+  line.remove_prefix(std::min(line.find_first_not_of(" \t", 2), line.size()));
+  return std::string(line.substr(0, line.find_first_of(" \t")));
+}
+
+std::string missing_interpreter(const std::string& program) {
+  const std::string interpreter = interpreter_of(program);
+  const std::string sentence = " (the file exists, but its interpreter does not";
+  if (interpreter.empty()) return sentence + ")";
+  return sentence + ": " + printable(interpreter) +
+         (interpreter.ends_with('\r') ? "; the lines end as on Windows: dos2unix mends that)"
+                                      : ")");
+}
+
 Error exec_error(const std::string& program, int failure) {
   Error error = os_error("cannot execute " + program, failure);
   if (failure == ENOENT && access(program.c_str(), F_OK) == 0) {
-    error.message += " (the file exists, but its interpreter does not)";
+    error.message += missing_interpreter(program);
   }
   if (failure == ENOEXEC) error.message += " (a script needs a first line such as #!/bin/sh)";
   error.code = Errc::not_executable;

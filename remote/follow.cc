@@ -109,7 +109,7 @@ bool is_remote_agent(std::span<const std::string> words) {
 }
 
 Result<Followed> follow_order() {
-  log::mark_lines();
+  log::relay_lines();
   Result<Received> received = read_order();
   if (!received) return received.error();
   Order* const order = &received->order;

@@ -123,10 +123,13 @@ class Launch {
       const std::string_view number = line.substr(kEnded.size());
       const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), code);
       if (error == std::errc()) agent.code = code;
+    } else if (auto relayed = log::decode_relayed(line)) {
+      agent.said = relayed->text;
+      if (roster_.is_starting(host) || !own_lines_.is_new(host, relayed->text)) return;
+      relayed->host = job_.hosts[host].name;
+      log::show_relayed(*relayed);
     } else {
-      agent.said = line;
-      if (roster_.is_starting(host) || !own_lines_.is_new(host, line)) return;
-      output_.write_own_line(printable(line) + "\n");
+      agent.said = line;  // of another version
     }
   }
 
@@ -151,10 +154,7 @@ class Launch {
     if (const auto failure = agent.connection->exec_failure()) {
       return "host " + spec.name + ": " + failure->message;
     }
-    constexpr std::string_view kOwn = "ddprun: ";
-    const bool is_own = std::string_view(agent.said).starts_with(kOwn);
-    return start_failure_text({spec.name, spec.starter, status.code(),
-                               is_own ? agent.said.substr(kOwn.size()) : agent.said, tail});
+    return start_failure_text({spec.name, spec.starter, status.code(), agent.said, tail});
   }
 
   static std::string starter_name(const HostSpec& spec) {
@@ -258,6 +258,8 @@ class Launch {
 
 Result<Ending> launch(const Job& job) {
   log::set_level(job.log_level);
+  launcher::set_log_style({job.log_format, job.log_level == log::Level::debug, ""});
+  if (!job.warning.empty()) log::warning(job.warning);
   return Launch(job).run();
 }
 

@@ -10,17 +10,17 @@
 namespace ddprun::remote {
 
 /// Own lines of the ddpruns of a job: most of them, such as the report, are the same on each host,
-/// and are shown once. Pure.
+/// and are shown once. A text may have several lines. Pure.
 class OwnLines {
  public:
   explicit OwnLines(size_t hosts) : hosts_(hosts) {}
 
-  /// Whether a line of `host` is to be shown: it has said it more often than any other host has
+  /// Whether a text of `host` is to be shown: it has said it more often than any other host has
   /// before.
-  bool is_new(size_t host, std::string_view line);
+  bool is_new(size_t host, std::string_view text);
 
  private:
-  /// Beyond so many numbers what was counted is forgotten: a line may then be shown twice.
+  /// Beyond so many numbers what was counted is forgotten: a text may then be shown twice.
   static constexpr size_t kMostNumbers = size_t{1} << 20;
 
   struct Count {

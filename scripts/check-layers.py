@@ -37,12 +37,13 @@ APART = {("collectives/backends/gloo", "collectives/backends/cuda")}
 # Third-party headers, and the only files that may name them.
 CONFINED = {
     r"CLI/": r"cli/options\.cc",
+    r"toml\+\+/": r"cli/config\.cc",
     r"(spdlog|fmt)/": r"base/log\.cc",
     r"boost/beast": r"rendezvous/etcd/exchange\.cc|agent/ask/http_server\.cc",
     r"hwloc": r"launcher/topology\.cc",
     r"elfutils/": r"launcher/native_stack\.cc",
     r"openssl/": r"rendezvous/openssl\.h",
-    r"nlohmann/": r"rendezvous/(fields|inquiry|message_values|protocol)\.(h|cc)|rendezvous/etcd/messages\.cc|agent/(error_file|events|process_stack|python_stack|stacks)\.cc|agent/ask/(log_piece|routes|status)\.cc|agent/web/history\.cc|cli/doctor/json\.cc|collectives/failure/trace\.cc|collectives/training/safetensors\.cc",
+    r"nlohmann/": r"base/log_line\.cc|rendezvous/(fields|inquiry|message_values|protocol)\.(h|cc)|rendezvous/etcd/messages\.cc|agent/(error_file|events|timer_request|process_stack|python_stack|stacks)\.cc|agent/ask/(log_piece|routes|status)\.cc|agent/web/history\.cc|cli/doctor/json\.cc|collectives/failure/trace\.cc|collectives/training/safetensors\.cc",
     r"gloo/": r"collectives/backends/gloo/\w+\.(h|cc)",
     r"xxhash\.h": r"collectives/training/checkpoint_sum\.cc",
     r"mpi\.h": r"collectives/backends/mpi/plugin\w*\.(h|cc)",

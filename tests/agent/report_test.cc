@@ -6,6 +6,7 @@
 
 #include "agent/outcome.h"
 #include "tests/catch.h"
+#include "tests/contains.h"
 
 namespace ddprun::agent {
 namespace {
@@ -194,6 +195,39 @@ TEST_CASE("a round after a change of membership says how many nodes of how many 
   CHECK(regroup_line(layout, 3, 3) == "round 3 with 3 nodes, 24 workers");
   layout.node_count = layout.world_size = 1;
   CHECK(regroup_line(layout, 1, 1) == "round 3 with 1 node, 1 worker");
+}
+
+TEST_CASE("of a long traceback whole frames are shown") {
+  std::string traceback = "Traceback (most recent call last):\n";
+  for (int line = 1; line <= 9; ++line) {
+    traceback += "  File \"t.py\", line " + std::to_string(line) + ", in f\n    g()\n    ^^^\n";
+  }
+  traceback += "  [Previous line repeated 2 more times]\nValueError: x";
+  const Failure failure = {0, exited(1), 9, 1, "gpu-07", "", "", "ValueError: x", traceback};
+  const std::string report = failure_report(ended_by(failure));
+  CHECK(tests::contains(report, "the innermost call last:\n    File \"t.py\", line 6, in f\n"));
+  CHECK(tests::contains(report, "line 9, in f\n      g()\n    [Previous line"));
+}
+
+TEST_CASE("a report says what to do where the worker's last words tell it") {
+  const auto [words, hint] = GENERATE(table<const char*, const char*>(
+      {{"train.py: error: the following arguments are required: --local-rank",
+        "the program takes its local rank as an argument: --pass_local_rank dash, or ddprun "
+        "launch"},
+       {"t.py: error: the following arguments are required: --local_rank, --lr",
+        "the program takes its local rank as an argument: --pass_local_rank underscore"},
+       {"t.py: error: unrecognized arguments: --local-rank=0",
+        "the program takes no local rank as an argument: leave out --pass_local_rank and launch, "
+        "or "
+        "give --use_env"},
+       {"E0101 Failed to add port to server: 127.0.0.1:29500\nmore",
+        "a server of the program's own, such as JAX's coordinator, needs MASTER_PORT: --store "
+        "worker leaves it to rank 0"}}));
+  const Failure failure = {0, exited(2), 9, 1, "gpu-07", "", words, "", ""};
+  CHECK(tests::contains(failure_report(ended_by(failure)),
+                        "\n" + std::string(hint) + "\nexit code 2; "));
+  const Failure other = {0, exited(2), 9, 1, "gpu-07", "", "--local-rank", "", ""};
+  CHECK_FALSE(tests::contains(failure_report(ended_by(other)), "local rank as"));
 }
 
 TEST_CASE("what is known about a signal is part of the cause") {

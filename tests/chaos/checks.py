@@ -102,7 +102,7 @@ def lost_or_torn_lines(job, stamps):
 def says_gaps(life):
     """Of workers that are killed while their disk stalls lines may be lost, if that is said."""
     with open(life.path + '.err', errors='replace') as file:
-        return 'ddprun: log files have gaps: their disk had stalled while workers were killed' in file.read()
+        return 'log files have gaps: their disk had stalled while workers were killed' in file.read()
 
 
 def _check_lines(life, path, lossy, written):

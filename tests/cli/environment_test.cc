@@ -54,6 +54,14 @@ TEST_CASE("torchrun's two variables for the grace count, and PET_SHUTDOWN_TIMEOU
             .starts_with("TORCH_ELASTIC_SHUTDOWN_TIMEOUT expects a time"));
 }
 
+TEST_CASE("torchrun's variable that leaves the store to rank 0 means --store worker") {
+  const std::string variable = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=";
+  CHECK(job({"train"}, host({variable + "1"})).store == agent::StoreHost::worker);
+  CHECK(job({"train"}, host({variable + "0"})).store == agent::StoreHost::agent);
+  CHECK(job({"--store", "agent", "train"}, host({variable + "1"})).store ==
+        agent::StoreHost::agent);
+}
+
 TEST_CASE("only the environment of the given host is read") {
   REQUIRE(setenv("PET_MAX_RESTARTS", "7", 1) == 0);
   const int restarts = job({"train"}).max_restarts;

@@ -12,6 +12,38 @@
 using namespace ddprun;
 using namespace std::chrono_literals;
 
+TEST_CASE("MPI programs that would each be rank 0 of 1 are warned of") {
+  cli::Host on = host();
+  on.needed_libraries = [](const std::string&) {
+    return std::vector<std::string>{"libmpi.so.40", "libc.so.6"};
+  };
+  const auto warnings = [&](const Words& words) { return job(words, on).warnings; };
+  REQUIRE(warnings({"--nproc_per_node", "2", "./hello"}).size() == 1);
+  CHECK(warnings({"--nproc_per_node", "2", "./hello"})
+            .front()
+            .starts_with("/bin/./hello is linked with MPI, whose ranks ddprun does not connect"));
+  CHECK(warnings({"./hello"}).empty());
+  CHECK(warnings({"--nproc_per_node", "2", "hello.py"}).empty());
+  on.environment = {"PMIX_RANK=0"};
+  CHECK(warnings({"--nproc_per_node", "2", "./hello"}).empty());
+  on.environment.clear();
+  on.needed_libraries = [](const std::string&) {
+    return std::vector<std::string>{"libddp.so.1", "libmpi.so.40"};
+  };
+  CHECK(warnings({"--nproc_per_node", "2", "./hello"}).empty());
+}
+
+TEST_CASE("flags of other launchers are refused with ours") {
+  const auto [theirs, ours] =
+      GENERATE(table<const char*, const char*>({{"--nprocs", "--nproc_per_node"},
+                                                {"--num-processes", "--nproc_per_node"},
+                                                {"--NPROC_PER_NODE", "--nproc_per_node"},
+                                                {"-N", "--nnodes or --nproc_per_node"},
+                                                {"-v", "--log_level debug"}}));
+  CHECK(refusal({theirs, "2", "train"}) ==
+        std::string("unknown flag ") + theirs + "; did you mean " + ours + "?");
+}
+
 TEST_CASE("without flags one worker runs with torchrun's defaults") {
   const agent::JobSpec one = job({"train"});
 

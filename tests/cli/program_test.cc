@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/program.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -9,6 +10,7 @@
 
 #include "cli/exit_code.h"
 #include "cli/host.h"
+#include "cli/needed_libraries.h"
 #include "cli/usage_error.h"
 #include "tests/catch.h"
 #include "tests/must.h"
@@ -111,6 +113,13 @@ TEST_CASE("a command that is not in PATH is searched in the current directory") 
                 "cannot run model.py: not found in PATH (without --no_python, python3 runs it)");
   check_refused("evalute", here.path("bin"), 127,
                 "cannot run evalute: not found in PATH (did you mean evaluate?)");
+  here.add("bin/ex", true);
+  check_refused("exc", here.path("bin"), 127,
+                "cannot run exc: not found in PATH (did you mean ex?)");
+  here.add("exc.py", false);
+  check_refused("exc", here.path("bin"), 127,
+                "cannot run exc: not found in PATH (did you mean exc.py?)");
+  check_refused("ey", here.path("bin"), 127, "cannot run ey: not found in PATH");
 }
 
 TEST_CASE("a file that cannot be executed exits with 126") {
@@ -119,12 +128,20 @@ TEST_CASE("a file that cannot be executed exits with 126") {
   here.add("model.py", false);
   here.add("bin/notes", false);
 
-  check_refused("./notes", "", 126, "cannot run ./notes: permission denied");
-  check_refused("./bin", "", 126, "cannot run ./bin: is a directory");
+  check_refused("./notes", "", 126,
+                "cannot run ./notes: permission denied (chmod +x ./notes permits it; a Python "
+                "program: ddprun python3 -u ./notes)");
+  check_refused("./bin", "", 126,
+                "cannot run ./bin: is a directory (if it is a Python program: ddprun python3 -u "
+                "./bin)");
+  check_refused(".", "", 126,
+                "cannot run .: is a directory (if it is a Python program: ddprun python3 -u .)");
   check_refused("./model.py", "", 126,
                 "cannot run ./model.py: permission denied (without --no_python, python3 runs it)");
   check_refused("notes", here.path("bin"), 126,
-                "cannot run " + here.path("bin/notes") + ": permission denied");
+                "cannot run " + here.path("bin/notes") + ": permission denied (chmod +x " +
+                    here.path("bin/notes") + " permits it; a Python program: ddprun python3 -u " +
+                    here.path("bin/notes") + ")");
 }
 
 TEST_CASE("a script has to exist and is not searched in PATH") {
@@ -161,4 +178,14 @@ TEST_CASE("this host knows its CPUs, its environment and its programs") {
   CHECK_FALSE(host.name.empty());
   CHECK_FALSE(host.environment.empty());
   CHECK(must(host.find_program("sh")).ends_with("/sh"));
+}
+
+TEST_CASE("the libraries that a program is linked with are read from its file") {
+  const auto libraries = cli::needed_libraries("/proc/self/exe");
+  CHECK(std::find(libraries.begin(), libraries.end(), "libc.so.6") != libraries.end());
+  TemporaryDirectory here;
+  here.add("script", true);
+  CHECK(cli::needed_libraries("./script").empty());
+  CHECK(cli::needed_libraries("/dev/null").empty());
+  CHECK(cli::needed_libraries("/nowhere").empty());
 }

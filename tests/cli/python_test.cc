@@ -7,6 +7,7 @@
 #include "cli/options.h"
 #include "tests/catch.h"
 #include "tests/cli/command_line.h"
+#include "tests/contains.h"
 
 using namespace ddprun;
 using Strings = std::vector<std::string>;
@@ -197,11 +198,28 @@ TEST_CASE("torchrun's plug-ins are refused, with the alternative") {
         "--event_log_handler 'mine' is a Python plug-in of torchrun, which ddprun does not load: "
         "give "
         "--events FILE, which gets a JSON object per line");
-  CHECK(refusal({"--run_path", "train.py"}) ==
-        "--run_path runs a file inside torchrun's Python process, which ddprun does not have: "
-        "leave it "
-        "out; python3 runs any program that ends in .py");
-  CHECK(refusal({"train"}, host({"PET_RUN_PATH=1"})).starts_with("PET_RUN_PATH runs a file "));
+}
+
+TEST_CASE("--run_path runs a path of any name as torchrun does, whatever --no_python says") {
+  for (const agent::JobSpec& spec : {job({"--run_path", "--no_python", "/x/train", "--lr", "1"}),
+                                     job({"/x/train", "--lr", "1"}, host({"PET_RUN_PATH=1"}))}) {
+    REQUIRE(spec.command.size() == 7);
+    CHECK(spec.command[0] == "/bin/python3");
+    CHECK(spec.command[2] == "-c");
+    CHECK(tests::contains(spec.command[3], "runpy.run_path("));
+    CHECK(spec.command[4] == "/x/train");
+    CHECK(spec.own_arguments == 5);
+  }
+}
+
+TEST_CASE("ddprun launch passes the local rank, as torch.distributed.launch does") {
+  CHECK(job({"launch", "train.py"}).local_rank_flag == "--local-rank");
+  CHECK(job({"launch", "--use_env", "train.py"}).local_rank_flag.empty());
+  CHECK(job({"launch", "--pass_local_rank=underscore", "train.py"}).local_rank_flag ==
+        "--local_rank");
+  CHECK(job({"launch", "train.py"}, host({"DDPRUN_PASS_LOCAL_RANK=underscore"})).local_rank_flag ==
+        "--local-rank");
+  CHECK(job({"--", "launch"}).command.front() == "launch");
 }
 
 TEST_CASE("serve refuses the flags of a program, and ignores their variables") {

@@ -103,7 +103,7 @@ trap clean_up EXIT
 start() {
   local command=()
   checked='' code=''
-  if [ "$1" = serve ] || [ "$1" = doctor ]; then command=("$1") && shift; fi
+  case $1 in serve | doctor | launch) command=("$1") && shift ;; esac
   : >"$out" >"$err" >"$events"
   # Job control gives each its own process group and leaves SIGINT alone, as an interactive shell
   # does; without it a background command starts with SIGINT ignored.
@@ -146,7 +146,7 @@ same_report() {
   local each
   for each in "$@"; do
     on "$each" expect_stderr 'failed first'
-    tac "$err" | sed '/failed first/q' >"$work/.report.$each"
+    tac "$err" | sed '/failed first/q' | sed -E 's/^ddprun: \[[^]]*\] /ddprun: /' >"$work/.report.$each"
     cmp -s "$work/.report.$1" "$work/.report.$each" ||
       fail "not the report of $1: $(diff "$work/.report.$1" "$work/.report.$each")"
   done

@@ -65,7 +65,7 @@ ask b 0 stop
 for node in a b; do
   on "$node" finish
   on "$node" expect_exit 143
-  on "$node" expect_stderr '^ddprun: stopping the whole job, as ddprun stop asks$'
+  on "$node" expect_stderr '^ddprun: \[[^ ]+\] stopping the whole job, as ddprun stop asks$'
 done
 on b expect_stdout 'saved$'
 on a expect_stderr 'waiting 5 s for .* to acknowledge the end of the job$'

@@ -24,7 +24,7 @@ start_node c --rdzv_conf is_host=false
 expect_ranks_of a 1 0
 expect_ranks_of b 1 1
 expect_ranks_of c 1 2
-on a expect_stderr "^ddprun: $(hostname) joined$"
+on a expect_stderr "^ddprun: \[$(hostname)\] $(hostname) joined$"
 
 start_node spare --rdzv_conf is_host=false
 wait_for_stderr 'waiting .* for a place: all 2:3 nodes of this job are running'

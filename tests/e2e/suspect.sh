@@ -17,7 +17,7 @@ two_nodes() {  # two_nodes LAST_WORDS: of rank 0, when rank 1 of the other node 
     on "$node" start "${quick[@]}" --nnodes 2 --node_rank "$([ "$node" = a ] && echo 0 || echo 1)" \
       --rdzv_endpoint "$here" bash -c "$worker" "$work/go" "$1"
   done
-  on b wait_for_stderr '^ddprun: rank 1 \([^ ]+, pid [0-9]+\) is stopped by SIGSTOP; it goes on after: kill -CONT'
+  on b wait_for_stderr '^ddprun: \[[^ ]+\] rank 1 \([^ ]+, pid [0-9]+\) is stopped by SIGSTOP; it goes on after: kill -CONT'
   touch "$work/go"
   for node in a b; do on "$node" finish; done
 }
@@ -25,14 +25,14 @@ two_nodes() {  # two_nodes LAST_WORDS: of rank 0, when rank 1 of the other node 
 two_nodes 'RuntimeError: Timed out waiting 1800000ms for recv operation to complete'
 for node in a b; do
   on "$node" expect_exit 5
-  on "$node" expect_stderr "^ddprun: rank 1 \($(hostname)\) is the likely cause: stopped by a signal \(state T\) for .*, while rank 0 waited$"
+  on "$node" expect_stderr "^ddprun: \[[^ ]+\] rank 1 \($(hostname)\) is the likely cause: stopped by a signal \(state T\) for .*, while rank 0 waited$"
   on "$node" expect_stderr '^        rank 0 failed first: exit 5 '
 done
 
 two_nodes 'step 812: loss nan'
 for node in a b; do
   on "$node" expect_exit 5
-  on "$node" expect_stderr '^ddprun: rank 0 failed first: exit 5 '
+  on "$node" expect_stderr '^ddprun: \[[^ ]+\] rank 0 failed first: exit 5 '
   on "$node" expect_no_stderr 'likely cause'
 done
 expect_no_process_left

@@ -72,10 +72,15 @@ def names_host_of(rank, texts, names):
                for text in texts for each in messages(text))
 
 
+# Who says a line is not whom it names.
+SPEAKER = re.compile(r'^(ddprun: )\[[^\]\n]*\] ', re.MULTILINE)
+
+
 def judge(failure, consoles, names, own=None):
     """What `consoles`, texts by node, name of a failure: {'rank': bool, 'host': bool, 'cause': bool}, without
     what makes no sense for it. `names` are those of the host to blame, and `own` the node whose
     console is there."""
+    consoles = {node: SPEAKER.sub(r'\1', text) for node, text in consoles.items()}
     texts = list(consoles.values())
     score = {'cause': any(re.search(failure.cause, text, re.IGNORECASE) for text in texts)}
     if failure.pair:

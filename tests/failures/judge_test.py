@@ -69,6 +69,7 @@ class JudgeTest(unittest.TestCase):
         self.assertEqual(named(lost, 'ddprun: node 1 (gpu-02) is gone'), ['host', 'cause'])
         self.assertEqual(named(lost, 'ddprun: a node is gone\nddprun: hello from gpu-02'), ['cause'])
         self.assertEqual(named(lost, 'ddprun: node 1 (gpu-021) is gone'), ['cause'])
+        self.assertEqual(named(lost, 'ddprun: [gpu-02] a node is gone'), ['cause'])
         self.assertEqual(named(lost, 'this host is gone'), ['cause'])
         self.assertEqual(named(lost, '', 'this host is gone'), ['host', 'cause'])
 

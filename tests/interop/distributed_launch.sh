@@ -23,6 +23,10 @@ for launcher in $(reference_launcher); do
   under "${launcher/torchrun/launch}" "${line[@]}" --use_env "$program" --lr 0.1
   expect_lines "$by_environment"
 done
+under ddprun launch "${line[@]}" "$program" --lr 0.1
+expect_lines "$by_argument"
+under ddprun launch "${line[@]}" --use_env "$program" --lr 0.1
+expect_lines "$by_environment"
 for style in dash underscore; do
   under ddprun "${line[@]}" --pass_local_rank "$style" "$program" --lr 0.1
   expect_lines "$by_argument"

@@ -10,7 +10,10 @@ for launcher in $(reference_launcher); do
   expect_exit 0
   expect_stdout '^process 1 of 2: 3$'
 done
-under ddprun --nproc_per_node 2 --store worker "$program"
+under ddprun --nproc_per_node 2 "$program"
+[ "$code" != 0 ] || fail "JAX's coordinator shares ddprun's port"
+expect_stderr '^        a server of the program.s own, .* needs MASTER_PORT: --store worker leaves it to rank 0$'
+TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 under ddprun --nproc_per_node 2 "$program"
 expect_exit 0
 for rank in 0 1; do expect_stdout "^\[$rank\] process $rank of 2: 3$"; done
 expect_no_process_left

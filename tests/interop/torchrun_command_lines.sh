@@ -30,4 +30,9 @@ same 2 --nnode=1 --node_rank=0 --master_port="$(free_port)" --no-python --nproc_
 PET_NPROC_PER_NODE=2 PET_MODULE=1 PET_MAX_RESTARTS=2 PET_STANDALONE=1 same 2 --max_restarts 1 show x
 same 1 --nnodes=1:2 --node_rank=1 --rdzv-id=7 --rdzv-backend=c10d --rdzv-endpoint="127.0.0.1:$(free_port)" \
   --rdzv-conf=last_call_timeout=1 show.py
+cp show.py show  # Python, by its content alone
+same 2 --nproc_per_node=2 --run_path "$PWD/show" x '${local_rank}'
+PET_RUN_PATH=1 same 1 --no-python "$PWD/show.py" x
+same 2 --nproc_per_node=2 --rdzv-backend=c10d --rdzv-id=8 --rdzv-endpoint="127.0.0.1:$(free_port)" \
+  --rdzv-conf="'join_timeout=5,cas_backoff_max_seconds=1,last_call_timeout=1,timeout=5'" show.py
 same "$(env -u OMP_NUM_THREADS nproc)" --standalone --nproc_per_node=cpu show.py

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/report_hints.h"
+
+#include <array>
+#include <csignal>
+#include <string_view>
+
+#include "agent/outcome.h"
+#include "base/text.h"
+
+namespace ddprun::agent {
+namespace {
+
+/// Last words of programs, and what they mean under ddprun.
+struct Hint {
+  std::string_view words;
+  std::string_view text;
+};
+constexpr auto kHints = std::to_array<Hint>({
+    {"arguments are required: --local-rank",
+     "the program takes its local rank as an argument: --pass_local_rank dash, or ddprun launch"},
+    {"arguments are required: --local_rank",
+     "the program takes its local rank as an argument: --pass_local_rank underscore"},
+    {"unrecognized arguments: --local-rank=",
+     "the program takes no local rank as an argument: leave out --pass_local_rank and launch, or "
+     "give --use_env"},
+    {"unrecognized arguments: --local_rank=",
+     "the program takes no local rank as an argument: leave out --pass_local_rank"},
+    {"Failed to add port to server",
+     "a server of the program's own, such as JAX's coordinator, needs MASTER_PORT: --store worker "
+     "leaves it to rank 0"},
+});
+
+}  // namespace
+
+std::string report_hint(const rendezvous::Failure& failure) {
+  for (const Hint& hint : kHints) {
+    const bool said = failure.stderr_tail.find(hint.words) != std::string::npos;
+    if (said) return std::string(hint.text);
+  }
+  if (exit_status(failure).signal() != SIGKILL || !failure.cause.empty()) return "";
+  return "ddprun did not send this signal; if the kernel did, out of memory, dmesg on " +
+         cut(printable(failure.host), 240) + " shows it";
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+
+// What a line of ddprun's own looks like. Pure.
+
+namespace ddprun::log {
+
+enum class Level { debug, info, warning, error, off };
+
+/// "debug", "info", "warning", "error" or "off".
+std::string_view level_name(Level level);
+
+/// What is said, by whom and when.
+struct Line {
+  Level level = Level::info;
+  std::string host;  ///< who says it; empty: the job has one node
+  std::string text;  ///< may have several lines
+  std::chrono::system_clock::time_point at;
+};
+
+/// "ddprun: text", with several nodes "ddprun: [host] text", and with `with_time` after the time:
+/// "2026-11-23T17:51:50.123Z ddprun: text". Later lines of the text are indented under the first.
+/// Control characters are escaped, as some of it comes from other hosts.
+std::string text_line(const Line& line, bool with_time);
+
+/// A JSON object in one line: "time", "level", "host" (unless empty) and "message".
+std::string json_line(const Line& line);
+
+/// For a ddprun on another host, which shows it: one line, without the host and the time.
+std::string relayed_line(const Line& line);
+
+/// What relayed_line wrote, without the newline; `host` and `at` are not set. nullopt: something
+/// else wrote it.
+std::optional<Line> decode_relayed(std::string_view line);
+
+}  // namespace ddprun::log

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The transcripts of README are true: each command that it shows with its output writes these lines, but for
+# numbers, paths and the name of the host.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+command -v python3 >/dev/null || skip "there is no python3"
+readme=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../../README.md")
+DDPRUN=$(realpath "$DDPRUN")
+mkdir -p "$work/place/build"
+ln -s "$(realpath "$DDPRUN_BIN")" "$work/place/build/bin"
+cd "$work/place"
+cat >train.py <<'END'
+import os, time
+
+if os.environ["RANK"] == "2":
+    raise ValueError("loss is nan")
+time.sleep(600)
+END
+
+# Writes N.command and N.lines for each indented block that begins with "$ ddprun".
+python3 - "$readme" <<'END'
+import re, sys
+text = open(sys.argv[1]).read()
+blocks = re.findall(r'^    \$ ddprun (.*)\n((?:    .*\n)*)', text, re.MULTILINE)
+assert len(blocks) >= 3, blocks
+for number, (command, lines) in enumerate(blocks):
+    open(f'{number}.command', 'w').write(command)
+    open(f'{number}.lines', 'w').write(re.sub('^    ', '', lines, flags=re.MULTILINE))
+END
+
+plain() {  # without what differs from run to run
+  sed -E "s/\(host [^,]+,/(host H,/; s/host [^ ,)]+,/host H,/; s|\"[^\"]*/train\.py\"|\"train.py\"|; s/[0-9.]+ (ms|s|min)/TIME/g; s/[0-9]+/N/g" "$1" |
+    sort -u
+}
+
+for command in *.command; do
+  eval "run $(cat "$command")"
+  cat "$out" "$err" >shown
+  plain "${command%.command}.lines" >expected
+  plain shown >got
+  missing=$(comm -23 expected got)
+  [ -z "$missing" ] || fail "ddprun $(cat "$command") does not write: $missing"
+done
+expect_no_process_left
