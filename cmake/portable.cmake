@@ -34,3 +34,6 @@ list(APPEND CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES /usr/include)
 set(CMAKE_PROJECT_INCLUDE ${CMAKE_CURRENT_LIST_FILE})
 
 set(CMAKE_EXE_LINKER_FLAGS_INIT -s)  # the machine's strip knows one architecture
+
+# Boost.Process calls it, and glibc has it since 2.34.
+set(CMAKE_CXX_FLAGS_INIT "-include ${CMAKE_CURRENT_LIST_DIR}/portable_close_range.h")

@@ -250,8 +250,17 @@ Result<Child> SpawnBatch::launch(size_t index) {
   const pid_t pid = clone_process(ChildSetup::run, setup.stack + kStackSize,
                                   CLONE_VM | CLONE_PIDFD | SIGCHLD, &setup, &pidfd);
   if (pid < 0) return clone_error(setup.program, errno);
-  return Child{pid, Fd(pidfd), std::move(out->read_end), std::move(err->read_end),
-               std::move(no_terminal)};
+  Child child{pid,
+              Fd(pidfd),
+              Fd(fcntl(pidfd, F_DUPFD_CLOEXEC, 0)),
+              std::move(out->read_end),
+              std::move(err->read_end),
+              std::move(no_terminal)};
+  if (child.second_pidfd) return child;
+  const Error error = clone_error(setup.program, errno);
+  kill(pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
+  return error;
 }
 
 std::optional<Error> SpawnBatch::exec_failure(size_t index) const {

@@ -33,6 +33,7 @@ struct Command {
 struct Child {
   pid_t pid;
   Fd pidfd;
+  Fd second_pidfd;  ///< Worker needs two
   Fd out;
   Fd err;
   std::optional<Error> no_terminal;  ///< why there are pipes where the command asked for terminals

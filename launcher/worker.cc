@@ -8,18 +8,12 @@
 namespace ddprun::launcher {
 
 Worker::Worker(const boost::asio::any_io_executor& executor, Child& child)
-    : end_(executor, child.pidfd.release()), pid_(child.pid) {}
-
-Worker::Worker(Worker&& other) noexcept
-    : end_(std::move(other.end_)),
-      pid_(other.pid_),
-      ended_(std::move(other.ended_)),
-      running_(std::exchange(other.running_, false)) {}
+    : process_(executor, child.pid, child.pidfd.release()),
+      end_(executor, child.second_pidfd.release()),
+      pid_(child.pid) {}
 
 Worker::~Worker() {
-  if (!running_) return;
-  signal_group(SIGKILL);
-  waitpid(pid_, nullptr, 0);
+  if (process_.is_open()) signal_group(SIGKILL);  // ~process reaps, but kills only the child
 }
 
 void Worker::when_ended(std::function<void(ExitStatus)> ended) {
@@ -28,16 +22,18 @@ void Worker::when_ended(std::function<void(ExitStatus)> ended) {
 }
 
 void Worker::wait() {
-  using boost::asio::posix::descriptor_base;
-  end_.async_wait(descriptor_base::wait_read, [this](boost::system::error_code cancelled) {
-    if (cancelled) return;
-    int status = W_EXITCODE(1, 0);  // stays if another has reaped the child
-    // The event may be of an earlier descriptor with this number, closed while it was queued.
-    if (waitpid(pid_, &status, WNOHANG) == 0) return wait();
-    running_ = false;
-    end_.close();
-    ended_(ExitStatus(status));
-  });
+  end_.async_wait(boost::asio::posix::descriptor_base::wait_read,
+                  [this](boost::system::error_code cancelled) {
+                    if (cancelled) return;
+                    // The event may be of an earlier descriptor with this number, closed while the
+                    // event was queued. Boost.Process's own wait would then block until the child
+                    // ends.
+                    if (process_.running(cancelled)) return wait();
+                    running_ = false;
+                    const ExitStatus status(process_.native_exit_code());
+                    process_.detach();  // the pid may be reused from now on
+                    ended_(status);
+                  });
 }
 
 bool Worker::is_dead() const {

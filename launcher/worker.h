@@ -6,6 +6,7 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/process/v2/process.hpp>
 
 #include "launcher/exit_status.h"
 #include "launcher/spawn.h"
@@ -18,10 +19,10 @@ namespace ddprun::launcher {
 /// Thread: the executor's.
 class Worker {
  public:
-  /// Takes over the process and its pidfd, not its pipes. No other code may wait for the process.
+  /// Takes over the process and its pidfds, not its pipes. No other code may wait for the process.
   Worker(const boost::asio::any_io_executor& executor, Child& child);
 
-  Worker(Worker&& other) noexcept;
+  Worker(Worker&&) noexcept = default;
   Worker& operator=(Worker&&) = delete;
   ~Worker();
 
@@ -51,10 +52,11 @@ class Worker {
  private:
   void wait();
 
-  boost::asio::posix::stream_descriptor end_;  // the pidfd, readable when the child has ended
+  boost::process::v2::basic_process<boost::asio::any_io_executor> process_;
+  boost::asio::posix::stream_descriptor end_;  // a second pidfd, readable when the child has ended
   pid_t pid_;
   std::function<void(ExitStatus)> ended_;
-  bool running_ = true;  // and not reaped: the number may be another process's afterwards
+  bool running_ = true;
 };
 
 }  // namespace ddprun::launcher

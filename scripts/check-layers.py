@@ -39,6 +39,7 @@ CONFINED = {
     r"CLI/": r"cli/options\.cc",
     r"toml\+\+/": r"cli/config\.cc",
     r"(spdlog|fmt)/": r"base/log\.cc",
+    r"boost/process": r"launcher/worker\w*\.(h|cc)",
     r"boost/beast": r"rendezvous/etcd/exchange\.cc|agent/ask/http_server\.cc",
     r"hwloc": r"launcher/topology\.cc",
     r"elfutils/": r"launcher/native_stack\.cc",
@@ -52,7 +53,7 @@ CONFINED = {
 }
 # What no pure unit reaches; what it does not include itself (<sys/wait.h> and <netinet/in.h> decode); and
 # what it does not call.
-EVENTS = re.compile(r"boost/(asio|beast)")
+EVENTS = re.compile(r"boost/(asio|beast|process)")
 SYSTEM = re.compile(r"(sys/(?!wait\.h)|net/|netinet/(?!in\.h)|linux/)|(unistd|fcntl|poll|netdb|spawn|sched|pthread|dlfcn|dirent)\.h$"
                     r"|(thread|fstream|filesystem|iostream|future|condition_variable)$")
 CALLS = re.compile(r"[cC]lock::now\(|\b(?:getenv|clock_gettime)\(")
@@ -150,7 +151,7 @@ def check_circles():
 
 
 def events_from(file, seen):
-    """The chain of headers from `file` to asio, or None."""
+    """The chain of headers from `file` to asio or Boost.Process, or None."""
     seen.add(file)
     for name in includes.get(file, ()):
         if EVENTS.match(name):

@@ -25,7 +25,7 @@ refuses() {  # refuses FILE LINE SENTENCE: with that file the check fails and pr
 write base/async.h '#include <boost/asio/awaitable.hpp>'
 write base/log.cc '#include <spdlog/spdlog.h>'
 write base/text.h '// Pure.'
-write launcher/worker.h '#include <boost/asio/posix/stream_descriptor.hpp>'
+write launcher/worker.h '#include <boost/process/v2/process.hpp>'
 write launcher/output/output.h '#include "launcher/worker.h"'
 write agent/agent.h '#include "launcher/worker.h"'
 write agent/machine.h '/// Decides. Pure: no clock.'
@@ -75,7 +75,7 @@ refuses cli/main.cc '#include <CLI/CLI.hpp>' '<CLI/CLI.hpp> belongs in'
 # Pure units.
 refuses agent/machine.cc '#include <boost/asio/post.hpp>' 'agent/machine.cc: claims to be pure'
 refuses agent/machine.cc '#include "agent/agent.h"' \
-  'agent/agent.h includes launcher/worker.h includes boost/asio'
+  'agent/agent.h includes launcher/worker.h includes boost/process'
 refuses base/text.cc '#include <unistd.h>' 'claims to be pure, but includes <unistd.h>'
 refuses base/text.cc '#include <sys/socket.h>' 'claims to be pure, but includes <sys/socket.h>'
 refuses base/text.cc 'auto now() { return std::chrono::steady_clock::now(); }' \
