@@ -134,7 +134,7 @@ TEST_CASE("without munge, without Slurm and on one node there is no such secret"
   const agent::JobSpec without = job({"train"}, host(kStep));
   CHECK_FALSE(without.security);
   CHECK(without.sealed_secret.empty());
-  CHECK(without.engine.ends_with(", no secret (there is no munge here)"));
+  CHECK(without.origins.back() == "no secret (there is no munge here)");
   CHECK(tests::contains(refusal({"--store", "tunnel", "train"}, host(kStep)),
                         "--store tunnel encrypts with the job's secret, and there is none"));
   for (const Words& words :
