@@ -17,7 +17,7 @@ function(ddprun_prints folder name)
   set(files ${files} ${file} PARENT_SCOPE)
 endfunction()
 
-foreach(page IN ITEMS ddprun ddprun-doctor ddprun-logs ddprun-ls ddprun-manifest ddprun-secret ddprun-serve
+foreach(page IN ITEMS ddprun ddprun-doctor ddprun-launch ddprun-logs ddprun-ls ddprun-manifest ddprun-secret ddprun-serve
                       ddprun-stacks ddprun-status ddprun-stop ddprun-watch)
   ddprun_prints(man/man1 ${page}.1 help --man ${page})
 endforeach()
