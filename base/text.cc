@@ -82,7 +82,8 @@ std::string duration_text(nanoseconds duration) {
 }
 
 double whole_milliseconds(double seconds) {
-  return static_cast<double>(static_cast<std::int64_t>(seconds * 1000 + 0.5)) / 1000;
+  using Seconds = std::chrono::duration<double>;
+  return Seconds(std::chrono::round<std::chrono::milliseconds>(Seconds(seconds))).count();
 }
 
 std::string compress_ranks(std::vector<int> ranks, size_t most) {

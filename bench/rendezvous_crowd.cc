@@ -142,7 +142,8 @@ class SimulatedAgent {
   SimulatedAgent(asio::io_context& io, Crowd& crowd, int number)
       : crowd_(crowd),
         client_(io.get_executor(), options(number), hooks()),
-        questions_(io.get_executor(), [this](auto inquiry) { client_.inquire(inquiry); }) {
+        questions_(io.get_executor(),
+                   [this](auto inquiry) { client_.inquire(std::move(inquiry)); }) {
     request_.local_size = kLocalSize;
     request_.host = options(number).host;
   }

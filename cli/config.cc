@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdint>
+#include <cstdio>
 #include <optional>
 #include <utility>
 
@@ -52,9 +52,10 @@ std::optional<std::string> scalar_text(const toml::node& node) {
   if (const auto text = node.value_exact<std::string>()) return text;
   if (const auto number = node.value_exact<std::int64_t>()) return std::to_string(*number);
   if (const auto number = node.value_exact<double>()) {
-    std::array<char, 32> digits;  // the longest double has 24
-    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), *number);
-    return std::string(digits.data(), end.ptr);
+    std::array<char, 32> digits{};
+    // No to_chars: it would make each start load the mathematics library.
+    std::snprintf(digits.data(), digits.size(), "%.15g", *number);
+    return std::string(digits.data());
   }
   return std::nullopt;
 }

@@ -231,7 +231,8 @@ Result<std::string> resolve_secret(RawOptions& raw, const Host& host) {
     raw.job.security = std::move(*security);
   } else if (raw.in_slurm && raw.job.max_nodes > 1) {
     const Result<> sealed = use_sealed_secret(raw.job, host);
-    note = sealed ? "a secret (munge)" : "no secret (" + sealed.error().message + ")";
+    note = sealed ? "the job has a secret (munge)"
+                  : "the job has no secret (" + sealed.error().message + ")";
   }
   const Result<> tunnel = check_tunnel(raw.job);
   if (!tunnel) return tunnel.error();

@@ -18,8 +18,8 @@ Result<> resolve_rendezvous(RawOptions& raw, Mode mode, const Host& host);
 
 /// The job's key, from the secret of --secret_file, else of DDPRUN_SECRET, else, for several nodes
 /// in a job of Slurm, from a new one that munge seals, if there is munge. After resolve_rendezvous.
-/// Returns what is to be noted of the last: "a secret (munge)", or why there is none; empty:
-/// nothing. Errors also: system (OpenSSL cannot do what is needed).
+/// Returns what is to be noted of the last: "the job has a secret (munge)", or why there is none;
+/// empty: nothing. Errors also: system (OpenSSL cannot do what is needed).
 Result<std::string> resolve_secret(RawOptions& raw, const Host& host);
 
 /// The secret of --secret_file, else of DDPRUN_SECRET, which is overwritten; empty: there is

@@ -77,7 +77,9 @@ std::string cpu_text(const RankStatus& rank, const RankStatus* before) {
   const double cpu = rank.cpu_seconds - (before != nullptr ? before->cpu_seconds : 0);
   const double seconds = rank.seconds - (before != nullptr ? before->seconds : 0);
   if (seconds <= 0 || cpu < 0) return "-";
-  return std::to_string(static_cast<std::int64_t>(100 * cpu / seconds + 0.5)) + " %";
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.0f %%", 100 * cpu / seconds);
+  return text.data();
 }
 
 Line line_of(const RankStatus& rank, const std::string& host, bool others_run,

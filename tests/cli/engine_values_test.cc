@@ -116,7 +116,7 @@ TEST_CASE("several nodes in a job of Slurm have a secret of their own where mung
   const agent::JobSpec spec = job({"train"}, with_munge(host(kStep)));
   CHECK(spec.security);
   CHECK(spec.sealed_secret == "sealed 32");
-  CHECK(spec.origins.back() == "a secret (munge)");
+  CHECK(spec.origins.back() == "the job has a secret (munge)");
   const agent::JobSpec other = job({"train"}, with_munge(host(kStep)));
   CHECK(spec.security->key().bytes.view() != other.security->key().bytes.view());
   CHECK(job({"--store", "tunnel", "train"}, with_munge(host(kStep))).security);
@@ -134,7 +134,7 @@ TEST_CASE("without munge, without Slurm and on one node there is no such secret"
   const agent::JobSpec without = job({"train"}, host(kStep));
   CHECK_FALSE(without.security);
   CHECK(without.sealed_secret.empty());
-  CHECK(without.origins.back() == "no secret (there is no munge here)");
+  CHECK(without.origins.back() == "the job has no secret (there is no munge here)");
   CHECK(tests::contains(refusal({"--store", "tunnel", "train"}, host(kStep)),
                         "--store tunnel encrypts with the job's secret, and there is none"));
   for (const Words& words :

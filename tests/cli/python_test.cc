@@ -200,7 +200,7 @@ TEST_CASE("torchrun's plug-ins are refused, with the alternative") {
         "--events FILE, which gets a JSON object per line");
 }
 
-TEST_CASE("--run_path runs a path of any name as torchrun does, whatever --no_python says") {
+TEST_CASE("with --run_path a path of any name is run as by torchrun, whatever --no_python says") {
   for (const agent::JobSpec& spec : {job({"--run_path", "--no_python", "/x/train", "--lr", "1"}),
                                      job({"/x/train", "--lr", "1"}, host({"PET_RUN_PATH=1"}))}) {
     REQUIRE(spec.command.size() == 7);

@@ -26,7 +26,7 @@ join=("$DDPRUN" --nnodes 2 --rdzv_id ours --rdzv_endpoint node1:29500 true)
 submit --nodes 2 -- "exec $DDPRUN --log_level debug --rdzv_id ours --master_port 29500 $work/worker $work"
 wait_until test -e "$work/up.0" -a -e "$work/up.1"
 of_job
-wait_for_stderr 'slurm job .*, a secret \(munge\)$'
+wait_for_stderr 'the job has a secret \(munge\)$'
 on_host 2 "${join[@]}"
 expect_exit 2
 expect_stderr 'node1:29500 refused this node: it admits only nodes with its secret, which they get by munge'
