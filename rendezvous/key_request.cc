@@ -56,15 +56,17 @@ void KeyRequest::on_answer(std::string_view body) {
 
 void KeyRequest::open(std::string sealed) {
   connection_.reset();  // nothing else is to come
-  const auto key_in = [open = open_, run_id = run_id_, sealed = std::move(sealed)]() {
-    const Result<Secret> secret = open(sealed);
-    return secret ? Security::of_job(*secret, run_id) : Result<Key>(secret.error());
-  };
-  jobs_.run(key_in, [this, asking = std::weak_ptr(asking_)](Result<Key> key) {
-    if (asking.expired()) return;
-    if (!key) return end(Error(key.error()).in("has a secret that cannot be opened here"));
-    end(std::move(key));
-  });
+  jobs_.run([open = open_, sealed = std::move(sealed)] { return open(sealed); },
+            [this, asking = std::weak_ptr(asking_)](const Result<Secret>& secret) {
+              if (!asking.expired()) on_opened(secret);
+            });
+}
+
+/// Here and not on the thread: OpenSSL would keep something for each thread that calls it.
+void KeyRequest::on_opened(const Result<Secret>& secret) {
+  Result<Key> key = secret ? Security::of_job(*secret, run_id_) : Result<Key>(secret.error());
+  if (!key) return end(Error(key.error()).in("has a secret that cannot be opened here"));
+  end(std::move(key));
 }
 
 void KeyRequest::end(Result<Key> key) {

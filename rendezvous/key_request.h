@@ -44,6 +44,7 @@ class KeyRequest {
  private:
   void on_answer(std::string_view body);
   void open(std::string sealed);
+  void on_opened(const Result<Secret>& secret);
   void end(Result<Key> key);
 
   Open open_;

@@ -15,7 +15,9 @@ wait_for_stderr "slurm job $job is requeued, time 1 of 1: its time limit was rea
 touch "$work/again"
 is_completed() {
   job_is COMPLETED && return
-  (at 1 scontrol update JobId="$job" StartTime=now) 2>/dev/null || true  # not two minutes later
+  # It would run in two minutes. Once, as each update makes it wait for the scheduler again.
+  [ "$(job_field Reason)" != BeginTime ] ||
+    (at 1 scontrol update JobId="$job" StartTime=now) 2>/dev/null || true
   sleep 1
   false
 }
