@@ -117,6 +117,10 @@ TEST_CASE("another user of the host is turned away from the store of spawned pro
 }
 
 TEST_CASE("a spawn that gets no descriptors says so") {
+  if (!variable_or("UBSAN_OPTIONS", "").empty()) {
+    WARN("UBSan reads objects through a pipe, for which it needs descriptors");
+    return;
+  }
   const Ended ended = run_spawner([] {
     const int next = ::dup(0);
     ::close(next);
