@@ -57,7 +57,7 @@ Agent::~Agent() {
 }
 
 Outcome Agent::run() {
-  if (const Result<> opened = workers_.open_logs(); !opened) return opened.error();
+  if (const Result<> opened = workers_.open_files(); !opened) return opened.error();
   const Result<> reading = signals_.start([this](int signal) { on_signal(signal); });
   if (!reading) return reading.error();
   answers_.routes().add("GET", "/stacks", [this](const auto& question, const auto& respond) {

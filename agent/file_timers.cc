@@ -5,6 +5,7 @@
 #include <csignal>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <utility>
 
@@ -35,31 +36,37 @@ Result<> remove_left(const std::string& path) {
   return {};
 }
 
+/// The rank that the process belongs to; nullopt: it is not of these workers, or did not get it.
+/// The descriptor comes first: what is read then is about its process, or it has ended.
+std::optional<int> signal_process(pid_t pid, int signal, const std::map<pid_t, int>& ranks) {
+  const Fd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  if (!process) return std::nullopt;
+  const std::optional<int> rank = rank_of(pid, ranks);
+  const bool sent = rank && syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0) == 0;
+  return sent ? rank : std::nullopt;
+}
+
 }  // namespace
 
 FileTimers::~FileTimers() {
   if (!path_.empty()) unlink(path_.c_str());
 }
 
-std::vector<std::string> FileTimers::variables(const std::vector<std::string>& environment,
-                                               const std::string& folder) {
+void FileTimers::open(const std::vector<std::string>& environment, const std::string& folder) {
   const char* enabled = find_variable(environment, kEnabled);
-  if (enabled == nullptr || std::string_view(enabled) != "1") return {};
+  if (enabled == nullptr || std::string_view(enabled) != "1") return;
   const char* given = find_variable(environment, kFile);
-  if (!std::exchange(tried_, true)) {
-    const std::string own = folder + "/timers_" + rendezvous::random_name();
-    const Result<> opened = open(given != nullptr ? given : own);
-    if (!opened) {
-      log::warning(std::string(kEnabled) + ": " + opened.error().message +
-                   ": timers of workers do not run");
-    }
+  const std::string path =
+      given != nullptr ? given : folder + "/timers_" + rendezvous::random_name();
+  if (const Result<> made = make_pipe(path); !made) {
+    return log::warning(std::string(kEnabled) + ": " + made.error().message +
+                        ": timers of workers do not run");
   }
-  if (path_.empty() || given != nullptr) return {};
-  return {std::string(kFile) + "=" + path_};
+  if (given == nullptr) variables_ = {std::string(kFile) + "=" + path};
 }
 
 /// Opened for writing, too, so that it does not end when the last client closes it.
-Result<> FileTimers::open(const std::string& path) {
+Result<> FileTimers::make_pipe(const std::string& path) {
   if (const Result<> removed = remove_left(path); !removed) return removed;
   if (mkfifo(path.c_str(), 0600) != 0) {
     return os_error("cannot make the named pipe " + path, errno);
@@ -111,8 +118,8 @@ void FileTimers::arm() {
 
 void FileTimers::expire() {
   for (const TimerRequest& timer : timers_.take_expired(std::chrono::system_clock::now())) {
-    const std::optional<int> rank = rank_of(timer.pid, ranks_);
-    if (!rank || kill(timer.pid, timer.signal) != 0) continue;
+    const std::optional<int> rank = signal_process(timer.pid, timer.signal, ranks_);
+    if (!rank) continue;
     const std::string scope = cut(printable(timer.scope), kMostOfScope);
     causes_[timer.pid] = "its timer '" + scope + "' expired (" + std::string(kFile) + ")";
     log::warning("rank " + std::to_string(*rank) + ": the timer '" + scope + "' of pid " +

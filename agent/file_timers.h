@@ -29,11 +29,12 @@ class FileTimers {
   FileTimers(const FileTimers&) = delete;
   ~FileTimers();
 
-  /// "NAME=value" strings for each worker that inherits `environment`; none if no server is asked
-  /// for. The first call makes the pipe, in `folder` unless the environment says where. That it
-  /// fails is said in the log.
-  std::vector<std::string> variables(const std::vector<std::string>& environment,
-                                     const std::string& folder);
+  /// Makes the pipe if the `environment` that workers inherit asks for a server; in `folder` unless
+  /// it says where. Once, before any round, as it may block. That it fails is said in the log.
+  void open(const std::vector<std::string>& environment, const std::string& folder);
+
+  /// "NAME=value" strings for each worker.
+  const std::vector<std::string>& variables() const { return variables_; }
 
   /// A round has begun, with these workers' ranks by pid: earlier timers do not run any more.
   void begin(std::map<pid_t, int> ranks);
@@ -45,7 +46,7 @@ class FileTimers {
   std::string cause(pid_t pid) const;
 
  private:
-  Result<> open(const std::string& path);
+  Result<> make_pipe(const std::string& path);
   void wait();
   void read();
   void take(std::string_view bytes);
@@ -54,9 +55,9 @@ class FileTimers {
 
   boost::asio::posix::stream_descriptor pipe_;
   boost::asio::system_timer timer_;
-  std::string path_;    // empty: there is no pipe
-  std::string begun_;   // of a line
-  bool tried_ = false;  // to make it
+  std::string path_;   // empty: there is no pipe
+  std::string begun_;  // of a line
+  std::vector<std::string> variables_;
   TimerTable timers_;
 
   // Of a round.

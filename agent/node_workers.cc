@@ -8,6 +8,7 @@
 
 #include "agent/consequence.h"
 #include "agent/failure_traces.h"
+#include "agent/worker_terminal.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "launcher/descendants.h"
@@ -42,19 +43,6 @@ std::string why_alive() {
   return reason.empty() ? "" : ": " + reason;
 }
 
-/// Its output may be shown byte for byte. Whoever reads marked lines needs each to begin one.
-bool is_alone(const WorkerSetup::Worker& worker) {
-  return worker.alone && worker.prefix.empty() && !log::are_lines_relayed();
-}
-
-void report_missing_terminals(const std::vector<launcher::Child>& children) {
-  const auto lacking = std::ranges::find_if(
-      children, [](const auto& child) { return child.no_terminal.has_value(); });
-  if (lacking == children.end()) return;
-  log::warning(lacking->no_terminal->message +
-               "; workers without one write to pipes (see kernel.pty.max; --tty never: all do)");
-}
-
 double seconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
@@ -79,6 +67,12 @@ NodeWorkers::NodeWorkers(boost::asio::any_io_executor executor, const JobSpec& j
       stacks_(executor_, job_.program, host_name_),
       progress_(executor_, job_, output_),
       timers_(executor_) {}
+
+Result<> NodeWorkers::open_files() {
+  const Result<> opened = setup_.open_logs();
+  if (opened) timers_.open(setup_.inherited(), setup_.log_folder());
+  return opened;
+}
 
 void NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::Endpoint& store) {
   layout_ = layout;
@@ -112,9 +106,7 @@ void NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::Endp
 /// Of the workers' environment: where they reach this process.
 std::vector<std::string> NodeWorkers::more_variables() {
   std::vector<std::string> all = progress_.variables(setup_.inherited());
-  for (std::string& variable : timers_.variables(setup_.inherited(), setup_.log_folder())) {
-    all.push_back(std::move(variable));
-  }
+  all.insert(all.end(), timers_.variables().begin(), timers_.variables().end());
   return all;
 }
 
@@ -122,7 +114,9 @@ Result<> NodeWorkers::start_workers(Result<std::vector<WorkerSetup::Worker>> wor
   if (job_.cannot_run) return *job_.cannot_run;
   if (!workers) return workers.error();
   std::vector<launcher::Command> commands;
-  for (WorkerSetup::Worker& worker : *workers) commands.push_back(command_of(worker));
+  for (WorkerSetup::Worker& worker : *workers) {
+    commands.push_back(take_command(worker, job_.tty, output_));
+  }
   Result<std::vector<launcher::Child>> children = group_->start(commands);
   if (!children) return children.error();
   report_missing_terminals(*children);
@@ -132,32 +126,6 @@ Result<> NodeWorkers::start_workers(Result<std::vector<WorkerSetup::Worker>> wor
   }
   watch_progress();
   return {};
-}
-
-launcher::Command NodeWorkers::command_of(WorkerSetup::Worker& worker) const {
-  worker.command.stdout_window = window_of(worker, false);
-  worker.command.stderr_window = window_of(worker, true);
-  worker.command.one_terminal = has_one_terminal(worker);
-  return std::move(worker.command);
-}
-
-/// As without ddprun: a prompt on stderr comes behind what was printed before.
-bool NodeWorkers::has_one_terminal(const WorkerSetup::Worker& worker) const {
-  const auto has_files = [](const launcher::StreamSink& sink) {
-    return sink.file || sink.duplicates;
-  };
-  return is_alone(worker) && output_.has_one_console() && worker.command.stdout_window &&
-         worker.command.stderr_window && std::ranges::none_of(worker.sinks, has_files);
-}
-
-/// nullopt: it writes to a pipe. A log file gets what a program writes to a file.
-std::optional<launcher::WindowSize> NodeWorkers::window_of(const WorkerSetup::Worker& worker,
-                                                           bool of_stderr) const {
-  const launcher::StreamSink& sink = worker.sinks[of_stderr ? 1 : 0];
-  if (job_.tty == Tty::never) return std::nullopt;
-  const auto window = output_.window(of_stderr, worker.prefix);
-  if (job_.tty == Tty::always) return window.value_or(launcher::WindowSize());
-  return sink.shown && !sink.file && !sink.duplicates ? window : std::nullopt;
 }
 
 void NodeWorkers::watch_progress() {
@@ -182,10 +150,11 @@ void NodeWorkers::on_progress_changed(bool quiet, std::chrono::duration<double> 
 
 void NodeWorkers::add_output(int local_rank, WorkerSetup::Worker worker, launcher::Child child) {
   const int rank = layout_.first_rank + local_rank;
-  output_.add_worker(rank, worker.prefix,
-                     is_alone(worker) ? launcher::Buffering::none : launcher::Buffering::line,
-                     std::move(child.out), std::move(child.err), std::move(worker.sinks[0]),
-                     std::move(worker.sinks[1]));
+  output_.add_worker(
+      rank, worker.prefix,
+      is_shown_as_it_is(worker) ? launcher::Buffering::none : launcher::Buffering::line,
+      std::move(child.out), std::move(child.err), std::move(worker.sinks[0]),
+      std::move(worker.sinks[1]));
   events_.worker_started(layout_.round, rank, local_rank, child.pid);
   ask::RankStatus status;
   status.rank = rank;

@@ -46,8 +46,9 @@ class NodeWorkers {
               launcher::Output& output, Events& events, std::function<void(Event)> handle_event,
               std::chrono::seconds uneven_end = std::chrono::seconds(30));
 
-  /// As WorkerSetup::open_logs.
-  Result<> open_logs() { return setup_.open_logs(); }
+  /// Makes the directory for log and error files, and the pipe of FileTimers; once, before any
+  /// round, as it may block. Errors: usage (--log_dir).
+  Result<> open_files();
 
   /// Starts the workers of a round; those of the round before have ended. If log files have to be
   /// created first, which takes as long as their disk does, they start later. `store` is where they
@@ -126,10 +127,6 @@ class NodeWorkers {
   };
 
   Result<> start_workers(Result<std::vector<WorkerSetup::Worker>> workers);
-  launcher::Command command_of(WorkerSetup::Worker& worker) const;
-  std::optional<launcher::WindowSize> window_of(const WorkerSetup::Worker& worker,
-                                                bool of_stderr) const;
-  bool has_one_terminal(const WorkerSetup::Worker& worker) const;
   void add_output(int local_rank, WorkerSetup::Worker worker, launcher::Child child);
   std::vector<std::string> more_variables();
   void watch_for_oom();

@@ -19,7 +19,7 @@ void LineQueue::begin(const void* writer) {
   if (open_ != writer) {
     if (open_ != nullptr) line_.is_progress ? erase_open_line() : append("\n");
     line_ = {};
-    if (overwrites_) erased_.erase(writer);  // it draws its own anew
+    if (overwrites_) erased_.erase(writer);  // it will draw a new one
   }
   open_ = nullptr;
   began_ = size();

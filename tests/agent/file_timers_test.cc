@@ -80,7 +80,11 @@ void run_until(boost::asio::io_context& io, Condition condition) {
   }
 }
 
-std::string variable(const std::vector<std::string>& variables) {
+/// Where the workers find the pipe.
+std::string opened(FileTimers& timers, const std::vector<std::string>& environment,
+                   const std::string& folder) {
+  timers.open(environment, folder);
+  const std::vector<std::string>& variables = timers.variables();
   REQUIRE(variables.size() == 1);
   REQUIRE(variables.front().starts_with("TORCHELASTIC_TIMER_FILE="));
   return variables.front().substr(variables.front().find('=') + 1);
@@ -143,7 +147,7 @@ TEST_CASE("a worker whose timer ends gets its signal, and one that released its 
   const Folder folder;
   boost::asio::io_context io;
   FileTimers timers(io.get_executor());
-  const std::string path = variable(timers.variables(kEnabled, folder.path));
+  const std::string path = opened(timers, kEnabled, folder.path);
   const Sleeper late, released;
   timers.begin({{late.pid, 3}, {released.pid, 4}});
   send(path, request(released.pid, "a", "1.5", 0) + request(late.pid, "b", "9e9", SIGKILL));
@@ -162,7 +166,7 @@ TEST_CASE("a process of nobody's workers is not signalled, and a worker's child 
   const Folder folder;
   boost::asio::io_context io;
   FileTimers timers(io.get_executor());
-  const std::string path = variable(timers.variables(kEnabled, folder.path));
+  const std::string path = opened(timers, kEnabled, folder.path);
   const Sleeper other, ended, child;
   timers.begin({{ended.pid, 0}, {getpid(), 1}});
   timers.worker_ended(ended.pid);
@@ -185,7 +189,7 @@ TEST_CASE("lines that are cut, or no requests, or too long, do not hurt the next
   const Folder folder;
   boost::asio::io_context io;
   FileTimers timers(io.get_executor());
-  const std::string path = variable(timers.variables(kEnabled, folder.path));
+  const std::string path = opened(timers, kEnabled, folder.path);
   const Sleeper worker;
   timers.begin({{worker.pid, 0}});
   send(path, "\n\nnonsense\n" + std::string(20'000, 'x'));
@@ -205,7 +209,8 @@ TEST_CASE("the pipe is where the user wants it, for this user alone, and is remo
   REQUIRE(mkfifo(path.c_str(), 0666) == 0);  // an earlier job has left it
   {
     FileTimers timers(io.get_executor());
-    CHECK(timers.variables(environment, "/nowhere").empty());  // the workers inherit it
+    timers.open(environment, "/nowhere");
+    CHECK(timers.variables().empty());  // the workers inherit it
     struct stat about{};
     REQUIRE(stat(path.c_str(), &about) == 0);
     CHECK(S_ISFIFO(about.st_mode));
@@ -214,8 +219,9 @@ TEST_CASE("the pipe is where the user wants it, for this user alone, and is remo
   CHECK_FALSE(std::filesystem::exists(path));
 
   FileTimers none(io.get_executor());
-  CHECK(none.variables({}, folder.path).empty());
-  CHECK(none.variables({"TORCHELASTIC_ENABLE_FILE_TIMER=0"}, folder.path).empty());
+  none.open({}, folder.path);
+  none.open({"TORCHELASTIC_ENABLE_FILE_TIMER=0"}, folder.path);
+  CHECK(none.variables().empty());
   CHECK(std::filesystem::is_empty(folder.path));
 }
 
@@ -226,7 +232,8 @@ TEST_CASE("what is no pipe is never removed") {
   boost::asio::io_context io;
   {
     FileTimers timers(io.get_executor());
-    CHECK(timers.variables({kEnabled.front(), "TORCHELASTIC_TIMER_FILE=" + path}, "").empty());
+    timers.open({kEnabled.front(), "TORCHELASTIC_TIMER_FILE=" + path}, "");
+    CHECK(timers.variables().empty());
   }
   CHECK(std::filesystem::is_regular_file(path));
 }

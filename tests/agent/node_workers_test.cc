@@ -34,7 +34,7 @@ TEST_CASE("when some workers have ended and others run on, it is said") {
     said += line;
     if (tests::contains(said, "still run")) workers.stop(SIGKILL);
   });
-  must(workers.open_logs());
+  must(workers.open_files());
   rendezvous::Layout layout;
   layout.local_size = layout.world_size = 3;
   workers.start(layout, {"127.0.0.1", 1});
