@@ -32,7 +32,7 @@ std::optional<std::uint64_t> whole_number(const std::string& text) {
   return number;
 }
 
-/// What has to wait in fewer of its periods is seldom what others wait for.
+/// A worker that has to wait in fewer of its periods is seldom the one that others wait for.
 constexpr double kMuchThrottled = 0.5;
 
 /// "throttled: its CPU quota is 0.2 CPUs".
@@ -63,7 +63,7 @@ ask::JobStatus looked_at(ask::JobStatus status, size_t most) {
       const launcher::ProcessUse use = launcher::use_of_process(rank.pid);
       if (sample.state == 'T' && !sample.traced) rank.state = "stopped";
       rank.how = sample.state == 'D' ? "uninterruptible" : sample.call;
-      // What is stopped, or waits for a disk, does so with any quota.
+      // A process that is stopped, or waits for a disk, does so with any quota.
       const bool may_run = rank.state == "running" && sample.state != 'D';
       const auto quota = may_run ? launcher::cpu_quota_of(rank.pid) : std::nullopt;
       if (quota && quota->throttled > kMuchThrottled) rank.how = throttled_text(*quota);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kLastLines = 4;  // of stderr: the exception, and what a library wrote after it
 
-/// What Gloo, NCCL, MPI, PyTorch's store and the C library say of peers, in lower case.
+/// The words of Gloo, NCCL, MPI, PyTorch's store and the C library about peers, in lower case.
 constexpr std::string_view kWords[] = {
     "timed out",
     "timeout",

@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;  // fields in the order they are written here
 
-/// What may wait for a disk that stalls, in bytes: some thousand events.
+/// The most bytes that wait for a disk that stalls: some thousand events.
 constexpr std::size_t kMaxPending = 1024 * 1024;
 
 std::int64_t nanoseconds(clockid_t clock) {
@@ -56,7 +56,7 @@ struct Events::Fields {
   Json json = Json::object();
 };
 
-/// What the thread writes to.
+/// The file that the thread writes to.
 struct Events::File {
   explicit File(Fd opened) : fd(std::move(opened)) {}
 

@@ -25,7 +25,8 @@ constexpr std::string_view kFile = "TORCHELASTIC_TIMER_FILE";
 constexpr size_t kMostInTurn = 64 * 1024;  // as much as a pipe holds; other events wait meanwhile
 constexpr size_t kMostOfScope = 200;       // in a message
 
-/// What an earlier job has left at `path`, as torchrun does; nothing but a pipe of this user's.
+/// Removes a pipe that an earlier job has left at `path`, as torchrun does; only one of this
+/// user's.
 Result<> remove_left(const std::string& path) {
   struct stat about{};
   if (lstat(path.c_str(), &about) != 0) return {};

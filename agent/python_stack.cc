@@ -80,7 +80,7 @@ StackPlace stack_place(const PythonStack& stack) {
   const auto own = std::ranges::find_if_not(stack, is_library);
   const PythonFrame& line = own == stack.end() ? stack.front() : *own;
   const std::string where = " (" + base_name(line.file) + ":" + std::to_string(line.line) + ")";
-  // What the program called is the outermost of them.
+  // The outermost of them is the one that the program called.
   const auto called = std::find_if(std::make_reverse_iterator(own), stack.rend(), is_collective);
   if (called != stack.rend())
     return {StackPlace::Kind::collective, "in " + called->function + where};

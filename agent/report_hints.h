@@ -7,7 +7,7 @@
 
 namespace ddprun::agent {
 
-/// What to do about a failure whose cause ddprun knows from the worker's last words or its end: a
+/// Advice about a failure whose cause ddprun knows from the worker's last words or its end: a
 /// line; empty: nothing. Pure.
 std::string report_hint(const rendezvous::Failure& failure);
 

@@ -57,7 +57,7 @@ launcher::Command helper_command(const StackRequest& request, const Fd& nothing)
   return command;
 }
 
-/// What comes until the end or the deadline.
+/// Reads until the end or the deadline.
 std::string read_all(const Fd& pipe, HelperClock::time_point deadline) {
   std::string text;
   std::array<char, 65'536> bytes;

@@ -59,7 +59,7 @@ TreeJson json_of(const StackNode& node) {
   return json;
 }
 
-/// What another process wrote. A list of ranks that is wrong ends where it is.
+/// Parses the text of another process. A list of ranks that is wrong ends where it is.
 class Reader {
  public:
   explicit Reader(Range range) : range_(range) {}

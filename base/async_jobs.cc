@@ -21,7 +21,7 @@ constexpr std::chrono::milliseconds kPatience{20};
 
 }  // namespace
 
-/// What the threads report.
+/// Reports of the threads.
 struct AsyncJobs::Ended {
   std::mutex mutex;
   std::vector<std::size_t> numbers;

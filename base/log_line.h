@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-// What a line of ddprun's own looks like. Pure.
+// The format of ddprun's own lines. Pure.
 
 namespace ddprun::log {
 
@@ -15,7 +15,7 @@ enum class Level { debug, info, warning, error, off };
 /// "debug", "info", "warning", "error" or "off".
 std::string_view level_name(Level level);
 
-/// What is said, by whom and when.
+/// The text of a line, its author and its time.
 struct Line {
   Level level = Level::info;
   std::string host;  ///< who says it; empty: the job has one node
@@ -34,8 +34,8 @@ std::string json_line(const Line& line);
 /// For a ddprun on another host, which shows it: one line, without the host and the time.
 std::string relayed_line(const Line& line);
 
-/// What relayed_line wrote, without the newline; `host` and `at` are not set. nullopt: something
-/// else wrote it.
+/// Parses a line of relayed_line, without the newline; `host` and `at` are not set. nullopt:
+/// something else wrote it.
 std::optional<Line> decode_relayed(std::string_view line);
 
 }  // namespace ddprun::log

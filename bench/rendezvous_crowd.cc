@@ -82,7 +82,7 @@ Usage usage() {
           static_cast<double>(used.ru_maxrss) / 1024};
 }
 
-/// What encrypts the lines of a job with a secret.
+/// Encrypts the lines of a job with a secret.
 std::shared_ptr<const rendezvous::Security> security_of(bool secret) {
   if (!secret) return nullptr;
   const auto security = rendezvous::Security::of_job(Secret(std::string(32, 's')), "bench");

@@ -63,7 +63,7 @@ struct Part {
   bool secret = false;  ///< the job has one
 };
 
-/// What `ddprun status` took.
+/// The time that `ddprun status` took.
 struct Asked {
   double ms = 0;            ///< until its text was made
   std::size_t answers = 0;  ///< of nodes, complete ones

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the master decides when something happens to thousands of nodes at once, without sockets.
+// The master's decisions when something happens to thousands of nodes at once, without sockets.
 #include <chrono>
 #include <cstddef>
 #include <cstdio>

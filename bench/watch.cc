@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What it costs to watch 8 workers of a healthy job, side by side.
+// The cost of watching 8 workers of a healthy job, side by side.
 //   bench_watch [SECONDS]    of each launcher's processes, all at the same time (default 60)
 // Prints the CPU time of the launcher's processes, as a share of one core.
 #include <algorithm>

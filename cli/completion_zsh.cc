@@ -105,7 +105,7 @@ std::string zsh_first_word(const CompletedCommand& command) {
   return "'1:word:(" + joined(command.words) + ")'";
 }
 
-/// What follows the options, as _arguments has it.
+/// The words that follow the options, as _arguments has them.
 std::string zsh_rest(const CompletedCommand& command) {
   switch (command.rest) {
     case Rest::program:

@@ -81,7 +81,7 @@ struct Config {
   std::string text;
 };
 
-/// What the user named has to be there; what was found and cannot count is warned of.
+/// A file that the user named has to be there; one that was found and is not used causes a warning.
 Result<std::optional<Config>> find_config(const std::optional<std::string>& named, const Host& host,
                                           RawOptions& raw) {
   const char* variable = agent::find_variable(host.environment, kConfigVariable);

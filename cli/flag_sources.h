@@ -32,7 +32,7 @@ Result<> set_from_config(const std::optional<std::string>& named, GivenFlags giv
 /// Sets what the command line does not give from the environment. Errors: usage.
 Result<> set_from_environment(GivenFlags given, Mode mode, const Host& host, RawOptions& raw);
 
-/// What is set elsewhere than on the command line: "settings: --nproc_per_node 4 (ddprun.toml:1),
+/// The settings that are not from the command line: "settings: --nproc_per_node 4 (ddprun.toml:1),
 /// --max_restarts 3 (PET_MAX_RESTARTS)"; empty: nothing is.
 std::string settings_text(const RawOptions& raw);
 

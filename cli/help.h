@@ -10,9 +10,9 @@
 
 namespace ddprun::cli {
 
-/// What `ddprun help words...` prints. A topic is a command, a heading of ddprun's page or a flag;
-/// none: the usage and all topics. "--man NAME", which the build uses, is the manual page of that
-/// name. Errors: usage.
+/// The output of `ddprun help words...`. A topic is a command, a heading of ddprun's page or a
+/// flag; none: the usage and all topics. "--man NAME", which the build uses, is the manual page of
+/// that name. Errors: usage.
 Result<std::string> help_output(std::span<const char* const> words);
 
 }  // namespace ddprun::cli

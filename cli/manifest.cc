@@ -10,7 +10,7 @@
 namespace ddprun::cli {
 namespace {
 
-/// What Kubernetes lets a host name, which is a DNS label, have at most.
+/// The longest host name that Kubernetes allows: a DNS label.
 constexpr size_t kLongestLabel = 63;
 constexpr size_t kLongestSecretName = 253;
 constexpr size_t kLongestImage = 1024;
@@ -50,7 +50,7 @@ bool is_image(std::string_view text) {
          text.find_first_not_of(kGood) == std::string_view::npos;
 }
 
-/// What the controllers put after a job's name to name its last pod or that one's host.
+/// The suffix with which the controllers name a job's last pod or its host.
 std::string last_suffix(const Manifest& manifest) {
   const std::string index = std::to_string(manifest.max_nodes - 1);
   return manifest.kind == ManifestKind::job ? "-" + index : "-node-0-" + index + "-abcde";
@@ -276,7 +276,7 @@ struct Escape {
   std::string_view escaped;
 };
 
-/// What ends a scalar or a line in YAML, or is none of its characters, of all that is printable().
+/// The characters of printable() that end a scalar or a line in YAML, or that YAML does not have.
 constexpr std::array kEscapes = std::to_array<Escape>({{"\"", "\\\""},
                                                        {"\\", "\\\\"},
                                                        {"\n", "\\n"},

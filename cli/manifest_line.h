@@ -20,7 +20,7 @@ bool is_for_pods(const Flag& flag);
 /// program. Variables of the environment are not read: they are not the pods'. Errors: usage.
 Result<Manifest> read_manifest(std::span<const char* const> words);
 
-/// What `ddprun manifest words...` prints: the manifest, or its help. Errors: usage.
+/// The output of `ddprun manifest words...`: the manifest, or its help. Errors: usage.
 Result<std::string> manifest_output(std::span<const char* const> words);
 
 }  // namespace ddprun::cli

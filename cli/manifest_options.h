@@ -6,7 +6,7 @@
 
 #include "cli/manifest.h"
 
-// What `ddprun manifest` accepts besides the flags of the pods' ddprun. Pure.
+// The flags of `ddprun manifest` besides the flags of the pods' ddprun. Pure.
 
 namespace ddprun::cli {
 

@@ -70,7 +70,7 @@ std::string in_table_spelling(const std::string& given) {
   return name;
 }
 
-/// What a flag of mpirun, srun, accelerate, deepspeed or horovodrun is called here; empty: none.
+/// The name here of a flag of mpirun, srun, accelerate, deepspeed or horovodrun; empty: none.
 std::string of_other_launcher(const std::string& given) {
   struct Other {
     std::string_view theirs, ours;
@@ -260,7 +260,7 @@ Result<std::optional<Print>> read(const CommandLine& line, const Host& host, Mod
   if (!print || *print) return print;
   if (const Result<> checked = check_mode(app, line, mode); !checked) return checked.error();
 
-  // What weighs least first, so that the rest overrides it also through another flag.
+  // The weakest source first, so that the others override it also through another flag.
   const Result<> config = set_from_config(named_config(app), line.given, mode, host, raw);
   if (!config) return config.error();
   if (const Result<> set = set_from_environment(line.given, mode, host, raw); !set) {
@@ -322,7 +322,7 @@ Result<Parsed> hosts_job(RawOptions& raw, const CommandLine& line, const Host& h
   return Parsed(std::move(*job));
 }
 
-/// What this node does in a job whose rendezvous is known.
+/// The part of this node in a job whose rendezvous is known.
 Result<Parsed> node_job(RawOptions& raw, CommandLine& line, const Host& host) {
   if (const Result<> program = resolve_program(raw, std::move(line.command), host); !program) {
     if (!is_for_others(program.error(), raw)) return program.error();

@@ -80,7 +80,7 @@ Error missing_file(const std::string& name, IsWanted wanted) {
   return {Errc::not_found, "cannot run " + name + ": no such file" + in_brackets(near)};
 }
 
-/// What to do about a path that cannot be executed; torchrun gives any to Python.
+/// Advice about a path that cannot be executed; torchrun gives any to Python.
 std::string advice(const std::string& path, int error_number) {
   const std::string by_python = "ddprun python3 -u " + shell_word(path);
   if (error_number == EISDIR) return " (if it is a Python program: " + by_python + ")";

@@ -57,7 +57,7 @@ struct RawOptions {
   agent::JobSpec job;  ///< options that are independent of others and of the host
   std::set<std::string_view>
       given;  ///< flags with a value of the user's: command line, environment, file
-  /// What was given elsewhere than on the command line: "--nnodes 2", and where.
+  /// Values that are not from the command line: "--nnodes 2", and where they are from.
   std::vector<std::pair<std::string, std::string>> settings;
   std::vector<std::string> config_options;  ///< those of a file, as options of a command line
   std::string unread_config;                ///< why one that was found is not; empty: it is

@@ -184,7 +184,7 @@ Words kept_options(const Words& options, Starter starter) {
   return words;
 }
 
-/// What the agents get beside their orders.
+/// Input of the agents beside their orders.
 Result<std::shared_ptr<const Secret>> secret_to_send(const RawOptions& raw, const Host& host) {
   using Shared = std::shared_ptr<const Secret>;
   if (raw.remote.starter != Starter::ssh) {

@@ -17,7 +17,7 @@ namespace ddprun::cli {
 Result<remote::Job> remote_job(const RawOptions& raw, const std::vector<std::string>& options,
                                const std::vector<std::string>& command, const Host& host);
 
-/// What --dry_run shows: the commands, two lines for each host.
+/// The output of --dry_run: the commands, two lines for each host.
 std::string remote_text(const remote::Job& job);
 
 }  // namespace ddprun::cli

@@ -3,7 +3,7 @@
 
 #include <string>
 
-// What --version says. Pure.
+// The output of --version. Pure.
 
 namespace ddprun::cli {
 

@@ -19,7 +19,7 @@ std::optional<std::pair<std::string, std::string>> split_index(const std::string
   return std::pair(host.substr(0, end + 1), host.substr(end + 1));
 }
 
-/// What follows this pod's name in its own line of /etc/hosts, where the kubelet writes
+/// The text that follows this pod's name in its own line of /etc/hosts, where the kubelet writes
 /// "10.0.0.7 train-3.svc.namespace.svc.cluster.local train-3": the domain of the other pods, too.
 std::string domain_of(const std::string& pod, const std::string& hosts) {
   const std::string prefix = pod + ".";

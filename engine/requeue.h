@@ -13,7 +13,7 @@
 
 namespace ddprun::engine {
 
-/// What Slurm says of a job.
+/// A job as Slurm describes it.
 struct JobState {
   std::string state;   ///< "RUNNING"; "COMPLETING" from the moment on at which Slurm ends it
   std::string reason;  ///< why it ends it: "TimeLimit"; "None" also if someone cancels it

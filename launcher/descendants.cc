@@ -31,7 +31,7 @@ constexpr pid_t kHighestPid = 4 * 1024 * 1024;
 /// SIGKILL takes effect within milliseconds, unless a process sleeps in the kernel.
 constexpr std::chrono::seconds kTimeToDie{5};
 
-/// What the functions here need at a time: a process and its file.
+/// The descriptors that the functions here need at a time: a process and its file.
 std::array<Fd, 2>& spare_descriptors() {
   static std::array<Fd, 2> spare;
   return spare;

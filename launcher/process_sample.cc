@@ -60,7 +60,7 @@ std::string read_file(const std::string& path) {
   return std::string(bytes.data(), static_cast<size_t>(std::max<ssize_t>(size, 0)));
 }
 
-/// What follows `name` at the beginning of a line, without spaces, tabs and the colon.
+/// The value behind `name` at the beginning of a line, without spaces, tabs and the colon.
 std::string_view value_of(std::string_view text, std::string_view name) {
   for (size_t at = 0; at < text.size(); at = std::min(text.find('\n', at), text.size()) + 1) {
     std::string_view line = text.substr(at, text.find('\n', at) - at);

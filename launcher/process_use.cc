@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kMostOfFile = 4096;
 
-/// What is less comes from threads that only look after something: a watchdog, a progress bar, a
+/// Less than this comes from threads that only look after something: a watchdog, a progress bar, a
 /// monitor of the machine.
 constexpr double kCpuShare = 0.05;
 constexpr double kBytesPerSecond = 16 * 1024;

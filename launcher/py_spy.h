@@ -17,8 +17,8 @@ std::string find_py_spy(const std::string& program);
 /// Whether the executable of `pid` is an interpreter of Python.
 bool runs_python(pid_t pid);
 
-/// What `py_spy` prints, as JSON, of those processes that run Python; they do not notice. Without
-/// those that it has not done within `limit`, or may not read. Blocks.
+/// The output of `py_spy`, as JSON, about those processes that run Python; they do not notice.
+/// Without those that it has not done within `limit`, or may not read. Blocks.
 std::map<pid_t, std::string> py_spy_dumps(const std::string& py_spy, const std::vector<pid_t>& pids,
                                           std::chrono::milliseconds limit);
 

@@ -15,7 +15,7 @@
 namespace ddprun::launcher {
 namespace {
 
-/// What follows `label`, the beginning of a line; nullptr: there is none.
+/// The value behind `label`, the beginning of a line; nullptr: there is none.
 const char* value_after(const std::string& status, const std::string& label) {
   const size_t at = status.find("\n" + label);
   return at == std::string::npos ? nullptr : status.c_str() + at + 1 + label.size();

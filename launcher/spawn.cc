@@ -128,7 +128,7 @@ class SignalsBlocked {
 
 }  // namespace
 
-/// What one child needs until its exec.
+/// All that one child needs until its exec.
 struct SpawnBatch::ChildSetup {
   const char* program;
   char** argv;

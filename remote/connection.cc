@@ -69,7 +69,8 @@ void Connection::send_order(std::string order, std::shared_ptr<const Secret> sec
 
 void Connection::when_ended(std::function<void(launcher::ExitStatus)> ended) {
   worker_.when_ended([this, ended = std::move(ended)](launcher::ExitStatus status) {
-    // What is left on the host ends by the end of the input: what it says of that is no last word.
+    // Processes left on the host end by the end of the input: their words about that are no last
+    // words.
     ended(status);
     boost::system::error_code ignored;
     input_.close(ignored);

@@ -26,7 +26,7 @@ milliseconds pause_after(BootClock::duration so_far) {
 
 }  // namespace
 
-// What the node says.
+// The node's own messages.
 
 AgentActions AgentSession::join(JoinRequest request, Time now) {
   end_lease_if_over(now);
@@ -362,7 +362,7 @@ void AgentSession::take_ready(const Layout& layout) {
   unanswered_join_.reset();
 }
 
-/// What this node knew of the round before is no news to this master.
+/// A master that began this round needs to hear nothing of the one before.
 void AgentSession::begin_round(const Layout& layout) {
   const auto failure = std::exchange(failure_, std::nullopt);
   round_master_ = master_;

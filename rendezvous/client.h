@@ -85,7 +85,7 @@ class Client {
     /// server who speaks: message::Gone.
     std::function<void(const boost::asio::ip::tcp::endpoint& server, const std::string& session)>
         connected;
-    /// What Options::locate has found.
+    /// The master that Options::locate has found.
     std::function<void(const Endpoint& server)> located;
     /// Another agent asks through the server, or the answer to inquire() came.
     std::function<void(const Inquiry& inquiry)> inquired = [](const Inquiry&) {};

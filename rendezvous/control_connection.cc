@@ -114,7 +114,7 @@ class ControlConnection::Stream : public std::enable_shared_from_this<Stream> {
     take_frames();
   }
 
-  /// What came before the bytes that cannot be decrypted is still taken.
+  /// Messages before the bytes that cannot be decrypted are still taken.
   void feed(std::string_view bytes) {
     if (!secure_) return frames_.feed(bytes);
     const bool was_proven = is_proven();

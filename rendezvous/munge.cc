@@ -101,7 +101,7 @@ class MungeQuestion {
   std::unique_ptr<MungeContext, void (*)(MungeContext*)> context_;
 };
 
-/// What munge_decode() allocated; overwritten at the end.
+/// Memory that munge_decode() allocated; overwritten at the end.
 struct MungePayload {
   MungePayload() = default;
   MungePayload(const MungePayload&) = delete;

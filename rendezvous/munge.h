@@ -20,8 +20,8 @@ namespace ddprun::rendezvous {
 /// munge here, or it does not answer), usage (it does not open what it sealed).
 Result<std::string> munge_seal(const Secret& secret);
 
-/// What a process of this user has sealed. How old it is does not matter, nor how often it was
-/// opened: nobody else could open it, and its bytes are the same as before. Errors: unreachable
+/// A secret that a process of this user has sealed. How old it is does not matter, nor how often it
+/// was opened: nobody else could open it, and its bytes are the same as before. Errors: unreachable
 /// (munge does not answer), usage (it is of another user, or for one, or made with another key of
 /// munge).
 Result<Secret> munge_open(const std::string& credential);

@@ -173,7 +173,7 @@ Notifications Round::while_ending(const Event& event) {
   return {};
 }
 
-/// What a member of the round that was broken tells of its workers.
+/// A member of the round that was broken reports how its workers ended.
 void Round::add_exits(const Join& event) {
   const auto known = nodes_.find(event.node);
   if (known == nodes_.end() || known->second.state != NodeState::returning) return;

@@ -60,7 +60,7 @@ Secret derive(const OpenSsl& ssl, std::string_view secret, const std::string& ru
 /// Whom a master met, by the name of the key that it has.
 enum class Met { stranger, another_version, another_job, ours };
 
-/// What OpenSSL's callbacks know of a line.
+/// The state of a line for OpenSSL's callbacks.
 struct Meeting {
   const LineKey& key;
   Met met = Met::stranger;
@@ -238,7 +238,7 @@ Result<> SecureChannel::receive(std::string_view records) {
   return read();
 }
 
-/// What the handshake did not read is the other side's first message.
+/// Bytes that the handshake did not read are the other side's first message.
 Result<> SecureChannel::read() {
   std::array<char, 4096> buffer;
   int size = 0;

@@ -12,7 +12,7 @@ namespace {
 /// Notifications that an agent has not acknowledged. It does with each heartbeat.
 constexpr size_t kMaxUnacked = 1024;
 
-/// What a node that was started again waits for.
+/// A node that was started again waits for this.
 constexpr const char* kPredecessor =
     "the end of the lease of the ddprun that had this node_rank before (--lease)";
 

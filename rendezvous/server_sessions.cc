@@ -122,7 +122,7 @@ void ServerSessions::take_first(ConnectionId id, const Message& message, Time no
   if (const auto* gone = std::get_if<message::Gone>(&message)) take_gone({}, *gone, now);
 }
 
-/// What is sealed tells nothing to who cannot open it. The other side closes the connection.
+/// A sealed secret tells nothing to who cannot open it. The other side closes the connection.
 void ServerSessions::take_without_secret(ConnectionId id, const Message& message) {
   Connection& connection = connections_.at(id);
   if (!std::holds_alternative<message::GetSecret>(message)) {
@@ -281,7 +281,7 @@ void ServerSessions::forget_session(NodeId node, const std::string& session) {
   if (found != sessions_.end() && found->second == node) sessions_.erase(found);
 }
 
-// What it waits for.
+// Waiting.
 
 std::string ServerSessions::waiting_for(Time now) {
   if (!is_ending()) {

@@ -20,7 +20,7 @@ class Stall {
     over,     ///< a rank makes progress again
   };
 
-  /// What `node` says; it counts only from one whose workers run in that round.
+  /// A report of `node`; it counts only from one whose workers run in that round.
   void heard(const Node& node, const NodeProgress& progress);
 
   /// After heard(), and when workers of a node have ended. `running` is how many nodes run workers.

@@ -147,7 +147,7 @@ void StoreGate::add_question(Line& line, Number number) {
   ++waiting_.at(number).questions;
 }
 
-/// What has come since its last question, if that is answered.
+/// Asks about the connections since its last question, if that is answered.
 void StoreGate::ask(ConnectionId id, Line& line, Actions& actions) {
   if (!line.asked.empty()) return;
   std::vector<SocketEnds> connections;

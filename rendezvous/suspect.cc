@@ -125,7 +125,7 @@ const Suspect::Group* Suspect::named_group() const {
   const Group* const suspect = stands_apart();
   if (has_own_cause_ || suspect == nullptr) return nullptr;
   const size_t waited = waiting().size();
-  // What is stopped by a signal reaches no collective, whatever the others do.
+  // A rank that is stopped by a signal reaches no collective, whatever the others do.
   if (suspect->place.kind == Kind::stopped) return suspect;
   return waited == 0 || suspect->place.ranks.size() > waited ? nullptr : suspect;
 }

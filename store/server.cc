@@ -87,7 +87,7 @@ int poll_events(int epoll, std::span<epoll_event> events, int more) {
   }
 }
 
-/// What a round leaves behind.
+/// The store and the clients of a round that has ended.
 struct Leftovers {
   Store store;
   std::vector<Fd> sockets;

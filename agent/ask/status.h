@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-// What `ddprun status` shows, as JSON and back; docs/status.md has the fields. What another
+// The contents of `ddprun status`, as JSON and back; docs/status.md has the fields. What another
 // node or program says is bounded when it is read. Pure.
 
 namespace ddprun::agent::ask {

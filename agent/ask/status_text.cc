@@ -150,7 +150,8 @@ void append_row(std::string& text, const Columns& columns,
   text += fit(std::move(row), width) + "\n";
 }
 
-/// What the ranks do for which there is no row: "992 more: 990 running, 2 ended; --all shows them".
+/// The states of the ranks for which there is no row: "992 more: 990 running, 2 ended; --all shows
+/// them".
 std::string rest_text(const std::vector<Line>& lines, size_t from) {
   std::map<std::string, size_t> counts;
   for (size_t i = from; i < lines.size(); ++i) ++counts[lines[i].what];

@@ -82,7 +82,7 @@ void write_job(Writer& out, const JobStatus& status, const History& history, dou
   out.sample(history.hangs() ? 1 : 0);
 }
 
-/// What has no value for a worker has no sample.
+/// A metric without a value for a worker has no sample.
 void write_workers(Writer& out, const JobStatus& status, const char* family, const char* type,
                    const char* help,
                    const std::function<std::optional<double>(const RankStatus&)>& value) {

@@ -21,7 +21,7 @@ using std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kPause{500};
 constexpr int kShare = 4;  // of the time the master of a large job is left alone
 
-/// What makes a browser keep the answer, and the token in its address, to itself.
+/// With these headers a browser keeps the answer, and the token in its address, to itself.
 Answer private_answer(Answer answer) {
   answer.fields.insert(answer.fields.end(), {{"Cache-Control", "no-store"},
                                              {"Referrer-Policy", "no-referrer"},
@@ -101,7 +101,7 @@ void Site::answer_metrics(const Respond& respond) {
   });
 }
 
-/// What has happened at once, so that a page begins with it.
+/// The events so far come at once, so that a page begins with them.
 void Site::answer_events(const Respond& respond) {
   respond({200, "retry: 2000\n\n" + event(""), "text/event-stream", {}, true});
   if (!std::exchange(looks_, true)) look();

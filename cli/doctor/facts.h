@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-// What `ddprun doctor` knows: plain data. Pure.
+// The facts that `ddprun doctor` judges: plain data. Pure.
 
 namespace ddprun::doctor {
 
@@ -35,7 +35,7 @@ struct Folder {
   std::int64_t free = -1;  ///< bytes; -1: unknown
 };
 
-/// What NVML says of a GPU.
+/// A GPU as NVML describes it.
 struct Gpu {
   bool is_lost = false;
   bool needs_reset = false;             ///< to replace faulty rows of its memory

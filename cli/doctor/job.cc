@@ -25,7 +25,7 @@ using std::chrono::milliseconds;
 /// The word by which nodes of this job know each other from those of another.
 constexpr const char* kCommand = "doctor";
 
-/// What was left out means what it means without the user's flag.
+/// Flags of workers, which were left out, have their defaults.
 agent::JobSpec without_workers(agent::JobSpec spec) {
   const agent::JobSpec plain;
   spec.local_rank_flag.clear();

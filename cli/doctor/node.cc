@@ -84,7 +84,7 @@ Result<> Node::tell_facts() {
   return store_.set(key("facts", rank_), encode(facts));
 }
 
-/// What each node has set, once all have; nothing of those that took too long.
+/// The value that each node has set, once all have; nothing of those that took too long.
 Result<std::vector<std::optional<std::string>>> Node::collect(const std::string& what) {
   std::vector<std::string> keys;
   for (int rank = 0; rank < count_; ++rank) keys.push_back(key(what, rank));

@@ -38,7 +38,7 @@ constexpr auto kLookInterval = 100ms;
 /// Retransmissions without any progress: these packets do not arrive.
 constexpr std::uint32_t kLostPackets = 3;
 
-// What a guest asks for after the token.
+// The request of a guest after the token.
 constexpr char kAskClock = 'c';  // answer: the wall clock in ns, as the host has its numbers
 constexpr char kAskSink = 's';   // what follows is read to its end; answer: one byte
 

@@ -7,7 +7,7 @@
 
 namespace ddprun::doctor {
 
-/// What NVML says of the health of each GPU. Nothing where there is no driver of NVIDIA's, by the
+/// The health of each GPU as NVML reports it. Nothing where there is no driver of NVIDIA's, by the
 /// files under `root`, or no NVML. Tens of milliseconds.
 void read_gpus(Facts& facts, const std::string& root = "",
                const std::string& nvml_library = "libnvidia-ml.so.1");

@@ -78,7 +78,7 @@ std::string read_until(const Fd& pipe, Clock::time_point deadline) {
   return text;
 }
 
-/// What the interpreter prints; nothing of one that takes too long.
+/// The interpreter's output; none of one that takes too long.
 std::string versions(const std::string& python) {
   const Fd nothing(open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!nothing) return "";

@@ -8,7 +8,7 @@
 #include "cli/doctor/facts.h"
 #include "cli/doctor/finding.h"
 
-// What `ddprun doctor` says. Pure.
+// The report of `ddprun doctor`. Pure.
 
 namespace ddprun::doctor {
 

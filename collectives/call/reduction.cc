@@ -115,7 +115,7 @@ void store_average(void* __restrict elements, const void* __restrict sums, std::
   }
 }
 
-/// What a rank's result is of all sums.
+/// Makes the result of the sum over all ranks.
 struct Whole {
   template <class S>
   static S of(S sum, int) {

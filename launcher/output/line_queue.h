@@ -76,7 +76,7 @@ class LineQueue {
   Block take(Block used);
 
  private:
-  /// What the terminal shows of an unfinished line.
+  /// The part of an unfinished line that the terminal shows.
   struct Line {
     std::string text;
     bool is_progress = false;  ///< it has had a \r

@@ -29,7 +29,7 @@ namespace ddprun::launcher {
 
 /// One stream of a worker: where it comes from, and where it goes.
 struct OutputStream {
-  /// What has been read, on its way to the files of its sink.
+  /// Bytes that have been read, on their way to the files of its sink.
   struct Unsaved {
     std::string bytes;
     std::string lines;  // those that the filters selected, with their prefix

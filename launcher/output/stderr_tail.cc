@@ -7,7 +7,8 @@
 namespace ddprun::launcher {
 namespace {
 
-/// What a terminal would show after `line`: the text after its last \r, not counting \r at the end.
+/// The line as a terminal would show it in the end: the text after its last \r, not counting \r at
+/// the end.
 std::string_view last_state(std::string_view line) {
   while (!line.empty() && line.back() == '\r') line.remove_suffix(1);
   return line.substr(line.rfind('\r') + 1);  // npos + 1 is 0

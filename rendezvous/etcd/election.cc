@@ -201,7 +201,7 @@ void Election::end_if_over(Time now) {
             (trouble_.empty() ? "" : " (" + trouble_ + ")"));
 }
 
-// What happens.
+// Events.
 
 ElectionActions Election::answered(std::uint64_t number, const Answer& answer, Time now) {
   end_if_over(now);

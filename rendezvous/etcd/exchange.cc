@@ -35,7 +35,7 @@ std::string request_text(const Exchange::Options& options, const Post& post) {
 
 }  // namespace
 
-/// What operations under way use, which may outlive us.
+/// The state of operations under way, which may outlive this object.
 struct Exchange::Line {
   std::optional<tcp::socket> socket;
   std::optional<TlsChannel> tls;
@@ -93,7 +93,7 @@ void Exchange::write() {
       *line_->socket, asio::buffer(line_->sending),
       [this, line = line_, alive = std::weak_ptr(alive_)](error_code failure, size_t) {
         line->sending.clear();
-        // What the server has sent before it closed the connection says more.
+        // An answer that the server has sent before it closed the connection says more.
         if (!alive.expired() && !failure) write();
       });
 }

@@ -28,7 +28,7 @@ constexpr std::array kLasting = std::to_array<Lasting>({
     {"authentication is not enabled", "unset DDPRUN_ETCD_USER"},
 });
 
-/// What answers is no etcd, or none with this API.
+/// The server is no etcd, or none with this API.
 Refusal stranger(unsigned status, std::string_view body) {
   if (contains(body, "HTTP request to an HTTPS server")) {
     return {Refusal::Kind::lasting, "it speaks TLS: give --rdzv_conf protocol=https,cacert=FILE"};

@@ -60,7 +60,7 @@ Result<> load_identity(const OpenSsl& ssl, SSL_CTX* context, const TlsFiles& fil
                                 files.certificate + why(ssl)};
 }
 
-/// What is wrong with a server's certificate, for which OpenSSL has the number.
+/// The fault of a server's certificate, for which OpenSSL has the number.
 std::string distrust(const OpenSsl& ssl, long verdict, const std::string& host) {
   switch (verdict) {
     case X509_V_ERR_HOSTNAME_MISMATCH:

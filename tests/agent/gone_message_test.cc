@@ -26,7 +26,7 @@ std::shared_ptr<const rendezvous::Security> security_of(const std::string& secre
   return must(rendezvous::Security::of_job(Secret(secret), std::string(256, 'j')));
 }
 
-/// What a master with this secret receives.
+/// The message as a master with this secret receives it.
 std::string received_with(const std::string& secret, const launcher::FinalMessage::Talk& talk) {
   SecureChannel master(security_of(secret), SecureChannel::Role::master);
   auto turn = talk("");

@@ -59,7 +59,7 @@ event::JobClosed closed_with(int code) {
 // The table of agent/machine.h, held against the code: each cell is carried out by Expectation on
 // what the machine looked like before the event, and compared with what Machine did.
 
-/// What can be seen of a machine from outside, by asking copies of it.
+/// The state of a machine as seen from outside, by asking copies of it.
 struct View {
   std::string state;
   std::string ending;  ///< empty: none
@@ -171,7 +171,7 @@ std::vector<std::string> split(const std::string& text, const std::string& separ
   return parts;
 }
 
-/// What a cell of the table says of a machine that looks like `before`.
+/// The cell of the table for a machine that looks like `before`.
 struct Expectation {
   View after;
   std::vector<std::string> actions;

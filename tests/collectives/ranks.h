@@ -132,7 +132,7 @@ class Rank {
   Fd output_;
 };
 
-/// What a launcher tells rank `rank` of `size` about the store at `port`.
+/// The environment that a launcher gives rank `rank` of `size` with the store at `port`.
 Variables place(int rank, int size, std::uint16_t port);
 
 /// Limits the group's calls to 1500 ms.

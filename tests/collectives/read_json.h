@@ -10,7 +10,7 @@
 
 namespace ddprun::tests {
 
-/// What the file holds, or a test failure if it is not there.
+/// The contents of the file, or a test failure if it is not there.
 inline nlohmann::json read_json(const std::filesystem::path& path) {
   std::ifstream file(path);
   REQUIRE(file);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What processes of real jobs find in their environment, shortened to what matters.
+// Environments of processes of real jobs, shortened to what matters.
 #include "engine/detect.h"
 
 #include <algorithm>

@@ -220,7 +220,7 @@ void check_tensors(ddp::ProcessGroup& group) {
   check_refused("a tensor cannot be used: it is undefined", [] { buffer(Tensor()); });
 }
 
-/// What a module's backward pass says, and that its gradients are in the buckets.
+/// A module's backward pass reports its errors, and its gradients are in the buckets.
 void check_module(ddp::ProcessGroup& group) {
   torch::nn::Sequential layers(torch::nn::Linear(40, 30), torch::nn::ReLU(),
                                torch::nn::Linear(30, 20));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is different where etcd elects the master.
+// Differences where etcd elects the master.
 #include <algorithm>
 
 #include "rendezvous/server_sessions.h"

@@ -28,7 +28,7 @@ class ListenSocket {
   boost::asio::ip::tcp::acceptor acceptor_;
 };
 
-/// What lies between members and the server, and is only as reliable as the test wants it.
+/// The network between members and the server, only as reliable as the test wants it.
 class Network {
  public:
   explicit Network(World& world);
@@ -38,7 +38,7 @@ class Network {
   /// Where members find the server.
   Endpoint endpoint() const;
 
-  /// What is sent from now on stays on its way, also over connections that are made from now on.
+  /// Messages from now on stay on their way, also over connections that are made from now on.
   void stall();
 
   /// All that is on its way arrives, and all goes on as if nothing had been.
@@ -47,7 +47,7 @@ class Network {
   /// The same for one connection, by the order in which they were made.
   void heal(size_t connection);
 
-  /// What is sent over the connections there are is lost from now on.
+  /// Messages over the connections there are are lost from now on.
   void swallow();
 
   /// The members' ends of the connections there are break; the server hears nothing of it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the control protocol refuses, and by which name.
+// Messages that the control protocol refuses, and the names of their faults.
 #include <string>
 #include <string_view>
 #include <vector>

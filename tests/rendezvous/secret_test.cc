@@ -41,7 +41,8 @@ struct SecretWorld : World {
     return options;
   }
 
-  /// What a stranger who sends `bytes` receives until it is disconnected; it waits for an answer.
+  /// The bytes that a stranger who sends `bytes` receives until it is disconnected; it waits for an
+  /// answer.
   std::string answer_to(const std::string& bytes) { return exchange(bytes, true); }
 
   /// The same if it hangs up at once.
@@ -331,7 +332,7 @@ TEST_CASE("attackers get nothing from the port of a job with a secret, and its n
   SecretWorld world(nodes(1, 1));
   const std::string hello = hello_of(world.security);
 
-  // What does not begin as TLS does.
+  // Bytes that do not begin as TLS does.
   CHECK(world.answer_after("\x16").empty());
   CHECK(world.answer_after(std::string("\x16\x02\x01\x00\x05", 5)).empty());
   // Garbage after the beginning: OpenSSL's alert at most, and no name.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the two ends of a control line say to each other, and what someone between them can do.
+// The two ends of a control line, and an attacker between them.
 #include "rendezvous/secure_channel.h"
 
 #include <algorithm>

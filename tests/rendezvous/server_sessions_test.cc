@@ -60,7 +60,7 @@ struct Job {
   }
 };
 
-/// What node "a" is told about the end of its round; nullptr: nothing.
+/// The message to node "a" about the end of its round; nullptr: none.
 const Broken* broken(const ServerActions& actions) {
   for (const ServerAction& action : actions) {
     const auto* send = std::get_if<server_action::Send>(&action);
@@ -171,7 +171,7 @@ TEST_CASE("a failure that waits does so no longer than the lease of the node wit
   CHECK(job.sessions.round().restarts() == 0);
 }
 
-// What an agent sent on a line that it gave up may be long on its way.
+// Messages of an agent on a line that it gave up may be long on their way.
 TEST_CASE("a hello and a join that come after the agent's newer ones are of no effect") {
   Job job;
   job.sessions.connected(3, "b", kProtocolVersion, false);
@@ -366,7 +366,7 @@ TEST_CASE("workers that wait for those of a node that is refused are told") {
   CHECK(std::count_if(actions.begin(), actions.end(), tells) == 1);
 }
 
-/// What is logged when two nodes of eight workers begin, with a store of ddprun's or of rank 0's.
+/// The log when two nodes of eight workers begin, with a store of ddprun's or of rank 0's.
 std::vector<std::string> warnings_with(size_t connections, int store_port) {
   ServerSessions::Options options = Job::options(2);
   options.connections = connections;

@@ -46,7 +46,7 @@ Failure exit_3(int rank) {
   return failure;
 }
 
-/// What a worker does with the store, in a thread of its own.
+/// A worker's requests to the store, in a thread of its own.
 void in_worker(World& world, const std::function<void(store::Client&)>& work) {
   constexpr std::chrono::seconds kDeadline{60};
   bool done = false;

@@ -27,7 +27,7 @@ class StallJob {
     CHECK(sessions_.round().phase() == Round::Phase::active);
   }
 
-  /// What a node is told because `line` says this.
+  /// The message that a node gets because `line` says this.
   std::vector<Notification> says(ConnectionId line, const Message& message, ConnectionId to = 1) {
     std::vector<Notification> told;
     for (const ServerAction& action : sessions_.received(line, message, kStart)) {
@@ -143,7 +143,7 @@ TEST_CASE("with --hang_timeout the round has failed, by the rank that the others
   CHECK(broken.root_cause->host == "b");
   CHECK(broken.restarts == 1);
   CHECK_FALSE(broken.ends_job);
-  // What was said of that round is nothing of the next one.
+  // A message about that round says nothing of the next one.
   for (const ConnectionId line : {1, 2, 3}) job.join(line);
   REQUIRE(job.sessions().round().phase() == Round::Phase::active);
   CHECK(job.says(3, message::Succeed{1}).empty());

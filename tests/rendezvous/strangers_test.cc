@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What peers that are no nodes of the job may take from the rendezvous.
+// Limits of peers that are no nodes of the job.
 #include <algorithm>
 
 #include "rendezvous/server.h"

@@ -45,7 +45,7 @@ std::pair<stream_protocol::socket, stream_protocol::socket> pair_of(asio::io_con
   return both;
 }
 
-/// What has come, as far as it has.
+/// The bytes that have come so far.
 std::string read_from(stream_protocol::socket& socket) {
   std::string received(1 << 20, '\0');
   boost::system::error_code failure;
@@ -152,7 +152,7 @@ struct TunnelWorld : World {
     return std::make_unique<Peer>(*this, std::move(socket));
   }
 
-  /// What the store says to `request`, when so much has come.
+  /// The store's answer to `request`, when so much has come.
   std::string reply(Peer& worker, const std::string& request, std::size_t size) {
     worker.send(request);
     until([&] { return worker.received.size() >= size || worker.closed; });

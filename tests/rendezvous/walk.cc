@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens in a history: what agents do, and what happens around them.
+// The events of a history: actions of agents, and events around them.
 #include "tests/rendezvous/walk.h"
 
 #include <algorithm>

@@ -135,7 +135,7 @@ class Walk {
 
   void spend();
 
-  /// What Round did about a failure in the last round of an earlier master.
+  /// Round's reaction to a failure in the last round of an earlier master.
   void count_prior_failure();
 
   void post(const Notifications& notifications);

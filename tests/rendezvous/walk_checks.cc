@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must hold in every history.
+// Invariants of every history.
 #include <algorithm>
 #include <set>
 #include <variant>

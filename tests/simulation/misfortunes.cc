@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes wrong in a history.
+// Faults in a history.
 #include <csignal>
 
 #include "tests/simulation/simulation.h"
@@ -75,7 +75,7 @@ void Simulation::misfortune_of_line() {
   reset(line, (ends & 1) != 0, (ends & 2) != 0);
 }
 
-/// What is no misfortune, or not the fault of hosts and lines.
+/// Events that are no misfortune, or not the fault of hosts and lines.
 void Simulation::request() {
   Node* const node = any_node([](const Node& one) { return one.runs(); });
   if (node == nullptr) return;

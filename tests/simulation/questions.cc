@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What agents ask each other, a job that is stopped by one of its nodes, and workers that hang.
+// Questions of agents to each other, a job that is stopped by one of its nodes, and workers that
+// hang.
 #include <csignal>
 #include <utility>
 

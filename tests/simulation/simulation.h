@@ -27,7 +27,7 @@ namespace ddprun::simulation {
 using Time = BootClock::time_point;
 using Duration = BootClock::duration;
 
-/// What happened in a history, to see that histories are eventful.
+/// Counts of events in a history, to see that histories are eventful.
 struct Counts {
   long rounds = 0;
   long resumed = 0;      ///< sessions that continued on a new line
@@ -48,7 +48,7 @@ struct Counts {
   Counts& operator+=(const Counts& other);
 };
 
-/// What a line carries. There are more of them than of anything else.
+/// A message on a line. There are more of them than of anything else.
 struct Parcel {
   enum class Kind {
     opened,
@@ -216,7 +216,7 @@ class Simulation {
   void guardian_says_gone(Node& node);
   void catch_up(Node& node);
 
-  // What goes wrong.
+  // Faults.
   void plan_misfortunes();
   void misfortune();
   void misfortune_of_master();
@@ -294,7 +294,7 @@ class Simulation {
   long rounds_while_settling_ = 0;
 };
 
-/// What happens to a process that stands still is seen when it runs again.
+/// An event for a process that stands still is seen when it runs again.
 template <class What>
 void Simulation::in_agent(Node& node, const What& event) {
   if (node.dead || node.killed) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the clients of a store may take: memory, time, and the turns of the event loop.
+// Limits of a store's clients: memory, time, and the turns of the event loop.
 #include <list>
 #include <poll.h>
 #include <sys/socket.h>
@@ -63,7 +63,7 @@ TEST_CASE("large requests that do not end are bounded, and leave nothing behind"
   SECTION("in the next round") {
     served.on_its_thread([](Server& server) { server.reset(); });
   }
-  // What the others held would leave too little for this.
+  // With the memory that the others held there would be too little for this.
   for (int i = 0; i < 3; ++i) {
     Peer large(served);
     const std::string value(1 << 20, 'v');

@@ -279,7 +279,7 @@ TEST_CASE("a long reply is made piece by piece, as the client reads it") {
   store.stop_reading(reader);
   REQUIRE(store.send(reader, wait({"/late"}) + request + key_count()));
   CHECK(store.session(reader).memory() < 20'000);
-  // What comes during the reply does not cut it in two.
+  // Requests that come during the reply do not cut it in two.
   REQUIRE(store.send(other, set("/late", "")));
   const std::int64_t keys = std::int64_t(store.store().key_count());
   CHECK(store.read_on(reader) == expected + kStop + integer(keys));

@@ -31,7 +31,7 @@ struct Exchange {
   std::string reply;
 };
 
-/// What one client says, in order, on a fresh store.
+/// The requests of one client, in order, on a fresh store.
 std::vector<Exchange> current_conversation(StoreVectors& vectors);
 std::vector<Exchange> legacy_conversation(StoreVectors& vectors);
 

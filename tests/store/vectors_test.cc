@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What unmodified PyTorch clients were seen to send, and what they were answered.
+// Requests that unmodified PyTorch clients were seen to send, and the answers to them.
 #include "tests/store/vectors.h"
 
 #include "tests/catch.h"

@@ -12,7 +12,7 @@ namespace {
 
 constexpr WireLimits kLimits;
 
-/// What becomes of `bytes` as the first of a connection, the greeting left out.
+/// Parses `bytes` as the first of a connection, the greeting left out.
 Status after_greeting(const std::string& bytes, WireLimits limits = kLimits) {
   RequestParser parser(limits);
   REQUIRE(parser.next(kHello) == Status::complete);

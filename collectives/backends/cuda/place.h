@@ -9,7 +9,7 @@ namespace ddp::internal {
 /// Which GPU memory and streams belong to, as CUDA knows. Neither blocks, nor disturbs a capture.
 /// Thread: any.
 
-/// What CUDA knows of an address.
+/// An address as CUDA knows it.
 struct MemoryPlace {
   bool is_known = true;       ///< false: it has not allocated or registered it
   std::optional<int> device;  ///< whose memory it is; none: of the host, or of all (managed)

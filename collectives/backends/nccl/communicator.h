@@ -67,7 +67,7 @@ class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
   /// later; while none of the group's calls is under way.
   void shrink(std::vector<int> excluded, NcclCommunicator& part);
 
-  /// What NCCL knows memory by; at most one of the two.
+  /// The handle by which NCCL knows memory; at most one of the two.
   struct Registration {
     void* window = nullptr;
     void* handle = nullptr;

@@ -17,12 +17,12 @@ namespace {
 /// Up to here every rank combines all data itself, in one round, instead of a share of it in two.
 constexpr std::size_t kWhole = std::size_t{8} << 10;
 
-/// What each rank shows of a long reduction: half of it is the next piece of the data, half the
-/// result of the piece before.
+/// The part of a long reduction that each rank shows: half of it is the next piece of the data,
+/// half the result of the piece before.
 constexpr std::size_t kHalf = kShmPiece / 2;
 
-/// What a rank shows each other rank in a round, if that is other data for each: whole cache lines,
-/// or all `bytes` of it.
+/// The data that a rank shows each other rank in a round, if that is other data for each: whole
+/// cache lines, or all `bytes` of it.
 std::size_t piece_apart(int size, std::size_t bytes) {
   return std::min(kShmPiece / static_cast<std::size_t>(size) / 64 * 64, bytes);
 }
@@ -114,7 +114,8 @@ std::uint64_t ShmCollectives::longest_of_all(std::uint64_t mine) const {
   return mine;
 }
 
-/// What this rank sends each other and expects of it. Returns the bytes of the longest stream.
+/// Lists the data that this rank sends each other and expects of it. Returns the bytes of the
+/// longest stream.
 std::uint64_t ShmCollectives::count_streams(const Route& route) {
   std::uint64_t longest = 0;
   for (int other = 0; other < context_.size; ++other) {

@@ -78,7 +78,7 @@ struct SeenSite {
            "\r\n\r\n";
   }
 
-  /// What comes until the server closes.
+  /// Reads until the server closes.
   std::string get(const std::string& request) {
     tcp::socket socket = send(request);
     std::string all;

@@ -34,7 +34,7 @@ Facts healthy(const std::string& host = "gpu-01") {
   return facts;
 }
 
-/// What one fault is to be called.
+/// The expected name of one fault.
 struct Case {
   std::string check;
   Level level;

@@ -79,7 +79,7 @@ std::vector<T> values(int rank, std::size_t count, std::size_t first = 0) {
   return all;
 }
 
-/// What floats of 8 and 16 bits are combined in, and what integers wrap around in.
+/// The type in which floats of 8 and 16 bits are combined, and in which integers wrap around.
 template <class T>
 using Wide =
     std::conditional_t<kIsComplex<T>, T,
@@ -138,7 +138,7 @@ std::vector<T> all_combined(ReduceOp op, int size, std::size_t count, std::size_
 template <class Group>
 concept RoundsEachStep = Group::kRoundsEachStep;
 
-/// What rounding makes of values of value(): in products and averages.
+/// The largest error of rounding with values of value(): in products and averages.
 template <class T>
 bool is_near(T got, T expected, int steps) {
   constexpr double kLargest = 8;  // of value()
@@ -359,7 +359,7 @@ class Checker {
     is_rounded_ = false;
   }
 
-  /// What the type has not is refused, and the group is as good as before.
+  /// An operation that the type does not have is refused, and the group is as good as before.
   void refusals() {
     for (ReduceOp op : kOps) {
       if (has(op)) continue;

@@ -26,7 +26,7 @@ using ddp::ConstBuffer;
 using ddp::DataType;
 using ddp::ProcessGroup;
 
-/// What dlpack.h has of them, with its names and layout.
+/// The structs of dlpack.h, with its names and layout.
 namespace dlpack {
 
 struct DLDevice {
@@ -68,7 +68,7 @@ struct DLManagedTensorVersioned {
 
 namespace {
 
-/// What std::mdspan has, in two dimensions, for compilers without it.
+/// As std::mdspan of two dimensions, for compilers without it.
 struct Grid {
   using value_type = float;
   const float* memory;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ddp::record leaves of processes that die, as the launcher reads it.
+// The files that ddp::record leaves of processes that die, as the launcher reads them.
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>

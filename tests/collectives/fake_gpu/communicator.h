@@ -76,7 +76,7 @@ void put_into_stream(const std::shared_ptr<Communicator>& self);
 /// Adds a call to the thread's group of calls; what ncclAllReduce and the like return.
 ncclResult_t add(ncclComm_t handle, Call call);
 
-/// What ncclGetLastError() says from now on.
+/// The text of ncclGetLastError() from now on.
 void tell(const std::string& text);
 
 }  // namespace fake_gpu

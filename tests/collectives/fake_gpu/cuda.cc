@@ -68,7 +68,7 @@ void* at(CUdeviceptr address) {
   return reinterpret_cast<void*>(address);
 }
 
-/// What was allocated, by address. Not to be destroyed, as the contexts are not.
+/// Allocations, by address. Not to be destroyed, as the contexts are not.
 class Memory {
  public:
   struct Piece {
@@ -125,7 +125,7 @@ bool is_forbidden() {
   return global_captures > 0 && capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
 }
 
-/// What the real driver may do, leak or crash without it.
+/// The real driver may leak or crash without it.
 void require_context(CUcontext context, const char* what) {
   if (!current.empty() && current.back() == context) return;
   std::fprintf(stderr, "the fake driver: %s without its context\n", what);

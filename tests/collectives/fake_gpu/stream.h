@@ -24,7 +24,7 @@ struct EventState {
   unsigned reached = 0;
 };
 
-/// What goes into a graph: the work in the order in which it was given, which no fork contradicts,
+/// The contents of a graph: the work in the order in which it was given, which no fork contradicts,
 /// and how much each stream has that takes part, and how much of that was waited for by another.
 struct Capture {
   std::vector<Work> works;

@@ -36,7 +36,7 @@ namespace {
 // Around 16,384 float32 and 8,192 float64, calls change from small to large.
 const std::vector<std::size_t> kCounts = {0, 1, 3, 64, 1000, 8'192, 8'193, 16'384, 16'385, 65'537};
 
-/// What rank `rank` holds at `i`: spread, of both signs, with ties between ranks.
+/// The value of rank `rank` at `i`: spread, of both signs, with ties between ranks.
 template <class T>
 T value(int rank, std::size_t i) {
   const auto mixed = static_cast<std::int64_t>((i * 2654435761U + std::size_t(rank) * 40503U) >> 3);

@@ -6,7 +6,7 @@
 
 namespace ddprun::tests {
 
-/// What `call` throws, or a test failure if it throws nothing.
+/// The message that `call` throws, or a test failure if it throws nothing.
 template <class F>
 ddp::Error error_of(const F& call) {
   try {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every store does, whatever it is made of.
+// The behaviour of every store, whatever it is made of.
 
 #include <chrono>
 #include <functional>

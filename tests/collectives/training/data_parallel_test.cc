@@ -43,7 +43,7 @@ void check_refused(const std::string& words, const std::function<void()>& call) 
   wrong("not refused: " + words);
 }
 
-/// What is in each of the buffers.
+/// The contents of each of the buffers.
 std::vector<Values> read(const std::vector<Buffer>& buffers) {
   std::vector<Values> all;
   std::vector<std::vector<float>> floats;
@@ -104,7 +104,7 @@ double gradient(int rank, std::size_t pass, std::size_t parameter, std::size_t i
   return static_cast<double>((i * 7 + parameter * 3 + pass) % 11) * (rank + 1);
 }
 
-/// What a plain average of gradient() is.
+/// The plain average of gradient().
 double average(int size, std::size_t pass, std::size_t parameter, std::size_t i) {
   return gradient(0, pass, parameter, i) * (size + 1) / 2;
 }

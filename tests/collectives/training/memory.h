@@ -45,10 +45,11 @@ std::unique_ptr<Memory> make_memory();
 /// Whether that many ranks have a memory each.
 bool has_memory_for(int ranks);
 
-/// What the others say of rank 1 when its process has ended: NCCL does not tell which rank it lost.
+/// The others' message about rank 1 when its process has ended: NCCL does not tell which rank it
+/// lost.
 const char* lost_rank_1();
 
-/// What a rank needs in its environment to have one.
+/// The environment that a rank needs to have one.
 ddprun::tests::Variables memory_variables();
 
 }  // namespace ddp_tests

@@ -23,7 +23,7 @@ constexpr int kHistories = 1'000;
 
 constexpr std::chrono::milliseconds kLease{4'000};
 
-/// What a node's workers may have of it after its last sign of life, as the master counts.
+/// How long a node's workers may run after its last sign of life, as the master counts.
 constexpr auto kWorkersOutlive = kLease + kLease / 5;
 
 /// Of etcd what an election uses.
@@ -229,7 +229,7 @@ class Walk {
     node.writes = false;
     node.round = lead.state.empty() ? -1 : std::stoi(lead.state);
     if (!lead.state.empty()) ++taken_over;
-    // What was announced is known, unless nobody was the master for so long that it was given up.
+    // An announced state is known, unless nobody was the master for so long that it was given up.
     if (!lead.state.empty()) CHECK(node.round >= announced_);
     announced_ = lead.state.empty() ? -1 : announced_;
   }

@@ -68,7 +68,7 @@ void one_thread() {
   MPI_Finalize();
 }
 
-/// What int cannot count is refused, and the group is as good as before.
+/// More elements than int can count are refused, and the group is as good as before.
 void count() {
   auto group = join();
   const auto many = std::size_t{std::numeric_limits<int>::max()} + 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What the ranks of the tests on devices work with.
+// The buffers of the ranks in tests on devices.
 
 #include <condition_variable>
 #include <mutex>

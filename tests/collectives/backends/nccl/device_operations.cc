@@ -54,7 +54,7 @@ void check_few(DeviceGroup& group) {
   Checker<std::complex<float>, DeviceGroup>(group, 1001).without_products();
 }
 
-/// What NCCL has not is refused, and the group is as good as before.
+/// An operation that NCCL does not have is refused, and the group is as good as before.
 void check_further_types(DeviceGroup& group) {
   if (has_float8()) {
     check_type<ddp::float8_e4m3>(group, {1, 1001});

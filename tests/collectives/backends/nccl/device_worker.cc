@@ -239,7 +239,7 @@ void train(ProcessGroup& group) {
   second.expect(2 * average, "the next average");
 }
 
-/// What a call that cannot end brings, however it is waited for. Streams go on all the same.
+/// The error of a call that cannot end, however it is waited for. Streams go on all the same.
 void expect_failure(ProcessGroup& group, bool is_kept_waiting) {
   const CUstream stream = make_stream();
   Floats data(stream, own(group));
