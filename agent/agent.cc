@@ -69,7 +69,7 @@ Outcome Agent::run() {
   events_.job_started(job_);
   if (!contains(job_.signals_to_handle, SIGQUIT)) launcher::keep_quit_from_stopping();
   if (job_.cannot_run) {
-    log::error(job_.cannot_run->message + "; the other nodes will be told when they have joined");
+    log::error(job_.cannot_run->message + "; the other nodes are notified when they join");
   }
   deadline_.begin();
   report_waiting();

@@ -62,7 +62,7 @@ void ConsoleReport::round_started(const rendezvous::Layout& layout,
   } else if (layout.round > 0) {
     log::info(regroup_line(layout, job_.min_nodes, job_.max_nodes));
   } else if (waited) {
-    log::info("all " + std::to_string(layout.node_count) + " nodes are here after " +
+    log::info("all " + std::to_string(layout.node_count) + " nodes joined after " +
               duration_text(*waited));
   }
   failed_at_.reset();

@@ -88,7 +88,7 @@ void WorkerWatch::report_stop(Process process, int signal) {
         const auto stop = stops_.find(process.pid);
         if (stop == stops_.end() || std::exchange(stop->second.said, true)) return;
         log::warning(process_text(process) + " is stopped by " + launcher::signal_name(signal) +
-                     "; it goes on after: kill -CONT " + std::to_string(process.pid));
+                     "; to continue it: kill -CONT " + std::to_string(process.pid));
       });
 }
 
@@ -96,7 +96,7 @@ void WorkerWatch::continued(Process process) {
   const auto stop = stops_.extract(process.pid);
   if (stop.empty() || !stop.mapped().said) return;
   const auto time = std::chrono::steady_clock::now() - stop.mapped().began;
-  log::info(process_text(process) + " goes on; it was stopped for " + duration_text(time));
+  log::info(process_text(process) + " continues; it was stopped for " + duration_text(time));
 }
 
 std::string WorkerWatch::process_text(const Process& process) const {

@@ -77,7 +77,7 @@ constexpr std::array kFlags = std::to_array<Flag>({
     {Group::rendezvous, "engine", "", "auto|none|slurm|kubernetes|pbs|sge|lsf|flux", "DDPRUN_ENGINE", "auto",
      "auto, none, slurm, kubernetes, pbs, sge, lsf or flux",
      "The scheduler whose job this is: --nnodes, --node_rank, --rdzv_endpoint, --rdzv_id, "
-     "--nproc_per_node and --shutdown_timeout are what it says, where they are not given. auto: the "
+     "--nproc_per_node and --shutdown_timeout default to its values. auto: the "
      "one whose variables are set; none: ignore them.",
      [](std::string_view value, RawOptions& raw) -> SetResult {
        raw.engine = value;
@@ -102,7 +102,7 @@ constexpr std::array kFlags = std::to_array<Flag>({
      set_hosts},
     {Group::rendezvous, "hostfile", "", "FILE", "", "",
      "the name of a file",
-     "The same, from a file with a host a line: \"host slots=4\" or \"host:4\".",
+     "As --hosts, from a file with one host per line: \"host slots=4\" or \"host:4\".",
      [](std::string_view value, RawOptions& raw) -> SetResult {
        raw.remote.host_file = value;
        return !value.empty();
@@ -116,7 +116,7 @@ constexpr std::array kFlags = std::to_array<Flag>({
      }},
     {Group::rendezvous, "export", "", "NAME,...", "", "",
      "comma-separated names of variables, perhaps with a * at their end",
-     "More variables of the environment that the workers on --hosts get, besides PATH, "
+     "Environment variables to pass on to the workers on --hosts, besides PATH, "
      "LD_LIBRARY_PATH, PYTHONPATH, PYTHON_EXEC, VIRTUAL_ENV and those that begin with CUDA_, NCCL_, "
      "GLOO_, TORCH_, OMP_, PET_ and DDPRUN_.",
      set_exported},
@@ -161,8 +161,8 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "the name of a file",
      "File with the secret of the job, the same on every node, that only its owner may read. Nodes "
      "without it are refused, and what nodes and rendezvous say is encrypted. ddprun secret makes "
-     "one. DDPRUN_SECRET may hold the secret itself. Several nodes in a job of Slurm have a secret "
-     "without either where munge answers.",
+     "one. DDPRUN_SECRET may hold the secret itself. In a Slurm job with munge neither is "
+     "needed.",
      [](std::string_view value, RawOptions& raw) -> SetResult {
        raw.secret_file = value;
        return !value.empty();
@@ -217,7 +217,7 @@ constexpr std::array kFlags = std::to_array<Flag>({
      set_time<&agent::JobSpec::min_uptime>, Flag::kServes},
     {Group::failures, "hang_timeout", "", "TIME", "DDPRUN_HANG_TIMEOUT", "",
      kExpectsNonzeroTime,
-     "A round in which no worker makes progress for this long has failed. Without it, that is "
+     "A round in which no worker makes progress for this long fails. Without this flag, it is only "
      "reported after 10 minutes, and the job goes on. Progress: heartbeats of workers (sd_notify, "
      "ddp::heartbeat) and lines with --progress_pattern, or else output, CPU time, input and output.",
      set_nonzero_time<&agent::JobSpec::hang_timeout>, Flag::kServes},
@@ -268,7 +268,7 @@ constexpr std::array kFlags = std::to_array<Flag>({
     {Group::output, "pdb", "", "RANK", "", "",
      "a rank, 0 or more",
      "This rank has the terminal: it reads stdin instead of rank 0, what it writes is shown as it "
-     "is, and Ctrl-C interrupts it alone; SIGQUIT stops the job. Of the others on its node nothing is "
+     "is, and Ctrl-C interrupts it alone; SIGQUIT stops the job. Other ranks of its node are not "
      "shown. For breakpoint() and torch.distributed.breakpoint(RANK).",
      [](std::string_view value, RawOptions& raw) -> SetResult {
        return assign(parse_count(value, 0, kMost), raw.job.debugged_rank);
@@ -323,7 +323,7 @@ constexpr std::array kFlags = std::to_array<Flag>({
      set_log_level, Flag::kServes},
     {Group::output, "quiet", "", "", "", "",
      "0 or 1",
-     "Of ddprun's own messages print errors and the report of a failure alone: --log_level error.",
+     "Print only errors and failure reports, no other messages of ddprun: --log_level error.",
      set_quiet, Flag::kServes, 'q'},
     {Group::output, "log_format", "", "text|json", "DDPRUN_LOG_FORMAT", "text",
      "text or json",
@@ -355,24 +355,24 @@ constexpr std::array kFlags = std::to_array<Flag>({
      set_event_handler},
     {Group::torchrun, "log_line_prefix_template", "", "TEMPLATE", "PET_LOG_LINE_PREFIX_TEMPLATE", "",
      "a template such as '[${rank}] '",
-     "torchrun's name of --prefix.",
+     "torchrun's name for --prefix.",
      [](std::string_view value, RawOptions& raw) -> SetResult {
        return value.empty() || set_prefix(value, raw);
      },
      Flag::kYields},
     {Group::torchrun, "logs_specs", "", "NAME", "", "",
      "to be omitted",
-     "Refused: also a Python plug-in.",
+     "Refused: Python plug-ins are not supported.",
      refuse_logs_specs},
     {Group::information, "config", "", "FILE", "DDPRUN_CONFIG", "ddprun.toml, if it is here",
      "the name of a file, or none",
-     "File with values of flags, one a line: nproc_per_node = 4. The command line and the "
+     "File with values of flags, one per line: nproc_per_node = 4. The command line and the "
      "environment override it. none: read no file. ddprun.toml counts only if it belongs to you.",
      [](std::string_view value, RawOptions&) -> SetResult { return !value.empty(); },
      Flag::kServes},
     {Group::information, "dry_run", "", "", "", "",
      "0 or 1",
-     "Print the commands and environments of the workers, and where values are from that are not "
+     "Print the commands and environments of the workers, and the source of each value that is not "
      "given here, and run nothing.",
      set_switch<&RawOptions::dry_run>},
     {Group::information, "json", "", "", "", "",
@@ -381,7 +381,7 @@ constexpr std::array kFlags = std::to_array<Flag>({
      set_switch<&RawOptions::json>, Flag::kDoctors},
     {Group::information, kPrintCompletion, "", "bash|zsh|fish", "", "",
      "bash, zsh or fish",
-     "Print what makes this shell complete ddprun's command lines. bash: source "
+     "Print the completion script for this shell. bash: source "
      "<(ddprun --print_completion bash); zsh: the same, after compinit; fish: ddprun "
      "--print_completion fish | source.",
      [](std::string_view value, RawOptions& raw) -> SetResult {

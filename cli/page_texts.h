@@ -32,14 +32,14 @@ constexpr std::string_view kDescription =
     "On several nodes, run the same command on each, or one command with --hosts. ddprun serve "
     "runs only the rendezvous, so that any node may be lost; ddprun serve --help lists its "
     "options. ddprun ls, status, watch, logs, stacks and stop ask a running job. ddprun doctor "
-    "looks whether a job with these options would work; see ddprun doctor --help. ddprun help "
+    "checks whether a job with these options would work; see ddprun doctor --help. ddprun help "
     "TOPIC shows a part of this text.\n\n"
     "A program that ends in .py, or a module, is run by python3 -u; PYTHON_EXEC names another "
     "interpreter. Anything else is executed directly. A program that is called as one of the "
     "commands is run as ddprun ./NAME or ddprun -- NAME.\n\n"
     "Options end at the program. --flag value and --flag=value are the same, and so are dashes and "
-    "underscores. Values of flags may stand in environment variables, or in a file ddprun.toml, by "
-    "the flags' names: the command line overrides the environment, that the file, and that what a "
+    "underscores. Flags can also be set by environment variables, or in a file ddprun.toml by "
+    "the flags' names. Precedence: command line, environment, file, and then what a "
     "scheduler says of its job.";
 
 constexpr std::string_view kEnvironment =
@@ -67,7 +67,7 @@ constexpr auto kWorkerVariables = std::to_array<ItemText>({
 });
 
 constexpr std::string_view kVariables =
-    "Most flags have a variable, in brackets behind their description, that sets their default. An "
+    "Most flags have a variable, in brackets after their description, that sets their default. An "
     "empty variable is not set. Besides:";
 
 constexpr auto kReadVariables = std::to_array<ItemText>({
@@ -116,7 +116,7 @@ constexpr std::string_view kServeDescription =
     "./serve or ddprun -- serve.";
 
 constexpr std::string_view kDoctorDescription =
-    "Looks whether a job with these options would work: on one node, or on several, with the same "
+    "Checks whether a job with these options would work: on one node, or on several, with the same "
     "command on each, or one command with --hosts. Compares program, versions and settings of the "
     "nodes, tries the connections between them, and prints what is wrong and what to do. Runs no "
     "program. To run a program called doctor, use ddprun ./doctor or ddprun -- doctor.\n\n"

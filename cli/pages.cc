@@ -13,7 +13,7 @@ namespace {
 
 constexpr auto kCommandNames = std::to_array<CommandName>({
     {"serve", "serve", "runs only the rendezvous of a job"},
-    {"doctor", "doctor", "looks whether a job would work"},
+    {"doctor", "doctor", "checks whether a job would work"},
     {"secret", "secret", "makes the secret of a job"},
     {"manifest", "manifest", "prints the Kubernetes manifest of a job"},
     {"ls", kVerbsPage, "lists the running jobs of this host"},
@@ -125,7 +125,7 @@ Page page_of_serve() {
 
 Page page_of_doctor() {
   Page page{"ddprun-doctor",
-            "looks whether a job would work",
+            "checks whether a job would work",
             {"ddprun doctor [options] [program [args...]]"},
             {{"", "", std::string(kDoctorDescription)}}};
   append_flags(page.sections, Mode::doctor);

@@ -246,7 +246,7 @@ Result<> SecureChannel::read() {
     received_.append(buffer.data(), static_cast<std::size_t>(size));
   }
   if (session_->needs_more(size)) return {};
-  return Error{Errc::unreachable, "what came was changed on its way"};
+  return Error{Errc::unreachable, "received data was altered in transit"};
 }
 
 void SecureChannel::send(std::string_view bytes) {

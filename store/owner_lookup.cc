@@ -200,7 +200,7 @@ SocketOwner OwnerLookup::judge(const KernelSockets& found) {
 
 SocketOwner OwnerLookup::unknown() {
   if (!std::exchange(said_unknown_, true)) {
-    log::debug("this host does not tell whose connections there are: nobody is refused for that");
+    log::debug("cannot look up owners of connections on this host: no local user is refused");
   }
   return {};
 }

@@ -30,7 +30,7 @@ NodeStatus listed_status(const rendezvous::ListedNode& listed) {
 void take_answer(NodeStatus& node, const std::string& answer) {
   Result<JobStatus> status = status_in(answer);
   if (!status || status->nodes.size() != 1) {
-    node.problem = "it answers with what is no status";
+    node.problem = "its answer is not a valid status";
     return;
   }
   NodeStatus& own = status->nodes.front();

@@ -114,7 +114,7 @@ Result<> Node::collect_facts() {
     if (!facts) {
       facts.emplace();
       facts->host = "node " + std::to_string(rank);
-      facts->missing = "it has told nothing for " + std::to_string(kPatience.count()) + " s";
+      facts->missing = "no report from this node for " + std::to_string(kPatience.count()) + " s";
     }
     nodes_.push_back(std::move(*facts));
   }

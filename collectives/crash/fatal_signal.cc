@@ -36,7 +36,7 @@ struct Reason {
 };
 constexpr std::array kReasons = std::to_array<Reason>({
     {SIGSEGV, SEGV_MAPERR, "nothing is mapped at address "},
-    {SIGSEGV, SEGV_ACCERR, "no permission for what it did at address "},
+    {SIGSEGV, SEGV_ACCERR, "access not permitted at address "},
     {SIGBUS, BUS_ADRALN, "misaligned address "},
     {SIGBUS, BUS_ADRERR, "no memory behind address (is a mapped file shorter now?) "},
     {SIGFPE, FPE_INTDIV, "integer divided by zero at "},

@@ -42,7 +42,7 @@ void check_dimensions(const ProcessGroup& group, const std::vector<MeshDimension
     if (each.name.empty()) refuse_mesh(group, all + ": each dimension needs a name");
     if (each.size < 1) refuse_mesh(group, all + ": sizes must be above 0");
     if (std::ranges::count(dimensions, each.name, &MeshDimension::name) > 1) {
-      refuse_mesh(group, all + ": " + each.name + " is there twice");
+      refuse_mesh(group, all + ": " + each.name + " is named twice");
     }
   }
   if (count_ranks(dimensions, group.size()) != group.size()) {

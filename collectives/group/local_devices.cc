@@ -19,7 +19,7 @@ std::vector<int> check_devices(const std::vector<int>& devices) {
   for (const int device : devices) {
     internal::check_gpu(device);
     if (std::ranges::count(devices, device) > 1) {
-      throw Error(ErrorKind::usage, "ddp: device " + std::to_string(device) + " is there twice");
+      throw Error(ErrorKind::usage, "ddp: device " + std::to_string(device) + " is listed twice");
     }
   }
   return devices.empty() ? present : devices;

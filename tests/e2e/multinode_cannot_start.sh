@@ -26,7 +26,7 @@ both() {  # CODE REASON, with ${options[@]}
 options=(--nnodes 2)
 
 both 127 'cannot run ./train: no such file'
-on b expect_stderr 'cannot run ./train: no such file; the other nodes will be told when they have joined'
+on b expect_stderr 'cannot run ./train: no such file; the other nodes are notified when they join'
 
 printf '#!/no/such/interpreter\n' >"$work/b/train"
 chmod +x "$work/b/train"

@@ -20,5 +20,5 @@ expect_stdout '^\[2\] rank 2 of 6, node 1, local 0 of 1$'
 on early finish
 expect_exit 0
 expect_stdout '^\[5\] rank 5 of 6, node 2, local 2 of 3$'
-expect_stderr 'all 3 nodes are here after'
+expect_stderr 'all 3 nodes joined after'
 expect_no_process_left

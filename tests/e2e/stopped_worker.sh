@@ -13,7 +13,7 @@ is_stopped() { grep -q '^State:.*T (stopped)' "/proc/$worker/status"; }
 wait_until is_stopped
 wait_for_stderr "rank 0 \\($(uname -n), pid $worker\\) is stopped by SIGSTOP"
 kill -CONT "$worker"
-wait_for_stderr "rank 0 \\($(uname -n), pid $worker\\) goes on; it was stopped for [0-9]"
+wait_for_stderr "rank 0 \\($(uname -n), pid $worker\\) continues; it was stopped for [0-9]"
 kill -STOP "$worker"
 wait_until is_stopped
 kill -TERM "$ddprun"

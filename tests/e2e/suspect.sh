@@ -17,7 +17,7 @@ two_nodes() {  # two_nodes LAST_WORDS: of rank 0, when rank 1 of the other node 
     on "$node" start "${quick[@]}" --nnodes 2 --node_rank "$([ "$node" = a ] && echo 0 || echo 1)" \
       --rdzv_endpoint "$here" bash -c "$worker" "$work/go" "$1"
   done
-  on b wait_for_stderr '^ddprun: \[[^ ]+\] rank 1 \([^ ]+, pid [0-9]+\) is stopped by SIGSTOP; it goes on after: kill -CONT'
+  on b wait_for_stderr '^ddprun: \[[^ ]+\] rank 1 \([^ ]+, pid [0-9]+\) is stopped by SIGSTOP; to continue it: kill -CONT'
   touch "$work/go"
   for node in a b; do on "$node" finish; done
 }

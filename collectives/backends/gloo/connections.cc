@@ -61,7 +61,7 @@ void SendConnection::watch_for_end() {
       char byte = 0;
       error_code error;
       socket_.read_some(asio::buffer(&byte, 1), error);
-      on_closed_(error ? reason_of(error) : "it sends what is no message");
+      on_closed_(error ? reason_of(error) : "it sent an invalid message");
     });
   });
 }
@@ -168,7 +168,7 @@ void RecvConnection::read() {
     if (error == asio::error::would_block) break;
     if (error) return end(reason_of(error));
     moved += bytes;
-    if (!reader_.take(bytes)) return end("it sends what is no message");
+    if (!reader_.take(bytes)) return end("it sent an invalid message");
   }
   wait_until_readable();
 }

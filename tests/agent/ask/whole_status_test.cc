@@ -38,7 +38,7 @@ TEST_CASE("whole status: the nodes' answers, in the places that the master gives
   CHECK(whole.waiting == "nobody else");
   REQUIRE(whole.nodes.size() == 3);
   CHECK(whole.nodes[0].host == "a");
-  CHECK(whole.nodes[0].problem == "it answers with what is no status");
+  CHECK(whole.nodes[0].problem == "its answer is not a valid status");
   const NodeStatus& b = whole.nodes[1];
   CHECK((b.host == "b" && b.node_rank == 1 && b.pid == 4711 && b.problem.empty()));
   REQUIRE(b.ranks.size() == 2);

@@ -92,8 +92,8 @@ const std::vector<Case> kCases = {
      [](Facts& f) { f.folders.push_back({"/logs", "No space left", 0}); }},
     {"disk", Level::warn, "/logs has 5 MiB free", "--log_dir",
      [](Facts& f) { f.folders.push_back({"/logs", "", 5 << 20}); }},
-    {"node", Level::fail, "it has told nothing", "look at this node",
-     [](Facts& f) { f.missing = "it has told nothing for 60 s"; }},
+    {"node", Level::fail, "no report from this node", "look at this node",
+     [](Facts& f) { f.missing = "no report from this node for 60 s"; }},
 };
 
 Findings bad(Findings findings) {

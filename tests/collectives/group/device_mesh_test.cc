@@ -77,7 +77,7 @@ TEST_CASE("a mesh that does not fit the group is refused") {
   CHECK(contains(output,
                  "a mesh of dp 2 x tp 2: the product of the sizes must be the number of ranks, 1"));
   CHECK(contains(output, "a mesh of dp -1 x tp -1: sizes must be above 0"));
-  CHECK(contains(output, "a mesh of dp 1 x dp 1: dp is there twice"));
+  CHECK(contains(output, "a mesh of dp 1 x dp 1: dp is named twice"));
   CHECK(contains(output, ": each dimension needs a name"));
   CHECK(contains(output, "a mesh of dp 1 has no dimension tp"));
   CHECK(contains(output, "a mesh of no dimensions has no dimension tp"));

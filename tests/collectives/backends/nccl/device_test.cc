@@ -81,7 +81,7 @@ TEST_CASE("one process drives all GPUs", "[gpu]") {
   CHECK(ended.code == 0);
   CHECK(contains(ended.output, "barrier in host memory: the ranks of init_local_devices"));
   CHECK(contains(ended.output, "device 99, but devices are 0 to "));
-  CHECK(contains(ended.output, "device 0 is there twice"));
+  CHECK(contains(ended.output, "device 0 is listed twice"));
   if (are_enough(2)) CHECK(contains(ended.output, "in is on GPU 1, but this group uses GPU 0: "));
 }
 
