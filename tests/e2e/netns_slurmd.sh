@@ -2,7 +2,8 @@
 # Tests with a real Slurm source this: hosts 1 and 2 have a slurmd each, host 3 none. All have a munged where
 # libmunge looks for it, as sites have, so their jobs have a secret.
 #
-#   slurm LINE...               starts it, with these lines in its configuration
+#   slurm LINE...               starts it, with these lines in its configuration; a job that was
+#                               requeued waits for $requeue_wait seconds before it runs again
 #   end_slurm                   ends it
 #   on_host I COMMAND...        runs COMMAND on host I to its end: $code, $out, $err
 #   at I COMMAND...             becomes COMMAND on host I
@@ -47,7 +48,7 @@ SlurmctldHost=node1
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket=$work/munge/munge.socket.2
+AuthInfo=socket=$work/munge/munge.socket.2,cred_expire=${requeue_wait:-120}
 CredType=cred/munge
 MpiDefault=none
 ProctrackType=proctrack/linuxproc
