@@ -12,7 +12,7 @@ of_job
 both_run() { [ "$(grep -c 'restart' "$out")" = 2 ]; }
 wait_until both_run
 touch "$work/again"
-(at 1 scontrol update JobId="$job" EndTime=now)
+(at 1 scontrol update JobId="$job" EndTime=now+2)
 wait_for_stderr "slurm job $job is requeued, time 1 of 1: its time limit was reached"
 is_over_again() { sleep 1 && job_is_over; }  # each question costs two processes and the controller's time
 wait_until is_over_again

@@ -39,7 +39,16 @@ both_are_idle() {
   [ "$(sort -u "$out" | wc -l)" = 2 ]
 }
 
+show_jobs() {  # what a test that fails needs; its folder is gone then
+  local file
+  [ -z "$checked" ] || return 0
+  for file in "$work"/[0-9]*.out "$work"/[0-9]*.err "$work"/.daemon.*; do
+    [ ! -s "$file" ] || { echo "--- ${file##*/}:" && tail -c 4000 "$file"; } >&2
+  done
+}
+
 slurm() {
+  at_exit+=(show_jobs)
   hosts 3 4
   {
     cat <<END
