@@ -86,11 +86,13 @@ Words state_query(const std::string& job) {
 }
 
 Words requeue_command(const std::string& job) {
-  return undisturbed("scontrol requeue \"$1\" 2>&1 && echo " + std::string(kRequeued), job);
+  return undisturbed("said=$(exec scontrol requeue \"$1\" 2>&1) && echo " +
+                         std::string(kRequeued) + " || printf %s \"$said\"",
+                     job);
 }
 
 bool has_requeued(std::string_view output) {
-  return output.ends_with(std::string(kRequeued) + "\n");
+  return output == std::string(kRequeued) + "\n";
 }
 
 std::optional<JobState> parse_job_state(std::string_view text) {
