@@ -13,7 +13,8 @@ using Words = std::vector<std::string>;
 constexpr std::string_view kRequeued = "requeued";
 
 /// A shell's line, with the job as $1. Slurm's signals reach every process of a job that it ends,
-/// so also a command that asks it about that job: it would write nothing, as one that has succeeded.
+/// so also a command that asks it about that job: it would write nothing, as one that has
+/// succeeded.
 Words undisturbed(const std::string& line, const std::string& job) {
   return {"sh", "-c", "trap '' HUP INT TERM; " + line, "sh", job};
 }
@@ -86,8 +87,8 @@ Words state_query(const std::string& job) {
 }
 
 Words requeue_command(const std::string& job) {
-  return undisturbed("said=$(exec scontrol requeue \"$1\" 2>&1) && echo " +
-                         std::string(kRequeued) + " || printf %s \"$said\"",
+  return undisturbed("said=$(exec scontrol requeue \"$1\" 2>&1) && echo " + std::string(kRequeued) +
+                         " || printf %s \"$said\"",
                      job);
 }
 
