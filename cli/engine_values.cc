@@ -32,7 +32,7 @@ std::string_view starter(Engine engine) {
     case Engine::slurm:
       return "srun --ntasks-per-node=1 ddprun ...";
     case Engine::pbs:
-      return "pbsdsh -u ddprun ...";
+      return "pbsdsh -u ddprun ..., or by ssh with ddprun --hostfile $PBS_NODEFILE ...";
     case Engine::lsf:
       return "blaunch -z \"$LSB_HOSTS\" ddprun --nnodes N ...";
     case Engine::sge:
@@ -59,7 +59,7 @@ std::string deadline_text(const DeadlineSignal& signal) {
 }
 
 Error requeue_error() {
-  return usage_error("--requeue is for jobs of Slurm, and this is none");
+  return usage_error("--requeue is for jobs of Slurm, and this is none: leave it out");
 }
 
 Result<std::string> without_engine(const RawOptions& raw) {

@@ -220,7 +220,7 @@ class Starters {
     spec.starter = command(spec.name);
     if (program_.empty()) {
       Result<std::string> program = host_.find_program(spec.starter.front());
-      if (!program) return program.error();
+      if (!program) return no_starter(program.error());
       program_ = std::move(*program);
     }
     spec.program = program_;
@@ -228,6 +228,15 @@ class Starters {
   }
 
  private:
+  /// An engine's is missing in a container for the most part.
+  Error no_starter(Error error) const {
+    error.message += options_.starter == Starter::ssh
+                         ? "; it starts the agents: install it here"
+                         : "; it starts the agents: have it in this container, or start ddprun "
+                           "on every node by it from outside";
+    return error;
+  }
+
   Words command(const std::string& name) const {
     switch (options_.starter) {
       case Starter::srun:

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -16,18 +17,27 @@ namespace {
 /// Between the scheduler's SIGTERM and its SIGKILL there are 30 s, and the workers may take 25.
 constexpr std::chrono::seconds kSchedulerLimit{10};
 
+/// One that was killed, as by a signal in its first millisecond, has written nothing: once more.
+Result<std::string> answer_of(const std::vector<std::string>& command) {
+  constexpr int kMostAnswers = 3;
+  Result<std::string> answer{std::string()};
+  for (int attempt = 0; attempt < kMostAnswers && answer && answer->empty(); ++attempt) {
+    answer = launcher::output_of(command, kSchedulerLimit);
+  }
+  return answer;
+}
+
 /// Errors: what Slurm says against it.
 Result<> requeue(const RequeueSpec& spec) {
-  const Result<std::string> said =
-      launcher::output_of(engine::requeue_command(spec.id), kSchedulerLimit);
+  const Result<std::string> said = answer_of(engine::requeue_command(spec.id));
   if (!said) return said.error();
-  if (said->empty()) return {};
+  if (engine::has_requeued(*said)) return {};
+  if (said->empty()) return Error{Errc::system, "scontrol requeue " + spec.id + " does not answer"};
   return Error{Errc::system, printable(cut(said->substr(0, said->find('\n')), 300))};
 }
 
 Result<engine::JobState> ask_state(const RequeueSpec& spec) {
-  const Result<std::string> text =
-      launcher::output_of(engine::state_query(spec.id), kSchedulerLimit);
+  const Result<std::string> text = answer_of(engine::state_query(spec.id));
   if (!text) return text.error();
   const auto state = engine::parse_job_state(*text);
   if (state) return *state;

@@ -10,6 +10,15 @@ namespace {
 
 using Words = std::vector<std::string>;
 
+constexpr std::string_view kRequeued = "requeued";
+
+/// A shell's line, with the job as $1. Slurm's signals reach every process of a job that it ends,
+/// so also a command that asks it about that job: it would write nothing, as one that has
+/// succeeded.
+Words undisturbed(const std::string& line, const std::string& job) {
+  return {"sh", "-c", "trap '' HUP INT TERM; " + line, "sh", job};
+}
+
 /// The value of "NAME=value" among words; empty: there is none. `text` begins with a word.
 std::string value_of(std::string_view text, std::string_view name) {
   const std::string start = std::string(name) + "=";
@@ -72,11 +81,19 @@ std::string obstacle(const RequeueSpec& spec, const JobState& state) {
 }  // namespace
 
 Words state_query(const std::string& job) {
-  return {"SLURM_TIME_FORMAT=%s", "scontrol", "--oneliner", "show", "job", job};
+  Words words = undisturbed("exec scontrol --oneliner show job \"$1\"", job);
+  words.insert(words.begin(), "SLURM_TIME_FORMAT=%s");
+  return words;
 }
 
 Words requeue_command(const std::string& job) {
-  return {"sh", "-c", "exec scontrol requeue \"$1\" 2>&1", "sh", job};
+  return undisturbed("said=$(exec scontrol requeue \"$1\" 2>&1) && echo " + std::string(kRequeued) +
+                         " || printf %s \"$said\"",
+                     job);
+}
+
+bool has_requeued(std::string_view output) {
+  return output == std::string(kRequeued) + "\n";
 }
 
 std::optional<JobState> parse_job_state(std::string_view text) {

@@ -24,10 +24,14 @@ struct JobState {
   std::optional<std::chrono::sys_seconds> end;
 };
 
-/// The command that prints a JobState, and the one that requeues the job, which prints nothing if
-/// it could.
+/// The command that prints a JobState, and the one that requeues the job, or prints why it could
+/// not. Neither ends by the signals with which Slurm ends the job. One that prints nothing was
+/// killed and has done nothing.
 std::vector<std::string> state_query(const std::string& job);
 std::vector<std::string> requeue_command(const std::string& job);
+
+/// By the output of requeue_command.
+bool has_requeued(std::string_view output);
 
 /// The output of state_query; nullopt: it is none.
 std::optional<JobState> parse_job_state(std::string_view text);

@@ -73,7 +73,7 @@ TEST_CASE("the value none of --engine ignores the engine, and another name has t
   CHECK(spec.stop_grace == 30s);
   CHECK(job({"train"}, host(with(kStep, {"DDPRUN_ENGINE=none"}))).max_nodes == 1);
   CHECK(refusal({"--engine", "pbs", "train"}, host(kStep)) ==
-        "--engine pbs: PBS_JOBID is not set, so this is no job of it");
+        "--engine pbs: PBS_JOBID is not set, so this is no job of it; leave --engine out");
   CHECK(refusal({"--engine", "mesos", "train"}) ==
         "--engine expects auto, none, slurm, kubernetes, pbs, sge, lsf or flux, not 'mesos'");
 }
@@ -202,7 +202,7 @@ TEST_CASE("a job of Slurm is requeued by its node of rank 0, and no other job is
   CHECK(requeue.notice == 90s);
   CHECK_FALSE(job({"--requeue", "3", "train"}, host(kStep)).requeue);
   CHECK_FALSE(job({"train"}, host(first)).requeue);
-  const char* none = "--requeue is for jobs of Slurm, and this is none";
+  const char* none = "--requeue is for jobs of Slurm, and this is none: leave it out";
   CHECK(refusal({"--requeue", "3", "train"}) == none);
   CHECK(refusal({"--requeue", "3", "--engine", "none", "train"}, host(first)) == none);
   CHECK(refusal({"--requeue", "3", "--hosts", "a,b", "train"}) ==

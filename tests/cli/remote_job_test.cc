@@ -209,5 +209,20 @@ TEST_CASE("in a job script of LSF blaunch starts the agents, in one of SGE qrsh"
   CHECK(tests::contains(refusal({"train"}, sge), "only ssh hands DDPRUN_SECRET on unread"));
 }
 
+TEST_CASE("where the program that starts the agents is missing, the sentence says what to do") {
+  cli::Host bare = launching({"LSB_JOBID=7", "LSB_MCPU_HOSTS=gpu-07 8 gpu-08 8", "PATH=/bin"});
+  bare.find_program = [](const std::string& name) -> Result<std::string> {
+    return Error{Errc::not_found, "cannot run " + name + ": not found in PATH"};
+  };
+  const auto sentence = [&bare](const Words& words) {
+    return cli::parse(words, bare).error().message;
+  };
+  CHECK(sentence({"train"}) ==
+        "cannot run blaunch: not found in PATH; it starts the agents: have it in this container, "
+        "or start ddprun on every node by it from outside");
+  CHECK(sentence({"--hosts", "a,b", "train"}) ==
+        "cannot run ssh: not found in PATH; it starts the agents: install it here");
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -2,7 +2,8 @@
 # Tests with a real Slurm source this: hosts 1 and 2 have a slurmd each, host 3 none. All have a munged where
 # libmunge looks for it, as sites have, so their jobs have a secret.
 #
-#   slurm LINE...               starts it, with these lines in its configuration
+#   slurm LINE...               starts it, with these lines in its configuration; a job that was
+#                               requeued waits for $requeue_wait seconds before it runs again
 #   end_slurm                   ends it
 #   on_host I COMMAND...        runs COMMAND on host I to its end: $code, $out, $err
 #   at I COMMAND...             becomes COMMAND on host I
@@ -38,7 +39,16 @@ both_are_idle() {
   [ "$(sort -u "$out" | wc -l)" = 2 ]
 }
 
+show_jobs() {  # what a test that fails needs; its folder is gone then
+  local file
+  [ -z "$checked" ] || return 0
+  for file in "$work"/[0-9]*.out "$work"/[0-9]*.err "$work"/.daemon.*; do
+    [ ! -s "$file" ] || { echo "--- ${file##*/}:" && tail -c 4000 "$file"; } >&2
+  done
+}
+
 slurm() {
+  at_exit+=(show_jobs)
   hosts 3 4
   {
     cat <<END
@@ -47,7 +57,7 @@ SlurmctldHost=node1
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket=$work/munge/munge.socket.2
+AuthInfo=socket=$work/munge/munge.socket.2,cred_expire=${requeue_wait:-120}
 CredType=cred/munge
 MpiDefault=none
 ProctrackType=proctrack/linuxproc

@@ -79,7 +79,7 @@ TEST_CASE("without an engine's variables there is none") {
 
 TEST_CASE("an engine that is asked for by name has to be there") {
   CHECK(refusal(on("here", {}), Engine::slurm) ==
-        "--engine slurm: SLURM_JOB_ID is not set, so this is no job of it");
+        "--engine slurm: SLURM_JOB_ID is not set, so this is no job of it; leave --engine out");
   CHECK(found(on("gpu08", with(kSlurmStep, {{"FLUX_JOB_ID", "f1"}})), Engine::slurm).job ==
         "4711.0");
 }
