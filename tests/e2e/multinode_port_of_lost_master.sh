@@ -5,7 +5,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 job=(--nnodes 3 --rdzv_endpoint "$here:29500" "${quick[@]}" sh -c 'echo "rank $RANK"')
 
-on old start serve --nnodes 3 --rdzv_endpoint "$here:29500"
+on old start serve --nnodes 3 --rdzv_endpoint "$here:29500" "${quick[@]}"
 wait_for_event serving
 old=$ddprun
 
@@ -13,6 +13,7 @@ on master start "${job[@]}"
 on old wait_for_stderr 'waiting'
 kill -KILL "$(on old agent_of)" "$old"
 on master wait_for_stderr "the port of $here:29500 is free: this node is the master$"
+wait_for_stderr 'waiting 10 s for 2 of 3 nodes'  # the lease that the old master gave is over
 
 on second start "${job[@]}"
 on third run "${job[@]}"
