@@ -121,10 +121,12 @@ void Agent::on_master_found(Result<rendezvous::Resolver::Addresses> addresses) {
   perform(machine_.start());
 }
 
-/// This node has waited for a master that never answered.
+/// This node has waited for a master that never answered, or was lost before it had a round.
 void Agent::on_became_master() {
   if (outcome_) return;
   launcher::clear_final_message();
+  launcher::disarm_liveness_timer();  // no worker runs that a lease of the process before could end
+  lease_end_ = BootClock::time_point::max();
   log::info("the port of " + master_endpoint(job_).text() + " is free: this node is the master");
   perform(action::Join{});
 }

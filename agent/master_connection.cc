@@ -83,11 +83,12 @@ Result<std::unique_ptr<rendezvous::Server>> MasterConnection::listen(
   return rendezvous::Server::listen(executor_, where, master_options(job_));
 }
 
-/// No event tells that a port is free. Ends when the process that has it turns out to be a master.
+/// No event tells that a port is free. A process that has it and answers is a master, as long as it
+/// does.
 void MasterConnection::await_port() {
   port_pause_.expires_after(kPortPause);
   port_pause_.async_wait([this](boost::system::error_code cancelled) {
-    if (cancelled || taken_.empty()) return;
+    if (cancelled || taken_.empty() || has_answer()) return;
     auto server = listen(taken_);
     if (!server) return await_port();
     taken_.clear();
@@ -95,6 +96,10 @@ void MasterConnection::await_port() {
     make_client();
     became_master_();
   });
+}
+
+bool MasterConnection::has_answer() const {
+  return is_welcome_ && !client_->is_unreachable();
 }
 
 Result<> MasterConnection::open_entrance() {
@@ -130,11 +135,15 @@ void MasterConnection::make_client() {
 rendezvous::Client::Hooks MasterConnection::client_hooks() {
   rendezvous::Client::Hooks hooks = hooks_;
   hooks.welcomed = [this](const rendezvous::reply::Welcome& welcome) {
-    taken_.clear();
+    is_welcome_ = true;
     hooks_.welcomed(welcome);
   };
+  hooks.connection_changed = [this](const std::string& sentence) {
+    hooks_.connection_changed(sentence);
+    if (!taken_.empty() && !has_answer()) await_port();
+  };
   hooks.waiting = [this](const std::string& sentence) {
-    hooks_.waiting(taken_.empty()
+    hooks_.waiting(taken_.empty() || has_answer()
                        ? sentence
                        : sentence + "; " + taken_by_ +
                              " has its port: when it is free, this node becomes the master");

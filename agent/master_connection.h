@@ -38,9 +38,10 @@ class MasterConnection {
 
   /// Hosts the master if one of `addresses` is this host's, and makes the client. Where another
   /// process has the port, that one should be the master. If it never answers, as one of an earlier
-  /// job that is stuck, this node becomes the master as soon as the port is free: there is a new
-  /// client then, and `became_master` is called, from the executor. A master that is elected
-  /// may be hosted later, and no longer: then `stepped_down` is called. Errors: as Server::listen.
+  /// job that is stuck, or is lost before this node's first round, this node becomes the master as
+  /// soon as the port is free: there is a new client then, and `became_master` is called, from the
+  /// executor. A master that is elected may be hosted later, and no longer: then `stepped_down` is
+  /// called. Errors: as Server::listen.
   Result<> open(const rendezvous::Resolver::Addresses& addresses,
                 std::function<void()> became_master, std::function<void()> stepped_down);
 
@@ -65,6 +66,7 @@ class MasterConnection {
 
   /// Before the workers of a round start.
   void begin_round() {
+    taken_.clear();  // a member waits for its master to come back
     if (entrance_) entrance_->begin_round();
   }
 
@@ -79,6 +81,7 @@ class MasterConnection {
   Result<std::unique_ptr<rendezvous::Server>> listen(
       const rendezvous::Resolver::Addresses& where) const;
   void await_port();
+  bool has_answer() const;
   Result<> open_entrance();
   void make_client();
   rendezvous::Client::Hooks client_hooks();
@@ -90,6 +93,7 @@ class MasterConnection {
   MasterSearch search_;
   bool is_host_ = false;                   // the endpoint is an address of this host
   rendezvous::Resolver::Addresses taken_;  // where another process listens; empty: nowhere
+  bool is_welcome_ = false;                // at the process that listens there
   std::string taken_by_ = "another process of this host";
   AsyncJobs looks_;
   std::function<void()> became_master_;

@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each check of the chaos tests finds what it is for."""
 import os
+import resource
+import subprocess
 import tempfile
 import types
 import unittest
 
 import checks
+import other_faults
 from job import Job
 from stamps import Stamp
 
@@ -178,6 +181,12 @@ class ChecksTest(unittest.TestCase):
         self.assertIn('ddprun_x', self.found(checks.left_files))
         self.a.marks.add('agent stood')
         self.assertEqual(self.found(checks.left_files), '')
+
+    def test_the_limit_of_a_process_that_ended_is_left_alone(self):
+        ended = subprocess.Popen(['true'])
+        ended.wait()
+        exchanged = other_faults.exchange_limit(ended.pid, resource.RLIMIT_NOFILE, lambda old: old)
+        self.assertIsNone(exchanged)
 
 
 if __name__ == '__main__':

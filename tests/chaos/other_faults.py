@@ -50,15 +50,24 @@ def log_disk_stalls(job, dice):
     return f'the disk of --log_dir stalls for {seconds} s'
 
 
+def exchange_limit(pid, kind, next_limit):
+    """The limit before; None: the process has ended."""
+    try:
+        before = resource.prlimit(pid, kind)
+        resource.prlimit(pid, kind, next_limit(before))
+        return before
+    except ProcessLookupError:
+        return None
+
+
 def _limit(job, life, kind, limit, seconds, what):
     agent = life.agent()
-    if agent is None or not life.runs(agent):
+    before = agent is not None and life.runs(agent) and exchange_limit(agent, kind, lambda old: (limit, old[1]))
+    if not before:
         return None
-    before = resource.prlimit(agent, kind)
-    resource.prlimit(agent, kind, (limit, before[1]))
     explain(life, 125, 126, mark='starved')
     job.later(seconds, f'the agent of {life.name} gets its limit back',
-              lambda: life.runs(agent) and resource.prlimit(agent, kind, before))
+              lambda: life.runs(agent) and exchange_limit(agent, kind, lambda _: before))
     return f'the agent of {life.name} gets no more {what} for {seconds} s'
 
 

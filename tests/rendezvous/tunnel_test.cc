@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <boost/asio/local/connect_pair.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
@@ -139,9 +140,15 @@ struct TunnelWorld : World {
 
   void open(const Endpoint& master, Server* hosted = nullptr) {
     entrance = std::make_unique<StoreEntrance>(
-        io.get_executor(),
-        StoreEntrance::Options{[this] { return security; }, std::nullopt,
-                               [this] { return master_; }, [hosted] { return hosted; }});
+        io.get_executor(), StoreEntrance::Options{[this] { return security; }, std::nullopt,
+                                                  [this] {
+                                                    ++dials;
+                                                    return master_;
+                                                  },
+                                                  [this, hosted] {
+                                                    ++admitted;
+                                                    return hosted;
+                                                  }});
     master_ = master;
     must(entrance->open());
   }
@@ -176,6 +183,8 @@ struct TunnelWorld : World {
 
   std::unique_ptr<StoreEntrance> entrance;
   Endpoint master_;
+  int dials = 0;     // attempts to reach it
+  int admitted = 0;  // workers
 };
 
 const std::string kAsk = bytes::kHello + bytes::add("count", 1);
@@ -281,6 +290,22 @@ TEST_CASE("tunnel: one that is not read holds up no other, and is bounded") {
   std::size_t arrived = 0;
   tunnel.until([&] { return (arrived += read_from(stuck_store).size()) >= taken; });
   CHECK(arrived == taken);
+}
+
+TEST_CASE("tunnel: connections that a full line held up are read when it has room again") {
+  RawEnd end(false);
+  const std::string value(64 * 1024, 'v');
+  std::vector<stream_protocol::socket> workers;
+  for (int i = 0; i < 16; ++i) {
+    auto [ours, theirs] = pair_of(end.io);
+    end.line->carry(std::move(ours), "hello", {});
+    asio::write(theirs, asio::buffer(value));
+    workers.push_back(std::move(theirs));
+  }
+  while (end.io.poll() > 0) end.io.restart();  // until the line is full
+  std::size_t arrived = 0;
+  end.until(
+      [&] { return (arrived += read_from(*end.peer).size()) > workers.size() * value.size(); });
 }
 
 TEST_CASE("tunnel: an end that breaks the rules is disconnected") {
@@ -414,6 +439,23 @@ TEST_CASE("tunnel: a worker that comes before the master is there waits") {
   world.start_server(nodes(2, 2));
   world.until([&] { return worker->received.size() >= 8; });
   CHECK(!worker->closed);
+}
+
+TEST_CASE("tunnel: workers that come while the master is dialed wait for that attempt") {
+  TunnelWorld world;
+  asio::ip::tcp::acceptor full(world.io);
+  full.open(asio::ip::tcp::v4());
+  full.bind({asio::ip::address_v4::loopback(), 0});
+  full.listen(0);  // room for one
+  asio::ip::tcp::socket first(world.io);
+  first.connect(full.local_endpoint());
+  world.open({"127.0.0.1", full.local_endpoint().port()});
+  const auto one = world.worker();
+  const auto two = world.worker();
+  one->send(kAsk);
+  two->send(kAsk);
+  world.until([&] { return world.admitted == 2; });
+  CHECK(world.dials == 1);
 }
 
 TEST_CASE("tunnel: one that breaks before it is proven costs no worker its connection") {
