@@ -160,6 +160,7 @@ Result<rendezvous::JoinRequest> MasterConnection::join_request() const {
   request.hosting = server_ != nullptr;
   request.command = command_text(job_);
   request.command_hash = command_hash(job_);
+  request.role = job_.role;
   if (job_.cannot_run) request.cannot_run = job_.cannot_run->message;
   if (job_.store == StoreHost::worker) {
     const auto port = rendezvous::free_port(asio::ip::address_v4::any());

@@ -92,7 +92,9 @@ int visible_local_rank(const JobSpec& job, int local_rank) {
 
 WorkerEnv::WorkerEnv(const JobSpec& job, const std::vector<std::string>& inherited,
                      const rendezvous::Layout& layout, const rendezvous::Endpoint& store)
-    : job_(job), first_rank_(layout.first_rank) {
+    : job_(job),
+      first_rank_(layout.first_rank),
+      first_role_rank_(layout.role ? layout.role->first_rank : layout.first_rank) {
   const bool divided = divides_devices(job);
   inherited_.reserve(inherited.size());
   for (const std::string& text : inherited) {
@@ -111,7 +113,7 @@ void WorkerEnv::decide_shared(const rendezvous::Layout& layout, const rendezvous
       variable("GROUP_RANK", layout.node_rank),
       variable("GROUP_WORLD_SIZE", layout.node_count),
       variable("ROLE_NAME", job_.role),
-      variable("ROLE_WORLD_SIZE", layout.world_size),
+      variable("ROLE_WORLD_SIZE", layout.role ? layout.role->world_size : layout.world_size),
       variable("MASTER_ADDR", store.host),
       variable("MASTER_PORT", store.port),
       variable("TORCHELASTIC_RESTART_COUNT", layout.restarts),
@@ -146,7 +148,7 @@ void WorkerEnv::append_own(int local_rank, std::vector<std::string>& variables) 
   const int rank = first_rank_ + local_rank;
   variables.push_back(variable("RANK", rank));
   variables.push_back(variable("LOCAL_RANK", visible_local_rank(job_, local_rank)));
-  variables.push_back(variable("ROLE_RANK", rank));
+  variables.push_back(variable("ROLE_RANK", first_role_rank_ + local_rank));
   if (divides_devices(job_)) {
     variables.push_back(variable(kVisibleDevices, join(devices_of(job_, local_rank))));
   }

@@ -41,6 +41,7 @@ class WorkerEnv {
 
   const JobSpec& job_;
   int first_rank_;
+  int first_role_rank_;
   bool limits_omp_threads_ = false;
   std::vector<std::string> inherited_;  // without the names that are decided here
   std::vector<std::string> shared_;     // decided, the same for every worker of the node

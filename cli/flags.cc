@@ -72,7 +72,8 @@ constexpr std::array kFlags = std::to_array<Flag>({
      set_switch<&agent::JobSpec::report_bindings>},
     {Group::workers, "role", "", "NAME", "PET_ROLE", "default",
      "1 to 256 characters, none of them a control character",
-     "The workers' ROLE_NAME, and ${role_name} in a prefix. Must be the same on every node.",
+     "The workers' ROLE_NAME, and ${role_name} in a prefix. Where nodes have different ones, ROLE_RANK and "
+     "ROLE_WORLD_SIZE count the workers of each.",
      set_role},
     {Group::rendezvous, "engine", "", "auto|none|slurm|kubernetes|pbs|sge|lsf|flux", "DDPRUN_ENGINE", "auto",
      "auto, none, slurm, kubernetes, pbs, sge, lsf or flux",

@@ -2,7 +2,7 @@
 # build for `scripts/package deb`.
 install(FILES LICENSE README.md CHANGELOG.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT ddprun)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT ddprun
-        FILES_MATCHING PATTERN *.md PATTERN grafana.json)
+        FILES_MATCHING PATTERN *.md PATTERN *.png PATTERN *.svg PATTERN grafana.json)
 
 # The licences of what is compiled in want to be shown. Boost's and the compiler's libraries do not want it of programs.
 set(notices "What is compiled into ddprun and the library ddp, as Debian describes the licences of each:\n")

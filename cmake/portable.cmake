@@ -38,3 +38,7 @@ set(CMAKE_EXE_LINKER_FLAGS_INIT -s)  # the machine's strip knows one architectur
 
 # Boost.Process calls it, and glibc has it since 2.34.
 set(CMAKE_CXX_FLAGS_INIT "-include ${CMAKE_CURRENT_LIST_DIR}/portable_close_range.h")
+
+# Boost's errors name files and lambdas by their paths; the bytes are the same wherever this is built.
+get_filename_component(source ${CMAKE_CURRENT_LIST_DIR}/.. ABSOLUTE)
+string(APPEND CMAKE_CXX_FLAGS_INIT " -ffile-prefix-map=${source}/=")

@@ -8,8 +8,11 @@
 #include <cstring>
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <memory>
+#include <new>
 #include <sched.h>
 #include <string_view>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -110,6 +113,13 @@ Error clone_error(const std::string& program, int failure) {
   return error;
 }
 
+void* shared_memory(size_t bytes) {
+  void* const memory = mmap(nullptr, std::max<size_t>(bytes, 1), PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  return memory;
+}
+
 /// Blocks all signals during its lifetime: a child that shares our memory must not run handlers.
 class SignalsBlocked {
  public:
@@ -149,6 +159,7 @@ struct SpawnBatch::ChildSetup {
 
   int exec();
   static int run(void* self);
+  pid_t clone(int& pidfd);
 };
 
 /// Runs in the child, in memory shared with the parent, which continues meanwhile: only raw system
@@ -185,12 +196,30 @@ DDPRUN_UNSANITIZED int SpawnBatch::ChildSetup::run(void* self) {
   return 127;  // its exit code
 }
 
+/// Not fork, which copies our page tables and makes both processes copy the pages they write to;
+/// not vfork, which waits until the scheduler has run the child up to its exec. Emulators of
+/// another processor (qemu-user) know no such clone: there it is a fork.
+pid_t SpawnBatch::ChildSetup::clone(int& pidfd) {
+  void* const top = stack + kStackSize;
+  pid_t pid = clone_process(run, top, CLONE_VM | CLONE_PIDFD | SIGCHLD, this, &pidfd);
+  if (pid >= 0 || errno != EINVAL) return pid;
+  pid = clone_process(run, top, SIGCHLD, this);
+  if (pid >= 0) pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  return pid;
+}
+
+void SpawnBatch::Unmap::operator()(void* memory) const {
+  munmap(memory, std::max<size_t>(bytes, 1));
+}
+
 SpawnBatch::SpawnBatch(SpawnBatch&&) noexcept = default;
 SpawnBatch& SpawnBatch::operator=(SpawnBatch&&) noexcept = default;
 SpawnBatch::~SpawnBatch() = default;
 
 SpawnBatch::SpawnBatch(const std::vector<Command>& commands)
-    : setups_(std::make_unique_for_overwrite<ChildSetup[]>(commands.size())) {
+    : setups_(nullptr, Unmap{commands.size() * sizeof(ChildSetup)}) {
+  setups_.reset(static_cast<ChildSetup*>(shared_memory(setups_.get_deleter().bytes)));
+  std::uninitialized_default_construct_n(setups_.get(), commands.size());
   size_t bytes = 0;
   size_t words = 0;
   for (const Command& command : commands) {
@@ -244,11 +273,8 @@ Result<Child> SpawnBatch::launch(size_t index) {
   if (!out) return out.error();
   if (out->write_end) setup.out = out->write_end.get();
   if (err->write_end) setup.err = err->write_end.get();
-  // Not fork, which copies our page tables and makes both processes copy the pages they write to;
-  // not vfork, which waits until the scheduler has run the child up to its exec.
   int pidfd = -1;
-  const pid_t pid = clone_process(ChildSetup::run, setup.stack + kStackSize,
-                                  CLONE_VM | CLONE_PIDFD | SIGCHLD, &setup, &pidfd);
+  const pid_t pid = setup.clone(pidfd);
   if (pid < 0) return clone_error(setup.program, errno);
   Child child{pid,
               Fd(pidfd),

@@ -53,6 +53,10 @@ class SpawnBatch {
 
  private:
   struct ChildSetup;
+  struct Unmap {
+    size_t bytes = 0;
+    void operator()(void* memory) const;
+  };
   friend struct Spawned spawn(const std::vector<Command>& commands);
 
   explicit SpawnBatch(const std::vector<Command>& commands);
@@ -61,7 +65,7 @@ class SpawnBatch {
   std::unique_ptr<char[]> bytes_;                  // all programs, arguments and environments
   std::vector<char*> words_;                       // each argv and environment, back to back
   std::vector<std::vector<unsigned long>> masks_;  // each child's CPUs
-  std::unique_ptr<ChildSetup[]> setups_;
+  std::unique_ptr<ChildSetup[], Unmap> setups_;    // shared with children that were forked, too
 };
 
 /// The result of `spawn`.

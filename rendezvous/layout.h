@@ -2,21 +2,29 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 
 namespace ddprun::rendezvous {
 
+/// A node's place among the nodes of its role.
+struct RolePlace {
+  int first_rank = 0;  ///< ROLE_RANK of this node's local rank 0
+  int world_size = 1;  ///< workers of that role on all nodes
+};
+
 /// A node's place in a round.
 struct Layout {
-  int round = 0;       ///< counts every round of the job, from 0
-  int restarts = 0;    ///< restarts spent so far; the same number on every node
-  int node_rank = 0;   ///< 0 <= node_rank < node_count
-  int node_count = 1;  ///< nodes in this round
-  int first_rank = 0;  ///< global rank of this node's local rank 0
-  int local_size = 1;  ///< workers on this node
-  int world_size = 1;  ///< workers on all nodes
-  int guests = 0;      ///< nodes in this round whose agent is not the master itself
+  int round = 0;                  ///< counts every round of the job, from 0
+  int restarts = 0;               ///< restarts spent so far; the same number on every node
+  int node_rank = 0;              ///< 0 <= node_rank < node_count
+  int node_count = 1;             ///< nodes in this round
+  int first_rank = 0;             ///< global rank of this node's local rank 0
+  int local_size = 1;             ///< workers on this node
+  int world_size = 1;             ///< workers on all nodes
+  int guests = 0;                 ///< nodes in this round whose agent is not the master itself
+  std::optional<RolePlace> role;  ///< nullopt: all nodes have the same role
 
   // Where a store that rank 0 hosts listens; 0 and empty: the agents' store, at the endpoint.
   int store_port = 0;

@@ -71,6 +71,7 @@ struct JoinRequest {
   std::string cannot_run;  ///< why its workers cannot be started, if it knows: "cannot run ./train"
   std::string command;     ///< that its workers run, cut short; for people
   std::uint64_t command_hash = 0;  ///< of the whole command, which is the same on every node
+  std::string role{};              ///< --role, which may differ between nodes
 
   // Earlier rounds, from the node's last Layout: a master that was restarted learns them.
   int last_round = -1;        ///< -1: was in none

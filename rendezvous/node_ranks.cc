@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
+#include <string_view>
 #include <tuple>
 
 namespace ddprun::rendezvous {
@@ -46,6 +48,20 @@ Node* host_node(const std::vector<Node*>& members) {
     if (host == nullptr || claim(*node) < claim(*host)) host = node;
   }
   return host;
+}
+
+/// Fills in the places by role, in the order of node ranks, where there is more than one role.
+void assign_role_ranks(const std::vector<Node*>& members, std::vector<Layout>& layouts) {
+  std::map<std::string_view, int> sizes;
+  for (size_t i = 0; i < members.size(); ++i) {
+    int& size = sizes[members[i]->request.role];
+    layouts[i].role = RolePlace{size, 0};
+    size += layouts[i].local_size;
+  }
+  for (size_t i = 0; i < members.size(); ++i) {
+    layouts[i].role->world_size = sizes[members[i]->request.role];
+    if (sizes.size() == 1) layouts[i].role.reset();
+  }
 }
 
 }  // namespace
@@ -98,6 +114,7 @@ std::vector<Layout> layouts_of(const std::vector<Node*>& members, int round, int
     ++layout.node_rank;
     layout.first_rank += layout.local_size;
   }
+  assign_role_ranks(members, layouts);
   return layouts;
 }
 

@@ -18,6 +18,7 @@ using nlohmann::json;
 constexpr int kMaxDepth = 5;          // of a rank in a list of a place in a list in worker_exits
 constexpr size_t kMaxSentence = 256;  // of a join, which has much else
 constexpr size_t kMaxSession = 64;
+constexpr size_t kMaxRole = 256;
 constexpr size_t kMaxAddress = 45;  // of IPv6
 constexpr size_t kMaxAsked = 256;   // connections in one question
 constexpr size_t kMaxMaster = 64;
@@ -131,6 +132,7 @@ json to_json(const message::Join& join) {
                  {"restarts", request.restarts},
                  {"aftermath", json_of(request.worker_exits)}};
   if (request.node_rank) object["node_rank"] = *request.node_rank;
+  if (!request.role.empty()) object["role"] = request.role;
   if (request.last_hosted) object["last_hosted"] = true;
   if (request.unreported_failure)
     object["unreported_failure"] = json_of(*request.unreported_failure);
@@ -159,18 +161,23 @@ json to_json(const message::Gone& gone) {
 
 json to_json(const Ready& ready) {
   const Layout& layout = ready.layout;
-  return {{"type", kReady},
-          {"round", layout.round},
-          {"restarts", layout.restarts},
-          {"node_rank", layout.node_rank},
-          {"node_count", layout.node_count},
-          {"first_rank", layout.first_rank},
-          {"local_size", layout.local_size},
-          {"world_size", layout.world_size},
-          {"guests", layout.guests},
-          {"store_port", layout.store_port},
-          {"store_host", layout.store_host},
-          {"suspect", tail(ready.suspect)}};
+  json object = {{"type", kReady},
+                 {"round", layout.round},
+                 {"restarts", layout.restarts},
+                 {"node_rank", layout.node_rank},
+                 {"node_count", layout.node_count},
+                 {"first_rank", layout.first_rank},
+                 {"local_size", layout.local_size},
+                 {"world_size", layout.world_size},
+                 {"guests", layout.guests},
+                 {"store_port", layout.store_port},
+                 {"store_host", layout.store_host},
+                 {"suspect", tail(ready.suspect)}};
+  if (layout.role) {
+    object["role_first_rank"] = layout.role->first_rank;
+    object["role_world_size"] = layout.role->world_size;
+  }
+  return object;
 }
 
 json to_json(const Broken& broken) {
@@ -263,6 +270,7 @@ Result<Message> decode_join(Fields fields) {
   request.cannot_run = fields.text("cannot_run");
   request.command = fields.text("command");
   request.command_hash = fields.count("command_hash");
+  if (fields.has("role")) request.role = fields.text("role", kMaxRole);
   request.last_round = fields.integer("last_round", -1, kMaxLastRound);
   request.last_master = fields.text("last_master");
   if (request.last_master.size() > kMaxMaster) fields.refuse("last_master");
@@ -321,6 +329,13 @@ Result<Message> decode_gone(Fields fields) {
   return fields.or_error<Message>(std::move(gone));
 }
 
+RolePlace role_place_in(Fields& fields, const Layout& layout) {
+  RolePlace role;
+  role.world_size = fields.integer("role_world_size", layout.local_size, layout.world_size);
+  role.first_rank = fields.integer("role_first_rank", 0, role.world_size - layout.local_size);
+  return role;
+}
+
 Result<Reply> decode_ready(Fields fields) {
   Layout layout;
   layout.round = fields.integer("round", 0, INT_MAX);
@@ -333,6 +348,7 @@ Result<Reply> decode_ready(Fields fields) {
   layout.guests = fields.integer("guests", 0, layout.node_count);
   layout.store_port = fields.integer("store_port", 0, 65'535);
   layout.store_host = fields.text("store_host");
+  if (fields.has("role_world_size")) layout.role = role_place_in(fields, layout);
   std::string suspect = fields.text("suspect");
   return fields.or_error<Reply>(Ready{std::move(layout), std::move(suspect)});
 }

@@ -71,6 +71,18 @@ TEST_CASE("a worker finds its place in the job as torchrun's workers do") {
                 "TORCHELASTIC_ERROR_FILE=/logs/e.json"});
 }
 
+TEST_CASE("a worker has a rank among those of its role, where nodes have different ones") {
+  agent::JobSpec job = two_workers();
+  job.role = "reader";
+  rendezvous::Layout layout = second_node();
+  layout.role = rendezvous::RolePlace{0, 2};
+  const Strings worker = agent::WorkerEnv(job, {}, layout, kStore).of(1, "");
+
+  CHECK(Strings{value(worker, "RANK"), value(worker, "WORLD_SIZE")} == Strings{"3", "4"});
+  CHECK(Strings{value(worker, "ROLE_NAME"), value(worker, "ROLE_RANK"),
+                value(worker, "ROLE_WORLD_SIZE")} == Strings{"reader", "1", "2"});
+}
+
 TEST_CASE("ddprun's variables replace inherited ones, the others are passed on") {
   const agent::JobSpec job = two_workers();
   const Strings inherited = {"RANK=77",

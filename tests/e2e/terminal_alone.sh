@@ -41,6 +41,11 @@ expect("^step 1\$")
 expect("^\x1b\\\\[1mlast words\x1b\\\\[0m\$")  # as it was written
 expect("^ddprun: rank 0 failed first: killed by SIGABRT"), expect("^          last words\$"), expect(prompt)
 
+# There is no /dev/tty, so passwords are read from stdin, without an echo.
+type("$DDPRUN python3 -c 'import getpass; print(getpass.getpass()[::-1])'\n")
+expect("^Password: "), type("drow\n")
+check("drow" not in expect("^word\$"), "a password is shown"), expect(prompt)
+
 # stdout and stderr keep their order.
 type("$DDPRUN sh -c 'for i in 1 2 3 4 5 6 7 8 9; do echo out\$i; echo err\$i >&2; done'\n")
 for i in range(1, 10):

@@ -31,6 +31,14 @@ compare() {  # compare OPTIONS...: with both launchers
   expect_no_process_left
 }
 
+# Two nodes, the second with a role of its own.
+for launcher in torchrun ddprun; do
+  port=$(free_port)
+  nodes=(--nnodes 2 --master_addr 127.0.0.1 --master_port "$port")
+  (under "$launcher" "${nodes[@]}" --node_rank 1 --role reader --nproc_per_node 1 "$work/show.py") &
+  under "$launcher" "${nodes[@]}" --node_rank 0 --role trainer --nproc_per_node 2 "$work/show.py"
+done
+
 compare --nproc_per_node 2 --max_restarts 3 --role trainer --rdzv_id job
 OMP_NUM_THREADS=3 TORCH_NCCL_ASYNC_ERROR_HANDLING=0 PET_ROLE=reader \
   compare --nproc_per_node 1

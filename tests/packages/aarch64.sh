@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The tarball for AArch64 needs glibc 2.28, and qemu runs its ddprun, which plans a job. Workers it cannot start
-# there: qemu has no clone with CLONE_VM and without threads.
+# The tarball for AArch64 needs glibc 2.28, and under qemu its ddprun plans a job, runs one and reports a failure.
 . "$(dirname "${BASH_SOURCE[0]}")/packages.sh"
 libraries=/usr/aarch64-linux-gnu
 command -v qemu-aarch64-static >/dev/null || skip 'there is no qemu-aarch64-static (Debian: qemu-user-static)'
@@ -15,3 +14,8 @@ needs_glibc_2_28 "$program"
 emulated=(qemu-aarch64-static -L $libraries "$program")
 "${emulated[@]}" --version | grep -q '^ddprun [0-9.]*$' || fail 'it says no version'
 "${emulated[@]}" --nproc_per_node 2 --dry_run true | grep -q '^rank 1: RANK=1 LOCAL_RANK=1 ' || fail 'it plans no job'
+runs_a_job "${emulated[@]}"
+code=0
+"${emulated[@]}" --nproc_per_node 2 sh -c '[ $RANK = 0 ] || exit 3; exec sleep 600' 2>"$work/err" || code=$?
+[ $code = 3 ] || fail "exit code $code: $(cat "$work/err")"
+grep -q 'rank 1 failed first: exit 3' "$work/err" || fail "it reports no failure: $(cat "$work/err")"

@@ -11,6 +11,10 @@ needed=$(readelf -dW "$program" | sed -n 's/.*(NEEDED).*\[\(.*\)\.so.*/\1/p' | s
 [ "$needed" = "ld-linux-x86-64 libc libdl libm libpthread " ] || fail "it needs $needed"
 needs_glibc_2_28 "$program"
 
+version=$("$program" --version | sed -n '1s/^ddprun //p')
+grep -qx "pkgver=$version" "$packages/PKGBUILD" || fail 'the PKGBUILD has another version'
+grep -qx "  version: $version" "$packages/recipe.yaml" || fail 'the recipe for conda has another version'
+
 for suite in bullseye bookworm trixie; do
   clean_root $suite
   tar -xzf "$tarball" --strip-components 1 -C "$root/usr/local"

@@ -100,6 +100,7 @@ TEST_CASE("a number of an agent's that cannot be is refused by its name") {
                  {"/cannot_run", 1},
                  {"/command", nullptr},
                  {"/command_hash", (1ULL << 53) + 1},
+                 {"/role", std::string(257, 'r')},
                  {"/last_round", -2},
                  {"/last_round", 1LL << 30},
                  {"/last_master", std::string(65, 'm')},
@@ -177,6 +178,10 @@ TEST_CASE("a number of the master's that cannot be is refused by its name") {
                  {"/local_size", 21},
                  {"/first_rank", 17},
                  {"/guests", 4},
+                 {"/role_world_size", 3},
+                 {"/role_world_size", 21},
+                 {"/role_first_rank", 6},
+                 {"/role_first_rank", -1},
                  {"/store_port", -1},
                  {"/store_host", false}});
   check_refused(encode(Reply(Notification(Broken{"", sample_failure(), 0, true}))), decode_reply,

@@ -47,6 +47,7 @@ JoinRequest sample_request() {
   request.cannot_run = "cannot run ./train";
   request.command = "./train --lr 1";
   request.command_hash = 1ULL << 52;
+  request.role = "trainer";
   request.last_round = 4;
   request.last_master = "9876fedc";
   request.last_node_rank = 2;
@@ -84,6 +85,7 @@ Layout sample_layout() {
   layout.local_size = 4;
   layout.world_size = 20;
   layout.guests = 2;
+  layout.role = RolePlace{3, 9};
   layout.store_port = 41237;
   layout.store_host = "10.0.0.7";
   return layout;

@@ -138,6 +138,7 @@ TEST_CASE("a request to join arrives with all that the node knows of earlier rou
   CHECK(join.cannot_run == "cannot run ./train");
   CHECK(join.command == "./train --lr 1");
   CHECK(join.command_hash == 1ULL << 52);
+  CHECK(join.role == "trainer");
   CHECK(join.last_round == 4);
   CHECK(join.last_master == "9876fedc");
   CHECK(join.last_node_rank == 2);
@@ -194,8 +195,11 @@ TEST_CASE("notifications arrive as they were written") {
   CHECK(arrived.local_size == 4);
   CHECK(arrived.world_size == 20);
   CHECK(arrived.guests == 2);
+  CHECK(arrived.role.value().first_rank == 3);
+  CHECK(arrived.role.value().world_size == 9);
   CHECK(arrived.store_port == 41237);
   CHECK(arrived.store_host == "10.0.0.7");
+  CHECK_FALSE(delivered<Ready>(Ready{Layout()}).layout.role.has_value());
 
   const auto broken = delivered<Broken>(Broken{"rank 7 failed", sample_failure(), 2, true});
   CHECK(broken.reason == "rank 7 failed");

@@ -48,6 +48,9 @@ std::string text(const Notification& notification) {
                    to_string(at.first_rank + at.local_size - 1) + " of " +
                    to_string(at.world_size) +
                    (at.guests < at.node_count ? " guests " + to_string(at.guests) : "") +
+                   (at.role ? " in its role from " + to_string(at.role->first_rank) + " of " +
+                                  to_string(at.role->world_size)
+                            : "") +
                    (at.store_port > 0 ? " store port " + to_string(at.store_port) : "") +
                    (ready.suspect.empty() ? "" : "\n" + ready.suspect);
           },
@@ -226,6 +229,7 @@ class Replay {
       if (key == "host") words >> request.host;
       if (key == "hosting") request.is_host = true;
       if (key == "master") request.is_host = request.hosting = true;
+      if (key == "role") words >> request.role;
       if (key == "store") words >> request.store_port;
       if (key == "round") words >> request.last_round;
       if (key == "of") words >> request.last_master;

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Under qemu's emulation of a processor, as in a container of another architecture, jobs run, fail and restart.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+qemu=qemu-$(uname -m)-static
+command -v "$qemu" >/dev/null || skip "there is no $qemu (Debian: qemu-user-static)"
+command_prefix[only]=$qemu
+
+run --nproc_per_node 3 --max_restarts 1 sh -c 'echo "rank $RANK"; [ "$TORCHELASTIC_RESTART_COUNT" = 1 ]'
+expect_exit 0
+expect_stdout '^\[2\] rank 2$'
+expect_stderr 'restart 1 of 1'
+expect_no_process_left
+
+run --nproc_per_node 2 sh -c '[ $RANK = 0 ] || exit 3; exec sleep 600'
+expect_exit 3
+expect_stderr 'rank 1 failed first: exit 3'
+expect_no_process_left
+
+# What the child finds out after the fork.
+printf 'no script' >"$work/text"
+chmod +x "$work/text"
+run "$work/text"
+expect_exit 126
+expect_stderr 'Exec format error .a script needs a first line'
+expect_no_process_left
