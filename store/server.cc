@@ -20,6 +20,7 @@
 #include <boost/asio/post.hpp>
 
 #include "base/log.h"
+#include "base/signal_masked_thread.h"
 #include "base/text.h"
 #include "store/client_memory.h"
 
@@ -97,7 +98,7 @@ struct Leftovers {
 void destroy(Leftovers&& old) {
   if (old.store.bytes() < kManyBytes && old.sockets.size() < kManyClients) return;
   try {
-    std::thread([old = std::make_unique<Leftovers>(std::move(old))] {}).detach();
+    signal_masked_thread([old = std::make_unique<Leftovers>(std::move(old))] {}).detach();
   } catch (const std::system_error&) {  // no thread to be had: then here
   }
 }
