@@ -140,7 +140,8 @@ void Client::add_connection(StreamSocket socket) {
   auto connection = std::make_unique<ControlConnection>(
       std::move(socket), std::string_view(),
       ControlConnection::Hooks{[this, id](std::string_view body) { on_frame(id, body); },
-                               [this, id](const Error& error) { on_lost(id, error); }},
+                               [this, id](const Error& error) { on_lost(id, error); },
+                               [this, id] { perform(session_.proven(id, now())); }},
       kMaxFrame,
       encrypts ? std::make_unique<SecureChannel>(options_.security, SecureChannel::Role::agent)
                : nullptr);
