@@ -90,6 +90,8 @@ void Client::on_located(const Result<Endpoint>& server) {
   if (!server) return perform(session_.dial_failed(server.error(), now()));
   session_.located(server->text());
   hooks_.located(*server);
+  // Another master has another secret.
+  if (options_.open_secret && server->text() != options_.server.text()) has_key_ = false;
   options_.server = *server;
   dialer_.set_endpoint(*server);
   dialer_.dial(AgentSession::kDialLimit);
