@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Another user of the host gets nothing from a job on one node: not from its store, from the socket where it is
-# asked, even if its folder is open, from error and log files, nor from /proc. And nowhere in the memory of ddprun
-# is the secret, so no core dump has it.
+# asked, even if its folder is open, from error and log files, nor from /proc, and its heartbeats do not count. And
+# nowhere in the memory of ddprun is the secret, so no core dump has it.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 command -v python3 >/dev/null || skip "there is no python3"
 [ "$(id -u)" = 0 ] || skip "to be another user takes root"
@@ -25,6 +25,7 @@ store=$(sed -n 's/.*store \([0-9]*\) .*/\1/p' "$out")
 socket=$XDG_RUNTIME_DIR/ddprun/attacked.$ddprun.sock
 log=$(echo "$work"/logs/*/attempt_0/0/stdout.log)
 environment=/proc/$(agent_of)/environ
+heartbeats=$(tr '\0' '\n' <"/proc/$(worker_of)/environ" | sed -n 's/^NOTIFY_SOCKET=//p')
 on master true
 error_file=$(sed -n 's/.*errors //p' "$out")
 for file in "$log" "$environment" "${error_file%/*}"; do [ -e "$file" ] || fail "there is no $file"; done
@@ -32,7 +33,7 @@ wait_until test -S "$socket"
 
 cat >"$work/other_user.py" <<'PROGRAM'
 import os, socket, sys
-at, *files = sys.argv[1:]
+at, heartbeats, *files = sys.argv[1:]
 os.setgroups([])
 os.setresgid(54321, 54321, 54321)
 os.setresuid(54321, 54321, 54321)
@@ -53,6 +54,8 @@ def attempt(name, action):
     except OSError as refused:
         print(name, "nothing:", refused.strerror)
 
+with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as peer:
+    peer.sendto(b"WATCHDOG=1\nSTATUS=step 666", heartbeats.replace("@", "\0"))
 attempt("socket", answer)
 for file in files:
     attempt("reads " + file, lambda: open(file, "rb").read(1))
@@ -60,11 +63,13 @@ for file in files:
     attempt("lists " + file, lambda: os.listdir(os.path.dirname(file)))
 PROGRAM
 as_other_user() {
-  python3 "$work/other_user.py" "$socket" "$error_file" "$log" >"$work/other_user" 2>&1 ||
+  python3 "$work/other_user.py" "$socket" "$heartbeats" "$error_file" "$log" >"$work/other_user" 2>&1 ||
     fail "$(cat "$work/other_user")"
 }
 as_other_user
 grep -q '^socket nothing: Permission denied' "$work/other_user" || fail "the socket's folder: $(cat "$work/other_user")"
+status=$("$DDPRUN" status --json "${pids[alone]}") && [[ $status == *'"job":"attacked"'* ]] || fail "no status: $status"
+[[ $status != *"step 666"* ]] || fail "another user's heartbeat counts"
 chmod 755 "${socket%/*}"
 chmod 777 "$socket"
 as_other_user
