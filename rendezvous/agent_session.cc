@@ -131,8 +131,20 @@ AgentActions AgentSession::connected(ConnectionId id, Time now) {
   }
   pending_ = id;
   say_hello(now);
-  welcome_limit_ = now + kDialLimit * (1 << std::min(unanswered_, kMostDoublings));
+  await_welcome(now);
   return take();
+}
+
+/// A busy master has got to this line: to begin another one would waste the handshake of both
+/// sides.
+AgentActions AgentSession::proven(ConnectionId id, Time now) {
+  end_lease_if_over(now);
+  if (!over_ && id == pending_) await_welcome(now);
+  return take();
+}
+
+void AgentSession::await_welcome(Time now) {
+  welcome_limit_ = now + kDialLimit * (1 << std::min(unanswered_, kMostDoublings));
 }
 
 AgentActions AgentSession::dial_failed(const Error& error, Time now) {

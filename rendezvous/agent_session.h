@@ -28,6 +28,7 @@
 //                 |  before the first Welcome  |                            |
 //  new line lost, | Dial after a pause         | -                          | Dial after a pause
 //   or no welcome |                            |                            |
+//  line proven    | -                          | -                          | its time begins anew
 //  used line lost | -                          | > none; Dial               | > none; Dial
 //  Welcome, old   | > in use; unacknowledged   | -                          | the same, on the new line
 //   session       |  messages again            |                            |
@@ -132,7 +133,8 @@ class AgentSession {
   };
 
   /// How long a connection may take to be made, for one address, and then to be welcomed: without a
-  /// lease twice as long after each that was not, up to sixteen times. A SYN that was lost is sent
+  /// lease twice as long after each that was not, up to sixteen times. On a line that is encrypted
+  /// this is the time for the handshake, and again for the welcome. A SYN that was lost is sent
   /// again after one second (RFC 6298).
   static constexpr std::chrono::milliseconds kDialLimit{3'000};
 
@@ -153,6 +155,8 @@ class AgentSession {
   // Events of connections; `id` is new with each.
   AgentActions connected(ConnectionId id, Time now);
   AgentActions dial_failed(const Error& error, Time now);
+  /// The other side of an encrypted line has proven that it is the master.
+  AgentActions proven(ConnectionId id, Time now);
   /// The master is there, for people.
   void located(std::string master) { settings_.master = std::move(master); }
   AgentActions lost(ConnectionId id, const Error& error, Time now);
@@ -179,6 +183,7 @@ class AgentSession {
   void send_counted(Message message);
   void dial();
   void dial_later(Time now);
+  void await_welcome(Time now);
   void say_hello(Time now);
   void drop_pending(const std::string& reason, Time now);
   void give_up_pending(Time now);

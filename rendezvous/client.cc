@@ -90,6 +90,8 @@ void Client::on_located(const Result<Endpoint>& server) {
   if (!server) return perform(session_.dial_failed(server.error(), now()));
   session_.located(server->text());
   hooks_.located(*server);
+  // Another master has another secret.
+  if (options_.open_secret && server->text() != options_.server.text()) has_key_ = false;
   options_.server = *server;
   dialer_.set_endpoint(*server);
   dialer_.dial(AgentSession::kDialLimit);
@@ -140,7 +142,8 @@ void Client::add_connection(StreamSocket socket) {
   auto connection = std::make_unique<ControlConnection>(
       std::move(socket), std::string_view(),
       ControlConnection::Hooks{[this, id](std::string_view body) { on_frame(id, body); },
-                               [this, id](const Error& error) { on_lost(id, error); }},
+                               [this, id](const Error& error) { on_lost(id, error); },
+                               [this, id] { perform(session_.proven(id, now())); }},
       kMaxFrame,
       encrypts ? std::make_unique<SecureChannel>(options_.security, SecureChannel::Role::agent)
                : nullptr);

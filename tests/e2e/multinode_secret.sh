@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # A job with a secret: nodes that have it run, whatever their clocks say, others are refused, and it is nowhere to be
-# seen. When an agent is killed its guardian, which has to encrypt, too, tells the master at once.
+# seen. A certificate makes no master. When an agent is killed its guardian, which has to encrypt, too, tells the master at once.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 job=(--nnodes 2:3 --rdzv_endpoint "$here:29500" --last_call_timeout 600 --heartbeat_interval 60
      --lease 600 --max_restarts 3)
@@ -18,6 +18,18 @@ expect_stderr "$here:29500 refused this node: the two secrets differ"
 on none run "${job[@]}" --rdzv_conf is_host=false "${worker[@]}"
 expect_exit 2
 expect_stderr "$here:29500 refused this node: it admits only nodes with its secret"
+if command -v openssl >/dev/null; then
+  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=x -keyout "$work/key.pem" \
+    -out "$work/certificate.pem" &>"$work/openssl" || fail "$(cat "$work/openssl")"
+  env "$mark" openssl s_server -accept "$here:29501" -cert "$work/certificate.pem" -key "$work/key.pem" -tls1_3 -quiet \
+    &>"$work/openssl" &
+  pretender=$!
+  on believer run --nnodes 2 --rdzv_endpoint "$here:29501" --rdzv_conf is_host=false --secret_file "$work/ours" true
+  expect_exit 2
+  expect_stderr "$here:29501 refused this node: it does not answer as a master with a secret does"
+  kill "$pretender"
+  wait "$pretender" || true
+fi
 DDPRUN_SECRET=$secret on dry run "${job[@]}" --dry_run "${worker[@]}"
 expect_exit 0
 clock=$DDPRUN_BIN/libother_clock.so  # 90 s ahead; not in builds with sanitizers

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # In a job of Slurm several nodes have a secret without any setting, by the real munge: however the agents are
 # started, however old the master's credential is. Another user, a node without munge and one with another secret
-# are refused, and a secret that the user gives goes first. Without munge there is none.
+# are refused, and a secret that the user gives goes first. Without munge there is none. Where etcd elects the master
+# each node has a secret for when it is the master.
 . "$(dirname "${BASH_SOURCE[0]}")/netns_slurmd.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/etcd_servers.sh"
 hello=$DDPRUN_BIN/allreduce_hello
 command -v python3 >/dev/null || skip "there is no python3"
 slurm
@@ -115,5 +117,38 @@ on_host 1 "${srun[@]}" unshare --mount bash "$work/late" "$work" \
 expect_two_sums
 [ "$(grep -c 'a secret (munge)' "$err")" = 2 ] || fail "not a secret on both nodes"
 
+# The master that etcd has elected leaves, so another node is, with the secret that munge has sealed there.
+start_etcd 1 10.9.0.1 ip netns exec "$net-1"
+elected=(--nnodes 2:3 --last_call_timeout 60s --log_level debug --rdzv_backend etcd
+         --rdzv_endpoint "$(etcd_endpoints)" --rdzv_id elected --store tunnel)
+# shellcheck disable=SC2016
+worker=(sh -c '[ "$WORLD_SIZE" = 3 ] && exec sleep 600; exec "$0"' "$hello")
+for host in 1 2 3; do
+  command_prefix[$host]+=" env SLURM_JOB_ID=99 SLURM_STEP_ID=0 SLURM_STEP_NODELIST=node[1-3]
+    SLURM_STEP_NUM_NODES=3 SLURMD_NODENAME=node$host"
+  on "$host" start "${elected[@]}" "${worker[@]}"
+done
+for host in 1 2 3; do on "$host" wait_for_event round_ready '"node_count":3,'; done
+is_master() { grep -q 'this node is the master' "$err"; }
+for host in 1 2 3; do
+  on "$host" expect_stderr 'the job has a secret \(munge\)$'
+  ! is_master || left=$host
+done
+on "$left"
+kill -TERM "$ddprun"
+finish
+expect_exit 143
+masters=0
+for host in 1 2 3; do
+  [ "$host" != "$left" ] || continue
+  on "$host" finish
+  expect_exit 0
+  expect_stdout 'rank . of 2: the sum is 3$'
+  expect_no_stderr 'the two secrets differ|killing this node'
+  ! is_master || masters=$((masters + 1))
+done
+[ "$masters" = 1 ] || fail "$masters nodes were the master after the first one"
+
+end_etcd
 end_slurm
 expect_no_process_left soon

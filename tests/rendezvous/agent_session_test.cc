@@ -100,6 +100,23 @@ TEST_CASE("to a busy master that answered no line yet an agent leaves more time 
   }
 }
 
+TEST_CASE("a master that has proven its secret has as long again for the welcome") {
+  AgentSession session = new_session();
+  session.join({}, kGreeted);
+  session.connected(1, kGreeted);
+  session.proven(1, kGreeted + 2s);
+  CHECK(find<agent_action::Close>(session.tick(kGreeted + 4s)) == nullptr);
+  session.proven(2, kGreeted + 4s);  // another line, which is gone
+  CHECK(find<agent_action::Close>(session.tick(kGreeted + 5s)) != nullptr);
+
+  session.connected(3, kGreeted + 6s);  // it has 6 s
+  session.proven(3, kGreeted + 8s);
+  CHECK(find<agent_action::Close>(session.tick(kGreeted + 13s)) == nullptr);
+  CHECK(find<agent_action::LeaseRenewed>(session.received(3, welcome(false), kGreeted + 13s)));
+  session.proven(3, kGreeted + 13s);
+  CHECK(find<agent_action::Close>(session.tick(kGreeted + 14s)) == nullptr);
+}
+
 TEST_CASE(
     "another program at the master's port ends a node that has had no master yet, and no other") {
   const Error stranger{Errc::protocol, "HTTP"};

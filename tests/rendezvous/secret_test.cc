@@ -7,6 +7,8 @@
 #include <sys/resource.h>
 #include <vector>
 
+#include <boost/asio/post.hpp>
+
 #include "rendezvous/secure_channel.h"
 #include "rendezvous/server.h"
 #include "rendezvous/tls_record.h"
@@ -288,6 +290,25 @@ TEST_CASE("a node gets the secret of a master that was restarted") {
   world.restart(nodes(1, 2), "the next master's");
   world.until([&] { return !member.rounds_lost.empty(); });
   CHECK_FALSE(member.gave_up);
+}
+
+TEST_CASE(
+    "a node asks a master that was elected elsewhere for its secret, and tries no other there") {
+  SealedWorld world(nodes(1, 2));
+  const Network before(world);
+  Endpoint master = before.endpoint();
+  Client::Options options = munging(world, "member", opened);
+  options.min_nodes = 1;
+  options.locate = [&](const auto& located) {
+    boost::asio::post(world.io, [&, located] { located(master); });
+  };
+  Member member(world, options);
+  member.join();
+  member.next<Ready>();
+  master = world.endpoint();
+  world.restart(nodes(1, 2), "the next master's");
+  world.until([&] { return !member.rounds_lost.empty(); });
+  CHECK_FALSE(world.logged("the two secrets differ"));
 }
 
 TEST_CASE("a node that was a member once is not ended by someone who forges a refusal") {

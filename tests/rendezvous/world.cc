@@ -108,6 +108,7 @@ Client::Hooks Member::hooks() {
     world_.history.push_back(name_ + ": " + event);
   };
   Client::Hooks hooks;
+  hooks.located = [](const Endpoint&) {};
   hooks.welcomed = [this](const reply::Welcome& welcome) { welcomes.push_back(welcome); };
   hooks.received = [this, note](Notification notification) {
     note("notification");
