@@ -41,7 +41,7 @@ Agent::Agent(const JobSpec& job, Events& events)
       console_(job_),
       wait_reporter_(io_.get_executor()),
       disk_(io_.get_executor()),
-      answers_(io_.get_executor(), answers_hooks()),
+      answers_(io_.get_executor(), job_.devices, answers_hooks()),
       deadline_(io_.get_executor(), job_,
                 [this] { return DeadlineWatch::Crew{layout_.node_rank, workers_.processes()}; }) {
   log::set_writer([this](std::string_view line) { output_.write_own_line(line); });

@@ -16,8 +16,10 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "launcher/control_groups.h"
+#include "launcher/devices.h"
 #include "launcher/process_sample.h"
 #include "launcher/process_use.h"
+#include "launcher/worker_calls.h"
 
 namespace ddprun::agent {
 namespace {
@@ -43,13 +45,62 @@ std::string throttled_text(const launcher::CpuQuota& quota) {
   return text.data();
 }
 
+/// "throttled: GPU 3 is too hot".
+std::string throttled_text(const ask::GpuStatus& gpu) {
+  return std::string(ask::kThrottled) + ": GPU " + gpu.names + " is " + gpu.slowed;
+}
+
+void add(ask::GpuStatus& gpu, const launcher::GpuUse& use) {
+  gpu.memory += use.memory;
+  gpu.memory_total += use.memory_total;
+  if (use.busy) gpu.busy = gpu.busy.value_or(0) + *use.busy;
+  if (use.watts) gpu.watts = gpu.watts.value_or(0) + *use.watts;
+  if (gpu.slowed.empty()) gpu.slowed = use.slowed;
+}
+
+/// Adds what the driver says of the GPUs of this name, which may be several: "0,1".
+void add_uses(ask::GpuStatus& gpu, const GpuWatch::Uses& uses) {
+  int count = 0;
+  for (const std::string& name : launcher::parse_visible_devices(gpu.names)) {
+    const auto use = uses.find(name);
+    if (use == uses.end()) continue;
+    add(gpu, use->second);
+    count += use->second.busy ? 1 : 0;
+  }
+  if (gpu.busy) *gpu.busy /= count;
+}
+
 bool has_failed(const ask::RankStatus& rank) {
   return rank.state == "failed";
 }
 
-/// Adds what the kernel says of the workers that run. Each node has at most `most` ranks, and those
-/// that failed are among them.
-ask::JobStatus looked_at(ask::JobStatus status, size_t most) {
+void add_calls(ask::RankStatus& rank, const std::vector<launcher::WorkerCall>& calls) {
+  if (calls.empty()) return;
+  std::uint64_t begun = 0;
+  for (const launcher::WorkerCall& call : calls) begun += call.begun;
+  rank.collectives = begun;
+  if (rank.progress.empty()) rank.progress = launcher::call_text(calls);
+}
+
+/// Adds what the kernel says of a worker that runs, and the driver of its GPU.
+void look_at(ask::RankStatus& rank, const GpuWatch::Uses& uses) {
+  const launcher::ProcessSample sample = launcher::sample_process(rank.pid);
+  const launcher::ProcessUse use = launcher::use_of_process(rank.pid);
+  rank.cpu_seconds = use.cpu_seconds;
+  rank.memory = use.resident;
+  if (rank.gpu) add_uses(*rank.gpu, uses);
+  add_calls(rank, launcher::calls_of(rank.pid, rank.rank));
+  if (sample.state == 'T' && !sample.traced) rank.state = "stopped";
+  rank.how = sample.state == 'D' ? "uninterruptible" : sample.call;
+  // What is stopped, or waits for a disk, does so with any quota.
+  if (rank.state != "running" || sample.state == 'D') return;
+  if (rank.gpu && !rank.gpu->slowed.empty()) rank.how = throttled_text(*rank.gpu);
+  const auto quota = launcher::cpu_quota_of(rank.pid);
+  if (quota && quota->throttled > kMuchThrottled) rank.how = throttled_text(*quota);
+}
+
+/// Each node has at most `most` ranks, and those that failed are among them.
+ask::JobStatus looked_at(ask::JobStatus status, size_t most, const GpuWatch::Uses& uses) {
   for (ask::NodeStatus& node : status.nodes) {
     if (node.ranks.size() > most) {
       node.problem = std::to_string(most) + " of its " + std::to_string(node.ranks.size()) +
@@ -58,17 +109,7 @@ ask::JobStatus looked_at(ask::JobStatus status, size_t most) {
       node.ranks.resize(most);
     }
     for (ask::RankStatus& rank : node.ranks) {
-      if (rank.state != "running") continue;
-      const launcher::ProcessSample sample = launcher::sample_process(rank.pid);
-      const launcher::ProcessUse use = launcher::use_of_process(rank.pid);
-      if (sample.state == 'T' && !sample.traced) rank.state = "stopped";
-      rank.how = sample.state == 'D' ? "uninterruptible" : sample.call;
-      // A process that is stopped, or waits for a disk, does so with any quota.
-      const bool may_run = rank.state == "running" && sample.state != 'D';
-      const auto quota = may_run ? launcher::cpu_quota_of(rank.pid) : std::nullopt;
-      if (quota && quota->throttled > kMuchThrottled) rank.how = throttled_text(*quota);
-      rank.cpu_seconds = use.cpu_seconds;
-      rank.memory = use.resident;
+      if (rank.state == "running") look_at(rank, uses);
     }
   }
   return status;
@@ -76,9 +117,11 @@ ask::JobStatus looked_at(ask::JobStatus status, size_t most) {
 
 }  // namespace
 
-Answers::Answers(boost::asio::any_io_executor executor, Hooks hooks)
+Answers::Answers(boost::asio::any_io_executor executor, std::vector<std::string> devices,
+                 Hooks hooks)
     : hooks_(std::move(hooks)),
       nodes_(executor, hooks_.send),
+      gpus_(executor, std::move(devices)),
       looks_(executor),
       server_(executor, [this](const ask::Question& question, const ask::Respond& respond) {
         routes_.ask(question, respond);
@@ -154,9 +197,11 @@ void Answers::answer_own_status(const std::string& why, const ask::Respond& resp
 }
 
 void Answers::look(ask::JobStatus status, size_t most_ranks, const ask::Respond& respond) {
-  looks_.run([status = std::move(status),
-              most_ranks] { return ask::to_json(looked_at(status, most_ranks)) + "\n"; },
-             [respond](std::string body) { respond({200, std::move(body)}); });
+  gpus_.look([this, status = std::move(status), most_ranks, respond](const GpuWatch::Uses& uses) {
+    looks_.run([status, most_ranks,
+                uses] { return ask::to_json(looked_at(status, most_ranks, uses)) + "\n"; },
+               [respond](std::string body) { respond({200, std::move(body)}); });
+  });
 }
 
 void Answers::answer_node_status(const ask::Respond& respond) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <boost/asio/any_io_executor.hpp>
 
@@ -13,6 +14,7 @@
 #include "agent/ask/log_piece.h"
 #include "agent/ask/routes.h"
 #include "agent/ask/status.h"
+#include "agent/gpu_watch.h"
 #include "agent/node_questions.h"
 #include "base/async_jobs.h"
 #include "rendezvous/inquiry.h"
@@ -37,7 +39,8 @@ class Answers {
     std::function<void()> stop;
   };
 
-  Answers(boost::asio::any_io_executor executor, Hooks hooks);
+  /// `devices` are the GPUs of this node.
+  Answers(boost::asio::any_io_executor executor, std::vector<std::string> devices, Hooks hooks);
 
   /// Begins to answer for the job of this name. What the socket's file system needs for that comes
   /// before the first lease. Without a place for a socket questions are impossible, and a line of
@@ -67,6 +70,7 @@ class Answers {
   ask::Routes routes_;
   NodeQuestions nodes_;
   bool stopping_ = false;
+  GpuWatch gpus_;
   AsyncJobs looks_;  // at the workers
   ask::HttpServer server_;
   std::shared_ptr<char> alive_ = std::make_shared<char>();

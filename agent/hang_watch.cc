@@ -52,7 +52,8 @@ HangWatch::News HangWatch::look(const Signs& signs, Time now) {
   const bool held = signs.held && !told_;  // a debugger may have come to see why they are quiet
   const bool worked = std::exchange(beaten_, false) || signs.work || held;
   beatless_ = worked ? Duration::zero() : beatless_ + step;
-  signless_ = worked || signs.cpu || signs.output ? Duration::zero() : signless_ + step;
+  const bool active = (signs.cpu || signs.output) && !signs.blocked;
+  signless_ = worked || active ? Duration::zero() : signless_ + step;
   interval_ = next_interval();
   const bool over = told_ && quiet_for() == Duration::zero();
   if (over) return start_anew(), told_ = false, News::progress;

@@ -15,13 +15,16 @@ struct Signs {
   bool cpu = false;     ///< used a processor, as a compiler does, but also MPI while it waits
   bool work = false;    ///< read or wrote files, began or ended a process
   bool held = false;  ///< a debugger has one, or ddprun's reader has stopped: no progress expected
+  bool blocked = false;  ///< each is in a collective call that has not ended since: it waits for
+                         ///< other ranks, whatever it writes and computes meanwhile
 };
 
 /// DECIDES whether the workers of a node have stopped making progress. Pure.
 ///
 /// A beat is what a worker says of its own progress: a heartbeat, or a line that matches
-/// --progress_pattern. Without beats every sign counts as progress. A node that sends beats
-/// regularly, which is after the first five of a rank, has stopped when
+/// --progress_pattern. Without beats every sign counts as progress, but `output` and `cpu` of those
+/// that are `blocked`. A node that sends beats regularly, which is after the first five of a rank,
+/// has stopped when
 /// - no beat and no `work` has come for the limit, whatever it writes and computes meanwhile, or
 /// - there was no sign at all for five times the longest pause between two beats of a rank, but at
 ///   least a minute, unless the limit is the user's.

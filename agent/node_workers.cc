@@ -8,6 +8,7 @@
 
 #include "agent/consequence.h"
 #include "agent/failure_traces.h"
+#include "agent/worker_devices.h"
 #include "agent/worker_terminal.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -141,10 +142,11 @@ void NodeWorkers::watch_progress() {
 void NodeWorkers::on_progress_changed(bool quiet, std::chrono::duration<double> time) {
   if (!progress_changed_) return;
   is_quiet_ = quiet;
-  if (!quiet) return progress_changed_({layout_.round, false, 0, {}});
-  watch_.look(processes(), [this, time](WorkerWatch::Places places) {
+  if (!quiet) return progress_changed_({layout_.round, false, 0, {}, {}});
+  watch_.look(processes(), [this, time](WorkerWatch::Seen seen) {
     if (!is_quiet_) return;  // some went on during the look: that was said, and is the last word
-    progress_changed_({layout_.round, true, time.count(), std::move(places)});
+    progress_changed_(
+        {layout_.round, true, time.count(), std::move(seen.places), std::move(seen.calls)});
   });
 }
 
@@ -168,18 +170,21 @@ void NodeWorkers::watch_for_oom() {
   oom_.reset();
   oom_begins_.expires_after(kOomDelay);
   oom_begins_.async_wait([this](boost::system::error_code cancelled) {
-    if (!cancelled) oom_.emplace();
+    if (cancelled) return;
+    oom_.emplace();
+    if (!job_.devices.empty()) gpu_errors_.emplace();
   });
 }
 
 void NodeWorkers::look_and_stop(int signal) {
   if (!group_ || stop_signal_ != 0 || group_->running().empty()) return stop(signal);
-  watch_.look(processes(), [this, signal](WorkerWatch::Places places) {
-    for (rendezvous::Place& place : places) {
+  watch_.look(processes(), [this, signal](WorkerWatch::Seen seen) {
+    for (rendezvous::Place& place : seen.places) {
       if (place.kind != rendezvous::Place::Kind::busy) continue;
       std::erase_if(place.ranks, [this](int rank) { return is_about_to_fail(rank); });
     }
-    exits_.places = std::move(places);
+    exits_.places = std::move(seen.places);
+    exits_.calls = std::move(seen.calls);
     if (!group_->running().empty()) stop(signal);  // else what they left is being stopped
   });
 }
@@ -255,6 +260,8 @@ std::vector<ask::RankStatus> NodeWorkers::ranks() const {
     const ProgressMonitor::Reported reported = progress_.reported(rank.rank);
     if (reported.beat) rank.heartbeat_age = seconds(now - *reported.beat);
     rank.progress = reported.status;
+    std::string devices = device_names(job_, rank.rank - layout_.first_rank);
+    if (!devices.empty()) rank.gpu = ask::GpuStatus{.names = std::move(devices)};
   }
   return ranks;
 }
@@ -356,6 +363,7 @@ void NodeWorkers::on_examined(const launcher::WorkerEnd& end, bool is_first, con
   record_end(end, exception);
   rendezvous::Failure failure = failure_of(end, traces);
   if (is_first && oom_) failure.cause = oom_->cause(end.pid, end.status.signal());
+  if (is_first && failure.cause.empty() && gpu_errors_) failure.cause = gpu_errors_->cause(end.pid);
   // A worker that speaks of a lost peer did not fail for want of space, and is still looked at.
   if (failure.cause.empty() && !is_consequence(failure)) failure.cause = traces.cause;
   if (failure.cause.empty()) failure.cause = timers_.cause(end.pid);

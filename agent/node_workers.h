@@ -23,6 +23,7 @@
 #include "agent/worker_watch.h"
 #include "base/async_jobs.h"
 #include "base/error.h"
+#include "launcher/gpu_errors.h"
 #include "launcher/oom.h"
 #include "launcher/output/output.h"
 #include "launcher/worker_group.h"
@@ -157,6 +158,7 @@ class NodeWorkers {
   WorkerSetup setup_;
   AsyncJobs disk_;
   std::optional<launcher::OomWatch> oom_;
+  std::optional<launcher::GpuErrorWatch> gpu_errors_;  // nullopt: there are no GPUs
   boost::asio::steady_timer oom_begins_;
   WaitReporter wait_reporter_;
   WaitReporter uneven_end_;

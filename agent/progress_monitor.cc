@@ -111,11 +111,17 @@ void ProgressMonitor::look() {
     before_.reset();
     return take(watch_->look({}, BootClock::now()));
   }
-  Seen seen = {BootClock::now(), output_.bytes_read(), {}};
+  Seen seen = {BootClock::now(), output_.bytes_read(), {}, {}};
   jobs_.run(
-      [seen = std::move(seen), files = output_.direct_files()]() mutable {
+      [seen = std::move(seen), files = output_.direct_files(), ranks = ranks_]() mutable {
         seen.output += size_of(files);
         seen.uses = launcher::uses_below(getpid());
+        for (const launcher::ProcessUse& use : seen.uses) {
+          const auto worker = ranks.find(use.pid);
+          if (worker != ranks.end()) {
+            seen.calls.push_back(launcher::calls_of(use.pid, worker->second));
+          }
+        }
         return std::move(seen);
       },
       [this, round = std::weak_ptr(round_)](Seen now) {
@@ -140,8 +146,18 @@ Signs ProgressMonitor::signs_since(const Seen& seen) const {
   const auto change = launcher::change_of(before_->uses, seen.uses, time.count());
   signs.output = seen.output != before_->output;
   signs.cpu = signs.cpu || change.cpu;
-  signs.work = change.work;
+  signs.work = change.work || before_->calls != seen.calls;
+  signs.blocked = are_blocked(*before_, seen);
   return signs;
+}
+
+/// Each in the same collective call as before.
+bool ProgressMonitor::are_blocked(const Seen& before, const Seen& now) {
+  const auto is_inside = [](const std::vector<launcher::WorkerCall>& calls) {
+    return std::ranges::any_of(calls, [](auto& call) { return call.open > 0; });
+  };
+  return !now.calls.empty() && before.calls == now.calls &&
+         std::ranges::all_of(now.calls, is_inside);
 }
 
 void ProgressMonitor::take(HangWatch::News news) {

@@ -23,6 +23,7 @@
 #include "base/async_jobs.h"
 #include "launcher/output/output.h"
 #include "launcher/process_use.h"
+#include "launcher/worker_calls.h"
 
 namespace ddprun::agent {
 
@@ -65,6 +66,7 @@ class ProgressMonitor {
     HangWatch::Time when;
     std::uint64_t output = 0;  ///< bytes
     std::vector<launcher::ProcessUse> uses;
+    std::vector<std::vector<launcher::WorkerCall>> calls;  ///< of each worker that runs
   };
 
   void on_message(pid_t sender, std::string_view text);
@@ -74,6 +76,7 @@ class ProgressMonitor {
   void look();
   void on_seen(Seen seen);
   Signs signs_since(const Seen& seen) const;
+  static bool are_blocked(const Seen& before, const Seen& now);
   void take(HangWatch::News news);
 
   boost::asio::any_io_executor executor_;

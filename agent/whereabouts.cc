@@ -68,6 +68,31 @@ rendezvous::Place place_of(int rank, const launcher::ProcessSample& sample,
   return place;
 }
 
+rendezvous::Place with_calls(rendezvous::Place place,
+                             const std::vector<launcher::WorkerCall>& calls) {
+  const std::string text = launcher::call_text(calls);
+  if (text.empty() || place.kind == Kind::stopped) return place;
+  const bool is_inside = std::ranges::any_of(calls, [](auto& call) { return call.open > 0; });
+  place.what = place.kind == Kind::unknown ? text : text + ", " + place.what;
+  if (is_inside) place.kind = Kind::collective;
+  return place;
+}
+
+void add_calls(std::vector<rendezvous::CallPlace>& all, int rank,
+               const std::vector<launcher::WorkerCall>& calls) {
+  for (const launcher::WorkerCall& call : calls) {
+    const auto same = std::ranges::find_if(all, [&call](const rendezvous::CallPlace& place) {
+      return place.group == call.group && place.begun == call.begun && place.open == call.open &&
+             place.shown == call.shown;
+    });
+    if (same == all.end()) {
+      all.push_back({call.group, call.begun, call.open, call.shown, {rank}});
+    } else {
+      same->ranks.push_back(rank);
+    }
+  }
+}
+
 std::vector<rendezvous::Place> grouped(const std::vector<rendezvous::Place>& places) {
   std::vector<rendezvous::Place> groups;
   for (const rendezvous::Place& place : places) {

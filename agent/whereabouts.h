@@ -5,6 +5,7 @@
 
 #include "agent/python_stack.h"
 #include "launcher/process_sample.h"
+#include "launcher/worker_calls.h"
 #include "rendezvous/node.h"
 
 // From what the kernel says of workers to what that means for a job in which ranks wait for each
@@ -15,6 +16,15 @@ namespace ddprun::agent {
 /// Where the worker with this global rank is; `stack` may be empty: unknown.
 rendezvous::Place place_of(int rank, const launcher::ProcessSample& sample,
                            const PythonStack& stack = {});
+
+/// `place` of a worker that makes collective calls by `ddp`: in a call it waits for others,
+/// whatever it does meanwhile.
+rendezvous::Place with_calls(rendezvous::Place place,
+                             const std::vector<launcher::WorkerCall>& calls);
+
+/// Adds where the worker with this global rank is in its groups, to the ranks that are there.
+void add_calls(std::vector<rendezvous::CallPlace>& all, int rank,
+               const std::vector<launcher::WorkerCall>& calls);
 
 /// `places` with one for all ranks that do the same.
 std::vector<rendezvous::Place> grouped(const std::vector<rendezvous::Place>& places);

@@ -12,12 +12,9 @@ std::string label(const std::string& noun, size_t count) {
   return noun + (count == 1 ? " " : "s ");
 }
 
-std::string gpus_text(const std::vector<std::string>& devices) {
-  std::string text;
-  for (const std::string& device : devices) {
-    text.append(text.empty() ? label("GPU", devices.size()) : ",").append(device);
-  }
-  return text.empty() ? "" : text + ", ";
+std::string gpus_text(const JobSpec& job, int local_rank) {
+  const std::string names = device_names(job, local_rank);
+  return names.empty() ? "" : label("GPU", devices_of(job, local_rank).size()) + names + ", ";
 }
 
 }  // namespace
@@ -28,6 +25,14 @@ std::vector<std::string> devices_of(const JobSpec& job, int local_rank) {
     return device_block(job.devices, local_rank, job.local_size);
   }
   return {job.devices[static_cast<size_t>(local_rank) % job.devices.size()]};
+}
+
+std::string device_names(const JobSpec& job, int local_rank) {
+  std::string names;
+  for (const std::string& device : devices_of(job, local_rank)) {
+    names.append(names.empty() ? "" : ",").append(device);
+  }
+  return names;
 }
 
 std::vector<std::string> device_block(const std::vector<std::string>& devices, int local_rank,
@@ -42,8 +47,8 @@ std::string binding_text(const JobSpec& job, int local_rank) {
   const std::string nodes =
       job.numa_binding ? label("NUMA node", binding.nodes.size()) + list_text(binding.nodes)
                        : "inherited";
-  return gpus_text(devices_of(job, local_rank)) + label("CPU", binding.cpus.size()) +
-         list_text(binding.cpus) + " (" + nodes + ")";
+  return gpus_text(job, local_rank) + label("CPU", binding.cpus.size()) + list_text(binding.cpus) +
+         " (" + nodes + ")";
 }
 
 }  // namespace ddprun::agent

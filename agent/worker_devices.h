@@ -14,6 +14,9 @@ namespace ddprun::agent {
 /// `cuda:LOCAL_RANK`; with fewer GPUs than workers they take turns.
 std::vector<std::string> devices_of(const JobSpec& job, int local_rank);
 
+/// The same in one text: "3", "0,1"; empty: none.
+std::string device_names(const JobSpec& job, int local_rank);
+
 /// The part of `devices` that belongs to the worker with this local rank when each gets a block of
 /// its own: consecutive, every device used, sizes differing by at most one.
 std::vector<std::string> device_block(const std::vector<std::string>& devices, int local_rank,

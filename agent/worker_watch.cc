@@ -14,6 +14,7 @@
 #include "launcher/exit_status.h"
 #include "launcher/process_sample.h"
 #include "launcher/py_spy.h"
+#include "launcher/worker_calls.h"
 
 namespace ddprun::agent {
 namespace {
@@ -41,33 +42,40 @@ std::map<pid_t, PythonStack> stacks_of(const std::vector<WorkerWatch::Process>& 
 }
 
 /// First of all what the kernel says, as the other workers may begin to fail.
-WorkerWatch::Places places_of(const std::vector<WorkerWatch::Process>& processes,
-                              const std::string& program) {
+WorkerWatch::Seen look_at(const std::vector<WorkerWatch::Process>& processes,
+                          const std::string& program) {
   std::vector<launcher::ProcessSample> samples;
   for (const auto& process : processes) samples.push_back(launcher::sample_process(process.pid));
-  std::map<pid_t, PythonStack> stacks = stacks_of(processes, program);
-  WorkerWatch::Places places;
-  for (size_t i = 0; i < processes.size(); ++i) {
-    places.push_back(place_of(processes[i].rank, samples[i], stacks[processes[i].pid]));
+  std::vector<std::vector<launcher::WorkerCall>> calls;
+  for (const auto& process : processes) {
+    calls.push_back(launcher::calls_of(process.pid, process.rank));
   }
-  return grouped(places);
+  std::map<pid_t, PythonStack> stacks = stacks_of(processes, program);
+  WorkerWatch::Seen seen;
+  for (size_t i = 0; i < processes.size(); ++i) {
+    const auto [rank, pid] = processes[i];
+    seen.places.push_back(with_calls(place_of(rank, samples[i], stacks[pid]), calls[i]));
+    add_calls(seen.calls, rank, calls[i]);
+  }
+  seen.places = grouped(seen.places);
+  return seen;
 }
 
 }  // namespace
 
-void WorkerWatch::look(std::vector<Process> processes, std::function<void(Places)> done) {
+void WorkerWatch::look(std::vector<Process> processes, std::function<void(Seen)> done) {
   auto limit = std::make_shared<boost::asio::steady_timer>(executor_, kLongestLook);
   const auto conclude = [limit, done = std::move(done), round = std::weak_ptr(round_),
-                         concluded = std::make_shared<bool>(false)](Places places) {
+                         concluded = std::make_shared<bool>(false)](Seen seen) {
     if (std::exchange(*concluded, true) || round.expired()) return;
     limit->cancel();
-    done(std::move(places));
+    done(std::move(seen));
   };
   limit->async_wait([conclude](boost::system::error_code cancelled) {
     if (!cancelled) conclude({});
   });
   jobs_.run([processes = std::move(processes),
-             program = program_] { return places_of(processes, program); },
+             program = program_] { return look_at(processes, program); },
             conclude);
 }
 

@@ -26,7 +26,11 @@ class WorkerWatch {
     int rank;  ///< global
     pid_t pid;
   };
-  using Places = std::vector<rendezvous::Place>;
+  /// What their node knows of where they are.
+  struct Seen {
+    std::vector<rendezvous::Place> places{};
+    std::vector<rendezvous::CallPlace> calls{};
+  };
 
   /// py-spy is looked for beside `program`, too.
   WorkerWatch(boost::asio::any_io_executor executor, std::string program, std::string host_name)
@@ -37,7 +41,7 @@ class WorkerWatch {
 
   /// Calls `done` with where `processes` are: usually within a millisecond, with the stacks of
   /// Python within 50 ms, and with nothing if the kernel does not say in time.
-  void look(std::vector<Process> processes, std::function<void(Places)> done);
+  void look(std::vector<Process> processes, std::function<void(Seen)> done);
 
   /// `signal` has stopped `process`: says so if it is still stopped a second later, and not by a
   /// debugger.

@@ -20,7 +20,7 @@ namespace {
 
 /// Flags about one command line.
 constexpr std::array kNotForFiles = std::to_array<std::string_view>(
-    {"config", "dry_run", "json", kHelp, kVersion, kPrintCompletion});
+    {"bench", "config", "dry_run", "json", kHelp, kVersion, kPrintCompletion});
 
 bool is_for_files(const Flag& flag) {
   return std::find(kNotForFiles.begin(), kNotForFiles.end(), flag.name) == kNotForFiles.end();

@@ -56,6 +56,7 @@ Result<doctor::Job> doctor_job(RawOptions raw, std::vector<std::string> command,
   order.devices = raw.job.devices;
   order.workers = raw.job.local_size;
   order.json = raw.json;
+  order.bench = raw.bench;
   const bool gives_timeout = raw.given.contains("join_timeout") ||
                              raw.job.join_timeout != agent::JobSpec().join_timeout;  // --rdzv_conf
   if (!gives_timeout) raw.job.join_timeout = kJoinTimeout;

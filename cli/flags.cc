@@ -376,6 +376,11 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "Print the commands and environments of the workers, and the source of each value that is not "
      "given here, and run nothing.",
      set_switch<&RawOptions::dry_run>},
+    {Group::information, "bench", "", "", "", "",
+     "0 or 1",
+     "With all other checks, measure how fast each node sends to the next one while all do, as in a ring "
+     "all_reduce, for 5 seconds. Give it on all nodes.",
+     set_switch<&RawOptions::bench>, Flag::kDoctors},
     {Group::information, "json", "", "", "", "",
      "0 or 1",
      "Print the report as JSON.",

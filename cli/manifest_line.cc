@@ -26,10 +26,10 @@ constexpr std::chrono::seconds kReportTime{5};
 
 /// Flags about what Kubernetes says, or that make no sense in a pod.
 constexpr std::array kNotForPods = std::to_array<std::string_view>(
-    {"config",       "engine",    "node_rank",   "hosts",       "hostfile",
-     "ssh",          "export",    "master_addr", "master_port", "rdzv_endpoint",
-     "rdzv_backend", "rdzv_conf", "standalone",  "dry_run",     "requeue",
-     kHelp,          kVersion,    "secret_file", "json",        kPrintCompletion});
+    {"config",     "engine",      "node_rank",     "hosts",         "hostfile",     "ssh",
+     "export",     "master_addr", "master_port",   "rdzv_endpoint", "rdzv_backend", "rdzv_conf",
+     "standalone", "dry_run",     "requeue",       kHelp,           kVersion,       "secret_file",
+     "bench",      "json",        kPrintCompletion});
 
 /// Reads one command line, word by word.
 class Reader {

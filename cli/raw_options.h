@@ -84,6 +84,7 @@ struct RawOptions {
   std::string shell;    ///< --print_completion; empty: not given
   bool doctor = false;  ///< `ddprun doctor`
   bool json = false;    ///< its report in JSON
+  bool bench = false;   ///< it loads the network
   RemoteOptions remote;
   std::string rdzv_conf;          ///< --rdzv_conf as given
   bool has_separator = false;     ///< "--" preceded the program; a later one belongs to it

@@ -2,16 +2,13 @@
 #include "launcher/devices.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
-#include <cstdio>
-#include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <optional>
 #include <system_error>
-#include <unistd.h>
+
+#include "launcher/nvml.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -48,11 +45,6 @@ size_t count_by_kernel(const std::string& root) {
   return std::min(known, nodes);
 }
 
-bool driver_seems_present(const std::string& root) {
-  return access((root + "/proc/driver/nvidia").c_str(), F_OK) == 0 ||
-         access((root + "/dev/nvidiactl").c_str(), F_OK) == 0;
-}
-
 std::vector<std::string> numbered(size_t count) {
   std::vector<std::string> names(count);
   for (size_t i = 0; i < count; ++i) names[i] = std::to_string(i);
@@ -76,116 +68,41 @@ bool names(const std::string& entry, const Gpu& gpu) {
          std::find(gpu.instances.begin(), gpu.instances.end(), entry) != gpu.instances.end();
 }
 
-/// The functions of NVML's stable C interface that we need; they return 0 (NVML_SUCCESS) or an
-/// error.
-class Nvml {
- public:
-  using Device = void*;
+bool in_mig_mode(const Nvml& nvml, Nvml::Device gpu) {
+  unsigned current = 0, pending = 0;  // older drivers lack the function
+  return nvml.call("nvmlDeviceGetMigMode", gpu, &current, &pending) == 0 && current == 1;
+}
 
-  static std::optional<Nvml> load(const std::string& library) {
-    Nvml nvml;
-    nvml.library_.reset(dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL));
-    if (!nvml.library_) return std::nullopt;
-    if (!nvml.resolve() || nvml.init_() != 0) {
-      nvml.library_.reset();  // nothing to shut down
-      return std::nullopt;
+std::vector<std::string> instances(const Nvml& nvml, Nvml::Device gpu) {
+  std::vector<std::string> uuids;
+  unsigned most = 0;
+  if (nvml.call("nvmlDeviceGetMaxMigDeviceCount", gpu, &most) != 0) return uuids;
+  for (unsigned i = 0; i < most; ++i) {
+    Nvml::Device instance = nullptr;  // of a free slot it stays so
+    if (nvml.call("nvmlDeviceGetMigDeviceHandleByIndex", gpu, i, &instance) == 0) {
+      uuids.push_back(nvml.uuid(instance));
     }
-    return nvml;
   }
-  Nvml(Nvml&&) = default;
-  ~Nvml() {
-    if (library_) shutdown_();
+  return uuids;
+}
+
+/// All GPUs that a CUDA process could open, in PCI bus order; nullopt: NVML does not tell.
+std::optional<std::vector<Gpu>> gpus_by_nvml(const std::string& library) {
+  const Nvml nvml(library);
+  unsigned count = 0;
+  if (nvml.error() != 0 || nvml.call("nvmlDeviceGetCount_v2", &count) != 0) return std::nullopt;
+  std::vector<Gpu> gpus;
+  for (unsigned i = 0; i < count; ++i) {
+    const Nvml::Device device = nvml.at(i);
+    if (device == nullptr) continue;  // no permission: CUDA skips it too
+    Gpu& gpu = gpus.emplace_back();
+    gpu.uuid = nvml.uuid(device);
+    gpu.address = nvml.address(device);
+    gpu.mig = in_mig_mode(nvml, device);
+    if (gpu.mig) gpu.instances = instances(nvml, device);
   }
-
-  /// All GPUs that a CUDA process could open, in PCI bus order.
-  std::optional<std::vector<Gpu>> gpus() const {
-    unsigned count = 0;
-    if (count_(&count) != 0) return std::nullopt;
-    std::vector<Gpu> gpus;
-    for (unsigned i = 0; i < count; ++i) {
-      Device device = nullptr;
-      if (handle_(i, &device) != 0) continue;  // no permission: CUDA skips it too
-      Gpu& gpu = gpus.emplace_back();
-      gpu.uuid = uuid(device);
-      gpu.address = address(device);
-      gpu.mig = in_mig_mode(device);
-      if (gpu.mig) gpu.instances = instances(device);
-    }
-    return gpus;
-  }
-
- private:
-  struct Close {
-    void operator()(void* library) const { dlclose(library); }
-  };
-
-  /// nvmlPciInfo_t of nvml.h.
-  struct PciInfo {
-    std::array<char, 16> legacy_text;
-    unsigned domain, bus, device, ids, subsystem_ids;
-    std::array<char, 32> text;
-  };
-
-  Nvml() = default;
-
-  template <class Function>
-  bool find(const char* name, Function*& function) {
-    function = reinterpret_cast<Function*>(dlsym(library_.get(), name));
-    return function != nullptr;
-  }
-
-  bool resolve() {
-    find("nvmlDeviceGetMigMode", mig_mode_);  // older drivers lack these four
-    find("nvmlDeviceGetMaxMigDeviceCount", mig_count_);
-    find("nvmlDeviceGetMigDeviceHandleByIndex", mig_handle_);
-    find("nvmlDeviceGetPciInfo_v3", pci_info_);
-    return find("nvmlInit_v2", init_) && find("nvmlShutdown", shutdown_) &&
-           find("nvmlDeviceGetCount_v2", count_) &&
-           find("nvmlDeviceGetHandleByIndex_v2", handle_) && find("nvmlDeviceGetUUID", uuid_);
-  }
-
-  bool in_mig_mode(Device gpu) const {
-    unsigned current = 0, pending = 0;
-    return mig_mode_ && mig_count_ && mig_handle_ && mig_mode_(gpu, &current, &pending) == 0 &&
-           current == 1;
-  }
-
-  std::vector<std::string> instances(Device gpu) const {
-    std::vector<std::string> uuids;
-    unsigned most = 0;
-    if (mig_count_(gpu, &most) != 0) return uuids;
-    for (unsigned i = 0; i < most; ++i) {
-      Device instance = nullptr;
-      if (mig_handle_(gpu, i, &instance) == 0)
-        uuids.push_back(uuid(instance));  // otherwise a free slot
-    }
-    return uuids;
-  }
-
-  std::string uuid(Device device) const {
-    char text[96] = {};  // NVML_DEVICE_UUID_V2_BUFFER_SIZE
-    return uuid_(device, text, sizeof text) == 0 ? text : "";
-  }
-
-  std::string address(Device device) const {
-    PciInfo info = {};
-    if (!pci_info_ || pci_info_(device, &info) != 0) return "";
-    char text[32] = {};
-    std::snprintf(text, sizeof text, "%04x:%02x:%02x.0", info.domain, info.bus, info.device);
-    return text;
-  }
-
-  std::unique_ptr<void, Close> library_;
-  int (*init_)() = nullptr;
-  int (*shutdown_)() = nullptr;
-  int (*count_)(unsigned*) = nullptr;
-  int (*handle_)(unsigned, Device*) = nullptr;
-  int (*uuid_)(Device, char*, unsigned) = nullptr;
-  int (*mig_mode_)(Device, unsigned*, unsigned*) = nullptr;
-  int (*mig_count_)(Device, unsigned*) = nullptr;
-  int (*mig_handle_)(Device, unsigned, Device*) = nullptr;
-  int (*pci_info_)(Device, PciInfo*) = nullptr;
-};
+  return gpus;
+}
 
 /// As CUDA_VISIBLE_DEVICES names them. MIG instances have no index.
 std::vector<std::string> visible_names(const std::vector<Gpu>& gpus) {
@@ -212,9 +129,7 @@ std::vector<Gpu> gpus_by_kernel(const std::string& root) {
 }
 
 std::vector<Gpu> find_gpus(const std::string& root, const std::string& nvml_library) {
-  if (const std::optional<Nvml> nvml = Nvml::load(nvml_library)) {
-    if (auto gpus = nvml->gpus()) return *gpus;
-  }
+  if (auto gpus = gpus_by_nvml(nvml_library)) return *gpus;
   return gpus_by_kernel(root);
 }
 
@@ -244,11 +159,9 @@ std::vector<std::string> parse_visible_devices(std::string_view list) {
 
 std::vector<std::string> find_devices(DeviceSearch search, const std::string& root,
                                       const std::string& nvml_library) {
-  if (!driver_seems_present(root)) return {};
+  if (!has_nvidia_driver(root)) return {};
   if (search == DeviceSearch::exact) {
-    if (const std::optional<Nvml> nvml = Nvml::load(nvml_library)) {
-      if (const auto gpus = nvml->gpus()) return visible_names(*gpus);
-    }
+    if (const auto gpus = gpus_by_nvml(nvml_library)) return visible_names(*gpus);
   }
   return numbered(count_by_kernel(root));
 }
@@ -257,7 +170,7 @@ std::vector<std::optional<int>> numa_nodes(const std::vector<std::string>& devic
                                            const std::string& root,
                                            const std::string& nvml_library) {
   std::vector<std::optional<int>> nodes(devices.size());
-  if (devices.empty() || !driver_seems_present(root)) return nodes;
+  if (devices.empty() || !has_nvidia_driver(root)) return nodes;
   const std::vector<Gpu> gpus = find_gpus(root, nvml_library);
   for (size_t i = 0; i < devices.size(); ++i) {
     for (size_t index = 0; index < gpus.size(); ++index) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
@@ -12,9 +11,6 @@
 
 namespace ddprun::launcher {
 namespace {
-
-/// PROC_PID_INIT_INO: pids in the kernel's log are of this namespace.
-constexpr std::string_view kInitialPidNamespace = "pid:[4026531836]";
 
 /// Removes and returns the text before `separator`, which is removed too; all text if there is
 /// none.
@@ -57,13 +53,6 @@ std::string read_whole(const std::string& path) {
   return text;
 }
 
-bool in_initial_pid_namespace(const std::string& proc_self) {
-  std::array<char, 64> name = {};
-  const ssize_t size = readlink((proc_self + "/ns/pid").c_str(), name.data(), name.size());
-  return size > 0 &&
-         std::string_view(name.data(), static_cast<size_t>(size)) == kInitialPidNamespace;
-}
-
 /// Our path in the hierarchy of `controller`, from the text of /proc/self/cgroup; the v2 hierarchy
 /// has the controller "". nullopt: no such hierarchy.
 std::optional<std::string_view> cgroup_in(std::string_view cgroup, std::string_view controller) {
@@ -104,10 +93,7 @@ std::string cgroup_directory(std::string_view mountinfo, std::string_view path,
 }  // namespace
 
 std::optional<OomKill> parse_oom_kill(std::string_view record) {
-  std::string_view text = record;
-  const auto priority = number_at_start(take(text, ','));
-  if (!priority || *priority > 7) return std::nullopt;  // higher ones are from programs
-  take(text, ';');
+  std::string_view text = kernel_message(record);
 
   constexpr std::string_view kKilled = "Killed process ";
   const size_t at = text.find(kKilled);
@@ -160,13 +146,10 @@ std::string memory_text(std::uint64_t bytes) {
 }
 
 OomWatch::OomWatch(const std::string& kmsg, const std::string& proc_self) {
-  if (in_initial_pid_namespace(proc_self)) {
-    log_.reset(open(kmsg.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  }
+  if (in_initial_pid_namespace(proc_self)) log_.emplace(KernelLog::From::now, kmsg);
   const std::string path =
       oom_count_path(read_whole(proc_self + "/cgroup"), read_whole(proc_self + "/mountinfo"));
   if (!path.empty()) count_.reset(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  lseek(log_.get(), 0, SEEK_END);
   count_at_begin_ = count();
 }
 
@@ -180,23 +163,17 @@ std::string OomWatch::cause(pid_t pid, int signal) {
   }
   const auto now = count();
   if (!now || !count_at_begin_ || *now <= *count_at_begin_) return "";
-  if (signal == SIGKILL && !log_) {
+  if (signal == SIGKILL && !(log_ && log_->is_readable())) {
     return "out of memory (this host's kernel killed a process of its cgroup for that)";
   }
   return "perhaps out of memory: this host's kernel killed another process of its cgroup for that";
 }
 
-/// Each read(2) returns one record.
 void OomWatch::read_log() {
   if (!log_) return;
-  std::array<char, 8192> record;
-  for (;;) {
-    const ssize_t size = read(log_.get(), record.data(), record.size());
-    if (size < 0 && (errno == EPIPE || errno == EINTR)) continue;  // EPIPE: some were overwritten
-    if (size <= 0) return;
-    std::string_view lines(record.data(), static_cast<size_t>(size));
-    if (const auto kill = parse_oom_kill(take(lines, '\n'))) kills_.push_back(*kill);
-  }
+  log_->read([this](std::string_view record) {
+    if (const auto kill = parse_oom_kill(record)) kills_.push_back(*kill);
+  });
 }
 
 std::optional<std::uint64_t> OomWatch::count() const {

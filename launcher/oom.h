@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "launcher/kernel_log.h"
 
 namespace ddprun::launcher {
 
@@ -37,8 +38,8 @@ class OomWatch {
   void read_log();
   std::optional<std::uint64_t> count() const;
 
-  Fd log_;    // empty: not readable, or its pids are of another namespace
-  Fd count_;  // the cgroup's file with an "oom_kill" line
+  std::optional<KernelLog> log_;  // nullopt: its pids are of another namespace
+  Fd count_;                      // the cgroup's file with an "oom_kill" line
   std::optional<std::uint64_t> count_at_begin_;
   std::vector<OomKill> kills_;  // since construction
 };

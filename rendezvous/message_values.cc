@@ -18,6 +18,7 @@ constexpr size_t kMaxVictims = 128;
 constexpr size_t kMaxHow = 64;
 constexpr size_t kMaxPlaces = 16;
 constexpr size_t kMaxPlaceRanks = 1'024;  // of all places of a node
+constexpr size_t kMaxCalls = 64;
 
 bool continues_character(char byte) {  // in UTF-8
   return (byte & 0xc0) == 0x80;
@@ -33,7 +34,7 @@ std::vector<int> first(std::vector<int> ranks) {
   return ranks;
 }
 
-json json_of(const std::vector<Place>& places) {
+json places_json(const std::vector<Place>& places) {
   json list = json::array();
   size_t ranks = 0;
   for (const Place& place : places) {
@@ -45,6 +46,37 @@ json json_of(const std::vector<Place>& places) {
                     {"seconds", place.seconds}});
   }
   return list;
+}
+
+json calls_json(const std::vector<CallPlace>& calls) {
+  json list = json::array();
+  size_t ranks = 0;
+  for (const CallPlace& call : calls) {
+    ranks += call.ranks.size();
+    if (list.size() == kMaxCalls || ranks > kMaxPlaceRanks) return json::array();  // all or none
+    list.push_back({{"group", call.group},
+                    {"begun", call.begun},
+                    {"open", call.open},
+                    {"shown", call.shown.substr(0, kMaxHow)},
+                    {"ranks", call.ranks}});
+  }
+  return list;
+}
+
+std::vector<CallPlace> calls_in(Fields& outer) {
+  std::vector<CallPlace> calls;
+  if (!outer.has("calls")) return calls;
+  for (const json& element : outer.list("calls", kMaxCalls)) {
+    Fields fields(element);
+    CallPlace& call = calls.emplace_back();
+    call.group = fields.count("group");
+    call.begun = fields.count("begun");
+    call.open = fields.count("open");
+    call.shown = fields.text("shown");
+    call.ranks = fields.ranks("ranks", kMaxPlaceRanks);
+    outer.take_error(fields);
+  }
+  return calls;
 }
 
 std::vector<Place> places_in(Fields& outer) {
@@ -111,10 +143,12 @@ json json_of(const WorkerExits& worker_exits) {
                        {"how", victim.how.substr(0, kMaxHow)},
                        {"consequence", victim.consequence}});
   }
-  return {
+  json object = {
       {"victims", std::move(victims)},        {"stopped", first(worker_exits.stopped)},
       {"killed", first(worker_exits.killed)}, {"signal", worker_exits.signal.substr(0, kMaxHow)},
-      {"seconds", worker_exits.seconds},      {"places", json_of(worker_exits.places)}};
+      {"seconds", worker_exits.seconds},      {"places", places_json(worker_exits.places)}};
+  if (!worker_exits.calls.empty()) object["calls"] = calls_json(worker_exits.calls);
+  return object;
 }
 
 WorkerExits worker_exits_in(Fields& outer, const char* name) {
@@ -131,15 +165,18 @@ WorkerExits worker_exits_in(Fields& outer, const char* name) {
   worker_exits.signal = fields.text("signal");
   worker_exits.seconds = fields.seconds("seconds");
   worker_exits.places = places_in(fields);
+  worker_exits.calls = calls_in(fields);
   outer.take_error(fields);
   return worker_exits;
 }
 
 json json_of(const NodeProgress& progress) {
-  return {{"round", progress.round},
-          {"quiet", progress.quiet},
-          {"seconds", progress.seconds},
-          {"places", json_of(progress.places)}};
+  json object = {{"round", progress.round},
+                 {"quiet", progress.quiet},
+                 {"seconds", progress.seconds},
+                 {"places", places_json(progress.places)}};
+  if (!progress.calls.empty()) object["calls"] = calls_json(progress.calls);
+  return object;
 }
 
 NodeProgress node_progress_in(Fields& outer, const char* name) {
@@ -149,6 +186,7 @@ NodeProgress node_progress_in(Fields& outer, const char* name) {
   progress.quiet = fields.boolean("quiet");
   progress.seconds = fields.seconds("seconds");
   progress.places = places_in(fields);
+  progress.calls = calls_in(fields);
   outer.take_error(fields);
   return progress;
 }

@@ -41,22 +41,33 @@ struct Place {
   double seconds = 0;  ///< for which each of them had been there at least; 0: unknown
 };
 
+/// Where ranks are in the order of a group's collective calls, as `ddp` counts them.
+struct CallPlace {
+  std::uint64_t group = 0;  ///< the same on all ranks of the group
+  std::uint64_t begun = 0;  ///< number of the last call that they have begun; 0: none
+  std::uint64_t open = 0;   ///< of the oldest that has not ended; 0: they are in none
+  std::string shown;        ///< that one, or else the last that has ended: "#121 all_reduce[8]"
+  std::vector<int> ranks;   ///< global
+};
+
 /// Whether a node's workers make progress, as the node says when that changes.
 struct NodeProgress {
   int round = 0;
-  bool quiet = false;         ///< none of them has made any for the hang time-out
-  double seconds = 0;         ///< for so long
-  std::vector<Place> places;  ///< where they are, if they are quiet
+  bool quiet = false;              ///< none of them has made any for the hang time-out
+  double seconds = 0;              ///< for so long
+  std::vector<Place> places;       ///< where they are, if they are quiet
+  std::vector<CallPlace> calls{};  ///< likewise
 };
 
 /// How a node's workers ended when their round was broken.
 struct WorkerExits {
-  std::vector<Victim> victims;  ///< failed before ddprun stopped them
-  std::vector<int> stopped;     ///< global ranks that ended after ddprun's signal
-  std::vector<int> killed;      ///< of these, the ones that needed SIGKILL
-  std::string signal;           ///< the first one they got, "SIGTERM"; empty: none was stopped
-  double seconds = 0;           ///< from then until all had ended
-  std::vector<Place> places;    ///< of those that ran, if the failure looks like a consequence
+  std::vector<Victim> victims;     ///< failed before ddprun stopped them
+  std::vector<int> stopped;        ///< global ranks that ended after ddprun's signal
+  std::vector<int> killed;         ///< of these, the ones that needed SIGKILL
+  std::string signal;              ///< the first one they got, "SIGTERM"; empty: none was stopped
+  double seconds = 0;              ///< from then until all had ended
+  std::vector<Place> places;       ///< of those that ran, if the failure looks like a consequence
+  std::vector<CallPlace> calls{};  ///< likewise
 };
 
 /// Sent by a node that wants to take part in the next round, when its workers of the round before

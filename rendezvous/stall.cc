@@ -35,6 +35,7 @@ Suspect suspect_of(const std::map<NodeId, NodeProgress>& quiet, const Nodes& nod
     if (node == nodes.end() || node->second.state != NodeState::running) continue;
     WorkerExits seen;
     seen.places = progress.places;
+    seen.calls = progress.calls;
     suspect.add(seen, node->second.request.host, node->second.first_rank,
                 node->second.request.local_size);
   }

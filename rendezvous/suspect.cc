@@ -46,6 +46,11 @@ std::string one_line(const std::string& text) {
   return line;
 }
 
+/// "asleep (clock_nanosleep) for 612 s".
+std::string place_text(const Place& place) {
+  return one_line(place.what) + (place.seconds > 0 ? " for " + seconds_text(place.seconds) : "");
+}
+
 void append_all(std::vector<int>& ranks, const std::vector<int>& more) {
   ranks.insert(ranks.end(), more.begin(), more.end());
 }
@@ -61,6 +66,10 @@ void Suspect::add(const WorkerExits& of_node, const std::string& host, int first
     if (is_foreign(victim.rank)) continue;
     if (victim.consequence) failed_waiting_.push_back(victim.rank);
     has_own_cause_ = has_own_cause_ || !victim.consequence;
+  }
+  for (CallPlace call : of_node.calls) {
+    std::erase_if(call.ranks, is_foreign);
+    if (!call.ranks.empty()) calls_.add(call);
   }
   for (Place place : of_node.places) {
     std::erase_if(place.ranks, is_foreign);
@@ -130,38 +139,64 @@ const Suspect::Group* Suspect::named_group() const {
   return waited == 0 || suspect->place.ranks.size() > waited ? nullptr : suspect;
 }
 
+std::optional<CallOrder::Behind> Suspect::behind() const {
+  return has_own_cause_ || has(Kind::stopped) ? std::nullopt : calls_.behind();
+}
+
 std::optional<int> Suspect::named() const {
+  if (const auto late = behind()) return *std::ranges::min_element(late->ranks);
   const Group* const suspect = named_group();
   if (suspect == nullptr) return std::nullopt;
   return *std::ranges::min_element(suspect->place.ranks);
 }
 
 std::string Suspect::text() const {
-  const Group* const suspect = failed_waiting_.empty() ? nullptr : named_group();
-  return suspect == nullptr ? "" : sentence(*suspect);
+  return failed_waiting_.empty() ? "" : sentence();
 }
 
 std::string Suspect::stall_text() const {
-  const Group* const suspect = named_group();
-  std::string text =
-      suspect == nullptr ? "no rank stands apart from the others" : sentence(*suspect);
+  std::string text = sentence();
+  if (text.empty()) text = "no rank stands apart from the others";
   for (size_t i = 0; i < groups_.size(); ++i) {
     if (i == kMostStallLines) return text + "\nand other groups of ranks";
     const Group& group = groups_[i];
     text += "\n" + ranks_of(group.place.ranks) + " (" + hosts_text(group.hosts) +
-            "): " + one_line(group.place.what);
-    if (group.place.seconds > 0) text += " for " + seconds_text(group.place.seconds);
+            "): " + place_text(group.place);
   }
   return text;
+}
+
+/// Empty: no rank is named.
+std::string Suspect::sentence() const {
+  if (const auto late = behind()) return sentence(*late);
+  const Group* const suspect = named_group();
+  return suspect == nullptr ? "" : sentence(*suspect);
+}
+
+/// With where they are, if all are in one place.
+std::string Suspect::sentence(const CallOrder::Behind& behind) const {
+  const auto has_any = [&behind](const Group& group) {
+    return std::ranges::any_of(group.place.ranks, [&behind](int rank) {
+      return std::ranges::count(behind.ranks, rank) > 0;
+    });
+  };
+  std::vector<std::string> hosts;
+  std::string what;
+  for (const Group& group : groups_) {
+    if (!has_any(group)) continue;
+    hosts.insert(hosts.end(), group.hosts.begin(), group.hosts.end());
+    what = what.empty() ? place_text(group.place) : "behind in its calls";
+  }
+  return ranks_of(behind.ranks) + (hosts.empty() ? "" : " (" + hosts_text(hosts) + ")") +
+         (behind.ranks.size() == 1 ? " is" : " are") + " the likely cause: " + what + ", while " +
+         ranks_of(behind.waiting) + " waited in " + one_line(behind.awaited);
 }
 
 std::string Suspect::sentence(const Group& suspect) const {
   const Place& place = suspect.place;
   const std::vector<int> waited = waiting();
   return ranks_of(place.ranks) + " (" + hosts_text(suspect.hosts) +
-         (place.ranks.size() == 1 ? ") is" : ") are") +
-         " the likely cause: " + one_line(place.what) +
-         (place.seconds > 0 ? " for " + seconds_text(place.seconds) : "") +
+         (place.ranks.size() == 1 ? ") is" : ") are") + " the likely cause: " + place_text(place) +
          (waited.empty() ? "" : ", while " + ranks_of(waited) + " waited" + collective_text());
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "rendezvous/call_order.h"
 #include "rendezvous/node.h"
 
 namespace ddprun::rendezvous {
@@ -14,7 +15,8 @@ namespace ddprun::rendezvous {
 ///
 /// A wrong name is worse than none: no rank is named where a worker failed for a reason of its own,
 /// which the report shows; where others compute, as one of them may be what all wait for; or where
-/// those who stand apart are more than those who wait.
+/// those who stand apart are more than those who wait. Numbers of calls, where there are some,
+/// decide before all that, but for a rank that is stopped: a rank that computes may be behind, too.
 class Suspect {
  public:
   /// Once for each node, whose workers have these ranks; what it says of others is left out.
@@ -43,10 +45,14 @@ class Suspect {
   const Group* stands_apart() const;
   std::vector<int> waiting() const;
   const Group* named_group() const;
+  std::optional<CallOrder::Behind> behind() const;
+  std::string sentence() const;
   std::string sentence(const Group& suspect) const;
+  std::string sentence(const CallOrder::Behind& behind) const;
   std::string collective_text() const;
 
   std::vector<Group> groups_;
+  CallOrder calls_;
   std::vector<int> failed_waiting_;  ///< ranks that failed as a consequence
   bool has_own_cause_ = false;       ///< a rank failed for a reason of its own
 };

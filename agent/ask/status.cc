@@ -24,6 +24,16 @@ json text_of(const std::string& text) {
   return printable(cut(text, kMaxStatusText));
 }
 
+void add_gpu(json& object, const GpuStatus& gpu) {
+  object["gpu"] = text_of(gpu.names);
+  if (gpu.memory_total == 0) return;
+  object["gpu_memory"] = gpu.memory;
+  object["gpu_memory_total"] = gpu.memory_total;
+  if (gpu.busy) object["gpu_busy"] = whole_milliseconds(*gpu.busy);
+  if (gpu.watts) object["gpu_watts"] = whole_milliseconds(*gpu.watts);
+  if (!gpu.slowed.empty()) object["gpu_slowed"] = text_of(gpu.slowed);
+}
+
 json json_of(const RankStatus& rank) {
   json object = {{"rank", rank.rank},
                  {"pid", rank.pid},
@@ -35,6 +45,8 @@ json json_of(const RankStatus& rank) {
   if (rank.output_age) object["output_age"] = whole_milliseconds(*rank.output_age);
   if (rank.heartbeat_age) object["heartbeat_age"] = whole_milliseconds(*rank.heartbeat_age);
   if (!rank.progress.empty()) object["progress"] = text_of(rank.progress);
+  if (rank.collectives) object["collectives"] = *rank.collectives;
+  if (rank.gpu) add_gpu(object, *rank.gpu);
   return object;
 }
 
@@ -59,6 +71,17 @@ std::string safe_text(Fields& fields, const char* name) {
   return text;
 }
 
+GpuStatus gpu_in(Fields& fields) {
+  GpuStatus gpu;
+  gpu.names = safe_text(fields, "gpu");
+  if (fields.has("gpu_memory")) gpu.memory = fields.count("gpu_memory");
+  if (fields.has("gpu_memory_total")) gpu.memory_total = fields.count("gpu_memory_total");
+  if (fields.has("gpu_busy")) gpu.busy = fields.seconds("gpu_busy");
+  if (fields.has("gpu_watts")) gpu.watts = fields.seconds("gpu_watts");
+  if (fields.has("gpu_slowed")) gpu.slowed = safe_text(fields, "gpu_slowed");
+  return gpu;
+}
+
 RankStatus rank_in(const json& object, Fields& outer) {
   Fields fields(object);
   RankStatus rank;
@@ -72,6 +95,8 @@ RankStatus rank_in(const json& object, Fields& outer) {
   if (fields.has("output_age")) rank.output_age = fields.seconds("output_age");
   if (fields.has("heartbeat_age")) rank.heartbeat_age = fields.seconds("heartbeat_age");
   if (fields.has("progress")) rank.progress = safe_text(fields, "progress");
+  if (fields.has("collectives")) rank.collectives = fields.count("collectives");
+  if (fields.has("gpu")) rank.gpu = gpu_in(fields);
   outer.take_error(fields);
   return rank;
 }

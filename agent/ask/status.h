@@ -14,8 +14,19 @@
 
 namespace ddprun::agent::ask {
 
-/// How a worker runs whose control group uses up its CPU time: the first word of RankStatus::how.
+/// How a worker runs whose control group uses up its CPU time, or whose GPU is slowed: the first
+/// word of RankStatus::how.
 inline constexpr const char* kThrottled = "throttled";
+
+/// The GPUs of a worker, all processes on them included. Of several: sums, and the mean of `busy`.
+struct GpuStatus {
+  std::string names;               ///< as in CUDA_VISIBLE_DEVICES: "3", "0,1"
+  std::uint64_t memory = 0;        ///< bytes in use
+  std::uint64_t memory_total = 0;  ///< bytes; 0: nothing more is known than the names
+  std::optional<double> busy{};    ///< share of the time in which it computed, 0 to 1
+  std::optional<double> watts{};
+  std::string slowed{};  ///< why its clocks are lowered; empty: no fault of the host is known
+};
 
 /// A worker of the latest round.
 struct RankStatus {
@@ -31,7 +42,12 @@ struct RankStatus {
   std::optional<double> output_age;  ///< since its last output; nullopt: there was none, or unknown
   /// Since its last heartbeat, or line that matches --progress_pattern; nullopt: there was none.
   std::optional<double> heartbeat_age{};
-  std::string progress{};  ///< STATUS of its heartbeats, as "step 12"; empty: there was none
+  /// STATUS of its heartbeats, as "step 12", or else its collective call, "in #121 all_reduce[8]";
+  /// empty: there was none.
+  std::string progress{};
+  /// Collective calls that it has begun by `ddp`; nullopt: it does not use that, or is not seen.
+  std::optional<std::uint64_t> collectives{};
+  std::optional<GpuStatus> gpu{};  ///< nullopt: its node has none
 };
 
 /// A node, and its workers of the latest round.

@@ -16,13 +16,14 @@
 namespace ddprun::agent::ask {
 namespace {
 
-using Columns = std::array<std::string, 8>;
+using Columns = std::array<std::string, 9>;
 
 const Columns& heading() {
-  static const Columns names = {"RANK", "HOST",   "STATE",  "TIME",
-                                "CPU",  "MEMORY", "OUTPUT", "PROGRESS"};
+  static const Columns names = {"RANK",   "HOST",   "STATE", "TIME",    "CPU",
+                                "MEMORY", "OUTPUT", "GPU",   "PROGRESS"};
   return names;
 }
+constexpr size_t kAlways = 7;     // the columns behind these are there if a row has them
 constexpr size_t kLeastRows = 4;  // what the job does, the heading, a rank, the others
 
 std::string time_text(double seconds) {
@@ -73,13 +74,23 @@ const RankStatus* find_rank(const JobStatus* status, int rank, int pid) {
   return nullptr;
 }
 
+std::string percent_text(double share) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.0f %%", 100 * share);
+  return text.data();
+}
+
 std::string cpu_text(const RankStatus& rank, const RankStatus* before) {
   const double cpu = rank.cpu_seconds - (before != nullptr ? before->cpu_seconds : 0);
   const double seconds = rank.seconds - (before != nullptr ? before->seconds : 0);
   if (seconds <= 0 || cpu < 0) return "-";
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.0f %%", 100 * cpu / seconds);
-  return text.data();
+  return percent_text(cpu / seconds);
+}
+
+/// "97 %, 61 GiB"; empty: nothing is known.
+std::string gpu_text(const std::optional<GpuStatus>& gpu) {
+  if (!gpu || gpu->memory_total == 0) return "";
+  return (gpu->busy ? percent_text(*gpu->busy) + ", " : "") + bytes_text(gpu->memory);
 }
 
 Line line_of(const RankStatus& rank, const std::string& host, bool others_run,
@@ -91,7 +102,8 @@ Line line_of(const RankStatus& rank, const std::string& host, bool others_run,
           rank.state,
           {std::to_string(rank.rank), host, state_text(rank), time_text(rank.seconds),
            runs ? cpu_text(rank, earlier) : "-", runs ? bytes_text(rank.memory) : "-",
-           rank.output_age ? time_text(*rank.output_age) + " ago" : "-", rank.progress}};
+           rank.output_age ? time_text(*rank.output_age) + " ago" : "-",
+           runs ? gpu_text(rank.gpu) : "", rank.progress}};
 }
 
 Line line_of(const NodeStatus& node) {
@@ -106,7 +118,7 @@ Line line_of(const NodeStatus& node) {
   return {bad ? 3 : 0,
           node.first_rank,
           bad ? "unknown" : node.state,
-          {ranks, node.host, bad ? node.problem : node.state, "-", "-", "-", "-", ""}};
+          {ranks, node.host, bad ? node.problem : node.state, "-", "-", "-", "-", "", ""}};
 }
 
 std::vector<Line> lines_of(const JobStatus& status, const JobStatus* before) {
@@ -193,9 +205,11 @@ std::string status_text(const JobStatus& status, const StatusView& view) {
     }
   };
   for (size_t i = 0; i < shown; ++i) widen(lines[i].columns);
-  const bool any_progress = widths.back() > 0;
+  const auto had = widths;
   widen(heading());
-  if (!any_progress) widths.back() = 0;
+  for (size_t i = kAlways; i < widths.size(); ++i) {
+    if (had[i] == 0) widths[i] = 0;
+  }
   append_row(text, heading(), widths, view.width);
   for (size_t i = 0; i < shown; ++i) append_row(text, lines[i].columns, widths, view.width);
   if (shown < lines.size()) text += fit(rest_text(lines, shown), view.width) + "\n";

@@ -15,6 +15,7 @@
 namespace ddprun::agent::web {
 namespace {
 
+using ask::GpuStatus;
 using ask::JobStatus;
 using ask::NodeStatus;
 using ask::RankStatus;
@@ -112,6 +113,27 @@ std::optional<double> step_in(std::string_view progress) {
   return static_cast<double>(step);
 }
 
+void write_gpus(Writer& out, const JobStatus& status) {
+  const auto write = [&](const char* family, const char* help, auto value) {
+    write_workers(out, status, family, "gauge", help,
+                  [&value](const RankStatus& rank) -> std::optional<double> {
+                    const bool known = rank.gpu && rank.gpu->memory_total > 0;
+                    return known ? value(*rank.gpu) : std::nullopt;
+                  });
+  };
+  using Number = std::optional<double>;
+  write("worker_gpu_memory_bytes", "Memory in use on the worker's GPU.",
+        [](const GpuStatus& gpu) { return Number(static_cast<double>(gpu.memory)); });
+  write("worker_gpu_memory_total_bytes", "Memory of the worker's GPU.",
+        [](const GpuStatus& gpu) { return Number(static_cast<double>(gpu.memory_total)); });
+  write("worker_gpu_utilization_ratio", "Share of the time in which the worker's GPU computed.",
+        [](const GpuStatus& gpu) { return gpu.busy; });
+  write("worker_gpu_power_watts", "Power that the worker's GPU takes.",
+        [](const GpuStatus& gpu) { return gpu.watts; });
+  write("worker_gpu_slowed", "1 while a fault of the host, such as heat, slows the GPU, else 0.",
+        [](const GpuStatus& gpu) { return Number(gpu.slowed.empty() ? 0 : 1); });
+}
+
 void write_ranks(Writer& out, const JobStatus& status) {
   write_workers(out, status, "worker_cpu_seconds", "counter", "CPU time of the worker's process.",
                 [](const RankStatus& rank) { return if_runs(rank, rank.cpu_seconds); });
@@ -128,6 +150,13 @@ void write_ranks(Writer& out, const JobStatus& status) {
                 [](const RankStatus& rank) { return rank.heartbeat_age; });
   write_workers(out, status, "worker_step", "gauge", "The step in the worker's last heartbeat.",
                 [](const RankStatus& rank) { return step_in(rank.progress); });
+  write_workers(out, status, "worker_collectives", "counter",
+                "Collective calls that the worker has begun in its groups, by ddp.",
+                [](const RankStatus& rank) -> std::optional<double> {
+                  if (!rank.collectives) return std::nullopt;
+                  return if_runs(rank, static_cast<double>(*rank.collectives));
+                });
+  write_gpus(out, status);
 }
 
 }  // namespace

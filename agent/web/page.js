@@ -283,8 +283,8 @@ function makeRow(rank) {
   button.addEventListener("click", () => openLog(rank));
   head.append(button);
   row.append(head);
-  for (let at = 0; at < 7; ++at) row.append(make("td"));
-  for (const at of [4, 5]) {
+  for (let at = 0; at < 8; ++at) row.append(make("td"));
+  for (const at of [4, 5, 7]) {
     const bar = make("span", "bar");
     bar.setAttribute("aria-hidden", "true");
     bar.append(make("span"));
@@ -308,7 +308,16 @@ function fillRow(row, rank, mostMemory) {
   setBar(cells[4], rank.share, rank.share === null ? "" : Math.round(100 * rank.share) + " %");
   setBar(cells[5], rank.memory / mostMemory, rank.memory ? bytes(rank.memory) : "");
   set(cells[6], rank.output_age === undefined ? "" : duration(rank.output_age) + " ago");
-  set(cells[7], rank.progress || "");
+  setBar(cells[7], rank.gpu_busy, gpuText(rank));
+  cells[7].title = rank.gpu === undefined ? "" : "GPU " + rank.gpu;
+  set(cells[8], rank.progress || "");
+}
+
+function gpuText(rank) {
+  if (!rank.gpu_memory_total) return "";
+  const busy = rank.gpu_busy === undefined ? "" : Math.round(100 * rank.gpu_busy) + " %, ";
+  const watts = rank.gpu_watts === undefined ? "" : ", " + Math.round(rank.gpu_watts) + " W";
+  return busy + bytes(rank.gpu_memory) + " of " + bytes(rank.gpu_memory_total) + watts;
 }
 
 // Rows stay where they are while one of them has the focus: to move it would take the focus away.
@@ -334,6 +343,7 @@ function showTable() {
     fillRow(row, rank, mostMemory);
     if (!focused && body.children[at] !== row) body.insertBefore(row, body.children[at] || null);
   });
+  $("ranks").classList.toggle("no-gpus", !ranks.some((rank) => rank.gpu_memory_total));
   $("all").hidden = ranks.length <= FEW;
   set($("shown"), ranks.length <= FEW ? "" : shown.length + " of " + ranks.length + " ranks are shown");
 }

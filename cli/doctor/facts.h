@@ -19,6 +19,7 @@ struct Order {
   std::vector<std::string> devices;  ///< the node's GPUs
   int workers = 1;                   ///< on this node
   bool json = false;                 ///< report in JSON
+  bool bench = false;                ///< load the network
 };
 
 /// A network interface with one of its addresses.
@@ -42,6 +43,9 @@ struct Gpu {
   bool is_worn_out = false;             ///< there are no rows left to replace them by
   std::int64_t uncorrected_errors = 0;  ///< of its memory, since the last reboot
   double memory_used = 0;               ///< the part of its memory that others have
+  std::string slowed{};                 ///< why its clocks are lowered; empty: no fault is known
+  int links_up = 0;                     ///< of NVLink
+  int links_down = 0;
 };
 
 /// One node, as it sees itself. A number of -1 is unknown or without a limit, as it says.
@@ -68,6 +72,7 @@ struct Facts {
   std::string nccl_address;
   std::vector<std::string> no_interface;  ///< "GLOO_SOCKET_IFNAME=eth7": variables that name none
   int port = 0;                           ///< where this node answers the others' probes
+  bool bench = false;                     ///< it was told to load the network
   std::string token;                      ///< by which they know that it is this node that answers
 
   // Resources.
@@ -82,6 +87,7 @@ struct Facts {
   // Devices.
   int gpus = 0;                             ///< that the job may use
   std::vector<Gpu> gpu_health;              ///< of all that there are
+  std::vector<std::string> gpu_errors;      ///< of the driver, since the boot: "0000:3b:00: Xid 79"
   bool driver_differs = false;              ///< its module and its library are not of one version
   bool has_fabric = false;                  ///< InfiniBand or RoCE
   std::vector<std::string> inactive_ports;  ///< of it: "mlx5_0/1 (DOWN)"
@@ -101,6 +107,7 @@ struct Link {
   double round_trip = 0;  ///< in ms, the shortest of some
   double clock_ahead = 0;    ///< the other's wall clock minus ours, in s
   int path_mtu = -1;         ///< as the kernel knows it; -1: it does not
+  bool under_load = false;   ///< bandwidth while all nodes send, and nothing else
   bool is_measured = false;  ///< the next two are
   bool lost_large = false;   ///< small packets arrived, large ones did not
   double mbits_per_second = 0;

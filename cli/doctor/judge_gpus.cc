@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/doctor/judge_gpus.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -34,7 +35,19 @@ constexpr std::array kFaults = std::to_array<Fault>({
     {Level::warn, [](const Gpu& gpu) { return gpu.memory_used > kMuchUsed; },
      "other processes hold memory",
      "nvidia-smi names the processes: another job, or one that was left"},
+    {Level::warn, [](const Gpu& gpu) { return !gpu.slowed.empty(); },
+     "its clocks are lowered: too hot, or short of power",
+     "nvidia-smi -q -d PERFORMANCE,TEMPERATURE has the reason; look after cooling and power"},
+    {Level::warn, [](const Gpu& gpu) { return gpu.links_down > 0; }, "links of NVLink are down",
+     "nvidia-smi nvlink --status; with NVSwitch: systemctl status nvidia-fabricmanager"},
 });
+
+/// Without any that is up, such as between PCIe cards, NVLink is not there.
+std::vector<Gpu> without_unused_links(std::vector<Gpu> gpus) {
+  if (std::ranges::any_of(gpus, [](const Gpu& gpu) { return gpu.links_up > 0; })) return gpus;
+  for (Gpu& gpu : gpus) gpu.links_down = 0;
+  return gpus;
+}
 
 std::vector<int> with(const Fault& fault, const std::vector<Gpu>& gpus) {
   std::vector<int> found;
@@ -59,8 +72,13 @@ Findings judge_gpus(const Facts& facts) {
                             ": NCCL refuses two ranks on one",
                         "--nproc_per_node gpu"});
   }
+  for (const std::string& error : facts.gpu_errors) {
+    findings.push_back({Level::warn, kCheck, "the kernel's log since the boot has GPU " + error,
+                        "reset that GPU (nvidia-smi -r) or the host, unless that was done since"});
+  }
+  const std::vector<Gpu> gpus = without_unused_links(facts.gpu_health);
   for (const Fault& fault : kFaults) {
-    const std::vector<int> found = with(fault, facts.gpu_health);
+    const std::vector<int> found = with(fault, gpus);
     if (found.empty()) continue;
     findings.push_back(
         {fault.level, kCheck, "GPU " + compress_ranks(found) + ": " + fault.text, fault.remedy});

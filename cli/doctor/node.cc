@@ -60,6 +60,8 @@ class Node {
   Result<> collect_facts();
   std::vector<Link> try_links() const;
   Result<> measure_links(std::vector<Link>& links);
+  std::string way_of(int node) const;
+  Result<> load_ring(std::vector<Link>& links);
   void measure_with(int other, std::vector<Link>& links) const;
   Result<bool> meet(const std::string& where);
   Result<std::vector<std::optional<std::string>>> collect(const std::string& what);
@@ -75,6 +77,7 @@ class Node {
 
 Result<> Node::tell_facts() {
   Facts facts = read_facts_in_time(order_, store_.local_address());
+  facts.bench = order_.bench;
   if (count_ > 1) {
     const Result<Answerer> answerer = Answerer::listen();
     if (!answerer) return answerer.error();
@@ -141,6 +144,11 @@ std::vector<Link> Node::try_links() const {
   return links;
 }
 
+std::string Node::way_of(int node) const {
+  const Facts& facts = nodes_.at(static_cast<size_t>(node));
+  return facts.way.empty() ? master_ : facts.way;
+}
+
 /// Of many nodes it may be one that this node has not tried yet.
 void Node::measure_with(int other, std::vector<Link>& links) const {
   const Facts& facts = nodes_.at(static_cast<size_t>(other));
@@ -148,10 +156,25 @@ void Node::measure_with(int other, std::vector<Link>& links) const {
       links, [&](const Link& l) { return l.to == other && l.use.starts_with("ddprun"); });
   const bool is_tried = link != links.end();
   if (is_tried && !link->error.empty()) return;
-  const Target target = is_tried ? Target{other, link->use, link->address}
-                                 : Target{other, "ddprun", facts.way.empty() ? master_ : facts.way};
+  const Target target =
+      is_tried ? Target{other, link->use, link->address} : Target{other, "ddprun", way_of(other)};
   Link measured = measure(rank_, target, facts);
   if (measured.is_measured || !is_tried) links.push_back(std::move(measured));
+}
+
+/// Each sends to the next one while all others do, as in a ring. If all were told to: the others
+/// would be waited for.
+Result<> Node::load_ring(std::vector<Link>& links) {
+  const bool all_will = std::ranges::all_of(
+      nodes_, [](const Facts& facts) { return facts.bench && facts.missing.empty(); });
+  if (!all_will || count_ < 2) return {};
+  const Result<bool> met = meet("ring");
+  if (!met) return met.error();
+  if (!*met) return {};
+  const int next = (rank_ + 1) % count_;
+  Link link = load(rank_, {next, "ddprun", way_of(next)}, nodes_.at(static_cast<size_t>(next)));
+  if (link.is_measured) links.push_back(std::move(link));
+  return {};
 }
 
 /// In turns, so that no two measurements share a node. Not where a node is missing: the turns would
@@ -210,6 +233,7 @@ Result<bool> Node::run() {
   if (const Result<> collected = collect_facts(); !collected) return collected.error();
   std::vector<Link> links = count_ > 1 ? try_links() : std::vector<Link>();
   if (const Result<> measured = measure_links(links); !measured) return measured.error();
+  if (const Result<> loaded = load_ring(links); !loaded) return loaded.error();
   if (const Result<> told = store_.set(key("links", rank_), encode(links)); !told) {
     return told.error();
   }

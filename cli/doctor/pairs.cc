@@ -21,6 +21,7 @@ constexpr double kClockLimit = 1;  // s
 /// Of the interface's speed. One connection does not fill a fast one.
 constexpr double kSlowShare = 0.25;
 constexpr double kNeverSlow = 5'000;  // Mbit/s
+constexpr double kSlowInRing = 0.5;   // of the middle one
 constexpr size_t kMostPairs = 8;      // that one finding names
 
 std::vector<int> peers_of(int rank, int nodes) {
@@ -152,7 +153,7 @@ Findings judge_round_trips(const std::vector<Link>& links) {
 std::vector<double> clocks_ahead(size_t nodes, const std::vector<Link>& links) {
   std::vector<std::vector<double>> met(nodes);
   for (const Link& link : links) {
-    if (!link.error.empty()) continue;
+    if (!link.error.empty() || link.under_load) continue;
     met.at(static_cast<size_t>(link.to)).push_back(link.clock_ahead);
     met.at(static_cast<size_t>(link.from)).push_back(-link.clock_ahead);
   }
@@ -196,6 +197,7 @@ Findings judge_packets(const World& world, const std::vector<Link>& links) {
   Sentences small;
   for (const Link& link : links) {
     const int mtu = least_of(world.facts(link.from).mtu, world.facts(link.to).mtu);
+    if (link.under_load) continue;
     if (link.lost_large) {
       lost.add(pair_text(world, link) +
                (mtu > 0 ? " (MTU " + std::to_string(mtu) + ")" : std::string()));
@@ -223,7 +225,7 @@ Findings judge_bandwidth(const World& world, const std::vector<Link>& links) {
   double least = HUGE_VAL;
   double most = 0;
   for (const Link& link : links) {
-    if (!link.is_measured || link.lost_large) continue;
+    if (!link.is_measured || link.lost_large || link.under_load) continue;
     least = std::min(least, link.mbits_per_second);
     most = std::max(most, link.mbits_per_second);
     const int speed = least_of(world.facts(link.from).speed, world.facts(link.to).speed);
@@ -240,6 +242,33 @@ Findings judge_bandwidth(const World& world, const std::vector<Link>& links) {
   }
   return {{Level::warn, "bandwidth", slow.text(),
            "another job may use the network; else a bad cable or port (ethtool -S INTERFACE)"}};
+}
+
+/// The slowest way sets the pace of a ring: one that is much slower than the middle one is named.
+Findings judge_load(const World& world, const std::vector<Link>& links) {
+  std::vector<Link> ring;
+  for (const Link& link : links) {
+    if (link.under_load) ring.push_back(link);
+  }
+  if (ring.empty()) return {};
+  std::ranges::sort(ring, {}, &Link::mbits_per_second);
+  const double middle = ring[ring.size() / 2].mbits_per_second;
+  Sentences slow;
+  for (const Link& link : ring) {
+    if (link.mbits_per_second >= middle * kSlowInRing) break;
+    slow.add(pair_text(world, link) + " carries " + number_text(link.mbits_per_second) + " Mbit/s");
+  }
+  if (slow.empty()) {
+    return {{Level::ok, "ring",
+             "each node sends " + number_text(ring.front().mbits_per_second) + " to " +
+                 number_text(ring.back().mbits_per_second) + " Mbit/s to the next one at once",
+             ""}};
+  }
+  return {
+      {Level::warn, "ring",
+       "while all nodes send, " + slow.text() + ", most others " + number_text(middle) + " or more",
+       "all_reduce is as fast as that: look at the ports and cables between these nodes, or "
+       "leave one of them out"}};
 }
 
 }  // namespace
@@ -283,7 +312,7 @@ Findings judge_links(const std::vector<Facts>& nodes, const std::vector<Link>& l
   Findings all = judge_round_trips(links);
   for (const Findings& findings :
        {judge_ways(world, links), judge_choices(world, links), judge_packets(world, links),
-        judge_bandwidth(world, links), judge_clocks(world, links)}) {
+        judge_bandwidth(world, links), judge_load(world, links), judge_clocks(world, links)}) {
     all.insert(all.end(), findings.begin(), findings.end());
   }
   return all;

@@ -17,7 +17,9 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <system_error>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/signal_masked_thread.h"
 #include "cli/doctor/wire.h"
@@ -34,6 +36,8 @@ constexpr auto kConnectLimit = 4s;  // a kernel answers, however busy its host i
 constexpr auto kAnswerLimit = 30s;  // a process may have to wait for a CPU
 constexpr auto kSendingTime = 500ms;
 constexpr size_t kMostSent = 64 << 20;
+constexpr auto kLoadTime = 5s;
+constexpr int kLoadConnections = 4;  // one alone fills no fast network
 constexpr auto kLookInterval = 100ms;
 /// Retransmissions without any progress: these packets do not arrive.
 constexpr std::uint32_t kLostPackets = 3;
@@ -207,12 +211,12 @@ tcp_info info_of(const Fd& socket) {
   return info;
 }
 
-/// Sends what goes in the time; the number of bytes.
-size_t flood(const Fd& socket) {
+/// Sends what goes in the time, `most` bytes at most; the number of bytes.
+size_t flood(const Fd& socket, Clock::duration time, size_t most) {
   const std::string bytes(1 << 18, 'x');
-  const auto end = Clock::now() + kSendingTime;
+  const auto end = Clock::now() + time;
   size_t sent = 0;
-  while (sent < kMostSent && wait_for(socket, POLLOUT, end) == 0) {
+  while (sent < most && wait_for(socket, POLLOUT, end) == 0) {
     const ssize_t size = send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (size < 0 && errno != EAGAIN && errno != EINTR) break;
     sent += static_cast<size_t>(std::max<ssize_t>(size, 0));
@@ -232,10 +236,11 @@ bool wait_for_sink(const Fd& socket) {
   return receive_all(socket, {&byte, 1}, deadline) == 0;
 }
 
-void ask_bandwidth(const Fd& socket, Link& link) {
+void ask_bandwidth(const Fd& socket, Link& link, Clock::duration time = kSendingTime,
+                   size_t most = kMostSent) {
   const auto begin = Clock::now();
   if (send_all(socket, {&kAskSink, 1}, begin + kAnswerLimit) != 0) return;
-  const size_t sent = flood(socket);
+  const size_t sent = flood(socket, time, most);
   link.is_measured = true;
   link.lost_large = !wait_for_sink(socket);
   const double taken = std::chrono::duration<double>(Clock::now() - begin).count();
@@ -271,6 +276,26 @@ Link probe(int from, const Target& target, const Facts& facts) {
   auto [link, socket] = connect_link(from, target, facts);
   if (socket) ask_path_mtu(socket, link);
   return link;
+}
+
+Link load(int from, const Target& target, const Facts& facts) {
+  std::vector<std::pair<Link, Fd>> ways;
+  for (int i = 0; i < kLoadConnections; ++i) ways.push_back(connect_link(from, target, facts));
+  std::vector<std::thread> threads;
+  threads.reserve(ways.size());
+  try {
+    for (auto& [link, socket] : ways) {
+      if (!socket) continue;
+      threads.push_back(signal_masked_thread(
+          [&link, &socket] { ask_bandwidth(socket, link, kLoadTime, SIZE_MAX); }));
+    }
+  } catch (const std::system_error&) {  // no thread is left, as in a container: fewer send
+  }
+  for (std::thread& thread : threads) thread.join();
+  Link sum = ways.front().first;
+  for (size_t i = 1; i < ways.size(); ++i) sum.mbits_per_second += ways[i].first.mbits_per_second;
+  sum.under_load = true;
+  return sum;
 }
 
 Link measure(int from, const Target& target, const Facts& facts) {

@@ -35,4 +35,7 @@ Link probe(int from, const Target& target, const Facts& facts);
 /// The same, and then sends for half a second, 64 MiB at most.
 Link measure(int from, const Target& target, const Facts& facts);
 
+/// Sends for five seconds on several connections.
+Link load(int from, const Target& target, const Facts& facts);
+
 }  // namespace ddprun::doctor

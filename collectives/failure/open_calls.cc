@@ -32,7 +32,9 @@ FlightRecorder::Group describe(const GroupContext& context, const std::string& b
 }  // namespace
 
 OpenCalls::OpenCalls(const GroupContext& context, const std::string& backend_name)
-    : context_(context), group_(recorder_.add(describe(context, backend_name))) {}
+    : context_(context),
+      group_(recorder_.add(describe(context, backend_name))),
+      published_(context) {}
 
 OpenCalls::~OpenCalls() {
   recorder_.remove(group_);
@@ -69,6 +71,7 @@ OpenCalls::CallId OpenCalls::begin(const Task& task, milliseconds limit, Time no
   const CallId id = recorder_.begin(group_, call, now);
   Queue& queue = is_point_to_point(call.operation) ? messages_ : collectives_;
   queue.push_back({id, call, limit, now, nullptr});
+  publish();
   return id;
 }
 
@@ -96,7 +99,13 @@ OpenCalls::Queue::iterator OpenCalls::close(Queue& queue, const Queue::iterator&
   if (&queue == &collectives_ && succeeded) last_ = open->call;
   const auto next = queue.erase(open);
   if (&queue == &collectives_ && first && !queue.empty()) queue.front().since = now;
+  publish();
   return next;
+}
+
+void OpenCalls::publish() noexcept {
+  published_.publish(collective_count_, collectives_.empty() ? nullptr : &collectives_.front().call,
+                     last_ ? &*last_ : nullptr);
 }
 
 std::optional<Error> OpenCalls::close_completed(Time now) {

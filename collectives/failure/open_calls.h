@@ -12,6 +12,7 @@
 #include "collectives/call/async_call.h"
 #include "collectives/call/task.h"
 #include "collectives/failure/flight_recorder.h"
+#include "collectives/failure/published_calls.h"
 #include "ddp/error.h"
 
 namespace ddp::internal {
@@ -79,6 +80,7 @@ class OpenCalls {
   Call call_of(const Task& task);
   Queue::iterator close(Queue& queue, const Queue::iterator& open, bool succeeded, Time now);
   const OpenCall* first() const;
+  void publish() noexcept;
 
   const GroupContext& context_;
   FlightRecorder& recorder_ = FlightRecorder::of_process();
@@ -86,6 +88,7 @@ class OpenCalls {
   std::uint64_t collective_count_ = 0;
   std::uint64_t message_count_ = 0;
   std::optional<Call> last_;  // collective call that succeeded
+  PublishedCalls published_;
   Queue collectives_;
   Queue messages_;  // between two ranks
 };

@@ -83,6 +83,15 @@ TEST_CASE("each sign counts as progress where there are no heartbeats") {
   CHECK(node.looks(10min, kNothing) == 1);
 }
 
+TEST_CASE("what waits in a collective call is no progress, whatever it computes and writes") {
+  const Signs spinning = {.output = true, .cpu = true, .blocked = true};
+  WatchedNode node;
+  CHECK(node.looks(9min, spinning) == 0);
+  CHECK(node.looks(1min, spinning) == 1);
+  WatchedNode compiling;
+  CHECK(compiling.looks(24h, {.work = true, .blocked = true}) == 0);
+}
+
 TEST_CASE("a limit of the user's is obeyed") {
   WatchedNode node(30s);
   CHECK(node.looks(29s, kNothing) == 0);
@@ -178,6 +187,7 @@ class RandomWalk {
     if (beats_ && chance(0.9)) {
       node_->beat(static_cast<int>(random_() % 4), now_);
       shown_ = now_;
+      silent_ = 0;
     }
     if (now_ >= looked_ + node_->interval()) look();
   }
@@ -198,7 +208,7 @@ class RandomWalk {
   void mood() {
     if (!chance(0.005)) return;
     beats_ = chance(0.3);
-    signs_ = {chance(0.2), chance(0.2), chance(0.1), chance(0.05)};
+    signs_ = {chance(0.2), chance(0.2), chance(0.1), chance(0.05), chance(0.2)};
   }
 
   /// Never soon after a beat or work, and always some time after both.
@@ -210,7 +220,8 @@ class RandomWalk {
       ++hangs_;
     }
     if (news == News::progress) CHECK(std::exchange(quiet_, false));
-    const bool is_silent = !beats_ && !signs_.output && !signs_.cpu && !signs_.work && !signs_.held;
+    const bool is_active = (signs_.output || signs_.cpu) && !signs_.blocked;
+    const bool is_silent = !beats_ && !is_active && !signs_.work && !signs_.held;
     silent_ = is_silent ? silent_ + 1 : 0;
     if (silent_ > 25) CHECK(quiet_);
   }

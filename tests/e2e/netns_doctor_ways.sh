@@ -30,6 +30,19 @@ on 1 expect_stdout '^      -> check routes .* on both nodes'
 on 1 expect_stdout '^FAIL  packets: small ones arrive, large ones are lost: node1 to node3 \(MTU 9000\)$'
 on 1 expect_stdout '^warn  bandwidth: node1 to node2 carries [0-9.]+ Mbit/s, the interfaces 10000'
 
+# While all send at once, one way is slower than the others; none is fast, so that this takes little CPU.
+ip -n "$net-3" route del blackhole 10.9.0.2/32
+for host in 1 2 3; do
+  ip -n "$net-$host" link set eth0 mtu 1500
+  rate=$((host == 2 ? 40 : 600))mbit
+  tc -n "$net-$host" qdisc replace dev eth0 root tbf rate $rate burst 64k latency 50ms
+done
+doctor start 1 --bench
+doctor start 2 --bench
+doctor run 3 --bench
+finish_both
+on 1 expect_stdout '^warn  ring: while all nodes send, node2 to node3 carries [0-9.]+ Mbit/s, most others [0-9.]+ or more$'
+
 # Host 2 has no way to the rendezvous, host 3 takes itself for it, host 1 waits for both.
 ip -n "$net-2" route add blackhole 10.9.0.1/32
 echo '127.0.1.1 node1' | cat - "$work/hosts" >"$work/hosts3"

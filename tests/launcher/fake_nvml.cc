@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // A fake of libnvidia-ml.so.1: FAKE_NVML in the environment holds one word for each GPU: "gpu",
 // "denied" (may not be opened), "mig" (three instance slots, the middle one free), or of its
-// health: "lost", "pending", "worn", "ecc" and "full", as ddprun doctor calls it. The word "broken"
-// alone makes initialisation fail, as it does beside a driver of another version.
+// health: "lost", "pending", "worn", "ecc", "full" and "unlinked", as ddprun doctor calls it,
+// "hot", and "busy", which is well. The word "broken" alone makes initialisation fail, as it does
+// beside a driver of another version. Where FAKE_NVML_GATE names a FIFO, uses are told once
+// somebody has opened it.
 
 #include <cstdio>
 #include <cstdlib>
+#include <fcntl.h>
 #include <sstream>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 namespace {
 
 enum Status {
   kSuccess = 0,
+  kNotSupported = 3,
   kNoPermission = 4,
   kNotFound = 6,
   kGpuIsLost = 15,
@@ -125,9 +130,47 @@ int nvmlDeviceGetTotalEccErrors(void* handle, int type, int counter, unsigned lo
 }
 
 int nvmlDeviceGetMemoryInfo(void* handle, unsigned long long memory[3]) {
-  memory[0] = 80;  // total, free, used
-  memory[2] = as_device(handle).health == "full" ? 40 : 1;
+  constexpr unsigned long long kGiB = 1 << 30;
+  memory[0] = 80 * kGiB;  // total, free, used
+  memory[2] = as_device(handle).health == "full" ? 40 * kGiB : kGiB;
   memory[1] = memory[0] - memory[2];
+  return kSuccess;
+}
+
+int nvmlDeviceGetHandleByUUID(const char* uuid, void** handle) {
+  for (Device& device : devices()) {
+    if (device.uuid == uuid) return *handle = &device, kSuccess;
+    for (Device& instance : device.instances) {
+      if (instance.uuid == uuid) return *handle = &instance, kSuccess;
+    }
+  }
+  return kNotFound;
+}
+
+/// Those of a MIG instance are not known.
+int nvmlDeviceGetUtilizationRates(void* handle, unsigned percent[2]) {
+  if (const char* gate = std::getenv("FAKE_NVML_GATE")) close(open(gate, O_RDONLY));
+  if (as_device(handle).uuid.starts_with("MIG-")) return kNotSupported;
+  percent[0] = as_device(handle).health == "busy" ? 97 : 0;
+  percent[1] = 0;
+  return kSuccess;
+}
+
+int nvmlDeviceGetPowerUsage(void* handle, unsigned* milliwatts) {
+  *milliwatts = as_device(handle).health == "busy" ? 512'500 : 60'000;
+  return kSuccess;
+}
+
+int nvmlDeviceGetCurrentClocksThrottleReasons(void* handle, unsigned long long* reasons) {
+  *reasons = as_device(handle).health == "hot" ? 0x40 | 0x08 : 0x04;  // else its power limit
+  return kSuccess;
+}
+
+/// Four links; "gpu" has none, and "full" has none that works.
+int nvmlDeviceGetNvLinkState(void* handle, unsigned link, int* is_active) {
+  const std::string& health = as_device(handle).health;
+  if (link >= 4 || health == "gpu") return kNotSupported;
+  *is_active = health == "full" || (health == "unlinked" && link == 2) ? 0 : 1;
   return kSuccess;
 }
 

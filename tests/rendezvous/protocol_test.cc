@@ -54,6 +54,14 @@ void check_same(const WorkerExits& a, const WorkerExits& b) {
     CHECK(a.victims[i].how == b.victims[i].how);
     CHECK(a.victims[i].consequence == b.victims[i].consequence);
   }
+  REQUIRE(a.calls.size() == b.calls.size());
+  for (size_t i = 0; i < a.calls.size(); ++i) {
+    CHECK(a.calls[i].group == b.calls[i].group);
+    CHECK(a.calls[i].begun == b.calls[i].begun);
+    CHECK(a.calls[i].open == b.calls[i].open);
+    CHECK(a.calls[i].shown == b.calls[i].shown);
+    CHECK(a.calls[i].ranks == b.calls[i].ranks);
+  }
   REQUIRE(a.places.size() == b.places.size());
   for (size_t i = 0; i < a.places.size(); ++i) {
     CHECK(a.places[i].ranks == b.places[i].ranks);
@@ -107,15 +115,17 @@ TEST_CASE("a message of an agent is decoded as it was encoded") {
   CHECK(sent_and_received<message::Succeed>(message::Succeed{6}).round == 6);
   CHECK(sent_and_received<message::Leave>(message::Leave{"SIGTERM"}).signal == "SIGTERM");
   const WorkerExits sample = sample_request().worker_exits;
-  const auto progress =
-      sent_and_received<message::Progress>(message::Progress{{4, true, 612.5, sample.places}});
+  const auto progress = sent_and_received<message::Progress>(
+      message::Progress{{4, true, 612.5, sample.places, sample.calls}});
   CHECK(progress.progress.round == 4);
   CHECK(progress.progress.quiet);
   CHECK(progress.progress.seconds == 612.5);
   WorkerExits arrived;
   arrived.places = progress.progress.places;
+  arrived.calls = progress.progress.calls;
   WorkerExits sent;
   sent.places = sample.places;
+  sent.calls = sample.calls;
   check_same(arrived, sent);
   const auto gone = sent_and_received<message::Gone>(message::Gone{"0123abcd", "its agent ended"});
   CHECK(gone.session == "0123abcd");

@@ -40,6 +40,13 @@ class Job {
     return at(ranks, Kind::elsewhere, "asleep (clock_nanosleep)", still);
   }
 
+  /// In a call of the group, or after it if `open` is 0.
+  Job& calls(const std::vector<int>& ranks, std::uint64_t begun, std::uint64_t open,
+             const std::string& shown, std::uint64_t group = 1) {
+    for (const int rank : ranks) node_of(rank).calls.push_back({group, begun, open, shown, {rank}});
+    return *this;
+  }
+
   std::string suspect() const { return seen().text(); }
 
   Suspect seen() const {
@@ -212,6 +219,70 @@ TEST_CASE("however many groups there are, the lines of a hang fit into a message
   CHECK(text.size() < 4'000);
   CHECK(text.starts_with("no rank stands apart"));
   CHECK(text.ends_with("\nand other groups of ranks"));
+}
+
+TEST_CASE("the rank that has not begun a collective call is the one that the others wait for") {
+  Job job(4, {"gpu-01", "gpu-02"});
+  job.timed_out(0).waiting({1, 2}).at({3}, Kind::busy, "after #120 barrier, busy on a CPU");
+  CHECK(job.suspect().empty());  // where it computes alone tells nothing
+  job.calls({1, 2}, 121, 121, "#121 all_reduce[8]").calls({3}, 120, 0, "#120 barrier");
+  CHECK(job.suspect() ==
+        "rank 3 (gpu-02) is the likely cause: after #120 barrier, busy on a CPU, while ranks 1, 2 "
+        "waited in #121 all_reduce[8]");
+  CHECK(job.seen().named() == 3);
+}
+
+TEST_CASE("a rank that waits in a call of another group is not the one to blame") {
+  // 0 waits for 1 in the group 1, 1 for 2 in the group 2, and 2 is in no call.
+  Job job(3);
+  job.timed_out(0).waiting({0, 1}).at({2}, Kind::busy, "busy on a CPU");
+  job.calls({0}, 7, 7, "#7 barrier", 1).calls({1}, 6, 0, "#6 barrier", 1);
+  job.calls({1}, 4, 4, "#4 barrier", 2).calls({2}, 3, 0, "#3 barrier", 2);
+  CHECK(job.seen().named() == 2);
+  Job circle(2);
+  circle.timed_out(0).waiting({0, 1});
+  circle.calls({0}, 7, 7, "#7 barrier", 1).calls({1}, 6, 0, "#6 barrier", 1);
+  circle.calls({1}, 4, 4, "#4 barrier", 2).calls({0}, 3, 0, "#3 barrier", 2);
+  CHECK(circle.suspect().empty());
+}
+
+TEST_CASE("ranks in another call of the same number are named if they are the fewer") {
+  const auto job = [](const std::vector<int>& others, const std::vector<int>& guilty) {
+    Job made(4);
+    made.timed_out(0).waiting({0, 1, 2, 3});
+    return made.calls(others, 9, 9, "#9 all_reduce[8]").calls(guilty, 9, 9, "#9 barrier").suspect();
+  };
+  CHECK(
+      job({0, 1, 2}, {3}) ==
+      "rank 3 (gpu-01) is the likely cause: waiting (futex) for 30 min, while ranks 0-2 waited in "
+      "#9 all_reduce[8]");
+  CHECK(job({0, 1}, {2, 3}).empty());
+  CHECK(job({0, 1, 2, 3}, {}).empty());
+}
+
+TEST_CASE("ranks that are in a call still which the others have ended are behind") {
+  Job job(4);
+  job.timed_out(0).waiting({0, 1, 2, 3});
+  job.calls({0, 1, 2}, 9, 9, "#9 all_reduce[8]").calls({3}, 8, 8, "#8 broadcast[4]");
+  CHECK(job.seen().named() == 3);
+}
+
+TEST_CASE("where few wait for many, the few may have made a call too much") {
+  Job job(4);
+  job.timed_out(0).waiting({0}).at({1, 2, 3}, Kind::busy, "busy on a CPU");
+  job.calls({0}, 9, 9, "#9 barrier").calls({1, 2, 3}, 8, 0, "#8 barrier");
+  CHECK(job.suspect().empty());
+}
+
+TEST_CASE("calls name nobody where a rank failed for its own reason, or is stopped") {
+  const auto job = [] {
+    Job made(3);
+    made.timed_out(0).waiting({1}).calls({1}, 9, 9, "#9 barrier").calls({2}, 8, 0, "#8 barrier");
+    return made;
+  };
+  CHECK(job().seen().named() == 2);
+  CHECK(job().failed(0, false).suspect().empty());
+  CHECK(job().at({1}, Kind::stopped, "stopped by a signal (state T)").seen().named() == 1);
 }
 
 }  // namespace

@@ -58,6 +58,8 @@ TEST_CASE("status: as JSON and back") {
   status.nodes[0].ranks[1].output_age.reset();
   status.nodes[0].ranks[1].heartbeat_age = 1.25;
   status.nodes[0].ranks[1].progress = "step 12";
+  status.nodes[0].ranks[0].gpu = GpuStatus{.names = "0,1"};
+  status.nodes[0].ranks[1].gpu = GpuStatus{"2", 61, 80, 0.97, 512.5, "too hot"};
   status.nodes[1].ranks.clear();
   status.nodes[1].problem = "no answer for 12 s";
   const std::string json = to_json(status);
@@ -69,6 +71,10 @@ TEST_CASE("status: as JSON and back") {
   CHECK(!read.nodes[0].ranks[0].heartbeat_age);
   CHECK(read.nodes[0].ranks[1].heartbeat_age == 1.25);
   CHECK(read.nodes[0].ranks[1].progress == "step 12");
+  CHECK(read.nodes[0].ranks[0].gpu->names == "0,1");
+  const GpuStatus gpu = *read.nodes[0].ranks[1].gpu;
+  CHECK((gpu.memory == 61 && gpu.memory_total == 80 && gpu.busy == 0.97 && gpu.watts == 512.5));
+  CHECK(gpu.slowed == "too hot");
   CHECK(read.nodes[1].problem == "no answer for 12 s");
   CHECK(std::ranges::none_of(json, [](unsigned char c) { return c < 0x20; }));
 }
@@ -125,6 +131,19 @@ TEST_CASE("status: the progress of ranks that send heartbeats") {
   CHECK(lines[1].ends_with("MEMORY   OUTPUT     PROGRESS"));
   CHECK(lines[2].ends_with("1.2 GiB  3.5 s ago"));
   CHECK(lines[3].ends_with("1.2 GiB  3.5 s ago  step 12"));
+}
+
+TEST_CASE("status: the GPUs of ranks of which the driver knows") {
+  JobStatus status = sample_status(1, 3);
+  status.nodes[0].ranks[0].gpu = GpuStatus{.names = "0"};
+  status.nodes[0].ranks[1].gpu = GpuStatus{"1", 61ull << 30, 80ull << 30, 0.97, 512.5, ""};
+  status.nodes[0].ranks[2].gpu = GpuStatus{.names = "MIG-1", .memory = 0, .memory_total = 10 << 20};
+  const auto lines = status_lines(status_text(status, {}));
+  REQUIRE(lines.size() == 5);
+  CHECK(lines[1].ends_with("MEMORY   OUTPUT     GPU"));
+  CHECK(lines[2].ends_with("1.2 GiB  3.5 s ago"));
+  CHECK(lines[3].ends_with("1.2 GiB  3.5 s ago  97 %, 61 GiB"));
+  CHECK(lines[4].ends_with("1.2 GiB  3.5 s ago  0 B"));
 }
 
 TEST_CASE("status: the worst of eight ranks comes first") {

@@ -35,6 +35,10 @@ JobStatus measured_job() {
   node.ranks[0].heartbeat_age = 0.25;
   node.ranks[0].progress = "step 1200: loss 0.3";
   node.ranks[1].progress = "evaluating";
+  node.ranks[0].gpu =
+      ddprun::agent::ask::GpuStatus{"0", 1ull << 30, 1ull << 31, 0.97, 512.5, "too hot"};
+  node.ranks[0].collectives = 121;
+  node.ranks[1].gpu = ddprun::agent::ask::GpuStatus{.names = "1"};
   NodeStatus& lost = job.nodes.emplace_back();
   lost.host = "gpu-02";
   lost.state = "running";
@@ -69,7 +73,7 @@ TEST_CASE("web metrics: the page of docs has them all, and the dashboard no othe
     if (text[at] != '#') samples += text.substr(at, text.find_first_of(" {", at) - at) + "\n";
   }
   const std::set<std::string> written = names_in(samples);
-  CHECK(written.size() == 16);
+  CHECK(written.size() == 22);
   CHECK(names_in(document("web.md")) == written);
   const std::set<std::string> shown = names_in(document("grafana.json"));
   CHECK(shown.size() > 5);
@@ -106,14 +110,21 @@ TEST_CASE("web metrics: families in the form of OpenMetrics") {
         "\nddprun_worker_resident_bytes{rank=\"1\",host=\"gpu-01\"} 4096\n",
         "\nddprun_worker_output_age_seconds{rank=\"2\",host=\"gpu-01\"} 7\n",
         "\nddprun_worker_heartbeat_age_seconds{rank=\"0\",host=\"gpu-01\"} 0.25\n",
-        "\nddprun_worker_step{rank=\"0\",host=\"gpu-01\"} 1200\n"}) {
+        "\nddprun_worker_step{rank=\"0\",host=\"gpu-01\"} 1200\n",
+        "\nddprun_worker_collectives_total{rank=\"0\",host=\"gpu-01\"} 121\n",
+        "\nddprun_worker_gpu_memory_bytes{rank=\"0\",host=\"gpu-01\"} 1073741824\n",
+        "\nddprun_worker_gpu_memory_total_bytes{rank=\"0\",host=\"gpu-01\"} 2147483648\n",
+        "\nddprun_worker_gpu_utilization_ratio{rank=\"0\",host=\"gpu-01\"} 0.97\n",
+        "\nddprun_worker_gpu_power_watts{rank=\"0\",host=\"gpu-01\"} 512.5\n",
+        "\nddprun_worker_gpu_slowed{rank=\"0\",host=\"gpu-01\"} 1\n"}) {
     INFO(lines);
     CHECK(contains("\n" + text, lines));
   }
   CHECK(!contains(text, "worker_cpu_seconds_total{rank=\"2\""));   // it has ended
   CHECK(!contains(text, "worker_output_age_seconds{rank=\"1\""));  // there was none
   CHECK(!contains(text, "worker_heartbeat_age_seconds{rank=\"1\""));
-  CHECK(!contains(text, "worker_step{rank=\"1\""));  // it says no number
+  CHECK(!contains(text, "worker_step{rank=\"1\""));              // it says no number
+  CHECK(!contains(text, "worker_gpu_memory_bytes{rank=\"1\""));  // the driver said nothing
   CHECK(text.ends_with("\n# EOF\n"));
 }
 

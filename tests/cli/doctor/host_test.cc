@@ -108,10 +108,12 @@ TEST_CASE("doctor: GPUs, driver and InfiniBand by the kernel's files") {
 TEST_CASE("doctor: what NVML says of the health of GPUs") {
   const Root root;
   root.write("/proc/driver/nvidia/version", "NVRM version: ...\n");
-  setenv("FAKE_NVML", "gpu lost worn pending ecc full denied", 1);
+  const std::string fell = "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n";
+  root.write("/dev/kmsg", "4,1,10,-;" + fell);
+  setenv("FAKE_NVML", "gpu lost worn pending ecc full denied unlinked hot", 1);
   Facts facts;
   read_gpus(facts, root.path(), FAKE_NVML_LIBRARY);
-  REQUIRE(facts.gpu_health.size() == 7);
+  REQUIRE(facts.gpu_health.size() == 9);
   const std::vector<Gpu>& gpus = facts.gpu_health;
   CHECK_FALSE((gpus[0].is_lost || gpus[0].is_worn_out || gpus[0].needs_reset));
   CHECK(gpus[1].is_lost);
@@ -120,6 +122,12 @@ TEST_CASE("doctor: what NVML says of the health of GPUs") {
   CHECK(gpus[4].uncorrected_errors == 2);
   CHECK(gpus[5].memory_used == 0.5);
   CHECK_FALSE(gpus[6].is_lost);
+  CHECK((gpus[0].links_up == 0 && gpus[0].links_down == 0));
+  CHECK((gpus[7].links_up == 3 && gpus[7].links_down == 1));
+  CHECK(gpus[7].slowed.empty());
+  CHECK(gpus[8].slowed == "too hot");
+  CHECK(facts.gpu_errors ==
+        std::vector<std::string>{"0000:3b:00: Xid 79 (the GPU fell off the bus)"});
 
   setenv("FAKE_NVML", "broken", 1);
   Facts broken;

@@ -48,6 +48,14 @@ Link measured(int from, int to, double speed) {
   return one;
 }
 
+Link loaded(int from, int to, double speed) {
+  Link one = measured(from, to, speed);
+  one.under_load = true;
+  one.lost_large = true;  // it may be late
+  one.clock_ahead = 90;   // whose answer was
+  return one;
+}
+
 std::vector<Link> all_links() {
   return {link(0, 1), link(0, 2), link(1, 0), link(1, 2), link(2, 0), link(2, 1)};
 }
@@ -257,4 +265,18 @@ TEST_CASE("doctor: the report for programs") {
   CHECK(contains(text, "\"ok\": true"));
   CHECK(contains(text, "\"level\": \"warn\""));
   CHECK(contains(report_json({{Level::fail, "stack", "t", "r"}}, nodes), "\"ok\": false"));
+}
+
+TEST_CASE("doctor: the way that is slow while all nodes send") {
+  auto links = all_links();
+  for (const Link& link : {loaded(0, 1, 9'400), loaded(1, 2, 2'100), loaded(2, 0, 9'100)}) {
+    links.push_back(link);
+  }
+  const Finding found = only_bad(links);
+  CHECK(found.check == "ring");
+  CHECK(found.text ==
+        "while all nodes send, b to c carries 2100 Mbit/s, most others 9100 or more");
+  links[links.size() - 2].mbits_per_second = 8'000;
+  const Findings well = judge_links(three_nodes(), links);
+  CHECK(std::ranges::all_of(well, [](const Finding& f) { return f.level == Level::ok; }));
 }

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <dlfcn.h>
+#include <memory>
+#include <string>
+
+namespace ddprun::launcher {
+
+/// Whether the kernel has NVIDIA's driver, by two system calls; files are under `root`.
+bool has_nvidia_driver(const std::string& root = "");
+
+/// NVML, the library of NVIDIA's driver, loaded by dlopen for the life of this object: nothing is
+/// linked. Its C interface is stable; functions that an older driver lacks return kMissing.
+///
+/// Constructing it takes tens of milliseconds, and seconds where the driver begins with it.
+/// For any thread, one at a time.
+class Nvml {
+ public:
+  using Device = void*;  ///< nvmlDevice_t
+
+  static constexpr int kMissing = -1;          ///< there is no such function or library
+  static constexpr int kGpuIsLost = 15;        ///< NVML_ERROR_GPU_IS_LOST
+  static constexpr int kVersionsDiffer = 18;   ///< NVML_ERROR_LIB_RM_VERSION_MISMATCH
+  static constexpr int kInsufficientSize = 7;  ///< NVML_ERROR_INSUFFICIENT_SIZE
+  static constexpr const char* kLibrary = "libnvidia-ml.so.1";
+
+  explicit Nvml(const std::string& library = kLibrary);
+  Nvml(Nvml&&) = default;
+  Nvml& operator=(Nvml&&) = delete;
+  ~Nvml();
+
+  /// 0, or the error for which nothing else can be called.
+  int error() const { return error_; }
+
+  /// Calls a function of nvml.h: 0 is NVML_SUCCESS.
+  template <class... Arguments>
+  int call(const char* name, Arguments... arguments) const {
+    if (!library_) return kMissing;
+    auto* const function = reinterpret_cast<int (*)(Arguments...)>(dlsym(library_.get(), name));
+    return function == nullptr ? kMissing : function(arguments...);
+  }
+
+  unsigned count() const;
+
+  /// nullptr: it may not be opened, or is lost; `error`, if given, gets why.
+  Device at(unsigned index, int* error = nullptr) const;
+
+  /// That an entry of CUDA_VISIBLE_DEVICES means: an index, or the whole UUID of a GPU or a MIG
+  /// instance; nullptr: none.
+  Device named(const std::string& entry) const;
+
+  std::string uuid(Device device) const;
+
+  /// On the PCI bus, as in /sys/bus/pci/devices; empty: unknown.
+  std::string address(Device device) const;
+
+ private:
+  struct Close {
+    void operator()(void* library) const { dlclose(library); }
+  };
+  std::unique_ptr<void, Close> library_;
+  int error_ = kMissing;
+};
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "rendezvous/node.h"
+
+namespace ddprun::rendezvous {
+
+/// DECIDES from the numbers of collective calls, which all ranks of a group make in one order,
+/// which ranks the others wait for. Pure.
+class CallOrder {
+ public:
+  /// Ranks that are behind, and those that wait for them.
+  struct Behind {
+    std::vector<int> ranks;
+    std::vector<int> waiting;
+    std::string awaited;  ///< the call in which those wait: "#121 all_reduce[8]"
+  };
+
+  void add(const CallPlace& place);
+
+  /// Of the call that a group cannot end, these are behind:
+  /// - ranks that have not begun it, and are in no call of another group, in which they may wait
+  ///   themselves;
+  /// - else, if all have begun it, those that made another call of its number, or another size;
+  /// - else those that are in it still while the others wait in a later one.
+  /// nullopt: none is, or so many that the few who wait may be wrong.
+  std::optional<Behind> behind() const;
+
+ private:
+  using Places = std::vector<CallPlace>;
+
+  std::optional<Behind> behind_in(const Places& group) const;
+  std::vector<int> missing(const Places& group, std::uint64_t number) const;
+
+  std::map<std::uint64_t, Places> groups_;
+  std::map<int, std::set<std::uint64_t>> inside_;  ///< by rank, the groups in whose calls it is
+};
+
+}  // namespace ddprun::rendezvous

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "launcher/gpu_errors.h"
+#include "launcher/gpu_use.h"
+#include "tests/catch.h"
+
+using namespace ddprun::launcher;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A folder in which there is a driver, as the kernel shows it.
+class DriverRoot {
+ public:
+  DriverRoot() {
+    path_ = mkdtemp(path_.data());
+    fs::create_directories(path_ + "/proc/driver/nvidia");
+  }
+  ~DriverRoot() { fs::remove_all(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_ = (fs::temp_directory_path() / "ddprun-gpu-XXXXXX").string();
+};
+
+void append(const std::string& file, const std::string& text) {
+  std::ofstream(file, std::ios::app) << text;
+}
+
+/// A watch that knows of no record written before, as of pids of this namespace.
+struct WatchedLog {
+  DriverRoot root;
+  std::string kmsg = root.path() + "/kmsg";
+  WatchedLog() {
+    append(kmsg, "4,1,9,-;NVRM: Xid (PCI:0000:17:00): 79, GPU has fallen off the bus.\n");
+    fs::create_directories(root.path() + "/ns");
+    fs::create_symlink("pid:[4026531836]", root.path() + "/ns/pid");
+  }
+};
+
+constexpr const char* kOwnError =
+    "4,2,10,-;NVRM: Xid (PCI:0000:3b:00): 31, pid=4711, name=python, Ch 00000010\n";
+
+}  // namespace
+
+TEST_CASE("GPUs: what NVML says of their use, by name") {
+  const DriverRoot root;
+  setenv("FAKE_NVML", "gpu busy hot mig denied", 1);
+  GpuReader reader(FAKE_NVML_LIBRARY, root.path());
+  const auto uses = reader.read({"0", "1", "GPU-2", "MIG-3-0", "4", "7", "GPU-9", ""});
+  CHECK(uses.size() == 4);
+  CHECK(uses.at("0").busy == 0.0);
+  CHECK(uses.at("0").slowed.empty());  // its power limit is no fault
+  CHECK(uses.at("1").busy == 0.97);
+  CHECK(uses.at("1").watts == 512.5);
+  CHECK(uses.at("1").memory_total == 80ull << 30);
+  CHECK(uses.at("GPU-2").slowed == "too hot");
+  CHECK(!uses.at("MIG-3-0").busy);
+  CHECK(uses.at("MIG-3-0").memory > 0);
+  CHECK(GpuReader(FAKE_NVML_LIBRARY, "/nowhere").read({"0"}).empty());
+  CHECK(GpuReader("libnowhere.so", root.path()).read({"0"}).empty());
+  unsetenv("FAKE_NVML");
+}
+
+TEST_CASE("GPUs: the errors that the driver writes into the kernel's log") {
+  const auto own = parse_gpu_error(kOwnError);
+  REQUIRE(own);
+  CHECK((own->gpu == "0000:3b:00" && own->xid == 31 && own->pid == 4711 && !own->of_gpu));
+  const auto unknown = parse_gpu_error("4,2,10,-;NVRM: Xid (PCI:0000:3b:00): 999, pid='<unknown>'");
+  REQUIRE(unknown);
+  CHECK((unknown->text == "Xid 999" && unknown->pid == 0 && !unknown->of_gpu));
+  CHECK(!parse_gpu_error("4,2,10,-;NVRM: Xid (PCI:0000:3b:00): 45, pid=4711, Ch 00000010"));
+  CHECK(!parse_gpu_error("12,2,10,-;NVRM: Xid (PCI:0000:3b:00): 79, a program wrote it"));
+  CHECK(!parse_gpu_error("4,2,10,-;NVRM: Xid (PCI:0000:3b:00): x"));
+  CHECK(!parse_gpu_error("4,2,10,-;NVRM: Xid (PCI:"));
+  CHECK(!parse_gpu_error("4,2,10"));
+}
+
+TEST_CASE("GPUs: an error is the cause of its process's end, and one of the GPU of any") {
+  const WatchedLog log;
+  GpuErrorWatch watch(log.kmsg, log.root.path());
+  CHECK(watch.cause(4711).empty());
+  append(log.kmsg, kOwnError);
+  CHECK(watch.cause(4711) ==
+        "GPU 0000:3b:00: Xid 31 (an invalid address in GPU memory), as this host's kernel says");
+  CHECK(watch.cause(4712).empty());
+  append(log.kmsg, "4,3,11,-;NVRM: Xid (PCI:0000:5e:00): 79, GPU has fallen off the bus.\n");
+  CHECK(watch.cause(4712).starts_with("GPU 0000:5e:00: Xid 79 (the GPU fell off the bus)"));
+}
+
+TEST_CASE("GPUs: pids of another namespace name no process") {
+  const WatchedLog log;
+  GpuErrorWatch watch(log.kmsg, "/nowhere");
+  append(log.kmsg, kOwnError);
+  CHECK(watch.cause(4711).empty());
+}
