@@ -92,7 +92,7 @@ void look_at(ask::RankStatus& rank, const GpuWatch::Uses& uses) {
   add_calls(rank, launcher::calls_of(rank.pid, rank.rank));
   if (sample.state == 'T' && !sample.traced) rank.state = "stopped";
   rank.how = sample.state == 'D' ? "uninterruptible" : sample.call;
-  // What is stopped, or waits for a disk, does so with any quota.
+  // A process that is stopped, or waits for a disk, does so with any quota.
   if (rank.state != "running" || sample.state == 'D') return;
   if (rank.gpu && !rank.gpu->slowed.empty()) rank.how = throttled_text(*rank.gpu);
   const auto quota = launcher::cpu_quota_of(rank.pid);

@@ -12,7 +12,7 @@ namespace ddprun::agent {
 using std::chrono::steady_clock;
 
 void ConsoleReport::stopping(std::size_t workers, int signal, bool handled) const {
-  const std::string count = std::to_string(workers) + (workers == 1 ? " worker" : " workers");
+  const std::string count = count_text(workers, "worker");
   const std::string name = launcher::signal_name(signal);
   log::info(handled ? "stopping " + count + " (" + name + "); again to kill them at once"
                     : "killing " + count + ": " + name + " is not one of the --signals_to_handle");

@@ -26,7 +26,7 @@ constexpr std::chrono::seconds kExamination{1};
 /// `ranks` are the workers that run; without any, only processes that they started do.
 std::string processes_text(const std::vector<int>& ranks) {
   if (ranks.empty()) return "processes the workers left behind";
-  return (ranks.size() == 1 ? "rank " : "ranks ") + compress_ranks(ranks);
+  return ranks_text(ranks);
 }
 
 std::string uneven_end_text(const std::vector<int>& ended, const std::vector<int>& running,

@@ -21,10 +21,6 @@ constexpr size_t kMostFrames = 10;    // of these, for a traceback
 constexpr size_t kMostColumns = 240;  // three lines of a terminal
 constexpr std::string_view kTraceback = "Traceback (most recent call last):";
 
-std::string plural(int count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
 /// Untrusted text as one printable line.
 std::string one_line(std::string_view text) {
   std::string line = printable(text);
@@ -210,18 +206,18 @@ std::string loss_text(const Failure& root_cause) {
 std::string restart_line(const rendezvous::Layout& layout, int max_restarts,
                          std::chrono::nanoseconds since_failure) {
   return "restart " + std::to_string(layout.restarts) + " of " + std::to_string(max_restarts) +
-         ": round " + std::to_string(layout.round) + " with " + plural(layout.node_count, "node") +
-         ", " + plural(layout.world_size, "worker") + ", ready " + duration_text(since_failure) +
-         " after the failure";
+         ": round " + std::to_string(layout.round) + " with " +
+         count_text(layout.node_count, "node") + ", " + count_text(layout.world_size, "worker") +
+         ", ready " + duration_text(since_failure) + " after the failure";
 }
 
 std::string regroup_line(const rendezvous::Layout& layout, int min_nodes, int max_nodes) {
-  const std::string nodes = min_nodes == max_nodes ? plural(layout.node_count, "node")
+  const std::string nodes = min_nodes == max_nodes ? count_text(layout.node_count, "node")
                                                    : std::to_string(layout.node_count) + " of " +
                                                          std::to_string(min_nodes) + ":" +
                                                          std::to_string(max_nodes) + " nodes";
   return "round " + std::to_string(layout.round) + " with " + nodes + ", " +
-         plural(layout.world_size, "worker");
+         count_text(layout.world_size, "worker");
 }
 
 }  // namespace ddprun::agent

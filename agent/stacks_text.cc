@@ -25,10 +25,6 @@ constexpr Detail kDetails[] = {{40, 12}, {24, 8}, {16, 8}, {12, 8}, {8, 6},
 
 using Lines = std::vector<std::string>;
 
-std::string ranks_text(const std::vector<int>& ranks) {
-  return (ranks.size() == 1 ? "rank " : "ranks ") + compress_ranks(ranks, kMostPieces);
-}
-
 std::string node_label(const StackNode& node) {
   if (node.seconds < 1 || !node.at.ends_with(']')) return node.at;
   const std::chrono::duration<double> seconds(node.seconds);
@@ -82,7 +78,8 @@ class Page {
         lines_.push_back(indent + "... " + std::to_string(left_out) + " more groups of ranks ...");
         i += left_out;
       }
-      lines_.push_back(indent + ranks_text(groups[i]->ranks) + hosts_text(groups[i]->ranks) + ":");
+      lines_.push_back(indent + ranks_text(groups[i]->ranks, kMostPieces) +
+                       hosts_text(groups[i]->ranks) + ":");
       StackNode alone{"", {}, 0, {*groups[i]}};
       add_below(alone, indent + "  ");
     }
@@ -124,8 +121,8 @@ std::string stacks_text(const Stacks& stacks, size_t most_lines) {
   const std::vector<int>& ranks = stacks.tree.root().ranks;
   std::string text = ranks.empty()
                          ? "no worker runs"
-                         : "where " + ranks_text(ranks) + (ranks.size() == 1 ? " is" : " are") +
-                               ", the innermost call last:";
+                         : "where " + ranks_text(ranks, kMostPieces) +
+                               (ranks.size() == 1 ? " is" : " are") + ", the innermost call last:";
   for (const std::string& line : fitting_lines(stacks, most_lines)) text += "\n" + line;
   for (const std::string& note : stacks.notes) text += "\nnote: " + note;
   if (stacks.more_notes > 0) text += "\nnote: " + std::to_string(stacks.more_notes) + " more";

@@ -26,7 +26,7 @@ class WorkerWatch {
     int rank;  ///< global
     pid_t pid;
   };
-  /// What their node knows of where they are.
+  /// Where they are, as their node knows.
   struct Seen {
     std::vector<rendezvous::Place> places{};
     std::vector<rendezvous::CallPlace> calls{};

@@ -100,6 +100,14 @@ std::string compress_ranks(std::vector<int> ranks, size_t most) {
   return text;
 }
 
+std::string ranks_text(const std::vector<int>& ranks, size_t most) {
+  return (ranks.size() == 1 ? "rank " : "ranks ") + compress_ranks(ranks, most);
+}
+
+std::string count_text(std::int64_t count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
 std::string list_text(const std::vector<int>& ascending) {
   std::string text;
   for (const Run& run : runs_of(ascending, 2)) {

@@ -21,6 +21,12 @@ double whole_milliseconds(double seconds);
 /// not joined. Only the first `most` pieces are written: "0, 2, 4 and 497 more".
 std::string compress_ranks(std::vector<int> ranks, size_t most = 12);
 
+/// The same with the noun: "rank 3", "ranks 0-6, 8-127".
+std::string ranks_text(const std::vector<int>& ranks, size_t most = 12);
+
+/// "1 node", "4 nodes".
+std::string count_text(std::int64_t count, const std::string& noun);
+
 /// Ascending numbers in the list format of cpuset(7): "0-7,64-71".
 std::string list_text(const std::vector<int>& ascending);
 

@@ -116,11 +116,6 @@ int count_workers(LocalSize size, int gpus, const Host& host) {
   return static_cast<int>(host.cpus().size());
 }
 
-/// "1 GPU", "2 GPUs".
-std::string counted(int count, const std::string& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
-
 /// For each worker the NUMA nodes closest to its GPUs.
 std::vector<std::vector<int>> nodes_near(const agent::JobSpec& job, const Host& host) {
   std::vector<std::vector<int>> near;
@@ -261,9 +256,10 @@ Result<> resolve_workers(RawOptions& raw, const Host& host) {
   }
   job.local_size = count_workers(raw.local_size, gpus, host);
   if (divided && gpus < job.local_size) {
-    return usage_error(std::string(isolate ? "--gpu_bind isolate" : "--virtual_local_rank") +
-                       " needs at least one GPU per worker: " + counted(job.local_size, "worker") +
-                       ", " + counted(gpus, "GPU") + " on this host" + because);
+    return usage_error(
+        std::string(isolate ? "--gpu_bind isolate" : "--virtual_local_rank") +
+        " needs at least one GPU per worker: " + count_text(job.local_size, "worker") + ", " +
+        count_text(gpus, "GPU") + " on this host" + because);
   }
   return {};
 }
@@ -273,7 +269,7 @@ Result<> check_logs(const agent::JobSpec& job) {
   const auto [flag, local_rank] = highest_named_rank(job.logs);
   if (job.max_nodes > 1 || local_rank < job.local_size) return {};
   return usage_error(flag + " names local rank " + std::to_string(local_rank) +
-                     ", but this node has " + counted(job.local_size, "worker") +
+                     ", but this node has " + count_text(job.local_size, "worker") +
                      ", and local ranks begin with 0");
 }
 
@@ -284,7 +280,7 @@ Result<> check_debugged_rank(const agent::JobSpec& job, const Host& host) {
     return usage_error(flag + " needs a terminal, and stdin or stdout of ddprun is none");
   }
   if (job.max_nodes > 1 || *job.debugged_rank < job.local_size) return {};
-  return usage_error(flag + ": this job has " + counted(job.local_size, "worker") +
+  return usage_error(flag + ": this job has " + count_text(job.local_size, "worker") +
                      ", and ranks begin with 0");
 }
 

@@ -64,11 +64,6 @@ Error usage(std::string sentence) {
   return {Errc::usage, std::move(sentence)};
 }
 
-/// "1 core", "2 workers".
-std::string counted(size_t count, const std::string& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
-
 class Binder {
  public:
   Binder(NumaBinding how, const Topology& topology, const Near& near)
@@ -109,8 +104,8 @@ class Binder {
                           const std::string& where) const {
     const size_t cores = values(cpus, &Cpu::core).size();
     if (how_ == NumaBinding::exclusive && cores < n) {
-      return usage("needs a core for each worker, but " + counted(n, "worker") + " have " +
-                   counted(cores, "core") + where);
+      return usage("needs a core for each worker, but " + count_text(n, "worker") + " have " +
+                   count_text(cores, "core") + where);
     }
     return part(cpus, i, n);
   }

@@ -22,11 +22,6 @@ std::string short_text(const std::string& text) {
   return line;
 }
 
-/// "rank 3", "ranks 0-6, 8-127".
-std::string ranks_text(const std::vector<int>& ranks, size_t most) {
-  return (ranks.size() == 1 ? "rank " : "ranks ") + compress_ranks(ranks, most);
-}
-
 std::string took_text(double seconds) {
   const std::chrono::duration<double> took(seconds);
   return duration_text(std::chrono::duration_cast<std::chrono::nanoseconds>(took));

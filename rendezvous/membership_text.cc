@@ -22,7 +22,7 @@ std::optional<int> known_rank(const Node& node) {
 
 std::string with_workers(const Node& node) {
   const int workers = node.request.local_size;
-  const std::string size = std::to_string(workers) + (workers == 1 ? " worker" : " workers");
+  const std::string size = count_text(workers, "worker");
   const auto rank = known_rank(node);
   if (!rank) return node.request.host + " (" + size + ")";
   return "node " + std::to_string(*rank) + " (" + node.request.host + ", " + size + ")";

@@ -21,7 +21,7 @@ constexpr size_t kMostPieces = 8;     // of a list of ranks
 constexpr size_t kLongestPlace = 96;  // that another node wrote
 
 std::string ranks_of(const std::vector<int>& ranks) {
-  return (ranks.size() == 1 ? "rank " : "ranks ") + compress_ranks(ranks, kMostPieces);
+  return ranks_text(ranks, kMostPieces);
 }
 
 std::string hosts_text(const std::vector<std::string>& hosts) {

@@ -14,10 +14,6 @@ namespace {
 constexpr size_t kMostHappenings = 50;
 constexpr size_t kMostTold = 1000;  // bytes of each
 
-std::string counted(int count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
 /// Cut first: nothing here takes longer because a worker wrote more.
 std::string told(std::string text) {
   return cut(printable(cut(std::move(text), kMostTold)), kMostTold);
@@ -37,7 +33,7 @@ void History::round_began(double at, const rendezvous::Layout& layout) {
   if (down_since_) downtime_ += at - *down_since_;
   down_since_.reset();
   running_ = "round " + std::to_string(layout.round) + " runs with " +
-             counted(layout.world_size, "rank") + " on " + counted(layout.node_count, "node");
+             count_text(layout.world_size, "rank") + " on " + count_text(layout.node_count, "node");
   matter_.clear();
   hangs_ = false;
   add(at, "round", running_);

@@ -68,8 +68,8 @@ Findings judge_gpus(const Facts& facts) {
   }
   if (facts.gpus > 0 && facts.workers > facts.gpus) {
     findings.push_back({Level::warn, kCheck,
-                        plural(facts.gpus, "GPU") + " for " + plural(facts.workers, "worker") +
-                            ": NCCL refuses two ranks on one",
+                        count_text(facts.gpus, "GPU") + " for " +
+                            count_text(facts.workers, "worker") + ": NCCL refuses two ranks on one",
                         "--nproc_per_node gpu"});
   }
   for (const std::string& error : facts.gpu_errors) {
@@ -84,8 +84,9 @@ Findings judge_gpus(const Facts& facts) {
         {fault.level, kCheck, "GPU " + compress_ranks(found) + ": " + fault.text, fault.remedy});
   }
   if (findings.empty() && facts.gpus > 0) {
-    findings.push_back({Level::ok, kCheck,
-                        plural(facts.gpus, "GPU") + " for " + plural(facts.workers, "worker"), ""});
+    findings.push_back(
+        {Level::ok, kCheck,
+         count_text(facts.gpus, "GPU") + " for " + count_text(facts.workers, "worker"), ""});
   }
   return findings;
 }

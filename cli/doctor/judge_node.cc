@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "base/text.h"
 #include "cli/doctor/judge_gpus.h"
 #include "cli/doctor/texts.h"
 
@@ -86,7 +87,7 @@ Judged judge_memory(const Facts& facts, int /*hosts*/) {
   return Finding{
       little ? Level::warn : Level::ok, "memory",
       "the control group has " + size_text(facts.memory) + " for " +
-          plural(facts.workers, "worker"),
+          count_text(facts.workers, "worker"),
       little ? "a larger limit: sbatch --mem, docker run --memory, or memory of the pod" : ""};
 }
 
@@ -98,7 +99,7 @@ Judged judge_cpus(const Facts& facts, int /*hosts*/) {
   return Finding{
       few ? Level::warn : Level::ok, "CPUs",
       std::string("the control group has ") + cpus.data() + " for " +
-          plural(facts.workers, "worker"),
+          count_text(facts.workers, "worker"),
       few ? "more of them: sbatch --cpus-per-task, docker run --cpus, or cpu of the pod" : ""};
 }
 

@@ -20,8 +20,4 @@ std::string size_text(std::int64_t bytes) {
   return text.data();
 }
 
-std::string plural(std::int64_t count, const std::string& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
-
 }  // namespace ddprun::doctor

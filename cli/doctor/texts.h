@@ -11,7 +11,4 @@ namespace ddprun::doctor {
 /// "64 MiB", "7.5 GiB".
 std::string size_text(std::int64_t bytes);
 
-/// "1 worker", "2 workers".
-std::string plural(std::int64_t count, const std::string& what);
-
 }  // namespace ddprun::doctor

@@ -21,7 +21,7 @@ struct Party {
 };
 
 std::string name(const Party& party) {
-  return (party.ranks.size() == 1 ? "rank " : "ranks ") + ddprun::compress_ranks(party.ranks);
+  return ddprun::ranks_text(party.ranks);
 }
 
 }  // namespace
