@@ -86,9 +86,9 @@ AgentActions AgentSession::ask(Time now) {
   if (used_ && !lease_.is_silent(now)) {
     send(message::Ask{});
   } else {
-    act(agent_action::WaitingFor{waiting_for_master() +
-                                 " (is it started? is the port open in the firewall?); giving up "
-                                 "after " +
+    const char* hint = unanswered_ > 0 ? " (does another program have the port? is that host busy?)"
+                                       : " (is it started? is the port open in the firewall?)";
+    act(agent_action::WaitingFor{waiting_for_master() + hint + "; giving up after " +
                                  duration_text(settings_.join_timeout) + " (--join_timeout)"});
   }
   return take();
@@ -186,8 +186,9 @@ void AgentSession::drop_pending(const std::string& reason, Time now) {
 /// Without a lease there is no hurry: a master to which thousands of nodes come at once may not get
 /// to any line within the first limit, and those that all nodes have given up are in its way.
 void AgentSession::give_up_pending(Time now) {
-  if (!lease_end_) ++unanswered_;
-  drop_pending("it does not answer", now);
+  if (lease_end_) return drop_pending("it does not answer", now);
+  ++unanswered_;
+  drop_pending("its port is open, but nothing there answers as a ddprun master", now);
 }
 
 /// A refusal or another program ends the session only before the first welcome: later it may be a

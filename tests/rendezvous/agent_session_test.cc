@@ -117,6 +117,23 @@ TEST_CASE("a master that has proven its secret has as long again for the welcome
   CHECK(find<agent_action::Close>(session.tick(kGreeted + 14s)) == nullptr);
 }
 
+TEST_CASE("a port where no master answers is told from one where nothing listens") {
+  AgentSession session = new_session();
+  session.join({}, kGreeted);
+  const auto waiting = [&session](AgentSession::Time now) {
+    const AgentActions asked = session.ask(now);
+    const auto* report = find<agent_action::WaitingFor>(asked);
+    REQUIRE(report != nullptr);
+    return report->sentence;
+  };
+  session.dial_failed({Errc::unreachable, "Connection refused"}, kGreeted);
+  CHECK(waiting(kGreeted).find("Connection refused (is it started? ") != std::string::npos);
+  patience(session, kGreeted, 1, 1);
+  CHECK(waiting(kGreeted + 5s)
+            .find("its port is open, but nothing there answers as a ddprun master "
+                  "(does another program have the port? ") != std::string::npos);
+}
+
 TEST_CASE(
     "another program at the master's port ends a node that has had no master yet, and no other") {
   const Error stranger{Errc::protocol, "HTTP"};
