@@ -97,6 +97,8 @@ const char* ShmZeroCopy::combine(const Task& task, const ShmPlace& in, std::size
 /// The share of this rank, in whole cache lines of the data.
 void ShmZeroCopy::all_reduce(const Task& task, const Places& places) {
   const std::size_t total = task.count * size_of(task.type);
+  // In place, what is written was read just before, so it is in the caches.
+  const std::size_t whole = task.in == task.out ? 0 : total;
   const Blocks lines = Blocks::even(total / kLine, size_);
   const bool is_last = rank_ + 1 == size_;
   const std::size_t end = is_last ? total : lines.begin(rank_ + 1) * kLine;
@@ -104,7 +106,7 @@ void ShmZeroCopy::all_reduce(const Task& task, const Places& places) {
     const std::size_t length = std::min(results_.size(), end - at);
     const char* const sums = combine(task, places.in, at, length);
     for (int step = 0; step < size_; ++step) {
-      copy_result(places.out.of((rank_ + step) % size_) + at, sums, length, total);
+      copy_result(places.out.of((rank_ + step) % size_) + at, sums, length, whole);
     }
   }
 }
