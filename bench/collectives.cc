@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// The overhead of ddp over the library that moves its data: the collectives of both, side by side
-// in the same processes.
+// The collectives of ddp and of other libraries, side by side in the same processes.
 //   build/bin/bench_collectives [OPERATION [LARGEST [FACTOR [ROUNDS [RANKS]]]]]
 //   mpirun --oversubscribe --bind-to none -n RANKS build/bin/bench_collectives [...]
 // The first compares ddp over gloo, which shares memory on one host, with Gloo, which uses TCP, in
-// RANKS processes (2) or those that ddprun started; the second ddp over mpi with MPI. OPERATION is
-// all_reduce (the default), broadcast, reduce, all_gather, reduce_scatter, all_to_all or all; sizes
-// go from 4 B to LARGEST bytes (67108864), each FACTOR (4) times the last.
+// RANKS processes (2) or those that ddprun started; the second, also with the mpiexec of the MPI
+// that it was built with, ddp over gloo and ddp over mpi with that MPI. OPERATION is all_reduce
+// (the default), broadcast, reduce, all_gather, reduce_scatter, all_to_all or all; sizes go from 4
+// B to LARGEST bytes (67108864), each FACTOR (4) times the last. All data is in memory of
+// ProcessGroup::allocate(), unless DDP_BENCH_ALLOCATE=0.
 //
 // Columns and factors are those of nccl-tests (doc/PERFORMANCE.md there): float32, size is that of
 // the whole array, GB are 1e9 bytes, and a call is out of place (broadcast is always in place).
-// Unlike there, the time is that of the slowest rank. For each size ROUNDS rounds (15) of both
-// libraries take turns, each of as many calls as take 10 ms; figures are medians of rounds.
+// Unlike there, the time is that of the slowest rank. For each size ROUNDS rounds (15) of all
+// libraries take turns, each of as many calls as take 10 ms; figures are medians of rounds. "ratio"
+// is the time by that of the last library. "copy" is algbw if the call was a memcpy() of the whole
+// array by every rank at once: what an all_reduce of two ranks cannot exceed, once its data is in
+// no cache.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -19,9 +23,12 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "bench/collectives_library.h"
@@ -74,13 +81,19 @@ float element(int rank, std::size_t at) {
 
 class Table {
  public:
+  using Libraries = std::vector<std::unique_ptr<Library>>;
+
   Table(ddp::ProcessGroup& group, const Settings& settings, const Operation& operation,
-        Library& ours, Library& theirs)
-      : group_(group), settings_(settings), operation_(operation), libraries_{&ours, &theirs} {}
+        const Libraries& libraries)
+      : group_(group),
+        settings_(settings),
+        operation_(operation),
+        libraries_(libraries),
+        met_(libraries.size()) {}
 
   void print() {
-    in_.resize(largest_array());
-    out_.resize(in_.size());
+    in_ = allocate(memory_[0]);
+    out_ = allocate(memory_[1]);
     for (std::size_t i = 0; i < in_.size(); ++i) in_[i] = element(group_.rank(), i);
     print_head();
     std::size_t last = 0;
@@ -107,6 +120,14 @@ class Table {
     return std::max(settings_.largest / sizeof(float), static_cast<std::size_t>(group_.size()));
   }
 
+  std::span<float> allocate(std::shared_ptr<void>& memory) {
+    const std::size_t bytes = largest_array() * sizeof(float);
+    const char* const wanted = std::getenv("DDP_BENCH_ALLOCATE");
+    const bool is_own = wanted != nullptr && *wanted == '0';
+    memory = is_own ? std::make_shared<float[]>(largest_array()) : group_.allocate(bytes);
+    return {static_cast<float*>(memory.get()), largest_array()};
+  }
+
   /// Where there are blocks each has at least one element.
   Arrays arrays_of(std::size_t bytes) {
     const auto blocks = static_cast<std::size_t>(operation_.has_blocks ? group_.size() : 1);
@@ -116,29 +137,30 @@ class Table {
 
   void print_head() const {
     print_once("# %s, %d ranks\n#\n", operation_.name, group_.size());
-    print_once("# %26s  %-36s  %s\n", "", libraries_[0]->name().c_str(),
-               libraries_[1]->name().c_str());
-    print_once("# %9s %9s %6s", "size", "count", "type");
+    print_once("# %26s", "");
+    for (const auto& library : libraries_) print_once("  %-43s", library->name().c_str());
+    print_once("\n# %9s %9s %6s", "size", "count", "type");
     for (std::size_t i = 0; i < libraries_.size(); ++i) {
-      print_once("  %10s %8s %8s %7s", "time", "algbw", "busbw", "#wrong");
+      print_once("  %10s %8s %8s %7s %6s", "time", "algbw", "busbw", "#wrong", "ratio");
     }
-    print_once("  %6s %10s\n", "ratio", "more");
-    print_once("# %9s %9s %6s", "(B)", "(elem)", "");
+    print_once("  %8s\n# %9s %9s %6s", "copy", "(B)", "(elem)", "");
     for (std::size_t i = 0; i < libraries_.size(); ++i) {
-      print_once("  %10s %8s %8s %7s", "(us)", "(GB/s)", "(GB/s)", "");
+      print_once("  %10s %8s %8s %7s %6s", "(us)", "(GB/s)", "(GB/s)", "", "");
     }
-    print_once("  %6s %10s\n", "", "(us)");
+    print_once("  %8s\n", "(GB/s)");
   }
 
   void print_row(const Arrays& arrays) {
     const std::size_t bytes = arrays.total() * sizeof(float);
     print_once("  %9zu %9zu %6s", bytes, arrays.count, "float");
     const auto figures = measure(arrays);
-    for (const auto& of : figures) {
-      if (of) print_figures(*of, static_cast<double>(bytes));
+    const auto& last = figures.back();
+    for (std::size_t i = 0; i < figures.size(); ++i) {
+      if (figures[i]) print_figures(*figures[i], static_cast<double>(bytes));
+      if (figures[i] && last) compare(i, figures[i]->time, last->time);
     }
-    if (figures[0] && figures[1]) compare(figures[0]->time, figures[1]->time);
-    print_once("%s", "\n");
+    if (last) ++compared_;
+    print_once("  %8.3f\n", static_cast<double>(bytes) / time_copy(arrays) / 1e9);
     if (group_.rank() == 0) std::fflush(stdout);
   }
 
@@ -149,25 +171,26 @@ class Table {
                static_cast<long long>(figures.wrong));
   }
 
-  void compare(double ours, double theirs) {
-    print_once("  %6.3f %10.2f", ours / theirs, (ours - theirs) * 1e6);
-    ++compared_;
-    if (ours <= 1.05 * theirs || ours - theirs <= 1e-6) ++met_;
+  void compare(std::size_t library, double ours, double theirs) {
+    print_once(" %6.3f", ours / theirs);
+    if (ours <= 1.05 * theirs || ours - theirs <= 1e-6) ++met_[library];
   }
 
   void print_summary() const {
-    if (compared_ > 0) {
-      print_once("# at most 5 %% or 1 us more: at %d of %d sizes\n\n", met_, compared_);
-    } else {
-      print_once("# %s has no %s\n\n", libraries_[1]->name().c_str(), operation_.name);
+    const std::string last = libraries_.back()->name();
+    if (compared_ == 0) print_once("# %s has no %s\n", last.c_str(), operation_.name);
+    for (std::size_t i = 0; compared_ > 0 && i + 1 < libraries_.size(); ++i) {
+      print_once("# %s: at most 5 %% or 1 us more than %s at %d of %d sizes\n",
+                 libraries_[i]->name().c_str(), last.c_str(), met_[i], compared_);
     }
+    print_once("%s", "\n");
   }
 
   /// Of each library that has the operation.
-  std::array<std::optional<Figures>, 2> measure(const Arrays& arrays) {
-    std::array<std::optional<Figures>, 2> figures;
-    std::array<std::size_t, 2> calls{};
-    std::array<std::vector<double>, 2> times;  // of a call, by round
+  std::vector<std::optional<Figures>> measure(const Arrays& arrays) {
+    std::vector<std::optional<Figures>> figures(libraries_.size());
+    std::vector<std::size_t> calls(libraries_.size());
+    std::vector<std::vector<double>> times(libraries_.size());  // of a call, by round
     for (std::size_t i = 0; i < libraries_.size(); ++i) {
       if (!libraries_[i]->has(operation_.collective)) continue;
       figures[i] = {.wrong = wrong_elements(*libraries_[i], arrays)};
@@ -184,6 +207,19 @@ class Table {
       figures[i]->time = median(times[i]);
     }
     return figures;
+  }
+
+  /// The same on all ranks, in seconds, of the slowest one: the median of rounds.
+  double time_copy(const Arrays& arrays) {
+    std::vector<double> times;
+    for (int round = 0; round < settings_.rounds; ++round) {
+      group_.barrier();
+      const auto began = std::chrono::steady_clock::now();
+      std::memcpy(arrays.out, arrays.in, arrays.total() * sizeof(float));
+      times.push_back(Seconds(std::chrono::steady_clock::now() - began).count());
+    }
+    group_.all_reduce(times, ddp::ReduceOp::max);
+    return median(times);
   }
 
   /// Seconds of a call on this rank, averaged over `calls`.
@@ -208,7 +244,7 @@ class Table {
 
   /// On all ranks together, after one call.
   std::int64_t wrong_elements(Library& library, const Arrays& arrays) {
-    const auto out = std::span(out_).first(arrays.total());
+    const auto out = out_.first(arrays.total());
     std::ranges::fill(out, std::numeric_limits<float>::quiet_NaN());
     if (operation_.collective == Collective::broadcast && group_.rank() == 0) {
       std::copy_n(in_.begin(), out.size(), out.begin());
@@ -256,20 +292,25 @@ class Table {
   ddp::ProcessGroup& group_;
   const Settings& settings_;
   const Operation& operation_;
-  const std::array<Library*, 2> libraries_;
-  std::vector<float> in_;
-  std::vector<float> out_;
-  int compared_ = 0;  ///< sizes
-  int met_ = 0;       ///< sizes at which ddp is within its target
+  const Libraries& libraries_;
+  std::array<std::shared_ptr<void>, 2> memory_;  ///< of in_ and out_
+  std::span<float> in_;
+  std::span<float> out_;
+  int compared_ = 0;      ///< sizes
+  std::vector<int> met_;  ///< sizes at which a library is within the target of ddp
 };
 
 void run(const Settings& settings, bool mpi) {
-  auto group = ddp::init_process_group({.backend = mpi ? "mpi" : "gloo"});
-  const auto ours = make_ddp(group);
-  const auto theirs = mpi ? make_mpi() : make_gloo(group);
+  auto group = ddp::init_process_group({.backend = "gloo"});
+  std::optional<ddp::ProcessGroup> over_mpi;
+  if (mpi) over_mpi = ddp::init_process_group({.backend = "mpi"});
+  Table::Libraries libraries;
+  libraries.push_back(make_ddp(group));
+  if (mpi) libraries.push_back(make_ddp(*over_mpi));
+  libraries.push_back(mpi ? make_mpi() : make_gloo(group));
   for (const Operation& operation : kOperations) {
     if (settings.operation != "all" && settings.operation != operation.name) continue;
-    Table(group, settings, operation, *ours, *theirs).print();
+    Table(group, settings, operation, libraries).print();
   }
 }
 

@@ -116,11 +116,17 @@ class Bench {
     return buffer;
   }
 
+  /// In host memory the library's own, which is shared over gloo.
+  std::function<std::shared_ptr<void>(std::size_t)> allocator_of_buckets() const {
+    if (!memory_.on_device) return {};
+    return memory_.allocate;
+  }
+
   void add_buckets(std::size_t mib) {
     models_.push_back(std::make_unique<ddp::DistributedDataParallel>(
         group_, parameters_,
         ddp::DistributedDataParallelOptions{.bucket_bytes = mib << 20,
-                                            .allocate = memory_.allocate}));
+                                            .allocate = allocator_of_buckets()}));
     ddp::DistributedDataParallel& model = *models_.back();
     methods_.push_back({"buckets " + std::to_string(mib) + " MiB",
                         [&model](std::size_t p) { model.gradient_ready(p); },

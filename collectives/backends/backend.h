@@ -37,9 +37,9 @@ class Backend {
   /// any thread and must abort() the backend. Backends that detect none need not call it.
   virtual void watch(const std::function<void(const Error& error)>& /*failed*/) {}
 
-  /// Memory of the GPU in which the group's calls are fastest, for a task of Operation::allocate
-  /// with that many bytes; every rank calls it. After check(). Null: this backend has none of its
-  /// own.
+  /// Memory in which the group's calls are fastest, zeroed, for a task of Operation::allocate with
+  /// that many bytes: of the GPU, or of the host, as the task says. Every rank calls it. After
+  /// check(). Null: this backend has none of its own.
   virtual std::shared_ptr<void> allocate(const Task& /*task*/) { return nullptr; }
 
   /// Connects parts of the group through its own connections. Every rank calls it: with what its

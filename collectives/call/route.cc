@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/call/route.h"
 
+#include <cstring>
+
 namespace ddp::internal {
 
 Route::Route(const Task& task, int rank, int size)
@@ -64,6 +66,14 @@ Incoming Route::from(int other) const {
       return out_block(other);
     default:
       return {};
+  }
+}
+
+void copy_own(const Route& route, int rank) {
+  const Outgoing own = route.to(rank);
+  const Incoming own_out = route.from(rank);
+  if (own_out.bytes > 0 && own_out.data != own.data) {
+    std::memmove(own_out.data, own.data, own.bytes);
   }
 }
 

@@ -44,4 +44,7 @@ class Route {
   Blocks out_;
 };
 
+/// Copies what a rank sends to itself, if that is not in place.
+void copy_own(const Route& route, int rank);
+
 }  // namespace ddp::internal

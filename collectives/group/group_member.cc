@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/group/group_member.h"
 
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "collectives/backends/async_teardown.h"
 #include "collectives/failure/abort_limit.h"
 #include "collectives/failure/watchdog.h"
+#include "collectives/group/host_memory.h"
 #include "collectives/group/make_backend.h"
 
 namespace ddp::internal {
@@ -71,12 +73,10 @@ Work GroupMember::begin(const Task& task) {
 }
 
 std::shared_ptr<void> GroupMember::allocate(std::size_t bytes) {
-  if (backend_name != "nccl") {
-    throw own_error(context, ErrorKind::usage,
-                    ": allocate takes backend nccl, not " + backend_name);
-  }
-  const Task task = {
-      .operation = Operation::allocate, .type = DataType::uint8, .count = bytes, .on_device = true};
+  const Task task = {.operation = Operation::allocate,
+                     .type = DataType::uint8,
+                     .count = bytes,
+                     .on_device = backend_name == "nccl"};
   backend->check(task);
   const auto call = calls->begin(task);
   std::shared_ptr<void> memory;
@@ -86,7 +86,13 @@ std::shared_ptr<void> GroupMember::allocate(std::size_t bytes) {
     throw Error(calls->fail(call, error));
   }
   calls->succeed(call);
-  return memory;
+  if (memory || task.on_device) return memory;
+  try {
+    return allocate_on_host(bytes);
+  } catch (const std::bad_alloc&) {
+    throw own_error(context, ErrorKind::system,
+                    " has no memory left for allocate of " + std::to_string(bytes) + " bytes");
+  }
 }
 
 void GroupMember::abort(const std::string& why) {

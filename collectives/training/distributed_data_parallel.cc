@@ -56,6 +56,7 @@ std::vector<std::string> lines_of(const std::vector<Buffer>& parameters,
       "first_bucket_bytes " + std::to_string(options.first_bucket_bytes),
       "bucket_bytes " + std::to_string(options.bucket_bytes),
       std::string("find_unused_parameters ") + (options.find_unused_parameters ? "on" : "off"),
+      std::string("allocate ") + (options.allocate ? "given" : "none"),
       std::string("hook ") + (options.hook ? "given" : "none"),
       std::string("uneven_inputs ") + (options.uneven_inputs ? "on" : "off")};
   for (std::size_t i = 0; i < parameters.size(); ++i) {

@@ -2,7 +2,6 @@
 #include "collectives/training/reducer.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <numeric>
@@ -12,6 +11,7 @@
 #include "collectives/call/call.h"
 #include "collectives/group/group_access.h"
 #include "collectives/group/group_member.h"
+#include "collectives/group/host_memory.h"
 #include "collectives/training/bucket_plan.h"
 #include "collectives/training/wait_for_end.h"
 
@@ -19,16 +19,6 @@ namespace ddp::internal {
 namespace {
 
 using std::chrono::steady_clock;
-
-/// Zeros, aligned for vector instructions.
-std::shared_ptr<void> allocate_on_host(std::size_t bytes) {
-  constexpr std::size_t kAlignment = 64;
-  const std::size_t whole = std::max(bytes + kAlignment - 1, kAlignment) / kAlignment * kAlignment;
-  std::shared_ptr<void> memory(std::aligned_alloc(kAlignment, whole), std::free);
-  if (!memory) throw std::bad_alloc();
-  std::fill_n(static_cast<char*>(memory.get()), whole, '\0');
-  return memory;
-}
 
 /// All of them, which are next to each other.
 Buffer memory_of(std::span<const GradientBucket::Part> parts) {
@@ -64,13 +54,17 @@ Reducer::~Reducer() {
   for (const BegunAverage& average : averages_) wait_for_end(average.work);
 }
 
+/// The memory of nccl is that of GPUs.
+std::shared_ptr<void> Reducer::allocate(std::size_t bytes, const Buffer& gradient) {
+  const bool is_groups = gradient.on_device || group_.backend_name != "nccl";
+  return is_groups ? group_.allocate(bytes) : allocate_on_host(bytes);
+}
+
 void Reducer::lay_out(const Options& options) {
   for (auto& planned : plan_buckets(gradients_, options.first_bucket_bytes, options.bucket_bytes)) {
     const std::size_t bytes = planned.count * size_of(planned.type);
-    const bool on_device = gradients_[planned.parameters.front()].on_device;
     memory_.push_back(options.allocate ? options.allocate(bytes)
-                      : on_device      ? group_.allocate(bytes)
-                                       : allocate_on_host(bytes));
+                                       : allocate(bytes, gradients_[planned.parameters.front()]));
     Bucket bucket;
     auto* at = static_cast<std::byte*>(memory_.back().get());
     for (const std::size_t parameter : planned.parameters) {

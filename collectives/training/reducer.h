@@ -62,6 +62,7 @@ class Reducer {
     std::size_t missing = 0;  ///< gradients that are not ready in this pass
   };
 
+  std::shared_ptr<void> allocate(std::size_t bytes, const Buffer& gradient);
   void lay_out(const Options& options);
   void check_parameter(std::size_t parameter) const;
   void mark_ready(std::size_t parameter);

@@ -41,6 +41,7 @@ class GlooBackend : public Backend {
   }
   void run(const Task& task) override;
   std::shared_ptr<AsyncCall> begin(const Task& task) override;
+  std::shared_ptr<void> allocate(const Task& task) override;
   void abort() noexcept override;
   void leave() noexcept override;
 
@@ -49,6 +50,7 @@ class GlooBackend : public Backend {
   void accept_messages();
   void perform(const Task& task);
   void do_collective(const Task& task, const Call& call);
+  void do_shared(const Task& task, const Call& call);
   void run_collective(const Task& task, const Call& call);
   void fail(const Error& error) noexcept;
   void fail_collectives(const Error& error) noexcept;
@@ -64,6 +66,7 @@ class GlooBackend : public Backend {
   std::unique_ptr<GlooCollectives> collectives_;
   std::unique_ptr<ShmCollectives> shared_;  // null if not all ranks can share memory
   std::unique_ptr<GlooMessages> messages_;
+  std::shared_ptr<void> allocated_;  // by the last call of allocate(), for its caller
   std::uint64_t calls_ = 0;
   // The last member, so that it is destroyed first: it uses the others.
   CallQueue queue_{[this](const Task& task) { perform(task); }};
@@ -123,6 +126,11 @@ std::shared_ptr<AsyncCall> GlooBackend::begin(const Task& task) {
   return is_point_to_point(task.operation) ? messages_->begin(task) : queue_.begin(task);
 }
 
+std::shared_ptr<void> GlooBackend::allocate(const Task& task) {
+  queue_.run(task);
+  return std::exchange(allocated_, nullptr);
+}
+
 void GlooBackend::leave() noexcept {
   try {
     messages_->finish();
@@ -165,10 +173,15 @@ void GlooBackend::perform(const Task& task) {
 
 /// The watchdog sees to the time that connecting takes, as to that of the call.
 void GlooBackend::do_collective(const Task& task, const Call& call) {
-  if (shared_) return shared_->run(task, call);
+  if (shared_) return do_shared(task, call);
   const SigpipeBlocked blocked;
   if (!collectives_) connect(std::chrono::hours(24 * 365));
-  shared_ ? shared_->run(task, call) : collectives_->run(task, call);
+  shared_ ? do_shared(task, call) : collectives_->run(task, call);
+}
+
+void GlooBackend::do_shared(const Task& task, const Call& call) {
+  if (task.operation != Operation::allocate) return shared_->run(task, call);
+  allocated_ = shared_->allocate(task, call);
 }
 
 /// A failure is agreed on by all ranks and fails the group.

@@ -61,11 +61,7 @@ void GlooCollectives::move(const Task& task, const Call& call) {
     scratch_.assign(in, in + all.total() * route.width());
     copied.in = scratch_.data();
   }
-  const auto own = route.to(context_.rank);
-  const auto own_out = route.from(context_.rank);
-  if (own_out.bytes > 0 && own_out.data != own.data) {
-    std::memmove(own_out.data, own.data, own.bytes);
-  }
+  copy_own(route, context_.rank);
   for (int other = 0; other < context_.size; ++other) {
     const auto in = route.from(other);
     if (other == context_.rank || in.bytes == 0 || !is_small(in.bytes)) continue;

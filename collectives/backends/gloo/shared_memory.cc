@@ -30,12 +30,12 @@ ShmMeeting meeting_of(const GlooMesh& mesh) {
 /// Rank 0 offers the memory that it made. All steps are taken by all ranks, or by none.
 std::optional<ShmArena> offer(const GroupContext& context, const GlooMesh& mesh,
                               GlooCollectives& collectives) {
-  const ddprun::Fd memory = ShmArena::create(context.size);
+  ddprun::Fd memory = ShmArena::create(context.size);
   ShmOffer offer(meeting_of(mesh), context.size - 1);
   if (!collectives.is_true_on_all(memory && offer.is_listening())) return std::nullopt;
   if (!collectives.is_true_on_all(true)) return std::nullopt;
   offer.hand_over(memory);
-  return ShmArena::map(memory, context.size, context.rank);
+  return ShmArena::map(std::move(memory), context.size, context.rank);
 }
 
 std::optional<ShmArena> take(const GroupContext& context, GlooMesh& mesh,

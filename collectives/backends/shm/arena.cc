@@ -1,53 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/backends/shm/arena.h"
 
+#include <algorithm>
+#include <cerrno>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace ddp::internal {
 namespace {
 
-constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_SEAL;
 
 std::size_t bytes_of(int ranks) {
   return sizeof(ShmMember) * static_cast<std::size_t>(ranks);
 }
 
-/// Else the kernel sends SIGXFSZ instead of only refusing.
-bool may_be_so_long(std::size_t bytes) {
+}  // namespace
+
+bool may_file_be(std::size_t bytes) {
   rlimit limit{};
   return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= bytes;
 }
 
-}  // namespace
+bool take_memory(const ddprun::Fd& memory, off_t begin, std::size_t bytes) {
+  constexpr std::size_t kStep = std::size_t{1} << 20;  // a signal makes the kernel begin it again
+  for (std::size_t at = 0; at < bytes; at += kStep) {
+    const auto length = static_cast<off_t>(std::min(kStep, bytes - at));
+    int rc = 0;
+    do {
+      rc = ::fallocate(memory.get(), 0, begin + static_cast<off_t>(at), length);
+    } while (rc != 0 && errno == EINTR);
+    if (rc != 0) return false;
+  }
+  return true;
+}
 
 ddprun::Fd ShmArena::create(int ranks) {
   const std::size_t bytes = bytes_of(ranks);
-  if (!may_be_so_long(bytes)) return {};
+  if (!may_file_be(bytes)) return {};
   ddprun::Fd memory(::memfd_create("ddp", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   const bool made = memory && ::ftruncate(memory.get(), static_cast<off_t>(bytes)) == 0 &&
                     ::fcntl(memory.get(), F_ADD_SEALS, kSeals) == 0;
   return made ? std::move(memory) : ddprun::Fd{};
 }
 
-std::optional<ShmArena> ShmArena::map(const ddprun::Fd& memory, int ranks, int rank) {
+std::optional<ShmArena> ShmArena::map(ddprun::Fd memory, int ranks, int rank) {
   const std::size_t bytes = bytes_of(ranks);
   struct stat status{};
+  // Memory that could shrink would end this process by SIGBUS.
   const int seals = ::fcntl(memory.get(), F_GET_SEALS);  // the kernel may have added F_SEAL_EXEC
   if (seals < 0 || (seals & kSeals) != kSeals || ::fstat(memory.get(), &status) != 0 ||
-      static_cast<std::size_t>(status.st_size) != bytes) {
+      static_cast<std::size_t>(status.st_size) < bytes) {
     return std::nullopt;
   }
-  // Memory that could shrink, or that the kernel turns out not to have, would end this process by
-  // SIGBUS.
   const auto begin = static_cast<off_t>(bytes_of(rank));
-  if (::fallocate(memory.get(), 0, begin, sizeof(ShmMember)) != 0) return std::nullopt;
+  if (!take_memory(memory, begin, sizeof(ShmMember))) return std::nullopt;
   void* const place = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
   if (place == MAP_FAILED) return std::nullopt;
-  return ShmArena(static_cast<ShmMember*>(place), ranks);
+  return ShmArena(std::move(memory), static_cast<ShmMember*>(place), ranks);
 }
 
 ShmArena::~ShmArena() {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
+#include <sys/types.h>
 #include <utility>
 
 #include "base/fd.h"
@@ -10,20 +12,31 @@
 
 namespace ddp::internal {
 
-/// Memory that processes share. It has no name: the kernel frees it when the last process that maps
-/// it has ended, however that ends.
+/// Whether this process may make a file of so many bytes: else the kernel does not only refuse, it
+/// also sends SIGXFSZ.
+bool may_file_be(std::size_t bytes);
+
+/// Takes pages for a part of the memory; false if there are none. Touching those that the kernel
+/// turns out not to have would end this process by SIGBUS.
+bool take_memory(const ddprun::Fd& memory, off_t begin, std::size_t bytes);
+
+/// Memory that processes share: the slots of their rounds, and behind them what ShmHeap takes. It
+/// has no name: the kernel frees it when the last process that maps it has ended, however that
+/// ends.
 class ShmArena {
  public:
-  /// Memory for `ranks` members, all zero, which cannot be made smaller or larger any more; empty
-  /// if this process may not have it.
+  /// Memory for `ranks` members, all zero, which cannot be made smaller any more; empty if this
+  /// process may not have it.
   static ddprun::Fd create(int ranks);
 
   /// Maps what another process created, and takes the memory of `rank`; nullopt if that cannot be
   /// done, or is not such memory.
-  static std::optional<ShmArena> map(const ddprun::Fd& memory, int ranks, int rank);
+  static std::optional<ShmArena> map(ddprun::Fd memory, int ranks, int rank);
 
   ShmArena(ShmArena&& other) noexcept
-      : members_(std::exchange(other.members_, nullptr)), ranks_(other.ranks_) {}
+      : memory_(std::move(other.memory_)),
+        members_(std::exchange(other.members_, nullptr)),
+        ranks_(other.ranks_) {}
   ShmArena& operator=(ShmArena&&) = delete;
   ~ShmArena();
 
@@ -31,9 +44,17 @@ class ShmArena {
   ShmMember* members() const { return members_; }
   int ranks() const { return ranks_; }
 
- private:
-  ShmArena(ShmMember* members, int ranks) : members_(members), ranks_(ranks) {}
+  /// The rest of the memory, from bytes() on, is for others to take and map.
+  const std::shared_ptr<const ddprun::Fd>& memory() const { return memory_; }
+  std::size_t bytes() const { return sizeof(ShmMember) * static_cast<std::size_t>(ranks_); }
 
+ private:
+  ShmArena(ddprun::Fd memory, ShmMember* members, int ranks)
+      : memory_(std::make_shared<const ddprun::Fd>(std::move(memory))),
+        members_(members),
+        ranks_(ranks) {}
+
+  std::shared_ptr<const ddprun::Fd> memory_;
   ShmMember* members_;
   int ranks_;
 };

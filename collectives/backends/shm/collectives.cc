@@ -53,6 +53,8 @@ ShmCollectives::ShmCollectives(GroupContext& context, ShmArena arena)
     : context_(context),
       arena_(std::move(arena)),
       rounds_(arena_.members(), context.rank, context.size, has_cpu_for_each(arena_)),
+      heap_(arena_, context.rank),
+      zero_copy_(heap_, rounds_, context.rank, context.size),
       counts_(static_cast<std::size_t>(context.size)),
       parts_(static_cast<std::size_t>(context.size)) {
   static_assert(kMostRanks * sizeof(Counts) <= kShmPiece);
@@ -63,6 +65,13 @@ void ShmCollectives::watch(std::vector<HangupWatch::Connection> connections) {
 }
 
 void ShmCollectives::run(const Task& task, const Call& call) {
+  if (heap_.is_used() && zero_copy_.suits(task)) {
+    const auto places = zero_copy_.find(task);
+    if (are_same_on_all(places, call)) {
+      zero_copy_.run(task, places);
+      return exchange(call, 0);
+    }
+  }
   switch (task.operation) {
     case Operation::reduce_scatter:
     case Operation::reduce_scatter_v:
@@ -75,6 +84,35 @@ void ShmCollectives::run(const Task& task, const Call& call) {
     default:
       move(task, call);
   }
+}
+
+std::shared_ptr<void> ShmCollectives::allocate(const Task& task, const Call& call) {
+  exchange(call, 0);
+  const auto region = heap_.take(task.count);
+  return is_true_on_all(region != nullptr, call) ? heap_.use(region) : nullptr;
+}
+
+bool ShmCollectives::is_true_on_all(bool mine, const Call& call) {
+  rounds_.out(1)[0] = mine ? 1 : 0;
+  exchange(call, 0);
+  for (int other = 0; other < context_.size; ++other) {
+    if (other != context_.rank) mine = mine && rounds_.data_of(other, 1)[0] == 1;
+  }
+  return mine;
+}
+
+/// A round, which calls have once there is a heap, and if their data is long: alike on all ranks.
+bool ShmCollectives::are_same_on_all(const ShmZeroCopy::Places& places, const Call& call) {
+  const auto mine = places.numbers();
+  std::memcpy(rounds_.out(sizeof(mine)), mine.data(), sizeof(mine));
+  exchange(call, 0);
+  bool are_same = mine[0] != 0;
+  for (int other = 0; other < context_.size; ++other) {
+    if (other == context_.rank) continue;
+    are_same = are_same &&
+               std::memcmp(rounds_.data_of(other, sizeof(mine)), mine.data(), sizeof(mine)) == 0;
+  }
+  return are_same;
 }
 
 /// A round, in which all ranks have to be at the same call. One that is at another is not waited
@@ -156,11 +194,7 @@ void ShmCollectives::move(const Task& task, const Call& call) {
     read(route, at, piece, apart);
     at += piece;
   } while (at < longest_of_all(longest));
-  const Outgoing own = route.to(context_.rank);
-  const Incoming own_out = route.from(context_.rank);
-  if (own_out.bytes > 0 && own_out.data != own.data) {
-    std::memmove(own_out.data, own.data, own.bytes);
-  }
+  copy_own(route, context_.rank);
 }
 
 void ShmCollectives::write(const Route& route, std::size_t at, std::size_t piece,

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -11,7 +12,9 @@
 #include "collectives/backends/group_context.h"
 #include "collectives/backends/shm/arena.h"
 #include "collectives/backends/shm/hangup_watch.h"
+#include "collectives/backends/shm/heap.h"
 #include "collectives/backends/shm/rounds.h"
+#include "collectives/backends/shm/zero_copy.h"
 #include "collectives/call/call.h"
 #include "collectives/call/reduction.h"
 #include "collectives/call/route.h"
@@ -24,7 +27,7 @@ namespace ddp::internal {
 /// A task is a number of rounds, in which each rank copies a piece of its data into its slot and
 /// the others copy it, or combine it, from there. The calls are compared in the first: little data
 /// takes no other round. The pieces stay in the caches, so data comes from main memory once and
-/// goes there once.
+/// goes there once. Long data in memory of allocate() is not copied at all: see ShmZeroCopy.
 ///
 /// Thread: one at a time, but stop().
 class ShmCollectives {
@@ -38,6 +41,11 @@ class ShmCollectives {
   /// Returns when this rank's part is done. Throws ddp::Error, the agreed error, if the ranks'
   /// calls differ; and ShmStopped. Must not be used after either.
   void run(const Task& task, const Call& call);
+
+  /// Memory of the calling rank that the others map, too, for a task of Operation::allocate, so
+  /// that large calls move its data without copies; null if not every rank may have it. Throws as
+  /// run().
+  std::shared_ptr<void> allocate(const Task& task, const Call& call);
 
   /// Stops as if stop() were called when one of the connections ends. Throws std::system_error.
   void watch(std::vector<HangupWatch::Connection> connections);
@@ -53,6 +61,8 @@ class ShmCollectives {
     std::uint64_t expects = 0;
   };
 
+  bool is_true_on_all(bool mine, const Call& call);
+  bool are_same_on_all(const ShmZeroCopy::Places& places, const Call& call);
   void exchange(const Call& call, std::uint64_t longest);
   void compare_counts(const Call& call);
   void check(const Announced& ours, const Announced& theirs, int other);
@@ -75,6 +85,8 @@ class ShmCollectives {
   GroupContext& context_;
   const ShmArena arena_;
   ShmRounds rounds_;
+  ShmHeap heap_;
+  ShmZeroCopy zero_copy_;
   std::vector<Counts> counts_;      // of the current call, by rank
   std::vector<const void*> parts_;  // of the data that is combined, by rank
   std::vector<char> scratch_;

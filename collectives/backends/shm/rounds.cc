@@ -116,6 +116,17 @@ void ShmRounds::sleep_for(int rank) {
   own.waits_for = 0;
 }
 
+void ShmRounds::check_stopped() const {
+  const int stopped_by = stopped_by_;
+  if (stopped_by < 0) return;
+  bool must_wait = stopped_by == rank_;
+  for (int other = 0; other < size_; ++other) {
+    if (other == rank_) continue;
+    must_wait |= slot(other, round_ + 1).round.load(std::memory_order_acquire) != round_ + 1;
+  }
+  if (must_wait) throw ShmStopped(stopped_by);
+}
+
 void ShmRounds::stop(int rank) noexcept {
   int none = -1;
   stopped_by_.compare_exchange_strong(none, rank);

@@ -52,6 +52,10 @@ class ShmRounds {
     }
   }
 
+  /// Throws ShmStopped after stop(), as exchange() would if it began now: for ranks that work for
+  /// long between two rounds.
+  void check_stopped() const;
+
   /// The call of another rank in this round, until the next exchange().
   const Call& call_of(int rank) const { return slot(rank, round_).call; }
   std::uint64_t longest_of(int rank) const { return slot(rank, round_).longest; }

@@ -29,9 +29,10 @@ struct DistributedDataParallelOptions {
   std::optional<DataType> gradient_type = {};
 
   /// Allocates the memory of a bucket, of `bytes` bytes, aligned for any element; the shared_ptr
-  /// frees it. Empty: zeroed host memory or, for parameters in device memory, that of
-  /// ProcessGroup::allocate(). With backend mpi these need one that returns device memory, from
-  /// cudaMalloc for example.
+  /// frees it. Empty: that of ProcessGroup::allocate(), or with backend nccl, for parameters in
+  /// host memory, zeroed memory of this process. With backend mpi parameters on a device need one
+  /// that returns device memory, from cudaMalloc for example. Either every rank passes one, or none
+  /// does.
   std::function<std::shared_ptr<void>(std::size_t bytes)> allocate = {};
 
   /// Averages a bucket; empty: all_reduce. Either every rank passes one, or none does.

@@ -265,12 +265,18 @@ class DDP_EXPORT ProcessGroup {
   /// ids, as for NCCL; so a container with a host name of its own counts as a machine.
   ProcessGroup split_by_node();
 
-  /// Memory of this rank's GPU, zeroed, in which the group's calls are fastest: NCCL allocates it
-  /// (ncclMemAlloc) and knows it for this group, from NCCL 2.27 on as a symmetric window, else by
-  /// ncclCommRegister. All ranks call it, with the same number of bytes; a call then uses the same
-  /// places of it on every rank. Connects the ranks as a first call with buffers on a device does.
-  /// Free it when the calls that use it are done, and before the group ends. Errors: usage (the
-  /// backend is not nccl; in a group call), system, timed_out.
+  /// Memory in which the group's calls are fastest, zeroed and aligned for any element. All ranks
+  /// call it, with the same number of bytes; a call is fastest if it uses the same place of it on
+  /// every rank. Free it when the calls that use it are done. Errors: as other calls.
+  /// - gloo: host memory, which ranks that share memory map from each other, so that all_reduce,
+  ///   broadcast, all_gather, reduce_scatter and all_to_all of 64 KiB and more take its data from
+  ///   where it is. A process that this one forks shares it, too. After a failure of the group
+  ///   other ranks may still write to what the failed call wrote to: use other memory.
+  /// - mpi: host memory like any other.
+  /// - nccl: memory of this rank's GPU. NCCL allocates it (ncclMemAlloc) and knows it for this
+  ///   group, from NCCL 2.27 on as a symmetric window, else by ncclCommRegister. Connects the ranks
+  ///   as a first call with buffers on a device does. Free it before the group ends. Errors: also
+  ///   usage (in a group call).
   [[nodiscard]] std::shared_ptr<void> allocate(std::size_t bytes);
 
   /// Gives the group up on this rank: calls under way end soon, and these and all later ones throw

@@ -10,6 +10,7 @@
 #include <string>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "base/fd.h"
 #include "collectives/backends/shm/arena.h"
 #include "collectives/backends/shm/handover.h"
+#include "collectives/backends/shm/heap.h"
 #include "collectives/backends/shm/rounds.h"
 #include "tests/catch.h"
 
@@ -24,8 +26,10 @@ namespace ddprun::tests {
 namespace {
 
 using ddp::internal::ShmArena;
+using ddp::internal::ShmHeap;
 using ddp::internal::ShmMeeting;
 using ddp::internal::ShmOffer;
+using ddp::internal::ShmPlace;
 using ddp::internal::ShmRounds;
 using ddp::internal::ShmStopped;
 using ddp::internal::ShmTaker;
@@ -37,6 +41,11 @@ ShmArena arena_of(int ranks) {
   auto arena = ShmArena::map(ShmArena::create(ranks), ranks, 0);
   REQUIRE(arena);
   return std::move(*arena);
+}
+
+/// For another rank.
+Fd again(const Fd& memory) {
+  return Fd(::fcntl(memory.get(), F_DUPFD_CLOEXEC, 0));
 }
 
 /// Where no other test, or run of it, has its socket.
@@ -170,13 +179,96 @@ TEST_CASE("what a rank showed counts, also if it was lost before it woke those t
   CHECK_FALSE(stopped);
 }
 
+TEST_CASE("a rank that works between two rounds learns that another was lost, unless it is done") {
+  const ShmArena arena = arena_of(3);
+  ShmRounds ours(arena.members(), 0, 3, false);
+  CHECK_NOTHROW(ours.check_stopped());
+  ours.stop(1);
+  CHECK_THROWS_AS(ours.check_stopped(), ShmStopped);
+  arena.members()[1].slots[1].round = 1;
+  CHECK_THROWS_AS(ours.check_stopped(), ShmStopped);  // rank 2 is not
+  arena.members()[2].slots[1].round = 1;
+  CHECK_NOTHROW(ours.check_stopped());
+}
+
+TEST_CASE("what a rank writes to a region the others read at the same place of theirs") {
+  const std::size_t bytes = GENERATE(1, 5000, (6U << 20) + 100);  // the last with huge pages
+  const Fd memory = ShmArena::create(2);
+  const auto first = ShmArena::map(again(memory), 2, 0);
+  const auto second = ShmArena::map(again(memory), 2, 1);
+  REQUIRE((first && second));
+  ShmHeap ours(*first, 0);
+  ShmHeap theirs(*second, 1);
+  CHECK_FALSE(ours.is_used());
+  for (int round = 0; round < 2; ++round) {
+    const auto mine = ours.take(bytes);
+    const auto other = theirs.take(bytes);
+    REQUIRE((mine && other));
+    auto out = ours.use(mine);
+    auto in = theirs.use(other);
+    CHECK(ours.is_used());
+    char* const last = static_cast<char*>(out.get()) + bytes - 1;
+    CHECK(*last == 0);
+    *last = 7;
+    const ShmPlace place = theirs.find(static_cast<char*>(in.get()) + bytes - 1, 1);
+    CHECK(place.number() != 0);
+    CHECK(place.number() == ours.find(last, 1).number());
+    CHECK(*place.of(0) == 7);
+    CHECK(*place.of(1) == 0);
+    CHECK(ours.find(last, 8192).number() == 0);  // it ends before
+    CHECK(ours.find(&round, sizeof(round)).number() == 0);
+  }
+  CHECK(ours.find(nullptr, 0).number() == 0);
+}
+
+TEST_CASE("a region is given back when nobody uses it, and found no more") {
+  const Fd memory = ShmArena::create(1);
+  const auto arena = ShmArena::map(again(memory), 1, 0);
+  REQUIRE(arena);
+  ShmHeap heap(*arena, 0);
+  const auto blocks = [&] {
+    struct stat status{};
+    ::fstat(memory.get(), &status);
+    return status.st_blocks;
+  };
+  const auto before = blocks();
+  auto used = heap.use(heap.take(std::size_t{4} << 20));
+  const void* const address = used.get();
+  CHECK(blocks() >= before + (4 << 20) / 512);
+  used.reset();
+  CHECK(blocks() == before);
+  CHECK(heap.find(address, 1).number() == 0);
+  CHECK(heap.is_used());
+}
+
+TEST_CASE("a rank that may not have a region goes on with the same places as others") {
+  const Fd memory = ShmArena::create(2);
+  const auto first = ShmArena::map(again(memory), 2, 0);
+  const auto second = ShmArena::map(again(memory), 2, 1);
+  REQUIRE((first && second));
+  ShmHeap ours(*first, 0);
+  ShmHeap theirs(*second, 1);
+  CHECK(theirs.take(5000) != nullptr);
+  {
+    const FileLimit limit(2 << 20);
+    CHECK(ours.take(5000) != nullptr);  // it fits
+    CHECK(ours.take(std::size_t{3} << 20) == nullptr);
+  }
+  CHECK(theirs.take(std::size_t{3} << 20) != nullptr);
+  CHECK(ours.take(~std::size_t{0} - 4095) == nullptr);
+  CHECK(theirs.take(~std::size_t{0} - 4095) == nullptr);
+  const auto mine = ours.use(ours.take(1));
+  const auto other = theirs.use(theirs.take(1));
+  CHECK(ours.find(mine.get(), 1).number() == theirs.find(other.get(), 1).number());
+}
+
 TEST_CASE("shared memory keeps its size, and no other memory is taken for it") {
   const Fd memory = ShmArena::create(2);
   REQUIRE(memory);
   CHECK(::ftruncate(memory.get(), 4096) != 0);
-  CHECK_FALSE(ShmArena::map(memory, 3, 0));
-  const auto one = ShmArena::map(memory, 2, 1);
-  const auto same = ShmArena::map(memory, 2, 1);
+  CHECK_FALSE(ShmArena::map(again(memory), 3, 0));
+  const auto one = ShmArena::map(again(memory), 2, 1);
+  const auto same = ShmArena::map(again(memory), 2, 1);
   REQUIRE((one && same));
   CHECK(one->members() != same->members());
   CHECK(same->members()[1].bell == 0);
@@ -185,7 +277,7 @@ TEST_CASE("shared memory keeps its size, and no other memory is taken for it") {
 
   const Fd open(::memfd_create("open", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   REQUIRE(::ftruncate(open.get(), sizeof(ddp::internal::ShmMember)) == 0);
-  CHECK_FALSE(ShmArena::map(open, 1, 0));
+  CHECK_FALSE(ShmArena::map(again(open), 1, 0));
   CHECK_FALSE(ShmArena::map(Fd(), 1, 0));
 }
 

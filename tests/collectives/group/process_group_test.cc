@@ -195,6 +195,18 @@ const RepeatedCall kRepeatedCalls[] = {
        group.all_to_all_v(blocks, counts, blocks, counts);
      }},
     {"barrier", 0, [](auto& group, auto&, auto&, auto&) { group.barrier(); }},
+    {"all_reduce of the group's memory", 0,
+     [](auto& group, auto&, auto&, auto&) {
+       static const auto memory = group.allocate(4 * kBlock * sizeof(float));
+       group.all_reduce(std::span(static_cast<float*>(memory.get()), 4 * kBlock));
+     }},
+    {"all_to_all of the group's memory", 0,
+     [](auto& group, auto&, auto& blocks, auto&) {
+       static const auto memory = group.allocate(blocks.size() * sizeof(float));
+       const std::span in(static_cast<const float*>(memory.get()), blocks.size());
+       group.all_to_all(in, blocks);
+     }},
+    {"allocate", 0, [](auto& group, auto&, auto&, auto&) { (void)group.allocate(kBlock); }},
     {"send and recv", kBlock,
      [](auto& group, auto& data, auto& blocks, auto&) {
        const bool first = group.rank() == 0;

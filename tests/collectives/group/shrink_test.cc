@@ -163,10 +163,3 @@ TEST_CASE("ranks that do not come to a smaller group are named") {
   CHECK(ended[0].code == failed(ErrorKind::timed_out));
   CHECK(contains(ended[0].output, "rank 2 did not join within 1500 ms"));
 }
-
-TEST_CASE("memory of a GPU takes a backend that has one") {
-  check_ranks(2, [](ProcessGroup& group) {
-    refused([&] { (void)group.allocate(100); });
-    group.barrier();
-  });
-}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+namespace ddp::internal {
+
+/// Zeros, aligned for vector instructions, which no other process reaches. Throws std::bad_alloc.
+std::shared_ptr<void> allocate_on_host(std::size_t bytes);
+
+}  // namespace ddp::internal

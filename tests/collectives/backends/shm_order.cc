@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks in memory that processes share, with nothing but what lies below: for processors that this
+// machine emulates. shm_aarch64_test.sh compiles and runs it.
+//   shm_order RANKS ROUNDS
+// Each rank makes all_reduces in memory of ShmHeap, in place, and looks at the results. Exit code
+// 0: all were right in every rank.
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fcntl.h>
+#include <span>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "collectives/backends/shm/arena.h"
+#include "collectives/backends/shm/heap.h"
+#include "collectives/backends/shm/rounds.h"
+#include "collectives/backends/shm/zero_copy.h"
+
+namespace {
+
+using namespace ddp::internal;
+
+constexpr std::size_t kCount = 20'000;
+
+void require(bool is_right, const char* what) {
+  if (is_right) return;
+  std::printf("process %d: wrong: %s\n", ::getpid(), what);
+  std::exit(1);
+}
+
+std::int32_t element(int rank, int round, std::size_t i) {
+  return (rank + 1) * round + static_cast<std::int32_t>(i % 97);
+}
+
+void exchange(ShmRounds& rounds, const Call& call) {
+  rounds.exchange(call, 0, [&](int other) { require(rounds.call_of(other) == call, "the call"); });
+}
+
+void work(const ddprun::Fd& memory, int ranks, int rank, int count) {
+  const auto arena =
+      ShmArena::map(ddprun::Fd(::fcntl(memory.get(), F_DUPFD_CLOEXEC, 0)), ranks, rank);
+  require(arena.has_value(), "no arena");
+  ShmRounds rounds(arena->members(), rank, ranks, false);
+  ShmHeap heap(*arena, rank);
+  const auto region = heap.take(kCount * sizeof(std::int32_t));
+  require(region != nullptr, "no region");
+  exchange(rounds, {});
+  const auto own = heap.use(region);
+  ShmZeroCopy zero_copy(heap, rounds, rank, ranks);
+  const std::span data(static_cast<std::int32_t*>(own.get()), kCount);
+  for (int round = 1; round <= count; ++round) {
+    for (std::size_t i = 0; i < kCount; ++i) data[i] = element(rank, round, i);
+    const Call call = {.number = static_cast<std::uint64_t>(round)};
+    const Task task = {.operation = Operation::all_reduce,
+                       .type = ddp::DataType::int32,
+                       .count = kCount,
+                       .in = data.data(),
+                       .out = data.data()};
+    const auto places = zero_copy.find(task);
+    exchange(rounds, call);
+    zero_copy.run(task, places);
+    exchange(rounds, call);
+    for (std::size_t i = 0; i < kCount; ++i) {
+      std::int32_t sum = 0;
+      for (int other = 0; other < ranks; ++other) sum += element(other, round, i);
+      require(data[i] == sum, "the sum");
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
+  const int rounds = argc > 2 ? std::atoi(argv[2]) : 100;
+  const ddprun::Fd memory = ShmArena::create(ranks);
+  require(static_cast<bool>(memory), "no memory");
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (::fork() != 0) continue;
+    ::prctl(PR_SET_PDEATHSIG,
+            SIGKILL);  // nothing else ends a rank that waits for one that has failed
+    work(memory, ranks, rank, rounds);
+    std::exit(0);
+  }
+  for (int status = 0; ::wait(&status) > 0;) {
+    if (status != 0) return 1;
+  }
+  return 0;
+}
