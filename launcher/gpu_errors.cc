@@ -31,6 +31,7 @@ constexpr std::array kKnown = std::to_array<Known>({
     {119, true, "its firmware does not answer"},
     {120, true, "an error in its firmware"},
 });
+constexpr size_t kLongestAddress = 16;
 constexpr int kCleanup = 45;  // of a process that ended: never a cause
 
 const Known* find_known(int xid) {
@@ -57,7 +58,7 @@ std::optional<GpuError> parse_gpu_error(std::string_view record) {
   if (!text.starts_with(kStart)) return std::nullopt;
   text.remove_prefix(kStart.size());
   const size_t end = text.find("): ");
-  if (end == text.npos || end > 16) return std::nullopt;  // an address is no longer
+  if (end > kLongestAddress) return std::nullopt;  // as npos is, too
   GpuError error;
   error.gpu = text.substr(0, end);
   text.remove_prefix(end + 3);
