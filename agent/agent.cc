@@ -42,8 +42,9 @@ Agent::Agent(const JobSpec& job, Events& events)
       wait_reporter_(io_.get_executor()),
       disk_(io_.get_executor()),
       answers_(io_.get_executor(), job_.devices, answers_hooks()),
-      deadline_(io_.get_executor(), job_,
-                [this] { return DeadlineWatch::Crew{layout_.node_rank, workers_.processes()}; }) {
+      deadline_(io_.get_executor(), job_, [this] {
+        return DeadlineWatch::NodeProcesses{layout_.node_rank, workers_.processes()};
+      }) {
   log::set_writer([this](std::string_view line) { output_.write_own_line(line); });
   workers_.when_progress_changes([this](rendezvous::NodeProgress progress) {
     master_.client().progress(std::move(progress));

@@ -25,7 +25,7 @@ namespace ddprun::agent {
 namespace {
 
 /// Of a node, as its answer to another one is bounded.
-constexpr size_t kMostRanksTold = 256;
+constexpr size_t kMostRanksReported = 256;
 
 std::optional<std::uint64_t> whole_number(const std::string& text) {
   std::uint64_t number = 0;
@@ -205,7 +205,7 @@ void Answers::look(ask::JobStatus status, size_t most_ranks, const ask::Respond&
 }
 
 void Answers::answer_node_status(const ask::Respond& respond) {
-  look(hooks_.status(), kMostRanksTold, respond);
+  look(hooks_.status(), kMostRanksReported, respond);
 }
 
 void Answers::answer_log(const ask::Question& question, const ask::Respond& respond) {

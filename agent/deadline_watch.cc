@@ -47,14 +47,14 @@ std::optional<std::chrono::sys_seconds> parse_end(const std::string& text) {
   return std::chrono::sys_seconds(std::chrono::seconds(seconds));
 }
 
-std::string deadline_line(const Deadline& deadline, std::chrono::seconds left, std::size_t told,
+std::string deadline_line(const Deadline& deadline, std::chrono::seconds left, std::size_t before,
                           std::size_t workers) {
   const std::string signal = launcher::signal_name(deadline.signal);
   const std::string line =
       deadline.job + "'s time limit is over" + (left > 0s ? " in " + duration_text(left) : "");
-  if (told == workers) return line + ": " + signal + " to all workers";
-  if (told == 0) return line + ": no worker here handles " + signal + ", so none gets it";
-  return line + ": " + signal + " to " + std::to_string(told) + " of " + std::to_string(workers) +
+  if (before == workers) return line + ": " + signal + " to all workers";
+  if (before == 0) return line + ": no worker here handles " + signal + ", so none gets it";
+  return line + ": " + signal + " to " + std::to_string(before) + " of " + std::to_string(workers) +
          " workers here, as the others do not handle it";
 }
 
@@ -97,33 +97,34 @@ void DeadlineWatch::wait_until_due(std::chrono::sys_seconds end) {
 }
 
 void DeadlineWatch::look() {
-  Crew crew = crew_();
-  std::set<pid_t> told;
-  std::vector<pid_t> untold;
-  for (const WorkerWatch::Process& worker : crew.workers) {
-    if (told_.contains(worker.pid)) {
-      told.insert(worker.pid);
+  NodeProcesses node = processes_of_node_();
+  std::set<pid_t> before;
+  std::vector<pid_t> left_out;
+  for (const WorkerWatch::Process& worker : node.workers) {
+    if (signalled_.contains(worker.pid)) {
+      before.insert(worker.pid);
     } else {
-      untold.push_back(worker.pid);
+      left_out.push_back(worker.pid);
     }
   }
-  told_ = std::move(told);  // an ended worker's number may be another's
-  if (untold.empty()) return look_again();
-  jobs_.run([untold = std::move(untold),
-             signal = job_.deadline->signal] { return signal_all_catchers(untold, signal); },
-            [this, crew = std::move(crew)](const std::vector<pid_t>& signalled) {
-              on_signalled(crew, signalled);
+  signalled_ = std::move(before);  // an ended worker's number may be another's
+  if (left_out.empty()) return look_again();
+  jobs_.run([left_out = std::move(left_out),
+             signal = job_.deadline->signal] { return signal_all_catchers(left_out, signal); },
+            [this, node = std::move(node)](const std::vector<pid_t>& signalled) {
+              on_signalled(node, signalled);
             });
 }
 
-void DeadlineWatch::on_signalled(const Crew& crew, const std::vector<pid_t>& signalled) {
-  told_.insert(signalled.begin(), signalled.end());
+void DeadlineWatch::on_signalled(const NodeProcesses& node, const std::vector<pid_t>& signalled) {
+  signalled_.insert(signalled.begin(), signalled.end());
   const auto left =
       std::chrono::round<std::chrono::seconds>(end_ - std::chrono::system_clock::now());
-  const std::string line = deadline_line(*job_.deadline, left, told_.size(), crew.workers.size());
+  const std::string line =
+      deadline_line(*job_.deadline, left, signalled_.size(), node.workers.size());
   const bool is_first = !std::exchange(said_, true);
   const bool is_news = is_first || !signalled.empty();
-  if (is_news && crew.node_rank == 0) {
+  if (is_news && node.node_rank == 0) {
     log::info(line);
   } else if (is_news) {
     log::debug(line);

@@ -28,15 +28,19 @@ namespace ddprun::agent {
 class DeadlineWatch {
  public:
   /// This node's part of a round.
-  struct Crew {
+  struct NodeProcesses {
     int node_rank = 0;
     std::vector<WorkerWatch::Process> workers;  ///< that run
   };
 
-  /// `job` must outlive it; `crew` is called from the executor.
+  /// `job` must outlive it; `node` is called from the executor.
   DeadlineWatch(const boost::asio::any_io_executor& executor, const JobSpec& job,
-                std::function<Crew()> crew)
-      : job_(job), crew_(std::move(crew)), ask_soon_(executor), due_(executor), jobs_(executor) {}
+                std::function<NodeProcesses()> node)
+      : job_(job),
+        processes_of_node_(std::move(node)),
+        ask_soon_(executor),
+        due_(executor),
+        jobs_(executor) {}
 
   /// Call it once. Nothing happens if the job has no deadline.
   void begin();
@@ -47,17 +51,17 @@ class DeadlineWatch {
   void on_answer(const Result<std::string>& answer);
   void wait_until_due(std::chrono::sys_seconds end);
   void look();
-  void on_signalled(const Crew& crew, const std::vector<pid_t>& signalled);
+  void on_signalled(const NodeProcesses& node, const std::vector<pid_t>& signalled);
   void look_again();
 
   const JobSpec& job_;
-  std::function<Crew()> crew_;
+  std::function<NodeProcesses()> processes_of_node_;
   boost::asio::steady_timer ask_soon_;
   boost::asio::system_timer due_;
   std::chrono::system_clock::time_point end_;
   std::chrono::seconds pause_{1};
   int asked_ = 0;  // times
-  std::set<pid_t> told_;
+  std::set<pid_t> signalled_;
   bool said_ = false;
   AsyncJobs jobs_;
 };
@@ -65,9 +69,9 @@ class DeadlineWatch {
 /// Seconds since 1970, as a scheduler's command prints them; nullopt: the job has no end.
 std::optional<std::chrono::sys_seconds> parse_end(const std::string& text);
 
-/// The console's line when `told` of `workers` workers of a node got the signal, `left` before the
-/// end.
-std::string deadline_line(const Deadline& deadline, std::chrono::seconds left, std::size_t told,
+/// The console's line when `before` of `workers` workers of a node got the signal, `left` before
+/// the end.
+std::string deadline_line(const Deadline& deadline, std::chrono::seconds left, std::size_t before,
                           std::size_t workers);
 
 }  // namespace ddprun::agent

@@ -27,13 +27,13 @@ bool HangWatch::stood_still(Time now) const {
   return now - looked_ > std::max<Duration>(2 * interval_, interval_ + kLate);
 }
 
-void HangWatch::start_anew() {
+void HangWatch::restart() {
   beatless_ = signless_ = Duration::zero();
   for (auto& [number, rank] : ranks_) rank.last.reset();
 }
 
 void HangWatch::beat(int rank, Time now) {
-  if (stood_still(now)) start_anew();
+  if (stood_still(now)) restart();
   Rank& known = ranks_[rank];
   if (known.last && known.beats > kFirstBeats && !told_) {
     known.longest_pause = std::max(known.longest_pause, now - *known.last);
@@ -45,7 +45,7 @@ void HangWatch::beat(int rank, Time now) {
 
 HangWatch::News HangWatch::look(const Signs& signs, Time now) {
   const bool still = stood_still(now);
-  if (still && !told_) start_anew();
+  if (still && !told_) restart();
   // A look that is late says no more than one in time.
   const Duration since = now - std::exchange(looked_, now);
   const Duration step = still ? Duration::zero() : std::min(since, interval_);
@@ -56,7 +56,7 @@ HangWatch::News HangWatch::look(const Signs& signs, Time now) {
   signless_ = worked || active ? Duration::zero() : signless_ + step;
   interval_ = next_interval();
   const bool over = told_ && quiet_for() == Duration::zero();
-  if (over) return start_anew(), told_ = false, News::progress;
+  if (over) return restart(), told_ = false, News::progress;
   if (told_ || !is_quiet()) return News::none;
   return told_ = true, News::quiet;
 }

@@ -68,7 +68,7 @@ class HangWatch {
   };
 
   bool stood_still(Time now) const;
-  void start_anew();
+  void restart();
   bool is_steady() const;
   bool is_quiet() const;
   Duration next_interval() const;

@@ -179,8 +179,8 @@ void NodeWorkers::watch_for_oom() {
 void NodeWorkers::look_and_stop(int signal) {
   if (!group_ || stop_signal_ != 0 || group_->running().empty()) return stop(signal);
   watch_.look(processes(), [this, signal](WorkerWatch::Seen seen) {
-    for (rendezvous::Place& place : seen.places) {
-      if (place.kind != rendezvous::Place::Kind::busy) continue;
+    for (rendezvous::WorkerPlace& place : seen.places) {
+      if (place.kind != rendezvous::WorkerPlace::Kind::busy) continue;
       std::erase_if(place.ranks, [this](int rank) { return is_about_to_fail(rank); });
     }
     exits_.places = std::move(seen.places);

@@ -10,7 +10,7 @@
 namespace ddprun::agent {
 namespace {
 
-using Kind = rendezvous::Place::Kind;
+using Kind = rendezvous::WorkerPlace::Kind;
 
 /// One that waits this long was there before the others failed, and does not only take a nap.
 constexpr std::chrono::seconds kLong{5};
@@ -40,7 +40,7 @@ Kind kind_of(const launcher::ProcessSample& sample) {
   return std::ranges::count(kSleeps, sample.call) > 0 ? Kind::elsewhere : Kind::waiting;
 }
 
-void add_stack(rendezvous::Place& place, const StackPlace& at) {
+void add_stack(rendezvous::WorkerPlace& place, const StackPlace& at) {
   if (at.kind == StackPlace::Kind::collective) {
     place.kind = Kind::collective;  // also if it polls, with pauses or without
     place.what = at.text;
@@ -54,22 +54,22 @@ void add_stack(rendezvous::Place& place, const StackPlace& at) {
 
 }  // namespace
 
-rendezvous::Place place_of(int rank, const launcher::ProcessSample& sample,
-                           const PythonStack& stack) {
+rendezvous::WorkerPlace place_of(int rank, const launcher::ProcessSample& sample,
+                                 const PythonStack& stack) {
   const Kind kind = kind_of(sample);
   const auto still = sample.still.value_or(std::chrono::milliseconds(0));
   const bool stands = kind != Kind::unknown && kind != Kind::busy;
-  rendezvous::Place place = {{rank},
-                             kind,
-                             what_of(sample, kind),
-                             stands ? std::chrono::duration<double>(still).count() : 0};
+  rendezvous::WorkerPlace place = {{rank},
+                                   kind,
+                                   what_of(sample, kind),
+                                   stands ? std::chrono::duration<double>(still).count() : 0};
   if (!stack.empty() && (stands || kind == Kind::busy) && kind != Kind::stopped)
     add_stack(place, stack_place(stack));
   return place;
 }
 
-rendezvous::Place with_calls(rendezvous::Place place,
-                             const std::vector<launcher::WorkerCall>& calls) {
+rendezvous::WorkerPlace with_calls(rendezvous::WorkerPlace place,
+                                   const std::vector<launcher::WorkerCall>& calls) {
   const std::string text = launcher::call_text(calls);
   if (text.empty() || place.kind == Kind::stopped) return place;
   const bool is_inside = std::ranges::any_of(calls, [](auto& call) { return call.open > 0; });
@@ -93,10 +93,10 @@ void add_calls(std::vector<rendezvous::CallPlace>& all, int rank,
   }
 }
 
-std::vector<rendezvous::Place> grouped(const std::vector<rendezvous::Place>& places) {
-  std::vector<rendezvous::Place> groups;
-  for (const rendezvous::Place& place : places) {
-    const auto same = std::ranges::find_if(groups, [&place](const rendezvous::Place& group) {
+std::vector<rendezvous::WorkerPlace> grouped(const std::vector<rendezvous::WorkerPlace>& places) {
+  std::vector<rendezvous::WorkerPlace> groups;
+  for (const rendezvous::WorkerPlace& place : places) {
+    const auto same = std::ranges::find_if(groups, [&place](const rendezvous::WorkerPlace& group) {
       return group.kind == place.kind && group.what == place.what;
     });
     if (same == groups.end()) {

@@ -14,19 +14,19 @@
 namespace ddprun::agent {
 
 /// Where the worker with this global rank is; `stack` may be empty: unknown.
-rendezvous::Place place_of(int rank, const launcher::ProcessSample& sample,
-                           const PythonStack& stack = {});
+rendezvous::WorkerPlace place_of(int rank, const launcher::ProcessSample& sample,
+                                 const PythonStack& stack = {});
 
 /// `place` of a worker that makes collective calls by `ddp`: in a call it waits for others,
 /// whatever it does meanwhile.
-rendezvous::Place with_calls(rendezvous::Place place,
-                             const std::vector<launcher::WorkerCall>& calls);
+rendezvous::WorkerPlace with_calls(rendezvous::WorkerPlace place,
+                                   const std::vector<launcher::WorkerCall>& calls);
 
 /// Adds where the worker with this global rank is in its groups, to the ranks that are there.
 void add_calls(std::vector<rendezvous::CallPlace>& all, int rank,
                const std::vector<launcher::WorkerCall>& calls);
 
 /// `places` with one for all ranks that do the same.
-std::vector<rendezvous::Place> grouped(const std::vector<rendezvous::Place>& places);
+std::vector<rendezvous::WorkerPlace> grouped(const std::vector<rendezvous::WorkerPlace>& places);
 
 }  // namespace ddprun::agent

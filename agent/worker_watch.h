@@ -28,7 +28,7 @@ class WorkerWatch {
   };
   /// Where they are, as their node knows.
   struct Seen {
-    std::vector<rendezvous::Place> places{};
+    std::vector<rendezvous::WorkerPlace> places{};
     std::vector<rendezvous::CallPlace> calls{};
   };
 

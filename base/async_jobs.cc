@@ -17,7 +17,7 @@ namespace ddprun {
 namespace {
 
 /// So long a job may keep the others waiting.
-constexpr std::chrono::milliseconds kPatience{20};
+constexpr std::chrono::milliseconds kStuckAfter{20};
 
 }  // namespace
 
@@ -97,7 +97,7 @@ void AsyncJobs::deliver() {
 
 void AsyncJobs::relieve_soon() {
   if (std::exchange(relieving_, true)) return;
-  relief_.expires_after(kPatience);
+  relief_.expires_after(kStuckAfter);
   relief_.async_wait([this, alive = std::weak_ptr(alive_)](boost::system::error_code) {
     if (alive.expired()) return;
     relieving_ = false;

@@ -52,7 +52,7 @@ void requeue_if_due(const std::optional<RequeueSpec>& spec, int code, bool lost_
   const Result<engine::JobState> state = ask_state(*spec);
   if (!state) return log::error(spec->name + " is not requeued: " + state.error().message);
   const engine::JobEnd end = {code, lost_host, time_point_cast<seconds>(system_clock::now())};
-  const engine::RequeueVerdict verdict = engine::decide_requeue(*spec, end, *state);
+  const engine::RequeueDecision verdict = engine::decide_requeue(*spec, end, *state);
   if (!verdict.requeue) {
     if (!verdict.why.empty()) log::info(spec->name + " is not requeued: " + verdict.why);
   } else if (const Result<> done = requeue(*spec); !done) {

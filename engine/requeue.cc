@@ -109,14 +109,14 @@ std::optional<JobState> parse_job_state(std::string_view text) {
   return state;
 }
 
-RequeueVerdict decide_requeue(const RequeueSpec& spec, const JobEnd& end, const JobState& state) {
+RequeueDecision decide_requeue(const RequeueSpec& spec, const JobEnd& end, const JobState& state) {
   if (end.code == 0) return {};
   if (state.restarts > spec.so_far) return {false, "Slurm has put it into the queue already"};
   std::string not_why;
   const std::string why = cause(spec, end, state, not_why);
   if (why.empty()) return {false, not_why};
   const std::string against = obstacle(spec, state);
-  return against.empty() ? RequeueVerdict{true, why} : RequeueVerdict{false, against};
+  return against.empty() ? RequeueDecision{true, why} : RequeueDecision{false, against};
 }
 
 }  // namespace ddprun::engine

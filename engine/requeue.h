@@ -43,7 +43,7 @@ struct JobEnd {
   std::chrono::sys_seconds when;
 };
 
-struct RequeueVerdict {
+struct RequeueDecision {
   bool requeue = false;
   std::string why;  ///< "its time limit was reached"; empty: nothing is to be said
 };
@@ -63,6 +63,6 @@ struct RequeueVerdict {
 ///
 /// No row requeues a job that is no batch job, or may not be, or was so often already.
 // clang-format on
-RequeueVerdict decide_requeue(const RequeueSpec& spec, const JobEnd& end, const JobState& state);
+RequeueDecision decide_requeue(const RequeueSpec& spec, const JobEnd& end, const JobState& state);
 
 }  // namespace ddprun::engine

@@ -58,7 +58,7 @@ class Launch {
         output_(io_.get_executor()),
         signals_(io_.get_executor()),
         sign_of_life_(io_.get_executor()),
-        patience_(io_.get_executor()),
+        limit_(io_.get_executor()),
         roster_(job.hosts.size(), job.least, job.has_spares),
         own_lines_(job.hosts.size()),
         agents_(job.hosts.size()) {
@@ -212,8 +212,8 @@ class Launch {
   }
 
   void after(std::chrono::milliseconds time, std::function<void()> then) {
-    patience_.expires_after(time);
-    patience_.async_wait([then = std::move(then)](boost::system::error_code cancelled) {
+    limit_.expires_after(time);
+    limit_.async_wait([then = std::move(then)](boost::system::error_code cancelled) {
       if (!cancelled) then();
     });
   }
@@ -237,7 +237,7 @@ class Launch {
   }
 
   void finish() {
-    patience_.cancel();
+    limit_.cancel();
     output_.workers_are_gone();
     output_.when_drained([this] { io_.stop(); });
   }
@@ -247,7 +247,7 @@ class Launch {
   launcher::Output output_;
   launcher::SignalReader signals_;
   boost::asio::steady_timer sign_of_life_;
-  boost::asio::steady_timer patience_;
+  boost::asio::steady_timer limit_;
   Roster roster_;
   OwnLines own_lines_;
   std::vector<Agent> agents_;

@@ -87,8 +87,8 @@ Refusal refusal(const JoinRequest& request, const Job& job) {
   if (Refusal sentence = impossible_report(request, job)) return sentence;
   if (Refusal sentence = other_command(request, job)) return sentence;
   if (Refusal sentence = wrong_node_rank(request, job)) return sentence;
-  // At the first start the others have to know: they would wait for it. Later it is only a
-  // newcomer.
+  // At the first start the others have to know: they would wait for it. Later it is only a new
+  // node.
   if (job.last_round >= 0 && !request.cannot_run.empty()) return request.cannot_run;
   return std::nullopt;
 }

@@ -34,10 +34,10 @@ std::vector<int> first(std::vector<int> ranks) {
   return ranks;
 }
 
-json places_json(const std::vector<Place>& places) {
+json places_json(const std::vector<WorkerPlace>& places) {
   json list = json::array();
   size_t ranks = 0;
-  for (const Place& place : places) {
+  for (const WorkerPlace& place : places) {
     ranks += place.ranks.size();
     if (list.size() == kMaxPlaces || ranks > kMaxPlaceRanks) return json::array();  // all or none
     list.push_back({{"ranks", place.ranks},
@@ -79,14 +79,14 @@ std::vector<CallPlace> calls_in(Fields& outer) {
   return calls;
 }
 
-std::vector<Place> places_in(Fields& outer) {
-  std::vector<Place> places;
+std::vector<WorkerPlace> places_in(Fields& outer) {
+  std::vector<WorkerPlace> places;
   for (const json& element : outer.list("places", kMaxPlaces)) {
     Fields fields(element);
-    Place& place = places.emplace_back();
+    WorkerPlace& place = places.emplace_back();
     place.ranks = fields.ranks("ranks", kMaxPlaceRanks);
-    place.kind =
-        static_cast<Place::Kind>(fields.integer("kind", 0, static_cast<int>(Place::Kind::stopped)));
+    place.kind = static_cast<WorkerPlace::Kind>(
+        fields.integer("kind", 0, static_cast<int>(WorkerPlace::Kind::stopped)));
     place.what = fields.text("what");
     place.seconds = fields.seconds("seconds");
     outer.take_error(fields);

@@ -24,7 +24,7 @@ struct Victim {
 };
 
 /// Where workers were when another one had failed and they were still left alone.
-struct Place {
+struct WorkerPlace {
   enum class Kind {
     unknown,     ///< it had just run, or could not be looked at
     waiting,     ///< blocked for long, in a call that may be a part of a collective
@@ -53,21 +53,21 @@ struct CallPlace {
 /// Whether a node's workers make progress, as the node says when that changes.
 struct NodeProgress {
   int round = 0;
-  bool quiet = false;              ///< none of them has made any for the hang time-out
-  double seconds = 0;              ///< for so long
-  std::vector<Place> places;       ///< where they are, if they are quiet
-  std::vector<CallPlace> calls{};  ///< likewise
+  bool quiet = false;               ///< none of them has made any for the hang time-out
+  double seconds = 0;               ///< for so long
+  std::vector<WorkerPlace> places;  ///< where they are, if they are quiet
+  std::vector<CallPlace> calls{};   ///< likewise
 };
 
 /// How a node's workers ended when their round was broken.
 struct WorkerExits {
-  std::vector<Victim> victims;     ///< failed before ddprun stopped them
-  std::vector<int> stopped;        ///< global ranks that ended after ddprun's signal
-  std::vector<int> killed;         ///< of these, the ones that needed SIGKILL
-  std::string signal;              ///< the first one they got, "SIGTERM"; empty: none was stopped
-  double seconds = 0;              ///< from then until all had ended
-  std::vector<Place> places;       ///< of those that ran, if the failure looks like a consequence
-  std::vector<CallPlace> calls{};  ///< likewise
+  std::vector<Victim> victims;      ///< failed before ddprun stopped them
+  std::vector<int> stopped;         ///< global ranks that ended after ddprun's signal
+  std::vector<int> killed;          ///< of these, the ones that needed SIGKILL
+  std::string signal;               ///< the first one they got, "SIGTERM"; empty: none was stopped
+  double seconds = 0;               ///< from then until all had ended
+  std::vector<WorkerPlace> places;  ///< of those that ran, if the failure looks like a consequence
+  std::vector<CallPlace> calls{};   ///< likewise
 };
 
 /// Sent by a node that wants to take part in the next round, when its workers of the round before

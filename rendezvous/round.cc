@@ -38,7 +38,7 @@ std::string failed_on(const Failure& failure) {
   return "rank " + std::to_string(failure.rank) + " failed on " + name_text(failure.host);
 }
 
-/// To a newcomer, of a job that has ended before this master began.
+/// To a new node, of a job that has ended before this master began.
 std::string ending_text(const Ending& ending) {
   if (const auto* timed_out = std::get_if<TimedOut>(&ending)) return timed_out->sentence;
   return std::holds_alternative<Succeeded>(ending) ? "it succeeded" : "it failed";
@@ -226,11 +226,11 @@ Notifications Round::join_active(const Join& event) {
 }
 
 /// Makes room for a node that waits.
-Notifications Round::take_in(const Node& newcomer) {
+Notifications Round::take_in(const Node& node) {
   const int members = count(NodeState::running) + count(NodeState::finished);
   // Finished work is not thrown away to make room for a new node.
   if (members < spec_.max_nodes && count(NodeState::finished) == 0) {
-    return regroup({node_name(newcomer) + " joined", {}, restarts()});
+    return regroup({node_name(node) + " joined", {}, restarts()});
   }
   prior_rounds_.forget_failures();
   return {};

@@ -259,7 +259,7 @@ class Round {
   Notifications go_on();
   Notifications start_if_complete();
   Notifications start();
-  Notifications take_in(const Node& newcomer);
+  Notifications take_in(const Node& node);
   Notifications restart_or_end(const Failure& failure, const std::string& reason);
   Notifications break_round(const Broken& news);
   Notifications regroup(const Broken& news);

@@ -12,7 +12,7 @@
 namespace ddprun::rendezvous {
 namespace {
 
-using Kind = Place::Kind;
+using Kind = WorkerPlace::Kind;
 
 constexpr size_t kMostGroups = 64;     // of all nodes: a hostile one could make up any number
 constexpr size_t kMostStallLines = 8;  // a message takes no more than 4 KiB
@@ -47,7 +47,7 @@ std::string one_line(const std::string& text) {
 }
 
 /// "asleep (clock_nanosleep) for 612 s".
-std::string place_text(const Place& place) {
+std::string place_text(const WorkerPlace& place) {
   return one_line(place.what) + (place.seconds > 0 ? " for " + seconds_text(place.seconds) : "");
 }
 
@@ -71,13 +71,13 @@ void Suspect::add(const WorkerExits& of_node, const std::string& host, int first
     std::erase_if(call.ranks, is_foreign);
     if (!call.ranks.empty()) calls_.add(call);
   }
-  for (Place place : of_node.places) {
+  for (WorkerPlace place : of_node.places) {
     std::erase_if(place.ranks, is_foreign);
     if (!place.ranks.empty()) add_place(place, host);
   }
 }
 
-void Suspect::add_place(const Place& place, const std::string& host) {
+void Suspect::add_place(const WorkerPlace& place, const std::string& host) {
   auto group = std::ranges::find_if(groups_, [&place](const Group& known) {
     return known.place.kind == place.kind && known.place.what == place.what;
   });
@@ -193,7 +193,7 @@ std::string Suspect::sentence(const CallOrder::Behind& behind) const {
 }
 
 std::string Suspect::sentence(const Group& suspect) const {
-  const Place& place = suspect.place;
+  const WorkerPlace& place = suspect.place;
   const std::vector<int> waited = waiting();
   return ranks_of(place.ranks) + " (" + hosts_text(suspect.hosts) +
          (place.ranks.size() == 1 ? ") is" : ") are") + " the likely cause: " + place_text(place) +

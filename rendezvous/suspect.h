@@ -35,13 +35,13 @@ class Suspect {
 
  private:
   struct Group {
-    Place place;
+    WorkerPlace place;
     std::vector<std::string> hosts;
   };
 
-  void add_place(const Place& place, const std::string& host);
-  bool has(Place::Kind kind) const;
-  bool may_be_suspect(Place::Kind kind) const;
+  void add_place(const WorkerPlace& place, const std::string& host);
+  bool has(WorkerPlace::Kind kind) const;
+  bool may_be_suspect(WorkerPlace::Kind kind) const;
   const Group* stands_apart() const;
   std::vector<int> waiting() const;
   const Group* named_group() const;

@@ -93,7 +93,7 @@ double History::downtime(double now) const {
 std::string History::json(double now) const {
   using nlohmann::json;
   json happenings = json::array();
-  for (const Happening& one : latest_) {
+  for (const HistoryEvent& one : latest_) {
     happenings.push_back(
         {{"at", whole_milliseconds(one.at)}, {"kind", one.kind}, {"text", one.text}});
   }

@@ -12,7 +12,7 @@
 namespace ddprun::agent::web {
 
 /// Something of the job that this node was told.
-struct Happening {
+struct HistoryEvent {
   double at = 0;  ///< seconds since its ddprun began
   std::string
       kind;  ///< "round", "failure", "change" (of nodes), "suspect", "hang", "progress" or "end"
@@ -62,7 +62,7 @@ class History {
   void add(double at, const char* kind, std::string text);
   void round_ended(double at);
 
-  std::deque<Happening> latest_;
+  std::deque<HistoryEvent> latest_;
   std::map<std::string, int> failures_;
   std::string matter_;                ///< what has ended the latest round, or a hang
   std::string running_;               ///< the round that runs; empty: none does

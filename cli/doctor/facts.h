@@ -67,7 +67,7 @@ struct Facts {
   int speed = -1;         ///< likewise, in Mbit/s; -1: unknown
   std::string name_address;    ///< what the host's name stands for
   std::string gloo_address;    ///< that PyTorch's Gloo would tell the others
-  bool gloo_is_told = false;   ///< by GLOO_SOCKET_IFNAME
+  bool gloo_is_set = false;    ///< by GLOO_SOCKET_IFNAME
   std::string nccl_interface;  ///< the one that NCCL would take
   std::string nccl_address;
   std::vector<std::string> no_interface;  ///< "GLOO_SOCKET_IFNAME=eth7": variables that name none

@@ -116,7 +116,7 @@ Judged judge_fabric(const Facts& facts, int /*hosts*/) {
 }
 
 Judged judge_name(const Facts& facts, int hosts) {
-  if (hosts == 1 || facts.gloo_is_told) return std::nullopt;
+  if (hosts == 1 || facts.gloo_is_set) return std::nullopt;
   if (!facts.gloo_address.empty() && !is_loopback_address(facts.gloo_address)) {
     return Finding{Level::ok, "host name", "it stands for " + facts.gloo_address, ""};
   }

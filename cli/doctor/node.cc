@@ -26,7 +26,7 @@ namespace {
 
 constexpr int kCannotTell = 125;
 constexpr std::chrono::seconds kStoreLimit{60};
-constexpr std::chrono::seconds kPatience{60};  // with another node's disk or probes
+constexpr std::chrono::seconds kPeerTimeout{60};  // with another node's disk or probes
 
 int number_from(const char* variable) {
   const char* value = std::getenv(variable);
@@ -91,7 +91,7 @@ Result<> Node::tell_facts() {
 Result<std::vector<std::optional<std::string>>> Node::collect(const std::string& what) {
   std::vector<std::string> keys;
   for (int rank = 0; rank < count_; ++rank) keys.push_back(key(what, rank));
-  const Result<> waited = store_.wait(keys, kPatience);
+  const Result<> waited = store_.wait(keys, kPeerTimeout);
   if (!waited && store_.lost()) return waited.error();
   std::vector<std::optional<std::string>> values;
   for (const std::string& each : keys) {
@@ -117,7 +117,8 @@ Result<> Node::collect_facts() {
     if (!facts) {
       facts.emplace();
       facts->host = "node " + std::to_string(rank);
-      facts->missing = "no report from this node for " + std::to_string(kPatience.count()) + " s";
+      facts->missing =
+          "no report from this node for " + std::to_string(kPeerTimeout.count()) + " s";
     }
     nodes_.push_back(std::move(*facts));
   }
@@ -200,7 +201,7 @@ Result<bool> Node::meet(const std::string& where) {
     const Result<> set = store_.set(name + "/all", "");
     return set ? Result<bool>(true) : set.error();
   }
-  const Result<> waited = store_.wait({name + "/all"}, kPatience);
+  const Result<> waited = store_.wait({name + "/all"}, kPeerTimeout);
   if (!waited && store_.lost()) return waited.error();
   return waited.has_value();
 }
@@ -238,7 +239,7 @@ Result<bool> Node::run() {
     return told.error();
   }
   if (rank_ != 0) {  // until then others may try to reach this node
-    const Result<> waited = store_.wait({"doctor/end"}, 2 * kPatience);
+    const Result<> waited = store_.wait({"doctor/end"}, 2 * kPeerTimeout);
     return waited || !store_.lost() ? Result<bool>(true) : waited.error();
   }
   const Result<bool> well = report();

@@ -90,8 +90,8 @@ void read_gloo(Facts& facts, const std::vector<Interface>& interfaces) {
   const std::string bindable = bindable_address(facts.host, facts.name_address);
   if (!bindable.empty()) facts.name_address = bindable;
   const std::string_view told = variable("GLOO_SOCKET_IFNAME");
-  facts.gloo_is_told = !told.empty();
-  facts.gloo_address = facts.gloo_is_told
+  facts.gloo_is_set = !told.empty();
+  facts.gloo_address = facts.gloo_is_set
                            ? interface_named(interfaces, told.substr(0, told.find(','))).address
                            : bindable;
   note_unknown(facts, "GLOO_SOCKET_IFNAME", facts.gloo_address);

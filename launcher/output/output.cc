@@ -22,7 +22,7 @@ constexpr size_t kOwnLimit = 1024 * 1024;  // pending bytes beyond which own lin
 
 /// When workers are killed, a reader or a disk that takes nothing for longer is given up, and one
 /// that is slow after all of that time.
-constexpr std::chrono::milliseconds kPatience{500};
+constexpr std::chrono::milliseconds kFlushLimit{500};
 constexpr std::chrono::milliseconds kAllPatience{5'000};
 
 /// The beginning of a line is shown when nothing has come for so long.
@@ -45,7 +45,7 @@ Output::Output(boost::asio::any_io_executor executor, int out, int err)
       terminals_{isatty(out) == 1 ? out : -1, isatty(err) == 1 ? err : -1},
       out_(executor, out, "stdout", listener()),
       files_(executor),
-      patience_(executor),
+      flush_limit_(executor),
       quiet_(executor) {
   if (!out_.is_same_file(err)) err_.emplace(executor, err, "stderr", listener());
 }
@@ -347,8 +347,8 @@ void Output::drop_stopped_readers() {
 
 /// Output of workers that are killed may still be on its way, so this is repeated until it is gone.
 void Output::drop_stalled_later() {
-  patience_.expires_after(kPatience);
-  patience_.async_wait([this](boost::system::error_code cancelled) {
+  flush_limit_.expires_after(kFlushLimit);
+  flush_limit_.async_wait([this](boost::system::error_code cancelled) {
     if (cancelled || !dropping_) return;
     const bool now = std::chrono::steady_clock::now() >= drop_by_;
     out_.drop_if_stalled(now);

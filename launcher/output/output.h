@@ -192,7 +192,7 @@ class Output {
   bool files_dropped_ = false;  // of these workers: when_drained does not wait for them
   bool dropping_ = false;       // drop_stopped_readers was called
   std::chrono::steady_clock::time_point drop_by_;
-  boost::asio::steady_timer patience_;
+  boost::asio::steady_timer flush_limit_;
   boost::asio::steady_timer quiet_;
   bool awaiting_quiet_ = false;
   std::string write_error_;

@@ -70,7 +70,7 @@ class Watched {
  public:
   Watched(const JobSpec& job, pid_t worker)
       : job_(job), watch_(io_.get_executor(), job_, [worker] {
-          return DeadlineWatch::Crew{0, {{0, worker}}};
+          return DeadlineWatch::NodeProcesses{0, {{0, worker}}};
         }) {
     log::set_writer([this](std::string_view line) { lines_ += line; });
     watch_.begin();

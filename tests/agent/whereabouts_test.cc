@@ -9,7 +9,7 @@
 namespace ddprun::agent {
 namespace {
 
-using Kind = rendezvous::Place::Kind;
+using Kind = rendezvous::WorkerPlace::Kind;
 using launcher::ProcessSample;
 using std::chrono::milliseconds;
 

@@ -22,7 +22,7 @@ JobState ending(const std::string& reason) {
   return {"COMPLETING", reason, true, true, false, 1, kNow};
 }
 
-RequeueVerdict decide(const JobState& state, int code = 143, bool lost_host = false) {
+RequeueDecision decide(const JobState& state, int code = 143, bool lost_host = false) {
   return decide_requeue(spec(), {code, lost_host, kNow}, state);
 }
 
@@ -35,7 +35,7 @@ TEST_CASE("the time limit, a preemption and a lost host requeue a job") {
   JobState nearly_over = running();
   nearly_over.end = kNow + 90s;
   const struct {
-    RequeueVerdict verdict;
+    RequeueDecision verdict;
     std::string why;
   } rows[] = {
       {decide(ending("TimeLimit")), "its time limit was reached"},
@@ -64,7 +64,7 @@ TEST_CASE("a success, a failure of the program and a cancelled job are not reque
   RequeueSpec without_signal = spec();
   without_signal.deadline_signal = 0;
   const struct {
-    RequeueVerdict verdict;
+    RequeueDecision verdict;
     std::string why;
   } rows[] = {
       {decide(ending("TimeLimit"), 0), ""},

@@ -76,7 +76,7 @@ TEST_CASE("the first master of a job has no round to wait for") {
   CHECK(count<Ready>(round.join(3, {}, kNow)) == 3);
 }
 
-TEST_CASE("after the end members get the end, and newcomers a refusal") {
+TEST_CASE("after the end members get the end, and new nodes a refusal") {
   Round round = elected({4, 0, Succeeded{}});
   CHECK(count<Closed>(round.join(1, from_earlier(1), kNow)) == 1);
   const Notifications refused = round.join(2, {}, kNow);

@@ -62,8 +62,9 @@ JoinRequest sample_request() {
   request.worker_exits.signal = "SIGTERM";
   request.worker_exits.seconds = 0.25;
   request.worker_exits.calls = {{7, 121, 121, "#121 all_reduce[8]", {0, 2}}, {7, 120, 0, "", {1}}};
-  request.worker_exits.places = {{{0, 2}, Place::Kind::waiting, "waiting (futex)", 9.5},
-                                 {{1}, Place::Kind::stopped, "stopped by a signal (state T)", 0}};
+  request.worker_exits.places = {
+      {{0, 2}, WorkerPlace::Kind::waiting, "waiting (futex)", 9.5},
+      {{1}, WorkerPlace::Kind::stopped, "stopped by a signal (state T)", 0}};
   return request;
 }
 

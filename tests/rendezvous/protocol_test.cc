@@ -268,7 +268,7 @@ TEST_CASE("a node that stopped a hundred thousand workers reports the first of t
     worker_exits.victims.push_back({last - i, nasty(1'000)});
     worker_exits.stopped.push_back(last - i);
     worker_exits.killed.push_back(last - i);
-    worker_exits.places.push_back({{last - i}, Place::Kind::waiting, nasty(1'000), 1e9});
+    worker_exits.places.push_back({{last - i}, WorkerPlace::Kind::waiting, nasty(1'000), 1e9});
   }
   worker_exits.signal = nasty(100'000);
   worker_exits.seconds = 1e9;

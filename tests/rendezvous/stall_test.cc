@@ -12,7 +12,7 @@ namespace ddprun::rendezvous {
 namespace {
 
 using namespace std::chrono_literals;
-using Kind = Place::Kind;
+using Kind = WorkerPlace::Kind;
 using tests::contains;
 
 const ServerSessions::Time kStart(1h);
@@ -186,7 +186,7 @@ TEST_CASE("what a node says of ranks of others, or of another round, is left out
   StallJob job(2);
   job.quiet(1, Kind::waiting, 7);
   CHECK(job.quiet(2).empty());
-  const Place foreign = {{1}, Kind::stopped, "stopped", 600};
+  const WorkerPlace foreign = {{1}, Kind::stopped, "stopped", 600};
   const auto told = job.says(1, message::Progress{{0, true, 600, {foreign}}});
   REQUIRE(told.size() == 1);
   CHECK_FALSE(contains(std::get<Stalled>(told[0]).text, "stopped"));

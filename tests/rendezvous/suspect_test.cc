@@ -10,7 +10,7 @@
 namespace ddprun::rendezvous {
 namespace {
 
-using Kind = Place::Kind;
+using Kind = WorkerPlace::Kind;
 
 /// Ranks 0 to `ranks` - 1 on a node of each of these hosts, as many on each.
 class Job {

@@ -101,7 +101,7 @@ void read_worker_exits(const std::string& key, std::istringstream& words,
   }
   if (key == "timed-out") worker_exits.victims.back().consequence = true;
   if (key == "asleep" && words >> value) {
-    worker_exits.places.push_back({numbers(value), Place::Kind::elsewhere, "asleep", 60});
+    worker_exits.places.push_back({numbers(value), WorkerPlace::Kind::elsewhere, "asleep", 60});
   }
   if (key == "stopped" && words >> value) worker_exits.stopped = numbers(value);
   if (key == "killed" && words >> value) worker_exits.killed = numbers(value);

@@ -142,7 +142,7 @@ TEST_CASE("doctor: a host's name may be a loopback address where it does no harm
   Facts other = facts;
   other.host = "gpu-02";
   CHECK(bad(judge_nodes({facts, other})).size() == 1);
-  facts.gloo_is_told = true;
+  facts.gloo_is_set = true;
   CHECK(bad(judge_node(facts, 2)).empty());
 }
 

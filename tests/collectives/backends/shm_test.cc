@@ -34,7 +34,7 @@ using ddp::internal::ShmRounds;
 using ddp::internal::ShmStopped;
 using ddp::internal::ShmTaker;
 
-constexpr auto kPatience = std::chrono::seconds(30);
+constexpr auto kDeadline = std::chrono::seconds(30);
 constexpr auto kIgnore = [](int /*rank*/) {};
 
 ShmArena arena_of(int ranks) {
@@ -296,9 +296,9 @@ TEST_CASE("memory is handed to those who know the token") {
   ShmTaker second(place);
   REQUIRE((stranger.is_connected() && first.is_connected() && second.is_connected()));
   offer.hand_over(memory);
-  CHECK(ShmArena::map(first.take(kPatience), 2, 1));
-  CHECK(ShmArena::map(second.take(kPatience), 2, 1));
-  CHECK_FALSE(stranger.take(kPatience));
+  CHECK(ShmArena::map(first.take(kDeadline), 2, 1));
+  CHECK(ShmArena::map(second.take(kDeadline), 2, 1));
+  CHECK_FALSE(stranger.take(kDeadline));
 }
 
 TEST_CASE("who finds no offer of shared memory, or one that ends, goes without") {
@@ -309,7 +309,7 @@ TEST_CASE("who finds no offer of shared memory, or one that ends, goes without")
   ShmTaker taker(place);
   CHECK(taker.is_connected());
   offer.reset();
-  CHECK_FALSE(taker.take(kPatience));
+  CHECK_FALSE(taker.take(kDeadline));
 }
 
 }  // namespace ddprun::tests
