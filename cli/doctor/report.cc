@@ -51,6 +51,15 @@ void append(Findings& all, Findings more) {
   for (Finding& finding : more) all.push_back(std::move(finding));
 }
 
+std::string remedy(Errc code, const std::string& endpoint) {
+  if (code == Errc::port_in_use) {
+    return "another job or program has the port: give another one, --rdzv_endpoint HOST:PORT";
+  }
+  if (code == Errc::usage) return "give all nodes the same flags and the same secret, or none";
+  return "start ddprun doctor on all nodes with the same flags; TCP connections to " + endpoint +
+         " have to pass (routes, firewall, security group)";
+}
+
 }  // namespace
 
 Findings examine(const std::vector<Facts>& nodes, const std::vector<Link>& links) {
@@ -67,10 +76,7 @@ Findings judge_rendezvous(const Error& error, const EndpointView& endpoint) {
   Findings findings = {
       {Level::fail, "rendezvous",
        error.message + (stands_for ? "; here " + endpoint.host + " is " + endpoint.address : ""),
-       error.code == Errc::port_in_use
-           ? "another job or program has the port: give another one, --rdzv_endpoint HOST:PORT"
-           : "start ddprun doctor on all nodes with the same flags; TCP connections to " + text +
-                 " have to pass (routes, firewall, security group)"}};
+       remedy(error.code, text)}};
   const bool traps = endpoint.nodes > 1 && is_loopback_address(endpoint.address) &&
                      !endpoint.host.starts_with("127.") && endpoint.host != "localhost" &&
                      endpoint.host != endpoint.own_name;

@@ -31,13 +31,21 @@ compare() {  # compare OPTIONS...: with both launchers
   expect_no_process_left
 }
 
-# Two nodes, the second with a role of its own.
-for launcher in torchrun ddprun; do
+# The second of two nodes has a role of its own.
+roles_of() {  # roles_of COMMAND...: the workers' variables of roles
+  local port
   port=$(free_port)
-  nodes=(--nnodes 2 --master_addr 127.0.0.1 --master_port "$port")
-  (under "$launcher" "${nodes[@]}" --node_rank 1 --role reader --nproc_per_node 1 "$work/show.py") &
-  under "$launcher" "${nodes[@]}" --node_rank 0 --role trainer --nproc_per_node 2 "$work/show.py"
-done
+  set -- "$@" --nnodes 2 --master_addr 127.0.0.1 --master_port "$port"
+  "$@" --node_rank 1 --role reader --nproc_per_node 1 "$work/show.py" >"$work/reader" 2>"$work/reader.err" &
+  "$@" --node_rank 0 --role trainer --nproc_per_node 2 "$work/show.py" >"$work/trainer" 2>"$work/trainer.err" ||
+    fail "$1: $(cat "$work/trainer.err")"
+  wait $! || fail "$1: $(cat "$work/reader.err")"
+  sed 's/^\[[0-9]*\] //' "$work/trainer" "$work/reader" | grep ' ROLE_' | sort
+}
+roles_of "$python" -m torch.distributed.run >"$work/torchrun.roles"
+roles_of "$real_ddprun" >"$work/ddprun.roles"
+[ "$(wc -l <"$work/torchrun.roles")" = 9 ] || fail "torchrun's roles: $(cat "$work/torchrun.roles")"
+diff "$work/torchrun.roles" "$work/ddprun.roles" || fail "< torchrun, > ddprun"
 
 compare --nproc_per_node 2 --max_restarts 3 --role trainer --rdzv_id job
 OMP_NUM_THREADS=3 TORCH_NCCL_ASYNC_ERROR_HANDLING=0 PET_ROLE=reader \

@@ -238,4 +238,7 @@ TEST_CASE("doctor: a rendezvous that failed, and the name that stands for this h
   const Findings taken =
       judge_rendezvous({Errc::port_in_use, "taken"}, {"node1", 29500, "10.0.0.1", "node1", 2});
   CHECK(contains(taken.at(0).remedy, "another job or program has the port"));
+  const Findings refused =
+      judge_rendezvous({Errc::usage, "refused"}, {"node1", 29500, "10.0.0.1", "node2", 2});
+  CHECK(refused.at(0).remedy == "give all nodes the same flags and the same secret, or none");
 }
