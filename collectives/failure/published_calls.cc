@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string_view>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "collectives/fnv.h"
@@ -21,10 +22,20 @@ constexpr std::uint64_t kMostOfCount = (std::uint64_t{1} << CallBoard::kOperatio
 constexpr auto kOperations = static_cast<std::size_t>(Operation::batch_send_recv) + 1;
 static_assert(kOperations <= std::tuple_size_v<decltype(CallBoard::operation_names)>);
 
-/// nullptr: there is no memory, or no descriptor for it.
+constexpr rlim_t kSpareFiles = 32;
+
+/// The lowest free number is taken, so a high one shows that few are left.
+bool is_among_last_files(int file) {
+  rlimit limit{};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+         static_cast<rlim_t>(file) + kSpareFiles >= limit.rlim_cur;
+}
+
+/// nullptr: there is no memory, or no descriptor that connections do not need more.
 CallBoard* make_board() {
   const int file = memfd_create(ddprun::kCallBoardName, MFD_CLOEXEC);
   if (file < 0) return nullptr;
+  if (is_among_last_files(file)) return close(file), nullptr;
   void* memory = MAP_FAILED;
   if (ftruncate(file, CallBoard::kSize) == 0) {
     memory = mmap(nullptr, CallBoard::kSize, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);

@@ -85,7 +85,7 @@ inline void give_up_shared_memory() {
 inline bool is_sharing_memory() {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
-    if (line.find("/memfd:ddp") != std::string::npos) return true;
+    if (line.find("/memfd:ddp ") != std::string::npos) return true;
   }
   return false;
 }

@@ -18,6 +18,7 @@ namespace {
 
 enum Status {
   kSuccess = 0,
+  kInvalidArgument = 2,
   kNotSupported = 3,
   kNoPermission = 4,
   kNotFound = 6,
@@ -81,6 +82,7 @@ int nvmlDeviceGetCount_v2(unsigned* count) {
 }
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** handle) {
+  if (index >= devices().size()) return kInvalidArgument;
   if (devices()[index].denied) return kNoPermission;
   if (devices()[index].health == "lost") return kGpuIsLost;
   *handle = &devices()[index];

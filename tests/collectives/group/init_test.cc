@@ -226,6 +226,7 @@ TEST_CASE("if a rank has too few descriptors, memory is not shared, or no rank j
           if (!limited) std::printf(is_sharing_memory() ? "shared" : "alone");
         },
         left);
+    CAPTURE(ended[0].output, ended[1].output);
     CHECK((ended[0].code == 0) == (ended[1].code == 0));
     is_shared = contains(ended[0].output, "shared");
     joined_without = joined_without || contains(ended[0].output, "alone");
