@@ -274,8 +274,7 @@ TEST_CASE("doctor: the way that is slow while all nodes send") {
   }
   const Finding found = only_bad(links);
   CHECK(found.check == "ring");
-  CHECK(found.text ==
-        "while all nodes send, b to c carries 2100 Mbit/s, most others 9100 or more");
+  CHECK(found.text == "while all nodes send, b to c carries 2100 Mbit/s, most others 9100 or more");
   links[links.size() - 2].mbits_per_second = 8'000;
   const Findings well = judge_links(three_nodes(), links);
   CHECK(std::ranges::all_of(well, [](const Finding& f) { return f.level == Level::ok; }));
