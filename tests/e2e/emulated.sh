@@ -3,6 +3,7 @@
 # Under qemu's emulation of a processor, as in a container of another architecture, jobs run, fail and restart.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 qemu=qemu-$(uname -m)-static
+[ -z "${ASAN_OPTIONS:-}${TSAN_OPTIONS:-}" ] || skip "sanitizers do not run under it"
 command -v "$qemu" >/dev/null || skip "there is no $qemu (Debian: qemu-user-static)"
 command_prefix[only]=$qemu
 

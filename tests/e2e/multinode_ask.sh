@@ -84,16 +84,17 @@ for node in c d s; do
   on "$node" expect_exit 143
 done
 
-# While the master cannot be reached a node answers for itself.
+# While the master cannot be reached a node answers for itself. It keeps its port, which the node would take.
 port=29402
 on gone start serve "${quick[@]}" --nnodes 2 --rdzv_id both --rdzv_endpoint "$here:$port"
 on gone wait_for_event serving
 begin e
 on e wait_until waits_for_others
-kill -KILL "$(on gone agent_of)" "${pids[gone]}"
-on gone finish
+kill -STOP "$(on gone agent_of)"
 on e wait_until answers_alone
 kill -TERM "${pids[e]}"
 on e finish
 on e expect_exit 143
+kill -KILL "$(on gone agent_of)" "${pids[gone]}"
+on gone finish
 expect_no_process_left
