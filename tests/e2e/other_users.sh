@@ -100,7 +100,7 @@ for pid in sys.argv[3:]:
     with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as memory:
         for line in maps:
             begin, end = (int(each, 16) for each in line.split()[0].split("-"))
-            if line.split()[1][0] != "r" or end - begin > 1 << 28:  # that is a sanitizer's
+            if line.split()[1][0] != "r":
                 continue
             try:
                 memory.seek(begin)
@@ -116,7 +116,9 @@ for each in master member; do
   on "$each"
   pids_of_ddprun+=("$ddprun" "$(agent_of)" "$(worker_of)")
 done
-python3 "$work/search.py" attacked "$secret" "${pids_of_ddprun[@]}" || fail "the secret is in memory"
+# A sanitizer keeps the environment that it has read its options from.
+[ -n "${ASAN_OPTIONS:-}${TSAN_OPTIONS:-}" ] ||
+  python3 "$work/search.py" attacked "$secret" "${pids_of_ddprun[@]}" || fail "the secret is in memory"
 
 for each in master member alone; do
   on "$each" kill -INT "${pids[$each]}"
