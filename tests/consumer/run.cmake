@@ -20,6 +20,9 @@ must(${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/build -G ${GENERATOR}
 must(${CMAKE_COMMAND} --build ${WORK}/build)
 must(${CMAKE_COMMAND} -E env RANK=0 WORLD_SIZE=1 ${WORK}/build/consumer)
 
+if(FLAGS MATCHES sanitize)  # a rank that ends would look for leaks first, and others that lost it may end before
+  return()
+endif()
 file(MAKE_DIRECTORY ${WORK}/first)
 execute_process(COMMAND bash ${SOURCE}/first_program.sh ${SOURCE}/../../docs/cpp.md ${BUILD}/bin ${prefix} "${FLAGS}"
                 WORKING_DIRECTORY ${WORK}/first RESULT_VARIABLE code)
