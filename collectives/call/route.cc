@@ -72,9 +72,8 @@ Incoming Route::from(int other) const {
 void copy_own(const Route& route, int rank) {
   const Outgoing own = route.to(rank);
   const Incoming own_out = route.from(rank);
-  if (own_out.bytes > 0 && own_out.data != own.data) {
-    std::memmove(own_out.data, own.data, own.bytes);
-  }
+  if (own.bytes == 0 || own_out.bytes == 0 || own_out.data == own.data) return;
+  std::memmove(own_out.data, own.data, own.bytes);
 }
 
 }  // namespace ddp::internal
