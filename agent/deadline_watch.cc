@@ -47,15 +47,15 @@ std::optional<std::chrono::sys_seconds> parse_end(const std::string& text) {
   return std::chrono::sys_seconds(std::chrono::seconds(seconds));
 }
 
-std::string deadline_line(const Deadline& deadline, std::chrono::seconds left, std::size_t before,
-                          std::size_t workers) {
+std::string deadline_line(const Deadline& deadline, std::chrono::seconds left,
+                          std::size_t signalled, std::size_t workers) {
   const std::string signal = launcher::signal_name(deadline.signal);
   const std::string line =
       deadline.job + "'s time limit is over" + (left > 0s ? " in " + duration_text(left) : "");
-  if (before == workers) return line + ": " + signal + " to all workers";
-  if (before == 0) return line + ": no worker here handles " + signal + ", so none gets it";
-  return line + ": " + signal + " to " + std::to_string(before) + " of " + std::to_string(workers) +
-         " workers here, as the others do not handle it";
+  if (signalled == workers) return line + ": " + signal + " to all workers";
+  if (signalled == 0) return line + ": no worker here handles " + signal + ", so none gets it";
+  return line + ": " + signal + " to " + std::to_string(signalled) + " of " +
+         std::to_string(workers) + " workers here, as the others do not handle it";
 }
 
 void DeadlineWatch::begin() {

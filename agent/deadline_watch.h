@@ -69,9 +69,9 @@ class DeadlineWatch {
 /// Seconds since 1970, as a scheduler's command prints them; nullopt: the job has no end.
 std::optional<std::chrono::sys_seconds> parse_end(const std::string& text);
 
-/// The console's line when `before` of `workers` workers of a node got the signal, `left` before
+/// The console's line when `signalled` of `workers` workers of a node got the signal, `left` before
 /// the end.
-std::string deadline_line(const Deadline& deadline, std::chrono::seconds left, std::size_t before,
-                          std::size_t workers);
+std::string deadline_line(const Deadline& deadline, std::chrono::seconds left,
+                          std::size_t signalled, std::size_t workers);
 
 }  // namespace ddprun::agent

@@ -28,7 +28,7 @@
 //                 |  before the first Welcome  |                            |
 //  new line lost, | Dial after a pause         | -                          | Dial after a pause
 //   or no welcome |                            |                            |
-//  line proven    | -                          | -                          | its time begins anew
+//  line proven    | -                          | -                          | its time starts again
 //  used line lost | -                          | > none; Dial               | > none; Dial
 //  Welcome, old   | > in use; unacknowledged   | -                          | the same, on the new line
 //   session       |  messages again            |                            |
