@@ -31,4 +31,4 @@ on runs true
 kill -TERM "$ddprun"
 finish
 [ ! -e "$used" ] || fail "$used is still there"
-expect_no_process_left
+expect_no_process_left soon

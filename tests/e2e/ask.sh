@@ -80,7 +80,7 @@ expect_stderr '^ddprun: stopping the whole job, as ddprun stop asks$'
 # Programs of these names are run.
 printf '#!/bin/sh\necho "the program $1"\n' >"$work/ls"
 chmod +x "$work/ls"
-(cd "$work" && "$DDPRUN" ./ls a) | grep -qx 'the program a' || fail "./ls is not run"
-PATH=$work:$PATH "$DDPRUN" -- ls b | grep -qx 'the program b' || fail "-- ls is not run"
+[ "$(cd "$work" && "$DDPRUN" ./ls a)" = 'the program a' ] || fail "./ls is not run"
+[ "$(PATH=$work:$PATH "$DDPRUN" -- ls b)" = 'the program b' ] || fail "-- ls is not run"
 wait_until no_survivors
 expect_no_process_left

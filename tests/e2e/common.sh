@@ -5,11 +5,13 @@
 #   run OPTIONS... PROGRAM ARGS...    runs ddprun to its end
 #   start OPTIONS... PROGRAM ARGS...  starts it; $ddprun is its pid, $events its --events file
 #   wait_for_event NAME [TEXT]        until the events file has that event in a line with TEXT
+#   only_later_events                 from now on it looks at those that come after this moment
 #   wait_for_stdout REGEX  wait_for_stderr REGEX
 #   wait_until COMMAND...             until COMMAND succeeds
 #   finish                            waits for what `start` started
 #   expect_exit CODE
 #   expect_stdout REGEX  expect_stderr REGEX  expect_no_stdout REGEX  expect_no_stderr REGEX
+#                                     the first two wait while ddprun runs: its lines and events have no order
 #   expect_no_process_left            each test ends with it; without it the test fails
 #
 # After run and finish: $code is the exit code, $out and $err are files with its output, $work is an
@@ -41,6 +43,7 @@ work=$(mktemp -d)
 checked=''
 at_exit=()                       # functions that clean up after a test
 declare -A pids codes watchdogs  # of each ddprun, by name
+declare -A passed_events         # by name: how many lines of its events are not looked at
 declare -A command_prefix        # by name, set by tests: a command before `ddprun`
 
 on() {
@@ -115,7 +118,7 @@ start() {
   { sleep "$deadline" || true; touch "$work/.hung"; kill -KILL "$ddprun"; } </dev/null &>/dev/null &
   watchdogs[$name]=$!
   set +m
-  pids[$name]=$ddprun codes[$name]=''
+  pids[$name]=$ddprun codes[$name]='' passed_events[$name]=0
 }
 
 finish() {
@@ -137,7 +140,9 @@ agent_of() {
   pgrep -P "$ddprun"
 }
 
+# An agent writes events in a thread: what a worker prints may be there before the event of its start.
 worker_of() {
+  wait_until has_started "${1:-}" || return
   grep -F '"event":"worker_started"' "$events" | grep -F "\"rank\":${1:-}" |
     sed -n '$s/.*"pid":\([0-9]*\)}.*/\1/p'
 }
@@ -168,6 +173,14 @@ wait_for_event() {
   wait_until has_event "$@"
 }
 
+has_started() {
+  grep -F '"event":"worker_started"' "$events" | grep -F "\"rank\":$1" >/dev/null
+}
+
+only_later_events() {
+  passed_events[$name]=$(wc -l <"$events")
+}
+
 wait_for_stdout() {
   wait_until grep -qE -- "$1" "$out"
 }
@@ -177,7 +190,8 @@ wait_for_stderr() {
 }
 
 has_event() {  # has_event NAME [TEXT]
-  grep -F "\"event\":\"$1\"" "$events" | grep -F -- "${2:-}" >/dev/null
+  tail -n "+$((${passed_events[$name]:-0} + 1))" "$events" | grep -F "\"event\":\"$1\"" |
+    grep -F -- "${2:-}" >/dev/null
 }
 
 expect_exit() {
@@ -185,10 +199,12 @@ expect_exit() {
 }
 
 expect_stdout() {
+  [ -n "$code" ] || wait_for_stdout "$1"
   grep -qE -- "$1" "$out" || fail "stdout has no line like: $1"
 }
 
 expect_stderr() {
+  [ -n "$code" ] || wait_for_stderr "$1"
   grep -qE -- "$1" "$err" || fail "stderr has no line like: $1"
 }
 

@@ -30,8 +30,10 @@ expect_stdout '^\[0\] gpus 7,GPU-aa$'
 expect_stdout '^\[1\] gpus 3,2$'
 expect_no_process_left
 
-# A port that was given is the same in every round.
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+# A port that was given is the same in every round. It is below those that the kernel gives to connections.
+is_free() { ! (: <>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+port=$((20000 + RANDOM % 9000))
+until is_free "$port"; do port=$((20000 + RANDOM % 9000)); done
 run --nproc_per_node 1 --max_restarts 3 --master_port "$port" sh -c '
   echo "port $MASTER_PORT"; [ "$TORCHELASTIC_RESTART_COUNT" = 3 ]'
 expect_exit 0

@@ -7,7 +7,7 @@
 worker=$DDPRUN_BIN/failures_worker
 [ -x "$worker" ] || skip "there is no failures_worker"
 export XDG_RUNTIME_DIR=$work FAILURES_RANK=1
-start --nproc_per_node 3 --hang_timeout 4 "$worker" hang
+start --nproc_per_node 3 --hang_timeout 12 "$worker" hang_longer
 shows() {  # shows REGEX...: each is in one status
   local status regex
   status=$("$DDPRUN" status "$ddprun" 2>/dev/null) || return 1

@@ -43,7 +43,7 @@ signal.pause()
 END
 
 for trap in "${traps[@]}"; do
-  on "$trap" start --hang_timeout 3 python3 "$work/trap.py" "$trap"
+  on "$trap" start --hang_timeout 5 python3 "$work/trap.py" "$trap"
 done
 for trap in "${traps[@]}"; do on "$trap" wait_for_stdout ready; done
 on debugged true
@@ -54,10 +54,11 @@ on suspended true
 stopped=("$ddprun" "$(agent_of)" "$(worker_of 0)")
 kill -STOP "${stopped[@]}"
 # A job that does hang tells when twice the time-out is over.
-on witness run --hang_timeout 6 sleep 600
+on witness run --hang_timeout 10 sleep 600
 on witness expect_stderr 'no rank has made progress'
 kill -CONT "${stopped[@]}"
 kill "$debugger"
+wait "$debugger" 2>/dev/null || true
 touch "$work/ended"
 for trap in "${traps[@]}"; do
   on "$trap" finish

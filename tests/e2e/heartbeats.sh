@@ -9,7 +9,7 @@ command -v python3 >/dev/null || skip "there is no python3"
 cat >"$work/python_client.py" <<'END'
 import os, socket, time
 address = os.environ["NOTIFY_SOCKET"]
-assert int(os.environ["WATCHDOG_USEC"]) == 2000000
+assert int(os.environ["WATCHDOG_USEC"]) == 4000000
 beats = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 beats.connect("\0" + address[1:] if address[0] == "@" else address)
 for step in range(10):
@@ -24,7 +24,7 @@ while True:
     time.sleep(0.1)
 END
 export work
-start --hang_timeout 2 -- python3 -u "$work/python_client.py"
+start --hang_timeout 4 -- python3 -u "$work/python_client.py"
 finish
 expect_exit 124
 expect_stderr 'no rank has made progress for .*--hang_timeout'
@@ -32,13 +32,13 @@ expect_stdout 'still drawn'
 
 if command -v systemd-notify >/dev/null; then
   # shellcheck disable=SC2016
-  run --hang_timeout 2 bash -c '
+  run --hang_timeout 4 bash -c '
     for step in 1 2 3 4 5 6 7; do systemd-notify WATCHDOG=1 "STATUS=step $step"; done
     exec python3 -u "$work/bar.py"'
   expect_exit 124
 fi
 
-run --hang_timeout 2 --progress_pattern '^step [0-9]+$' -- python3 -u -c '
+run --hang_timeout 4 --progress_pattern '^step [0-9]+$' -- python3 -u -c '
 import os, time
 for step in range(10):
     print("step", step)

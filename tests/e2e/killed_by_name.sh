@@ -12,14 +12,14 @@ echo ready; wait
 SH
 chmod +x "$work/train"
 
-# pgrep's argument, but only processes of this test.
+# kill_all_called SIGNAL, and pgrep's arguments; only processes of this test.
 kill_all_called() {
   local pid victims=()
-  for pid in $(pgrep "$@"); do
+  for pid in $(pgrep "${@:2}"); do
     if survivors | grep -qx "$pid"; then victims+=("$pid"); fi
   done
-  [ ${#victims[@]} -gt 0 ] || fail "no process is called $*"
-  kill -KILL "${victims[@]}"
+  [ ${#victims[@]} -gt 0 ] || fail "no process is called ${*:2}"
+  kill "-$1" "${victims[@]}"
 }
 
 for pattern in ddprun '-f ddprun' "-f $work/train"; do
@@ -27,7 +27,7 @@ for pattern in ddprun '-f ddprun' "-f $work/train"; do
   wait_for_stdout '\[0\] ready'
   wait_for_stdout '\[1\] ready'
   # shellcheck disable=SC2086
-  kill_all_called $pattern
+  kill_all_called KILL $pattern
   finish
   expect_exit 137
   expect_no_process_left soon
@@ -37,9 +37,7 @@ done
 start --shutdown_timeout 3600 bash -c 'trap "sleep 0.2; echo saved; exit 0" TERM; echo ready
                                        while :; do sleep 600 & wait; done'
 wait_for_stdout ready
-for pid in $(pgrep ddprun); do
-  if survivors | grep -qx "$pid"; then kill -TERM "$pid"; fi
-done
+kill_all_called TERM ddprun
 finish
 expect_exit 143
 expect_stdout '^saved$'

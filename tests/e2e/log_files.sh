@@ -48,7 +48,7 @@ expect_no_process_left
 rm -r "$work/logs"
 
 # A worker writes its file itself: no output is lost when ddprun is killed.
-start --log_dir "$work/logs" -t 1 -r 2 sh -c 'echo to both; echo to file >&2; exec sleep 600'
+start --log_dir "$work/logs" -t 1 -r 2 sh -c 'echo to file >&2; echo to both; exec sleep 600'
 wait_for_stdout 'to both'
 kill -KILL "$(agent_of)"
 finish

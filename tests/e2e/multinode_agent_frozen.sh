@@ -17,6 +17,7 @@ start "${job[@]}" --rdzv_conf is_host=false sh -c "$program"
 err=$file
 wait_for_stdout up
 on stays wait_for_event round_ready '"node_count":2,'
+on stays only_later_events
 on freezes
 worker=$(worker_of)
 kill -STOP "$(agent_of)"

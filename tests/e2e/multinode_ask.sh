@@ -22,7 +22,7 @@ expect_asked() {
 worker='echo "here is rank $RANK"
   until [ -e "$0" ]; do sleep 0.05; done
   # One that needs longer than --lease, on the node that does not host the master.
-  [ "$RANK" != 3 ] || trap "sleep 6; echo saved; exit 0" TERM
+  [ "$RANK" != 3 ] || trap "sleep 8; echo saved; exit 0" TERM
   echo "again $RANK"; while :; do sleep 600 & wait; done'
 
 begin() {  # begin NODE...

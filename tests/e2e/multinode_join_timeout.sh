@@ -3,7 +3,7 @@
 # While nodes are missing each node names them; at the join timeout all end with 124 and the same
 # message.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-job=(--nnodes 3 --rdzv_endpoint "$here:29500" --join_timeout 7s "${quick[@]}")
+job=(--nnodes 3 --rdzv_endpoint "$here:29500" --join_timeout 10s "${quick[@]}")
 
 on a start "${job[@]}" --node_rank 0 sh -c 'echo started'
 on b start "${job[@]}" --node_rank 2 --nproc_per_node 2 sh -c 'echo started'

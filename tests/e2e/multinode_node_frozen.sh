@@ -10,9 +10,13 @@ on stays start "${job[@]}" sh -c "$program"
 on freezes start "${job[@]}" --rdzv_conf is_host=false sh -c "$program"
 wait_for_stdout up
 on stays wait_for_event round_ready '"node_count":2,'
+on stays only_later_events
 on freezes
 worker=$(worker_of) agent=$(agent_of)
+has_child() { pgrep -P "$worker" >/dev/null; }
+wait_until has_child
 child=$(pgrep -P "$worker")
+only_later_events
 kill -STOP "$ddprun" "$agent" "$worker" "$child"
 on stays wait_for_event round_ready '"node_count":1,'
 expect_stderr 'node 1 \(.*\) is gone: silent for .* \(--lease 4 s\)'

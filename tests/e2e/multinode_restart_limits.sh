@@ -36,10 +36,10 @@ done
 expect_no_process_left
 
 # The pause: both print it, and neither starts before it is over.
-both --max_restarts 1 --restart_backoff 6s sh -c '
+both --max_restarts 1 --restart_backoff 8s sh -c '
   [ "$TORCHELASTIC_RESTART_COUNT" = 1 ] && exit 0; [ "$RANK" = 1 ] && exit 4; exec sleep 600'
 for node in a b; do
   on "$node" expect_exit 0
-  expect_stderr 'waiting 5 s for the end of a pause of 6 s after the failure \(--restart_backoff\)'
+  expect_stderr 'waiting 5 s for the end of a pause of 8 s after the failure \(--restart_backoff\)'
 done
 expect_no_process_left

@@ -13,6 +13,7 @@ on stays start "${job[@]}" bash -c "$program"
 on stops start "${job[@]}" --rdzv_conf is_host=false bash -c "$program"
 wait_for_stdout up
 on stays wait_for_event round_ready '"node_count":2,'
+on stays only_later_events
 on stops
 worker=$(worker_of)
 kill -TSTP "$ddprun"

@@ -32,9 +32,11 @@ both_run() { [ "$(grep -c runs "$out")" = 2 ]; }
 # It ends by its own last word: the others, which would wait for another node, are stopped soon.
 start sh -c 'echo runs; exec sleep 1000'
 wait_until both_run
+there=()
 for pid in $(ip netns pids "$net-2"); do
-  if [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = ddprun ]; then kill -TERM "$pid"; fi
+  if [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = ddprun ]; then there+=("$pid"); fi
 done
+kill -TERM "${there[@]}"
 finish
 expect_exit 143
 expect_stderr 'node 1 \(node2\) left: its ddprun got SIGTERM'

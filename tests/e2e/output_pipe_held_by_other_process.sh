@@ -10,7 +10,7 @@ start --nproc_per_node 2 --max_restarts 1 sh -c '
   echo ready
   read -r code <"$1" && seq 100000 && exit $code' - "$work/go"
 wait_until grep -q '\[0\] ready' "$out"
-pid=$(grep -F '"rank":0' "$events" | sed 's/.*"pid":\([0-9]*\).*/\1/')
+pid=$(worker_of 0)
 exec 3>"/proc/$pid/fd/1"
 echo 3 >"$work/go"
 finish

@@ -12,7 +12,7 @@ for rank in 0 1 2; do wait_until sleeps "$rank"; done
 kill -QUIT "$ddprun"
 wait_for_stderr '^ddprun: where ranks 0-2 are, the innermost call last:$'
 wait_for_stderr '^ +\[waiting \(clock_nanosleep\).*\]$'
-has_event signal_received SIGQUIT || fail 'the signal has no event'
+wait_for_event signal_received SIGQUIT
 
 # The same by asking it, as text and as JSON.
 "$DDPRUN" stacks "$ddprun" >"$work/text" || fail 'no answer'

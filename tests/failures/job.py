@@ -147,11 +147,14 @@ class Job:
             hosts.private_mounts()
         folder = os.path.join(self.folder, 'dev')
         os.mkdir(folder)
+        mounts = ['/dev']
         for name in ('null', 'zero', 'full', 'random', 'urandom', 'tty'):
             open(f'{folder}/{name}', 'wb').close()
             subprocess.run(['mount', '--bind', f'/dev/{name}', f'{folder}/{name}'], check=True)
+            mounts.append(f'{folder}/{name}')
         open(f'{folder}/nvidiactl', 'wb').close()
         subprocess.run(['mount', '--rbind', folder, '/dev'], check=True)
+        self._undo.append(lambda: subprocess.run(['umount', '-l', *mounts], check=False))
 
     def small_disk(self):
         path = os.path.join(self.folder, 'disk')
