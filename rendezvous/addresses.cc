@@ -7,6 +7,7 @@
 #include <memory>
 #include <netinet/in.h>
 #include <optional>
+#include <random>
 #include <string>
 #include <sys/socket.h>
 
@@ -21,6 +22,22 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 
 namespace {
+
+/// The port that `endpoint` is bound to and freed again: for port 0 one of the kernel's choice.
+Result<std::uint16_t> bind_once(const tcp::endpoint& endpoint) {
+  asio::io_context context;
+  tcp::acceptor acceptor(context);
+  boost::system::error_code failure;
+  acceptor.open(endpoint.protocol(), failure);
+  if (!failure) acceptor.bind(endpoint, failure);
+  tcp::endpoint bound;
+  if (!failure) bound = acceptor.local_endpoint(failure);
+  if (failure) {
+    const std::string where = endpoint.address().to_string();
+    return os_error("cannot find a free port at " + where, failure.value());
+  }
+  return bound.port();
+}
 
 /// Whether the user named this host as one that only it can reach: "localhost", "127.0.0.1".
 bool means_loopback(const std::string& host) {
@@ -137,16 +154,15 @@ std::string interface_towards(const asio::ip::address& peer) {
 }
 
 Result<std::uint16_t> free_port(const asio::ip::address& address) {
-  asio::io_context context;
-  tcp::acceptor acceptor(context);
-  boost::system::error_code failure;
-  acceptor.open(tcp::endpoint(address, 0).protocol(), failure);
-  if (!failure) acceptor.bind({address, 0}, failure);
-  tcp::endpoint bound;
-  if (!failure) bound = acceptor.local_endpoint(failure);
-  if (failure)
-    return os_error("cannot find a free port at " + address.to_string(), failure.value());
-  return bound.port();
+  constexpr std::uint16_t kFirst = 20'000, kPorts = 9'000;
+  constexpr int kTries = 16;
+  std::random_device random;
+  std::uniform_int_distribution<int> below(0, kPorts - 1);
+  for (int i = 0; i < kTries; ++i) {
+    const auto port = bind_once({address, static_cast<std::uint16_t>(kFirst + below(random))});
+    if (port) return port;
+  }
+  return bind_once({address, 0});
 }
 
 std::optional<std::vector<tcp::endpoint>> where_to_host(const Endpoint& endpoint,

@@ -135,6 +135,14 @@ TEST_CASE("a free port can be listened on") {
   CHECK(free_port(make_address("192.0.2.1")).has_error());
 }
 
+TEST_CASE("a free port is none that the kernel gives to connections") {
+  for (const char* address : {"127.0.0.1", "0.0.0.0"}) {
+    const std::uint16_t port = must(free_port(make_address(address)));
+    CHECK(port >= 20'000);
+    CHECK(port < 29'000);
+  }
+}
+
 TEST_CASE("the rendezvous lives where its endpoint is an address of this host") {
   CHECK(hosted("localhost", at("127.0.0.1")) == "127.0.0.1 ");
   CHECK(hosted("127.0.0.1", at("127.0.0.1")) == "127.0.0.1 ");
