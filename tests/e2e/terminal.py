@@ -27,6 +27,7 @@ import time
 prompt = r"ready> "
 deadline = time.monotonic() + float(os.environ.get("DDPRUN_TEST_DEADLINE", 60))
 mark = os.environ["DDPRUN_TEST_MARK"].encode()
+read = b""  # of the terminal
 screen = ""
 seen = 0  # of the screen
 
@@ -47,17 +48,19 @@ def type(text):
 
 def read_more():
     """False: bash has ended."""
-    global screen
+    global read, screen
     if time.monotonic() > deadline:
         fail("timed out")
     if not select.select([terminal], [], [], 0.02)[0]:
         return True
     try:
-        text = os.read(terminal, 65536)
+        part = os.read(terminal, 65536)
     except OSError:  # the end, for a terminal
-        text = b""
-    screen += text.decode(errors="replace").replace("\r\n", "\n")
-    return bool(text)
+        part = b""
+    # As a whole, as a read may end between the two bytes of a line's end.
+    read += part
+    screen = read.decode(errors="replace").replace("\r\n", "\n")
+    return bool(part)
 
 
 def expect(regex):
