@@ -20,9 +20,19 @@ begin() {  # begin NAME NODES: stops it in the middle of training
     on "$host" start "${job[@]}"
     [ "$host" != 1 ] || wait_for_event job_started
   done
-  on 1 wait_for_stdout 'epoch 2/'
   on 2
-  kill -STOP "$(worker_of)"  # no epoch can end without it
+  stopped=$(worker_of)
+  on 1 spin_until_printed 'epoch 2/'
+  kill -STOP "$stopped"  # no epoch can end without it
+}
+
+# All epochs take less than a second, so no process is started between the line and the signal.
+spin_until_printed() {  # spin_until_printed TEXT
+  local end=$((SECONDS + deadline)) lines=()
+  until [[ "${lines[*]}" == *"$1"* ]]; do
+    [ $SECONDS -lt $end ] || fail "timed out after $deadline s waiting for: $1"
+    mapfile -t lines <"$out"
+  done
 }
 
 expect_resumed() {  # expect_resumed HOST...: the remaining hosts
