@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -43,9 +44,16 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-bool speaks_of_a_peer(std::string_view text) {
-  const std::string words = lower(text);
-  return std::ranges::any_of(kWords, [&](auto word) { return words.find(word) != words.npos; });
+/// Those of them that a peer's end leaves, and what ddp says of it. A pipe is seldom to a peer.
+constexpr std::string_view kLostPeerWords[] = {
+    "lost rank",       "connection reset", "connection closed",     "connection was closed",
+    "socket closed",   "closed by peer",   "remote process exited", "reset by peer",
+    "ncclremoteerror",
+};
+
+bool has_any(std::string_view text, std::span<const std::string_view> words) {
+  const std::string low = lower(text);
+  return std::ranges::any_of(words, [&](auto word) { return low.find(word) != low.npos; });
 }
 
 std::string_view last_lines(std::string_view text) {
@@ -57,16 +65,29 @@ std::string_view last_lines(std::string_view text) {
   return begin == text.npos ? text : text.substr(begin);
 }
 
+/// Why the process ended, in its own words; empty: a signal ended it that it does not speak of.
+std::string last_words(const rendezvous::Failure& failure) {
+  const int signal = exit_status(failure).signal();
+  // A library ends a process whose wait failed by abort(), and writes a stack after its reason.
+  if (signal == SIGABRT) return failure.stderr_tail + failure.exception;
+  if (!failure.exception.empty()) return failure.exception;
+  return signal != 0 ? "" : std::string(last_lines(failure.stderr_tail));
+}
+
+bool has_no_words(const rendezvous::Failure& failure) {
+  return failure.pid == 0 || !failure.cause.empty();
+}
+
 }  // namespace
 
 bool is_consequence(const rendezvous::Failure& failure) {
-  if (failure.pid == 0 || !failure.cause.empty()) return false;
-  const int signal = exit_status(failure).signal();
-  // A library ends a process whose wait failed by abort(), and writes a stack after its reason.
-  if (signal == SIGABRT) return speaks_of_a_peer(failure.stderr_tail + failure.exception);
-  if (!failure.exception.empty()) return speaks_of_a_peer(failure.exception);
-  if (signal != 0) return signal == SIGPIPE;
-  return speaks_of_a_peer(last_lines(failure.stderr_tail));
+  if (has_no_words(failure)) return false;
+  if (failure.exception.empty() && exit_status(failure).signal() == SIGPIPE) return true;
+  return has_any(last_words(failure), kWords);
+}
+
+bool says_it_lost_a_peer(const rendezvous::Failure& failure) {
+  return !has_no_words(failure) && has_any(last_words(failure), kLostPeerWords);
 }
 
 }  // namespace ddprun::agent

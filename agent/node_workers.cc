@@ -23,6 +23,10 @@ constexpr std::chrono::milliseconds kOomDelay{20};
 /// How long a failure may wait for the files that explain it.
 constexpr std::chrono::seconds kExamination{1};
 
+/// How long one that speaks of a lost peer may wait for that one's end: an interpreter with a GPU
+/// may take as long to end.
+constexpr std::chrono::seconds kLostPeer{2};
+
 /// `ranks` are the workers that run; without any, only processes that they started do.
 std::string processes_text(const std::vector<int>& ranks) {
   if (ranks.empty()) return "processes the workers left behind";
@@ -77,6 +81,8 @@ Result<> NodeWorkers::open_files() {
 
 void NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::Endpoint& store) {
   layout_ = layout;
+  failures_.clear();
+  cause_limit_.reset();
   first_failure_.clear();
   succeeded_.clear();
   started_.clear();
@@ -221,6 +227,10 @@ void NodeWorkers::stop(int signal) {
     report_waiting();
   }
   group_->stop(signal);
+  // The cause has come from another node.
+  if (failures_.give_up() && all_ended_) {
+    boost::asio::post(executor_, [this] { finish_when_examined(); });
+  }
 }
 
 void NodeWorkers::forward(int signal) {
@@ -318,27 +328,24 @@ struct NodeWorkers::Examination {
   bool concluded = false;
 };
 
-/// Whether it is the first one.
-bool NodeWorkers::note_failure(const launcher::WorkerEnd& end) {
+/// Its number in failures_.
+std::size_t NodeWorkers::note_failure(const launcher::WorkerEnd& end) {
   exits_.victims.push_back({layout_.first_rank + end.local_rank, end.status.text()});
-  const bool is_first = first_failure_.empty();
-  if (is_first) {
-    first_failure_ = rank_text(end.local_rank) + " failed (" + end.status.text() + "); ";
-  }
-  return is_first;
+  return failures_.ended();
 }
 
 /// Reads what the worker left in files, which may take as long as their disk does; and the rest of
 /// its pipe at once. Of one that was stopped: whether it had reported an exception before.
 void NodeWorkers::examine(const launcher::WorkerEnd& end) {
   ++under_examination_;
-  const bool is_first = !end.stopped && note_failure(end);
+  const std::optional<std::size_t> number =
+      end.stopped ? std::nullopt : std::optional(note_failure(end));
   auto examination =
       std::make_shared<Examination>(Examination{boost::asio::steady_timer(executor_)});
-  const auto conclude = [this, examination, end, is_first](const Traces& traces) {
+  const auto conclude = [this, examination, end, number](const Traces& traces) {
     if (std::exchange(examination->concluded, true)) return;
     examination->limit.cancel();
-    on_examined(end, is_first, traces);
+    on_examined(end, number, traces);
   };
   const auto stderr_end = end.stopped ? launcher::Output::StderrEnd()
                                       : output_.stderr_end(layout_.first_rank + end.local_rank);
@@ -358,24 +365,57 @@ void NodeWorkers::examine(const launcher::WorkerEnd& end) {
       conclude);
 }
 
-void NodeWorkers::on_examined(const launcher::WorkerEnd& end, bool is_first, const Traces& traces) {
+void NodeWorkers::on_examined(const launcher::WorkerEnd& end, std::optional<std::size_t> number,
+                              const Traces& traces) {
   const std::string& exception = traces.exception.message;
   record_end(end, exception);
   rendezvous::Failure failure = failure_of(end, traces);
-  if (is_first && oom_) failure.cause = oom_->cause(end.pid, end.status.signal());
-  if (is_first && failure.cause.empty() && gpu_errors_) failure.cause = gpu_errors_->cause(end.pid);
   // A worker that speaks of a lost peer did not fail for want of space, and is still looked at.
-  if (failure.cause.empty() && !is_consequence(failure)) failure.cause = traces.cause;
+  if (!is_consequence(failure)) failure.cause = traces.cause;
   if (failure.cause.empty()) failure.cause = timers_.cause(end.pid);
   if (!traces.core.empty()) log::info(rank_text(end.local_rank) + " left a core: " + traces.core);
   if (end.stopped && exception.empty()) exits_.stopped.push_back(failure.rank);
   if (end.stopped && !exception.empty()) exits_.victims.push_back({failure.rank, exception});
+  note_consequence(failure);
+  if (number) settle(failures_.examined(*number, std::move(failure)));
+  --under_examination_;
+  finish_when_examined();
+}
+
+void NodeWorkers::note_consequence(const rendezvous::Failure& failure) {
   for (rendezvous::Victim& victim : exits_.victims) {
     if (victim.rank == failure.rank) victim.consequence = is_consequence(failure);
   }
-  if (is_first) handle_event_(event::WorkerFailed{failure});
-  --under_examination_;
-  finish_when_examined();
+}
+
+/// Reports `first`, or waits for it if all failures speak of a lost peer and it may still come.
+void NodeWorkers::settle(std::optional<rendezvous::Failure> first) {
+  const bool is_alone = layout_.local_size == layout_.world_size;
+  if (!first && (stop_signal_ != 0 || (all_ended_ && is_alone))) first = failures_.give_up();
+  if (first) return report_first(std::move(*first));
+  if (failures_.waits_for_cause() && !cause_limit_) wait_for_cause();
+}
+
+void NodeWorkers::wait_for_cause() {
+  cause_limit_.emplace(executor_, kLostPeer);
+  cause_limit_->async_wait([this](boost::system::error_code cancelled) {
+    if (cancelled) return;
+    auto first = failures_.give_up();
+    if (!first) return;
+    report_first(std::move(*first));
+    finish_when_examined();
+  });
+}
+
+void NodeWorkers::report_first(rendezvous::Failure failure) {
+  const int signal = exit_status(failure).signal();
+  std::string cause = oom_ ? oom_->cause(failure.pid, signal) : "";
+  if (cause.empty() && gpu_errors_) cause = gpu_errors_->cause(failure.pid);
+  if (!cause.empty()) failure.cause = std::move(cause);
+  note_consequence(failure);
+  first_failure_ = rank_text(failure.rank - layout_.first_rank) + " failed (" +
+                   exit_status(failure).text() + "); ";
+  handle_event_(event::WorkerFailed{failure});
 }
 
 void NodeWorkers::on_killing(const std::vector<int>& local_ranks) const {
@@ -396,11 +436,12 @@ void NodeWorkers::on_all_ended() {
     exits_.killed.push_back(layout_.first_rank + local_rank);
   }
   output_.workers_are_gone();
+  settle(std::nullopt);
   finish_when_examined();
 }
 
 void NodeWorkers::finish_when_examined() {
-  if (!all_ended_ || under_examination_ > 0) return;
+  if (!all_ended_ || under_examination_ > 0 || failures_.waits_for_cause()) return;
   output_.when_drained([this] {
     wait_reporter_.end();
     handle_event_(event::WorkersEnded{});

@@ -14,6 +14,7 @@
 #include "agent/error_file.h"
 #include "agent/events.h"
 #include "agent/file_timers.h"
+#include "agent/first_failure.h"
 #include "agent/job_spec.h"
 #include "agent/machine.h"
 #include "agent/progress_monitor.h"
@@ -39,10 +40,10 @@ namespace ddprun::agent {
 /// Thread: the executor's.
 class NodeWorkers {
  public:
-  /// `handle_event` gets WorkerFailed for the first worker that fails in a round, StartFailed for
-  /// each that could not be executed, and WorkersEnded once all have ended and their output is
-  /// written. The references must outlive this. When some workers have succeeded and others run on,
-  /// it says so after `uneven_end`; other values are for tests.
+  /// `handle_event` gets WorkerFailed for the first worker that fails in a round, as FirstFailure
+  /// decides within 2 s, StartFailed for each that could not be executed, and WorkersEnded once all
+  /// have ended and their output is written. The references must outlive this. When some workers
+  /// have succeeded and others run on, it says so after `uneven_end`; other values are for tests.
   NodeWorkers(boost::asio::any_io_executor executor, const JobSpec& job, std::string host_name,
               launcher::Output& output, Events& events, std::function<void(Event)> handle_event,
               std::chrono::seconds uneven_end = std::chrono::seconds(30));
@@ -138,8 +139,13 @@ class NodeWorkers {
   void on_success(int rank);
   void on_killing(const std::vector<int>& local_ranks) const;
   void examine(const launcher::WorkerEnd& end);
-  void on_examined(const launcher::WorkerEnd& end, bool is_first, const Traces& traces);
-  bool note_failure(const launcher::WorkerEnd& end);
+  void on_examined(const launcher::WorkerEnd& end, std::optional<std::size_t> number,
+                   const Traces& traces);
+  std::size_t note_failure(const launcher::WorkerEnd& end);
+  void note_consequence(const rendezvous::Failure& failure);
+  void settle(std::optional<rendezvous::Failure> first);
+  void wait_for_cause();
+  void report_first(rendezvous::Failure failure);
   void on_all_ended();
   void finish_when_examined();
   void report_waiting();
@@ -175,7 +181,9 @@ class NodeWorkers {
   std::vector<Started> started_;  // by local rank
   bool all_ended_ = false;
   int under_examination_ = 0;  // workers that failed, or were stopped
-  std::string first_failure_;  // "rank 3 failed (exit 1); "; empty: none failed
+  FirstFailure failures_;
+  std::optional<boost::asio::steady_timer> cause_limit_;  // while a lost peer may still be named
+  std::string first_failure_;  // "rank 3 failed (exit 1); "; empty: none was reported
   std::vector<int> succeeded_;
   int stop_signal_ = 0;  // the first one they got; 0: none
   std::chrono::steady_clock::time_point stop_began_;
