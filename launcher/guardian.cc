@@ -43,6 +43,8 @@ struct Shared {
   std::atomic<log::Format> log_format;
   std::atomic<bool> log_with_time;
   char log_host[HOST_NAME_MAX + 1];
+  std::atomic<pid_t>
+      workers[1024];  ///< 0: no more. They may have ended, and others have their pids
 };
 Shared* shared = nullptr;
 
@@ -70,9 +72,20 @@ ReceivedSignal read_signal(const Fd& signals) {
   return {static_cast<int>(info.ssi_signo), info.ssi_code == SI_KERNEL};
 }
 
+/// Each with its process group. One that is still the agent's child, which has been stopped and
+/// reaps none, has its group still.
+void kill_known_workers(pid_t agent) {
+  for (const std::atomic<pid_t>& each : shared->workers) {
+    const pid_t worker = each;
+    if (worker == 0) return;
+    if (signal_descendant({worker, agent, worker, '?', ""}, SIGKILL)) kill(-worker, SIGKILL);
+  }
+}
+
 /// The agent dies last: while it lives, no other process becomes the parent of what it started.
 void kill_agent(pid_t agent) {
   kill(agent, SIGSTOP);  // if it runs again, it must not start more workers
+  kill_known_workers(agent);
   kill_all_descendants_but(agent);
   kill(agent, SIGKILL);
 }
@@ -200,6 +213,12 @@ Result<int> guard(const std::function<int()>& agent, const FinalMessage::Compose
 
 void arm_liveness_timer(BootClock::time_point until, std::chrono::milliseconds grace) {
   liveness_timer.set(until, grace);
+}
+
+void set_first_to_kill(const std::vector<pid_t>& workers) {
+  if (shared == nullptr) return;
+  std::size_t i = 0;
+  for (std::atomic<pid_t>& each : shared->workers) each = i < workers.size() ? workers[i++] : 0;
 }
 
 void disarm_liveness_timer() {

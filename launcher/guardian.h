@@ -5,6 +5,8 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <sys/types.h>
+#include <vector>
 
 #include "base/boot_clock.h"
 #include "base/error.h"
@@ -40,6 +42,11 @@ Result<int> guard(const std::function<int()>& agent, const FinalMessage::Compose
 /// itself. The guardian measures the grace from when it sees that `until` has passed: after the
 /// whole host was suspended, the agent has that long to call this.
 void arm_liveness_timer(BootClock::time_point until, std::chrono::milliseconds grace);
+
+/// In the agent: these children of it, each with a process group of its own, are killed first then:
+/// before the guardian looks for all that they started, which takes as long as the host has
+/// processes. Those after the first 1024 are only found by that look.
+void set_first_to_kill(const std::vector<pid_t>& workers);
 
 /// In the agent: stops the timer.
 void disarm_liveness_timer();

@@ -4,6 +4,8 @@
 #include <csignal>
 #include <utility>
 
+#include "launcher/guardian.h"
+
 namespace ddprun::launcher {
 WorkerGroup::WorkerGroup(boost::asio::any_io_executor executor, std::chrono::milliseconds grace,
                          Hooks hooks)
@@ -25,8 +27,15 @@ Result<std::vector<Child>> WorkerGroup::start(const std::vector<Command>& comman
       on_worker_ended(local_rank, status);
     });
   }
+  tell_guardian();
   if (spawned.failure) return *spawned.failure;
   return std::move(spawned.children);
+}
+
+void WorkerGroup::tell_guardian() const {
+  std::vector<pid_t> pids;
+  for (const Member& member : members_) pids.push_back(member.worker.pid());
+  set_first_to_kill(pids);
 }
 
 void WorkerGroup::on_worker_ended(int local_rank, ExitStatus status) {

@@ -91,6 +91,7 @@ class WorkerGroup {
     bool stopped = false;  ///< it was alive when stop() signalled it
   };
 
+  void tell_guardian() const;
   void on_worker_ended(int local_rank, ExitStatus status);
   void find_stopped();
   void find_continued();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Preloaded into ddprun: files with $STALLING_FILE in their path are on a file server that never
-// answers, for whoever reads them.
+// answers, for whoever reads them; and reading the folder $STALLING_FOLDER takes as long as the
+// file $STALLING_WHILE is there.
 #include <cstdarg>
 #include <cstdlib>
 #include <cstring>
@@ -10,10 +11,18 @@
 
 namespace {
 
+bool stalls(const char* path, int flags) {
+  const char* file = std::getenv("STALLING_FILE");
+  const char* folder = std::getenv("STALLING_FOLDER");
+  const char* as_long_as = std::getenv("STALLING_WHILE");
+  if ((flags & O_ACCMODE) != O_RDONLY) return false;
+  if (file != nullptr && std::strstr(path, file) != nullptr) return true;
+  return folder != nullptr && as_long_as != nullptr && std::strcmp(path, folder) == 0 &&
+         access(as_long_as, F_OK) == 0;
+}
+
 int open_or_stall(const char* path, int flags, mode_t mode) {
-  const char* stalling = std::getenv("STALLING_FILE");
-  const bool reads = (flags & O_ACCMODE) == O_RDONLY;
-  while (reads && stalling != nullptr && std::strstr(path, stalling) != nullptr) pause();
+  while (stalls(path, flags)) usleep(10'000);
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));
 }
 
