@@ -5,13 +5,16 @@
 #include <csignal>
 #include <cstring>
 #include <span>
+#include <unistd.h>
 #include <utility>
 
 #include "agent/consequence.h"
 #include "agent/error_file.h"
 #include "agent/gone_message.h"
+#include "agent/own_status.h"
 #include "agent/report.h"
 #include "agent/run.h"
+#include "agent/worker_interface.h"
 #include "base/host_name.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -31,17 +34,17 @@ bool contains(std::span<const int> signals, int signal) {
 
 Agent::Agent(const JobSpec& job, Events& events)
     : job_(job),
-      events_(events),
       host_name_(host_name()),
       output_(io_.get_executor()),
       signals_(io_.get_executor()),
       master_(io_.get_executor(), job_, host_name_, client_hooks()),
       workers_(io_.get_executor(), job_, host_name_, output_, events,
                [this](Event event) { handle_event(std::move(event)); }),
-      console_(job_),
+      reporter_(job_, events),
       wait_reporter_(io_.get_executor()),
       disk_(io_.get_executor()),
       answers_(io_.get_executor(), job_.devices, answers_hooks()),
+      stacks_(workers_, answers_, disk_),
       deadline_(io_.get_executor(), job_, [this] {
         return DeadlineWatch::NodeProcesses{layout_.node_rank, workers_.processes()};
       }) {
@@ -61,17 +64,12 @@ Outcome Agent::run() {
   if (const Result<> opened = workers_.open_files(); !opened) return opened.error();
   const Result<> reading = signals_.start([this](int signal) { on_signal(signal); });
   if (!reading) return reading.error();
-  answers_.routes().add("GET", "/stacks", [this](const auto& question, const auto& respond) {
-    answer_stacks(question, respond);
-  });
+  stacks_.add_route();
   answers_.open(job_.run_id);
-  if (const Result<> opened = open_web(); !opened) return opened.error();
+  if (const Result<> opened = open_page(); !opened) return opened.error();
   launcher::raise_open_files_limit();  // a connection for each rank of the whole job
-  events_.job_started(job_);
+  reporter_.job_started();
   if (!contains(job_.signals_to_handle, SIGQUIT)) launcher::keep_quit_from_stopping();
-  if (job_.cannot_run) {
-    log::error(job_.cannot_run->message + "; the other nodes are notified when they join");
-  }
   deadline_.begin();
   report_waiting();
   master_.search([this](auto addresses) { on_master_found(std::move(addresses)); });
@@ -84,18 +82,49 @@ Outcome Agent::run() {
   return *outcome_;
 }
 
+Result<> Agent::open_page() {
+  const ask::Handler ask = [this](const ask::Question& question, const ask::Respond& respond) {
+    answers_.routes().ask(question, respond);
+  };
+  return reporter_.open_page(io_.get_executor(), ask, host_name_);
+}
+
+Answers::Hooks Agent::answers_hooks() {
+  return {[this] { return status(); },
+          [this](int rank, std::uint64_t from) { return workers_.log(rank, from); },
+          [this] { return master_.is_open() && !master_.client().is_unreachable(); },
+          [this](rendezvous::Inquiry inquiry) {
+            if (master_.is_open()) master_.client().inquire(std::move(inquiry));
+          },
+          [this] { on_stop_asked(); }};
+}
+
+ask::JobStatus Agent::status() const {
+  const std::chrono::duration<double> age = std::chrono::steady_clock::now() - began_;
+  return own_status(job_,
+                    {host_name_, getppid(), machine_.state(), was_member_ ? &layout_ : nullptr,
+                     master_name_, restarts_, age.count(), workers_.ranks()});
+}
+
+/// As if this ddprun had got SIGTERM. The master stays until the others have ended, too.
+void Agent::on_stop_asked() {
+  if (outcome_) return;
+  log::info("stopping the whole job, as ddprun stop asks");
+  on_signal(SIGTERM);
+}
+
 void Agent::on_signal(int signal) {
   if (signal == SIGCHLD) return workers_.child_changed();
   if (signal == SIGCONT) return on_continued();
   if (signal == SIGWINCH) return workers_.window_changed();
-  events_.signal_received(signal);
+  reporter_.signal_received(signal);
   if (signal == SIGINT && job_.debugged_rank && workers_.interrupt(*job_.debugged_rank)) return;
   const bool handled = contains(job_.signals_to_handle, signal);
   if (!handled && contains(launcher::kForwardedSignals, signal)) return workers_.forward(signal);
-  if (!handled && signal == SIGQUIT) return show_stacks();
+  if (!handled && signal == SIGQUIT) return stacks_.show();
   if (outcome_) return io_.stop();
   if (machine_.state() == Machine::State::running) {
-    console_.stopping(workers_.running().size(), signal, handled);
+    reporter_.stopping(workers_.running().size(), signal, handled);
   }
   handle_event(event::StopRequested{signal, !handled});
 }
@@ -148,18 +177,19 @@ rendezvous::Client::Hooks Agent::client_hooks() {
   return {
       [this](const reply::Welcome& welcome) { on_welcome(welcome); },
       [this](Notification notification) { on_notification(std::move(notification)); },
-      [this](const std::string& sentence) { console_.waiting(wait_reporter_.waited(), sentence); },
+      [this](const std::string& sentence) { reporter_.waiting(wait_reporter_.waited(), sentence); },
       [this](const std::string& sentence) {
-        console_.connection_changed(sentence, workers_run_for());
+        reporter_.connection_changed(sentence, workers_run_for());
       },
       [this](BootClock::time_point until) { on_lease_renewed(until); },
       [this] { on_lease_over(); },
       [this](const std::string& reason) {
-        console_.round_lost(reason);
-        tell_web([&](auto& history, double now) { history.changed(now, reason); });
+        reporter_.round_lost(reason);
         handle_event(event::RoundBroken{});
       },
-      [this](const Failure& failure, int restarts) { on_failure_counted(failure, restarts); },
+      [this](const Failure& failure, int restarts) {
+        reporter_.failure_counted(failure, layout_.round, restarts);
+      },
       [this](Error error) {
         launcher::clear_final_message();
         handle_event(event::JobClosed{std::move(error)});
@@ -178,7 +208,7 @@ void Agent::on_connected(const boost::asio::ip::tcp::endpoint& server, const std
   tcp::endpoint from;
   if (!job_.local_addr.empty()) from.address(boost::asio::ip::make_address(job_.local_addr));
   std::string subject = gone_subject(session, master_.client().security().get());
-  note_interface(server.address());
+  note_interface(job_, server.address());
   launcher::set_final_message({bytes(server), job_.local_addr.empty() ? "" : bytes(from)}, subject);
   explicit_bzero(subject.data(), subject.size());  // it may have the key
 }
@@ -194,10 +224,7 @@ void Agent::on_welcome(const rendezvous::reply::Welcome& welcome) {
 void Agent::on_notification(rendezvous::Notification notification) {
   using namespace rendezvous;
   if (const auto* ready = std::get_if<Ready>(&notification)) {
-    if (!ready->suspect.empty()) {
-      log::warning(suspect_line(ready->suspect));
-      tell_web([&](auto& history, double now) { history.suspected(now, ready->suspect); });
-    }
+    if (!ready->suspect.empty()) reporter_.suspected(ready->suspect);
     handle_event(event::RoundReady{ready->layout});
   } else if (const auto* broken = std::get_if<Broken>(&notification)) {
     on_round_broken(*broken);
@@ -208,9 +235,7 @@ void Agent::on_notification(rendezvous::Notification notification) {
   } else if (const auto* refused = std::get_if<Refused>(&notification)) {
     on_refused(*refused);
   } else if (const auto* stalled = std::get_if<Stalled>(&notification)) {
-    log::warning(stall_report(stalled->text, workers_.statuses()));
-    tell_web([&](auto& history, double now) { history.stalled(now, stalled->text); });
-    events_.hang(layout_.round, stalled->text);
+    reporter_.stalled(stalled->text, workers_.statuses(), layout_.round);
   }
 }
 
@@ -231,23 +256,8 @@ void Agent::on_refused(const rendezvous::Refused& refused) {
 void Agent::on_round_broken(const rendezvous::Broken& broken) {
   restarts_ = broken.restarts;
   look_first_ = broken.root_cause && is_consequence(*broken.root_cause);
-  console_.round_broken(broken, layout_.round);
-  tell_web_broken(broken);
-  if (broken.root_cause && broken.root_cause->hung) {
-    events_.hang(layout_.round, broken.root_cause->cause);
-  }
-  if (broken.root_cause && !broken.ends_job) {
-    events_.restart(layout_.round, broken.restarts, job_.max_restarts);
-  }
+  reporter_.round_broken(broken, layout_.round);
   handle_event(event::RoundBroken{broken.ends_job});
-}
-
-void Agent::on_failure_counted(const rendezvous::Failure& failure, int restarts) {
-  log::error(failure_line(failure, layout_.round));
-  tell_web([&](auto& history, double now) {
-    history.failed(now, failure, failure_line(failure, layout_.round));
-  });
-  events_.restart(layout_.round, restarts, job_.max_restarts);
 }
 
 /// If this process cannot kill the workers in time, the guardian does, before the master goes on
@@ -259,11 +269,7 @@ void Agent::on_lease_renewed(BootClock::time_point until) {
 }
 
 void Agent::on_lease_over() {
-  if (runs_workers()) {
-    console_.lease_over();
-    tell_web(
-        [](auto& history, double now) { history.changed(now, "the master is lost (--lease)"); });
-  }
+  if (runs_workers()) reporter_.lease_over();
   lease_end_ = BootClock::time_point::max();
   handle_event(event::LeaseOver{});
   launcher::disarm_liveness_timer();
@@ -304,7 +310,9 @@ void Agent::perform(const action::Join&) {
 }
 
 void Agent::perform(const action::StartWorkers& start) {
-  find_interface();
+  if (job_.interface.empty() && master_.hosted()) {
+    find_interface(job_, master_.hosted()->agent_addresses());
+  }
   look_first_ = false;
   layout_ = start.layout;
   restarts_ = layout_.restarts;
@@ -312,11 +320,10 @@ void Agent::perform(const action::StartWorkers& start) {
   hosted_round_ = master_.has_hosted(master_name_);
   master_.begin_round();
   workers_.start(layout_, master_.store_of(layout_));
-  console_.round_started(layout_, wait_reporter_.has_reported()
-                                      ? std::optional(wait_reporter_.waited())
-                                      : std::nullopt);
+  reporter_.round_started(layout_, wait_reporter_.has_reported()
+                                       ? std::optional(wait_reporter_.waited())
+                                       : std::nullopt);
   wait_reporter_.end();
-  tell_web([this](auto& history, double now) { history.round_began(now, layout_); });
 }
 
 void Agent::perform(const action::ReportFailure& report) {
@@ -328,7 +335,7 @@ void Agent::perform(const action::ReportStartFailure& report) {
 }
 
 void Agent::report_failure(const rendezvous::Failure& failure) {
-  console_.worker_failed();
+  reporter_.worker_failed();
   look_first_ = is_consequence(failure);
   master_.client().fail(layout_.round, failure);
 }
@@ -355,7 +362,7 @@ void Agent::perform(const action::Finish& end) {
 void Agent::report_waiting() {
   wait_reporter_.begin([this](std::chrono::seconds) {
     if (!outcome_) return master_.request_waiting_for();
-    console_.waiting(wait_reporter_.waited(), master_.hosted()->waiting_for());
+    reporter_.waiting(wait_reporter_.waited(), master_.hosted()->waiting_for());
   });
 }
 
@@ -383,9 +390,7 @@ void Agent::finish(Outcome outcome) {
   launcher::disarm_liveness_timer();
   if (master_.is_open()) master_.client().gone("its ddprun ended");
   outcome_ = std::move(outcome);
-  if (std::holds_alternative<JobSucceeded>(*outcome_)) {
-    tell_web([](auto& history, double now) { history.succeeded(now); });
-  }
+  if (std::holds_alternative<JobSucceeded>(*outcome_)) reporter_.succeeded();
   if (!master_.hosted() || !master_.hosted()->is_ending()) return end();
   report_waiting();
   master_.hosted()->when_settled([this] { end(); });

@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <deque>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,16 +11,16 @@
 #include <boost/asio/ip/tcp.hpp>
 
 #include "agent/answers.h"
-#include "agent/console_report.h"
 #include "agent/deadline_watch.h"
 #include "agent/events.h"
+#include "agent/job_reporter.h"
 #include "agent/job_spec.h"
 #include "agent/machine.h"
 #include "agent/master_connection.h"
 #include "agent/node_workers.h"
 #include "agent/outcome.h"
+#include "agent/stack_answers.h"
 #include "agent/wait_reporter.h"
-#include "agent/web/site.h"
 #include "base/async_jobs.h"
 #include "base/boot_clock.h"
 #include "launcher/output/output.h"
@@ -49,6 +48,7 @@ class Agent {
   // Events.
   void on_signal(int signal);
   void on_continued();
+  void on_stop_asked();
   void on_master_found(Result<rendezvous::Resolver::Addresses> addresses);
   void on_became_master();
   void on_stepped_down();
@@ -59,9 +59,6 @@ class Agent {
   void on_refused(const rendezvous::Refused& refused);
   void on_round_broken(const rendezvous::Broken& broken);
   void on_connected(const boost::asio::ip::tcp::endpoint& server, const std::string& session);
-  void note_interface(const boost::asio::ip::address& other);
-  void find_interface();
-  void on_failure_counted(const rendezvous::Failure& failure, int restarts);
   void on_lease_renewed(BootClock::time_point until);
   void on_lease_over();
 
@@ -77,25 +74,18 @@ class Agent {
   void perform(const action::Leave& leave);
   void perform(const action::Finish& end);
 
-  void show_stacks();
-  void answer_stacks(const ask::Question& question, const ask::Respond& respond);
-  void answer_node_stacks(bool native, const ask::Respond& respond);
   void report_failure(const rendezvous::Failure& failure);
   void report_waiting();
   void report_job_failure();
   void finish(Outcome outcome);
   void end();
   BootClock::duration workers_run_for();
+  Result<> open_page();
   Answers::Hooks answers_hooks();
   ask::JobStatus status() const;
-  void on_stop_asked();
-  Result<> open_web();
-  void tell_web(const std::function<void(web::History& history, double now)>& note);
-  void tell_web_broken(const rendezvous::Broken& broken);
   bool runs_workers() const;
 
   JobSpec job_;  // with the master's settings, which hold for every node
-  Events& events_;
   const std::string host_name_;
   boost::asio::io_context io_{1};
   launcher::Output output_;
@@ -103,7 +93,7 @@ class Agent {
   MasterConnection master_;
   Machine machine_;
   NodeWorkers workers_;
-  ConsoleReport console_;
+  JobReporter reporter_;
   WaitReporter wait_reporter_;
   AsyncJobs disk_;
   rendezvous::Layout layout_;  // of the last round of this node
@@ -119,7 +109,7 @@ class Agent {
   std::optional<Outcome> outcome_;
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   Answers answers_;
-  std::optional<web::Site> web_;  // --web
+  StackAnswers stacks_;
   DeadlineWatch deadline_;
 };
 

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/byte_order.h"
 #include "rendezvous/fields.h"
 #include "rendezvous/message_values.h"
 
@@ -50,10 +51,9 @@ constexpr const char* kStalled = "stalled";
 
 std::string frame(const json& object) {
   const std::string body = object.dump(-1, ' ', false, json::error_handler_t::replace);
-  const auto size = static_cast<std::uint32_t>(body.size());
   std::string frame;
   frame.reserve(body.size() + 4);
-  for (const int shift : {24, 16, 8, 0}) frame += static_cast<char>(size >> shift & 0xff);
+  append_big_endian(frame, body.size(), 4);
   return frame += body;
 }
 
@@ -399,16 +399,13 @@ Error unknown_type(const std::string& type) {
 
 std::string greeting() {
   std::string bytes(kGreetingName);
-  bytes += static_cast<char>(kProtocolVersion >> 8);
-  bytes += static_cast<char>(kProtocolVersion & 0xff);
+  append_big_endian(bytes, kProtocolVersion, 2);
   return bytes;
 }
 
 std::optional<int> greeted_version(std::string_view bytes) {
   if (bytes.size() < kGreetingSize || !bytes.starts_with(kGreetingName)) return std::nullopt;
-  const auto high = static_cast<unsigned char>(bytes[kGreetingName.size()]);
-  const auto low = static_cast<unsigned char>(bytes[kGreetingName.size() + 1]);
-  return high << 8 | low;
+  return static_cast<int>(big_endian(bytes.substr(kGreetingName.size(), 2)));
 }
 
 std::string encode(const Message& message) {
@@ -466,8 +463,7 @@ Result<Reply> decode_reply(std::string_view body) {
 
 Result<std::optional<std::string>> FrameReader::next() {
   if (buffer_.size() < 4) return std::optional<std::string>();
-  size_t size = 0;
-  for (size_t i = 0; i < 4; ++i) size = size << 8 | static_cast<unsigned char>(buffer_[i]);
+  const size_t size = big_endian(std::string_view(buffer_).substr(0, 4));
   if (size > most_) {
     return Error{Errc::protocol, "a message of " + std::to_string(size) + " bytes, at most " +
                                      std::to_string(most_) + " are allowed"};

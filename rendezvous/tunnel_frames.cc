@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/tunnel_frames.h"
 
+#include "base/byte_order.h"
 #include "rendezvous/protocol.h"
 
 namespace ddprun::rendezvous {
@@ -8,16 +9,10 @@ namespace {
 
 constexpr std::string_view kTunnelName = "dtunnl";
 
-void append_number(std::string& bytes, std::uint32_t number) {
-  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(number >> shift & 0xFF);
-}
+constexpr std::size_t kNumber = 4;  // bytes
 
 std::uint32_t number_in(std::string_view bytes) {
-  std::uint32_t number = 0;
-  for (const char byte : bytes.substr(0, 4)) {
-    number = number << 8 | static_cast<unsigned char>(byte);
-  }
-  return number;
+  return static_cast<std::uint32_t>(big_endian(bytes.substr(0, kNumber)));
 }
 
 bool has_right_size(TunnelFrame::Kind kind, std::size_t size) {
@@ -44,10 +39,10 @@ std::string encode(const TunnelFrame& frame) {
   const std::size_t size = kTunnelHeader + (is_taken ? 4 : frame.bytes.size());
   std::string bytes;
   bytes.reserve(4 + size);
-  append_number(bytes, static_cast<std::uint32_t>(size));
-  append_number(bytes, frame.connection);
+  append_big_endian(bytes, size, kNumber);
+  append_big_endian(bytes, frame.connection, kNumber);
   bytes += static_cast<char>(frame.kind);
-  if (is_taken) append_number(bytes, frame.count);
+  if (is_taken) append_big_endian(bytes, frame.count, kNumber);
   return bytes.append(frame.bytes);
 }
 

@@ -13,6 +13,7 @@
 #include <optional>
 #include <poll.h>
 #include <random>
+#include <string>
 #include <string_view>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -21,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/byte_order.h"
 #include "base/signal_masked_thread.h"
 #include "cli/doctor/wire.h"
 
@@ -54,18 +56,14 @@ std::int64_t wall_clock() {
       .count();
 }
 
-Number big_endian(std::int64_t value) {
-  Number bytes;
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    bytes[i] = static_cast<char>(static_cast<std::uint64_t>(value) >> (8 * (bytes.size() - 1 - i)));
-  }
+std::string bytes_of(std::int64_t value) {
+  std::string bytes;
+  append_big_endian(bytes, static_cast<std::uint64_t>(value), sizeof value);
   return bytes;
 }
 
 std::int64_t number_of(const Number& bytes) {
-  std::uint64_t value = 0;
-  for (const char byte : bytes) value = value << 8 | static_cast<unsigned char>(byte);
-  return static_cast<std::int64_t>(value);
+  return static_cast<std::int64_t>(big_endian({bytes.data(), bytes.size()}));
 }
 
 std::string random_token() {
@@ -102,7 +100,7 @@ void answer(const Fd& socket, const std::string& token) {
   if (send_all(socket, token, deadline) != 0) return;
   for (char question = 0; receive_all(socket, {&question, 1}, deadline) == 0;) {
     if (question == kAskSink) return sink(socket);
-    if (question != kAskClock || send_all(socket, big_endian(wall_clock()), deadline) != 0) return;
+    if (question != kAskClock || send_all(socket, bytes_of(wall_clock()), deadline) != 0) return;
   }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <string>
+#include "agent/stack_answers.h"
+
 #include <utility>
 
-#include "agent/agent.h"
 #include "agent/whole_stacks.h"
 #include "base/log.h"
 
@@ -15,26 +15,31 @@ ask::Answer answer_of(const Stacks& stacks) {
 
 }  // namespace
 
-/// Whoever asks by a signal gets an answer, whatever else is not to be said.
-void Agent::show_stacks() {
+void StackAnswers::add_route() {
+  answers_.routes().add("GET", "/stacks", [this](const auto& question, const auto& respond) {
+    answer(question, respond);
+  });
+}
+
+void StackAnswers::show() {
   workers_.collect_stacks(
       false, [](const CollectedStacks& collected) { log::error(stacks_text(collected.stacks)); });
 }
 
-void Agent::answer_stacks(const ask::Question& question, const ask::Respond& respond) {
+void StackAnswers::answer(const ask::Question& question, const ask::Respond& respond) {
   const bool native = ask::query_value(question.query, "native") == "1";
-  if (ask::query_value(question.query, "node") == "1") return answer_node_stacks(native, respond);
+  if (ask::query_value(question.query, "node") == "1") return answer_node(native, respond);
   const auto every = [](const rendezvous::ListedNode& node) { return node.node_rank >= 0; };
   answers_.nodes().ask(
       native ? "/stacks?node=1&native=1" : "/stacks?node=1", every,
       [this, native, respond](ask::NodeAnswers answers) {
-        if (answers.nodes.empty()) return answer_node_stacks(native, respond);
-        disk_.run([answers = std::move(answers)] { return answer_of(whole_stacks(answers)); },
-                  respond);
+        if (answers.nodes.empty()) return answer_node(native, respond);
+        threads_.run([answers = std::move(answers)] { return answer_of(whole_stacks(answers)); },
+                     respond);
       });
 }
 
-void Agent::answer_node_stacks(bool native, const ask::Respond& respond) {
+void StackAnswers::answer_node(bool native, const ask::Respond& respond) {
   workers_.collect_stacks(native, [respond](const CollectedStacks& collected) {
     respond(answer_of(collected.stacks));
   });

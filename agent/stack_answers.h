@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "agent/answers.h"
+#include "agent/node_workers.h"
+#include "base/async_jobs.h"
+
+namespace ddprun::agent {
+
+/// Answers where the workers are: the question "/stacks", and a signal that asks for it.
+///
+/// Thread: the executor's of all that it is given.
+class StackAnswers {
+ public:
+  /// The references must outlive this. `threads` merge what many nodes have answered.
+  StackAnswers(NodeWorkers& workers, Answers& answers, AsyncJobs& threads)
+      : workers_(workers), answers_(answers), threads_(threads) {}
+
+  /// Adds the route; before Answers::open.
+  void add_route();
+
+  /// Shows the stacks of this node's workers on the console, whatever --log_level says.
+  void show();
+
+ private:
+  void answer(const ask::Question& question, const ask::Respond& respond);
+  void answer_node(bool native, const ask::Respond& respond);
+
+  NodeWorkers& workers_;
+  Answers& answers_;
+  AsyncJobs& threads_;
+};
+
+}  // namespace ddprun::agent
