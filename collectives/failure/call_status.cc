@@ -24,9 +24,8 @@ std::string name(const Party& party) {
   return ddprun::ranks_text(party.ranks);
 }
 
-}  // namespace
-
-std::string compare_statuses(const std::map<int, std::string>& statuses) {
+/// The smallest first.
+std::vector<Party> parties_of(const std::map<int, std::string>& statuses) {
   std::map<std::string, std::vector<int>> by_status;
   for (const auto& [rank, status] : statuses) by_status[status].push_back(rank);
   std::vector<Party> parties;
@@ -34,6 +33,13 @@ std::string compare_statuses(const std::map<int, std::string>& statuses) {
   std::ranges::stable_sort(parties, {}, [](const Party& party) {
     return std::tuple(party.ranks.size(), party.status.starts_with("at "));
   });
+  return parties;
+}
+
+}  // namespace
+
+std::string compare_statuses(const std::map<int, std::string>& statuses) {
+  const std::vector<Party> parties = parties_of(statuses);
   if (parties.size() == 1 && statuses.size() > 1) return "every rank is " + parties.front().status;
   std::string text;
   for (std::size_t i = 0; i < parties.size(); ++i) {
@@ -46,6 +52,13 @@ std::string compare_statuses(const std::map<int, std::string>& statuses) {
     text += " " + party.status;
   }
   return text;
+}
+
+std::string name_fewest(const std::map<int, std::string>& statuses) {
+  const std::vector<Party> parties = parties_of(statuses);
+  const auto is_silent = [](const Party& party) { return party.status == kNotAnswering; };
+  if (parties.size() != 2 || std::ranges::any_of(parties, is_silent)) return "";
+  return parties[0].ranks.size() < parties[1].ranks.size() ? compare_statuses(statuses) : "";
 }
 
 std::string printable_status(const std::string& status) {

@@ -16,7 +16,8 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kForever = std::chrono::hours(24 * 365);  // a deadline has to be a time
-constexpr milliseconds kStatusLimit(500);  // for the other ranks to publish their statuses
+constexpr milliseconds kStatusLimit(500);   // for the other ranks to publish their statuses
+constexpr milliseconds kCallsLimit(5'000);  // the same of ranks that all fail: only ends a hang
 
 /// An asynchronous call that closes its entry in GroupCalls when its end is noticed.
 class TrackedCall : public AsyncCall {
@@ -137,8 +138,30 @@ void GroupCalls::succeed(CallId id) {
 }
 
 Error GroupCalls::fail(CallId id, const Error& error) {
+  const bool differs = error.kind() == ErrorKind::mismatch && is_collective(id);
+  const Error complete = differs ? with_all_calls(error) : error;
   close(id, false);
-  return fail(error);
+  return fail(complete);
+}
+
+bool GroupCalls::is_collective(CallId id) const {
+  const std::lock_guard lock(mutex_);
+  return !failure_ && open_.is_collective(id);
+}
+
+/// Two ranks are in the error. Which of them is wrong, the calls of the others show; all of them
+/// fail, but one that has left the group.
+Error GroupCalls::with_all_calls(const Error& error) const {
+  const std::string text = error.what();
+  const bool has_left = text.find(name(Operation::leave)) != text.npos;
+  if (!context_.store || context_.size == 2 || has_left) return error;
+  try {
+    publish_status();
+    const std::string fewest = name_fewest(fetch_statuses(kCallsLimit));
+    return fewest.empty() ? error : Error(error.kind(), text + "; " + fewest);
+  } catch (const Error&) {
+    return error;  // the store is lost: there is only what two ranks saw
+  }
 }
 
 Error GroupCalls::fail(const Error& error) {
@@ -215,12 +238,12 @@ void GroupCalls::publish_status() const {
   if (context_.store) context_.store->set(status_key(context_.rank), status);
 }
 
-std::map<int, std::string> GroupCalls::fetch_statuses() const {
+std::map<int, std::string> GroupCalls::fetch_statuses(milliseconds limit) const {
   std::vector<std::string> keys;
   for (int rank = 0; rank < context_.size; ++rank) keys.push_back(status_key(rank));
   Store& store = *context_.store;
   try {
-    store.wait(keys, kStatusLimit);
+    store.wait(keys, limit);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::timed_out) throw;
   }
@@ -228,7 +251,7 @@ std::map<int, std::string> GroupCalls::fetch_statuses() const {
   for (int rank = 0; rank < context_.size; ++rank) {
     const std::string& key = keys[static_cast<std::size_t>(rank)];
     statuses[context_.named(rank)] =
-        store.check({key}) ? printable_status(store.get(key)) : "not answering";
+        store.check({key}) ? printable_status(store.get(key)) : kNotAnswering;
   }
   return statuses;
 }
@@ -246,7 +269,7 @@ AgreedError GroupCalls::agree_on_timeout(const TimedOutCall& late) {
         broadcast_->raise(context_.prefix);  // null: this rank has just left the group
     }
     publish_status();
-    agreed.sentence += ": " + compare_statuses(fetch_statuses());
+    agreed.sentence += ": " + compare_statuses(fetch_statuses(kStatusLimit));
     return propose_error(context_, agreed);
   } catch (const Error& error) {
     agreed.sentence += ", and the status of the other ranks cannot be read: ";

@@ -49,7 +49,8 @@ class GroupCalls : public WatchedGroup, public std::enable_shared_from_this<Grou
   CallId begin(const Task& task);
 
   /// A call has ended; failed with what it threw, which breaks the group. fail() returns the first
-  /// failure of the group.
+  /// failure of the group. Where ranks made different collective calls it first waits, for 5 s at
+  /// most, until all have said which: the error names the fewer.
   void succeed(CallId id);
   Error fail(CallId id, const Error& error);
 
@@ -78,7 +79,9 @@ class GroupCalls : public WatchedGroup, public std::enable_shared_from_this<Grou
   void close(CallId id, bool succeeded);
   Time next_check(Time now) const;
   std::string status_key(int rank) const;
-  std::map<int, std::string> fetch_statuses() const;
+  std::map<int, std::string> fetch_statuses(std::chrono::milliseconds limit) const;
+  bool is_collective(CallId id) const;
+  Error with_all_calls(const Error& error) const;
 
   const GroupContext context_;
   std::atomic<std::chrono::milliseconds> limit_;

@@ -150,6 +150,10 @@ std::optional<TimedOutCall> OpenCalls::find_timed_out(Time now) const {
   return TimedOutCall{message->call, message->limit};
 }
 
+bool OpenCalls::is_collective(CallId id) const {
+  return std::ranges::count(collectives_, id, &OpenCall::id) > 0;
+}
+
 const OpenCalls::OpenCall* OpenCalls::first() const {
   if (!collectives_.empty()) return &collectives_.front();
   return messages_.empty() ? nullptr : &messages_.front();

@@ -59,6 +59,9 @@ class OpenCalls {
 
   std::optional<TimedOutCall> find_timed_out(Time now) const;
 
+  /// Whether it is an open call in which all ranks of the group take part.
+  bool is_collective(CallId id) const;
+
   bool empty() const { return collectives_.empty() && messages_.empty(); }
 
   /// "in #12 barrier", the call that this rank is in; empty if there is none.

@@ -18,5 +18,4 @@ class Failure:
     host: object = GUILTY_NODE         # the node to be named; None: no host is to blame
     launchers: tuple = ('ddprun', 'torchrun', 'mpirun')  # that have what fails
     nodes: tuple = (1, 2)              # for how many nodes it makes sense
-    pair: bool = False                 # two ranks differ: they are to be named, one of `ranks` among them
     needs_root: bool = False

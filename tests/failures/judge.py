@@ -8,6 +8,9 @@ VERDICTS = [re.compile(text, re.MULTILINE | re.DOTALL) for text in (
     # ddprun
     r'\branks? (?P<rank>[\d,-]+) \((?P<host>[^),]+)[^)\n]*\) (?:is|are) the likely cause',
     r'\brank (?P<rank>\d+) is in no call\b.{0,4000}?\brank (?P=rank) is on host (?P<host>\S+)',
+    r'; rank (?P<rank>\d+) is at #[^\n]*, the others at #.{0,4000}?\brank (?P=rank) is on host (?P<host>\S+)',
+    # ddprun tells a host only where it is not that of the rank that failed first
+    r'\bfailed first: [^\n]*?\(host (?P<host>[^,)\s]+)[^\n]*; rank (?P<rank>\d+) is at #[^\n]*, the others at #',
     r'\brank (?P<rank>\d+) \((?P<host>[^),\s]+)[^)\n]*\) is (?:stopped|slow)',
     r'^(?P<rank>\d+) +(?P<host>\S+) +running \(throttled',
     r'\brank (?P<rank>\d+) failed first: [^\n]*?\(host (?P<host>[^,)\s]+)',
@@ -20,10 +23,6 @@ VERDICTS = [re.compile(text, re.MULTILINE | re.DOTALL) for text in (
     # MPICH
     r'YOUR APPLICATION PROCESSES.{0,80}?RUNNING AT (?P<host>\S+)',
 )]
-
-
-# Which two ranks do not fit together.
-PAIR = re.compile(r'\brank (\d+) is (?:at|running)\b[^\n]*\bbut rank (\d+) is\b', re.IGNORECASE)
 
 
 def messages(text):
@@ -66,12 +65,6 @@ def names_host(failure, consoles, names, own):
     return False
 
 
-def names_host_of(rank, texts, names):
-    """In a message that names the rank."""
-    return any(re.search(rf'\brank {rank}\b', each) and any(name in each for name in names)
-               for text in texts for each in messages(text))
-
-
 # Who says a line is not whom it names.
 SPEAKER = re.compile(r'^(ddprun: )\[[^\]\n]*\] ', re.MULTILINE)
 
@@ -83,12 +76,7 @@ def judge(failure, consoles, names, own=None):
     consoles = {node: SPEAKER.sub(r'\1', text) for node, text in consoles.items()}
     texts = list(consoles.values())
     score = {'cause': any(re.search(failure.cause, text, re.IGNORECASE) for text in texts)}
-    if failure.pair:
-        rank = failure.ranks[0]
-        pairs = [match.groups() for text in texts for match in PAIR.finditer(text)]
-        score['rank'] = bool(pairs) and all(str(rank) in pair for pair in pairs)
-        score['host'] = score['rank'] and names_host_of(rank, texts, names)
-    elif failure.ranks:
+    if failure.ranks:
         ranks, hosts = accused(texts)
         score['rank'] = bool(ranks) and ranks <= set(failure.ranks)
         score['host'] = score['rank'] and bool(hosts) and hosts <= set(names)

@@ -56,13 +56,17 @@ class JudgeTest(unittest.TestCase):
     def test_silence_names_nothing(self):
         self.assertEqual(named(EXIT, '', ''), [])
 
-    def test_a_pair_has_to_contain_the_rank(self):
-        differ = Failure('differ', 'barrier', pair=True)
-        text = 'ddprun: rank 0 is at #2 all_reduce, but rank {} is at #2 barrier'
-        self.assertEqual(named(differ, text.format(3) + '\n        rank 3 is on host gpu-02'),
-                         ['rank', 'host', 'cause'])
-        self.assertEqual(named(differ, text.format(3)), ['rank', 'cause'])
-        self.assertEqual(named(differ, text.format(1) + '\n  gpu-02'), ['cause'])
+    def test_of_calls_that_differ_one_rank_is_named_and_not_a_pair(self):
+        differ = Failure('differ', 'barrier')
+        pair = ('ddprun: rank 0 failed first: exit 1 after 1 s (host {}, pid 4): '
+                'rank 0 is at #2 all_reduce, but rank 3 is at #2 barrier')
+        one = pair + '; rank {} is at #2 barrier, the others at #2 all_reduce'
+        far = '\n        rank 3 is on host gpu-02'
+        self.assertEqual(named(differ, one.format('gpu-01', 3) + far), ['rank', 'host', 'cause'])
+        self.assertEqual(named(differ, one.format('gpu-02', 3)), ['rank', 'host', 'cause'])
+        self.assertEqual(named(differ, one.format('gpu-01', 3)), ['rank', 'cause'])
+        self.assertEqual(named(differ, one.format('gpu-01', 0) + far), ['cause'])
+        self.assertEqual(named(differ, pair.format('gpu-01') + far), ['cause'])
 
     def test_the_host_is_in_the_message_with_the_cause(self):
         lost = Failure('lost', 'is gone', ranks=())

@@ -59,7 +59,8 @@ struct GroupMember;
 /// have unspecified contents. The first rank that fails notifies the others through the store, so
 /// all report the same cause. Ranks compare their calls before they send large data, so calls that
 /// differ are an error that names both, never a wrong result or a hang. (In all_to_all_v a rank
-/// whose own counts match may return the result, and throw in its next call.) The death of a rank's
+/// whose own counts match may return the result, and throw in its next call.) Among three ranks or
+/// more it also names those that are fewer, for which it waits 5 s at most. The death of a rank's
 /// process is detected at once, in every call and while the ranks connect. A call that takes longer
 /// than the timeout fails, as do all calls of its ranks in all groups and threads; the error says
 /// at which call each rank is. If calls cannot be ended, the process exits with code 124 and prints
