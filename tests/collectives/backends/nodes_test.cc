@@ -72,15 +72,17 @@ TEST_CASE("sums of narrow floats over several nodes are rounded once") {
   check_ranks(4, command, kTwoNodes);
 }
 
-TEST_CASE("a node whose ranks all make another call than those of the other are named") {
+TEST_CASE("ranks in a call that uses no memory are named, one, or all of a node") {
   const int bytes = GENERATE(4, 1 << 20);
+  const int ranks = GENERATE(0b1010, 0b1000, 0b0001);  // the highest is rank 3
   const Words command = rank_command(
-      [](ddp::ProcessGroup& group, int count) {
+      [](ddp::ProcessGroup& group, int count, int others) {
         std::vector<std::int8_t> data(static_cast<std::size_t>(count));
         std::vector<std::int8_t> all(4 * data.size());
-        group.rank() % 2 == 0 ? group.all_reduce(data) : group.all_gather(data, all);
+        const bool gathers = (others >> group.rank() & 1) != 0;
+        gathers ? group.all_gather(data, all) : group.all_reduce(data);
       },
-      bytes);
+      bytes, ranks);
   check_failure(run_ranks(4, command, kTwoNodes), ddp::ErrorKind::mismatch,
                 {"#1 all_reduce", "#1 all_gather"});
 }
