@@ -10,8 +10,10 @@
 #include <ddp/process_group.h>
 #include <exception>
 #include <fstream>
+#include <linux/securebits.h>
 #include <string>
 #include <sys/fsuid.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <type_traits>
 #include <unistd.h>
@@ -93,13 +95,13 @@ inline bool is_sharing_memory() {
 }
 
 /// Ranks share no memory with those of other users. So, as different ones, they take each other for
-/// ranks of other nodes: this rank is on node RANK modulo `nodes`. It keeps its access to files.
-/// Only root can.
+/// ranks of other nodes: this rank is on node RANK modulo `nodes`, and that user. It keeps its
+/// capabilities, which the leak sanitizer needs. Only root can: else all ranks are on one node.
 inline void settle_on_node(int nodes) {
-  if (::geteuid() != 0) return;
+  if (::prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP) != 0) return;
   const int node = std::stoi(variable_or("RANK", "0")) % nodes;
   check(::seteuid(static_cast<uid_t>(node)) == 0, "seteuid");
-  ::setfsuid(0);
+  ::setfsuid(0);  // its sockets are still root's: ddprun's store lets no other user in
 }
 
 /// The group of all ranks, as the environment describes it: DDP_TEST_TIMEOUT_MS, DDP_TEST_INIT,
