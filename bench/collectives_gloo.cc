@@ -110,7 +110,10 @@ std::unique_ptr<Library> make_gloo(ddp::ProcessGroup& group) {
   group.broadcast_object(folder);
   auto context = std::make_shared<gloo::rendezvous::Context>(group.rank(), group.size());
   gloo::rendezvous::FileStore store(folder);
-  auto device = gloo::transport::tcp::CreateDevice("127.0.0.1");
+  const char* const interface = std::getenv("GLOO_SOCKET_IFNAME");
+  gloo::transport::tcp::attr where(interface == nullptr ? "127.0.0.1" : "");
+  if (interface != nullptr) where.iface = interface;
+  auto device = gloo::transport::tcp::CreateDevice(where);
   context->connectFullMesh(store, device);
   group.barrier();
   if (group.rank() == 0) std::filesystem::remove_all(folder);

@@ -30,4 +30,17 @@ struct GroupContext {
   int named(int of) const { return whole.empty() ? of : whole[static_cast<std::size_t>(of)]; }
 };
 
+/// The context of some of its ranks, this one among them. They are numbered anew, and named as
+/// before.
+inline GroupContext context_of_part(const GroupContext& context, const std::vector<int>& ranks) {
+  GroupContext part = context;
+  part.whole.clear();
+  for (const int rank : ranks) {
+    if (rank == context.rank) part.rank = static_cast<int>(part.whole.size());
+    part.whole.push_back(context.named(rank));
+  }
+  part.size = static_cast<int>(ranks.size());
+  return part;
+}
+
 }  // namespace ddp::internal

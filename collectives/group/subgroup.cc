@@ -77,14 +77,9 @@ std::vector<int> members_by_node(GroupMember& group) {
 
 std::optional<GroupContext> subgroup_context(const GroupContext& parent, const std::string& name,
                                              const std::vector<int>& members) {
-  const auto own = std::ranges::find(members, parent.rank);
-  if (own == members.end()) return std::nullopt;
-  GroupContext context = parent;
-  context.rank = static_cast<int>(own - members.begin());
-  context.size = static_cast<int>(members.size());
+  if (std::ranges::find(members, parent.rank) == members.end()) return std::nullopt;
+  GroupContext context = context_of_part(parent, members);
   context.prefix += name + "/";
-  context.whole.clear();
-  for (const int member : members) context.whole.push_back(parent.named(member));
   return context;
 }
 

@@ -10,9 +10,13 @@
 #include <ddp/process_group.h>
 #include <exception>
 #include <fstream>
+#include <linux/securebits.h>
 #include <string>
+#include <sys/fsuid.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <type_traits>
+#include <unistd.h>
 
 #include "tests/collectives/failed.h"
 
@@ -72,8 +76,8 @@ int exit_code_of(F program) {
   return 0;
 }
 
-/// Makes this rank unable to share memory: it may write no file as long as that. The ranks of the
-/// whole group then move data over TCP.
+/// Makes this rank unable to share memory: it may write no file as long as that. The ranks of its
+/// node then move data over TCP.
 inline void give_up_shared_memory() {
   rlimit limit{};
   ::getrlimit(RLIMIT_FSIZE, &limit);
@@ -90,9 +94,21 @@ inline bool is_sharing_memory() {
   return false;
 }
 
+/// Ranks share no memory with those of other users. So, as different ones, they take each other for
+/// ranks of other nodes: this rank is on node RANK modulo `nodes`, and that user. It keeps its
+/// capabilities, which the leak sanitizer needs. Only root can: else all ranks are on one node.
+inline void settle_on_node(int nodes) {
+  if (::prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP) != 0) return;
+  const int node = std::stoi(variable_or("RANK", "0")) % nodes;
+  check(::seteuid(static_cast<uid_t>(node)) == 0, "seteuid");
+  ::setfsuid(0);  // its sockets are still root's: ddprun's store lets no other user in
+}
+
 /// The group of all ranks, as the environment describes it: DDP_TEST_TIMEOUT_MS, DDP_TEST_INIT,
-/// DDP_TEST_WITHOUT_SHARED_MEMORY.
+/// DDP_TEST_WITHOUT_SHARED_MEMORY, DDP_TEST_NODES.
 inline ddp::ProcessGroup join(ddp::Options options = {}) {
+  const std::string nodes = variable_or("DDP_TEST_NODES", "");
+  if (!nodes.empty()) settle_on_node(std::stoi(nodes));
   if (!variable_or("DDP_TEST_WITHOUT_SHARED_MEMORY", "").empty()) give_up_shared_memory();
   options.backend = backend_of_test();
   options.timeout =

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# ProcessGroup::split_by_node makes a group of the ranks of each host, in any order.
+# Ranks of each host share memory, in a group of all hosts, too, and ProcessGroup::split_by_node makes a group of them.
 . "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
 hosts 2
 job=(--nnodes 2 --nproc_per_node 2 --rdzv_endpoint node1 "${quick[@]}")

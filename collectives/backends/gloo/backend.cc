@@ -19,6 +19,7 @@
 #include "collectives/backends/gloo/listeners.h"
 #include "collectives/backends/gloo/mesh.h"
 #include "collectives/backends/gloo/messages.h"
+#include "collectives/backends/gloo/node_collectives.h"
 #include "collectives/backends/gloo/shared_memory.h"
 #include "collectives/backends/gloo/sigpipe.h"
 #include "collectives/backends/host_memory.h"
@@ -28,8 +29,8 @@
 namespace ddp::internal {
 namespace {
 
-/// Collectives go through memory that all ranks share, if they do, else through the mesh. They go
-/// through a queue, messages beside it. A failure of either fails both: it is agreed
+/// Collectives go through memory where ranks share it, else through the mesh. They go through a
+/// queue, messages beside it. A failure of either fails both: it is agreed
 /// on by all ranks first, and only then are the connections shut down.
 class GlooBackend : public Backend {
  public:
@@ -50,7 +51,7 @@ class GlooBackend : public Backend {
   void accept_messages();
   void perform(const Task& task);
   void do_collective(const Task& task, const Call& call);
-  void do_shared(const Task& task, const Call& call);
+  void do_connected(const Task& task, const Call& call);
   void run_collective(const Task& task, const Call& call);
   void fail(const Error& error) noexcept;
   void fail_collectives(const Error& error) noexcept;
@@ -59,12 +60,12 @@ class GlooBackend : public Backend {
 
   GroupContext context_;
   std::unique_ptr<GlooListeners> listeners_;
-  std::mutex mutex_;  // of failure_, and of the pointers mesh_ and shared_
+  std::mutex mutex_;  // of failure_, and of the pointers mesh_ and nodes_
   std::optional<Error> failure_;
   std::atomic<bool> has_failed_ = false;  // failure_ is set
   std::unique_ptr<GlooMesh> mesh_;        // null until the ranks connect, and after a failure
   std::unique_ptr<GlooCollectives> collectives_;
-  std::unique_ptr<ShmCollectives> shared_;  // null if not all ranks can share memory
+  std::unique_ptr<NodeCollectives> nodes_;  // null as long as the mesh is
   std::unique_ptr<GlooMessages> messages_;
   std::shared_ptr<void> allocated_;  // by the last call of allocate(), for its caller
   std::uint64_t calls_ = 0;
@@ -100,14 +101,15 @@ void GlooBackend::connect(std::chrono::milliseconds limit) {
       if (failure_) throw Error(*failure_);
       mesh_ = std::move(mesh);
     }
-    std::unique_ptr<ShmCollectives> shared;
+    std::unique_ptr<NodeCollectives> nodes;
     connecting.connect(limit, [&] {
       collectives_ = std::make_unique<GlooCollectives>(context_, connecting);
-      shared = share_memory(context_, connecting, *collectives_);
+      nodes = std::make_unique<NodeCollectives>(context_, *collectives_,
+                                                share_memory(context_, connecting, *collectives_));
     });
     const std::lock_guard lock(mutex_);
     if (failure_) throw Error(*failure_);  // it could not stop this memory yet
-    shared_ = std::move(shared);
+    nodes_ = std::move(nodes);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& failure) {
@@ -154,7 +156,7 @@ void GlooBackend::fail_collectives(const Error& error) noexcept {
   const std::lock_guard lock(mutex_);
   if (!failure_) failure_ = error;
   has_failed_ = true;
-  if (shared_) shared_->stop(context_.rank);
+  if (nodes_) nodes_->stop();
   if (mesh_) mesh_->abort();
 }
 
@@ -173,15 +175,15 @@ void GlooBackend::perform(const Task& task) {
 
 /// The watchdog sees to the time that connecting takes, as to that of the call.
 void GlooBackend::do_collective(const Task& task, const Call& call) {
-  if (shared_) return do_shared(task, call);
+  if (nodes_ && nodes_->are_on_one_node()) return do_connected(task, call);
   const SigpipeBlocked blocked;
-  if (!collectives_) connect(std::chrono::hours(24 * 365));
-  shared_ ? do_shared(task, call) : collectives_->run(task, call);
+  if (!nodes_) connect(std::chrono::hours(24 * 365));
+  do_connected(task, call);
 }
 
-void GlooBackend::do_shared(const Task& task, const Call& call) {
-  if (task.operation != Operation::allocate) return shared_->run(task, call);
-  allocated_ = shared_->allocate(task, call);
+void GlooBackend::do_connected(const Task& task, const Call& call) {
+  if (task.operation != Operation::allocate) return nodes_->run(task, call);
+  allocated_ = nodes_->allocate(task, call);
 }
 
 /// A failure is agreed on by all ranks and fails the group.
@@ -192,7 +194,8 @@ void GlooBackend::run_collective(const Task& task, const Call& call) {
     fail(error);
   } catch (const ShmStopped& stopped) {
     if (!failure()) {
-      fail(agree_on_loss(context_, "in " + describe(call), stopped.rank, "its connection ended"));
+      fail(agree_on_loss(context_, "in " + describe(call), nodes_->rank_at(stopped.rank),
+                         "its connection ended"));
     }
   } catch (const std::bad_alloc&) {
     if (!failure()) {
@@ -206,10 +209,10 @@ void GlooBackend::run_collective(const Task& task, const Call& call) {
     }
   }
   const SigpipeBlocked blocked;
-  collectives_.reset();
   {
     const std::lock_guard lock(mutex_);
-    shared_.reset();
+    nodes_.reset();
+    collectives_.reset();
     mesh_.reset();
   }
   throw Error(*failure());

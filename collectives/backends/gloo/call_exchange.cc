@@ -42,20 +42,19 @@ void GlooCallExchange::receive(int other) {
   peers_[static_cast<std::size_t>(other)].recv_buffer->waitRecv();
 }
 
-std::optional<int> GlooCallExchange::run(const Call& call,
+std::optional<int> GlooCallExchange::run(const GlooPart& part, const Call& call,
                                          const std::vector<ExchangePayload>& payloads) {
-  const int size = mesh_.size();
-  for (int step = 1; step < size; ++step) {
-    const int other = (mesh_.rank() + step) % size;
-    send(other, call, payloads[static_cast<std::size_t>(other)]);
+  for (int step = 1; step < part.size(); ++step) {
+    const int to = part.after(step);
+    send(part.at(to), call, payloads[static_cast<std::size_t>(to)]);
   }
-  for (int step = 1; step < size; ++step) {
-    const int other = (mesh_.rank() + size - step) % size;
-    const ExchangePayload& payload = payloads[static_cast<std::size_t>(other)];
-    receive(other);
-    const Header header = header_of(other);
+  for (int step = 1; step < part.size(); ++step) {
+    const int from = part.before(step);
+    const ExchangePayload& payload = payloads[static_cast<std::size_t>(from)];
+    receive(part.at(from));
+    const Header header = header_of(part.at(from));
     if (header.call != call || header.sends != payload.expects || header.expects != payload.sends) {
-      return other;
+      return from;
     }
   }
   return std::nullopt;

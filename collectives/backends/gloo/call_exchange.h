@@ -10,6 +10,7 @@
 #include <gloo/transport/buffer.h>
 
 #include "collectives/backends/gloo/mesh.h"
+#include "collectives/backends/gloo/part.h"
 #include "collectives/call/call.h"
 
 namespace ddp::internal {
@@ -22,19 +23,23 @@ struct ExchangePayload {
   std::uint64_t expects = 0;   ///< elements that this rank expects from the other
 };
 
-/// One step in which every rank sends every other the call that it makes, and a little data.
+/// One step in which every rank of a part sends every other the call that it makes, and a little
+/// data. A rank that takes part in a call with a larger part than another does sees that one's
+/// call.
 class GlooCallExchange {
  public:
   /// The most data for another rank, in bytes. A socket takes so much without waiting for the
   /// reader, so ranks that all write before they read cannot block each other.
   static constexpr std::size_t kLimit = 64 << 10;
+  static constexpr bool takes(std::size_t bytes) { return bytes <= kLimit; }
 
   explicit GlooCallExchange(GlooMesh& mesh);
 
-  /// Sends every other rank `call` and its payload (by rank; ours is not used) and waits for
-  /// theirs. Returns the first rank whose call or counts do not fit ours; nullopt if all do. Throws
-  /// what Gloo throws.
-  std::optional<int> run(const Call& call, const std::vector<ExchangePayload>& payloads);
+  /// Sends every other rank of the part `call` and its payload (by index; ours is not used) and
+  /// waits for theirs. Returns the index of the first whose call or counts do not fit ours; nullopt
+  /// if all do. Throws what Gloo throws.
+  std::optional<int> run(const GlooPart& part, const Call& call,
+                         const std::vector<ExchangePayload>& payloads);
 
   /// The data that another rank sent in the last run().
   const char* data_of(int rank) const;

@@ -13,20 +13,13 @@
 #include "collectives/errors.h"
 
 namespace ddp::internal {
-namespace {
-
-bool is_small(std::size_t bytes) {
-  return bytes <= GlooCallExchange::kLimit;
-}
-
-}  // namespace
 
 GlooCollectives::GlooCollectives(GroupContext& context, GlooMesh& mesh)
     : context_(context),
+      whole_(GlooPart::whole(mesh.size(), mesh.rank())),
       exchange_(mesh),
       pairwise_(mesh),
-      reduce_(mesh, exchange_, pairwise_),
-      payloads_(static_cast<std::size_t>(context.size)) {}
+      reduce_(exchange_, pairwise_) {}
 
 void GlooCollectives::run(const Task& task, const Call& call) {
   if (reduces(task.operation)) return reduce(task, call);
@@ -36,10 +29,9 @@ void GlooCollectives::run(const Task& task, const Call& call) {
 
 void GlooCollectives::broadcast(const Task& task, const Call& call) {
   const std::size_t bytes = task.count * size_of(task.type);
-  if (is_small(bytes)) return move(task, call);
-  payloads_.assign(payloads_.size(), {});
-  exchange_call(call);
-  pairwise_.broadcast(static_cast<char*>(task.out), bytes, task.root);
+  if (GlooCallExchange::takes(bytes)) return move(task, call);
+  agree(whole_, call);
+  pairwise_.broadcast(whole_, static_cast<char*>(task.out), bytes, task.root);
 }
 
 /// Every block is sent directly from the rank that has it to the one that gets it.
@@ -48,12 +40,13 @@ void GlooCollectives::move(const Task& task, const Call& call) {
   const bool swaps =
       task.operation == Operation::all_to_all || task.operation == Operation::all_to_all_v;
   const Route route(copied, context_.rank, context_.size);
+  payloads_.resize(static_cast<std::size_t>(context_.size));
   for (int other = 0; other < context_.size; ++other) {
     const auto out = route.to(other);
-    payload(other) = {out.data, is_small(out.bytes) ? out.bytes : 0, out.bytes / route.width(),
-                      route.from(other).bytes / route.width()};
+    payload(other) = {out.data, GlooCallExchange::takes(out.bytes) ? out.bytes : 0,
+                      out.bytes / route.width(), route.from(other).bytes / route.width()};
   }
-  exchange_call(call);
+  exchange_call(whole_, call);
   if (swaps && task.in == task.out) {
     // In place: received data must not overwrite what is yet to be sent.
     const Blocks all(task.send_counts, task.count, context_.size);
@@ -64,17 +57,18 @@ void GlooCollectives::move(const Task& task, const Call& call) {
   copy_own(route, context_.rank);
   for (int other = 0; other < context_.size; ++other) {
     const auto in = route.from(other);
-    if (other == context_.rank || in.bytes == 0 || !is_small(in.bytes)) continue;
+    if (other == context_.rank || in.bytes == 0 || !GlooCallExchange::takes(in.bytes)) continue;
     std::memcpy(in.data, exchange_.data_of(other), in.bytes);
   }
   pairwise_.exchange(
+      whole_,
       [&](int other) {
         const auto out = route.to(other);
-        return is_small(out.bytes) ? GlooPairwiseExchange::Outgoing{} : out;
+        return GlooCallExchange::takes(out.bytes) ? GlooPairwiseExchange::Outgoing{} : out;
       },
       [&](int other) {
         const auto in = route.from(other);
-        return is_small(in.bytes) ? GlooPairwiseExchange::Incoming{} : in;
+        return GlooCallExchange::takes(in.bytes) ? GlooPairwiseExchange::Incoming{} : in;
       });
 }
 
@@ -87,7 +81,7 @@ void GlooCollectives::reduce(const Task& task, const Call& call) {
   const std::size_t width = size_of(task.type);
   const bool scatters =
       task.operation == Operation::reduce_scatter || task.operation == Operation::reduce_scatter_v;
-  const bool collects = !scatters && !is_small(task.count * width);
+  const bool collects = !scatters && !GlooCallExchange::takes(task.count * width);
   const Blocks blocks = collects ? Blocks::even(task.count, context_.size)
                                  : Blocks(task.send_counts, task.count, context_.size);
   const char* const in = static_cast<const char*>(task.in);
@@ -102,13 +96,14 @@ void GlooCollectives::reduce(const Task& task, const Call& call) {
     }
   }
   const Share& mine = shares[static_cast<std::size_t>(context_.rank)];
+  payloads_.resize(shares.size());
   for (int rank = 0; rank < context_.size; ++rank) {
     const Share& share = shares[static_cast<std::size_t>(rank)];
     const std::size_t bytes = share.count * width;
-    payload(rank) = {in + share.begin * width, is_small(bytes) ? bytes : 0, share.count,
-                     mine.count};
+    payload(rank) = {in + share.begin * width, GlooCallExchange::takes(bytes) ? bytes : 0,
+                     share.count, mine.count};
   }
-  exchange_call(call);
+  exchange_call(whole_, call);
   const Reduction reduction = internal::reduction(task.type, task.reduce);
   char* out = static_cast<char*>(task.out);
   if (collects && out != nullptr) out += mine.begin * width;
@@ -116,7 +111,7 @@ void GlooCollectives::reduce(const Task& task, const Call& call) {
     scratch_.resize(mine.count * width);
     out = scratch_.data();
   }
-  reduce_.run(reduction, width, in, shares, out);
+  reduce_.run(whole_, reduction, width, in, shares, out);
   if (collects) collect_shares(task, shares, out);
 }
 
@@ -128,6 +123,7 @@ void GlooCollectives::collect_shares(const Task& task, const std::vector<Share>&
     return task.operation == Operation::all_reduce || rank == task.root;
   };
   pairwise_.exchange(
+      whole_,
       [&](int other) {
         const Share& share = shares[static_cast<std::size_t>(context_.rank)];
         return gets(other) ? GlooPairwiseExchange::Outgoing{mine, share.count * width}
@@ -141,25 +137,32 @@ void GlooCollectives::collect_shares(const Task& task, const std::vector<Share>&
       });
 }
 
-void GlooCollectives::exchange_call(const Call& call) {
-  const std::optional<int> other = exchange_.run(call, payloads_);
-  if (!other) return;
-  const ExchangePayload& ours = payload(*other);
-  const Announced theirs = {exchange_.call_of(*other), exchange_.sends_of(*other),
-                            exchange_.expects_of(*other)};
+void GlooCollectives::agree(const GlooPart& part, const Call& call, const char* data,
+                            std::size_t bytes) {
+  payloads_.assign(static_cast<std::size_t>(part.size()), {.data = data, .bytes = bytes});
+  exchange_call(part, call);
+}
+
+void GlooCollectives::exchange_call(const GlooPart& part, const Call& call) {
+  const std::optional<int> index = exchange_.run(part, call, payloads_);
+  if (!index) return;
+  const ExchangePayload& ours = payload(*index);
+  const int other = part.at(*index);
+  const Announced theirs = {exchange_.call_of(other), exchange_.sends_of(other),
+                            exchange_.expects_of(other)};
   const auto text =
-      difference({call, ours.sends, ours.expects}, theirs, name_ranks({context_.named(*other)}));
+      difference({call, ours.sends, ours.expects}, theirs, name_ranks({context_.named(other)}));
   throw agree_on(context_, "in " + describe(call), ErrorKind::mismatch, text.value());
 }
 
-bool GlooCollectives::is_true_on_all(bool mine) {
-  const char answer = mine ? 1 : 0;
-  payloads_.assign(payloads_.size(), {.data = &answer, .bytes = 1});
-  exchange_.run({}, payloads_);
+std::vector<std::int32_t> GlooCollectives::all_gather(std::int32_t mine) {
+  agree(whole_, {}, reinterpret_cast<const char*>(&mine), sizeof(mine));
+  std::vector<std::int32_t> all(static_cast<std::size_t>(context_.size), mine);
   for (int other = 0; other < context_.size; ++other) {
-    if (other != context_.rank) mine = mine && *exchange_.data_of(other) != 0;
+    if (other == context_.rank) continue;
+    std::memcpy(&all[static_cast<std::size_t>(other)], data_of(other), sizeof(mine));
   }
-  return mine;
+  return all;
 }
 
 }  // namespace ddp::internal

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "collectives/backends/gloo/call_exchange.h"
 #include "collectives/backends/gloo/mesh.h"
 #include "collectives/backends/gloo/pairwise_exchange.h"
+#include "collectives/backends/gloo/part.h"
 #include "collectives/backends/gloo/reduce.h"
 #include "collectives/call/task.h"
 
@@ -27,11 +30,21 @@ class GlooCollectives {
   /// calls differ; and what Gloo throws. Must not be used after either.
   void run(const Task& task, const Call& call);
 
-  /// Whether it is true on every rank, each of which calls this. Throws what Gloo throws.
-  bool is_true_on_all(bool mine);
+  /// By rank, the number of each, all of which call this. Throws what Gloo throws.
+  std::vector<std::int32_t> all_gather(std::int32_t mine);
+
+  /// For a call that goes on in parts: exchanges it among the ranks of `part` alone, with a little
+  /// `data` for all of them, as run() begins with. Throws as run().
+  void agree(const GlooPart& part, const Call& call, const char* data = nullptr,
+             std::size_t bytes = 0);
+  /// What another rank sent in the last agree().
+  const char* data_of(int rank) const { return exchange_.data_of(rank); }
+  /// They move data after an agree().
+  GlooPairwiseExchange& pairwise() { return pairwise_; }
+  GlooReduce& reduction() { return reduce_; }
 
  private:
-  void exchange_call(const Call& call);
+  void exchange_call(const GlooPart& part, const Call& call);
 
   void broadcast(const Task& task, const Call& call);
   void move(const Task& task, const Call& call);
@@ -41,10 +54,11 @@ class GlooCollectives {
   ExchangePayload& payload(int rank) { return payloads_[static_cast<std::size_t>(rank)]; }
 
   GroupContext& context_;
+  const GlooPart whole_;
   GlooCallExchange exchange_;
   GlooPairwiseExchange pairwise_;
   GlooReduce reduce_;
-  std::vector<ExchangePayload> payloads_;  // of the current call, by rank
+  std::vector<ExchangePayload> payloads_;  // of the current call, by index
   std::vector<char> scratch_;
 };
 

@@ -28,29 +28,29 @@ void GlooPairwiseExchange::receive(int rank, char* data, std::size_t bytes) {
   mesh_.pair(rank).createRecvBuffer(kPieceSlot, data, bytes)->waitRecv();
 }
 
-void GlooPairwiseExchange::exchange(const std::function<Outgoing(int rank)>& to,
-                                    const std::function<Incoming(int rank)>& from) {
-  const int size = mesh_.size();
-  for (int step = 1; step < size; ++step) {
-    const int next = (mesh_.rank() + step) % size;
-    const int previous = (mesh_.rank() + size - step) % size;
+void GlooPairwiseExchange::exchange(const GlooPart& part,
+                                    const std::function<Outgoing(int index)>& to,
+                                    const std::function<Incoming(int index)>& from) {
+  for (int step = 1; step < part.size(); ++step) {
+    const int next = part.after(step);
+    const int previous = part.before(step);
     const Outgoing out = to(next);
     const Incoming in = from(previous);
     for (std::size_t at = 0; at < std::max(out.bytes, in.bytes); at += kPiece) {
-      if (at < out.bytes) send(next, out.data + at, std::min(kPiece, out.bytes - at));
-      if (at < in.bytes) receive(previous, in.data + at, std::min(kPiece, in.bytes - at));
+      if (at < out.bytes) send(part.at(next), out.data + at, std::min(kPiece, out.bytes - at));
+      if (at < in.bytes) receive(part.at(previous), in.data + at, std::min(kPiece, in.bytes - at));
     }
   }
 }
 
-void GlooPairwiseExchange::broadcast(char* data, std::size_t bytes, int root) {
-  const int size = mesh_.size();
-  const int next = (mesh_.rank() + 1) % size;
-  const int previous = (mesh_.rank() + size - 1) % size;
+void GlooPairwiseExchange::broadcast(const GlooPart& part, char* data, std::size_t bytes,
+                                     int root) {
+  const int next = part.after(1);
+  const int previous = part.before(1);
   for (std::size_t at = 0; at < bytes; at += kPiece) {
     const std::size_t length = std::min(kPiece, bytes - at);
-    if (mesh_.rank() != root) receive(previous, data + at, length);
-    if (next != root) send(next, data + at, length);
+    if (part.index() != root) receive(part.at(previous), data + at, length);
+    if (next != root) send(part.at(next), data + at, length);
   }
 }
 

@@ -5,12 +5,13 @@
 #include <functional>
 
 #include "collectives/backends/gloo/mesh.h"
+#include "collectives/backends/gloo/part.h"
 #include "collectives/call/route.h"
 
 namespace ddp::internal {
 
-/// Moves large data between ranks in pieces, after a GlooCallExchange in which all ranks agreed on
-/// the call. Throws what Gloo throws.
+/// Moves large data between ranks in pieces, after all of the group have agreed on the call. Throws
+/// what Gloo throws.
 ///
 /// It cannot deadlock. A rank alternates: it sends one piece at most, then receives the piece that
 /// is sent to it in the same step. A connection takes one piece without waiting for its reader, and
@@ -26,16 +27,17 @@ class GlooPairwiseExchange {
   using Outgoing = internal::Outgoing;
   using Incoming = internal::Incoming;
 
-  /// Every rank sends every other rank its data: first to the next and from the previous rank, then
-  /// to the second next, and so on. Each rank sends to one and receives from one at a time. This is
-  /// MPICH's pairwise exchange (Thakur, Rabenseifner, Gropp: Optimization of Collective
-  /// Communication Operations in MPICH, 2005, 3.2 and 3.3), which moves as little as a ring does.
-  void exchange(const std::function<Outgoing(int rank)>& to,
-                const std::function<Incoming(int rank)>& from);
+  /// Every rank of the part sends every other its data, both by index: first to the next and from
+  /// the previous rank, then to the second next, and so on. Each rank sends to one and receives
+  /// from one at a time. This is MPICH's pairwise exchange (Thakur, Rabenseifner, Gropp:
+  /// Optimization of Collective Communication Operations in MPICH, 2005, 3.2 and 3.3), which moves
+  /// as little as a ring does.
+  void exchange(const GlooPart& part, const std::function<Outgoing(int index)>& to,
+                const std::function<Incoming(int index)>& from);
 
-  /// From the root to the next rank and so on, each forwarding every piece as it comes: a pipelined
-  /// chain, which takes long data the time of sending it once.
-  void broadcast(char* data, std::size_t bytes, int root);
+  /// From the rank with the index `root` to the next one and so on, each forwarding every piece as
+  /// it comes: a pipelined chain, which takes long data the time of sending it once.
+  void broadcast(const GlooPart& part, char* data, std::size_t bytes, int root);
 
   /// One piece, at most kPiece; nothing if `bytes` is 0.
   void send(int rank, const char* data, std::size_t bytes);

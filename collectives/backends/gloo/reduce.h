@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "collectives/backends/gloo/call_exchange.h"
-#include "collectives/backends/gloo/mesh.h"
 #include "collectives/backends/gloo/pairwise_exchange.h"
+#include "collectives/backends/gloo/part.h"
 #include "collectives/call/reduction.h"
 
 namespace ddp::internal {
@@ -17,26 +17,31 @@ struct Share {
   std::size_t count = 0;
 };
 
-/// The second half of every reduction, after the GlooCallExchange: each rank gets its share of the
-/// elements, combined over all ranks. Shares of at most GlooCallExchange::kLimit bytes came with
-/// that exchange; longer ones are sent piece by piece, so that sums stay in the cache.
+/// The second half of every reduction, after the GlooCallExchange: each rank of a part gets its
+/// share of the elements, combined over all of them. Shares of at most GlooCallExchange::kLimit
+/// bytes came with that exchange; longer ones are sent piece by piece, so that sums stay in the
+/// cache.
 ///
 /// A share is combined by one rank, in the same order in every run, so results are reproducible to
 /// the bit.
 class GlooReduce {
  public:
-  GlooReduce(GlooMesh& mesh, GlooCallExchange& exchange, GlooPairwiseExchange& pairwise)
-      : mesh_(mesh), exchange_(exchange), pairwise_(pairwise) {}
+  GlooReduce(GlooCallExchange& exchange, GlooPairwiseExchange& pairwise)
+      : exchange_(exchange), pairwise_(pairwise) {}
 
-  /// `shares` are by rank; `width` is the bytes of an element of `in`. `out` gets our share and may
-  /// be that part of `in`. Throws what Gloo throws.
-  void run(const Reduction& reduction, std::size_t width, const char* in,
+  /// `shares` are by index; `width` is the bytes of an element of `in`. `out` gets our share and
+  /// may be that part of `in`. Throws what Gloo throws.
+  void run(const GlooPart& part, const Reduction& reduction, std::size_t width, const char* in,
            const std::vector<Share>& shares, char* out);
 
- private:
-  void combine_exchanged(const Reduction& reduction, const char* own, char* out, std::size_t count);
+  /// The same, with the data of all shares sent now, however short they are.
+  void run_pairwise(const GlooPart& part, const Reduction& reduction, std::size_t width,
+                    const char* in, const std::vector<Share>& shares, char* out);
 
-  GlooMesh& mesh_;
+ private:
+  void combine_exchanged(const GlooPart& part, const Reduction& reduction, const char* own,
+                         char* out, std::size_t count);
+
   GlooCallExchange& exchange_;
   GlooPairwiseExchange& pairwise_;
   std::vector<char> sums_;

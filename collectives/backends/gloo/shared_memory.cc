@@ -20,31 +20,42 @@
 namespace ddp::internal {
 namespace {
 
-/// At the name of rank 0's port, which no other process of its network namespace has.
-ShmMeeting meeting_of(const GlooMesh& mesh) {
-  const auto& [endpoint, token] = mesh.listeners().at(0);
+/// At the name of the rank's port, which no other process of its network namespace has.
+ShmMeeting meeting_of(const GlooMesh& mesh, int rank) {
+  const auto& [endpoint, token] = mesh.listeners().at(rank);
   return {"ddp memory of " + endpoint.address().to_string() + " " + std::to_string(endpoint.port()),
           token};
 }
 
-/// Rank 0 offers the memory that it made. All steps are taken by all ranks, or by none.
-std::optional<ShmArena> offer(const GroupContext& context, const GlooMesh& mesh,
-                              GlooCollectives& collectives) {
-  ddprun::Fd memory = ShmArena::create(context.size);
-  ShmOffer offer(meeting_of(mesh), context.size - 1);
-  if (!collectives.is_true_on_all(memory && offer.is_listening())) return std::nullopt;
-  if (!collectives.is_true_on_all(true)) return std::nullopt;
-  offer.hand_over(memory);
-  return ShmArena::map(std::move(memory), context.size, context.rank);
+/// Where this rank takes memory from: of the first rank that offers it here. `rank` is this one if
+/// none before it does.
+struct Source {
+  int rank = 0;
+  std::optional<ShmTaker> taker = {};
+};
+
+Source first_source(const GlooMesh& mesh) {
+  for (int other = 0; other < mesh.rank(); ++other) {
+    ShmTaker taker(meeting_of(mesh, other));
+    if (taker.is_connected()) return {other, std::move(taker)};
+  }
+  return {mesh.rank()};
 }
 
-std::optional<ShmArena> take(const GroupContext& context, GlooMesh& mesh,
-                             GlooCollectives& collectives) {
-  if (!collectives.is_true_on_all(true)) return std::nullopt;
-  ShmTaker taker(meeting_of(mesh));
-  if (!collectives.is_true_on_all(taker.is_connected())) return std::nullopt;
-  mesh.set_partner(0);  // which is waited for
-  return ShmArena::map(taker.take(context.timeout), context.size, context.rank);
+/// The first rank of a node makes its memory; nullopt if that fails, or this rank is alone.
+std::optional<ShmArena> map_memory(const GroupContext& context, GlooMesh& mesh, ShmOffer& offer,
+                                   Source& source, const Nodes& nodes) {
+  const auto& own = nodes.of(mesh.rank());
+  const int size = static_cast<int>(own.size());
+  if (size == 1 || size > ShmCollectives::kMostRanks) return std::nullopt;
+  if (own.front() == mesh.rank()) {
+    ddprun::Fd memory = ShmArena::create(size);
+    if (!memory) return std::nullopt;
+    offer.hand_over(memory);
+    return ShmArena::map(std::move(memory), size, 0);
+  }
+  mesh.set_partner(own.front());  // which is waited for
+  return ShmArena::map(source.taker->take(context.timeout), size, nodes.place_of(mesh.rank()));
 }
 
 /// Those that this rank may use; none if the kernel knows more than there is room for.
@@ -56,11 +67,12 @@ void write_cpus(ShmMember& member) {
   }
 }
 
-/// Connects to the listener of every other rank, where PeerWatch did before.
-std::vector<HangupWatch::Connection> connect_to_all(GlooMesh& mesh) {
+/// Connects to the listener of every other of these ranks, where PeerWatch did before.
+std::vector<HangupWatch::Connection> connect_to(GlooMesh& mesh, const std::vector<int>& ranks) {
   boost::asio::io_context context;
   std::vector<HangupWatch::Connection> connections;
-  for (int other = 0; other < mesh.size(); ++other) {
+  for (int place = 0; place < static_cast<int>(ranks.size()); ++place) {
+    const int other = ranks[static_cast<std::size_t>(place)];
     if (other == mesh.rank()) continue;
     mesh.set_partner(other);
     const auto& [endpoint, token] = mesh.listeners().at(other);
@@ -69,34 +81,51 @@ std::vector<HangupWatch::Connection> connect_to_all(GlooMesh& mesh) {
     socket.connect(endpoint);
     set_socket_options(socket);
     socket.write_some(boost::asio::buffer(&greeting, sizeof(greeting)));
-    connections.push_back({other, ddprun::Fd(socket.release())});
+    connections.push_back({place, ddprun::Fd(socket.release())});
   }
   return connections;
 }
 
 /// Not if descriptors or threads are used up. Should another rank be lost instead, the next
 /// exchange with it says so.
-bool is_watching(ShmCollectives& shared, GlooMesh& mesh) {
+bool is_watching(ShmCollectives& shared, GlooMesh& mesh, const std::vector<int>& ranks) {
   try {
-    shared.watch(connect_to_all(mesh));
+    shared.watch(connect_to(mesh, ranks));
     return true;
   } catch (const std::exception&) {
     return false;
   }
 }
 
+std::optional<ShmArena> map_with_node(const GroupContext& context, GlooMesh& mesh,
+                                      GlooCollectives& whole, Nodes& nodes) {
+  std::optional<ShmOffer> offer(std::in_place, meeting_of(mesh, mesh.rank()), mesh.size() - 1);
+  whole.all_gather(0);  // from now on all ranks listen
+  Source source = first_source(mesh);
+  nodes = Nodes(whole.all_gather(source.rank));
+  auto arena = map_memory(context, mesh, *offer, source, nodes);
+  offer.reset();  // those who still wait for memory get none
+  if (arena) write_cpus(arena->members()[nodes.place_of(mesh.rank())]);
+  nodes = nodes.without_broken(whole.all_gather(arena ? 1 : 0));
+  if (nodes.of(mesh.rank()).size() == 1) return std::nullopt;
+  return arena;
+}
+
 }  // namespace
 
-std::unique_ptr<ShmCollectives> share_memory(GroupContext& context, GlooMesh& mesh,
-                                             GlooCollectives& collectives) {
-  if (context.size > ShmCollectives::kMostRanks) return nullptr;
-  auto arena =
-      context.rank == 0 ? offer(context, mesh, collectives) : take(context, mesh, collectives);
-  if (arena) write_cpus(arena->members()[context.rank]);
-  if (!collectives.is_true_on_all(arena.has_value())) return nullptr;
-  auto shared = std::make_unique<ShmCollectives>(context, std::move(*arena));
-  const bool watches = is_watching(*shared, mesh);
-  return collectives.is_true_on_all(watches) ? std::move(shared) : nullptr;
+/// A step that fails on one rank is known to all before the next. Ranks that are alone take part.
+SharedMemory share_memory(const GroupContext& context, GlooMesh& mesh, GlooCollectives& whole) {
+  SharedMemory shared;
+  auto arena = map_with_node(context, mesh, whole, shared.nodes);
+  const auto& own = shared.nodes.of(mesh.rank());
+  if (arena) {
+    shared.collectives =
+        std::make_unique<ShmCollectives>(context_of_part(context, own), std::move(*arena));
+  }
+  const bool watches = arena && is_watching(*shared.collectives, mesh, own);
+  shared.nodes = shared.nodes.without_broken(whole.all_gather(watches ? 1 : 0));
+  if (shared.nodes.of(mesh.rank()).size() == 1) shared.collectives.reset();
+  return shared;
 }
 
 }  // namespace ddp::internal

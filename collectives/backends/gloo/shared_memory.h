@@ -5,15 +5,21 @@
 
 #include "collectives/backends/gloo/collectives.h"
 #include "collectives/backends/gloo/mesh.h"
+#include "collectives/backends/gloo/nodes.h"
 #include "collectives/backends/group_context.h"
 #include "collectives/backends/shm/collectives.h"
 
 namespace ddp::internal {
 
-/// Shares memory among the ranks of the group; null if not all of them can map the same, which all
-/// find alike. Neither host names nor addresses count: they may be equal in containers that share
-/// nothing. Throws what Gloo throws.
-std::unique_ptr<ShmCollectives> share_memory(GroupContext& context, GlooMesh& mesh,
-                                             GlooCollectives& collectives);
+/// What the ranks of this rank's node do in their memory, numbered by their places.
+struct SharedMemory {
+  Nodes nodes;
+  std::unique_ptr<ShmCollectives> collectives;  ///< null if this rank is alone on its node
+};
+
+/// Shares memory among the ranks of the group that can map the same, and tells all who they are.
+/// Neither host names nor addresses count: they may be equal in containers that share nothing.
+/// If one rank of a node cannot share, none of that node does. Throws what Gloo throws.
+SharedMemory share_memory(const GroupContext& context, GlooMesh& mesh, GlooCollectives& whole);
 
 }  // namespace ddp::internal

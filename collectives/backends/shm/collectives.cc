@@ -49,7 +49,7 @@ bool has_cpu_for_each(const ShmArena& arena) {
 
 }  // namespace
 
-ShmCollectives::ShmCollectives(GroupContext& context, ShmArena arena)
+ShmCollectives::ShmCollectives(const GroupContext& context, ShmArena arena)
     : context_(context),
       arena_(std::move(arena)),
       rounds_(arena_.members(), context.rank, context.size, has_cpu_for_each(arena_)),

@@ -33,7 +33,7 @@ namespace ddp::internal {
 class ShmCollectives {
  public:
   /// Every rank has set `cpus` of its member.
-  ShmCollectives(GroupContext& context, ShmArena arena);
+  ShmCollectives(const GroupContext& context, ShmArena arena);
 
   /// More ranks cannot share an arena: the counts of a call with unequal blocks fill a piece.
   static constexpr int kMostRanks = 4096;
@@ -82,7 +82,7 @@ class ShmCollectives {
   void combine(const Task& task, const PartOf& part_of, char* out, std::size_t count,
                std::size_t whole);
 
-  GroupContext& context_;
+  GroupContext context_;
   const ShmArena arena_;
   ShmRounds rounds_;
   ShmHeap heap_;

@@ -130,7 +130,8 @@ int shared_mappings() {
 
 }  // namespace
 
-TEST_CASE("calls give the right results wherever their data is in the group's memory", "[tcp]") {
+TEST_CASE("calls give the right results wherever their data is in the group's memory",
+          "[tcp][nodes]") {
   const int size = GENERATE(2, 3, 4);
   check_ranks(size, [](ProcessGroup& group) {
     for (const Place place : {Place::same, Place::elsewhere_on_rank_0, Place::shifted_on_rank_1}) {
@@ -142,7 +143,7 @@ TEST_CASE("calls give the right results wherever their data is in the group's me
   });
 }
 
-TEST_CASE("the group's memory has elements of any size, and outlives the group", "[tcp]") {
+TEST_CASE("the group's memory has elements of any size, and outlives the group", "[tcp][nodes]") {
   check_ranks(2, [](ProcessGroup& group) {
     constexpr std::size_t kCount = 100'003;
     std::optional<ProcessGroup> part = group.split(0);
@@ -161,7 +162,8 @@ TEST_CASE("the group's memory has elements of any size, and outlives the group",
   });
 }
 
-TEST_CASE("memory that ranks want of different sizes is named, and fails the group", "[tcp]") {
+TEST_CASE("memory that ranks want of different sizes is named, and fails the group",
+          "[tcp][nodes]") {
   const auto ended = run_ranks(
       3, [](ProcessGroup& group) { (void)group.allocate(group.rank() == 1 ? 101 : 100); });
   check_failure(ended, ErrorKind::mismatch, {"allocate uint8[100]", "allocate uint8[101]"});

@@ -46,7 +46,7 @@ Ended run_job(int size, F body) {
 }  // namespace
 
 TEST_CASE("every operation gives every type's right result, in place or not, small and large",
-          "[mpi]") {
+          "[mpi][nodes]") {
   // Ranks of MPI wait by spinning, which a sanitizer makes slow where there are more than
   // processors.
   const int size = ddp_tests::kSanitized ? GENERATE(2, 3) : GENERATE(1, 2, 3, 5);

@@ -97,7 +97,7 @@ TEST_CASE("a rank that sleeps is named by all, with its last call, and by itself
 }
 
 TEST_CASE("a rank that leaves out a call is named, and its call in another group ends, too",
-          "[mpi]") {
+          "[mpi][nodes]") {
   const int size = GENERATE(2, 4);
   const auto ended = run_ranks(size, [](ProcessGroup& group) {
     auto other = group.split(0);

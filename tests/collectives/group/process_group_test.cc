@@ -294,7 +294,7 @@ TEST_CASE("every operation gives every type's right result at every size of grou
   });
 }
 
-TEST_CASE("calls in quick succession keep to their order", "[mpi][tcp]") {
+TEST_CASE("calls in quick succession keep to their order", "[mpi][tcp][nodes]") {
   check_ranks(3, [](ProcessGroup& group) {
     for (std::int32_t i = 0; i < 200; ++i) {
       const int root = i % group.size();
@@ -309,7 +309,7 @@ TEST_CASE("two groups of the same ranks do not disturb each other", "[mpi]") {
   check_ranks(3, [](ProcessGroup& group) { use_two_groups(group); });
 }
 
-TEST_CASE("a group is split, parts are split, and ranks leave them in any order", "[mpi]") {
+TEST_CASE("a group is split, parts are split, and ranks leave them in any order", "[mpi][nodes]") {
   const int ranks = GENERATE(2, 3, 5);
   check_ranks(ranks, [](ProcessGroup& group) {
     const int rank = group.rank();
@@ -406,7 +406,7 @@ TEST_CASE("without a launcher's store rank 0 serves it, and ranks may come befor
   check_success(ranks);
 }
 
-TEST_CASE("a rank killed in the middle of a call fails the others, which name it") {
+TEST_CASE("a rank killed in the middle of a call fails the others, which name it", "[nodes]") {
   const int size = GENERATE(2, 4);
   const int call = any_of(kRepeatedCalls);
   const auto ended = run_ranks(
@@ -427,7 +427,7 @@ TEST_CASE("a rank killed in the middle of a call fails the others, which name it
 }
 
 TEST_CASE("a rank killed in the middle of a call of a part fails the others, which name it",
-          "[tcp]") {
+          "[tcp][nodes]") {
   const int size = GENERATE(2, 4);
   check_killed_rank_1(run_ranks(size, [](ProcessGroup& group) {
     auto part = group.split(0, -group.rank());
@@ -473,7 +473,7 @@ TEST_CASE("a killed rank 0 is named even if it served the store") {
   }
 }
 
-TEST_CASE("a rank that throws between calls fails the others, which name it", "[tcp]") {
+TEST_CASE("a rank that throws between calls fails the others, which name it", "[tcp][nodes]") {
   const auto ended = run_ranks(3, [](ProcessGroup& group) {
     group.barrier();  // so that all are connected
     if (group.rank() == 1) throw std::runtime_error("thrown by the program");
@@ -507,7 +507,8 @@ TEST_CASE("a group that is made and left as an exception unwinds the stack finis
   });
 }
 
-TEST_CASE("calls that differ between ranks fail before data moves, and are named", "[mpi][tcp]") {
+TEST_CASE("calls that differ between ranks fail before data moves, and are named",
+          "[mpi][tcp][nodes]") {
   const int call = any_of(kDifferentCalls);
   const int size = GENERATE(2, 4);
   const auto ended = run_ranks(
@@ -527,7 +528,8 @@ TEST_CASE("a rank that leaves early is reported as at the group's end, not as lo
   check_failure({ended[0], ended[2]}, ErrorKind::mismatch, {"the group's end"});
 }
 
-TEST_CASE("a rank that never makes the call ends the others' wait, and they name it", "[mpi]") {
+TEST_CASE("a rank that never makes the call ends the others' wait, and they name it",
+          "[mpi][nodes]") {
   const int size = GENERATE(2, 4);
   const Words command = rank_command([](ProcessGroup& group) {
     if (group.rank() == 1) ::pause();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a job on several nodes. It prints the ranks on its node.
+// One rank of a job on several nodes. It checks that ranks of a node share memory, and prints them.
 
 #include <cstdio>
 #include <span>
@@ -11,6 +11,10 @@
 int main() {
   return ddprun::tests::exit_code_of([] {
     auto group = ddprun::tests::join();
+    ddprun::tests::check(ddprun::tests::is_sharing_memory(), "no memory is shared");
+    std::vector<float> ones(100'000, 1);
+    group.all_reduce(ones);
+    ddprun::tests::check(ones == std::vector<float>(ones.size(), group.size()), "other sums");
     auto node = group.split_by_node();
     std::vector<int> ranks(static_cast<std::size_t>(node.size()));
     const int own = group.rank();

@@ -57,7 +57,7 @@ void call_until_lost(ProcessGroup& group) {
 
 }  // namespace
 
-TEST_CASE("ranks go on in a group without one that was killed", "[tcp]") {
+TEST_CASE("ranks go on in a group without one that was killed", "[tcp][nodes]") {
   const int size = GENERATE(2, 3, 4);
   const auto ended = run_ranks(size, [](ProcessGroup& group) {
     call_until_lost(group);
@@ -92,7 +92,7 @@ TEST_CASE("ranks go on in a group without one that lives, whose calls fail then"
   }
 }
 
-TEST_CASE("parts of a group go on when it shrinks, also those with excluded ranks") {
+TEST_CASE("parts of a group go on when it shrinks, also those with excluded ranks", "[nodes]") {
   const int size = 4;
   for (const Ended& rank : run_ranks(size, [](ProcessGroup& group) {
          auto pair = group.split(group.rank() / 2, group.rank());
@@ -116,7 +116,8 @@ TEST_CASE("parts of a group go on when it shrinks, also those with excluded rank
   }
 }
 
-TEST_CASE("an abort ends the calls of other threads and ranks, which say who it was", "[tcp]") {
+TEST_CASE("an abort ends the calls of other threads and ranks, which say who it was",
+          "[tcp][nodes]") {
   const int size = GENERATE(1, 2, 4);
   for (const Ended& rank : run_ranks(size, [](ProcessGroup& group) {
          group.barrier();

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "collectives/backends/gloo/collectives.h"
+#include "collectives/backends/gloo/nodes.h"
+#include "collectives/backends/gloo/part.h"
+#include "collectives/backends/gloo/shared_memory.h"
+#include "collectives/backends/group_context.h"
+#include "collectives/call/blocks.h"
+#include "collectives/call/task.h"
+
+namespace ddp::internal {
+
+/// Does collective tasks in the memory that ranks of a node share, and over the mesh between nodes.
+///
+/// Between nodes little data goes from the first rank of each node to those of the others. Long
+/// data of all_reduce is divided among the ranks of a node, and each combines its share with its
+/// counterparts, the ranks with the same place on the other nodes: no data crosses the network more
+/// often than it must, and all ranks of a node use it. Tasks that are not all_reduce, broadcast or
+/// barrier go over the mesh as if no ranks shared memory.
+///
+/// A call is compared first by the ranks of each node, in their memory, and then by the first ranks
+/// of all nodes: nothing else is sent between nodes before, so that ranks in different calls always
+/// meet in one of these comparisons. No rank returns before both.
+///
+/// Thread: one at a time, but stop().
+class NodeCollectives {
+ public:
+  /// `context` and `whole` must outlive this.
+  NodeCollectives(GroupContext& context, GlooCollectives& whole, SharedMemory shared);
+
+  /// Returns when this rank's part is done. Throws ddp::Error, the agreed error, if the ranks'
+  /// calls differ; ShmStopped, whose rank is a place on the node; and what Gloo throws. Must not be
+  /// used after any of these.
+  void run(const Task& task, const Call& call);
+
+  /// For a task of Operation::allocate, as ShmCollectives::allocate(); null if the group has
+  /// several nodes. Throws as run().
+  std::shared_ptr<void> allocate(const Task& task, const Call& call);
+
+  /// Whether all ranks of the group share memory: then run() does not use the mesh.
+  bool are_on_one_node() const { return nodes_.count() == 1; }
+
+  /// The rank with this place on this rank's node.
+  int rank_at(int place) const;
+
+  /// Makes run() throw ShmStopped if it has to wait for ranks of this node, from now on. Thread:
+  /// any.
+  void stop() noexcept;
+
+ private:
+  void in_node(const Task& task, const Call& call);
+  void agree(const Call& call, const void* data = nullptr, std::size_t bytes = 0);
+  void barrier(const Call& call);
+  void broadcast(const Task& task, const Call& call);
+  void all_reduce(const Task& task, const Call& call);
+  Task as_sums(const Task& task);
+  void all_reduce_by_leaders(const Task& task, const Task& sums, const Call& call);
+  void all_reduce_in_shares(const Task& task, const Task& sums, const Call& call);
+  void combine_with_counterparts(const Task& sums, std::size_t count);
+  std::vector<std::size_t> shares_of(std::size_t count) const;
+  bool leads() const { return place_ == 0; }
+
+  GroupContext& context_;
+  GlooCollectives& whole_;
+  const Nodes nodes_;
+  const std::unique_ptr<ShmCollectives> memory_;  // null if this rank is alone on its node
+  const int node_;
+  const int place_;
+  std::optional<GlooPart> counterparts_;  // of every node; none if there is a node without one
+  std::vector<char> loaded_;              // elements of the task, as sums
+  std::vector<char> sums_;
+};
+
+}  // namespace ddp::internal
