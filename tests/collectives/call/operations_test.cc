@@ -33,6 +33,14 @@ std::vector<std::size_t> counts_of(std::size_t width) {
   return counts;
 }
 
+/// MPI's ranks wait by spinning. Where other programs have the processors, too, three of them take
+/// 26 s for all types on two processors.
+void check_few_types(ProcessGroup& group) {
+  ddp_tests::check_type<bfloat16>(group, counts_of(sizeof(bfloat16)));
+  ddp_tests::check_type<std::int8_t>(group, counts_of(1));
+  ddp_tests::check_type<double>(group, counts_of(sizeof(double)));
+}
+
 /// Over Gloo ddprun starts the ranks, as it does for users.
 template <RankBody F>
 Ended run_job(int size, F body) {
@@ -52,9 +60,13 @@ TEST_CASE("every operation gives every type's right result, in place or not, sma
   const int size = ddp_tests::kSanitized ? GENERATE(2, 3) : GENERATE(1, 2, 3, 5);
   if (is_over_mpi() && size > 3) return;
   const Ended job = run_job(size, [](ProcessGroup& group) {
-    ddp_tests::check_all(group, counts_of);
-    ddp_tests::check_type<std::int16_t>(group, counts_of(2));
-    ddp_tests::check_type<std::uint16_t>(group, counts_of(2));
+    if (is_over_mpi() && group.size() > 2) {
+      check_few_types(group);
+    } else {
+      ddp_tests::check_all(group, counts_of);
+      ddp_tests::check_type<std::int16_t>(group, counts_of(2));
+      ddp_tests::check_type<std::uint16_t>(group, counts_of(2));
+    }
     group.barrier();
   });
   INFO(size << " ranks: " << job.output);
