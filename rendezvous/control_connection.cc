@@ -10,7 +10,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 
-#include "rendezvous/protocol.h"
+#include "rendezvous/control_frames.h"
 
 namespace ddprun::rendezvous {
 

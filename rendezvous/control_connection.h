@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "rendezvous/protocol.h"
+#include "rendezvous/control_frames.h"
 #include "rendezvous/secure_channel.h"
 #include "rendezvous/stream_socket.h"
 

@@ -19,6 +19,11 @@ constexpr size_t kMaxHow = 64;
 constexpr size_t kMaxPlaces = 16;
 constexpr size_t kMaxPlaceRanks = 1'024;  // of all places of a node
 constexpr size_t kMaxCalls = 64;
+constexpr size_t kMaxSentence = 256;  // of a join, which has much else
+constexpr size_t kMaxRole = 256;
+constexpr size_t kMaxMaster = 64;
+constexpr int kMaxLastRound = INT_MAX / 2;  // rounds are counted on from there
+constexpr int kMaxRestarts = INT_MAX / 2;   // restarts, too
 
 bool continues_character(char byte) {  // in UTF-8
   return (byte & 0xc0) == 0x80;
@@ -92,6 +97,13 @@ std::vector<WorkerPlace> places_in(Fields& outer) {
     outer.take_error(fields);
   }
   return places;
+}
+
+RolePlace role_place_in(Fields& fields, const Layout& layout) {
+  RolePlace role;
+  role.world_size = fields.integer("role_world_size", layout.local_size, layout.world_size);
+  role.first_rank = fields.integer("role_first_rank", 0, role.world_size - layout.local_size);
+  return role;
 }
 
 }  // namespace
@@ -189,6 +201,114 @@ NodeProgress node_progress_in(Fields& outer, const char* name) {
   progress.calls = calls_in(fields);
   outer.take_error(fields);
   return progress;
+}
+
+json json_of(const JoinRequest& request) {
+  json object = {{"local_size", request.local_size},
+                 {"host", tail(request.host)},
+                 {"is_host", request.is_host},
+                 {"hosting", request.hosting},
+                 {"store_port", request.store_port},
+                 {"cannot_run", request.cannot_run.substr(0, kMaxSentence)},
+                 {"command", request.command.substr(0, kMaxSentence)},
+                 {"command_hash", request.command_hash},
+                 {"last_round", request.last_round},
+                 {"last_master", request.last_master},
+                 {"last_node_rank", request.last_node_rank},
+                 {"last_guests", request.last_guests},
+                 {"last_restarts", request.last_restarts},
+                 {"restarts", request.restarts},
+                 {"aftermath", json_of(request.worker_exits)}};
+  if (request.node_rank) object["node_rank"] = *request.node_rank;
+  if (!request.role.empty()) object["role"] = request.role;
+  if (request.last_hosted) object["last_hosted"] = true;
+  if (request.unreported_failure)
+    object["unreported_failure"] = json_of(*request.unreported_failure);
+  return object;
+}
+
+JoinRequest join_request_in(Fields& fields) {
+  JoinRequest request;
+  request.local_size = fields.integer("local_size", 1, 65'536);
+  if (fields.has("node_rank")) request.node_rank = fields.integer("node_rank", 0, INT_MAX);
+  request.host = fields.text("host");
+  request.is_host = fields.boolean("is_host");
+  request.hosting = fields.boolean("hosting");
+  request.store_port = fields.integer("store_port", 0, 65'535);
+  request.cannot_run = fields.text("cannot_run");
+  request.command = fields.text("command");
+  request.command_hash = fields.count("command_hash");
+  if (fields.has("role")) request.role = fields.text("role", kMaxRole);
+  request.last_round = fields.integer("last_round", -1, kMaxLastRound);
+  request.last_master = fields.text("last_master");
+  if (request.last_master.size() > kMaxMaster) fields.refuse("last_master");
+  request.last_node_rank = fields.integer("last_node_rank", -1, INT_MAX);
+  request.last_guests = fields.integer("last_guests", 0, INT_MAX);
+  request.last_hosted = fields.has("last_hosted") && fields.boolean("last_hosted");
+  request.last_restarts = fields.integer("last_restarts", 0, kMaxRestarts);
+  request.restarts = fields.integer("restarts", request.last_restarts, kMaxRestarts);
+  if (fields.has("unreported_failure")) {
+    request.unreported_failure = failure_in(fields, "unreported_failure");
+  }
+  request.worker_exits = worker_exits_in(fields, "aftermath");
+  return request;
+}
+
+json json_of(const Layout& layout) {
+  json object = {{"round", layout.round},           {"restarts", layout.restarts},
+                 {"node_rank", layout.node_rank},   {"node_count", layout.node_count},
+                 {"first_rank", layout.first_rank}, {"local_size", layout.local_size},
+                 {"world_size", layout.world_size}, {"guests", layout.guests},
+                 {"store_port", layout.store_port}, {"store_host", layout.store_host}};
+  if (layout.role) {
+    object["role_first_rank"] = layout.role->first_rank;
+    object["role_world_size"] = layout.role->world_size;
+  }
+  return object;
+}
+
+Layout layout_in(Fields& fields) {
+  Layout layout;
+  layout.round = fields.integer("round", 0, INT_MAX);
+  layout.restarts = fields.integer("restarts", 0, INT_MAX);
+  layout.node_count = fields.integer("node_count", 1, INT_MAX);
+  layout.node_rank = fields.integer("node_rank", 0, layout.node_count - 1);
+  layout.world_size = fields.integer("world_size", 1, INT_MAX);
+  layout.local_size = fields.integer("local_size", 1, layout.world_size);
+  layout.first_rank = fields.integer("first_rank", 0, layout.world_size - layout.local_size);
+  layout.guests = fields.integer("guests", 0, layout.node_count);
+  layout.store_port = fields.integer("store_port", 0, 65'535);
+  layout.store_host = fields.text("store_host");
+  if (fields.has("role_world_size")) layout.role = role_place_in(fields, layout);
+  return layout;
+}
+
+json json_of(const Ending& ending) {
+  json object = json::object();
+  if (const auto* failed = std::get_if<Failed>(&ending)) {
+    object["failed"] = json_of(failed->root_cause);
+    object["round"] = failed->round;
+    object["aftermath"] = tail(failed->summary);
+    object["no_restart"] = tail(failed->no_restart);
+    object["suspect"] = tail(failed->suspect);
+  } else if (const auto* timed_out = std::get_if<TimedOut>(&ending)) {
+    object["timed_out"] = tail(timed_out->sentence);
+  }
+  return object;
+}
+
+Ending ending_in(Fields& fields) {
+  if (fields.has("failed")) {
+    Failed failed;
+    failed.root_cause = failure_in(fields, "failed");
+    failed.round = fields.integer("round", 0, INT_MAX);
+    failed.summary = fields.text("aftermath");
+    failed.no_restart = fields.text("no_restart");
+    failed.suspect = fields.text("suspect");
+    return failed;
+  }
+  if (fields.has("timed_out")) return TimedOut{fields.text("timed_out")};
+  return Succeeded{};
 }
 
 json json_of(const SocketEnds& ends) {

@@ -35,4 +35,15 @@ NodeProgress node_progress_in(Fields& outer, const char* name);
 nlohmann::json json_of(const SocketEnds& ends);
 SocketEnds socket_ends(Fields fields, Fields& outer);
 
+// These are the fields of a whole message, beside its type.
+
+nlohmann::json json_of(const JoinRequest& request);
+JoinRequest join_request_in(Fields& fields);
+
+nlohmann::json json_of(const Layout& layout);
+Layout layout_in(Fields& fields);
+
+nlohmann::json json_of(const Ending& ending);
+Ending ending_in(Fields& fields);
+
 }  // namespace ddprun::rendezvous

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/byte_order.h"
+#include "rendezvous/control_frames.h"
 #include "rendezvous/fields.h"
 #include "rendezvous/message_values.h"
 
@@ -16,16 +16,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kMaxDepth = 5;          // of a rank in a list of a place in a list in worker_exits
-constexpr size_t kMaxSentence = 256;  // of a join, which has much else
+constexpr int kMaxDepth = 5;  // of a rank in a list of a place in a list in worker_exits
 constexpr size_t kMaxSession = 64;
-constexpr size_t kMaxRole = 256;
 constexpr size_t kMaxAddress = 45;  // of IPv6
 constexpr size_t kMaxAsked = 256;   // connections in one question
-constexpr size_t kMaxMaster = 64;
-constexpr size_t kKeptBuffer = 1024;        // by a silent connection for its next frame
-constexpr int kMaxLastRound = INT_MAX / 2;  // rounds are counted on from there
-constexpr int kMaxRestarts = INT_MAX / 2;   // restarts, too
 
 // The names of the messages on the wire.
 constexpr const char* kHello = "hello";
@@ -49,12 +43,8 @@ constexpr const char* kClosed = "closed";
 constexpr const char* kRefused = "refused";
 constexpr const char* kStalled = "stalled";
 
-std::string frame(const json& object) {
-  const std::string body = object.dump(-1, ' ', false, json::error_handler_t::replace);
-  std::string frame;
-  frame.reserve(body.size() + 4);
-  append_big_endian(frame, body.size(), 4);
-  return frame += body;
+std::string body_of(const json& object) {
+  return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 json to_json(const message::Hello& hello) {
@@ -114,28 +104,8 @@ json to_json(const message::Owned& owned) {
 }
 
 json to_json(const message::Join& join) {
-  const JoinRequest& request = join.request;
-  json object = {{"type", kJoin},
-                 {"local_size", request.local_size},
-                 {"host", tail(request.host)},
-                 {"is_host", request.is_host},
-                 {"hosting", request.hosting},
-                 {"store_port", request.store_port},
-                 {"cannot_run", request.cannot_run.substr(0, kMaxSentence)},
-                 {"command", request.command.substr(0, kMaxSentence)},
-                 {"command_hash", request.command_hash},
-                 {"last_round", request.last_round},
-                 {"last_master", request.last_master},
-                 {"last_node_rank", request.last_node_rank},
-                 {"last_guests", request.last_guests},
-                 {"last_restarts", request.last_restarts},
-                 {"restarts", request.restarts},
-                 {"aftermath", json_of(request.worker_exits)}};
-  if (request.node_rank) object["node_rank"] = *request.node_rank;
-  if (!request.role.empty()) object["role"] = request.role;
-  if (request.last_hosted) object["last_hosted"] = true;
-  if (request.unreported_failure)
-    object["unreported_failure"] = json_of(*request.unreported_failure);
+  json object = json_of(join.request);
+  object["type"] = kJoin;
   return object;
 }
 
@@ -160,23 +130,9 @@ json to_json(const message::Gone& gone) {
 }
 
 json to_json(const Ready& ready) {
-  const Layout& layout = ready.layout;
-  json object = {{"type", kReady},
-                 {"round", layout.round},
-                 {"restarts", layout.restarts},
-                 {"node_rank", layout.node_rank},
-                 {"node_count", layout.node_count},
-                 {"first_rank", layout.first_rank},
-                 {"local_size", layout.local_size},
-                 {"world_size", layout.world_size},
-                 {"guests", layout.guests},
-                 {"store_port", layout.store_port},
-                 {"store_host", layout.store_host},
-                 {"suspect", tail(ready.suspect)}};
-  if (layout.role) {
-    object["role_first_rank"] = layout.role->first_rank;
-    object["role_world_size"] = layout.role->world_size;
-  }
+  json object = json_of(ready.layout);
+  object["type"] = kReady;
+  object["suspect"] = tail(ready.suspect);
   return object;
 }
 
@@ -190,16 +146,8 @@ json to_json(const Broken& broken) {
 }
 
 json to_json(const Closed& closed) {
-  json object = {{"type", kClosed}};
-  if (const auto* failed = std::get_if<Failed>(&closed.ending)) {
-    object["failed"] = json_of(failed->root_cause);
-    object["round"] = failed->round;
-    object["aftermath"] = tail(failed->summary);
-    object["no_restart"] = tail(failed->no_restart);
-    object["suspect"] = tail(failed->suspect);
-  } else if (const auto* timed_out = std::get_if<TimedOut>(&closed.ending)) {
-    object["timed_out"] = tail(timed_out->sentence);
-  }
+  json object = json_of(closed.ending);
+  object["type"] = kClosed;
   return object;
 }
 
@@ -260,29 +208,7 @@ Result<Reply> decode_welcome(Fields fields) {
 }
 
 Result<Message> decode_join(Fields fields) {
-  JoinRequest request;
-  request.local_size = fields.integer("local_size", 1, 65'536);
-  if (fields.has("node_rank")) request.node_rank = fields.integer("node_rank", 0, INT_MAX);
-  request.host = fields.text("host");
-  request.is_host = fields.boolean("is_host");
-  request.hosting = fields.boolean("hosting");
-  request.store_port = fields.integer("store_port", 0, 65'535);
-  request.cannot_run = fields.text("cannot_run");
-  request.command = fields.text("command");
-  request.command_hash = fields.count("command_hash");
-  if (fields.has("role")) request.role = fields.text("role", kMaxRole);
-  request.last_round = fields.integer("last_round", -1, kMaxLastRound);
-  request.last_master = fields.text("last_master");
-  if (request.last_master.size() > kMaxMaster) fields.refuse("last_master");
-  request.last_node_rank = fields.integer("last_node_rank", -1, INT_MAX);
-  request.last_guests = fields.integer("last_guests", 0, INT_MAX);
-  request.last_hosted = fields.has("last_hosted") && fields.boolean("last_hosted");
-  request.last_restarts = fields.integer("last_restarts", 0, kMaxRestarts);
-  request.restarts = fields.integer("restarts", request.last_restarts, kMaxRestarts);
-  if (fields.has("unreported_failure")) {
-    request.unreported_failure = failure_in(fields, "unreported_failure");
-  }
-  request.worker_exits = worker_exits_in(fields, "aftermath");
+  JoinRequest request = join_request_in(fields);
   return fields.or_error<Message>(message::Join{std::move(request)});
 }
 
@@ -329,26 +255,8 @@ Result<Message> decode_gone(Fields fields) {
   return fields.or_error<Message>(std::move(gone));
 }
 
-RolePlace role_place_in(Fields& fields, const Layout& layout) {
-  RolePlace role;
-  role.world_size = fields.integer("role_world_size", layout.local_size, layout.world_size);
-  role.first_rank = fields.integer("role_first_rank", 0, role.world_size - layout.local_size);
-  return role;
-}
-
 Result<Reply> decode_ready(Fields fields) {
-  Layout layout;
-  layout.round = fields.integer("round", 0, INT_MAX);
-  layout.restarts = fields.integer("restarts", 0, INT_MAX);
-  layout.node_count = fields.integer("node_count", 1, INT_MAX);
-  layout.node_rank = fields.integer("node_rank", 0, layout.node_count - 1);
-  layout.world_size = fields.integer("world_size", 1, INT_MAX);
-  layout.local_size = fields.integer("local_size", 1, layout.world_size);
-  layout.first_rank = fields.integer("first_rank", 0, layout.world_size - layout.local_size);
-  layout.guests = fields.integer("guests", 0, layout.node_count);
-  layout.store_port = fields.integer("store_port", 0, 65'535);
-  layout.store_host = fields.text("store_host");
-  if (fields.has("role_world_size")) layout.role = role_place_in(fields, layout);
+  Layout layout = layout_in(fields);
   std::string suspect = fields.text("suspect");
   return fields.or_error<Reply>(Ready{std::move(layout), std::move(suspect)});
 }
@@ -363,18 +271,7 @@ Result<Reply> decode_broken(Fields fields) {
 }
 
 Result<Reply> decode_closed(Fields fields) {
-  Ending ending = Succeeded{};
-  if (fields.has("failed")) {
-    Failed failed;
-    failed.root_cause = failure_in(fields, "failed");
-    failed.round = fields.integer("round", 0, INT_MAX);
-    failed.summary = fields.text("aftermath");
-    failed.no_restart = fields.text("no_restart");
-    failed.suspect = fields.text("suspect");
-    ending = std::move(failed);
-  } else if (fields.has("timed_out")) {
-    ending = TimedOut{fields.text("timed_out")};
-  }
+  Ending ending = ending_in(fields);
   return fields.or_error<Reply>(Closed{std::move(ending)});
 }
 
@@ -397,23 +294,12 @@ Error unknown_type(const std::string& type) {
 
 }  // namespace
 
-std::string greeting() {
-  std::string bytes(kGreetingName);
-  append_big_endian(bytes, kProtocolVersion, 2);
-  return bytes;
-}
-
-std::optional<int> greeted_version(std::string_view bytes) {
-  if (bytes.size() < kGreetingSize || !bytes.starts_with(kGreetingName)) return std::nullopt;
-  return static_cast<int>(big_endian(bytes.substr(kGreetingName.size(), 2)));
-}
-
 std::string encode(const Message& message) {
-  return frame(std::visit([](const auto& m) { return to_json(m); }, message));
+  return frame_of(body_of(std::visit([](const auto& m) { return to_json(m); }, message)));
 }
 
 std::string encode(const Reply& reply) {
-  return frame(std::visit([](const auto& r) { return to_json(r); }, reply));
+  return frame_of(body_of(std::visit([](const auto& r) { return to_json(r); }, reply)));
 }
 
 Result<Message> decode_message(std::string_view body) {
@@ -459,20 +345,6 @@ Result<Reply> decode_reply(std::string_view body) {
     return fields.or_error<Reply>(std::move(refused));
   }
   return unknown_type(type);
-}
-
-Result<std::optional<std::string>> FrameReader::next() {
-  if (buffer_.size() < 4) return std::optional<std::string>();
-  const size_t size = big_endian(std::string_view(buffer_).substr(0, 4));
-  if (size > most_) {
-    return Error{Errc::protocol, "a message of " + std::to_string(size) + " bytes, at most " +
-                                     std::to_string(most_) + " are allowed"};
-  }
-  if (buffer_.size() < 4 + size) return std::optional<std::string>();
-  std::optional<std::string> body = buffer_.substr(4, size);
-  buffer_.erase(0, 4 + size);
-  if (buffer_.empty() && buffer_.capacity() > kKeptBuffer) std::string().swap(buffer_);
-  return body;
 }
 
 }  // namespace ddprun::rendezvous

@@ -10,17 +10,17 @@
 #include <vector>
 
 #include "base/error.h"
+#include "rendezvous/control_frames.h"
 #include "rendezvous/inquiry.h"
 #include "rendezvous/layout.h"
 #include "rendezvous/node.h"
 #include "rendezvous/round.h"
 #include "store/socket_owner.h"
 
-// The messages between agents and the rendezvous server. A connection begins with the greeting,
-// then come frames in both directions: a 32-bit big-endian length and that many bytes of JSON, one
-// object with a "type". The agent's first frame is Hello, the server's answer Welcome, or Refused.
-// A guardian's only frame is Gone, and has no answer. Before an agent encrypts it may ask for the
-// secret, on another connection: GetSecret, and SealedSecret or Refused.
+// The messages between agents and the rendezvous server. Each is a frame (control_frames.h) of
+// JSON, one object with a "type". The agent's first one is Hello, the server's answer Welcome, or
+// Refused. A guardian's only message is Gone, and has no answer. Before an agent encrypts it may
+// ask for the secret, on another connection: GetSecret, and SealedSecret or Refused.
 //
 // Join, Fail, Succeed, Progress, Leave and every notification survive the connection: each side
 // counts those it received and reports the count in Hello, Welcome and Heartbeat, and the other
@@ -30,25 +30,11 @@ namespace ddprun::rendezvous {
 
 using store::SocketEnds;
 
-/// The protocol's version; both sides must speak the same one.
-inline constexpr int kProtocolVersion = 5;
-
-/// A control connection's first bytes: these characters, then the version as 16 bits, big-endian.
-/// No store client begins with a 'd' (0x64): one port serves both.
-inline constexpr std::string_view kGreetingName = "ddprun";
-inline constexpr size_t kGreetingSize = 8;
-
 /// The most addresses that an agent tells of its host.
 inline constexpr size_t kMaxAddresses = 32;
 
 /// The longest sealed secret. munge adds some 100 bytes to its 32, and writes four for three.
 inline constexpr size_t kMaxCredential = 2048;
-
-/// The largest frame body, in bytes. A report with its stderr tail stays far below.
-inline constexpr size_t kMaxFrame = 256 * 1024;
-
-/// The largest first one of a connection, whose sender is unknown yet.
-inline constexpr size_t kMaxFirstFrame = 16 * 1024;
 
 /// In both directions: the server answers each at once.
 struct Heartbeat {
@@ -141,12 +127,6 @@ struct Whose {
 using Reply = std::variant<reply::Welcome, Heartbeat, reply::Waiting, reply::SealedSecret,
                            reply::Whose, Notification, Inquiry>;
 
-/// The greeting of this version.
-std::string greeting();
-
-/// The version in a greeting of kGreetingSize bytes; nullopt: it is none.
-std::optional<int> greeted_version(std::string_view bytes);
-
 /// A whole frame, ready to be sent. Bytes that are not UTF-8 are replaced; stderr tails and
 /// causes are cut to fit.
 std::string encode(const Message& message);
@@ -155,25 +135,5 @@ std::string encode(const Reply& reply);
 /// The body of one frame. Errors: protocol, naming what is missing or out of range.
 Result<Message> decode_message(std::string_view body);
 Result<Reply> decode_reply(std::string_view body);
-
-/// Cuts a stream of bytes into frame bodies. Nothing is kept beyond one frame.
-class FrameReader {
- public:
-  /// `most`: the longest frame.
-  explicit FrameReader(size_t most = kMaxFrame) : most_(most) {}
-
-  void feed(std::string_view bytes) { buffer_.append(bytes); }
-
-  /// From now on frames may be as long as kMaxFrame.
-  void allow_long_frames() { most_ = kMaxFrame; }
-
-  /// The next whole body; nullopt: more bytes are needed. Errors: protocol (a frame that is too
-  /// long; the stream cannot be read any further).
-  Result<std::optional<std::string>> next();
-
- private:
-  size_t most_;
-  std::string buffer_;
-};
 
 }  // namespace ddprun::rendezvous

@@ -2,7 +2,7 @@
 #include "rendezvous/tunnel_frames.h"
 
 #include "base/byte_order.h"
-#include "rendezvous/protocol.h"
+#include "rendezvous/control_frames.h"
 
 namespace ddprun::rendezvous {
 namespace {

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rendezvous/control_frames.h"
+
+#include "base/byte_order.h"
+
+namespace ddprun::rendezvous {
+namespace {
+
+constexpr size_t kKeptBuffer = 1024;  // by a silent connection for its next frame
+
+}  // namespace
+
+std::string greeting() {
+  std::string bytes(kGreetingName);
+  append_big_endian(bytes, kProtocolVersion, 2);
+  return bytes;
+}
+
+std::optional<int> greeted_version(std::string_view bytes) {
+  if (bytes.size() < kGreetingSize || !bytes.starts_with(kGreetingName)) return std::nullopt;
+  return static_cast<int>(big_endian(bytes.substr(kGreetingName.size(), 2)));
+}
+
+std::string frame_of(std::string_view body) {
+  std::string frame;
+  frame.reserve(body.size() + 4);
+  append_big_endian(frame, body.size(), 4);
+  return frame += body;
+}
+
+Result<std::optional<std::string>> FrameReader::next() {
+  if (buffer_.size() < 4) return std::optional<std::string>();
+  const size_t size = big_endian(std::string_view(buffer_).substr(0, 4));
+  if (size > most_) {
+    return Error{Errc::protocol, "a message of " + std::to_string(size) + " bytes, at most " +
+                                     std::to_string(most_) + " are allowed"};
+  }
+  if (buffer_.size() < 4 + size) return std::optional<std::string>();
+  std::optional<std::string> body = buffer_.substr(4, size);
+  buffer_.erase(0, 4 + size);
+  if (buffer_.empty() && buffer_.capacity() > kKeptBuffer) std::string().swap(buffer_);
+  return body;
+}
+
+}  // namespace ddprun::rendezvous
