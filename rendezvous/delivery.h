@@ -12,11 +12,11 @@ namespace ddprun::rendezvous {
 /// One end's bookkeeping of a session, with which each counted message arrives once and in order
 /// over connections that break: a message is kept until the other end has acknowledged it by its
 /// count, and is sent again on the next connection. Pure.
-template <class Letter>
+template <class Message>
 class Delivery {
  public:
   /// A counted message that was sent, or will be as soon as there is a connection.
-  void add(Letter letter) { unacked_.push_back(std::move(letter)); }
+  void add(Message message) { unacked_.push_back(std::move(message)); }
 
   /// The other end has received `count` of all that were ever added. A count that cannot be true
   /// acknowledges no more than there is.
@@ -28,7 +28,7 @@ class Delivery {
   }
 
   /// To be sent again on a new connection, in this order.
-  const std::deque<Letter>& unacked() const { return unacked_; }
+  const std::deque<Message>& unacked() const { return unacked_; }
 
   /// Counts a message that came. False: it is a repetition and has been processed before.
   bool receive() {
@@ -51,7 +51,7 @@ class Delivery {
   void resume() { repetitions_ = received_ - reported_; }
 
  private:
-  std::deque<Letter> unacked_;
+  std::deque<Message> unacked_;
   std::uint64_t acked_ = 0;
   std::uint64_t received_ = 0;
   std::uint64_t reported_ = 0;

@@ -69,9 +69,9 @@ void ServerSessions::pass_answer(NodeId node, const Inform& inform) {
 
 void ServerSessions::stop_job() {
   if (std::exchange(stop_asked_, true)) return;
-  const auto letter = std::make_shared<const Reply>(Inquiry(StopJob{}));
+  const auto shared = std::make_shared<const Reply>(Inquiry(StopJob{}));
   for (const auto& [node, agent] : agents_) {
-    if (agent.connection) act(server_action::Send{*agent.connection, letter});
+    if (agent.connection) act(server_action::Send{*agent.connection, shared});
   }
 }
 

@@ -22,11 +22,11 @@ bool is_hang(const Message& message) {
   return fail != nullptr && fail->failure.hung;
 }
 
-/// Makes letters of the notifications of one event. Every Broken among them is the same, every
-/// Closed and every Stalled: thousands of nodes may get it, so there is one letter.
-class LetterMaker {
+/// The replies with the notifications of one event. Every Broken among them is the same, every
+/// Closed and every Stalled: thousands of nodes may get it, so it is made once.
+class ReplyMaker {
  public:
-  std::shared_ptr<const Reply> letter(Notification notification) {
+  std::shared_ptr<const Reply> make(Notification notification) {
     const size_t kind = notification.index();
     const bool common = std::holds_alternative<Broken>(notification) ||
                         std::holds_alternative<Closed>(notification) ||
@@ -229,15 +229,15 @@ bool ServerSessions::has_to_be_recorded(const Notifications& notifications) cons
 
 void ServerSessions::announce(Notifications notifications) {
   name_store_host(notifications);
-  LetterMaker letters;
+  ReplyMaker replies;
   for (auto& [node, notification] : notifications) {
     const auto found = agents_.find(node);
     if (found == agents_.end()) continue;
     Agent& agent = found->second;
     prepare(agent, notification);
-    const Letter letter = letters.letter(std::move(notification));
-    if (agent.connection) act(server_action::Send{*agent.connection, letter});
-    if (!agent.own) agent.delivery.add(letter);
+    const SharedReply shared = replies.make(std::move(notification));
+    if (agent.connection) act(server_action::Send{*agent.connection, shared});
+    if (!agent.own) agent.delivery.add(shared);
     if (agent.delivery.unacked().size() > kMaxUnacked) end_session(node);
   }
 }

@@ -215,8 +215,8 @@ void ServerSessions::welcome(NodeId node, bool resumed, std::uint64_t notificati
                       options_.lease, options_.round.max_restarts, ticket(node),
                       options_.round.hang_timeout});
   agent.delivery.ack(notifications_received);
-  for (const Letter& letter : agent.delivery.unacked()) {
-    act(server_action::Send{*agent.connection, letter});
+  for (const SharedReply& shared : agent.delivery.unacked()) {
+    act(server_action::Send{*agent.connection, shared});
   }
   if (stop_asked_) send(*agent.connection, Inquiry(StopJob{}));
 }

@@ -167,7 +167,7 @@ class ServerSessions {
   const std::string& name() const { return options_.name; }
 
  private:
-  using Letter = std::shared_ptr<const Reply>;
+  using SharedReply = std::shared_ptr<const Reply>;
 
   struct Held {
     NodeId sender;
@@ -191,7 +191,7 @@ class ServerSessions {
     std::optional<ConnectionId> connection;  ///< nullopt: it is unreachable
     std::uint64_t hello = 0;                 ///< the number of its newest
     std::optional<std::string> gone;         ///< how it ended; its last messages may be on its line
-    Delivery<Letter> delivery;
+    Delivery<SharedReply> delivery;
     /// Questions of others that it has not answered yet: who asked, and that one's number.
     std::deque<std::pair<NodeId, std::uint64_t>> asked;
   };
