@@ -12,6 +12,7 @@
 
 #include "agent/outcome.h"
 #include "base/fd.h"
+#include "base/shallow_json.h"
 #include "base/text.h"
 #include "launcher/output/stderr_tail.h"
 
@@ -20,12 +21,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kMaxDepth = 8;  // deeper values are dropped: to copy them takes a deep stack
-
-Json parse(std::string_view bytes) {
-  const auto is_shallow = [](int depth, Json::parse_event_t, Json&) { return depth <= kMaxDepth; };
-  return Json::parse(bytes, is_shallow, /*allow_exceptions=*/false);
-}
+constexpr int kMaxDepth = 8;
 
 /// The field `name` of `json`; null if there is none, or `json` is not an object.
 const Json& field(const Json& json, const char* name) {
@@ -71,7 +67,7 @@ Result<> write_all(const std::string& path, std::string_view bytes) {
 
 std::optional<WorkerException> parse_error_file(std::string_view bytes) {
   if (bytes.size() > kMaxErrorFile) return std::nullopt;
-  const Json file = parse(bytes);
+  const Json file = parse_shallow<Json>(bytes, kMaxDepth);
   const Json& message = field(file, "message");
   std::string text = text_of(message.is_object() ? field(message, "message") : message);
   // An exception without a text is "AssertionError: ".
@@ -112,7 +108,7 @@ std::string read_error_file_of_before(const std::string& path, const std::timesp
 std::string error_file_for_caller(const rendezvous::Failure& failure, std::string_view worker_file,
                                   std::time_t now) {
   if (failure.exception.empty()) return "";
-  Json file = worker_file.empty() ? Json() : parse(worker_file);
+  Json file = worker_file.empty() ? Json() : parse_shallow<Json>(worker_file, kMaxDepth);
   if (field(file, "message").is_string()) return std::string(worker_file);
   if (!field(file, "message").is_object()) {
     file = {{"message",

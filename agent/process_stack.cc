@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/shallow_json.h"
 #include "base/text.h"
 
 namespace ddprun::agent {
@@ -138,12 +139,9 @@ std::string line_of_note(const std::string& note) {
 }
 
 ProcessStacks read_stack_lines(std::string_view lines) {
-  const auto is_shallow = [](int depth, StackJson::parse_event_t, StackJson&) {
-    return depth <= kDeepestLine;
-  };
   ProcessStacks stacks;
   for (size_t end = lines.find('\n'); end != lines.npos; end = lines.find('\n')) {
-    const StackJson json = StackJson::parse(lines.substr(0, end), is_shallow, false);
+    const auto json = parse_shallow<StackJson>(lines.substr(0, end), kDeepestLine);
     lines.remove_prefix(end + 1);
     if (!json.is_object()) continue;
     const auto pid = value_in<int>(json, "pid", 0);

@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/shallow_json.h"
+
 namespace ddprun::agent {
 namespace {
 
@@ -65,10 +67,7 @@ std::string base_name(const std::string& file) {
 }  // namespace
 
 PythonStack parse_py_spy(std::string_view json, int pid) {
-  const auto is_shallow = [](int depth, PlainJson::parse_event_t, PlainJson&) {
-    return depth <= kMaxDumpDepth;
-  };
-  const PlainJson threads = PlainJson::parse(json, is_shallow, /*allow_exceptions=*/false);
+  const auto threads = parse_shallow<PlainJson>(json, kMaxDumpDepth);
   if (!threads.is_array()) return {};
   for (const PlainJson& thread : threads) {
     if (number_in(thread, "os_thread_id") == pid) return stack_of(thread);

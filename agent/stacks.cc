@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/shallow_json.h"
 #include "base/text.h"
 
 namespace ddprun::agent {
@@ -142,10 +143,7 @@ size_t count_value(const TreeJson& json) {
 }
 
 Result<Stacks> parse_in(std::string_view text, Range range) {
-  const auto is_shallow = [](int depth, TreeJson::parse_event_t, TreeJson&) {
-    return depth <= kDeepestJson;
-  };
-  const TreeJson json = TreeJson::parse(text, is_shallow, /*allow_exceptions=*/false);
+  const auto json = parse_shallow<TreeJson>(text, kDeepestJson);
   if (!json.is_object()) return Error{Errc::protocol, "the stacks of a node are no JSON object"};
   Stacks stacks;
   Reader reader(range);

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/shallow_json.h"
 #include "rendezvous/control_frames.h"
 #include "rendezvous/fields.h"
 #include "rendezvous/message_values.h"
@@ -281,10 +282,8 @@ Result<T> decode_inquiry(Fields fields, const std::string& type) {
   return fields.or_error<T>(std::move(inquiry));
 }
 
-/// Values nested deeper than in any message are left out: a copy of them would need a deep stack.
 json parse_object(std::string_view text) {
-  const auto is_shallow = [](int depth, json::parse_event_t, json&) { return depth <= kMaxDepth; };
-  json object = json::parse(text, is_shallow, /*allow_exceptions=*/false);
+  auto object = parse_shallow<json>(text, kMaxDepth);
   return object.is_object() ? std::move(object) : json::object();
 }
 

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/shallow_json.h"
 #include "rendezvous/fields.h"
 
 namespace ddprun::agent::ask {
@@ -46,10 +47,7 @@ std::string to_json(const LogPiece& piece) {
 
 Result<LogPiece> log_piece_in(std::string_view text) {
   constexpr int kPieceDepth = 2;
-  const auto is_shallow = [](int depth, PieceJson::parse_event_t, PieceJson&) {
-    return depth <= kPieceDepth;
-  };
-  const PieceJson object = PieceJson::parse(text, is_shallow, /*allow_exceptions=*/false);
+  const auto object = parse_shallow<PieceJson>(text, kPieceDepth);
   if (!object.is_object()) return Error{Errc::protocol, "it is no JSON object"};
   rendezvous::Fields fields(object);
   LogPiece piece;

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/shallow_json.h"
 #include "base/text.h"
 #include "rendezvous/fields.h"
 
@@ -140,10 +141,7 @@ std::string to_json(const JobStatus& status) {
 }
 
 Result<JobStatus> status_in(std::string_view text) {
-  const auto is_shallow = [](int depth, json::parse_event_t, json&) {
-    return depth <= kStatusDepth;
-  };
-  const json object = json::parse(text, is_shallow, /*allow_exceptions=*/false);
+  const auto object = parse_shallow<json>(text, kStatusDepth);
   if (!object.is_object()) return Error{Errc::protocol, "it is no JSON object"};
   Fields fields(object);
   JobStatus status;

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/shallow_json.h"
 #include "collectives/call/call.h"
 #include "collectives/little_endian.h"
 
@@ -17,7 +18,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kSizeBytes = 8;
-constexpr int kMaxDepth = 3;
+constexpr int kMaxDepth = 3;  // deeper values are left out, which makes a file malformed
 constexpr std::string_view kSumPrefix = "xxh3:";
 constexpr const char* kMetadata = "__metadata__";
 constexpr const char* kChecksum = "ddp.checksum";
@@ -136,12 +137,6 @@ bool read_tensors(const Json& json, CheckpointHeader& header) {
   return are_adjacent(header.parts);
 }
 
-/// Deeper values than there are in such a file are left out, which makes it malformed.
-Json parse_shallow(std::string_view bytes) {
-  const auto is_shallow = [](int depth, Json::parse_event_t, Json&) { return depth <= kMaxDepth; };
-  return Json::parse(bytes, is_shallow, /*allow_exceptions=*/false);
-}
-
 }  // namespace
 
 std::string encode_safetensors(const CheckpointHeader& header) {
@@ -171,7 +166,7 @@ HeaderStatus decode_safetensors(std::string_view bytes, CheckpointHeader& header
   const std::string_view text = bytes.substr(kSizeBytes, size);
   if (!text.empty() && text.front() != '{') return HeaderStatus::malformed;
   if (text.size() < size) return HeaderStatus::incomplete;
-  const Json json = parse_shallow(text);
+  const auto json = ddprun::parse_shallow<Json>(text, kMaxDepth);
   header = {.size = kSizeBytes + size};
   if (!json.is_object() || !read_tensors(json, header)) return HeaderStatus::malformed;
   const bool valid = !json.contains(kMetadata) || read_metadata(json[kMetadata], header);
