@@ -5,6 +5,8 @@
 #include <map>
 #include <sstream>
 
+#include "base/file_text.h"
+
 namespace ddprun::launcher {
 namespace {
 
@@ -66,10 +68,9 @@ std::vector<std::string> control_groups(const std::string& cgroup, const std::st
 }
 
 std::optional<CpuQuota> cpu_quota_of(pid_t pid, const std::string& root) {
-  std::ostringstream cgroup;
-  cgroup << std::ifstream(root + "/proc/" + std::to_string(pid) + "/cgroup").rdbuf();
+  const std::string cgroup = file_text(root + "/proc/" + std::to_string(pid) + "/cgroup");
   std::optional<CpuQuota> tightest;
-  for (const std::string& folder : control_groups(cgroup.str(), "cpu", root + "/sys/fs/cgroup")) {
+  for (const std::string& folder : control_groups(cgroup, "cpu", root + "/sys/fs/cgroup")) {
     const auto quota = quota_of_group(folder);
     if (quota && (!tightest || quota->cpus < tightest->cpus)) tightest = quota;
   }

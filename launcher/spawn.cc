@@ -120,6 +120,45 @@ void* shared_memory(size_t bytes) {
   return memory;
 }
 
+/// The room that all texts of commands and the lists of them need.
+struct TextSizes {
+  size_t bytes = 0;
+  size_t words = 0;
+};
+
+TextSizes sizes_of(const std::vector<Command>& commands) {
+  TextSizes sizes;
+  for (const Command& command : commands) {
+    sizes.bytes += command.program.size() + 1;
+    sizes.words += command.arguments.size() + command.environment.size() + 2;
+    for (const std::string& argument : command.arguments) sizes.bytes += argument.size() + 1;
+    for (const std::string& variable : command.environment) sizes.bytes += variable.size() + 1;
+  }
+  return sizes;
+}
+
+/// Copies texts and lists of them, as exec takes them, one behind the other into such a room.
+class TextCopier {
+ public:
+  TextCopier(char* bytes, char** words) : byte_(bytes), word_(words) {}
+
+  char* copy(const std::string& text) {
+    std::memcpy(byte_, text.c_str(), text.size() + 1);
+    return std::exchange(byte_, byte_ + text.size() + 1);
+  }
+
+  char** copy(const std::vector<std::string>& texts) {
+    char** const first = word_;
+    for (const std::string& text : texts) *word_++ = copy(text);
+    *word_++ = nullptr;
+    return first;
+  }
+
+ private:
+  char* byte_;
+  char** word_;
+};
+
 /// Blocks all signals during its lifetime: a child that shares our memory must not run handlers.
 class SignalsBlocked {
  public:
@@ -220,33 +259,15 @@ SpawnBatch::SpawnBatch(const std::vector<Command>& commands)
     : setups_(nullptr, Unmap{commands.size() * sizeof(ChildSetup)}) {
   setups_.reset(static_cast<ChildSetup*>(shared_memory(setups_.get_deleter().bytes)));
   std::uninitialized_default_construct_n(setups_.get(), commands.size());
-  size_t bytes = 0;
-  size_t words = 0;
-  for (const Command& command : commands) {
-    bytes += command.program.size() + 1;
-    words += command.arguments.size() + command.environment.size() + 2;
-    for (const std::string& argument : command.arguments) bytes += argument.size() + 1;
-    for (const std::string& variable : command.environment) bytes += variable.size() + 1;
-  }
-  bytes_ = std::make_unique_for_overwrite<char[]>(bytes);
-  words_.resize(words);
-  char* byte = bytes_.get();
-  char** word = words_.data();
-  const auto copy = [&byte](const std::string& text) {
-    std::memcpy(byte, text.c_str(), text.size() + 1);
-    return std::exchange(byte, byte + text.size() + 1);
-  };
-  const auto list = [&word, copy](const std::vector<std::string>& texts) {
-    char** const first = word;
-    for (const std::string& text : texts) *word++ = copy(text);
-    *word++ = nullptr;
-    return first;
-  };
+  const TextSizes sizes = sizes_of(commands);
+  bytes_ = std::make_unique_for_overwrite<char[]>(sizes.bytes);
+  words_.resize(sizes.words);
+  TextCopier texts(bytes_.get(), words_.data());
   for (size_t i = 0; i < commands.size(); ++i) {
     ChildSetup& setup = setups_[i];
-    setup.program = copy(commands[i].program);
-    setup.argv = list(commands[i].arguments);
-    setup.environment = list(commands[i].environment);
+    setup.program = texts.copy(commands[i].program);
+    setup.argv = texts.copy(commands[i].arguments);
+    setup.environment = texts.copy(commands[i].environment);
     setup.stdin_fd = commands[i].stdin_fd;
     setup.out = commands[i].stdout_fd;
     setup.err = commands[i].stderr_fd;

@@ -3,11 +3,11 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <optional>
-#include <sstream>
+#include <string>
 #include <system_error>
 
+#include "base/file_text.h"
 #include "base/text.h"
 #include "store/owner_lookup.h"
 #include "store/socket_owner.h"
@@ -17,15 +17,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string contents_of(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
 /// Of the socket that listens there, or at every address; 0: unknown.
 std::uint64_t listening_inode(const Resolver::Addresses& addresses) {
-  const std::string table = contents_of("/proc/net/tcp") + contents_of("/proc/net/tcp6");
+  const std::string table = file_text("/proc/net/tcp") + file_text("/proc/net/tcp6");
   for (const auto& address : addresses) {
     for (const std::string& where :
          {store::address_text(address.address()), std::string("0.0.0.0"), std::string("::")}) {
@@ -67,7 +61,7 @@ std::string port_owner(const Resolver::Addresses& addresses) {
   const std::uint64_t inode = listening_inode(addresses);
   const std::string pid = inode == 0 ? "" : process_with(inode);
   if (pid.empty()) return "another process of this host";
-  std::string name = contents_of("/proc/" + pid + "/comm");
+  std::string name = file_text("/proc/" + pid + "/comm");
   name.resize(name.find_last_not_of('\n') + 1);
   if (name == "ddprun" || name == "ddp-agent")
     return "another ddprun of this host (pid " + pid + ")";

@@ -6,9 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <ifaddrs.h>
-#include <iterator>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
@@ -19,6 +17,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "base/file_text.h"
 #include "base/log.h"
 
 namespace ddprun::store {
@@ -34,11 +33,6 @@ struct Question {
   nlmsghdr header;
   inet_diag_req_v2 body;
 };
-
-std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 /// The zones in which a link-local address, given without one, is this host's: numbers of its
 /// interfaces. Any other address has none.
@@ -138,21 +132,21 @@ bool answers(int netlink) {
 
 /// For a thread: a table of many connections takes milliseconds. nullopt: there is no table.
 std::optional<std::vector<KernelSockets>> read_table(const std::vector<SocketEnds>& connections) {
-  std::string table = text_of("/proc/net/tcp");
+  std::string table = file_text("/proc/net/tcp");
   if (table.empty()) return std::nullopt;
-  table += text_of("/proc/net/tcp6");
+  table += file_text("/proc/net/tcp6");
   std::vector<KernelSockets> sockets;
   for (const SocketEnds& ends : connections) sockets.push_back(find_in_table(table, ends));
   return sockets;
 }
 
 bool can_tell_users_apart(std::uint32_t user) {
-  const std::string overflow = text_of("/proc/sys/kernel/overflowuid");
+  const std::string overflow = file_text("/proc/sys/kernel/overflowuid");
   constexpr std::uint32_t kUsual = 65'534;
   const std::uint32_t shared =
       overflow.empty() ? kUsual
                        : static_cast<std::uint32_t>(std::strtoul(overflow.c_str(), {}, 10));
-  return user != shared || is_distinct(user, shared, text_of("/proc/self/uid_map"));
+  return user != shared || is_distinct(user, shared, file_text("/proc/self/uid_map"));
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <fstream>
-#include <sstream>
 
+#include "base/file_text.h"
 #include "launcher/control_groups.h"
 
 namespace ddprun::doctor {
@@ -53,11 +53,10 @@ void read_group(ControlGroup& limits, const std::string& folder) {
 
 ControlGroup read_control_group(const std::string& root) {
   ControlGroup limits;
-  std::ostringstream cgroup;
-  cgroup << std::ifstream(root + "/proc/self/cgroup").rdbuf();
+  const std::string cgroup = file_text(root + "/proc/self/cgroup");
   for (const char* controller : {"memory", "cpu"}) {
     for (const std::string& folder :
-         launcher::control_groups(cgroup.str(), controller, root + "/sys/fs/cgroup")) {
+         launcher::control_groups(cgroup, controller, root + "/sys/fs/cgroup")) {
       read_group(limits, folder);
     }
   }

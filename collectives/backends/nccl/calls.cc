@@ -120,6 +120,18 @@ void receive(const Incoming& in, int from, ncclComm_t handle, CUstream stream) {
   NcclCommunicator::check(nccl().ncclRecv(in.data, in.bytes, ncclUint8, from, handle, stream));
 }
 
+/// Launches what `call(rank, handle)` sends to each other rank and receives from it.
+template <class Call>
+void launch_with_others(NcclCommunicator& communicator, const std::string& where,
+                        const Call& call) {
+  const GroupContext& context = communicator.context();
+  communicator.launch(where, [&](ncclComm_t handle) {
+    for (int other = 0; other < context.size; ++other) {
+      if (other != context.rank) call(other, handle);
+    }
+  });
+}
+
 }  // namespace
 
 const char* NcclCalls::find_obstacle(const Task& task) {
@@ -147,31 +159,30 @@ void NcclCalls::enqueue(const Task& task, const std::string& where) {
   const ncclDataType_t type = is_moved_as_byte ? ncclUint8 : nccl_type(task.type);
   const ncclRedOp_t op = nccl_op(task.reduce);
   const CUstream stream = communicator_.stream();
+  const auto launch = [&](const auto& call) {
+    communicator_.launch(where, [&](ncclComm_t handle) { NcclCommunicator::check(call(handle)); });
+  };
   switch (task.operation) {
     case Operation::broadcast:
-      return communicator_.launch(where, [&](ncclComm_t handle) {
-        NcclCommunicator::check(
-            nccl().ncclBroadcast(task.in, task.out, task.count, type, task.root, handle, stream));
+      return launch([&](ncclComm_t handle) {
+        return nccl().ncclBroadcast(task.in, task.out, task.count, type, task.root, handle, stream);
       });
     case Operation::reduce:
-      return communicator_.launch(where, [&](ncclComm_t handle) {
-        NcclCommunicator::check(
-            nccl().ncclReduce(task.in, task.out, task.count, type, op, task.root, handle, stream));
+      return launch([&](ncclComm_t handle) {
+        return nccl().ncclReduce(task.in, task.out, task.count, type, op, task.root, handle,
+                                 stream);
       });
     case Operation::all_reduce:
-      return communicator_.launch(where, [&](ncclComm_t handle) {
-        NcclCommunicator::check(
-            nccl().ncclAllReduce(task.in, task.out, task.count, type, op, handle, stream));
+      return launch([&](ncclComm_t handle) {
+        return nccl().ncclAllReduce(task.in, task.out, task.count, type, op, handle, stream);
       });
     case Operation::all_gather:
-      return communicator_.launch(where, [&](ncclComm_t handle) {
-        NcclCommunicator::check(
-            nccl().ncclAllGather(task.in, task.out, task.count, type, handle, stream));
+      return launch([&](ncclComm_t handle) {
+        return nccl().ncclAllGather(task.in, task.out, task.count, type, handle, stream);
       });
     case Operation::reduce_scatter:
-      return communicator_.launch(where, [&](ncclComm_t handle) {
-        NcclCommunicator::check(
-            nccl().ncclReduceScatter(task.in, task.out, task.count, type, op, handle, stream));
+      return launch([&](ncclComm_t handle) {
+        return nccl().ncclReduceScatter(task.in, task.out, task.count, type, op, handle, stream);
       });
     case Operation::reduce_scatter_v:
       return reduce_scatter_v(task, where);
@@ -209,12 +220,9 @@ void NcclCalls::move(const Task& task, const std::string& where) {
   }
   const Outgoing own = route.to(context.rank);
   copy(route.from(context.rank).data, own.data, route.from(context.rank).bytes);
-  communicator_.launch(where, [&](ncclComm_t handle) {
-    for (int other = 0; other < context.size; ++other) {
-      if (other == context.rank) continue;
-      send(route.to(other), other, handle, communicator_.stream());
-      receive(route.from(other), other, handle, communicator_.stream());
-    }
+  launch_with_others(communicator_, where, [&](int other, ncclComm_t handle) {
+    send(route.to(other), other, handle, communicator_.stream());
+    receive(route.from(other), other, handle, communicator_.stream());
   });
 }
 
@@ -251,12 +259,9 @@ void NcclCalls::combine_bits(const Task& task, const std::string& where) {
     return scratch.data() + static_cast<std::size_t>(rank) * mine;
   };
   const char* const in = static_cast<const char*>(task.in);
-  communicator_.launch(where, [&](ncclComm_t handle) {
-    for (int other = 0; other < context.size; ++other) {
-      if (other == context.rank) continue;
-      send({in + begin(other), bytes(other)}, other, handle, stream);
-      receive({place(other), mine}, other, handle, stream);
-    }
+  launch_with_others(communicator_, where, [&](int other, ncclComm_t handle) {
+    send({in + begin(other), bytes(other)}, other, handle, stream);
+    receive({place(other), mine}, other, handle, stream);
   });
   char* out = static_cast<char*>(task.out);
   if (!scatters) out = out == nullptr ? place(context.rank) : out + begin(context.rank);
@@ -268,13 +273,10 @@ void NcclCalls::combine_bits(const Task& task, const std::string& where) {
   const auto gets = [&](int rank) {
     return task.operation == Operation::all_reduce || rank == task.root;
   };
-  communicator_.launch(where, [&](ncclComm_t handle) {
-    for (int other = 0; other < context.size; ++other) {
-      if (other == context.rank) continue;
-      if (gets(other)) send({out, mine}, other, handle, stream);
-      if (!gets(context.rank)) continue;
-      receive({static_cast<char*>(task.out) + begin(other), bytes(other)}, other, handle, stream);
-    }
+  launch_with_others(communicator_, where, [&](int other, ncclComm_t handle) {
+    if (gets(other)) send({out, mine}, other, handle, stream);
+    if (!gets(context.rank)) return;
+    receive({static_cast<char*>(task.out) + begin(other), bytes(other)}, other, handle, stream);
   });
 }
 

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+namespace ddprun {
+
+/// All of a file, such as one of /proc; empty if it cannot be read. It blocks as long as the disk
+/// does.
+std::string file_text(const std::string& path);
+
+}  // namespace ddprun
