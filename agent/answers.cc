@@ -143,7 +143,7 @@ void Answers::open(const std::string& run_id) {
   const Result<std::string> path = ask::socket_path(ask::socket_folders(), run_id, getppid());
   const Result<> listening = path ? server_.listen(*path) : Result<>(path.error());
   if (!listening)
-    log::debug("questions about this job are impossible: " + listening.error().message);
+    log::debug("this job cannot be asked, as by ddprun status: " + listening.error().message);
 }
 
 void Answers::received(const rendezvous::Inquiry& inquiry) {

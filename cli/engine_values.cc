@@ -172,8 +172,9 @@ class Filler {
   }
 
   /// Whether this process is the only one, and has to start the agents: in a batch script, or in
-  /// the shell of salloc, on whichever host. Who says who hosts, or who is who, starts them; also
-  /// who says how many nodes there are where the engine's own program may have started this.
+  /// the shell of salloc, on whichever host. A user who names the rendezvous' host or the node's
+  /// rank starts them by hand; so does one who gives the number of nodes where the engine's own
+  /// program may have started this process.
   bool starts_agents() const {
     const auto& rank = allocation_.node_rank;
     const auto& nodes = allocation_.nodes;

@@ -65,7 +65,8 @@ Result<> check(const RawOptions& raw, const HostNames& hosts, const Words& comma
   if (raw.job.debugged_rank) {
     return usage_error("--pdb: the hosts have no terminal; run ddprun on each node instead");
   }
-  if (raw.requeue && !raw.remote.by_srun()) return usage_error("--requeue has no part in --hosts");
+  if (raw.requeue && !raw.remote.by_srun())
+    return usage_error("--requeue does not work with --hosts");
   if (raw.given.contains("node_rank")) {
     return usage_error("--node_rank: the ranks are the order of the hosts; leave it out");
   }
@@ -190,7 +191,8 @@ Result<std::shared_ptr<const Secret>> secret_to_send(const RawOptions& raw, cons
   if (raw.remote.starter != Starter::ssh) {
     if (!host.secret || !raw.secret_file.empty()) return Shared();
     return usage_error(
-        "only ssh hands DDPRUN_SECRET on unread: write the secret to a file that each host "
+        "only ssh passes DDPRUN_SECRET on without showing it: write the secret to a file that each "
+        "host "
         "has, and name it by --secret_file");
   }
   const Result<Secret> secret = given_secret(raw, host);

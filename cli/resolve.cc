@@ -53,7 +53,7 @@ void set_etcd_user(std::string_view text, rendezvous::etcd::Servers& etcd) {
 Result<> resolve_etcd(RawOptions& raw, Mode mode, const Host& host) {
   const std::string flag = "--rdzv_backend etcd ";
   if (mode == Mode::serve) {
-    return usage_error(flag + "elects a node as the master: ddprun serve has no part in it");
+    return usage_error(flag + "elects a node as the master: ddprun serve does not work with it");
   }
   if (!raw.has_endpoint) {
     return usage_error(flag + "needs --rdzv_endpoint HOST[:PORT],... of its servers");

@@ -227,11 +227,11 @@ bool has_children() {
 }
 
 void kill_all_descendants() {
-  auto patience = kTimeToDie;
+  auto pause = kTimeToDie;
   while (has_children()) {
     kill_and_reap();
-    if (!has_children() || wait_for_child_signal(patience)) continue;
-    patience *= 2;
+    if (!has_children() || wait_for_child_signal(pause)) continue;
+    pause *= 2;
     const std::string unkillable = unkillable_text(descendants());
     if (!unkillable.empty()) log::warning("SIGKILL has no effect yet: " + unkillable);
   }

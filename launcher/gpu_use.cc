@@ -23,7 +23,7 @@ struct Reason {
 /// which a GPU reaches that is well used.
 constexpr std::array kSlowdowns = std::to_array<Reason>({
     {0x20 | 0x40, "too hot"},              // SwThermalSlowdown, HwThermalSlowdown
-    {0x80, "its power supply brakes it"},  // HwPowerBrakeSlowdown
+    {0x80, "its power supply limits it"},  // HwPowerBrakeSlowdown
     {0x08, "slowed by its hardware"},      // HwSlowdown
 });
 

@@ -51,8 +51,8 @@ bool signal_if_caught(pid_t pid, pid_t parent, int signal) {
 
 }  // namespace
 
-/// Who has handlers for signals such as these two has them for all: bash with a trap for EXIT ends
-/// at any, and the starter of a container, in Go, passes each on. Who blocks all passes them on,
+/// A process that handles signals such as these two handles all: bash with a trap for EXIT ends at
+/// any, and the starter of a container, in Go, passes each on. One that blocks all passes them on,
 /// too (tini), or is about to start a process, and may have no handler for them.
 bool catches(const std::string& status, int signal) {
   if (has_bit(status, "SigCgt:", signal)) {

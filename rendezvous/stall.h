@@ -27,7 +27,7 @@ class Stall {
   News look(const Nodes& nodes, int running);
 
   /// After News::stalled: lines for people, and the same as the failure of the rank to blame, or of
-  /// the lowest one if none stands apart.
+  /// the lowest one if none differs.
   std::string text(const Nodes& nodes) const;
   Failure failure(const Nodes& nodes) const;
 

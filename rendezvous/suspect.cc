@@ -156,7 +156,7 @@ std::string Suspect::text() const {
 
 std::string Suspect::stall_text() const {
   std::string text = sentence();
-  if (text.empty()) text = "no rank stands apart from the others";
+  if (text.empty()) text = "no rank differs from the others";
   for (size_t i = 0; i < groups_.size(); ++i) {
     if (i == kMostStallLines) return text + "\nand other groups of ranks";
     const Group& group = groups_[i];

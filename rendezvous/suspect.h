@@ -27,7 +27,7 @@ class Suspect {
   std::string text() const;
 
   /// The same for a round in which no rank makes progress, though none has failed: whom the others
-  /// wait for, or that no rank stands apart, and then a line for each group of ranks.
+  /// wait for, or that no rank differs, and then a line for each group of ranks.
   std::string stall_text() const;
 
   /// The lowest rank that the sentence names; nullopt: it names none.

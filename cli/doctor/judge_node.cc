@@ -77,7 +77,7 @@ Judged judge_locked_memory(const Facts& facts, int /*hosts*/) {
 
 Judged judge_stack(const Facts& facts, int /*hosts*/) {
   if (facts.stack >= 0) return std::nullopt;
-  return Finding{Level::warn, "stack", "its limit is unlimited, which NCCL does not bear",
+  return Finding{Level::warn, "stack", "its limit is unlimited, which NCCL does not support",
                  "ulimit -s 8192 before ddprun"};
 }
 

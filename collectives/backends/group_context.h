@@ -30,8 +30,8 @@ struct GroupContext {
   int named(int of) const { return whole.empty() ? of : whole[static_cast<std::size_t>(of)]; }
 };
 
-/// The context of some of its ranks, this one among them. They are numbered anew, and named as
-/// before.
+/// The context of some of its ranks, this one among them. They get new numbers, and are
+/// named as before.
 inline GroupContext context_of_part(const GroupContext& context, const std::vector<int>& ranks) {
   GroupContext part = context;
   part.whole.clear();

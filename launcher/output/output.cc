@@ -23,7 +23,7 @@ constexpr size_t kOwnLimit = 1024 * 1024;  // pending bytes beyond which own lin
 /// When workers are killed, a reader or a disk that takes nothing for longer is given up, and one
 /// that is slow after all of that time.
 constexpr std::chrono::milliseconds kFlushLimit{500};
-constexpr std::chrono::milliseconds kAllPatience{5'000};
+constexpr std::chrono::milliseconds kFlushAllLimit{5'000};
 
 /// The beginning of a line is shown when nothing has come for so long.
 constexpr std::chrono::milliseconds kQuiet{200};
@@ -341,7 +341,7 @@ void Output::when_drained(std::function<void()> done) {
 
 void Output::drop_stopped_readers() {
   if (std::exchange(dropping_, true)) return;
-  drop_by_ = std::chrono::steady_clock::now() + kAllPatience;
+  drop_by_ = std::chrono::steady_clock::now() + kFlushAllLimit;
   drop_stalled_later();
 }
 

@@ -118,7 +118,7 @@ void Election::take_renewed(seconds ttl, Time sent, Time now) {
 void Election::take_look_answer(const Answer& answer) {
   const auto* seen = as<answer::Seen>(answer);
   if (seen == nullptr || (seen->master && seen->master->epoch == *epoch_)) return;
-  step_down("somebody has deleted its key in etcd");
+  step_down("its key in etcd was deleted");
 }
 
 ElectionActions Election::record(std::string state, Time now) {

@@ -281,7 +281,7 @@ Result<JobState> decode_state(std::string_view value) {
     if (!end) return end.error();
     const auto* notification = std::get_if<Notification>(&*end);
     const auto* closed = notification ? std::get_if<Closed>(notification) : nullptr;
-    if (closed == nullptr) return wrong("an end that is none");
+    if (closed == nullptr) return wrong("an invalid end of the job");
     state.ending = closed->ending;
   }
   return fields.or_error(std::move(state));

@@ -206,7 +206,7 @@ TEST_CASE("a job of Slurm is requeued by its node of rank 0, and no other job is
   CHECK(refusal({"--requeue", "3", "train"}) == none);
   CHECK(refusal({"--requeue", "3", "--engine", "none", "train"}, host(first)) == none);
   CHECK(refusal({"--requeue", "3", "--hosts", "a,b", "train"}) ==
-        "--requeue has no part in --hosts");
+        "--requeue does not work with --hosts");
   CHECK(tests::contains(refusal({"--requeue", "0", "train"}), "--requeue expects"));
 }
 

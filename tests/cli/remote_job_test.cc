@@ -206,7 +206,8 @@ TEST_CASE("in a job script of LSF blaunch starts the agents, in one of SGE qrsh"
   CHECK(of_sge.hosts[1].starter ==
         Texts{"qrsh", "-inherit", "-noshell", "gpu-08", "/opt/ddprun", "--remote_agent"});
   sge.secret = std::make_shared<Secret>("00112233445566778899aabbccddeeff");
-  CHECK(tests::contains(refusal({"train"}, sge), "only ssh hands DDPRUN_SECRET on unread"));
+  CHECK(tests::contains(refusal({"train"}, sge),
+                        "only ssh passes DDPRUN_SECRET on without showing it"));
 }
 
 TEST_CASE("where the program that starts the agents is missing, the sentence says what to do") {

@@ -59,7 +59,7 @@ fail_worker
 now=$(latest)
 ctl del "/ddprun/$id/master" >/dev/null
 both_in_later_round "$now"
-cat "$work"/.[12].stderr | grep "any more: somebody has deleted its key in etcd" >/dev/null || fail 'it did not step down'
+cat "$work"/.[12].stderr | grep "any more: its key in etcd was deleted" >/dev/null || fail 'it did not step down'
 
 now=$(latest)
 ctl lease revoke "$(printf %x "$(lease_of_master)")" >/dev/null

@@ -117,7 +117,7 @@ TEST_CASE("nodes whose workers have ended with 0 are not waited for") {
   job.quiet(2);
   const auto told = job.says(3, message::Succeed{0});
   REQUIRE(told.size() == 1);
-  CHECK(contains(std::get<Stalled>(told[0]).text, "no rank stands apart"));
+  CHECK(contains(std::get<Stalled>(told[0]).text, "no rank differs"));
 }
 
 TEST_CASE("a node whose workers have ended with 0 is no cause of the hang, wherever they were") {
@@ -127,7 +127,7 @@ TEST_CASE("a node whose workers have ended with 0 is no cause of the hang, where
   job.quiet(1);
   const auto told = job.quiet(2);
   REQUIRE(told.size() == 1);
-  CHECK(contains(std::get<Stalled>(told[0]).text, "no rank stands apart"));
+  CHECK(contains(std::get<Stalled>(told[0]).text, "no rank differs"));
 }
 
 TEST_CASE("with --hang_timeout the round has failed, by the rank that the others wait for") {
@@ -152,7 +152,7 @@ TEST_CASE("with --hang_timeout the round has failed, by the rank that the others
   const auto again = job.quiet(2, Kind::waiting, 1);
   REQUIRE(again.size() == 1);
   CHECK(std::get<Broken>(again[0]).ends_job);
-  CHECK(std::get<Broken>(again[0]).root_cause->rank == 0);  // none stands apart
+  CHECK(std::get<Broken>(again[0]).root_cause->rank == 0);  // none differs
 }
 
 TEST_CASE("where a node has no line its loss comes first") {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is let in to the store: by real sockets, and processes of another user where the tests run as
-// root.
+// Which connections the store accepts: by real sockets, and processes of another user where the
+// tests run as root.
 #include <arpa/inet.h>
 #include <csignal>
 #include <functional>

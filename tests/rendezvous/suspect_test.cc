@@ -202,7 +202,7 @@ TEST_CASE("in a hang nobody has failed, and all ranks are told") {
   const Job alone = Job(1).asleep({0});
   CHECK_FALSE(alone.seen().named());
   CHECK(alone.seen().stall_text() ==
-        "no rank stands apart from the others\n"
+        "no rank differs from the others\n"
         "rank 0 (gpu-01): asleep (clock_nanosleep) for 10 min");
   const Job stopped = Job(1).at({0}, Kind::stopped, "stopped by a signal (state T)");
   CHECK(stopped.seen().stall_text() ==
@@ -217,7 +217,7 @@ TEST_CASE("however many groups there are, the lines of a hang fit into a message
   }
   const std::string text = job.seen().stall_text();
   CHECK(text.size() < 4'000);
-  CHECK(text.starts_with("no rank stands apart"));
+  CHECK(text.starts_with("no rank differs"));
   CHECK(text.ends_with("\nand other groups of ranks"));
 }
 

@@ -366,7 +366,7 @@ TEST_CASE("a group cannot replace the checkpoint of a group that was formed late
                 error.what());
         }
         check(ddp::Checkpoint(path).load(newer, state.parts()) == 2, "replaced");
-        // Who has loaded a checkpoint goes on from it.
+        // A process that has loaded a checkpoint goes on from it.
         ddp::Checkpoint continued(path);
         continued.load(older, state.parts());
         continued.save(older, 4, state.parts());

@@ -436,7 +436,7 @@ TEST_CASE("a master whose key was deleted steps down at the next renewal, though
   master.pass(2s);
   master.etcd.master.reset();
   master.pass(2s);
-  CHECK(master.stepped_down == std::vector<std::string>{"somebody has deleted its key in etcd"});
+  CHECK(master.stepped_down == std::vector<std::string>{"its key in etcd was deleted"});
 }
 
 TEST_CASE("a key lives for three leases of nodes, and is renewed ten times in it") {
