@@ -162,7 +162,7 @@ TEST_CASE("a worker whose timer ends gets its signal, and one that released its 
   CHECK(timers.cause(released.pid).empty());
 }
 
-TEST_CASE("a process of nobody's workers is not signalled, and a worker's child is") {
+TEST_CASE("only workers and their children are signalled") {
   const Folder folder;
   boost::asio::io_context io;
   FileTimers timers(io.get_executor());

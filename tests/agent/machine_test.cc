@@ -415,7 +415,7 @@ TEST_CASE("a finished node that gets a signal leaves") {
   check<action::Leave, action::Finish>(m.on(event::StopRequested{SIGTERM}));
 }
 
-TEST_CASE("a worker that cannot be started is a failure: it is told, and the node joins again") {
+TEST_CASE("a worker that cannot be started is reported as a failure, and the node joins again") {
   Machine m = running();
   const Actions actions =
       m.on(event::StartFailed{Error{Errc::not_executable, "cannot execute ./train"}, 2});

@@ -116,7 +116,7 @@ TEST_CASE("node questions: those of two agents have different numbers") {
   CHECK(numbers[1] == numbers[0] + 1);
 }
 
-TEST_CASE("node questions: nobody waits for ever for an answer") {
+TEST_CASE("node questions: a question without an answer times out") {
   AskingAgent world;
   world.ask("/a");
   world.ask("/b");

@@ -50,7 +50,7 @@ TEST_CASE("any other text is no stack") {
   CHECK(parse_py_spy(deep + "}]", 7).size() == 200);
 }
 
-TEST_CASE("a stack in a collective is told by the program's line and what it called there") {
+TEST_CASE("a stack in a collective is described by the program's line and what it called there") {
   const StackPlace place = stack_place(parse_py_spy(kAllReduce, 32470));
   CHECK(place.kind == StackKind::collective);
   CHECK(place.text == "in all_reduce (train.py:31)");
@@ -64,7 +64,7 @@ TEST_CASE("a stack in a collective is told by the program's line and what it cal
   CHECK(init.text == "in init_process_group (train.py:12)");
 }
 
-TEST_CASE("a stack in no collective is told by the innermost line of the program") {
+TEST_CASE("a stack in no collective is described by the innermost line of the program") {
   const StackPlace plain = stack_place({{"load_batch", "/home/me/data.py", 41}});
   CHECK(plain.kind == StackKind::outside);
   CHECK(plain.text == "in load_batch (data.py:41)");

@@ -25,7 +25,7 @@ rendezvous::Failure failed(int wait_status, const std::string& stderr_tail,
 
 constexpr int kExit1 = 1 << 8;
 
-TEST_CASE("a worker's place is told from its state, its system call and how long it stood still") {
+TEST_CASE("a worker's place follows from its state, its system call and how long it has not run") {
   const auto kind = [](const ProcessSample& sample) { return place_of(3, sample).kind; };
   constexpr milliseconds kLong{9'000};
   constexpr milliseconds kShort{800};

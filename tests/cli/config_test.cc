@@ -137,7 +137,7 @@ TEST_CASE("a file may be named, and none may be read") {
         "--config missing: cannot be read: No such file");
 }
 
-TEST_CASE("a file that cannot be trusted is not read, and the user is told") {
+TEST_CASE("a file that cannot be trusted is not read, with a warning") {
   cli::Host on = host();
   on.read_config = [](const std::string&, bool) -> Result<std::optional<std::string>> {
     return Error{Errc::usage, "belongs to user 7, and this is user 0"};
@@ -178,7 +178,7 @@ TEST_CASE("agents on other hosts get the values of the file as flags, and read n
                      [](const std::string& word) { return word.starts_with("--hosts"); }));
 }
 
-TEST_CASE("a found file counts if nobody else could have written it") {
+TEST_CASE("a found file counts if no other user could have written it") {
   const File file("lease = 20");
   const auto found = [&] { return cli::read_config_file(file.path(), false); };
   CHECK(must(found()) == "lease = 20");

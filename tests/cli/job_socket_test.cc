@@ -49,7 +49,7 @@ TEST_CASE("job socket: several ddpruns of one job are one") {
   refused_choice(others, "a");  // before they have joined nobody knows
 }
 
-TEST_CASE("job socket: nobody listens") {
+TEST_CASE("job socket: no process listens") {
   const auto answer = ask_socket("/tmp/none.1.sock", "GET", "/", std::chrono::seconds(30));
   REQUIRE(!answer);
   CHECK(answer.error().code == Errc::closed);

@@ -322,7 +322,7 @@ TEST_CASE("a dry run leaves open the address of a store in rank 0") {
   CHECK(text.find(" MASTER_ADDR=? MASTER_PORT=PORT ") != std::string::npos);
 }
 
-TEST_CASE("a program that is missing is told to the other nodes, if there are any") {
+TEST_CASE("a missing program is reported to the other nodes, if there are any") {
   cli::Host here = host();
   here.find_program = [](const std::string& name) -> Result<std::string> {
     return Error{Errc::not_found, "cannot run " + name + ": no such file"};

@@ -216,7 +216,7 @@ TEST_CASE("a wrong --rdzv_conf is refused with the valid values, and changes not
   CHECK(job.last_call == 30s);
 }
 
-TEST_CASE("keys that ddprun does not have are accepted, as by torchrun, and the user is told") {
+TEST_CASE("keys that ddprun does not have are accepted, as by torchrun, with a warning") {
   agent::JobSpec job;
   must(set_conf("cas_backoff_max_seconds=1,etcd_prefix=/x,last_call_timeout=1", job));
   CHECK(job.last_call == 1s);

@@ -49,7 +49,7 @@ TEST_CASE("a filter of system calls is named") {
   CHECK((WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 77));
 }
 
-TEST_CASE("each reason why a process may not be read is told from the others") {
+TEST_CASE("each reason why a process may not be read has its own sentence") {
   CHECK(trace_refusal_text({}).empty());
   CHECK(trace_refusal_text({true, false, 3, true, false}).empty());
   const auto reason = [](bool may_open, std::optional<int> scope, bool filter, bool same_user) {

@@ -117,7 +117,7 @@ TEST_CASE("a master that has proven its secret has as long again for the welcome
   CHECK(find<agent_action::Close>(session.tick(kGreeted + 14s)) == nullptr);
 }
 
-TEST_CASE("a port where no master answers is told from one where nothing listens") {
+TEST_CASE("a port where no master answers is distinguished from one where nothing listens") {
   AgentSession session = new_session();
   session.join({}, kGreeted);
   const auto waiting = [&session](AgentSession::Time now) {
@@ -239,7 +239,7 @@ TEST_CASE("a lease ends in time, whatever a process that stood still reads first
   CHECK(find<agent_action::LeaseOver>(session.tick(kGreeted + 13s)) == nullptr);
 }
 
-TEST_CASE("a failure that a restarted master cannot know is told to it, and only to it") {
+TEST_CASE("a failure that a restarted master cannot know is reported to it, and only to it") {
   AgentSession session = welcomed_session();
   session.received(1, ready(0), kGreeted + 1s);
   session.fail(0, exit_9(), kGreeted + 2s);

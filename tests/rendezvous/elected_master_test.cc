@@ -151,7 +151,7 @@ struct Sessions {
   }
 };
 
-TEST_CASE("a round is recorded before a node is told of it") {
+TEST_CASE("a round is recorded before a node is notified") {
   Sessions job;
   REQUIRE(job.recorded() != nullptr);
   CHECK(job.recorded()->round == 0);
@@ -186,7 +186,7 @@ TEST_CASE("what follows while a round is recorded comes after it") {
         Notification(Broken{}).index());
 }
 
-TEST_CASE("the end is recorded before a node is told of it") {
+TEST_CASE("the end is recorded before a node is notified") {
   Sessions job;
   job.last = job.sessions.recorded();
   job.say(1, message::Succeed{0});

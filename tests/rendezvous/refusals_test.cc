@@ -9,7 +9,7 @@ using namespace ddprun;
 using namespace ddprun::rendezvous;
 using ddprun::tests::contains;
 
-TEST_CASE("an agent of another job is refused on both sides, and not told this job's id") {
+TEST_CASE("an agent of another job is refused on both sides, and does not learn this job's id") {
   World world(nodes(2, 2));
   Client::Options options = Member::options("stray", world.endpoint());
   options.run_id = "other";

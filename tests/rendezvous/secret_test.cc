@@ -167,7 +167,7 @@ TEST_CASE("a node with the secret of another job is refused on both sides, neith
   CHECK(world.logged("refused a node at 127.0.0.1: it belongs to another job"));
 }
 
-TEST_CASE("a node without a secret is refused on both sides, and not told the job") {
+TEST_CASE("a node without a secret is refused on both sides, and does not learn the job's id") {
   SecretWorld world(nodes(2, 2));
   Member member(world, world.options("stray", nullptr));
   member.join();

@@ -74,7 +74,7 @@ std::pair<std::string, std::string> errors_of(std::shared_ptr<const Security> ag
 
 }  // namespace
 
-TEST_CASE("two ends with one secret understand each other, and nobody else does") {
+TEST_CASE("two ends with one secret understand each other, and no other end does") {
   Line line;
   line.agent.send("from the agent");
   const std::string hello = line.agent.take_output();
@@ -148,7 +148,7 @@ TEST_CASE("another way to use TLS is refused as another version") {
   CHECK(contains(master, "another version"));
 }
 
-TEST_CASE("a stranger's TLS is refused without a word") {
+TEST_CASE("a stranger's TLS is refused without an answer") {
   const std::string key(32, 'k');
   const auto [agent, master] = errors_of(with_key("admin", key), with_key("ddprun1/job", key));
   CHECK(master == "stranger");

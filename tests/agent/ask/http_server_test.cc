@@ -123,7 +123,7 @@ TEST_CASE("http server: those who only connect keep no more than their number fr
   CHECK(world.read_from(socket).ends_with("\r\n\r\nhere"));
 }
 
-TEST_CASE("http server: an answer may come when nobody is there any more") {
+TEST_CASE("http server: an answer may come after its client has gone") {
   AskedServer world;
   auto [socket, respond] = world.ask("GET / HTTP/1.1\r\n\r\n");
   SECTION("who asked has left") {

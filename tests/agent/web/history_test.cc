@@ -81,7 +81,7 @@ TEST_CASE("web history: a hang is the verdict until some go on, or the round is 
   CHECK(history.downtime(802) == 1);
 }
 
-TEST_CASE("web history: why a round failed, in a word") {
+TEST_CASE("web history: why a round failed, in one word") {
   CHECK(cause_of(failed_with(1 << 8)) == "exit");
   CHECK(cause_of(failed_with(SIGSEGV)) == "signal");
   CHECK(cause_of(failed_with(127 << 8, 0)) == "not_started");

@@ -175,7 +175,7 @@ TEST_CASE("web site: metrics of what the job answers") {
   CHECK(contains(world.get(world.request("/metrics")), " 503 Service Unavailable\r\n"));
 }
 
-TEST_CASE("web site: the job is asked once for all who look, and not when nobody does") {
+TEST_CASE("web site: the job is asked once for all clients, and not at all without one") {
   SeenSite world;
   world.answer.reset();
   Viewer one{world.send(world.request("/api/events"))};
@@ -202,7 +202,7 @@ TEST_CASE("web site: the job is asked once for all who look, and not when nobody
   CHECK(world.asked.size() == 2);
 }
 
-TEST_CASE("web site: who does not read holds nobody else up") {
+TEST_CASE("web site: a client that does not read holds up no other") {
   SeenSite world;
   Viewer stopped{world.send(world.request("/api/events"))};
   Viewer reader{world.send(world.request("/api/events"))};

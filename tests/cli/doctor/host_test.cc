@@ -215,7 +215,7 @@ TEST_CASE("doctor: a probe finds who answers, his clock, and how fast the way is
   CHECK_FALSE(measure(0, target, facts).is_measured);
 }
 
-TEST_CASE("doctor: a connection that breaks is one link's error, and the others are told") {
+TEST_CASE("doctor: a connection that breaks is one link's error, and the others are reported") {
   const Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;

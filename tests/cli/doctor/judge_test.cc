@@ -188,14 +188,14 @@ TEST_CASE("doctor: a variable that one node lacks is named") {
   CHECK(found[0].text == "1 on b; none on a");
 }
 
-TEST_CASE("doctor: nodes that told nothing are not compared") {
+TEST_CASE("doctor: nodes without a report are not compared") {
   std::vector<Facts> nodes = {healthy("a"), healthy("b")};
   nodes[1].missing = "it has told nothing";
   nodes[1].traits.clear();
   CHECK(bad(compare(nodes)).empty());
 }
 
-TEST_CASE("doctor: nodes of one host are told apart, and of many the first are named") {
+TEST_CASE("doctor: nodes of one host are distinguished, and of many the first are named") {
   const std::vector<Facts> nodes(9, healthy("a"));
   const std::vector<std::string> names = node_names(nodes);
   CHECK(names[1] == "a (node 1)");

@@ -323,7 +323,7 @@ TEST_CASE("a short message needs no receive to be sent, however many were sent b
   });
 }
 
-TEST_CASE("a message may be waited for with patience or without", "[mpi]") {
+TEST_CASE("a message may be waited for with a time-out or without", "[mpi]") {
   check_ranks(2, [](ProcessGroup& group) {
     const Elements sent = elements(0, 3, kLong);
     if (group.rank() == 0) {

@@ -221,7 +221,7 @@ TEST_CASE("what a rank writes to a region the others read at the same place of t
   CHECK(ours.find(nullptr, 0).number() == 0);
 }
 
-TEST_CASE("a region is given back when nobody uses it, and found no more") {
+TEST_CASE("a region that is no longer used is given back, and found no more") {
   const Fd memory = ShmArena::create(1);
   const auto arena = ShmArena::map(again(memory), 1, 0);
   REQUIRE(arena);

@@ -44,7 +44,7 @@ TEST_CASE("calls that are begun are done in their order, among others that block
   });
 }
 
-TEST_CASE("a call goes on after an impatient wait", "[mpi]") {
+TEST_CASE("a call goes on after a wait that timed out", "[mpi]") {
   check_ranks(3, [](ProcessGroup& group) {
     auto other_way = group.split(0);
     std::vector<int> data = {group.rank() + 1};

@@ -83,7 +83,7 @@ TEST_CASE("a mesh that does not fit the group is refused") {
   CHECK(contains(output, "a mesh of no dimensions has no dimension tp"));
 }
 
-TEST_CASE("ranks that arrange different meshes are told so") {
+TEST_CASE("ranks that arrange different meshes get an error that says so") {
   const auto ended = run_ranks(2, [](ProcessGroup& group) {
     const bool first = group.rank() == 0;
     (void)ddp::mesh(*group.split(0), {{first ? "dp" : "tp", 2}});

@@ -220,7 +220,7 @@ TEST_CASE("directories of log and error files are the user's alone") {
   umask(usual);
 }
 
-TEST_CASE("an attempt whose directories cannot be created has no files, and the user is told") {
+TEST_CASE("an attempt whose directories cannot be created has no files, with a warning") {
   const Tmpdir scratch;
   LogDir logs;
   must(logs.open((scratch / "logs").string(), "none", true));
