@@ -317,7 +317,7 @@ Notifications Round::count_prior_failure() {
   return notifications;
 }
 
-/// After a change of what prior_round_ knows, or of time.
+/// After a change of what prior_rounds_ knows, or of time.
 Notifications Round::go_on() {
   Notifications notifications = count_prior_failure();
   return phase_ == Phase::forming ? start_if_complete() : notifications;
