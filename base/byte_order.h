@@ -8,7 +8,8 @@
 
 namespace ddprun {
 
-/// Numbers as the bytes of control messages, the most significant byte first. Pure.
+// Numbers as bytes: of control messages the most significant byte first, of the store and of files
+// the least significant. Pure.
 
 /// Appends the low `size` bytes of `number`, at most 8.
 inline void append_big_endian(std::string& out, std::uint64_t number, std::size_t size) {
@@ -19,6 +20,25 @@ inline void append_big_endian(std::string& out, std::uint64_t number, std::size_
 inline std::uint64_t big_endian(std::string_view bytes) {
   std::uint64_t number = 0;
   for (const char byte : bytes) number = number << 8 | static_cast<unsigned char>(byte);
+  return number;
+}
+
+/// Appends the low `size` bytes of `number`, at most 8.
+inline void append_little_endian(std::string& out, std::uint64_t number, std::size_t size) {
+  char bytes[8];
+  for (char& byte : bytes) {
+    byte = static_cast<char>(number & 0xff);
+    number >>= 8;
+  }
+  out.append(bytes, size);
+}
+
+/// The number that all of `bytes` are, at most 8.
+inline std::uint64_t little_endian(std::string_view bytes) {
+  std::uint64_t number = 0;
+  for (std::size_t i = bytes.size(); i-- > 0;) {
+    number = number << 8 | static_cast<unsigned char>(bytes[i]);
+  }
   return number;
 }
 

@@ -12,6 +12,8 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include "base/byte_order.h"
+
 namespace ddprun::bench {
 namespace {
 
@@ -33,7 +35,7 @@ void require(bool holds, const char* what) {
 
 std::string integer(std::uint64_t number) {
   std::string out;
-  store::append_integer(out, number);
+  append_little_endian(out, number, 8);
   return out;
 }
 

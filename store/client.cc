@@ -16,6 +16,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "base/byte_order.h"
 #include "base/text.h"
 #include "store/wire.h"
 
@@ -37,7 +38,7 @@ class Outgoing {
   explicit Outgoing(RequestType type) { bytes_.push_back(static_cast<char>(type)); }
 
   Outgoing& integer(std::uint64_t value, std::size_t size = 8) {
-    append_integer(bytes_, value, size);
+    append_little_endian(bytes_, value, size);
     return *this;
   }
   Outgoing& string(std::string_view value) {
@@ -178,7 +179,7 @@ Result<> Client::greet(Deadline deadline) {
 Result<> Client::receive_echo(std::uint32_t nonce, Deadline deadline) {
   std::array<char, 4> echo{};
   if (auto got = receive(echo.data(), echo.size(), deadline); !got) return got;
-  if (decode_integer({echo.data(), echo.size()}) != nonce)
+  if (little_endian({echo.data(), echo.size()}) != nonce)
     return broken(Errc::protocol, "is not a store");
   return {};
 }
@@ -353,7 +354,7 @@ Result<std::uint8_t> Client::receive_byte(Deadline deadline) {
 Result<std::int64_t> Client::receive_integer(Deadline deadline) {
   std::array<char, 8> bytes{};
   if (auto got = receive(bytes.data(), bytes.size(), deadline); !got) return got.error();
-  return static_cast<std::int64_t>(decode_integer({bytes.data(), bytes.size()}));
+  return static_cast<std::int64_t>(little_endian({bytes.data(), bytes.size()}));
 }
 
 /// A string of at most `limit` bytes. A length alone allocates little: memory for a long string

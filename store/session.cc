@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/byte_order.h"
+
 namespace ddprun::store {
 namespace {
 
@@ -25,7 +27,7 @@ void put_byte(Outbox& outbox, std::uint8_t byte) {
 
 void put_integer(Outbox& outbox, std::size_t number) {
   std::string bytes;  // 8 of them, which need no memory of their own
-  append_integer(bytes, number);
+  append_little_endian(bytes, number, 8);
   outbox.append(bytes);
 }
 
@@ -133,7 +135,7 @@ Result<> Session::run(const Request& request) {
       return {};
     case RequestType::ping: {
       std::string nonce;
-      append_integer(nonce, static_cast<std::uint64_t>(request.number), 4);
+      append_little_endian(nonce, static_cast<std::uint64_t>(request.number), 4);
       outbox_.append(nonce);
       return {};
     }

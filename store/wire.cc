@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/byte_order.h"
+
 namespace ddprun::store {
 namespace {
 
@@ -133,7 +135,7 @@ RequestParser::Status RequestParser::fields(std::string_view bytes) {
 
 RequestParser::Status RequestParser::read_number(std::string_view bytes, std::size_t width) {
   if (bytes.size() - position_ < width) return Status::incomplete;
-  request_.number = static_cast<std::int64_t>(decode_integer(bytes.substr(position_, width)));
+  request_.number = static_cast<std::int64_t>(little_endian(bytes.substr(position_, width)));
   position_ += width;
   return Status::complete;
 }
@@ -142,7 +144,7 @@ RequestParser::Status RequestParser::read_number(std::string_view bytes, std::si
 RequestParser::Status RequestParser::read_length(std::string_view bytes, std::size_t limit,
                                                  const char* what, std::uint64_t& length) {
   const auto rest = bytes.substr(position_);
-  length = decode_integer(rest.substr(0, 8));  // or the least it can be
+  length = little_endian(rest.substr(0, 8));  // or the least it can be
   if (length > limit) {
     return refuse(std::string("a ") + what + " of " + (rest.size() < 8 ? "at least " : "") +
                   std::to_string(length) + ", the limit is " + std::to_string(limit));
@@ -175,25 +177,8 @@ RequestParser::Status RequestParser::refuse(std::string sentence) {
   return Status::malformed;
 }
 
-void append_integer(std::string& out, std::uint64_t number, std::size_t size) {
-  char bytes[8];
-  for (auto& byte : bytes) {
-    byte = static_cast<char>(number & 0xff);
-    number >>= 8;
-  }
-  out.append(bytes, size);
-}
-
-std::uint64_t decode_integer(std::string_view bytes) {
-  std::uint64_t number = 0;
-  for (std::size_t i = bytes.size(); i-- > 0;) {
-    number = number << 8 | static_cast<unsigned char>(bytes[i]);
-  }
-  return number;
-}
-
 void append_bytes(std::string& out, std::string_view bytes) {
-  append_integer(out, bytes.size());
+  append_little_endian(out, bytes.size(), 8);
   out.append(bytes);
 }
 

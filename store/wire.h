@@ -94,12 +94,6 @@ class RequestParser {
   Error error_{};
 };
 
-/// The low `size` bytes of a number, at most 8, little-endian.
-void append_integer(std::string& out, std::uint64_t number, std::size_t size = 8);
-
-/// A number of at most 8 bytes, little-endian.
-std::uint64_t decode_integer(std::string_view bytes);
-
 /// A key or a value: its length and its bytes.
 void append_bytes(std::string& out, std::string_view bytes);
 

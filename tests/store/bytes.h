@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/byte_order.h"
 #include "store/wire.h"
 
 namespace ddprun::store::bytes {
@@ -23,7 +24,7 @@ inline std::string hex(std::string_view digits) {
 /// 8 bytes.
 inline std::string integer(std::int64_t number) {
   std::string out;
-  append_integer(out, static_cast<std::uint64_t>(number));
+  append_little_endian(out, static_cast<std::uint64_t>(number), 8);
   return out;
 }
 
