@@ -17,8 +17,8 @@
 #include <boost/asio/post.hpp>
 
 #include "base/log.h"
-#include "rendezvous/control_frames.h"
 #include "rendezvous/endpoint.h"
+#include "rendezvous/protocol.h"
 #include "rendezvous/tls_record.h"
 #include "rendezvous/tunnel_frames.h"
 

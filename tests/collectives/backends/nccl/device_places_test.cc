@@ -145,7 +145,7 @@ TEST_CASE("an NCCL that is too old, or made to block by a variable, is refused")
   CHECK(contains(ended[0].output, expected));
 }
 
-TEST_CASE("ranks that come to different backends get an error that names both") {
+TEST_CASE("ranks that come to different backends are told so") {
   const LiveStore store;
   Variables nccl = on_gpu(place(0, 2, store.port()));
   Variables gloo = on_gpu(place(1, 2, store.port()));
