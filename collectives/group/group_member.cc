@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "collectives/backends/agreed_error.h"
-#include "collectives/backends/async_teardown.h"
+#include "collectives/background.h"
 #include "collectives/failure/abort_limit.h"
 #include "collectives/failure/watchdog.h"
 #include "collectives/group/host_memory.h"
@@ -129,7 +129,7 @@ void GroupMember::leave() {
     return;
   }
   if (context.size == 1) return;
-  teardown_async([kept = std::shared_ptr(std::move(backend)), calls = calls]() mutable {
+  run_in_background([kept = std::shared_ptr(std::move(backend)), calls = calls]() mutable {
     try {
       const auto call = calls->begin({.operation = Operation::leave});
       kept->leave();

@@ -1,12 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ddp/work.h"
 
+#include <exception>
+#include <string>
 #include <utility>
 
+#include "collectives/background.h"
 #include "collectives/call/async_call.h"
 #include "collectives/errors.h"
 
 namespace ddp {
+namespace {
+
+/// The error of the call, or of what follows it.
+std::optional<Error> follow(internal::AsyncCall& call, const std::function<void()>& next) {
+  while (!call.completes_until(std::chrono::steady_clock::now() + std::chrono::hours(1))) continue;
+  if (const auto error = call.error()) return error;
+  try {
+    next();
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::exception& thrown) {
+    return Error(ErrorKind::system,
+                 std::string("ddp: what follows a call threw: ") + thrown.what());
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 Work::Work(std::shared_ptr<internal::AsyncCall> call) : call_(std::move(call)) {}
 
@@ -28,6 +49,20 @@ void Work::wait(std::chrono::milliseconds timeout) const {
                                           internal::name_time(timeout) + ", and goes on");
   }
   if (const auto error = call_->error()) throw Error(*error);
+}
+
+Work Work::then(std::function<void()> next) const {
+  auto both = std::make_shared<internal::Completion>();
+  internal::run_in_background([call = call_, next = std::move(next), both]() mutable {
+    const auto error = follow(*call, next);
+    next = nullptr;  // a waiting thread finds nothing left of it
+    if (error) {
+      both->fail(*error);
+    } else {
+      both->succeed();
+    }
+  });
+  return Work(both);
 }
 
 std::optional<std::chrono::nanoseconds> Work::duration() const {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "base/error.h"
 #include "collectives/call/parts.h"
@@ -10,6 +11,7 @@
 #include "collectives/group/agreement.h"
 #include "collectives/group/group_access.h"
 #include "collectives/training/checkpoint_disk.h"
+#include "collectives/training/checkpoint_writer.h"
 
 namespace ddp {
 namespace {
@@ -113,36 +115,37 @@ std::optional<std::pair<int, std::uint64_t>> agree(ProcessGroup& group, const An
 
 }  // namespace
 
+Checkpoint::Checkpoint(std::string path)
+    : writer_(std::make_shared<internal::CheckpointWriter>(std::move(path))) {}
+
 void Checkpoint::save(ProcessGroup& group, std::uint64_t version,
                       const std::vector<Buffer>& state) {
   const auto parts = check_parts(group, state);
-  std::string failed;
-  if (group.rank() == 0) {
-    if (!whole_) {
-      const auto there = CheckpointReader::open(path_);
-      whole_ = there && *there && (*there)->check();
-    }
-    generation_ = std::max(generation_, internal::GroupAccess::formed(group));
-    const auto done = internal::write_checkpoint(
-        path_, {.version = version, .generation = generation_}, parts, whole_);
-    if (!done) failed = here(group) + done.error().message;
-    whole_ = done || whole_;
-  }
-  internal::check_succeeded(group, ErrorKind::system, failed, 0);
+  writer_->settle();
+  writer_->write(group, version, parts);
+}
+
+Work Checkpoint::isave(ProcessGroup& group, std::uint64_t version,
+                       const std::vector<Buffer>& state) {
+  const auto parts = check_parts(group, state);
+  writer_->settle();
+  return writer_->write_later(group, version, parts);
 }
 
 std::optional<std::uint64_t> Checkpoint::load(ProcessGroup& group,
                                               const std::vector<Buffer>& state) {
   const auto parts = check_parts(group, state);
   internal::check_same_lines(group, "what to load from a checkpoint", lines_of(parts));
+  writer_->settle();
 
-  const auto opened = CheckpointReader::open(path_);
+  const std::string& path = writer_->path();
+  const auto opened = CheckpointReader::open(path);
   Answer own;
   if (!opened) {
-    own.error = here(group) + explain(opened.error(), path_);
+    own.error = here(group) + explain(opened.error(), path);
   } else if (*opened) {
     own.version = (*opened)->header().version;
-    generation_ = std::max(generation_, (*opened)->header().generation + 1);
+    writer_->found_generation((*opened)->header().generation + 1);
   }
   const auto chosen = agree(group, own);
   if (!chosen) return std::nullopt;
@@ -154,11 +157,11 @@ std::optional<std::uint64_t> Checkpoint::load(ProcessGroup& group,
     const CheckpointReader& file = **opened;
     other = difference(file, parts);
     if (!other.empty()) {
-      other = here(group) + path_ + " is of another program: " + other;
+      other = here(group) + path + " is of another program: " + other;
     } else if (const auto done = file.read(parts); !done) {
-      failed = here(group) + explain(done.error(), path_);
+      failed = here(group) + explain(done.error(), path);
     } else {
-      whole_ = true;
+      writer_->found_whole();
     }
   }
   internal::check_succeeded(group, ErrorKind::usage, other, source);

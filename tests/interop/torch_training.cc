@@ -3,9 +3,12 @@
 // PyTorch's own DistributedDataParallel.
 //   ddprun --nproc_per_node 4 torch_training DIGITS.csv
 //   ddprun --nproc_per_node 2 torch_training bench STEPS
+#include <ATen/DLConvertor.h>
 #include <ATen/Functions.h>
+#include <ATen/dlpack.h>
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
 #include <stdexcept>
@@ -19,6 +22,7 @@
 #include <vector>
 
 #include "ddp/communication_hooks.h"
+#include "ddp/dlpack.h"
 #include "ddp/torch.h"
 
 namespace {
@@ -220,6 +224,48 @@ void check_tensors(ddp::ProcessGroup& group) {
   check_refused("a tensor cannot be used: it is undefined", [] { buffer(Tensor()); });
 }
 
+/// With DLPack's own header, and a library that makes and takes its tensors.
+void check_dlpack(ddp::ProcessGroup& group) {
+  const Tensor tensor = at::full({2, 3}, group.rank() + 1, at::kDouble);
+  DLManagedTensor* const managed = at::toDLPack(tensor);
+  group.all_reduce(ddp::view(managed->dl_tensor));
+  managed->deleter(managed);
+  const int wanted = group.size() * (group.size() + 1) / 2;
+  check(tensor.eq(wanted).all().item<bool>(), "a sum in a tensor of DLPack");
+  std::vector<std::int64_t> own = {1, 2, 3};
+  const Tensor back = at::fromDLPack(ddp::to_dlpack<DLManagedTensor>(ddp::Buffer(own)));
+  check(back.data_ptr() == own.data() && back.equal(at::arange(1, 4)), "a tensor of a buffer");
+}
+
+/// Whether other ranks map this memory, too.
+bool is_shared(const void* data) {
+  const auto address = reinterpret_cast<std::uintptr_t>(data);
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) != 2) continue;
+    if (begin <= address && address < end) return line.find("/memfd:ddp ") != std::string::npos;
+  }
+  return false;
+}
+
+/// Gradients are in memory of the group, and outlive it.
+void check_memory(ddp::ProcessGroup& group) {
+  torch::nn::Linear layer(40, 30);
+  {
+    auto part = group.split(0);
+    DistributedDataParallel model(*part, layer);
+    model(at::ones({2, 40})).sum().backward();
+    check(is_shared(layer->weight.grad().data_ptr()), "a gradient that ranks do not share");
+  }
+  check(layer->weight.grad().eq(2).all().item<bool>(), "a gradient after its group");
+  layer->zero_grad(false);
+  layer->forward(at::ones({3, 40})).sum().backward();
+  check(layer->weight.grad().eq(3).all().item<bool>(),
+        "a gradient in the memory of a group that is gone");
+}
+
 /// A module's backward pass reports its errors, and its gradients are in the buckets.
 void check_module(ddp::ProcessGroup& group) {
   torch::nn::Sequential layers(torch::nn::Linear(40, 30), torch::nn::ReLU(),
@@ -304,6 +350,8 @@ void run(const std::string& path) {
   auto group = ddp::init_process_group({.backend = "gloo"});
   const Digits digits(path);
   check_tensors(group);
+  check_dlpack(group);
+  check_memory(group);
   check_module(group);
   check_unwrapped(group);
   check_failed_pass(group);

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <string>
 
-#include "collectives/backends/async_teardown.h"
+#include "collectives/background.h"
 #include "ddp/error.h"
 
 namespace ddp::internal {
@@ -56,9 +56,9 @@ struct Process {
 Process start() {
   MpiLibrary& library = load();
   try {
-    const auto world = library.start(&finish_teardowns);
+    const auto world = library.start(&finish_background);
     if (world.ours) {
-      after_teardowns([&library] {
+      after_background([&library] {
         if (groups == 0 && library.runs()) library.end();
       });
     }

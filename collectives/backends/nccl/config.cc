@@ -40,6 +40,10 @@ void check_settings(const NcclOptions& options, int loaded) {
       {"nvls_ctas", options.nvls_ctas.has_value(), NCCL_VERSION(2, 27, 0)},
       {"channels_per_net_peer", options.channels_per_net_peer.has_value(), NCCL_VERSION(2, 28, 0)},
       {"nvlink_centric", options.nvlink_centric.has_value(), NCCL_VERSION(2, 28, 0)},
+      {"shrink_share", options.shrink_share.has_value(), NCCL_VERSION(2, 27, 0)},
+      {"graph_usage_mode", options.graph_usage_mode.has_value(), NCCL_VERSION(2, 29, 0)},
+      {"max_p2p_peers", options.max_p2p_peers.has_value(), NCCL_VERSION(2, 30, 0)},
+      {"graph_stream_ordering", options.graph_stream_ordering.has_value(), NCCL_VERSION(2, 30, 0)},
   };
   const bool header_is_older = NCCL_VERSION_CODE < loaded;
   const int version = header_is_older ? NCCL_VERSION_CODE : loaded;
@@ -72,10 +76,18 @@ ncclConfig_t make_config(const NcclOptions& options) {
   set(config.collnetEnable, options.collnet);
   set(config.CTAPolicy, options.cta_policy);
   set(config.nvlsCTAs, options.nvls_ctas);
+  set(config.shrinkShare, options.shrink_share);
 #endif
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
   set(config.nChannelsPerNetPeer, options.channels_per_net_peer);
   set(config.nvlinkCentricSched, options.nvlink_centric);
+#endif
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 29, 0)
+  set(config.graphUsageMode, options.graph_usage_mode);
+#endif
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 30, 0)
+  set(config.maxP2pPeers, options.max_p2p_peers);
+  set(config.graphStreamOrdering, options.graph_stream_ordering);
 #endif
   return config;
 }

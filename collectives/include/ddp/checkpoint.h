@@ -2,15 +2,20 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "ddp/export.h"
 #include "ddp/process_group.h"
+#include "ddp/work.h"
 
 namespace ddp {
+
+namespace internal {
+class CheckpointWriter;
+}  // namespace internal
 
 /// The state of a training in a file, from which the training continues after a restart, with the
 /// same or another number of ranks. Rank 0 writes the file. After the restart at least one rank
@@ -51,15 +56,15 @@ namespace ddp {
 ///   win; it is then a complete checkpoint. On a network file system this needs directories that
 ///   all hosts see alike.
 ///
-/// save() and load() are collective calls: every rank of the group makes them, in the same order
-/// among the group's other calls. A failure on one rank, such as a full disk, is thrown on all of
-/// them with the same text; the group stays usable unless it was the group that failed.
+/// save(), isave() and load() are collective calls: every rank of the group makes them, in the same
+/// order among the group's other calls. A failure on one rank, such as a full disk, is thrown on
+/// all of them with the same text; the group stays usable unless it was the group that failed.
 ///
-/// Thread: one at a time.
+/// Thread: one at a time. Copies refer to the same checkpoint.
 class DDP_EXPORT Checkpoint {
  public:
   /// The file need not exist, and is not opened here.
-  explicit Checkpoint(std::string path) : path_(std::move(path)) {}
+  explicit Checkpoint(std::string path);
 
   /// Rank 0 writes its `state` with a number of the caller's choice (epochs or steps done); the
   /// contents of the other ranks are ignored. Returns on every rank when file and folder are
@@ -67,6 +72,14 @@ class DDP_EXPORT Checkpoint {
   /// device memory; too many parts), system (the file cannot be written, or is of a group that was
   /// formed later; the old one is unchanged).
   void save(ProcessGroup& group, std::uint64_t version, const std::vector<Buffer>& state);
+
+  /// save() while the training goes on: rank 0 copies its `state` in memory, and returns; then a
+  /// thread writes the copy. The Work has ended on every rank when save() would have returned, and
+  /// has the error that it would have thrown. The next save(), isave() or load() of this object
+  /// waits for that first, and the process does not exit before. The first one makes a group of the
+  /// group's ranks, as split() does. Errors: usage (as of save()), those of split().
+  [[nodiscard]] Work isave(ProcessGroup& group, std::uint64_t version,
+                           const std::vector<Buffer>& state);
 
   /// Fills `state` on every rank with the same checkpoint, and returns its version; nothing if no
   /// rank finds the file. If ranks find different files, takes the one of the highest version, from
@@ -77,9 +90,7 @@ class DDP_EXPORT Checkpoint {
   std::optional<std::uint64_t> load(ProcessGroup& group, const std::vector<Buffer>& state);
 
  private:
-  std::string path_;
-  bool whole_ = false;  // the file is known to be undamaged: this rank has written or checked it
-  std::uint64_t generation_ = 0;  // of the next file: above that of the file that was loaded
+  std::shared_ptr<internal::CheckpointWriter> writer_;
 };
 
 }  // namespace ddp

@@ -30,6 +30,14 @@ struct NcclOptions {
   std::optional<int> channels_per_net_peer = {};  ///< channels for each rank that the network
                                                   ///< reaches: a power of 2; NCCL 2.28
   std::optional<bool> nvlink_centric = {};        ///< prefers NVLink to the network; NCCL 2.28
+  std::optional<bool> shrink_share = {};     ///< groups of shrink() use the buffers and connections
+                                             ///< of the one before; NCCL 2.27
+  std::optional<int> graph_usage_mode = {};  ///< 0: no graphs have calls, 1: one graph at a time
+                                             ///< has all of them, 2: any mixture; NCCL 2.29
+  std::optional<int> max_p2p_peers = {};  ///< how many ranks a rank has messages with at a time, at
+                                          ///< most; NCCL 2.30
+  std::optional<bool> graph_stream_ordering =
+      {};  ///< NCCL orders its kernels in graphs; false takes graph_usage_mode 0 or 1; NCCL 2.30
 
   /// How many ranks connect through one of them: above 0. Default: all up to 256 ranks, else 128,
   /// as a single one would be slow. The same on all ranks.
@@ -43,6 +51,8 @@ struct Options {
   ///   gloo   host memory: through memory that ranks of one host share, else over TCP
   ///   mpi    host memory and the memory of NVIDIA GPUs; mpirun must have started the processes
   ///   nccl   the memory of NVIDIA GPUs through NCCL, and host memory through Gloo
+  /// Over TCP ranks reach this one by the interface towards the store, or the one that the variable
+  /// GLOO_SOCKET_IFNAME names. NCCL has variables of its own.
   /// Empty: nccl if the driver of NVIDIA's GPUs and NCCL are installed (and CUDA_VISIBLE_DEVICES
   /// does not hide every GPU), else gloo. All ranks must come to the same.
   std::string backend = {};

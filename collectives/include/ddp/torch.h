@@ -146,6 +146,11 @@ inline std::vector<at::Tensor> parameters_of(const ::torch::nn::Module& module, 
 /// A DistributedDataParallel whose gradients are those of a module: they are where autograd
 /// accumulates them, and autograd says when they are ready.
 class ModuleReducer {
+  struct Memory {
+    std::shared_ptr<void> data;
+    std::size_t bytes;
+  };
+
  public:
   ModuleReducer(ProcessGroup& group, const ::torch::nn::Module& module,
                 const DistributedDataParallelOptions& options)
@@ -153,7 +158,7 @@ class ModuleReducer {
         buffers_(each_once(module.buffers())),
         ready_(parameters_.size()),
         finds_unused_(options.find_unused_parameters),
-        model_(group, buffers_of_parameters(), completed(options)) {
+        model_(group, buffers_of_parameters(), completed(group, options)) {
     std::vector<Work> works;
     for (const at::Tensor& frozen : parameters_of(module, false)) {
       works.push_back(group.ibroadcast(bytes_of_tensor(frozen)));
@@ -186,19 +191,29 @@ class ModuleReducer {
     return all;
   }
 
-  DistributedDataParallelOptions completed(DistributedDataParallelOptions options) {
+  DistributedDataParallelOptions completed(ProcessGroup& group,
+                                           DistributedDataParallelOptions options) {
     if (options.allocate || options.gradient_type || !options.buffers.empty()) {
       throw Error(ErrorKind::usage,
                   "ddp: a DistributedDataParallel of a module with one of the options allocate, "
                   "gradient_type and buffers: the module decides them");
     }
     for (const at::Tensor& buffer : buffers_) options.buffers.push_back(bytes_of_tensor(buffer));
-    options.allocate = [this](std::size_t bytes) {
-      const auto like = at::TensorOptions(parameters_.front().device()).dtype(at::kByte);
-      memory_.push_back(at::zeros({static_cast<std::int64_t>(bytes)}, like));
-      return std::shared_ptr<void>(memory_.back().data_ptr(), [](void*) {});
+    options.allocate = [this, &group](std::size_t bytes) {
+      memory_.push_back({allocate(group, bytes), bytes});
+      return memory_.back().data;
     };
     return options;
+  }
+
+  /// Of the group, in which its calls are fastest; but that of nccl is on devices, and that of the
+  /// others is not.
+  std::shared_ptr<void> allocate(ProcessGroup& group, std::size_t bytes) const {
+    const at::Device device = parameters_.front().device();
+    if (device.is_cuda() == (group.backend() == "nccl")) return group.allocate(bytes);
+    const auto like = at::TensorOptions(device).dtype(at::kByte);
+    const at::Tensor own = at::zeros({static_cast<std::int64_t>(bytes)}, like);
+    return {own.data_ptr(), [own](void* /*data*/) {}};
   }
 
   /// Lets autograd accumulate this parameter's gradient in its bucket.
@@ -219,10 +234,10 @@ class ModuleReducer {
   /// A tensor like the parameter at this address, which keeps the bucket. No view of a tensor:
   /// optimizers detach gradients, which views refuse.
   at::Tensor tensor_at(void* address, const at::Tensor& parameter) const {
-    for (const at::Tensor& memory : memory_) {
-      auto* const begin = static_cast<char*>(memory.data_ptr());
-      if (address < begin || address >= begin + memory.nbytes()) continue;
-      const auto keep = [memory](void* /*address*/) {};
+    for (const Memory& memory : memory_) {
+      auto* const begin = static_cast<char*>(memory.data.get());
+      if (address < begin || address >= begin + memory.bytes) continue;
+      const auto keep = [data = memory.data](void* /*address*/) {};
       return at::from_blob(address, parameter.sizes(), keep, parameter.options());
     }
     return at::empty_like(parameter);  // of no elements
@@ -278,7 +293,7 @@ class ModuleReducer {
 
   const std::vector<at::Tensor> parameters_;
   const std::vector<at::Tensor> buffers_;
-  std::vector<at::Tensor> memory_;            ///< of buckets
+  std::vector<Memory> memory_;                ///< of buckets
   std::vector<at::Tensor> gradients_;         ///< in buckets
   std::vector<std::shared_ptr<void>> hooks_;  ///< of autograd, which are removed with this
   std::vector<bool> ready_;                   ///< in this pass

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -41,9 +42,17 @@ class DDP_EXPORT Work {
   /// call; timed_out after `timeout`: the call goes on, and the group is not broken.
   void wait(std::chrono::milliseconds timeout) const;
 
+  /// Calls `next` when this rank's part is done, also with buffers on a device (a captured call: at
+  /// once), in a thread of its own. The Work that it returns ends with `next`; its error is that of
+  /// the call, after which `next` is not called, or what `next` throws (system, if that is no
+  /// ddp::Error). Several of one Work are called in any order. The process does not exit before
+  /// they have ended. As each thread, `next` has to keep to the order of a group's calls, so it
+  /// best makes them in a group of its own.
+  Work then(std::function<void()> next) const;
+
   /// How long this rank's part took, from the end of the calls before it to its own end, including
-  /// the time it waited for other ranks. Nothing before its end, with nccl on a device, and for a
-  /// call with nothing to do. Never blocks.
+  /// the time it waited for other ranks. Nothing before its end, with nccl on a device, of a
+  /// then(), and for a call with nothing to do. Never blocks.
   std::optional<std::chrono::nanoseconds> duration() const;
 
  private:

@@ -64,11 +64,13 @@ bool is_busy() {
 Communicator::~Communicator() {
   if (connector.joinable()) connector.join();
   for (const int socket : sockets) ::close(socket);
+  for (const int socket : greeters) ::close(socket);
 }
 
 void Communicator::hang_up() {
   if (connector.joinable()) connector.join();
   for (const int socket : sockets) ::shutdown(socket, SHUT_RDWR);
+  for (const int socket : greeters) ::shutdown(socket, SHUT_RDWR);
 }
 
 void Communicator::connect(const ncclUniqueId& of) {
@@ -82,28 +84,31 @@ void Communicator::connect(const ncclUniqueId& of) {
   const int listener = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   const sockaddr_un own = address_of(id, rank);
   (void)::bind(listener, reinterpret_cast<const sockaddr*>(&own), sizeof(own));
-  ::listen(listener, size);
+  ::listen(listener, 2 * size);
   const bool is_stuck = is_chosen("FAKE_NCCL_STUCK", rank);
   for (int other = 0; other < rank && !is_aborted && !is_stuck; ++other) {
-    const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const sockaddr_un theirs = address_of(id, other);
-    while (!is_aborted &&
-           ::connect(socket, reinterpret_cast<const sockaddr*>(&theirs), sizeof(theirs)) != 0) {
-      std::this_thread::sleep_for(kPause);
+    for (const bool greets : {false, true}) {
+      const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+      const sockaddr_un theirs = address_of(id, other);
+      while (!is_aborted &&
+             ::connect(socket, reinterpret_cast<const sockaddr*>(&theirs), sizeof(theirs)) != 0) {
+        std::this_thread::sleep_for(kPause);
+      }
+      const int said[] = {rank, greets ? 1 : 0};
+      ::send(socket, said, sizeof(said), MSG_NOSIGNAL);
+      (greets ? greeters : sockets)[static_cast<std::size_t>(other)] = socket;
     }
-    ::send(socket, &rank, sizeof(rank), MSG_NOSIGNAL);
-    sockets[static_cast<std::size_t>(other)] = socket;
   }
-  for (int left = size - 1 - rank; (left > 0 || is_stuck) && !is_aborted;) {
+  for (int left = 2 * (size - 1 - rank); (left > 0 || is_stuck) && !is_aborted;) {
     pollfd waits{listener, POLLIN, 0};
     if (is_stuck || ::poll(&waits, 1, 10) <= 0) {
       if (is_stuck) std::this_thread::sleep_for(kPause);
       continue;
     }
     const int socket = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
-    int other = 0;
-    if (::recv(socket, &other, sizeof(other), MSG_WAITALL) != sizeof(other)) continue;
-    sockets[static_cast<std::size_t>(other)] = socket;
+    int said[2] = {};
+    if (::recv(socket, said, sizeof(said), MSG_WAITALL) != sizeof(said)) continue;
+    (said[1] != 0 ? greeters : sockets)[static_cast<std::size_t>(said[0])] = socket;
     --left;
   }
   ::close(listener);
@@ -169,13 +174,39 @@ std::vector<int> Communicator::find_part(int color, int key) {
   return part;
 }
 
+std::vector<int> Communicator::find_unmet() const {
+  std::vector<char> is_known = met;
+  std::vector<int> all;
+  const auto note = [&](int other) {
+    if (std::exchange(is_known[static_cast<std::size_t>(other)], 1) == 0) all.push_back(other);
+  };
+  for (const Call& call : calls) {
+    for (const int other : call.to.peers) note(other);
+    for (const Part& part : call.from) note(part.peer);
+  }
+  return all;
+}
+
+bool Communicator::meet(const std::vector<int>& others) {
+  const auto socket_to = [&](int other) { return greeters[static_cast<std::size_t>(other)]; };
+  char greeting = 1;
+  for (const int other : others) ::send(socket_to(other), &greeting, 1, MSG_NOSIGNAL);
+  for (const int other : others) {
+    pollfd waits{socket_to(other), POLLIN, 0};
+    while (!is_aborted && ::poll(&waits, 1, 10) <= 0) continue;
+    if (is_aborted || ::recv(waits.fd, &greeting, 1, 0) != 1) return false;
+    met[static_cast<std::size_t>(other)] = 1;
+  }
+  return true;
+}
+
 void Communicator::perform(const std::vector<Call>& started, bool fails) {
   const Kernel runs;
   const auto ranks = static_cast<std::size_t>(size);
   std::vector<std::vector<char>> out(ranks);
   std::vector<std::vector<char>> in(ranks);
   for (const Call& call : started) {
-    for (const Part& part : call.to()) {
+    for (const Part& part : call.to.read()) {
       auto& all = out[static_cast<std::size_t>(part.peer)];
       all.insert(all.end(), part.data.begin(), part.data.end());
     }

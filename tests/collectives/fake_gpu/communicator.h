@@ -18,22 +18,30 @@ struct Part {
   std::vector<char> data;
 };
 
+/// What a call sends. `read` does so in the stream's turn.
+struct Outgoing {
+  std::vector<int> peers;
+  std::function<std::vector<Part>()> read;
+};
+
 /// One call. `finish` gets what came, in the order of `from`.
 struct Call {
-  std::function<std::vector<Part>()> to;  // reads the data, in the stream's turn
-  std::vector<Part> from;                 // sizes count
+  Outgoing to;
+  std::vector<Part> from;  // sizes count
   std::function<void(const std::vector<Part>& came)> finish;
   CUstream stream;
 };
 
-/// One rank's end of a communicator: a socket to each other rank, and the calls it was given.
+/// One rank's end of a communicator: two sockets to each other rank, and the calls it was given.
 struct Communicator {
   int rank = 0;
   int size = 1;
   ncclUniqueId id = {};
   int splits = 0;
   bool is_blocking = false;
-  std::vector<int> sockets;  // by rank
+  std::vector<int> sockets;   // by rank
+  std::vector<int> greeters;  // by rank: what tells another one that a call with it is made
+  std::vector<char> met;      // by rank: whether both have made one
   std::atomic<bool> is_aborted = false;
   std::atomic<ncclResult_t> state = ncclInProgress;
   std::vector<Call> calls;         // launched, but not yet in the stream
@@ -54,6 +62,13 @@ struct Communicator {
   /// The ranks that call it with this color, in the order of their keys. Blocks. Empty: one is
   /// gone.
   std::vector<int> find_part(int color, int key);
+
+  /// The other ranks in calls that are made, with which none was made before: the real one connects
+  /// to them only now.
+  std::vector<int> find_unmet() const;
+
+  /// Waits until they make such a call, too. Blocks. False: one is gone.
+  bool meet(const std::vector<int>& others);
 
   /// Does calls that were started together, in a stream. After a failure it blocks until the
   /// communicator is aborted.

@@ -2,9 +2,10 @@
 // NCCL, as far as libddp uses it, over the sockets of real processes: libnccl.so.2 where there is
 // no GPU. Every rank sends each other what that needs, in the stream's turn. As the real one with
 // blocking = 0, a communicator is in progress after each call, and may not be used before it was
-// asked for; a failure leaves the stream standing until the communicator is aborted. A group with a
-// call that is refused starts none. An abort of what an open group uses ends the process. One of
-// ncclCommInitRank, which libddp does not use, blocks, and its calls need no group.
+// asked for; the first call with a rank is in progress until that rank makes it, too; a failure
+// leaves the stream standing until the communicator is aborted. A group with a call that is refused
+// starts none. An abort of what an open group uses ends the process. One of ncclCommInitRank, which
+// libddp does not use, blocks, and its calls need no group.
 //
 //   FAKE_NCCL_FAIL=R:N   on rank R of any communicator the N-th launch, from 1, fails;
 //                        R:0: to connect
@@ -73,6 +74,8 @@ ncclComm_t make_rank(int size, int rank) {
   self.rank = rank;
   self.size = size;
   self.sockets.resize(static_cast<std::size_t>(size), -1);
+  self.greeters.resize(static_cast<std::size_t>(size), -1);
+  self.met.resize(static_cast<std::size_t>(size));
   return handle;
 }
 
@@ -123,6 +126,20 @@ ncclResult_t do_with_others(Communicator& self, Work work) {
   if (self.connector.joinable()) self.connector.join();
   self.connector = std::thread(std::move(work));
   return ncclInProgress;
+}
+
+/// Connects to the other ranks of the calls that are made.
+void meet_ranks(Communicator& self) {
+  const std::vector<int> unmet = self.find_unmet();
+  if (unmet.empty()) return;
+  (void)do_with_others(self, [&self, unmet] {
+    if (self.meet(unmet)) {
+      self.state = ncclSuccess;
+    } else {
+      fake_gpu::tell("a connection ended");
+      self.state = ncclRemoteError;
+    }
+  });
 }
 
 /// Memory that a communicator knows, of all communicators of the process.
@@ -260,11 +277,12 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int size, ncclUniqueId i
     std::printf("CGA %d, CTAs %d to %d, network %s\n", config->cgaClusterSize, config->minCTAs,
                 config->maxCTAs, config->netName == nullptr ? "" : config->netName);
     std::printf(
-        "shares %d, class %d, name %s, collnet %d, policy %d, NVLS %d, per peer %d, NVLink %d\n",
+        "shares %d, class %d, name %s, collnet %d, policy %d, NVLS %d, per peer %d, NVLink %d, "
+        "shrinks %d\n",
         config->splitShare, config->trafficClass,
         config->commName == nullptr ? "" : config->commName, config->collnetEnable,
         config->CTAPolicy, config->nvlsCTAs, config->nChannelsPerNetPeer,
-        config->nvlinkCentricSched);
+        config->nvlinkCentricSched, config->shrinkShare);
   }
   *handle = make_rank(size, rank);
   Communicator& self = *(*handle)->self;
@@ -405,9 +423,11 @@ ncclResult_t ncclGroupEnd() {
     while (is_call_chosen("FAKE_NCCL_BLOCK", self->rank, self->launches + 1)) ::pause();
     --self->open_groups;
     if (error == ncclSuccess && self->is_blocking) {
+      (void)self->meet(self->find_unmet());
       fake_gpu::put_into_stream(self);
     } else if (error == ncclSuccess) {
       self->questions = 2;
+      meet_ranks(*self);
       is_in_progress = true;
     } else {
       self->calls.clear();

@@ -2,7 +2,6 @@
 // The operations of the tests' NCCL.
 
 #include <cstring>
-#include <functional>
 #include <vector>
 
 #include "collectives/call/reduction.h"
@@ -12,6 +11,7 @@ using ddp::DataType;
 using ddp::ReduceOp;
 using fake_gpu::add;
 using fake_gpu::Communicator;
+using fake_gpu::Outgoing;
 using fake_gpu::Part;
 
 namespace {
@@ -128,15 +128,14 @@ std::vector<Part> blank(const std::vector<int>& ranks, std::size_t bytes) {
 
 /// To `receivers`, a block at in + block(receiver) each.
 template <class Place>
-std::function<std::vector<Part>()> sends(const std::vector<int>& receivers, const void* in,
-                                         std::size_t bytes, Place place) {
-  return [=] {
-    std::vector<Part> parts;
-    for (const int rank : receivers) {
-      parts.push_back({rank, bytes_at(static_cast<const char*>(in) + place(rank), bytes)});
-    }
-    return parts;
-  };
+Outgoing sends(const std::vector<int>& receivers, const void* in, std::size_t bytes, Place place) {
+  return {receivers, [=] {
+            std::vector<Part> parts;
+            for (const int rank : receivers) {
+              parts.push_back({rank, bytes_at(static_cast<const char*>(in) + place(rank), bytes)});
+            }
+            return parts;
+          }};
 }
 
 constexpr auto kSamePlace = [](int /*rank*/) { return std::size_t{0}; };
@@ -230,8 +229,10 @@ ncclResult_t ncclSend(const void* in, std::size_t count, ncclDataType_t type, in
 
 ncclResult_t ncclRecv(void* out, std::size_t count, ncclDataType_t type, int peer,
                       ncclComm_t handle, CUstream stream) {
-  return add(handle, {[] { return std::vector<Part>(); }, blank({peer}, count * width(type)),
-                      [=](const std::vector<Part>& came) { put(out, came.front().data); }, stream});
+  return add(handle, {{{}, [] { return std::vector<Part>(); }},
+                      blank({peer}, count * width(type)),
+                      [=](const std::vector<Part>& came) { put(out, came.front().data); },
+                      stream});
 }
 
 }  // extern "C"

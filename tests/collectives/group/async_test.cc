@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <chrono>
+#include <fstream>
+#include <iterator>
 #include <span>
 #include <stdexcept>
+#include <thread>
 #include <unistd.h>
 
 #include "ddp/process_group.h"
@@ -64,6 +68,79 @@ TEST_CASE("a call goes on after a wait that timed out", "[mpi]") {
     other_way->barrier();
     work.wait(std::chrono::minutes(1));
     check(data.front() == 2, "broadcast");
+  });
+}
+
+TEST_CASE("what follows a call is done after it, in a thread of its own") {
+  const int size = GENERATE(1, 2, 4);
+  check_ranks(size, [](ProcessGroup& group) {
+    auto other = group.split(0);
+    const int sum = group.size() * (group.size() + 1) / 2;
+    std::vector<int> data(1000, group.rank() + 1);
+    std::thread::id there;
+    const Work both = group.iall_reduce(data).then([&] {
+      check(data.back() == sum, "the sum that a call leaves to what follows it");
+      there = std::this_thread::get_id();
+      other->all_reduce(data);
+    });
+    both.wait();
+    check(both.is_completed() && !both.error() && !both.duration(), "a Work that has ended");
+    check(data.front() == sum * group.size(), "what a call in another group left");
+    check(there != std::this_thread::get_id(), "the program's thread did what follows a call");
+    std::string order;
+    const Work first = group.ibarrier().then([&] { order += "a"; });
+    first.then([&] { order += "b"; }).wait(std::chrono::minutes(1));
+    check(order == "ab", "the order of what follows a call: " + order);
+  });
+}
+
+TEST_CASE("what follows a call fails with it, and with what it throws") {
+  const auto ended = run_ranks(2, [](ProcessGroup& group) {
+    bool is_called = false;
+    const auto call = [&] { is_called = true; };
+    const Work thrown = group.ibarrier().then([] { throw std::runtime_error("a bad batch"); });
+    const Work own = group.ibarrier().then(
+        [] { throw ddp::Error(ErrorKind::usage, "ddp: thrown by the program"); });
+    const auto fails_with = [&](const Work& work, ErrorKind kind, const std::string& text) {
+      try {
+        work.wait();
+        wrong("went well, without: " + text);
+      } catch (const ddp::Error& error) {
+        check(error.kind() == kind && error.what() == text, error.what());
+      }
+    };
+    const std::string text = "ddp: what follows a call threw: a bad batch";
+    fails_with(thrown, ErrorKind::system, text);
+    fails_with(thrown.then(call), ErrorKind::system, text);
+    fails_with(own, ErrorKind::usage, "ddp: thrown by the program");
+    group.barrier();  // it is usable
+    std::vector<int> data(3);
+    if (group.rank() == 1) ::_exit(0);
+    const Work lost = group.iall_reduce(data).then(call);
+    try {
+      lost.wait();
+    } catch (const ddp::Error&) {
+      check(!is_called, "what follows a call was done without it");
+      throw;
+    }
+  });
+  check_failure({ended[0]}, ErrorKind::peer_lost, {"lost rank 1"});
+}
+
+TEST_CASE("what follows calls keeps no memory when it has ended") {
+  check_ranks(1, [](ProcessGroup& group) {
+    const auto count = [] {  // a stack is one or two
+      std::ifstream maps("/proc/self/maps");
+      return std::count(std::istreambuf_iterator<char>(maps), {}, '\n');
+    };
+    const auto follow = [&](int times) {
+      for (int i = 0; i < times; ++i) group.ibarrier().then([] {}).wait();
+    };
+    follow(20);
+    const auto before = count();
+    follow(300);
+    const auto after = count();
+    check(after < before + 200, std::to_string(after - before) + " more mappings");
   });
 }
 

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // How ranks find each other, by each way there is.
 
+#include <arpa/inet.h>
 #include <chrono>
 #include <cstdio>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <string>
 #include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "ddp/process_group.h"
@@ -15,6 +19,7 @@
 #include "tests/collectives/folder.h"
 #include "tests/collectives/group/two_groups.h"
 #include "tests/collectives/ranks.h"
+#include "tests/collectives/stores/job_store.h"
 #include "tests/contains.h"
 #include "tests/unused_port.h"
 
@@ -38,6 +43,21 @@ Rank start(const Variables& variables, const std::string& init_method = "env://"
   Variables all = only(variables);
   all["DDP_TEST_INIT"] = init_method;
   return {rank_command([](ddp::ProcessGroup& group) { use_two_groups(group); }), all};
+}
+
+/// An interface of this host and its address; the loopback interface if there is no other one.
+std::pair<std::string, std::string> find_interface() {
+  std::pair<std::string, std::string> found = {"lo", "127.0.0.1"};
+  ifaddrs* first = nullptr;
+  REQUIRE(::getifaddrs(&first) == 0);
+  for (const ifaddrs* one = first; one != nullptr; one = one->ifa_next) {
+    const bool is_v4 = one->ifa_addr != nullptr && one->ifa_addr->sa_family == AF_INET;
+    if (!is_v4 || (one->ifa_flags & IFF_LOOPBACK) != 0 || (one->ifa_flags & IFF_UP) == 0) continue;
+    const auto* const address = reinterpret_cast<const sockaddr_in*>(one->ifa_addr);
+    found = {one->ifa_name, ::inet_ntoa(address->sin_addr)};
+  }
+  ::freeifaddrs(first);
+  return found;
 }
 
 /// Limits this process to so many descriptors more than it has.
@@ -195,6 +215,27 @@ TEST_CASE("what every rank publishes for all others does not grow with their num
     return store->get("ddp/0/joined/0").size();
   };
   CHECK(published(6) <= published(2) + 10);  // the length of numbers
+}
+
+TEST_CASE("GLOO_SOCKET_IFNAME names the interface by which ranks reach each other") {
+  const auto [interface, address] = find_interface();
+  const Words command = rank_command(
+      [](ddp::ProcessGroup& group, const std::string& expected) {
+        check(group.all_reduce(group.rank()) == 1, "sum");
+        const auto line = job_store()->get("ddp/0/joined/" + std::to_string(group.rank()));
+        check(line.starts_with(expected + " "), "a rank listens on " + line);
+      },
+      address);
+  for (const std::string& names : {interface, "nosuch0," + interface}) {
+    check_ranks(2, command, {{"GLOO_SOCKET_IFNAME", names}});
+  }
+  const auto ended = run_ranks(1, rank_command([](ddp::ProcessGroup& /*group*/) {}),
+                               {{"GLOO_SOCKET_IFNAME", "nosuch0"}, {"WORLD_SIZE", "2"}});
+  INFO(ended[0].output);
+  CHECK(ended[0].code == failed(ErrorKind::usage));
+  CHECK(contains(ended[0].output,
+                 "ddp: rank 0: GLOO_SOCKET_IFNAME=nosuch0: this host has no such interface with an "
+                 "IP address; it has "));
 }
 
 TEST_CASE("ranks of a host share memory if all of them can, else none does", "[tcp]") {

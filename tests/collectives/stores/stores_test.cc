@@ -241,6 +241,8 @@ TEST_CASE("a prefix separates keys in any store") {
   CHECK(store->get("two/k") == "2");
   CHECK(store->get("two/in/k") == "3");
   CHECK(one.num_keys() == 3);  // of the whole store
+  CHECK(one.underlying() == store);
+  CHECK(inner.underlying() == two);
   CHECK(error_of([&] { inner.get("none", 0ms); }).kind() == ErrorKind::timed_out);
   CHECK(error_of([&] { inner.set(std::string(8190, 'k'), ""); }).kind() == ErrorKind::usage);
   CHECK(error_of([] { ddp::PrefixStore("p", nullptr); }).kind() == ErrorKind::usage);

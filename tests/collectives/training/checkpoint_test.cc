@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <sstream>
 #include <sys/resource.h>
 
@@ -50,6 +51,16 @@ void save(ddp::ProcessGroup& group, ddp::Checkpoint& checkpoint, std::uint64_t v
   checkpoint.save(group, version, state.parts());
 }
 
+/// Changes the state at once.
+ddp::Work begin_to_save(ddp::ProcessGroup& group, ddp::Checkpoint& checkpoint,
+                        std::uint64_t version) {
+  State state;
+  if (group.rank() == 0) state.fill(static_cast<double>(version));
+  const ddp::Work work = checkpoint.isave(group, version, state.parts());
+  state.fill(-5);
+  return work;
+}
+
 void load(ddp::ProcessGroup& group, ddp::Checkpoint& checkpoint) {
   State state;
   State expected;
@@ -76,6 +87,8 @@ void limit_files(const ddp::ProcessGroup& group, bool survives) {
 /// Actions of a rank, by name:
 ///
 ///     save:V    saves version V
+///     begin:V   begins to save version V, and goes on
+///     end       waits for that
 ///     load      prints "loaded V", when all is as it was saved; "nothing", when there is no file
 ///     other     loads other parts than are saved
 ///     differ    loads other parts on each rank
@@ -85,9 +98,14 @@ void limit_files(const ddp::ProcessGroup& group, bool survives) {
 ///
 /// An error is printed on one line, and the rank goes on with the next action.
 void act(ddp::ProcessGroup& group, ddp::Checkpoint& checkpoint, const std::string& action) {
+  static std::optional<ddp::Work> begun;
   std::vector<float> small(static_cast<std::size_t>(group.rank()) + 1);
   if (action.starts_with("save:")) {
     save(group, checkpoint, std::strtoull(action.c_str() + 5, nullptr, 10));
+  } else if (action.starts_with("begin:")) {
+    begun = begin_to_save(group, checkpoint, std::strtoull(action.c_str() + 6, nullptr, 10));
+  } else if (action == "end") {
+    begun->wait();
   } else if (action == "load") {
     load(group, checkpoint);
   } else if (action == "other") {
@@ -325,6 +343,27 @@ TEST_CASE("a checkpoint that cannot be written fails on every rank and leaves th
       error(kSystem, "rank 0: cannot create " + (nowhere.path / "no/such.ckpt").string() +
                          ": No such file or directory"),
       "no/such.ckpt");
+}
+
+TEST_CASE("a checkpoint is written while the training changes what it has") {
+  const int size = GENERATE(1, 2, 4);
+  const Place place;
+  place.expect(size, "begin:1 end load begin:2 begin:3 load save:4 load begin:5 load",
+               "loaded 1\nloaded 3\nloaded 4\nloaded 5\n");
+  place.expect(size, "begin:6", "");  // the process ends with it
+  place.expect(1, "load", "loaded 6\n");
+  fs::rename(place.previous, place.file);
+  place.expect(1, "load", "loaded 5\n");
+  CHECK(place.others().empty());
+}
+
+TEST_CASE(
+    "a checkpoint that cannot be written in the background is an error of every rank's Work") {
+  const Place place;
+  const std::string words =
+      error(kSystem, "rank 0: cannot write " + place.file + ": File too large");
+  place.expect(3, "save:1 limit begin:2 end load begin:3 load", words + "loaded 1\nloaded 1\n");
+  CHECK(place.others().empty());
 }
 
 TEST_CASE("a rank that dies in the middle of writing leaves the old checkpoint") {

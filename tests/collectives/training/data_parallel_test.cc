@@ -287,8 +287,10 @@ TEST_CASE("passes without all_reduce add up", "[gpu][mpi]") {
   check_training(size, [](ProcessGroup& group) {
     const Model made({300, 2}, group.rank());
     DistributedDataParallel model(group, made.parameters, placed());
+    check(model.is_averaging(), "a pass of a new model averages");
     {
       const auto scope = model.no_sync();
+      check(!model.is_averaging(), "a pass within no_sync() averages");
       for (std::size_t pass = 0; pass < 2; ++pass) {
         const auto nested = model.no_sync();
         backward(model, group.rank(), 0, {0, 1}, true);
@@ -298,10 +300,13 @@ TEST_CASE("passes without all_reduce add up", "[gpu][mpi]") {
               "a pass without all_reduce changed a gradient");
       }
       model.finish();  // a pass that used nothing
+      check(!model.was_averaged(0), "averaged within no_sync()");
       check(model.statistics().all_reduces == 0, "a call of a pass without all_reduce");
     }
+    check(model.is_averaging(), "a pass after no_sync() averages");
     backward(model, group.rank(), 0, {1, 0}, true);
     model.finish();
+    check(model.was_averaged(0) && model.was_averaged(1), "averaged after no_sync()");
     const Values values = read(model.gradient(0));
     for (std::size_t i = 0; i < values.size(); ++i) {
       check(std::abs(values[i] - 3 * average(group.size(), 0, 0, i)) < 1e-4,
@@ -331,6 +336,9 @@ TEST_CASE("a parameter that only some ranks use is averaged, and one that none u
       compute(model, group.rank(), pass, 0);
       if (is_last) compute(model, group.rank(), pass, 1);
       model.finish();
+      check(model.was_averaged(0) && model.was_averaged(1) && !model.was_averaged(2) &&
+                model.was_averaged(3) == (pass == 1),
+            "which gradients were averaged");
       const Values all_have = read(model.gradient(0));
       for (std::size_t i = 0; i < all_have.size(); ++i) {
         check(all_have[i] == average(size, pass, 0, i), "a gradient all have");

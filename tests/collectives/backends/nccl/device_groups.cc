@@ -46,7 +46,16 @@ void configured_late() {
                                      .cta_policy = 1,
                                      .nvls_ctas = 6,
                                      .channels_per_net_peer = 2,
-                                     .nvlink_centric = true};
+                                     .nvlink_centric = true,
+                                     .shrink_share = true};
+  auto group = ddp::init_process_group(
+      {.backend = "nccl", .timeout = timeout, .device = own_device(), .nccl = settings});
+}
+
+/// Those that came with NCCL 2.29 and 2.30.
+void configured_latest() {
+  const ddp::NcclOptions settings = {
+      .graph_usage_mode = 1, .max_p2p_peers = 1, .graph_stream_ordering = false};
   auto group = ddp::init_process_group(
       {.backend = "nccl", .timeout = timeout, .device = own_device(), .nccl = settings});
 }
@@ -219,6 +228,7 @@ using Scenario = void (*)();
 const std::map<std::string, Scenario> kScenarios = {
     {"configured", configured},
     {"configured-late", configured_late},
+    {"configured-latest", configured_latest},
     {"many-ids", many_ids},
     {"memory", memory},
     {"give-up", give_up},

@@ -2,6 +2,8 @@
 // How groups on devices are set up, changed and given up, with the driver and the NCCL of
 // fake_gpu/.
 
+#include <nccl.h>
+
 #include "ddp/error.h"
 #include "tests/catch.h"
 #include "tests/collectives/backends/nccl/gpus.h"
@@ -36,7 +38,7 @@ TEST_CASE("NCCL's settings reach its communicators") {
   const auto late = run_groups(1, "configured-late", {{"FAKE_NCCL_TELL", "1"}});
   CHECK(contains(late[0].output,
                  "shares 1, class 5, name weights, collnet 0, policy 1, NVLS 6, per peer 2, "
-                 "NVLink 1\n"));
+                 "NVLink 1, shrinks 1\n"));
 }
 
 TEST_CASE("a setting that the loaded NCCL does not know is refused") {
@@ -46,6 +48,17 @@ TEST_CASE("a setting that the loaded NCCL does not know is refused") {
   CHECK(ended[0].output ==
         "ddp: Options::nccl.channels_per_net_peer takes NCCL 2.28.0 or later, but this is "
         "2.27.7\n");
+}
+
+TEST_CASE("a setting of a later NCCL than libddp was built for is refused, or reaches it") {
+  const auto ended = run_groups(1, "configured-latest", {{"FAKE_NCCL_VERSION", "23007"}});
+  INFO(ended[0].output);
+  CHECK(ended[0].code ==
+        (NCCL_VERSION_CODE < NCCL_VERSION(2, 29, 0) ? failed(ErrorKind::usage) : 0));
+  if (ended[0].code == 0) return;
+  CHECK(
+      ended[0].output.starts_with("ddp: Options::nccl.graph_usage_mode takes NCCL 2.29.0 or "
+                                  "later, but this is a libddp built for 2."));
 }
 
 TEST_CASE("ranks of a large group connect with several ids", "[gpu]") {

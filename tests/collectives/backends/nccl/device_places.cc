@@ -75,6 +75,10 @@ void first_call() {
   group.all_reduce(data.span());
   use_device(own_device());
   data.expect(sum_of_ranks(group), "a sum on the buffer's device");
+  bool is_called = false;
+  group.iall_reduce(data.span()).then([&] { is_called = true; }).wait();
+  check(is_called, "what follows a call on a device was not called");
+  data.expect(sum_of_ranks(group) * static_cast<float>(group.size()), "what it found");
 }
 
 void capture_one(ProcessGroup& group, const Floats& data) {

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+
+namespace ddp::internal {
+
+/// Work that goes on beside the program, and that the process does not end before: groups that are
+/// left, what follows a call, files that are written. Each has a thread of its own, as one may wait
+/// for another rank that waits for the next.
+///
+/// Thread: any.
+
+/// Runs `work`, which must not throw, in a new thread.
+void run_in_background(std::function<void()> work);
+
+/// Blocks until all work that was begun has ended.
+void finish_background();
+
+/// Calls `last` when the process exits, after all of that: for libraries that may be shut down only
+/// when no group uses them.
+void after_background(std::function<void()> last);
+
+}  // namespace ddp::internal

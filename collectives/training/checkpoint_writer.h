@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ddp/process_group.h"
+#include "ddp/work.h"
+
+namespace ddp::internal {
+
+/// The writing side of a Checkpoint. Thread: one at a time, beside that of a write_later().
+class CheckpointWriter : public std::enable_shared_from_this<CheckpointWriter> {
+ public:
+  explicit CheckpointWriter(std::string path) : path_(std::move(path)) {}
+
+  const std::string& path() const { return path_; }
+
+  /// Waits for the last write_later(), whatever came of it.
+  void settle();
+
+  /// A file was read: it is undamaged, or of this generation.
+  void found_whole() { is_whole_ = true; }
+  void found_generation(std::uint64_t generation);
+
+  /// As Checkpoint::save() and isave(), with parts that the file can have. After settle().
+  void write(ProcessGroup& group, std::uint64_t version, const std::vector<Buffer>& parts);
+  Work write_later(ProcessGroup& group, std::uint64_t version, const std::vector<Buffer>& parts);
+
+ private:
+  std::string write_file(const std::string& here, std::uint64_t version,
+                         const std::vector<Buffer>& parts);
+  ProcessGroup& own_group(ProcessGroup& of);
+
+  const std::string path_;
+  bool is_whole_ = false;            // the file: this rank has written or checked it
+  std::uint64_t generation_ = 0;     // of the next file: above that of the file that was loaded
+  std::optional<ProcessGroup> own_;  // of the same ranks as the one of this prefix
+  std::string own_of_;
+  std::optional<Work> last_;
+};
+
+}  // namespace ddp::internal
