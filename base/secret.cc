@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <utility>
 
 namespace ddprun {
@@ -12,6 +13,8 @@ namespace ddprun {
 // Shared, so that what one of two forked processes overwrites is gone in both.
 Secret::Secret(std::string_view bytes) {
   if (bytes.empty()) return;
+  // What is computed with them, as OpenSSL's state of a line, is worth as much, and lies elsewhere.
+  prctl(PR_SET_DUMPABLE, 0);
   void* memory =
       mmap(nullptr, bytes.size(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();

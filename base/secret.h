@@ -6,9 +6,9 @@
 
 namespace ddprun {
 
-/// Bytes that no other user may read, in a page of their own: no core dump has them, and they are
-/// overwritten when this is destroyed, also for a process that was forked since. Move-only; a new
-/// one is empty.
+/// Bytes in a page of their own; overwritten when this is destroyed, also in forked processes. From
+/// the first one on this process leaves no core dump, and only root traces it or reads its memory
+/// and environment (PR_SET_DUMPABLE, until an exec). Move-only; a new one is empty.
 class Secret {
  public:
   Secret() = default;

@@ -72,14 +72,20 @@ class Commands {
   char command_ = 0;
 };
 
-Usage usage() {
-  rusage used{};
-  getrusage(RUSAGE_SELF, &used);
+double cpu_seconds(const rusage& used) {
   const auto seconds = [](const timeval& time) {
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
   };
-  return {seconds(used.ru_utime) + seconds(used.ru_stime),
-          static_cast<double>(used.ru_maxrss) / 1024};
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+/// Of this process; the caller is its event loop.
+Usage usage() {
+  rusage process{};
+  getrusage(RUSAGE_SELF, &process);
+  rusage loop{};
+  getrusage(RUSAGE_THREAD, &loop);
+  return {cpu_seconds(process), cpu_seconds(loop), static_cast<double>(process.ru_maxrss) / 1024};
 }
 
 /// Encrypts the lines of a job with a secret.

@@ -43,6 +43,7 @@ class ChildProcess {
 /// Resources that a server has used so far.
 struct Usage {
   double cpu_seconds = 0;
+  double loop_seconds = 0;  ///< of them, the thread of the event loop
   double peak_mib = 0;
 };
 

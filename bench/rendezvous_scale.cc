@@ -25,6 +25,7 @@ struct BothWays {
 struct CrowdTimes {
   std::vector<double> formed, broken, formed_again;  ///< ms
   std::vector<double> form_cpu, fault_cpu;           ///< seconds of the server
+  std::vector<double> form_loop_cpu;                 ///< seconds of its event loop
   std::vector<double> quiet_cpu;                     ///< % of a core
   std::vector<double> peak;                          ///< MiB
   std::vector<double> status, status_cpu;            ///< ms of the asker, seconds of the server
@@ -73,7 +74,9 @@ class CrowdRun {
     const std::int64_t began = monotonic_ns();
     for (const auto& part : parts_) part->send('j');
     times.formed.push_back(ms(began, last_progress()));
+    const double loop_before = before.loop_seconds;
     note(times.form_cpu, before);
+    times.form_loop_cpu.push_back(before.loop_seconds - loop_before);
     return before;
   }
 
@@ -188,11 +191,12 @@ void measure_secret(int runs) {
     }
     const double cpu = median(secret.form_cpu) - median(plain.form_cpu);
     std::printf(
-        "N = %-6d ms, median (least): %s, %s; server: CPU s %s, %s (%s us more an agent); "
-        "peak with a secret %s MiB\n",
+        "N = %-6d ms, median (least): %s, %s; server: CPU s %s, %s (%s us more an agent), of them "
+        "in its event loop %s, %s; peak with a secret %s MiB\n",
         nodes, median_and_least(plain.formed, 0).c_str(),
         median_and_least(secret.formed, 0).c_str(), cell(median(plain.form_cpu), 2).c_str(),
         cell(median(secret.form_cpu), 2).c_str(), cell(1e6 * cpu / nodes, 0).c_str(),
+        cell(median(plain.form_loop_cpu), 2).c_str(), cell(median(secret.form_loop_cpu), 2).c_str(),
         cell(used.peak_mib).c_str());
   }
 }

@@ -47,6 +47,11 @@ struct Scratch {
 
 /// An open secret file, of the right owner and mode.
 Result<Fd> open_secret_file(const std::string& path) {
+  if (decode_secret(path, "")) {
+    return usage_error(
+        "--secret_file takes the name of a file, and got what may be a secret (it is not shown "
+        "here): write another one to a file, or write ./ before the name");
+  }
   const std::string what = "--secret_file " + path;
   // A name of a pipe must not hold up the start.
   Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));

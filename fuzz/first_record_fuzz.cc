@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first bytes of a connection at the master of a job with a secret: who does not know it proves
-// nothing, gets a bounded answer, and is read no further than a bound, however its bytes are cut.
+// The first bytes that a master, or an agent, of a job with a secret gets: who does not know it
+// proves nothing, gets a bounded answer, and is read no further than a bound, however its bytes are
+// cut.
 //
 // Input: one byte, the size of a piece less one, then the stream. Some begin as an agent's do.
 #include <cstddef>
@@ -28,6 +29,24 @@ const std::shared_ptr<const Security>& security() {
   return *made;
 }
 
+/// One end, and a stranger at the other.
+void meet(SecureChannel::Role role, std::string_view bytes, std::size_t piece) {
+  SecureChannel end(security(), role);
+  end.send("known to the job alone");
+  std::size_t taken = 0;
+  std::size_t answered = end.take_output().size();
+  for (std::size_t at = 0; at < bytes.size(); at += piece) {
+    const bool goes_on = end.receive(bytes.substr(at, piece)).has_value();
+    taken += piece;
+    const std::string output = end.take_output();
+    require(output.find("known") == std::string::npos, "a stranger is told nothing");
+    answered += output.size();
+    if (!goes_on) break;
+  }
+  require(!end.is_proven() && end.take_received().empty(), "a stranger proves nothing");
+  require(taken <= kMostTaken && answered <= kMostAnswered, "a stranger's part is bounded");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -35,16 +54,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   const std::size_t piece = std::size_t{1} + data[0];
 
-  SecureChannel master(security(), SecureChannel::Role::master);
-  std::size_t taken = 0;
-  std::size_t answered = 0;
-  for (std::size_t at = 0; at < bytes.size(); at += piece) {
-    const bool goes_on = master.receive(bytes.substr(at, piece)).has_value();
-    taken += piece;
-    answered += master.take_output().size();
-    if (!goes_on) break;
-  }
-  require(!master.is_proven() && master.take_received().empty(), "a stranger proves nothing");
-  require(taken <= kMostTaken && answered <= kMostAnswered, "a stranger's part is bounded");
+  meet(SecureChannel::Role::master, bytes, piece);
+  meet(SecureChannel::Role::agent, bytes, piece);
   return 0;
 }

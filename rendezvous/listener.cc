@@ -7,7 +7,6 @@
 #include <chrono>
 #include <climits>
 #include <optional>
-#include <poll.h>
 #include <sys/resource.h>
 #include <utility>
 #include <vector>
@@ -18,6 +17,7 @@
 
 #include "base/log.h"
 #include "rendezvous/endpoint.h"
+#include "rendezvous/hung_up.h"
 #include "rendezvous/protocol.h"
 #include "rendezvous/tls_record.h"
 #include "rendezvous/tunnel_frames.h"
@@ -34,7 +34,7 @@ constexpr std::chrono::milliseconds kAcceptPause{100};
 
 constexpr int kAcceptsAtOnce = 64;
 
-/// How long it begins handshakes before the rest of the process gets its turn.
+/// How long it looks for handshakes to begin before the rest of the process gets its turn.
 constexpr std::chrono::milliseconds kHandshakeTurn{2};
 
 /// The kernel has a limit of its own, net.core.somaxconn, which an administrator can raise.
@@ -47,11 +47,6 @@ store::GuestLimits guest_limits() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   return store::GuestLimits::of(limit.rlim_cur);
-}
-
-bool has_hung_up(tcp::socket& socket) {
-  pollfd ended{socket.native_handle(), POLLRDHUP, 0};
-  return ::poll(&ended, 1, 0) > 0;
 }
 
 /// IPv6: the network, as one host may have all addresses of it.
@@ -89,7 +84,8 @@ Listener::Listener(asio::any_io_executor executor, std::shared_ptr<const Securit
       security_(std::move(security)),
       hooks_(std::move(hooks)),
       guests_(std::make_shared<store::Guests>(guest_limits())),
-      tick_(executor) {}
+      tick_(executor),
+      handshake_threads_(executor) {}
 
 size_t Listener::most_connections() {
   return guest_limits().connections;
@@ -257,16 +253,15 @@ void Listener::begin_handshakes_later() {
   });
 }
 
-/// Thousands of agents may come at once, and each handshake takes longer than all else that this
-/// thread does for an agent: heartbeats must not wait for them.
+/// Begins as many as the threads take: those of all addresses in turn.
 void Listener::begin_handshakes() {
   const auto end = std::chrono::steady_clock::now() + kHandshakeTurn;
-  while (std::chrono::steady_clock::now() < end) {
+  while (handshake_threads_.has_room() && std::chrono::steady_clock::now() < end) {
     const auto id = handshakes_.next();
     if (!id) return;
     if (pending_.contains(*id)) begin_handshake(*id);
   }
-  if (!handshakes_.is_empty()) begin_handshakes_later();
+  if (handshake_threads_.has_room() && !handshakes_.is_empty()) begin_handshakes_later();
 }
 
 /// An agent that was not answered in time has hung up, and comes again: a busy master that computed
@@ -275,15 +270,28 @@ void Listener::begin_handshake(std::uint64_t id) {
   PendingConnection& pending = pending_.at(id);
   if (has_hung_up(pending.socket)) return refuse(id, "", "");
   pending.guest.is_greeted();  // a handshake takes 40 KiB, and its first record can be repeated
-  pending.secure = std::make_unique<SecureChannel>(security_, SecureChannel::Role::master);
-  const std::string received = std::exchange(pending.received, {});
-  decrypt(id, received);
+  handshake_threads_.compute(security_, std::exchange(pending.received, {}),
+                             [this, id](HandshakeThreads::Answer answer) {
+                               on_handshake_begun(id, std::move(answer));
+                               begin_handshakes();
+                             });
+}
+
+void Listener::on_handshake_begun(std::uint64_t id, HandshakeThreads::Answer answer) {
+  const auto found = pending_.find(id);
+  if (found == pending_.end()) return;
+  found->second.secure = std::move(answer.channel);
+  go_on_with(id, answer.received, answer.output);
 }
 
 void Listener::decrypt(std::uint64_t id, std::string_view bytes) {
+  SecureChannel& secure = *pending_.at(id).secure;
+  const Result<> decrypted = secure.receive(bytes);
+  go_on_with(id, decrypted, secure.take_output());
+}
+
+void Listener::go_on_with(std::uint64_t id, const Result<>& decrypted, const std::string& output) {
   PendingConnection& pending = pending_.at(id);
-  const Result<> decrypted = pending.secure->receive(bytes);
-  const std::string output = pending.secure->take_output();
   if (!decrypted) return refuse(id, output, decrypted.error().message);
   error_code failure;
   const size_t sent = pending.socket.write_some(asio::buffer(output), failure);

@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "rendezvous/handshake_queue.h"
+#include "rendezvous/handshake_threads.h"
 #include "rendezvous/secure_channel.h"
 #include "store/guests.h"
 
@@ -97,7 +98,9 @@ class Listener {
   void begin_handshakes_later();
   void begin_handshakes();
   void begin_handshake(std::uint64_t id);
+  void on_handshake_begun(std::uint64_t id, HandshakeThreads::Answer answer);
   void decrypt(std::uint64_t id, std::string_view bytes);
+  void go_on_with(std::uint64_t id, const Result<>& decrypted, const std::string& output);
   void refuse(std::uint64_t id, const std::string& alert, const std::string& sentence);
 
   boost::asio::any_io_executor executor_;
@@ -112,6 +115,7 @@ class Listener {
   bool ticks_ = false;
   // Handlers that were posted look at it first.
   std::shared_ptr<char> alive_ = std::make_shared<char>();
+  HandshakeThreads handshake_threads_;  // the last: it drops what the threads still compute
 };
 
 }  // namespace ddprun::rendezvous

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "rendezvous/addresses.h"
+#include "rendezvous/hung_up.h"
 
 namespace ddprun::rendezvous {
 namespace {
@@ -110,9 +111,12 @@ void StoreDoor::perform(const StoreGate::Actions& actions) {
   timer_.set(gate_.deadline());
 }
 
+/// What was found is whose the other end is now. One that was closed meanwhile was perhaps somebody
+/// else's, and its port has gone to the job's user since.
 void StoreDoor::perform(const StoreGate::Admit& admit) {
   auto visitor = visitors_.extract(admit.connection);
   auto& [socket, ends, guest, received] = visitor.mapped();
+  if (has_hung_up(socket)) return;
   hooks_.admit(std::move(socket), received, std::move(guest));
 }
 

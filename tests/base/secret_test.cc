@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,6 +41,26 @@ TEST_CASE("a secret is in memory that no core dump has") {
   CHECK(secret.view() == "0123456789");
   const std::string mapping = mapping_of(secret.view().data());
   CHECK(mapping.find(" dd ") != std::string::npos);  // "do not include area into core dump"
+}
+
+TEST_CASE("a process that has had a secret leaves no core dump, and one that has none does") {
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    prctl(PR_SET_DUMPABLE, 1);
+    const bool before = prctl(PR_GET_DUMPABLE) == 1;
+    {
+      const Secret none;
+    }
+    const bool without = prctl(PR_GET_DUMPABLE) == 1;
+    {
+      const Secret secret("0123456789");
+    }
+    _exit(before && without && prctl(PR_GET_DUMPABLE) == 0 ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
 }
 
 TEST_CASE("a secret that is moved is in one place") {

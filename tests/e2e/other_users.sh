@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Another user of the host gets nothing from a job on one node: not from its store, from the socket where it is
 # asked, even if its folder is open, from error and log files, nor from /proc, and its heartbeats do not count. And
-# nowhere in the memory of ddprun is the secret, so no core dump has it.
+# nowhere in the memory of ddprun is the secret, so no core dump has it. What has been computed from it is there, but
+# ddprun leaves no core dump, and its user's own programs cannot read its memory.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 command -v python3 >/dev/null || skip "there is no python3"
 [ "$(id -u)" = 0 ] || skip "to be another user takes root"
@@ -88,6 +89,12 @@ wait_until grep -qsx 'done' "$work/attacks"
 kill "$attacker"
 wait "$attacker" 2>/dev/null || true
 ! grep ' in$' "$work/attacks" || fail "another user uses the store"
+python3 - "$store" <<'PROGRAM' || fail "the store refuses root, too"
+import socket, sys
+store = socket.create_connection(("127.0.0.1", int(sys.argv[1])), 40)
+store.sendall(bytes.fromhex("00cef7853c0d") + b"ping")
+assert store.recv(4, socket.MSG_WAITALL) == b"ping"
+PROGRAM
 expect_stderr 'store: refused .*: it is of user 54321'
 
 cat >"$work/search.py" <<'PROGRAM'
@@ -119,6 +126,30 @@ done
 # A sanitizer keeps the environment that it has read its options from.
 [ -n "${ASAN_OPTIONS:-}${TSAN_OPTIONS:-}" ] ||
   python3 "$work/search.py" attacked "$secret" "${pids_of_ddprun[@]}" || fail "the secret is in memory"
+
+# The job's own user, who is not root.
+cat >"$work/own_user.py" <<'PROGRAM'
+import os
+agent = os.getppid()
+guardian = int(open(f"/proc/{agent}/stat").read().rpartition(")")[2].split()[1])
+for name, pid in (("agent", agent), ("guardian", guardian)):
+    for file in ("environ", "mem", "fd/0"):
+        try:
+            open(f"/proc/{pid}/{file}", "rb").close()
+            print(name, file, "in", flush=True)
+        except OSError as refused:
+            print(name, file, "nothing:", refused.strerror, flush=True)
+PROGRAM
+as_own_user() {  # as_own_user NAME VARIABLE...
+  command_prefix[$1]="env ${*:2} XDG_RUNTIME_DIR=$TMPDIR setpriv --reuid 54321 --regid 54321 --clear-groups"
+  on "$1" chmod 666 "$work/.$1.events"
+  on "$1" run python3 "$work/own_user.py"
+  on "$1" expect_exit 0
+}
+as_own_user open A=b
+grep -qx 'agent environ in' "$out" || fail "it cannot read what is not protected: $(cat "$out")"
+as_own_user secret "DDPRUN_SECRET=$secret"
+[ "$(grep -c 'nothing: Permission denied' "$out")" = 6 ] || fail "a worker reads ddprun's memory: $(cat "$out")"
 
 for each in master member alone; do
   on "$each" kill -INT "${pids[$each]}"

@@ -2,7 +2,7 @@
 """What the kubelet would ask runc for: runc_bundle.py MANIFEST FOLDER INDEX NETNS HOSTS DDPRUN DATA
 writes FOLDER/config.json for the pod INDEX of the Job in MANIFEST, with user, root, capabilities,
 variables and volumes as the manifest has them. The image is this host's /usr and ddprun; DATA is a volume
-of the pod at /data."""
+of the pod at /data. The Secret NAME is the folder SECRETS/NAME of the environment's SECRETS."""
 import json, os, sys, yaml
 
 manifest, folder, index, netns, hosts, ddprun, data = sys.argv[1:]
@@ -46,7 +46,17 @@ mounts = [{'destination': '/proc', 'type': 'proc', 'source': 'proc'},
 mounts += [volume(each) for each in container['volumeMounts']]
 variables = {'PATH': '/app:/usr/bin:/bin', 'JOB_COMPLETION_INDEX': index,
              'KUBERNETES_SERVICE_HOST': '10.0.0.1', 'DDPRUN_TEST_ID': os.environ['DDPRUN_TEST_ID']}
-variables.update({each['name']: each['value'] for each in container['env']})
+
+
+def value(variable):
+    if 'value' in variable:
+        return variable['value']
+    source = variable['valueFrom']['secretKeyRef']
+    with open(f"{os.environ['SECRETS']}/{source['name']}/{source['key']}") as secret:
+        return secret.read()
+
+
+variables.update({each['name']: value(each) for each in container['env']})
 none = {kind: [] for kind in ('bounding', 'effective', 'permitted')}
 config = {
     'ociVersion': '1.0.2',

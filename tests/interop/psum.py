@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds a number of each process with JAX. The coordinator is rank 0, as docs/jax.md describes."""
+"""Adds a number of each process with JAX: psum.py [PORT]. The coordinator is rank 0, as docs/jax.md describes; PORT is
+its port beside a store behind tunnels."""
 import os
 import sys
 
 import jax
 
+if len(sys.argv) == 1:
+    coordinator = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+else:
+    coordinator = f"{os.environ['DDPRUN_MASTER_ADDR']}:{sys.argv[1]}"
 jax.distributed.initialize(
-    f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}",
+    coordinator,
     int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"]))  # fmt: skip
 
 from jax.experimental import multihost_utils  # after initialize

@@ -96,6 +96,13 @@ asio::ip::tcp::socket socket_at(World& world, const char* address) {
   return socket;
 }
 
+/// As the kernel tells it, of a process that is not ours.
+asio::ip::tcp::socket socket_of_other_user(World& world, const char* address) {
+  asio::ip::tcp::socket socket = socket_at(world, address);
+  REQUIRE(fchown(socket.native_handle(), kOtherUser, kOtherUser) == 0);
+  return socket;
+}
+
 /// The store's count of kCount requests, this one included.
 std::int64_t count(World& world) {
   Peer own(world);
@@ -207,6 +214,28 @@ TEST_CASE("with a secret a node that reconnects is asked again") {
   CHECK(agent->next_reply<reply::Whose>().connections.size() == 1);
   agent->say(message::Owned{{true}});
   CHECK(end_of(world, worker) == Stranger::End::reply);
+}
+
+TEST_CASE("with a secret a request does nothing if its connection was closed before the answer") {
+  ConfirmingWorld world;
+  if (!are_root("a node's connections")) return;
+  Peer agent(world, socket_at(world, "127.0.0.2"));
+  agent.introduce("s", 2);
+  agent.next_reply<reply::Welcome>();
+  for (const bool resets : {false, true}) {
+    asio::ip::tcp::socket other = socket_of_other_user(world, "127.0.0.2");
+    other.write_some(asio::buffer(kCount));
+    agent.next_reply<reply::Whose>();
+    other.set_option(asio::socket_base::linger(resets, 0));
+    other.close();
+    agent.say(message::Owned{{true}});  // its port may be a worker's by now
+    Peer worker(world, socket_of_other_user(world, "127.0.0.2"));
+    worker.send(bytes::kHello + bytes::add("worker", 1));
+    agent.next_reply<reply::Whose>();
+    agent.say(message::Owned{{true}});
+    world.until([&] { return !worker.received.empty(); });
+  }
+  CHECK(count(world) == 1);
 }
 
 TEST_CASE("with a secret a round begins without connections that waited before it") {
