@@ -394,7 +394,7 @@ constexpr std::array kFlags = std::to_array<Flag>({
        raw.shell = value;
        return value == "bash" || value == "zsh" || value == "fish";
      }},
-    {Group::information, kHelp, "", "", "", "", "", "Print this help.", set_nothing,
+    {Group::information, kHelp, "", "", "", "", "", "Print this help; -h: in short.", set_nothing,
      Flag::kServes, 'h'},
     {Group::information, kVersion, "", "", "", "", "", "Print the version.", set_nothing,
      Flag::kServes, 'V'},

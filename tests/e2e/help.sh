@@ -10,6 +10,11 @@ expect_stdout '--nproc_per_node'
 [ ! -s "$err" ] || fail "something is on stderr"
 expect_no_process_left
 
+run -h
+expect_exit 0
+expect_stdout '^Most used:$'
+expect_no_process_left
+
 for words in --help --version; do
   out=/dev/full
   run "$words"
