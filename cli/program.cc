@@ -84,7 +84,8 @@ Error missing_file(const std::string& name, IsWanted wanted) {
   std::sort(names.begin(), names.end());  // the same suggestion every time
   std::optional<std::string> near = suggest(name.substr(slash), names);
   if (near) near->insert(0, directory);
-  return {Errc::not_found, "cannot run " + name + ": no such file" + suggestion_or_advice(name, near)};
+  return {Errc::not_found,
+          "cannot run " + name + ": no such file" + suggestion_or_advice(name, near)};
 }
 
 /// Advice about a path that cannot be executed; torchrun gives any to Python.

@@ -100,8 +100,9 @@ void warn_of_misplaced_flags(RawOptions& raw) {
     const std::string word = job.command[at].substr(0, job.command[at].find('='));
     const Flag* flag = word.starts_with("--") ? find_flag(word) : nullptr;
     if (flag == nullptr || (flag->name != "nproc_per_node" && flag->name != "nnodes")) continue;
-    job.warnings.push_back(word + " after the program is the program's own; ddprun's flags stand "
-                                  "before it (-- before the program says that this is meant)");
+    job.warnings.push_back(word +
+                           " after the program is the program's own; ddprun's flags stand "
+                           "before it (-- before the program says that this is meant)");
     return;
   }
 }
