@@ -131,7 +131,8 @@ std::vector<std::string> assignments(const agent::WorkerEnv& environment, int lo
 
 /// Ranks are each worker's own, also where none is known yet.
 bool is_rank(std::string_view assignment) {
-  return assignment.starts_with("RANK=") || assignment.starts_with("ROLE_RANK=");
+  return assignment.substr(0, assignment.find('=')).ends_with("RANK") &&
+         !assignment.starts_with("GROUP_RANK=");
 }
 
 /// Takes what all workers have out of `workers`.
