@@ -108,7 +108,7 @@ std::string short_help() {
 }
 
 Result<std::string> help_output(std::span<const char* const> words) {
-  if (words.empty() || words.front() == std::string_view("--help")) return short_help();
+  if (words.empty() || asks_for_help(words.front())) return short_help();
   const std::string topic = words.front();
   if (topic == kManPage && words.size() == 2) return source_of_man_page(words[1]);
   if (words.size() > 1) {

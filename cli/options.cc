@@ -292,7 +292,7 @@ Result<Parsed> parse_launch(std::span<const char* const> words, const Host& host
 Result<Parsed> parse_secret(std::span<const char* const> words) {
   if (words.empty()) return Parsed(MakeSecret());
   const std::string word = words.front();
-  if (word == "--" + std::string(kHelp)) return Parsed(Print{plain_text(page_of(kSecret))});
+  if (asks_for_help(word)) return Parsed(Print{plain_text(page_of(kSecret))});
   if (words.size() == 1 && !word.starts_with('-')) return Parsed(MakeSecret{word});
   return usage_error("ddprun secret takes the name of a file or nothing, but got '" +
                      std::string(words.back()) +

@@ -406,7 +406,9 @@ TEST_CASE("-h is the help in short, on one screen of two columns") {
   CHECK(help.find("--nproc_per_node N|auto|gpu|cpu") != std::string::npos);
   CHECK(help.find("\n    ddprun --nproc_per_node 4 train.py") != std::string::npos);
   CHECK(std::count(help.begin(), help.end(), '\n') < 55);
-  CHECK(printed({"serve", "-h"}) == printed({"serve", "--help"}));
+  for (const char* command : {"serve", "doctor", "secret", "manifest"}) {
+    CHECK(printed({command, "-h"}) == printed({command, "--help"}));
+  }
 }
 
 TEST_CASE("no two flags share a name or a variable") {

@@ -13,6 +13,10 @@ expect_no_process_left
 run -h
 expect_exit 0
 expect_stdout '^Most used:$'
+for command in ls status watch stacks logs stop; do
+  env "$mark" "$DDPRUN" $command -h >"$out" || fail "ddprun $command -h fails"
+  expect_stdout '^Usage: ddprun ls$'
+done
 expect_no_process_left
 
 for words in --help --version; do
