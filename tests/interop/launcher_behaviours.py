@@ -231,8 +231,6 @@ def _():
 
 @case("run: test_launch_elastic_agent_raise_exception", only="ddprun")  # torchrun has no other process to say it
 def _():
-    process = start("--nproc-per-node=1", worker, "sleep_by_rank", results(), "0")
-    finish(process)
     process = start("--no-python", "sh", "-c", f"touch {results()}/0; exec sleep 600")
     wait_for(found, "the worker")
     agent = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=True).stdout
@@ -347,8 +345,6 @@ def launch_module():
 
 @case("launch: test_launch_without_env")
 def _():
-    out, _ = launch("--nnodes=1", "--nproc-per-node=4", "--master-addr=localhost", f"--master-port={free_port()}",
-                    "--node-rank=0", *IGNORED, "--no-python", "echo", command=launch_module(), succeeds=is_ddprun)
     out, _ = launch("--nnodes=1", "--nproc-per-node=4", "--master-addr=localhost", f"--master-port={free_port()}",
                     "--node-rank=0", *IGNORED, os.path.join(here, "distributed_launch.py"), command=launch_module())
     for rank in range(4):
@@ -554,9 +550,10 @@ def _():
 
 
 def sums_until(gate, count):
-    """The command line of nodes whose workers add when GATE is there."""
-    return (*c10d(count, "timeout=60,last_call_timeout=1"), "--nproc-per-node=1", "--max-restarts=2", worker,
-            "all_reduce", results(), "env://", gate)
+    """The command lines of the host of the rendezvous, and of another node: workers add when GATE is there."""
+    words = (*c10d(count, "timeout=60,last_call_timeout=1,is_host=true"), "--nproc-per-node=1", "--max-restarts=2",
+             worker, "all_reduce", results(), "env://", gate)
+    return words, [word.replace("is_host=true", "is_host=false") for word in words]
 
 
 def begun():
@@ -566,12 +563,12 @@ def begun():
 @case("agent: test_double_agent_fault_tolerance")
 def _():
     gate = os.path.join(folder, "gate")
-    words = sums_until(gate, "2")
-    first, second = start(*words), start(*words)
+    host, other = sums_until(gate, "2")
+    first, second = start(*host), start(*other)
     wait_for(lambda: len(begun()) == 2, "two workers")
     second.kill()
     finish(second, succeeds=False)
-    third = start(*words)
+    third = start(*other)
     open(gate, "w", encoding="utf8").close()
     finish(first), finish(third)
     expect_all("1 of 2", 2)
@@ -580,8 +577,8 @@ def _():
 @case("agent: test_double_agent_elastic_c10d")
 def _():
     gate = os.path.join(folder, "gate")
-    words = sums_until(gate, "1:2")
-    first, second = start(*words), start(*words)
+    host, other = sums_until(gate, "1:2")
+    first, second = start(*host), start(*other)
     wait_for(lambda: len(begun()) == 2, "two workers")
     second.kill()
     finish(second, succeeds=False)
@@ -628,7 +625,7 @@ def main():
             try:
                 function()
                 outcome = "passed"
-            except AssertionError as error:
+            except (AssertionError, OSError, subprocess.SubprocessError) as error:
                 failed.append(names[0])
                 outcome = f"FAILED: {error}"
         print(f"{time.monotonic() - begin:6.2f} s  {', '.join(names)}: {outcome}", flush=True)
