@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "agent/master.h"
 #include "agent/worker_command.h"
@@ -115,6 +116,47 @@ std::string describe_assumption(const agent::JobSpec& job, const Unknown& unknow
   return text + "\n";
 }
 
+/// What ddprun sets for a worker, as a shell takes it.
+std::vector<std::string> assignments(const agent::WorkerEnv& environment, int local_rank,
+                                     const Unknown& unknown) {
+  std::vector<std::string> all;
+  for (const std::string& variable : environment.decided(local_rank, "")) {
+    const std::string_view name = std::string_view(variable).substr(0, variable.find('='));
+    const auto value = unknown.find(name);
+    all.push_back(value == unknown.end() ? quoted_assignment(variable)
+                                         : std::string(name) + "=" + std::string(value->second));
+  }
+  return all;
+}
+
+/// Ranks are each worker's own, also where none is known yet.
+bool is_rank(std::string_view assignment) {
+  return assignment.substr(0, assignment.find('=')).ends_with("RANK") &&
+         !assignment.starts_with("GROUP_RANK=");
+}
+
+/// Takes what all workers have out of `workers`.
+std::vector<std::string> take_common(std::vector<std::vector<std::string>>& workers) {
+  std::vector<std::string> common;
+  if (workers.size() == 1) return common;
+  for (const std::string& each : workers.front()) {
+    const bool everywhere = std::all_of(workers.begin(), workers.end(), [&](const auto& worker) {
+      return std::find(worker.begin(), worker.end(), each) != worker.end();
+    });
+    if (everywhere && !is_rank(each)) common.push_back(each);
+  }
+  for (std::vector<std::string>& worker : workers) {
+    std::erase_if(worker, [&](const std::string& each) {
+      return std::find(common.begin(), common.end(), each) != common.end();
+    });
+  }
+  return common;
+}
+
+void append_words(std::string& text, const std::vector<std::string>& words) {
+  for (const std::string& word : words) text.append(" ").append(word);
+}
+
 }  // namespace
 
 std::string dry_run_text(const agent::JobSpec& job, const Host& host) {
@@ -132,14 +174,19 @@ std::string dry_run_text(const agent::JobSpec& job, const Host& host) {
   for (int local_rank = 0; local_rank < std::ssize(job.bindings); ++local_rank) {
     text += rank_text(local_rank) + " on " + agent::binding_text(job, local_rank) + "\n";
   }
+  std::vector<std::vector<std::string>> workers;
+  for (int local_rank = 0; local_rank < job.local_size; ++local_rank) {
+    workers.push_back(assignments(environment, local_rank, unknown));
+  }
+  const std::vector<std::string> common = take_common(workers);
+  if (!common.empty()) {
+    text += "each rank:";
+    append_words(text, common);
+    text += '\n';
+  }
   for (int local_rank = 0; local_rank < job.local_size; ++local_rank) {
     text += rank_text(local_rank) + ":";
-    for (const std::string& variable : environment.decided(local_rank, "")) {
-      const std::string_view name = std::string_view(variable).substr(0, variable.find('='));
-      const auto value = unknown.find(name);
-      text += value == unknown.end() ? " " + quoted_assignment(variable)
-                                     : " " + std::string(name) + "=" + std::string(value->second);
-    }
+    append_words(text, workers[static_cast<size_t>(local_rank)]);
     for (const std::string& word : agent::worker_command(job, local_rank)) {
       text += " " + shell_word(word);
     }

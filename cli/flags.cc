@@ -361,10 +361,10 @@ constexpr std::array kFlags = std::to_array<Flag>({
        return value.empty() || set_prefix(value, raw);
      },
      Flag::kYields},
-    {Group::torchrun, "logs_specs", "", "NAME", "", "",
-     "to be omitted",
-     "Refused: Python plug-ins are not supported.",
-     refuse_logs_specs},
+    {Group::torchrun, "logs_specs", "", "default", "", "",
+     "default",
+     "No effect: Python plug-ins are refused.",
+     set_logs_specs},
     {Group::information, "config", "", "FILE", "DDPRUN_CONFIG", "ddprun.toml, if it is here",
      "the name of a file, or none",
      "File with values of flags, one per line: nproc_per_node = 4. The command line and the "
@@ -394,7 +394,7 @@ constexpr std::array kFlags = std::to_array<Flag>({
        raw.shell = value;
        return value == "bash" || value == "zsh" || value == "fish";
      }},
-    {Group::information, kHelp, "", "", "", "", "", "Print this help.", set_nothing,
+    {Group::information, kHelp, "", "", "", "", "", "Print this help; -h: in short.", set_nothing,
      Flag::kServes, 'h'},
     {Group::information, kVersion, "", "", "", "", "", "Print the version.", set_nothing,
      Flag::kServes, 'V'},

@@ -63,6 +63,11 @@ const Flag* find_flag(std::string_view word);
 
 /// Flags that print something instead of running a program.
 constexpr std::string_view kHelp = "help";
+
+/// Whether a word of any command is "--help" or "-h".
+constexpr bool asks_for_help(std::string_view word) {
+  return word == "--help" || word == "-h";
+}
 constexpr std::string_view kVersion = "version";
 constexpr std::string_view kPrintCompletion = "print_completion";
 

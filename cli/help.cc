@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/flags.h"
+#include "cli/page_texts.h"
 #include "cli/pages.h"
 #include "cli/usage_error.h"
 
@@ -16,6 +17,7 @@ namespace {
 constexpr std::string_view kManPage = "--man";
 constexpr std::string_view kPagePrefix = "ddprun-";
 constexpr size_t kNameWidth = 10;  // of a command, with two spaces
+constexpr size_t kFlagWidth = 37;  // of a flag and its value, likewise
 
 /// The page of a command such as "serve".
 std::optional<Page> command_page(std::string_view name) {
@@ -54,32 +56,19 @@ std::vector<std::string> headings() {
   return topics;
 }
 
-std::string overview() {
-  Page page = page_of("");
-  std::string commands;
-  for (const CommandName& command : command_names()) {
-    std::string name(command.name);
-    name.resize(kNameWidth, ' ');
-    commands.append("    ").append(name).append(command.summary).append("\n");
-  }
-  commands.pop_back();
-  std::string topics =
-      "ddprun help TOPIC shows the help of a command, of a flag such as "
-      "max_restarts, or of one of these:";
-  for (const std::string& topic : headings()) {
-    topics.append(topics.ends_with(':') ? " " : ", ").append(topic);
-  }
-  page.sections = {{"", "Commands", std::move(commands)},
-                   {"", "Topics", topics + ". ddprun --help shows everything."}};
-  return plain_text(page);
+/// A line of a list: what it is about in a column, and the text behind it.
+void append_line(std::string& lines, std::string name, size_t width, std::string_view text) {
+  name.resize(width, ' ');
+  lines.append(lines.empty() ? "" : "\n").append("    ").append(name).append(text);
 }
-
 Error unknown_topic(const std::string& topic) {
   std::vector<std::string> names = headings();
   for (const CommandName& command : command_names()) names.emplace_back(command.name);
   for (const Flag& flag : flags()) names.emplace_back(flag.name);
+  std::optional<std::string> near = suggest(topic, names);
+  if (!near) near = name_that_begins_with(topic, names);
   return usage_error("no help on '" + topic + "' (a program called help is run as ddprun ./help)" +
-                     did_you_mean(suggest(topic, names), "ddprun help lists the topics"));
+                     did_you_mean(near, "ddprun help lists the topics"));
 }
 
 /// `name`: "ddprun", "ddprun-serve". A command that is on another's page refers to that.
@@ -95,15 +84,38 @@ Result<std::string> source_of_man_page(std::string_view name) {
 
 }  // namespace
 
+std::string short_help() {
+  Page page = page_of("");
+  std::string most_used;
+  for (const auto& [name, text] : kMostUsedFlags) {
+    append_line(most_used, item_of(*find_flag("--" + std::string(name))).term, kFlagWidth, text);
+  }
+  std::string commands;
+  for (const CommandName& command : command_names()) {
+    append_line(commands, std::string(command.name), kNameWidth, command.summary);
+  }
+  std::string topics =
+      "ddprun help TOPIC shows the help of a command, of a flag such as "
+      "max_restarts, or of one of these:";
+  for (const std::string& topic : headings()) {
+    topics.append(topics.ends_with(':') ? " " : ", ").append(topic);
+  }
+  page.sections = {{"", "Most used", std::move(most_used)},
+                   {"", "Commands", std::move(commands)},
+                   {"", "Topics", topics + "."},
+                   {"", "Examples", std::string(kShortExamples)}};
+  return plain_text(page);
+}
+
 Result<std::string> help_output(std::span<const char* const> words) {
-  if (words.empty() || words.front() == std::string_view("--help")) return overview();
+  if (words.empty() || asks_for_help(words.front())) return short_help();
   const std::string topic = words.front();
   if (topic == kManPage && words.size() == 2) return source_of_man_page(words[1]);
   if (words.size() > 1) {
     return usage_error("ddprun help takes one topic, but got '" + std::string(words[1]) +
                        "', too; a program called help is run as ddprun ./help");
   }
-  if (topic == "help") return overview();
+  if (topic == "help") return short_help();
   if (const std::optional<Page> page = command_page(topic)) return plain_text(*page);
   if (const std::optional<std::string> section = section_text(topic)) return *section;
   if (const std::optional<std::string> flag = flag_text(topic)) return *flag;

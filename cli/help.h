@@ -10,8 +10,11 @@
 
 namespace ddprun::cli {
 
+/// The output of `ddprun -h`: the usage, the flags that most jobs need, all topics, and examples.
+std::string short_help();
+
 /// The output of `ddprun help words...`. A topic is a command, a heading of ddprun's page or a
-/// flag; none: the usage and all topics. "--man NAME", which the build uses, is the manual page of
+/// flag; none: the help in short. "--man NAME", which the build uses, is the manual page of
 /// that name. Errors: usage.
 Result<std::string> help_output(std::span<const char* const> words);
 

@@ -206,7 +206,7 @@ Result<Manifest> read_manifest(std::span<const char* const> words) {
 
 Result<std::string> manifest_output(std::span<const char* const> words) {
   for (const std::string_view word : words.first(std::min<size_t>(words.size(), 2))) {
-    if (word == "--help") return plain_text(page_of("manifest"));
+    if (asks_for_help(word)) return plain_text(page_of("manifest"));
   }
   const Result<Manifest> manifest = read_manifest(words);
   if (!manifest) return manifest.error();

@@ -42,6 +42,7 @@ struct CommandLine {
   std::vector<const Flag*> given;    ///< those flags, each once
   std::vector<std::string> command;  ///< the program and its arguments
   bool has_separator = false;        ///< "--" is between the two
+  bool asks_for_short_help = false;  ///< -h ends the options
 
   bool gives(const Flag& flag) const {
     return std::find(given.begin(), given.end(), &flag) != given.end();
@@ -92,6 +93,7 @@ std::string of_other_launcher(const std::string& given) {
       {"--machine_rank", "--node_rank"},
       {"--main_process_ip", "--master_addr"},
       {"--main_process_port", "--master_port"},
+      {"--gpus", "--nproc_per_node"},
       {"-H", "--hosts"},
       {"--host", "--hosts"},
       {"-v", "--log_level debug"},
@@ -114,12 +116,7 @@ Error unknown_flag(std::string_view word) {
   std::optional<std::string> near = suggest(canonical, names);
   if (near) near = spelled(*find_flag(*near));  // for an alias, the flag's own name
   if (!near) near = split_letter(given);
-  if (!near && canonical.size() > 4) {  // such as "--nproc": not close to a name, but a prefix
-    const auto longer = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
-      return name.starts_with(canonical);
-    });
-    if (longer != names.end()) near = *longer;
-  }
+  if (!near && canonical.size() > 4) near = name_that_begins_with(canonical, names);
   if (const auto other = of_other_launcher(given); !other.empty()) near = other;
   return usage_error("unknown flag " + given + did_you_mean(near, "ddprun --help lists all flags"));
 }
@@ -146,6 +143,7 @@ CommandLine divide(std::span<const char* const> words) {
     if (!line.gives(*flag)) line.given.push_back(flag);
     if (flag->value.empty()) {
       if (value) line.options.back().append("=").append(*value);
+      line.asks_for_short_help = word == "-h";
       if (flag->name == kHelp || flag->name == kVersion) return line;
     } else if (value || flag->may_be_alone()) {
       line.options.emplace_back(
@@ -294,7 +292,7 @@ Result<Parsed> parse_launch(std::span<const char* const> words, const Host& host
 Result<Parsed> parse_secret(std::span<const char* const> words) {
   if (words.empty()) return Parsed(MakeSecret());
   const std::string word = words.front();
-  if (word == "--" + std::string(kHelp)) return Parsed(Print{plain_text(page_of(kSecret))});
+  if (asks_for_help(word)) return Parsed(Print{plain_text(page_of(kSecret))});
   if (words.size() == 1 && !word.starts_with('-')) return Parsed(MakeSecret{word});
   return usage_error("ddprun secret takes the name of a file or nothing, but got '" +
                      std::string(words.back()) +
@@ -330,6 +328,7 @@ Result<Parsed> node_job(RawOptions& raw, CommandLine& line, const Host& host) {
   }
   if (const Result<> workers = resolve_workers(raw, host); !workers) return workers.error();
   warn_of_mpi(raw, host);
+  warn_of_misplaced_flags(raw);
   if (const Result<> logs = check_logs(raw.job); !logs) return logs.error();
   if (const Result<> debugged = check_debugged_rank(raw.job, host); !debugged) {
     return debugged.error();
@@ -360,6 +359,7 @@ Result<Parsed> parse(std::span<const char* const> words, const Host& host) {
   raw.has_separator = line.has_separator;
   Result<std::optional<Print>> print = read(line, host, mode, raw);
   if (!print) return print.error();
+  if (*print && line.asks_for_short_help && mode == Mode::run) return Parsed(Print{short_help()});
   if (*print) return Parsed(std::move(**print));
   if (!raw.shell.empty()) return Parsed(Print{completion(raw.shell)});
   if (!raw.unread_config.empty()) raw.job.warnings.push_back(raw.unread_config);

@@ -106,9 +106,29 @@ constexpr std::string_view kExamples =
     "    ddprun --hosts node0,node1 --nproc_per_node gpu ./train\n\n"
     "Between two and four nodes; any of them may be lost, as the rendezvous is elsewhere:\n\n"
     "    ddprun serve --rdzv_endpoint :29500 --nnodes 2:4\n"
-    "    ddprun --nnodes 2:4 --rdzv_endpoint HOST-OF-SERVE:29500 --max_restarts 3 ./train\n\n"
+    "    ddprun --nnodes 2:4 --rdzv_endpoint SERVER:29500 --max_restarts 3 ./train\n\n"
     "Where the workers of a job that seems to hang are:\n\n"
     "    ddprun stacks";
+
+/// Of the help in short, `ddprun -h`.
+constexpr auto kMostUsedFlags = std::to_array<ItemText>({
+    {"nproc_per_node", "workers on this node"},
+    {"nnodes", "nodes: a number, or from MIN to MAX"},
+    {"rdzv_endpoint", "where the nodes meet: an address of one of them"},
+    {"hosts", "start all nodes from here, by ssh"},
+    {"max_restarts", "restarts after a failure, for the whole job"},
+    {"hang_timeout", "no progress for that long is a failure"},
+    {"shutdown_timeout", "time to exit before SIGKILL"},
+    {"log_dir", "where log files go"},
+    {"tee", "streams to a log file and here; 3: both"},
+    {"config", "values of flags in a file"},
+    {"dry_run", "show what would be run"},
+});
+
+constexpr std::string_view kShortExamples =
+    "    ddprun --nproc_per_node 4 train.py --lr 0.1\n\n"
+    "    ddprun --nnodes 2 --nproc_per_node gpu --rdzv_endpoint node0:29500 ./train\n\n"
+    "The second one runs on each node. ddprun --help shows all flags, man ddprun the manual.";
 
 constexpr std::string_view kServeDescription =
     "Runs only the rendezvous of a job, without workers. The nodes give this host as their "

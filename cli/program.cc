@@ -69,6 +69,13 @@ std::string in_brackets(const std::optional<std::string>& suggestion) {
   return suggestion ? " (did you mean " + *suggestion + "?)" : "";
 }
 
+/// Advice about a name for which there is no file.
+std::string suggestion_or_advice(const std::string& name,
+                                 const std::optional<std::string>& suggestion) {
+  if (suggestion || name.find(' ') == name.npos) return in_brackets(suggestion);
+  return " (a program and its arguments are separate words, not one in quotes)";
+}
+
 Error missing_file(const std::string& name, IsWanted wanted) {
   const size_t slash = name.rfind('/') + 1;
   const std::string directory = name.substr(0, slash);
@@ -77,7 +84,8 @@ Error missing_file(const std::string& name, IsWanted wanted) {
   std::sort(names.begin(), names.end());  // the same suggestion every time
   std::optional<std::string> near = suggest(name.substr(slash), names);
   if (near) near->insert(0, directory);
-  return {Errc::not_found, "cannot run " + name + ": no such file" + in_brackets(near)};
+  return {Errc::not_found,
+          "cannot run " + name + ": no such file" + suggestion_or_advice(name, near)};
 }
 
 /// Advice about a path that cannot be executed; torchrun gives any to Python.
@@ -114,7 +122,7 @@ Error missing_command(const std::string& name, const std::vector<std::string>& d
   std::vector<std::string> names;
   for (const std::string& directory : directories) append_files(directory, is_program, names);
   std::sort(names.begin(), names.end());
-  return {Errc::not_found, sentence + in_brackets(suggest(name, names))};
+  return {Errc::not_found, sentence + suggestion_or_advice(name, suggest(name, names))};
 }
 
 }  // namespace

@@ -46,6 +46,10 @@ Result<> resolve_prefix(RawOptions& raw, const Host& host);
 /// resolve_workers and resolve_program.
 void warn_of_mpi(RawOptions& raw, const Host& host);
 
+/// A warning where a lone worker's arguments have ddprun's number of workers or nodes. After the
+/// same.
+void warn_of_misplaced_flags(RawOptions& raw);
+
 /// The program to execute, which may be python. Errors also: not_found, not_executable.
 Result<> resolve_program(RawOptions& raw, std::vector<std::string> command, const Host& host);
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "agent/worker_env.h"
+#include "cli/flags.h"
 #include "cli/program.h"
 #include "cli/resolve.h"
 #include "cli/usage_error.h"
@@ -89,6 +90,21 @@ void warn_of_mpi(RawOptions& raw, const Host& host) {
   job.warnings.push_back(job.program +
                          " is linked with MPI, whose ranks ddprun does not connect: each worker "
                          "may be rank 0 of 1; mpirun or srun starts them as one job");
+}
+
+void warn_of_misplaced_flags(RawOptions& raw) {
+  agent::JobSpec& job = raw.job;
+  const bool is_alone = job.local_size == 1 && job.max_nodes == 1;
+  if (!is_alone || raw.has_separator) return;
+  for (size_t at = job.own_arguments; at < job.command.size(); ++at) {
+    const std::string word = job.command[at].substr(0, job.command[at].find('='));
+    const Flag* flag = word.starts_with("--") ? find_flag(word) : nullptr;
+    if (flag == nullptr || (flag->name != "nproc_per_node" && flag->name != "nnodes")) continue;
+    job.warnings.push_back(word +
+                           " after the program is the program's own; ddprun's flags stand "
+                           "before it (-- before the program says that this is meant)");
+    return;
+  }
 }
 
 Result<> resolve_program(RawOptions& raw, std::vector<std::string> command, const Host& host) {

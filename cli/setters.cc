@@ -286,7 +286,8 @@ SetResult set_event_handler(std::string_view value, RawOptions&) {
                             "--events FILE, which gets a JSON object per line");
 }
 
-SetResult refuse_logs_specs(std::string_view value, RawOptions&) {
+SetResult set_logs_specs(std::string_view value, RawOptions&) {
+  if (value == "default") return true;  // torchrun's own
   return SetResult::refused("'" + std::string(value) +
                             "' is a Python plug-in of torchrun, which ddprun does not load: leave "
                             "it out, and see Output in ddprun --help");

@@ -74,7 +74,7 @@ SetResult set_web(std::string_view value, RawOptions& raw);
 
 // Flags that tune torchrun's own Python: refused where they would change what happens.
 SetResult set_event_handler(std::string_view value, RawOptions& raw);
-SetResult refuse_logs_specs(std::string_view value, RawOptions& raw);
+SetResult set_logs_specs(std::string_view value, RawOptions& raw);
 SetResult set_start_method(std::string_view value, RawOptions& raw);
 
 /// For flags that print something: they have no value.

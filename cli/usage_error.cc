@@ -50,6 +50,14 @@ std::optional<std::string> suggest(std::string_view word,
   return best;
 }
 
+std::optional<std::string> name_that_begins_with(std::string_view word,
+                                                 const std::vector<std::string>& candidates) {
+  const auto longer = std::find_if(candidates.begin(), candidates.end(),
+                                   [&](const std::string& name) { return name.starts_with(word); });
+  if (longer == candidates.end()) return std::nullopt;
+  return *longer;
+}
+
 std::string did_you_mean(const std::optional<std::string>& suggestion, std::string_view otherwise) {
   return "; " + (suggestion ? "did you mean " + *suggestion + "?" : std::string(otherwise));
 }

@@ -21,6 +21,10 @@ Error usage_error(std::string sentence);
 std::optional<std::string> suggest(std::string_view word,
                                    const std::vector<std::string>& candidates);
 
+/// The first candidate that is `word` and more, such as nproc_per_node for "nproc".
+std::optional<std::string> name_that_begins_with(std::string_view word,
+                                                 const std::vector<std::string>& candidates);
+
 /// The second half of a sentence about an unknown name: "; did you mean NAME?" with `suggestion`,
 /// or "; " and `otherwise` without one.
 std::string did_you_mean(const std::optional<std::string>& suggestion, std::string_view otherwise);

@@ -17,6 +17,7 @@
 #include "agent/stacks.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "cli/flags.h"
 #include "cli/job_socket.h"
 #include "cli/pages.h"
 #include "cli/verb_line.h"
@@ -229,7 +230,7 @@ bool is_verb(std::span<const std::string> words) {
 int run_verb(std::span<const std::string> words) {
   const VerbText& verb = *find_verb_text(words.front());
   const auto rest = words.subspan(1);
-  if (std::ranges::find(rest, "--help") != rest.end()) {
+  if (std::ranges::any_of(rest, asks_for_help)) {
     return print(plain_text(page_of(kVerbsPage)));
   }
   const Result<VerbLine> line = read_verb_line(verb, rest);

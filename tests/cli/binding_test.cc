@@ -81,7 +81,7 @@ TEST_CASE("a dry run prints where each worker would run") {
       {"--dry_run", "--numa_binding", "node", "--nproc_per_node", "2", "train"}, two_nodes());
   CHECK(text.find("\nrank 0 on GPU 0, CPUs 2-3 (NUMA node 1)\n"
                   "rank 1 on GPU 1, CPUs 0-1 (NUMA node 0)\n"
-                  "rank 0: RANK=0 ") != std::string::npos);
+                  "each rank: WORLD_SIZE=2 ") != std::string::npos);
 
   const std::string inherited = printed({"--dry_run", "--report_bindings", "train"}, host({}, {}));
   CHECK(inherited.find("\nrank 0 on CPUs 0-3 (inherited)\n") != std::string::npos);

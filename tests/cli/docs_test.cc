@@ -44,11 +44,17 @@ bool is_placeholder(const std::string& word) {
          word.find("\xe2\x94") != word.npos;
 }
 
-/// The arguments of each ddprun in the indented blocks of a page.
+/// The arguments of each ddprun in the indented blocks of a page, but for those that the page shows
+/// refused.
 std::vector<std::vector<std::string>> commands_in(const fs::path& page) {
   std::vector<std::vector<std::string>> commands;
   std::ifstream file(page);
-  for (std::string line; std::getline(file, line);) {
+  std::string next;
+  std::getline(file, next);
+  while (!next.empty() || file) {
+    const std::string line = std::exchange(next, "");
+    std::getline(file, next);
+    if (next.starts_with("    ddprun: ")) continue;
     if (!line.starts_with("    ")) continue;
     std::vector<std::string> words = shell_words(line);
     const auto begins = [](const std::string& word) {

@@ -89,8 +89,11 @@ TEST_CASE("the pages are ASCII: a manual page needs no encoding") {
 TEST_CASE("ddprun's page names each variable that a worker gets") {
   const std::string page = cli::plain_text(cli::page_of(""));
   const std::string dry_run = printed({"--nproc_per_node", "2", "--dry_run", "train"});
-  const size_t begin = dry_run.find("rank 0: ") + 8;
-  const std::string line = dry_run.substr(begin, dry_run.find('\n', begin) - begin);
+  std::string line;
+  for (const std::string heading : {"each rank: ", "\nrank 0: "}) {
+    const size_t begin = dry_run.find(heading) + heading.size();
+    line += dry_run.substr(begin, dry_run.find('\n', begin) - begin) + " ";
+  }
 
   size_t count = 0;
   for (size_t at = 0, equals; (equals = line.find('=', at)) != std::string::npos; ++count) {
@@ -149,6 +152,7 @@ TEST_CASE("help on what there is not is refused with what was probably meant") {
         "no help on 'rendevous' (a program called help is run as ddprun ./help); did you mean "
         "rendezvous?");
   CHECK(contains(refusal({"help", "stauts"}), "did you mean status?"));
+  CHECK(contains(refusal({"help", "nproc"}), "did you mean nproc_per_node?"));
   CHECK(contains(refusal({"help", "xyzzy"}), "; ddprun help lists the topics"));
   CHECK(contains(refusal({"help", "lease", "x"}), "takes one topic, but got 'x'"));
   CHECK(contains(refusal({"help", "--man", "x"}), "there is no manual page x"));

@@ -113,6 +113,9 @@ TEST_CASE("a command that is not in PATH is searched in the current directory") 
                 "cannot run model.py: not found in PATH (without --no_python, python3 runs it)");
   check_refused("evalute", here.path("bin"), 127,
                 "cannot run evalute: not found in PATH (did you mean evaluate?)");
+  check_refused("python train", here.path("bin"), 127,
+                "cannot run python train: not found in PATH (a program and its arguments are "
+                "separate words, not one in quotes)");
   here.add("bin/ex", true);
   check_refused("exc", here.path("bin"), 127,
                 "cannot run exc: not found in PATH (did you mean ex?)");

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The transcripts of README are true: each command that it shows with its output writes these lines, but for
-# numbers, paths and the name of the host.
+# The transcripts of README and of the page about failures are true: each command that they show with its output
+# writes these lines, but for numbers, paths and the name of the host.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 command -v python3 >/dev/null || skip "there is no python3"
-readme=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../../README.md")
+pages=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../..")
 DDPRUN=$(realpath "$DDPRUN")
 mkdir -p "$work/place/build"
 ln -s "$(realpath "$DDPRUN_BIN")" "$work/place/build/bin"
@@ -18,15 +18,21 @@ if os.environ["RANK"] == "2":
 time.sleep(600)
 END
 
-# Writes N.command and N.lines for each indented block that begins with "$ ddprun".
-python3 - "$readme" <<'END'
+printf '#!/bin/sh\n' >train
+chmod +x train
+
+# Writes N.command and N.lines for each "$ ddprun" that lines follow.
+python3 - "$pages/README.md" "$pages/docs/failures.md" <<'END'
 import re, sys
-text = open(sys.argv[1]).read()
-blocks = re.findall(r'^    \$ ddprun (.*)\n((?:    .*\n)*)', text, re.MULTILINE)
-assert len(blocks) >= 3, blocks
-for number, (command, lines) in enumerate(blocks):
-    open(f'{number}.command', 'w').write(command)
-    open(f'{number}.lines', 'w').write(re.sub('^    ', '', lines, flags=re.MULTILINE))
+number = 0
+for page in sys.argv[1:]:
+    for block in re.findall(r'^    \$ ddprun .*\n(?:    .*\n)+', open(page).read(), re.MULTILINE):
+        text = re.sub('^    ', '', block, flags=re.MULTILINE)
+        for command, lines in re.findall(r'^\$ ddprun (.*)\n((?:(?!\$ ).*\n)+)', text, re.MULTILINE):
+            open(f'{number}.command', 'w').write(command)
+            open(f'{number}.lines', 'w').write(lines)
+            number += 1
+assert number >= 7, number
 END
 
 plain() {  # without what differs from run to run

@@ -10,6 +10,15 @@ expect_stdout '--nproc_per_node'
 [ ! -s "$err" ] || fail "something is on stderr"
 expect_no_process_left
 
+run -h
+expect_exit 0
+expect_stdout '^Most used:$'
+for command in ls status watch stacks logs stop; do
+  env "$mark" "$DDPRUN" $command -h >"$out" || fail "ddprun $command -h fails"
+  expect_stdout '^Usage: ddprun ls$'
+done
+expect_no_process_left
+
 for words in --help --version; do
   out=/dev/full
   run "$words"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The Debian packages of the Release build: the same bytes each time, without errors for lintian; on a system with
-# nothing else apt installs them, ddprun and a program of the library run, and removing them leaves nothing.
+# nothing else apt installs them, beside Open MPI and MPICH, too, ddprun and a program of the library run, and removing
+# them leaves nothing. Then the same root gets what the Dockerfile does.
 . "$(dirname "${BASH_SOURCE[0]}")/packages.sh"
 
 package deb >"$work/first.txt"
@@ -27,6 +28,16 @@ for file in man/man1/ddprun.1.gz doc/ddprun/copyright "doc/$library/copyright" b
   [ -s "$root/usr/share/$file" ] || fail "there is no $file"
 done
 in_root ddprun --nproc_per_node 2 /tmp/allreduce_hello >"$work/hello" 2>&1 || fail "with libddp: $(cat "$work/hello")"
+in_root apt-get --simulate install mpich openmpi-bin >"$work/apt" 2>&1 || fail "beside MPI: $(cat "$work/apt")"
+! grep -q '^Remv' "$work/apt" || fail "MPI's packages remove ours: $(grep '^Remv' "$work/apt")"
 in_root apt-get -qq -o Dpkg::Use-Pty=0 purge --auto-remove ddprun "$library" >"$work/apt" 2>&1 ||
   fail "apt does not remove the packages: $(cat "$work/apt")"
 files_of_root | diff "$work/before" - || fail 'removing the packages left something'
+
+file=$source/scripts/package.d/docker/Dockerfile
+grep -qx 'ENTRYPOINT \["ddprun"\]' "$file" && grep -qx 'COPY ddprun_\*.deb /tmp/' "$file" || fail 'the Dockerfile is another one'
+cp "$packages"/ddprun_*.deb "$root/tmp/"
+in_root sh -c "$(sed -n '/^RUN /,/[^\\]$/p' "$file" | sed 's/^RUN //; s/\\$//' | tr '\n' ' ')" >"$work/run" 2>&1 ||
+  fail "the Dockerfile's RUN: $(tail -n 20 "$work/run")"
+runs_a_job in_root ddprun
+in_root sh -c 'ddprun secret /tmp/secret && ddprun --secret_file /tmp/secret true' || fail 'the image has no TLS'

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ddprun of the tarball needs nothing but glibc 2.28: its symbols say so, and it runs a job, reports a failure and
-# says what is missing on Debian 11, 12 and 13 with nothing else.
+# says what is missing on Debian 11, 12 and 13 with nothing else. A build in another folder gives the same bytes.
 . "$(dirname "${BASH_SOURCE[0]}")/packages.sh"
 
 tarball=$(package tarball)
@@ -14,6 +14,21 @@ needs_glibc_2_28 "$program"
 version=$("$program" --version | sed -n '1s/^ddprun //p')
 grep -qx "pkgver=$version" "$packages/PKGBUILD" || fail 'the PKGBUILD has another version'
 grep -qx "  version: $version" "$packages/recipe.yaml" || fail 'the recipe for conda has another version'
+
+# What the recipes do with it, without makepkg and rattler-build.
+mkdir "$work/arch" "$work/conda"
+(cd "$work" && CARCH=$(uname -m) pkgdir=$work/arch bash -euc '. "$1" && package' - "$packages/PKGBUILD") || fail 'PKGBUILD: package() fails'
+[ -s "$work/arch/usr/share/licenses/ddprun-bin/LICENSE" ] || fail 'PKGBUILD: there is no licence'
+(cd "${program%/bin/ddprun}" && PREFIX=$work/conda sh -euc "$(sed -n 's/^  script: //p' "$packages/recipe.yaml")") || fail 'conda: the script fails'
+for folder in arch/usr conda; do
+  cmp "$program" "$work/$folder/bin/ddprun" || fail "$folder has another program"
+done
+sed -n 's/^      - //p' "$packages/recipe.yaml" | PATH=$work/conda/bin:$PATH sh -eu >"$work/out" 2>&1 || fail "conda: $(cat "$work/out")"
+
+mkdir "$work/elsewhere"
+tar --create --directory "$source" --exclude './build*' . | tar --extract --directory "$work/elsewhere"
+env -u CMAKE_CXX_COMPILER_LAUNCHER DDPRUN_PACKAGES="$work/again" "$work/elsewhere/scripts/package" tarball >"$work/second.txt"
+cmp "$tarball" "$(cat "$work/second.txt")" || fail 'two builds make different tarballs'
 
 for suite in bullseye bookworm trixie; do
   clean_root $suite

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The workers of launcher_behaviours.py: launcher_worker.py ACTION ARGUMENTS. What they find is in FOLDER/RANK."""
+import os
+import sys
+import time
+
+rank = int(os.environ["RANK"])
+action, arguments = sys.argv[1], sys.argv[2:]
+
+
+def write(text):
+    with open(os.path.join(arguments[0], str(rank)), "w", encoding="utf8") as file:
+        file.write(text)
+
+
+def touch():
+    write("")
+
+
+def write_variables():
+    write(" ".join(os.environ.get(name, "-") for name in arguments[1:]))
+
+
+def fail():
+    raise RuntimeError("sad because i throw")
+
+
+def fail_odd():  # the others would write something much later
+    if rank % 2:
+        fail()
+    time.sleep(600)
+    touch()
+
+
+def die_once():
+    if rank == 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        os.kill(os.getpid(), 9)
+    write(os.environ["TORCHELASTIC_RESTART_COUNT"])
+
+
+def sleep_by_rank():  # FOLDER SECONDS
+    time.sleep(rank * float(arguments[1]))
+    touch()
+
+
+def is_torchelastic():
+    import torch.distributed
+
+    write(str(torch.distributed.is_torchelastic_launched()))
+
+
+def recorded():
+    from torch.distributed.elastic.multiprocessing.errors import record
+
+    record(fail)()
+
+
+def all_reduce():  # FOLDER INIT_METHOD [FILE]: with FILE, each waits until it is there
+    import torch
+    import torch.distributed as dist
+
+    size = int(os.environ["WORLD_SIZE"])
+    if arguments[1] == "env://":
+        dist.init_process_group("gloo")
+    else:
+        dist.init_process_group("gloo", init_method=arguments[1], rank=rank, world_size=size)
+    value = torch.tensor(rank)
+    if len(arguments) > 2:
+        open(f"{arguments[0]}/begun-{rank}", "w").close()
+        while not os.path.exists(arguments[2]):
+            time.sleep(0.02)
+    dist.all_reduce(value)
+    write(f"{value.item()} of {size}")
+    print(f"sum {value.item()}")
+
+
+def rpc():
+    import torch.distributed.rpc as rpc
+
+    size = int(os.environ["WORLD_SIZE"])
+    rpc.init_rpc(f"worker{rank}", rank=rank, world_size=size)
+    if rank == 0:
+        write(rpc.rpc_sync("worker1", str.upper, args=("hello",)))
+    rpc.shutdown()
+
+
+globals()[action]()
