@@ -25,8 +25,26 @@ def bind(source, place, how='ro'):
     return {'destination': place, 'type': 'bind', 'source': source, 'options': ['rbind', how]}
 
 
+def secret_folder(secret):
+    """As the kubelet does it: behind links, root's, and the group's for fsGroup. The Secrets are files in DATA/.secrets."""
+    place = folder + '/secret'
+    os.makedirs(place + '/..data')
+    for item in secret['items']:
+        with open(data + '/.secrets/' + secret['secretName'] + '/' + item['key']) as source:
+            name = place + '/..data/' + item['path']
+            with open(name, 'w') as copy:
+                copy.write(source.read())
+            os.chmod(name, secret['defaultMode'] | 0o440)
+            os.chown(name, 0, user['fsGroup'])
+            os.symlink('..data/' + item['path'], place + '/' + item['path'])
+    return place
+
+
 def volume(mount):
-    spec = next(each for each in pod['volumes'] if each['name'] == mount['name'])['emptyDir']
+    volume = next(each for each in pod['volumes'] if each['name'] == mount['name'])
+    if 'secret' in volume:
+        return bind(secret_folder(volume['secret']), mount['mountPath'])
+    spec = volume['emptyDir']
     if spec.get('medium') == 'Memory':
         return {'destination': mount['mountPath'], 'type': 'tmpfs', 'source': 'tmpfs',
                 'options': ['nosuid', 'nodev', 'mode=1777']}
