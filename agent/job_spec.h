@@ -78,6 +78,9 @@ struct JobSpec : rendezvous::RoundSpec, rendezvous::LeaseSpec {
   std::optional<rendezvous::etcd::Servers> etcd;  ///< elects the master; the next three are its
   std::string master_addr = "127.0.0.1";  ///< as the user gave it; empty: any address (serve only)
   std::uint16_t master_port = 0;          ///< 0: any free port (one node only)
+  /// Where the master is if another job, or another program, has master_port: the first that it
+  /// finds free. All nodes have the same ones. Where there are any, is_host is known.
+  std::vector<std::uint16_t> more_ports;
   std::optional<bool> is_host;  ///< hosts the rendezvous; not given: if the address is ours
   std::shared_ptr<const rendezvous::Security> security;  ///< nullptr: the job has no secret
   std::string sealed_secret;  ///< of `security`, by munge: the other nodes take the master's;

@@ -3,7 +3,10 @@
 
 #include <utility>
 
+#include <boost/asio/post.hpp>
+
 #include "agent/command_line.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "rendezvous/addresses.h"
 #include "rendezvous/munge.h"
@@ -22,6 +25,20 @@ Error port_taken(Error error, const rendezvous::Resolver::Addresses& where) {
   return error;
 }
 
+/// Empty: only the endpoint itself.
+std::vector<rendezvous::Endpoint> places_of(const JobSpec& job) {
+  std::vector<rendezvous::Endpoint> places;
+  if (!job.more_ports.empty()) places.push_back(master_endpoint(job));
+  for (const std::uint16_t port : job.more_ports) places.push_back({job.master_addr, port});
+  return places;
+}
+
+rendezvous::Resolver::Addresses at_port(rendezvous::Resolver::Addresses addresses,
+                                        std::uint16_t port) {
+  for (auto& address : addresses) address.port(port);
+  return addresses;
+}
+
 }  // namespace
 
 MasterConnection::MasterConnection(asio::any_io_executor executor, const JobSpec& job,
@@ -32,6 +49,7 @@ MasterConnection::MasterConnection(asio::any_io_executor executor, const JobSpec
       hooks_(std::move(hooks)),
       search_(executor_, job_),
       looks_(executor_),
+      places_(places_of(job_)),
       port_pause_(executor_) {}
 
 void MasterConnection::search(MasterSearch::Found found) {
@@ -53,7 +71,7 @@ Result<> MasterConnection::open(const rendezvous::Resolver::Addresses& addresses
   const auto where = rendezvous::where_to_host(master_endpoint(job_), addresses, job_.is_host);
   is_host_ = where.has_value();
   if (where) {
-    if (const Result<> hosted = host(*where); !hosted) return hosted;
+    if (const Result<> hosted = host_at_first_free(*where); !hosted) return hosted;
   }
   make_client();
   if (taken_.empty()) return {};
@@ -61,6 +79,24 @@ Result<> MasterConnection::open(const rendezvous::Resolver::Addresses& addresses
              [this](std::string owner) { taken_by_ = std::move(owner); });
   await_port();
   return {};
+}
+
+/// Other nodes try the same ports until this job's master answers. To find out who has a port may
+/// take as long as a process table is; only the end is worth that.
+Result<> MasterConnection::host_at_first_free(const rendezvous::Resolver::Addresses& where) {
+  const auto is_taken = [](const Result<>& hosted) {
+    return !hosted && hosted.error().code == Errc::port_in_use;
+  };
+  rendezvous::Resolver::Addresses at = where;
+  Result<> hosted = host(at);
+  for (size_t i = 1; is_taken(hosted) && i < places_.size(); ++i) {
+    log::info("port " + std::to_string(places_[i - 1].port) + " of this host is taken: trying " +
+              std::to_string(places_[i].port) + ", the job's next one");
+    at = at_port(where, places_[i].port);
+    hosted = host(at);
+    if (hosted) hooks_.located(places_[i]);
+  }
+  return is_taken(hosted) ? port_taken(hosted.error(), at) : hosted;
 }
 
 /// On a host with several agents, or with a rendezvous that runs alone, the first one has the port;
@@ -72,7 +108,6 @@ Result<> MasterConnection::host(const rendezvous::Resolver::Addresses& where) {
   for (int attempt = 1; is_taken() && attempt < kListenAttempts; ++attempt) server = listen(where);
   const bool may_be_client = job_.max_nodes > 1 && !job_.is_host;
   if (is_taken() && may_be_client) return taken_ = where, Result<>();
-  if (is_taken()) return port_taken(server.error(), where);
   if (!server) return server.error();
   server_ = std::move(*server);
   return {};
@@ -116,6 +151,11 @@ Result<> MasterConnection::open_entrance() {
 void MasterConnection::make_client() {
   rendezvous::Client::Options options;
   options.server = master_endpoint(job_);
+  if (!places_.empty() && !server_) {
+    options.locate = [this](auto located) { find_place(located); };
+    options.master = options.server.text();
+    options.searched = true;
+  }
   if (elected_) {
     options.locate = [this](auto located) { elected_->find(std::move(located)); };
     options.master = "an address from etcd at " + job_.etcd->text();
@@ -132,10 +172,22 @@ void MasterConnection::make_client() {
   client_ = std::make_unique<rendezvous::Client>(executor_, std::move(options), client_hooks());
 }
 
+/// The next one is the next that was not welcome.
+void MasterConnection::find_place(const rendezvous::Client::Located& located) {
+  dialed_place_ = next_place_;
+  next_place_ = (next_place_ + 1) % places_.size();
+  asio::post(executor_, [located, place = places_[dialed_place_]] { located(place); });
+}
+
 rendezvous::Client::Hooks MasterConnection::client_hooks() {
   rendezvous::Client::Hooks hooks = hooks_;
+  if (!places_.empty()) hooks.located = [](const rendezvous::Endpoint&) {};
   hooks.welcomed = [this](const rendezvous::reply::Welcome& welcome) {
     is_welcome_ = true;
+    if (!places_.empty() && !server_) {
+      next_place_ = dialed_place_;
+      hooks_.located(places_[dialed_place_]);
+    }
     hooks_.welcomed(welcome);
   };
   hooks.connection_changed = [this](const std::string& sentence) {

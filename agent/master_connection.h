@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -36,12 +37,12 @@ class MasterConnection {
   /// Looks up the addresses of the endpoint, as MasterSearch::start; of an elected master none.
   void search(MasterSearch::Found found);
 
-  /// Hosts the master if one of `addresses` is this host's, and makes the client. Where another
-  /// process has the port, that one should be the master. If it never answers, as one of an earlier
-  /// job that is stuck, or is lost before this node's first round, this node becomes the master as
-  /// soon as the port is free: there is a new client then, and `became_master` is called, from the
-  /// executor. A master that is elected may be hosted later, and no longer: then `stepped_down` is
-  /// called. Errors: as Server::listen.
+  /// Hosts the master, at the first of its ports that is free, if one of `addresses` is this
+  /// host's, and makes the client. Where another process has the port, that one should be the
+  /// master. If it never answers, as one of an earlier job that is stuck, or is lost before this
+  /// node's first round, this node becomes the master as soon as the port is free: there is a new
+  /// client then, and `became_master` is called, from the executor. A master that is elected may be
+  /// hosted later, and no longer: then `stepped_down` is called. Errors: as Server::listen.
   Result<> open(const rendezvous::Resolver::Addresses& addresses,
                 std::function<void()> became_master, std::function<void()> stepped_down);
 
@@ -78,12 +79,14 @@ class MasterConnection {
 
  private:
   Result<> host(const rendezvous::Resolver::Addresses& where);
+  Result<> host_at_first_free(const rendezvous::Resolver::Addresses& where);
   Result<std::unique_ptr<rendezvous::Server>> listen(
       const rendezvous::Resolver::Addresses& where) const;
   void await_port();
   bool has_answer() const;
   Result<> open_entrance();
   void make_client();
+  void find_place(const rendezvous::Client::Located& located);
   rendezvous::Client::Hooks client_hooks();
 
   boost::asio::any_io_executor executor_;
@@ -96,6 +99,11 @@ class MasterConnection {
   bool is_welcome_ = false;                // at the process that listens there
   std::string taken_by_ = "another process of this host";
   AsyncJobs looks_;
+  // Where the master may be, if it has more ports than one; the one that is dialed is the last one
+  // that was welcome, or else the one after the last.
+  const std::vector<rendezvous::Endpoint> places_;
+  size_t next_place_ = 0;
+  size_t dialed_place_ = 0;
   std::function<void()> became_master_;
   boost::asio::steady_timer port_pause_;
   std::unique_ptr<rendezvous::Server> server_;

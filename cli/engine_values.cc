@@ -18,6 +18,7 @@ engine::Surroundings surroundings_of(const Host& host) {
   engine::Surroundings surroundings;
   surroundings.host = host.name;
   surroundings.read_file = host.read_file;
+  surroundings.output_of = host.output_of;
   for (const std::string& variable : host.environment) {
     const size_t equals = variable.find('=');
     if (equals == std::string::npos) continue;
@@ -32,24 +33,26 @@ std::string_view starter(Engine engine) {
     case Engine::slurm:
       return "srun --ntasks-per-node=1 ddprun ...";
     case Engine::pbs:
-      return "pbsdsh -u ddprun ..., or by ssh with ddprun --hostfile $PBS_NODEFILE ...";
+      return "pbsdsh -n LINE -- ddprun --nnodes N ... for each host";
     case Engine::lsf:
       return "blaunch -z \"$LSB_HOSTS\" ddprun --nnodes N ...";
     case Engine::sge:
       return "qrsh -inherit HOST ddprun --nnodes N ... for each host";
     case Engine::flux:
+      return "flux run --nodes N --tasks-per-node=1 ddprun ...";
     case Engine::kubernetes:
       break;
   }
   return "one ddprun a node";
 }
 
-/// nullopt: ddprun cannot start agents with what the engine has. PBS's pbsdsh has no stdin, by
-/// which they get their orders.
+/// nullopt: the engine starts everything itself.
 std::optional<remote::Starter> agent_starter(Engine engine) {
   if (engine == Engine::slurm) return remote::Starter::srun;
   if (engine == Engine::lsf) return remote::Starter::blaunch;
   if (engine == Engine::sge) return remote::Starter::qrsh;
+  if (engine == Engine::pbs) return remote::Starter::pbsdsh;
+  if (engine == Engine::flux) return remote::Starter::flux;
   return std::nullopt;
 }
 
@@ -110,12 +113,18 @@ class Filler {
     if (allocation_.gpus && allocation_.gpus->value > 0 && !gives("nproc_per_node")) {
       raw_.local_size = {LocalSize::Kind::number, allocation_.gpus->value};
       note("--nproc_per_node " + std::to_string(allocation_.gpus->value), allocation_.gpus->source);
+    } else if (!gives("nproc_per_node") && counts_gpus()) {
+      raw_.local_size = {LocalSize::Kind::gpu_or_one, 1};
+      note("--nproc_per_node gpu-or-1", "the GPUs that this node has");
     }
     if (!gives("shutdown_timeout")) {
       raw_.job.stop_grace = allocation_.grace;
       note("--shutdown_timeout " + std::to_string(allocation_.grace.count()), "less than its own");
     }
   }
+
+  /// Slurm says that a job has GPUs, if it has; the other engines leave a job those that it sees.
+  bool counts_gpus() const { return allocation_.engine != Engine::slurm; }
 
   std::string whole_job() const {
     return std::string(name_of(allocation_.engine)) + " job " + allocation_.id;
@@ -179,17 +188,31 @@ class Filler {
     const auto& rank = allocation_.node_rank;
     const auto& nodes = allocation_.nodes;
     const bool is_first = rank && rank->value == 0 && nodes && nodes->value > 1;
-    const bool by_user = gives("nnodes") && allocation_.engine != Engine::slurm;
+    const bool is_told = allocation_.engine != Engine::lsf && allocation_.engine != Engine::sge;
+    const bool by_user = gives("nnodes") && !is_told;
     return agent_starter(allocation_.engine) && !allocation_.on_every_node && (!rank || is_first) &&
            !gives("node_rank") && !gives("rdzv_endpoint") && !gives("master_addr") && !by_user;
   }
 
+  /// Each node finds the same ones.
+  void take_ports() {
+    std::vector<std::uint16_t> ports = engine::ports_of(allocation_.job);
+    raw_.master_port = ports.front();
+    note("--master_port " + std::to_string(*raw_.master_port), "by the job");
+    if (!raw_.job.is_host) return;  // without it the other ports have no order
+    ports.erase(ports.begin());
+    raw_.job.more_ports = std::move(ports);
+    note("--rdzv_conf " + more_ports_text(raw_.job.more_ports), "by the job");
+  }
+
   void start_agents(remote::Starter program) {
     raw_.remote.starter = program;
+    raw_.remote.ports = engine::ports_of(allocation_.job);
     raw_.remote.hosts.emplace();
     for (const std::string& host : allocation_.hosts) {
       raw_.remote.hosts->push_back({host, std::nullopt});
     }
+    raw_.remote.lines = allocation_.lines;
     note("an agent on each node", allocation_.nodes->source);
   }
 
@@ -206,10 +229,7 @@ class Filler {
       if (!job.is_host) job.is_host = *job.node_rank == 0;
       note("--master_addr " + *raw_.master_addr, allocation_.master->source);
     }
-    if (!gives("rdzv_endpoint") && !gives("master_port")) {
-      raw_.master_port = allocation_.ports().front();
-      note("--master_port " + std::to_string(*raw_.master_port), "by the job");
-    }
+    if (!gives("rdzv_endpoint") && !gives("master_port")) take_ports();
     if (!gives("rdzv_id")) {
       job.run_id = std::string(name_of(allocation_.engine)) + "-" + allocation_.job;
       note("--rdzv_id " + job.run_id, "the job");

@@ -43,10 +43,11 @@ constexpr std::array kFlags = std::to_array<Flag>({
        raw.job.local_rank_flag.clear();
        return true;
      }},
-    {Group::workers, "nproc_per_node", "", "N|auto|gpu|cpu", "PET_NPROC_PER_NODE", "1",
-     "a number of workers (1 to 65536), auto, gpu or cpu",
+    {Group::workers, "nproc_per_node", "", "N|auto|gpu|cpu|gpu-or-1", "PET_NPROC_PER_NODE", "1",
+     "a number of workers (1 to 65536), auto, gpu, cpu or gpu-or-1",
      "Workers on this node. gpu: one per GPU; cpu: one per CPU that this process may run on; auto: "
-     "one per GPU, or one per CPU if there are no GPUs.",
+     "one per GPU, or one per CPU if there are no GPUs; gpu-or-1: one per GPU, or one if there are none, "
+     "which is the default in a scheduler's job.",
      set_local_size},
     {Group::workers, "gpu_bind", "", "all|isolate", "DDPRUN_GPU_BIND", "all",
      "all or isolate",
@@ -154,8 +155,9 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "pairs such as join_timeout=60,last_call_timeout=5",
      "torchrun's keys: join_timeout or timeout, last_call_timeout, keep_alive_interval (the "
      "heartbeat interval), keep_alive_max_attempt (the lease in heartbeats), and is_host=true or "
-     "false if this node must or must not host the rendezvous. For etcd also protocol=https, "
-     "cacert, cert and key. torchrun's other keys are accepted "
+     "false if this node must or must not host the rendezvous; with it more_ports=PORT:PORT, which "
+     "are tried by turns if something else has the first port, the same on all nodes. For etcd also "
+     "protocol=https, cacert, cert and key. torchrun's other keys are accepted "
      "without effect. The flags below override it.",
      set_conf, Flag::kServes | Flag::kYields},
     {Group::rendezvous, "secret_file", "", "FILE", "DDPRUN_SECRET_FILE", "",

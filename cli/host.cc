@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/host.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -15,10 +16,13 @@
 #include "cli/program.h"
 #include "cli/secret.h"
 #include "launcher/affinity.h"
+#include "launcher/command_output.h"
 #include "rendezvous/munge.h"
 
 namespace ddprun::cli {
 namespace {
+
+constexpr std::chrono::seconds kCommandLimit{20};
 
 std::string default_path() {
   const size_t size = confstr(_CS_PATH, nullptr, 0);
@@ -79,6 +83,10 @@ Host this_host(TakenVariables taken) {
   host.find_program = [search = path ? std::string(path) : default_path()](
                           const std::string& name) { return find_program(name, search); };
   host.read_file = read_file;
+  host.output_of = [](const std::vector<std::string>& words) {
+    Result<std::string> output = launcher::output_of(words, kCommandLimit);
+    return output ? std::optional(std::move(*output)) : std::nullopt;
+  };
   host.needed_libraries = needed_libraries;
   host.read_config = read_config_file;
   host.check_script = check_script;

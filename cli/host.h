@@ -28,6 +28,8 @@ struct Host {
   std::function<std::vector<std::optional<int>>(const std::vector<std::string>& devices)> gpu_nodes;
   /// The content of a file, at most a MiB; nullopt: it cannot be read.
   std::function<std::optional<std::string>(const std::string& path)> read_file;
+  /// What a command prints; nullopt: it cannot be run, or takes longer than 20 s.
+  std::function<std::optional<std::string>(const std::vector<std::string>& words)> output_of;
   /// The text of a configuration file: read_config_file.
   std::function<Result<std::optional<std::string>>(const std::string& path, bool named)>
       read_config;

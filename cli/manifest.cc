@@ -15,6 +15,10 @@ constexpr size_t kLongestLabel = 63;
 constexpr size_t kLongestSecretName = 253;
 constexpr size_t kLongestImage = 1024;
 
+/// The minor versions of Kubernetes that know these fields first, and the label with a domain.
+constexpr int kLongLabel = 27, kReplacementPolicy = 28, kOptionalConditions = 29,
+              kSuccessPolicy = 30;
+
 /// A wrong value in a sentence, as one line.
 std::string shown(const std::string& value) {
   std::string text = yaml_text(printable(cut(value, 100)));
@@ -100,29 +104,19 @@ std::string arguments_text(const Manifest& manifest) {
 }
 
 /// A user without an entry in /etc/passwd has neither a home nor a name, which Python asks for.
-std::string environment_text(const Manifest& manifest) {
-  std::string text =
-      "env:\n"
-      "  - name: HOME\n"
-      "    value: /tmp\n"
-      "  - name: USER\n"
-      "    value: ddprun\n";
-  if (manifest.secret.empty()) return text;
-  return text +
-         "  - name: DDPRUN_SECRET\n"
-         "    valueFrom:\n"
-         "      secretKeyRef:\n"
-         "        name: " +
-         yaml_text(manifest.secret) +
-         "\n"
-         "        key: secret\n";
+std::string environment_text() {
+  return "env:\n"
+         "  - name: HOME\n"
+         "    value: /tmp\n"
+         "  - name: USER\n"
+         "    value: ddprun\n";
 }
 
 std::string container_text(const Manifest& manifest) {
   std::string text = "name: node\nimage: " + yaml_text(manifest.image) +
                      "\n"
                      "command: [ddprun]\n" +
-                     arguments_text(manifest) + environment_text(manifest);
+                     arguments_text(manifest) + environment_text();
   if (manifest.gpus > 0) {
     text += "resources:\n  limits:\n    nvidia.com/gpu: " + std::to_string(manifest.gpus) + "\n";
   }
@@ -137,8 +131,28 @@ std::string container_text(const Manifest& manifest) {
       "    mountPath: /dev/shm\n"
       "  - name: tmp\n"
       "    mountPath: /tmp\n";
+  if (!manifest.secret.empty()) {
+    const std::string_view folder = kSecretInPod.substr(0, kSecretInPod.rfind('/'));
+    text.append("  - name: secret\n    mountPath: ")
+        .append(folder)
+        .append("\n    readOnly: true\n");
+  }
   text = indented(text, 4);
   return text.replace(2, 1, "-");
+}
+
+/// Root's, and readable by the group of the pod's user: mode 0440, which YAML has as 288.
+std::string secret_volume_text(const Manifest& manifest) {
+  if (manifest.secret.empty()) return "";
+  return "  - name: secret\n"
+         "    secret:\n"
+         "      secretName: " +
+         yaml_text(manifest.secret) +
+         "\n"
+         "      defaultMode: 288\n"
+         "      items:\n"
+         "        - key: secret\n"
+         "          path: secret\n";
 }
 
 std::string pod_text(const Manifest& manifest) {
@@ -165,7 +179,8 @@ std::string pod_text(const Manifest& manifest) {
          "    emptyDir:\n"
          "      medium: Memory\n"
          "  - name: tmp\n"
-         "    emptyDir: {}\n";
+         "    emptyDir: {}\n" +
+         secret_volume_text(manifest);
 }
 
 /// When the job is over, and when a pod is only replaced: exit codes are those of exit_code.h.
@@ -173,20 +188,27 @@ std::string pod_text(const Manifest& manifest) {
 /// which ddprun itself failed, counts against the Job's backoffLimit. Any other code is the end
 /// that all nodes of the job have come to.
 std::string policies_text(const Manifest& manifest) {
-  const std::string policies =
-      "podReplacementPolicy: Failed\n"
-      "podFailurePolicy:\n"
-      "  rules:\n"
-      "    - action: Ignore\n"
-      "      onPodConditions:\n"
-      "        - type: DisruptionTarget\n"
-      "          status: \"True\"\n"
-      "    - action: FailJob\n"
-      "      onExitCodes:\n"
-      "        containerName: node\n"
-      "        operator: NotIn\n"
-      "        values: [124, 125, 137, 143]\n";
-  if (manifest.min_nodes == manifest.max_nodes) return policies;
+  const std::string replacement =
+      manifest.kubernetes >= kReplacementPolicy ? "podReplacementPolicy: Failed\n" : "";
+  // Their schemas want it beside onExitCodes, too.
+  const std::string no_conditions =
+      manifest.kubernetes < kOptionalConditions ? "      onPodConditions: []\n" : "";
+  const std::string policies = replacement +
+                               "podFailurePolicy:\n"
+                               "  rules:\n"
+                               "    - action: Ignore\n"
+                               "      onPodConditions:\n"
+                               "        - type: DisruptionTarget\n"
+                               "          status: \"True\"\n"
+                               "    - action: FailJob\n"
+                               "      onExitCodes:\n"
+                               "        containerName: node\n"
+                               "        operator: NotIn\n"
+                               "        values: [124, 125, 137, 143]\n" +
+                               no_conditions;
+  if (manifest.min_nodes == manifest.max_nodes || manifest.kubernetes < kSuccessPolicy) {
+    return policies;
+  }
   // Pods that never had a place on a node, or come back when the others have ended, are not needed.
   return policies +
          "successPolicy:\n"
@@ -223,7 +245,8 @@ std::string job_text(const Manifest& manifest) {
          "  clusterIP: None\n"
          "  publishNotReadyAddresses: true\n"
          "  selector:\n"
-         "    batch.kubernetes.io/job-name: " +
+         "    " +
+         (manifest.kubernetes >= kLongLabel ? "batch.kubernetes.io/job-name: " : "job-name: ") +
          yaml_text(manifest.name) + "\n---\n" + heading("batch/v1", "Job", manifest.name) +
          indented(job_spec(manifest), 2);
 }

@@ -20,6 +20,9 @@ enum class ManifestKind {
   trainjob,  ///< a TrainJob of Kubeflow's Trainer, with a TrainingRuntime
 };
 
+/// Where the pods find the job's secret.
+inline constexpr std::string_view kSecretInPod = "/run/secrets/ddprun/secret";
+
 struct Manifest {
   ManifestKind kind = ManifestKind::job;
   std::string name;
@@ -28,6 +31,7 @@ struct Manifest {
   int max_nodes = 1;                   ///< that many pods
   int gpus = 0;                        ///< of each pod; 0: none are asked for
   std::string secret;                  ///< name of a Secret with a key "secret"; empty: none
+  int kubernetes = 99;                 ///< the least of the minor versions that must know it
   std::chrono::seconds grace{30};      ///< between SIGTERM and SIGKILL
   std::vector<std::string> arguments;  ///< of ddprun: options, "--", program and its arguments
 };

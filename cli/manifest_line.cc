@@ -18,6 +18,9 @@ namespace {
 
 constexpr int kMostGpus = 1024;
 
+/// The first one with a podFailurePolicy.
+constexpr int kOldestKubernetes = 25;
+
 /// Longer than any cluster leaves a pod, and than Kubernetes' field holds.
 constexpr std::chrono::hours kLongestGrace{24};
 
@@ -90,6 +93,7 @@ class Reader {
     if (name == "--name") return &manifest_.name;
     if (name == "--image") return &manifest_.image;
     if (name == "--secret") return &manifest_.secret;
+    if (name == "--kubernetes") return &kubernetes_;
     return name == "--gpus" ? &gpus_ : nullptr;
   }
 
@@ -154,6 +158,10 @@ class Reader {
     arguments.insert(arguments.end(), words_.begin(), words_.end());
     if (const Result<> grace = set_grace(); !grace) return grace.error();
     if (const Result<> gpus = set_gpus(); !gpus) return gpus.error();
+    if (const Result<> version = set_version(); !version) return version.error();
+    if (!manifest_.secret.empty()) {
+      arguments.insert(arguments.begin(), std::string("--secret_file=").append(kSecretInPod));
+    }
     if (manifest_.kind == ManifestKind::trainjob && manifest_.min_nodes < manifest_.max_nodes) {
       return usage_error(
           "a TrainJob has a fixed number of nodes: give --nnodes N, or make a job "
@@ -173,6 +181,18 @@ class Reader {
     return {};
   }
 
+  Result<> set_version() {
+    const std::string_view text = kubernetes_;
+    if (text.empty()) return {};
+    if (text.starts_with("1.") &&
+        assign(parse_count(text.substr(2), kOldestKubernetes, 99), manifest_.kubernetes)) {
+      return {};
+    }
+    return usage_error("--kubernetes expects a version from 1." +
+                       std::to_string(kOldestKubernetes) + " on, as in 1.29, not '" + kubernetes_ +
+                       "'");
+  }
+
   Result<> set_gpus() {
     using Kind = LocalSize::Kind;
     if (!gpus_.empty()) {
@@ -181,7 +201,7 @@ class Reader {
                          ", not '" + gpus_ + "'");
     }
     const LocalSize& size = raw_.local_size;
-    if (size.kind == Kind::gpu || size.kind == Kind::automatic) {
+    if (size.kind != Kind::number && size.kind != Kind::cpu) {
       return usage_error("--nproc_per_node counts the GPUs of a pod: give their number, --gpus N");
     }
     if (size.kind == Kind::number) manifest_.gpus = std::min(size.number, kMostGpus);
@@ -191,6 +211,7 @@ class Reader {
   std::span<const char* const> words_;
   RawOptions raw_;
   std::string gpus_;
+  std::string kubernetes_;
   Manifest manifest_;
 };
 

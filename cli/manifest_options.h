@@ -21,6 +21,9 @@ constexpr auto kManifestOptions = std::to_array<ManifestOption>({
     {"--name", "NAME", "Name of the job: lower-case letters, digits and '-'."},
     {"--image", "IMAGE", "Image of the pods. It has ddprun in its PATH."},
     {"--secret", "NAME", "A Kubernetes Secret; its key \"secret\" is the secret of the job."},
+    {"--kubernetes", "1.N",
+     "The oldest version that has to take it, from 1.25 on: fields that it does not know are left "
+     "out [default: none is]."},
     {"--gpus", "N", "GPUs of each pod [default: --nproc_per_node]."},
 });
 

@@ -317,6 +317,7 @@ Result<Parsed> hosts_job(RawOptions& raw, const CommandLine& line, const Host& h
   Result<remote::Job> job = remote_job(raw, options, line.command, host);
   if (!job) return job.error();
   if (raw.dry_run) return Parsed(Print{origins_text(raw.job) + remote_text(*job)});
+  job->origins = raw.job.origins;
   return Parsed(std::move(*job));
 }
 

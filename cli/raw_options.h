@@ -28,7 +28,7 @@ enum class Mode {
 
 /// The value of --nproc_per_node: a number of workers, or which devices to count.
 struct LocalSize {
-  enum class Kind { number, gpu, cpu, automatic };
+  enum class Kind { number, gpu, cpu, automatic, gpu_or_one };
 
   Kind kind = Kind::number;
   int number = 1;  ///< >= 1; only for Kind::number
@@ -46,6 +46,8 @@ struct RemoteOptions {
   std::string host_file;                   ///< --hostfile; empty: none
   std::string ssh = "ssh";
   remote::Starter starter = remote::Starter::ssh;  ///< another one in the scheduler's job
+  std::vector<std::size_t> lines;                  ///< of PBS's: engine::Allocation::lines
+  std::vector<std::uint16_t> ports;   ///< of the rendezvous, by the scheduler's job; empty: any
   std::vector<std::string> exported;  ///< names of variables, perhaps with a * at their end
 
   bool by_srun() const { return starter == remote::Starter::srun; }

@@ -27,6 +27,7 @@ struct Conf {
   std::optional<milliseconds> interval;
   std::optional<int> attempts;
   std::optional<bool> is_host;
+  std::vector<std::uint16_t> more_ports;
   EtcdConf etcd;
 };
 
@@ -42,6 +43,17 @@ bool ignore(std::string_view, Conf&) {
 
 bool set_join_timeout(std::string_view value, Conf& conf) {
   return assign(parse_time(value, kShortestTime), conf.join_timeout);
+}
+
+bool set_more_ports(std::string_view value, Conf& conf) {
+  std::string list(value);
+  std::replace(list.begin(), list.end(), ':', ',');
+  for (const std::string_view text : split(list)) {
+    const auto port = parse_count(text, 1, 65'535);
+    if (!port) return false;
+    conf.more_ports.push_back(static_cast<std::uint16_t>(*port));
+  }
+  return true;
 }
 
 bool set_protocol(std::string_view value, Conf& conf) {
@@ -71,6 +83,7 @@ constexpr auto kKeys = std::to_array<Key>({
      }},
     {"is_host", "true or false",
      [](std::string_view value, Conf& conf) { return assign(parse_truth(value), conf.is_host); }},
+    {"more_ports", "port numbers, 1 to 65535, with a colon between two", set_more_ports},
     {"protocol", "http or https", set_protocol},
     {"cacert", kExpectsFile, set_file<&rendezvous::etcd::TlsFiles::authority>},
     {"cert", kExpectsFile, set_file<&rendezvous::etcd::TlsFiles::certificate>},
@@ -135,8 +148,20 @@ Result<> set_rdzv_conf(std::string_view text, agent::JobSpec& job, EtcdConf& etc
     job.lease = std::min(kLongestTime, interval * conf.attempts.value_or(3));
   }
   if (conf.is_host) job.is_host = conf.is_host;
+  if (!conf.more_ports.empty() && !job.is_host) {
+    return usage_error(
+        "more_ports needs is_host, too: true on the node that hosts the rendezvous, and false on "
+        "the others");
+  }
+  job.more_ports = std::move(conf.more_ports);
   etcd = std::move(conf.etcd);
   return {};
+}
+
+std::string more_ports_text(const std::vector<std::uint16_t>& ports) {
+  std::string text;
+  for (const std::uint16_t port : ports) text += (text.empty() ? "" : ":") + std::to_string(port);
+  return "more_ports=" + text;
 }
 
 Result<> check_etcd_conf(const EtcdConf& etcd, bool by_etcd) {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "agent/job_spec.h"
 #include "base/error.h"
@@ -25,6 +28,9 @@ struct EtcdConf {
 ///
 /// Errors: usage, worded to follow the flag's name: "has no key 'x'; did you mean y?".
 Result<> set_rdzv_conf(std::string_view text, agent::JobSpec& job, EtcdConf& etcd);
+
+/// The pair of set_rdzv_conf for these: "more_ports=1:2".
+std::string more_ports_text(const std::vector<std::uint16_t>& ports);
 
 /// Whether its keys about etcd can be followed. Errors: usage, with the flag's name.
 Result<> check_etcd_conf(const EtcdConf& etcd, bool by_etcd);

@@ -14,6 +14,7 @@
 #include "cli/resolve.h"
 #include "cli/secret.h"
 #include "cli/usage_error.h"
+#include "engine/allocation.h"
 #include "engine/host_list.h"
 #include "rendezvous/random_name.h"
 
@@ -111,8 +112,8 @@ class Arguments {
   Arguments(const RawOptions& raw, const HostNames& hosts) : raw_(raw), hosts_(hosts) {
     const std::string random = rendezvous::random_name();
     id_ = random.substr(0, 8);
-    port_ = static_cast<std::uint16_t>(10'000 + std::stoul(random.substr(8, 7), nullptr, 16) %
-                                                    20'000);  // clients get ports above 32767
+    ports_ = raw.remote.ports.empty() ? engine::ports_of(random.substr(8)) : raw.remote.ports;
+    if (raw.master_port) ports_ = {*raw.master_port};
   }
 
   Words of(size_t host) const {
@@ -121,12 +122,7 @@ class Arguments {
     if (hosts_[host].slots && !gives("nproc_per_node")) {
       add(words, "nproc_per_node", std::to_string(*hosts_[host].slots));
     }
-    std::string conf = raw_.rdzv_conf;
-    // By the rank, and not by the address, which a host may see as another one than the others do.
-    if (decides_endpoint() && !raw_.job.is_host) {
-      conf += std::string(conf.empty() ? "" : ",") + "is_host=" + (host == 0 ? "true" : "false");
-    }
-    if (!conf.empty()) add(words, "rdzv_conf", conf);
+    if (const std::string conf = rdzv_conf(host); !conf.empty()) add(words, "rdzv_conf", conf);
     if (raw_.job.web && host == 0) add(words, "web", raw_.job.web->text());
     return words;
   }
@@ -146,6 +142,16 @@ class Arguments {
     return max_nodes() > 1 && !gives("rdzv_endpoint") && !gives("master_addr");
   }
 
+  /// Who hosts is said by the rank, and not by the address, which a host may see as another one
+  /// than the others do.
+  std::string rdzv_conf(size_t host) const {
+    std::string conf = raw_.rdzv_conf;
+    if (!decides_endpoint() || raw_.job.is_host) return conf;
+    conf += std::string(conf.empty() ? "" : ",") + "is_host=" + (host == 0 ? "true" : "false");
+    if (ports_.size() > 1) conf += "," + more_ports_text({ports_.begin() + 1, ports_.end()});
+    return conf;
+  }
+
   Words common() const {
     Words words;
     if (raw_.doctor) words.emplace_back("doctor");
@@ -157,10 +163,13 @@ class Arguments {
     if (!has_grace) {  // the engine's, of which the agents do not know
       add(words, "shutdown_timeout", std::to_string(raw_.job.stop_grace.count()) + "ms");
     }
+    if (raw_.local_size.kind == LocalSize::Kind::gpu_or_one && !gives("nproc_per_node")) {
+      add(words, "nproc_per_node", "gpu-or-1");
+    }
     if (!gives("rdzv_id")) add(words, "rdzv_id", id_);
     if (decides_endpoint()) {
       const std::string master(remote::without_user(hosts_.front().name));
-      add(words, "rdzv_endpoint", endpoint_text(master, raw_.master_port.value_or(port_)));
+      add(words, "rdzv_endpoint", endpoint_text(master, ports_.front()));
     }
     return words;
   }
@@ -168,7 +177,7 @@ class Arguments {
   const RawOptions& raw_;
   const HostNames& hosts_;
   std::string id_;
-  std::uint16_t port_ = 0;
+  std::vector<std::uint16_t> ports_;  // the first one that is free
 };
 
 /// The options that are handed on, with their values in the same word: a value may look like a
@@ -209,23 +218,27 @@ bool is_own(const std::string& name, const Host& host) {
 /// The commands that start the agents.
 class Starters {
  public:
-  Starters(const RemoteOptions& options, const Host& host)
-      : options_(options), host_(host), own_path_(host.executable()) {}
+  Starters(const RemoteOptions& options, const HostNames& hosts, const Host& host)
+      : options_(options), host_(host), own_path_(host.executable()), own_name_(host.name) {
+    const auto own = std::ranges::find_if(
+        hosts, [&host](const remote::HostName& each) { return is_own(each.name, host); });
+    if (own != hosts.end()) own_name_ = own->name;
+  }
 
   /// Errors: not_found (there is no ssh).
-  Result<> set(remote::HostSpec& spec) {
+  Result<> set(remote::HostSpec& spec, size_t number) {
     if (!options_.by_srun() && is_own(spec.name, host_)) {
       spec.starter = remote::local_command(own_path_);
       spec.program = own_path_;
       return {};
     }
-    spec.starter = command(spec.name);
     if (program_.empty()) {
-      Result<std::string> program = host_.find_program(spec.starter.front());
+      Result<std::string> program = host_.find_program(program_name(spec.name, number));
       if (!program) return no_starter(program.error());
       program_ = std::move(*program);
     }
-    spec.program = program_;
+    spec.starter = command(spec.name, number);
+    spec.program = options_.starter == Starter::pbsdsh ? own_path_ : program_;
     return {};
   }
 
@@ -239,7 +252,11 @@ class Starters {
     return error;
   }
 
-  Words command(const std::string& name) const {
+  std::string program_name(const std::string& name, size_t number) const {
+    return options_.starter == Starter::pbsdsh ? "pbsdsh" : command(name, number).front();
+  }
+
+  Words command(const std::string& name, size_t number) const {
     switch (options_.starter) {
       case Starter::srun:
         return remote::srun_command(name, own_path_);
@@ -247,6 +264,11 @@ class Starters {
         return remote::blaunch_command(name, own_path_);
       case Starter::qrsh:
         return remote::qrsh_command(name, own_path_);
+      case Starter::pbsdsh:
+        return remote::pbsdsh_command(program_, std::to_string(options_.lines[number]), own_name_,
+                                      own_path_);
+      case Starter::flux:
+        return remote::flux_command(name, own_path_);
       case Starter::ssh:
         break;
     }
@@ -256,7 +278,8 @@ class Starters {
   const RemoteOptions& options_;
   const Host& host_;
   std::string own_path_;
-  std::string program_;  // of the starter; empty: not needed so far
+  std::string own_name_;  // as the other hosts know it
+  std::string program_;   // of the starter; empty: not needed so far
 };
 
 }  // namespace
@@ -287,11 +310,11 @@ Result<remote::Job> remote_job(const RawOptions& raw, const std::vector<std::str
   job.secret = std::move(*secret);
   const Arguments arguments(raw, *hosts);
   const std::string directory = host.directory();
-  Starters starters(raw.remote, host);
+  Starters starters(raw.remote, *hosts, host);
   for (size_t i = 0; i < hosts->size(); ++i) {
     remote::HostSpec& spec = job.hosts.emplace_back();
     spec.name = (*hosts)[i].name;
-    if (const Result<> set = starters.set(spec); !set) return set.error();
+    if (const Result<> set = starters.set(spec, i); !set) return set.error();
     spec.order = {directory, *variables, arguments.of(i)};
     spec.order.arguments.insert(spec.order.arguments.end(), rest.begin(), rest.end());
   }

@@ -112,7 +112,9 @@ std::vector<std::string> node_devices(const char* visible, bool exact, const Hos
 int count_workers(LocalSize size, int gpus, const Host& host) {
   using Kind = LocalSize::Kind;
   if (size.kind == Kind::number) return size.number;
-  if (size.kind == Kind::gpu || (size.kind == Kind::automatic && gpus > 0)) return gpus;
+  const bool by_gpus = size.kind == Kind::automatic || size.kind == Kind::gpu_or_one;
+  if (size.kind == Kind::gpu || (by_gpus && gpus > 0)) return gpus;
+  if (size.kind == Kind::gpu_or_one) return 1;
   return static_cast<int>(host.cpus().size());
 }
 
@@ -244,7 +246,8 @@ Result<> resolve_workers(RawOptions& raw, const Host& host) {
         "give one of the two");
   }
   const bool divided = isolate || job.virtual_local_rank;  // no two workers share a GPU
-  const bool exact = divided || kind == LocalSize::Kind::gpu || kind == LocalSize::Kind::automatic;
+  const bool is_counted = kind != LocalSize::Kind::number && kind != LocalSize::Kind::cpu;
+  const bool exact = divided || is_counted;
   const char* visible = agent::find_variable(host.environment, kVisibleDevices);
   job.devices = node_devices(visible, exact, host);
   const int gpus = static_cast<int>(job.devices.size());

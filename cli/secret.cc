@@ -64,7 +64,10 @@ Result<Fd> open_secret_file(const std::string& path) {
     return usage_error(what + " belongs to another user (uid " + std::to_string(status.st_uid) +
                        "), who may change it: use a file of your own");
   }
-  if ((status.st_mode & (S_IRWXG | S_IRWXO)) == 0) return file;
+  // Root gives it to a group, as Kubernetes does a mounted Secret to that of the pod.
+  const bool is_given = status.st_uid == 0 && geteuid() != 0;
+  const mode_t refused = is_given ? S_IWGRP | S_IXGRP | S_IRWXO : S_IRWXG | S_IRWXO;
+  if ((status.st_mode & refused) == 0) return file;
   return usage_error(what + " may be used by others than its owner: chmod 600 it");
 }
 

@@ -39,6 +39,7 @@ constexpr std::array kLocalSizeKinds = std::to_array<Choice<LocalSize::Kind>>({
     {"auto", LocalSize::Kind::automatic},
     {"gpu", LocalSize::Kind::gpu},
     {"cpu", LocalSize::Kind::cpu},
+    {"gpu-or-1", LocalSize::Kind::gpu_or_one},
 });
 constexpr std::array kGpuBinds = std::to_array<Choice<agent::GpuBind>>({
     {"all", agent::GpuBind::all},

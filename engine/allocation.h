@@ -2,11 +2,13 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/host_list.h"
@@ -24,6 +26,8 @@ struct Surroundings {
   std::string host;  ///< this host's name
   /// The content of a file; nullopt: it cannot be read.
   std::function<std::optional<std::string>(const std::string& path)> read_file;
+  /// What a command prints; nullopt: there is no such command.
+  std::function<std::optional<std::string>(const std::vector<std::string>& words)> output_of;
 };
 
 /// A value, and the variable or file that it is from.
@@ -39,6 +43,9 @@ struct Allocation {
   std::string job;  ///< the engine's own name for it, and for the step in it: "4711.0"
   std::string id;   ///< as the engine's commands take it: "4711"; empty: none is needed
   Hosts hosts;      ///< in the order of node ranks; may be empty
+  /// For each host the number of its first line in PBS's file of nodes, as pbsdsh takes it; of
+  /// other engines empty.
+  std::vector<size_t> lines;
   /// Whether the engine starts a program on every node; else it runs on the first one alone.
   bool on_every_node = true;
   std::optional<Known<int>> nodes;
@@ -53,10 +60,11 @@ struct Allocation {
   /// Between the engine's SIGTERM and its SIGKILL ddprun's workers get no longer than this, so that
   /// there is time for the report: Slurm's KillWait and Kubernetes' grace period are 30 s.
   std::chrono::seconds grace{25};
-
-  /// Where the rendezvous may listen: the same ports on every node of the job, below the ports that
-  /// Linux gives to clients (ip_local_port_range begins at 32768), so that none is taken by chance.
-  std::vector<std::uint16_t> ports() const;
 };
+
+/// Where the rendezvous of a job of this name may listen: the same ports on every node, below those
+/// that Linux gives to clients (ip_local_port_range begins at 32768), so that none is taken by
+/// chance.
+std::vector<std::uint16_t> ports_of(std::string_view job);
 
 }  // namespace ddprun::engine

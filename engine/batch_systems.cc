@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // PBS (qsub(1B)), SGE (qsub(1), sge_pe(5)), LSF (its environment variable reference) and Flux
 // (flux-environment(7)). But for Flux each starts the job's script on the first host alone.
+#include <climits>
+#include <iterator>
+
 #include "engine/engines.h"
 #include "engine/variables.h"
 
@@ -41,10 +44,17 @@ Result<std::optional<Allocation>> detect_pbs(const Surroundings& surroundings) {
   }
   auto found = place(*job, read_hosts(surroundings, "PBS_NODEFILE", hosts_of_lines), "PBS_NODEFILE",
                      surroundings);
-  // pbsdsh sets it, on every node.
-  if (found && *found) {
-    (*found)->on_every_node = find(surroundings.environment, "PBS_VNODENUM") != nullptr;
+  if (!found || !*found) return found;
+  // The job's script is task 1 of node 0; pbsdsh starts further ones.
+  const auto task = find_number(surroundings.environment, "PBS_TASKNUM", INT_MAX);
+  const auto node = find_number(surroundings.environment, "PBS_NODENUM", kMostHosts);
+  for (const auto* number : {&task, &node}) {
+    if (!*number) return number->error();
   }
+  Allocation& allocation = **found;
+  allocation.on_every_node = (*task && (*task)->value > 1) || (*node && (*node)->value > 0);
+  const auto text = surroundings.read_file(*find(surroundings.environment, "PBS_NODEFILE"));
+  allocation.lines = first_lines(text.value_or(""), allocation.hosts);
   return found;
 }
 
@@ -78,12 +88,53 @@ Result<std::optional<Allocation>> detect_lsf(const Surroundings& surroundings) {
                "LSB_DJOB_HOSTFILE", surroundings);
 }
 
-/// Flux gives each task its rank and no list of hosts. With one task a node the ranks are the
-/// nodes'.
+constexpr std::string_view kFluxHosts = "flux hostlist local";
+
+/// Of the job, or else of the instance. nullopt: there is no such command.
+Result<std::optional<Hosts>> flux_hosts(const Surroundings& surroundings) {
+  auto text = surroundings.output_of({"flux", "hostlist", "local"});
+  while (text && text->ends_with('\n')) text->pop_back();
+  if (!text || text->empty()) return std::optional<Hosts>();
+  Result<Hosts> hosts = expand_host_list(*text);
+  if (!hosts) return Error(hosts.error()).in(std::string(kFluxHosts));
+  return std::optional(std::move(*hosts));
+}
+
+/// The script of `flux batch` and the shell of `flux alloc`: on the first host of an instance of
+/// its own, for which no variable has hosts.
+Result<std::optional<Allocation>> detect_flux_script(const std::string& job,
+                                                     const Surroundings& surroundings) {
+  Result<std::optional<Hosts>> hosts = flux_hosts(surroundings);
+  if (!hosts) return hosts.error();
+  if (!*hosts) {
+    return Error{Errc::usage, text_of(surroundings.environment, "FLUX_ENCLOSING_ID") + ", but '" +
+                                  std::string(kFluxHosts) + "' prints no hosts"};
+  }
+  return place(job, std::move(**hosts), kFluxHosts, surroundings);
+}
+
+/// The list is in the order of ranks, unless somebody has mapped the tasks otherwise.
+Result<> take_flux_master(Allocation& allocation, const Surroundings& surroundings) {
+  const Result<std::optional<Hosts>> hosts = flux_hosts(surroundings);
+  if (!hosts) return hosts.error();
+  const auto& rank = allocation.node_rank;
+  const bool fits = *hosts && rank && allocation.nodes &&
+                    std::ssize(**hosts) == allocation.nodes->value &&
+                    rank->value < allocation.nodes->value &&
+                    is_same_host((**hosts)[static_cast<size_t>(rank->value)], surroundings.host);
+  if (fits) allocation.master = {(*hosts)->front(), std::string(kFluxHosts)};
+  return {};
+}
+
+/// Flux gives each task its rank; with one task a node the ranks are the nodes'.
 Result<std::optional<Allocation>> detect_flux(const Surroundings& surroundings) {
   const Variables& variables = surroundings.environment;
   const std::string* job = find(variables, "FLUX_JOB_ID");
-  if (job == nullptr) return std::optional<Allocation>();
+  if (job == nullptr) {
+    const std::string* enclosing = find(variables, "FLUX_ENCLOSING_ID");
+    if (enclosing == nullptr) return std::optional<Allocation>();
+    return detect_flux_script(*enclosing, surroundings);
+  }
   Allocation allocation;
   allocation.job = *job;
   const auto nodes = find_number(variables, "FLUX_JOB_NNODES", kMostHosts);
@@ -100,6 +151,9 @@ Result<std::optional<Allocation>> detect_flux(const Surroundings& surroundings) 
   }
   allocation.nodes = *nodes;
   allocation.node_rank = *rank;
+  if (const Result<> taken = take_flux_master(allocation, surroundings); !taken) {
+    return taken.error();
+  }
   return std::optional(std::move(allocation));
 }
 

@@ -18,7 +18,7 @@ struct Row {
 
 /// The innermost first: Flux runs inside Slurm's and LSF's jobs, Slurm inside Kubernetes' pods.
 constexpr std::array kEngines = {
-    Row{Engine::flux, "flux", "FLUX_JOB_ID", detect_flux},
+    Row{Engine::flux, "flux", "FLUX_JOB_ID or FLUX_ENCLOSING_ID", detect_flux},
     Row{Engine::slurm, "slurm", "SLURM_JOB_ID", detect_slurm},
     Row{Engine::pbs, "pbs", "PBS_JOBID", detect_pbs},
     Row{Engine::lsf, "lsf", "LSB_JOBID", detect_lsf},

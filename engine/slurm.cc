@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slurm, by the output environment of srun(1) and sbatch(1), versions 22.05 to 25.05.
 #include <algorithm>
+#include <set>
+#include <string_view>
 
 #include "engine/engines.h"
 #include "engine/variables.h"
@@ -44,6 +46,21 @@ Result<> check_count(const Allocation& allocation, const Variables& variables,
                                 " has " + std::to_string(allocation.nodes->value) + " hosts"};
 }
 
+/// A shell in a step that got an allocation of its own still has that step's variables.
+Result<> check_step_in_job(const Hosts& step, const Variables& variables) {
+  const std::string* list = find(variables, "SLURM_JOB_NODELIST");
+  if (list == nullptr) return {};
+  const Result<Hosts> job = expand_host_list(*list);
+  if (!job) return Error(job.error()).in("SLURM_JOB_NODELIST");
+  const std::set<std::string_view> hosts(job->begin(), job->end());
+  const auto outside = std::ranges::find_if(
+      step, [&hosts](const std::string& host) { return !hosts.contains(host); });
+  if (outside == step.end()) return {};
+  return Error{Errc::usage, text_of(variables, "SLURM_STEP_NODELIST") + " has " + *outside +
+                                ", which " + text_of(variables, "SLURM_JOB_NODELIST") +
+                                " has not: the step is another job's"};
+}
+
 Result<> read_nodes(Allocation& allocation, const Surroundings& surroundings, bool in_step) {
   const Variables& variables = surroundings.environment;
   const std::string name = in_step ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST";
@@ -51,6 +68,9 @@ Result<> read_nodes(Allocation& allocation, const Surroundings& surroundings, bo
   if (list == nullptr) return Error{Errc::usage, "SLURM_JOB_ID is set, but not " + name};
   Result<Hosts> hosts = expand_host_list(*list);
   if (!hosts) return Error(hosts.error()).in(name);
+  if (in_step) {
+    if (const Result<> checked = check_step_in_job(*hosts, variables); !checked) return checked;
+  }
   const std::string_view own = own_name(surroundings);
   const auto is_own = [own](const std::string& host) { return is_same_host(host, own); };
   if (!in_step && std::none_of(hosts->begin(), hosts->end(), is_own)) {

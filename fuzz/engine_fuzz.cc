@@ -9,6 +9,7 @@
 
 #include "engine/detect.h"
 #include "engine/host_list.h"
+#include "engine/requeue.h"
 #include "fuzz/target.h"
 
 namespace {
@@ -40,14 +41,17 @@ void detect_in(std::string_view text) {
     }
   }
   surroundings.read_file = [&file](const std::string&) { return file; };
+  surroundings.output_of = [&file](const std::vector<std::string>&) { return file; };
   const auto found = detect(std::nullopt, surroundings);
   if (!found || !*found) return;
   const Allocation& allocation = **found;
   if (allocation.node_rank && allocation.nodes && !allocation.hosts.empty()) {
     require(allocation.node_rank->value < allocation.nodes->value, "a node rank is in range");
+    require(allocation.lines.empty() || allocation.lines.size() == allocation.hosts.size(),
+            "each host has a line");
     require(allocation.master->value == allocation.hosts.front(), "node rank 0 is the master");
   }
-  for (const std::uint16_t port : allocation.ports()) {
+  for (const std::uint16_t port : ports_of(allocation.job)) {
     require(port >= 10'000 && port < 32'768, "a port is not one of clients");
   }
 }
@@ -74,6 +78,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       break;
     case 'm':
       require_sound(hosts_of_pairs(text));
+      break;
+    case 'j':
+      if (const auto state = parse_job_state(text)) {
+        require(!state->state.empty() && state->restarts >= 0, "a job has a state");
+      }
       break;
     default:
       detect_in(text);

@@ -34,7 +34,8 @@ struct Job {
   std::optional<RequeueSpec> requeue{};  ///< for cli/
   log::Level log_level = log::Level::info;
   log::Format log_format = log::Format::text;
-  std::string warning{};  ///< what the user should know; empty: nothing
+  std::vector<std::string> origins{};  ///< for people: where values are from, a line each
+  std::string warning{};               ///< what the user should know; empty: nothing
   /// For the agents, as text, beside their orders; nullptr: none.
   std::shared_ptr<const Secret> secret{};
 };

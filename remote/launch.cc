@@ -91,9 +91,14 @@ class Launch {
   };
 
   void start_more() {
-    for (const size_t host : roster_.start_more()) start(host);
+    std::vector<size_t> hosts = roster_.start_more();
+    // An agent of this host is there long before the others, and would only be in their way.
+    std::ranges::stable_partition(hosts, [this](size_t host) { return is_far(host); });
+    for (const size_t host : hosts) start(host);
     if (roster_.all_ended()) finish();
   }
+
+  bool is_far(size_t host) const { return job_.hosts[host].starter.size() > 2; }
 
   void start(size_t host) {
     if (stopped_) return static_cast<void>(roster_.has_ended(host, std::nullopt));
@@ -148,17 +153,13 @@ class Launch {
     const Agent& agent = agents_[host];
     if (what == What::ended || stopped_) return "";
     if (what == What::lost) {
-      return "host " + spec.name + " is lost: its " + starter_name(spec) + " ended (" +
+      return "host " + spec.name + " is lost: its " + starter_name(spec.starter) + " ended (" +
              status.text() + ")";
     }
     if (const auto failure = agent.connection->exec_failure()) {
       return "host " + spec.name + ": " + failure->message;
     }
     return start_failure_text({spec.name, spec.starter, status.code(), agent.said, tail});
-  }
-
-  static std::string starter_name(const HostSpec& spec) {
-    return spec.program.substr(spec.program.rfind('/') + 1);
   }
 
   void report(const std::string& sentence, Roster::Stop stop) {
@@ -260,6 +261,7 @@ Result<Ending> launch(const Job& job) {
   log::set_level(job.log_level);
   launcher::set_log_style({job.log_format, job.log_level == log::Level::debug, ""});
   if (!job.warning.empty()) log::warning(job.warning);
+  for (const std::string& origin : job.origins) log::debug(origin);
   return Launch(job).run();
 }
 

@@ -2,9 +2,11 @@
 #include "remote/starters.h"
 
 #include <algorithm>
+#include <span>
 
 #include "base/text.h"
 #include "remote/order.h"
+#include "remote/relay.h"
 
 namespace ddprun::remote {
 namespace {
@@ -25,14 +27,20 @@ std::string in_parentheses(const std::string& text) {
   return text.empty() ? "" : " (" + printable(cut(text, 300)) + ")";
 }
 
-/// The starter's words up to the host: what the user can try by hand.
-std::string by_hand(const Words& starter, const std::string& host) {
+/// Without the relay.
+std::span<const std::string> visible(const Words& starter) {
+  const bool is_relayed = starter.size() > 3 && starter[1] == kRelayFlag;
+  return std::span(starter).subspan(is_relayed ? 3 : 0);
+}
+
+/// The starter's words with another program, which the user can try by hand; empty: there is no
+/// starter. An ssh's last word has program and flag.
+std::string by_hand(const Words& starter) {
+  auto words = visible(starter);
+  words = words.first(words.size() - (words.back() == kAgentFlag ? 2 : 1));
   std::string text;
-  for (const std::string& word : starter) {
-    if (word == host || word == "--") break;
-    text += word + " ";
-  }
-  return text;
+  for (const std::string& word : words) text += word + " ";
+  return text.empty() ? text : "; this has to work: " + text + "true";
 }
 
 }  // namespace
@@ -82,6 +90,38 @@ Words qrsh_command(std::string_view host, std::string_view executable) {
           std::string(kAgentFlag)};
 }
 
+Words pbsdsh_command(std::string_view pbsdsh, std::string_view line, std::string_view own_host,
+                     std::string_view executable) {
+  return {std::string(executable),
+          std::string(kRelayFlag),
+          std::string(own_host),
+          std::string(pbsdsh),
+          "-n",
+          std::string(line),
+          "--",
+          std::string(executable),
+          std::string(kAgentFlag)};
+}
+
+/// It takes stdin along unless it has --input.
+Words flux_command(std::string_view host, std::string_view executable) {
+  return {"flux",
+          "run",
+          "--nodes=1",
+          "--ntasks=1",
+          "--exclusive",
+          "--requires=host:" + std::string(host),
+          "--setopt=cpu-affinity=off",
+          "--unbuffered",
+          std::string(executable),
+          std::string(kAgentFlag)};
+}
+
+std::string starter_name(const Words& starter) {
+  const std::string& program = visible(starter).front();
+  return program.substr(program.rfind('/') + 1);
+}
+
 Words local_command(std::string_view executable) {
   return {std::string(executable), std::string(kAgentFlag)};
 }
@@ -97,14 +137,8 @@ std::string start_failure_text(const FailedStart& failure) {
     return host + "no ddprun there" + in_parentheses(failure.tail) +
            ": install it at the same path on all hosts";
   }
-  const std::string starter = failure.starter.front();
-  const std::string name = starter.substr(starter.rfind('/') + 1);
-  const bool has_hint = failure.starter.size() > 2 && name != "srun";
-  return host + "cannot be reached: " + name + " ended with exit code " +
-         std::to_string(failure.code) + in_parentheses(failure.tail) +
-         (has_hint ? "; this has to work: " + by_hand(failure.starter, failure.host) +
-                         failure.host + " true"
-                   : "");
+  return host + "cannot be reached: " + starter_name(failure.starter) + " ended with exit code " +
+         std::to_string(failure.code) + in_parentheses(failure.tail) + by_hand(failure.starter);
 }
 
 }  // namespace ddprun::remote

@@ -12,7 +12,7 @@ namespace ddprun::remote {
 using Words = std::vector<std::string>;
 
 /// The program that starts the agents.
-enum class Starter { ssh, srun, blaunch, qrsh };
+enum class Starter { ssh, srun, blaunch, qrsh, pbsdsh, flux };
 
 /// `ssh` is the user's own: "ssh", or with options, "ssh -p 2222", which come first and so win over
 /// ours. `executable`: ddprun's path.
@@ -26,6 +26,18 @@ Words blaunch_command(std::string_view host, std::string_view executable);
 
 /// A task of SGE's job on one of its hosts.
 Words qrsh_command(std::string_view host, std::string_view executable);
+
+/// A task of PBS's job at the line of its file of nodes that has this number, from 0. It takes
+/// neither input nor output along, so `executable` relays them, and its agents reach this host by
+/// `own_host`. `pbsdsh` is its path.
+Words pbsdsh_command(std::string_view pbsdsh, std::string_view line, std::string_view own_host,
+                     std::string_view executable);
+
+/// A job on one of the hosts of Flux's instance, which has the whole host.
+Words flux_command(std::string_view host, std::string_view executable);
+
+/// Without the relay: the program that is said to start the agent.
+std::string starter_name(const Words& starter);
 
 /// On the launching host itself.
 Words local_command(std::string_view executable);

@@ -19,6 +19,13 @@ constexpr milliseconds kMostPause{1'000};
 /// How often the time for a welcome doubles.
 constexpr int kMostDoublings = 4;
 
+/// nullptr: it is no refusal by a master that may have another job.
+const Refused* refusal_of_stranger(const Reply& reply) {
+  const auto* notification = std::get_if<Notification>(&reply);
+  const auto* refused = notification ? std::get_if<Refused>(notification) : nullptr;
+  return refused && refused->is_stranger ? refused : nullptr;
+}
+
 milliseconds pause_after(BootClock::duration so_far) {
   const auto eighth = std::chrono::duration_cast<milliseconds>(so_far / 8);
   return std::clamp(eighth, kLeastPause, kMostPause);
@@ -150,11 +157,12 @@ void AgentSession::await_welcome(Time now) {
 AgentActions AgentSession::dial_failed(const Error& error, Time now) {
   end_lease_if_over(now);
   dialing_ = false;
-  reason_ = error.message;
-  const bool is_stranger = error.code == Errc::protocol && !settings_.elected;
+  set_reason(error.message);
+  const bool is_stranger = error.code == Errc::protocol && !may_be_elsewhere();
+  const bool is_refused = error.code == Errc::usage && !settings_.searched;
   if (settings_.hosting) {  // within one process there is nothing to wait for
     give_up({Errc::system, error.message});
-  } else if ((error.code == Errc::usage || is_stranger) && master_.empty()) {
+  } else if ((is_refused || is_stranger) && master_.empty()) {
     give_up(error);
   } else {
     dial_later(now);
@@ -179,7 +187,7 @@ void AgentSession::drop_pending(const std::string& reason, Time now) {
   act(agent_action::Close{*pending_});
   pending_.reset();
   welcome_limit_.reset();
-  reason_ = reason;
+  set_reason(reason);
   dial_later(now);
 }
 
@@ -200,16 +208,16 @@ AgentActions AgentSession::lost(ConnectionId id, const Error& error, Time now) {
   const bool is_stranger = error.code == Errc::protocol;
   const std::string reason =
       is_stranger ? "it is not a ddprun master: " + error.message : error.message;
-  if (is_stranger && master_.empty() && !settings_.elected) {
+  if (is_stranger && master_.empty() && !may_be_elsewhere()) {
     give_up(Error(error).in("the server at " + settings_.master + " is not a ddprun master"));
-  } else if (error.code == Errc::usage && master_.empty()) {
+  } else if (error.code == Errc::usage && master_.empty() && !settings_.searched) {
     give_up({error.code, settings_.master + " refused this node: " + error.message});
   } else if (id == pending_) {
     drop_pending(reason, now);
   } else {
     act(agent_action::Close{id});
     used_.reset();
-    reason_ = reason;
+    set_reason(reason);
     become_unreachable(now, "lost the master at " + settings_.master + " (" + reason + ")");
     if (is_stranger) {
       next_dial_ = now + kMostPause;  // what cannot be read may come again with each welcome
@@ -218,6 +226,11 @@ AgentActions AgentSession::lost(ConnectionId id, const Error& error, Time now) {
     }
   }
   return take();
+}
+
+void AgentSession::set_reason(const std::string& reason) {
+  reason_ = reason;
+  if (settings_.searched) reasons_[settings_.master] = reason;
 }
 
 void AgentSession::become_unreachable(Time since, const std::string& sentence) {
@@ -258,6 +271,11 @@ void AgentSession::give_up(Error error) {
 AgentActions AgentSession::received(ConnectionId id, Reply reply, Time now) {
   end_lease_if_over(now);
   if (over_ || (id != used_ && id != pending_)) return take();
+  const Refused* const refused = settings_.searched ? refusal_of_stranger(reply) : nullptr;
+  if (refused && id == pending_) {
+    drop_pending("it refused this node: " + printable(refused->sentence), now);
+    return take();
+  }
   lease_.received(now);
   if (id == pending_) {
     welcome_limit_.reset();
@@ -432,7 +450,7 @@ void AgentSession::send_heartbeat(Time now) {
     lease_.heartbeat_sent(now);
   }
   if (used_ && lease_.is_silent(now)) {
-    reason_ = "silent for " + duration_text(now - lease_.last_received());
+    set_reason("silent for " + duration_text(now - lease_.last_received()));
     become_unreachable(lease_.last_received(),
                        "the master at " + settings_.master + " is " + reason_);
     dial();
@@ -460,7 +478,13 @@ bool AgentSession::has_lease(Time now) const {
   return !lease_.end(now) || (lease_end_ && now < *lease_end_);
 }
 
+/// A searched one is told with each place that was tried.
 std::string AgentSession::waiting_for_master() const {
+  std::string tried;
+  for (const auto& [place, reason] : reasons_) {
+    tried += (tried.empty() ? "" : ", or ") + place + ": " + reason;
+  }
+  if (reasons_.size() > 1) return "the master at " + tried;
   return "the master at " + settings_.master + ": " + (reason_.empty() ? "no answer yet" : reason_);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -36,6 +37,9 @@
 //   session       |  no answer again, else     |                            |
 //                 |  RoundLost                 |                            |
 //  another reply  | -                          | its effect                 | > in use; its effect
+//  refused as a   | the end; where the master  | -                          | the same
+//   stranger      |  is searched, Dial after a |                            |
+//                 |  pause                     |                            |
 //  heartbeat due  | -                          | Heartbeat; no answer to two| Heartbeat
 //                 |                            |  of them: > silent; Dial   |
 //  lease over     | LeaseOver                  | LeaseOver                  | LeaseOver
@@ -129,6 +133,9 @@ class AgentSession {
     std::vector<std::string> addresses{};  ///< as in message::Hello
     bool hosting = false;                  ///< the master is in this process: no lease
     bool elected = false;  ///< `master` changes, and may be out of date when it is dialed
+    /// The master is at one of several places, which are dialed by turns: another job's master, or
+    /// another program, at one of them is a failed attempt.
+    bool searched = false;
     std::chrono::milliseconds join_timeout{600'000};
   };
 
@@ -187,6 +194,8 @@ class AgentSession {
   void say_hello(Time now);
   void drop_pending(const std::string& reason, Time now);
   void give_up_pending(Time now);
+  bool may_be_elsewhere() const { return settings_.elected || settings_.searched; }
+  void set_reason(const std::string& reason);
   void become_unreachable(Time since, const std::string& sentence);
   void become_reachable(Time now);
   void end();
@@ -239,7 +248,8 @@ class AgentSession {
   bool over_ = false;
 
   std::optional<Time> unreachable_since_;
-  std::string reason_;  // why the last attempt to connect failed
+  std::string reason_;                          // why the last attempt to connect failed
+  std::map<std::string, std::string> reasons_;  // the same for each place of a searched master
   std::optional<Time> next_dial_;
   std::optional<Time> welcome_limit_;
   std::optional<Time> next_heartbeat_;

@@ -23,7 +23,8 @@ AgentSession::Settings settings_of(const Client::Options& options, const std::st
   settings.host = options.host;
   settings.session = session;
   settings.hosting = options.hosted != nullptr;
-  settings.elected = static_cast<bool>(options.locate);
+  settings.searched = options.searched;
+  settings.elected = options.locate && !options.searched;
   settings.join_timeout = options.join_timeout;
   if (options.security) settings.addresses = own_addresses(kMaxAddresses);
   return settings;

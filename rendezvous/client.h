@@ -48,7 +48,8 @@ class Client {
     /// Finds out where the server is, before each attempt to connect; empty: it is at `server`.
     /// Calls its argument later, once. Of several calls only the last one matters.
     std::function<void(Located)> locate;
-    std::string master;                             ///< where to ask, for people
+    std::string master;     ///< where to ask, for people
+    bool searched = false;  ///< `locate` gives one of several places, not that of the master
     std::optional<boost::asio::ip::address> local;  ///< where to connect from
     std::string run_id;
     int min_nodes = 1;

@@ -153,7 +153,10 @@ json to_json(const Closed& closed) {
 }
 
 json to_json(const Refused& refused) {
-  return {{"type", kRefused}, {"sentence", tail(refused.sentence)}, {"left_out", refused.left_out}};
+  return {{"type", kRefused},
+          {"sentence", tail(refused.sentence)},
+          {"left_out", refused.left_out},
+          {"is_stranger", refused.is_stranger}};
 }
 
 json to_json(const Inquiry& inquiry) {
@@ -340,7 +343,8 @@ Result<Reply> decode_reply(std::string_view body) {
   if (type == kClosed) return decode_closed(fields);
   if (type == kStalled) return fields.or_error<Reply>(Stalled{fields.text("text")});
   if (type == kRefused) {
-    Refused refused{fields.text("sentence"), fields.boolean("left_out")};
+    Refused refused{fields.text("sentence"), fields.boolean("left_out"),
+                    fields.has("is_stranger") && fields.boolean("is_stranger")};
     return fields.or_error<Reply>(std::move(refused));
   }
   return unknown_type(type);

@@ -130,7 +130,8 @@ struct Closed {
 /// To a node that cannot take part as it asked; Round does not know it any more.
 struct Refused {
   std::string sentence;
-  bool left_out = false;  ///< the job has ended, and all its places had been taken
+  bool left_out = false;     ///< the job has ended, and all its places had been taken
+  bool is_stranger = false;  ///< the node has not shown that it belongs to this master's job
 };
 
 /// To every node of a round: no rank makes progress, or some do again.

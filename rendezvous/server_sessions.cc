@@ -48,10 +48,10 @@ ServerActions ServerSessions::connected(ConnectionId id, std::string address, in
   connection.address = std::move(address);
   connection.own = own;
   if (version != kProtocolVersion) {
-    refuse(id, connection.address,
-           "the master speaks protocol version " + std::to_string(kProtocolVersion) +
-               ", this node version " + std::to_string(version) +
-               ": use the same ddprun on all nodes");
+    refuse_stranger(id, connection.address,
+                    "the master speaks protocol version " + std::to_string(kProtocolVersion) +
+                        ", this node version " + std::to_string(version) +
+                        ": use the same ddprun on all nodes");
   }
   return take();
 }
@@ -60,7 +60,7 @@ ServerActions ServerSessions::connected_without_secret(ConnectionId id, std::str
   Connection& connection = connections_[id];
   connection.address = std::move(address);
   connection.lacks_secret = true;
-  if (options_.sealed_secret.empty()) refuse(id, connection.address, kNeedsSecret);
+  if (options_.sealed_secret.empty()) refuse_stranger(id, connection.address, kNeedsSecret);
   return take();
 }
 
@@ -101,12 +101,17 @@ void ServerSessions::close(ConnectionId id) {
 }
 
 /// The connection stays until the other side has read the reason and closes it.
-void ServerSessions::refuse(ConnectionId id, const std::string& who, const std::string& sentence) {
+void ServerSessions::refuse(ConnectionId id, const std::string& who, Refused refused) {
   Connection& connection = connections_.at(id);
   connection.refused = true;
   act(server_action::Warn{
-      printable("refused " + who + " (" + connection.address + "): " + sentence)});
-  send(id, Notification(Refused{sentence}));
+      printable("refused " + who + " (" + connection.address + "): " + refused.sentence)});
+  send(id, Notification(std::move(refused)));
+}
+
+void ServerSessions::refuse_stranger(ConnectionId id, const std::string& who,
+                                     const std::string& sentence) {
+  refuse(id, who, Refused{sentence, false, true});
 }
 
 // Sessions.
@@ -115,7 +120,7 @@ void ServerSessions::take_first(ConnectionId id, const Message& message, Time no
   const Connection& connection = connections_.at(id);
   if (connection.lacks_secret) return take_without_secret(id, message);
   if (std::holds_alternative<message::GetSecret>(message)) {
-    return refuse(id, connection.address, kHasNoMunge);
+    return refuse_stranger(id, connection.address, kHasNoMunge);
   }
   if (const auto* hello = std::get_if<message::Hello>(&message)) return take_hello(id, *hello, now);
   close(id);
@@ -126,19 +131,23 @@ void ServerSessions::take_first(ConnectionId id, const Message& message, Time no
 void ServerSessions::take_without_secret(ConnectionId id, const Message& message) {
   Connection& connection = connections_.at(id);
   if (!std::holds_alternative<message::GetSecret>(message)) {
-    return refuse(id, connection.address, kNeedsMunge);
+    return refuse_stranger(id, connection.address, kNeedsMunge);
   }
   connection.refused = true;  // nothing else is read from it
   send(id, reply::SealedSecret{options_.sealed_secret});
 }
 
 void ServerSessions::take_hello(ConnectionId id, const message::Hello& hello, Time now) {
-  if (const auto sentence = refusal(hello)) return refuse(id, hello.host, *sentence);
+  if (hello.run_id != options_.run_id) {
+    return refuse_stranger(id, hello.host,
+                           "it belongs to another job than '" + hello.run_id + "' (--rdzv_id)");
+  }
+  if (const auto sentence = refusal(hello)) return refuse(id, hello.host, {*sentence});
   end_late_session(hello, now);
   const auto known = sessions_.find(hello.session);
   const bool is_new = known == sessions_.end();
   if (is_new && agents_.size() >= kMaxAgents) {
-    return refuse(id, hello.host, "the job has too many nodes");
+    return refuse(id, hello.host, {"the job has too many nodes"});
   }
   const NodeId node = is_new ? add_agent(hello, connections_.at(id).own, now) : known->second;
   Agent& agent = agents_.at(node);
@@ -170,9 +179,6 @@ void ServerSessions::end_late_session(const message::Hello& hello, Time now) {
 }
 
 std::optional<std::string> ServerSessions::refusal(const message::Hello& hello) const {
-  if (hello.run_id != options_.run_id) {
-    return "it belongs to another job than '" + hello.run_id + "' (--rdzv_id)";
-  }
   RoundSpec theirs;
   theirs.min_nodes = hello.min_nodes;
   theirs.max_nodes = hello.max_nodes;
@@ -235,7 +241,7 @@ void ServerSessions::take_invalid(ConnectionId id, const Error& error, Time now)
   const std::string sentence = "it cannot decode a message: " + error.message;
   Connection& connection = connections_.at(id);
   if (connection.node) return refuse_agent(id, sentence, now);
-  refuse(id, connection.address, sentence);
+  refuse(id, connection.address, {sentence});
   close(id);
 }
 
@@ -244,7 +250,7 @@ void ServerSessions::take_invalid(ConnectionId id, const Error& error, Time now)
 void ServerSessions::refuse_agent(ConnectionId id, const std::string& sentence, Time now) {
   const NodeId node = *std::exchange(connections_.at(id).node, std::nullopt);
   disconnect(node);
-  refuse(id, agents_.at(node).host, sentence);
+  refuse(id, agents_.at(node).host, {sentence});
   Notifications notifications = round_.leave(node, now);
   notify_workers(notifications);
   deliver(std::move(notifications));

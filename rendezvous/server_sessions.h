@@ -203,7 +203,8 @@ class ServerSessions {
   ServerActions take() { return std::exchange(actions_, {}); }
   void send(ConnectionId to, Reply reply);
   void close(ConnectionId id);
-  void refuse(ConnectionId id, const std::string& who, const std::string& sentence);
+  void refuse(ConnectionId id, const std::string& who, Refused refused);
+  void refuse_stranger(ConnectionId id, const std::string& who, const std::string& sentence);
 
   // Sessions.
   void take_first(ConnectionId id, const Message& message, Time now);

@@ -26,6 +26,7 @@ inline cli::Host host(std::vector<std::string> environment = {},
     return Error{Errc::unreachable, "there is no munge here"};
   };
   host.read_file = [](const std::string&) { return std::nullopt; };
+  host.output_of = [](const std::vector<std::string>&) { return std::nullopt; };
   host.read_config = [](const std::string&, bool) { return std::optional<std::string>(); };
   host.needed_libraries = [](const std::string&) { return std::vector<std::string>(); };
   host.find_program = [](const std::string& name) -> Result<std::string> { return "/bin/" + name; };

@@ -82,7 +82,7 @@ TEST_CASE("a flag completes the values that are words, or files") {
   const auto words = [&](const std::string& name) { return option_in(own, name)->words; };
 
   CHECK(words("--gpu_bind") == std::vector<std::string>{"all", "isolate"});
-  CHECK(words("--nproc_per_node") == std::vector<std::string>{"auto", "gpu", "cpu"});
+  CHECK(words("--nproc_per_node") == std::vector<std::string>{"auto", "gpu", "cpu", "gpu-or-1"});
   CHECK(words("--log_level").size() == 5);
   CHECK(words("--max_restarts").empty());
   CHECK(option_in(own, "--events")->value == Value::file);

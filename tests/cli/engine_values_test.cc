@@ -55,6 +55,59 @@ TEST_CASE("each flag and each variable of a flag overrides what the engine says"
   CHECK_FALSE(spec.is_host);
 }
 
+TEST_CASE("a flag overrides its own value alone") {
+  const agent::JobSpec all = job({"train"}, host(kStep));
+  struct Row {
+    const char* flag;
+    const char* value;
+    std::string (*shown)(const agent::JobSpec& spec);
+  };
+  const Row rows[] = {
+      {"--node_rank", "0", [](const agent::JobSpec& s) { return std::to_string(*s.node_rank); }},
+      {"--nproc_per_node", "3",
+       [](const agent::JobSpec& s) { return std::to_string(s.local_size); }},
+      {"--master_addr", "head", [](const agent::JobSpec& s) { return s.master_addr; }},
+      {"--master_port", "77",
+       [](const agent::JobSpec& s) { return std::to_string(s.master_port); }},
+      {"--rdzv_id", "mine", [](const agent::JobSpec& s) { return s.run_id; }},
+      {"--shutdown_timeout", "7",
+       [](const agent::JobSpec& s) { return std::to_string(s.stop_grace / 1s); }},
+  };
+  for (const Row& given : rows) {
+    INFO(given.flag);
+    const agent::JobSpec spec = job({given.flag, given.value, "train"}, host(kStep));
+    CHECK(spec.max_nodes == 2);
+    for (const Row& other : rows) {
+      CHECK(other.shown(spec) == (&other == &given ? given.value : other.shown(all)));
+    }
+  }
+}
+
+TEST_CASE("the rendezvous has further ports, unless the user gives one, or its host") {
+  const agent::JobSpec spec = job({"train"}, host(kStep));
+  CHECK(spec.more_ports.size() == 3);
+  CHECK(job({"train"}, host(with(kStep, {"SLURMD_NODENAME=gpu-06"}))).more_ports ==
+        spec.more_ports);
+  for (const Words& words :
+       {Words{"--master_port", "29500", "train"}, Words{"--rdzv_endpoint", "head", "train"}}) {
+    CHECK(job(words, host(kStep)).more_ports.empty());
+  }
+}
+
+TEST_CASE("an engine that says nothing of GPUs leaves a node a worker for each, or one") {
+  const Environment pbs = {"PBS_JOBID=7", "PBS_NODEFILE=/nodes", "PBS_TASKNUM=2"};
+  const auto on = [&pbs](std::vector<std::string> gpus) {
+    cli::Host node = host(pbs, std::move(gpus));
+    node.read_file = [](const std::string&) { return "gpu-06\ngpu-07\n"; };
+    return node;
+  };
+  CHECK(job({"train"}, on({"0", "1"})).local_size == 2);
+  CHECK(job({"train"}, on({})).local_size == 1);
+  CHECK(job({"--nproc_per_node", "5", "train"}, on({"0", "1"})).local_size == 5);
+  CHECK(tests::contains(printed({"--dry_run", "train"}, on({"0"})),
+                        "pbs job 7: --nproc_per_node gpu-or-1 (the GPUs that this node has)"));
+}
+
 TEST_CASE("a job of another number of nodes than the engine's is another job") {
   for (const char* flag : {"--standalone", "--nnodes=1"}) {
     const agent::JobSpec spec = job({flag, "train"}, host(kStep));

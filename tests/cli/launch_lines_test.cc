@@ -237,7 +237,8 @@ TEST_CASE("a mistyped flag is refused with what was probably meant") {
 TEST_CASE("a launch line whose variable was empty is refused by the flag's name") {
   const auto [line, sentence] = GENERATE(table<std::string, std::string>({
       {"torchrun --nproc_per_node= train.py",
-       "--nproc_per_node expects a number of workers (1 to 65536), auto, gpu or cpu, not ''"},
+       "--nproc_per_node expects a number of workers (1 to 65536), auto, gpu, cpu or gpu-or-1, not "
+       "''"},
       {"torchrun --nnodes=2 --node_rank= train.py",
        "--node_rank expects a number, 0 or more, not ''"},
       {"torchrun --nnodes=2 --rdzv_endpoint=:29500 train.py",
@@ -247,7 +248,8 @@ TEST_CASE("a launch line whose variable was empty is refused by the flag's name"
       {"torchrun --master_port=66664 train.py",
        "--master_port expects a port number, 0 to 65535 (0: a free one), not '66664'"},
       {"torchrun --nproc_per_node xpu train.py",
-       "--nproc_per_node expects a number of workers (1 to 65536), auto, gpu or cpu, not 'xpu'"},
+       "--nproc_per_node expects a number of workers (1 to 65536), auto, gpu, cpu or gpu-or-1, not "
+       "'xpu'"},
   }));
   INFO(line);
 

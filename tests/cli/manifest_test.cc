@@ -95,6 +95,7 @@ spec:
           image: "registry/train:1"
           command: [ddprun]
           args:
+            - "--secret_file=/run/secrets/ddprun/secret"
             - "--nnodes=2:4"
             - "--nproc_per_node=8"
             - "--"
@@ -106,11 +107,6 @@ spec:
               value: /tmp
             - name: USER
               value: ddprun
-            - name: DDPRUN_SECRET
-              valueFrom:
-                secretKeyRef:
-                  name: "train.secret"
-                  key: secret
           resources:
             limits:
               nvidia.com/gpu: 8
@@ -124,13 +120,42 @@ spec:
               mountPath: /dev/shm
             - name: tmp
               mountPath: /tmp
+            - name: secret
+              mountPath: /run/secrets/ddprun
+              readOnly: true
       volumes:
         - name: shm
           emptyDir:
             medium: Memory
         - name: tmp
           emptyDir: {}
+        - name: secret
+          secret:
+            secretName: "train.secret"
+            defaultMode: 288
+            items:
+              - key: secret
+                path: secret
 )");
+}
+
+TEST_CASE("for an older Kubernetes the fields that it does not know are left out") {
+  const auto elastic = [](const char* version) {
+    return manifest("job", {"--nnodes", "3:4", "--kubernetes", version});
+  };
+  CHECK(contains(elastic("1.30"), "successPolicy"));
+  CHECK_FALSE(contains(elastic("1.29"), "successPolicy"));
+  CHECK_FALSE(contains(elastic("1.29"), "onPodConditions: []"));
+  CHECK(contains(elastic("1.28"), "onPodConditions: []"));
+  CHECK(contains(elastic("1.28"), "podReplacementPolicy"));
+  CHECK_FALSE(contains(elastic("1.27"), "podReplacementPolicy"));
+  CHECK(contains(elastic("1.27"), "    batch.kubernetes.io/job-name: "));
+  CHECK(contains(elastic("1.26"), "    job-name: "));
+  CHECK(contains(elastic("1.25"), "podFailurePolicy"));
+  for (const char* bad : {"1.24", "2.30", "1.", "1.x", "30", "1.100"}) {
+    CHECK(contains(refused({"--name", "a", "--image", "i", "--kubernetes", bad}),
+                   "--kubernetes expects a version from 1.25 on, as in 1.29, not '"));
+  }
 }
 
 TEST_CASE("a job of a fixed size ends when all its pods have") {

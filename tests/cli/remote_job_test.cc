@@ -2,6 +2,7 @@
 #include "cli/remote_job.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 #include "cli/secret.h"
@@ -51,8 +52,10 @@ TEST_CASE("each host gets the same program, its rank, and the address of the fir
   CHECK(first["--rdzv_endpoint"].starts_with("a:"));
   CHECK(first["--rdzv_endpoint"] == second["--rdzv_endpoint"]);
   CHECK(first["--rdzv_id"] == second["--rdzv_id"]);
-  CHECK(first["--rdzv_conf"] == "is_host=true");
-  CHECK(second["--rdzv_conf"] == "is_host=false");
+  CHECK(first["--rdzv_conf"].starts_with("is_host=true,more_ports="));
+  CHECK(second["--rdzv_conf"].starts_with("is_host=false,more_ports="));
+  CHECK(first["--rdzv_conf"].substr(strlen("is_host=true")) ==
+        second["--rdzv_conf"].substr(strlen("is_host=false")));
   CHECK(first["--engine"] == "none");
   CHECK(first["--max_restarts"] == "3");
   CHECK_FALSE(first.contains("--hosts"));
@@ -208,6 +211,35 @@ TEST_CASE("in a job script of LSF blaunch starts the agents, in one of SGE qrsh"
   sge.secret = std::make_shared<Secret>("00112233445566778899aabbccddeeff");
   CHECK(tests::contains(refusal({"train"}, sge),
                         "only ssh passes DDPRUN_SECRET on without showing it"));
+}
+
+TEST_CASE(
+    "in a job script of PBS pbsdsh starts the agents behind a relay, in one of Flux flux run") {
+  cli::Host pbs = launching({"PBS_JOBID=7", "PBS_NODEFILE=/nodes", "PBS_TASKNUM=1", "PBS_NODENUM=0",
+                             "PBS_JOBCOOKIE=c", "PATH=/bin"});
+  pbs.read_file = [](const std::string&) { return "gpu-07\ngpu-07\ngpu-08\n"; };
+  const remote::Job job = hosts({"--nnodes", "1:2", "train"}, pbs);
+  REQUIRE(job.hosts.size() == 2);
+  CHECK(job.least == 1);
+  CHECK(job.hosts[0].starter == Texts{"/opt/ddprun", "--remote_agent"});
+  CHECK(job.hosts[1].program == "/opt/ddprun");
+  CHECK(job.hosts[1].starter == Texts{"/opt/ddprun", "--remote_relay", "gpu-07", "/bin/pbsdsh",
+                                      "-n", "2", "--", "/opt/ddprun", "--remote_agent"});
+  auto second = options(job.hosts[1]);
+  CHECK(second["--rdzv_endpoint"].starts_with("gpu-07:"));
+  CHECK(second["--nproc_per_node"] == "gpu-or-1");
+
+  cli::Host flux = launching({"FLUX_ENCLOSING_ID=f2", "FLUX_URI=local:///x", "PATH=/bin"});
+  flux.output_of = [](const Texts& words) {
+    CHECK(words == Texts{"flux", "hostlist", "local"});
+    return "gpu-[07-08]\n";
+  };
+  const remote::Job of_flux = hosts({"train"}, flux);
+  REQUIRE(of_flux.hosts.size() == 2);
+  CHECK(of_flux.hosts[1].program == "/bin/flux");
+  const Texts& words = of_flux.hosts[1].starter;
+  CHECK(Texts(words.begin(), words.begin() + 2) == Texts{"flux", "run"});
+  CHECK(std::ranges::count(words, "--requires=host:gpu-08") == 1);
 }
 
 TEST_CASE("where the program that starts the agents is missing, the sentence says what to do") {

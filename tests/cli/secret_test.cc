@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/secret.h"
 
+#include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -94,6 +95,31 @@ TEST_CASE("a secret file of another user is refused") {
   REQUIRE(chown(file.name().c_str(), 65534, 65534) == 0);
   CHECK(
       contains(reason(cli::read_secret_file(file.name())), "belongs to another user (uid 65534)"));
+}
+
+/// Acts as user and group 65534, until the end.
+class AsNobody {
+ public:
+  AsNobody() {
+    REQUIRE(setegid(65534) == 0);
+    REQUIRE(seteuid(65534) == 0);
+  }
+  AsNobody(const AsNobody&) = delete;
+  ~AsNobody() {
+    if (seteuid(0) != 0 || setegid(0) != 0) std::abort();
+  }
+};
+
+TEST_CASE("a secret file of root's may be read by a group, as Kubernetes mounts them") {
+  if (geteuid() != 0) return;
+  for (const mode_t mode : {0440, 0460, 0444, 0450}) {
+    const SecretFile file(kDigits, mode);
+    REQUIRE(chown(file.name().c_str(), 0, 65534) == 0);
+    CHECK_FALSE(cli::read_secret_file(file.name()).has_value());  // root itself has one of its own
+    const AsNobody nobody;
+    INFO(mode);
+    CHECK(cli::read_secret_file(file.name()).has_value() == (mode == 0440));
+  }
 }
 
 TEST_CASE("a secret file is a file") {

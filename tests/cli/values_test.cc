@@ -148,6 +148,20 @@ TEST_CASE("a lease of which only one half is given has torchrun's default for th
   CHECK(longest.lease == cli::kLongestTime);
 }
 
+TEST_CASE("further ports of the rendezvous are in --rdzv_conf, and need to know who hosts it") {
+  agent::JobSpec job;
+  cli::EtcdConf etcd;
+  must(cli::set_rdzv_conf("is_host=true,more_ports=1:65535", job, etcd));
+  CHECK(job.more_ports == std::vector<std::uint16_t>{1, 65'535});
+  CHECK(cli::more_ports_text(job.more_ports) == "more_ports=1:65535");
+  for (const char* bad : {"more_ports=1", "is_host=true,more_ports=", "is_host=true,more_ports=0",
+                          "is_host=true,more_ports=1:x", "is_host=true,more_ports=65536"}) {
+    agent::JobSpec none;
+    INFO(bad);
+    CHECK_FALSE(cli::set_rdzv_conf(bad, none, etcd).has_value());
+  }
+}
+
 TEST_CASE("how etcd is reached is in --rdzv_conf, as in torchrun's") {
   agent::JobSpec job;
   cli::EtcdConf etcd;

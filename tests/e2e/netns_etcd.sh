@@ -3,10 +3,10 @@
 # The host of the master vanishes for good, again and again, and so does the leader of etcd: the
 # training goes on with the nodes that are left, and with new ones, and ends with the right loss.
 # DDPRUN_ETCD_LOSSES: how often; figures are printed.
-DDPRUN_TEST_DEADLINE=${DDPRUN_TEST_DEADLINE:-200}  # for all losses together
+losses=${DDPRUN_ETCD_LOSSES:-2}
+DDPRUN_TEST_DEADLINE=${DDPRUN_TEST_DEADLINE:-$((120 + 40 * losses))}  # for all losses together
 . "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/etcd_servers.sh"
-losses=${DDPRUN_ETCD_LOSSES:-2}
 hosts 4 4
 start_etcd 3 10.9.0.4 ip netns exec "$net-4"
 epochs=200  # many more than pass before a worker is stopped

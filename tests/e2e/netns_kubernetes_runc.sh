@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The pods of a generated manifest, run by runc as the manifest has them: user 1000, a read-only root, no
-# capabilities, volumes at /tmp and /dev/shm, process 1, a Secret. Programs, log files, error files and the questions
-# to a running job find what they need; a pod that is killed comes back with another address. Workers cannot read the
-# secret.
+# capabilities, volumes at /tmp and /dev/shm, process 1. Programs, log files, error files and the questions
+# to a running job find what they need, and the job's secret, a mounted one; a name that comes late is waited
+# for; a pod that is killed comes back with another address, also pod 0; SIGTERM ends a pod within its grace
+# period, also where workers ignore it.
 . "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
 tests=$(dirname "${BASH_SOURCE[0]}")
 command -v runc >/dev/null || skip 'there is no runc'
@@ -22,7 +23,8 @@ data=$work/data
 mkdir -m 777 "$data"
 chmod 755 "$work"
 cat >"$data/train.py" <<'END'
-import os, sys, tempfile, time
+import os, signal, sys, tempfile, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
 rank = os.environ['RANK']
 try:
     open('/app/x', 'w')
@@ -40,11 +42,11 @@ while not os.path.exists('/data/finish'):
     time.sleep(0.02)
 sys.exit(3 if os.path.exists('/data/fail') and rank == '1' else 0)
 END
-export SECRETS=$work/secrets
-mkdir -p "$SECRETS/train-secret"
-"$DDPRUN" secret "$SECRETS/train-secret/secret" || fail "no secret"
+mkdir -p "$data/.secrets/train-secret"
+"$DDPRUN" secret "$data/.secrets/train-secret/secret"
+chmod 700 "$data/.secrets"
 "$DDPRUN" manifest job --name train --image registry/train:1 --nnodes 2 --lease 4 --gpus 0 --log_dir /tmp/logs \
-  --secret train-secret --redirects 0:2 --heartbeat_interval 0.5 -- python3 /data/train.py >"$work/manifest"
+  --secret train-secret --redirects 0:2 --heartbeat_interval 0.5 --shutdown_timeout 2 -- python3 /data/train.py >"$work/manifest"
 
 "$DDPRUN" manifest job --name train --image registry/train:1 --nnodes 1 --gpus 0 -- true >"$work/probe"
 
@@ -82,8 +84,11 @@ finish
 [ "$code" = 0 ] || ! grep -i 'runc' "$err" >/dev/null || skip "no containers here: $(head -n 1 "$err")"
 expect_exit 0
 
-know 1 2 "10.9.0.1 train-0.$domain"
+grep -q 'terminationGracePeriodSeconds: 7$' "$work/manifest" || fail 'another grace period'
+know 1 2
 on b pod 1 2
+on b wait_for_stderr "waiting .* for the master at train-0.$domain:[0-9]*: .*; giving up after"
+know 1 2 "10.9.0.1 train-0.$domain"
 on a pod 0 1
 on a wait_until begun 1
 on a expect_stdout 'root: Read-only file system'
@@ -96,9 +101,21 @@ know 1 3 "10.9.0.1 train-0.$domain"
 on c pod 1 3
 on c wait_until begun 2
 
+on a signal_pod KILL
+know 0 2
+on d pod 0 2
+know 1 3 "10.9.0.2 train-0.$domain"
+on d wait_until begun 3
+
+on c signal_pod TERM
+expect_exit 143
+know 1 1 "10.9.0.2 train-0.$domain"
+on e pod 1 1
+on e wait_until begun 4
+
 : >"$data/fail"
 : >"$data/finish"
-for pod in a c; do
+for pod in d e; do
   on "$pod" finish
   expect_exit 3
   expect_stderr 'rank 1'

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # In a job script of a real SGE of two hosts ddprun starts the agents with qrsh -inherit.
 . "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
-bin=/usr/lib/gridengine
-share=/usr/share/gridengine
-[ -x $bin/sge_qmaster ] && [ -x $bin/sge_execd ] ||
-  skip "there is no SGE (packages gridengine-master, gridengine-exec; they bring a mail server, so
-    scripts/setup leaves them out)"
+unpacked=$("$(dirname "${BASH_SOURCE[0]}")/../../scripts/sge-env" --where)
+bin=/usr/lib/gridengine  # where its programs look for its libraries
+share=$unpacked/usr/share/gridengine
+[ -n "$unpacked" ] || skip "there is no SGE: scripts/setup --interop unpacks that of Debian"
+over_usr_lib="mount -t overlay overlay -o 'lowerdir=$unpacked/usr/lib:/usr/lib' /usr/lib"
+unshare --mount sh -c "$over_usr_lib" 2>"$work/why" || skip "no overlays here: $(cat "$work/why")"
 hosts 2 4
+sed -i "1i $over_usr_lib" "$work/.enter"
 hello=$DDPRUN_BIN/allreduce_hello
 export SGE_ROOT=$work/sge SGE_CELL=default SGE_QMASTER_PORT=6444 SGE_EXECD_PORT=6445 SGE_ND=true
 export PATH=$bin:$PATH
@@ -28,9 +30,9 @@ daemon() {  # daemon HOST COMMAND...
 mkdir -p "$common" "$spool/qmaster/job_scripts" "$work/execd"
 for folder in bin lib utilbin; do
   mkdir "$SGE_ROOT/$folder"
-  ln -s $bin "$SGE_ROOT/$folder/lx-amd64"
+  ln -s "$bin" "$SGE_ROOT/$folder/lx-amd64"
 done
-ln -s $share/util "$SGE_ROOT/util"
+ln -s "$share/util" "$SGE_ROOT/util"
 echo node1 >"$common/act_qmaster"
 cat >"$common/bootstrap" <<END
 admin_user              none
@@ -48,11 +50,11 @@ scheduler_threads       1
 END
 sed -e "s|^execd_spool_dir.*|execd_spool_dir $work/execd|" -e '/^min_.id/d' \
   -e 's|^load_report_time.*|load_report_time 00:00:01|' -e 's|/usr/bin/mail|/bin/true|' \
-  $share/default-configuration >"$work/configuration"
+  "$share/default-configuration" >"$work/configuration"
 on_master spoolinit classic libspoolc "$common;$spool/qmaster" init
 on_master spooldefaults configuration "$work/configuration"
-on_master spooldefaults complexes $share/util/resources/centry
-on_master spooldefaults usersets $share/util/resources/usersets
+on_master spooldefaults complexes "$share/util/resources/centry"
+on_master spooldefaults usersets "$share/util/resources/usersets"
 on_master spooldefaults managers root
 code=running
 daemon 1 sge_qmaster
@@ -87,7 +89,8 @@ on_master qconf -Aq "$work/queue"
 on_master qconf -Msconf "$work/scheduler"
 
 batch() {  # batch LINE: a job script of that line on both hosts, to its end
-  printf '#!/bin/sh\n%s\necho $? >%s\n' "$1" "$work/code" >"$work/script"
+  # shellcheck disable=SC2016
+  printf '#!/bin/sh\nPATH=%s:$PATH\n%s\necho $? >%s\n' $bin "$1" "$work/code" >"$work/script"
   out=$work/job.out err=$work/job.err
   rm -f "$work/code" "$out" "$err"
   code=running

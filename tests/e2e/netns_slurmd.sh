@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Tests with a real Slurm source this: hosts 1 and 2 have a slurmd each, host 3 none. All have a munged where
-# libmunge looks for it, as sites have, so their jobs have a secret.
+# Tests with a real Slurm source this: of three hosts the first $slurm_hosts, 2 by default, have a slurmd each.
+# All have a munged where libmunge looks for it, as sites have, so their jobs have a secret.
 #
 #   slurm LINE...               starts it, with these lines in its configuration; a job that was
 #                               requeued waits for $requeue_wait seconds before it runs again
@@ -34,9 +34,9 @@ on_host() {
   (at "$1" timeout "$deadline" "${@:2}" </dev/null >"$out" 2>"$err") || code=$?
 }
 
-both_are_idle() {
+all_are_idle() {
   on_host 1 sinfo --noheader --states idle --format %n
-  [ "$(sort -u "$out" | wc -l)" = 2 ]
+  [ "$(sort -u "$out" | wc -l)" = "${slurm_hosts:-2}" ]
 }
 
 show_jobs() {  # what a test that fails needs; its folder is gone then
@@ -70,7 +70,7 @@ StateSaveLocation=$work/state
 SlurmdSpoolDir=$work/spool-%n
 SlurmctldPidFile=$work/slurmctld.pid
 SlurmdPidFile=$work/slurmd-%n.pid
-NodeName=node[1-2] CPUs=8 State=UNKNOWN
+NodeName=node[1-${slurm_hosts:-2}] CPUs=8 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 END
     [ $# = 0 ] || printf '%s\n' "$@"
@@ -88,9 +88,9 @@ END
   code=running
   wait_until test -S "$work/munge/munge.socket.2"
   daemon 1 slurmctld -D
-  daemon 1 slurmd -D -N node1
-  daemon 2 slurmd -D -N node2
-  wait_until both_are_idle
+  local host
+  for ((host = 1; host <= ${slurm_hosts:-2}; ++host)); do daemon $host slurmd -D -N node$host; done
+  wait_until all_are_idle
 }
 
 remove_munge() {  # the last test that uses it

@@ -111,13 +111,15 @@ for victim in ddprun 'agent_of' 'ssh_to node2' 'agent_at 2'; do
   expect_nothing_left
 done
 
-# Ctrl-C, as a shell passes it on, stops all hosts.
-runs --hosts node1,node2,node3
-started 3
-kill -INT "$ddprun"
-finish
-expect_exit 130
-expect_nothing_left
+# Ctrl-C, as a shell passes it on, stops all hosts, and so does the end of the terminal.
+for signal in INT:130 HUP:129; do
+  runs --hosts node1,node2,node3
+  started 3
+  kill "-${signal%:*}" "$ddprun"
+  finish
+  expect_exit "${signal#*:}"
+  expect_nothing_left
+done
 
 # A host that hangs meanwhile is disconnected, and named alone.
 runs --shutdown_timeout 1 --hosts node1,node2
@@ -150,6 +152,13 @@ touch "$work/finish"
 finish
 expect_exit 0
 rm "$work/finish"
+expect_no_process_left
+
+# All five, when each has the same ddprun.
+for daemon in "${daemons[@]:2}"; do nsenter --mount --target "$daemon" umount "$work/bin"; done
+on 1 run --hosts node1,node2,node3,node4,node5 "${ssh[@]}" "$DDPRUN_BIN/allreduce_hello"
+expect_exit 0
+for rank in 0 1 2 3 4; do expect_stdout "rank $rank of 5: the sum is 15\$"; done
 expect_no_process_left
 
 # A lost host is a lost node: the others go on without it, and end well.

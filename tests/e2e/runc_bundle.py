@@ -2,7 +2,7 @@
 """What the kubelet would ask runc for: runc_bundle.py MANIFEST FOLDER INDEX NETNS HOSTS DDPRUN DATA
 writes FOLDER/config.json for the pod INDEX of the Job in MANIFEST, with user, root, capabilities,
 variables and volumes as the manifest has them. The image is this host's /usr and ddprun; DATA is a volume
-of the pod at /data. The Secret NAME is the folder SECRETS/NAME of the environment's SECRETS."""
+of the pod at /data."""
 import json, os, sys, yaml
 
 manifest, folder, index, netns, hosts, ddprun, data = sys.argv[1:]
@@ -25,8 +25,26 @@ def bind(source, place, how='ro'):
     return {'destination': place, 'type': 'bind', 'source': source, 'options': ['rbind', how]}
 
 
+def secret_folder(secret):
+    """As the kubelet does it: behind links, root's, and the group's for fsGroup. The Secrets are files in DATA/.secrets."""
+    place = folder + '/secret'
+    os.makedirs(place + '/..data')
+    for item in secret['items']:
+        with open(data + '/.secrets/' + secret['secretName'] + '/' + item['key']) as source:
+            name = place + '/..data/' + item['path']
+            with open(name, 'w') as copy:
+                copy.write(source.read())
+            os.chmod(name, secret['defaultMode'] | 0o440)
+            os.chown(name, 0, user['fsGroup'])
+            os.symlink('..data/' + item['path'], place + '/' + item['path'])
+    return place
+
+
 def volume(mount):
-    spec = next(each for each in pod['volumes'] if each['name'] == mount['name'])['emptyDir']
+    volume = next(each for each in pod['volumes'] if each['name'] == mount['name'])
+    if 'secret' in volume:
+        return bind(secret_folder(volume['secret']), mount['mountPath'])
+    spec = volume['emptyDir']
     if spec.get('medium') == 'Memory':
         return {'destination': mount['mountPath'], 'type': 'tmpfs', 'source': 'tmpfs',
                 'options': ['nosuid', 'nodev', 'mode=1777']}
@@ -46,17 +64,7 @@ mounts = [{'destination': '/proc', 'type': 'proc', 'source': 'proc'},
 mounts += [volume(each) for each in container['volumeMounts']]
 variables = {'PATH': '/app:/usr/bin:/bin', 'JOB_COMPLETION_INDEX': index,
              'KUBERNETES_SERVICE_HOST': '10.0.0.1', 'DDPRUN_TEST_ID': os.environ['DDPRUN_TEST_ID']}
-
-
-def value(variable):
-    if 'value' in variable:
-        return variable['value']
-    source = variable['valueFrom']['secretKeyRef']
-    with open(f"{os.environ['SECRETS']}/{source['name']}/{source['key']}") as secret:
-        return secret.read()
-
-
-variables.update({each['name']: value(each) for each in container['env']})
+variables.update({each['name']: each['value'] for each in container['env']})
 none = {kind: [] for kind in ('bounding', 'effective', 'permitted')}
 config = {
     'ociVersion': '1.0.2',

@@ -13,11 +13,15 @@ namespace {
 
 using Environment = std::map<std::string, std::string, std::less<>>;
 
+/// `files`: also what commands print.
 Surroundings on(const std::string& host, Environment environment,
                 const std::map<std::string, std::string>& files = {}) {
-  return {std::move(environment), host, [files](const std::string& path) {
-            const auto found = files.find(path);
-            return found == files.end() ? std::nullopt : std::optional(found->second);
+  const auto look_up = [files](const std::string& name) {
+    const auto found = files.find(name);
+    return found == files.end() ? std::nullopt : std::optional(found->second);
+  };
+  return {std::move(environment), host, look_up, [look_up](const std::vector<std::string>& words) {
+            return look_up(words.front() + " " + words[1] + " " + words[2]);
           }};
 }
 
@@ -159,6 +163,10 @@ TEST_CASE("what Slurm's variables cannot mean is refused in one sentence") {
             none);
   CHECK(refusal(on("gpu08", with(kSlurmStep, {{"SLURM_STEP_NODELIST", "gpu[07-"}}))) ==
         "SLURM_STEP_NODELIST: invalid list of hosts in 'gpu[07-'" + none);
+  CHECK(refusal(on("gpu08", with(kSlurmStep, {{"SLURM_JOB_NODELIST", "gpu[01,08-09]"}}))) ==
+        "SLURM_STEP_NODELIST=gpu[07-09] has gpu07, which SLURM_JOB_NODELIST=gpu[01,08-09] has not: "
+        "the step is another job's" +
+            none);
   CHECK(refusal(on("gpu08", without(kSlurmStep, "SLURM_STEP_NODELIST"))) ==
         "SLURM_JOB_ID is set, but not SLURM_STEP_NODELIST" + none);
   CHECK(refusal(on("gpu08", with(kSlurmStep, {{"SLURM_GPUS_ON_NODE", "many"}}))) ==
@@ -213,17 +221,38 @@ TEST_CASE("a pod of Volcano has the hosts of its own task") {
   CHECK(tests::contains(refusal(on("elsewhere", volcano)), "plugins env and svc"));
 }
 
-TEST_CASE("PBS has a line for each process, and pbsdsh runs on every node") {
-  const Environment pbs = {{"PBS_JOBID", "12.head"}, {"PBS_NODEFILE", "/nodes"}};
-  const std::map<std::string, std::string> files = {{"/nodes", "n1\nn1\nn2\nn2\n"}};
-  const Allocation job = found(on("n2", pbs, files));
+TEST_CASE("PBS has a line for each process; its script runs on the first host, its tasks on all") {
+  const Environment script = {{"PBS_ENVIRONMENT", "PBS_BATCH"},
+                              {"PBS_JOBID", "604319.head"},
+                              {"PBS_JOBCOOKIE", "6B8C4F9D774B0AA5"},
+                              {"PBS_MOMPORT", "15003"},
+                              {"PBS_NODEFILE", "/nodes"},
+                              {"PBS_NODENUM", "0"},
+                              {"PBS_TASKNUM", "1"},
+                              {"OMP_NUM_THREADS", "8"}};
+  const std::map<std::string, std::string> files = {{"/nodes", "n1\nn1\nn2\nn2\nn1\n"}};
+  const Allocation job = found(on("n1.cluster", script, files));
   CHECK(job.engine == Engine::pbs);
+  CHECK(job.job == "604319.head");
   CHECK_FALSE(job.on_every_node);
+  CHECK(job.hosts == Hosts{"n1", "n2"});
+  CHECK(job.lines == std::vector<size_t>{0, 2});
   check(job.nodes, 2, "PBS_NODEFILE");
-  check(job.node_rank, 1, "PBS_NODEFILE");
-  CHECK(found(on("n2", with(pbs, {{"PBS_VNODENUM", "1"}}), files)).on_every_node);
-  CHECK(tests::contains(refusal(on("n2", pbs)), "PBS_NODEFILE=/nodes cannot be read"));
-  CHECK(tests::contains(refusal(on("n3", pbs, files)), "this host, n3, is not one of the 2"));
+  check(job.node_rank, 0, "PBS_NODEFILE");
+  check(job.master, std::string("n1"), "PBS_NODEFILE");
+  // Torque's script has one more.
+  CHECK_FALSE(found(on("n1", with(script, {{"PBS_VNODENUM", "0"}}), files)).on_every_node);
+
+  const Allocation task =
+      found(on("n2", with(script, {{"PBS_NODENUM", "1"}, {"PBS_TASKNUM", "536870913"}}), files));
+  CHECK(task.on_every_node);
+  check(task.node_rank, 1, "PBS_NODEFILE");
+  CHECK(found(on("n1", with(script, {{"PBS_TASKNUM", "2"}}), files)).on_every_node);
+
+  CHECK(tests::contains(refusal(on("n2", script)), "PBS_NODEFILE=/nodes cannot be read"));
+  CHECK(tests::contains(refusal(on("n3", script, files)), "this host, n3, is not one of the 2"));
+  CHECK(tests::contains(refusal(on("n1", with(script, {{"PBS_TASKNUM", "x"}}), files)),
+                        "PBS_TASKNUM=x is not a number"));
 }
 
 TEST_CASE("SGE has a table of hosts, and says how often it started the job") {
@@ -245,30 +274,52 @@ TEST_CASE("LSF has pairs, or a file of slots") {
   CHECK(tests::contains(refusal(on("h2", {{"LSB_JOBID", "5"}})), "neither LSB_MCPU_HOSTS nor"));
 }
 
-TEST_CASE("Flux gives ranks and no hosts, and runs inside a job of Slurm") {
-  const Environment flux = {{"FLUX_JOB_ID", "f2"},
+TEST_CASE("a task of Flux has its rank, its hosts by a command, and may be inside a job of Slurm") {
+  const Environment flux = {{"FLUX_JOB_ID", "f2oFpsLwsLm"},
                             {"FLUX_JOB_NNODES", "2"},
                             {"FLUX_JOB_SIZE", "2"},
-                            {"FLUX_TASK_RANK", "1"}};
-  const Allocation job = found(on("gpu08", with(kSlurmStep, flux)));
+                            {"FLUX_TASK_RANK", "1"},
+                            {"FLUX_TASK_LOCAL_ID", "0"},
+                            {"FLUX_ENCLOSING_ID", "f1"},
+                            {"FLUX_URI", "local:///run/flux/local"}};
+  const std::map<std::string, std::string> hosts = {{"flux hostlist local", "gpu[07-08]\n"}};
+  const Allocation job = found(on("gpu08", with(kSlurmStep, flux), hosts));
   CHECK(job.engine == Engine::flux);
+  CHECK(job.on_every_node);
   check(job.nodes, 2, "FLUX_JOB_NNODES");
   check(job.node_rank, 1, "FLUX_TASK_RANK");
-  CHECK_FALSE(job.master);
+  check(job.master, std::string("gpu07"), "flux hostlist local");
+  CHECK_FALSE(found(on("gpu08", flux)).master);         // no such command in this container
+  CHECK_FALSE(found(on("gpu07", flux, hosts)).master);  // tasks that were mapped otherwise
   CHECK(tests::contains(refusal(on("gpu08", with(flux, {{"FLUX_JOB_SIZE", "16"}}))),
                         "--tasks-per-node=1"));
 }
 
+TEST_CASE(
+    "a batch script of Flux is on the first host of an instance, whose hosts a command prints") {
+  const Environment script = {{"FLUX_ENCLOSING_ID", "f2oFpsLwsLm"},
+                              {"FLUX_URI", "local:///tmp/flux-yMvT/local-0"}};
+  const Allocation job = found(on("gpu07", script, {{"flux hostlist local", "gpu[07-09]\n"}}));
+  CHECK(job.engine == Engine::flux);
+  CHECK(job.job == "f2oFpsLwsLm");
+  CHECK_FALSE(job.on_every_node);
+  check(job.nodes, 3, "flux hostlist local");
+  check(job.node_rank, 0, "flux hostlist local");
+  CHECK(
+      tests::contains(refusal(on("gpu07", script)),
+                      "FLUX_ENCLOSING_ID=f2oFpsLwsLm, but 'flux hostlist local' prints no hosts"));
+  CHECK(tests::contains(refusal(on("login", script, {{"flux hostlist local", "gpu[07-09]"}})),
+                        "this host, login, is not one of the 3"));
+}
+
 TEST_CASE("ports are the same on every node, another for another job, and none of clients") {
-  Allocation one, other;
-  one.job = "4711.0";
-  other.job = "4711.1";
-  CHECK(one.ports() == one.ports());
-  CHECK(one.ports().front() != other.ports().front());
-  for (const std::uint16_t port : one.ports()) {
+  const auto ports = ports_of("4711.0");
+  CHECK(ports.size() > 1);
+  CHECK(ports_of("4711.0") == ports);
+  CHECK(ports_of("4711.1").front() != ports.front());
+  for (const std::uint16_t port : ports) {
     CHECK(port >= 10'000);
     CHECK(port < 32'768);
-    const auto ports = one.ports();
     CHECK(std::count(ports.begin(), ports.end(), port) == 1);
   }
 }

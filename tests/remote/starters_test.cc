@@ -34,7 +34,17 @@ TEST_CASE("each way in which a start fails has a sentence that says what to do")
                           "refused); this has to work: ssh -o BatchMode=yes "));
   CHECK(refused.ends_with(" b true"));
   CHECK(start_failure_text({"b", srun_command("b", "/opt/ddprun"), 1, "", "Job has expired"}) ==
-        "host b: cannot be reached: srun ended with exit code 1 (Job has expired)");
+        "host b: cannot be reached: srun ended with exit code 1 (Job has expired); this has to "
+        "work: srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --nodelist=b --overlap --mpi=none "
+        "--cpu-bind=none --export=ALL --kill-on-bad-exit=0 --quiet -- true");
+  const Words pbs = pbsdsh_command("/opt/pbs/bin/pbsdsh", "4", "a", "/opt/ddprun");
+  CHECK(start_failure_text({"b", pbs, 1, "", ""}) ==
+        "host b: cannot be reached: pbsdsh ended with exit code 1; this has to work: "
+        "/opt/pbs/bin/pbsdsh -n 4 -- true");
+  CHECK(start_failure_text({"b", flux_command("b", "/opt/ddprun"), 1, "", ""})
+            .ends_with("--requires=host:b --setopt=cpu-affinity=off --unbuffered true"));
+  CHECK(start_failure_text({"b", local_command("/opt/ddprun"), 1, "", ""}) ==
+        "host b: cannot be reached: ddprun ended with exit code 1");
 }
 
 }  // namespace

@@ -10,9 +10,12 @@ using namespace std::chrono_literals;
 
 const AgentSession::Time kGreeted(1h);
 
-AgentSession new_session(bool elected = false) {
+enum class Where { fixed, elected, searched };
+
+AgentSession new_session(Where where = Where::fixed) {
   AgentSession::Settings settings;
-  settings.elected = elected;
+  settings.elected = where == Where::elected;
+  settings.searched = where == Where::searched;
   settings.master = "master:29500";
   settings.session = "s";
   return AgentSession(settings);
@@ -164,7 +167,7 @@ TEST_CASE("a master whose messages cannot be read is not dialed again without a 
 }
 
 TEST_CASE("where the master is elected another program at its address is a failed attempt") {
-  AgentSession session = new_session(true);
+  AgentSession session = new_session(Where::elected);
   session.join({}, kGreeted);
   session.connected(1, kGreeted);
   CHECK(find<agent_action::GaveUp>(session.lost(1, {Errc::protocol, "HTTP"}, kGreeted)) == nullptr);
@@ -173,6 +176,38 @@ TEST_CASE("where the master is elected another program at its address is a faile
   CHECK(find<agent_action::WaitingFor>(asked)->sentence.starts_with(
       "the master at master:29500: it is not a ddprun master: HTTP"));
   CHECK(find<agent_action::Dial>(session.tick(kGreeted + 2s)) != nullptr);
+}
+
+TEST_CASE("another job or another program at a place of a searched master is a failed attempt") {
+  AgentSession session = new_session(Where::searched);
+  session.join({}, kGreeted);
+  session.connected(1, kGreeted);
+  const auto refused =
+      session.received(1, Notification(Refused{"other job", false, true}), kGreeted);
+  CHECK(find<agent_action::Received>(refused) == nullptr);
+  CHECK(find<agent_action::Close>(refused)->connection == 1);
+  session.tick(kGreeted + 2s);
+  session.located("master:2");
+  session.connected(2, kGreeted + 2s);
+  session.lost(2, {Errc::protocol, "HTTP"}, kGreeted + 2s);
+  session.tick(kGreeted + 4s);
+  session.located("master:3");
+  CHECK(find<agent_action::GaveUp>(session.dial_failed({Errc::usage, "no key"}, kGreeted + 4s)) ==
+        nullptr);
+  CHECK(find<agent_action::WaitingFor>(session.ask(kGreeted + 4s))
+            ->sentence.starts_with("the master at master:2: it is not a ddprun master: HTTP, or "
+                                   "master:29500: it refused this node: other job, or "));
+
+  // The time for all of it runs on.
+  const auto ended = session.tick(kGreeted + 600s);
+  REQUIRE(find<agent_action::GaveUp>(ended) != nullptr);
+
+  // A refusal by its own job is final.
+  AgentSession other = new_session(Where::searched);
+  other.join({}, kGreeted);
+  other.connected(1, kGreeted);
+  CHECK(find<agent_action::Received>(
+            other.received(1, Notification(Refused{"--nnodes"}), kGreeted)) != nullptr);
 }
 
 TEST_CASE("a round that begins when the lease is over is not started: the node joins again") {

@@ -223,6 +223,8 @@ TEST_CASE("notifications arrive as they were written") {
   CHECK(delivered<Refused>(Refused{"taken"}).sentence == "taken");
   CHECK_FALSE(delivered<Refused>(Refused{"taken"}).left_out);
   CHECK(delivered<Refused>(Refused{"taken", true}).left_out);
+  CHECK_FALSE(delivered<Refused>(Refused{"taken", true}).is_stranger);
+  CHECK(delivered<Refused>(Refused{"other job", false, true}).is_stranger);
 }
 
 TEST_CASE("the end of the job arrives as it came, with what became of the others") {
