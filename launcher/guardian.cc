@@ -30,6 +30,9 @@
 namespace ddprun::launcher {
 namespace {
 
+/// Milliseconds. SIGKILL takes effect sooner, unless a process sleeps in the kernel.
+constexpr int kMillisecondsToDie = 5'000;
+
 pid_t guardian_pid = 0;  // set in the agent
 
 LivenessTimer liveness_timer;
@@ -111,6 +114,13 @@ void stop_all(pid_t agent, TerminalSettings& terminal) {
   kill(agent, SIGWINCH);  // the window may have another size by now
 }
 
+/// False: there is none, and the agent ends soon.
+bool report_unkillable() {
+  const std::string unkillable = unkillable_text(descendants());
+  if (!unkillable.empty()) report("SIGKILL has no effect yet: " + unkillable);
+  return !unkillable.empty();
+}
+
 /// poll(2)'s timeout: the shorter one, where -1 is none.
 int shorter_timeout(int a, int b) {
   return a < 0 || (b >= 0 && b < a) ? b : a;
@@ -126,20 +136,31 @@ void forward(StopRequests& requests, pid_t agent, ReceivedSignal signal) {
   }
 }
 
-/// Forwards signals and reaps orphans until the agent has ended.
-ExitStatus wait_for_agent(pid_t agent, const Fd& signals, ControlInput& control,
-                          StopRequests& requests, TerminalSettings& terminal) {
+struct AgentEnd {
+  ExitStatus status;
+  bool was_unresponsive = false;
+};
+
+/// Forwards signals and reaps orphans until the agent has ended. Writes nothing after it has killed
+/// the agent, unless that does not end: whoever reads our stderr may be as slow, and what is left
+/// of the agent's processes is only killed when it is dead.
+AgentEnd wait_for_agent(pid_t agent, const Fd& signals, ControlInput& control,
+                        StopRequests& requests, TerminalSettings& terminal) {
   LivenessWatch watch(liveness_timer);
-  bool killed = false;
+  bool killed = false, was_unresponsive = false, is_unkillable = false;
   for (;;) {
     int status = 0;
     const pid_t ended = waitpid(-1, &status, WNOHANG);
-    if (ended == agent) return ExitStatus(status);
+    if (ended == agent) return {ExitStatus(status), was_unresponsive};
     if (ended > 0) continue;
     pollfd sources[] = {
         {signals.get(), POLLIN, 0}, {watch.fd(), POLLIN, 0}, {control.fd(), POLLIN, 0}};
-    poll(sources, std::size(sources),
-         shorter_timeout(watch.timeout(), shorter_timeout(requests.timeout(), control.timeout())));
+    const int timeout =
+        shorter_timeout(watch.timeout(), shorter_timeout(requests.timeout(), control.timeout()));
+    const int ready =
+        poll(sources, std::size(sources),
+             killed && !is_unkillable ? shorter_timeout(timeout, kMillisecondsToDie) : timeout);
+    if (ready == 0 && killed && !is_unkillable) is_unkillable = report_unkillable();
     for (const int signal : control.read(sources[2].revents != 0))
       forward(requests, agent, {signal, false});
     const auto [signal, from_terminal] = read_signal(signals);
@@ -151,22 +172,23 @@ ExitStatus wait_for_agent(pid_t agent, const Fd& signals, ControlInput& control,
     // Asked also when it was killed, as this takes the expiry from the timer: it may die late.
     if (watch.is_unresponsive(LivenessWatch::Clock::now()) && !std::exchange(killed, true)) {
       kill_agent(agent);
-      // Not before: whoever reads our stderr may be as slow as the agent.
-      report("ddprun's agent was unresponsive for longer than --lease: killed its workers");
+      was_unresponsive = true;
     }
   }
 }
 
-void clean_up_after(ExitStatus agent, const FinalMessage::Compose& final_message,
+void clean_up_after(const AgentEnd& agent, const FinalMessage::Compose& final_message,
                     const StopRequests& requests) {
   kill_all_descendants();
-  shared->final_message.send(final_message, agent);
+  shared->final_message.send(final_message, agent.status);
   if (*shared->cleanup_dir != '\0') remove_directory(shared->cleanup_dir);
   if (requests.are_ignored()) {
     report("ddprun's agent did not react to " + signal_name(requests.first()) +
            ": killed it and its workers");
-  } else if (agent.signal() != 0) {
-    report("ddprun's agent was " + agent.text() + "; its workers were killed");
+  } else if (agent.was_unresponsive) {
+    report("ddprun's agent was unresponsive for longer than --lease: killed its workers");
+  } else if (agent.status.signal() != 0) {
+    report("ddprun's agent was " + agent.status.text() + "; its workers were killed");
   }
 }
 
@@ -205,10 +227,10 @@ Result<int> guard(const std::function<int()>& agent, const FinalMessage::Compose
   }
   StopRequests requests(child);
   ControlInput input(std::move(control));
-  const ExitStatus end = wait_for_agent(child, *signals, input, requests, terminal);
+  const AgentEnd end = wait_for_agent(child, *signals, input, requests, terminal);
   terminal.restore();
   clean_up_after(end, final_message, requests);
-  return end_as(end, requests);
+  return end_as(end.status, requests);
 }
 
 void arm_liveness_timer(BootClock::time_point until, std::chrono::milliseconds grace) {
