@@ -68,6 +68,7 @@ class Job:
         self._rebirths = {}       # host: when
         self._signalled = {}      # names of the signals that each process was sent
         self.disk_stalls = self.disk_full = False
+        self.limited = set()      # agents that have less of what, for a while
         self.starved = False      # the machine was too busy for the time limits of agents
         self.network = hosts.Network(plan.seed)
         self.hosts = [self.network.host(f'node{i + 1}', plan.clocks[i]) for i in range(plan.nodes)]

@@ -72,12 +72,19 @@ def exchange_limit(pid, kind, next_limit):
 
 def _limit(job, life, kind, limit, seconds, what):
     agent = life.agent()
+    if (agent, kind) in job.limited:  # or it would get the tighter one back for good
+        return None
     before = agent is not None and life.runs(agent) and exchange_limit(agent, kind, lambda old: (limit, old[1]))
     if not before:
         return None
     explain(life, 125, 126, mark='starved')
-    job.later(seconds, f'the agent of {life.name} gets its limit back',
-              lambda: life.runs(agent) and exchange_limit(agent, kind, lambda _: before))
+    job.limited.add((agent, kind))
+
+    def give_back():
+        job.limited.remove((agent, kind))
+        if life.runs(agent):
+            exchange_limit(agent, kind, lambda _: before)
+    job.later(seconds, f'the agent of {life.name} gets its limit back', give_back)
     return f'the agent of {life.name} gets no more {what} for {seconds} s'
 
 
