@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/guardian.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <csignal>
 #include <cstdint>
@@ -29,9 +31,6 @@
 
 namespace ddprun::launcher {
 namespace {
-
-/// Milliseconds. SIGKILL takes effect sooner, unless a process sleeps in the kernel.
-constexpr int kMillisecondsToDie = 5'000;
 
 pid_t guardian_pid = 0;  // set in the agent
 
@@ -114,12 +113,35 @@ void stop_all(pid_t agent, TerminalSettings& terminal) {
   kill(agent, SIGWINCH);  // the window may have another size by now
 }
 
-/// False: there is none, and the agent ends soon.
-bool report_unkillable() {
-  const std::string unkillable = unkillable_text(descendants());
-  if (!unkillable.empty()) report("SIGKILL has no effect yet: " + unkillable);
-  return !unkillable.empty();
-}
+/// Kills the agent once, and says if that has no effect, as the process sleeps in the kernel.
+class AgentKiller {
+ public:
+  void kill(pid_t agent) {
+    if (std::exchange(killed_, true)) return;
+    kill_agent(agent);
+    late_at_ = Clock::now() + std::chrono::seconds(5);
+  }
+
+  /// poll(2)'s, until report_if_late() has to be called.
+  int timeout() const {
+    if (late_at_ == Clock::time_point::max()) return -1;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(late_at_ - Clock::now());
+    return std::max(0, static_cast<int>(left.count()));
+  }
+
+  void report_if_late() {
+    if (Clock::now() < late_at_) return;
+    late_at_ = Clock::time_point::max();
+    const std::string unkillable = unkillable_text(descendants());
+    if (!unkillable.empty()) report("SIGKILL has no effect yet: " + unkillable);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  bool killed_ = false;
+  Clock::time_point late_at_ = Clock::time_point::max();
+};
 
 /// poll(2)'s timeout: the shorter one, where -1 is none.
 int shorter_timeout(int a, int b) {
@@ -147,7 +169,8 @@ struct AgentEnd {
 AgentEnd wait_for_agent(pid_t agent, const Fd& signals, ControlInput& control,
                         StopRequests& requests, TerminalSettings& terminal) {
   LivenessWatch watch(liveness_timer);
-  bool killed = false, was_unresponsive = false, is_unkillable = false;
+  AgentKiller killer;
+  bool was_unresponsive = false;
   for (;;) {
     int status = 0;
     const pid_t ended = waitpid(-1, &status, WNOHANG);
@@ -155,12 +178,10 @@ AgentEnd wait_for_agent(pid_t agent, const Fd& signals, ControlInput& control,
     if (ended > 0) continue;
     pollfd sources[] = {
         {signals.get(), POLLIN, 0}, {watch.fd(), POLLIN, 0}, {control.fd(), POLLIN, 0}};
-    const int timeout =
-        shorter_timeout(watch.timeout(), shorter_timeout(requests.timeout(), control.timeout()));
-    const int ready =
-        poll(sources, std::size(sources),
-             killed && !is_unkillable ? shorter_timeout(timeout, kMillisecondsToDie) : timeout);
-    if (ready == 0 && killed && !is_unkillable) is_unkillable = report_unkillable();
+    const int timeout = shorter_timeout(shorter_timeout(watch.timeout(), killer.timeout()),
+                                        shorter_timeout(requests.timeout(), control.timeout()));
+    poll(sources, std::size(sources), timeout);
+    killer.report_if_late();
     for (const int signal : control.read(sources[2].revents != 0))
       forward(requests, agent, {signal, false});
     const auto [signal, from_terminal] = read_signal(signals);
@@ -168,11 +189,11 @@ AgentEnd wait_for_agent(pid_t agent, const Fd& signals, ControlInput& control,
     if (signal > 0 && signal != SIGCHLD && signal != SIGTSTP) {
       forward(requests, agent, {signal, from_terminal});
     }
-    if (requests.are_unread() && !std::exchange(killed, true)) kill_agent(agent);
+    if (requests.are_unread()) killer.kill(agent);
     // Asked also when it was killed, as this takes the expiry from the timer: it may die late.
-    if (watch.is_unresponsive(LivenessWatch::Clock::now()) && !std::exchange(killed, true)) {
-      kill_agent(agent);
+    if (watch.is_unresponsive(LivenessWatch::Clock::now())) {
       was_unresponsive = true;
+      killer.kill(agent);
     }
   }
 }
