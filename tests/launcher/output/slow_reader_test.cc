@@ -140,6 +140,7 @@ TEST_CASE("what is lost of stdout is said though stderr is read again later") {
   SECTION("when ddprun ends") {
     std::string buffer(1 << 20, '\0');
     REQUIRE(read(err.read_end.get(), buffer.data(), buffer.size()) > 0);
+    fcntl(err.read_end.get(), F_SETFL, O_NONBLOCK);
     output.finish(0ms);
     const ssize_t size = read(err.read_end.get(), buffer.data(), buffer.size());
     REQUIRE(size > 0);
