@@ -92,7 +92,8 @@ def lost_or_torn_lines(job, stamps):
     written = {(stamp.life, stamp.pid): (stamp.out_lines, stamp.err_lines) for stamp in stamps}
     for life in job.lives:
         lossy = bool(life.marks & {'agent killed', 'guardian killed', 'both killed', 'agent stood', 'starved',
-                                   'suspended', 'killed at once', 'given up'}) or says_gaps(life)
+                                   'suspended', 'killed at once', 'given up'}) or says_gaps(life) or (
+            life.marks >= {'stopped', 'unread'})  # nobody read what it could have said
         for stream, name in enumerate(('out', 'err')):
             cuts = says(life, f'some output is lost: std{name} was not read while workers were killed')
             yield from _check_lines(f'{life.path}.{name}', lossy or cuts > 0, cuts,

@@ -145,6 +145,14 @@ class ChecksTest(unittest.TestCase):
         self.write(self.a, '.out', whole.replace('xx.', 'x\nx.', 1))
         self.assertIn('torn line 1', self.found(checks.lost_or_torn_lines, ran))
 
+    def test_lines_of_a_node_that_was_stopped_while_nobody_read(self):
+        self.write(self.a, '.out', worker_line(7, 1))
+        ran = [stamp('a', 7, out_lines=3)]
+        self.a.marks.add('unread')
+        self.assertIn('2 of 3 lines', self.found(checks.lost_or_torn_lines, ran))
+        self.a.marks.add('stopped')
+        self.assertEqual(self.found(checks.lost_or_torn_lines, ran), '')
+
     def test_lines_whose_loss_is_said(self):
         cut = worker_line(7, 1) + worker_line(7, 2)[:-20] + '\n' + worker_line(8, 1) * 8
         self.write(self.a, '.out', cut)
