@@ -37,7 +37,7 @@ void Simulation::misfortune() {
 }
 
 void Simulation::misfortune_of_master() {
-  if (chance(3)) return freeze_master(milliseconds(1, 15'000));
+  if (chance(3)) return freeze_master(milliseconds(1, kLongestStandstill));
   never_returns_ |= chance(8);
   const bool host_dies = chance(3);
   for (const auto& node : nodes_) {

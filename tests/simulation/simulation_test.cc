@@ -78,5 +78,17 @@ TEST_CASE("whatever fails, two rounds never run at once: the last part", "[part]
   check_histories(1 + 3 * kHistories);
 }
 
+TEST_CASE("histories in which the walk once saw a violation where there was none", "[part]") {
+  for (const std::uint64_t seed : {
+           601'090'171,  // a round began before a member of an older one came, but was heard of
+                         // later
+           601'727'536,  // a master stood still until the end, and waited for a lease
+       }) {
+    Simulation history(seed);
+    INFO("seed " << seed);
+    CHECK(history.run());
+  }
+}
+
 }  // namespace
 }  // namespace ddprun::simulation
