@@ -11,6 +11,37 @@ namespace {
 
 constexpr size_t kMostOfLine = 1024;
 
+/// The place after a bracket expression, which begins at `at`; in it a backslash is a character
+/// like others.
+size_t after_brackets(std::string_view text, size_t at) {
+  ++at;
+  if (at < text.size() && text[at] == '^') ++at;
+  if (at < text.size() && text[at] == ']') ++at;
+  while (at < text.size() && text[at] != ']') {
+    const bool is_class = text[at] == '[' && at + 1 < text.size() &&
+                          std::string_view(":.=").find(text[at + 1]) != std::string_view::npos;
+    const size_t end = is_class ? text.find(std::string{text[at + 1], ']'}, at + 2) + 1 : at;
+    if (end == 0) return text.size();  // it never ends, as regcomp() says
+    at = end + 1;
+  }
+  return at + 1;
+}
+
+/// Such as \1, an extension of libc's: to match one may take for ever, on the thread of the leases.
+bool refers_back(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    if (text[at] == '[') {
+      at = after_brackets(text, at);
+      continue;
+    }
+    if (text[at] == '\\' && at + 1 < text.size() && text[at + 1] >= '1' && text[at + 1] <= '9') {
+      return true;
+    }
+    at += text[at] == '\\' ? 2 : 1;
+  }
+  return false;
+}
+
 }  // namespace
 
 struct ProgressPattern::Compiled {
@@ -27,6 +58,12 @@ struct ProgressPattern::Compiled {
 };
 
 Result<ProgressPattern> ProgressPattern::parse(const std::string& text) {
+  if (refers_back(text)) {
+    return Error{Errc::usage,
+                 "'" + text +
+                     "' refers back to a part of itself, such as by \\1, which extended "
+                     "regular expressions do not have"};
+  }
   auto compiled = std::make_shared<const Compiled>(text);
   if (compiled->error == 0) return ProgressPattern(std::move(compiled));
   std::array<char, 128> reason = {};

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/guardian.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <csignal>
 #include <cstdint>
@@ -111,6 +113,36 @@ void stop_all(pid_t agent, TerminalSettings& terminal) {
   kill(agent, SIGWINCH);  // the window may have another size by now
 }
 
+/// Kills the agent once, and says if that has no effect, as the process sleeps in the kernel.
+class AgentKiller {
+ public:
+  void kill(pid_t agent) {
+    if (std::exchange(killed_, true)) return;
+    kill_agent(agent);
+    late_at_ = Clock::now() + std::chrono::seconds(5);
+  }
+
+  /// poll(2)'s, until report_if_late() has to be called.
+  int timeout() const {
+    if (late_at_ == Clock::time_point::max()) return -1;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(late_at_ - Clock::now());
+    return std::max(0, static_cast<int>(left.count()));
+  }
+
+  void report_if_late() {
+    if (Clock::now() < late_at_) return;
+    late_at_ = Clock::time_point::max();
+    const std::string unkillable = unkillable_text(descendants());
+    if (!unkillable.empty()) report("SIGKILL has no effect yet: " + unkillable);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  bool killed_ = false;
+  Clock::time_point late_at_ = Clock::time_point::max();
+};
+
 /// poll(2)'s timeout: the shorter one, where -1 is none.
 int shorter_timeout(int a, int b) {
   return a < 0 || (b >= 0 && b < a) ? b : a;
@@ -126,20 +158,30 @@ void forward(StopRequests& requests, pid_t agent, ReceivedSignal signal) {
   }
 }
 
-/// Forwards signals and reaps orphans until the agent has ended.
-ExitStatus wait_for_agent(pid_t agent, const Fd& signals, ControlInput& control,
-                          StopRequests& requests, TerminalSettings& terminal) {
+struct AgentEnd {
+  ExitStatus status;
+  bool was_unresponsive = false;
+};
+
+/// Forwards signals and reaps orphans until the agent has ended. Writes nothing after it has killed
+/// the agent, unless that does not end: whoever reads our stderr may be as slow, and what is left
+/// of the agent's processes is only killed when it is dead.
+AgentEnd wait_for_agent(pid_t agent, const Fd& signals, ControlInput& control,
+                        StopRequests& requests, TerminalSettings& terminal) {
   LivenessWatch watch(liveness_timer);
-  bool killed = false;
+  AgentKiller killer;
+  bool was_unresponsive = false;
   for (;;) {
     int status = 0;
     const pid_t ended = waitpid(-1, &status, WNOHANG);
-    if (ended == agent) return ExitStatus(status);
+    if (ended == agent) return {ExitStatus(status), was_unresponsive};
     if (ended > 0) continue;
     pollfd sources[] = {
         {signals.get(), POLLIN, 0}, {watch.fd(), POLLIN, 0}, {control.fd(), POLLIN, 0}};
-    poll(sources, std::size(sources),
-         shorter_timeout(watch.timeout(), shorter_timeout(requests.timeout(), control.timeout())));
+    const int timeout = shorter_timeout(shorter_timeout(watch.timeout(), killer.timeout()),
+                                        shorter_timeout(requests.timeout(), control.timeout()));
+    poll(sources, std::size(sources), timeout);
+    killer.report_if_late();
     for (const int signal : control.read(sources[2].revents != 0))
       forward(requests, agent, {signal, false});
     const auto [signal, from_terminal] = read_signal(signals);
@@ -147,26 +189,27 @@ ExitStatus wait_for_agent(pid_t agent, const Fd& signals, ControlInput& control,
     if (signal > 0 && signal != SIGCHLD && signal != SIGTSTP) {
       forward(requests, agent, {signal, from_terminal});
     }
-    if (requests.are_unread() && !std::exchange(killed, true)) kill_agent(agent);
+    if (requests.are_unread()) killer.kill(agent);
     // Asked also when it was killed, as this takes the expiry from the timer: it may die late.
-    if (watch.is_unresponsive(LivenessWatch::Clock::now()) && !std::exchange(killed, true)) {
-      kill_agent(agent);
-      // Not before: whoever reads our stderr may be as slow as the agent.
-      report("ddprun's agent was unresponsive for longer than --lease: killed its workers");
+    if (watch.is_unresponsive(LivenessWatch::Clock::now())) {
+      was_unresponsive = true;
+      killer.kill(agent);
     }
   }
 }
 
-void clean_up_after(ExitStatus agent, const FinalMessage::Compose& final_message,
+void clean_up_after(const AgentEnd& agent, const FinalMessage::Compose& final_message,
                     const StopRequests& requests) {
   kill_all_descendants();
-  shared->final_message.send(final_message, agent);
+  shared->final_message.send(final_message, agent.status);
   if (*shared->cleanup_dir != '\0') remove_directory(shared->cleanup_dir);
   if (requests.are_ignored()) {
     report("ddprun's agent did not react to " + signal_name(requests.first()) +
            ": killed it and its workers");
-  } else if (agent.signal() != 0) {
-    report("ddprun's agent was " + agent.text() + "; its workers were killed");
+  } else if (agent.was_unresponsive) {
+    report("ddprun's agent was unresponsive for longer than --lease: killed its workers");
+  } else if (agent.status.signal() != 0) {
+    report("ddprun's agent was " + agent.status.text() + "; its workers were killed");
   }
 }
 
@@ -205,10 +248,10 @@ Result<int> guard(const std::function<int()>& agent, const FinalMessage::Compose
   }
   StopRequests requests(child);
   ControlInput input(std::move(control));
-  const ExitStatus end = wait_for_agent(child, *signals, input, requests, terminal);
+  const AgentEnd end = wait_for_agent(child, *signals, input, requests, terminal);
   terminal.restore();
   clean_up_after(end, final_message, requests);
-  return end_as(end, requests);
+  return end_as(end.status, requests);
 }
 
 void arm_liveness_timer(BootClock::time_point until, std::chrono::milliseconds grace) {

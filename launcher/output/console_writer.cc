@@ -221,7 +221,7 @@ void ConsoleWriter::report_loss() {
 
 void ConsoleWriter::finish(std::chrono::milliseconds limit) {
   if (reader_stopped_) {
-    report_loss();
+    resume();
     limit = limit.zero();
   }
   const auto deadline = Clock::now() + limit;

@@ -50,6 +50,9 @@ class ConsoleWriter {
   /// Whether nothing is left to be written, or the reader has stopped and it is discarded.
   bool is_drained() const { return lines_.empty() && (background_size_ == 0 || reader_stopped_); }
 
+  /// Whether the reader has stopped, so that what is appended is discarded.
+  bool is_discarding() const { return reader_stopped_; }
+
   /// Whether it is a terminal that shows colours.
   bool is_coloured() const { return coloured_; }
 

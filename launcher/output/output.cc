@@ -56,7 +56,9 @@ ConsoleWriter::Listener Output::listener() {
   return {[this] { on_written(); },
           [this](const std::string& why, bool failed) {
             if (failed) write_error_ = why;
-            log::warning(why);
+            losses_.push_back(why);
+            if (err().is_discarding()) return;  // the report, too
+            for (const std::string& loss : std::exchange(losses_, {})) log::warning(loss);
           }};
 }
 

@@ -196,6 +196,7 @@ class Output {
   boost::asio::steady_timer quiet_;
   bool awaiting_quiet_ = false;
   std::string write_error_;
+  std::vector<std::string> losses_;  // that are to be reported
   std::function<void()> done_;
   std::function<void(int rank, bool is_stderr, std::string_view bytes)> read_;
   std::uint64_t bytes_read_ = 0;

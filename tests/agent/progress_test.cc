@@ -54,6 +54,22 @@ TEST_CASE("a line of output is progress if it matches, wherever it is cut") {
   CHECK(tests::contains(refused.error().message, "'step ('"));
 }
 
+TEST_CASE("a pattern that refers back to a part of itself is refused, as it may take for ever") {
+  for (const char* text : {"(a*)\\1b", "\\\\\\1", "[]\\1](x)\\9", "[[:digit:]\\1]+(x)\\1"}) {
+    CAPTURE(text);
+    const auto refused = ProgressPattern::parse(text);
+    REQUIRE_FALSE(refused.has_value());
+    CHECK(tests::contains(refused.error().message, "refers back"));
+  }
+  for (const char* text : {"step \\\\1", "[\\1]", "[^]\\1]x", "[[:digit:]\\1]", "\\.1", "\\0"}) {
+    CAPTURE(text);
+    CHECK(ProgressPattern::parse(text).has_value());
+  }
+  const auto endless = ProgressPattern::parse("[[:digit:");
+  REQUIRE_FALSE(endless.has_value());
+  CHECK_FALSE(tests::contains(endless.error().message, "refers back"));
+}
+
 /// A child that sleeps until it is killed, or runs `action` and ends.
 class Process {
  public:

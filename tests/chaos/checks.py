@@ -92,27 +92,35 @@ def lost_or_torn_lines(job, stamps):
     written = {(stamp.life, stamp.pid): (stamp.out_lines, stamp.err_lines) for stamp in stamps}
     for life in job.lives:
         lossy = bool(life.marks & {'agent killed', 'guardian killed', 'both killed', 'agent stood', 'starved',
-                                   'suspended', 'killed at once', 'given up'}) or says_gaps(life)
+                                   'suspended', 'killed at once', 'given up'}) or says_gaps(life) or (
+            life.marks >= {'stopped', 'unread'})  # nobody read what it could have said
         for stream, name in enumerate(('out', 'err')):
-            yield from _check_lines(life, f'{life.path}.{name}', lossy,
+            cuts = says(life, f'some output is lost: std{name} was not read while workers were killed')
+            yield from _check_lines(f'{life.path}.{name}', lossy or cuts > 0, cuts,
                                     {pid: counts[stream] for (owner, pid), counts in written.items()
                                      if owner == life.name})
 
 
+def says(life, sentence):
+    """How often."""
+    with open(life.path + '.err', errors='replace') as file:
+        return file.read().count(sentence)
+
+
 def says_gaps(life):
     """Of workers that are killed while their disk stalls lines may be lost, if that is said."""
-    with open(life.path + '.err', errors='replace') as file:
-        return 'log files have gaps: their disk had stalled while workers were killed' in file.read()
+    return says(life, 'log files have gaps: their disk had stalled while workers were killed') > 0
 
 
-def _check_lines(life, path, lossy, written):
+def _check_lines(path, lossy, cuts, written):
+    """`cuts`: how often the rest of a line and what came after it were given up, which was said."""
     seen = {}
     with open(path, 'rb') as file:
         lines = file.read().split(b'\n')
     for index, line in enumerate(lines):
         found = LINE.fullmatch(line)
         if not found:
-            if _is_torn(line) and not (lossy and index >= len(lines) - 4):
+            if _is_torn(line) and not (lossy and index >= len(lines) - 4) and (cuts := cuts - 1) < 0:
                 yield f'{path}: torn line {index + 1}: {line[:200]!r}'
                 return
             continue

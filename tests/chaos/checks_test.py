@@ -145,6 +145,27 @@ class ChecksTest(unittest.TestCase):
         self.write(self.a, '.out', whole.replace('xx.', 'x\nx.', 1))
         self.assertIn('torn line 1', self.found(checks.lost_or_torn_lines, ran))
 
+    def test_lines_of_a_node_that_was_stopped_while_nobody_read(self):
+        self.write(self.a, '.out', worker_line(7, 1))
+        ran = [stamp('a', 7, out_lines=3)]
+        self.a.marks.add('unread')
+        self.assertIn('2 of 3 lines', self.found(checks.lost_or_torn_lines, ran))
+        self.a.marks.add('stopped')
+        self.assertEqual(self.found(checks.lost_or_torn_lines, ran), '')
+
+    def test_lines_whose_loss_is_said(self):
+        cut = worker_line(7, 1) + worker_line(7, 2)[:-20] + '\n' + worker_line(8, 1) * 8
+        self.write(self.a, '.out', cut)
+        ran = [stamp('a', 7, out_lines=9)]
+        self.assertIn('torn line 2', self.found(checks.lost_or_torn_lines, ran))
+        self.write(self.a, '.err', 'ddprun: some output is lost: stderr was not read while workers were killed')
+        self.assertIn('torn line 2', self.found(checks.lost_or_torn_lines, ran))
+        self.write(self.a, '.err', 'ddprun: some output is lost: stdout was not read while workers were killed')
+        self.write(self.a, '.out', cut.replace(worker_line(8, 1) * 8, ''.join(worker_line(8, n) for n in range(1, 9))))
+        self.assertEqual(self.found(checks.lost_or_torn_lines, ran), '')
+        self.write(self.a, '.out', cut + cut)
+        self.assertIn('follows its line', self.found(checks.lost_or_torn_lines, ran))
+
     def test_result(self):
         self.assertIn('no worker', self.found(checks.wrong_results))
         values = checks.trained(5)
@@ -187,6 +208,25 @@ class ChecksTest(unittest.TestCase):
         ended.wait()
         exchanged = other_faults.exchange_limit(ended.pid, resource.RLIMIT_NOFILE, lambda old: old)
         self.assertIsNone(exchanged)
+
+    def test_a_process_whose_limit_is_tight_gets_that_of_before_back(self):
+        process = subprocess.Popen(['sleep', '600'])
+        later = []
+        job = types.SimpleNamespace(limited=set(), later=lambda _, what, undo: later.append(undo))
+        life = types.SimpleNamespace(name='a', codes=set(), marks=set(), agent=lambda: process.pid, runs=lambda _: True)
+
+        def limit(files):
+            return other_faults._limit(job, life, resource.RLIMIT_NOFILE, files, 1, 'descriptors')
+        try:
+            before = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+            self.assertTrue(limit(30))
+            self.assertIsNone(limit(40))
+            later.pop()()
+            self.assertEqual(resource.prlimit(process.pid, resource.RLIMIT_NOFILE), before)
+            self.assertTrue(limit(30))
+        finally:
+            process.kill()
+            process.wait()
 
 
 if __name__ == '__main__':

@@ -64,10 +64,14 @@ class History:
     def _tick(self, at_once=False):
         self.job.undo()
         self.job.revive(self._dice, at_once)
+        self._sleep()
+
+    def _sleep(self):
         began = time.monotonic()
         time.sleep(TICK)
-        if time.monotonic() > began + TICK + STARVED:
-            self.job.starved = True
+        late = time.monotonic() - began - TICK
+        self.job.longest_wait = max(self.job.longest_wait, late)
+        self.job.starved |= late > STARVED
 
     def _wait(self, condition, sentence):
         until = time.monotonic() + PATIENCE
@@ -124,16 +128,17 @@ class History:
                 self._give_up(life)
             if time.monotonic() > began + PATIENCE:
                 raise Broken(f'these do not end after {PATIENCE} s:\n{self._who()}')
-            time.sleep(TICK)
+            self._sleep()
         for life in self.job.foreign:
             life.send(life.process.pid, signal.SIGTERM)
             faults.explain(life, 143)
             life.process.wait()
 
     def _give_up(self, life):
-        """One that had no part in the last round may have missed the end; it waits for a job that never comes."""
+        """One that had no part in the last round may have missed the end; it waits for a job that never comes. So does
+        one whose peers were killed by their guardians because the machine was too busy: nobody starts them again."""
         late = not self.job.is_server(life) and not self.job.was_in_last_round(life)
-        if (late or self.early) and 'given up' not in life.marks:
+        if (late or self.early or self.job.starved) and 'given up' not in life.marks:
             faults.explain(life, 143, mark='given up')
             life.send(life.process.pid, signal.SIGTERM)
 
@@ -144,7 +149,7 @@ class History:
         while left := [f'{pid}: {command_line(pid)}' for pid in self.job.survivors()]:
             if time.monotonic() > until:
                 raise Broken(f'processes are left: {left}')
-            time.sleep(TICK)
+            self._sleep()
 
     def _kill_exempt(self):
         """Where guardian and agent were killed, what had left its worker's session lives on."""

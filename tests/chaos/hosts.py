@@ -70,7 +70,10 @@ class Host:
             os.close(home)
 
     def enter(self):
-        """For a process that is about to execute a program on this host, and dies with this one."""
+        """For a process that is about to execute a program on this host, and dies with this one. It ignores no signal
+        that this one ignores because it was started by nohup, or in the background."""
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+            signal.signal(number, signal.SIG_DFL)
         _checked(_libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), 'prctl')
         _enter(self._namespace)
         unshare(CLONE_NEWUTS)

@@ -68,7 +68,9 @@ class Job:
         self._rebirths = {}       # host: when
         self._signalled = {}      # names of the signals that each process was sent
         self.disk_stalls = self.disk_full = False
+        self.limited = set()      # agents that have less of what, for a while
         self.starved = False      # the machine was too busy for the time limits of agents
+        self.longest_wait = 0.0   # seconds that this process got no processor
         self.network = hosts.Network(plan.seed)
         self.hosts = [self.network.host(f'node{i + 1}', plan.clocks[i]) for i in range(plan.nodes)]
         self.master_host = self.network.host('login') if plan.serve else self.hosts[0]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faults of disks, consoles and limits, and strangers at the job's port."""
 import os
+import re
 import resource
 import struct
 import subprocess
@@ -9,6 +10,15 @@ from faults import explain, fault, some_life
 from process_faults import LONG, SHORT, stop_reading
 
 MANY = 20  # connections of a stranger
+PROTOCOL = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../rendezvous/protocol.h')
+
+
+def protocol_version():
+    with open(PROTOCOL) as header:
+        return int(re.search(r'kProtocolVersion = (\d+);', header.read())[1])
+
+
+PROTOCOL_VERSION = protocol_version()
 
 
 @fault()
@@ -62,12 +72,19 @@ def exchange_limit(pid, kind, next_limit):
 
 def _limit(job, life, kind, limit, seconds, what):
     agent = life.agent()
+    if (agent, kind) in job.limited:  # or it would get the tighter one back for good
+        return None
     before = agent is not None and life.runs(agent) and exchange_limit(agent, kind, lambda old: (limit, old[1]))
     if not before:
         return None
     explain(life, 125, 126, mark='starved')
-    job.later(seconds, f'the agent of {life.name} gets its limit back',
-              lambda: life.runs(agent) and exchange_limit(agent, kind, lambda _: before))
+    job.limited.add((agent, kind))
+
+    def give_back():
+        job.limited.remove((agent, kind))
+        if life.runs(agent):
+            exchange_limit(agent, kind, lambda _: before)
+    job.later(seconds, f'the agent of {life.name} gets its limit back', give_back)
     return f'the agent of {life.name} gets no more {what} for {seconds} s'
 
 
@@ -127,8 +144,10 @@ def garbage(job, dice):
 
 @fault()
 def half_frames(job, dice):
-    frame = b'ddprun' + struct.pack('!H', dice.choice((3, 4))) + struct.pack('!I', 200_000)
-    return _visit(job, dice, frame + b'{"type":"hello",' + b' ' * dice.choice((0, 50_000)), 'half a frame')
+    # An older version, and a message that is too long, are refused before the frame is collected.
+    version, size = dice.choice(((PROTOCOL_VERSION, 16_000), (PROTOCOL_VERSION - 1, 16_000), (PROTOCOL_VERSION, 200_000)))
+    frame = b'ddprun' + struct.pack('!HI', version, size)
+    return _visit(job, dice, frame + b'{"type":"hello",' + b' ' * dice.choice((0, 12_000)), 'half a frame')
 
 
 @fault()

@@ -123,8 +123,14 @@ def agent_stands_unread(job, dice):
 def stop_reading(job, life, seconds):
     for console in life.consoles:
         console.reads.clear()
-    job.later(seconds, f'the output of {life.name} is read again',
-              lambda: [console.reads.set() for console in life.consoles])
+    life.marks.add('unread')
+
+    def read_again():
+        if not life.ended():
+            life.marks.discard('unread')
+        for console in life.consoles:
+            console.reads.set()
+    job.later(seconds, f'the output of {life.name} is read again', read_again)
     return f'nobody reads the output of {life.name} for {seconds} s'
 
 

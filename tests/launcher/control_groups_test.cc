@@ -34,7 +34,7 @@ TEST_CASE("control groups: of both versions, and those above") {
   CHECK(control_groups("0::/job/step\n", "cpu", "/g") == Folders{"/g/job/step", "/g/job", "/g"});
   CHECK(control_groups("4:memory:/m\n3:cpu,cpuacct:/a\n", "cpu", "/g") ==
         Folders{"/g/cpu/a", "/g/cpu"});
-  CHECK(control_groups("nothing\n:\n", "cpu", "/g").empty());
+  CHECK(control_groups("nothing\n:\n3:cpu\n", "cpu", "/g").empty());
 }
 
 TEST_CASE("control groups: the tightest quota of CPU time, and how often it is used up") {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Faults in a history.
+#include <algorithm>
 #include <csignal>
 
 #include "tests/simulation/simulation.h"
@@ -9,6 +10,8 @@ namespace ddprun::simulation {
 using namespace rendezvous;
 using std::chrono::seconds;
 namespace event = agent::event;
+
+constexpr Duration kKernelsTime = std::chrono::milliseconds(100);
 
 void Simulation::plan_misfortunes() {
   const int count = number(0, 30);
@@ -37,7 +40,7 @@ void Simulation::misfortune() {
 }
 
 void Simulation::misfortune_of_master() {
-  if (chance(3)) return freeze_master(milliseconds(1, 15'000));
+  if (chance(3)) return freeze_master(milliseconds(1, kLongestStandstill));
   never_returns_ |= chance(8);
   const bool host_dies = chance(3);
   for (const auto& node : nodes_) {
@@ -46,7 +49,9 @@ void Simulation::misfortune_of_master() {
     if (!host_dies) kill_agent(*node);
   }
   stop_master(host_dies);
-  after(milliseconds(1, 20'000), [this] {
+  // No process is started and has a round before the kernel has ended the workers of a killed one.
+  const Duration pause = std::max(milliseconds(1, 20'000), kKernelsTime);
+  after(pause, [this] {
     if (!never_returns_) start_master();
   });
 }

@@ -88,7 +88,9 @@ bool Simulation::run() {
   };
   // The pauses of restarts, of round and session, and two time-outs in a row.
   if (!run_until(now_ + 3 * spec_.join_timeout + seconds(120), all_finished)) return false;
-  if (!run_until(now_ + 2 * lease_.lease + seconds(10), [] { return false; })) return false;
+  // A master that stands still when all nodes have ended waits for the leases of lost ones later.
+  const Time quiet = now_ + std::chrono::milliseconds(kLongestStandstill) + 2 * lease_.lease;
+  if (!run_until(quiet + seconds(10), [] { return false; })) return false;
   check_end();
   return violation_.empty();
 }
@@ -361,13 +363,14 @@ void Simulation::freeze_master(Duration duration) {
 }
 
 void Simulation::perform(const ServerActions& actions) {
+  note_start();
   for (const ServerAction& action : actions) {
     if (const auto* send = std::get_if<server_action::Send>(&action)) {
       const auto* notification = std::get_if<Notification>(send->reply.get());
       const auto* ready = notification ? std::get_if<Ready>(notification) : nullptr;
       if (ready != nullptr && rounds_started_.insert(ready->layout.round).second) {
         ++counts_.rounds;
-        told_then_[{masters_, ready->layout.round}] = told_;
+        told_then_.try_emplace({masters_, ready->layout.round}, told_);
         rounds_while_settling_ += settling_ ? 1 : 0;
         note("round ", ready->layout.round, " begins");
       }
@@ -388,6 +391,13 @@ void Simulation::perform(const ServerActions& actions) {
     }
   }
   set_master_timer();
+}
+
+/// A round begins when the master says so, which its members may hear later.
+void Simulation::note_start() {
+  const rendezvous::Round& round = sessions_->round();
+  if (round.phase() != rendezvous::Round::Phase::active) return;
+  told_then_.try_emplace({masters_, round.state().round}, told_);
 }
 
 void Simulation::tick_master() {

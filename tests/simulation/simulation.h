@@ -27,6 +27,8 @@ namespace ddprun::simulation {
 using Time = BootClock::time_point;
 using Duration = BootClock::duration;
 
+constexpr int kLongestStandstill = 15'000;  ///< of a master, in milliseconds
+
 /// Counts of events in a history, to see that histories are eventful.
 struct Counts {
   long rounds = 0;
@@ -191,6 +193,7 @@ class Simulation {
   bool master_runs() const { return sessions_ && !master_frozen_; }
   bool master_is_there() const { return sessions_.has_value(); }
   void perform(const rendezvous::ServerActions& actions);
+  void note_start();
   void tick_master();
   void set_master_timer();
 

@@ -117,6 +117,43 @@ TEST_CASE("a reader that stops blocks the worker but not ddprun, with bounded me
   }
 }
 
+TEST_CASE("what is lost of stdout is said though stderr is read again later") {
+  asio::io_context context;
+  Pipe out = make_pipe(), err = make_pipe();
+  Output output(context.get_executor(), out.write_end.get(), err.write_end.get());
+  WorkerPipes pipes = add_worker(output, 0, "[0] ");
+  fill(context, pipes.out.get());
+  fill(context, pipes.err.get());
+  pipes = {};
+  output.drop_stopped_readers();
+  run_until_drained(context, output);
+  log::set_writer([&](std::string_view line) { output.write_own_line(line); });
+
+  std::string text;
+  SECTION("while ddprun goes on") {
+    Reader out_reader(context, std::move(out.read_end));
+    run_until(context, [&] { return out_reader.text.ends_with("\n"); });  // the cut line is ended
+    Reader err_reader(context, std::move(err.read_end));
+    run_until(context, [&] { return err_reader.text.find("stderr was") != std::string::npos; });
+    text = err_reader.text;
+  }
+  SECTION("when ddprun ends") {
+    std::string buffer(1 << 20, '\0');
+    REQUIRE(read(err.read_end.get(), buffer.data(), buffer.size()) > 0);
+    fcntl(err.read_end.get(), F_SETFL, O_NONBLOCK);
+    output.finish(0ms);
+    const ssize_t size = read(err.read_end.get(), buffer.data(), buffer.size());
+    REQUIRE(size > 0);
+    text = buffer.substr(0, static_cast<size_t>(size));
+  }
+  log::set_writer(nullptr);
+  for (const char* stream : {"stdout", "stderr"}) {
+    const std::string line =
+        std::string("\nddprun: some output is lost: ") + stream + " was not read";
+    CHECK(text.find(line) != std::string::npos);
+  }
+}
+
 /// A log file that stalls after 64 KiB, until it is read: a named pipe.
 struct StallingFile {
   StallingFile() {
