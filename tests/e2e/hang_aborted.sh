@@ -25,6 +25,7 @@ def load_batch():
 
 load_batch()
 END
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0  # that would take ptrace
 command_prefix[only]="python3 $work/sandbox.py"
 
 export work
