@@ -242,6 +242,7 @@ void NodeWorkers::abort_and_stop(int signal) {
     if (std::ranges::count(unread_, process.pid) > 0) unread.push_back(process.pid);
   }
   if (stop_signal_ != 0 || unread.empty()) return stop(signal);
+  aborted_.insert(unread.begin(), unread.end());  // some end before it is known who got it
   disk_.run(
       [unread] {
         std::set<pid_t> signalled;
@@ -250,9 +251,9 @@ void NodeWorkers::abort_and_stop(int signal) {
         }
         return signalled;
       },
-      [this, signal, round = layout_.round](std::set<pid_t> signalled) {
+      [this, signal, round = layout_.round](const std::set<pid_t>& signalled) {
         if (layout_.round != round || stop_signal_ != 0) return;
-        aborted_ = std::move(signalled);
+        std::erase_if(aborted_, [&](pid_t pid) { return !signalled.contains(pid); });
         on_aborted(signal);
       });
 }

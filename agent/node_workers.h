@@ -198,7 +198,7 @@ class NodeWorkers {
   std::timespec stop_dated_{};  // the same, as the kernel dates files
   rendezvous::WorkerExits exits_;
   std::vector<pid_t> unread_;  // whose stacks could not be read when they hung
-  std::set<pid_t> aborted_;    // of these, those that have got SIGABRT
+  std::set<pid_t> aborted_;    // of these, those that have got SIGABRT, or may get it now
 };
 
 }  // namespace ddprun::agent
