@@ -77,7 +77,8 @@ rendezvous::WorkerPlace place_of(int rank, const launcher::ProcessSample& sample
 
 rendezvous::WorkerPlace place_of(int rank, const ProcessStack& stack) {
   rendezvous::WorkerPlace place = place_of(rank, stack.sample, stack.python);
-  if (stack.python.empty() && place.kind != Kind::stopped) place.what += native_text(stack.native);
+  const bool tells = stack.python.empty() && shows_program(stack) && place.kind != Kind::stopped;
+  if (tells) place.what += native_text(stack.native);
   return place;
 }
 

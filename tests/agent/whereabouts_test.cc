@@ -70,7 +70,8 @@ TEST_CASE("of a program without Python its own innermost function with a line is
       {"pause", "pause.c:29"}, {"load_batch", "train.cc:4", true}, {"main", "train.cc:6", true}};
   CHECK(place_of(0, stack).what == "asleep (pause) in load_batch (train.cc:4)");
   CHECK(shows_program(stack));
-  stack.native = {{"pause", "libc.so.6"}, {"_PyEval_EvalFrameDefault", "python3.11"}};
+  stack.native = {{"time_sleep", "timemodule.c:2159", true},
+                  {"_PyEval_EvalFrameDefault", "ceval.c:9", true}};
   CHECK(place_of(0, stack).what == "asleep (pause)");
   CHECK_FALSE(shows_program(stack));
 }

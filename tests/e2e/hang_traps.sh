@@ -43,9 +43,6 @@ print('holds', flush=True)
 signal.pause()
 END
 
-for trap in "${traps[@]}"; do
-  on "$trap" start --hang_timeout 5 python3 "$work/trap.py" "$trap"
-done
 if command -v mpicc >/dev/null && command -v mpirun >/dev/null; then
   cat >"$work/waits.c" <<'END'
 #include <mpi.h>
@@ -64,10 +61,14 @@ int main(int argc, char** argv) {
 }
 END
   mpicc -o "$work/waits" "$work/waits.c"
-  traps+=(mpi)
   on mpi start --hang_timeout 5 mpirun --allow-run-as-root --oversubscribe -n 2 "$work/waits" "$work/ended"
+  on mpi wait_for_stdout ready
 fi
+for trap in "${traps[@]}"; do
+  on "$trap" start --hang_timeout 5 python3 "$work/trap.py" "$trap"
+done
 for trap in "${traps[@]}"; do on "$trap" wait_for_stdout ready; done
+[ -z "${pids[mpi]:-}" ] || traps+=(mpi)
 on debugged true
 env "$mark" python3 "$work/debug.py" "$(worker_of 0)" >"$work/debugger" &
 debugger=$!
