@@ -190,7 +190,7 @@ void NodeWorkers::on_hang_seen(std::chrono::duration<double> time, const Collect
     if (stack == seen.of_rank.end()) continue;
     if (!shows_program(stack->second)) unread_.push_back(process.pid);
     const auto& calls = seen.calls.at(process.rank);
-    progress.places.push_back(with_calls(place_of(process.rank, stack->second), calls));
+    progress.places.push_back(with_calls(place_with_stack(process.rank, stack->second), calls));
     add_calls(progress.calls, process.rank, calls);
   }
   progress.places = grouped(progress.places);

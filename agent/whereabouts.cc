@@ -75,7 +75,7 @@ rendezvous::WorkerPlace place_of(int rank, const launcher::ProcessSample& sample
   return place;
 }
 
-rendezvous::WorkerPlace place_of(int rank, const ProcessStack& stack) {
+rendezvous::WorkerPlace place_with_stack(int rank, const ProcessStack& stack) {
   rendezvous::WorkerPlace place = place_of(rank, stack.sample, stack.python);
   const bool tells = stack.python.empty() && shows_program(stack) && place.kind != Kind::stopped;
   if (tells) place.what += native_text(stack.native);

@@ -20,7 +20,7 @@ rendezvous::WorkerPlace place_of(int rank, const launcher::ProcessSample& sample
 
 /// The same with all that is known of its stack: a program without Python shows its own innermost
 /// function that has a line.
-rendezvous::WorkerPlace place_of(int rank, const ProcessStack& stack);
+rendezvous::WorkerPlace place_with_stack(int rank, const ProcessStack& stack);
 
 /// `place` of a worker that makes collective calls by `ddp`: in a call it waits for others,
 /// whatever it does meanwhile.

@@ -68,11 +68,11 @@ TEST_CASE("of a program without Python its own innermost function with a line is
   stack.sample.still = std::chrono::seconds(9);
   stack.native = {
       {"pause", "pause.c:29"}, {"load_batch", "train.cc:4", true}, {"main", "train.cc:6", true}};
-  CHECK(place_of(0, stack).what == "asleep (pause) in load_batch (train.cc:4)");
+  CHECK(place_with_stack(0, stack).what == "asleep (pause) in load_batch (train.cc:4)");
   CHECK(shows_program(stack));
   stack.native = {{"time_sleep", "timemodule.c:2159", true},
                   {"_PyEval_EvalFrameDefault", "ceval.c:9", true}};
-  CHECK(place_of(0, stack).what == "asleep (pause)");
+  CHECK(place_with_stack(0, stack).what == "asleep (pause)");
   CHECK_FALSE(shows_program(stack));
 }
 
