@@ -235,8 +235,15 @@ void Agent::on_notification(rendezvous::Notification notification) {
   } else if (const auto* refused = std::get_if<Refused>(&notification)) {
     on_refused(*refused);
   } else if (const auto* stalled = std::get_if<Stalled>(&notification)) {
-    reporter_.stalled(stalled->text, workers_.statuses(), layout_.round);
+    on_stalled(*stalled);
   }
+}
+
+/// One node is enough to show where all ranks are.
+void Agent::on_stalled(const rendezvous::Stalled& stalled) {
+  reporter_.stalled(stalled.text, workers_.statuses(), layout_.round);
+  const bool hangs = stalled.text.find('\n') != std::string::npos;
+  if (hangs && layout_.node_rank == 0) stacks_.show_all();
 }
 
 void Agent::on_refused(const rendezvous::Refused& refused) {
@@ -256,6 +263,7 @@ void Agent::on_refused(const rendezvous::Refused& refused) {
 void Agent::on_round_broken(const rendezvous::Broken& broken) {
   restarts_ = broken.restarts;
   look_first_ = broken.root_cause && is_consequence(*broken.root_cause);
+  hung_ = broken.root_cause && broken.root_cause->hung;
   reporter_.round_broken(broken, layout_.round);
   handle_event(event::RoundBroken{broken.ends_job});
 }
@@ -313,7 +321,7 @@ void Agent::perform(const action::StartWorkers& start) {
   if (job_.interface.empty() && master_.hosted()) {
     find_interface(job_, master_.hosted()->agent_addresses());
   }
-  look_first_ = false;
+  look_first_ = hung_ = false;
   layout_ = start.layout;
   restarts_ = layout_.restarts;
   was_member_ = true;
@@ -347,6 +355,7 @@ void Agent::perform(const action::ReportSuccess&) {
 
 void Agent::perform(const action::StopWorkers& stop) {
   if (stop.signal == SIGKILL) output_.drop_stopped_readers();
+  if (hung_ && stop.signal == SIGTERM) return workers_.abort_and_stop(stop.signal);
   if (look_first_ && stop.signal == SIGTERM) return workers_.look_and_stop(stop.signal);
   workers_.stop(stop.signal);
 }

@@ -58,6 +58,7 @@ class Agent {
   void on_notification(rendezvous::Notification notification);
   void on_refused(const rendezvous::Refused& refused);
   void on_round_broken(const rendezvous::Broken& broken);
+  void on_stalled(const rendezvous::Stalled& stalled);
   void on_connected(const boost::asio::ip::tcp::endpoint& server, const std::string& session);
   void on_lease_renewed(BootClock::time_point until);
   void on_lease_over();
@@ -103,6 +104,7 @@ class Agent {
   bool was_member_ = false;
   bool hosted_round_ = false;  // the master of its last round was elected, and in this process
   bool look_first_ = false;    // at workers, before they are stopped
+  bool hung_ = false;          // its last round, which --hang_timeout has ended
   std::optional<rendezvous::Failed> failed_;  // how the job ended
   std::deque<Event> queued_events_;           // that came while another one was handled
   bool handling_event_ = false;

@@ -93,6 +93,7 @@ void look_at(ask::RankStatus& rank, const GpuWatch::Uses& uses) {
   if (sample.state == 'T' && !sample.traced) rank.state = "stopped";
   rank.how = sample.state == 'D' ? "uninterruptible" : sample.call;
   // A process that is stopped, or waits for a disk, does so with any quota.
+  if (sample.frozen) rank.how = "frozen by its control group";
   if (rank.state != "running" || sample.state == 'D') return;
   if (rank.gpu && !rank.gpu->slowed.empty()) rank.how = throttled_text(*rank.gpu);
   const auto quota = launcher::cpu_quota_of(rank.pid);

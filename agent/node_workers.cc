@@ -4,15 +4,19 @@
 #include <algorithm>
 #include <csignal>
 #include <ctime>
+#include <sys/resource.h>
 #include <utility>
 
 #include "agent/consequence.h"
 #include "agent/failure_traces.h"
+#include "agent/whereabouts.h"
 #include "agent/worker_devices.h"
+#include "agent/worker_env.h"
 #include "agent/worker_terminal.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "launcher/descendants.h"
+#include "launcher/signal_catchers.h"
 
 namespace ddprun::agent {
 namespace {
@@ -26,6 +30,11 @@ constexpr std::chrono::seconds kExamination{1};
 /// How long one that speaks of a lost peer may wait for that one's end: an interpreter with a GPU
 /// may take as long to end.
 constexpr std::chrono::seconds kLostPeer{2};
+
+constexpr std::string_view kFaultHandler = "PYTHONFAULTHANDLER";
+
+/// How long a worker may print its stacks.
+constexpr std::chrono::seconds kAbort{1};
 
 /// `ranks` are the workers that run; without any, only processes that they started do.
 std::string processes_text(const std::vector<int>& ranks) {
@@ -46,6 +55,16 @@ std::string uneven_end_text(const std::vector<int>& ended, const std::vector<int
 std::string why_alive() {
   const std::string reason = launcher::unkillable_text(launcher::descendants());
   return reason.empty() ? "" : ": " + reason;
+}
+
+/// Sends SIGABRT to a worker that prints its stacks at it. Its memory is not worth a core.
+bool abort_printing(pid_t pid) {
+  rlimit core{};
+  if (prlimit(pid, RLIMIT_CORE, nullptr, &core) == 0) {
+    core.rlim_cur = 0;
+    prlimit(pid, RLIMIT_CORE, &core, nullptr);
+  }
+  return launcher::signal_catchers(pid, SIGABRT);
 }
 
 double seconds(std::chrono::steady_clock::duration duration) {
@@ -71,7 +90,8 @@ NodeWorkers::NodeWorkers(boost::asio::any_io_executor executor, const JobSpec& j
       watch_(executor_, job_.program, host_name_),
       stacks_(executor_, job_.program, host_name_),
       progress_(executor_, job_, output_),
-      timers_(executor_) {}
+      timers_(executor_),
+      abort_limit_(executor_) {}
 
 Result<> NodeWorkers::open_files() {
   const Result<> opened = setup_.open_logs();
@@ -89,6 +109,8 @@ void NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::Endp
   all_ended_ = false;
   stop_signal_ = 0;
   exits_ = {};
+  unread_.clear();
+  aborted_.clear();
   output_.remove_workers();
   group_.emplace(executor_, job_.stop_grace,
                  launcher::WorkerGroup::Hooks{
@@ -114,6 +136,11 @@ void NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::Endp
 std::vector<std::string> NodeWorkers::more_variables() {
   std::vector<std::string> all = progress_.variables(setup_.inherited());
   all.insert(all.end(), timers_.variables().begin(), timers_.variables().end());
+  // With it Python prints its stacks at SIGABRT: see abort_and_stop.
+  const bool may_abort = job_.hang_timeout.count() > 0;
+  if (may_abort && find_variable(setup_.inherited(), kFaultHandler) == nullptr) {
+    all.push_back(std::string(kFaultHandler) + "=1");
+  }
   return all;
 }
 
@@ -144,16 +171,30 @@ void NodeWorkers::watch_progress() {
   });
 }
 
-/// Where they are is what their node knows of a hang; stacks would be taken here, too.
+/// Where they are is what their node knows of a hang.
 void NodeWorkers::on_progress_changed(bool quiet, std::chrono::duration<double> time) {
   if (!progress_changed_) return;
   is_quiet_ = quiet;
   if (!quiet) return progress_changed_({layout_.round, false, 0, {}, {}});
-  watch_.look(processes(), [this, time](WorkerWatch::Seen seen) {
-    if (!is_quiet_) return;  // some went on during the look: that was said, and is the last word
-    progress_changed_(
-        {layout_.round, true, time.count(), std::move(seen.places), std::move(seen.calls)});
+  collect_stacks(false, [this, time, round = layout_.round](const CollectedStacks& seen) {
+    // If some went on during the look, that was said, and is the last word.
+    if (is_quiet_ && layout_.round == round && stop_signal_ == 0) on_hang_seen(time, seen);
   });
+}
+
+void NodeWorkers::on_hang_seen(std::chrono::duration<double> time, const CollectedStacks& seen) {
+  rendezvous::NodeProgress progress{layout_.round, true, time.count(), {}, {}};
+  unread_.clear();
+  for (const WorkerWatch::Process& process : processes()) {
+    const auto stack = seen.of_rank.find(process.rank);
+    if (stack == seen.of_rank.end()) continue;
+    if (!shows_program(stack->second)) unread_.push_back(process.pid);
+    const auto& calls = seen.calls.at(process.rank);
+    progress.places.push_back(with_calls(place_with_stack(process.rank, stack->second), calls));
+    add_calls(progress.calls, process.rank, calls);
+  }
+  progress.places = grouped(progress.places);
+  progress_changed_(std::move(progress));
 }
 
 void NodeWorkers::add_output(int local_rank, WorkerSetup::Worker worker, launcher::Child child) {
@@ -192,6 +233,40 @@ void NodeWorkers::look_and_stop(int signal) {
     exits_.places = std::move(seen.places);
     exits_.calls = std::move(seen.calls);
     if (!group_->running().empty()) stop(signal);  // else what they left is being stopped
+  });
+}
+
+void NodeWorkers::abort_and_stop(int signal) {
+  std::vector<pid_t> unread;
+  for (const WorkerWatch::Process& process : processes()) {
+    if (std::ranges::count(unread_, process.pid) > 0) unread.push_back(process.pid);
+  }
+  if (stop_signal_ != 0 || unread.empty()) return stop(signal);
+  aborted_.insert(unread.begin(), unread.end());  // some end before it is known who got it
+  disk_.run(
+      [unread] {
+        std::set<pid_t> signalled;
+        for (const pid_t pid : unread) {
+          if (abort_printing(pid)) signalled.insert(pid);
+        }
+        return signalled;
+      },
+      [this, signal, round = layout_.round](const std::set<pid_t>& signalled) {
+        if (layout_.round != round || stop_signal_ != 0) return;
+        std::erase_if(aborted_, [&](pid_t pid) { return !signalled.contains(pid); });
+        on_aborted(signal);
+      });
+}
+
+/// Stops the workers when those that got SIGABRT have ended.
+void NodeWorkers::on_aborted(int signal) {
+  const std::vector<WorkerWatch::Process> left = processes();
+  const bool any_prints = std::ranges::any_of(
+      left, [this](const auto& process) { return aborted_.contains(process.pid); });
+  if (!any_prints) return stop(signal);
+  abort_limit_.expires_after(kAbort);
+  abort_limit_.async_wait([this, signal, round = layout_.round](boost::system::error_code ec) {
+    if (!ec && layout_.round == round && stop_signal_ == 0) stop(signal);
   });
 }
 
@@ -295,9 +370,12 @@ void NodeWorkers::note_end(const launcher::WorkerEnd& end) {
   rank.seconds = seconds(end.ran);
 }
 
-void NodeWorkers::on_worker_ended(const launcher::WorkerEnd& end) {
+void NodeWorkers::on_worker_ended(launcher::WorkerEnd end) {
+  const bool has_printed = aborted_.erase(end.pid) > 0 && stop_signal_ == 0;
+  end.stopped = end.stopped || has_printed;
   note_end(end);
   timers_.worker_ended(end.pid);
+  if (has_printed) on_aborted(SIGTERM);
   if (end.stopped || (!end.exec_failure && !end.status.success())) return examine(end);
   record_end(end, "");
   if (end.exec_failure) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,10 @@ class NodeWorkers {
   /// like a consequence. Takes a millisecond; a stop() meanwhile is obeyed at once.
   void look_and_stop(int signal);
 
+  /// As stop, of a round that hangs: those whose stacks could not be read print them first, if
+  /// SIGABRT makes them do so, and have a second for that.
+  void abort_and_stop(int signal);
+
   /// Sends `signal` to each worker and changes nothing else.
   void forward(int signal);
 
@@ -134,8 +139,10 @@ class NodeWorkers {
   void watch_for_oom();
   void watch_progress();
   void on_progress_changed(bool quiet, std::chrono::duration<double> time);
+  void on_hang_seen(std::chrono::duration<double> time, const CollectedStacks& seen);
+  void on_aborted(int signal);
   bool is_about_to_fail(int rank);
-  void on_worker_ended(const launcher::WorkerEnd& end);
+  void on_worker_ended(launcher::WorkerEnd end);
   void on_success(int rank);
   void on_killing(const std::vector<int>& local_ranks) const;
   void examine(const launcher::WorkerEnd& end);
@@ -174,6 +181,7 @@ class NodeWorkers {
   FileTimers timers_;
   std::function<void(rendezvous::NodeProgress)> progress_changed_;
   bool is_quiet_ = false;  // as of the last news of it
+  boost::asio::steady_timer abort_limit_;
 
   // Of the latest round.
   rendezvous::Layout layout_;
@@ -189,6 +197,8 @@ class NodeWorkers {
   std::chrono::steady_clock::time_point stop_began_;
   std::timespec stop_dated_{};  // the same, as the kernel dates files
   rendezvous::WorkerExits exits_;
+  std::vector<pid_t> unread_;  // whose stacks could not be read when they hung
+  std::set<pid_t> aborted_;    // of these, those that have got SIGABRT, or may get it now
 };
 
 }  // namespace ddprun::agent

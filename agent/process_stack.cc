@@ -23,6 +23,7 @@ std::string file_name(const std::string& path) {
 StackJson json_of(const launcher::ProcessSample& sample) {
   StackJson json = {{"state", std::string(1, sample.state)},
                     {"traced", sample.traced},
+                    {"frozen", sample.frozen},
                     {"call", sample.call},
                     {"load", sample.load}};
   if (sample.still) json["still_ms"] = sample.still->count();
@@ -46,6 +47,7 @@ launcher::ProcessSample sample_in(const StackJson& json) {
   const std::string state = value_in<std::string>(json, "state", "?");
   sample.state = state.empty() ? '?' : state.front();
   sample.traced = value_in(json, "traced", false);
+  sample.frozen = value_in(json, "frozen", false);
   sample.call = value_in<std::string>(json, "call", "");
   sample.load = value_in(json, "load", 0.0);
   const auto still = value_in<std::int64_t>(json, "still_ms", -1);
@@ -75,7 +77,8 @@ ProcessStack stack_in(const StackJson& json) {
   });
   stack.native = frames_in<launcher::NativeCall>(json, "native", [](const StackJson& frame) {
     return launcher::NativeCall{value_in<std::string>(frame, "name", ""),
-                                value_in<std::string>(frame, "file", "")};
+                                value_in<std::string>(frame, "file", ""),
+                                value_in(frame, "own", false)};
   });
   return stack;
 }
@@ -90,6 +93,7 @@ std::string state_text(const ProcessStack& stack) {
   const std::string call = sample.call.empty() ? "" : " (" + sample.call + ")";
   const std::string channel = stack.wait_channel.empty() ? "" : ", " + stack.wait_channel;
   if (sample.traced) return "held by a debugger or profiler";
+  if (sample.frozen) return "frozen by its control group";
   switch (sample.state) {
     case 'R':
       return "running";
@@ -120,6 +124,11 @@ std::string frame_text(const launcher::NativeCall& frame) {
 
 }  // namespace
 
+bool shows_program(const ProcessStack& stack) {
+  if (!stack.python.empty()) return true;
+  return !stack.native.empty() && std::ranges::none_of(stack.native, is_interpreter);
+}
+
 std::string line_of(int pid, const ProcessStack& stack) {
   StackJson json = json_of(stack.sample);
   json["pid"] = pid;
@@ -129,7 +138,8 @@ std::string line_of(int pid, const ProcessStack& stack) {
         {{"name", frame.function}, {"file", frame.file}, {"line", frame.line}});
   }
   for (const launcher::NativeCall& frame : stack.native) {
-    json["native"].push_back({{"name", frame.function}, {"file", frame.where}});
+    json["native"].push_back(
+        {{"name", frame.function}, {"file", frame.where}, {"own", frame.is_own}});
   }
   return text_line(json);
 }

@@ -29,6 +29,9 @@ struct ProcessStacks {
   std::vector<std::string> notes;
 };
 
+/// Whether it says where the program is, and not only where its interpreter is.
+bool shows_program(const ProcessStack& stack);
+
 /// With its newline.
 std::string line_of(int pid, const ProcessStack& stack);
 std::string line_of_note(const std::string& note);

@@ -29,6 +29,9 @@ constexpr auto kHints = std::to_array<Hint>({
     {"Failed to add port to server",
      "a server of the program's own, such as JAX's coordinator, needs MASTER_PORT: --store worker "
      "leaves it to rank 0"},
+    {"Address already in use",
+     "ddprun's store has MASTER_PORT; where the program wants it for a server of its own, --store "
+     "worker leaves it to rank 0"},
 });
 
 }  // namespace

@@ -26,17 +26,28 @@ void StackAnswers::show() {
       false, [](const CollectedStacks& collected) { log::error(stacks_text(collected.stacks)); });
 }
 
+void StackAnswers::show_all() {
+  ask_all(false, [this](ask::NodeAnswers answers) {
+    if (answers.nodes.empty()) return show();
+    threads_.run([answers = std::move(answers)] { return stacks_text(whole_stacks(answers)); },
+                 [](const std::string& text) { log::warning(text); });
+  });
+}
+
+void StackAnswers::ask_all(bool native, std::function<void(ask::NodeAnswers)> done) {
+  const auto every = [](const rendezvous::ListedNode& node) { return node.node_rank >= 0; };
+  answers_.nodes().ask(native ? "/stacks?node=1&native=1" : "/stacks?node=1", every,
+                       std::move(done));
+}
+
 void StackAnswers::answer(const ask::Question& question, const ask::Respond& respond) {
   const bool native = ask::query_value(question.query, "native") == "1";
   if (ask::query_value(question.query, "node") == "1") return answer_node(native, respond);
-  const auto every = [](const rendezvous::ListedNode& node) { return node.node_rank >= 0; };
-  answers_.nodes().ask(
-      native ? "/stacks?node=1&native=1" : "/stacks?node=1", every,
-      [this, native, respond](ask::NodeAnswers answers) {
-        if (answers.nodes.empty()) return answer_node(native, respond);
-        threads_.run([answers = std::move(answers)] { return answer_of(whole_stacks(answers)); },
-                     respond);
-      });
+  ask_all(native, [this, native, respond](ask::NodeAnswers answers) {
+    if (answers.nodes.empty()) return answer_node(native, respond);
+    threads_.run([answers = std::move(answers)] { return answer_of(whole_stacks(answers)); },
+                 respond);
+  });
 }
 
 void StackAnswers::answer_node(bool native, const ask::Respond& respond) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
+
 #include "agent/answers.h"
 #include "agent/node_workers.h"
 #include "base/async_jobs.h"
@@ -22,7 +24,11 @@ class StackAnswers {
   /// Shows the stacks of this node's workers on the console, whatever --log_level says.
   void show();
 
+  /// The same of all nodes' workers.
+  void show_all();
+
  private:
+  void ask_all(bool native, std::function<void(ask::NodeAnswers)> done);
   void answer(const ask::Question& question, const ask::Respond& respond);
   void answer_node(bool native, const ask::Respond& respond);
 

@@ -2,6 +2,7 @@
 #include "agent/stack_collector.h"
 
 #include "agent/stack_helper.h"
+#include "launcher/process_sample.h"
 
 namespace ddprun::agent {
 namespace {
@@ -12,7 +13,10 @@ CollectedStacks collected(const std::string& host, const StackRequest& request,
   CollectedStacks result;
   std::vector<RankStack> ranks;
   for (const auto& [rank, pid] : processes) {
-    result.of_rank[rank] = std::move(read.of[pid]);
+    ProcessStack& stack = result.of_rank[rank] = std::move(read.of[pid]);
+    // The helper may have been killed, or had no place.
+    if (stack.sample.state == '?') stack.sample = launcher::sample_process(pid);
+    result.calls[rank] = launcher::calls_of(pid, rank);
     ranks.push_back(rank_stack(rank, result.of_rank[rank]));
   }
   result.stacks = stacks_of_node(host, ranks, read.notes);

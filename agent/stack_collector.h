@@ -13,13 +13,15 @@
 #include "agent/stacks.h"
 #include "agent/worker_watch.h"
 #include "base/async_jobs.h"
+#include "launcher/worker_calls.h"
 
 namespace ddprun::agent {
 
 /// The stacks of this node's workers, all at one moment.
 struct CollectedStacks {
-  Stacks stacks;                        ///< for people, and for other nodes
-  std::map<int, ProcessStack> of_rank;  ///< by global rank
+  Stacks stacks;                                           ///< for people, and for other nodes
+  std::map<int, ProcessStack> of_rank;                     ///< by global rank
+  std::map<int, std::vector<launcher::WorkerCall>> calls;  ///< likewise
 };
 
 /// Collects them in a helper process (agent/stack_helper), on a thread that waits for it, only when

@@ -199,7 +199,7 @@ class Helper {
     const Result<std::vector<launcher::NativeCall>> calls = library.read(pid);
     if (!calls) return;  // it has ended, or is in uninterruptible sleep: its state tells
     for (const launcher::NativeCall& call : *calls) {
-      stacks_[pid].native.push_back({call.function, call.where});
+      stacks_[pid].native.push_back(call);
     }
     tell(pid);
   }

@@ -22,6 +22,7 @@ constexpr std::array<std::string_view, 7> kSleeps = {
 
 std::string what_of(const launcher::ProcessSample& sample, Kind kind) {
   const std::string call = sample.call.empty() ? "" : " (" + sample.call + ")";
+  if (sample.frozen) return "frozen by its control group (as docker pause does)";
   if (kind == Kind::stopped) return "stopped by a signal (state T)";
   if (sample.state == 'D') return "in uninterruptible sleep (state D, a disk or device)";
   if (sample.call.starts_with("wait")) return "waiting for a child process" + call;
@@ -31,13 +32,19 @@ std::string what_of(const launcher::ProcessSample& sample, Kind kind) {
 }
 
 Kind kind_of(const launcher::ProcessSample& sample) {
-  if (sample.state == 'T' && !sample.traced) return Kind::stopped;
+  if ((sample.state == 'T' || sample.frozen) && !sample.traced) return Kind::stopped;
   if (sample.traced) return Kind::unknown;  // it may stand still because of its debugger
   if (sample.state == 'R') return sample.load > kBusy ? Kind::busy : Kind::unknown;
   if (!sample.still || *sample.still < kLong) return Kind::unknown;
   if (sample.state == 'D') return Kind::elsewhere;
   if (sample.state != 'S' || sample.call.empty()) return Kind::unknown;
   return std::ranges::count(kSleeps, sample.call) > 0 ? Kind::elsewhere : Kind::waiting;
+}
+
+/// " in load_batch (train.cc:41)"; empty: the program has no debug information.
+std::string native_text(const std::vector<launcher::NativeCall>& stack) {
+  const auto own = std::ranges::find_if(stack, &launcher::NativeCall::is_own);
+  return own == stack.end() ? "" : " in " + own->function + " (" + own->where + ")";
 }
 
 void add_stack(rendezvous::WorkerPlace& place, const StackPlace& at) {
@@ -65,6 +72,13 @@ rendezvous::WorkerPlace place_of(int rank, const launcher::ProcessSample& sample
                                    stands ? std::chrono::duration<double>(still).count() : 0};
   if (!stack.empty() && (stands || kind == Kind::busy) && kind != Kind::stopped)
     add_stack(place, stack_place(stack));
+  return place;
+}
+
+rendezvous::WorkerPlace place_with_stack(int rank, const ProcessStack& stack) {
+  rendezvous::WorkerPlace place = place_of(rank, stack.sample, stack.python);
+  const bool tells = stack.python.empty() && shows_program(stack) && place.kind != Kind::stopped;
+  if (tells) place.what += native_text(stack.native);
   return place;
 }
 

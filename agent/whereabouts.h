@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "agent/process_stack.h"
 #include "agent/python_stack.h"
 #include "launcher/process_sample.h"
 #include "launcher/worker_calls.h"
@@ -16,6 +17,10 @@ namespace ddprun::agent {
 /// Where the worker with this global rank is; `stack` may be empty: unknown.
 rendezvous::WorkerPlace place_of(int rank, const launcher::ProcessSample& sample,
                                  const PythonStack& stack = {});
+
+/// The same with all that is known of its stack: a program without Python shows its own innermost
+/// function that has a line.
+rendezvous::WorkerPlace place_with_stack(int rank, const ProcessStack& stack);
 
 /// `place` of a worker that makes collective calls by `ddp`: in a call it waits for others,
 /// whatever it does meanwhile.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "agent/ask/log_piece.h"
 #include "agent/ask/status_text.h"
 #include "agent/stacks.h"
+#include "base/colour.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/flags.h"
@@ -54,6 +56,7 @@ agent::ask::StatusView view_of(const VerbLine& line) {
   agent::ask::StatusView view;
   view.rows = is_terminal && !line.has("--all") ? size.ws_row - 1U : SIZE_MAX;
   view.width = is_terminal && size.ws_col > 20 ? size.ws_col : 1000;
+  view.coloured = wants_colour(STDOUT_FILENO);
   return view;
 }
 
@@ -92,28 +95,46 @@ bool may_pass(const Error& error) {
   return error.code == Errc::timed_out || error.code == Errc::unreachable;
 }
 
+/// Waits until then, or until the terminal has another size: true.
+bool is_resized_before(std::chrono::steady_clock::time_point end) {
+  const auto left = std::max<std::chrono::nanoseconds>(end - std::chrono::steady_clock::now(),
+                                                       std::chrono::nanoseconds(0));
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
+  const timespec time = {seconds.count(), (left - seconds).count()};
+  sigset_t resized;
+  sigemptyset(&resized);
+  sigaddset(&resized, SIGWINCH);
+  pthread_sigmask(SIG_BLOCK, &resized, nullptr);
+  return sigtimedwait(&resized, nullptr, &time) == SIGWINCH;
+}
+
 /// Shows the status again and again, until the job ends.
 int watch(const VerbLine& line) {
   const Result<RunningJob> job = choose_job(running_jobs(), name_in(line, 0));
   if (!job) return fail(job.error());
   const bool is_terminal = isatty(STDOUT_FILENO) != 0;
-  std::optional<JobStatus> before;
+  std::optional<JobStatus> before, shown;
+  const auto show = [&] {
+    agent::ask::StatusView view = view_of(line);
+    view.before = before ? &*before : nullptr;
+    const std::string text = agent::ask::status_text(*shown, view);
+    return print(is_terminal ? kClearScreen + text : text + "\n");
+  };
   for (;;) {
     const auto asked = std::chrono::steady_clock::now();
     Result<JobStatus> status = whole_status_of(*job);
     if (!status && status.error().code == Errc::closed) return 0;
     if (!status && !may_pass(status.error())) return fail(status.error());
     if (status) {
-      agent::ask::StatusView view = view_of(line);
-      view.before = before ? &*before : nullptr;
-      const std::string text = agent::ask::status_text(*status, view);
-      const int code = print(is_terminal ? kClearScreen + text : text + "\n");
-      if (code != 0) return code;
-      before = std::move(*status);
+      before = std::exchange(shown, std::move(*status));
+      if (const int code = show(); code != 0) return code;
     }
-    const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - asked;
-    std::this_thread::sleep_for(
-        std::max<std::chrono::nanoseconds>(kWatchPause, kWatchShare * took));
+    const auto now = std::chrono::steady_clock::now();
+    const auto next =
+        now + std::max<std::chrono::nanoseconds>(kWatchPause, kWatchShare * (now - asked));
+    while (is_resized_before(next)) {
+      if (const int code = shown && is_terminal ? show() : 0; code != 0) return code;
+    }
   }
 }
 

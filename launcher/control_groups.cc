@@ -10,6 +10,9 @@
 namespace ddprun::launcher {
 namespace {
 
+constexpr const char* kGroups = "/sys/fs/cgroup";
+constexpr const char* kUnified = "/sys/fs/cgroup/unified";  // version 2 beside version 1
+
 /// The first number of a file and the one after it; -1: there is none, as in "max".
 std::pair<double, double> numbers_in(const std::string& path) {
   std::ifstream file(path);
@@ -47,6 +50,10 @@ void add_group_and_above(std::vector<std::string>& folders, const std::string& m
   folders.push_back(mount);
 }
 
+std::string groups_of(pid_t pid, const std::string& root) {
+  return file_text(root + "/proc/" + std::to_string(pid) + "/cgroup");
+}
+
 }  // namespace
 
 std::vector<std::string> control_groups(const std::string& cgroup, const std::string& controller,
@@ -68,13 +75,25 @@ std::vector<std::string> control_groups(const std::string& cgroup, const std::st
 }
 
 std::optional<CpuQuota> cpu_quota_of(pid_t pid, const std::string& root) {
-  const std::string cgroup = file_text(root + "/proc/" + std::to_string(pid) + "/cgroup");
   std::optional<CpuQuota> tightest;
-  for (const std::string& folder : control_groups(cgroup, "cpu", root + "/sys/fs/cgroup")) {
+  for (const auto& folder : control_groups(groups_of(pid, root), "cpu", root + kGroups)) {
     const auto quota = quota_of_group(folder);
     if (quota && (!tightest || quota->cpus < tightest->cpus)) tightest = quota;
   }
   return tightest;
+}
+
+bool is_frozen(pid_t pid, const std::string& root) {
+  const std::string groups = groups_of(pid, root);
+  for (const char* mount : {kGroups, kUnified}) {
+    for (const std::string& folder : control_groups(groups, "freezer", root + mount)) {
+      std::string state;  // of version 1
+      std::ifstream(folder + "/freezer.state") >> state;
+      if (state == "FROZEN") return true;
+      if (named_numbers_in(folder + "/cgroup.events")["frozen"] == 1) return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace ddprun::launcher

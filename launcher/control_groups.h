@@ -24,4 +24,8 @@ struct CpuQuota {
 /// The tightest one that a process is under; nullopt: there is none. Some 50 µs. For any thread.
 std::optional<CpuQuota> cpu_quota_of(pid_t pid, const std::string& root = "");
 
+/// Whether a process is held by the freezer of its control group, or of one above it, as by docker
+/// pause. Some 50 µs. For any thread.
+bool is_frozen(pid_t pid, const std::string& root = "");
+
 }  // namespace ddprun::launcher

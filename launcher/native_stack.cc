@@ -147,6 +147,8 @@ class NativeStacks::Library {
     const char* const file =
         source == nullptr ? nullptr : line_(source, nullptr, &line, nullptr, nullptr, nullptr);
     if (file != nullptr) call.where = name_of_file(file) + ":" + std::to_string(line);
+    call.is_own = file != nullptr && library.starts_with('/') && !library.starts_with("/lib") &&
+                  !library.starts_with("/usr/lib");
     return call;
   }
 

@@ -15,6 +15,7 @@ namespace ddprun::launcher {
 struct NativeCall {
   std::string function;  ///< as short_function_name; empty: unknown
   std::string where;     ///< "model.cc:41" where there is debug information, else the library
+  bool is_own = false;   ///< of the program, with a line, and not of a library of the system
 };
 
 /// A demangled name without parameters and arguments of templates, which may be pages:

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/fd.h"
+#include "launcher/control_groups.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -84,6 +85,7 @@ ProcessSample sample_process(pid_t pid) {
   const std::string folder = "/proc/" + std::to_string(pid);
   ProcessSample sample = parse_proc_status(read_file(folder + "/status"));
   sample.call = parse_proc_syscall(read_file(folder + "/syscall"));
+  sample.frozen = sample.state != 'R' && is_frozen(pid);
   const std::string sched = read_file(folder + "/sched");
   sample.load = parse_proc_sched(sched, "se.avg.runnable_avg").value_or(0) / kFullLoad;
   // On the kernel's own clock, of which this thread, which runs, has the present time.

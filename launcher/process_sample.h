@@ -16,9 +16,10 @@ struct ProcessSample {
   std::string call;     ///< the system call in which it is blocked: "futex", "call 999"; or empty
   double load = 0;      ///< the share of a CPU that it wanted in the last 0.1 s, 0 to 1
   std::optional<std::chrono::milliseconds> still;  ///< how long it has not run; nullopt: unknown
+  bool frozen = false;                             ///< by its control group, as docker pause does
 };
 
-/// Reads /proc of `pid`, some 50 µs.
+/// Reads /proc of `pid`, and the states of its control groups, some 100 µs.
 ProcessSample sample_process(pid_t pid);
 
 /// The kernel's function in which the main thread of `pid` waits, "futex_do_wait"; empty: none, or

@@ -119,6 +119,12 @@ std::string stopping_text(const Nodes& nodes) {
   return stopping.empty() ? "" : "; still stopping their workers: " + listed(stopping, node_name);
 }
 
+std::string running_text(const Nodes& nodes) {
+  const auto running =
+      select(nodes, [](const Node& node) { return node.state == NodeState::running; });
+  return running.empty() ? "" : "; still running: " + listed(running, node_name);
+}
+
 std::string held_text(const Nodes& nodes) {
   const auto held = select(nodes, [](const Node& node) { return node.state == NodeState::held; });
   return held.empty() ? "" : "; held back after repeated losses: " + listed(held, with_losses);

@@ -25,6 +25,9 @@ std::string membership_text(const Nodes& nodes, const RoundSpec& spec);
 /// "; still stopping their workers: node 1 (gpu-08)"; empty when none is.
 std::string stopping_text(const Nodes& nodes);
 
+/// "; still running: node 0 (gpu-07)"; empty when none is.
+std::string running_text(const Nodes& nodes);
+
 /// "; held back after repeated losses: node 1 (gpu-08), lost 3 times"; empty when none is.
 std::string held_text(const Nodes& nodes);
 

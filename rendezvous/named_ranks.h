@@ -12,4 +12,9 @@ namespace ddprun::rendezvous {
 /// each. Empty: there are none. Pure.
 std::string named_ranks_text(const Failure& failure, const Nodes& nodes);
 
+/// "rank 3 (gpu-02) is the likely cause: at #2 barrier, while the others were at #2 all_reduce":
+/// whom the words of `ddp` name at the end of `failure`, where calls differ or one is waited for.
+/// Empty: nobody. Pure.
+std::string told_suspect(const Failure& failure, const Nodes& nodes);
+
 }  // namespace ddprun::rendezvous

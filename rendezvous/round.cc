@@ -370,6 +370,7 @@ Notifications Round::break_round(const Broken& news) {
   since_ = now_;
   suspect_ = {};
   is_suspect_sought_ = news.root_cause && news.root_cause->pid != 0;
+  if (news.root_cause) suspect_.add_told(told_suspect(*news.root_cause, nodes_));
   Notifications notifications;
   for (auto& [id, node] : nodes_) {
     if (node.state != NodeState::running && node.state != NodeState::finished) continue;
@@ -449,7 +450,8 @@ std::string Round::missing_text() const {
       }
       break;
     case Phase::active:
-      if (count(NodeState::finished) > 0) return "the end of a job that has begun to finish";
+      if (count(NodeState::finished) > 0)
+        return "the end of a job that has begun to finish" + running_text(nodes_);
       if (count(NodeState::held) > 0) return "a place" + held_text(nodes_);
       return "a place: all " + nnodes_text(spec_) + " nodes of this job are running";
     case Phase::ending:

@@ -49,9 +49,8 @@ ServerActions ServerSessions::connected(ConnectionId id, std::string address, in
   connection.own = own;
   if (version != kProtocolVersion) {
     refuse_stranger(id, connection.address,
-                    "the master speaks protocol version " + std::to_string(kProtocolVersion) +
-                        ", this node version " + std::to_string(version) +
-                        ": use the same ddprun on all nodes");
+                    "its protocol version is " + std::to_string(version) + ", the master's " +
+                        std::to_string(kProtocolVersion) + ": use the same ddprun on all nodes");
   }
   return take();
 }
@@ -104,8 +103,9 @@ void ServerSessions::close(ConnectionId id) {
 void ServerSessions::refuse(ConnectionId id, const std::string& who, Refused refused) {
   Connection& connection = connections_.at(id);
   connection.refused = true;
-  act(server_action::Warn{
-      printable("refused " + who + " (" + connection.address + "): " + refused.sentence)});
+  const std::string node =
+      who == connection.address ? "a node at " + who : who + " (" + connection.address + ")";
+  act(server_action::Warn{printable("refused " + node + ": " + refused.sentence)});
   send(id, Notification(std::move(refused)));
 }
 

@@ -151,7 +151,8 @@ std::optional<int> Suspect::named() const {
 }
 
 std::string Suspect::text() const {
-  return failed_waiting_.empty() ? "" : sentence();
+  const std::string seen = failed_waiting_.empty() ? "" : sentence();
+  return seen.empty() ? told_ : seen;
 }
 
 std::string Suspect::stall_text() const {

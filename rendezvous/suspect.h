@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rendezvous/call_order.h"
@@ -21,6 +22,9 @@ class Suspect {
  public:
   /// Once for each node, whose workers have these ranks; what it says of others is left out.
   void add(const WorkerExits& of_node, const std::string& host, int first_rank, int local_size);
+
+  /// Whom the first failure's own words name; they hold where nothing else tells.
+  void add_told(std::string sentence) { told_ = std::move(sentence); }
 
   /// "rank 1 (gpu-02) is the likely cause: asleep (clock_nanosleep) for 612 s, while ranks 0, 2-7
   /// waited". Empty: cannot tell, or no failure looks like a consequence.
@@ -55,6 +59,7 @@ class Suspect {
   CallOrder calls_;
   std::vector<int> failed_waiting_;  ///< ranks that failed as a consequence
   bool has_own_cause_ = false;       ///< a rank failed for a reason of its own
+  std::string told_;
 };
 
 }  // namespace ddprun::rendezvous

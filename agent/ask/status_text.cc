@@ -149,8 +149,9 @@ std::string fit(std::string line, size_t width) {
   return width_of(line) <= width ? line : cut(std::move(line), width - 3);
 }
 
-void append_row(std::string& text, const Columns& columns,
-                const std::array<size_t, std::tuple_size_v<Columns>>& widths, size_t width) {
+using Widths = std::array<size_t, std::tuple_size_v<Columns>>;
+
+std::string row_of(const Columns& columns, const Widths& widths, size_t width) {
   std::string row;
   for (size_t i = 0; i < columns.size(); ++i) {
     if (widths[i] == 0) continue;
@@ -159,7 +160,13 @@ void append_row(std::string& text, const Columns& columns,
     row.append(widths[i] - width_of(columns[i]), ' ');
   }
   row.erase(row.find_last_not_of(' ') + 1);
-  text += fit(std::move(row), width) + "\n";
+  return fit(std::move(row), width);
+}
+
+/// Red: what has failed, is stopped or unknown; yellow: what others may wait for.
+std::string coloured(const std::string& row, int severity) {
+  if (severity == 0) return row;
+  return (severity >= 3 ? "\x1b[31m" : "\x1b[33m") + row + "\x1b[0m";
 }
 
 /// The states of the ranks for which there is no row: "992 more: 990 running, 2 ended; --all shows
@@ -198,7 +205,7 @@ std::string status_text(const JobStatus& status, const StatusView& view) {
   const size_t room = std::max(view.rows, kLeastRows + head - 2) - head;
   const size_t shown = lines.size() <= room ? lines.size() : room - 1;
   if (shown == 0) return text;
-  std::array<size_t, std::tuple_size_v<Columns>> widths{};
+  Widths widths{};
   const auto widen = [&widths](const Columns& columns) {
     for (size_t i = 0; i < columns.size(); ++i) {
       widths[i] = std::max(widths[i], width_of(columns[i]));
@@ -210,8 +217,11 @@ std::string status_text(const JobStatus& status, const StatusView& view) {
   for (size_t i = kAlways; i < widths.size(); ++i) {
     if (had[i] == 0) widths[i] = 0;
   }
-  append_row(text, heading(), widths, view.width);
-  for (size_t i = 0; i < shown; ++i) append_row(text, lines[i].columns, widths, view.width);
+  text += row_of(heading(), widths, view.width) + "\n";
+  for (size_t i = 0; i < shown; ++i) {
+    const std::string row = row_of(lines[i].columns, widths, view.width);
+    text += (view.coloured ? coloured(row, lines[i].severity) : row) + "\n";
+  }
   if (shown < lines.size()) text += fit(rest_text(lines, shown), view.width) + "\n";
   return text;
 }

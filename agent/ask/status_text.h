@@ -16,6 +16,7 @@ struct StatusView {
   /// The status of a while ago: CPU use is that of the time since; nullptr: since the workers
   /// began.
   const JobStatus* before = nullptr;
+  bool coloured = false;  ///< the lines of ranks that are not well
 };
 
 /// The status as text for a terminal: what the job does, and a line for each rank, the worst first.

@@ -222,7 +222,10 @@ TEST_CASE("a report says what to do where the worker's last words tell it") {
         "give --use_env"},
        {"E0101 Failed to add port to server: 127.0.0.1:29500\nmore",
         "a server of the program's own, such as JAX's coordinator, needs MASTER_PORT: --store "
-        "worker leaves it to rank 0"}}));
+        "worker leaves it to rank 0"},
+       {"OSError: [Errno 98] Address already in use",
+        "ddprun's store has MASTER_PORT; where the program wants it for a server of its own, "
+        "--store worker leaves it to rank 0"}}));
   const Failure failure = {0, exited(2), 9, 1, "gpu-07", "", words, "", ""};
   CHECK(tests::contains(failure_report(ended_by(failure)),
                         "\n" + std::string(hint) + "\nexit code 2; "));

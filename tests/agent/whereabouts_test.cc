@@ -52,6 +52,30 @@ TEST_CASE("a worker's place follows from its state, its system call and how long
   CHECK(kind({}) == Kind::unknown);
 }
 
+TEST_CASE("a worker that its control group has frozen is as one that a signal has stopped") {
+  launcher::ProcessSample frozen;
+  frozen.state = 'D';
+  frozen.frozen = true;
+  const rendezvous::WorkerPlace place = place_of(3, frozen);
+  CHECK(place.kind == rendezvous::WorkerPlace::Kind::stopped);
+  CHECK(place.what == "frozen by its control group (as docker pause does)");
+}
+
+TEST_CASE("of a program without Python its own innermost function with a line is the place") {
+  ProcessStack stack;
+  stack.sample.state = 'S';
+  stack.sample.call = "pause";
+  stack.sample.still = std::chrono::seconds(9);
+  stack.native = {
+      {"pause", "pause.c:29"}, {"load_batch", "train.cc:4", true}, {"main", "train.cc:6", true}};
+  CHECK(place_with_stack(0, stack).what == "asleep (pause) in load_batch (train.cc:4)");
+  CHECK(shows_program(stack));
+  stack.native = {{"time_sleep", "timemodule.c:2159", true},
+                  {"_PyEval_EvalFrameDefault", "ceval.c:9", true}};
+  CHECK(place_with_stack(0, stack).what == "asleep (pause)");
+  CHECK_FALSE(shows_program(stack));
+}
+
 TEST_CASE("a place says what the worker does, and for how long where it stands still") {
   const auto asleep = place_of(3, {'S', false, "clock_nanosleep", 0, milliseconds(9'500)});
   CHECK(asleep.ranks == std::vector{3});

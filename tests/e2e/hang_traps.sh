@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What looks like a hang and is none is not reported: a job that compiles, writes a checkpoint, computes or spins, draws
-# a progress bar in a thread, is held by a debugger, or stood still as a whole. Each does so for twice the time-out.
+# What looks like a hang and is none is not reported: a job that compiles, writes a checkpoint, computes or spins (also
+# one of MPI in a barrier), draws a progress bar in a thread, is held by a debugger, or stood still as a whole. Each
+# does so for twice the time-out.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 command -v python3 >/dev/null || skip "there is no python3"
 
@@ -42,10 +43,32 @@ print('holds', flush=True)
 signal.pause()
 END
 
+if command -v mpicc >/dev/null && command -v mpirun >/dev/null; then
+  cat >"$work/waits.c" <<'END'
+#include <mpi.h>
+#include <stdio.h>
+#include <unistd.h>
+
+int main(int argc, char** argv) {
+  int rank;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) puts("ready"), fflush(stdout);
+  if (rank == 1) while (access(argv[1], F_OK) != 0) usleep(200000);
+  MPI_Barrier(MPI_COMM_WORLD);
+  return MPI_Finalize();
+}
+END
+  mpicc -o "$work/waits" "$work/waits.c"
+  on mpi start --hang_timeout 5 mpirun --allow-run-as-root --oversubscribe -n 2 "$work/waits" "$work/ended"
+  on mpi wait_for_stdout ready
+fi
 for trap in "${traps[@]}"; do
   on "$trap" start --hang_timeout 5 python3 "$work/trap.py" "$trap"
 done
 for trap in "${traps[@]}"; do on "$trap" wait_for_stdout ready; done
+[ -z "${pids[mpi]:-}" ] || traps+=(mpi)
 on debugged true
 env "$mark" python3 "$work/debug.py" "$(worker_of 0)" >"$work/debugger" &
 debugger=$!

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Workers send heartbeats by the protocol of sd_notify, with clients as they are: Python's sdnotify in three
-# lines and, where it is installed, systemd-notify. When they stop, a progress bar that is still drawn does not
+# lines and, where they are installed, libsystemd and systemd-notify. When they stop, a progress bar that is still drawn does not
 # hide it; --progress_pattern does the same for a program that only prints its steps.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 command -v python3 >/dev/null || skip "there is no python3"
@@ -29,6 +29,18 @@ finish
 expect_exit 124
 expect_stderr 'no rank has made progress for .*--hang_timeout'
 expect_stdout 'still drawn'
+
+if python3 -c 'import ctypes; ctypes.CDLL("libsystemd.so.0")' 2>/dev/null; then
+  run --hang_timeout 4 -- python3 -u -c '
+import ctypes, os, time
+sd_notify = ctypes.CDLL("libsystemd.so.0").sd_notify
+for step in range(10):
+    assert sd_notify(0, b"WATCHDOG=1\nSTATUS=step %d" % step) > 0
+    time.sleep(0.1)
+exec(open(os.environ["work"] + "/bar.py").read())'
+  expect_exit 124
+  expect_stdout 'still drawn'
+fi
 
 if command -v systemd-notify >/dev/null; then
   # shellcheck disable=SC2016

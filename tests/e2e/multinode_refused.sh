@@ -24,9 +24,9 @@ refused '--node_rank is given on .* but not here' --rdzv_id job42 --nnodes 2
 
 exec 3<>"/dev/tcp/$here/29500"
 printf 'ddprun\0\143' >&3  # version 99
-wait_until grep -qE 'refused .*the master speaks protocol version [0-9]+, this node version 99' "$work/.master.stderr"
-IFS= read -rd '}' answer <&3 || fail "no answer"
-[[ $answer == *"speaks protocol version "*", this node version 99"* ]] || fail "answer: $answer"
+wait_until grep -qE 'refused a node at .*: its protocol version is 99, the master.s [0-9]+' "$work/.master.stderr"
+IFS= read -rN 100 answer <&3 || fail "no answer"
+[[ $answer == *"its protocol version is 99"* ]] || fail "answer: $answer"
 exec 3>&-
 
 on other run "${at[@]}" --rdzv_id job42 --nnodes 2 --node_rank 2 sh -c 'echo started'

@@ -30,8 +30,24 @@ on 1 expect_stdout '^      -> check routes .* on both nodes'
 on 1 expect_stdout '^FAIL  packets: small ones arrive, large ones are lost: node1 to node3 \(MTU 9000\)$'
 on 1 expect_stdout '^warn  bandwidth: node1 to node2 carries [0-9.]+ Mbit/s, the interfaces 10000'
 
-# While all send at once, one way is slower than the others; none is fast, so that this takes little CPU.
+# Host 3 does not know its own name, and the way from host 1 to it has a smaller MTU than their interfaces.
 ip -n "$net-3" route del blackhole 10.9.0.2/32
+ip -n "$net-1" link set eth0 mtu 1500
+ip -n "$net-3" link set eth0 mtu 1500
+ip -n "$net-1" route add 10.9.0.3/32 dev eth0 mtu 1300
+cp "$work/.enter" "$work/.enter_known"
+# shellcheck disable=SC2016
+sed -i 's/^shift$/[ "$1" != 3 ] || hostname nobody-knows-this; &/' "$work/.enter"
+for host in 1 2; do GLOO_SOCKET_IFNAME='' doctor start $host; done
+GLOO_SOCKET_IFNAME='' doctor run 3
+finish_both
+on 1 expect_exit 1
+on 1 expect_stdout '^FAIL  host name \(nobody-knows-this\): the host.s own name is unknown to the resolver: '
+on 1 expect_stdout '^warn  packets: node1 to nobody-knows-this carries packets of 1300 bytes, the interfaces 1500$'
+cp "$work/.enter_known" "$work/.enter"
+ip -n "$net-1" route del 10.9.0.3/32
+
+# While all send at once, one way is slower than the others; none is fast, so that this takes little CPU.
 for host in 1 2 3; do
   ip -n "$net-$host" link set eth0 mtu 1500
   rate=$((host == 2 ? 4 : 600))mbit

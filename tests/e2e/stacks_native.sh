@@ -30,6 +30,11 @@ for pointers in -fomit-frame-pointer -fno-omit-frame-pointer; do
   expect_exit 143
 done
 
+# The report of a hang has them, too.
+run --hang_timeout 5 "$work/train"
+expect_exit 124
+expect_stderr ' rank 0 \(.*\): asleep \(pause\) in load_batch(\(\))? \(train\.cc:4\) for '
+
 worker=$DDPRUN_BIN/failures_worker
 [ -x "$worker" ] || skip "there is no failures_worker"
 FAILURES_RANK=1 start --nproc_per_node 3 "$worker" hang_longer

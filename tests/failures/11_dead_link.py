@@ -9,4 +9,4 @@ def inject(job):
     job.start(job.worker('wait'))
     job.wait_for_ranks()
     job.unplug(2)
-    job.wait_for_words(FAILURE.cause)
+    job.wait_for_words(rf'(?<!\[){job.host_name(2)}\b.*({FAILURE.cause})')

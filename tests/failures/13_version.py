@@ -4,7 +4,7 @@ import sys
 
 from failure import Failure
 
-FAILURE = Failure('another version', r'master speaks protocol version \d+, this node version 9999',
+FAILURE = Failure('another version', r"protocol version is 9999, the master's \d+",
                   ranks=(), nodes=(2,), launchers=('ddprun',))
 STRANGER = '''
 import socket, sys, time

@@ -16,7 +16,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '
 import hosts  # noqa: E402
 
 from failure import GUILTY, Unfit  # noqa: E402
-from launchers import LAUNCHERS  # noqa: E402
+from launchers import LAUNCHERS, interop  # noqa: E402
 
 PR_SET_CHILD_SUBREAPER = 36
 PORT = 29500
@@ -50,6 +50,12 @@ def network_of(pid):
         return None
 
 
+def path_variable(has_py_spy):
+    """PATH with py-spy, or without."""
+    folders = [each for each in os.environ['PATH'].split(':') if not os.path.exists(each + '/py-spy')]
+    return ':'.join(folders + [interop() + '/bin'] * has_py_spy)
+
+
 def signal_all(pids, number):
     for pid in pids:
         try:
@@ -59,12 +65,12 @@ def signal_all(pids, number):
 
 
 class Job:
-    def __init__(self, launcher, nodes, environment=None):
+    def __init__(self, launcher, nodes):
         self.launcher, self.nodes = LAUNCHERS[launcher], nodes
         self.folder = tempfile.mkdtemp(prefix='ddprun-failure-')
         self.environment = dict(os.environ, FAILURES_RANK=str(GUILTY), FAILURES_FOLDER=self.folder,
                                 PYTHONUNBUFFERED='1', XDG_RUNTIME_DIR=f'{self.folder}/runtime',
-                                **(environment or {}))
+                                PATH=path_variable(self.launcher.has_py_spy))
         os.mkdir(f'{self.folder}/runtime', mode=0o700)
         self.processes = {}   # by node
         self._pids = {}       # of the launchers, by node

@@ -7,10 +7,6 @@ import re
 VERDICTS = [re.compile(text, re.MULTILINE | re.DOTALL) for text in (
     # ddprun
     r'\branks? (?P<rank>[\d,-]+) \((?P<host>[^),]+)[^)\n]*\) (?:is|are) the likely cause',
-    r'\brank (?P<rank>\d+) is in no call\b.{0,4000}?\brank (?P=rank) is on host (?P<host>\S+)',
-    r'; rank (?P<rank>\d+) is at #[^\n]*, the others at #.{0,4000}?\brank (?P=rank) is on host (?P<host>\S+)',
-    # ddprun tells a host only where it is not that of the rank that failed first
-    r'\bfailed first: [^\n]*?\(host (?P<host>[^,)\s]+)[^\n]*; rank (?P<rank>\d+) is at #[^\n]*, the others at #',
     r'\brank (?P<rank>\d+) \((?P<host>[^),\s]+)[^)\n]*\) is (?:stopped|slow)',
     r'^(?P<rank>\d+) +(?P<host>\S+) +running \(throttled',
     r'\brank (?P<rank>\d+) failed first: [^\n]*?\(host (?P<host>[^,)\s]+)',
@@ -59,7 +55,7 @@ def names_host(failure, consoles, names, own):
     cause = re.compile(failure.cause, re.IGNORECASE)
     anywhere = '|'.join(rf'(?<![\w.-]){re.escape(name)}(?![\w-])' for name in names)
     for node, text in consoles.items():
-        where = anywhere + (r'|\bthis (host|node)\b' if node == own else '')
+        where = anywhere + (r'|\bthis host\b' if node == own else '')
         if any(cause.search(each) and re.search(where, each) for each in messages(text)):
             return True
     return False

@@ -56,17 +56,16 @@ class JudgeTest(unittest.TestCase):
     def test_silence_names_nothing(self):
         self.assertEqual(named(EXIT, '', ''), [])
 
-    def test_of_calls_that_differ_one_rank_is_named_and_not_a_pair(self):
+    def test_of_calls_that_differ_the_verdict_counts_and_not_a_pair(self):
         differ = Failure('differ', 'barrier')
-        pair = ('ddprun: rank 0 failed first: exit 1 after 1 s (host {}, pid 4): '
-                'rank 0 is at #2 all_reduce, but rank 3 is at #2 barrier')
-        one = pair + '; rank {} is at #2 barrier, the others at #2 all_reduce'
-        far = '\n        rank 3 is on host gpu-02'
-        self.assertEqual(named(differ, one.format('gpu-01', 3) + far), ['rank', 'host', 'cause'])
-        self.assertEqual(named(differ, one.format('gpu-02', 3)), ['rank', 'host', 'cause'])
-        self.assertEqual(named(differ, one.format('gpu-01', 3)), ['rank', 'cause'])
-        self.assertEqual(named(differ, one.format('gpu-01', 0) + far), ['cause'])
-        self.assertEqual(named(differ, pair.format('gpu-01') + far), ['cause'])
+        pair = ('ddprun: rank 0 failed first: exit 1 after 1 s (host gpu-01, pid 4): rank 0 is at #2 all_reduce, but '
+                'rank 3 is at #2 barrier; rank 3 is at #2 barrier, the others at #2 all_reduce\n'
+                '        rank 3 is on host gpu-02')
+        verdict = 'ddprun: rank {} ({}) is the likely cause: at #2 barrier, while the others were at #2 all_reduce\n'
+        self.assertEqual(named(differ, pair), ['cause'])
+        self.assertEqual(named(differ, verdict.format(3, 'gpu-02') + pair), ['rank', 'host', 'cause'])
+        self.assertEqual(named(differ, verdict.format(3, 'gpu-01') + pair), ['rank', 'cause'])
+        self.assertEqual(named(differ, verdict.format(0, 'gpu-02') + pair), ['cause'])
 
     def test_the_host_is_in_the_message_with_the_cause(self):
         lost = Failure('lost', 'is gone', ranks=())
@@ -76,6 +75,7 @@ class JudgeTest(unittest.TestCase):
         self.assertEqual(named(lost, 'ddprun: [gpu-02] a node is gone'), ['cause'])
         self.assertEqual(named(lost, 'this host is gone'), ['cause'])
         self.assertEqual(named(lost, '', 'this host is gone'), ['host', 'cause'])
+        self.assertEqual(named(lost, '', "the master is gone: killing this node's workers"), ['cause'])
 
 
 if __name__ == '__main__':

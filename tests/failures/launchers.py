@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How each launcher starts the four ranks of a job."""
+import glob
 import os
 import shutil
 import subprocess
@@ -18,8 +19,15 @@ def torch_worker(folder):
     return [os.path.join(interop(), 'bin/python'), os.path.join(folder, 'torch_worker.py')]
 
 
-class Ddprun:
+class Launcher:
+    nodes = 2
+    may_trace = True   # a process another one
+    has_py_spy = True  # beside the interpreter, or in PATH
+
+
+class Ddprun(Launcher):
     name = kind = 'ddprun'
+    has_py_spy = False
     quick = ['--heartbeat_interval', '0.5', '--lease', '4']  # how soon a lost host is one
 
     @staticmethod
@@ -42,8 +50,28 @@ class Ddprun:
         return [os.environ['FAILURES_WORKER']]
 
 
+class DdprunOneNode(Ddprun):
+    name = 'ddprun, one node'
+    nodes = 1
+
+
+class DdprunNoPtrace(Ddprun):
+    name = 'ddprun, no ptrace'
+    may_trace = False
+
+
+class DdprunPySpy(Ddprun):
+    name = 'ddprun, py-spy'
+    has_py_spy = True
+
+    @staticmethod
+    def missing():
+        return DdprunWithTorch.missing()
+
+
 class DdprunWithTorch(Ddprun):
     name = 'ddprun, PyTorch'
+    has_py_spy = True
 
     @staticmethod
     def missing():
@@ -54,7 +82,19 @@ class DdprunWithTorch(Ddprun):
         return torch_worker(folder)
 
 
-class Torchrun:
+class DdprunTorchNoPySpy(DdprunWithTorch):
+    name = 'ddprun, PyTorch, no py-spy'
+    has_py_spy = False
+
+    @staticmethod
+    def collective_worker(folder):
+        """The interpreter that the environment was made from, beside which there is none."""
+        python = os.path.realpath(os.path.join(interop(), 'bin/python'))
+        return ['env', 'PYTHONPATH=' + ':'.join(glob.glob(interop() + '/lib/python*/site-packages')), python,
+                os.path.join(folder, 'torch_worker.py')]
+
+
+class Torchrun(Launcher):
     name = kind = 'torchrun'
 
     @staticmethod
@@ -81,7 +121,7 @@ class Torchrun:
         return torch_worker(folder)
 
 
-class Mpirun:
+class Mpirun(Launcher):
     name = kind = 'mpirun'
 
     @staticmethod
@@ -118,4 +158,5 @@ class Mpirun:
         return torch_worker(folder)
 
 
-LAUNCHERS = {each.name: each for each in (Ddprun(), DdprunWithTorch(), Torchrun(), Mpirun())}
+LAUNCHERS = {each.name: each for each in (Ddprun(), DdprunOneNode(), DdprunNoPtrace(), DdprunPySpy(), DdprunWithTorch(),
+                                          DdprunTorchNoPySpy(), Torchrun(), Mpirun())}

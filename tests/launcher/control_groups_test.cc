@@ -58,4 +58,20 @@ TEST_CASE("control groups: the tightest quota of CPU time, and how often it is u
   CHECK(cpu_quota_of(7, one.path).value().throttled == 0);
 }
 
+TEST_CASE("control groups: a frozen one, or one below it, of both versions") {
+  const FakeRoot root;
+  root.write("/proc/7/cgroup", "4:freezer:/docker/1\n0::/user\n");
+  CHECK_FALSE(is_frozen(7, root.path));
+  root.write("/sys/fs/cgroup/freezer/docker/1/freezer.state", "THAWED\n");
+  root.write("/sys/fs/cgroup/unified/user/cgroup.events", "populated 1\nfrozen 0\n");
+  CHECK_FALSE(is_frozen(7, root.path));
+  root.write("/sys/fs/cgroup/freezer/docker/freezer.state", "FROZEN\n");
+  CHECK(is_frozen(7, root.path));
+  root.write("/proc/8/cgroup", "0::/user\n");
+  CHECK_FALSE(is_frozen(8, root.path));
+  root.write("/sys/fs/cgroup/unified/user/cgroup.events", "populated 1\nfrozen 1\n");
+  CHECK(is_frozen(8, root.path));
+  CHECK_FALSE(is_frozen(9, root.path));
+}
+
 }  // namespace ddprun::launcher

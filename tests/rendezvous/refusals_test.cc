@@ -48,10 +48,10 @@ TEST_CASE("another protocol version is refused on both sides, naming both versio
   Peer stranger(world);
   stranger.send(std::string("ddprun\x00\x63", 8));
   const std::string sentence = stranger.next_notification<Refused>().sentence;
-  const std::string versions = "the master speaks protocol version " +
-                               std::to_string(kProtocolVersion) + ", this node version 99: ";
+  const std::string versions =
+      "its protocol version is 99, the master's " + std::to_string(kProtocolVersion) + ": ";
   CHECK(contains(sentence, versions));
-  CHECK(world.logged("refused 127.0.0.1 (127.0.0.1): " + versions));
+  CHECK(world.logged("refused a node at 127.0.0.1: " + versions));
 }
 
 TEST_CASE("a refused host's name cannot steer the terminal of the master's user") {

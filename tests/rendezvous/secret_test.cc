@@ -174,7 +174,7 @@ TEST_CASE("a node without a secret is refused on both sides, and does not learn 
   const std::string sentence = member.next<Refused>().sentence;
   CHECK(contains(sentence, "it admits only nodes with its secret"));
   CHECK_FALSE(contains(sentence, "job"));
-  CHECK(world.logged("refused 127.0.0.1 (127.0.0.1): it admits only nodes with its secret"));
+  CHECK(world.logged("refused a node at 127.0.0.1: it admits only nodes with its secret"));
 }
 
 TEST_CASE("a node with a secret is refused by a master without one, and both sides say so") {
@@ -231,14 +231,14 @@ TEST_CASE("a node with munge is refused by a master without a secret, and both s
   SecretWorld world(nodes(2, 2), nullptr);
   const std::string reason = reason_for(world, munging(world, "stray", opened));
   CHECK(contains(reason, begin_of(world) + "the master's job has no secret, and this node gets"));
-  CHECK(world.logged("refused 127.0.0.1 (127.0.0.1): the master's job has no secret"));
+  CHECK(world.logged("refused a node at 127.0.0.1: the master's job has no secret"));
 }
 
 TEST_CASE("a node with munge is refused by a master that was given its secret") {
   SecretWorld world(nodes(2, 2));
   const std::string reason = reason_for(world, munging(world, "stray", opened));
   CHECK(contains(reason, begin_of(world) + "it admits only nodes with its secret"));
-  CHECK(world.logged("refused 127.0.0.1 (127.0.0.1): it admits only nodes with its secret"));
+  CHECK(world.logged("refused a node at 127.0.0.1: it admits only nodes with its secret"));
 }
 
 TEST_CASE("a node without munge is refused by a master with it, and both sides say so") {
@@ -246,7 +246,7 @@ TEST_CASE("a node without munge is refused by a master with it, and both sides s
   Member member(world, world.options("stray", nullptr));
   member.join();
   CHECK(contains(member.next<Refused>().sentence, "which they get by munge"));
-  CHECK(world.logged("refused 127.0.0.1 (127.0.0.1): it admits only nodes with its secret"));
+  CHECK(world.logged("refused a node at 127.0.0.1: it admits only nodes with its secret"));
 }
 
 TEST_CASE("who asks for the sealed secret can do nothing else on that connection") {

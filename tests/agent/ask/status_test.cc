@@ -2,6 +2,9 @@
 #include "agent/ask/status.h"
 
 #include <algorithm>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
 
 #include "agent/ask/status_text.h"
 #include "tests/catch.h"
@@ -43,6 +46,28 @@ JobStatus sample_status(int nodes, int local_size) {
   return status;
 }
 
+/// Whether `value` has the fields that `schema` requires, and no others than it knows, all of its
+/// types.
+bool is_valid(const nlohmann::json& value, const nlohmann::json& schema) {
+  const std::string type = schema.at("type");
+  if (type == "array") {
+    return value.is_array() && std::ranges::all_of(value, [&schema](const nlohmann::json& item) {
+             return is_valid(item, schema.at("items"));
+           });
+  }
+  if (type == "string") return value.is_string();
+  if (type == "integer") return value.is_number_integer();
+  if (type == "number") return value.is_number();
+  const nlohmann::json& properties = schema.at("properties");
+  return value.is_object() &&
+         std::ranges::all_of(schema.at("required"),
+                             [&](const auto& name) { return value.contains(name); }) &&
+         std::ranges::all_of(value.items(), [&](const auto& field) {
+           return properties.contains(field.key()) &&
+                  is_valid(field.value(), properties.at(field.key()));
+         });
+}
+
 std::vector<std::string> status_lines(const std::string& text) {
   std::vector<std::string> lines;
   for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
@@ -77,6 +102,27 @@ TEST_CASE("status: as JSON and back") {
   CHECK(gpu.slowed == "too hot");
   CHECK(read.nodes[1].problem == "no answer for 12 s");
   CHECK(std::ranges::none_of(json, [](unsigned char c) { return c < 0x20; }));
+}
+
+TEST_CASE("status: its JSON is that of the schema in the docs, which has no other fields") {
+  JobStatus status = sample_status(2, 2);
+  status.nodes[1].problem = "no answer for 12 s";
+  RankStatus& rank = status.nodes[0].ranks[0];
+  rank.heartbeat_age = 1.25;
+  rank.progress = "step 12";
+  rank.collectives = 121;
+  rank.gpu = GpuStatus{"1", 61ull << 30, 80ull << 30, 0.97, 512.5, "too hot"};
+  std::ifstream file(DDPRUN_DOCS "/status.schema.json");
+  const auto schema = nlohmann::json::parse(file);
+  auto json = nlohmann::json::parse(to_json(status));
+  CHECK(is_valid(json, schema));
+  const auto& node = schema["properties"]["nodes"]["items"];
+  CHECK(json.size() == schema["properties"].size());
+  CHECK(json["nodes"][1].size() == node["properties"].size());
+  CHECK(json["nodes"][0]["ranks"][0].size() ==
+        node["properties"]["ranks"]["items"]["properties"].size());
+  json["nodes"][0]["ranks"][0].erase("pid");
+  CHECK_FALSE(is_valid(json, schema));
 }
 
 TEST_CASE("status: a rank takes some 120 bytes") {
@@ -183,6 +229,23 @@ TEST_CASE("status: a thousand ranks fit a terminal of any size") {
   const auto all = status_lines(status_text(status, {SIZE_MAX, 1000}));
   CHECK(all.size() == 3 + 992 + 1);
   CHECK(all[4].starts_with("800-807  gpu-100  no answer for 12 s"));
+}
+
+TEST_CASE("status: what is not well has a colour, where there are some") {
+  JobStatus status = sample_status(1, 4);
+  status.nodes[0].ranks[1].state = "ended";
+  status.nodes[0].ranks[2].state = "stopped";
+  status.nodes[0].ranks[3].state = "failed";
+  const auto plain = status_lines(status_text(status, {}));
+  StatusView view;
+  view.coloured = true;
+  const auto lines = status_lines(status_text(status, view));
+  REQUIRE(lines.size() == 6);
+  CHECK(lines[1] == plain[1]);
+  CHECK(lines[2] == "\x1b[31m" + plain[2] + "\x1b[0m");  // failed
+  CHECK(lines[3] == "\x1b[31m" + plain[3] + "\x1b[0m");  // stopped
+  CHECK(lines[4] == "\x1b[33m" + plain[4] + "\x1b[0m");  // ended, while another one runs
+  CHECK(lines[5] == plain[5]);
 }
 
 TEST_CASE("status: CPU use between two looks") {
