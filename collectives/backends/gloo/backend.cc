@@ -38,7 +38,7 @@ class GlooBackend : public Backend {
   GlooBackend(GroupContext context, bool is_lazy);
 
   void check(const Task& task) const override {
-    check_in_host_memory(task, "gloo", context_.named(context_.rank));
+    check_in_host_memory(task, "cpu", context_.named(context_.rank));
   }
   void run(const Task& task) override;
   std::shared_ptr<AsyncCall> begin(const Task& task) override;

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // How ranks find each other, by each way there is.
 
+#include <arpa/inet.h>
+#include <array>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
+#include <ifaddrs.h>
+#include <netinet/in.h>
 #include <string>
+#include <string_view>
 #include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "ddp/process_group.h"
@@ -38,6 +45,23 @@ Rank start(const Variables& variables, const std::string& init_method = "env://"
   Variables all = only(variables);
   all["DDP_TEST_INIT"] = init_method;
   return {rank_command([](ddp::ProcessGroup& group) { use_two_groups(group); }), all};
+}
+
+/// The name and the IPv4 address of an interface that is not "lo", if this host has one.
+std::pair<std::string, std::string> outer_interface() {
+  std::pair<std::string, std::string> found = {"lo", "127.0.0.1"};
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return found;
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET) continue;
+    if (std::string_view(entry->ifa_name) == "lo") continue;
+    std::array<char, INET_ADDRSTRLEN> text{};
+    ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(entry->ifa_addr)->sin_addr,
+                text.data(), text.size());
+    found = {entry->ifa_name, text.data()};
+  }
+  ::freeifaddrs(list);
+  return found;
 }
 
 /// Limits this process to so many descriptors more than it has.
@@ -178,7 +202,7 @@ TEST_CASE("rank 0 waits briefly for a rank with another backend to read the stor
   const Ended ended = rank.wait();
   CHECK(ended.code == failed(ErrorKind::mismatch));
   CHECK(
-      contains(ended.output, "ranks do not agree on the backend: gloo on rank 0, nccl on rank 1"));
+      contains(ended.output, "ranks do not agree on the backend: cpu on rank 0, nccl on rank 1"));
 }
 
 TEST_CASE("what every rank publishes for all others does not grow with their number") {
@@ -188,13 +212,54 @@ TEST_CASE("what every rank publishes for all others does not grow with their num
     for (int rank = 0; rank < size; ++rank) {
       threads.emplace_back([&, rank] {
         (void)ddp::init_process_group(
-            {.backend = "gloo", .timeout = 60s, .store = store, .rank = rank, .world_size = size});
+            {.backend = "cpu", .timeout = 60s, .store = store, .rank = rank, .world_size = size});
       });
     }
     for (auto& thread : threads) thread.join();
     return store->get("ddp/0/joined/0").size();
   };
   CHECK(published(6) <= published(2) + 10);  // the length of numbers
+}
+
+TEST_CASE("a rank listens on the interface that GLOO_SOCKET_IFNAME names") {
+  const auto [name, address] = outer_interface();
+  const std::string interface = GENERATE_COPY(std::string("lo"), name);
+  // On the other one.
+  const LiveStore store(interface == "lo" ? address : "127.0.0.1");
+  std::vector<Rank> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    Variables variables = {{"GLOO_SOCKET_IFNAME", interface + ",none"},
+                           {"MASTER_ADDR", interface == "lo" ? address : "127.0.0.1"}};
+    variables.merge(place(rank, 2, store.port()));
+    ranks.emplace_back(rank_command([](ddp::ProcessGroup& group, const std::string& expected) {
+                         ddp::TcpStore keys(variable_or("MASTER_ADDR", ""),
+                                            static_cast<std::uint16_t>(
+                                                std::stoi(variable_or("MASTER_PORT", ""))));
+                         const std::string line =
+                             keys.get("ddp/0/joined/" + std::to_string(group.rank()));
+                         check(line.starts_with(expected + " "), line);
+                       },
+                                    interface == "lo" ? "127.0.0.1" : address),
+                       variables);
+  }
+  check_success(ranks);
+}
+
+TEST_CASE("an interface that this host does not have is refused") {
+  const LiveStore store;
+  Variables variables = {{"GLOO_SOCKET_IFNAME", "none7"}};
+  variables.merge(place(0, 2, store.port()));
+  Rank rank(rank_command([](ddp::ProcessGroup& /*group*/) {}), variables);
+  check_failure({rank.wait()}, ErrorKind::usage,
+                {"GLOO_SOCKET_IFNAME=none7 names no interface of this host with an address"});
+}
+
+TEST_CASE("gloo is another name of backend cpu") {
+  const auto name_of = [](const char* backend) {
+    return ddp::init_process_group({.backend = backend, .rank = 0, .world_size = 1}).backend();
+  };
+  CHECK(name_of("gloo") == "cpu");
+  CHECK(name_of("cpu") == "cpu");
 }
 
 TEST_CASE("ranks of a host share memory if all of them can, else none does", "[tcp]") {
