@@ -49,6 +49,7 @@ class GlooBackend : public Backend {
  private:
   void connect(std::chrono::milliseconds limit);
   void accept_messages();
+  void share_rings();
   void perform(const Task& task);
   void do_collective(const Task& task, const Call& call);
   void do_connected(const Task& task, const Call& call);
@@ -79,6 +80,7 @@ GlooBackend::GlooBackend(GroupContext context, bool is_lazy) : context_(std::mov
     listeners_ = std::make_unique<GlooListeners>(context_);
     if (!is_lazy) connect(context_.timeout);
     accept_messages();
+    share_rings();
   } catch (const Error&) {
     throw;
   } catch (const std::exception& failure) {
@@ -90,6 +92,12 @@ GlooBackend::GlooBackend(GroupContext context, bool is_lazy) : context_(std::mov
 void GlooBackend::accept_messages() {
   messages_ = std::make_unique<GlooMessages>(
       context_, *listeners_, [this](const Error& error) { fail_collectives(error); });
+}
+
+/// Messages within the node go through its memory, too.
+void GlooBackend::share_rings() {
+  if (!messages_ || !nodes_) return;
+  if (auto rings = nodes_->rings()) messages_->use_rings(std::move(*rings));
 }
 
 void GlooBackend::connect(std::chrono::milliseconds limit) {
@@ -177,7 +185,10 @@ void GlooBackend::perform(const Task& task) {
 void GlooBackend::do_collective(const Task& task, const Call& call) {
   if (nodes_ && nodes_->are_on_one_node()) return do_connected(task, call);
   const SigpipeBlocked blocked;
-  if (!nodes_) connect(std::chrono::hours(24 * 365));
+  if (!nodes_) {
+    connect(std::chrono::hours(24 * 365));
+    share_rings();
+  }
   do_connected(task, call);
 }
 

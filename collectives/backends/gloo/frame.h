@@ -17,6 +17,9 @@ namespace ddp::internal {
 ///
 /// Short messages are sent eagerly. Long ones wait for the receiver (MPI's rendezvous protocol):
 /// message, then clear_to_send in the other direction, then data frames.
+///
+/// Ranks that share memory soon go on in a ring there (ShmRing). Their connection then has single
+/// bytes, which wake the reader of the ring, or its writer.
 struct Frame {
   enum class Kind : std::uint8_t {
     hello,          ///< the first on a connection: the sender's rank and the token
@@ -26,6 +29,8 @@ struct Frame {
     credit,         ///< from the receiver: it has taken short messages of `count` bytes in all
     bye,            ///< the sender sends no more messages and waits for none
     watch,          ///< in the place of hello: the sender only waits for this process to end
+    ring,           ///< from the receiver: it reads the sender's ring in the memory of both
+    turn,           ///< the last frame on a connection: those after it are in that ring
   };
 
   Kind kind = Kind::hello;

@@ -53,6 +53,11 @@ std::shared_ptr<void> NodeCollectives::allocate(const Task& task, const Call& ca
   return nullptr;
 }
 
+std::optional<ShmRings> NodeCollectives::rings() const {
+  if (!memory_) return std::nullopt;
+  return ShmRings(memory_->arena(), nodes_.ranks(node_), context_.rank);
+}
+
 int NodeCollectives::rank_at(int place) const {
   return nodes_.ranks(node_)[static_cast<std::size_t>(place)];
 }

@@ -11,6 +11,7 @@
 #include "collectives/backends/gloo/part.h"
 #include "collectives/backends/gloo/shared_memory.h"
 #include "collectives/backends/group_context.h"
+#include "collectives/backends/shm/ring.h"
 #include "collectives/call/blocks.h"
 #include "collectives/call/task.h"
 
@@ -45,6 +46,9 @@ class NodeCollectives {
 
   /// Whether all ranks of the group share memory: then run() does not use the mesh.
   bool are_on_one_node() const { return nodes_.count() == 1; }
+
+  /// The rings between this rank and the others of its node; nullopt if it is alone there.
+  std::optional<ShmRings> rings() const;
 
   /// The rank with this place on this rank's node.
   int rank_at(int place) const;
