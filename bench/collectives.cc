@@ -6,8 +6,9 @@
 // RANKS processes (2) or those that ddprun started, on several hosts with GLOO_SOCKET_IFNAME; the
 // second, also with the mpiexec of the MPI that it was built with, ddp over cpu and ddp over mpi
 // with that MPI. OPERATION is all_reduce (the default), broadcast, reduce, all_gather,
-// reduce_scatter, all_to_all, barrier, ping_pong or all; sizes go from 4 B to LARGEST bytes (67108864), each FACTOR (4)
-// times the last. All data is in memory of ProcessGroup::allocate(), unless DDP_BENCH_ALLOCATE=0.
+// reduce_scatter, all_to_all, barrier, ping_pong or all; sizes go from 4 B to LARGEST bytes
+// (67108864), each FACTOR (4) times the last. All data is in memory of ProcessGroup::allocate(),
+// unless DDP_BENCH_ALLOCATE=0.
 //
 // Columns and factors are those of nccl-tests (doc/PERFORMANCE.md there): float32, size is that of
 // the whole array, GB are 1e9 bytes, and a call is out of place (broadcast is always in place).

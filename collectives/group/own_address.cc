@@ -107,9 +107,10 @@ std::string own_address(const std::shared_ptr<Store>& store) {
   if (interface.empty() || std::dynamic_pointer_cast<HashStore>(store)) return towards_store;
   std::string address = address_of_interface(interface, towards_store);
   if (!address.empty()) return address;
-  throw Error(ErrorKind::usage,
-              "ddp: GLOO_SOCKET_IFNAME=" + interface +
-                  " names no interface of this host with an address: see `ip address`, or unset it");
+  throw Error(
+      ErrorKind::usage,
+      "ddp: GLOO_SOCKET_IFNAME=" + interface +
+          " names no interface of this host with an address: see `ip address`, or unset it");
 }
 
 }  // namespace ddp::internal

@@ -250,6 +250,7 @@ void RecvConnection::read() {
     if (error) return end(reason_of(error));
     moved += bytes;
     if (!reader_.take(bytes)) return end("it sent an invalid message");
+    if (is_closed()) return;         // or released
     if (is_in_ring_) return read();  // the other side may have gone on there already
   }
   wait_until_readable();

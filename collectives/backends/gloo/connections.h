@@ -14,6 +14,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
+#include "base/fd.h"
 #include "collectives/backends/gloo/frame.h"
 #include "collectives/backends/shm/ring.h"
 
@@ -110,6 +111,9 @@ class RecvConnection : public std::enable_shared_from_this<RecvConnection> {
 
   void open() { wait_until_readable(); }
   bool is_closed() const { return !socket_.is_open(); }
+
+  /// The socket, which is read here no more: no callback is called any more either.
+  ddprun::Fd release() { return ddprun::Fd(socket_.release()); }
 
   /// A ring that the other side may write to, from a frame `turn` on.
   void set_ring(ShmRing ring) { ring_.emplace(std::move(ring)); }

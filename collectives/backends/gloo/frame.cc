@@ -13,7 +13,7 @@ namespace ddp::internal {
 
 bool Frame::is_sound() const {
   constexpr std::uint64_t kMost = std::numeric_limits<std::ptrdiff_t>::max() / 8;
-  if (kind > Kind::turn || count > kMost || unused != 0) return false;
+  if (kind > Kind::calls || count > kMost || unused != 0) return false;
   if (type > static_cast<std::uint8_t>(kLastType) || is_short > 1) return false;
   return follow() <= kShort;
 }

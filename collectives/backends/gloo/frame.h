@@ -31,15 +31,17 @@ struct Frame {
     watch,          ///< in the place of hello: the sender only waits for this process to end
     ring,           ///< from the receiver: it reads the sender's ring in the memory of both
     turn,           ///< the last frame on a connection: those after it are in that ring
+    calls,          ///< in the place of hello: the connection is one of GlooMesh from here on
   };
 
   Kind kind = Kind::hello;
   std::uint8_t type = 0;      ///< message: a DataType
   std::uint8_t is_short = 0;  ///< message: 1 if its data follows
   std::uint8_t unused = 0;    ///< 0
-  std::int32_t tag = 0;       ///< message: its tag; hello, watch: the sender's rank
-  std::uint64_t number = 0;   ///< of the message, from 1 in each direction; hello, watch: the token
-  std::uint64_t count = 0;    ///< message: elements; data, credit: bytes
+  std::int32_t tag = 0;       ///< message: its tag; hello, watch, calls: the sender's rank
+  std::uint64_t number =
+      0;  ///< of the message, from 1 in each direction; hello, watch, calls: the token
+  std::uint64_t count = 0;  ///< message: elements; data, credit: bytes
 
   /// The longest data of a short message, in bytes.
   static constexpr std::size_t kShort = 64 << 10;

@@ -48,10 +48,12 @@ void MessageCall::move_messages(Clock::time_point deadline) {
 }
 
 GlooMessages::GlooMessages(GroupContext& context, GlooListeners& listeners,
-                           std::function<void(const Error& error)> on_failure)
+                           std::function<void(const Error& error)> on_failure,
+                           std::function<void(int from, ddprun::Fd socket)> on_calls)
     : context_(context),
       token_(listeners.at(context.rank).token),
       on_failure_(std::move(on_failure)),
+      on_calls_(std::move(on_calls)),
       acceptor_(io_context_),
       timer_(io_context_),
       idle_timer_(io_context_),
@@ -242,12 +244,16 @@ bool GlooMessages::on_frame(Accepted& accepted, const Frame& frame, const char* 
   return true;
 }
 
-/// It must be a hello or a watch, with the rank of the sender and our token. A rank may send one
-/// hello.
+/// It must be a hello, a watch or calls, with the rank of the sender and our token. A rank may send
+/// one hello.
 bool GlooMessages::on_first_frame(Accepted& accepted, const Frame& frame) {
   const bool is_rank = frame.tag >= 0 && frame.tag < context_.size && frame.tag != context_.rank;
   if (accepted.watches || frame.number != token_ || !is_rank) return false;
   if (frame.kind == Frame::Kind::watch) return accepted.watches = true;
+  if (frame.kind == Frame::Kind::calls) {
+    on_calls_(frame.tag, accepted.connection->release());
+    return true;
+  }
   if (frame.kind != Frame::Kind::hello) return false;
   GlooPeer& sender = peer(frame.tag);
   if (std::ranges::count(accepted_, &sender, &Accepted::peer) > 0) return false;

@@ -16,6 +16,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "base/fd.h"
 #include "collectives/backends/gloo/connections.h"
 #include "collectives/backends/gloo/listeners.h"
 #include "collectives/backends/gloo/peer.h"
@@ -28,14 +29,14 @@ namespace ddp::internal {
 /// Messages between two ranks (send, recv, batch_send_recv). They progress in the background,
 /// beside the calls of all ranks.
 ///
-/// They have connections of their own, apart from Gloo's: Gloo's buffers cannot be tested for
-/// completion, and its asynchronous mode can miss the end of a connection. A rank connects to
-/// another with the first message between them. One thread reads, and writes what a socket did not
-/// take at once; short messages are written by the thread that sends them.
+/// They have connections of their own, apart from those of the mesh. A rank connects to another
+/// with the first message between them. One thread reads, and writes what a socket did not take at
+/// once; short messages are written by the thread that sends them.
 ///
 /// Ranks of one node go on in rings (ShmRing) then; the connection remains for its end, and to wake
-/// the other rank. Threads that wait for a message read and write the rings themselves, and spin for
-/// a moment; the other ranks need not wake this one as long as some do, and for a moment longer.
+/// the other rank. Threads that wait for a message read and write the rings themselves, and spin
+/// for a moment; the other ranks need not wake this one as long as some do, and for a moment
+/// longer.
 ///
 /// The first failure fails all messages, once the group's agreed error about it is known.
 ///
@@ -43,9 +44,11 @@ namespace ddp::internal {
 class GlooMessages {
  public:
   /// Accepts connections at this rank's listener. `on_failure` is called once, in any thread, with
-  /// the first failure that is detected here.
+  /// the first failure that is detected here; `on_calls` gets the connections for
+  /// GlooMesh::accept().
   GlooMessages(GroupContext& context, GlooListeners& listeners,
-               std::function<void(const Error& error)> on_failure);
+               std::function<void(const Error& error)> on_failure,
+               std::function<void(int from, ddprun::Fd socket)> on_calls);
   GlooMessages(const GlooMessages&) = delete;
   GlooMessages& operator=(const GlooMessages&) = delete;
 
@@ -115,6 +118,7 @@ class GlooMessages {
   GroupContext& context_;
   const std::uint64_t token_;
   const std::function<void(const Error& error)> on_failure_;
+  const std::function<void(int from, ddprun::Fd socket)> on_calls_;
   boost::asio::io_context io_context_{1};
   boost::asio::ip::tcp::acceptor acceptor_;
   boost::asio::steady_timer timer_;
@@ -129,14 +133,14 @@ class GlooMessages {
   bool timer_runs_ = false;
   std::optional<ShmRings> rings_;
   std::vector<std::shared_ptr<RecvConnection>> ringed_;  // those that have a ring
-  std::vector<GlooPeer*> ring_writers_;  // to whom this rank writes in one
+  std::vector<GlooPeer*> ring_writers_;                  // to whom this rank writes in one
   std::vector<char> are_offered_;  // by rank, whether that one reads a ring of ours
   int movers_ = 0;                 // threads in move_until_complete()
   bool awake_ = false;             // the rings are looked at often: nobody has to wake this rank
   bool is_idle_ = true;            // they were not, since the timer was set
   bool watches_idleness_ = false;  // the timer runs
-  std::function<Error()> agree_;  // set by stop(): gets the agreed error from the store
-  bool agreeing_ = false;         // agree_ is running, without the lock
+  std::function<Error()> agree_;   // set by stop(): gets the agreed error from the store
+  bool agreeing_ = false;          // agree_ is running, without the lock
   std::optional<Error> failure_;
   std::thread thread_;
 };

@@ -36,8 +36,8 @@ class NodeCollectives {
   NodeCollectives(GroupContext& context, GlooCollectives& whole, SharedMemory shared);
 
   /// Returns when this rank's part is done. Throws ddp::Error, the agreed error, if the ranks'
-  /// calls differ; ShmStopped, whose rank is a place on the node; and what Gloo throws. Must not be
-  /// used after any of these.
+  /// calls differ; ShmStopped, whose rank is a place on the node; and what GlooMesh::move() throws.
+  /// Must not be used after any of these.
   void run(const Task& task, const Call& call);
 
   /// For a task of Operation::allocate, as ShmCollectives::allocate(); null if the group has
@@ -59,7 +59,7 @@ class NodeCollectives {
 
  private:
   void in_node(const Task& task, const Call& call);
-  void agree(const Call& call, const void* data = nullptr, std::size_t bytes = 0);
+  void agree(const Call& call);
   void barrier(const Call& call);
   void broadcast(const Task& task, const Call& call);
   void all_reduce(const Task& task, const Call& call);

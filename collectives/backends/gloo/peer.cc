@@ -156,6 +156,7 @@ bool GlooPeer::on_frame(const Frame& frame, const char* data) {
     case Frame::Kind::watch:
     case Frame::Kind::ring:
     case Frame::Kind::turn:
+    case Frame::Kind::calls:
       break;
   }
   return false;

@@ -85,7 +85,8 @@ std::size_t ShmRing::read(std::span<char> first, std::span<char> second) {
       std::min(static_cast<std::size_t>(seen_ - own_), first.size() + second.size());
   for (std::size_t done = 0; done < bytes;) {
     const bool is_first = done < first.size();
-    const std::span<char> rest = is_first ? first.subspan(done) : second.subspan(done - first.size());
+    const std::span<char> rest =
+        is_first ? first.subspan(done) : second.subspan(done - first.size());
     const std::size_t length = contiguous(own_, std::min(rest.size(), bytes - done));
     std::memcpy(rest.data(), ring_->data.data() + own_ % kShmRing, length);
     own_ += length;

@@ -201,8 +201,7 @@ TEST_CASE("rank 0 waits briefly for a rank with another backend to read the stor
   store.set("ddp/0/joined/1", "127.0.0.1 1 1 nccl");  // and then rank 1 hangs
   const Ended ended = rank.wait();
   CHECK(ended.code == failed(ErrorKind::mismatch));
-  CHECK(
-      contains(ended.output, "ranks do not agree on the backend: cpu on rank 0, nccl on rank 1"));
+  CHECK(contains(ended.output, "ranks do not agree on the backend: cpu on rank 0, nccl on rank 1"));
 }
 
 TEST_CASE("what every rank publishes for all others does not grow with their number") {
@@ -231,16 +230,17 @@ TEST_CASE("a rank listens on the interface that GLOO_SOCKET_IFNAME names") {
     Variables variables = {{"GLOO_SOCKET_IFNAME", interface + ",none"},
                            {"MASTER_ADDR", interface == "lo" ? address : "127.0.0.1"}};
     variables.merge(place(rank, 2, store.port()));
-    ranks.emplace_back(rank_command([](ddp::ProcessGroup& group, const std::string& expected) {
-                         ddp::TcpStore keys(variable_or("MASTER_ADDR", ""),
-                                            static_cast<std::uint16_t>(
-                                                std::stoi(variable_or("MASTER_PORT", ""))));
-                         const std::string line =
-                             keys.get("ddp/0/joined/" + std::to_string(group.rank()));
-                         check(line.starts_with(expected + " "), line);
-                       },
-                                    interface == "lo" ? "127.0.0.1" : address),
-                       variables);
+    ranks.emplace_back(
+        rank_command(
+            [](ddp::ProcessGroup& group, const std::string& expected) {
+              ddp::TcpStore keys(
+                  variable_or("MASTER_ADDR", ""),
+                  static_cast<std::uint16_t>(std::stoi(variable_or("MASTER_PORT", ""))));
+              const std::string line = keys.get("ddp/0/joined/" + std::to_string(group.rank()));
+              check(line.starts_with(expected + " "), line);
+            },
+            interface == "lo" ? "127.0.0.1" : address),
+        variables);
   }
   check_success(ranks);
 }
