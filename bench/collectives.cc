@@ -2,12 +2,13 @@
 // The collectives of ddp and of other libraries, side by side in the same processes.
 //   build/bin/bench_collectives [OPERATION [LARGEST [FACTOR [ROUNDS [RANKS]]]]]
 //   mpirun --oversubscribe --bind-to none -n RANKS build/bin/bench_collectives [...]
-// The first compares ddp over gloo, which shares memory on one host, with Gloo, which uses TCP, in
+// The first compares ddp over cpu, which shares memory on one host, with Gloo, which uses TCP, in
 // RANKS processes (2) or those that ddprun started, on several hosts with GLOO_SOCKET_IFNAME; the
-// second, also with the mpiexec of the MPI that it was built with, ddp over gloo and ddp over mpi
+// second, also with the mpiexec of the MPI that it was built with, ddp over cpu and ddp over mpi
 // with that MPI. OPERATION is all_reduce (the default), broadcast, reduce, all_gather,
-// reduce_scatter, all_to_all or all; sizes go from 4 B to LARGEST bytes (67108864), each FACTOR (4)
-// times the last. All data is in memory of ProcessGroup::allocate(), unless DDP_BENCH_ALLOCATE=0.
+// reduce_scatter, all_to_all, barrier, ping_pong or all; sizes go from 4 B to LARGEST bytes
+// (67108864), each FACTOR (4) times the last. All data is in memory of ProcessGroup::allocate(),
+// unless DDP_BENCH_ALLOCATE=0.
 //
 // Columns and factors are those of nccl-tests (doc/PERFORMANCE.md there): float32, size is that of
 // the whole array, GB are 1e9 bytes, and a call is out of place (broadcast is always in place).
@@ -57,13 +58,15 @@ double twice_others_share(double ranks) {
   return 2 * others_share(ranks);
 }
 
-constexpr std::array<Operation, 6> kOperations = {{
+constexpr std::array<Operation, 8> kOperations = {{
     {"all_reduce", Collective::all_reduce, false, twice_others_share},
     {"broadcast", Collective::broadcast, false, one},
     {"reduce", Collective::reduce, false, one},
     {"all_gather", Collective::all_gather, true, others_share},
     {"reduce_scatter", Collective::reduce_scatter, true, others_share},
     {"all_to_all", Collective::all_to_all, true, others_share},
+    {"barrier", Collective::barrier, false, one},
+    {"ping_pong", Collective::ping_pong, false, one},
 }};
 
 struct Settings {
@@ -97,7 +100,9 @@ class Table {
     for (std::size_t i = 0; i < in_.size(); ++i) in_[i] = element(group_.rank(), i);
     print_head();
     std::size_t last = 0;
-    for (std::size_t bytes = sizeof(float); bytes <= settings_.largest; bytes *= settings_.factor) {
+    const bool has_size = operation_.collective != Collective::barrier;
+    const std::size_t largest = has_size ? settings_.largest : sizeof(float);
+    for (std::size_t bytes = sizeof(float); bytes <= largest; bytes *= settings_.factor) {
       const Arrays arrays = arrays_of(bytes);
       if (arrays.count != last) print_row(arrays);
       last = arrays.count;
@@ -261,6 +266,9 @@ class Table {
   /// Elements of the result on this rank.
   std::size_t result_size(const Arrays& arrays) const {
     if (operation_.collective == Collective::reduce && group_.rank() != 0) return 0;
+    const bool is_alone = partner(group_.rank(), group_.size()) == group_.rank();
+    if (operation_.collective == Collective::barrier) return 0;
+    if (operation_.collective == Collective::ping_pong && is_alone) return 0;
     return operation_.collective == Collective::reduce_scatter ? arrays.count : arrays.total();
   }
 
@@ -279,6 +287,10 @@ class Table {
         return sum(own + at);
       case Collective::all_to_all:
         return element(block, own + at % arrays.count);
+      case Collective::barrier:
+        return 0;
+      case Collective::ping_pong:
+        return element(partner(group_.rank(), group_.size()), at);
     }
     std::abort();
   }
@@ -301,7 +313,7 @@ class Table {
 };
 
 void run(const Settings& settings, bool mpi) {
-  auto group = ddp::init_process_group({.backend = "gloo"});
+  auto group = ddp::init_process_group({.backend = "cpu"});
   std::optional<ddp::ProcessGroup> over_mpi;
   if (mpi) over_mpi = ddp::init_process_group({.backend = "mpi"});
   Table::Libraries libraries;

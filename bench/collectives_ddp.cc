@@ -29,10 +29,22 @@ class Ddp : public Library {
         return group_.reduce_scatter(in, out.first(arrays.count));
       case Collective::all_to_all:
         return group_.all_to_all(in, out);
+      case Collective::barrier:
+        return group_.barrier();
+      case Collective::ping_pong:
+        return ping_pong(in, out);
     }
   }
 
  private:
+  void ping_pong(std::span<const float> in, std::span<float> out) {
+    const int other = partner(group_.rank(), group_.size());
+    if (other == group_.rank()) return;
+    if (group_.rank() < other) group_.send(in, other);
+    group_.recv(out, other);
+    if (group_.rank() > other) group_.send(in, other);
+  }
+
   ddp::ProcessGroup& group_;
 };
 

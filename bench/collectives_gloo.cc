@@ -7,6 +7,7 @@
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/alltoall.h>
+#include <gloo/barrier.h>
 #include <gloo/broadcast.h>
 #include <gloo/math.h>
 #include <gloo/reduce.h>
@@ -28,7 +29,7 @@ class Gloo : public Library {
 
   std::string name() const override { return "Gloo"; }
   bool has(Collective collective) const override {
-    return collective != Collective::reduce_scatter;
+    return collective != Collective::reduce_scatter && collective != Collective::ping_pong;
   }
 
   void run(Collective collective, const Arrays& arrays) override {
@@ -43,8 +44,11 @@ class Gloo : public Library {
         return all_gather(arrays);
       case Collective::all_to_all:
         return all_to_all(arrays);
+      case Collective::barrier:
+        return barrier();
       case Collective::reduce_scatter:
-        throw std::logic_error("Gloo has no reduce_scatter with options");
+      case Collective::ping_pong:
+        throw std::logic_error("Gloo has no such call with options");
     }
   }
 
@@ -59,6 +63,12 @@ class Gloo : public Library {
     options.setReduceFunction(static_cast<Combine>(&gloo::sum<float>));
     options.setTag(tag_++);
     gloo::allreduce(options);
+  }
+
+  void barrier() {
+    gloo::BarrierOptions options(context_);
+    options.setTag(tag_++);
+    gloo::barrier(options);
   }
 
   void broadcast(const Arrays& arrays) {

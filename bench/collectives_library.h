@@ -12,7 +12,16 @@
 
 namespace ddprun::bench {
 
-enum class Collective { all_reduce, broadcast, reduce, all_gather, reduce_scatter, all_to_all };
+enum class Collective {
+  all_reduce,
+  broadcast,
+  reduce,
+  all_gather,
+  reduce_scatter,
+  all_to_all,
+  barrier,
+  ping_pong,  ///< rank 2n sends `in` to rank 2n + 1, which sends it back, each to `out`
+};
 
 /// The buffers of one call. broadcast has its data in `out`; the root of broadcast and reduce is 0.
 struct Arrays {
@@ -36,6 +45,11 @@ class Library {
   virtual bool has(Collective collective) const = 0;
   virtual void run(Collective collective, const Arrays& arrays) = 0;
 };
+
+/// Of ping_pong. The last rank of an odd number has none, which is itself.
+inline int partner(int rank, int size) {
+  return (rank ^ 1) < size ? rank ^ 1 : rank;
+}
 
 /// ddp itself. The group has to outlive it.
 std::unique_ptr<Library> make_ddp(ddp::ProcessGroup& group);

@@ -44,7 +44,25 @@ class Mpi : public Library {
       case Collective::all_to_all:
         MPI_Alltoall(in, count, MPI_FLOAT, out, count, MPI_FLOAT, MPI_COMM_WORLD);
         return;
+      case Collective::barrier:
+        MPI_Barrier(MPI_COMM_WORLD);
+        return;
+      case Collective::ping_pong:
+        return ping_pong(in, out, count);
     }
+  }
+
+ private:
+  static void ping_pong(const float* in, float* out, int count) {
+    int rank = 0;
+    int size = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    const int other = partner(rank, size);
+    if (other == rank) return;
+    if (rank < other) MPI_Send(in, count, MPI_FLOAT, other, 0, MPI_COMM_WORLD);
+    MPI_Recv(out, count, MPI_FLOAT, other, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank > other) MPI_Send(in, count, MPI_FLOAT, other, 0, MPI_COMM_WORLD);
   }
 };
 

@@ -32,7 +32,7 @@ double least(int calls, F work) {
 int main(int argc, char** argv) {
   const int calls = argc > 1 ? std::atoi(argv[1]) : 1'000'000;
   FlightRecorder& recorder = FlightRecorder::of_process();
-  const int group = recorder.add({"group", "gloo", 0, {0, 1}});
+  const int group = recorder.add({"group", "cpu", 0, {0, 1}});
   Call call{.count = 100, .operation = ddp::internal::Operation::all_reduce};
   const double recorded = least(calls, [&] {
     ++call.number;

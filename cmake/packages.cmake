@@ -54,7 +54,7 @@ and why. It takes the flags and gives the environment of PyTorch's torchrun,
 and needs neither Python nor PyTorch.")
 ddprun_package(ddp libddp${soversion} libs "collectives for distributed training in C++
 The library gives C++ programs what torch.distributed gives Python:
-collectives over Gloo, MPI and NCCL, stores, and for training gradient
+collectives in memory and over TCP, over MPI and NCCL, stores, and for training gradient
 buckets, a sampler and checkpoints. Its programs start under ddprun, torchrun,
 mpirun and srun.")
 ddprun_package(ddp_dev libddp-dev libdevel "collectives for distributed training in C++ (headers)

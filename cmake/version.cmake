@@ -28,7 +28,7 @@ else()
   set(nccl "no NCCL")
 endif()
 set(parts "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}, Boost ${Boost_VERSION}, CLI11 ${CLI11_VERSION}, \
-nlohmann-json ${nlohmann_json_VERSION}, spdlog ${spdlog_VERSION}\\nbackends of ddp: Gloo, ${mpi}, ${nccl}")
+nlohmann-json ${nlohmann_json_VERSION}, spdlog ${spdlog_VERSION}\\nbackends of ddp: cpu, ${mpi}, ${nccl}")
 set(build_type ${CMAKE_BUILD_TYPE})
 if(DDPRUN_SANITIZE)
   string(APPEND build_type " with -fsanitize=${DDPRUN_SANITIZE}")

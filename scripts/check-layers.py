@@ -45,7 +45,6 @@ CONFINED = {
     r"elfutils/": r"launcher/native_stack\.cc",
     r"openssl/": r"rendezvous/openssl\.h",
     r"nlohmann/": r"base/log_line\.cc|rendezvous/(fields|inquiry|message_values|protocol)\.(h|cc)|rendezvous/etcd/messages\.cc|agent/(error_file|events|timer_request|process_stack|python_stack|stacks)\.cc|agent/ask/(log_piece|routes|status)\.cc|agent/web/history\.cc|cli/doctor/json\.cc|collectives/failure/trace\.cc|collectives/training/safetensors\.cc",
-    r"gloo/": r"collectives/backends/gloo/\w+\.(h|cc)",
     r"xxhash\.h": r"collectives/training/checkpoint_sum\.cc",
     r"mpi\.h": r"collectives/backends/mpi/plugin\w*\.(h|cc)",
     r"nccl\.h": r"collectives/backends/nccl/\w+\.(h|cc)",

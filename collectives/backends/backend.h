@@ -12,7 +12,7 @@
 
 namespace ddp::internal {
 
-/// Moves the data of one group, for one rank: a class for each library that can (Gloo, MPI, NCCL).
+/// Moves the data of one group, for one rank: a class for each way to (memory and TCP, MPI, NCCL).
 /// Failures are ddp::Error; after one, only the destructor may be called.
 ///
 /// Tasks come from one thread at a time, and in the same order on every rank.

@@ -40,7 +40,7 @@ class FlightRecorder {
 
   struct Group {
     std::string name;        ///< unique, the same on all ranks
-    std::string backend;     ///< "gloo"
+    std::string backend;     ///< "cpu"
     int rank = 0;            ///< of this process in the group
     std::vector<int> ranks;  ///< by rank in the group, the rank in the first group
   };

@@ -12,10 +12,11 @@
 namespace ddp::internal {
 
 std::string choose_backend(const std::string& wanted) {
-  if (wanted.empty()) return can_use_nccl() ? "nccl" : "gloo";
+  if (wanted.empty()) return can_use_nccl() ? "nccl" : "cpu";
   if (wanted == "nccl") require_nccl();
-  if (wanted == "gloo" || wanted == "mpi" || wanted == "nccl") return wanted;
-  throw Error(ErrorKind::usage, "ddp: backend " + wanted + " is none of gloo, mpi and nccl");
+  if (wanted == "gloo") return "cpu";  // as programs for torch.distributed name it
+  if (wanted == "cpu" || wanted == "mpi" || wanted == "nccl") return wanted;
+  throw Error(ErrorKind::usage, "ddp: backend " + wanted + " is none of cpu (or gloo), mpi and nccl");
 }
 
 void check_options(const Options& options, const std::string& backend) {
@@ -30,7 +31,7 @@ void check_options(const Options& options, const std::string& backend) {
 }
 
 std::unique_ptr<Backend> make_host_backend(GroupContext context) {
-  return context.size == 1 ? make_local_backend("gloo")
+  return context.size == 1 ? make_local_backend("cpu")
                            : make_lazy_gloo_backend(std::move(context));
 }
 

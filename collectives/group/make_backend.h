@@ -25,7 +25,7 @@ std::unique_ptr<Backend> make_backend(const std::string& chosen, GroupContext co
 /// The backend for data in host memory of a group whose backend is nccl.
 std::unique_ptr<Backend> make_host_backend(GroupContext context);
 
-/// As Backend::split(), over Gloo in host memory.
+/// As Backend::split(), for host memory.
 std::unique_ptr<Backend> split_backend(Backend& whole, const std::optional<GroupContext>& part,
                                        const std::vector<int>& members);
 

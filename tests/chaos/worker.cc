@@ -191,7 +191,7 @@ class Training {
 };
 
 void train() {
-  auto group = ddp::init_process_group({.backend = "gloo", .timeout = 60s});
+  auto group = ddp::init_process_group({.backend = "cpu", .timeout = 60s});
   Training(group).run();
 }
 

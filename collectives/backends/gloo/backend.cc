@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/backends/gloo/backend.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -21,7 +22,6 @@
 #include "collectives/backends/gloo/messages.h"
 #include "collectives/backends/gloo/node_collectives.h"
 #include "collectives/backends/gloo/shared_memory.h"
-#include "collectives/backends/gloo/sigpipe.h"
 #include "collectives/backends/host_memory.h"
 #include "collectives/backends/shm/collectives.h"
 #include "collectives/call/call.h"
@@ -38,7 +38,7 @@ class GlooBackend : public Backend {
   GlooBackend(GroupContext context, bool is_lazy);
 
   void check(const Task& task) const override {
-    check_in_host_memory(task, "gloo", context_.named(context_.rank));
+    check_in_host_memory(task, "cpu", context_.named(context_.rank));
   }
   void run(const Task& task) override;
   std::shared_ptr<AsyncCall> begin(const Task& task) override;
@@ -47,15 +47,14 @@ class GlooBackend : public Backend {
   void leave() noexcept override;
 
  private:
-  void connect(std::chrono::milliseconds limit);
-  void accept_messages();
+  void connect(std::optional<std::chrono::steady_clock::time_point> deadline);
+  void accept_connections();
   void perform(const Task& task);
   void do_collective(const Task& task, const Call& call);
   void do_connected(const Task& task, const Call& call);
   void run_collective(const Task& task, const Call& call);
   void fail(const Error& error) noexcept;
   void fail_collectives(const Error& error) noexcept;
-  Error agree_on_thrown(const std::string& where, const std::exception& thrown);
   std::optional<Error> failure();
 
   GroupContext context_;
@@ -63,9 +62,9 @@ class GlooBackend : public Backend {
   std::mutex mutex_;  // of failure_, and of the pointers mesh_ and nodes_
   std::optional<Error> failure_;
   std::atomic<bool> has_failed_ = false;  // failure_ is set
-  std::unique_ptr<GlooMesh> mesh_;        // null until the ranks connect, and after a failure
+  std::unique_ptr<GlooMesh> mesh_;        // null after a failure
   std::unique_ptr<GlooCollectives> collectives_;
-  std::unique_ptr<NodeCollectives> nodes_;  // null as long as the mesh is
+  std::unique_ptr<NodeCollectives> nodes_;  // null until the ranks connect, and after a failure
   std::unique_ptr<GlooMessages> messages_;
   std::shared_ptr<void> allocated_;  // by the last call of allocate(), for its caller
   std::uint64_t calls_ = 0;
@@ -74,48 +73,52 @@ class GlooBackend : public Backend {
 };
 
 GlooBackend::GlooBackend(GroupContext context, bool is_lazy) : context_(std::move(context)) {
-  const SigpipeBlocked blocked;  // Gloo's thread inherits it
   try {
     listeners_ = std::make_unique<GlooListeners>(context_);
-    if (!is_lazy) connect(context_.timeout);
-    accept_messages();
+    mesh_ = std::make_unique<GlooMesh>(context_, *listeners_);
+    accept_connections();
+    constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
+    const auto limit = std::min(context_.timeout, kForever);  // a deadline has to be a time
+    if (!is_lazy) connect(std::chrono::steady_clock::now() + limit);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& failure) {
-    throw own_error(context_, ErrorKind::system,
-                    " could not listen on " + context_.address + ": " + gloo_message(failure));
+    throw own_error(
+        context_, ErrorKind::system,
+        " could not connect to the others from " + context_.address + ": " + failure.what());
   }
 }
 
-void GlooBackend::accept_messages() {
+void GlooBackend::accept_connections() {
   messages_ = std::make_unique<GlooMessages>(
-      context_, *listeners_, [this](const Error& error) { fail_collectives(error); });
+      context_, *listeners_, [this](const Error& error) { fail_collectives(error); },
+      [this](int from, ddprun::Fd socket) {
+        const std::lock_guard lock(mutex_);
+        if (mesh_) mesh_->accept(from, std::move(socket));
+      });
 }
 
-void GlooBackend::connect(std::chrono::milliseconds limit) {
+/// Ranks that may share memory, which takes connections between some of all.
+void GlooBackend::connect(std::optional<std::chrono::steady_clock::time_point> deadline) {
+  constexpr const char* kConnecting = "while connecting";
   try {
-    auto mesh = std::make_unique<GlooMesh>(context_, *listeners_);
-    GlooMesh& connecting = *mesh;
-    {
-      const std::lock_guard lock(mutex_);
-      if (failure_) throw Error(*failure_);
-      mesh_ = std::move(mesh);
-    }
-    std::unique_ptr<NodeCollectives> nodes;
-    connecting.connect(limit, [&] {
-      collectives_ = std::make_unique<GlooCollectives>(context_, connecting);
-      nodes = std::make_unique<NodeCollectives>(context_, *collectives_,
-                                                share_memory(context_, connecting, *collectives_));
-    });
+    mesh_->set_deadline(deadline);
+    collectives_ = std::make_unique<GlooCollectives>(context_, *mesh_);
+    auto nodes = std::make_unique<NodeCollectives>(context_, *collectives_,
+                                                   share_memory(context_, *mesh_, *collectives_));
+    mesh_->set_deadline(std::nullopt);
+    // Messages within the node go through its memory, too.
+    if (auto rings = nodes->rings()) messages_->use_rings(std::move(*rings));
     const std::lock_guard lock(mutex_);
     if (failure_) throw Error(*failure_);  // it could not stop this memory yet
     nodes_ = std::move(nodes);
-  } catch (const Error&) {
-    throw;
-  } catch (const std::exception& failure) {
-    throw own_error(context_, ErrorKind::system,
-                    " could not connect to every other rank from " + context_.address + ": " +
-                        gloo_message(failure));
+  } catch (const PeerLost& lost) {
+    throw agree_on_loss(context_, kConnecting, lost.rank, lost.reason);
+  } catch (const PeerLate& late) {
+    throw agree_on_timeout(context_, kConnecting, late.rank);
+  } catch (const MeshStopped&) {
+    if (const auto error = failure()) throw Error(*error);
+    throw own_error(context_, ErrorKind::system, " gave up connecting");
   }
 }
 
@@ -176,8 +179,7 @@ void GlooBackend::perform(const Task& task) {
 /// The watchdog sees to the time that connecting takes, as to that of the call.
 void GlooBackend::do_collective(const Task& task, const Call& call) {
   if (nodes_ && nodes_->are_on_one_node()) return do_connected(task, call);
-  const SigpipeBlocked blocked;
-  if (!nodes_) connect(std::chrono::hours(24 * 365));
+  if (!nodes_) connect(std::nullopt);
   do_connected(task, call);
 }
 
@@ -197,18 +199,20 @@ void GlooBackend::run_collective(const Task& task, const Call& call) {
       fail(agree_on_loss(context_, "in " + describe(call), nodes_->rank_at(stopped.rank),
                          "its connection ended"));
     }
+  } catch (const PeerLost& lost) {
+    // If there is a failure already, abort() or the messages closed the connections because of it.
+    if (!failure()) fail(agree_on_loss(context_, "in " + describe(call), lost.rank, lost.reason));
   } catch (const std::bad_alloc&) {
     if (!failure()) {
       fail(agree_on(context_, "in " + describe(call), ErrorKind::system,
                     "has no memory left in " + describe(call)));
     }
   } catch (const std::exception& thrown) {
-    // If there is a failure already, abort() or the messages closed the connections because of it.
     if (!failure()) {
-      fail(agree_on_thrown("in " + describe(call), thrown));
+      fail(agree_on(context_, "in " + describe(call), ErrorKind::system,
+                    "failed in " + describe(call) + ": " + thrown.what()));
     }
   }
-  const SigpipeBlocked blocked;
   {
     const std::lock_guard lock(mutex_);
     nodes_.reset();
@@ -216,15 +220,6 @@ void GlooBackend::run_collective(const Task& task, const Call& call) {
     mesh_.reset();
   }
   throw Error(*failure());
-}
-
-/// Gloo's exceptions have no kinds: whether it timed out shows in the text alone.
-Error GlooBackend::agree_on_thrown(const std::string& where, const std::exception& thrown) {
-  const std::string text = gloo_message(thrown);
-  const bool timed_out =
-      text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos;
-  return timed_out ? agree_on_timeout(context_, where, mesh_->partner())
-                   : agree_on_loss(context_, where, mesh_->partner(), text);
 }
 
 }  // namespace

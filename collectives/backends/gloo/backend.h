@@ -8,7 +8,7 @@
 
 namespace ddp::internal {
 
-/// Returns when every rank is connected to every other through Gloo's TCP transport. Throws
+/// Backend cpu. Returns when the ranks that can share memory do; every rank has joined then. Throws
 /// ddp::Error.
 std::unique_ptr<Backend> make_gloo_backend(GroupContext context);
 

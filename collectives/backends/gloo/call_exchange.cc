@@ -2,72 +2,65 @@
 #include "collectives/backends/gloo/call_exchange.h"
 
 #include <cstring>
+#include <span>
 
 namespace ddp::internal {
-namespace {
-
-constexpr int kExchangeSlot = 0;
-
-}  // namespace
 
 GlooCallExchange::GlooCallExchange(GlooMesh& mesh)
-    : mesh_(mesh),
-      to_send_(sizeof(Header) + kLimit),
-      peers_(static_cast<std::size_t>(mesh.size())) {
-  for (int rank = 0; rank < mesh.size(); ++rank) {
-    if (rank == mesh.rank()) continue;
-    Peer& peer = peers_[static_cast<std::size_t>(rank)];
-    peer.received.resize(to_send_.size());
-    peer.recv_buffer =
-        mesh.pair(rank).createRecvBuffer(kExchangeSlot, peer.received.data(), peer.received.size());
-    peer.send_buffer =
-        mesh.pair(rank).createSendBuffer(kExchangeSlot, to_send_.data(), to_send_.size());
-  }
-}
-
-void GlooCallExchange::send(int other, const Call& call, const ExchangePayload& payload) {
-  const Header header{call, payload.sends, payload.expects};
-  std::memcpy(to_send_.data(), &header, sizeof(header));
-  if (payload.bytes > 0) {
-    std::memcpy(to_send_.data() + sizeof(header), payload.data, payload.bytes);
-  }
-  mesh_.set_partner(other);
-  auto& buffer = *peers_[static_cast<std::size_t>(other)].send_buffer;
-  buffer.send(0, sizeof(header) + payload.bytes);
-  buffer.waitSend();
-}
-
-void GlooCallExchange::receive(int other) {
-  mesh_.set_partner(other);
-  peers_[static_cast<std::size_t>(other)].recv_buffer->waitRecv();
-}
+    : mesh_(mesh), peers_(static_cast<std::size_t>(mesh.size())) {}
 
 std::optional<int> GlooCallExchange::run(const GlooPart& part, const Call& call,
                                          const std::vector<ExchangePayload>& payloads) {
+  sending_.clear();
+  receiving_.clear();
   for (int step = 1; step < part.size(); ++step) {
-    const int to = part.after(step);
-    send(part.at(to), call, payloads[static_cast<std::size_t>(to)]);
+    const int next = part.after(step);
+    sending_.push_back(to(part.at(next), call, payloads[static_cast<std::size_t>(next)]));
+    receiving_.push_back(from(part.at(part.before(step))));
   }
+  mesh_.move(sending_, receiving_);
   for (int step = 1; step < part.size(); ++step) {
-    const int from = part.before(step);
-    const ExchangePayload& payload = payloads[static_cast<std::size_t>(from)];
-    receive(part.at(from));
-    const Header header = header_of(part.at(from));
-    if (header.call != call || header.sends != payload.expects || header.expects != payload.sends) {
-      return from;
+    const int previous = part.before(step);
+    const ExchangePayload& payload = payloads[static_cast<std::size_t>(previous)];
+    const Header& theirs = header_of(part.at(previous));
+    if (theirs.call != call || theirs.sends != payload.expects || theirs.expects != payload.sends) {
+      return previous;
     }
   }
   return std::nullopt;
 }
 
-const char* GlooCallExchange::data_of(int rank) const {
-  return peers_[static_cast<std::size_t>(rank)].received.data() + sizeof(Header);
+std::optional<int> GlooCallExchange::run_in_steps(const GlooPart& part, const Call& call) {
+  for (int step = 1; step < part.size(); step *= 2) {
+    const int previous = part.before(step);
+    mesh_.swap(to(part.at(part.after(step)), call, {}), from(part.at(previous)));
+    if (call_of(part.at(previous)) != call) return previous;
+  }
+  return std::nullopt;
 }
 
-GlooCallExchange::Header GlooCallExchange::header_of(int rank) const {
-  Header header;
-  std::memcpy(&header, peers_[static_cast<std::size_t>(rank)].received.data(), sizeof(header));
-  return header;
+GlooMesh::Sending GlooCallExchange::to(int rank, const Call& call, const ExchangePayload& payload) {
+  Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  peer.ours = {call, payload.sends, payload.expects, payload.bytes};
+  return {.rank = rank,
+          .parts = {std::span(reinterpret_cast<const char*>(&peer.ours), sizeof(Header)),
+                    std::span(payload.data, payload.bytes)}};
+}
+
+/// The header first, which says how much data follows.
+GlooMesh::Receiving GlooCallExchange::from(int rank) {
+  Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  if (peer.received.empty()) peer.received.resize(sizeof(Header) + kLimit);
+  return {
+      .rank = rank, .data = peer.received.data(), .bytes = sizeof(Header), .more = [&peer, rank] {
+        std::memcpy(&peer.theirs, peer.received.data(), sizeof(Header));
+        if (peer.theirs.bytes > kLimit) throw PeerLost(rank, "it sent an invalid message");
+        return static_cast<std::size_t>(peer.theirs.bytes);
+      }};
+}
+
+const char* GlooCallExchange::data_of(int rank) const {
+  return peers_[static_cast<std::size_t>(rank)].received.data() + sizeof(Header);
 }
 
 Call GlooCallExchange::call_of(int rank) const {

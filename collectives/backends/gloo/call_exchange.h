@@ -2,12 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
-#include <string>
 #include <vector>
-
-#include <gloo/transport/buffer.h>
 
 #include "collectives/backends/gloo/mesh.h"
 #include "collectives/backends/gloo/part.h"
@@ -28,8 +24,7 @@ struct ExchangePayload {
 /// call.
 class GlooCallExchange {
  public:
-  /// The most data for another rank, in bytes. A socket takes so much without waiting for the
-  /// reader, so ranks that all write before they read cannot block each other.
+  /// The most data for another rank, in bytes.
   static constexpr std::size_t kLimit = 64 << 10;
   static constexpr bool takes(std::size_t bytes) { return bytes <= kLimit; }
 
@@ -37,9 +32,14 @@ class GlooCallExchange {
 
   /// Sends every other rank of the part `call` and its payload (by index; ours is not used) and
   /// waits for theirs. Returns the index of the first whose call or counts do not fit ours; nullopt
-  /// if all do. Throws what Gloo throws.
+  /// if all do. Throws what GlooMesh::move() throws.
   std::optional<int> run(const GlooPart& part, const Call& call,
                          const std::vector<ExchangePayload>& payloads);
+
+  /// The same without payloads, in log2(n) steps of the dissemination algorithm (Hensgen, Finkel,
+  /// Manber: Two Algorithms for Barrier Synchronization, 1988): it ends when all ranks have made
+  /// the call. A rank whose call differs is found by those that it would meet.
+  std::optional<int> run_in_steps(const GlooPart& part, const Call& call);
 
   /// The data that another rank sent in the last run().
   const char* data_of(int rank) const;
@@ -52,20 +52,22 @@ class GlooCallExchange {
     Call call;
     std::uint64_t sends = 0;
     std::uint64_t expects = 0;
+    std::uint64_t bytes = 0;  // of data, which follow
   };
   struct Peer {
-    std::vector<char> received;
-    std::unique_ptr<gloo::transport::Buffer> recv_buffer;
-    std::unique_ptr<gloo::transport::Buffer> send_buffer;
+    Header ours;
+    Header theirs;
+    std::vector<char> received;  // the header, and data
   };
 
-  void send(int other, const Call& call, const ExchangePayload& payload);
-  void receive(int other);
-  Header header_of(int rank) const;
+  GlooMesh::Sending to(int rank, const Call& call, const ExchangePayload& payload);
+  GlooMesh::Receiving from(int rank);
+  const Header& header_of(int rank) const { return peers_[static_cast<std::size_t>(rank)].theirs; }
 
   GlooMesh& mesh_;
-  std::vector<char> to_send_;
   std::vector<Peer> peers_;  // by rank; ours is empty
+  std::vector<GlooMesh::Sending> sending_;
+  std::vector<GlooMesh::Receiving> receiving_;
 };
 
 }  // namespace ddp::internal

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/backends/gloo/collectives.h"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 
@@ -13,15 +14,27 @@
 #include "collectives/errors.h"
 
 namespace ddp::internal {
+namespace {
+
+/// Up to here a rank sends to each other at once what would take log2(n) steps.
+constexpr int kFew = 8;
+
+bool is_many(const GlooPart& part) {
+  return part.size() > kFew;
+}
+
+}  // namespace
 
 GlooCollectives::GlooCollectives(GroupContext& context, GlooMesh& mesh)
     : context_(context),
       whole_(GlooPart::whole(mesh.size(), mesh.rank())),
       exchange_(mesh),
       pairwise_(mesh),
-      reduce_(exchange_, pairwise_) {}
+      reduce_(exchange_, pairwise_),
+      trees_(pairwise_) {}
 
 void GlooCollectives::run(const Task& task, const Call& call) {
+  if (is_many(whole_) && run_in_trees(task, call)) return;
   if (reduces(task.operation)) return reduce(task, call);
   if (task.operation == Operation::broadcast) return broadcast(task, call);
   move(task, call);
@@ -46,7 +59,9 @@ void GlooCollectives::move(const Task& task, const Call& call) {
     payload(other) = {out.data, GlooCallExchange::takes(out.bytes) ? out.bytes : 0,
                       out.bytes / route.width(), route.from(other).bytes / route.width()};
   }
-  exchange_call(whole_, call);
+  const bool is_long =
+      !is_unequal(task.operation) && !GlooCallExchange::takes(task.count * size_of(task.type));
+  is_long ? agree(whole_, call) : exchange_call(whole_, call);
   if (swaps && task.in == task.out) {
     // In place: received data must not overwrite what is yet to be sent.
     const Blocks all(task.send_counts, task.count, context_.size);
@@ -103,7 +118,10 @@ void GlooCollectives::reduce(const Task& task, const Call& call) {
     payload(rank) = {in + share.begin * width, GlooCallExchange::takes(bytes) ? bytes : 0,
                      share.count, mine.count};
   }
-  exchange_call(whole_, call);
+  const auto size = static_cast<std::size_t>(context_.size);
+  const std::size_t longest = collects ? (task.count + size - 1) / size : task.count;
+  const bool is_long = !is_unequal(task.operation) && !GlooCallExchange::takes(longest * width);
+  is_long ? agree(whole_, call) : exchange_call(whole_, call);
   const Reduction reduction = internal::reduction(task.type, task.reduce);
   char* out = static_cast<char*>(task.out);
   if (collects && out != nullptr) out += mine.begin * width;
@@ -111,7 +129,8 @@ void GlooCollectives::reduce(const Task& task, const Call& call) {
     scratch_.resize(mine.count * width);
     out = scratch_.data();
   }
-  reduce_.run(whole_, reduction, width, in, shares, out);
+  is_long ? reduce_.run_pairwise(whole_, reduction, width, in, shares, out)
+          : reduce_.run(whole_, reduction, width, in, shares, out);
   if (collects) collect_shares(task, shares, out);
 }
 
@@ -137,17 +156,79 @@ void GlooCollectives::collect_shares(const Task& task, const std::vector<Share>&
       });
 }
 
-void GlooCollectives::agree(const GlooPart& part, const Call& call, const char* data,
-                            std::size_t bytes) {
-  payloads_.assign(static_cast<std::size_t>(part.size()), {.data = data, .bytes = bytes});
+void GlooCollectives::agree(const GlooPart& part, const Call& call) {
+  if (is_many(part)) {
+    const std::optional<int> index = exchange_.run_in_steps(part, call);
+    if (index) check(call, {}, part.at(*index));
+    return;
+  }
+  payloads_.assign(static_cast<std::size_t>(part.size()), {});
   exchange_call(part, call);
+}
+
+/// Whether the task is one for trees: alike on all ranks.
+bool GlooCollectives::run_in_trees(const Task& task, const Call& call) {
+  const std::size_t bytes = task.count * size_of(task.type);
+  if (!GlooCallExchange::takes(bytes)) return false;
+  switch (task.operation) {
+    case Operation::barrier:
+    case Operation::leave:
+      agree(whole_, call);
+      return true;
+    case Operation::broadcast:
+      broadcast_little(whole_, call, static_cast<char*>(task.out), bytes, task.root);
+      return true;
+    case Operation::reduce:
+    case Operation::all_reduce:
+      agree(whole_, call);
+      trees_.reduce(whole_, task);
+      return true;
+    case Operation::all_gather:
+      agree(whole_, call);
+      copy_own(Route(task, context_.rank, context_.size), context_.rank);
+      trees_.all_gather(whole_, static_cast<char*>(task.out), bytes);
+      return true;
+    default:
+      return false;
+  }
+}
+
+void GlooCollectives::broadcast_little(const GlooPart& part, const Call& call, char* data,
+                                       std::size_t bytes, int root) {
+  if (is_many(part)) {
+    agree(part, call);
+    return trees_.broadcast(part, data, bytes, root);
+  }
+  const bool is_root = part.index() == root;
+  payloads_.assign(static_cast<std::size_t>(part.size()),
+                   {.data = data, .bytes = is_root ? bytes : 0});
+  exchange_call(part, call);
+  if (!is_root && bytes > 0) std::memcpy(data, exchange_.data_of(part.at(root)), bytes);
+}
+
+void GlooCollectives::all_reduce_little(const GlooPart& part, const Call& call, const Task& sums) {
+  if (is_many(part)) {
+    agree(part, call);
+    return trees_.reduce(part, sums);
+  }
+  const std::size_t width = size_of(sums.type);
+  const char* const in = static_cast<const char*>(sums.in);
+  payloads_.assign(static_cast<std::size_t>(part.size()),
+                   {.data = in, .bytes = sums.count * width});
+  exchange_call(part, call);
+  const std::vector<Share> all(static_cast<std::size_t>(part.size()), {0, sums.count});
+  reduce_.run(part, internal::reduction(sums.type, sums.reduce), width, in, all,
+              static_cast<char*>(sums.out));
 }
 
 void GlooCollectives::exchange_call(const GlooPart& part, const Call& call) {
   const std::optional<int> index = exchange_.run(part, call, payloads_);
   if (!index) return;
-  const ExchangePayload& ours = payload(*index);
-  const int other = part.at(*index);
+  check(call, payload(*index), part.at(*index));
+}
+
+/// Throws what differs between the calls of this rank and another.
+void GlooCollectives::check(const Call& call, const ExchangePayload& ours, int other) {
   const Announced theirs = {exchange_.call_of(other), exchange_.sends_of(other),
                             exchange_.expects_of(other)};
   const auto text =
@@ -155,14 +236,20 @@ void GlooCollectives::exchange_call(const GlooPart& part, const Call& call) {
   throw agree_on(context_, "in " + describe(call), ErrorKind::mismatch, text.value());
 }
 
+/// By Bruck's algorithm (Bruck et al.: Efficient Algorithms for All-to-All Communications, 1997),
+/// in log2(n) steps: it is what connects the ranks of a group, each with log2(n) others in each
+/// direction.
 std::vector<std::int32_t> GlooCollectives::all_gather(std::int32_t mine) {
-  agree(whole_, {}, reinterpret_cast<const char*>(&mine), sizeof(mine));
-  std::vector<std::int32_t> all(static_cast<std::size_t>(context_.size), mine);
-  for (int other = 0; other < context_.size; ++other) {
-    if (other == context_.rank) continue;
-    std::memcpy(&all[static_cast<std::size_t>(other)], data_of(other), sizeof(mine));
+  const auto size = static_cast<std::size_t>(context_.size);
+  std::vector<std::int32_t> numbers(size, mine);  // of this rank and those after it
+  for (std::size_t have = 1; have < size; have *= 2) {
+    const int step = static_cast<int>(have);
+    const std::size_t bytes = std::min(have, size - have) * sizeof(mine);
+    pairwise_.swap(whole_.before(step), {reinterpret_cast<const char*>(numbers.data()), bytes},
+                   whole_.after(step), {reinterpret_cast<char*>(numbers.data() + have), bytes});
   }
-  return all;
+  std::ranges::rotate(numbers, numbers.end() - context_.rank);
+  return numbers;
 }
 
 }  // namespace ddp::internal

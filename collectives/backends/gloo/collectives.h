@@ -10,6 +10,7 @@
 #include "collectives/backends/gloo/pairwise_exchange.h"
 #include "collectives/backends/gloo/part.h"
 #include "collectives/backends/gloo/reduce.h"
+#include "collectives/backends/gloo/trees.h"
 #include "collectives/call/task.h"
 
 namespace ddp::internal {
@@ -17,9 +18,11 @@ namespace ddp::internal {
 /// Does collective tasks over the mesh.
 ///
 /// Every call begins with a GlooCallExchange, in which each rank sends every other the call that it
-/// makes: Gloo itself does not detect that ranks make different calls, and would hang, or mix up
-/// their data. Small data goes with that exchange, which then is all of the call. Large data
+/// makes. Small data goes with that exchange, which then is all of the call. Large data
 /// follows with GlooPairwiseExchange, once the calls are known to agree.
+///
+/// That is the fastest for a few ranks. Of more than eight each exchanges calls, and little data of
+/// calls that have the same for all, with log2(n) others instead.
 ///
 /// Thread: one at a time.
 class GlooCollectives {
@@ -27,24 +30,31 @@ class GlooCollectives {
   GlooCollectives(GroupContext& context, GlooMesh& mesh);
 
   /// Returns when this rank's part is done. Throws ddp::Error, the agreed error, if the ranks'
-  /// calls differ; and what Gloo throws. Must not be used after either.
+  /// calls differ; and what GlooMesh::move() throws. Must not be used after either.
   void run(const Task& task, const Call& call);
 
-  /// By rank, the number of each, all of which call this. Throws what Gloo throws.
+  /// By rank, the number of each, all of which call this. Throws what
+  /// GlooMesh::move() throws.
   std::vector<std::int32_t> all_gather(std::int32_t mine);
 
-  /// For a call that goes on in parts: exchanges it among the ranks of `part` alone, with a little
-  /// `data` for all of them, as run() begins with. Throws as run().
-  void agree(const GlooPart& part, const Call& call, const char* data = nullptr,
-             std::size_t bytes = 0);
-  /// What another rank sent in the last agree().
-  const char* data_of(int rank) const { return exchange_.data_of(rank); }
+  /// With the data of a call that the ranks of `part` alone make, at most GlooCallExchange::kLimit
+  /// bytes of it. Throws as run().
+  void broadcast_little(const GlooPart& part, const Call& call, char* data, std::size_t bytes,
+                        int root);
+  /// `sums` is an all_reduce whose sums have the type of its elements.
+  void all_reduce_little(const GlooPart& part, const Call& call, const Task& sums);
+
+  /// For a call that goes on in parts: exchanges it among the ranks of `part` alone, as
+  /// run() begins with. Throws as run().
+  void agree(const GlooPart& part, const Call& call);
   /// They move data after an agree().
   GlooPairwiseExchange& pairwise() { return pairwise_; }
   GlooReduce& reduction() { return reduce_; }
 
  private:
   void exchange_call(const GlooPart& part, const Call& call);
+  void check(const Call& call, const ExchangePayload& ours, int other);
+  bool run_in_trees(const Task& task, const Call& call);
 
   void broadcast(const Task& task, const Call& call);
   void move(const Task& task, const Call& call);
@@ -58,6 +68,7 @@ class GlooCollectives {
   GlooCallExchange exchange_;
   GlooPairwiseExchange pairwise_;
   GlooReduce reduce_;
+  GlooTrees trees_;
   std::vector<ExchangePayload> payloads_;  // of the current call, by index
   std::vector<char> scratch_;
 };

@@ -8,6 +8,7 @@
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
+#include <boost/asio/post.hpp>
 
 namespace ddp::internal {
 namespace {
@@ -23,6 +24,13 @@ constexpr std::size_t kPiece = 126 << 10;
 
 /// After so many bytes a connection gives up the lock, for the other connections.
 constexpr std::size_t kBytesPerTurn = 1 << 20;
+
+/// Wakes the other end of a ring. If the socket has no room, earlier ones are on their way.
+void wake_other_end(tcp::socket& socket) {
+  const char wake = 0;
+  error_code ignored;  // if the connection has ended, reading finds it
+  socket.write_some(asio::buffer(&wake, 1), ignored);
+}
 
 std::string reason_of(const error_code& error) {
   return error == asio::error::eof ? "its connection ended" : error.message();
@@ -54,14 +62,19 @@ void SendConnection::open(const tcp::endpoint& to, const Frame& first) {
   });
 }
 
-/// The peer never sends here, so the socket is readable when the connection ends.
+/// The peer never sends here but when its ring has room again, so else the socket is readable when
+/// the connection ends.
 void SendConnection::watch_for_end() {
   socket_.async_wait(tcp::socket::wait_read, [this](const error_code&) {
     run_locked_([&] {
       char byte = 0;
       error_code error;
       socket_.read_some(asio::buffer(&byte, 1), error);
-      on_closed_(error ? reason_of(error) : "it sent an invalid message");
+      if (error || !is_in_ring_) {
+        return on_closed_(error ? reason_of(error) : "it sent an invalid message");
+      }
+      watch_for_end();
+      write();
     });
   });
 }
@@ -75,6 +88,11 @@ void SendConnection::send_pieces(std::uint64_t number, const char* data, std::si
                                  std::function<void(bool last)> on_sent) {
   long_messages_.push_back({number, data, bytes, std::move(on_sent)});
   if (!waiting_) write();
+}
+
+void SendConnection::use_ring(ShmRing ring) {
+  ring_.emplace(std::move(ring));
+  send({.kind = Frame::Kind::turn}, nullptr, [this] { is_in_ring_ = true; });
 }
 
 void SendConnection::close() noexcept {
@@ -108,18 +126,32 @@ void SendConnection::select_piece() {
               }};
 }
 
+std::size_t SendConnection::write_some(std::span<const char> head, std::span<const char> data,
+                                       error_code& error) {
+  if (!is_in_ring_) {
+    return socket_.write_some(
+        std::array{asio::buffer(head.data(), head.size()), asio::buffer(data.data(), data.size())},
+        error);
+  }
+  const std::size_t written = ring_->write(head, data);
+  if (written == 0) error = asio::error::would_block;
+  if (written > 0 && ring_->must_wake_reader()) wake_other_end(socket_);
+  return written;
+}
+
 void SendConnection::write() {
   waiting_ = false;
+  bool has_room = true;
   for (std::size_t moved = 0; moved < kBytesPerTurn && select_next();) {
     const std::size_t of_frame = std::min(current_->written, sizeof(Frame));
     const std::size_t of_data = current_->written - of_frame;
-    const std::array<asio::const_buffer, 2> rest = {
-        asio::buffer(reinterpret_cast<const char*>(&current_->frame) + of_frame,
-                     sizeof(Frame) - of_frame),
-        asio::buffer(current_->data + of_data, current_->bytes - of_data)};
+    const auto frame = std::as_bytes(std::span(&current_->frame, 1)).subspan(of_frame);
     error_code error;
-    const std::size_t written = socket_.write_some(rest, error);
-    if (error == asio::error::would_block) break;
+    const std::size_t written =
+        write_some({reinterpret_cast<const char*>(frame.data()), frame.size()},
+                   {current_->data + of_data, current_->bytes - of_data}, error);
+    has_room = error != asio::error::would_block;
+    if (!has_room) break;
     if (error) return on_closed_(error.message());
     moved += written;
     current_->written += written;
@@ -128,7 +160,14 @@ void SendConnection::write() {
     current_.reset();
     if (on_sent) on_sent();
   }
-  if (select_next()) wait_until_writable();
+  if (!select_next()) return;
+  if (!is_in_ring_) return wait_until_writable();
+  if (!awake_ && (has_room || !ring_->waits_for_room())) write_later();
+}
+
+void SendConnection::write_later() {
+  waiting_ = true;
+  asio::post(socket_.get_executor(), [this] { run_locked_([&] { write(); }); });
 }
 
 void SendConnection::wait_until_writable() {
@@ -158,7 +197,49 @@ void RecvConnection::wait_until_readable() {
   });
 }
 
+bool RecvConnection::read_ring() {
+  if (!is_in_ring_ || is_closed()) return false;
+  std::size_t moved = 0;
+  while (moved < kBytesPerTurn) {
+    const auto [data, frames] = reader_.room();
+    const std::size_t bytes = ring_->read(data, frames);
+    if (bytes == 0) break;
+    moved += bytes;
+    if (!reader_.take(bytes)) {
+      end("it sent an invalid message");
+      return true;
+    }
+  }
+  if (moved > 0 && ring_->must_wake_writer()) wake_other_end(socket_);
+  return moved > 0;
+}
+
+void RecvConnection::set_awake(bool awake) {
+  awake_ = awake;
+  if (awake) return ring_->stay_awake();
+  while (!ring_->waits_for_bytes() && read_ring()) continue;
+}
+
+/// Bytes that were sent to wake this end; false after the end of the connection, when all that was
+/// written to the ring before is read.
+bool RecvConnection::skip_wakes() {
+  std::array<char, 256> wakes;
+  error_code error;
+  do {
+    socket_.read_some(asio::buffer(wakes), error);
+  } while (!error);
+  while (read_ring()) continue;
+  if (error == asio::error::would_block) return true;
+  if (!is_closed()) end(reason_of(error));
+  return false;
+}
+
 void RecvConnection::read() {
+  if (is_in_ring_) {
+    if (!skip_wakes()) return;
+    set_awake(awake_);
+    return wait_until_readable();
+  }
   for (std::size_t moved = 0; moved < kBytesPerTurn;) {
     const auto [data, frames] = reader_.room();
     const std::array<asio::mutable_buffer, 2> rooms = {asio::buffer(data.data(), data.size()),
@@ -169,6 +250,8 @@ void RecvConnection::read() {
     if (error) return end(reason_of(error));
     moved += bytes;
     if (!reader_.take(bytes)) return end("it sent an invalid message");
+    if (is_closed()) return;         // or released
+    if (is_in_ring_) return read();  // the other side may have gone on there already
   }
   wait_until_readable();
 }

@@ -7,19 +7,23 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
+#include "base/fd.h"
 #include "collectives/backends/gloo/frame.h"
+#include "collectives/backends/shm/ring.h"
 
 namespace ddp::internal {
 
 /// Runs work under the lock that protects all connections; does nothing once they are closed.
 using RunLocked = std::function<void(const std::function<void()>& work)>;
 
-/// A connection on which this rank only writes.
+/// A connection on which this rank only writes; or, from use_ring() on, a ring that it writes to.
 ///
 /// Thread: any, under the lock of `run_locked`; callbacks, too. The thread that sends writes what
 /// the socket takes at once; the thread of the io_context writes the rest.
@@ -42,6 +46,19 @@ class SendConnection {
   void send_pieces(std::uint64_t number, const char* data, std::size_t bytes,
                    std::function<void(bool last)> on_sent);
 
+  /// Goes on in the ring once all that was sent before is written.
+  void use_ring(ShmRing ring);
+
+  /// While `awake`, go_on() is called often; else the reader of the ring wakes this end.
+  void set_awake(bool awake) {
+    awake_ = awake;
+    if (!awake) go_on();
+  }
+  /// Writes what there is room for in the ring, if it is used.
+  void go_on() {
+    if (is_in_ring_ && !waiting_) write();
+  }
+
   /// No callback is called any more.
   void close() noexcept;
 
@@ -62,7 +79,10 @@ class SendConnection {
 
   bool select_next();
   void select_piece();
+  std::size_t write_some(std::span<const char> head, std::span<const char> data,
+                         boost::system::error_code& error);
   void write();
+  void write_later();
   void wait_until_writable();
   void watch_for_end();
 
@@ -74,10 +94,14 @@ class SendConnection {
   std::optional<Outgoing> current_;
   std::deque<Outgoing> frames_;
   std::deque<LongMessage> long_messages_;
+  std::optional<ShmRing> ring_;
+  bool is_in_ring_ = false;
+  bool awake_ = false;
 };
 
-/// A connection on which this rank only reads. Callbacks are called under the lock of `run_locked`,
-/// in the thread of the io_context.
+/// A connection on which this rank only reads, or a ring, from the frame on that says so. Callbacks
+/// are called under the lock of `run_locked`,
+/// in the thread of the io_context or of read_ring().
 class RecvConnection : public std::enable_shared_from_this<RecvConnection> {
  public:
   /// `on_closed` is called once, with the reason, and is the last callback.
@@ -88,18 +112,36 @@ class RecvConnection : public std::enable_shared_from_this<RecvConnection> {
   void open() { wait_until_readable(); }
   bool is_closed() const { return !socket_.is_open(); }
 
+  /// The socket, which is read here no more: no callback is called any more either.
+  ddprun::Fd release() { return ddprun::Fd(socket_.release()); }
+
+  /// A ring that the other side may write to, from a frame `turn` on.
+  void set_ring(ShmRing ring) { ring_.emplace(std::move(ring)); }
+  bool has_ring() const { return ring_.has_value(); }
+  /// That frame came; false if there is no ring.
+  bool turn_to_ring() { return is_in_ring_ = ring_.has_value(); }
+
+  /// Reads what is in the ring; whether there was anything.
+  bool read_ring();
+  /// While `awake`, read_ring() is called often; else the writer of the ring wakes this end.
+  void set_awake(bool awake);
+
   /// No callback is called any more.
   void close() noexcept;
 
  private:
   void wait_until_readable();
   void read();
+  bool skip_wakes();
   void end(const std::string& reason);
 
   boost::asio::ip::tcp::socket socket_;
   RunLocked run_locked_;
   FrameReader reader_;
   std::function<void(const std::string& reason)> on_closed_;
+  std::optional<ShmRing> ring_;
+  bool is_in_ring_ = false;
+  bool awake_ = false;
 };
 
 /// Makes a new socket non-blocking, without Nagle's delay, and closed in programs that this one

@@ -13,7 +13,7 @@ namespace ddp::internal {
 
 bool Frame::is_sound() const {
   constexpr std::uint64_t kMost = std::numeric_limits<std::ptrdiff_t>::max() / 8;
-  if (kind > Kind::watch || count > kMost || unused != 0) return false;
+  if (kind > Kind::calls || count > kMost || unused != 0) return false;
   if (type > static_cast<std::uint8_t>(kLastType) || is_short > 1) return false;
   return follow() <= kShort;
 }
@@ -60,6 +60,7 @@ bool FrameReader::parse() {
     if (frame.kind != Frame::Kind::data) {
       if (!events_.on_frame(frame, data)) return false;
       if (frame.kind == Frame::Kind::hello) staging_.resize(2 * (sizeof(Frame) + Frame::kShort));
+      if (frame.kind == Frame::Kind::turn) begin_ = end_;  // only bytes that wake this end
       continue;
     }
     const std::optional<char*> destination = events_.destination(frame.number, frame.count);

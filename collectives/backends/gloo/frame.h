@@ -17,6 +17,9 @@ namespace ddp::internal {
 ///
 /// Short messages are sent eagerly. Long ones wait for the receiver (MPI's rendezvous protocol):
 /// message, then clear_to_send in the other direction, then data frames.
+///
+/// Ranks that share memory soon go on in a ring there (ShmRing). Their connection then has single
+/// bytes, which wake the reader of the ring, or its writer.
 struct Frame {
   enum class Kind : std::uint8_t {
     hello,          ///< the first on a connection: the sender's rank and the token
@@ -26,15 +29,19 @@ struct Frame {
     credit,         ///< from the receiver: it has taken short messages of `count` bytes in all
     bye,            ///< the sender sends no more messages and waits for none
     watch,          ///< in the place of hello: the sender only waits for this process to end
+    ring,           ///< from the receiver: it reads the sender's ring in the memory of both
+    turn,           ///< the last frame on a connection: those after it are in that ring
+    calls,          ///< in the place of hello: the connection is one of GlooMesh from here on
   };
 
   Kind kind = Kind::hello;
   std::uint8_t type = 0;      ///< message: a DataType
   std::uint8_t is_short = 0;  ///< message: 1 if its data follows
   std::uint8_t unused = 0;    ///< 0
-  std::int32_t tag = 0;       ///< message: its tag; hello, watch: the sender's rank
-  std::uint64_t number = 0;   ///< of the message, from 1 in each direction; hello, watch: the token
-  std::uint64_t count = 0;    ///< message: elements; data, credit: bytes
+  std::int32_t tag = 0;       ///< message: its tag; hello, watch, calls: the sender's rank
+  std::uint64_t number =
+      0;  ///< of the message, from 1 in each direction; hello, watch, calls: the token
+  std::uint64_t count = 0;  ///< message: elements; data, credit: bytes
 
   /// The longest data of a short message, in bytes.
   static constexpr std::size_t kShort = 64 << 10;

@@ -19,8 +19,10 @@ std::uint64_t random_token() {
 }  // namespace
 
 GlooListeners::GlooListeners(const GroupContext& context)
-    : context_(context), own_(context.address), all_(static_cast<std::size_t>(context.size)) {
-  all_[static_cast<std::size_t>(context_.rank)] = {own_.endpoint(), random_token()};
+    : context_(context),
+      own_(io_context_, {boost::asio::ip::make_address(context.address), 0}),
+      all_(static_cast<std::size_t>(context.size)) {
+  all_[static_cast<std::size_t>(context_.rank)] = {own_.local_endpoint(), random_token()};
   publish();
   wait_for_all_ranks(context_, "joined");
   read();
@@ -81,15 +83,9 @@ void GlooListeners::outlast_other_ranks() const {
   }
 }
 
-std::vector<PeerWatch::Peer> GlooListeners::others() const {
-  std::vector<PeerWatch::Peer> peers;
-  for (int rank = 0; rank < context_.size; ++rank) {
-    if (rank == context_.rank) continue;
-    const Frame greeting{
-        .kind = Frame::Kind::watch, .tag = context_.rank, .number = at(rank).token};
-    peers.push_back({rank, at(rank).endpoint, greeting});
-  }
-  return peers;
+void GlooListeners::release_to(boost::asio::ip::tcp::acceptor& acceptor) {
+  const auto protocol = at(context_.rank).endpoint.protocol();
+  acceptor.assign(protocol, own_.release());
 }
 
 }  // namespace ddp::internal

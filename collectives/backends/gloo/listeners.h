@@ -5,15 +5,15 @@
 #include <string>
 #include <vector>
 
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
-#include "collectives/backends/gloo/peer_watch.h"
 #include "collectives/backends/group_context.h"
 
 namespace ddp::internal {
 
-/// Where each rank of a group accepts connections that are not Gloo's: what a rank knows of the
-/// others once all have joined. It takes a few dozen bytes of each rank, and no connections.
+/// Where each rank of a group accepts connections: what a rank knows of the others once all have
+/// joined. It takes a few dozen bytes of each rank, and no connections.
 class GlooListeners {
  public:
   /// Listens, publishes that through the store, and waits until every rank has. Throws ddp::Error,
@@ -23,16 +23,13 @@ class GlooListeners {
   /// A listener, and the random token that the rank requires there. Only ranks of the group know
   /// the token, from the store.
   struct Listener {
-    PeerWatch::Endpoint endpoint;
+    boost::asio::ip::tcp::endpoint endpoint;
     std::uint64_t token = 0;
   };
   const Listener& at(int rank) const { return all_[static_cast<std::size_t>(rank)]; }
 
-  /// Every other rank, for PeerWatch.
-  std::vector<PeerWatch::Peer> others() const;
-
   /// Moves this rank's listening socket to `acceptor`.
-  void release_to(boost::asio::ip::tcp::acceptor& acceptor) { own_.release_to(acceptor); }
+  void release_to(boost::asio::ip::tcp::acceptor& acceptor);
 
  private:
   std::string key(int rank) const { return context_.prefix + "joined/" + std::to_string(rank); }
@@ -42,7 +39,8 @@ class GlooListeners {
   void outlast_other_ranks() const;
 
   const GroupContext context_;
-  PeerWatch own_;
+  boost::asio::io_context io_context_{1};
+  boost::asio::ip::tcp::acceptor own_;
   std::vector<Listener> all_;  // by rank
 };
 

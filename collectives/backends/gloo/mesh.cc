@@ -3,214 +3,255 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
-#include <cstdlib>
-#include <cstring>
-#include <exception>
-#include <fcntl.h>
-#include <filesystem>
-#include <optional>
+#include <climits>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <system_error>
 #include <utility>
-
-#include <boost/asio/buffer.hpp>
-#include <gloo/common/error.h>
-#include <gloo/transport/tcp/address.h>
-#include <gloo/transport/tcp/device.h>
-
-#include "collectives/backends/agreed_error.h"
-#include "collectives/errors.h"
 
 namespace ddp::internal {
 namespace {
 
-constexpr const char* kConnecting = "while connecting";
+using ddprun::Fd;
 
-PeerWatch::Endpoint endpoint_of(const std::vector<char>& address) {
-  const sockaddr_storage storage = gloo::transport::tcp::Address(address).getSockaddr();
-  PeerWatch::Endpoint endpoint;  // its memory has room for IPv6, too
-  std::memcpy(endpoint.data(), &storage,
-              storage.ss_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
-  return endpoint;
+constexpr const char* kEnded = "its connection ended";
+
+/// A rank that has sent its last data, and ended, may have made the connection for it just before:
+/// so long that is waited for.
+constexpr std::chrono::milliseconds kGrace(50);
+
+std::string reason_of(int error) {
+  return std::generic_category().message(error);
+}
+
+bool is_for_later(int error) {
+  return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
+}
+
+iovec rest_of(std::span<const char> part, std::size_t done) {
+  const auto rest = part.subspan(std::min(done, part.size()));
+  return {const_cast<char*>(rest.data()), rest.size()};
+}
+
+/// Sends what the socket takes at once.
+ssize_t send_now(const Fd& socket, std::span<iovec> parts) {
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  return ::sendmsg(socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 }  // namespace
 
-GlooMesh::GlooMesh(GroupContext& context, const GlooListeners& listeners)
+GlooMesh::GlooMesh(const GroupContext& context, const GlooListeners& listeners)
     : context_(context),
       listeners_(listeners),
-      ours_(static_cast<std::size_t>(context.size)),
-      theirs_(static_cast<std::size_t>(context.size)) {
-  const gloo::transport::tcp::attr where(context_.address.c_str());
-  gloo_context_ = gloo::transport::tcp::CreateDevice(where)->createContext(rank(), size());
-  gloo_context_->setTimeout(gloo::kNoTimeout);  // PeerWatch has one here, and the watchdog later
-  for (int other = 0; other < size(); ++other) {
-    if (other == rank()) continue;
-    ours_[static_cast<std::size_t>(other)] = gloo_context_->createPair(other)->address().bytes();
-  }
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      links_(static_cast<std::size_t>(context.size)) {
+  if (!wake_) throw std::system_error(errno, std::generic_category(), "cannot make an eventfd");
 }
 
-/// Sets a key for each other rank, to the address of our end of the connection to it. So a rank
-/// fetches what is for it, and not what is for others: in a large group that would be most of the
-/// data. The last rank tells all that it is.
-void GlooMesh::publish_addresses() {
-  std::vector<std::pair<std::string, std::string>> entries;
-  for (int other = 0; other < size(); ++other) {
-    if (other == rank()) continue;
-    const auto& address = ours_[static_cast<std::size_t>(other)];
-    entries.emplace_back(pair_key(rank(), other), std::string(address.begin(), address.end()));
-  }
-  ask_store(context_, [&](Store& store) {
-    store.multi_set(entries);
-    if (store.add(context_.prefix + "paired", 1) == size()) {
-      store.set(context_.prefix + "all_paired", "");
-    }
-  });
-}
-
-/// In slices: nothing ends a wait for the store.
-void GlooMesh::wait_for_addresses() const {
-  constexpr std::chrono::milliseconds kLook = std::chrono::seconds(1);
-  while (true) {
-    throw_if_stopped();
-    try {
-      ask_store(context_,
-                [&](Store& store) { store.wait({context_.prefix + "all_paired"}, kLook); });
-      return;
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::timed_out) throw;
-    }
-  }
-}
-
-void GlooMesh::read_addresses() {
-  std::vector<std::string> keys;
-  for (int other = 0; other < size(); ++other) {
-    if (other != rank()) keys.push_back(pair_key(other, rank()));
-  }
-  std::vector<std::string> texts;
-  ask_store(context_, [&](Store& store) { texts = store.multi_get(keys, context_.timeout); });
-  auto text = texts.begin();
-  for (int other = 0; other < size(); ++other) {
-    if (other == rank()) continue;
-    theirs_[static_cast<std::size_t>(other)].assign(text->begin(), text->end());
-    ++text;
-  }
-}
-
-void GlooMesh::connect_pairs() {
-  phase_ = Phase::pairing;
-  for (int other = 0; other < size(); ++other) {
-    if (other == rank()) continue;
-    set_partner(other);
-    throw_if_stopped();
-    pair(other).connect(theirs_[static_cast<std::size_t>(other)]);
-    pair(other).setSync(true, false);
-  }
-  duplicate_sockets();
-  phase_ = Phase::connected;
-  throw_if_stopped();
-}
-
-void GlooMesh::throw_if_stopped() const {
-  if (is_stopped_) throw own_error(context_, ErrorKind::system, " gave up connecting");
-}
-
-/// The one that this rank waits for.
-int GlooMesh::late_rank() const {
-  if (phase_ != Phase::meeting) return partner();
-  try {
-    for (int other = 0; other < size(); ++other) {
-      const std::string key = pair_key(other, (other + 1) % size());
-      if (other != rank() && !context_.store->check({key})) return other;
-    }
-  } catch (const Error&) {
-    // The store is lost, too.
-  }
-  return partner();
-}
-
-/// Ends Gloo's connect() to `other`, if that waits for the other side, by connecting in its place.
-/// To close our end instead could reset a connection that was just made, and a Gloo that has yet to
-/// accept such a one ends its process.
-void GlooMesh::unblock_connect(int other) {
-  const auto& ours = ours_[static_cast<std::size_t>(other)];
-  const std::lock_guard lock(unblocker_mutex_);
-  boost::system::error_code refused;  // then Gloo does not wait
-  auto& socket = unblockers_.emplace_back(unblocker_context_);
-  socket.connect(endpoint_of(ours), refused);
-  // Newer releases of Gloo share one port, and read first which pair the connection is for.
-  const auto sequence = gloo::transport::tcp::Address(ours).getSeq();
-  if (!refused) socket.write_some(boost::asio::buffer(&sequence, sizeof(sequence)), refused);
-}
-
-void GlooMesh::connect(std::chrono::milliseconds limit, const std::function<void()>& connected) {
-  set_partner(rank() == 0 ? 1 : 0);
-  std::optional<Error> failed;
-  const auto work = [&] {
-    try {
-      publish_addresses();
-      wait_for_addresses();
-      read_addresses();
-      connect_pairs();
-      connected();
-    } catch (const Error& error) {
-      failed = error;
-    } catch (const std::exception& thrown) {
-      failed = agree_on_loss(context_, kConnecting, partner(), gloo_message(thrown));
-    }
-  };
-  std::optional<Error> error;  // agreed on before connections are closed
-  const auto lost = [&](int other, const std::string& reason) {
-    error = agree_on_loss(context_, kConnecting, other, reason);
-    abort();
-  };
-  const auto timed_out = [&] {
-    error = agree_on_timeout(context_, kConnecting, late_rank());
-    abort();
-  };
-  PeerWatch::during(work, {lost, timed_out}, listeners_.others(), limit);
-  if (error) throw Error(*error);
-  if (failed) throw Error(*failed);
-}
-
-/// Gloo does not expose its sockets. They are found by their addresses: one end of each connection
-/// has an address that this rank or the other published.
-void GlooMesh::duplicate_sockets() {
-  std::vector<PeerWatch::Endpoint> published;
-  for (int other = 0; other < size(); ++other) {
-    if (other == rank()) continue;
-    published.push_back(endpoint_of(theirs_[static_cast<std::size_t>(other)]));
-    published.push_back(endpoint_of(ours_[static_cast<std::size_t>(other)]));
-  }
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    const int fd = std::atoi(entry.path().filename().c_str());
-    PeerWatch::Endpoint theirs;
-    PeerWatch::Endpoint ours;
-    auto length = static_cast<socklen_t>(theirs.capacity());
-    if (::getpeername(fd, theirs.data(), &length) != 0) continue;
-    if (::getsockname(fd, ours.data(), &length) != 0) continue;
-    if (std::ranges::count(published, theirs) + std::ranges::count(published, ours) > 0) {
-      const ddprun::Fd& duplicate = sockets_.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
-      if (!duplicate)
-        throw std::system_error(errno, std::generic_category(), "cannot keep a connection");
-    }
-  }
+void GlooMesh::accept(int from, Fd socket) {
+  const std::lock_guard lock(mutex_);
+  if (is_stopped_) return;
+  arrived_.emplace_back(from, std::move(socket));
+  ::eventfd_write(wake_.get(), 1);
 }
 
 void GlooMesh::abort() noexcept {
+  const std::lock_guard lock(mutex_);
   is_stopped_ = true;
-  const Phase phase = phase_;
-  if (phase == Phase::pairing) unblock_connect(partner());
-  if (phase != Phase::connected) return;
-  for (const ddprun::Fd& socket : sockets_) ::shutdown(socket.get(), SHUT_RDWR);
+  for (const Link& link : links_) {
+    if (link.out) ::shutdown(link.out.get(), SHUT_RDWR);
+    if (link.in) ::shutdown(link.in.get(), SHUT_RDWR);
+  }
+  arrived_.clear();
+  ::eventfd_write(wake_.get(), 1);
 }
 
-std::string gloo_message(const std::exception& thrown) {
-  const std::string text = thrown.what();
-  const std::size_t end = text.starts_with('[') ? text.find("] ") : std::string::npos;
-  return end == std::string::npos ? text : text.substr(end + 2);
+void GlooMesh::throw_if_stopped() const {
+  if (is_stopped_) throw MeshStopped();
+}
+
+/// The first connection in the name of a rank counts.
+void GlooMesh::take_arrived() {
+  eventfd_t count = 0;
+  ::eventfd_read(wake_.get(), &count);
+  const std::lock_guard lock(mutex_);
+  for (auto& [from, socket] : arrived_) {
+    if (!link(from).in) link(from).in = std::move(socket);
+  }
+  arrived_.clear();
+}
+
+/// In the background, unless it has been done.
+void GlooMesh::connect(int rank) {
+  if (link(rank).out) return;
+  const auto& [endpoint, token] = listeners_.at(rank);
+  Fd socket(::socket(endpoint.data()->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) throw std::system_error(errno, std::generic_category(), "cannot make a socket");
+  const int on = 1;
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  const int rc = ::connect(socket.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size()));
+  if (rc != 0 && errno != EINPROGRESS && errno != EINTR) throw PeerLost(rank, reason_of(errno));
+  const std::lock_guard lock(mutex_);
+  link(rank).greeting = {.kind = Frame::Kind::calls, .tag = context_.rank, .number = token};
+  link(rank).out = std::move(socket);
+}
+
+/// Tells the other rank whose connection it is, as soon as it is made.
+void GlooMesh::greet(int rank) {
+  Link& to = link(rank);
+  while (to.greets()) {
+    std::array rest = {
+        rest_of({reinterpret_cast<const char*>(&to.greeting), sizeof(Frame)}, to.greeted)};
+    const ssize_t sent = send_now(to.out, rest);
+    if (sent < 0 && is_for_later(errno)) return;
+    if (sent < 0) throw PeerLost(rank, reason_of(errno));
+    to.greeted += static_cast<std::size_t>(sent);
+  }
+}
+
+/// Whether all is sent.
+bool GlooMesh::send_some(Sending& sending) {
+  while (!sending.is_done()) {
+    connect(sending.rank);
+    greet(sending.rank);
+    if (link(sending.rank).greets()) return false;
+    const std::size_t first = sending.parts[0].size();
+    std::array rest = {rest_of(sending.parts[0], sending.done),
+                       rest_of(sending.parts[1], sending.done - std::min(sending.done, first))};
+    const ssize_t sent = send_now(link(sending.rank).out, rest);
+    if (sent < 0 && is_for_later(errno)) return false;
+    if (sent < 0) throw PeerLost(sending.rank, errno == EPIPE ? kEnded : reason_of(errno));
+    sending.done += static_cast<std::size_t>(sent);
+  }
+  return true;
+}
+
+/// Whether all is received. Where the other rank has not connected yet, our connection to it shows
+/// whether it is still there.
+bool GlooMesh::receive_some(Receiving& receiving) {
+  while (!receiving.is_done()) {
+    if (receiving.done == receiving.bytes) {
+      receiving.bytes += std::exchange(receiving.more, {})();
+      continue;
+    }
+    if (!link(receiving.rank).in) take_arrived();
+    const Fd& from = link(receiving.rank).in;
+    if (!from) {
+      connect(receiving.rank);
+      greet(receiving.rank);
+      return false;
+    }
+    const ssize_t got = ::recv(from.get(), receiving.data + receiving.done,
+                               receiving.bytes - receiving.done, MSG_DONTWAIT);
+    if (got < 0 && is_for_later(errno)) return false;
+    if (got <= 0) throw PeerLost(receiving.rank, got == 0 ? kEnded : reason_of(errno));
+    receiving.done += static_cast<std::size_t>(got);
+  }
+  return true;
+}
+
+/// A connection that this rank's abort() has ended is no loss.
+void GlooMesh::move(std::span<Sending> out, std::span<Receiving> in) {
+  try {
+    throw_if_stopped();
+    while (!move_some(out, in)) wait(out, in);
+  } catch (const PeerLost&) {
+    throw_if_stopped();
+    throw;
+  }
+}
+
+/// Whether all is sent and received.
+bool GlooMesh::move_some(std::span<Sending> out, std::span<Receiving> in) {
+  bool is_done = true;
+  for (Sending& each : out) is_done = (each.is_ready && send_some(each)) && is_done;
+  for (Receiving& each : in) is_done = (each.is_ready && receive_some(each)) && is_done;
+  return is_done;
+}
+
+void GlooMesh::swap(const Sending& out, const Receiving& in) {
+  std::array sending = {out};
+  std::array receiving = {in};
+  move(sending, receiving);
+}
+
+/// In milliseconds, for poll(); `rank` is the one to blame.
+int GlooMesh::wait_time(int rank) const {
+  if (!deadline_) return -1;
+  const auto left = *deadline_ - std::chrono::steady_clock::now();
+  if (left <= std::chrono::nanoseconds(0)) throw PeerLate(rank);
+  const auto whole = std::chrono::ceil<std::chrono::milliseconds>(left).count();
+  return static_cast<int>(std::min<decltype(whole)>(whole, INT_MAX));
+}
+
+/// Until one of them can go on.
+void GlooMesh::wait(std::span<Sending> out, std::span<Receiving> in) {
+  int awaited = -1;
+  bool has_ended = false;
+  polled_.assign(1, {wake_.get(), POLLIN, 0});
+  const auto add = [&](int rank, const Fd& socket, short events) {
+    if (awaited < 0) awaited = rank;
+    polled_.push_back({events == 0 ? -1 : socket.get(), events, 0});
+  };
+  for (const Receiving& each : in) {
+    if (each.is_done()) continue;
+    const Link& from = link(each.rank);
+    if (from.in) {
+      add(each.rank, from.in, POLLIN);
+    } else {
+      has_ended |= from.ended.has_value();
+      add(each.rank, from.out, watched_events(each.rank));
+    }
+  }
+  for (const Sending& each : out) {
+    if (!each.is_done()) add(each.rank, link(each.rank).out, POLLOUT);
+  }
+  const int limit = has_ended ? static_cast<int>(kGrace.count()) : wait_time(awaited);
+  if (::poll(polled_.data(), polled_.size(), limit) < 0 && errno != EINTR) {
+    throw std::system_error(errno, std::generic_category(), "cannot wait for connections");
+  }
+  throw_if_stopped();
+  const bool have_arrived = polled_.front().revents != 0;
+  if (have_arrived) take_arrived();
+  std::size_t next = 1;
+  for (Receiving& each : in) {
+    if (each.is_done()) continue;
+    const short events = polled_[next++].revents;
+    each.is_ready = events != 0 || have_arrived;
+    if (!link(each.rank).in) look_for_end(each.rank, events);
+  }
+  for (Sending& each : out) {
+    if (!each.is_done()) each.is_ready = polled_[next++].revents != 0;
+  }
+}
+
+/// Of our connection to a rank that has not connected to this one; none when it has ended.
+short GlooMesh::watched_events(int rank) {
+  const Link& to = link(rank);
+  if (to.ended) return 0;
+  return static_cast<short>(to.greets() ? POLLIN | POLLOUT : POLLIN);
+}
+
+/// A rank that is still there never sends on our connection to it.
+void GlooMesh::look_for_end(int rank, short events) {
+  Link& to = link(rank);
+  const auto now = std::chrono::steady_clock::now();
+  if (to.ended) {
+    if (now - *to.ended >= kGrace) throw PeerLost(rank, kEnded);
+    return;
+  }
+  if ((events & (POLLIN | POLLHUP | POLLERR)) == 0) return;
+  int error = 0;
+  socklen_t length = sizeof(error);
+  ::getsockopt(to.out.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+  if (error != 0) throw PeerLost(rank, reason_of(error));
+  to.ended = now;
 }
 
 }  // namespace ddp::internal

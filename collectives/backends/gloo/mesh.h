@@ -1,92 +1,136 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <exception>
 #include <functional>
-#include <memory>
 #include <mutex>
+#include <optional>
+#include <poll.h>
+#include <span>
 #include <string>
 #include <vector>
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <gloo/transport/context.h>
-#include <gloo/transport/pair.h>
-
 #include "base/fd.h"
+#include "collectives/backends/gloo/frame.h"
 #include "collectives/backends/gloo/listeners.h"
 #include "collectives/backends/group_context.h"
 
 namespace ddp::internal {
 
-/// Gloo's connections over TCP: one to every other rank.
+/// Thrown by the mesh: the connection with `rank` ended, or there is none.
+struct PeerLost : std::exception {
+  PeerLost(int of, std::string why) : rank(of), reason(std::move(why)) {}
+  const char* what() const noexcept override { return reason.c_str(); }
+  int rank;
+  std::string reason;
+};
+
+/// Thrown by the mesh: `rank` has not come until the deadline.
+struct PeerLate : std::exception {
+  explicit PeerLate(int of) : rank(of) {}
+  const char* what() const noexcept override { return "late"; }
+  int rank;
+};
+
+/// Thrown by the mesh after abort().
+struct MeshStopped : std::exception {
+  const char* what() const noexcept override { return "stopped"; }
+};
+
+/// The TCP connections of a group's collective calls. A rank connects to another when it first
+/// sends to it, and sends on that connection alone: so between two ranks there is one for each
+/// direction that is used.
 ///
-/// They are in Gloo's synchronous mode, in which the calling thread reads and writes and so detects
-/// the end of a connection itself. In the asynchronous mode Gloo's thread does it. It passes every
-/// message on, which on a busy machine can cost a time slice of the scheduler for each, and can
-/// miss the end of a connection.
+/// Data moves as sockets are ready, in both directions at once: no rank depends on how much the
+/// kernel holds for another. A rank that waits for another sees its end, also before that one has
+/// connected.
+///
+/// Thread: one at a time, but accept() and abort().
 class GlooMesh {
  public:
-  /// On the host's interface by which the others reach it. Throws what Gloo throws.
-  GlooMesh(GroupContext& context, const GlooListeners& listeners);
-
-  /// Connects every pair of ranks, which find each other's ends through the store: each waits for
-  /// all others to call it. Then calls `connected`, in another thread, which may use the mesh as a
-  /// group's first call does. A rank that is lost or, after `limit`, late meanwhile is found, too.
-  /// Throws ddp::Error, also after `connected` has returned: what that made must be destroyed
-  /// before the mesh.
-  void connect(std::chrono::milliseconds limit, const std::function<void()>& connected);
+  GlooMesh(const GroupContext& context, const GlooListeners& listeners);
+  GlooMesh(const GlooMesh&) = delete;
+  GlooMesh& operator=(const GlooMesh&) = delete;
 
   int rank() const { return context_.rank; }
   int size() const { return context_.size; }
   const GlooListeners& listeners() const { return listeners_; }
 
-  gloo::transport::Pair& pair(int rank) const { return *gloo_context_->getPair(rank); }
+  /// Data for a rank, in two parts.
+  struct Sending {
+    int rank = 0;
+    std::array<std::span<const char>, 2> parts = {};
+    std::size_t done = 0;
+    bool is_ready = true;  ///< worth a try; of move() alone
+    bool is_done() const { return done == parts[0].size() + parts[1].size(); }
+  };
 
-  /// Shuts down every connection, so that reads and writes on them fail, and so does connect().
+  /// Data from a rank. When `bytes` have come `more`, if it is set, is asked once how many follow.
+  struct Receiving {
+    int rank = 0;
+    char* data = nullptr;
+    std::size_t bytes = 0;
+    std::function<std::size_t()> more = {};
+    std::size_t done = 0;
+    bool is_ready = true;  ///< worth a try; of move() alone
+    bool is_done() const { return done == bytes && !more; }
+  };
+
+  /// Returns when all is sent and received. At most one of each for a rank. Throws PeerLost,
+  /// PeerLate, MeshStopped, and std::system_error.
+  void move(std::span<Sending> out, std::span<Receiving> in);
+
+  /// The same for one of each.
+  void swap(const Sending& out, const Receiving& in);
+
+  /// From when on move() throws PeerLate; nullopt: never.
+  void set_deadline(std::optional<std::chrono::steady_clock::time_point> deadline) {
+    deadline_ = deadline;
+  }
+
+  /// A connection on which `from` sends. Thread: any.
+  void accept(int from, ddprun::Fd socket);
+
+  /// Shuts down every connection: move() throws here, and where other ranks wait for this one.
   /// Thread: any.
   void abort() noexcept;
 
-  /// The rank that the calling thread exchanges data with, set before each operation on a pair: the
-  /// one to blame if Gloo throws, as its exceptions name no rank.
-  void set_partner(int rank) { partner_ = rank; }
-  int partner() const { return partner_; }
-
  private:
-  enum class Phase { meeting, pairing, connected };
+  struct Link {
+    ddprun::Fd out;
+    ddprun::Fd in;
+    Frame greeting = {};
+    std::size_t greeted = 0;  // bytes of the greeting that are sent
+    std::optional<std::chrono::steady_clock::time_point> ended = {};  // `out`, without an `in`
+    bool greets() const { return out && greeted < sizeof(Frame); }
+  };
 
-  std::string pair_key(int from, int to) const {
-    return context_.prefix + "pair/" + std::to_string(from) + "/" + std::to_string(to);
-  }
-  void publish_addresses();
-  void wait_for_addresses() const;
-  void read_addresses();
-  void connect_pairs();
+  Link& link(int rank) { return links_[static_cast<std::size_t>(rank)]; }
+  void connect(int rank);
+  void greet(int rank);
+  bool move_some(std::span<Sending> out, std::span<Receiving> in);
+  bool send_some(Sending& sending);
+  bool receive_some(Receiving& receiving);
+  void take_arrived();
+  void wait(std::span<Sending> out, std::span<Receiving> in);
+  void look_for_end(int rank, short events);
+  int wait_time(int rank) const;
+  short watched_events(int rank);
   void throw_if_stopped() const;
-  int late_rank() const;
-  void duplicate_sockets();
-  void unblock_connect(int other);
 
-  using Addresses = std::vector<std::vector<char>>;  // of ends of Gloo's connections, by rank
-
-  GroupContext& context_;
+  const GroupContext& context_;
   const GlooListeners& listeners_;
-  std::shared_ptr<gloo::transport::Context> gloo_context_;
-  Addresses ours_;
-  Addresses theirs_;
-  std::vector<ddprun::Fd> sockets_;  // duplicates of Gloo's: its own close() waits for readers
-  // Read by threads that watch, or abort, while another one connects.
-  std::atomic<Phase> phase_ = Phase::meeting;  // after connected, sockets_ is complete
+  std::optional<std::chrono::steady_clock::time_point> deadline_;
+  std::vector<pollfd> polled_;
+  ddprun::Fd wake_;  // an eventfd
   std::atomic<bool> is_stopped_ = false;
-  std::atomic<int> partner_ = 0;
-  std::mutex unblocker_mutex_;  // of the next two
-  boost::asio::io_context unblocker_context_;
-  std::vector<boost::asio::ip::tcp::socket> unblockers_;
+  std::mutex mutex_;  // of what follows, where abort() may meet changes
+  std::vector<Link> links_;
+  std::vector<std::pair<int, ddprun::Fd>> arrived_;
 };
-
-/// Gloo's message without the place in its source that it has in front.
-std::string gloo_message(const std::exception& thrown);
 
 }  // namespace ddp::internal

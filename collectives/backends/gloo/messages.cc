@@ -2,7 +2,9 @@
 #include "collectives/backends/gloo/messages.h"
 
 #include <algorithm>
+#include <mutex>
 #include <new>
+#include <sched.h>
 #include <utility>
 
 #include "base/fd.h"
@@ -22,15 +24,41 @@ using Clock = std::chrono::steady_clock;
 /// Ranks do so at once.
 constexpr std::size_t kMaxUnidentified = 64;
 
+/// About what waking up costs.
+constexpr auto kLongestSpin = std::chrono::microseconds(50);
+/// So long after a thread has looked at the rings other ranks do not wake this one.
+constexpr auto kIdle = std::chrono::microseconds(300);
+constexpr int kLooksPerYield = 64;
+
 }  // namespace
 
+void MessageCall::wait() {
+  move_messages(Clock::time_point::max());
+  Completion::wait();
+}
+
+bool MessageCall::completes_until(Clock::time_point deadline) {
+  move_messages(deadline);
+  return Completion::completes_until(deadline);
+}
+
+void MessageCall::move_messages(Clock::time_point deadline) {
+  const std::shared_lock lock(room_->mutex);
+  if (room_->messages != nullptr) room_->messages->move_until_complete(*this, deadline);
+}
+
 GlooMessages::GlooMessages(GroupContext& context, GlooListeners& listeners,
-                           std::function<void(const Error& error)> on_failure)
+                           std::function<void(const Error& error)> on_failure,
+                           std::function<void(int from, ddprun::Fd socket)> on_calls)
     : context_(context),
       token_(listeners.at(context.rank).token),
       on_failure_(std::move(on_failure)),
+      on_calls_(std::move(on_calls)),
       acceptor_(io_context_),
-      timer_(io_context_) {
+      timer_(io_context_),
+      idle_timer_(io_context_),
+      are_offered_(static_cast<std::size_t>(context.size)) {
+  room_->messages = this;
   listeners.release_to(acceptor_);
   const RunLocked run = [this](const std::function<void()>& work) { run_locked(work); };
   for (int other = 0; other < context_.size; ++other) {
@@ -50,6 +78,10 @@ GlooMessages::GlooMessages(GroupContext& context, GlooListeners& listeners,
 
 GlooMessages::~GlooMessages() {
   fail(own_error(context_, ErrorKind::system, " aborted its messages: the group ends"));
+  {
+    const std::lock_guard lock(room_->mutex);
+    room_->messages = nullptr;
+  }
   thread_.join();
 }
 
@@ -57,6 +89,7 @@ GlooPeer::Events GlooMessages::events_of_peer(int other) {
   return {
       [this](MessageAt message) { complete(message); },
       [this](MessageAt message, const std::string& theirs) { stop_on_mismatch(message, theirs); },
+      [this, other] { read_ring_of(&peer(other)); },
       [this, other](const std::string& reason) { stop_on_loss(other, reason); },
       [this, other](std::size_t kept, std::int32_t tag) { stop_on_overflow(other, kept, tag); },
   };
@@ -102,10 +135,11 @@ void GlooMessages::fail(const Error& error) noexcept {
   error_code ignored;
   acceptor_.close(ignored);
   timer_.cancel();
+  idle_timer_.cancel();
 }
 
 std::shared_ptr<AsyncCall> GlooMessages::begin(const Task& task) {
-  auto call = std::make_shared<MessageCall>();
+  auto call = std::make_shared<MessageCall>(room_);
   call->open = task.transfers.size();
   if (task.transfers.empty()) call->succeed();
   std::vector<MessageAt> begun;
@@ -198,20 +232,129 @@ void GlooMessages::add_connection(tcp::socket socket) {
   accepted.connection->open();
 }
 
-/// The first frame must be a hello or a watch, with the rank of the sender and our token. A rank
-/// may send one hello.
 bool GlooMessages::on_frame(Accepted& accepted, const Frame& frame, const char* data) {
   if (frame.kind == Frame::Kind::bye) changed_.notify_all();
-  if (accepted.peer != nullptr) return accepted.peer->on_frame(frame, data);
+  if (accepted.peer == nullptr) return on_first_frame(accepted, frame);
+  if (frame.kind == Frame::Kind::turn) return accepted.connection->turn_to_ring();
+  if (frame.kind != Frame::Kind::ring) return accepted.peer->on_frame(frame, data);
+  auto& is_offered = are_offered_[static_cast<std::size_t>(accepted.rank)];
+  if (is_offered != 0) return false;
+  is_offered = 1;
+  turn_to_ring(accepted.rank);
+  return true;
+}
+
+/// It must be a hello, a watch or calls, with the rank of the sender and our token. A rank may send
+/// one hello.
+bool GlooMessages::on_first_frame(Accepted& accepted, const Frame& frame) {
   const bool is_rank = frame.tag >= 0 && frame.tag < context_.size && frame.tag != context_.rank;
   if (accepted.watches || frame.number != token_ || !is_rank) return false;
   if (frame.kind == Frame::Kind::watch) return accepted.watches = true;
+  if (frame.kind == Frame::Kind::calls) {
+    on_calls_(frame.tag, accepted.connection->release());
+    return true;
+  }
   if (frame.kind != Frame::Kind::hello) return false;
   GlooPeer& sender = peer(frame.tag);
   if (std::ranges::count(accepted_, &sender, &Accepted::peer) > 0) return false;
   accepted.peer = &sender;
+  accepted.rank = frame.tag;
   sender.on_connected();
+  offer_ring(accepted);
   return true;
+}
+
+void GlooMessages::use_rings(ShmRings rings) {
+  run_locked([&] {
+    rings_.emplace(std::move(rings));
+    for (const Accepted& accepted : accepted_) {
+      if (accepted.peer != nullptr && !accepted.connection->is_closed()) offer_ring(accepted);
+    }
+    for (int other = 0; other < context_.size; ++other) {
+      if (are_offered_[static_cast<std::size_t>(other)] != 0) turn_to_ring(other);
+    }
+  });
+}
+
+/// The sender may write to a ring that this rank reads, if there is memory for it.
+void GlooMessages::offer_ring(const Accepted& accepted) {
+  auto ring = rings_ ? rings_->from(accepted.rank) : std::nullopt;
+  if (!ring) return;
+  accepted.connection->set_ring(std::move(*ring));
+  accepted.connection->set_awake(awake_);
+  ringed_.push_back(accepted.connection);
+  accepted.peer->offer_ring();
+}
+
+void GlooMessages::turn_to_ring(int other) {
+  auto ring = rings_ ? rings_->to(other) : std::nullopt;
+  if (!ring) return;
+  peer(other).use_ring(std::move(*ring));
+  peer(other).set_awake(awake_);
+  ring_writers_.push_back(&peer(other));
+}
+
+/// Whether anything was read.
+bool GlooMessages::move_in_rings() {
+  bool moved = false;
+  for (const auto& connection : ringed_) moved = connection->read_ring() || moved;
+  for (GlooPeer* const peer : ring_writers_) peer->go_on();
+  return moved;
+}
+
+void GlooMessages::read_ring_of(const GlooPeer* sender) {
+  for (const Accepted& accepted : accepted_) {
+    while (accepted.peer == sender && accepted.connection->read_ring()) continue;
+  }
+}
+
+void GlooMessages::set_awake(bool awake) {
+  awake_ = awake;
+  for (const auto& connection : ringed_) connection->set_awake(awake);
+  for (GlooPeer* const peer : ring_writers_) peer->set_awake(awake);
+}
+
+/// Until nobody has looked at the rings for a while.
+void GlooMessages::watch_idleness() {
+  watches_idleness_ = true;
+  idle_timer_.expires_after(kIdle);
+  idle_timer_.async_wait([this](const error_code&) {
+    run_locked([&] {
+      watches_idleness_ = false;
+      if (movers_ == 0 && std::exchange(is_idle_, true)) return set_awake(false);
+      move_in_rings();
+      watch_idleness();
+    });
+  });
+}
+
+void GlooMessages::move_until_complete(const MessageCall& call, Clock::time_point deadline) {
+  Clock::time_point end{};
+  bool is_first = true;
+  for (int looks = 1;; ++looks) {
+    bool goes_on = false;
+    bool has_own_cpu = false;
+    run_locked([&] {
+      if (call.open == 0 || ringed_.empty()) return;
+      if (std::exchange(is_first, false)) ++movers_;
+      if (!awake_) set_awake(true);
+      if (!watches_idleness_) watch_idleness();
+      const bool moved = move_in_rings();
+      goes_on = call.open > 0;
+      has_own_cpu = rings_->have_own_cpus();
+      const auto now = Clock::now();
+      if (moved || end == Clock::time_point{}) end = std::min(now + kLongestSpin, deadline);
+      if (goes_on && now < end) return;
+      if (goes_on && movers_ == 1) set_awake(false);
+      goes_on = false;
+    });
+    if (!goes_on) break;
+    if (!has_own_cpu || looks % kLooksPerYield == 0) ::sched_yield();
+  }
+  if (is_first) return;
+  const std::lock_guard lock(mutex_);
+  --movers_;
+  is_idle_ = false;
 }
 
 std::optional<MessageAt> GlooMessages::oldest_with(int other) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <list>
@@ -15,10 +16,12 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "base/fd.h"
 #include "collectives/backends/gloo/connections.h"
 #include "collectives/backends/gloo/listeners.h"
 #include "collectives/backends/gloo/peer.h"
 #include "collectives/backends/group_context.h"
+#include "collectives/backends/shm/ring.h"
 #include "ddp/error.h"
 
 namespace ddp::internal {
@@ -26,10 +29,14 @@ namespace ddp::internal {
 /// Messages between two ranks (send, recv, batch_send_recv). They progress in the background,
 /// beside the calls of all ranks.
 ///
-/// They have connections of their own, apart from Gloo's: Gloo's buffers cannot be tested for
-/// completion, and its asynchronous mode can miss the end of a connection. A rank connects to
-/// another with the first message between them. One thread reads, and writes what a socket did not
-/// take at once; short messages are written by the thread that sends them.
+/// They have connections of their own, apart from those of the mesh. A rank connects to another
+/// with the first message between them. One thread reads, and writes what a socket did not take at
+/// once; short messages are written by the thread that sends them.
+///
+/// Ranks of one node go on in rings (ShmRing) then; the connection remains for its end, and to wake
+/// the other rank. Threads that wait for a message read and write the rings themselves, and spin
+/// for a moment; the other ranks need not wake this one as long as some do, and for a moment
+/// longer.
 ///
 /// The first failure fails all messages, once the group's agreed error about it is known.
 ///
@@ -37,14 +44,24 @@ namespace ddp::internal {
 class GlooMessages {
  public:
   /// Accepts connections at this rank's listener. `on_failure` is called once, in any thread, with
-  /// the first failure that is detected here.
+  /// the first failure that is detected here; `on_calls` gets the connections for
+  /// GlooMesh::accept().
   GlooMessages(GroupContext& context, GlooListeners& listeners,
-               std::function<void(const Error& error)> on_failure);
+               std::function<void(const Error& error)> on_failure,
+               std::function<void(int from, ddprun::Fd socket)> on_calls);
   GlooMessages(const GlooMessages&) = delete;
   GlooMessages& operator=(const GlooMessages&) = delete;
 
   /// Fails the messages that are not complete.
   ~GlooMessages();
+
+  /// Messages with other ranks of this node go through these rings from now on, once both ranks
+  /// have them.
+  void use_rings(ShmRings rings);
+
+  /// Moves what is in the rings until the call is complete, or nothing has come for a while: then
+  /// the other ranks wake this one.
+  void move_until_complete(const MessageCall& call, std::chrono::steady_clock::time_point deadline);
 
   /// Begins all messages of the task at once.
   std::shared_ptr<AsyncCall> begin(const Task& task);
@@ -65,6 +82,7 @@ class GlooMessages {
   struct Accepted {
     std::shared_ptr<RecvConnection> connection;
     GlooPeer* peer = nullptr;
+    int rank = -1;  ///< of `peer`
     bool watches = false;
     bool is_identified() const { return peer != nullptr || watches; }
   };
@@ -76,6 +94,13 @@ class GlooMessages {
   void add_connection(boost::asio::ip::tcp::socket socket);
   bool on_frame(Accepted& accepted, const Frame& frame, const char* data);
   GlooPeer::Events events_of_peer(int other);
+  bool on_first_frame(Accepted& accepted, const Frame& frame);
+  void offer_ring(const Accepted& accepted);
+  void turn_to_ring(int other);
+  bool move_in_rings();
+  void read_ring_of(const GlooPeer* sender);
+  void set_awake(bool awake);
+  void watch_idleness();
   GlooPeer& peer(int other) { return *peers_[static_cast<std::size_t>(other)]; }
 
   void complete(MessageAt message);
@@ -93,9 +118,12 @@ class GlooMessages {
   GroupContext& context_;
   const std::uint64_t token_;
   const std::function<void(const Error& error)> on_failure_;
+  const std::function<void(int from, ddprun::Fd socket)> on_calls_;
   boost::asio::io_context io_context_{1};
   boost::asio::ip::tcp::acceptor acceptor_;
   boost::asio::steady_timer timer_;
+  boost::asio::steady_timer idle_timer_;
+  const std::shared_ptr<MessageRoom> room_ = std::make_shared<MessageRoom>();
 
   std::mutex mutex_;  // of all that follows
   std::condition_variable changed_;
@@ -103,8 +131,16 @@ class GlooMessages {
   std::list<Accepted> accepted_;
   std::vector<std::unique_ptr<GlooPeer>> peers_;  // by rank; ours is null
   bool timer_runs_ = false;
-  std::function<Error()> agree_;  // set by stop(): gets the agreed error from the store
-  bool agreeing_ = false;         // agree_ is running, without the lock
+  std::optional<ShmRings> rings_;
+  std::vector<std::shared_ptr<RecvConnection>> ringed_;  // those that have a ring
+  std::vector<GlooPeer*> ring_writers_;                  // to whom this rank writes in one
+  std::vector<char> are_offered_;  // by rank, whether that one reads a ring of ours
+  int movers_ = 0;                 // threads in move_until_complete()
+  bool awake_ = false;             // the rings are looked at often: nobody has to wake this rank
+  bool is_idle_ = true;            // they were not, since the timer was set
+  bool watches_idleness_ = false;  // the timer runs
+  std::function<Error()> agree_;   // set by stop(): gets the agreed error from the store
+  bool agreeing_ = false;          // agree_ is running, without the lock
   std::optional<Error> failure_;
   std::thread thread_;
 };

@@ -53,6 +53,11 @@ std::shared_ptr<void> NodeCollectives::allocate(const Task& task, const Call& ca
   return nullptr;
 }
 
+std::optional<ShmRings> NodeCollectives::rings() const {
+  if (!memory_) return std::nullopt;
+  return ShmRings(memory_->arena(), nodes_.ranks(node_), context_.rank);
+}
+
 int NodeCollectives::rank_at(int place) const {
   return nodes_.ranks(node_)[static_cast<std::size_t>(place)];
 }
@@ -66,9 +71,9 @@ void NodeCollectives::in_node(const Task& task, const Call& call) {
   memory_ ? memory_->run(task, call) : do_alone(task);
 }
 
-/// Compares the call between nodes; only first ranks do, who may send each other a little data.
-void NodeCollectives::agree(const Call& call, const void* data, std::size_t bytes) {
-  if (leads()) whole_.agree(*counterparts_, call, static_cast<const char*>(data), bytes);
+/// Compares the call between nodes; only first ranks do.
+void NodeCollectives::agree(const Call& call) {
+  if (leads()) whole_.agree(*counterparts_, call);
 }
 
 void NodeCollectives::barrier(const Call& call) {
@@ -84,12 +89,12 @@ void NodeCollectives::broadcast(const Task& task, const Call& call) {
   Task inside = task;
   inside.root = node_ == root ? nodes_.place_of(task.root) : 0;
   in_node(node_ == root ? inside : Task{}, call);
-  const bool goes_along = GlooCallExchange::takes(bytes);
-  agree(call, task.out, node_ == root && goes_along ? bytes : 0);
-  if (leads() && !goes_along) {
-    whole_.pairwise().broadcast(*counterparts_, static_cast<char*>(task.out), bytes, root);
-  } else if (leads() && node_ != root && bytes > 0) {
-    std::memcpy(task.out, whole_.data_of(counterparts_->at(root)), bytes);
+  char* const data = static_cast<char*>(task.out);
+  if (leads() && GlooCallExchange::takes(bytes)) {
+    whole_.broadcast_little(*counterparts_, call, data, bytes, root);
+  } else if (leads()) {
+    whole_.agree(*counterparts_, call);
+    whole_.pairwise().broadcast(*counterparts_, data, bytes, root);
   }
   in_node(node_ == root ? Task{} : inside, call);
 }
@@ -122,11 +127,11 @@ void NodeCollectives::all_reduce_by_leaders(const Task& task, const Task& sums, 
   inside.root = 0;
   inside.out = sums_.data();
   in_node(inside, call);
-  agree(call, sums_.data(), sums_.size());
   if (leads()) {
-    const std::vector<Share> all(static_cast<std::size_t>(nodes_.count()), {0, task.count});
-    whole_.reduction().run(*counterparts_, reduction(sums.type, sums.reduce), width, sums_.data(),
-                           all, sums_.data());
+    Task between = sums;
+    between.in = sums_.data();
+    between.out = sums_.data();
+    whole_.all_reduce_little(*counterparts_, call, between);
     reduction(task.type, task.reduce).store(task.out, sums_.data(), task.count, context_.size);
   }
   Task result = task;

@@ -11,6 +11,7 @@
 #include "collectives/backends/gloo/part.h"
 #include "collectives/backends/gloo/shared_memory.h"
 #include "collectives/backends/group_context.h"
+#include "collectives/backends/shm/ring.h"
 #include "collectives/call/blocks.h"
 #include "collectives/call/task.h"
 
@@ -35,8 +36,8 @@ class NodeCollectives {
   NodeCollectives(GroupContext& context, GlooCollectives& whole, SharedMemory shared);
 
   /// Returns when this rank's part is done. Throws ddp::Error, the agreed error, if the ranks'
-  /// calls differ; ShmStopped, whose rank is a place on the node; and what Gloo throws. Must not be
-  /// used after any of these.
+  /// calls differ; ShmStopped, whose rank is a place on the node; and what GlooMesh::move() throws.
+  /// Must not be used after any of these.
   void run(const Task& task, const Call& call);
 
   /// For a task of Operation::allocate, as ShmCollectives::allocate(); null if the group has
@@ -45,6 +46,9 @@ class NodeCollectives {
 
   /// Whether all ranks of the group share memory: then run() does not use the mesh.
   bool are_on_one_node() const { return nodes_.count() == 1; }
+
+  /// The rings between this rank and the others of its node; nullopt if it is alone there.
+  std::optional<ShmRings> rings() const;
 
   /// The rank with this place on this rank's node.
   int rank_at(int place) const;
@@ -55,7 +59,7 @@ class NodeCollectives {
 
  private:
   void in_node(const Task& task, const Call& call);
-  void agree(const Call& call, const void* data = nullptr, std::size_t bytes = 0);
+  void agree(const Call& call);
   void barrier(const Call& call);
   void broadcast(const Task& task, const Call& call);
   void all_reduce(const Task& task, const Call& call);

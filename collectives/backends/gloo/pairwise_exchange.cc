@@ -2,30 +2,22 @@
 #include "collectives/backends/gloo/pairwise_exchange.h"
 
 #include <algorithm>
-#include <memory>
-
-#include <gloo/transport/buffer.h>
 
 namespace ddp::internal {
 namespace {
 
-constexpr int kPieceSlot = 1;  // GlooCallExchange has slot 0
+/// What begins at `at`: none, if that is behind the end.
+template <class Data>
+Data piece_of(const Data& whole, std::size_t at) {
+  if (at >= whole.bytes) return {};
+  return {whole.data + at, std::min(GlooPairwiseExchange::kPiece, whole.bytes - at)};
+}
 
 }  // namespace
 
-void GlooPairwiseExchange::send(int rank, const char* data, std::size_t bytes) {
-  if (bytes == 0) return;
-  mesh_.set_partner(rank);
-  // Gloo only reads it, but its interface has one pointer for both directions.
-  const auto to = mesh_.pair(rank).createSendBuffer(kPieceSlot, const_cast<char*>(data), bytes);
-  to->send(0, bytes);
-  to->waitSend();
-}
-
-void GlooPairwiseExchange::receive(int rank, char* data, std::size_t bytes) {
-  if (bytes == 0) return;
-  mesh_.set_partner(rank);
-  mesh_.pair(rank).createRecvBuffer(kPieceSlot, data, bytes)->waitRecv();
+void GlooPairwiseExchange::swap(int to, const Outgoing& out, int from, const Incoming& in) {
+  mesh_.swap({.rank = to, .parts = {std::span(out.data, out.bytes)}},
+             {.rank = from, .data = in.data, .bytes = in.bytes});
 }
 
 void GlooPairwiseExchange::exchange(const GlooPart& part,
@@ -37,20 +29,25 @@ void GlooPairwiseExchange::exchange(const GlooPart& part,
     const Outgoing out = to(next);
     const Incoming in = from(previous);
     for (std::size_t at = 0; at < std::max(out.bytes, in.bytes); at += kPiece) {
-      if (at < out.bytes) send(part.at(next), out.data + at, std::min(kPiece, out.bytes - at));
-      if (at < in.bytes) receive(part.at(previous), in.data + at, std::min(kPiece, in.bytes - at));
+      swap(part.at(next), piece_of(out, at), part.at(previous), piece_of(in, at));
     }
   }
 }
 
+/// Each piece is forwarded while the next one comes.
 void GlooPairwiseExchange::broadcast(const GlooPart& part, char* data, std::size_t bytes,
                                      int root) {
   const int next = part.after(1);
-  const int previous = part.before(1);
-  for (std::size_t at = 0; at < bytes; at += kPiece) {
-    const std::size_t length = std::min(kPiece, bytes - at);
-    if (part.index() != root) receive(part.at(previous), data + at, length);
-    if (next != root) send(part.at(next), data + at, length);
+  const bool receives = part.index() != root;
+  const bool sends = next != root;
+  std::size_t came = receives ? 0 : bytes;
+  std::size_t sent = 0;
+  while (came < bytes || (sends && sent < bytes)) {
+    const std::size_t out = sends ? std::min(kPiece, came - sent) : 0;
+    const std::size_t in = std::min(kPiece, bytes - came);
+    swap(part.at(next), {data + sent, out}, part.at(part.before(1)), {data + came, in});
+    sent += out;
+    came += in;
   }
 }
 

@@ -10,16 +10,14 @@
 
 namespace ddp::internal {
 
-/// Moves large data between ranks in pieces, after all of the group have agreed on the call. Throws
-/// what Gloo throws.
-///
-/// It cannot deadlock. A rank alternates: it sends one piece at most, then receives the piece that
-/// is sent to it in the same step. A connection takes one piece without waiting for its reader, and
-/// the rank that is furthest behind finds its connections read up to the step before.
+/// Moves large data between ranks, after all of the group have agreed on the call. Throws what
+/// GlooMesh::move() throws.
 class GlooPairwiseExchange {
  public:
-  /// The longest piece, in bytes. With Gloo's header it is just under two segments of the loopback
-  /// device (65,483 bytes each): a short third one would cost the reader one more wake-up.
+  /// The longest piece, in bytes, so that what was sent is still in a cache when it is read: just
+  /// under two segments of the
+  /// loopback device (65,483 bytes each), as a short third one would cost the reader one more
+  /// wake-up.
   static constexpr std::size_t kPiece = 126 << 10;
 
   explicit GlooPairwiseExchange(GlooMesh& mesh) : mesh_(mesh) {}
@@ -39,9 +37,8 @@ class GlooPairwiseExchange {
   /// it comes: a pipelined chain, which takes long data the time of sending it once.
   void broadcast(const GlooPart& part, char* data, std::size_t bytes, int root);
 
-  /// One piece, at most kPiece; nothing if `bytes` is 0.
-  void send(int rank, const char* data, std::size_t bytes);
-  void receive(int rank, char* data, std::size_t bytes);
+  /// Sends to one rank while it receives from another.
+  void swap(int to, const Outgoing& out, int from, const Incoming& in);
 
  private:
   GlooMesh& mesh_;

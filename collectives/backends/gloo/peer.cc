@@ -120,6 +120,11 @@ void GlooPeer::fail_unmatched_after_bye() {
   if (!announced_.empty()) events_.mismatched(announced_.begin()->second, theirs);
 }
 
+void GlooPeer::offer_ring() {
+  open();
+  connection_.send({.kind = Frame::Kind::ring});
+}
+
 void GlooPeer::send_bye() {
   sent_bye_ = true;
   if (!accepted_ && !connection_.is_open()) return;  // there were no messages
@@ -149,6 +154,9 @@ bool GlooPeer::on_frame(const Frame& frame, const char* data) {
     case Frame::Kind::hello:
     case Frame::Kind::data:
     case Frame::Kind::watch:
+    case Frame::Kind::ring:
+    case Frame::Kind::turn:
+    case Frame::Kind::calls:
       break;
   }
   return false;
@@ -201,6 +209,8 @@ void GlooPeer::on_data(std::uint64_t number, std::size_t bytes) {
 }
 
 void GlooPeer::on_closed(const std::string& reason) {
+  if (lost_) return;
+  events_.ending();
   if (lost_) return;
   lost_ = reason;
   events_.lost(reason);

@@ -9,7 +9,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <shared_mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
@@ -22,9 +24,27 @@
 
 namespace ddp::internal {
 
-/// A call that was begun: complete when all its messages are.
-struct MessageCall : Completion {
+class GlooMessages;
+
+/// Where threads that wait for messages find those, until they are destroyed.
+struct MessageRoom {
+  std::shared_mutex mutex;
+  GlooMessages* messages = nullptr;
+};
+
+/// A call that was begun: complete when all its messages are. A thread that waits for it moves the
+/// messages in the meantime.
+class MessageCall : public Completion {
+ public:
+  explicit MessageCall(std::shared_ptr<MessageRoom> room) : room_(std::move(room)) {}
+  void wait() override;
+  bool completes_until(std::chrono::steady_clock::time_point deadline) override;
+
   std::size_t open = 0;  ///< messages that are not complete
+
+ private:
+  void move_messages(std::chrono::steady_clock::time_point deadline);
+  std::shared_ptr<MessageRoom> room_;
 };
 
 /// A message that this rank sends or receives, until it is complete.
@@ -63,6 +83,9 @@ class GlooPeer {
     /// The peer's message, `theirs` in the words of describe(), does not fit this one.
     std::function<void(MessageAt message, const std::string& theirs)> mismatched;
 
+    /// The connection ended: what the peer has sent before has to be read now.
+    std::function<void()> ending;
+
     /// The connection ended; all open messages with the peer fail.
     std::function<void(const std::string& reason)> lost;
 
@@ -95,6 +118,13 @@ class GlooPeer {
 
   /// "has sent tag 5": the messages from the peer that were not received.
   std::string describe_unexpected() const;
+
+  /// Notifies the peer that this rank reads its ring.
+  void offer_ring();
+  /// Sends through a ring from now on, once what was sent before is written.
+  void use_ring(ShmRing ring) { connection_.use_ring(std::move(ring)); }
+  void set_awake(bool awake) { connection_.set_awake(awake); }
+  void go_on() { connection_.go_on(); }
 
   void close() noexcept { connection_.close(); }
 

@@ -56,8 +56,8 @@ void GlooReduce::run_pairwise(const GlooPart& part, const Reduction& reduction, 
     for (int step = 1; step < part.size(); ++step) {
       const int next = part.after(step);
       const Share& theirs = shares[static_cast<std::size_t>(next)];
-      pairwise_.send(part.at(next), in + (theirs.begin + at) * width, length(theirs, at) * width);
-      pairwise_.receive(part.at(part.before(step)), piece_.data(), count * width);
+      pairwise_.swap(part.at(next), {in + (theirs.begin + at) * width, length(theirs, at) * width},
+                     part.at(part.before(step)), {piece_.data(), count * width});
       reduction.add(sums_.data(), piece_.data(), count);
     }
     if (count > 0) reduction.store(out + at * width, sums_.data(), count, part.size());

@@ -30,7 +30,8 @@ class GlooReduce {
       : exchange_(exchange), pairwise_(pairwise) {}
 
   /// `shares` are by index; `width` is the bytes of an element of `in`. `out` gets our share and
-  /// may be that part of `in`. Throws what Gloo throws.
+  /// may be that part of `in`. Throws what
+  /// GlooMesh::move() throws.
   void run(const GlooPart& part, const Reduction& reduction, std::size_t width, const char* in,
            const std::vector<Share>& shares, char* out);
 

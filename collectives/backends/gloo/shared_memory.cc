@@ -54,7 +54,6 @@ std::optional<ShmArena> map_memory(const GroupContext& context, GlooMesh& mesh, 
     offer.hand_over(memory);
     return ShmArena::map(std::move(memory), size, 0);
   }
-  mesh.set_partner(own.front());  // which is waited for
   return ShmArena::map(source.taker->take(context.timeout), size, nodes.place_of(mesh.rank()));
 }
 
@@ -67,14 +66,13 @@ void write_cpus(ShmMember& member) {
   }
 }
 
-/// Connects to the listener of every other of these ranks, where PeerWatch did before.
+/// Connects to the listener of every other of these ranks.
 std::vector<HangupWatch::Connection> connect_to(GlooMesh& mesh, const std::vector<int>& ranks) {
   boost::asio::io_context context;
   std::vector<HangupWatch::Connection> connections;
   for (int place = 0; place < static_cast<int>(ranks.size()); ++place) {
     const int other = ranks[static_cast<std::size_t>(place)];
     if (other == mesh.rank()) continue;
-    mesh.set_partner(other);
     const auto& [endpoint, token] = mesh.listeners().at(other);
     const Frame greeting{.kind = Frame::Kind::watch, .tag = mesh.rank(), .number = token};
     boost::asio::ip::tcp::socket socket(context);

@@ -19,7 +19,8 @@ struct SharedMemory {
 
 /// Shares memory among the ranks of the group that can map the same, and tells all who they are.
 /// Neither host names nor addresses count: they may be equal in containers that share nothing.
-/// If one rank of a node cannot share, none of that node does. Throws what Gloo throws.
+/// If one rank of a node cannot share, none of that node does. Throws what
+/// GlooMesh::move() throws.
 SharedMemory share_memory(const GroupContext& context, GlooMesh& mesh, GlooCollectives& whole);
 
 }  // namespace ddp::internal

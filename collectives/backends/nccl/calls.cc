@@ -241,7 +241,7 @@ void NcclCalls::transfer(const Task& task, const std::string& where) {
   });
 }
 
-/// As the Gloo backend does with large data (Rabenseifner's algorithm): each rank combines one
+/// As the backend cpu does with large data (Rabenseifner's algorithm): each rank combines one
 /// share, and for reduce and all_reduce the shares are collected afterwards.
 void NcclCalls::combine_bits(const Task& task, const std::string& where) {
   const GroupContext& context = communicator_.context();

@@ -2,6 +2,7 @@
 #include "collectives/backends/shm/arena.h"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -62,6 +63,26 @@ std::optional<ShmArena> ShmArena::map(ddprun::Fd memory, int ranks, int rank) {
   void* const place = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
   if (place == MAP_FAILED) return std::nullopt;
   return ShmArena(std::move(memory), static_cast<ShmMember*>(place), ranks);
+}
+
+bool ShmArena::has_cpu_for_each() const {
+  int cpus = 0;
+  for (std::size_t word = 0; word < kShmCpuWords; ++word) {
+    std::uint64_t any = 0;
+    for (int rank = 0; rank < ranks_; ++rank) any |= members_[rank].cpus[word];
+    cpus += std::popcount(any);
+  }
+  return cpus >= ranks_;
+}
+
+std::size_t ShmArena::ring_at(int from, int to) const {
+  const auto ring = static_cast<std::size_t>(from) * static_cast<std::size_t>(ranks_) +
+                    static_cast<std::size_t>(to);
+  return bytes_of(ranks_) + ring * sizeof(ShmRingMemory);
+}
+
+std::size_t ShmArena::bytes() const {
+  return ring_at(ranks_, 0);
 }
 
 ShmArena::~ShmArena() {

@@ -20,7 +20,8 @@ bool may_file_be(std::size_t bytes);
 /// turns out not to have would end this process by SIGBUS.
 bool take_memory(const ddprun::Fd& memory, off_t begin, std::size_t bytes);
 
-/// Memory that processes share: the slots of their rounds, and behind them what ShmHeap takes. It
+/// Memory that processes share: the slots of their rounds, behind them room for a ring from each
+/// member to each other, which is taken when the two use it, and then what ShmHeap takes. It
 /// has no name: the kernel frees it when the last process that maps it has ended, however that
 /// ends.
 class ShmArena {
@@ -46,7 +47,13 @@ class ShmArena {
 
   /// The rest of the memory, from bytes() on, is for others to take and map.
   const std::shared_ptr<const ddprun::Fd>& memory() const { return memory_; }
-  std::size_t bytes() const { return sizeof(ShmMember) * static_cast<std::size_t>(ranks_); }
+  std::size_t bytes() const;
+
+  /// Whether there is a CPU for every rank, of those that any of them may use.
+  bool has_cpu_for_each() const;
+
+  /// Where the ring from one member to another begins.
+  std::size_t ring_at(int from, int to) const;
 
  private:
   ShmArena(ddprun::Fd memory, ShmMember* members, int ranks)

@@ -2,7 +2,6 @@
 #include "collectives/backends/shm/collectives.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -36,23 +35,12 @@ void copy(char* to, const char* from, std::size_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
-/// Whether there is a CPU for every rank, of those that any of them may use.
-bool has_cpu_for_each(const ShmArena& arena) {
-  int cpus = 0;
-  for (std::size_t word = 0; word < kShmCpuWords; ++word) {
-    std::uint64_t any = 0;
-    for (int rank = 0; rank < arena.ranks(); ++rank) any |= arena.members()[rank].cpus[word];
-    cpus += std::popcount(any);
-  }
-  return cpus >= arena.ranks();
-}
-
 }  // namespace
 
 ShmCollectives::ShmCollectives(const GroupContext& context, ShmArena arena)
     : context_(context),
       arena_(std::move(arena)),
-      rounds_(arena_.members(), context.rank, context.size, has_cpu_for_each(arena_)),
+      rounds_(arena_.members(), context.rank, context.size, arena_.has_cpu_for_each()),
       heap_(arena_, context.rank),
       zero_copy_(heap_, rounds_, context.rank, context.size),
       counts_(static_cast<std::size_t>(context.size)),

@@ -47,6 +47,8 @@ class ShmCollectives {
   /// run().
   std::shared_ptr<void> allocate(const Task& task, const Call& call);
 
+  const ShmArena& arena() const { return arena_; }
+
   /// Stops as if stop() were called when one of the connections ends. Throws std::system_error.
   void watch(std::vector<HangupWatch::Connection> connections);
 

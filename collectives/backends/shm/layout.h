@@ -55,6 +55,26 @@ struct alignas(4096) ShmMember {
   std::array<ShmSlot, 2> slots;  ///< of the even rounds and the odd ones
 };
 
+/// Bytes that a rank has written for another and that one has not read yet; both are in the second
+/// level cache of current processors.
+inline constexpr std::size_t kShmRing = std::size_t{256} << 10;
+
+/// A stream of bytes from one rank to one other. `written` and `read` count all that ever were: the
+/// writer stores `written` after the bytes, with release, and the reader stores `read` after it has
+/// copied them, so neither ever touches bytes that the other works on.
+///
+/// A side that is about to sleep until the other has gone on sets its `sleeps` and looks once more.
+/// The other stores its count first and looks at `sleeps` then. All four are sequentially
+/// consistent, so at least one of the two sees what the other stored; whoever finds `sleeps` set
+/// takes it back and sends a byte through the connection of the two.
+struct ShmRingMemory {
+  alignas(128) std::atomic<std::uint64_t> written;
+  alignas(128) std::atomic<std::uint64_t> read;
+  alignas(128) std::atomic<std::uint32_t> reader_sleeps;
+  alignas(128) std::atomic<std::uint32_t> writer_sleeps;
+  alignas(4096) std::array<char, kShmRing> data;
+};
+
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));  // a futex

@@ -48,13 +48,14 @@ struct NcclOptions {
 /// torch.distributed.init_process_group.
 struct Options {
   /// The library that moves the data:
-  ///   gloo   host memory: through memory that ranks of one host share, else over TCP
+  ///   cpu    host memory: through memory that ranks of one host share, else over TCP. "gloo" means
+  ///          the same
   ///   mpi    host memory and the memory of NVIDIA GPUs; mpirun must have started the processes
-  ///   nccl   the memory of NVIDIA GPUs through NCCL, and host memory through Gloo
+  ///   nccl   the memory of NVIDIA GPUs through NCCL, and host memory as cpu does
   /// Over TCP ranks reach this one by the interface towards the store, or the one that the variable
   /// GLOO_SOCKET_IFNAME names. NCCL has variables of its own.
   /// Empty: nccl if the driver of NVIDIA's GPUs and NCCL are installed (and CUDA_VISIBLE_DEVICES
-  /// does not hide every GPU), else gloo. All ranks must come to the same.
+  /// does not hide every GPU), else cpu. All ranks must come to the same.
   std::string backend = {};
 
   /// The longest time that joining may take and, until set_timeout(), each call. Above 0. Default:

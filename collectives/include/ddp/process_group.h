@@ -88,7 +88,7 @@ class DDP_EXPORT ProcessGroup {
   int rank() const noexcept;
   int size() const noexcept;
 
-  /// gloo, mpi or nccl.
+  /// cpu, mpi or nccl.
   const std::string& backend() const noexcept;
 
   /// The longest time for each call made from now on, in this group and in subgroups made later;
@@ -269,7 +269,7 @@ class DDP_EXPORT ProcessGroup {
   /// Memory in which the group's calls are fastest, zeroed and aligned for any element. All ranks
   /// call it, with the same number of bytes; a call is fastest if it uses the same place of it on
   /// every rank. Free it when the calls that use it are done. Errors: as other calls.
-  /// - gloo: host memory, which ranks that share memory map from each other, so that all_reduce,
+  /// - cpu: host memory, which ranks that share memory map from each other, so that all_reduce,
   ///   broadcast, all_gather, reduce_scatter and all_to_all of 64 KiB and more take its data from
   ///   where it is. A process that this one forks shares it, too. After a failure of the group
   ///   other ranks may still write to what the failed call wrote to: use other memory.

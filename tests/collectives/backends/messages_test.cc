@@ -2,7 +2,9 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <iterator>
 #include <list>
 #include <optional>
@@ -25,6 +27,7 @@
 
 #include "base/fd.h"
 #include "collectives/backends/gloo/frame.h"
+#include "collectives/backends/shm/layout.h"
 #include "ddp/process_group.h"
 #include "tests/catch.h"
 #include "tests/collectives/ranks.h"
@@ -128,6 +131,19 @@ asio::ip::tcp::endpoint listen_address() {
   return listener().first;
 }
 
+/// Of this process's mappings of memory that the ranks share.
+std::size_t shared_bytes() {
+  std::ifstream maps("/proc/self/maps");
+  std::size_t bytes = 0;
+  for (std::string line; std::getline(maps, line);) {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+    if (line.find("/memfd:ddp ") == std::string::npos) continue;
+    if (std::sscanf(line.c_str(), "%zx-%zx", &begin, &end) == 2) bytes += end - begin;
+  }
+  return bytes;
+}
+
 enum class Exit { killed, throws, leaves };
 
 /// Rank 1 exits so while the others have messages with it under way, which all fail alike.
@@ -195,9 +211,27 @@ const Mismatch kMismatches[] = {
 
 }  // namespace
 
-TEST_CASE("messages go both ways at once, of any length, whichever side begins first", "[mpi]") {
+TEST_CASE("messages go both ways at once, of any length, whichever side begins first",
+          "[mpi][tcp][nodes]") {
   const int size = GENERATE(2, 4);
   check_ranks(size, [](ProcessGroup& group) { both_ways(group); });
+}
+
+TEST_CASE("messages of ranks that share memory go through it") {
+  check_ranks(2, [](ProcessGroup& group) {
+    const std::size_t before = shared_bytes();
+    both_ways(group);
+    check(shared_bytes() == before + 2 * sizeof(ddp::internal::ShmRingMemory), "two rings");
+  });
+}
+
+TEST_CASE("a rank that may map no ring gets its messages through its connection") {
+  check_ranks(2, [](ProcessGroup& group) {
+    const std::size_t before = shared_bytes();
+    if (group.rank() == 1) give_up_shared_memory();  // it makes the rings that it reads
+    both_ways(group);
+    check(shared_bytes() == before + sizeof(ddp::internal::ShmRingMemory), "one ring");
+  });
 }
 
 TEST_CASE("messages go from every rank to every other by calls that block", "[mpi]") {
@@ -218,7 +252,7 @@ TEST_CASE("messages go from every rank to every other by calls that block", "[mp
   });
 }
 
-TEST_CASE("tags are received in any order, the messages of one tag in theirs", "[mpi]") {
+TEST_CASE("tags are received in any order, the messages of one tag in theirs", "[mpi][tcp]") {
   check_ranks(2, [](ProcessGroup& group) {
     // Received in the reverse of the order in which they are sent, two messages of each.
     const auto count = [](int tag) { return tag % 5 == 0 ? kLong / 10 : std::size_t(tag); };
@@ -354,7 +388,7 @@ TEST_CASE("two threads send messages in two groups at once", "[mpi]") {
   });
 }
 
-TEST_CASE("messages that were begun are done when their senders have left", "[mpi]") {
+TEST_CASE("messages that were begun are done when their senders have left", "[mpi][tcp]") {
   check_ranks(3, [](ProcessGroup& group) {
     static const Elements data = elements(group.rank(), 0, kLong);
     if (group.rank() != 1) return static_cast<void>(group.isend(data, 1));
@@ -444,7 +478,8 @@ TEST_CASE("a message to itself is refused, and the group stays as it was", "[mpi
   }
 }
 
-TEST_CASE("every open message with a rank that ends fails with the same error, which names it") {
+TEST_CASE("every open message with a rank that ends fails with the same error, which names it",
+          "[tcp]") {
   const auto [how, code] =
       GENERATE(table<Exit, int>({{Exit::killed, 128 + SIGKILL}, {Exit::throws, 2}}));
   const int size = GENERATE(2, 3);
@@ -505,6 +540,7 @@ TEST_CASE("a rank without descriptors for messages reports it, and the others lo
       const rlimit none = {static_cast<rlim_t>(next.get()), static_cast<rlim_t>(next.get())};
       ::setrlimit(RLIMIT_NOFILE, &none);
     }
+    group.barrier();
     both_ways(group);
   });
   const auto ended = run_ranks(2, command, {{"DDP_TEST_TIMEOUT_MS", "600000"}});

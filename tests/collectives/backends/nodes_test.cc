@@ -2,17 +2,26 @@
 // Ranks on several nodes: which ranks share memory, and what calls do whose ranks partly do.
 #include "collectives/backends/gloo/nodes.h"
 
+#include <barrier>
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <ddp/float16.h>
 #include <ddp/process_group.h>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <system_error>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
 #include "tests/catch.h"
 #include "tests/collectives/in_rank.h"
 #include "tests/collectives/ranks.h"
+#include "tests/contains.h"
 
 namespace ddprun::tests {
 namespace {
@@ -21,7 +30,133 @@ using ddp::internal::Nodes;
 
 const Variables kTwoNodes = {{"DDP_TEST_NODES", "2"}};
 
+/// Runs `call` with a group of `size` ranks in threads of this process, which share no memory.
+template <class F>
+void in_threads(int size, F call) {
+  give_up_shared_memory();
+  const auto store = std::make_shared<ddp::HashStore>();
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      auto group = ddp::init_process_group({.backend = "cpu",
+                                            .timeout = std::chrono::seconds(60),
+                                            .store = store,
+                                            .rank = rank,
+                                            .world_size = size});
+      call(group);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+/// Calls whose data has the same length on all ranks.
+template <class T>
+void check_calls(ddp::ProcessGroup& group, std::size_t count) {
+  const int size = group.size();
+  const auto ranks = static_cast<std::size_t>(size);
+  const auto value = [&](int rank, std::size_t i) { return T(static_cast<float>(rank + i % 3)); };
+  const auto is = [](T found, float expected) { return static_cast<float>(found) == expected; };
+  std::vector<T> own(count);
+  for (std::size_t i = 0; i < count; ++i) own[i] = value(group.rank(), i);
+  const int root = size - 2;
+  for (const std::size_t i : {std::size_t{0}, count - 1}) {
+    const float first = static_cast<float>(i % 3);
+    const float sum = static_cast<float>(size) * first + static_cast<float>(size * (size - 1) / 2);
+    std::vector<T> data = own;
+    group.all_reduce(data);
+    check(is(data[i], sum), "all_reduce");
+    data = own;
+    group.all_reduce(data, ddp::ReduceOp::max);
+    check(is(data[i], first + static_cast<float>(size - 1)), "all_reduce max");
+    data = own;
+    group.all_reduce(data, ddp::ReduceOp::avg);
+    check(is(data[i], sum / static_cast<float>(size)), "all_reduce avg");
+    data = own;
+    group.reduce(data, root);
+    check(group.rank() != root || is(data[i], sum), "reduce");
+    data = own;
+    group.broadcast(data, root);
+    check(is(data[i], first + static_cast<float>(root)), "broadcast");
+    std::vector<T> all(count * ranks);
+    group.all_gather(own, all);
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      check(is(all[rank * count + i], first + static_cast<float>(rank)), "all_gather");
+    }
+    std::vector<T> block(count);
+    group.reduce_scatter(all, block);
+    check(is(block[i], static_cast<float>(size) * (first + static_cast<float>(group.rank()))),
+          "reduce_scatter");
+    std::vector<T> swapped(count * ranks);
+    group.all_to_all(all, swapped);
+    check(is(swapped[count * (ranks - 1) + i], first + static_cast<float>(group.rank())),
+          "all_to_all");
+    group.barrier();
+  }
+}
+
 }  // namespace
+
+TEST_CASE("calls of more than eight ranks, in log2(n) steps, give the right results") {
+  const int size = GENERATE(9, 16);
+  const auto ended = run_ranks(
+      1,
+      [](int ranks) {
+        in_threads(ranks, [](ddp::ProcessGroup& group) {
+          check_calls<float>(group, 1);
+          check_calls<float>(group, 5'000);
+          check_calls<float>(group, 17'000);  // longer than what goes along with a call
+          check_calls<ddp::bfloat16>(group, 3);
+          check_calls<double>(group, 10);
+        });
+      },
+      size);
+  INFO(ended[0].output);
+  CHECK(ended[0].code == 0);
+}
+
+TEST_CASE("a rank of many in another call is named") {
+  const auto ended = run_ranks(1, [] {
+    in_threads(11, [](ddp::ProcessGroup& group) {
+      float one = 1;
+      try {
+        group.rank() == 7 ? group.barrier() : group.broadcast(std::span(&one, 1));
+        wrong("the calls differ");
+      } catch (const ddp::Error& error) {
+        const std::string text = error.what();
+        check(error.kind() == ddp::ErrorKind::mismatch && contains(text, "#1 barrier"), text);
+      }
+    });
+  });
+  INFO(ended[0].output);
+  CHECK(ended[0].code == 0);
+}
+
+TEST_CASE("a rank of many connects to few") {
+  const auto ended = run_ranks(1, [] {
+    constexpr int kSize = 40;
+    std::barrier<> formed(kSize + 1);
+    std::thread counter([&] {
+      formed.arrive_and_wait();
+      int sockets = 0;
+      for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+        std::error_code gone;
+        const auto target = std::filesystem::read_symlink(entry.path(), gone).string();
+        if (target.starts_with("socket:")) ++sockets;
+      }
+      // One to listen, and both ends of those to 6 ranks before and 6 behind.
+      check(sockets <= kSize * (1 + 2 * 2 * 6), std::to_string(sockets) + " sockets");
+      formed.arrive_and_wait();
+    });
+    in_threads(kSize, [&](ddp::ProcessGroup& group) {
+      group.barrier();
+      formed.arrive_and_wait();
+      formed.arrive_and_wait();
+    });
+    counter.join();
+  });
+  INFO(ended[0].output);
+  CHECK(ended[0].code == 0);
+}
 
 TEST_CASE("ranks that reach the same memory are on one node, in the order of ranks") {
   const Nodes nodes({0, 1, 0, 1, 4, 0});

@@ -11,6 +11,6 @@ trap 'rm -rf "$folder"' EXIT
 cd "$root"
 
 "$compiler" -std=c++20 -O1 -static -Wall -Wextra -Werror -I. -Icollectives/include -o "$folder/shm_order" \
-  tests/collectives/backends/shm_order.cc collectives/backends/shm/{arena,copy,heap,rounds,zero_copy}.cc \
+  tests/collectives/backends/shm_order.cc collectives/backends/shm/{arena,copy,heap,ring,rounds,zero_copy}.cc \
   collectives/call/{call,reduction,route}.cc
 "$qemu" "$folder/shm_order" 3 20

@@ -1,24 +1,24 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks the model shm_rounds.pml: in no interleaving does a rank read another's data too early or too late, or sleep for
-# ever; and the check finds the mistakes that BROKEN and CALLS_OF_ONE_ROUND make.
+# Checks the models shm_rounds.pml and shm_ring.pml: in no interleaving does a rank read another's data too early or too
+# late, or sleep for ever; and the check finds the mistakes that BROKEN and CALLS_OF_ONE_ROUND make.
 set -euo pipefail
-model=$(cd "$(dirname "$0")" && pwd)/shm_rounds.pml
+models=$(cd "$(dirname "$0")" && pwd)
 command -v spin > /dev/null || { echo "spin is not installed" && exit 77; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 
-# check MACROS...: what the model checker prints of the model with them. It cannot leave out orders where a rank may die.
+# check MODEL MACROS...: what the model checker prints of the model with them. It cannot leave out orders where a rank may die.
 check() {
-  spin -a "$@" "$model"
+  spin -a "${@:2}" "$models/$1.pml"
   local reduce=(-DNOREDUCE)
   [[ $* == *NOBODY_DIES* ]] && reduce=()
   cc -O1 -w -DSAFETY "${reduce[@]}" -DCOLLAPSE -o pan pan.c
   ./pan -m10000 -E
 }
 
-# expect_correct MACROS...: the model is searched to its end, and has no mistake.
+# expect_correct MODEL MACROS...: the model is searched to its end, and has no mistake.
 expect_correct() {
   local found
   found=$(check "$@")
@@ -28,14 +28,16 @@ expect_correct() {
   fi
 }
 
-# expect_mistake MACRO: the check finds the mistake that it makes.
+# expect_mistake MODEL MACRO: the check finds the mistake that it makes.
 expect_mistake() {
   local found
   found=$(check "$@")
   grep -q 'assertion violated' <<< "$found" || { echo "$* is not found:" && echo "$found" && exit 1; }
 }
 
-expect_correct
-expect_correct -DRANKS=3 -DROUNDS=1 -DNOBODY_DIES
-expect_mistake -DBROKEN
-expect_mistake -DCALLS_OF_ONE_ROUND
+expect_correct shm_rounds
+expect_correct shm_rounds -DRANKS=3 -DROUNDS=1 -DNOBODY_DIES
+expect_mistake shm_rounds -DBROKEN
+expect_mistake shm_rounds -DCALLS_OF_ONE_ROUND
+expect_correct shm_ring
+expect_mistake shm_ring -DBROKEN

@@ -2,8 +2,9 @@
 // Ranks in memory that processes share, with nothing but what lies below: for processors that this
 // machine emulates. shm_aarch64_test.sh compiles and runs it.
 //   shm_order RANKS ROUNDS
-// Each rank makes all_reduces in memory of ShmHeap, in place, and looks at the results. Exit code
-// 0: all were right in every rank.
+// Each rank makes all_reduces in memory of ShmHeap, in place, and looks at the results. Then each
+// sends the next one bytes through a ring. Exit code 0: all were right in every rank.
+#include <algorithm>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
@@ -14,9 +15,11 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <vector>
 
 #include "collectives/backends/shm/arena.h"
 #include "collectives/backends/shm/heap.h"
+#include "collectives/backends/shm/ring.h"
 #include "collectives/backends/shm/rounds.h"
 #include "collectives/backends/shm/zero_copy.h"
 
@@ -38,6 +41,28 @@ std::int32_t element(int rank, int round, std::size_t i) {
 
 void exchange(ShmRounds& rounds, const Call& call) {
   rounds.exchange(call, 0, [&](int other) { require(rounds.call_of(other) == call, "the call"); });
+}
+
+/// Both ends, by turns: a rank that waits for one looks at the other.
+void send_around(const ShmArena& arena, ShmRounds& rounds, int rank, std::size_t bytes) {
+  const int next = (rank + 1) % arena.ranks();
+  const int previous = (rank + arena.ranks() - 1) % arena.ranks();
+  auto from = ShmRing::create(*arena.memory(), arena.ring_at(previous, rank));
+  exchange(rounds, {.number = 1});  // now all have created theirs
+  auto to = ShmRing::open(*arena.memory(), arena.ring_at(rank, next));
+  require(from.has_value() && to.has_value(), "no ring");
+  std::vector<char> piece(10'000);
+  std::vector<char> came(7'000);
+  const auto byte_at = [](std::size_t at) { return static_cast<char>(at * 7 / 5); };
+  for (std::size_t sent = 0, received = 0; sent < bytes || received < bytes;) {
+    const std::size_t length = std::min(piece.size(), bytes - sent);
+    for (std::size_t i = 0; i < length; ++i) piece[i] = byte_at(sent + i);
+    sent += to->write({piece.data(), length}, {});
+    const std::size_t read = from->read(came, {});
+    for (std::size_t i = 0; i < read; ++i) require(came[i] == byte_at(received + i), "a byte");
+    received += read;
+  }
+  exchange(rounds, {.number = 2});
 }
 
 void work(const ddprun::Fd& memory, int ranks, int rank, int count) {
@@ -70,6 +95,7 @@ void work(const ddprun::Fd& memory, int ranks, int rank, int count) {
       require(data[i] == sum, "the sum");
     }
   }
+  send_around(*arena, rounds, rank, static_cast<std::size_t>(count) * 100'000);
 }
 
 }  // namespace

@@ -2,10 +2,13 @@
 // Ranks in shared memory: the parts here, in threads, so that the thread sanitizer sees the order
 // of their accesses; whole groups in the tests of the collectives, which use it where they can.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <fcntl.h>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <sys/mman.h>
@@ -19,6 +22,7 @@
 #include "collectives/backends/shm/arena.h"
 #include "collectives/backends/shm/handover.h"
 #include "collectives/backends/shm/heap.h"
+#include "collectives/backends/shm/ring.h"
 #include "collectives/backends/shm/rounds.h"
 #include "tests/catch.h"
 
@@ -30,6 +34,7 @@ using ddp::internal::ShmHeap;
 using ddp::internal::ShmMeeting;
 using ddp::internal::ShmOffer;
 using ddp::internal::ShmPlace;
+using ddp::internal::ShmRing;
 using ddp::internal::ShmRounds;
 using ddp::internal::ShmStopped;
 using ddp::internal::ShmTaker;
@@ -70,6 +75,26 @@ int play(ShmRounds& rounds, int rank, int size, int count) {
   }
   return wrong;
 }
+
+/// What wakes an end of a ring.
+class Wakes {
+ public:
+  void ring() {
+    const std::lock_guard lock(mutex_);
+    ++rung_;
+    changed_.notify_one();
+  }
+  void wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return rung_ > 0; });
+    rung_ = 0;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int rung_ = 0;
+};
 
 /// Limits the files that this process may write to, as long as it lives.
 class FileLimit {
@@ -250,7 +275,7 @@ TEST_CASE("a rank that may not have a region goes on with the same places as oth
   ShmHeap theirs(*second, 1);
   CHECK(theirs.take(5000) != nullptr);
   {
-    const FileLimit limit(2 << 20);
+    const FileLimit limit(first->bytes() + (2 << 20));
     CHECK(ours.take(5000) != nullptr);  // it fits
     CHECK(ours.take(std::size_t{3} << 20) == nullptr);
   }
@@ -284,6 +309,70 @@ TEST_CASE("shared memory keeps its size, and no other memory is taken for it") {
 TEST_CASE("a process whose files must be short makes no shared memory, and is not killed for it") {
   const FileLimit limit(64 << 10);
   CHECK_FALSE(ShmArena::create(2));
+}
+
+TEST_CASE("a ring carries bytes in their order, and wakes whichever end sleeps") {
+  const Fd memory = ShmArena::create(2);
+  const auto arena = ShmArena::map(again(memory), 2, 0);
+  auto reader = ShmRing::create(memory, arena->ring_at(0, 1));
+  auto writer = ShmRing::open(memory, arena->ring_at(0, 1));
+  REQUIRE((reader && writer));
+  Wakes to_reader;
+  Wakes to_writer;
+  constexpr std::size_t kBytes = std::size_t{20} << 20;
+  const auto byte_at = [](std::size_t at) { return static_cast<char>(at * 7 / 5); };
+  std::thread thread([&] {
+    std::vector<char> piece(ddp::internal::kShmRing + 1000);
+    for (std::size_t at = 0; at < kBytes;) {
+      const std::size_t length = std::min(piece.size() - at % 5003, kBytes - at);
+      for (std::size_t i = 0; i < length; ++i) piece[i] = byte_at(at + i);
+      const std::size_t head = std::min<std::size_t>(length, 24);
+      const std::size_t written =
+          writer->write({piece.data(), head}, {piece.data() + head, length - head});
+      at += written;
+      if (writer->must_wake_reader()) to_reader.ring();
+      if (written == 0 && writer->waits_for_room()) to_writer.wait();
+    }
+  });
+  std::size_t wrong = 0;
+  std::vector<char> piece(30'000);
+  for (std::size_t at = 0; at < kBytes;) {
+    const std::size_t head = at % 7919;
+    const std::size_t bytes =
+        reader->read({piece.data(), head}, {piece.data() + head, piece.size() - head});
+    for (std::size_t i = 0; i < bytes; ++i) wrong += piece[i] == byte_at(at + i) ? 0 : 1;
+    at += bytes;
+    if (reader->must_wake_writer()) to_writer.ring();
+    if (bytes == 0 && reader->waits_for_bytes()) to_reader.wait();
+  }
+  thread.join();
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("an end of a ring does not believe counts that lead out of it") {
+  const Fd memory = ShmArena::create(2);
+  const auto arena = ShmArena::map(again(memory), 2, 0);
+  const std::size_t at = arena->ring_at(1, 0);
+  auto reader = ShmRing::create(memory, at);
+  auto writer = ShmRing::open(memory, at);
+  REQUIRE((reader && writer));
+  const std::array<std::uint64_t, 1> far = {~std::uint64_t{0} / 2};
+  std::array<char, 100> data{};
+  REQUIRE(::pwrite(memory.get(), far.data(), sizeof(far), static_cast<off_t>(at)) == sizeof(far));
+  CHECK(reader->read(data, {}) == 0);
+  std::vector<char> much(ddp::internal::kShmRing + 1);
+  REQUIRE(::pwrite(memory.get(), far.data(), sizeof(far), static_cast<off_t>(at + 128)) ==
+          sizeof(far));
+  CHECK(writer->write(much, {}) == ddp::internal::kShmRing);
+  CHECK(writer->write(much, {}) == 0);
+}
+
+TEST_CASE("there is no ring where there is no memory for it, or only one end") {
+  const Fd memory = ShmArena::create(2);
+  const auto arena = ShmArena::map(again(memory), 2, 0);
+  CHECK_FALSE(ShmRing::open(memory, arena->ring_at(0, 1)));
+  const FileLimit limit(arena->ring_at(0, 1) + 4096);
+  CHECK_FALSE(ShmRing::create(memory, arena->ring_at(0, 1)));
 }
 
 TEST_CASE("memory is handed to those who know the token") {

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -197,8 +198,7 @@ TEST_CASE("rank 0 waits briefly for a rank with another backend to read the stor
   store.set("ddp/0/joined/1", "127.0.0.1 1 1 nccl");  // and then rank 1 hangs
   const Ended ended = rank.wait();
   CHECK(ended.code == failed(ErrorKind::mismatch));
-  CHECK(
-      contains(ended.output, "ranks do not agree on the backend: gloo on rank 0, nccl on rank 1"));
+  CHECK(contains(ended.output, "ranks do not agree on the backend: cpu on rank 0, nccl on rank 1"));
 }
 
 TEST_CASE("what every rank publishes for all others does not grow with their number") {
@@ -208,7 +208,7 @@ TEST_CASE("what every rank publishes for all others does not grow with their num
     for (int rank = 0; rank < size; ++rank) {
       threads.emplace_back([&, rank] {
         (void)ddp::init_process_group(
-            {.backend = "gloo", .timeout = 60s, .store = store, .rank = rank, .world_size = size});
+            {.backend = "cpu", .timeout = 60s, .store = store, .rank = rank, .world_size = size});
       });
     }
     for (auto& thread : threads) thread.join();
@@ -236,6 +236,14 @@ TEST_CASE("GLOO_SOCKET_IFNAME names the interface by which ranks reach each othe
   CHECK(contains(ended[0].output,
                  "ddp: rank 0: GLOO_SOCKET_IFNAME=nosuch0: this host has no such interface with an "
                  "IP address; it has "));
+}
+
+TEST_CASE("gloo is another name of backend cpu") {
+  const auto name_of = [](const char* backend) {
+    return ddp::init_process_group({.backend = backend, .rank = 0, .world_size = 1}).backend();
+  };
+  CHECK(name_of("gloo") == "cpu");
+  CHECK(name_of("cpu") == "cpu");
 }
 
 TEST_CASE("ranks of a host share memory if all of them can, else none does", "[tcp]") {

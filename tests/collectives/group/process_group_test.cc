@@ -596,8 +596,8 @@ TEST_CASE("wrong arguments are refused and leave the group as it was", "[mpi]") 
       CHECK(contains(rank.output, std::string(call) + " of 18446744073709551615 elements"));
     }
     if (is_over_mpi()) continue;  // which moves data on devices
-    CHECK(contains(rank.output, "reduce: backend gloo moves data in host memory only"));
-    CHECK(contains(rank.output, "broadcast: backend gloo moves data in host memory only"));
+    CHECK(contains(rank.output, "reduce: backend cpu moves data in host memory only"));
+    CHECK(contains(rank.output, "broadcast: backend cpu moves data in host memory only"));
     CHECK(contains(rank.output, "it takes init_process_group({.backend = \"nccl\"})"));
   }
 }

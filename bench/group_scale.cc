@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a group of many ranks takes to form, each as if alone on its node: on one machine, with the
+// ranks in threads.
+//   build/bin/bench_group_scale [LARGEST [PROCESSES]]
+// Groups of 64, 128, ... LARGEST (1024) ranks in PROCESSES (16) processes. `ulimit -n` has to allow
+// some 100 descriptors for each rank of a process.
+//
+// Columns: seconds until all have joined and left a barrier; bytes that a rank and the store send
+// each other, without what frames them; the most sockets of a rank after that (a mean for its
+// process, each connection between two ranks counted at both); the median time of later barriers,
+// and of an all_reduce of 4 bytes, with all ranks on this machine's cores.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <sys/resource.h>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "bench/harness.h"
+#include "ddp/process_group.h"
+#include "ddp/spawn.h"
+#include "ddp/tcp_store.h"
+
+namespace ddprun::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+using Keys = std::vector<std::string>;
+
+std::uint64_t size_of(const Keys& keys) {
+  std::uint64_t bytes = 0;
+  for (const std::string& key : keys) bytes += key.size();
+  return bytes;
+}
+
+/// Another store, whose keys and values are counted.
+class CountingStore : public ddp::Store {
+ public:
+  explicit CountingStore(std::shared_ptr<ddp::Store> store) : store_(std::move(store)) {}
+  std::string name() const override { return store_->name(); }
+  std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  void do_set(std::string_view key, std::string_view value) override {
+    bytes_ += key.size() + value.size();
+    store_->set(key, value);
+  }
+  std::int64_t do_add(std::string_view key, std::int64_t amount) override {
+    bytes_ += key.size() + 2 * sizeof(amount);
+    return store_->add(key, amount);
+  }
+  bool do_check(const Keys& keys) override {
+    bytes_ += size_of(keys);
+    return store_->check(keys);
+  }
+  std::string do_compare_set(std::string_view key, std::string_view expected,
+                             std::string_view desired) override {
+    bytes_ += key.size() + expected.size() + 2 * desired.size();
+    return store_->compare_set(key, expected, desired);
+  }
+  bool do_delete_key(std::string_view key) override {
+    bytes_ += key.size();
+    return store_->delete_key(key);
+  }
+  std::int64_t do_num_keys() override { return store_->num_keys(); }
+  void do_append(std::string_view key, std::string_view suffix) override {
+    bytes_ += key.size() + suffix.size();
+    store_->append(key, suffix);
+  }
+  void do_multi_set(const std::vector<std::pair<std::string, std::string>>& entries) override {
+    for (const auto& [key, value] : entries) bytes_ += key.size() + value.size();
+    store_->multi_set(entries);
+  }
+  bool do_wait(const Keys& keys, Deadline deadline) override {
+    bytes_ += size_of(keys);
+    try {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+      store_->wait(keys, std::max(left, std::chrono::milliseconds(0)));
+      return true;
+    } catch (const ddp::Error& error) {
+      if (error.kind() != ddp::ErrorKind::timed_out) throw;
+      return false;
+    }
+  }
+  std::vector<std::string> do_multi_get(const Keys& keys) override {
+    auto values = store_->multi_get(keys);
+    bytes_ += size_of(keys) + size_of(values);
+    return values;
+  }
+
+  const std::shared_ptr<ddp::Store> store_;
+  std::atomic<std::uint64_t> bytes_ = 0;
+};
+
+double sockets_of_process() {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const auto target = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (target.starts_with("socket:")) ++count;
+  }
+  return count;
+}
+
+/// What a rank measures. The slowest counts, and the most.
+struct Figures {
+  double formed = 0;
+  double bytes = 0;
+  double sockets = 0;
+  double barrier = 0;
+  double all_reduce = 0;
+};
+
+template <class F>
+double median_time(F call) {
+  std::vector<double> times;
+  for (int i = 0; i < 5; ++i) {
+    const auto began = Clock::now();
+    call();
+    times.push_back(Seconds(Clock::now() - began).count());
+  }
+  return median(times);
+}
+
+Figures measure(int rank, int size, int in_process) {
+  auto store = std::make_shared<ddp::TcpStore>(
+      std::getenv("MASTER_ADDR"),
+      static_cast<std::uint16_t>(std::atoi(std::getenv("MASTER_PORT"))));
+  auto counting = std::make_shared<CountingStore>(
+      std::make_shared<ddp::PrefixStore>(std::to_string(size), std::move(store)));
+  Figures figures;
+  const auto began = Clock::now();
+  auto group = ddp::init_process_group(
+      {.backend = "cpu", .store = counting, .rank = rank, .world_size = size});
+  group.barrier();
+  figures.formed = Seconds(Clock::now() - began).count();
+  figures.bytes = static_cast<double>(counting->bytes());
+  figures.barrier = median_time([&] { group.barrier(); });
+  float value = 1;
+  figures.all_reduce = median_time([&] { group.all_reduce(std::span(&value, 1)); });
+  figures.sockets = sockets_of_process() / in_process - 1;  // one is to the store
+  for (double* figure :
+       {&figures.formed, &figures.bytes, &figures.sockets, &figures.barrier, &figures.all_reduce}) {
+    group.all_reduce(std::span(figure, 1), ddp::ReduceOp::max);
+  }
+  return figures;
+}
+
+/// The ranks of one process, in threads.
+void run_process(int process, int processes, int size) {
+  const int in_process = size / processes;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < in_process; ++i) {
+    threads.emplace_back([=] {
+      const int rank = process * in_process + i;
+      const Figures figures = measure(rank, size, in_process);
+      if (rank != 0) return;
+      std::printf("%6d %10.2f %12.0f %10.1f %12.2f %14.2f\n", size, figures.formed, figures.bytes,
+                  figures.sockets, figures.barrier * 1e3, figures.all_reduce * 1e3);
+      std::fflush(stdout);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+/// No rank shares memory then: each may write no long file.
+void be_alone_on_node() {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_FSIZE, &limit);
+  limit.rlim_cur = 64 << 10;
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+}
+
+}  // namespace
+}  // namespace ddprun::bench
+
+int main(int argc, char** argv) {
+  using namespace ddprun::bench;
+  const int largest = argc > 1 ? std::atoi(argv[1]) : 1024;
+  const int processes = argc > 2 ? std::max(std::atoi(argv[2]), 1) : 16;
+  std::printf("# ranks   formed s    bytes a rank    sockets   barrier ms  all_reduce ms\n");
+  std::fflush(stdout);
+  try {
+    ddp::spawn(processes, [&](int process) {
+      be_alone_on_node();
+      for (int size = 64; size <= largest; size *= 2) run_process(process, processes, size);
+    });
+  } catch (const std::exception& failure) {
+    std::fprintf(stderr, "bench_group_scale: %s\n", failure.what());
+    return 1;
+  }
+  return 0;
+}

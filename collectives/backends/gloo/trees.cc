@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/backends/gloo/trees.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "collectives/call/call.h"
+#include "collectives/call/reduction.h"
+
+namespace ddp::internal {
+namespace {
+
+/// The index so many places after `root`, around the end; and the other way round.
+int from_root(const GlooPart& part, int root) {
+  return (part.index() + part.size() - root) % part.size();
+}
+int with_place(const GlooPart& part, int place, int root) {
+  return part.at((place + root) % part.size());
+}
+
+}  // namespace
+
+/// A binomial tree: the distance halves with each step.
+void GlooTrees::broadcast(const GlooPart& part, char* data, std::size_t bytes, int root) {
+  const int place = from_root(part, root);
+  int step = 1;
+  while (step < part.size()) step *= 2;
+  for (step /= 2; step > 0; step /= 2) {
+    const bool sends = place % (2 * step) == 0 && place + step < part.size();
+    const bool receives = place % (2 * step) == step;
+    if (sends) pairwise_.swap(with_place(part, place + step, root), {data, bytes}, 0, {});
+    if (receives) pairwise_.swap(0, {}, with_place(part, place - step, root), {data, bytes});
+  }
+}
+
+/// The same tree upwards, and down again for all_reduce. What is sent are sums, which are elements
+/// of a type of their own where they are wider.
+void GlooTrees::reduce(const GlooPart& part, const Task& task) {
+  const int root = task.operation == Operation::reduce ? task.root : 0;
+  const Reduction whole = reduction(task.type, task.reduce);
+  const bool is_wider = whole.sum_width != size_of(task.type);
+  const ReduceOp op = task.reduce == ReduceOp::avg ? ReduceOp::sum : task.reduce;
+  const Reduction step_by_step = reduction(is_wider ? DataType::float32 : task.type, op);
+  const std::size_t bytes = task.count * whole.sum_width;
+  sums_.resize(bytes);
+  theirs_.resize(bytes);
+  whole.load(sums_.data(), task.in, task.count);
+  const int place = from_root(part, root);
+  for (int step = 1; step < part.size() && place % step == 0; step *= 2) {
+    if (place % (2 * step) != 0) {
+      pairwise_.swap(with_place(part, place - step, root), {sums_.data(), bytes}, 0, {});
+      break;
+    }
+    if (place + step >= part.size()) continue;
+    pairwise_.swap(0, {}, with_place(part, place + step, root), {theirs_.data(), bytes});
+    step_by_step.add(sums_.data(), theirs_.data(), task.count);
+  }
+  if (place == 0) whole.store(task.out, sums_.data(), task.count, part.size());
+  if (task.operation == Operation::reduce) return;
+  broadcast(part, static_cast<char*>(task.out), task.count * size_of(task.type), root);
+}
+
+/// Bruck's algorithm (Bruck et al.: Efficient Algorithms for All-to-All Communications in
+/// Multiport Message-Passing Systems, 1997): what a rank has doubles with each step.
+void GlooTrees::all_gather(const GlooPart& part, char* out, std::size_t bytes) {
+  const auto size = static_cast<std::size_t>(part.size());
+  const auto own = static_cast<std::size_t>(part.index());
+  blocks_.resize(size * bytes);  // of this rank and those after it
+  std::memcpy(blocks_.data(), out + own * bytes, bytes);
+  for (std::size_t have = 1; have < size; have *= 2) {
+    const int step = static_cast<int>(have);
+    const std::size_t length = std::min(have, size - have) * bytes;
+    pairwise_.swap(part.at(part.before(step)), {blocks_.data(), length}, part.at(part.after(step)),
+                   {blocks_.data() + have * bytes, length});
+  }
+  const std::size_t behind = (size - own) * bytes;
+  std::memcpy(out + own * bytes, blocks_.data(), behind);
+  std::memcpy(out, blocks_.data() + behind, own * bytes);
+}
+
+}  // namespace ddp::internal

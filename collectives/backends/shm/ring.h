@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/fd.h"
+#include "collectives/backends/shm/arena.h"
+#include "collectives/backends/shm/layout.h"
+
+namespace ddp::internal {
+
+/// One end of a stream of bytes from one rank to another, in memory that both map: see
+/// ShmRingMemory. Nothing here blocks: an end that has to sleep is woken in another way.
+///
+/// Thread: one at a time at each end.
+class ShmRing {
+ public:
+  /// The reader's end: takes memory from `at` on; nullopt if there is none.
+  static std::optional<ShmRing> create(const ddprun::Fd& memory, std::size_t at);
+
+  /// The writer's end, once the reader has created its own; nullopt if it cannot be mapped.
+  static std::optional<ShmRing> open(const ddprun::Fd& memory, std::size_t at);
+
+  ShmRing(ShmRing&& other) noexcept
+      : ring_(std::exchange(other.ring_, nullptr)), own_(other.own_), seen_(other.seen_) {}
+  ShmRing& operator=(ShmRing&&) = delete;
+  ~ShmRing();
+
+  /// Writes what there is room for of the first and then of the second; returns how many bytes.
+  std::size_t write(std::span<const char> first, std::span<const char> second);
+
+  /// Reads what there is into the first and then into the second; returns how many bytes.
+  std::size_t read(std::span<char> first, std::span<char> second);
+
+  /// After write() or read(): whether the other end sleeps, and has to be woken for it.
+  bool must_wake_reader() { return must_wake(ring_->reader_sleeps); }
+  bool must_wake_writer() { return must_wake(ring_->writer_sleeps); }
+
+  /// From now on the other end wakes this one; false if there is room, or are bytes, already: look
+  /// again.
+  bool waits_for_room();
+  bool waits_for_bytes();
+
+  /// The reader looks often by itself.
+  void stay_awake() { ring_->reader_sleeps.store(0, std::memory_order_relaxed); }
+
+ private:
+  explicit ShmRing(ShmRingMemory* ring) : ring_(ring) {}
+  static std::optional<ShmRing> map(const ddprun::Fd& memory, std::size_t at);
+  static bool must_wake(std::atomic<std::uint32_t>& sleeps) {
+    return sleeps.load() != 0 && sleeps.exchange(0) != 0;
+  }
+  std::size_t room() const { return kShmRing - static_cast<std::size_t>(own_ - seen_); }
+  void look_for_room();
+  void look_for_bytes();
+
+  ShmRingMemory* ring_;
+  std::uint64_t own_ = 0;   // what this end has written, or read
+  std::uint64_t seen_ = 0;  // the same of the other one, when this one last looked
+};
+
+/// The rings between this rank and the others of its node, by their ranks in the group.
+class ShmRings {
+ public:
+  /// `ranks` are those of the node, in the order of their places, and `own` is one of them.
+  ShmRings(const ShmArena& arena, const std::vector<int>& ranks, int own);
+
+  /// The ends of this rank; nullopt if there is no memory, or the other rank is on another node.
+  std::optional<ShmRing> from(int rank) const;
+  std::optional<ShmRing> to(int rank) const;
+
+  /// Whether there is a CPU for each rank of the node.
+  bool have_own_cpus() const { return have_own_cpus_; }
+
+ private:
+  struct Places {
+    std::size_t from;
+    std::size_t to;
+  };
+
+  std::shared_ptr<const ddprun::Fd> memory_;
+  std::map<int, Places> places_;
+  bool have_own_cpus_;
+};
+
+}  // namespace ddp::internal

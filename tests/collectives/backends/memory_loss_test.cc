@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that share memory, of which one is lost while it is in that memory.
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include "ddp/process_group.h"
+#include "tests/catch.h"
+#include "tests/collectives/ranks.h"
+#include "tests/collectives/stores/job_store.h"
+#include "tests/contains.h"
+
+namespace fs = std::filesystem;
+using namespace ddprun::tests;
+using ddp::ErrorKind;
+using ddp::P2POp;
+using ddp::ProcessGroup;
+
+namespace {
+
+/// Makes `call` again and again; after some time rank 1 is killed in one.
+template <class F>
+void lose_rank_1_in(ProcessGroup& group, F call) {
+  group.barrier();
+  std::atomic<int> calls = 0;
+  std::thread killer;
+  if (group.rank() == 1) {
+    killer = std::thread([&] {
+      while (calls < 3) calls.wait(calls);
+      std::raise(SIGKILL);
+    });
+  }
+  for (;;) {
+    call();
+    ++calls;
+    calls.notify_one();
+  }
+}
+
+void check_lost_rank_1(std::vector<Ended> ended) {
+  CHECK(ended[1].code == 128 + SIGKILL);
+  ended.erase(ended.begin() + 1);
+  check_failure(ended, ErrorKind::peer_lost, {"lost rank 1 "});
+}
+
+/// A memory cgroup of this test; `path` is empty where this process cannot make one.
+struct MemoryGroup {
+  fs::path path;
+
+  explicit MemoryGroup(const std::string& bytes) {
+    for (const auto& [root, limit] : {std::pair{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"},
+                                      std::pair{"/sys/fs/cgroup", "memory.max"}}) {
+      path = fs::path(root) / ("ddp_test_" + std::to_string(::getpid()));
+      std::error_code refused;
+      fs::create_directory(path, refused);
+      if (!refused && write(limit, bytes)) return;
+      fs::remove(path, refused);
+    }
+    path.clear();
+  }
+  ~MemoryGroup() {
+    std::error_code ignored;
+    if (!path.empty()) fs::remove(path, ignored);
+  }
+  MemoryGroup(const MemoryGroup&) = delete;
+
+ private:
+  bool write(const char* file, const std::string& text) const {
+    std::ofstream stream(path / file);
+    stream << text << std::flush;
+    return stream.good();
+  }
+};
+
+/// The abstract sockets of the ranks that listen at these ports, where memory is handed over.
+int sockets_for_memory(const std::vector<std::string>& ports) {
+  std::ifstream all("/proc/net/unix");
+  int count = 0;
+  for (std::string line; std::getline(all, line);) {
+    const bool is_one = std::ranges::any_of(ports, [&](const std::string& port) {
+      return line.ends_with("@ddp memory of 127.0.0.1 " + port);
+    });
+    if (is_one) ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("a rank killed in a call on the group's memory fails the others, which name it") {
+  const int size = GENERATE(2, 3);
+  check_lost_rank_1(run_ranks(size, [](ProcessGroup& group) {
+    constexpr std::size_t kCount = std::size_t{1} << 20;
+    const auto memory = group.allocate(kCount * sizeof(float));
+    const std::span data(static_cast<float*>(memory.get()), kCount);
+    lose_rank_1_in(group, [&] { group.all_reduce(data); });
+  }));
+}
+
+TEST_CASE("a rank killed in a message through memory fails the others, which name it") {
+  check_lost_rank_1(run_ranks(2, [](ProcessGroup& group) {
+    const std::vector<float> data(std::size_t{1} << 20);
+    std::vector<float> place(data.size());
+    const int other = 1 - group.rank();
+    lose_rank_1_in(group, [&] {
+      group.batch_send_recv(
+          std::vector{P2POp::send(std::span(data), other), P2POp::recv(std::span(place), other)});
+    });
+  }));
+}
+
+TEST_CASE("a rank stopped by a signal in a call is named when the others' calls time out") {
+  const Words command = rank_command([](ProcessGroup& group) {
+    group.barrier();
+    if (group.rank() == 1) std::raise(SIGSTOP);
+    static_cast<void>(group.all_reduce(1));
+  });
+  check_failure(run_ranks_but(1, 3, command, kImpatient), ErrorKind::timed_out,
+                {"timed out after 1500 ms in #2 all_reduce", "rank 1 is not answering"});
+}
+
+TEST_CASE("a rank whose memory cgroup kills it as it takes shared memory is named") {
+  const MemoryGroup limited(std::to_string(64 << 20));
+  if (limited.path.empty()) return;  // not root, or no such controller
+  const auto ended = run_ranks(
+      2,
+      [](ProcessGroup& group, const std::string& path) {
+        group.barrier();
+        if (group.rank() == 1) {
+          std::ofstream(path + "/memory.swappiness") << 0;
+          std::ofstream(path + "/memory.swap.max") << 0;
+          std::ofstream(path + "/cgroup.procs") << ::getpid() << std::flush;
+        }
+        const auto memory = group.allocate(std::size_t{512} << 20);
+        if (group.rank() == 1) std::fill_n(static_cast<char*>(memory.get()), 512 << 20, 1);
+        group.barrier();
+      },
+      limited.path.string());
+  check_lost_rank_1(ended);
+}
+
+TEST_CASE("ranks that are all killed leave no socket behind") {
+  const LiveStore store;
+  std::vector<Rank> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.emplace_back(rank_command([](ProcessGroup& group) {
+                         const auto memory = group.allocate(std::size_t{4} << 20);
+                         const int other = 1 - group.rank();
+                         const std::vector<float> message(100);
+                         group.send(message, other);
+                         group.barrier();
+                         job_store()->set("ready/" + std::to_string(group.rank()), "");
+                         ::pause();
+                       }),
+                       place(rank, 2, store.port()));
+  }
+  ddp::TcpStore client("127.0.0.1", store.port(), {.timeout = std::chrono::seconds(60)});
+  client.wait({"ready/0", "ready/1"});
+  std::vector<std::string> ports;
+  for (const char* rank : {"0", "1"}) {
+    std::istringstream line(client.get(std::string("ddp/0/joined/") + rank));
+    std::string address;
+    line >> address >> ports.emplace_back();
+  }
+  for (const Rank& rank : ranks) rank.kill();
+  for (Rank& rank : ranks) CHECK(rank.wait().code == 128 + SIGKILL);
+  CHECK(sockets_for_memory(ports) == 0);
+}
