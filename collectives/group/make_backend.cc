@@ -16,7 +16,8 @@ std::string choose_backend(const std::string& wanted) {
   if (wanted == "nccl") require_nccl();
   if (wanted == "gloo") return "cpu";  // as programs for torch.distributed name it
   if (wanted == "cpu" || wanted == "mpi" || wanted == "nccl") return wanted;
-  throw Error(ErrorKind::usage, "ddp: backend " + wanted + " is none of cpu (or gloo), mpi and nccl");
+  throw Error(ErrorKind::usage,
+              "ddp: backend " + wanted + " is none of cpu (or gloo), mpi and nccl");
 }
 
 void check_options(const Options& options, const std::string& backend) {
@@ -31,8 +32,7 @@ void check_options(const Options& options, const std::string& backend) {
 }
 
 std::unique_ptr<Backend> make_host_backend(GroupContext context) {
-  return context.size == 1 ? make_local_backend("cpu")
-                           : make_lazy_gloo_backend(std::move(context));
+  return context.size == 1 ? make_local_backend("cpu") : make_lazy_gloo_backend(std::move(context));
 }
 
 std::unique_ptr<Backend> make_backend(const std::string& chosen, GroupContext context) {
