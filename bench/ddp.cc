@@ -116,7 +116,7 @@ class Bench {
     return buffer;
   }
 
-  /// In host memory the library's own, which is shared over gloo.
+  /// In host memory the library's own, which is shared with backend cpu.
   std::function<std::shared_ptr<void>(std::size_t)> allocator_of_buckets() const {
     if (!memory_.on_device) return {};
     return memory_.allocate;

@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "collectives/backends/gloo/frame.h"
+#include "collectives/backends/cpu/frame.h"
 #include "fuzz/target.h"
 
 namespace {

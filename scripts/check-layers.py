@@ -32,8 +32,8 @@ BELOW = {
 }
 # Within collectives each is above all before it; those in one string are beside each other.
 COLLECTIVES = ["", "call", "stores", "crash", "backends", "backends/cuda backends/shm",
-               "backends/gloo backends/local backends/mpi backends/nccl", "failure", "group", "training"]
-APART = {("collectives/backends/gloo", "collectives/backends/cuda")}
+               "backends/cpu backends/local backends/mpi backends/nccl", "failure", "group", "training"]
+APART = {("collectives/backends/cpu", "collectives/backends/cuda")}
 # Third-party headers, and the only files that may name them.
 CONFINED = {
     r"CLI/": r"cli/options\.cc",

@@ -56,8 +56,8 @@ refuses collectives/backends/a.cc '#include "collectives/backends/mpi/device.h"'
   'collectives/backends may not include'
 refuses collectives/backends/nccl/a.cc '#include "collectives/backends/mpi/device.h"' \
   'collectives/backends/nccl may not include'
-refuses collectives/backends/gloo/a.cc '#include "collectives/backends/cuda/device.h"' \
-  'collectives/backends/gloo may not include'
+refuses collectives/backends/cpu/a.cc '#include "collectives/backends/cuda/device.h"' \
+  'collectives/backends/cpu may not include'
 refuses collectives/failure/a.cc '#include "collectives/group/a.h"' 'collectives/failure may not include'
 
 # Circles of units: also through the .cc of a public header.

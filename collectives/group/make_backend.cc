@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "collectives/backends/gloo/backend.h"
+#include "collectives/backends/cpu/backend.h"
 #include "collectives/backends/local/backend.h"
 #include "collectives/backends/mpi/backend.h"
 #include "collectives/backends/nccl/backend.h"
@@ -32,7 +32,7 @@ void check_options(const Options& options, const std::string& backend) {
 }
 
 std::unique_ptr<Backend> make_host_backend(GroupContext context) {
-  return context.size == 1 ? make_local_backend("cpu") : make_lazy_gloo_backend(std::move(context));
+  return context.size == 1 ? make_local_backend("cpu") : make_lazy_cpu_backend(std::move(context));
 }
 
 std::unique_ptr<Backend> make_backend(const std::string& chosen, GroupContext context) {
@@ -42,7 +42,7 @@ std::unique_ptr<Backend> make_backend(const std::string& chosen, GroupContext co
   }
   if (context.size == 1) return make_local_backend(chosen);
   if (chosen == "mpi") return make_mpi_backend(std::move(context));
-  return make_gloo_backend(std::move(context));
+  return make_cpu_backend(std::move(context));
 }
 
 std::unique_ptr<Backend> split_backend(Backend& whole, const std::optional<GroupContext>& part,

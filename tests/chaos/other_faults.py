@@ -10,11 +10,11 @@ from faults import explain, fault, some_life
 from process_faults import LONG, SHORT, stop_reading
 
 MANY = 20  # connections of a stranger
-PROTOCOL = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../rendezvous/protocol.h')
+FRAMES = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../rendezvous/control_frames.h')
 
 
 def protocol_version():
-    with open(PROTOCOL) as header:
+    with open(FRAMES) as header:
         return int(re.search(r'kProtocolVersion = (\d+);', header.read())[1])
 
 

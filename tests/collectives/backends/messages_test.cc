@@ -26,7 +26,7 @@
 #include <boost/asio/write.hpp>
 
 #include "base/fd.h"
-#include "collectives/backends/gloo/frame.h"
+#include "collectives/backends/cpu/frame.h"
 #include "collectives/backends/shm/layout.h"
 #include "ddp/process_group.h"
 #include "tests/catch.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks on several nodes: which ranks share memory, and what calls do whose ranks partly do.
-#include "collectives/backends/gloo/nodes.h"
+#include "collectives/backends/cpu/nodes.h"
 
 #include <barrier>
 #include <chrono>

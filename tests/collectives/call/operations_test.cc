@@ -41,7 +41,7 @@ void check_few_types(ProcessGroup& group) {
   ddp_tests::check_type<double>(group, counts_of(sizeof(double)));
 }
 
-/// Over Gloo ddprun starts the ranks, as it does for users.
+/// With backend cpu ddprun starts the ranks, as it does for users.
 template <RankBody F>
 Ended run_job(int size, F body) {
   const Variables patient = {{"DDP_TEST_TIMEOUT_MS", "120000"}};

@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "collectives/backends/gloo/mesh.h"
-#include "collectives/backends/gloo/part.h"
+#include "collectives/backends/cpu/mesh.h"
+#include "collectives/backends/cpu/part.h"
 #include "collectives/call/call.h"
 
 namespace ddp::internal {
@@ -14,7 +14,7 @@ namespace ddp::internal {
 /// Data that this rank sends another with its call.
 struct ExchangePayload {
   const char* data = nullptr;  ///< data that is small enough to go with the call
-  std::size_t bytes = 0;       ///< of `data`; at most GlooCallExchange::kLimit
+  std::size_t bytes = 0;       ///< of `data`; at most CpuCallExchange::kLimit
   std::uint64_t sends = 0;     ///< elements that this rank sends the other in all, now or later
   std::uint64_t expects = 0;   ///< elements that this rank expects from the other
 };
@@ -22,24 +22,24 @@ struct ExchangePayload {
 /// One step in which every rank of a part sends every other the call that it makes, and a little
 /// data. A rank that takes part in a call with a larger part than another does sees that one's
 /// call.
-class GlooCallExchange {
+class CpuCallExchange {
  public:
   /// The most data for another rank, in bytes.
   static constexpr std::size_t kLimit = 64 << 10;
   static constexpr bool takes(std::size_t bytes) { return bytes <= kLimit; }
 
-  explicit GlooCallExchange(GlooMesh& mesh);
+  explicit CpuCallExchange(CpuMesh& mesh);
 
   /// Sends every other rank of the part `call` and its payload (by index; ours is not used) and
   /// waits for theirs. Returns the index of the first whose call or counts do not fit ours; nullopt
-  /// if all do. Throws what GlooMesh::move() throws.
-  std::optional<int> run(const GlooPart& part, const Call& call,
+  /// if all do. Throws what CpuMesh::move() throws.
+  std::optional<int> run(const CpuPart& part, const Call& call,
                          const std::vector<ExchangePayload>& payloads);
 
   /// The same without payloads, in log2(n) steps of the dissemination algorithm (Hensgen, Finkel,
   /// Manber: Two Algorithms for Barrier Synchronization, 1988): it ends when all ranks have made
   /// the call. A rank whose call differs is found by those that it would meet.
-  std::optional<int> run_in_steps(const GlooPart& part, const Call& call);
+  std::optional<int> run_in_steps(const CpuPart& part, const Call& call);
 
   /// The data that another rank sent in the last run().
   const char* data_of(int rank) const;
@@ -60,14 +60,14 @@ class GlooCallExchange {
     std::vector<char> received;  // the header, and data
   };
 
-  GlooMesh::Sending to(int rank, const Call& call, const ExchangePayload& payload);
-  GlooMesh::Receiving from(int rank);
+  CpuMesh::Sending to(int rank, const Call& call, const ExchangePayload& payload);
+  CpuMesh::Receiving from(int rank);
   const Header& header_of(int rank) const { return peers_[static_cast<std::size_t>(rank)].theirs; }
 
-  GlooMesh& mesh_;
+  CpuMesh& mesh_;
   std::vector<Peer> peers_;  // by rank; ours is empty
-  std::vector<GlooMesh::Sending> sending_;
-  std::vector<GlooMesh::Receiving> receiving_;
+  std::vector<CpuMesh::Sending> sending_;
+  std::vector<CpuMesh::Receiving> receiving_;
 };
 
 }  // namespace ddp::internal

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/backends/gloo/connections.h"
+#include "collectives/backends/cpu/connections.h"
 
 #include <algorithm>
 #include <array>

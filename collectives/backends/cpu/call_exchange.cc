@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/backends/gloo/call_exchange.h"
+#include "collectives/backends/cpu/call_exchange.h"
 
 #include <cstring>
 #include <span>
 
 namespace ddp::internal {
 
-GlooCallExchange::GlooCallExchange(GlooMesh& mesh)
+CpuCallExchange::CpuCallExchange(CpuMesh& mesh)
     : mesh_(mesh), peers_(static_cast<std::size_t>(mesh.size())) {}
 
-std::optional<int> GlooCallExchange::run(const GlooPart& part, const Call& call,
-                                         const std::vector<ExchangePayload>& payloads) {
+std::optional<int> CpuCallExchange::run(const CpuPart& part, const Call& call,
+                                        const std::vector<ExchangePayload>& payloads) {
   sending_.clear();
   receiving_.clear();
   for (int step = 1; step < part.size(); ++step) {
@@ -30,7 +30,7 @@ std::optional<int> GlooCallExchange::run(const GlooPart& part, const Call& call,
   return std::nullopt;
 }
 
-std::optional<int> GlooCallExchange::run_in_steps(const GlooPart& part, const Call& call) {
+std::optional<int> CpuCallExchange::run_in_steps(const CpuPart& part, const Call& call) {
   for (int step = 1; step < part.size(); step *= 2) {
     const int previous = part.before(step);
     mesh_.swap(to(part.at(part.after(step)), call, {}), from(part.at(previous)));
@@ -39,7 +39,7 @@ std::optional<int> GlooCallExchange::run_in_steps(const GlooPart& part, const Ca
   return std::nullopt;
 }
 
-GlooMesh::Sending GlooCallExchange::to(int rank, const Call& call, const ExchangePayload& payload) {
+CpuMesh::Sending CpuCallExchange::to(int rank, const Call& call, const ExchangePayload& payload) {
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
   peer.ours = {call, payload.sends, payload.expects, payload.bytes};
   return {.rank = rank,
@@ -48,7 +48,7 @@ GlooMesh::Sending GlooCallExchange::to(int rank, const Call& call, const Exchang
 }
 
 /// The header first, which says how much data follows.
-GlooMesh::Receiving GlooCallExchange::from(int rank) {
+CpuMesh::Receiving CpuCallExchange::from(int rank) {
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
   if (peer.received.empty()) peer.received.resize(sizeof(Header) + kLimit);
   return {
@@ -59,17 +59,17 @@ GlooMesh::Receiving GlooCallExchange::from(int rank) {
       }};
 }
 
-const char* GlooCallExchange::data_of(int rank) const {
+const char* CpuCallExchange::data_of(int rank) const {
   return peers_[static_cast<std::size_t>(rank)].received.data() + sizeof(Header);
 }
 
-Call GlooCallExchange::call_of(int rank) const {
+Call CpuCallExchange::call_of(int rank) const {
   return header_of(rank).call;
 }
-std::uint64_t GlooCallExchange::sends_of(int rank) const {
+std::uint64_t CpuCallExchange::sends_of(int rank) const {
   return header_of(rank).sends;
 }
-std::uint64_t GlooCallExchange::expects_of(int rank) const {
+std::uint64_t CpuCallExchange::expects_of(int rank) const {
   return header_of(rank).expects;
 }
 

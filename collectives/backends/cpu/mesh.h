@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "collectives/backends/gloo/frame.h"
-#include "collectives/backends/gloo/listeners.h"
+#include "collectives/backends/cpu/frame.h"
+#include "collectives/backends/cpu/listeners.h"
 #include "collectives/backends/group_context.h"
 
 namespace ddp::internal {
@@ -50,15 +50,15 @@ struct MeshStopped : std::exception {
 /// connected.
 ///
 /// Thread: one at a time, but accept() and abort().
-class GlooMesh {
+class CpuMesh {
  public:
-  GlooMesh(const GroupContext& context, const GlooListeners& listeners);
-  GlooMesh(const GlooMesh&) = delete;
-  GlooMesh& operator=(const GlooMesh&) = delete;
+  CpuMesh(const GroupContext& context, const CpuListeners& listeners);
+  CpuMesh(const CpuMesh&) = delete;
+  CpuMesh& operator=(const CpuMesh&) = delete;
 
   int rank() const { return context_.rank; }
   int size() const { return context_.size; }
-  const GlooListeners& listeners() const { return listeners_; }
+  const CpuListeners& listeners() const { return listeners_; }
 
   /// Data for a rank, in two parts.
   struct Sending {
@@ -123,7 +123,7 @@ class GlooMesh {
   void throw_if_stopped() const;
 
   const GroupContext& context_;
-  const GlooListeners& listeners_;
+  const CpuListeners& listeners_;
   std::optional<std::chrono::steady_clock::time_point> deadline_;
   std::vector<pollfd> polled_;
   ddprun::Fd wake_;  // an eventfd

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/backends/gloo/trees.h"
+#include "collectives/backends/cpu/trees.h"
 
 #include <algorithm>
 #include <cstring>
@@ -11,17 +11,17 @@ namespace ddp::internal {
 namespace {
 
 /// The index so many places after `root`, around the end; and the other way round.
-int from_root(const GlooPart& part, int root) {
+int from_root(const CpuPart& part, int root) {
   return (part.index() + part.size() - root) % part.size();
 }
-int with_place(const GlooPart& part, int place, int root) {
+int with_place(const CpuPart& part, int place, int root) {
   return part.at((place + root) % part.size());
 }
 
 }  // namespace
 
 /// A binomial tree: the distance halves with each step.
-void GlooTrees::broadcast(const GlooPart& part, char* data, std::size_t bytes, int root) {
+void CpuTrees::broadcast(const CpuPart& part, char* data, std::size_t bytes, int root) {
   const int place = from_root(part, root);
   int step = 1;
   while (step < part.size()) step *= 2;
@@ -35,7 +35,7 @@ void GlooTrees::broadcast(const GlooPart& part, char* data, std::size_t bytes, i
 
 /// The same tree upwards, and down again for all_reduce. What is sent are sums, which are elements
 /// of a type of their own where they are wider.
-void GlooTrees::reduce(const GlooPart& part, const Task& task) {
+void CpuTrees::reduce(const CpuPart& part, const Task& task) {
   const int root = task.operation == Operation::reduce ? task.root : 0;
   const Reduction whole = reduction(task.type, task.reduce);
   const bool is_wider = whole.sum_width != size_of(task.type);
@@ -62,7 +62,7 @@ void GlooTrees::reduce(const GlooPart& part, const Task& task) {
 
 /// Bruck's algorithm (Bruck et al.: Efficient Algorithms for All-to-All Communications in
 /// Multiport Message-Passing Systems, 1997): what a rank has doubles with each step.
-void GlooTrees::all_gather(const GlooPart& part, char* out, std::size_t bytes) {
+void CpuTrees::all_gather(const CpuPart& part, char* out, std::size_t bytes) {
   const auto size = static_cast<std::size_t>(part.size());
   const auto own = static_cast<std::size_t>(part.index());
   blocks_.resize(size * bytes);  // of this rank and those after it

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/backends/gloo/listeners.h"
+#include "collectives/backends/cpu/listeners.h"
 
 #include <algorithm>
 #include <chrono>
@@ -18,7 +18,7 @@ std::uint64_t random_token() {
 
 }  // namespace
 
-GlooListeners::GlooListeners(const GroupContext& context)
+CpuListeners::CpuListeners(const GroupContext& context)
     : context_(context),
       own_(io_context_, {boost::asio::ip::make_address(context.address), 0}),
       all_(static_cast<std::size_t>(context.size)) {
@@ -29,14 +29,14 @@ GlooListeners::GlooListeners(const GroupContext& context)
 }
 
 /// "ADDRESS PORT TOKEN BACKEND".
-void GlooListeners::publish() const {
+void CpuListeners::publish() const {
   const auto& [endpoint, token] = at(context_.rank);
   const std::string line = endpoint.address().to_string() + " " + std::to_string(endpoint.port()) +
                            " " + std::to_string(token) + " " + context_.backend;
   ask_store(context_, [&](Store& store) { store.set(key(context_.rank), line); });
 }
 
-void GlooListeners::read() {
+void CpuListeners::read() {
   std::vector<std::string> keys;
   for (int rank = 0; rank < context_.size; ++rank) keys.push_back(key(rank));
   std::vector<std::string> lines;
@@ -56,7 +56,7 @@ void GlooListeners::read() {
 }
 
 /// The default backend depends on what a host has, so ranks may come to different ones.
-void GlooListeners::check_backends(const std::vector<std::string>& lines) const {
+void CpuListeners::check_backends(const std::vector<std::string>& lines) const {
   const auto backend = [](const std::string& line) { return line.substr(line.rfind(' ') + 1); };
   const auto other = std::ranges::find_if(
       lines, [&](const auto& line) { return backend(line) != backend(lines.front()); });
@@ -70,7 +70,7 @@ void GlooListeners::check_backends(const std::vector<std::string>& lines) const 
 }
 
 /// Lets the others read the keys first, if the store ends with this process.
-void GlooListeners::outlast_other_ranks() const {
+void CpuListeners::outlast_other_ranks() const {
   GroupContext brief = context_;
   brief.timeout = std::min(context_.timeout, std::chrono::milliseconds(5000));
   try {
@@ -83,7 +83,7 @@ void GlooListeners::outlast_other_ranks() const {
   }
 }
 
-void GlooListeners::release_to(boost::asio::ip::tcp::acceptor& acceptor) {
+void CpuListeners::release_to(boost::asio::ip::tcp::acceptor& acceptor) {
   const auto protocol = at(context_.rank).endpoint.protocol();
   acceptor.assign(protocol, own_.release());
 }

@@ -5,54 +5,54 @@
 #include <cstdint>
 #include <vector>
 
-#include "collectives/backends/gloo/call_exchange.h"
-#include "collectives/backends/gloo/mesh.h"
-#include "collectives/backends/gloo/pairwise_exchange.h"
-#include "collectives/backends/gloo/part.h"
-#include "collectives/backends/gloo/reduce.h"
-#include "collectives/backends/gloo/trees.h"
+#include "collectives/backends/cpu/call_exchange.h"
+#include "collectives/backends/cpu/mesh.h"
+#include "collectives/backends/cpu/pairwise_exchange.h"
+#include "collectives/backends/cpu/part.h"
+#include "collectives/backends/cpu/reduce.h"
+#include "collectives/backends/cpu/trees.h"
 #include "collectives/call/task.h"
 
 namespace ddp::internal {
 
 /// Does collective tasks over the mesh.
 ///
-/// Every call begins with a GlooCallExchange, in which each rank sends every other the call that it
+/// Every call begins with a CpuCallExchange, in which each rank sends every other the call that it
 /// makes. Small data goes with that exchange, which then is all of the call. Large data
-/// follows with GlooPairwiseExchange, once the calls are known to agree.
+/// follows with CpuPairwiseExchange, once the calls are known to agree.
 ///
 /// That is the fastest for a few ranks. Of more than eight each exchanges calls, and little data of
 /// calls that have the same for all, with log2(n) others instead.
 ///
 /// Thread: one at a time.
-class GlooCollectives {
+class CpuCollectives {
  public:
-  GlooCollectives(GroupContext& context, GlooMesh& mesh);
+  CpuCollectives(GroupContext& context, CpuMesh& mesh);
 
   /// Returns when this rank's part is done. Throws ddp::Error, the agreed error, if the ranks'
-  /// calls differ; and what GlooMesh::move() throws. Must not be used after either.
+  /// calls differ; and what CpuMesh::move() throws. Must not be used after either.
   void run(const Task& task, const Call& call);
 
   /// By rank, the number of each, all of which call this. Throws what
-  /// GlooMesh::move() throws.
+  /// CpuMesh::move() throws.
   std::vector<std::int32_t> all_gather(std::int32_t mine);
 
-  /// With the data of a call that the ranks of `part` alone make, at most GlooCallExchange::kLimit
+  /// With the data of a call that the ranks of `part` alone make, at most CpuCallExchange::kLimit
   /// bytes of it. Throws as run().
-  void broadcast_little(const GlooPart& part, const Call& call, char* data, std::size_t bytes,
+  void broadcast_little(const CpuPart& part, const Call& call, char* data, std::size_t bytes,
                         int root);
   /// `sums` is an all_reduce whose sums have the type of its elements.
-  void all_reduce_little(const GlooPart& part, const Call& call, const Task& sums);
+  void all_reduce_little(const CpuPart& part, const Call& call, const Task& sums);
 
   /// For a call that goes on in parts: exchanges it among the ranks of `part` alone, as
   /// run() begins with. Throws as run().
-  void agree(const GlooPart& part, const Call& call);
+  void agree(const CpuPart& part, const Call& call);
   /// They move data after an agree().
-  GlooPairwiseExchange& pairwise() { return pairwise_; }
-  GlooReduce& reduction() { return reduce_; }
+  CpuPairwiseExchange& pairwise() { return pairwise_; }
+  CpuReduce& reduction() { return reduce_; }
 
  private:
-  void exchange_call(const GlooPart& part, const Call& call);
+  void exchange_call(const CpuPart& part, const Call& call);
   void check(const Call& call, const ExchangePayload& ours, int other);
   bool run_in_trees(const Task& task, const Call& call);
 
@@ -64,11 +64,11 @@ class GlooCollectives {
   ExchangePayload& payload(int rank) { return payloads_[static_cast<std::size_t>(rank)]; }
 
   GroupContext& context_;
-  const GlooPart whole_;
-  GlooCallExchange exchange_;
-  GlooPairwiseExchange pairwise_;
-  GlooReduce reduce_;
-  GlooTrees trees_;
+  const CpuPart whole_;
+  CpuCallExchange exchange_;
+  CpuPairwiseExchange pairwise_;
+  CpuReduce reduce_;
+  CpuTrees trees_;
   std::vector<ExchangePayload> payloads_;  // of the current call, by index
   std::vector<char> scratch_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/backends/gloo/messages.h"
+#include "collectives/backends/cpu/messages.h"
 
 #include <algorithm>
 #include <mutex>
@@ -47,9 +47,9 @@ void MessageCall::move_messages(Clock::time_point deadline) {
   if (room_->messages != nullptr) room_->messages->move_until_complete(*this, deadline);
 }
 
-GlooMessages::GlooMessages(GroupContext& context, GlooListeners& listeners,
-                           std::function<void(const Error& error)> on_failure,
-                           std::function<void(int from, ddprun::Fd socket)> on_calls)
+CpuMessages::CpuMessages(GroupContext& context, CpuListeners& listeners,
+                         std::function<void(const Error& error)> on_failure,
+                         std::function<void(int from, ddprun::Fd socket)> on_calls)
     : context_(context),
       token_(listeners.at(context.rank).token),
       on_failure_(std::move(on_failure)),
@@ -66,17 +66,17 @@ GlooMessages::GlooMessages(GroupContext& context, GlooListeners& listeners,
       peers_.push_back(nullptr);
       continue;
     }
-    const GlooListeners::Listener& there = listeners.at(other);
+    const CpuListeners::Listener& there = listeners.at(other);
     const Frame first{.kind = Frame::Kind::hello, .tag = context_.rank, .number = there.token};
-    peers_.push_back(std::make_unique<GlooPeer>(io_context_, run, there.endpoint, first,
-                                                context_.named(context_.rank),
-                                                events_of_peer(other)));
+    peers_.push_back(std::make_unique<CpuPeer>(io_context_, run, there.endpoint, first,
+                                               context_.named(context_.rank),
+                                               events_of_peer(other)));
   }
   accept();
   thread_ = signal_masked_thread([this] { io_context_.run(); });
 }
 
-GlooMessages::~GlooMessages() {
+CpuMessages::~CpuMessages() {
   fail(own_error(context_, ErrorKind::system, " aborted its messages: the group ends"));
   {
     const std::lock_guard lock(room_->mutex);
@@ -85,7 +85,7 @@ GlooMessages::~GlooMessages() {
   thread_.join();
 }
 
-GlooPeer::Events GlooMessages::events_of_peer(int other) {
+CpuPeer::Events CpuMessages::events_of_peer(int other) {
   return {
       [this](MessageAt message) { complete(message); },
       [this](MessageAt message, const std::string& theirs) { stop_on_mismatch(message, theirs); },
@@ -98,7 +98,7 @@ GlooPeer::Events GlooMessages::events_of_peer(int other) {
 /// If `work` calls stop(), gets the agreed error and fails the group with it; without the lock, as
 /// that waits for the store.
 template <class F>
-void GlooMessages::run_locked(const F& work) {
+void CpuMessages::run_locked(const F& work) {
   std::unique_lock lock(mutex_);
   if (failure_ || agreeing_) return;
   try {
@@ -118,7 +118,7 @@ void GlooMessages::run_locked(const F& work) {
   on_failure_(error);
 }
 
-void GlooMessages::fail(const Error& error) noexcept {
+void CpuMessages::fail(const Error& error) noexcept {
   const std::lock_guard lock(mutex_);
   if (failure_) return;
   failure_ = error;
@@ -138,7 +138,7 @@ void GlooMessages::fail(const Error& error) noexcept {
   idle_timer_.cancel();
 }
 
-std::shared_ptr<AsyncCall> GlooMessages::begin(const Task& task) {
+std::shared_ptr<AsyncCall> CpuMessages::begin(const Task& task) {
   auto call = std::make_shared<MessageCall>(room_);
   call->open = task.transfers.size();
   if (task.transfers.empty()) call->succeed();
@@ -160,7 +160,7 @@ std::shared_ptr<AsyncCall> GlooMessages::begin(const Task& task) {
   return call;
 }
 
-void GlooMessages::finish() {
+void CpuMessages::finish() {
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return open_.empty(); });
@@ -172,7 +172,7 @@ void GlooMessages::finish() {
   });
 }
 
-void GlooMessages::wait_for_others() {
+void CpuMessages::wait_for_others() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] {
     return failure_ || std::ranges::all_of(
@@ -180,14 +180,14 @@ void GlooMessages::wait_for_others() {
   });
 }
 
-void GlooMessages::complete(MessageAt message) {
+void CpuMessages::complete(MessageAt message) {
   const auto call = std::move(message->call);
   open_.erase(message);
   if (--call->open == 0) call->succeed();
   if (open_.empty()) changed_.notify_all();
 }
 
-void GlooMessages::accept() {
+void CpuMessages::accept() {
   acceptor_.async_accept([this](const error_code& error, tcp::socket socket) {
     run_locked([&] {
       if (error) return stop_on_listener_failure(error.message());
@@ -198,7 +198,7 @@ void GlooMessages::accept() {
 }
 
 /// Closes the oldest unidentified connection if there are too many.
-void GlooMessages::limit_unidentified() {
+void CpuMessages::limit_unidentified() {
   std::erase_if(accepted_, [](const Accepted& each) { return each.connection->is_closed(); });
   const auto is_unidentified = [](const Accepted& each) { return !each.is_identified(); };
   const auto unidentified = std::ranges::count_if(accepted_, is_unidentified);
@@ -208,7 +208,7 @@ void GlooMessages::limit_unidentified() {
   accepted_.erase(oldest);
 }
 
-void GlooMessages::add_connection(tcp::socket socket) {
+void CpuMessages::add_connection(tcp::socket socket) {
   limit_unidentified();
   set_socket_options(socket);
   Accepted& accepted = accepted_.emplace_back();
@@ -232,7 +232,7 @@ void GlooMessages::add_connection(tcp::socket socket) {
   accepted.connection->open();
 }
 
-bool GlooMessages::on_frame(Accepted& accepted, const Frame& frame, const char* data) {
+bool CpuMessages::on_frame(Accepted& accepted, const Frame& frame, const char* data) {
   if (frame.kind == Frame::Kind::bye) changed_.notify_all();
   if (accepted.peer == nullptr) return on_first_frame(accepted, frame);
   if (frame.kind == Frame::Kind::turn) return accepted.connection->turn_to_ring();
@@ -246,7 +246,7 @@ bool GlooMessages::on_frame(Accepted& accepted, const Frame& frame, const char* 
 
 /// It must be a hello, a watch or calls, with the rank of the sender and our token. A rank may send
 /// one hello.
-bool GlooMessages::on_first_frame(Accepted& accepted, const Frame& frame) {
+bool CpuMessages::on_first_frame(Accepted& accepted, const Frame& frame) {
   const bool is_rank = frame.tag >= 0 && frame.tag < context_.size && frame.tag != context_.rank;
   if (accepted.watches || frame.number != token_ || !is_rank) return false;
   if (frame.kind == Frame::Kind::watch) return accepted.watches = true;
@@ -255,7 +255,7 @@ bool GlooMessages::on_first_frame(Accepted& accepted, const Frame& frame) {
     return true;
   }
   if (frame.kind != Frame::Kind::hello) return false;
-  GlooPeer& sender = peer(frame.tag);
+  CpuPeer& sender = peer(frame.tag);
   if (std::ranges::count(accepted_, &sender, &Accepted::peer) > 0) return false;
   accepted.peer = &sender;
   accepted.rank = frame.tag;
@@ -264,7 +264,7 @@ bool GlooMessages::on_first_frame(Accepted& accepted, const Frame& frame) {
   return true;
 }
 
-void GlooMessages::use_rings(ShmRings rings) {
+void CpuMessages::use_rings(ShmRings rings) {
   run_locked([&] {
     rings_.emplace(std::move(rings));
     for (const Accepted& accepted : accepted_) {
@@ -277,7 +277,7 @@ void GlooMessages::use_rings(ShmRings rings) {
 }
 
 /// The sender may write to a ring that this rank reads, if there is memory for it.
-void GlooMessages::offer_ring(const Accepted& accepted) {
+void CpuMessages::offer_ring(const Accepted& accepted) {
   auto ring = rings_ ? rings_->from(accepted.rank) : std::nullopt;
   if (!ring) return;
   accepted.connection->set_ring(std::move(*ring));
@@ -286,7 +286,7 @@ void GlooMessages::offer_ring(const Accepted& accepted) {
   accepted.peer->offer_ring();
 }
 
-void GlooMessages::turn_to_ring(int other) {
+void CpuMessages::turn_to_ring(int other) {
   auto ring = rings_ ? rings_->to(other) : std::nullopt;
   if (!ring) return;
   peer(other).use_ring(std::move(*ring));
@@ -295,27 +295,27 @@ void GlooMessages::turn_to_ring(int other) {
 }
 
 /// Whether anything was read.
-bool GlooMessages::move_in_rings() {
+bool CpuMessages::move_in_rings() {
   bool moved = false;
   for (const auto& connection : ringed_) moved = connection->read_ring() || moved;
-  for (GlooPeer* const peer : ring_writers_) peer->go_on();
+  for (CpuPeer* const peer : ring_writers_) peer->go_on();
   return moved;
 }
 
-void GlooMessages::read_ring_of(const GlooPeer* sender) {
+void CpuMessages::read_ring_of(const CpuPeer* sender) {
   for (const Accepted& accepted : accepted_) {
     while (accepted.peer == sender && accepted.connection->read_ring()) continue;
   }
 }
 
-void GlooMessages::set_awake(bool awake) {
+void CpuMessages::set_awake(bool awake) {
   awake_ = awake;
   for (const auto& connection : ringed_) connection->set_awake(awake);
-  for (GlooPeer* const peer : ring_writers_) peer->set_awake(awake);
+  for (CpuPeer* const peer : ring_writers_) peer->set_awake(awake);
 }
 
 /// Until nobody has looked at the rings for a while.
-void GlooMessages::watch_idleness() {
+void CpuMessages::watch_idleness() {
   watches_idleness_ = true;
   idle_timer_.expires_after(kIdle);
   idle_timer_.async_wait([this](const error_code&) {
@@ -328,7 +328,7 @@ void GlooMessages::watch_idleness() {
   });
 }
 
-void GlooMessages::move_until_complete(const MessageCall& call, Clock::time_point deadline) {
+void CpuMessages::move_until_complete(const MessageCall& call, Clock::time_point deadline) {
   Clock::time_point end{};
   bool is_first = true;
   for (int looks = 1;; ++looks) {
@@ -357,33 +357,33 @@ void GlooMessages::move_until_complete(const MessageCall& call, Clock::time_poin
   is_idle_ = false;
 }
 
-std::optional<MessageAt> GlooMessages::oldest_with(int other) {
+std::optional<MessageAt> CpuMessages::oldest_with(int other) {
   const auto found =
       std::ranges::find(open_, other, [](const Message& message) { return message.transfer.peer; });
   return found == open_.end() ? std::nullopt : std::optional(found);
 }
 
-std::string GlooMessages::text_of(MessageAt message) const {
+std::string CpuMessages::text_of(MessageAt message) const {
   return describe(message->transfer, context_.named(message->transfer.peer));
 }
 
-std::string GlooMessages::peer_of(MessageAt message) const {
+std::string CpuMessages::peer_of(MessageAt message) const {
   return name_ranks({context_.named(message->transfer.peer)});
 }
 
 /// The first failure counts.
-void GlooMessages::stop(std::function<Error()> agree) {
+void CpuMessages::stop(std::function<Error()> agree) {
   if (!agree_) agree_ = std::move(agree);
 }
 
-void GlooMessages::stop_on_mismatch(MessageAt message, const std::string& theirs) {
+void CpuMessages::stop_on_mismatch(MessageAt message, const std::string& theirs) {
   const std::string ours = text_of(message);
   stop([this, ours, sentence = "is at " + ours + ", but " + peer_of(message) + " is at " + theirs] {
     return agree_on(context_, "in " + ours, ErrorKind::mismatch, sentence);
   });
 }
 
-void GlooMessages::stop_on_loss(int other, const std::string& reason) {
+void CpuMessages::stop_on_loss(int other, const std::string& reason) {
   changed_.notify_all();
   const auto message = oldest_with(other);
   if (!message) return;  // the next message with it fails
@@ -392,13 +392,13 @@ void GlooMessages::stop_on_loss(int other, const std::string& reason) {
   });
 }
 
-void GlooMessages::stop_on_listener_failure(const std::string& reason) {
+void CpuMessages::stop_on_listener_failure(const std::string& reason) {
   stop([this, sentence = "cannot accept a connection for messages: " + reason] {
     return agree_on(context_, "in a message", ErrorKind::system, sentence);
   });
 }
 
-void GlooMessages::stop_on_overflow(int other, std::size_t kept, std::int32_t tag) {
+void CpuMessages::stop_on_overflow(int other, std::size_t kept, std::int32_t tag) {
   stop([this, sentence = "holds " + std::to_string(kept) + " messages of " +
                          name_ranks({context_.named(other)}) +
                          " that it does not receive, and one more comes, tag " +
@@ -408,7 +408,7 @@ void GlooMessages::stop_on_overflow(int other, std::size_t kept, std::int32_t ta
 }
 
 /// Names the messages from the peer that were not received: a wrong tag may be the cause.
-void GlooMessages::stop_on_timeout(MessageAt message) {
+void CpuMessages::stop_on_timeout(MessageAt message) {
   const std::string where = "in " + text_of(message);
   const std::string what = "timed out after " + name_time(context_.timeout) + " waiting for " +
                            peer_of(message) + " " + where + "; " + peer_of(message) + " " +
@@ -417,7 +417,7 @@ void GlooMessages::stop_on_timeout(MessageAt message) {
 }
 
 /// Runs the timer until no message is open; the next message starts it again.
-void GlooMessages::check_deadline() {
+void CpuMessages::check_deadline() {
   const auto oldest = std::ranges::min_element(open_, {}, &Message::last_progress);
   timer_runs_ = oldest != open_.end();
   if (!timer_runs_) return;

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <vector>
 
-#include "collectives/backends/gloo/call_exchange.h"
-#include "collectives/backends/gloo/pairwise_exchange.h"
-#include "collectives/backends/gloo/part.h"
+#include "collectives/backends/cpu/call_exchange.h"
+#include "collectives/backends/cpu/pairwise_exchange.h"
+#include "collectives/backends/cpu/part.h"
 #include "collectives/call/reduction.h"
 
 namespace ddp::internal {
@@ -17,34 +17,34 @@ struct Share {
   std::size_t count = 0;
 };
 
-/// The second half of every reduction, after the GlooCallExchange: each rank of a part gets its
-/// share of the elements, combined over all of them. Shares of at most GlooCallExchange::kLimit
+/// The second half of every reduction, after the CpuCallExchange: each rank of a part gets its
+/// share of the elements, combined over all of them. Shares of at most CpuCallExchange::kLimit
 /// bytes came with that exchange; longer ones are sent piece by piece, so that sums stay in the
 /// cache.
 ///
 /// A share is combined by one rank, in the same order in every run, so results are reproducible to
 /// the bit.
-class GlooReduce {
+class CpuReduce {
  public:
-  GlooReduce(GlooCallExchange& exchange, GlooPairwiseExchange& pairwise)
+  CpuReduce(CpuCallExchange& exchange, CpuPairwiseExchange& pairwise)
       : exchange_(exchange), pairwise_(pairwise) {}
 
   /// `shares` are by index; `width` is the bytes of an element of `in`. `out` gets our share and
   /// may be that part of `in`. Throws what
-  /// GlooMesh::move() throws.
-  void run(const GlooPart& part, const Reduction& reduction, std::size_t width, const char* in,
+  /// CpuMesh::move() throws.
+  void run(const CpuPart& part, const Reduction& reduction, std::size_t width, const char* in,
            const std::vector<Share>& shares, char* out);
 
   /// The same, with the data of all shares sent now, however short they are.
-  void run_pairwise(const GlooPart& part, const Reduction& reduction, std::size_t width,
+  void run_pairwise(const CpuPart& part, const Reduction& reduction, std::size_t width,
                     const char* in, const std::vector<Share>& shares, char* out);
 
  private:
-  void combine_exchanged(const GlooPart& part, const Reduction& reduction, const char* own,
+  void combine_exchanged(const CpuPart& part, const Reduction& reduction, const char* own,
                          char* out, std::size_t count);
 
-  GlooCallExchange& exchange_;
-  GlooPairwiseExchange& pairwise_;
+  CpuCallExchange& exchange_;
+  CpuPairwiseExchange& pairwise_;
   std::vector<char> sums_;
   std::vector<char> piece_;
 };

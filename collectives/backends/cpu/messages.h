@@ -17,9 +17,9 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "base/fd.h"
-#include "collectives/backends/gloo/connections.h"
-#include "collectives/backends/gloo/listeners.h"
-#include "collectives/backends/gloo/peer.h"
+#include "collectives/backends/cpu/connections.h"
+#include "collectives/backends/cpu/listeners.h"
+#include "collectives/backends/cpu/peer.h"
 #include "collectives/backends/group_context.h"
 #include "collectives/backends/shm/ring.h"
 #include "ddp/error.h"
@@ -41,19 +41,19 @@ namespace ddp::internal {
 /// The first failure fails all messages, once the group's agreed error about it is known.
 ///
 /// Thread: any, several at once.
-class GlooMessages {
+class CpuMessages {
  public:
   /// Accepts connections at this rank's listener. `on_failure` is called once, in any thread, with
   /// the first failure that is detected here; `on_calls` gets the connections for
-  /// GlooMesh::accept().
-  GlooMessages(GroupContext& context, GlooListeners& listeners,
-               std::function<void(const Error& error)> on_failure,
-               std::function<void(int from, ddprun::Fd socket)> on_calls);
-  GlooMessages(const GlooMessages&) = delete;
-  GlooMessages& operator=(const GlooMessages&) = delete;
+  /// CpuMesh::accept().
+  CpuMessages(GroupContext& context, CpuListeners& listeners,
+              std::function<void(const Error& error)> on_failure,
+              std::function<void(int from, ddprun::Fd socket)> on_calls);
+  CpuMessages(const CpuMessages&) = delete;
+  CpuMessages& operator=(const CpuMessages&) = delete;
 
   /// Fails the messages that are not complete.
-  ~GlooMessages();
+  ~CpuMessages();
 
   /// Messages with other ranks of this node go through these rings from now on, once both ranks
   /// have them.
@@ -81,7 +81,7 @@ class GlooMessages {
   /// hello, `watches` by a watch.
   struct Accepted {
     std::shared_ptr<RecvConnection> connection;
-    GlooPeer* peer = nullptr;
+    CpuPeer* peer = nullptr;
     int rank = -1;  ///< of `peer`
     bool watches = false;
     bool is_identified() const { return peer != nullptr || watches; }
@@ -93,15 +93,15 @@ class GlooMessages {
   void limit_unidentified();
   void add_connection(boost::asio::ip::tcp::socket socket);
   bool on_frame(Accepted& accepted, const Frame& frame, const char* data);
-  GlooPeer::Events events_of_peer(int other);
+  CpuPeer::Events events_of_peer(int other);
   bool on_first_frame(Accepted& accepted, const Frame& frame);
   void offer_ring(const Accepted& accepted);
   void turn_to_ring(int other);
   bool move_in_rings();
-  void read_ring_of(const GlooPeer* sender);
+  void read_ring_of(const CpuPeer* sender);
   void set_awake(bool awake);
   void watch_idleness();
-  GlooPeer& peer(int other) { return *peers_[static_cast<std::size_t>(other)]; }
+  CpuPeer& peer(int other) { return *peers_[static_cast<std::size_t>(other)]; }
 
   void complete(MessageAt message);
   std::optional<MessageAt> oldest_with(int other);
@@ -129,11 +129,11 @@ class GlooMessages {
   std::condition_variable changed_;
   Messages open_;  // in the order in which they were begun
   std::list<Accepted> accepted_;
-  std::vector<std::unique_ptr<GlooPeer>> peers_;  // by rank; ours is null
+  std::vector<std::unique_ptr<CpuPeer>> peers_;  // by rank; ours is null
   bool timer_runs_ = false;
   std::optional<ShmRings> rings_;
   std::vector<std::shared_ptr<RecvConnection>> ringed_;  // those that have a ring
-  std::vector<GlooPeer*> ring_writers_;                  // to whom this rank writes in one
+  std::vector<CpuPeer*> ring_writers_;                   // to whom this rank writes in one
   std::vector<char> are_offered_;  // by rank, whether that one reads a ring of ours
   int movers_ = 0;                 // threads in move_until_complete()
   bool awake_ = false;             // the rings are looked at often: nobody has to wake this rank

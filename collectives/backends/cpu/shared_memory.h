@@ -3,9 +3,9 @@
 
 #include <memory>
 
-#include "collectives/backends/gloo/collectives.h"
-#include "collectives/backends/gloo/mesh.h"
-#include "collectives/backends/gloo/nodes.h"
+#include "collectives/backends/cpu/collectives.h"
+#include "collectives/backends/cpu/mesh.h"
+#include "collectives/backends/cpu/nodes.h"
 #include "collectives/backends/group_context.h"
 #include "collectives/backends/shm/collectives.h"
 
@@ -20,7 +20,7 @@ struct SharedMemory {
 /// Shares memory among the ranks of the group that can map the same, and tells all who they are.
 /// Neither host names nor addresses count: they may be equal in containers that share nothing.
 /// If one rank of a node cannot share, none of that node does. Throws what
-/// GlooMesh::move() throws.
-SharedMemory share_memory(const GroupContext& context, GlooMesh& mesh, GlooCollectives& whole);
+/// CpuMesh::move() throws.
+SharedMemory share_memory(const GroupContext& context, CpuMesh& mesh, CpuCollectives& whole);
 
 }  // namespace ddp::internal

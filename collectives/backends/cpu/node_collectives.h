@@ -6,10 +6,10 @@
 #include <optional>
 #include <vector>
 
-#include "collectives/backends/gloo/collectives.h"
-#include "collectives/backends/gloo/nodes.h"
-#include "collectives/backends/gloo/part.h"
-#include "collectives/backends/gloo/shared_memory.h"
+#include "collectives/backends/cpu/collectives.h"
+#include "collectives/backends/cpu/nodes.h"
+#include "collectives/backends/cpu/part.h"
+#include "collectives/backends/cpu/shared_memory.h"
 #include "collectives/backends/group_context.h"
 #include "collectives/backends/shm/ring.h"
 #include "collectives/call/blocks.h"
@@ -33,10 +33,10 @@ namespace ddp::internal {
 class NodeCollectives {
  public:
   /// `context` and `whole` must outlive this.
-  NodeCollectives(GroupContext& context, GlooCollectives& whole, SharedMemory shared);
+  NodeCollectives(GroupContext& context, CpuCollectives& whole, SharedMemory shared);
 
   /// Returns when this rank's part is done. Throws ddp::Error, the agreed error, if the ranks'
-  /// calls differ; ShmStopped, whose rank is a place on the node; and what GlooMesh::move() throws.
+  /// calls differ; ShmStopped, whose rank is a place on the node; and what CpuMesh::move() throws.
   /// Must not be used after any of these.
   void run(const Task& task, const Call& call);
 
@@ -71,13 +71,13 @@ class NodeCollectives {
   bool leads() const { return place_ == 0; }
 
   GroupContext& context_;
-  GlooCollectives& whole_;
+  CpuCollectives& whole_;
   const Nodes nodes_;
   const std::unique_ptr<ShmCollectives> memory_;  // null if this rank is alone on its node
   const int node_;
   const int place_;
-  std::optional<GlooPart> counterparts_;  // of every node; none if there is a node without one
-  std::vector<char> loaded_;              // elements of the task, as sums
+  std::optional<CpuPart> counterparts_;  // of every node; none if there is a node without one
+  std::vector<char> loaded_;             // elements of the task, as sums
   std::vector<char> sums_;
 };
 

@@ -15,7 +15,7 @@
 #include <boost/asio/ip/tcp.hpp>
 
 #include "base/fd.h"
-#include "collectives/backends/gloo/frame.h"
+#include "collectives/backends/cpu/frame.h"
 #include "collectives/backends/shm/ring.h"
 
 namespace ddp::internal {

@@ -17,19 +17,19 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
-#include "collectives/backends/gloo/connections.h"
-#include "collectives/backends/gloo/frame.h"
+#include "collectives/backends/cpu/connections.h"
+#include "collectives/backends/cpu/frame.h"
 #include "collectives/call/async_call.h"
 #include "collectives/call/task.h"
 
 namespace ddp::internal {
 
-class GlooMessages;
+class CpuMessages;
 
 /// Where threads that wait for messages find those, until they are destroyed.
 struct MessageRoom {
   std::shared_mutex mutex;
-  GlooMessages* messages = nullptr;
+  CpuMessages* messages = nullptr;
 };
 
 /// A call that was begun: complete when all its messages are. A thread that waits for it moves the
@@ -75,7 +75,7 @@ std::string describe(const Transfer& transfer, int peer);
 /// do not wait for each other.
 ///
 /// Thread: any, under the lock of `run_locked`; events, too.
-class GlooPeer {
+class CpuPeer {
  public:
   struct Events {
     std::function<void(MessageAt message)> done;
@@ -95,8 +95,8 @@ class GlooPeer {
 
   /// `to` is where the peer listens, `first` the first frame for it; `own_rank` is as messages name
   /// it.
-  GlooPeer(boost::asio::io_context& context, const RunLocked& run_locked,
-           boost::asio::ip::tcp::endpoint to, const Frame& first, int own_rank, Events events);
+  CpuPeer(boost::asio::io_context& context, const RunLocked& run_locked,
+          boost::asio::ip::tcp::endpoint to, const Frame& first, int own_rank, Events events);
 
   void begin(MessageAt message);
 

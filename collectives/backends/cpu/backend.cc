@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/backends/gloo/backend.h"
+#include "collectives/backends/cpu/backend.h"
 
 #include <algorithm>
 #include <atomic>
@@ -16,12 +16,12 @@
 #include "collectives/backends/agreed_error.h"
 #include "collectives/backends/call_queue.h"
 #include "collectives/backends/collective_call.h"
-#include "collectives/backends/gloo/collectives.h"
-#include "collectives/backends/gloo/listeners.h"
-#include "collectives/backends/gloo/mesh.h"
-#include "collectives/backends/gloo/messages.h"
-#include "collectives/backends/gloo/node_collectives.h"
-#include "collectives/backends/gloo/shared_memory.h"
+#include "collectives/backends/cpu/collectives.h"
+#include "collectives/backends/cpu/listeners.h"
+#include "collectives/backends/cpu/mesh.h"
+#include "collectives/backends/cpu/messages.h"
+#include "collectives/backends/cpu/node_collectives.h"
+#include "collectives/backends/cpu/shared_memory.h"
 #include "collectives/backends/host_memory.h"
 #include "collectives/backends/shm/collectives.h"
 #include "collectives/call/call.h"
@@ -32,10 +32,10 @@ namespace {
 /// Collectives go through memory where ranks share it, else through the mesh. They go through a
 /// queue, messages beside it. A failure of either fails both: it is agreed
 /// on by all ranks first, and only then are the connections shut down.
-class GlooBackend : public Backend {
+class CpuBackend : public Backend {
  public:
   /// Connects the ranks at once, or in the first collective call.
-  GlooBackend(GroupContext context, bool is_lazy);
+  CpuBackend(GroupContext context, bool is_lazy);
 
   void check(const Task& task) const override {
     check_in_host_memory(task, "cpu", context_.named(context_.rank));
@@ -58,24 +58,24 @@ class GlooBackend : public Backend {
   std::optional<Error> failure();
 
   GroupContext context_;
-  std::unique_ptr<GlooListeners> listeners_;
+  std::unique_ptr<CpuListeners> listeners_;
   std::mutex mutex_;  // of failure_, and of the pointers mesh_ and nodes_
   std::optional<Error> failure_;
   std::atomic<bool> has_failed_ = false;  // failure_ is set
-  std::unique_ptr<GlooMesh> mesh_;        // null after a failure
-  std::unique_ptr<GlooCollectives> collectives_;
+  std::unique_ptr<CpuMesh> mesh_;         // null after a failure
+  std::unique_ptr<CpuCollectives> collectives_;
   std::unique_ptr<NodeCollectives> nodes_;  // null until the ranks connect, and after a failure
-  std::unique_ptr<GlooMessages> messages_;
+  std::unique_ptr<CpuMessages> messages_;
   std::shared_ptr<void> allocated_;  // by the last call of allocate(), for its caller
   std::uint64_t calls_ = 0;
   // The last member, so that it is destroyed first: it uses the others.
   CallQueue queue_{[this](const Task& task) { perform(task); }};
 };
 
-GlooBackend::GlooBackend(GroupContext context, bool is_lazy) : context_(std::move(context)) {
+CpuBackend::CpuBackend(GroupContext context, bool is_lazy) : context_(std::move(context)) {
   try {
-    listeners_ = std::make_unique<GlooListeners>(context_);
-    mesh_ = std::make_unique<GlooMesh>(context_, *listeners_);
+    listeners_ = std::make_unique<CpuListeners>(context_);
+    mesh_ = std::make_unique<CpuMesh>(context_, *listeners_);
     accept_connections();
     constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
     const auto limit = std::min(context_.timeout, kForever);  // a deadline has to be a time
@@ -89,8 +89,8 @@ GlooBackend::GlooBackend(GroupContext context, bool is_lazy) : context_(std::mov
   }
 }
 
-void GlooBackend::accept_connections() {
-  messages_ = std::make_unique<GlooMessages>(
+void CpuBackend::accept_connections() {
+  messages_ = std::make_unique<CpuMessages>(
       context_, *listeners_, [this](const Error& error) { fail_collectives(error); },
       [this](int from, ddprun::Fd socket) {
         const std::lock_guard lock(mutex_);
@@ -99,11 +99,11 @@ void GlooBackend::accept_connections() {
 }
 
 /// Ranks that may share memory, which takes connections between some of all.
-void GlooBackend::connect(std::optional<std::chrono::steady_clock::time_point> deadline) {
+void CpuBackend::connect(std::optional<std::chrono::steady_clock::time_point> deadline) {
   constexpr const char* kConnecting = "while connecting";
   try {
     mesh_->set_deadline(deadline);
-    collectives_ = std::make_unique<GlooCollectives>(context_, *mesh_);
+    collectives_ = std::make_unique<CpuCollectives>(context_, *mesh_);
     auto nodes = std::make_unique<NodeCollectives>(context_, *collectives_,
                                                    share_memory(context_, *mesh_, *collectives_));
     mesh_->set_deadline(std::nullopt);
@@ -122,21 +122,21 @@ void GlooBackend::connect(std::optional<std::chrono::steady_clock::time_point> d
   }
 }
 
-void GlooBackend::run(const Task& task) {
+void CpuBackend::run(const Task& task) {
   if (is_point_to_point(task.operation)) return messages_->begin(task)->wait();
   queue_.run(task);
 }
 
-std::shared_ptr<AsyncCall> GlooBackend::begin(const Task& task) {
+std::shared_ptr<AsyncCall> CpuBackend::begin(const Task& task) {
   return is_point_to_point(task.operation) ? messages_->begin(task) : queue_.begin(task);
 }
 
-std::shared_ptr<void> GlooBackend::allocate(const Task& task) {
+std::shared_ptr<void> CpuBackend::allocate(const Task& task) {
   queue_.run(task);
   return std::exchange(allocated_, nullptr);
 }
 
-void GlooBackend::leave() noexcept {
+void CpuBackend::leave() noexcept {
   try {
     messages_->finish();
     queue_.run({.operation = Operation::leave});
@@ -145,17 +145,17 @@ void GlooBackend::leave() noexcept {
   }
 }
 
-void GlooBackend::abort() noexcept {
+void CpuBackend::abort() noexcept {
   fail(own_error(context_, ErrorKind::system, " aborted the group"));
 }
 
 /// Makes all that is under way fail with this error, or with the first one if there was one.
-void GlooBackend::fail(const Error& error) noexcept {
+void CpuBackend::fail(const Error& error) noexcept {
   fail_collectives(error);
   messages_->fail(error);
 }
 
-void GlooBackend::fail_collectives(const Error& error) noexcept {
+void CpuBackend::fail_collectives(const Error& error) noexcept {
   const std::lock_guard lock(mutex_);
   if (!failure_) failure_ = error;
   has_failed_ = true;
@@ -163,12 +163,12 @@ void GlooBackend::fail_collectives(const Error& error) noexcept {
   if (mesh_) mesh_->abort();
 }
 
-std::optional<Error> GlooBackend::failure() {
+std::optional<Error> CpuBackend::failure() {
   const std::lock_guard lock(mutex_);
   return failure_;
 }
 
-void GlooBackend::perform(const Task& task) {
+void CpuBackend::perform(const Task& task) {
   const auto error = has_failed_ ? failure() : std::nullopt;  // seldom: no lock before each call
   if (error) throw Error(*error);
   // A barrier: else the end of our connections could overtake data that another rank waits for.
@@ -177,19 +177,19 @@ void GlooBackend::perform(const Task& task) {
 }
 
 /// The watchdog sees to the time that connecting takes, as to that of the call.
-void GlooBackend::do_collective(const Task& task, const Call& call) {
+void CpuBackend::do_collective(const Task& task, const Call& call) {
   if (nodes_ && nodes_->are_on_one_node()) return do_connected(task, call);
   if (!nodes_) connect(std::nullopt);
   do_connected(task, call);
 }
 
-void GlooBackend::do_connected(const Task& task, const Call& call) {
+void CpuBackend::do_connected(const Task& task, const Call& call) {
   if (task.operation != Operation::allocate) return nodes_->run(task, call);
   allocated_ = nodes_->allocate(task, call);
 }
 
 /// A failure is agreed on by all ranks and fails the group.
-void GlooBackend::run_collective(const Task& task, const Call& call) {
+void CpuBackend::run_collective(const Task& task, const Call& call) {
   try {
     return do_collective(task, call);
   } catch (const Error& error) {
@@ -224,12 +224,12 @@ void GlooBackend::run_collective(const Task& task, const Call& call) {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_gloo_backend(GroupContext context) {
-  return std::make_unique<GlooBackend>(std::move(context), false);
+std::unique_ptr<Backend> make_cpu_backend(GroupContext context) {
+  return std::make_unique<CpuBackend>(std::move(context), false);
 }
 
-std::unique_ptr<Backend> make_lazy_gloo_backend(GroupContext context) {
-  return std::make_unique<GlooBackend>(std::move(context), true);
+std::unique_ptr<Backend> make_lazy_cpu_backend(GroupContext context) {
+  return std::make_unique<CpuBackend>(std::move(context), true);
 }
 
 }  // namespace ddp::internal

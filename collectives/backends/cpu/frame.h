@@ -31,7 +31,7 @@ struct Frame {
     watch,          ///< in the place of hello: the sender only waits for this process to end
     ring,           ///< from the receiver: it reads the sender's ring in the memory of both
     turn,           ///< the last frame on a connection: those after it are in that ring
-    calls,          ///< in the place of hello: the connection is one of GlooMesh from here on
+    calls,          ///< in the place of hello: the connection is one of CpuMesh from here on
   };
 
   Kind kind = Kind::hello;

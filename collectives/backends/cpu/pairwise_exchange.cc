@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/backends/gloo/pairwise_exchange.h"
+#include "collectives/backends/cpu/pairwise_exchange.h"
 
 #include <algorithm>
 
@@ -10,19 +10,19 @@ namespace {
 template <class Data>
 Data piece_of(const Data& whole, std::size_t at) {
   if (at >= whole.bytes) return {};
-  return {whole.data + at, std::min(GlooPairwiseExchange::kPiece, whole.bytes - at)};
+  return {whole.data + at, std::min(CpuPairwiseExchange::kPiece, whole.bytes - at)};
 }
 
 }  // namespace
 
-void GlooPairwiseExchange::swap(int to, const Outgoing& out, int from, const Incoming& in) {
+void CpuPairwiseExchange::swap(int to, const Outgoing& out, int from, const Incoming& in) {
   mesh_.swap({.rank = to, .parts = {std::span(out.data, out.bytes)}},
              {.rank = from, .data = in.data, .bytes = in.bytes});
 }
 
-void GlooPairwiseExchange::exchange(const GlooPart& part,
-                                    const std::function<Outgoing(int index)>& to,
-                                    const std::function<Incoming(int index)>& from) {
+void CpuPairwiseExchange::exchange(const CpuPart& part,
+                                   const std::function<Outgoing(int index)>& to,
+                                   const std::function<Incoming(int index)>& from) {
   for (int step = 1; step < part.size(); ++step) {
     const int next = part.after(step);
     const int previous = part.before(step);
@@ -35,8 +35,7 @@ void GlooPairwiseExchange::exchange(const GlooPart& part,
 }
 
 /// Each piece is forwarded while the next one comes.
-void GlooPairwiseExchange::broadcast(const GlooPart& part, char* data, std::size_t bytes,
-                                     int root) {
+void CpuPairwiseExchange::broadcast(const CpuPart& part, char* data, std::size_t bytes, int root) {
   const int next = part.after(1);
   const bool receives = part.index() != root;
   const bool sends = next != root;

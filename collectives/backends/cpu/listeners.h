@@ -14,11 +14,11 @@ namespace ddp::internal {
 
 /// Where each rank of a group accepts connections: what a rank knows of the others once all have
 /// joined. It takes a few dozen bytes of each rank, and no connections.
-class GlooListeners {
+class CpuListeners {
  public:
   /// Listens, publishes that through the store, and waits until every rank has. Throws ddp::Error,
   /// or what asio throws.
-  explicit GlooListeners(const GroupContext& context);
+  explicit CpuListeners(const GroupContext& context);
 
   /// A listener, and the random token that the rank requires there. Only ranks of the group know
   /// the token, from the store.

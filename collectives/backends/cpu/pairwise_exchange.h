@@ -4,15 +4,15 @@
 #include <cstddef>
 #include <functional>
 
-#include "collectives/backends/gloo/mesh.h"
-#include "collectives/backends/gloo/part.h"
+#include "collectives/backends/cpu/mesh.h"
+#include "collectives/backends/cpu/part.h"
 #include "collectives/call/route.h"
 
 namespace ddp::internal {
 
 /// Moves large data between ranks, after all of the group have agreed on the call. Throws what
-/// GlooMesh::move() throws.
-class GlooPairwiseExchange {
+/// CpuMesh::move() throws.
+class CpuPairwiseExchange {
  public:
   /// The longest piece, in bytes, so that what was sent is still in a cache when it is read: just
   /// under two segments of the
@@ -20,7 +20,7 @@ class GlooPairwiseExchange {
   /// wake-up.
   static constexpr std::size_t kPiece = 126 << 10;
 
-  explicit GlooPairwiseExchange(GlooMesh& mesh) : mesh_(mesh) {}
+  explicit CpuPairwiseExchange(CpuMesh& mesh) : mesh_(mesh) {}
 
   using Outgoing = internal::Outgoing;
   using Incoming = internal::Incoming;
@@ -30,18 +30,18 @@ class GlooPairwiseExchange {
   /// from one at a time. This is MPICH's pairwise exchange (Thakur, Rabenseifner, Gropp:
   /// Optimization of Collective Communication Operations in MPICH, 2005, 3.2 and 3.3), which moves
   /// as little as a ring does.
-  void exchange(const GlooPart& part, const std::function<Outgoing(int index)>& to,
+  void exchange(const CpuPart& part, const std::function<Outgoing(int index)>& to,
                 const std::function<Incoming(int index)>& from);
 
   /// From the rank with the index `root` to the next one and so on, each forwarding every piece as
   /// it comes: a pipelined chain, which takes long data the time of sending it once.
-  void broadcast(const GlooPart& part, char* data, std::size_t bytes, int root);
+  void broadcast(const CpuPart& part, char* data, std::size_t bytes, int root);
 
   /// Sends to one rank while it receives from another.
   void swap(int to, const Outgoing& out, int from, const Incoming& in);
 
  private:
-  GlooMesh& mesh_;
+  CpuMesh& mesh_;
 };
 
 }  // namespace ddp::internal

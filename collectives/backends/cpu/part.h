@@ -10,14 +10,14 @@ namespace ddp::internal {
 
 /// Some ranks of a mesh, `own` among them, in an order that is the same on all of them. A rank's
 /// index is its place in that order. Pure.
-class GlooPart {
+class CpuPart {
  public:
-  GlooPart(std::vector<int> ranks, int own) : ranks_(std::move(ranks)) {
+  CpuPart(std::vector<int> ranks, int own) : ranks_(std::move(ranks)) {
     while (at(index_) != own) ++index_;
   }
 
   /// All ranks of a mesh of `size`: each one's index is its number.
-  static GlooPart whole(int size, int own) {
+  static CpuPart whole(int size, int own) {
     std::vector<int> ranks(static_cast<std::size_t>(size));
     std::iota(ranks.begin(), ranks.end(), 0);
     return {std::move(ranks), own};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/backends/gloo/collectives.h"
+#include "collectives/backends/cpu/collectives.h"
 
 #include <algorithm>
 #include <cstring>
@@ -19,36 +19,36 @@ namespace {
 /// Up to here a rank sends to each other at once what would take log2(n) steps.
 constexpr int kFew = 8;
 
-bool is_many(const GlooPart& part) {
+bool is_many(const CpuPart& part) {
   return part.size() > kFew;
 }
 
 }  // namespace
 
-GlooCollectives::GlooCollectives(GroupContext& context, GlooMesh& mesh)
+CpuCollectives::CpuCollectives(GroupContext& context, CpuMesh& mesh)
     : context_(context),
-      whole_(GlooPart::whole(mesh.size(), mesh.rank())),
+      whole_(CpuPart::whole(mesh.size(), mesh.rank())),
       exchange_(mesh),
       pairwise_(mesh),
       reduce_(exchange_, pairwise_),
       trees_(pairwise_) {}
 
-void GlooCollectives::run(const Task& task, const Call& call) {
+void CpuCollectives::run(const Task& task, const Call& call) {
   if (is_many(whole_) && run_in_trees(task, call)) return;
   if (reduces(task.operation)) return reduce(task, call);
   if (task.operation == Operation::broadcast) return broadcast(task, call);
   move(task, call);
 }
 
-void GlooCollectives::broadcast(const Task& task, const Call& call) {
+void CpuCollectives::broadcast(const Task& task, const Call& call) {
   const std::size_t bytes = task.count * size_of(task.type);
-  if (GlooCallExchange::takes(bytes)) return move(task, call);
+  if (CpuCallExchange::takes(bytes)) return move(task, call);
   agree(whole_, call);
   pairwise_.broadcast(whole_, static_cast<char*>(task.out), bytes, task.root);
 }
 
 /// Every block is sent directly from the rank that has it to the one that gets it.
-void GlooCollectives::move(const Task& task, const Call& call) {
+void CpuCollectives::move(const Task& task, const Call& call) {
   Task copied = task;
   const bool swaps =
       task.operation == Operation::all_to_all || task.operation == Operation::all_to_all_v;
@@ -56,11 +56,11 @@ void GlooCollectives::move(const Task& task, const Call& call) {
   payloads_.resize(static_cast<std::size_t>(context_.size));
   for (int other = 0; other < context_.size; ++other) {
     const auto out = route.to(other);
-    payload(other) = {out.data, GlooCallExchange::takes(out.bytes) ? out.bytes : 0,
+    payload(other) = {out.data, CpuCallExchange::takes(out.bytes) ? out.bytes : 0,
                       out.bytes / route.width(), route.from(other).bytes / route.width()};
   }
   const bool is_long =
-      !is_unequal(task.operation) && !GlooCallExchange::takes(task.count * size_of(task.type));
+      !is_unequal(task.operation) && !CpuCallExchange::takes(task.count * size_of(task.type));
   is_long ? agree(whole_, call) : exchange_call(whole_, call);
   if (swaps && task.in == task.out) {
     // In place: received data must not overwrite what is yet to be sent.
@@ -72,18 +72,18 @@ void GlooCollectives::move(const Task& task, const Call& call) {
   copy_own(route, context_.rank);
   for (int other = 0; other < context_.size; ++other) {
     const auto in = route.from(other);
-    if (other == context_.rank || in.bytes == 0 || !GlooCallExchange::takes(in.bytes)) continue;
+    if (other == context_.rank || in.bytes == 0 || !CpuCallExchange::takes(in.bytes)) continue;
     std::memcpy(in.data, exchange_.data_of(other), in.bytes);
   }
   pairwise_.exchange(
       whole_,
       [&](int other) {
         const auto out = route.to(other);
-        return GlooCallExchange::takes(out.bytes) ? GlooPairwiseExchange::Outgoing{} : out;
+        return CpuCallExchange::takes(out.bytes) ? CpuPairwiseExchange::Outgoing{} : out;
       },
       [&](int other) {
         const auto in = route.from(other);
-        return GlooCallExchange::takes(in.bytes) ? GlooPairwiseExchange::Incoming{} : in;
+        return CpuCallExchange::takes(in.bytes) ? CpuPairwiseExchange::Incoming{} : in;
       });
 }
 
@@ -92,11 +92,11 @@ void GlooCollectives::move(const Task& task, const Call& call) {
 /// algorithm (Thakur, Rabenseifner, Gropp 2005, 3.4 and 3.5), whose 2 (n-1)/n times the data for
 /// all_reduce is the least that can be (Patarasuk, Yuan: Bandwidth Optimal All-reduce Algorithms
 /// for Clusters of Workstations, 2009).
-void GlooCollectives::reduce(const Task& task, const Call& call) {
+void CpuCollectives::reduce(const Task& task, const Call& call) {
   const std::size_t width = size_of(task.type);
   const bool scatters =
       task.operation == Operation::reduce_scatter || task.operation == Operation::reduce_scatter_v;
-  const bool collects = !scatters && !GlooCallExchange::takes(task.count * width);
+  const bool collects = !scatters && !CpuCallExchange::takes(task.count * width);
   const Blocks blocks = collects ? Blocks::even(task.count, context_.size)
                                  : Blocks(task.send_counts, task.count, context_.size);
   const char* const in = static_cast<const char*>(task.in);
@@ -115,12 +115,12 @@ void GlooCollectives::reduce(const Task& task, const Call& call) {
   for (int rank = 0; rank < context_.size; ++rank) {
     const Share& share = shares[static_cast<std::size_t>(rank)];
     const std::size_t bytes = share.count * width;
-    payload(rank) = {in + share.begin * width, GlooCallExchange::takes(bytes) ? bytes : 0,
+    payload(rank) = {in + share.begin * width, CpuCallExchange::takes(bytes) ? bytes : 0,
                      share.count, mine.count};
   }
   const auto size = static_cast<std::size_t>(context_.size);
   const std::size_t longest = collects ? (task.count + size - 1) / size : task.count;
-  const bool is_long = !is_unequal(task.operation) && !GlooCallExchange::takes(longest * width);
+  const bool is_long = !is_unequal(task.operation) && !CpuCallExchange::takes(longest * width);
   is_long ? agree(whole_, call) : exchange_call(whole_, call);
   const Reduction reduction = internal::reduction(task.type, task.reduce);
   char* out = static_cast<char*>(task.out);
@@ -135,8 +135,8 @@ void GlooCollectives::reduce(const Task& task, const Call& call) {
 }
 
 /// Sends each rank's combined share to all ranks, or to the root.
-void GlooCollectives::collect_shares(const Task& task, const std::vector<Share>& shares,
-                                     const char* mine) {
+void CpuCollectives::collect_shares(const Task& task, const std::vector<Share>& shares,
+                                    const char* mine) {
   const std::size_t width = size_of(task.type);
   const auto gets = [&](int rank) {
     return task.operation == Operation::all_reduce || rank == task.root;
@@ -145,18 +145,18 @@ void GlooCollectives::collect_shares(const Task& task, const std::vector<Share>&
       whole_,
       [&](int other) {
         const Share& share = shares[static_cast<std::size_t>(context_.rank)];
-        return gets(other) ? GlooPairwiseExchange::Outgoing{mine, share.count * width}
-                           : GlooPairwiseExchange::Outgoing{};
+        return gets(other) ? CpuPairwiseExchange::Outgoing{mine, share.count * width}
+                           : CpuPairwiseExchange::Outgoing{};
       },
       [&](int other) {
-        if (!gets(context_.rank)) return GlooPairwiseExchange::Incoming{};
+        if (!gets(context_.rank)) return CpuPairwiseExchange::Incoming{};
         const Share& share = shares[static_cast<std::size_t>(other)];
-        return GlooPairwiseExchange::Incoming{static_cast<char*>(task.out) + share.begin * width,
-                                              share.count * width};
+        return CpuPairwiseExchange::Incoming{static_cast<char*>(task.out) + share.begin * width,
+                                             share.count * width};
       });
 }
 
-void GlooCollectives::agree(const GlooPart& part, const Call& call) {
+void CpuCollectives::agree(const CpuPart& part, const Call& call) {
   if (is_many(part)) {
     const std::optional<int> index = exchange_.run_in_steps(part, call);
     if (index) check(call, {}, part.at(*index));
@@ -167,9 +167,9 @@ void GlooCollectives::agree(const GlooPart& part, const Call& call) {
 }
 
 /// Whether the task is one for trees: alike on all ranks.
-bool GlooCollectives::run_in_trees(const Task& task, const Call& call) {
+bool CpuCollectives::run_in_trees(const Task& task, const Call& call) {
   const std::size_t bytes = task.count * size_of(task.type);
-  if (!GlooCallExchange::takes(bytes)) return false;
+  if (!CpuCallExchange::takes(bytes)) return false;
   switch (task.operation) {
     case Operation::barrier:
     case Operation::leave:
@@ -193,8 +193,8 @@ bool GlooCollectives::run_in_trees(const Task& task, const Call& call) {
   }
 }
 
-void GlooCollectives::broadcast_little(const GlooPart& part, const Call& call, char* data,
-                                       std::size_t bytes, int root) {
+void CpuCollectives::broadcast_little(const CpuPart& part, const Call& call, char* data,
+                                      std::size_t bytes, int root) {
   if (is_many(part)) {
     agree(part, call);
     return trees_.broadcast(part, data, bytes, root);
@@ -206,7 +206,7 @@ void GlooCollectives::broadcast_little(const GlooPart& part, const Call& call, c
   if (!is_root && bytes > 0) std::memcpy(data, exchange_.data_of(part.at(root)), bytes);
 }
 
-void GlooCollectives::all_reduce_little(const GlooPart& part, const Call& call, const Task& sums) {
+void CpuCollectives::all_reduce_little(const CpuPart& part, const Call& call, const Task& sums) {
   if (is_many(part)) {
     agree(part, call);
     return trees_.reduce(part, sums);
@@ -221,14 +221,14 @@ void GlooCollectives::all_reduce_little(const GlooPart& part, const Call& call, 
               static_cast<char*>(sums.out));
 }
 
-void GlooCollectives::exchange_call(const GlooPart& part, const Call& call) {
+void CpuCollectives::exchange_call(const CpuPart& part, const Call& call) {
   const std::optional<int> index = exchange_.run(part, call, payloads_);
   if (!index) return;
   check(call, payload(*index), part.at(*index));
 }
 
 /// Throws what differs between the calls of this rank and another.
-void GlooCollectives::check(const Call& call, const ExchangePayload& ours, int other) {
+void CpuCollectives::check(const Call& call, const ExchangePayload& ours, int other) {
   const Announced theirs = {exchange_.call_of(other), exchange_.sends_of(other),
                             exchange_.expects_of(other)};
   const auto text =
@@ -239,7 +239,7 @@ void GlooCollectives::check(const Call& call, const ExchangePayload& ours, int o
 /// By Bruck's algorithm (Bruck et al.: Efficient Algorithms for All-to-All Communications, 1997),
 /// in log2(n) steps: it is what connects the ranks of a group, each with log2(n) others in each
 /// direction.
-std::vector<std::int32_t> GlooCollectives::all_gather(std::int32_t mine) {
+std::vector<std::int32_t> CpuCollectives::all_gather(std::int32_t mine) {
   const auto size = static_cast<std::size_t>(context_.size);
   std::vector<std::int32_t> numbers(size, mine);  // of this rank and those after it
   for (std::size_t have = 1; have < size; have *= 2) {

@@ -4,32 +4,32 @@
 #include <cstddef>
 #include <vector>
 
-#include "collectives/backends/gloo/pairwise_exchange.h"
-#include "collectives/backends/gloo/part.h"
+#include "collectives/backends/cpu/pairwise_exchange.h"
+#include "collectives/backends/cpu/part.h"
 #include "collectives/call/task.h"
 
 namespace ddp::internal {
 
 /// Little data in a part of many ranks, in log2(n) steps, of each of which a rank sends to and
-/// receives from one at most. Ranks must have agreed on the call. Throws what GlooMesh::move()
+/// receives from one at most. Ranks must have agreed on the call. Throws what CpuMesh::move()
 /// throws.
 ///
 /// Data is combined in an order that depends on nothing but the number of ranks, and rounded once.
-class GlooTrees {
+class CpuTrees {
  public:
-  explicit GlooTrees(GlooPairwiseExchange& pairwise) : pairwise_(pairwise) {}
+  explicit CpuTrees(CpuPairwiseExchange& pairwise) : pairwise_(pairwise) {}
 
   /// From the rank with the index `root` to all.
-  void broadcast(const GlooPart& part, char* data, std::size_t bytes, int root);
+  void broadcast(const CpuPart& part, char* data, std::size_t bytes, int root);
 
   /// A task of Operation::reduce or all_reduce.
-  void reduce(const GlooPart& part, const Task& task);
+  void reduce(const CpuPart& part, const Task& task);
 
   /// `out` has a block of so many bytes for each rank, with this one's already in its place.
-  void all_gather(const GlooPart& part, char* out, std::size_t bytes);
+  void all_gather(const CpuPart& part, char* out, std::size_t bytes);
 
  private:
-  GlooPairwiseExchange& pairwise_;
+  CpuPairwiseExchange& pairwise_;
   std::vector<char> sums_;
   std::vector<char> theirs_;
   std::vector<char> blocks_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/backends/gloo/peer.h"
+#include "collectives/backends/cpu/peer.h"
 
 #include <algorithm>
 #include <cstring>
@@ -35,9 +35,8 @@ std::string describe(const Transfer& transfer, int peer) {
          std::to_string(peer) + ", tag " + std::to_string(transfer.tag);
 }
 
-GlooPeer::GlooPeer(boost::asio::io_context& context, const RunLocked& run_locked,
-                   boost::asio::ip::tcp::endpoint to, const Frame& first, int own_rank,
-                   Events events)
+CpuPeer::CpuPeer(boost::asio::io_context& context, const RunLocked& run_locked,
+                 boost::asio::ip::tcp::endpoint to, const Frame& first, int own_rank, Events events)
     : to_(std::move(to)),
       first_(first),
       own_rank_(own_rank),
@@ -45,17 +44,17 @@ GlooPeer::GlooPeer(boost::asio::io_context& context, const RunLocked& run_locked
       connection_(context, run_locked, [this](const std::string& reason) { on_closed(reason); }),
       credit_(kCredit) {}
 
-void GlooPeer::begin(MessageAt message) {
+void CpuPeer::begin(MessageAt message) {
   open();
   message->transfer.sends ? send(message) : receive(message);
 }
 
 /// For receives, too: the connection shows when the peer ends.
-void GlooPeer::open() {
+void CpuPeer::open() {
   if (!connection_.is_open()) connection_.open(to_, first_);
 }
 
-void GlooPeer::send(MessageAt message) {
+void CpuPeer::send(MessageAt message) {
   if (lost_) return events_.lost(*lost_);
   const Transfer& transfer = message->transfer;
   Frame frame{.kind = Frame::Kind::message,
@@ -74,7 +73,7 @@ void GlooPeer::send(MessageAt message) {
   connection_.send(frame, message->data(), [this, message] { events_.done(message); });
 }
 
-void GlooPeer::receive(MessageAt message) {
+void CpuPeer::receive(MessageAt message) {
   const std::int32_t tag = message->transfer.tag;
   const auto first = unexpected_.lower_bound(tag);
   if (first == unexpected_.end() || first->first != tag) {
@@ -88,7 +87,7 @@ void GlooPeer::receive(MessageAt message) {
   match(message, unexpected.frame, unexpected.data.data());
 }
 
-void GlooPeer::match(MessageAt message, const Frame& frame, const char* data) {
+void CpuPeer::match(MessageAt message, const Frame& frame, const char* data) {
   const Transfer& transfer = message->transfer;
   if (static_cast<DataType>(frame.type) != transfer.type || frame.count != transfer.count) {
     const Transfer theirs{
@@ -106,38 +105,38 @@ void GlooPeer::match(MessageAt message, const Frame& frame, const char* data) {
   events_.done(message);
 }
 
-void GlooPeer::return_credit(std::size_t credit) {
+void CpuPeer::return_credit(std::size_t credit) {
   credit_to_return_ += credit;
   if (credit_to_return_ < kCredit / 2) return;
   connection_.send({.kind = Frame::Kind::credit, .count = std::exchange(credit_to_return_, 0)});
 }
 
 /// After the peer's bye, messages that it has not matched never will be.
-void GlooPeer::fail_unmatched_after_bye() {
+void CpuPeer::fail_unmatched_after_bye() {
   if (!received_bye_) return;
   const std::string theirs = "the group's end; it " + describe_unexpected();
   if (!posted_.empty()) return events_.mismatched(posted_.begin()->second, theirs);
   if (!announced_.empty()) events_.mismatched(announced_.begin()->second, theirs);
 }
 
-void GlooPeer::offer_ring() {
+void CpuPeer::offer_ring() {
   open();
   connection_.send({.kind = Frame::Kind::ring});
 }
 
-void GlooPeer::send_bye() {
+void CpuPeer::send_bye() {
   sent_bye_ = true;
   if (!accepted_ && !connection_.is_open()) return;  // there were no messages
   open();
   connection_.send({.kind = Frame::Kind::bye});
 }
 
-void GlooPeer::on_connected() {
+void CpuPeer::on_connected() {
   accepted_ = true;
   if (sent_bye_) send_bye();
 }
 
-bool GlooPeer::on_frame(const Frame& frame, const char* data) {
+bool CpuPeer::on_frame(const Frame& frame, const char* data) {
   switch (frame.kind) {
     case Frame::Kind::message:
       return on_message(frame, data);
@@ -162,7 +161,7 @@ bool GlooPeer::on_frame(const Frame& frame, const char* data) {
   return false;
 }
 
-bool GlooPeer::on_message(const Frame& frame, const char* data) {
+bool CpuPeer::on_message(const Frame& frame, const char* data) {
   if (frame.number != ++received_) return false;
   const auto first = posted_.lower_bound(frame.tag);
   if (first == posted_.end() || first->first != frame.tag) {
@@ -178,7 +177,7 @@ bool GlooPeer::on_message(const Frame& frame, const char* data) {
   return true;
 }
 
-bool GlooPeer::on_clear_to_send(std::uint64_t number) {
+bool CpuPeer::on_clear_to_send(std::uint64_t number) {
   const auto found = announced_.find(number);
   if (found == announced_.end()) return false;
   const MessageAt message = found->second;
@@ -190,7 +189,7 @@ bool GlooPeer::on_clear_to_send(std::uint64_t number) {
   return true;
 }
 
-std::optional<char*> GlooPeer::destination(std::uint64_t number, std::size_t bytes) {
+std::optional<char*> CpuPeer::destination(std::uint64_t number, std::size_t bytes) {
   const auto found = incoming_.find(number);
   if (found == incoming_.end()) return std::nullopt;
   const Message& message = *found->second;
@@ -198,7 +197,7 @@ std::optional<char*> GlooPeer::destination(std::uint64_t number, std::size_t byt
   return message.data() + message.received;
 }
 
-void GlooPeer::on_data(std::uint64_t number, std::size_t bytes) {
+void CpuPeer::on_data(std::uint64_t number, std::size_t bytes) {
   const auto found = incoming_.find(number);
   const MessageAt message = found->second;
   message->received += bytes;
@@ -208,7 +207,7 @@ void GlooPeer::on_data(std::uint64_t number, std::size_t bytes) {
   events_.done(message);
 }
 
-void GlooPeer::on_closed(const std::string& reason) {
+void CpuPeer::on_closed(const std::string& reason) {
   if (lost_) return;
   events_.ending();
   if (lost_) return;
@@ -216,7 +215,7 @@ void GlooPeer::on_closed(const std::string& reason) {
   events_.lost(reason);
 }
 
-std::string GlooPeer::describe_unexpected() const {
+std::string CpuPeer::describe_unexpected() const {
   std::vector<std::int32_t> tags;
   for (const auto& [tag, unexpected] : unexpected_) {
     if (tags.empty() || tags.back() != tag) tags.push_back(tag);

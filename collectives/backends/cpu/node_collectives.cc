@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/backends/gloo/node_collectives.h"
+#include "collectives/backends/cpu/node_collectives.h"
 
 #include <cstring>
 #include <utility>
@@ -18,7 +18,7 @@ void do_alone(const Task& task) {
 
 }  // namespace
 
-NodeCollectives::NodeCollectives(GroupContext& context, GlooCollectives& whole, SharedMemory shared)
+NodeCollectives::NodeCollectives(GroupContext& context, CpuCollectives& whole, SharedMemory shared)
     : context_(context),
       whole_(whole),
       nodes_(std::move(shared.nodes)),
@@ -90,7 +90,7 @@ void NodeCollectives::broadcast(const Task& task, const Call& call) {
   inside.root = node_ == root ? nodes_.place_of(task.root) : 0;
   in_node(node_ == root ? inside : Task{}, call);
   char* const data = static_cast<char*>(task.out);
-  if (leads() && GlooCallExchange::takes(bytes)) {
+  if (leads() && CpuCallExchange::takes(bytes)) {
     whole_.broadcast_little(*counterparts_, call, data, bytes, root);
   } else if (leads()) {
     whole_.agree(*counterparts_, call);
@@ -101,8 +101,8 @@ void NodeCollectives::broadcast(const Task& task, const Call& call) {
 
 void NodeCollectives::all_reduce(const Task& task, const Call& call) {
   const Task sums = as_sums(task);
-  GlooCallExchange::takes(sums.count * size_of(sums.type)) ? all_reduce_by_leaders(task, sums, call)
-                                                           : all_reduce_in_shares(task, sums, call);
+  CpuCallExchange::takes(sums.count * size_of(sums.type)) ? all_reduce_by_leaders(task, sums, call)
+                                                          : all_reduce_in_shares(task, sums, call);
 }
 
 /// The same with the type of the sums, which then are rounded once, at the end. An average is a sum

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/backends/gloo/shared_memory.h"
+#include "collectives/backends/cpu/shared_memory.h"
 
 #include <exception>
 #include <optional>
@@ -12,8 +12,8 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
-#include "collectives/backends/gloo/connections.h"
-#include "collectives/backends/gloo/frame.h"
+#include "collectives/backends/cpu/connections.h"
+#include "collectives/backends/cpu/frame.h"
 #include "collectives/backends/shm/arena.h"
 #include "collectives/backends/shm/handover.h"
 
@@ -21,7 +21,7 @@ namespace ddp::internal {
 namespace {
 
 /// At the name of the rank's port, which no other process of its network namespace has.
-ShmMeeting meeting_of(const GlooMesh& mesh, int rank) {
+ShmMeeting meeting_of(const CpuMesh& mesh, int rank) {
   const auto& [endpoint, token] = mesh.listeners().at(rank);
   return {"ddp memory of " + endpoint.address().to_string() + " " + std::to_string(endpoint.port()),
           token};
@@ -34,7 +34,7 @@ struct Source {
   std::optional<ShmTaker> taker = {};
 };
 
-Source first_source(const GlooMesh& mesh) {
+Source first_source(const CpuMesh& mesh) {
   for (int other = 0; other < mesh.rank(); ++other) {
     ShmTaker taker(meeting_of(mesh, other));
     if (taker.is_connected()) return {other, std::move(taker)};
@@ -43,7 +43,7 @@ Source first_source(const GlooMesh& mesh) {
 }
 
 /// The first rank of a node makes its memory; nullopt if that fails, or this rank is alone.
-std::optional<ShmArena> map_memory(const GroupContext& context, GlooMesh& mesh, ShmOffer& offer,
+std::optional<ShmArena> map_memory(const GroupContext& context, CpuMesh& mesh, ShmOffer& offer,
                                    Source& source, const Nodes& nodes) {
   const auto& own = nodes.of(mesh.rank());
   const int size = static_cast<int>(own.size());
@@ -67,7 +67,7 @@ void write_cpus(ShmMember& member) {
 }
 
 /// Connects to the listener of every other of these ranks.
-std::vector<HangupWatch::Connection> connect_to(GlooMesh& mesh, const std::vector<int>& ranks) {
+std::vector<HangupWatch::Connection> connect_to(CpuMesh& mesh, const std::vector<int>& ranks) {
   boost::asio::io_context context;
   std::vector<HangupWatch::Connection> connections;
   for (int place = 0; place < static_cast<int>(ranks.size()); ++place) {
@@ -86,7 +86,7 @@ std::vector<HangupWatch::Connection> connect_to(GlooMesh& mesh, const std::vecto
 
 /// Not if descriptors or threads are used up. Should another rank be lost instead, the next
 /// exchange with it says so.
-bool is_watching(ShmCollectives& shared, GlooMesh& mesh, const std::vector<int>& ranks) {
+bool is_watching(ShmCollectives& shared, CpuMesh& mesh, const std::vector<int>& ranks) {
   try {
     shared.watch(connect_to(mesh, ranks));
     return true;
@@ -95,8 +95,8 @@ bool is_watching(ShmCollectives& shared, GlooMesh& mesh, const std::vector<int>&
   }
 }
 
-std::optional<ShmArena> map_with_node(const GroupContext& context, GlooMesh& mesh,
-                                      GlooCollectives& whole, Nodes& nodes) {
+std::optional<ShmArena> map_with_node(const GroupContext& context, CpuMesh& mesh,
+                                      CpuCollectives& whole, Nodes& nodes) {
   std::optional<ShmOffer> offer(std::in_place, meeting_of(mesh, mesh.rank()), mesh.size() - 1);
   whole.all_gather(0);  // from now on all ranks listen
   Source source = first_source(mesh);
@@ -112,7 +112,7 @@ std::optional<ShmArena> map_with_node(const GroupContext& context, GlooMesh& mes
 }  // namespace
 
 /// A step that fails on one rank is known to all before the next. Ranks that are alone take part.
-SharedMemory share_memory(const GroupContext& context, GlooMesh& mesh, GlooCollectives& whole) {
+SharedMemory share_memory(const GroupContext& context, CpuMesh& mesh, CpuCollectives& whole) {
   SharedMemory shared;
   auto arena = map_with_node(context, mesh, whole, shared.nodes);
   const auto& own = shared.nodes.of(mesh.rank());

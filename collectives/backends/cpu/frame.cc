@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/backends/gloo/frame.h"
+#include "collectives/backends/cpu/frame.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/backends/gloo/nodes.h"
+#include "collectives/backends/cpu/nodes.h"
 
 #include <algorithm>
 

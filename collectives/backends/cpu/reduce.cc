@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/backends/gloo/reduce.h"
+#include "collectives/backends/cpu/reduce.h"
 
 #include <algorithm>
 
 namespace ddp::internal {
 
 /// In the order of ranks.
-void GlooReduce::combine_exchanged(const GlooPart& part, const Reduction& reduction,
-                                   const char* own, char* out, std::size_t count) {
+void CpuReduce::combine_exchanged(const CpuPart& part, const Reduction& reduction, const char* own,
+                                  char* out, std::size_t count) {
   sums_.resize(std::max(sums_.size(), count * reduction.sum_width));
   const auto data_of = [&](int index) {
     return index == part.index() ? own : exchange_.data_of(part.at(index));
@@ -19,11 +19,11 @@ void GlooReduce::combine_exchanged(const GlooPart& part, const Reduction& reduct
   reduction.store(out, sums_.data(), count, part.size());
 }
 
-void GlooReduce::run(const GlooPart& part, const Reduction& reduction, std::size_t width,
-                     const char* in, const std::vector<Share>& shares, char* out) {
+void CpuReduce::run(const CpuPart& part, const Reduction& reduction, std::size_t width,
+                    const char* in, const std::vector<Share>& shares, char* out) {
   std::vector<Share> longer = shares;
   for (Share& share : longer) {
-    if (share.count * width <= GlooCallExchange::kLimit) share.count = 0;
+    if (share.count * width <= CpuCallExchange::kLimit) share.count = 0;
   }
   const auto own = static_cast<std::size_t>(part.index());
   const Share& mine = shares[own];
@@ -35,9 +35,9 @@ void GlooReduce::run(const GlooPart& part, const Reduction& reduction, std::size
 
 /// By the pairwise exchange of MPICH's reduce_scatter (Thakur, Rabenseifner, Gropp 2005, 3.3), with
 /// the loop over pieces outside.
-void GlooReduce::run_pairwise(const GlooPart& part, const Reduction& reduction, std::size_t width,
-                              const char* in, const std::vector<Share>& shares, char* out) {
-  const std::size_t in_piece = GlooPairwiseExchange::kPiece / width;  // elements
+void CpuReduce::run_pairwise(const CpuPart& part, const Reduction& reduction, std::size_t width,
+                             const char* in, const std::vector<Share>& shares, char* out) {
+  const std::size_t in_piece = CpuPairwiseExchange::kPiece / width;  // elements
   // Elements of a share's piece that begins at `at`.
   const auto length = [&](const Share& share, std::size_t at) {
     return at < share.count ? std::min(in_piece, share.count - at) : 0;

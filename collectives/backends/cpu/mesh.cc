@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/backends/gloo/mesh.h"
+#include "collectives/backends/cpu/mesh.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -46,7 +46,7 @@ ssize_t send_now(const Fd& socket, std::span<iovec> parts) {
 
 }  // namespace
 
-GlooMesh::GlooMesh(const GroupContext& context, const GlooListeners& listeners)
+CpuMesh::CpuMesh(const GroupContext& context, const CpuListeners& listeners)
     : context_(context),
       listeners_(listeners),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
@@ -54,14 +54,14 @@ GlooMesh::GlooMesh(const GroupContext& context, const GlooListeners& listeners)
   if (!wake_) throw std::system_error(errno, std::generic_category(), "cannot make an eventfd");
 }
 
-void GlooMesh::accept(int from, Fd socket) {
+void CpuMesh::accept(int from, Fd socket) {
   const std::lock_guard lock(mutex_);
   if (is_stopped_) return;
   arrived_.emplace_back(from, std::move(socket));
   ::eventfd_write(wake_.get(), 1);
 }
 
-void GlooMesh::abort() noexcept {
+void CpuMesh::abort() noexcept {
   const std::lock_guard lock(mutex_);
   is_stopped_ = true;
   for (const Link& link : links_) {
@@ -72,12 +72,12 @@ void GlooMesh::abort() noexcept {
   ::eventfd_write(wake_.get(), 1);
 }
 
-void GlooMesh::throw_if_stopped() const {
+void CpuMesh::throw_if_stopped() const {
   if (is_stopped_) throw MeshStopped();
 }
 
 /// The first connection in the name of a rank counts.
-void GlooMesh::take_arrived() {
+void CpuMesh::take_arrived() {
   eventfd_t count = 0;
   ::eventfd_read(wake_.get(), &count);
   const std::lock_guard lock(mutex_);
@@ -88,7 +88,7 @@ void GlooMesh::take_arrived() {
 }
 
 /// In the background, unless it has been done.
-void GlooMesh::connect(int rank) {
+void CpuMesh::connect(int rank) {
   if (link(rank).out) return;
   const auto& [endpoint, token] = listeners_.at(rank);
   Fd socket(::socket(endpoint.data()->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -103,7 +103,7 @@ void GlooMesh::connect(int rank) {
 }
 
 /// Tells the other rank whose connection it is, as soon as it is made.
-void GlooMesh::greet(int rank) {
+void CpuMesh::greet(int rank) {
   Link& to = link(rank);
   while (to.greets()) {
     std::array rest = {
@@ -116,7 +116,7 @@ void GlooMesh::greet(int rank) {
 }
 
 /// Whether all is sent.
-bool GlooMesh::send_some(Sending& sending) {
+bool CpuMesh::send_some(Sending& sending) {
   while (!sending.is_done()) {
     connect(sending.rank);
     greet(sending.rank);
@@ -134,7 +134,7 @@ bool GlooMesh::send_some(Sending& sending) {
 
 /// Whether all is received. Where the other rank has not connected yet, our connection to it shows
 /// whether it is still there.
-bool GlooMesh::receive_some(Receiving& receiving) {
+bool CpuMesh::receive_some(Receiving& receiving) {
   while (!receiving.is_done()) {
     if (receiving.done == receiving.bytes) {
       receiving.bytes += std::exchange(receiving.more, {})();
@@ -157,7 +157,7 @@ bool GlooMesh::receive_some(Receiving& receiving) {
 }
 
 /// A connection that this rank's abort() has ended is no loss.
-void GlooMesh::move(std::span<Sending> out, std::span<Receiving> in) {
+void CpuMesh::move(std::span<Sending> out, std::span<Receiving> in) {
   try {
     throw_if_stopped();
     while (!move_some(out, in)) wait(out, in);
@@ -168,21 +168,21 @@ void GlooMesh::move(std::span<Sending> out, std::span<Receiving> in) {
 }
 
 /// Whether all is sent and received.
-bool GlooMesh::move_some(std::span<Sending> out, std::span<Receiving> in) {
+bool CpuMesh::move_some(std::span<Sending> out, std::span<Receiving> in) {
   bool is_done = true;
   for (Sending& each : out) is_done = (each.is_ready && send_some(each)) && is_done;
   for (Receiving& each : in) is_done = (each.is_ready && receive_some(each)) && is_done;
   return is_done;
 }
 
-void GlooMesh::swap(const Sending& out, const Receiving& in) {
+void CpuMesh::swap(const Sending& out, const Receiving& in) {
   std::array sending = {out};
   std::array receiving = {in};
   move(sending, receiving);
 }
 
 /// In milliseconds, for poll(); `rank` is the one to blame.
-int GlooMesh::wait_time(int rank) const {
+int CpuMesh::wait_time(int rank) const {
   if (!deadline_) return -1;
   const auto left = *deadline_ - std::chrono::steady_clock::now();
   if (left <= std::chrono::nanoseconds(0)) throw PeerLate(rank);
@@ -191,7 +191,7 @@ int GlooMesh::wait_time(int rank) const {
 }
 
 /// Until one of them can go on.
-void GlooMesh::wait(std::span<Sending> out, std::span<Receiving> in) {
+void CpuMesh::wait(std::span<Sending> out, std::span<Receiving> in) {
   int awaited = -1;
   bool has_ended = false;
   polled_.assign(1, {wake_.get(), POLLIN, 0});
@@ -232,14 +232,14 @@ void GlooMesh::wait(std::span<Sending> out, std::span<Receiving> in) {
 }
 
 /// Of our connection to a rank that has not connected to this one; none when it has ended.
-short GlooMesh::watched_events(int rank) {
+short CpuMesh::watched_events(int rank) {
   const Link& to = link(rank);
   if (to.ended) return 0;
   return static_cast<short>(to.greets() ? POLLIN | POLLOUT : POLLIN);
 }
 
 /// A rank that is still there never sends on our connection to it.
-void GlooMesh::look_for_end(int rank, short events) {
+void CpuMesh::look_for_end(int rank, short events) {
   Link& to = link(rank);
   const auto now = std::chrono::steady_clock::now();
   if (to.ended) {
