@@ -37,7 +37,7 @@ clock=$DDPRUN_BIN/libother_clock.so  # 90 s ahead; not in builds with sanitizers
 LD_PRELOAD=$clock DDPRUN_SECRET_FILE=$work/ours on c start "${job[@]}" --rdzv_conf is_host=false "${worker[@]}"
 for node in a b c; do on "$node" wait_for_event round_ready '"node_count":3,'; done
 on a expect_stderr 'refused a node at 127\..*: the two secrets differ'
-expect_stderr 'refused 127\..*: it admits only nodes with its secret'
+expect_stderr 'refused a node at 127\..*: it admits only nodes with its secret'
 
 wait_until test -s "$work/env.0" -a -s "$work/env.1" -a -s "$work/env.2"
 for node in a b c; do

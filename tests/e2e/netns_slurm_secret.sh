@@ -72,7 +72,7 @@ wait_for_event job_started
 on_host 2 "${step[@]}" "${join[@]}"
 expect_exit 2
 expect_stderr "node1:29500 refused this node: the master's job has no secret, and this node gets its own by munge"
-on 1 expect_stderr "refused 10.9.0.2 .*: the master's job has no secret"
+on 1 expect_stderr "refused a node at 10.9.0.2.*: the master's job has no secret"
 kill -INT "$ddprun"
 finish
 expect_exit 130

@@ -20,6 +20,8 @@ mine = torch.tensor([dist.get_rank() + 1])
 dist.all_reduce(mine)
 names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "TORCHELASTIC_RESTART_COUNT")
 os.write(1, " ".join([str(mine.item()), sys.executable, *(os.environ[name] for name in names)]).encode() + b"\n")
+dist.destroy_process_group()
+os._exit(0)  # PyTorch 2.15 now and then aborts at the end of the interpreter, as in train.py
 PROGRAM
 for launcher in $(reference_launcher) python_module; do
   under "$launcher" --nproc_per_node 2 "$work/sum.py"
