@@ -48,6 +48,7 @@ MasterConnection::MasterConnection(asio::any_io_executor executor, const JobSpec
       host_name_(std::move(host_name)),
       hooks_(std::move(hooks)),
       search_(executor_, job_),
+      mark_(job_.run_id),
       looks_(executor_),
       places_(places_of(job_)),
       port_pause_(executor_) {}
@@ -75,27 +76,40 @@ Result<> MasterConnection::open(const rendezvous::Resolver::Addresses& addresses
   }
   make_client();
   if (taken_.empty()) return {};
-  looks_.run([where = taken_] { return rendezvous::port_owner(where); },
-             [this](std::string owner) { taken_by_ = std::move(owner); });
+  if (places_.empty()) {
+    looks_.run([where = taken_] { return rendezvous::port_owner(where); },
+               [this](std::string owner) { taken_by_ = std::move(owner); });
+  }
   await_port();
   return {};
 }
 
 /// Other nodes try the same ports until this job's master answers. To find out who has a port may
-/// take as long as a process table is; only the end is worth that.
+/// take as long as a process table is; only the end is worth that. An earlier process of this job
+/// is not passed by: if it is stuck, its workers may run on, and nothing but its end tells.
 Result<> MasterConnection::host_at_first_free(const rendezvous::Resolver::Addresses& where) {
   const auto is_taken = [](const Result<>& hosted) {
     return !hosted && hosted.error().code == Errc::port_in_use;
   };
+  if (!places_.empty() && job_.max_nodes > 1 && !mark_.take()) {
+    taken_ = where;
+    taken_by_ = "another ddprun of this host";
+    if (mark_.owner() != 0) taken_by_ += " (pid " + std::to_string(mark_.owner()) + ")";
+    return {};
+  }
   rendezvous::Resolver::Addresses at = where;
   Result<> hosted = host(at);
-  for (size_t i = 1; is_taken(hosted) && i < places_.size(); ++i) {
-    log::info("port " + std::to_string(places_[i - 1].port) + " of this host is taken: trying " +
-              std::to_string(places_[i].port) + ", the job's next one");
+  size_t i = 0;
+  while (is_taken(hosted) && i + 1 < places_.size()) {
+    ++i;
+    if (taken_.empty()) {  // else it is tried again and again
+      log::info("port " + std::to_string(places_[i - 1].port) + " of this host is taken: trying " +
+                std::to_string(places_[i].port) + ", the job's next one");
+    }
     at = at_port(where, places_[i].port);
     hosted = host(at);
-    if (hosted) hooks_.located(places_[i]);
   }
+  if (hosted && !places_.empty()) hooks_.located(places_[i]);
   return is_taken(hosted) ? port_taken(hosted.error(), at) : hosted;
 }
 
@@ -124,13 +138,21 @@ void MasterConnection::await_port() {
   port_pause_.expires_after(kPortPause);
   port_pause_.async_wait([this](boost::system::error_code cancelled) {
     if (cancelled || taken_.empty() || has_answer()) return;
-    auto server = listen(taken_);
-    if (!server) return await_port();
+    if (!host_at_taken()) return await_port();
     taken_.clear();
-    server_ = std::move(*server);
     make_client();
     became_master_();
   });
+}
+
+bool MasterConnection::host_at_taken() {
+  if (!places_.empty()) {
+    const rendezvous::Resolver::Addresses where = taken_;
+    return host_at_first_free(where) && server_;
+  }
+  auto server = listen(taken_);
+  if (server) server_ = std::move(*server);
+  return server_ != nullptr;
 }
 
 bool MasterConnection::has_answer() const {

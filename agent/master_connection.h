@@ -12,6 +12,7 @@
 #include "agent/elected_master.h"
 #include "agent/job_spec.h"
 #include "agent/master.h"
+#include "agent/master_mark.h"
 #include "base/async_jobs.h"
 #include "base/error.h"
 #include "rendezvous/client.h"
@@ -80,6 +81,7 @@ class MasterConnection {
  private:
   Result<> host(const rendezvous::Resolver::Addresses& where);
   Result<> host_at_first_free(const rendezvous::Resolver::Addresses& where);
+  bool host_at_taken();
   Result<std::unique_ptr<rendezvous::Server>> listen(
       const rendezvous::Resolver::Addresses& where) const;
   void await_port();
@@ -94,7 +96,8 @@ class MasterConnection {
   const std::string host_name_;
   const rendezvous::Client::Hooks hooks_;
   MasterSearch search_;
-  bool is_host_ = false;                   // the endpoint is an address of this host
+  bool is_host_ = false;  // the endpoint is an address of this host
+  MasterMark mark_;
   rendezvous::Resolver::Addresses taken_;  // where another process listens; empty: nowhere
   bool is_welcome_ = false;                // at the process that listens there
   std::string taken_by_ = "another process of this host";

@@ -153,8 +153,10 @@ std::string prior_round_text(const PriorRound& prior_round, std::chrono::nanosec
 }
 
 std::string prior_round_text(int round, std::chrono::nanoseconds timeout) {
-  return "nodes of round " + std::to_string(round) + ", whose workers may still run (up to " +
-         duration_text(timeout) + ", --lease)";
+  const std::string which =
+      round < 0 ? "an earlier master's round" : "round " + std::to_string(round);
+  return "nodes of " + which + ", whose workers may still run (up to " + duration_text(timeout) +
+         ", --lease)";
 }
 
 std::string nnodes_text(const RoundSpec& spec) {

@@ -40,7 +40,8 @@ std::string members_text(const Nodes& nodes, int round);
 /// Which of an earlier master's nodes a round waits for, at most until `timeout`: "1 of 3 nodes of
 /// round 7, whose workers may still run (up to 10 s, --lease)".
 std::string prior_round_text(const PriorRound& prior_round, std::chrono::nanoseconds timeout);
-/// The same where none of them is known: "nodes of round 7, whose ...".
+/// The same where none of them is known: "nodes of round 7, whose ..."; -1: the round is not,
+/// either.
 std::string prior_round_text(int round, std::chrono::nanoseconds timeout);
 
 /// "2" or "2:4", as --nnodes takes it.

@@ -266,10 +266,12 @@ Notifications Round::gone_active(const Gone& event) {
   return restart_or_end(loss_of(node, event.failure, now_ - started_), reason);
 }
 
-/// Whether an elected master knows of a round, but not of its nodes: none of them has come. The
-/// master before may have left when these had just renewed their leases.
+/// Whether there may be a round of which no node has told: an elected master knows of it, or a node
+/// comes from another master. That one may have ended when its nodes had just renewed their leases.
 bool Round::is_prior_round_unreported() const {
-  return inherited_ && round_ < 0 && prior_rounds_.latest().round() < inherited_->round;
+  const int known = prior_rounds_.latest().round();
+  if (round_ >= 0) return false;
+  return (inherited_ && known < inherited_->round) || (had_another_master_ && known < 0);
 }
 
 /// Until when workers of an earlier master's round may run; in the past: there are none.
@@ -440,10 +442,11 @@ std::string Round::missing_text() const {
   switch (phase_) {
     case Phase::forming:
       if (!enough_since_ || stopping() > 0) break;
-      if (now_ < prior_round_ends())
-        return is_prior_round_unreported()
-                   ? prior_round_text(inherited_->round, eviction_timeout_)
-                   : prior_round_text(prior_rounds_.awaited(), eviction_timeout_);
+      if (now_ < prior_round_ends()) {
+        if (!is_prior_round_unreported())
+          return prior_round_text(prior_rounds_.awaited(), eviction_timeout_);
+        return prior_round_text(inherited_ ? inherited_->round : -1, eviction_timeout_);
+      }
       if (now_ < budget_.pause_ends()) {
         return "the end of a pause of " + duration_text(budget_.pause()) +
                " after the failure (--restart_backoff)";

@@ -175,6 +175,10 @@ class Round {
   Notifications vanish(NodeId node, const std::string& reason, Time now,
                        const std::string& own_fault = "");
 
+  /// A node has come that another master had welcomed: workers of that one's round may run, also on
+  /// nodes that have not come yet, and those that have may join only when theirs have ended.
+  void had_another_master() { had_another_master_ = true; }
+
   /// Call it at `deadline`; harmless at any other time.
   Notifications tick(Time now);
 
@@ -282,6 +286,7 @@ class Round {
   Clock::duration eviction_timeout_;
   std::string master_;
   std::optional<JobState> inherited_;
+  bool had_another_master_ = false;
   Phase phase_ = Phase::forming;
   std::optional<Ending> ending_;  ///< closed
   std::string members_;           ///< closed: who took part, in words

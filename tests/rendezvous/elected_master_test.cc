@@ -76,6 +76,24 @@ TEST_CASE("the first master of a job has no round to wait for") {
   CHECK(count<Ready>(round.join(3, {}, kNow)) == 3);
 }
 
+TEST_CASE("a node of another master makes new nodes wait until a member tells of its round") {
+  Round round = elected({});
+  round.had_another_master();
+  CHECK(count<Ready>(round.join(1, {}, kNow)) == 0);
+  SECTION("or for a lease") {
+    for (const NodeId node : {2, 3}) CHECK(count<Ready>(round.join(node, {}, kNow)) == 0);
+    CHECK(round.waiting_for() ==
+          "nodes of an earlier master's round, whose workers may still run (up to 12 s, --lease)");
+    CHECK(count<Ready>(round.tick(kNow + 11s)) == 0);
+    CHECK(round.deadline() == kNow + 12s);
+    CHECK(count<Ready>(round.tick(kNow + 12s)) == 3);
+  }
+  SECTION("and until all of that round have ended") {
+    CHECK(count<Ready>(round.join(4, from_earlier(1), kNow)) == 0);
+    CHECK(count<Ready>(round.join(5, from_earlier(2), kNow)) == 3);
+  }
+}
+
 TEST_CASE("after the end members get the end, and new nodes a refusal") {
   Round round = elected({4, 0, Succeeded{}});
   CHECK(count<Closed>(round.join(1, from_earlier(1), kNow)) == 1);

@@ -248,6 +248,26 @@ TEST_CASE("a node that another master welcomed meanwhile may still run workers o
   CHECK(broken(job.sessions.received(3, Message(Job::join("b")), kNow)) != nullptr);
 }
 
+TEST_CASE("new nodes begin no round while a node of another master stops its workers") {
+  const bool had_another = GENERATE(true, false);
+  ServerSessions sessions{Job::options(2)};
+  for (const char* host : {"a", "b", "c"}) {
+    const auto line = static_cast<ConnectionId>(host[0]);
+    sessions.connected(line, host, kProtocolVersion, false);
+    message::Hello hello;
+    hello.min_nodes = hello.max_nodes = 2;
+    hello.host = hello.session = host;
+    hello.number = 1;
+    if (had_another && hello.host == "a") hello.ticket = "another master/1";
+    sessions.received(line, Message(hello), kNow);
+  }
+  for (const char* host : {"b", "c"}) {
+    sessions.received(static_cast<ConnectionId>(host[0]), Message(Job::join(host)), kNow);
+  }
+  using Phase = Round::Phase;
+  CHECK(sessions.round().phase() == (had_another ? Phase::forming : Phase::active));
+}
+
 /// A job of two nodes with --node_rank, whose second one, "b", is replaced while it has no line.
 struct Replaced {
   ServerSessions sessions{Job::options(2)};
