@@ -46,7 +46,9 @@ struct AsyncJobs::Ended {
 void AsyncJobs::begin(std::function<void()> job, std::function<void()> done) {
   if (!make_event()) {  // out of descriptors: late is better than not at all
     job();
-    return boost::asio::post(executor_, std::move(done));
+    return boost::asio::post(executor_, [alive = std::weak_ptr(alive_), done = std::move(done)] {
+      if (!alive.expired()) done();
+    });
   }
   const std::size_t number = next_++;
   done_.emplace(number, std::move(done));

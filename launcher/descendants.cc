@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/descendants.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -36,6 +37,8 @@ std::array<Fd, 2>& spare_descriptors() {
   static std::array<Fd, 2> spare;
   return spare;
 }
+
+pid_t expected_child = 0;
 
 /// Gives up the reserve during its lifetime.
 class BorrowedDescriptors {
@@ -156,6 +159,10 @@ std::string unkillable_text(const std::vector<Descendant>& processes) {
   return text;
 }
 
+void expect_child(pid_t child) {
+  expected_child = child;
+}
+
 void reserve_descriptors() {
   const BorrowedDescriptors returned;
 }
@@ -169,6 +176,12 @@ std::vector<Descendant> descendants() {
     if (std::optional<Descendant> process = parse_proc_stat(read_proc(pid, "stat"))) {
       children[process->parent].push_back(std::move(*process));
     }
+  }
+  std::vector<Descendant>& own = children[getpid()];
+  const auto is_expected = [](const Descendant& child) { return child.pid == expected_child; };
+  if (expected_child != 0 && std::none_of(own.begin(), own.end(), is_expected) &&
+      is_child(expected_child, true)) {
+    own.push_back({expected_child, getpid(), getpgid(expected_child), '?', ""});
   }
   std::vector<Descendant> found;
   std::vector<pid_t> to_visit = {getpid()};

@@ -38,6 +38,10 @@ void reserve_descriptors();
 /// die, theirs become ours.
 std::vector<Descendant> descendants();
 
+/// A child that /proc may hide from this process, as `hidepid` does with those that only root may
+/// trace: descendants() has it, and those below it, all the same.
+void expect_child(pid_t child);
+
 /// Sends `signal` to `target` if it is still the listed process: to a child that was not reaped, or
 /// else through a pidfd, after checking its parent, so a process that reuses the pid never gets the
 /// signal. Returns whether it was sent.

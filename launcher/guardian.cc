@@ -246,6 +246,7 @@ Result<int> guard(const std::function<int()>& agent, const FinalMessage::Compose
     become_agent(parent);
     return guardian_is_gone() ? 128 + SIGKILL : agent();
   }
+  expect_child(child);
   StopRequests requests(child);
   ControlInput input(std::move(control));
   const AgentEnd end = wait_for_agent(child, *signals, input, requests, terminal);

@@ -23,6 +23,8 @@ std::optional<Error> follow(internal::AsyncCall& call, const std::function<void(
   } catch (const std::exception& thrown) {
     return Error(ErrorKind::system,
                  std::string("ddp: what follows a call threw: ") + thrown.what());
+  } catch (...) {
+    return Error(ErrorKind::system, "ddp: what follows a call threw no std::exception");
   }
   return std::nullopt;
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <exception>
 #include <new>
 #include <span>
 
@@ -96,7 +97,12 @@ Work CheckpointWriter::write_later(ProcessGroup& group, std::uint64_t version,
   const auto written = std::make_shared<Completion>();
   const auto write = [self = shared_from_this(), &own, version, copy, failed, written] {
     try {
-      const std::string why = copy ? self->write_file(name_own(own), version, copy->parts) : failed;
+      std::string why = failed;
+      try {
+        if (copy) why = self->write_file(name_own(own), version, copy->parts);
+      } catch (const std::exception& thrown) {  // no memory: the others wait for an answer
+        why = name_own(own) + thrown.what();
+      }
       check_succeeded(own, ErrorKind::system, why, 0);
       written->succeed();
     } catch (const Error& error) {

@@ -19,10 +19,6 @@ using ddprun::Fd;
 
 constexpr const char* kEnded = "its connection ended";
 
-/// A rank that has sent its last data, and ended, may have made the connection for it just before:
-/// so long that is waited for.
-constexpr std::chrono::milliseconds kGrace(50);
-
 std::string reason_of(int error) {
   return std::generic_category().message(error);
 }
@@ -46,9 +42,11 @@ ssize_t send_now(const Fd& socket, std::span<iovec> parts) {
 
 }  // namespace
 
-CpuMesh::CpuMesh(const GroupContext& context, const CpuListeners& listeners)
+CpuMesh::CpuMesh(const GroupContext& context, const CpuListeners& listeners,
+                 std::chrono::milliseconds grace)
     : context_(context),
       listeners_(listeners),
+      grace_(grace),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       links_(static_cast<std::size_t>(context.size)) {
   if (!wake_) throw std::system_error(errno, std::generic_category(), "cannot make an eventfd");
@@ -76,11 +74,13 @@ void CpuMesh::throw_if_stopped() const {
   if (is_stopped_) throw MeshStopped();
 }
 
-/// The first connection in the name of a rank counts.
+/// The first connection in the name of a rank counts. What wakes this thread is taken away: so it
+/// must not wait after an abort().
 void CpuMesh::take_arrived() {
   eventfd_t count = 0;
   ::eventfd_read(wake_.get(), &count);
   const std::lock_guard lock(mutex_);
+  throw_if_stopped();
   for (auto& [from, socket] : arrived_) {
     if (!link(from).in) link(from).in = std::move(socket);
   }
@@ -115,6 +115,16 @@ void CpuMesh::greet(int rank) {
   }
 }
 
+/// So that its end shows. What it has sent before may be on its way, whatever that is like.
+void CpuMesh::watch(int rank) {
+  try {
+    connect(rank);
+    greet(rank);
+  } catch (const PeerLost& lost) {
+    link(rank).ended = {std::chrono::steady_clock::now(), lost.reason};
+  }
+}
+
 /// Whether all is sent.
 bool CpuMesh::send_some(Sending& sending) {
   while (!sending.is_done()) {
@@ -143,8 +153,7 @@ bool CpuMesh::receive_some(Receiving& receiving) {
     if (!link(receiving.rank).in) take_arrived();
     const Fd& from = link(receiving.rank).in;
     if (!from) {
-      connect(receiving.rank);
-      greet(receiving.rank);
+      if (!link(receiving.rank).ended) watch(receiving.rank);
       return false;
     }
     const ssize_t got = ::recv(from.get(), receiving.data + receiving.done,
@@ -212,7 +221,7 @@ void CpuMesh::wait(std::span<Sending> out, std::span<Receiving> in) {
   for (const Sending& each : out) {
     if (!each.is_done()) add(each.rank, link(each.rank).out, POLLOUT);
   }
-  const int limit = has_ended ? static_cast<int>(kGrace.count()) : wait_time(awaited);
+  const int limit = has_ended ? static_cast<int>(grace_.count()) : wait_time(awaited);
   if (::poll(polled_.data(), polled_.size(), limit) < 0 && errno != EINTR) {
     throw std::system_error(errno, std::generic_category(), "cannot wait for connections");
   }
@@ -243,15 +252,14 @@ void CpuMesh::look_for_end(int rank, short events) {
   Link& to = link(rank);
   const auto now = std::chrono::steady_clock::now();
   if (to.ended) {
-    if (now - *to.ended >= kGrace) throw PeerLost(rank, kEnded);
+    if (now - to.ended->since >= grace_) throw PeerLost(rank, to.ended->reason);
     return;
   }
   if ((events & (POLLIN | POLLHUP | POLLERR)) == 0) return;
   int error = 0;
   socklen_t length = sizeof(error);
   ::getsockopt(to.out.get(), SOL_SOCKET, SO_ERROR, &error, &length);
-  if (error != 0) throw PeerLost(rank, reason_of(error));
-  to.ended = now;
+  to.ended = {now, error == 0 ? kEnded : reason_of(error)};
 }
 
 }  // namespace ddp::internal

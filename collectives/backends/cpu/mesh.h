@@ -52,7 +52,10 @@ struct MeshStopped : std::exception {
 /// Thread: one at a time, but accept() and abort().
 class CpuMesh {
  public:
-  CpuMesh(const GroupContext& context, const CpuListeners& listeners);
+  /// A rank that has sent its last data, and ended, may have made the connection for it just
+  /// before: `grace` is how long that is waited for.
+  CpuMesh(const GroupContext& context, const CpuListeners& listeners,
+          std::chrono::milliseconds grace = std::chrono::milliseconds(50));
   CpuMesh(const CpuMesh&) = delete;
   CpuMesh& operator=(const CpuMesh&) = delete;
 
@@ -100,18 +103,23 @@ class CpuMesh {
   void abort() noexcept;
 
  private:
+  struct End {
+    std::chrono::steady_clock::time_point since;
+    std::string reason;
+  };
   struct Link {
     ddprun::Fd out;
     ddprun::Fd in;
     Frame greeting = {};
-    std::size_t greeted = 0;  // bytes of the greeting that are sent
-    std::optional<std::chrono::steady_clock::time_point> ended = {};  // `out`, without an `in`
+    std::size_t greeted = 0;        // bytes of the greeting that are sent
+    std::optional<End> ended = {};  // `out`, without an `in`
     bool greets() const { return out && greeted < sizeof(Frame); }
   };
 
   Link& link(int rank) { return links_[static_cast<std::size_t>(rank)]; }
   void connect(int rank);
   void greet(int rank);
+  void watch(int rank);
   bool move_some(std::span<Sending> out, std::span<Receiving> in);
   bool send_some(Sending& sending);
   bool receive_some(Receiving& receiving);
@@ -124,6 +132,7 @@ class CpuMesh {
 
   const GroupContext& context_;
   const CpuListeners& listeners_;
+  const std::chrono::milliseconds grace_;
   std::optional<std::chrono::steady_clock::time_point> deadline_;
   std::vector<pollfd> polled_;
   ddprun::Fd wake_;  // an eventfd

@@ -60,7 +60,7 @@ Floats average(int size, std::size_t pass, std::size_t p, std::size_t count) {
 
 /// Two parameters share a bucket, the last of them has 3 elements: less than one a rank; the first
 /// has none.
-const std::vector<std::size_t> kCounts = {0, 1000, 37, 6, 3};
+const std::vector<std::size_t> kParameterSizes = {0, 1000, 37, 6, 3};
 
 std::vector<std::size_t> sizes_by_rank(ProcessGroup& group, const ShardedOptimizer& optimizer) {
   std::vector<std::size_t> all(static_cast<std::size_t>(group.size()));
@@ -73,7 +73,7 @@ void train(ProcessGroup& group) {
   std::vector<Floats> parameters;
   std::vector<Floats> plain;
   std::vector<Adam> reference;
-  for (const std::size_t count : kCounts) {
+  for (const std::size_t count : kParameterSizes) {
     parameters.emplace_back(count, static_cast<float>(group.rank() + 1));
     plain.emplace_back(count, 1.0F);
     reference.emplace_back(count);
@@ -105,10 +105,10 @@ void train(ProcessGroup& group) {
                   {static_cast<const float*>(shard.gradients.data), shard.gradients.count});
     });
     check(updated == optimizer.size(), "all of this rank's elements");
-    for (std::size_t p = 0; p < kCounts.size(); ++p) {
+    for (std::size_t p = 0; p < kParameterSizes.size(); ++p) {
       reference[p].begin_step();
-      reference[p].update(0, plain[p], average(group.size(), pass, p, kCounts[p]));
-      for (std::size_t i = 0; i < kCounts[p]; ++i) {
+      reference[p].update(0, plain[p], average(group.size(), pass, p, kParameterSizes[p]));
+      for (std::size_t i = 0; i < kParameterSizes[p]; ++i) {
         check(std::abs(parameters[p][i] - plain[p][i]) < 1e-4, "a parameter");
       }
     }

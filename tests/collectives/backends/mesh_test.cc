@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/backends/cpu/mesh.h"
+
+#include <array>
+#include <chrono>
+#include <functional>
+#include <sys/socket.h>
+#include <thread>
+#include <utility>
+
+#include "tests/catch.h"
+
+using namespace ddp::internal;
+using namespace std::chrono_literals;
+using ddprun::Fd;
+
+/// Without a store: the caller is the other ranks.
+CpuListeners::CpuListeners(const GroupContext& context)
+    : context_(context),
+      own_(io_context_, {boost::asio::ip::address_v4::loopback(), 0}),
+      all_(static_cast<std::size_t>(context.size), {own_.local_endpoint(), 1}) {}
+void CpuListeners::release_to(boost::asio::ip::tcp::acceptor& acceptor) {
+  acceptor.assign(boost::asio::ip::tcp::v4(), own_.release());
+}
+
+namespace {
+
+/// Rank 0, and where rank 1 listens.
+struct Pair {
+  explicit Pair(std::chrono::milliseconds grace = 20s) : mesh(context, listeners, grace) {
+    listeners.release_to(other);
+    mesh.set_deadline(std::chrono::steady_clock::now() + 30s);
+  }
+
+  GroupContext context = [] {
+    GroupContext of_two;
+    of_two.size = 2;
+    return of_two;
+  }();
+  CpuListeners listeners{context};
+  boost::asio::io_context io;
+  boost::asio::ip::tcp::acceptor other{io};
+  CpuMesh mesh;
+};
+
+/// Resets a connection that it accepts, as the end of a process does which has not read all.
+void reset_one(Pair& pair) {
+  boost::asio::ip::tcp::socket socket(pair.io);
+  pair.other.accept(socket);
+  socket.set_option(boost::asio::socket_base::linger(true, 0));
+}
+
+/// A connection of rank 1 with one byte; then its end.
+void arrive(Pair& pair) {
+  std::array<int, 2> ends{};
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
+  const Fd theirs(ends[0]);
+  Fd ours(ends[1]);
+  REQUIRE(::send(theirs.get(), "x", 1, 0) == 1);
+  pair.mesh.accept(1, std::move(ours));
+}
+
+char receive_byte(Pair& pair) {
+  char byte = 0;
+  std::array<CpuMesh::Receiving, 1> in = {{{.rank = 1, .data = &byte, .bytes = 1}}};
+  pair.mesh.move({}, in);
+  return byte;
+}
+
+}  // namespace
+
+TEST_CASE("an abort that comes as a rank begins to wait ends that") {
+  Pair pair;
+  char byte = 0;
+  const auto abort = [&] {
+    pair.mesh.abort();
+    return std::size_t{1};
+  };
+  std::array<CpuMesh::Receiving, 1> in = {{{.rank = 1, .data = &byte, .bytes = 0, .more = abort}}};
+  CHECK_THROWS_AS(pair.mesh.move({}, in), MeshStopped);  // another exception at the deadline
+}
+
+TEST_CASE("what a rank has sent before its end comes, whatever its end is like") {
+  Pair pair;
+  std::thread other([&] {
+    reset_one(pair);
+    arrive(pair);
+  });
+  char byte = 0;
+  CHECK_NOTHROW(byte = receive_byte(pair));
+  other.join();
+  CHECK(byte == 'x');
+}
+
+TEST_CASE("what a rank has sent comes also when it listens no longer") {
+  Pair pair;
+  pair.other.close();
+  std::thread other([&] { arrive(pair); });
+  char byte = 0;
+  CHECK_NOTHROW(byte = receive_byte(pair));
+  other.join();
+  CHECK(byte == 'x');
+}
+
+TEST_CASE("a rank that has ended is lost soon, with the reason") {
+  Pair pair(0ms);
+  pair.other.close();
+  try {
+    receive_byte(pair);
+    FAIL("there is no rank 1");
+  } catch (const PeerLost& lost) {
+    CHECK(lost.rank == 1);
+    CHECK(lost.reason == "Connection refused");
+  }
+}
