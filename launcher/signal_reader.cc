@@ -21,16 +21,26 @@ Result<> SignalReader::start(std::function<void(int signal)> received) {
 }
 
 void SignalReader::read_next() {
-  signals_.async_wait(boost::asio::posix::descriptor_base::wait_read,
-                      [this](boost::system::error_code failure) {
-                        if (failure) return;
-                        signalfd_siginfo info = {};
-                        while (read(signals_.native_handle(), &info, sizeof info) == sizeof info) {
-                          const int signal = static_cast<int>(info.ssi_signo);
-                          if (signal != SIGTSTP) received_(signal);
-                        }
-                        read_next();
-                      });
+  signals_.async_wait(
+      boost::asio::posix::descriptor_base::wait_read, [this](boost::system::error_code failure) {
+        if (failure) return;
+        signalfd_siginfo info = {};
+        while (read(signals_.native_handle(), &info, sizeof info) == sizeof info) {
+          const int signal = static_cast<int>(info.ssi_signo);
+          const bool is_forwarded = info.ssi_pid == static_cast<unsigned>(getppid());
+          if (signal != SIGTSTP && !is_repeated(signal, is_forwarded)) received_(signal);
+        }
+        read_next();
+      });
+}
+
+/// Whether it has come by the other way already.
+bool SignalReader::is_repeated(int signal, bool is_forwarded) {
+  if (signal != SIGTERM && signal != SIGINT && signal != SIGHUP) return false;
+  Count& count = stop_requests_[signal];
+  int& own = is_forwarded ? count.forwarded : count.direct;
+  const int other = is_forwarded ? count.direct : count.forwarded;
+  return ++own <= other;
 }
 
 }  // namespace ddprun::launcher

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 
 #include <boost/asio/posix/stream_descriptor.hpp>
 
@@ -10,7 +11,9 @@
 namespace ddprun::launcher {
 
 /// Reads the signals that block_signals blocked, in an agent: SIGTSTP, which is for the guardian,
-/// is dropped.
+/// is dropped. Who stops all processes of a group, as Slurm and systemd do, sends a request to stop
+/// to the guardian, which forwards it, and to the agent, too: that is one, and no second one that
+/// kills at once.
 ///
 /// Thread: the executor's.
 class SignalReader {
@@ -22,9 +25,17 @@ class SignalReader {
 
  private:
   void read_next();
+  bool is_repeated(int signal, bool is_forwarded);
+
+  /// How often a request to stop has come, by each of its ways.
+  struct Count {
+    int forwarded = 0;
+    int direct = 0;
+  };
 
   boost::asio::posix::stream_descriptor signals_;
   std::function<void(int signal)> received_;
+  std::map<int, Count> stop_requests_;
 };
 
 }  // namespace ddprun::launcher
