@@ -122,9 +122,8 @@ std::string told_suspect(const Failure& failure, const Nodes& nodes) {
   const std::string hosts = hosts_of(told.ranks, nodes);
   if (hosts.empty() || !is_fewer || !is_known) return "";
   return ranks_text(told.ranks, kMostPieces) + " (" + hosts + ")" +
-         (told.ranks.size() == 1 ? " is" : " are") +
-         " the likely cause: " + printable(std::string(told.what)) + ", while the others were " +
-         printable(std::string(rest.substr(0, rest.find('\n'))));
+         (told.ranks.size() == 1 ? " is" : " are") + " the likely cause: " + printable(told.what) +
+         ", while the others were " + printable(rest.substr(0, rest.find('\n')));
 }
 
 std::string named_ranks_text(const Failure& failure, const Nodes& nodes) {

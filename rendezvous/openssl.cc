@@ -16,7 +16,7 @@ Error unusable(const std::string& what) {
 }
 
 Result<OpenSsl> load_functions() {
-  // Never closed: OpenSSL has work to do at the end of the process.
+  // Never closed: threads may use it to the end of the process.
   void* library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return unusable("which is not installed here");
   OpenSsl table;
@@ -26,7 +26,9 @@ Result<OpenSsl> load_functions() {
   DDPRUN_OPENSSL_FUNCTIONS(DDPRUN_FIND)  // also those of libcrypto, which it needs
 #undef DDPRUN_FIND
   // Without the host's configuration file: it may be on a slow disk, and switch off what is needed.
-  if (table.OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr) != 1) {
+  // Without a clean-up at exit: threads may still use it, and what it keeps for them would be lost.
+  constexpr std::uint64_t kOptions = OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT;
+  if (table.OPENSSL_init_ssl(kOptions, nullptr) != 1) {
     return Error{Errc::system, std::string(kLibrary) + " cannot be initialized"};
   }
   return table;
