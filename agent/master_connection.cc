@@ -174,7 +174,7 @@ void MasterConnection::make_client() {
   rendezvous::Client::Options options;
   options.server = master_endpoint(job_);
   if (!places_.empty() && !server_) {
-    options.locate = [this](auto located) { find_place(located); };
+    options.locate = [this](const auto& located) { find_place(located); };
     options.master = options.server.text();
     options.searched = true;
   }
