@@ -61,7 +61,7 @@ void check_calls(ddp::ProcessGroup& group, std::size_t count) {
   const int root = size - 2;
   for (const std::size_t i : {std::size_t{0}, count - 1}) {
     const float first = static_cast<float>(i % 3);
-    const float sum = static_cast<float>(size) * first + static_cast<float>(size * (size - 1) / 2);
+    const float sum = static_cast<float>(size) * first + static_cast<float>(size * (size - 1)) / 2;
     std::vector<T> data = own;
     group.all_reduce(data);
     check(is(data[i], sum), "all_reduce");

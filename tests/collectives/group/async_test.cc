@@ -88,8 +88,8 @@ TEST_CASE("what follows a call is done after it, in a thread of its own") {
     check(data.front() == sum * group.size(), "what a call in another group left");
     check(there != std::this_thread::get_id(), "the program's thread did what follows a call");
     std::string order;
-    const Work first = group.ibarrier().then([&] { order += "a"; });
-    first.then([&] { order += "b"; }).wait(std::chrono::minutes(1));
+    const Work first = group.ibarrier().then([&] { order += 'a'; });
+    first.then([&] { order += 'b'; }).wait(std::chrono::minutes(1));
     check(order == "ab", "the order of what follows a call: " + order);
   });
 }

@@ -132,7 +132,7 @@ TEST_CASE("what is lost of stdout is said though stderr is read again later") {
   std::string text;
   SECTION("while ddprun goes on") {
     Reader out_reader(context, std::move(out.read_end));
-    run_until(context, [&] { return out_reader.text.ends_with("\n"); });  // the cut line is ended
+    run_until(context, [&] { return out_reader.text.ends_with('\n'); });  // the cut line is ended
     Reader err_reader(context, std::move(err.read_end));
     run_until(context, [&] { return err_reader.text.find("stderr was") != std::string::npos; });
     text = err_reader.text;
