@@ -248,7 +248,8 @@ TEST_CASE("a node that waits for a round joins a restarted master again by itsel
   world.until([&] { return !early.welcomes.empty(); });
   world.server.reset();
   world.until([&] { return early.client.is_unreachable(); });
-  world.start_server(nodes(2, 2), 3s);  // it waits for one, as others may have had a round
+  world.start_server(nodes(2, 2),
+                     milliseconds(3000));  // it waits for one, as others may have had a round
   Member late(world, "late");
   late.join(2);
   CHECK(early.next<Ready>().layout.world_size == 5);

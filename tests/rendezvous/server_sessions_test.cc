@@ -252,7 +252,7 @@ TEST_CASE("new nodes begin no round while a node of another master stops its wor
   const bool had_another = GENERATE(true, false);
   ServerSessions sessions{Job::options(2)};
   for (const char* host : {"a", "b", "c"}) {
-    const auto line = static_cast<ConnectionId>(host[0]);
+    const auto line = static_cast<ConnectionId>(static_cast<unsigned char>(host[0]));
     sessions.connected(line, host, kProtocolVersion, false);
     message::Hello hello;
     hello.min_nodes = hello.max_nodes = 2;
@@ -262,7 +262,8 @@ TEST_CASE("new nodes begin no round while a node of another master stops its wor
     sessions.received(line, Message(hello), kNow);
   }
   for (const char* host : {"b", "c"}) {
-    sessions.received(static_cast<ConnectionId>(host[0]), Message(Job::join(host)), kNow);
+    sessions.received(static_cast<ConnectionId>(static_cast<unsigned char>(host[0])),
+                      Message(Job::join(host)), kNow);
   }
   using Phase = Round::Phase;
   CHECK(sessions.round().phase() == (had_another ? Phase::forming : Phase::active));
