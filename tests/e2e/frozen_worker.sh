@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A worker whose control group is frozen, as docker pause does, is said to be that, and is the likely cause when another
-# one has waited for it in vain. With control groups of version 1 and 2, what of these there is.
+# A worker whose control group is frozen, as by `docker pause`, is reported as frozen, and named as the likely cause when
+# another worker timed out waiting for it. Tried with control groups of version 1 and 2, where the host has them.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 [ "$(id -u)" = 0 ] || skip "needs root: a control group of its own"
 
