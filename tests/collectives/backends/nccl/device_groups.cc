@@ -140,17 +140,18 @@ void survive() {
   data.expect(sum_of_ranks(rest), "a sum of the survivors");
 }
 
-/// All ranks abort, of which the first waits for the others in a call on the device.
+/// All ranks abort, of which the first waits for the others in a call on the device. A rank that
+/// is first to abort may end any call of the others, also the sum that it has already.
 void give_up() {
   ProcessGroup group = join_on({});
   use_device(own_device());
   const Floats data(make_stream(), own(group));
-  group.all_reduce(data.span());
-  DRIVER(cuStreamSynchronize, data.span().stream);
   try {
+    group.all_reduce(data.span());
+    DRIVER(cuStreamSynchronize, data.span().stream);
     if (group.rank() == 0 && group.size() > 1) group.all_reduce(data.span());
   } catch (const ddp::Error& error) {
-    std::printf("%s\n", error.what());  // another rank was first
+    std::printf("%s\n", error.what());
   }
   group.abort();
   DRIVER(cuStreamSynchronize, data.span().stream);
