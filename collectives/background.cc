@@ -14,6 +14,25 @@
 namespace ddp::internal {
 namespace {
 
+struct BegunWork {
+  std::function<void()> run;
+  std::function<void()> abandon;
+  const BegunWork* outer = nullptr;  ///< the work in whose place this is done
+};
+
+/// What this thread does.
+thread_local const BegunWork* current = nullptr;
+
+std::atomic<bool> ends = false;
+
+void do_work(BegunWork& work) {
+  work.outer = std::exchange(current, &work);
+  work.run();
+  current = work.outer;
+  work.run = nullptr;  // what it owns ends here, too
+  work.abandon = nullptr;
+}
+
 class Background {
  public:
   ~Background() {
@@ -21,8 +40,9 @@ class Background {
     for (const auto& last : last_) last();
   }
 
-  /// A thread keeps its stack until it is joined: those that have ended are, first.
-  void run(std::function<void()> work) {
+  /// A thread keeps its stack until it is joined: those that have ended are, first. False: there is
+  /// no thread to be had.
+  bool run(const std::shared_ptr<BegunWork>& work) {
     const std::lock_guard lock(mutex_);
     std::erase_if(threads_, [](Thread& one) {
       const bool is_over = *one.is_over;
@@ -30,16 +50,24 @@ class Background {
       return is_over;
     });
     auto is_over = std::make_shared<std::atomic<bool>>(false);
-    threads_.push_back({signal_masked_thread([work = std::move(work), is_over]() mutable {
-                          work();
-                          work = nullptr;  // what it owns ends here, too
-                          *is_over = true;
-                        }),
-                        is_over});
+    Thread& one = threads_.emplace_back(std::thread(), is_over);
+    try {
+      one.thread = signal_masked_thread([work, is_over] {
+        do_work(*work);
+        *is_over = true;
+      });
+    } catch (const Error&) {
+      threads_.pop_back();
+      return false;
+    }
+    return true;
   }
 
-  /// Also what is begun by the work that it waits for. Some work may call it, as exit() does.
+  /// Also what is begun by the work that it waits for. Some work may call it, as exit() does: other
+  /// work that waits for that one goes on without it.
   void finish() {
+    if (current != nullptr) ends = true;
+    for (const BegunWork* own = current; own != nullptr; own = own->outer) own->abandon();
     while (true) {
       std::vector<Thread> threads;
       {
@@ -80,13 +108,22 @@ Background& background() {
 
 }  // namespace
 
-void run_in_background(std::function<void()> work) {
+void run_in_background(std::function<void()> work, std::function<void()> abandon) {
   // The object is constructed before the exit handler is registered, so it outlives the handler.
   // And what the program constructed before its first work outlives the calls under way in it.
   Background& all = background();
   static const int registered = std::atexit(&finish_background);
   static_cast<void>(registered);
-  all.run(std::move(work));
+  const auto begun = std::make_shared<BegunWork>(BegunWork{std::move(work), std::move(abandon)});
+  if (!all.run(begun)) do_work(*begun);
+}
+
+bool is_in_background() {
+  return current != nullptr;
+}
+
+bool ends_from_background() {
+  return ends;
 }
 
 void finish_background() {

@@ -11,8 +11,14 @@ namespace ddp::internal {
 ///
 /// Thread: any.
 
-/// Runs `work`, which must not throw, in a new thread.
-void run_in_background(std::function<void()> work);
+/// Runs `work`, which must not throw, in a new thread; in this one if there is none to be had, as
+/// other ranks may wait for it. If `work` itself ends the process, by exit(), `abandon` is called:
+/// what it was to complete never will be.
+void run_in_background(std::function<void()> work, std::function<void()> abandon = [] {});
+
+/// Whether this thread runs such work; whether some of it ends the process.
+bool is_in_background();
+bool ends_from_background();
 
 /// Blocks until all work that was begun has ended.
 void finish_background();

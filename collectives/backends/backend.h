@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -32,6 +33,10 @@ class Backend {
 
   /// Begins the task. If it fails, the AsyncCall has the error.
   virtual std::shared_ptr<AsyncCall> begin(const Task& task) = 0;
+
+  /// How long each call may take that begins from now on: for backends that see to that themselves.
+  /// Until then the context's timeout. Thread: any.
+  virtual void set_timeout(std::chrono::milliseconds /*timeout*/) {}
 
   /// Sets a function for failures that the backend detects outside of its calls. It is called in
   /// any thread and must abort() the backend. Backends that detect none need not call it.

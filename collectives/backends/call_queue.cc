@@ -33,12 +33,30 @@ void CallQueue::run(const Task& task) {
 
 std::shared_ptr<AsyncCall> CallQueue::begin(const Task& task) {
   auto completion = std::make_shared<Completion>();
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (failure_) return failed_call(*failure_);
-  if (!thread_.joinable()) thread_ = signal_masked_thread([this] { run_queued(); });
+  if (!has_thread()) {
+    changed_.wait(lock, [&] { return !busy_; });
+    busy_ = true;
+    lock.unlock();
+    do_call({task, completion});
+    return completion;
+  }
   calls_.push_back({task, completion});
   changed_.notify_all();
   return completion;
+}
+
+/// With mutex_ locked: starts the thread unless it runs. False: there is none to be had; the other
+/// ranks wait for the call all the same.
+bool CallQueue::has_thread() {
+  if (thread_.joinable()) return true;
+  try {
+    thread_ = signal_masked_thread([this] { run_queued(); });
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
 }
 
 void CallQueue::run_queued() {
@@ -50,14 +68,18 @@ void CallQueue::run_queued() {
     calls_.pop_front();
     busy_ = true;
     lock.unlock();
-    call.completion->start();
-    const auto error = finish(attempt(call.task));
-    if (error) {
-      call.completion->fail(*error);
-    } else {
-      call.completion->succeed();
-    }
+    do_call(call);
     lock.lock();
+  }
+}
+
+/// By the thread that has set busy_.
+void CallQueue::do_call(const Call& call) {
+  call.completion->start();
+  if (const auto error = finish(attempt(call.task))) {
+    call.completion->fail(*error);
+  } else {
+    call.completion->succeed();
   }
 }
 

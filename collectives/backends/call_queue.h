@@ -15,9 +15,9 @@
 namespace ddp::internal {
 
 /// Makes asynchronous calls of blocking ones. Calls are done one at a time, in the order in which
-/// they come. Those of begin() are done in a thread of the queue, which the first of them starts.
-/// Those of run() are done in the caller's thread if no other call is before them, so that short
-/// calls do not pay for a switch between threads.
+/// they come. Those of begin() are done in a thread of the queue, which the first of them starts
+/// (in the caller's if no thread is to be had). Those of run() are done in the caller's thread if
+/// no other call is before them, so that short calls do not pay for a switch between threads.
 ///
 /// After the first failure every later call, begun already or not, fails with the same error.
 ///
@@ -41,7 +41,9 @@ class CallQueue {
     std::shared_ptr<Completion> completion;
   };
 
+  bool has_thread();
   void run_queued();
+  void do_call(const Call& call);
   std::optional<Error> attempt(const Task& task);
   std::optional<Error> finish(std::optional<Error> error);
 

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "collectives/background.h"
+
 namespace ddp::internal {
 
 void Completion::start() {
@@ -26,6 +28,21 @@ void Completion::finish(std::optional<Error> error) {
   over_.notify_all();  // under the lock: a waiting thread may destroy this next
 }
 
+void Completion::abandon() {
+  const std::lock_guard lock(mutex_);
+  abandoned_ = true;
+  over_.notify_all();
+}
+
+/// With mutex_ locked: whether the call has ended. Throws where it never will, and the process
+/// waits for this thread.
+bool Completion::is_over() const {
+  if (!completed_ && abandoned_ && is_in_background()) {
+    throw Error(ErrorKind::system, "ddp: the process ends before the call does");
+  }
+  return completed_;
+}
+
 bool Completion::is_completed() {
   const std::lock_guard lock(mutex_);
   return completed_;
@@ -38,13 +55,13 @@ std::optional<Error> Completion::error() {
 
 void Completion::wait() {
   std::unique_lock lock(mutex_);
-  over_.wait(lock, [&] { return completed_; });
+  over_.wait(lock, [&] { return is_over(); });
   if (error_) throw Error(*error_);
 }
 
 bool Completion::completes_until(std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock(mutex_);
-  return over_.wait_until(lock, deadline, [&] { return completed_; });
+  return over_.wait_until(lock, deadline, [&] { return is_over(); });
 }
 
 std::optional<std::chrono::nanoseconds> Completion::duration() {

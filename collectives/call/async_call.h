@@ -42,6 +42,11 @@ class Completion : public AsyncCall {
   void succeed();
   void fail(const Error& error);
 
+  /// The thread that was to end the call ends the process instead. Who waits for it in work of the
+  /// background, which the process waits for, gets an error; others wait until the process has
+  /// ended.
+  void abandon();
+
   bool is_completed() override;
   std::optional<Error> error() override;
   void wait() override;
@@ -50,10 +55,12 @@ class Completion : public AsyncCall {
 
  private:
   void finish(std::optional<Error> error);
+  bool is_over() const;
 
   std::mutex mutex_;
   std::condition_variable over_;
   bool completed_ = false;
+  bool abandoned_ = false;
   std::optional<Error> error_;
   std::optional<std::chrono::steady_clock::time_point> started_;
   std::optional<std::chrono::nanoseconds> duration_;

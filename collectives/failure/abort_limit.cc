@@ -8,6 +8,7 @@
 #include "collectives/crash/crash_report.h"
 #include "collectives/errors.h"
 #include "collectives/signal_masked_thread.h"
+#include "ddp/error.h"
 
 namespace ddp::internal {
 
@@ -27,9 +28,12 @@ void end_process(const std::string& error) {
 }
 
 AbortLimit::AbortLimit(std::string of, std::chrono::milliseconds timeout)
-    : of_(std::move(of)),
-      limit_(limit_of_abort(timeout)),
-      thread_(signal_masked_thread([this] { watch(); })) {}
+    : of_(std::move(of)), limit_(limit_of_abort(timeout)) {
+  try {
+    thread_ = signal_masked_thread([this] { watch(); });
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): there is no limit without a thread
+  }
+}
 
 AbortLimit::~AbortLimit() {
   {
@@ -37,7 +41,7 @@ AbortLimit::~AbortLimit() {
     is_over_ = true;
     changed_.notify_all();
   }
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void AbortLimit::watch() {

@@ -16,8 +16,8 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kForever = std::chrono::hours(24 * 365);  // a deadline has to be a time
-constexpr milliseconds kStatusLimit(500);   // for the other ranks to publish their statuses
-constexpr milliseconds kCallsLimit(5'000);  // the same of ranks that all fail: only ends a hang
+constexpr milliseconds kStatusLimit(2'000);  // for the other ranks to publish their statuses
+constexpr milliseconds kCallsLimit(5'000);   // the same of ranks that all fail: only ends a hang
 
 /// An asynchronous call that closes its entry in GroupCalls when its end is noticed.
 class TrackedCall : public AsyncCall {

@@ -121,7 +121,9 @@ void Watchdog::on_broadcast(Store& store, const std::string& prefix) {
   const Groups all = groups();
   try {
     for (const auto& group : all) {
-      if (group->prefix() == prefix) group->publish_status();
+      if (group->prefix() != prefix) continue;
+      group->check_calls(steady_clock::now());  // one may have ended that nobody has waited for
+      group->publish_status();
     }
     break_groups(all, wait_for_agreed_error(store, prefix, kAgreementLimit));
   } catch (const Error& error) {
@@ -151,9 +153,14 @@ void Watchdog::on_failure_async(const std::shared_ptr<WatchedGroup>& group, cons
       [this, all = groups(), group, error] { break_groups(all, group->agree_on_failure(error)); });
 }
 
-void Watchdog::start_thread(std::function<void()> work) {
-  const std::lock_guard lock(mutex_);
-  abort_threads_.push_back(signal_masked_thread(std::move(work)));
+/// In this one if there is no thread to be had.
+void Watchdog::start_thread(const std::function<void()>& work) {
+  try {
+    const std::lock_guard lock(mutex_);
+    abort_threads_.push_back(signal_masked_thread(work));
+  } catch (const Error&) {
+    work();
+  }
 }
 
 void Watchdog::break_groups(const Groups& groups, const AgreedError& agreed) {
@@ -163,7 +170,11 @@ void Watchdog::break_groups(const Groups& groups, const AgreedError& agreed) {
   }
   std::vector<std::thread> threads;  // each makes a request to the store
   for (const auto& group : groups) {
-    threads.push_back(signal_masked_thread([&agreed, group] { group->break_with(agreed); }));
+    try {
+      threads.push_back(signal_masked_thread([&agreed, group] { group->break_with(agreed); }));
+    } catch (const Error&) {  // there is none to be had
+      group->break_with(agreed);
+    }
   }
   for (std::thread& thread : threads) thread.join();
   abort_together([&] {

@@ -77,7 +77,7 @@ class Watchdog {
   Groups groups();
   void run();
   void check_groups();
-  void start_thread(std::function<void()> work);
+  void start_thread(const std::function<void()>& work);
   void enter_abort(const std::string& reason);
   void leave_abort();
   void break_groups(const Groups& groups, const AgreedError& agreed);

@@ -72,6 +72,11 @@ Work GroupMember::begin(const Task& task) {
   return Work(calls->track(call, backend->begin(task)));
 }
 
+void GroupMember::set_timeout(std::chrono::milliseconds timeout) {
+  calls->set_limit(timeout);
+  backend->set_timeout(calls->limit());  // within bounds
+}
+
 std::shared_ptr<void> GroupMember::allocate(std::size_t bytes) {
   const Task task = {.operation = Operation::allocate,
                      .type = DataType::uint8,

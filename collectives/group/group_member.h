@@ -42,6 +42,9 @@ struct GroupMember {
   void run(const Task& task);
   Work begin(const Task& task);
 
+  /// As ProcessGroup::set_timeout().
+  void set_timeout(std::chrono::milliseconds timeout);
+
   /// As ProcessGroup::allocate().
   std::shared_ptr<void> allocate(std::size_t bytes);
 

@@ -59,7 +59,7 @@ const std::string& ProcessGroup::backend() const noexcept {
 
 void ProcessGroup::set_timeout(std::chrono::milliseconds timeout) {
   check_timeout(timeout);
-  member_->calls->set_limit(timeout);
+  member_->set_timeout(timeout);
 }
 std::chrono::milliseconds ProcessGroup::timeout() const noexcept {
   return member_->calls->limit();

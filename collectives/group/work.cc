@@ -14,9 +14,10 @@ namespace {
 
 /// The error of the call, or of what follows it.
 std::optional<Error> follow(internal::AsyncCall& call, const std::function<void()>& next) {
-  while (!call.completes_until(std::chrono::steady_clock::now() + std::chrono::hours(1))) continue;
-  if (const auto error = call.error()) return error;
   try {
+    while (!call.completes_until(std::chrono::steady_clock::now() + std::chrono::hours(1)))
+      continue;
+    if (const auto error = call.error()) return error;
     next();
   } catch (const Error& error) {
     return error;
@@ -55,15 +56,16 @@ void Work::wait(std::chrono::milliseconds timeout) const {
 
 Work Work::then(std::function<void()> next) const {
   auto both = std::make_shared<internal::Completion>();
-  internal::run_in_background([call = call_, next = std::move(next), both]() mutable {
+  auto run = [call = call_, next = std::move(next), both]() mutable {
     const auto error = follow(*call, next);
     next = nullptr;  // a waiting thread finds nothing left of it
-    if (error) {
-      both->fail(*error);
-    } else {
-      both->succeed();
-    }
-  });
+    if (!error) return both->succeed();
+    // Of a call that the end of the process cuts short: not for the program, which goes on until
+    // then.
+    if (internal::ends_from_background()) return both->abandon();
+    both->fail(*error);
+  };
+  internal::run_in_background(std::move(run), [both] { both->abandon(); });
   return Work(both);
 }
 

@@ -72,13 +72,15 @@ void CheckpointWriter::write(ProcessGroup& group, std::uint64_t version,
   check_succeeded(group, ErrorKind::system, failed, 0);
 }
 
-/// For calls that are beside those of the program.
+/// For calls that are beside those of the program. One that has failed, perhaps not on every rank,
+/// is made again.
 ProcessGroup& CheckpointWriter::own_group(ProcessGroup& of) {
-  const std::string& prefix = GroupAccess::member(of).context.prefix;
-  if (!own_ || own_of_ != prefix) {
-    own_ = of.split(0);
-    own_of_ = prefix;
-  }
+  const auto& calls = GroupAccess::member(of).calls;
+  const bool is_usable =
+      own_ && own_of_.lock() == calls && !GroupAccess::member(*own_).calls->has_failed();
+  if (of.all_reduce(is_usable, ReduceOp::min)) return *own_;
+  own_ = of.split(0);
+  own_of_ = calls;
   return *own_;
 }
 

@@ -13,6 +13,8 @@
 
 namespace ddp::internal {
 
+class GroupCalls;
+
 /// The writing side of a Checkpoint. Thread: one at a time, beside that of a write_later().
 class CheckpointWriter : public std::enable_shared_from_this<CheckpointWriter> {
  public:
@@ -39,8 +41,8 @@ class CheckpointWriter : public std::enable_shared_from_this<CheckpointWriter> {
   const std::string path_;
   bool is_whole_ = false;            // the file: this rank has written or checked it
   std::uint64_t generation_ = 0;     // of the next file: above that of the file that was loaded
-  std::optional<ProcessGroup> own_;  // of the same ranks as the one of this prefix
-  std::string own_of_;
+  std::optional<ProcessGroup> own_;  // of the same ranks as the one with these calls
+  std::weak_ptr<GroupCalls> own_of_;
   std::optional<Work> last_;
 };
 

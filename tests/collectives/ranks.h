@@ -135,8 +135,9 @@ class Rank {
 /// The environment that a launcher gives rank `rank` of `size` with the store at `port`.
 Variables place(int rank, int size, std::uint16_t port);
 
-/// Limits the group's calls to 1500 ms.
+/// Limits the group's calls to 1500 ms, or the time to join it.
 inline const Variables kImpatient = {{"DDP_TEST_TIMEOUT_MS", "1500"}};
+inline const Variables kImpatientToJoin = {{"DDP_TEST_JOIN_MS", "1500"}};
 
 /// Runs `command` as all ranks of a group and waits for them. Where the tests run over MPI, the
 /// only element is the job as mpirun ends it.

@@ -40,6 +40,7 @@ class CpuBackend : public Backend {
   void check(const Task& task) const override {
     check_in_host_memory(task, "cpu", context_.named(context_.rank));
   }
+  void set_timeout(std::chrono::milliseconds timeout) override { messages_->set_timeout(timeout); }
   void run(const Task& task) override;
   std::shared_ptr<AsyncCall> begin(const Task& task) override;
   std::shared_ptr<void> allocate(const Task& task) override;
@@ -73,13 +74,13 @@ class CpuBackend : public Backend {
 };
 
 CpuBackend::CpuBackend(GroupContext context, bool is_lazy) : context_(std::move(context)) {
+  constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
+  context_.timeout = std::min(context_.timeout, kForever);  // a deadline has to be a time
   try {
     listeners_ = std::make_unique<CpuListeners>(context_);
     mesh_ = std::make_unique<CpuMesh>(context_, *listeners_);
     accept_connections();
-    constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
-    const auto limit = std::min(context_.timeout, kForever);  // a deadline has to be a time
-    if (!is_lazy) connect(std::chrono::steady_clock::now() + limit);
+    if (!is_lazy) connect(std::chrono::steady_clock::now() + context_.timeout);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& failure) {

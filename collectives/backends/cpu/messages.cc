@@ -57,6 +57,7 @@ CpuMessages::CpuMessages(GroupContext& context, CpuListeners& listeners,
       acceptor_(io_context_),
       timer_(io_context_),
       idle_timer_(io_context_),
+      timeout_(context.timeout),
       are_offered_(static_cast<std::size_t>(context.size)) {
   room_->messages = this;
   listeners.release_to(acceptor_);
@@ -138,6 +139,11 @@ void CpuMessages::fail(const Error& error) noexcept {
   idle_timer_.cancel();
 }
 
+void CpuMessages::set_timeout(std::chrono::milliseconds timeout) {
+  const std::lock_guard lock(mutex_);
+  timeout_ = timeout;
+}
+
 std::shared_ptr<AsyncCall> CpuMessages::begin(const Task& task) {
   auto call = std::make_shared<MessageCall>(room_);
   call->open = task.transfers.size();
@@ -150,11 +156,12 @@ std::shared_ptr<AsyncCall> CpuMessages::begin(const Task& task) {
       return call;
     }
     for (const Transfer& transfer : task.transfers) {
-      begun.push_back(open_.insert(open_.end(), {transfer, call, Clock::now()}));
+      begun.push_back(open_.insert(open_.end(), {transfer, call, Clock::now(), timeout_}));
     }
   }
   run_locked([&] {
-    if (!timer_runs_) check_deadline();
+    if (begun.empty()) return;
+    if (!timer_runs_ || begun.front()->deadline() < timer_.expiry()) check_deadline();
     for (const MessageAt message : begun) peer(message->transfer.peer).begin(message);
   });
   return call;
@@ -410,7 +417,7 @@ void CpuMessages::stop_on_overflow(int other, std::size_t kept, std::int32_t tag
 /// Names the messages from the peer that were not received: a wrong tag may be the cause.
 void CpuMessages::stop_on_timeout(MessageAt message) {
   const std::string where = "in " + text_of(message);
-  const std::string what = "timed out after " + name_time(context_.timeout) + " waiting for " +
+  const std::string what = "timed out after " + name_time(message->timeout) + " waiting for " +
                            peer_of(message) + " " + where + "; " + peer_of(message) + " " +
                            peer(message->transfer.peer).describe_unexpected();
   stop([this, where, what] { return agree_on(context_, where, ErrorKind::timed_out, what); });
@@ -418,13 +425,14 @@ void CpuMessages::stop_on_timeout(MessageAt message) {
 
 /// Runs the timer until no message is open; the next message starts it again.
 void CpuMessages::check_deadline() {
-  const auto oldest = std::ranges::min_element(open_, {}, &Message::last_progress);
-  timer_runs_ = oldest != open_.end();
+  const auto first = std::ranges::min_element(open_, {}, &Message::deadline);
+  timer_runs_ = first != open_.end();
   if (!timer_runs_) return;
-  const auto deadline = oldest->last_progress + context_.timeout;
-  if (deadline <= Clock::now()) return stop_on_timeout(oldest);
-  timer_.expires_at(deadline);
-  timer_.async_wait([this](const error_code&) { run_locked([&] { check_deadline(); }); });
+  if (first->deadline() <= Clock::now()) return stop_on_timeout(first);
+  timer_.expires_at(first->deadline());
+  timer_.async_wait([this](const error_code& error) {
+    if (!error) run_locked([&] { check_deadline(); });  // else it waits for another deadline
+  });
 }
 
 }  // namespace ddp::internal

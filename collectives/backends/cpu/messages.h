@@ -63,6 +63,9 @@ class CpuMessages {
   /// the other ranks wake this one.
   void move_until_complete(const MessageCall& call, std::chrono::steady_clock::time_point deadline);
 
+  /// Of messages that are begun from now on; that of the context before.
+  void set_timeout(std::chrono::milliseconds timeout);
+
   /// Begins all messages of the task at once.
   std::shared_ptr<AsyncCall> begin(const Task& task);
 
@@ -130,6 +133,7 @@ class CpuMessages {
   Messages open_;  // in the order in which they were begun
   std::list<Accepted> accepted_;
   std::vector<std::unique_ptr<CpuPeer>> peers_;  // by rank; ours is null
+  std::chrono::milliseconds timeout_;
   bool timer_runs_ = false;
   std::optional<ShmRings> rings_;
   std::vector<std::shared_ptr<RecvConnection>> ringed_;  // those that have a ring

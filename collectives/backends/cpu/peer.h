@@ -52,10 +52,12 @@ struct Message {
   Transfer transfer;
   std::shared_ptr<MessageCall> call;
   std::chrono::steady_clock::time_point last_progress;  ///< it was begun, or data was moved
+  std::chrono::milliseconds timeout;                    ///< without progress
   std::size_t received = 0;                             ///< bytes of a long message
 
   std::size_t bytes() const;
   char* data() const { return static_cast<char*>(transfer.data); }
+  auto deadline() const { return last_progress + timeout; }
 };
 
 using Messages = std::list<Message>;

@@ -76,6 +76,7 @@ class NcclBackend : public Backend {
   void check(const Task& task) const override;
   void run(const Task& task) override;
   std::shared_ptr<AsyncCall> begin(const Task& task) override;
+  void set_timeout(std::chrono::milliseconds timeout) override;
   void watch(const std::function<void(const Error& error)>& failed) override;
   std::shared_ptr<void> allocate(const Task& task) override;
   std::unique_ptr<Backend> split(
@@ -101,10 +102,11 @@ class NcclBackend : public Backend {
 
   GroupContext context_;
   std::unique_ptr<Backend> host_;  // null if all ranks are in this process
-  mutable std::mutex mutex_;       // of the next three
+  mutable std::mutex mutex_;       // of the next four
   std::shared_ptr<NcclCommunicator> communicator_;
   std::function<void(const Error& error)> failed_;
   bool is_aborted_ = false;
+  std::optional<std::chrono::milliseconds> timeout_;  // that was set after the group was made
   std::optional<NcclCalls> calls_;
   std::optional<NcclWatch> watch_;
   std::optional<DeviceEvent> begin_event_;  // of the call that is being enqueued
@@ -224,6 +226,7 @@ void NcclBackend::connect(int device) {
     const std::lock_guard lock(mutex_);
     communicator_ = made;
     made->watch(failed_);
+    if (timeout_) made->set_timeout(*timeout_);
     if (is_aborted_) made->abort();
   }
   try {
@@ -239,6 +242,13 @@ void NcclBackend::set_up_calls() {
   calls_.emplace(*communicator_);
   begin_event_.emplace();
   watch_.emplace(communicator_);
+}
+
+void NcclBackend::set_timeout(std::chrono::milliseconds timeout) {
+  if (host_) host_->set_timeout(timeout);
+  const std::lock_guard lock(mutex_);
+  timeout_ = timeout;
+  if (communicator_) communicator_->set_timeout(timeout);
 }
 
 void NcclBackend::watch(const std::function<void(const Error& error)>& failed) {

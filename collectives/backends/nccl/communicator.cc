@@ -42,7 +42,7 @@ constexpr int kDefaultShrink = 0;    // NCCL_SHRINK_DEFAULT
 }  // namespace
 
 NcclCommunicator::NcclCommunicator(GroupContext context, int device)
-    : context_(std::move(context)), device_(device) {
+    : context_(std::move(context)), timeout_(context_.timeout), device_(device) {
   const OnDevice here(device_);
   int lowest = 0;
   int highest = 0;
@@ -170,7 +170,7 @@ void NcclCommunicator::request(const std::string& where,
   if (result != ncclSuccess && result != ncclInProgress) throw Error(fail(where, result));
   poll_until([&] {
     if (is_settled(where, began)) return true;
-    if (std::chrono::steady_clock::now() - began > context_.timeout) throw Error(time_out(where));
+    if (std::chrono::steady_clock::now() - began > timeout_.load()) throw Error(time_out(where));
     return false;
   });
 }
@@ -289,9 +289,8 @@ bool NcclCommunicator::is_settled(const std::string& where, Time began) {
 }
 
 Error NcclCommunicator::time_out(const std::string& where) {
-  return fail(
-      where, ErrorKind::timed_out,
-      "timed out after " + name_time(context_.timeout) + " waiting for the other ranks " + where);
+  return fail(where, ErrorKind::timed_out,
+              "timed out after " + name_time(timeout_) + " waiting for the other ranks " + where);
 }
 
 bool NcclCommunicator::is_watched() const {
@@ -302,7 +301,7 @@ bool NcclCommunicator::is_watched() const {
 /// With a watcher, timeouts are left to it: it knows the current limit, and asks the other ranks
 /// what they do.
 bool NcclCommunicator::is_overdue(Time since) const {
-  return !is_watched() && std::chrono::steady_clock::now() - since > context_.timeout;
+  return !is_watched() && std::chrono::steady_clock::now() - since > timeout_.load();
 }
 
 std::optional<Error> NcclCommunicator::failure() const {

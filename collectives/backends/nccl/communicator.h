@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cuda.h>
@@ -36,7 +37,7 @@ namespace ddp::internal {
 /// communicator, together with the process's others (NcclGroup::abort_together()), and it sees to
 /// timeouts.
 ///
-/// Thread: one at a time for calls; watch(), failure(), fail() and abort() from any.
+/// Thread: one at a time for calls; watch(), set_timeout(), failure(), fail() and abort() from any.
 class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
  public:
   /// Not connected yet.
@@ -50,6 +51,9 @@ class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
   /// Sets the watcher: `failed` is called with the first failure, unless that is an abort(), and
   /// must call abort().
   void watch(std::function<void(const Error& error)> failed);
+
+  /// Of what it is asked for from now on, and of which no watcher sees to the timeout.
+  void set_timeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
 
   /// Connects to the other ranks, which are found through the store. Errors name ranks that did not
   /// join.
@@ -131,6 +135,7 @@ class NcclCommunicator : public std::enable_shared_from_this<NcclCommunicator> {
   void abort_handle(std::shared_ptr<void> owner) noexcept;
 
   GroupContext context_;
+  std::atomic<std::chrono::milliseconds> timeout_;
   CudaDevice device_;
   CUstream stream_ = nullptr;
   std::mutex handle_mutex_;  // of every use of handle_: NCCL may block with it; taken first

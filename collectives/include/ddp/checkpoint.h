@@ -76,8 +76,9 @@ class DDP_EXPORT Checkpoint {
   /// save() while the training goes on: rank 0 copies its `state` in memory, and returns; then a
   /// thread writes the copy. The Work has ended on every rank when save() would have returned, and
   /// has the error that it would have thrown. The next save(), isave() or load() of this object
-  /// waits for that first, and the process does not exit before. The first one makes a group of the
-  /// group's ranks, as split() does. Errors: usage (as of save()), those of split().
+  /// waits for that first, and the process does not exit before. The first one in a group, and one
+  /// after an error of that, makes a group of the group's ranks, as split() does. Errors: usage (as
+  /// of save()), those of split().
   [[nodiscard]] Work isave(ProcessGroup& group, std::uint64_t version,
                            const std::vector<Buffer>& state);
 

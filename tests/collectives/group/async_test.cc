@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <pthread.h>
 #include <span>
 #include <stdexcept>
 #include <thread>
@@ -20,6 +22,19 @@ using namespace ddprun::tests;
 using ddp::ErrorKind;
 using ddp::ProcessGroup;
 using ddp::Work;
+
+namespace {
+
+/// From now on this process can make no thread: their stacks would be larger than all memory.
+void refuse_threads() {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  check(pthread_attr_setstacksize(&attributes, std::size_t{1} << 50) == 0, "a large stack");
+  check(pthread_setattr_default_np(&attributes) == 0, "the default of threads");
+  pthread_attr_destroy(&attributes);
+}
+
+}  // namespace
 
 TEST_CASE("calls that are begun are done in their order, among others that block", "[mpi]") {
   const int size = GENERATE(1, 2, 4);
@@ -125,6 +140,70 @@ TEST_CASE("what follows a call fails with it, and with what it throws") {
     }
   });
   check_failure({ended[0]}, ErrorKind::peer_lost, {"lost rank 1"});
+}
+
+TEST_CASE("what follows a call may end the process, whatever waits for it") {
+  const auto ended = run_ranks(2, [](ProcessGroup& group) {
+    auto other = group.split(0);
+    const auto store = job_store();
+    const Work last = group.ibarrier().then([&store] {
+      store->get("begun/" + variable_or("RANK", ""));  // what waits for this has begun
+      std::exit(7);
+    });
+    const auto unreachable = [] { wrong("called after what never ended"); };
+    const Work next = last.then(unreachable);
+    const Work after = other->ibarrier().then([&] {
+      store->set("begun/" + variable_or("RANK", ""), "");
+      last.wait();
+      unreachable();
+    });
+    const Work last_of_all = after.then(unreachable);
+    last_of_all.wait();
+    wrong("ended");
+  });
+  for (const Ended& rank : ended) {
+    INFO(rank.output);
+    CHECK(rank.code == 7);
+    CHECK(rank.output.empty());
+  }
+}
+
+TEST_CASE("calls go on where no thread can be made, as other ranks wait for them") {
+  check_ranks(2, [](ProcessGroup& group) {
+    auto other = group.split(0);
+    if (group.rank() == 1) refuse_threads();
+    std::vector<int> data = {1};
+    const Work sum = group.iall_reduce(data);
+    const Work again = group.iall_reduce(data);
+    again.wait();
+    check(data.front() == 4, "sums");
+    bool is_called = false;
+    other->ibarrier().then([&] { is_called = true; }).wait();
+    check(is_called, "what follows a call");
+    other.reset();  // leaves in this thread
+  });
+}
+
+TEST_CASE("a call that has ended, and that nobody has waited for, is not said to be under way") {
+  const auto ended = run_ranks(2, [](ProcessGroup& group) {
+    const auto store = job_store();
+    std::vector<int> data(3);
+    const Work begun = group.iall_reduce(data);
+    if (group.rank() == 1) {
+      store->get("failed");
+      return group.barrier();
+    }
+    begun.wait();
+    group.set_timeout(3s);  // by then the call has ended on rank 1, too
+    try {
+      group.barrier();
+    } catch (const ddp::Error&) {
+      store->set("failed", "");
+      throw;
+    }
+  });
+  check_failure(ended, ErrorKind::timed_out,
+                {"rank 1 is in no call since #1 all_reduce sum int32[3], rank 0 at #2 barrier"});
 }
 
 TEST_CASE("what follows calls keeps no memory when it has ended") {

@@ -104,9 +104,8 @@ TEST_CASE("ranks of a restart find each other in a store that outlived the ranks
     variables.merge(place(rank, 2, store.port()));
     return Rank(rank_command([](ddp::ProcessGroup& group) { use_two_groups(group); }), variables);
   };
-  check_failure({start_rank(0, kImpatient).wait()}, ErrorKind::timed_out, {"rank 1"});
-  const Variables restarted = {{"TORCHELASTIC_RESTART_COUNT", "1"},
-                               {"DDP_TEST_TIMEOUT_MS", "20000"}};
+  check_failure({start_rank(0, kImpatientToJoin).wait()}, ErrorKind::timed_out, {"rank 1"});
+  const Variables restarted = {{"TORCHELASTIC_RESTART_COUNT", "1"}, {"DDP_TEST_JOIN_MS", "20000"}};
   std::vector<Rank> ranks;
   for (int rank = 0; rank < 2; ++rank) ranks.push_back(start_rank(rank, restarted));
   check_success(ranks);
@@ -192,7 +191,7 @@ TEST_CASE("rank 0 waits briefly for a rank with another backend to read the stor
                   {"MASTER_ADDR", "127.0.0.1"},
                   {"MASTER_PORT", std::to_string(port)},
                   {"DDP_TEST_BACKEND", "gloo"},
-                  {"DDP_TEST_TIMEOUT_MS", "3600000"}}));
+                  {"DDP_TEST_JOIN_MS", "3600000"}}));
   ddp::TcpStore store("127.0.0.1", port, {.timeout = 60s});
   store.set("ddp/0/pair/1/0", "an address");
   store.set("ddp/0/joined/1", "127.0.0.1 1 1 nccl");  // and then rank 1 hangs

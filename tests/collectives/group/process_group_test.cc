@@ -20,6 +20,7 @@
 #include "tests/collectives/folder.h"
 #include "tests/collectives/group/two_groups.h"
 #include "tests/collectives/ranks.h"
+#include "tests/collectives/stores/job_store.h"
 #include "tests/contains.h"
 #include "tests/must.h"
 #include "tests/unused_port.h"
@@ -542,10 +543,16 @@ TEST_CASE("a rank that never makes the call ends the others' wait, and they name
 TEST_CASE("ranks that do not join are named") {
   const LiveStore store;
   std::vector<Rank> ranks;
+  const Words command = rank_command([] {
+    const auto there = job_store();
+    there->set("runs/" + variable_or("RANK", ""), "");
+    there->wait({"runs/0", "runs/2"});  // so that both begin to join at once
+    join();
+  });
   for (const int rank : {0, 2}) {
-    Variables variables = kImpatient;
+    Variables variables = kImpatientToJoin;
     variables.merge(place(rank, 4, store.port()));
-    ranks.emplace_back(rank_command(kJustMeet), variables);
+    ranks.emplace_back(command, variables);
   }
   check_failure({ranks[0].wait(), ranks[1].wait()}, ErrorKind::timed_out,
                 {"ranks 1 and 3 did not join within 1500 ms"});
@@ -553,7 +560,7 @@ TEST_CASE("ranks that do not join are named") {
 
 TEST_CASE("a store that is not there is named") {
   const std::uint16_t port = unused_port();
-  Variables variables = kImpatient;
+  Variables variables = kImpatientToJoin;
   variables.merge(place(1, 2, port));
   check_failure(
       {Rank(rank_command(kJustMeet), variables).wait()}, ErrorKind::timed_out,

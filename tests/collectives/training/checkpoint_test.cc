@@ -21,6 +21,7 @@
 #include "tests/catch.h"
 #include "tests/collectives/folder.h"
 #include "tests/collectives/ranks.h"
+#include "tests/collectives/stores/job_store.h"
 #include "tests/contains.h"
 
 using namespace ddprun::tests;
@@ -364,6 +365,43 @@ TEST_CASE(
       error(kSystem, "rank 0: cannot write " + place.file + ": File too large");
   place.expect(3, "save:1 limit begin:2 end load begin:3 load", words + "loaded 1\nloaded 1\n");
   CHECK(place.others().empty());
+}
+
+TEST_CASE(
+    "a checkpoint that was written in the background goes on in the group after one that failed") {
+  const Place place;
+  check_ranks(
+      3,
+      [](const std::string& path) {
+        const auto store = job_store();
+        const int rank = std::stoi(variable_or("RANK", ""));
+        const auto join_at = [&](const std::string& name, int size) {
+          return ddp::init_process_group({.backend = "cpu",
+                                          .timeout = std::chrono::minutes(1),
+                                          .store = std::make_shared<ddp::PrefixStore>(name, store),
+                                          .rank = rank,
+                                          .world_size = size});
+        };
+        ddp::Checkpoint checkpoint(path);
+        State state;
+        {
+          ddp::ProcessGroup three = join_at("three", 3);
+          checkpoint.isave(three, 1, state.parts()).wait();
+          if (rank == 2) return store->wait({"failed/0", "failed/1"});
+          three.set_timeout(std::chrono::milliseconds(1500));
+          try {
+            three.barrier();
+            wrong("a barrier without rank 2");
+          } catch (const ddp::Error& error) {
+            check(error.kind() == ddp::ErrorKind::timed_out, error.what());
+          }
+          store->set("failed/" + std::to_string(rank), "");
+        }
+        ddp::ProcessGroup two = join_at("two", 2);  // whose name in its store is that of the other
+        checkpoint.isave(two, 2, state.parts()).wait();
+        check(checkpoint.load(two, state.parts()) == 2, "another version");
+      },
+      place.file);
 }
 
 TEST_CASE("a rank that dies in the middle of writing leaves the old checkpoint") {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of a group on devices that is set up, changed or given up: device_groups SCENARIO
-// [TIMEOUT] (milliseconds). Exit code as device_worker's.
+// One rank of a group on devices that is set up, changed or given up: device_groups SCENARIO.
+// Exit code as device_worker's.
 
 #include <algorithm>
 #include <ddp/local_devices.h>
@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "tests/collectives/backends/nccl/device_floats.h"
+#include "tests/collectives/stores/job_store.h"
 
 using namespace ddp_tests;
 using ddp::DeviceSpan;
@@ -19,10 +20,10 @@ using ddprun::tests::check;
 
 namespace {
 
-std::chrono::milliseconds timeout(60'000);
+constexpr std::chrono::minutes kPatience(1);
 
 ProcessGroup join_on(std::optional<int> device) {
-  return ddp::init_process_group({.backend = "nccl", .timeout = timeout, .device = device});
+  return ddp::init_process_group({.backend = "nccl", .timeout = kPatience, .device = device});
 }
 
 /// Ranks may share a device: what NCCL 2.30 allows.
@@ -34,7 +35,7 @@ void configured() {
   ddp::NcclOptions settings = {.cga_cluster_size = 2, .min_ctas = 3, .max_ctas = 4};
   settings.net_name = "Socket";
   auto group = ddp::init_process_group(
-      {.backend = "nccl", .timeout = timeout, .device = own_device(), .nccl = settings});
+      {.backend = "nccl", .timeout = kPatience, .device = own_device(), .nccl = settings});
 }
 
 /// All that later releases have.
@@ -49,7 +50,7 @@ void configured_late() {
                                      .nvlink_centric = true,
                                      .shrink_share = true};
   auto group = ddp::init_process_group(
-      {.backend = "nccl", .timeout = timeout, .device = own_device(), .nccl = settings});
+      {.backend = "nccl", .timeout = kPatience, .device = own_device(), .nccl = settings});
 }
 
 /// Those that came with NCCL 2.29 and 2.30.
@@ -57,14 +58,14 @@ void configured_latest() {
   const ddp::NcclOptions settings = {
       .graph_usage_mode = 1, .max_p2p_peers = 1, .graph_stream_ordering = false};
   auto group = ddp::init_process_group(
-      {.backend = "nccl", .timeout = timeout, .device = own_device(), .nccl = settings});
+      {.backend = "nccl", .timeout = kPatience, .device = own_device(), .nccl = settings});
 }
 
 /// Ranks that connect with several ids, of which one may be of a single rank.
 void many_ids() {
   const bool are_two = std::string(std::getenv("WORLD_SIZE")) == "2";
   ProcessGroup group = ddp::init_process_group(
-      {.backend = "nccl", .timeout = timeout, .nccl = {.ranks_per_id = are_two ? 1 : 2}});
+      {.backend = "nccl", .timeout = kPatience, .nccl = {.ranks_per_id = are_two ? 1 : 2}});
   use_device(own_device());
   Floats data(make_stream(), own(group));
   group.all_reduce(data.span());
@@ -116,14 +117,23 @@ void shrink() {
   data.expect(sum_of_ranks(rest), "what one rank has");
 }
 
+/// Returns when all ranks have come to this place. Not by a call: one that returns on a rank may
+/// still fail on another if the first one ends then.
+void meet(const ProcessGroup& group, const std::string& place) {
+  const auto store = ddprun::tests::job_store();
+  store->set(place + "/" + std::to_string(group.rank()), "");
+  for (int rank = 0; rank < group.size(); ++rank) store->get(place + "/" + std::to_string(rank));
+}
+
 /// Rank 1 dies; the others go on.
 void survive() {
-  timeout = std::chrono::seconds(40);  // a real NCCL may see nothing of it
   ProcessGroup group = join_on(own_device());
   use_device(own_device());
   Floats data(make_stream(), own(group));
   group.all_reduce(data.span());
   DRIVER(cuStreamSynchronize, data.span().stream);
+  meet(group, "all have the first sum");
+  group.set_timeout(std::chrono::seconds(40));          // a real NCCL may see nothing of it
   if (group.rank() == 1) ::syscall(SYS_exit_group, 0);  // _exit() of a sanitizer looks for leaks
   try {
     group.iall_reduce(data.span()).wait(std::chrono::minutes(1));
@@ -176,19 +186,22 @@ std::ptrdiff_t count_sockets() {
 /// A group that moves nothing in host memory has no connections for that; messages connect those
 /// that they are between; and a collective call all.
 void lazy_host() {
+  const auto before = count_sockets();
   ProcessGroup group = join_on({});
-  const auto joined = count_sockets();
+  const auto joined = count_sockets() - before;
+  meet(group, "all have joined");
   if (group.rank() < 2) {
     std::vector<float> data(100'000, 1);
     if (group.rank() == 0) group.send(data, 1);
     if (group.rank() == 1) group.recv(data, 0);
     check(data == std::vector<float>(data.size(), 1), "a message");
   }
-  const auto told = count_sockets();
+  const auto told = count_sockets() - before;
+  meet(group, "all have counted");
   std::vector<float> data = {own(group)};
   group.all_reduce(data);
   check(data.front() == sum_of_ranks(group), "a sum in host memory");
-  const auto connected = count_sockets();
+  const auto connected = count_sockets() - before;
   check(joined <= 5, std::to_string(joined) + " sockets of a rank that has joined");
   check(group.rank() < 2 || told <= joined + 1, "sockets for messages of others");
   check(connected >= joined + group.size() - 1, "no sockets to others");
@@ -245,6 +258,5 @@ const std::map<std::string, Scenario> kScenarios = {
 
 int main(int argc, char** argv) {
   const std::string scenario = argc > 1 ? argv[1] : "";
-  if (argc > 2) timeout = std::chrono::milliseconds(std::atoi(argv[2]));
   return ddprun::tests::exit_code_of([&] { kScenarios.at(scenario)(); });
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One process with a rank on each GPU: device_local SCENARIO [TIMEOUT] (milliseconds). Exit code as
-// device_worker's.
+// One process with a rank on each GPU: device_local SCENARIO [TIMEOUT] (milliseconds, of calls that
+// cannot end). Exit code as device_worker's.
 
 #include <ddp/local_devices.h>
 #include <memory>
@@ -19,8 +19,8 @@ struct Gpus {
   std::vector<ProcessGroup> ranks;
   std::vector<std::unique_ptr<Floats>> data;
 
-  Gpus(const std::vector<int>& devices, std::chrono::milliseconds timeout)
-      : ranks(ddp::init_local_devices(devices, timeout)) {
+  explicit Gpus(const std::vector<int>& devices)
+      : ranks(ddp::init_local_devices(devices, std::chrono::minutes(1))) {
     for (const ProcessGroup& rank : ranks) {
       use_device(rank.rank());
       data.push_back(std::make_unique<Floats>(make_stream(), own(rank)));
@@ -54,8 +54,8 @@ void expect_failure(F work) {
   }
 }
 
-void all(std::chrono::milliseconds timeout) {
-  Gpus gpus({}, timeout);
+void all() {
+  Gpus gpus({});
   std::vector<Work> works;
   ddp::group_call([&] { works = gpus.iall_reduce(); });
   for (const Work& work : works) work.wait();
@@ -79,7 +79,7 @@ void all(std::chrono::milliseconds timeout) {
 
 /// The second call of the last rank is to be refused: `begun`, or waited for.
 void refuse(const std::vector<int>& devices, bool begun) {
-  Gpus gpus(devices, std::chrono::minutes(1));
+  Gpus gpus(devices);
   ddp::group_call([&] { gpus.all_reduce(); });
   expect_failure([&] {
     ddp::group_call([&] { begun ? static_cast<void>(gpus.iall_reduce()) : gpus.all_reduce(); });
@@ -92,8 +92,9 @@ void refuse(const std::vector<int>& devices, bool begun) {
 
 /// A group call that is not over when its calls should be, and then is, or never.
 void linger(std::chrono::milliseconds timeout, bool for_ever) {
-  Gpus gpus({0, 1}, timeout);
+  Gpus gpus({0, 1});
   ddp::group_call([&] { gpus.all_reduce(); });
+  for (ProcessGroup& rank : gpus.ranks) rank.set_timeout(timeout);
   expect_failure([&] {
     ddp::group_call([&] {
       const std::vector<Work> works = gpus.iall_reduce();
@@ -110,12 +111,12 @@ int main(int argc, char** argv) {
   const std::string scenario = argc > 1 ? argv[1] : "all";
   const std::chrono::milliseconds timeout(argc > 2 ? std::atoi(argv[2]) : 60'000);
   return ddprun::tests::exit_code_of([&] {
-    if (scenario == "all") return all(timeout);
+    if (scenario == "all") return all();
     if (scenario == "refuse-one") return refuse({0}, false);
     if (scenario == "refuse-call") return refuse({0, 1, 2}, false);
     if (scenario == "refuse-begun") return refuse({0, 1, 2}, true);
     if (scenario == "linger") return linger(timeout, false);
     if (scenario == "stay") return linger(timeout, true);
-    const Gpus gpus({0, 1, 2}, timeout);  // "connect"
+    const Gpus gpus({0, 1, 2});  // "connect"
   });
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // One rank that uses devices as a program might do by mistake, or with what init_process_group() is
-// told of them: device_places SCENARIO [TIMEOUT] (milliseconds). Exit code as device_worker's.
+// told of them: device_places SCENARIO [TIMEOUT] (milliseconds, of calls
+// that cannot end). Exit code as device_worker's.
 
+#include <algorithm>
 #include <ddp/process_group.h>
 #include <map>
 #include <stdexcept>
@@ -18,10 +20,11 @@ using ddprun::tests::check;
 
 namespace {
 
-std::chrono::milliseconds timeout(60'000);
+constexpr std::chrono::minutes kPatience(1);
+std::chrono::milliseconds limit(60'000);  // of calls that cannot end; others may take longer
 
 ProcessGroup join_on(std::optional<int> device) {
-  return ddp::init_process_group({.backend = "nccl", .timeout = timeout, .device = device});
+  return ddp::init_process_group({.backend = "nccl", .timeout = kPatience, .device = device});
 }
 
 int device_after(int device) {
@@ -35,7 +38,7 @@ int own_device() {
 
 /// The default backend without a call on a device: a child may use the driver all the same.
 void host_only() {
-  auto group = ddp::init_process_group({.timeout = timeout});
+  auto group = ddp::init_process_group({.timeout = kPatience});
   check(group.backend() == "nccl", "backend " + group.backend());
   std::vector<float> host = {1};
   group.all_reduce(host);
@@ -147,25 +150,35 @@ void bits() {
   data.expect(sum_of_ranks(group), "the same bits");
 }
 
-/// A short wait for NCCL does not put the thread to sleep. The stream is held up, so that nothing
-/// runs beside the thread.
+/// How often this thread sleeps in so many calls. The stream is held up, so that nothing runs
+/// beside the thread.
+long sleeps_in(ProcessGroup& group, const Floats& data, int calls) {
+  Gate gate(data.span().stream);
+  rusage before{};
+  rusage after{};
+  ::getrusage(RUSAGE_THREAD, &before);
+  for (int i = 0; i < calls; ++i) group.all_reduce(data.span());
+  ::getrusage(RUSAGE_THREAD, &after);
+  gate.open();
+  DRIVER(cuStreamSynchronize, data.span().stream);
+  return after.ru_nvcsw - before.ru_nvcsw;
+}
+
+/// A short wait for NCCL does not put the thread to sleep. A thread that takes turns with others on
+/// a busy machine may sleep for other reasons, but not always.
 void spin() {
-  constexpr int kCalls = 200;
+  constexpr int kCalls = 50;
+  constexpr int kTimes = 20;
   ProcessGroup group = join_on({});
   use_device(own_device());
   const Floats data(make_stream(), own(group));
   group.all_reduce(data.span());
   DRIVER(cuStreamSynchronize, data.span().stream);
-  Gate gate(data.span().stream);
-  rusage before{};
-  rusage after{};
-  ::getrusage(RUSAGE_THREAD, &before);
-  for (int i = 0; i < kCalls; ++i) group.all_reduce(data.span());
-  ::getrusage(RUSAGE_THREAD, &after);
-  gate.open();
-  DRIVER(cuStreamSynchronize, data.span().stream);
-  const long sleeps = after.ru_nvcsw - before.ru_nvcsw;
-  check(sleeps < kCalls / 2, std::to_string(sleeps) + " sleeps");
+  long least = kCalls;
+  for (int time = 0; time < kTimes && least >= kCalls / 2; ++time) {
+    least = std::min(least, sleeps_in(group, data, kCalls));
+  }
+  check(least < kCalls / 2, std::to_string(least) + " sleeps");
 }
 
 /// Rank 1 never makes the first call, for which the limit is another than the group was made with.
@@ -194,6 +207,7 @@ void keep_graph() {
   const Floats data(make_stream(), own(group));
   capture_and_keep(group, data);
   if (group.rank() == 1) ::_exit(0);
+  group.set_timeout(limit);
   const ddp::Work work = group.iall_reduce(data.span());
   DRIVER(cuStreamSynchronize, data.span().stream);
   work.wait(std::chrono::minutes(1));
@@ -201,11 +215,11 @@ void keep_graph() {
 
 /// An exception while a graph has calls, without another rank that could fail.
 void throw_beside_graph() {
-  timeout = std::chrono::seconds(5);
   ProcessGroup group = join_on(own_device());
   use_device(own_device());
   const Floats data(make_stream(), own(group));
   capture_and_keep(group, data);
+  group.set_timeout(std::chrono::seconds(5));
   throw std::runtime_error("thrown beside a graph");
 }
 
@@ -216,6 +230,7 @@ void calls() {
   const Floats data(make_stream(), own(group));
   group.all_reduce(data.span());
   DRIVER(cuStreamSynchronize, data.span().stream);
+  group.set_timeout(limit);
   Gate gate(data.span().stream);
   for (int i = 0; i < 2; ++i) group.all_reduce(data.span());
   gate.open();
@@ -241,6 +256,6 @@ const std::map<std::string, Scenario> kScenarios = {
 
 int main(int argc, char** argv) {
   const std::string scenario = argc > 1 ? argv[1] : "";
-  if (argc > 2) timeout = std::chrono::milliseconds(std::atoi(argv[2]));
+  if (argc > 2) limit = std::chrono::milliseconds(std::atoi(argv[2]));
   return ddprun::tests::exit_code_of([&] { kScenarios.at(scenario)(); });
 }
