@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <pthread.h>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -35,15 +36,11 @@ void do_work(BegunWork& work) {
 
 class Background {
  public:
-  ~Background() {
-    finish();
-    for (const auto& last : last_) last();
-  }
-
   /// A thread keeps its stack until it is joined: those that have ended are, first. False: there is
   /// no thread to be had.
   bool run(const std::shared_ptr<BegunWork>& work) {
     const std::lock_guard lock(mutex_);
+    if (is_closed_) return false;
     std::erase_if(threads_, [](Thread& one) {
       const bool is_over = *one.is_over;
       if (is_over) one.thread.join();
@@ -85,6 +82,16 @@ class Background {
     }
   }
 
+  /// The process exits: nothing would wait for a thread that is made from now on.
+  void close() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_closed_ = true;
+    }
+    finish();
+    for (const auto& last : last_) last();
+  }
+
   void at_end(std::function<void()> last) {
     const std::lock_guard lock(mutex_);
     last_.push_back(std::move(last));
@@ -99,19 +106,25 @@ class Background {
   std::mutex mutex_;
   std::vector<Thread> threads_;
   std::vector<std::function<void()>> last_;
+  bool is_closed_ = false;
 };
 
-Background& background() {
-  static Background background;
-  return background;
+/// Never destroyed: what the program constructed before its first work may begin more when it is
+/// destroyed. A process that fork() makes has none of the threads, and begins with nothing.
+Background*& background() {
+  static Background* current_one = [] {
+    std::atexit([] { background()->close(); });
+    ::pthread_atfork(nullptr, nullptr, [] { background() = new Background; });
+    return new Background;
+  }();
+  return current_one;
 }
 
 }  // namespace
 
 void run_in_background(std::function<void()> work, std::function<void()> abandon) {
-  // The object is constructed before the exit handler is registered, so it outlives the handler.
-  // And what the program constructed before its first work outlives the calls under way in it.
-  Background& all = background();
+  // What the program constructed before its first work outlives the calls under way in it.
+  Background& all = *background();
   static const int registered = std::atexit(&finish_background);
   static_cast<void>(registered);
   const auto begun = std::make_shared<BegunWork>(BegunWork{std::move(work), std::move(abandon)});
@@ -127,11 +140,11 @@ bool ends_from_background() {
 }
 
 void finish_background() {
-  background().finish();
+  background()->finish();
 }
 
 void after_background(std::function<void()> last) {
-  background().at_end(std::move(last));
+  background()->at_end(std::move(last));
 }
 
 }  // namespace ddp::internal

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "collectives/signal_masked_thread.h"
+#include "collectives/time_limit.h"
 #include "ddp/error.h"
 #include "store/protocol.h"
 
 namespace ddp::internal {
 namespace {
 
-constexpr std::chrono::milliseconds kUntilMessage = std::chrono::hours(24 * 365);
 constexpr std::string_view kFailureMark = "in group ";  // begins what a rank writes, not ddprun
 
 }  // namespace
@@ -25,7 +25,7 @@ FailureBroadcast::FailureBroadcast(std::shared_ptr<Store> store, std::string pre
       [from = store_, own = key(rank), handled = handled_, notify = std::move(events)] {
         std::string message;
         try {
-          message = from->get(own, kUntilMessage);
+          message = from->get(own, kForever);
         } catch (const Error&) {
           return;
         }

@@ -8,6 +8,7 @@
 #include "collectives/errors.h"
 #include "collectives/failure/call_status.h"
 #include "collectives/failure/trace.h"
+#include "collectives/time_limit.h"
 
 namespace ddp::internal {
 namespace {
@@ -15,7 +16,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds kForever = std::chrono::hours(24 * 365);  // a deadline has to be a time
 constexpr milliseconds kStatusLimit(2'000);  // for the other ranks to publish their statuses
 constexpr milliseconds kCallsLimit(5'000);   // the same of ranks that all fail: only ends a hang
 
@@ -67,7 +67,7 @@ class TrackedCall : public AsyncCall {
 
 GroupCalls::GroupCalls(GroupContext context, const std::string& backend_name)
     : context_(std::move(context)),
-      limit_(std::min(context_.timeout, kForever)),
+      limit_(bounded(context_.timeout)),
       open_(context_, backend_name) {}
 
 void GroupCalls::begin_watch(Backend& backend, std::shared_ptr<Watchdog> watchdog,
@@ -109,7 +109,7 @@ std::shared_ptr<Watchdog> GroupCalls::watchdog() const {
 }
 
 void GroupCalls::set_limit(milliseconds limit) {
-  limit_ = std::min(limit, kForever);
+  limit_ = bounded(limit);
 }
 
 GroupCalls::CallId GroupCalls::begin(const Task& task) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/group/group_member.h"
 
+#include <cstddef>
+#include <limits>
 #include <new>
 #include <optional>
 #include <utility>
@@ -78,6 +80,11 @@ void GroupMember::set_timeout(std::chrono::milliseconds timeout) {
 }
 
 std::shared_ptr<void> GroupMember::allocate(std::size_t bytes) {
+  if (bytes > static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max())) {
+    throw own_error(
+        context, ErrorKind::usage,
+        ": allocate of " + std::to_string(bytes) + " bytes, which is more than memory holds");
+  }
   const Task task = {.operation = Operation::allocate,
                      .type = DataType::uint8,
                      .count = bytes,

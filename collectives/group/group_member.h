@@ -6,6 +6,7 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <unistd.h>
 
 #include "collectives/backends/backend.h"
 #include "collectives/backends/group_context.h"
@@ -29,6 +30,7 @@ struct GroupMember {
   int subgroup_count = 0;                             ///< made of this group so far
   int shrink_count = 0;                               ///< the same, by shrink()
   const int exceptions = std::uncaught_exceptions();  ///< under way when this was made
+  const pid_t process = ::getpid();                   ///< that has joined
 
   /// Connects the ranks unless they are `connected`. A subgroup passes the broadcast of its parent.
   GroupMember(GroupContext group, std::string chosen_backend,
@@ -37,6 +39,9 @@ struct GroupMember {
 
   /// For ranks that are connected already and are all in this process.
   GroupMember(GroupContext group, std::string chosen_backend, std::unique_ptr<Backend> connected);
+
+  /// Whether fork() has made this process since.
+  bool is_of_parent() const { return ::getpid() != process; }
 
   /// Does the task, or begins it. Throws ddp::Error.
   void run(const Task& task);

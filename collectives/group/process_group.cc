@@ -11,6 +11,7 @@
 #include "collectives/group/rendezvous.h"
 #include "collectives/group/shrink.h"
 #include "collectives/group/subgroup.h"
+#include "collectives/time_limit.h"
 
 namespace ddp {
 namespace {
@@ -21,6 +22,13 @@ void check_timeout(std::chrono::milliseconds timeout) {
               "ddp: the timeout must be more than 0, not " + internal::name_time(timeout));
 }
 
+/// In a process that fork() has made its threads are not there, and its connections are the
+/// parent's.
+void keep(std::unique_ptr<internal::GroupMember> of_parent) {
+  static auto* const all = new std::vector<std::unique_ptr<internal::GroupMember>>;
+  all->push_back(std::move(of_parent));
+}
+
 }  // namespace
 
 ProcessGroup init_process_group(const Options& options) {
@@ -28,7 +36,7 @@ ProcessGroup init_process_group(const Options& options) {
   const auto timeout = options.timeout.value_or(std::chrono::minutes(backend == "nccl" ? 10 : 30));
   check_timeout(timeout);
   internal::check_options(options, backend);
-  internal::GroupContext context = internal::rendezvous(options, timeout);
+  internal::GroupContext context = internal::rendezvous(options, internal::bounded(timeout));
   context.backend = backend;
   return ProcessGroup(std::make_unique<internal::GroupMember>(std::move(context), backend));
 }
@@ -44,7 +52,12 @@ ProcessGroup& ProcessGroup::operator=(ProcessGroup&& other) noexcept {
 }
 
 ProcessGroup::~ProcessGroup() {
-  if (member_) member_->leave();
+  if (!member_) return;
+  if (member_->is_of_parent()) {
+    keep(std::move(member_));
+  } else {
+    member_->leave();
+  }
 }
 
 int ProcessGroup::rank() const noexcept {

@@ -27,6 +27,7 @@
 #include "collectives/errors.h"
 #include "collectives/group/spawned.h"
 #include "collectives/stores/store_host.h"
+#include "collectives/time_limit.h"
 
 namespace ddp {
 namespace {
@@ -219,7 +220,7 @@ class Processes {
 
   void stop() {
     stopping_ = true;
-    deadline_ = steady_clock::now() + options_.grace_period;
+    deadline_ = steady_clock::now() + internal::bounded(options_.grace_period);
     signal_all(SIGTERM);
   }
 

@@ -8,6 +8,7 @@
 #include "collectives/background.h"
 #include "collectives/call/async_call.h"
 #include "collectives/errors.h"
+#include "collectives/time_limit.h"
 
 namespace ddp {
 namespace {
@@ -47,7 +48,7 @@ void Work::wait() const {
 }
 
 void Work::wait(std::chrono::milliseconds timeout) const {
-  if (!call_->completes_until(std::chrono::steady_clock::now() + timeout)) {
+  if (!call_->completes_until(std::chrono::steady_clock::now() + internal::bounded(timeout))) {
     throw Error(ErrorKind::timed_out, "ddp: the call is not done after " +
                                           internal::name_time(timeout) + ", and goes on");
   }

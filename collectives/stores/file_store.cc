@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "collectives/errors.h"
 #include "collectives/stores/file_log.h"
+#include "collectives/time_limit.h"
 #include "store/store.h"
 
 namespace ddp {
@@ -88,7 +89,8 @@ struct FileStore::Impl {
   class Locked {
    public:
     Locked(Impl& impl, short type) : impl_(impl) {
-      const Deadline deadline = steady_clock::now() + std::max(impl.self.timeout(), kLastPause);
+      const Deadline deadline =
+          steady_clock::now() + std::max(internal::bounded(impl.self.timeout()), kLastPause);
       for (milliseconds pause = kFirstPause; !impl.try_lock(Range::contents, type);
            pause = std::min(2 * pause, kLastPause)) {
         if (steady_clock::now() > deadline) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "collectives/errors.h"
+#include "collectives/time_limit.h"
 
 namespace ddp {
 namespace {
@@ -17,8 +18,7 @@ constexpr std::size_t kMaxValue = 8 << 20;
 constexpr std::size_t kMaxKeys = 131'072;
 constexpr std::size_t kMaxRequest = 63 << 20;
 
-constexpr milliseconds kForever = std::chrono::hours(24 * 365);  // a deadline has to be a time
-constexpr std::size_t kNamed = 8;                                // keys in an error message
+constexpr std::size_t kNamed = 8;  // keys in an error message
 
 [[noreturn]] void refuse(const Store& store, const std::string& what) {
   throw Error(ErrorKind::usage, "ddp: " + store.name() + ": " + what);
@@ -88,7 +88,7 @@ std::int64_t Store::add(std::string_view key, std::int64_t amount) {
 void Store::wait(const std::vector<std::string>& keys, Timeout timeout) {
   check_keys(*this, keys);
   const milliseconds limit = checked(*this, timeout.value_or(timeout_));
-  const auto deadline = steady_clock::now() + std::min(limit, kForever);
+  const auto deadline = steady_clock::now() + internal::bounded(limit);
   if (limit.count() == 0 ? do_check(keys) : do_wait(keys, deadline)) return;
   std::vector<std::string> missing;
   for (const std::string& key : keys) {

@@ -10,6 +10,7 @@
 
 #include "collectives/errors.h"
 #include "collectives/stores/store_host.h"
+#include "collectives/time_limit.h"
 #include "store/client.h"
 
 namespace ddp {
@@ -89,7 +90,7 @@ struct TcpStore::Impl {
   /// Counts this store among the job's; the master waits until all are counted. It polls, as
   /// PyTorch's does: the protocol has no request that waits for a count.
   void join(StoreClient& client, int world_size, bool is_master, milliseconds limit) const {
-    const auto deadline = steady_clock::now() + limit;
+    const auto deadline = steady_clock::now() + internal::bounded(limit);
     auto count = client.add(kCount, 1);
     while (count && is_master && *count < world_size) {
       if (steady_clock::now() > deadline) {
@@ -132,7 +133,8 @@ TcpStore::TcpStore(const std::string& host, std::uint16_t port, const TcpStoreOp
   if (port == 0 && !options.is_master) refuse("port 0 is for the master alone");
   set_timeout(options.timeout);
   if (options.is_master) impl_->port = impl_->served.emplace(host, port).port();
-  auto client = StoreClient::connect(host, impl_->port, options.timeout, kReplyLimit);
+  auto client =
+      StoreClient::connect(host, impl_->port, internal::bounded(options.timeout), kReplyLimit);
   if (!client) throw internal::to_error(client.error());
   impl_->server = client->server();
   impl_->local_address = client->local_address();

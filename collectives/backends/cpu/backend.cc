@@ -74,8 +74,6 @@ class CpuBackend : public Backend {
 };
 
 CpuBackend::CpuBackend(GroupContext context, bool is_lazy) : context_(std::move(context)) {
-  constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
-  context_.timeout = std::min(context_.timeout, kForever);  // a deadline has to be a time
   try {
     listeners_ = std::make_unique<CpuListeners>(context_);
     mesh_ = std::make_unique<CpuMesh>(context_, *listeners_);

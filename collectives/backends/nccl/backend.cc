@@ -21,6 +21,7 @@
 #include "collectives/backends/nccl/placement.h"
 #include "collectives/backends/nccl/watch.h"
 #include "collectives/call/call.h"
+#include "collectives/time_limit.h"
 
 namespace ddp::internal {
 namespace {
@@ -361,7 +362,7 @@ std::vector<std::unique_ptr<Backend>> make_local_nccl_backends(std::span<const i
     GroupContext context{};
     context.rank = static_cast<int>(ranks.size());
     context.size = static_cast<int>(devices.size());
-    context.timeout = timeout;
+    context.timeout = bounded(timeout);
     ranks.push_back(std::make_shared<NcclCommunicator>(context, device));
   }
   NcclCommunicator::connect_together(ranks);

@@ -11,6 +11,7 @@
 #include "collectives/backends/nccl/group.h"
 #include "collectives/backends/nccl/library.h"
 #include "collectives/errors.h"
+#include "collectives/time_limit.h"
 
 namespace ddp::internal {
 namespace {
@@ -135,7 +136,7 @@ std::vector<ncclUniqueId> NcclCommunicator::read_ids(int each) {
 /// Until the communicator fails: as when NCCL is waited for, the watcher sees to timeouts.
 void NcclCommunicator::meet_ranks() {
   GroupContext patient = context_;
-  if (is_watched()) patient.timeout = std::chrono::hours(24 * 365);
+  if (is_watched()) patient.timeout = kForever;
   wait_for_all_ranks(patient, "nccl/joined", [this] { throw_if_failed(); });
 }
 

@@ -4,14 +4,18 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <limits>
+#include <optional>
 #include <pthread.h>
 #include <span>
 #include <stdexcept>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
 #include "ddp/process_group.h"
 #include "ddp/record.h"
+#include "ddp/tcp_store.h"
 #include "tests/catch.h"
 #include "tests/collectives/ranks.h"
 #include "tests/collectives/stores/job_store.h"
@@ -182,6 +186,49 @@ TEST_CASE("calls go on where no thread can be made, as other ranks wait for them
     check(is_called, "what follows a call");
     other.reset();  // leaves in this thread
   });
+}
+
+TEST_CASE("a process that fork() makes may exit, and its parent's group goes on") {
+  check_ranks(2, [] {
+    static std::optional<ProcessGroup> group;  // is destroyed at exit
+    group = join();
+    group->barrier();
+    const pid_t child = ::fork();
+    if (child == 0) std::exit(0);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    check(status == 0, "how the child ended: " + std::to_string(status));
+    std::vector<float> data(300'000, 1);
+    group->all_reduce(data);
+    check(data.front() == 2 && data.back() == 2, "a sum");
+  });
+}
+
+TEST_CASE("the longest time there is, is no limit") {
+  check_ranks(2, [] {
+    constexpr auto kLongest = std::chrono::milliseconds::max();
+    const ddp::TcpStore store(std::getenv("MASTER_ADDR"),
+                              static_cast<std::uint16_t>(std::atoi(std::getenv("MASTER_PORT"))),
+                              {.timeout = kLongest});
+    auto group = ddp::init_process_group({.backend = "cpu", .timeout = kLongest});
+    group.ibarrier().wait(kLongest);
+    group.set_timeout(kLongest);
+    if (group.rank() == 0) group.send(3, 1);
+    if (group.rank() == 1) check(group.recv<int>(0) == 3, "a message");
+    check(group.split(0)->all_reduce(1) == 2, "a sum of a part");
+  });
+}
+
+TEST_CASE("memory of more bytes than there are addresses is refused") {
+  const auto ended = run_ranks(2, [](ProcessGroup& group) {
+    refused([&] { (void)group.allocate(std::numeric_limits<std::size_t>::max()); });
+    group.barrier();
+  });
+  for (const Ended& rank : ended) {
+    INFO(rank.output);
+    CHECK(rank.code == 0);
+    CHECK(contains(rank.output, ": allocate of 18446744073709551615 bytes, which is more than "));
+  }
 }
 
 TEST_CASE("a call that has ended, and that nobody has waited for, is not said to be under way") {
