@@ -81,7 +81,8 @@ class DDP_EXPORT ProcessGroup {
   /// keeps the connections until every rank has left, at most for the timeout, and the process does
   /// not exit before. So ranks may destroy their groups in any order. After a failure, or during an
   /// exception, aborts instead: calls under way are given up, and the next call of other ranks
-  /// fails.
+  /// fails. In a process that fork() has made since it joined, it does nothing: the group is the
+  /// parent's, and the child must not make its calls.
   ~ProcessGroup();
 
   /// This process's rank in the group, and the number of ranks.

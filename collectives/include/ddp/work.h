@@ -43,11 +43,12 @@ class DDP_EXPORT Work {
   void wait(std::chrono::milliseconds timeout) const;
 
   /// Calls `next` when this rank's part is done, also with buffers on a device (a captured call: at
-  /// once), in a thread of its own. The Work that it returns ends with `next`; its error is that of
-  /// the call, after which `next` is not called, or what `next` throws (system, if that is no
-  /// ddp::Error). Several of one Work are called in any order. The process does not exit before
-  /// they have ended. As each thread, `next` has to keep to the order of a group's calls, so it
-  /// best makes them in a group of its own.
+  /// once), in a thread of its own, or, if none can be made, in this one. The Work that it returns
+  /// ends with `next`; its error is that of the call, after which `next` is not called, or what
+  /// `next` throws (system, if that is no ddp::Error). Several of one Work are called in any order.
+  /// The process does not exit before they have ended, unless one of them calls exit(). As each
+  /// thread, `next` has to keep to the order of a group's calls, so it best makes them in a group
+  /// of its own.
   Work then(std::function<void()> next) const;
 
   /// How long this rank's part took, from the end of the calls before it to its own end, including
