@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <optional>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 #include <utility>
 
+#include "agent/abstract_socket.h"
 #include "base/sha256.h"
 
 namespace ddprun::agent {
@@ -39,16 +41,24 @@ Fd new_socket() {
 
 enum class Held { by_us, by_another_user, no_more };
 
-/// As the kernel knows it also of a process that is stuck; where it does not tell, as when too many
-/// have asked, to wait is the safe side.
-Held holder_at(const Address& address, pid_t& pid) {
+/// Where too many have asked, so that nobody else can. Where the kernel does not tell, to wait is
+/// the safe side.
+Held holder_by_list(const std::string& name) {
+  const std::optional<uid_t> user = user_listening_at('\0' + name);
+  return user && *user != geteuid() ? Held::by_another_user : Held::by_us;
+}
+
+/// As the kernel knows it also of a process that is stuck.
+Held holder_at(const Address& address, const std::string& name, pid_t& pid) {
   const Fd socket = new_socket();
   if (connect(socket.get(), address.get(), address.size) != 0) {
-    return errno == ECONNREFUSED ? Held::no_more : Held::by_us;
+    return errno == ECONNREFUSED ? Held::no_more : holder_by_list(name);
   }
   ucred owner = {};
   socklen_t size = sizeof owner;
-  if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &owner, &size) != 0) return Held::by_us;
+  if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &owner, &size) != 0) {
+    return holder_by_list(name);
+  }
   pid = owner.pid;
   return owner.uid == geteuid() ? Held::by_us : Held::by_another_user;
 }
@@ -72,7 +82,7 @@ bool MasterMark::take() {
       return true;
     }
     if (errno != EADDRINUSE) return true;
-    const Held held = holder_at(address, owner_);
+    const Held held = holder_at(address, name_, owner_);
     if (held != Held::no_more) return held == Held::by_another_user;
   }
   return true;
