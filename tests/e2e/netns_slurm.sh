@@ -37,6 +37,11 @@ expect_stdout '^doctor: .* 2 nodes$'
 batch --nodes 2 -- "exec $DDPRUN sh -c 'test \$RANK = 0 || exit 7; exec sleep 1000'"
 expect_exit 7
 [ "$(grep -c 'rank 1 failed first' "$err")" = 1 ] || fail "not one report"
+# A job of two components, each with a host.
+batch --nodes 1 --output "$work/%j.out" --error "$work/%j.err" : --nodes 1 -- "$DDPRUN $hello
+  exec srun --het-group=0-1 --ntasks-per-node 1 $DDPRUN --nproc_per_node 2 $hello"
+expect_four_sums
+expect_stderr 'SLURM_HET_SIZE=2, but .*: use srun --het-group=0-1 '
 on_host 3 salloc --nodes 2 "$DDPRUN" --nproc_per_node 2 "$hello"  # host 3 has no slurmd
 expect_four_sums
 
