@@ -20,10 +20,11 @@ print("listens", flush=True)
 while True:
     sockets[0].accept()[0].sendall(b"SSH-2.0-other\r\n")'
 take() {  # take PORT...: another program has them, which says something at the first one
+  rm -f "$work/other"
   env "$mark" ip netns exec "$net-1" python3 -c "$listen" "$@" >"$work/other" &
   others=$!
   code=running
-  wait_until grep -q listens "$work/other"
+  wait_until grep -qs listens "$work/other"
 }
 
 on foreign start serve --rdzv_endpoint "node1:${ports[0]}" --rdzv_id another
