@@ -157,7 +157,7 @@ void AgentSession::await_welcome(Time now) {
 AgentActions AgentSession::dial_failed(const Error& error, Time now) {
   end_lease_if_over(now);
   dialing_ = false;
-  set_reason(error.message);
+  set_reason(settings_.master, error.message);
   const bool is_stranger = error.code == Errc::protocol && !may_be_elsewhere();
   const bool is_refused = error.code == Errc::usage && !settings_.searched;
   if (settings_.hosting) {  // within one process there is nothing to wait for
@@ -187,7 +187,7 @@ void AgentSession::drop_pending(const std::string& reason, Time now) {
   act(agent_action::Close{*pending_});
   pending_.reset();
   welcome_limit_.reset();
-  set_reason(reason);
+  set_reason(settings_.master, reason);
   dial_later(now);
 }
 
@@ -217,8 +217,8 @@ AgentActions AgentSession::lost(ConnectionId id, const Error& error, Time now) {
   } else {
     act(agent_action::Close{id});
     used_.reset();
-    set_reason(reason);
-    become_unreachable(now, "lost the master at " + settings_.master + " (" + reason + ")");
+    set_reason(used_place_, reason);
+    become_unreachable(now, "lost the master at " + used_place_ + " (" + reason + ")");
     if (is_stranger) {
       next_dial_ = now + kMostPause;  // what cannot be read may come again with each welcome
     } else {
@@ -228,9 +228,9 @@ AgentActions AgentSession::lost(ConnectionId id, const Error& error, Time now) {
   return take();
 }
 
-void AgentSession::set_reason(const std::string& reason) {
+void AgentSession::set_reason(const std::string& place, const std::string& reason) {
   reason_ = reason;
-  if (settings_.searched) reasons_[settings_.master] = reason;
+  if (settings_.searched) reasons_[place] = reason;
 }
 
 void AgentSession::become_unreachable(Time since, const std::string& sentence) {
@@ -245,7 +245,7 @@ void AgentSession::become_reachable(Time now) {
   next_dial_.reset();
   if (std::exchange(dialing_, false)) act(agent_action::StopDialing{});
   if (master_.empty()) return;
-  act(agent_action::ConnectionChanged{"the master at " + settings_.master +
+  act(agent_action::ConnectionChanged{"the master at " + used_place_ +
                                       " is reachable again after " + duration_text(now - since)});
 }
 
@@ -282,6 +282,7 @@ AgentActions AgentSession::received(ConnectionId id, Reply reply, Time now) {
     unanswered_ = 0;
     if (used_) act(agent_action::Close{*used_});
     used_ = std::exchange(pending_, std::nullopt);
+    used_place_ = settings_.master;
   }
   become_reachable(now);
   take_reply(std::move(reply), now);
@@ -308,7 +309,7 @@ void AgentSession::take_reply(Reply reply, Time now) {
 
 void AgentSession::take_welcome(const reply::Welcome& welcome, Time now) {
   const std::string before = std::exchange(master_, welcome.master);
-  const std::string place_before = std::exchange(master_place_, settings_.master);
+  const std::string place_before = std::exchange(master_place_, used_place_);
   ticket_ = welcome.ticket;
   const bool leased = !settings_.hosting;
   lease_.configure(leased ? welcome.heartbeat : milliseconds::zero(),
@@ -319,9 +320,9 @@ void AgentSession::take_welcome(const reply::Welcome& welcome, Time now) {
   } else {
     renewed_from_ = hello_sent_;
     if (hellos_ > 1) {
-      begin_again(before == welcome.master           ? "the master had declared this node lost"
-                  : place_before == settings_.master ? "the master was restarted"
-                                                     : "another node is the master");
+      begin_again(before == welcome.master      ? "the master had declared this node lost"
+                  : place_before == used_place_ ? "the master was restarted"
+                                                : "another node is the master");
     }
   }
   renew_lease(std::max(renewed_from_, hello_sent_), now);
@@ -450,9 +451,8 @@ void AgentSession::send_heartbeat(Time now) {
     lease_.heartbeat_sent(now);
   }
   if (used_ && lease_.is_silent(now)) {
-    set_reason("silent for " + duration_text(now - lease_.last_received()));
-    become_unreachable(lease_.last_received(),
-                       "the master at " + settings_.master + " is " + reason_);
+    set_reason(used_place_, "silent for " + duration_text(now - lease_.last_received()));
+    become_unreachable(lease_.last_received(), "the master at " + used_place_ + " is " + reason_);
     dial();
   }
   next_heartbeat_ = now + lease_.heartbeat();
@@ -478,13 +478,23 @@ bool AgentSession::has_lease(Time now) const {
   return !lease_.end(now) || (lease_end_ && now < *lease_end_);
 }
 
-/// A searched one is told with each place that was tried.
+/// A searched one is told with each place that was tried; those with one reason together.
 std::string AgentSession::waiting_for_master() const {
-  std::string tried;
+  std::vector<std::pair<std::string, std::string>> tried;  // a reason and its places
   for (const auto& [place, reason] : reasons_) {
-    tried += (tried.empty() ? "" : ", or ") + place + ": " + reason;
+    const auto same = std::find_if(tried.begin(), tried.end(),
+                                   [&why = reason](const auto& of) { return of.first == why; });
+    if (same == tried.end()) {
+      tried.emplace_back(reason, place);
+    } else {
+      same->second += ", " + place;
+    }
   }
-  if (reasons_.size() > 1) return "the master at " + tried;
+  std::string text;
+  for (const auto& [reason, places] : tried) {
+    text += (text.empty() ? "" : ", or ") + places + ": " + reason;
+  }
+  if (reasons_.size() > 1) return "the master at " + text;
   return "the master at " + settings_.master + ": " + (reason_.empty() ? "no answer yet" : reason_);
 }
 

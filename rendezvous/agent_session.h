@@ -195,7 +195,7 @@ class AgentSession {
   void drop_pending(const std::string& reason, Time now);
   void give_up_pending(Time now);
   bool may_be_elsewhere() const { return settings_.elected || settings_.searched; }
-  void set_reason(const std::string& reason);
+  void set_reason(const std::string& place, const std::string& reason);
   void become_unreachable(Time since, const std::string& sentence);
   void become_reachable(Time now);
   void end();
@@ -229,7 +229,8 @@ class AgentSession {
   Time renewed_from_{};  // when we sent what the master answered last
 
   std::string master_;        // the name in the last Welcome; empty: none yet
-  std::string master_place_;  // Settings::master then
+  std::string master_place_;  // where that came from
+  std::string used_place_;    // the place of the connection in use
   std::string ticket_;        // likewise
   std::string round_master_;  // which began the last round here
   Delivery<Message> delivery_;

@@ -198,6 +198,12 @@ TEST_CASE("another job or another program at a place of a searched master is a f
             ->sentence.starts_with("the master at master:2: it is not a ddprun master: HTTP, or "
                                    "master:29500: it refused this node: other job, or "));
 
+  session.tick(kGreeted + 6s);
+  session.located("master:2");
+  session.dial_failed({Errc::usage, "no key"}, kGreeted + 6s);
+  CHECK(find<agent_action::WaitingFor>(session.ask(kGreeted + 6s))
+            ->sentence.starts_with("the master at master:2, master:3: no key, or master:29500: "));
+
   // The time for all of it runs on.
   const auto ended = session.tick(kGreeted + 600s);
   REQUIRE(find<agent_action::GaveUp>(ended) != nullptr);
@@ -208,6 +214,29 @@ TEST_CASE("another job or another program at a place of a searched master is a f
   other.connected(1, kGreeted);
   CHECK(find<agent_action::Received>(
             other.received(1, Notification(Refused{"--nnodes"}), kGreeted)) != nullptr);
+}
+
+TEST_CASE("a silent master is told with its own place, whichever place is dialed meanwhile") {
+  AgentSession session = new_session(Where::searched);
+  session.join({}, kGreeted);
+  session.connected(1, kGreeted);
+  session.received(1, welcome(false), kGreeted);
+  AgentSession::Time now = kGreeted;
+  AgentActions silent;
+  while (find<agent_action::ConnectionChanged>(silent) == nullptr) silent = session.tick(now += 1s);
+  CHECK(find<agent_action::ConnectionChanged>(silent)->sentence.starts_with(
+      "the master at master:29500 is silent for "));
+  session.located("master:2");
+  session.dial_failed({Errc::unreachable, "refused"}, now);
+  for (int heartbeats = 0; heartbeats < 2;) {
+    if (sent<Heartbeat>(session.tick(now += 1s))) ++heartbeats;
+  }
+  const std::string waits = find<agent_action::WaitingFor>(session.ask(now))->sentence;
+  CHECK(waits.starts_with("the master at master:2: refused, or master:29500: silent for "));
+  const auto back = session.received(1, Heartbeat{1}, now);
+  REQUIRE(find<agent_action::ConnectionChanged>(back) != nullptr);
+  CHECK(find<agent_action::ConnectionChanged>(back)->sentence.starts_with(
+      "the master at master:29500 is reachable again "));
 }
 
 TEST_CASE("a round that begins when the lease is over is not started: the node joins again") {
