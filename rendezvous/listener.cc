@@ -84,8 +84,9 @@ Listener::Listener(asio::any_io_executor executor, std::shared_ptr<const Securit
       security_(std::move(security)),
       hooks_(std::move(hooks)),
       guests_(std::make_shared<store::Guests>(guest_limits())),
-      tick_(executor),
-      handshake_threads_(executor) {}
+      tick_(executor) {
+  if (security_) handshake_threads_.emplace(executor);
+}
 
 size_t Listener::most_connections() {
   return guest_limits().connections;
@@ -256,12 +257,12 @@ void Listener::begin_handshakes_later() {
 /// Begins as many as the threads take: those of all addresses in turn.
 void Listener::begin_handshakes() {
   const auto end = std::chrono::steady_clock::now() + kHandshakeTurn;
-  while (handshake_threads_.has_room() && std::chrono::steady_clock::now() < end) {
+  while (handshake_threads_->has_room() && std::chrono::steady_clock::now() < end) {
     const auto id = handshakes_.next();
     if (!id) return;
     if (pending_.contains(*id)) begin_handshake(*id);
   }
-  if (handshake_threads_.has_room() && !handshakes_.is_empty()) begin_handshakes_later();
+  if (handshake_threads_->has_room() && !handshakes_.is_empty()) begin_handshakes_later();
 }
 
 /// An agent that was not answered in time has hung up, and comes again: a busy master that computed
@@ -270,11 +271,11 @@ void Listener::begin_handshake(std::uint64_t id) {
   PendingConnection& pending = pending_.at(id);
   if (has_hung_up(pending.socket)) return refuse(id, "", "");
   pending.guest.is_greeted();  // a handshake takes 40 KiB, and its first record can be repeated
-  handshake_threads_.compute(security_, std::exchange(pending.received, {}),
-                             [this, id](HandshakeThreads::Answer answer) {
-                               on_handshake_begun(id, std::move(answer));
-                               begin_handshakes();
-                             });
+  handshake_threads_->compute(security_, std::exchange(pending.received, {}),
+                              [this, id](HandshakeThreads::Answer answer) {
+                                on_handshake_begun(id, std::move(answer));
+                                begin_handshakes();
+                              });
 }
 
 void Listener::on_handshake_begun(std::uint64_t id, HandshakeThreads::Answer answer) {

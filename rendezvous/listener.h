@@ -5,6 +5,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -30,7 +31,7 @@ class Listener {
  public:
   struct Hooks {
     /// Whether to close the connection at once, unheard.
-    std::function<bool(const boost::asio::ip::tcp::socket&)> turns_away;
+    std::function<bool(boost::asio::ip::tcp::socket&)> turns_away;
     /// An agent that speaks protocol `version`. `received`: the bytes after its greeting. `secure`:
     /// has proven that it knows the secret; nullptr: it does not encrypt.
     std::function<void(boost::asio::ip::tcp::socket, std::string_view received, int version,
@@ -115,7 +116,8 @@ class Listener {
   bool ticks_ = false;
   // Handlers that were posted look at it first.
   std::shared_ptr<char> alive_ = std::make_shared<char>();
-  HandshakeThreads handshake_threads_;  // the last: it drops what the threads still compute
+  // With a secret. The last: it drops what the threads still compute.
+  std::optional<HandshakeThreads> handshake_threads_;
 };
 
 }  // namespace ddprun::rendezvous

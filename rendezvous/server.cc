@@ -67,7 +67,7 @@ Server::Server(asio::any_io_executor executor, Options options)
       listener_(executor_, std::move(options.security), listener_hooks()) {}
 
 Listener::Hooks Server::listener_hooks() {
-  return {[this](const tcp::socket& socket) { return door_.turns_away(socket); },
+  return {[this](tcp::socket& socket) { return door_.turns_away(socket); },
           [this](tcp::socket socket, std::string_view received, int version, store::Guest guest,
                  std::unique_ptr<SecureChannel> secure) {
             std::string address = peer_of(socket);

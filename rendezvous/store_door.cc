@@ -27,6 +27,12 @@ std::string refused_text(const SocketEnds& ends) {
   return "store: refused " + ends.from + " port " + std::to_string(ends.from_port) + ": ";
 }
 
+/// What was found is whose the other end is now. One that was closed meanwhile was perhaps somebody
+/// else's, and its port has gone to the job's user since.
+bool may_have_changed_hands(StoreDoor::Socket& socket) {
+  return has_hung_up(socket);
+}
+
 }  // namespace
 
 StoreDoor::StoreDoor(asio::any_io_executor executor, StoreGuests guests,
@@ -38,17 +44,17 @@ StoreDoor::StoreDoor(asio::any_io_executor executor, StoreGuests guests,
       timer_(executor, [this] { perform(gate_.tick(BootClock::now())); }),
       log_(executor) {}
 
-bool StoreDoor::turns_away(const Socket& socket) {
+bool StoreDoor::turns_away(Socket& socket) {
   if (guests_ != StoreGuests::own_user) return false;
   const SocketEnds ends = ends_of(socket);
   const auto owner = owners_.at_once(ends);
   if (!owner) is_undecided_ = true;
-  if (!owner ||
-      entry(guests_, is_from_here(guests_, ends, owner->kind), owner->kind) != Entry::refuse) {
-    return false;
+  if (!owner) return false;
+  if (entry(guests_, is_from_here(guests_, ends, owner->kind), owner->kind) == Entry::refuse) {
+    log_refusal(ends, *owner);
+    return true;
   }
-  log_refusal(ends, *owner);
-  return true;
+  return owner->kind == SocketOwner::Kind::ours && may_have_changed_hands(socket);
 }
 
 void StoreDoor::arrived(Socket socket, std::string_view received, store::Guest guest) {
@@ -111,12 +117,10 @@ void StoreDoor::perform(const StoreGate::Actions& actions) {
   timer_.set(gate_.deadline());
 }
 
-/// What was found is whose the other end is now. One that was closed meanwhile was perhaps somebody
-/// else's, and its port has gone to the job's user since.
 void StoreDoor::perform(const StoreGate::Admit& admit) {
   auto visitor = visitors_.extract(admit.connection);
   auto& [socket, ends, guest, received] = visitor.mapped();
-  if (has_hung_up(socket)) return;
+  if (may_have_changed_hands(socket)) return;
   hooks_.admit(std::move(socket), received, std::move(guest));
 }
 

@@ -42,7 +42,7 @@ class StoreDoor {
 
   /// Whether `socket`, which was just accepted, is another user's, where that is known at once and
   /// no node is asked: it need not be heard at all.
-  bool turns_away(const Socket& socket);
+  bool turns_away(Socket& socket);
 
   /// A client that was not turned away, and has sent `received`.
   void arrived(Socket socket, std::string_view received, store::Guest guest);

@@ -31,7 +31,7 @@ StoreEntrance::StoreEntrance(asio::any_io_executor executor, Options options)
       pause_(executor_) {}
 
 Listener::Hooks StoreEntrance::listener_hooks() {
-  return {[this](const Socket& socket) { return door_.turns_away(socket); },
+  return {[this](Socket& socket) { return door_.turns_away(socket); },
           [](Socket, std::string_view, int, store::Guest, std::unique_ptr<SecureChannel>) {},
           [this](Socket socket, std::string_view received, store::Guest guest) {
             door_.arrived(std::move(socket), received, std::move(guest));

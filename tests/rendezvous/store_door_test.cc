@@ -29,12 +29,13 @@ const std::string kCount = bytes::kHello + bytes::add("seen", 1);
 class Stranger {
  public:
   enum class End { reply, closed };
+  enum class Then { waits, closes, resets };
 
-  /// Connects from `address` and sends `request`; `waits`: then for a reply.
+  /// Connects from `address`, sends `request`, and then waits for a reply or ends the connection.
   Stranger(const World& world, const std::string& address, const std::string& request,
-           bool waits = true)
+           Then then = Then::waits)
       : pid_(fork()) {
-    if (pid_ == 0) _exit(run(world.port, address, request, waits));
+    if (pid_ == 0) _exit(run(world.port, address, request, then));
   }
 
   ~Stranger() {
@@ -63,7 +64,7 @@ class Stranger {
 
  private:
   static int run(std::uint16_t port, const std::string& address, const std::string& request,
-                 bool waits) {
+                 Then then) {
     if (syscall(SYS_setresuid, kOtherUser, kOtherUser, kOtherUser) != 0) return 2;
     const int fd = socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in at{};
@@ -74,8 +75,10 @@ class Stranger {
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     if (connect(fd, reinterpret_cast<sockaddr*>(&at), sizeof at) != 0) return 4;
     const bool sent = send(fd, request.data(), request.size(), MSG_NOSIGNAL) > 0;
+    const linger at_once{1, 0};
+    if (then == Then::resets) setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     char byte = 0;
-    return !waits || (sent && recv(fd, &byte, 1, 0) == 1) ? 0 : 1;
+    return then != Then::waits || (sent && recv(fd, &byte, 1, 0) == 1) ? 0 : 1;
   }
 
   pid_t pid_;
@@ -141,7 +144,8 @@ TEST_CASE("one node: another user of the host is turned away from the store") {
 TEST_CASE("one node: another user's request does nothing if its connection is closed at once") {
   World world(nodes(1, 1));
   if (!are_root("a stranger that closes at once")) return;
-  Stranger stranger(world, "127.0.0.1", kCount, false);
+  Stranger stranger(world, "127.0.0.1", kCount,
+                    GENERATE(Stranger::Then::closes, Stranger::Then::resets));
   stranger.wait();
   CHECK(count(world) == 1);
   CHECK(count(world) == 2);
