@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Links between pages lead somewhere, headings included, and each test that docs/guarantees.md names is there.
-Exit 1, with a line for each that is not: tests/check_docs.py [FOLDER]"""
+"""Links between pages lead somewhere, headings included, and each test is there that docs/guarantees.md and
+docs/security.md name. Exit 1, with a line for each that is not: tests/check_docs.py [FOLDER]"""
 import glob
 import os
 import re
@@ -40,10 +40,10 @@ def test_names():
     return {os.path.splitext(os.path.basename(file))[0] for file in files} | {"simulation", "chaos"}
 
 
-def check_tests(page):
+def check_tests(page, least):
     names = test_names()
     tables = re.findall(r"^\|.*shown by.*\|\n\|[-| ]*\|\n((?:\|.*\n)+)", read(page), re.MULTILINE)
-    if len(tables) < 5:
+    if len(tables) < least:
         wrong.append(f"{page}: only {len(tables)} tables with tests")
     for row in "".join(tables).splitlines():
         shown_by = row.rstrip("| ").rsplit("|", 1)[1]
@@ -56,9 +56,26 @@ def check_tests(page):
                 wrong.append(f"{page}: there is no test {name}")
 
 
+def check_attacks(page):
+    """The attacks that are functions of the attacker, and cases of a test."""
+    with open(f"{root}/tests/e2e/attacker.py", encoding="utf8") as file:
+        attacker = file.read()
+    with open(f"{root}/tests/rendezvous/secure_channel_test.cc", encoding="utf8") as file:
+        cases = file.read()
+    table = re.search(r"^\| attack \|.*\n((?:\|.*\n)+)", read(page), re.MULTILINE)
+    named = re.findall(r"`(\w+)`", table[1]) if table else []
+    wrong.extend(f"{page}: there is no attack {name}" for name in named if f"def {name}(" not in attacker)
+    titles = re.findall(r'"([^"]+)"', table[1]) if table else []
+    wrong.extend(f"{page}: there is no case {title}" for title in titles if f'TEST_CASE("{title}")' not in cases)
+    if not named or not titles:
+        wrong.append(f"{page}: no attacks are named")
+
+
 pages = sorted(glob.glob(f"{root}/*.md") + glob.glob(f"{root}/docs/*.md"))
 for each in pages:
     check_links(each)
-check_tests(os.path.join(root, "docs", "guarantees.md"))
+check_tests(os.path.join(root, "docs", "guarantees.md"), 5)
+check_tests(os.path.join(root, "docs", "security.md"), 1)
+check_attacks(os.path.join(root, "docs", "security.md"))
 print("\n".join(wrong) or f"{len(pages)} pages: passed")
 sys.exit(1 if wrong else 0)

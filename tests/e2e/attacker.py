@@ -12,11 +12,14 @@ attacker.py flood HOST PORT FOLDER
     Repeats the first records of FOLDER, again and again, and keeps the newest 2,000 connections open.
 attacker.py sniff INTERFACE FILE
     Writes all that passes the interface to FILE.
+attacker.py member HOST PORT JOB SECRET_FILE WORD...
+    A node that somebody who has the secret made up: joins the job that runs WORD..., and ends it.
 attacker.py worker HOST PORT FOLDER
     A worker: rank 0 sets a key, and when FOLDER/finish exists each one expects it unchanged.
 """
 import collections
 import encodings.idna  # here, as another user may not read Python's own files
+import hmac
 import itertools
 import json
 import os
@@ -25,6 +28,7 @@ import resource
 import socket
 import ssl
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -54,8 +58,8 @@ def first_record(stream):
     return stream[: 5 + struct.unpack(">H", stream[3:5])[0]]
 
 
-def hello(job, session="attacker", number=1):
-    return frame(type="hello", run_id=job, min_nodes=2, max_nodes=2, host="attacker", session=session,
+def hello(job, session="attacker", number=1, least=2):
+    return frame(type="hello", run_id=job, min_nodes=least, max_nodes=2, host="attacker", session=session,
                  received=0, ticket="", number=number)
 
 
@@ -235,6 +239,44 @@ def flood(host, port, folder):
             print("floods", flush=True)
 
 
+def encrypted_line(host, port, job, secret):
+    """Of openssl's own client, with the key that the job has from its secret."""
+    extracted = hmac.digest(b"ddprun", secret, "sha256")
+    key = hmac.digest(extracted, b"control line, agent to master\0" + job.encode() + b"\1", "sha256")
+    return subprocess.Popen(["openssl", "s_client", "-connect", f"{host}:{port}", "-tls1_3", "-quiet", "-psk", key.hex(),
+                             "-psk_identity", f"ddprun1/{job}"],
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+
+
+def hash_of(words):
+    """Of a command, by which nodes are compared."""
+    value = 0xCBF29CE484222325
+    for byte in b"".join(word.encode() + b"\0" for word in words):
+        value = (value ^ byte) * 0x100000001B3 & (1 << 64) - 1
+    return value >> 11
+
+
+def be_member(host, port, job, secret_file, *command):
+    line = encrypted_line(host, port, job, bytes.fromhex(pathlib.Path(secret_file).read_text()))
+    aftermath = dict(victims=[], stopped=[], killed=[], signal="", seconds=0.0, places=[], calls=[])
+    join = dict(type="join", local_size=1, host="insider", is_host=False, hosting=False, store_port=0, cannot_run="",
+                command="", command_hash=hash_of(command), last_round=-1, last_master="", last_node_rank=-1,
+                last_guests=0, last_restarts=0, restarts=0, aftermath=aftermath)
+    line.stdin.write(greeted(hello(job, least=1), frame(**join)))
+    while size := line.stdout.read(4):
+        message = json.loads(line.stdout.read(*struct.unpack(">I", size)))
+        print(message["type"], flush=True)
+        if message["type"] == "ready":
+            join.update(last_round=message["round"], last_node_rank=message["node_rank"], last_guests=message["guests"])
+            failure = dict(rank=message["first_rank"], wait_status=7 << 8, pid=1, seconds=1.0, host="insider", cause="",
+                           last_words="it was me", exception="", traceback="")
+            line.stdin.write(frame(type="fail", round=message["round"], failure=failure))
+        elif message["type"] == "broken":
+            line.stdin.write(frame(**join))
+        elif message["type"] == "closed":
+            line.stdin.write(frame(type="gone", session="attacker", how="it went"))
+
+
 class Line:
     """One connection between an agent and its master, and what lies between."""
 
@@ -375,5 +417,5 @@ def work(host, port, folder):
     assert value == b"weights", "the key was changed"
 
 
-COMMANDS = {"port": attack_port, "between": attack_between, "flood": flood, "sniff": sniff, "worker": work}
+COMMANDS = {"port": attack_port, "between": attack_between, "flood": flood, "sniff": sniff, "member": be_member, "worker": work}
 COMMANDS[sys.argv[1]](*sys.argv[2:])
