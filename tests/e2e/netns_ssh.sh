@@ -101,7 +101,13 @@ agent_at() {  # the guardian that sshd started at HOST
     grep -qz -- '--remote_agent' "/proc/$pid/cmdline" && echo "$pid" && return
   done
 }
-for victim in ddprun 'agent_of' 'ssh_to node2' 'agent_at 2'; do
+child_at() {  # what that one guards
+  pgrep -P "$(agent_at "$1")"
+}
+session_at() {  # of sshd
+  pgrep -P "${daemons[$1 - 2]}"
+}
+for victim in ddprun 'agent_of' 'ssh_to node2' 'session_at 2' 'agent_at 2' 'child_at 2'; do
   runs --hosts node1,node2,node3
   started 3
   if [ "$victim" = ddprun ]; then pid=$ddprun; else pid=$($victim); fi
@@ -120,6 +126,23 @@ for signal in INT:130 HUP:129; do
   expect_exit "${signal#*:}"
   expect_nothing_left
 done
+
+if command -v python3 >/dev/null; then
+  # shellcheck disable=SC2086
+  env "$mark" python3 - ${command_prefix[1]} "$DDPRUN" --hosts node1,node2,node3 "${ssh[@]}" sh -c \
+    'echo runs; exec sleep 1000' >"$work/terminal" 2>&1 <<'END' || fail "on a terminal: $(cat "$work/terminal")"
+import os, pty, sys
+process, terminal = pty.fork()
+if process == 0:
+    os.execvp(sys.argv[1], sys.argv[1:])
+screen = b""
+while screen.count(b"runs") < 3:
+    screen += os.read(terminal, 4096)
+os.close(terminal)
+os.waitpid(process, 0)
+END
+  expect_nothing_left
+fi
 
 # A host that hangs meanwhile is disconnected, and named alone.
 runs --shutdown_timeout 1 --hosts node1,node2
