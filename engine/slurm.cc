@@ -61,28 +61,32 @@ Result<> check_step_in_job(const Hosts& step, const Variables& variables) {
                                 " has not: the step is another job's"};
 }
 
-/// In the batch script of a heterogeneous job the list of hosts is that of its first component.
+/// The batch script of a heterogeneous job is told the hosts of its first component alone, and the
+/// shell of salloc those of each apart.
 Result<> check_components(const Variables& variables) {
   const auto components = find_number(variables, "SLURM_HET_SIZE", kMostNodes);
   if (!components) return components.error();
   if (!*components || (*components)->value <= 1) return {};
   const std::string last = std::to_string((*components)->value - 1);
   return Error{Errc::usage, text_of(variables, "SLURM_HET_SIZE") +
-                                ", but SLURM_JOB_NODELIST has the hosts of the first component "
-                                "alone: use srun --het-group=0-" +
+                                ", and ddprun starts no agents on several components: use srun "
+                                "--het-group=0-" +
                                 last + " --ntasks-per-node=1 ddprun"};
 }
 
 Result<> read_nodes(Allocation& allocation, const Surroundings& surroundings, bool in_step) {
   const Variables& variables = surroundings.environment;
+  if (!in_step) {
+    if (const Result<> checked = check_components(variables); !checked) return checked;
+  }
   const std::string name = in_step ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST";
   const std::string* list = find(variables, name);
   if (list == nullptr) return Error{Errc::usage, "SLURM_JOB_ID is set, but not " + name};
   Result<Hosts> hosts = expand_host_list(*list);
   if (!hosts) return Error(hosts.error()).in(name);
-  const Result<> checked =
-      in_step ? check_step_in_job(*hosts, variables) : check_components(variables);
-  if (!checked) return checked;
+  if (in_step) {
+    if (const Result<> checked = check_step_in_job(*hosts, variables); !checked) return checked;
+  }
   const std::string_view own = own_name(surroundings);
   const auto is_own = [own](const std::string& host) { return is_same_host(host, own); };
   if (!in_step && std::none_of(hosts->begin(), hosts->end(), is_own)) {

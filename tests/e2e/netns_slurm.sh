@@ -5,7 +5,7 @@
 # script, and in salloc's command on another host, ddprun starts the agents itself.
 . "$(dirname "${BASH_SOURCE[0]}")/netns_slurmd.sh"
 hello=$DDPRUN_BIN/allreduce_hello
-slurm
+slurm SchedulerParameters=bf_interval=1  # by which jobs of several components are begun
 
 expect_four_sums() {
   local rank
@@ -37,13 +37,13 @@ expect_stdout '^doctor: .* 2 nodes$'
 batch --nodes 2 -- "exec $DDPRUN sh -c 'test \$RANK = 0 || exit 7; exec sleep 1000'"
 expect_exit 7
 [ "$(grep -c 'rank 1 failed first' "$err")" = 1 ] || fail "not one report"
-# A job of two components, each with a host.
-batch --nodes 1 --output "$work/%j.out" --error "$work/%j.err" : --nodes 1 -- "$DDPRUN $hello
-  exec srun --het-group=0-1 --ntasks-per-node 1 $DDPRUN --nproc_per_node 2 $hello"
-expect_four_sums
-expect_stderr 'SLURM_HET_SIZE=2, but .*: use srun --het-group=0-1 '
 on_host 3 salloc --nodes 2 "$DDPRUN" --nproc_per_node 2 "$hello"  # host 3 has no slurmd
 expect_four_sums
+# A job of two components, each with a host.
+on_host 3 salloc --nodes 1 : --nodes 1 sh -c \
+  "$DDPRUN true; exec srun --het-group=0-1 --ntasks-per-node 1 $DDPRUN --nproc_per_node 2 $hello"
+expect_four_sums
+expect_stderr 'SLURM_HET_SIZE=2, and .*: use srun --het-group=0-1 '
 
 end_slurm
 expect_no_process_left soon

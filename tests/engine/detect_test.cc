@@ -168,8 +168,8 @@ TEST_CASE("what Slurm's variables cannot mean is refused in one sentence") {
         "the step is another job's" +
             none);
   CHECK(refusal(on("rack0node1", with(kSlurmBatch, {{"SLURM_HET_SIZE", "3"}}))) ==
-        "SLURM_HET_SIZE=3, but SLURM_JOB_NODELIST has the hosts of the first component alone: use "
-        "srun --het-group=0-2 --ntasks-per-node=1 ddprun" +
+        "SLURM_HET_SIZE=3, and ddprun starts no agents on several components: use srun "
+        "--het-group=0-2 --ntasks-per-node=1 ddprun" +
             none);
   CHECK(found(on("gpu08", with(kSlurmStep, {{"SLURM_HET_SIZE", "3"}}))).hosts.size() == 3);
   CHECK(refusal(on("gpu08", without(kSlurmStep, "SLURM_STEP_NODELIST"))) ==
