@@ -1,14 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/owner_lookup.h"
 
+#include <array>
+#include <cstring>
 #include <fstream>
 #include <iterator>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ip/v6_only.hpp>
 
+#include "base/fd.h"
 #include "tests/catch.h"
 
 using namespace ddprun::store;
@@ -48,6 +56,30 @@ std::string table() {
   return text;
 }
 
+/// Whether the kernel has the module that tells of TCP sockets: asked for all of them, it names
+/// one.
+bool kernel_lists_sockets() {
+  struct {
+    nlmsghdr header{};
+    inet_diag_req_v2 body{};
+  } question;
+  question.header.nlmsg_len = sizeof question;
+  question.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+  question.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+  question.body.sdiag_family = AF_INET;
+  question.body.sdiag_protocol = IPPROTO_TCP;
+  question.body.idiag_states = ~0U;
+  const ddprun::Fd netlink(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+  std::array<char, 65'536> reply{};
+  nlmsghdr first{};
+  if (!netlink || send(netlink.get(), &question, sizeof question, 0) < 0 ||
+      recv(netlink.get(), reply.data(), reply.size(), 0) < static_cast<ssize_t>(sizeof first)) {
+    return false;
+  }
+  std::memcpy(&first, reply.data(), sizeof first);
+  return first.nlmsg_type == SOCK_DIAG_BY_FAMILY;
+}
+
 }  // namespace
 
 TEST_CASE("the kernel tells whose a connection is") {
@@ -65,6 +97,20 @@ TEST_CASE("the kernel tells whose a connection is") {
   CHECK(found[0] == SocketOwner{Kind::ours});
   CHECK(found[1] == SocketOwner{Kind::none});
   CHECK(found[2] == SocketOwner{Kind::none});
+}
+
+TEST_CASE("a kernel that tells of sockets is asked, and its table is not read") {
+  Connection connection;
+  if (!kernel_lists_sockets()) return;
+  OwnerLookup owners(connection.io.get_executor());
+  const auto owner = owners.at_once(connection.ends());
+  REQUIRE(owner);
+  CHECK(*owner == SocketOwner{Kind::ours});
+  SocketEnds other = connection.ends();
+  other.to_port = 1;
+  const auto nobody = owners.at_once(other);
+  REQUIRE(nobody);
+  CHECK(*nobody == SocketOwner{Kind::none});
 }
 
 TEST_CASE("a connection from IPv4 to a port of IPv6 is found by its IPv4 addresses") {
