@@ -151,6 +151,7 @@ void ConsoleWriter::write_in_background() {
   waiting_ = true;
   background_size_ = lines_.size();
   auto block = std::make_shared<LineQueue::Block>(lines_.take(std::move(spare_)));
+  in_line_ = !block->text().ends_with('\n');
   background_.run([fd = fd_, block] { return write_all(fd->get(), block->text()); },
                   [this, block](int error_number) {
                     on_written_in_background(std::move(*block), error_number);
@@ -161,7 +162,6 @@ void ConsoleWriter::on_written_in_background(LineQueue::Block block, int error_n
   waiting_ = false;
   background_size_ = 0;
   ++writes_;
-  if (error_number == 0) in_line_ = !block.text().ends_with('\n');
   spare_ = std::move(block);
   if (error_number != 0) handle_error(error_number);
   if (reader_stopped_) resume();
@@ -206,7 +206,11 @@ void ConsoleWriter::drop_if_stalled(bool now) {
   flush_soon();
 }
 
-/// The reader reads again: what comes from now on is whole lines.
+void ConsoleWriter::stop_discarding() {
+  if (reader_stopped_) resume();
+}
+
+/// What comes from now on is whole lines.
 void ConsoleWriter::resume() {
   flush();
   reader_stopped_ = false;

@@ -71,6 +71,9 @@ class ConsoleWriter {
   /// to wait. on_written follows.
   void drop_if_stalled(bool now);
 
+  /// Ends that: what is appended from now on waits for the reader again. Reports the loss.
+  void stop_discarding();
+
   /// Writes pending output, waiting for the reader for at most `limit`; discards the rest. Blocks.
   void finish(std::chrono::milliseconds limit);
 
@@ -115,8 +118,8 @@ class ConsoleWriter {
   bool waiting_ = false;  // for room_, or for a write in the background
   bool flush_posted_ = false;
   bool discarding_ = false;
-  bool reader_stopped_ = false;  // discards until it reads again
-  bool in_line_ = false;         // the last byte written was no newline
+  bool reader_stopped_ = false;  // discards until it reads again, or stop_discarding
+  bool in_line_ = false;         // the last byte written, or on its way, is no newline
   bool loss_reported_ = false;
 };
 

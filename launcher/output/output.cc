@@ -395,6 +395,8 @@ void Output::remove_workers() {
   }
   out_.lines().end_line();
   err().lines().end_line();
+  out_.stop_discarding();
+  err().stop_discarding();
   recent_.clear();
   big_pipes_ = 0;
   files_dropped_ = false;

@@ -123,12 +123,12 @@ class Output {
   void when_drained(std::function<void()> done);
 
   /// If a reader has stopped reading, or a disk has stalled, discards its pending output and all
-  /// that follows, so that when_drained completes: within a second, and within five if the reader
-  /// is too slow. The loss is reported. For a user who asked twice to stop.
+  /// that follows until remove_workers, so that when_drained completes: within a second, and within
+  /// five if the reader is too slow. The loss is reported. For a user who asked twice to stop.
   void drop_stopped_readers();
 
-  /// Removes the workers, for a new round. Unread output in an open pipe is lost; wait for
-  /// when_drained first.
+  /// Removes the workers, for a new round, whose workers a stopped reader slows again. Unread
+  /// output in an open pipe is lost; wait for when_drained first.
   void remove_workers();
 
   /// Why a write failed and output is lost: a sentence; empty: none did. That the reader closed is

@@ -41,6 +41,12 @@ size_t fill(asio::io_context& context, int fd) {
   return total;
 }
 
+size_t counted(std::string_view text, std::string_view part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
 TEST_CASE("a reader that stops blocks the worker but not ddprun, with bounded memory") {
   const bool use_socket = GENERATE(false, true);
   Pipe pipe = make_pipe();
@@ -115,6 +121,36 @@ TEST_CASE("a reader that stops blocks the worker but not ddprun, with bounded me
     pipes = {};
     pipe.read_end.reset();
   }
+}
+
+TEST_CASE("a reader that was given up gets all lines of the next round") {
+  const bool use_socket = GENERATE(false, true);
+  Pipe pipe = make_pipe();
+  if (use_socket) {
+    int ends[2];
+    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+    pipe = {Fd(ends[0]), Fd(ends[1])};
+  }
+  asio::io_context context;
+  Output output(context.get_executor(), pipe.write_end.get(), pipe.write_end.get());
+  WorkerPipes killed = add_worker(output, 0, "[0] ");
+  fill(context, killed.out.get());
+  killed = {};
+  output.drop_stopped_readers();
+  run_until_drained(context, output);
+
+  log::set_writer([&](std::string_view line) { output.write_own_line(line); });
+  output.remove_workers();
+  WorkerPipes next = add_worker(output, 1, "[1] ");
+  const size_t accepted = fill(context, next.out.get());
+  CHECK(accepted < (size_t{2} << 20));  // it waits
+  next = {};
+  Reader reader(context, std::move(pipe.read_end));
+  const size_t lines = (accepted + 24) / 25;
+  run_until_drained(context, output);
+  run_until(context, [&] { return counted(reader.text, "\n[1] ") >= lines; });
+  log::set_writer(nullptr);
+  CHECK(counted(reader.text, "\nddprun: some output is lost: stdout was not read") == 1);
 }
 
 TEST_CASE("what is lost of stdout is said though stderr is read again later") {
