@@ -61,6 +61,9 @@ class PriorRounds {
   /// Takes the rounds that a joining node knows and this master does not.
   void learn(const JoinRequest& request);
 
+  /// Nodes have told of some.
+  bool are_known() const { return !by_master_.empty(); }
+
   /// Members of any of them that may not have stopped their workers yet.
   int missing() const;
 

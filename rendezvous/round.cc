@@ -91,6 +91,12 @@ Notifications Round::vanish(NodeId node, const std::string& reason, Time now,
   return on(gone, now);
 }
 
+/// After a lease it has no workers of then.
+void Round::had_another_master(NodeId node, Time now) {
+  had_another_master_ = true;
+  if (!began_ || now < *began_ + eviction_timeout_) untold_.insert(node);
+}
+
 Notifications Round::tick(Time now) {
   return on(Tick{}, now);
 }
@@ -269,9 +275,8 @@ Notifications Round::gone_active(const Gone& event) {
 /// Whether there may be a round of which no node has told: an elected master knows of it, or a node
 /// comes from another master. That one may have ended when its nodes had just renewed their leases.
 bool Round::is_prior_round_unreported() const {
-  const int known = prior_rounds_.latest().round();
-  if (round_ >= 0) return false;
-  return (inherited_ && known < inherited_->round) || (had_another_master_ && known < 0);
+  if (!untold_.empty() || (had_another_master_ && !prior_rounds_.are_known())) return true;
+  return inherited_ && round_ < 0 && prior_rounds_.latest().round() < inherited_->round;
 }
 
 /// Until when workers of an earlier master's round may run; in the past: there are none.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -175,9 +176,9 @@ class Round {
   Notifications vanish(NodeId node, const std::string& reason, Time now,
                        const std::string& own_fault = "");
 
-  /// A node has come that another master had welcomed: workers of that one's round may run, also on
-  /// nodes that have not come yet, and those that have may join only when theirs have ended.
-  void had_another_master() { had_another_master_ = true; }
+  /// `node` has come, and another master had welcomed it: workers of that one's round may run there
+  /// until it joins, and on nodes that have not come yet.
+  void had_another_master(NodeId node, Time now);
 
   /// Call it at `deadline`; harmless at any other time.
   Notifications tick(Time now);
@@ -286,7 +287,8 @@ class Round {
   Clock::duration eviction_timeout_;
   std::string master_;
   std::optional<JobState> inherited_;
-  bool had_another_master_ = false;
+  bool had_another_master_ = false;  ///< one of the nodes that came
+  std::set<NodeId> untold_;          ///< those of them that have not joined yet
   Phase phase_ = Phase::forming;
   std::optional<Ending> ending_;  ///< closed
   std::string members_;           ///< closed: who took part, in words

@@ -157,7 +157,7 @@ void ServerSessions::take_hello(ConnectionId id, const message::Hello& hello, Ti
   // An agent that another master welcomed meanwhile counts what that one sent.
   const bool resumed = !is_new && (hello.ticket.empty() || hello.ticket == ticket(node));
   if (!hello.ticket.empty() && !hello.ticket.starts_with(options_.name + "/")) {
-    round_.had_another_master();
+    round_.had_another_master(node, now);
   }
   replace_connection(agent, node, id);
   evictions_.received(node, now);  // the agent renews its lease, too

@@ -78,7 +78,7 @@ TEST_CASE("the first master of a job has no round to wait for") {
 
 TEST_CASE("a node of another master makes new nodes wait until a member tells of its round") {
   Round round = elected({});
-  round.had_another_master();
+  round.had_another_master(4, kNow);
   CHECK(count<Ready>(round.join(1, {}, kNow)) == 0);
   SECTION("or for a lease") {
     for (const NodeId node : {2, 3}) CHECK(count<Ready>(round.join(node, {}, kNow)) == 0);
@@ -92,6 +92,34 @@ TEST_CASE("a node of another master makes new nodes wait until a member tells of
     CHECK(count<Ready>(round.join(4, from_earlier(1), kNow)) == 0);
     CHECK(count<Ready>(round.join(5, from_earlier(2), kNow)) == 3);
   }
+}
+
+TEST_CASE("a node of another master may have workers until it joins, whatever the others tell") {
+  Round round = elected({});
+  round.had_another_master(4, kNow);
+  round.had_another_master(6, kNow);
+  round.join(4, from_earlier(1), kNow);
+  CHECK(count<Ready>(round.join(5, from_earlier(2), kNow)) == 0);
+  SECTION("or for a lease") {
+    CHECK(count<Ready>(round.tick(kNow + 12s)) == 2);
+  }
+  SECTION("of which it may have been no member") {
+    CHECK(count<Ready>(round.join(6, {}, kNow)) == 3);
+  }
+}
+
+TEST_CASE(
+    "a node of another master that comes when new nodes run is waited for by the next round") {
+  Round round = elected({});
+  for (const NodeId node : {1, 2}) round.join(node, {}, kNow);
+  CHECK(count<Ready>(round.tick(kNow + 1s)) == 2);
+  const bool is_late = GENERATE(true, false);
+  const Round::Time then = kNow + (is_late ? 12s : 2s);
+  round.had_another_master(3, then);
+  round.fail(1, 0, {}, then);
+  round.join(1, {}, then);
+  CHECK(count<Ready>(round.join(2, {}, then)) == (is_late ? 2 : 0));
+  if (!is_late) CHECK(count<Ready>(round.tick(kNow + 12s)) == 2);
 }
 
 TEST_CASE("after the end members get the end, and new nodes a refusal") {

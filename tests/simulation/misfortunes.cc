@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Faults in a history.
-#include <algorithm>
 #include <csignal>
 
 #include "tests/simulation/simulation.h"
@@ -10,8 +9,6 @@ namespace ddprun::simulation {
 using namespace rendezvous;
 using std::chrono::seconds;
 namespace event = agent::event;
-
-constexpr Duration kKernelsTime = std::chrono::milliseconds(100);
 
 void Simulation::plan_misfortunes() {
   const int count = number(0, 30);
@@ -49,9 +46,7 @@ void Simulation::misfortune_of_master() {
     if (!host_dies) kill_agent(*node);
   }
   stop_master(host_dies);
-  // No process is started and has a round before the kernel has ended the workers of a killed one.
-  const Duration pause = std::max(milliseconds(1, 20'000), kKernelsTime);
-  after(pause, [this] {
+  after(milliseconds(1, 20'000), [this] {
     if (!never_returns_) start_master();
   });
 }

@@ -247,17 +247,18 @@ void Simulation::watch_liveness(Node& node) {
 void Simulation::end_agent(Node& node) {
   if (node.dead || node.killed) return;
   node.killed = true;
+  node.killed_at = now_;
   for (int id = 1; id <= static_cast<int>(lines_.size()); ++id) {
     if (line_of(id).node == node.name) close_agents_end(id);
   }
   node.deferred.clear();
   // By the parent-death signal; and the guardian kills and reaps what is left.
-  after(milliseconds(0, 20), [this, &node] {
+  after(milliseconds(0, kKernelsTime), [this, &node] {
     if (node.dead) return;
     if (node.round) note("node ", node.name, ": workers died with the agent");
     node.round.reset();
     if (!node.guardian_killed)
-      after(milliseconds(0, 20), [this, &node] { guardian_says_gone(node); });
+      after(milliseconds(0, kKernelsTime), [this, &node] { guardian_says_gone(node); });
   });
 }
 
@@ -292,6 +293,8 @@ void Simulation::check_start(const Node& node, const Layout& layout) {
       ++counts_.of_unknown_round;  // no node that joined had been in it
     } else if (other->unguarded) {
       ++counts_.of_unguarded_agent;
+    } else if (other->hosting && is_being_killed(*other)) {
+      ++counts_.of_killed_master;  // which was started again within milliseconds
     } else {
       violate(round_text(ours) + " on node " + std::to_string(node.name) + ", " +
               round_text(theirs) + " on node " + std::to_string(other->name));
@@ -300,8 +303,25 @@ void Simulation::check_start(const Node& node, const Layout& layout) {
 }
 
 bool Simulation::was_told_of(const Round& other, const Round& at_start_of) const {
-  const auto told = told_then_.find(at_start_of);
-  return told != told_then_.end() && told->second.contains(other);
+  const auto found = told_then_.find(at_start_of);
+  if (found == told_then_.end()) return false;
+  const Told& told = found->second;
+  // If nobody has told of a round, there may be any.
+  return told.rounds.contains(other) || (told.rounds.empty() && told.of_another);
+}
+
+bool Simulation::is_being_killed(const Node& node) const {
+  return node.killed && now_ - node.killed_at <= std::chrono::milliseconds(kKernelsTime);
+}
+
+/// By a node that another master had welcomed, and whose workers may still run.
+void Simulation::hear_of_round(const Node& sender, const message::Hello& hello) {
+  const std::string ours = "master " + std::to_string(masters_) + "/";
+  if (hello.ticket.empty() || hello.ticket.starts_with(ours)) return;
+  told_.of_another = true;
+  if (sender.round && sender.round_master != masters_) {
+    told_.rounds.insert({sender.round_master, *sender.round});
+  }
 }
 
 void Simulation::check_end() {

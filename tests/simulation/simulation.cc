@@ -49,6 +49,7 @@ Counts& Counts::operator+=(const Counts& other) {
   of_suspended_host += other.of_suspended_host;
   of_unknown_round += other.of_unknown_round;
   of_unguarded_agent += other.of_unguarded_agent;
+  of_killed_master += other.of_killed_master;
   return *this;
 }
 
@@ -88,9 +89,10 @@ bool Simulation::run() {
   };
   // The pauses of restarts, of round and session, and two time-outs in a row.
   if (!run_until(now_ + 3 * spec_.join_timeout + seconds(120), all_finished)) return false;
-  // A master that stands still when all nodes have ended waits for the leases of lost ones later.
-  const Time quiet = now_ + std::chrono::milliseconds(kLongestStandstill) + 2 * lease_.lease;
-  if (!run_until(quiet + seconds(10), [] { return false; })) return false;
+  // The master waits for the leases of lost ones; if it stands still now, from then on.
+  const auto still = std::chrono::milliseconds(master_frozen_ ? kLongestStandstill : 0);
+  const Time quiet = now_ + still + 2 * lease_.lease + seconds(10);
+  if (!run_until(quiet, [] { return false; })) return false;
   check_end();
   return violation_.empty();
 }
@@ -197,7 +199,10 @@ void Simulation::arrive_at_master(int id, const Parcel& parcel) {
     if (const auto* join = std::get_if<message::Join>(&message)) {
       const Node& sender = *nodes_[static_cast<size_t>(line.node)];
       if (join->request.last_round >= 0)
-        told_.insert({sender.round_master, join->request.last_round});
+        told_.rounds.insert({sender.round_master, join->request.last_round});
+    }
+    if (const auto* hello = std::get_if<message::Hello>(&message)) {
+      hear_of_round(*nodes_[static_cast<size_t>(line.node)], *hello);
     }
     if (std::holds_alternative<message::Gone>(message)) ++counts_.proven;
     const bool was_ending = sessions_->is_ending();
@@ -320,7 +325,7 @@ void Simulation::start_master() {
   ++master_changes_;
   master_host_dead_ = master_frozen_ = false;
   master_timer_.reset();
-  told_.clear();
+  told_ = {};
   found_hangs_.clear();
   rounds_started_.clear();
   if (hosted_) add_node(true);

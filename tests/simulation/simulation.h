@@ -29,6 +29,10 @@ using Duration = BootClock::duration;
 
 constexpr int kLongestStandstill = 15'000;  ///< of a master, in milliseconds
 
+/// In which the workers of an agent that was killed are ended, and again in which its guardian
+/// notices.
+constexpr int kKernelsTime = 20;
+
 /// Counts of events in a history, to see that histories are eventful.
 struct Counts {
   long rounds = 0;
@@ -46,6 +50,7 @@ struct Counts {
   long of_suspended_host = 0;
   long of_unknown_round = 0;
   long of_unguarded_agent = 0;
+  long of_killed_master = 0;
 
   Counts& operator+=(const Counts& other);
 };
@@ -95,6 +100,7 @@ struct Node {
 
   // The agent's process.
   bool killed = false;  ///< or ended
+  Time killed_at{};
   bool frozen = false;
   rendezvous::AgentSession session;
   agent::Machine machine;
@@ -254,7 +260,9 @@ class Simulation {
 
   // Invariants.
   void check_start(const Node& node, const rendezvous::Layout& layout);
+  void hear_of_round(const Node& sender, const rendezvous::message::Hello& hello);
   bool was_told_of(const Round& other, const Round& at_start_of) const;
+  bool is_being_killed(const Node& node) const;
   void check_end();
 
   std::mt19937 random_;
@@ -289,9 +297,15 @@ class Simulation {
   bool hosted_ = false;  ///< by a node
   bool never_returns_ = false;
   std::optional<Time> master_timer_;
-  std::set<Round> told_;                        ///< of these this master was told
-  std::map<Round, std::set<Round>> told_then_;  ///< and any master when it began a round
-  std::set<int> rounds_started_;                ///< by this master
+
+  /// What a master knows of the rounds of earlier ones.
+  struct Told {
+    std::set<Round> rounds;
+    bool of_another = false;  ///< that there was another master
+  };
+  Told told_;                        ///< this master
+  std::map<Round, Told> told_then_;  ///< and any master when it began a round
+  std::set<int> rounds_started_;     ///< by this master
   std::set<std::shared_ptr<const rendezvous::Reply>> found_hangs_;  ///< by it, as it told of them
   bool settling_ = false;
   long rounds_while_settling_ = 0;

@@ -43,7 +43,8 @@ void check_histories(std::uint64_t otherwise) {
                  << counts.gave_up << ", answers " << counts.answers << ", stops " << counts.stops
                  << ", hangs " << counts.hangs << ", beside workers of a suspended host "
                  << counts.of_suspended_host << ", of an unknown round " << counts.of_unknown_round
-                 << ", of an unguarded agent " << counts.of_unguarded_agent);
+                 << ", of an unguarded agent " << counts.of_unguarded_agent
+                 << ", of a killed master " << counts.of_killed_master);
   CHECK(failed == 0);
   if (count < 250) return;
   // Else the histories are too uneventful to mean much.
