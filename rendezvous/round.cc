@@ -91,10 +91,13 @@ Notifications Round::vanish(NodeId node, const std::string& reason, Time now,
   return on(gone, now);
 }
 
-/// After a lease it has no workers of then.
+/// After a lease it has no workers of then. Any one of them makes the round wait, so it does no
+/// harm to forget some of thousands, which may be a stranger's.
 void Round::had_another_master(NodeId node, Time now) {
+  constexpr size_t kMostUntold = 65'536;
   had_another_master_ = true;
-  if (!began_ || now < *began_ + eviction_timeout_) untold_.insert(node);
+  const bool may_have_workers = !began_ || now < *began_ + eviction_timeout_;
+  if (may_have_workers && untold_.size() < kMostUntold) untold_.insert(node);
 }
 
 Notifications Round::tick(Time now) {

@@ -38,6 +38,7 @@ void Simulation::misfortune() {
 
 void Simulation::misfortune_of_master() {
   if (chance(3)) return freeze_master(milliseconds(1, kLongestStandstill));
+  if (elected_) return misfortune_of_elected();
   never_returns_ |= chance(8);
   const bool host_dies = chance(3);
   for (const auto& node : nodes_) {
@@ -49,6 +50,24 @@ void Simulation::misfortune_of_master() {
   after(milliseconds(1, 20'000), [this] {
     if (!never_returns_) start_master();
   });
+}
+
+void Simulation::misfortune_of_elected() {
+  if (!sessions_ || settling_) return;
+  Node& node = *nodes_[static_cast<size_t>(resident_)];
+  switch (number(0, 5)) {
+    case 0:
+      return kill_host(node);
+    case 1:
+    case 2:
+    case 3:
+      return leave(node);
+    case 4:
+      note("the master steps down");
+      return lose_elected(false, milliseconds(leases(1.5), leases(3)));
+    default:
+      return kill_agent(node);
+  }
 }
 
 void Simulation::misfortune_of_line() {
@@ -108,17 +127,29 @@ void Simulation::misfortune_of_node() {
   leave(*node);
 }
 
+/// All nodes are out of reach, while as many new ones come as a round needs.
+void Simulation::part_from_others() {
+  const size_t there = nodes_.size();
+  for (size_t i = 0; i < there; ++i) {
+    if (!nodes_[i]->finished) cut(*nodes_[i], milliseconds(1, leases(2)));
+  }
+  for (int i = 0; i < spec_.min_nodes && there < 8; ++i) add_node(false);
+}
+
 /// Often it is healed and cut again right after.
 void Simulation::cut(Node& node, Duration duration) {
   if (node.cut || node.dead) return;
   note("node ", node.name, " is cut off");
   node.cut = true;
   ++node.changes;
+  master_changes_ += is_resident(node) ? 1 : 0;
   after(duration, [this, &node] {
     note("node ", node.name, " is back");
     node.cut = false;
     ++node.changes;
-    pump_all([&node](const Line& line) { return line.node == node.name; });
+    master_changes_ += is_resident(node) ? 1 : 0;
+    const bool all = is_resident(node);
+    pump_all([&node, all](const Line& line) { return all || line.node == node.name; });
     if (!settling_ && chance(2)) {
       after(milliseconds(0, 100), [this, &node] {
         if (!settling_) cut(node, milliseconds(1, 2 * static_cast<int>(lease_.lease.count())));
@@ -133,11 +164,25 @@ void Simulation::freeze(Node& node, Duration duration) {
   node.frozen = true;
   ++node.changes;
   node.unguarded |= node.guardian_killed;
+  stand_still(node, duration);
   after(duration, [this, &node] {
     note("node ", node.name, ": its agent thaws");
     node.frozen = false;
     ++node.changes;
     catch_up(node);
+  });
+}
+
+/// An elected master in the node's process; for too long, and it is none any more.
+void Simulation::stand_still(const Node& node, Duration duration) {
+  if (!is_resident(node)) return;
+  master_frozen_ = true;
+  ++master_changes_;
+  after(duration, [this, duration, master = masters_] {
+    if (master != masters_ || !sessions_) return;
+    if (duration < std::chrono::milliseconds(leases(1.5))) return thaw_master();
+    note("the master steps down");
+    lose_elected(false, milliseconds(leases(0), leases(1.5)));
   });
 }
 
@@ -147,6 +192,7 @@ void Simulation::suspend(Node& node, Duration duration) {
   node.suspended = true;
   ++node.changes;
   node.woken = true;
+  stand_still(node, duration);
   after(duration, [this, &node] {
     if (node.dead) return;
     note("node ", node.name, " resumes");
@@ -176,6 +222,7 @@ void Simulation::kill_guardian(Node& node) {
 
 void Simulation::kill_host(Node& node) {
   note("node ", node.name, ": its host dies");
+  if (is_resident(node)) lose_elected(true, milliseconds(leases(1.5), leases(3)));
   node.dead = true;
   node.round.reset();
   node.deferred.clear();
@@ -186,15 +233,19 @@ void Simulation::leave(Node& node) {
   in_agent(node, [this, &node] { handle(node, event::StopRequested{SIGTERM, false}); });
 }
 
-void Simulation::fail_worker(Node& node) {
-  if (!node.round || node.suspended) return;
-  note("node ", node.name, ": a worker fails");
+Failure Simulation::failure_of(const Node& node) {
   Failure failure;
   failure.rank = node.layout->first_rank;
   failure.wait_status = 1 << 8;
   failure.pid = 1;
   failure.host = "host " + std::to_string(node.name);
-  in_agent(node, [this, &node, failure, started = node.started] {
+  return failure;
+}
+
+void Simulation::fail_worker(Node& node) {
+  if (!node.round || node.suspended) return;
+  note("node ", node.name, ": a worker fails");
+  in_agent(node, [this, &node, failure = failure_of(node), started = node.started] {
     if (node.started == started && node.round) handle(node, event::WorkerFailed{failure});
   });
 }
@@ -213,7 +264,7 @@ void Simulation::succeed(Node& node) {
 void Simulation::settle() {
   note("from here on nothing goes wrong");
   settling_ = true;
-  if (!sessions_ && !never_returns_) start_master();
+  if (!sessions_ && !never_returns_ && !elected_) start_master();
   for (const auto& node : nodes_) {
     after(milliseconds(500, 2'000), [this, &node = *node] { succeed(node); });
   }

@@ -29,6 +29,7 @@ Node& Simulation::add_node(bool hosting) {
   settings.max_nodes = spec_.max_nodes;
   settings.host = "host " + std::to_string(name);
   settings.session = "session " + std::to_string(name);
+  settings.elected = elected_;
   settings.hosting = hosting;
   settings.join_timeout = spec_.join_timeout;
   nodes_.push_back(std::make_unique<Node>(name, std::move(settings)));
@@ -99,6 +100,7 @@ void Simulation::notify(Node& node, const Notification& notification) {
     node.restarts = broken->restarts;
     handle(node, event::RoundBroken{broken->ends_job});
   } else if (const auto* closed = std::get_if<Closed>(&notification)) {
+    has_ended_ = true;
     node.has_final_message = false;
     handle(node, event::JobClosed{agent::outcome_of(closed->ending)});
   } else if (const auto* refused = std::get_if<Refused>(&notification)) {
@@ -127,6 +129,8 @@ void Simulation::perform(Node& node, const agent::Action& action) {
     start_workers(node, start->layout);
   } else if (const auto* report = std::get_if<action::ReportFailure>(&action)) {
     perform(node, node.session.fail(node.layout->round, report->failure, now_));
+  } else if (std::holds_alternative<action::ReportStartFailure>(action)) {
+    perform(node, node.session.fail(node.layout->round, failure_of(node), now_));
   } else if (std::holds_alternative<action::ReportSuccess>(action)) {
     perform(node, node.session.succeed(node.layout->round, now_));
   } else if (const auto* stop = std::get_if<action::StopWorkers>(&action)) {
@@ -137,7 +141,7 @@ void Simulation::perform(Node& node, const agent::Action& action) {
     note("node ", node.name, " finishes");
     node.finished = true;
     perform(node, node.session.gone("its ddprun ended", now_));
-    if (!node.hosting) after(milliseconds(0, 5), [this, &node] { end_agent(node); });
+    if (!node.hosting) after(milliseconds(0, 5), [this, &node] { retire(node); });
   }
 }
 
@@ -151,6 +155,7 @@ void Simulation::join(Node& node) {
     request.last_node_rank = node.layout->node_rank;
     request.last_guests = node.layout->guests;
     request.last_restarts = node.layout->restarts;
+    request.last_hosted = node.hosted_round;
     request.restarts = node.restarts;
   }
   perform(node, node.session.join(std::move(request), now_));
@@ -164,7 +169,12 @@ void Simulation::start_workers(Node& node, const Layout& layout) {
   node.round = layout.round;
   node.round_master = node.master;
   node.woken = node.unguarded = node.hangs = false;
+  node.hosted_round = elected_ && node.master == masters_ && node.name == resident_;
   ++node.started;
+  if (wide_ && !settling_ && chance(30)) {
+    note("node ", node.name, ": its workers cannot be started");
+    handle(node, event::StartFailed{{Errc::system, "no"}});
+  }
   if (!settling_) return;
   after(milliseconds(500, 2'000), [this, &node, started = node.started] {
     if (node.started == started) succeed(node);
@@ -248,6 +258,7 @@ void Simulation::end_agent(Node& node) {
   if (node.dead || node.killed) return;
   node.killed = true;
   node.killed_at = now_;
+  if (is_resident(node)) lose_elected(false, milliseconds(leases(1.5), leases(3)));
   for (int id = 1; id <= static_cast<int>(lines_.size()); ++id) {
     if (line_of(id).node == node.name) close_agents_end(id);
   }
@@ -263,12 +274,11 @@ void Simulation::end_agent(Node& node) {
 }
 
 void Simulation::guardian_says_gone(Node& node) {
-  if (node.dead || !node.has_final_message || node.cut || !master_is_there()) return;
+  if (node.dead || !node.has_final_message || is_cut(node) || !master_is_there()) return;
   after(delay(), [this, &node] {
-    if (node.dead || node.cut || !master_is_there()) return;
+    if (node.dead || is_cut(node) || !master_is_there()) return;
     const int line = connect(node, false);
-    put(line, true,
-        Message(message::Gone{"session " + std::to_string(node.name), "it was killed"}));
+    put(line, true, Message(message::Gone{node.session_name(), "it was killed"}));
     close_agents_end(line);
   });
 }
@@ -277,6 +287,7 @@ void Simulation::guardian_says_gone(Node& node) {
 
 void Simulation::check_start(const Node& node, const Layout& layout) {
   if (node.round) violate("node " + std::to_string(node.name) + " has workers already");
+  if (elected_) check_recorded(node, layout);
   if (layout.restarts > spec_.max_restarts) {
     violate("restart " + std::to_string(layout.restarts) + " of " +
             std::to_string(spec_.max_restarts));
@@ -302,7 +313,15 @@ void Simulation::check_start(const Node& node, const Layout& layout) {
   }
 }
 
+/// What an elected master announces its successors know.
+void Simulation::check_recorded(const Node& node, const Layout& layout) {
+  if (has_ended_) violate("a round begins, though a node was told the end of the job");
+  const int master = numbers_.try_emplace(layout.round, node.master).first->second;
+  if (master != node.master) violate("two masters have a round " + std::to_string(layout.round));
+}
+
 bool Simulation::was_told_of(const Round& other, const Round& at_start_of) const {
+  if (elected_) return true;  // by the state in etcd
   const auto found = told_then_.find(at_start_of);
   if (found == told_then_.end()) return false;
   const Told& told = found->second;

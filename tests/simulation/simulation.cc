@@ -53,8 +53,10 @@ Counts& Counts::operator+=(const Counts& other) {
   return *this;
 }
 
-Simulation::Simulation(std::uint64_t seed, bool trace)
-    : random_(static_cast<std::mt19937::result_type>(seed ^ (seed >> 32))), trace_(trace) {
+Simulation::Simulation(std::uint64_t seed, bool trace, Kind kind)
+    : random_(static_cast<std::mt19937::result_type>(seed ^ (seed >> 32))),
+      trace_(trace),
+      wide_(kind == Kind::wide) {
   now_ += seconds(1'000);
   spec_.min_nodes = number(1, 3);
   spec_.max_nodes = spec_.min_nodes + number(0, 2);
@@ -68,7 +70,8 @@ Simulation::Simulation(std::uint64_t seed, bool trace)
 }
 
 bool Simulation::run() {
-  hosted_ = chance(2);
+  elected_ = wide_ && chance(2);
+  hosted_ = chance(2) && !elected_;
   if (chance(4)) {
     after(milliseconds(0, 10'000), [this] { start_master(); });
   } else {
@@ -145,9 +148,15 @@ void Simulation::print(const std::string& what) const {
 
 bool Simulation::is_blocked(const Line& line, bool there) const {
   const Node& node = *nodes_[static_cast<size_t>(line.node)];
-  if (!line.own && node.cut) return true;
+  if (!line.own && (line.master == masters_ ? is_cut(node) : node.cut)) return true;
   if (there) return master_frozen_ && line.master == masters_;
   return node.frozen || node.suspended;
+}
+
+/// From the master, which may be in its process.
+bool Simulation::is_cut(const Node& node) const {
+  if (!elected_ || resident_ < 0) return node.cut;
+  return node.name != resident_ && (node.cut || nodes_[static_cast<size_t>(resident_)]->cut);
 }
 
 void Simulation::put(int line, bool there, Parcel parcel) {
@@ -280,7 +289,7 @@ void Simulation::dial(Node& node) {
   const auto try_now = [this, &node, attempt] {
     in_agent(node, [this, &node, attempt] {
       if (attempt != node.dial) return;
-      if (node.cut || master_host_dead_) {
+      if (is_cut(node) || master_host_dead_) {
         return after(AgentSession::kDialLimit, [this, &node, attempt] {
           in_agent(node, [this, &node, attempt] {
             if (attempt == node.dial)
@@ -314,11 +323,16 @@ int Simulation::connect(Node& node, bool own) {
 
 void Simulation::start_master() {
   if (sessions_) return;
+  if (elected_ && !elect()) return after(seconds(1), [this] { start_master(); });
   ServerSessions::Options options;
   static_cast<LeaseSpec&>(options) = lease_;
   options.run_id = "job";
   options.round = spec_;
   options.name = "master " + std::to_string(++masters_);
+  if (elected_) {
+    options.inherited = recorded_.value_or(JobState());
+    options.resident = nodes_[static_cast<size_t>(resident_)]->session_name();
+  }
   note(options.name, " starts");
   sessions_.emplace(std::move(options));
   ++counts_.masters;
@@ -349,22 +363,69 @@ void Simulation::stop_master(bool host_dies) {
 }
 
 void Simulation::freeze_master(Duration duration) {
-  if (!master_runs() || hosted_) return;
+  if (!master_runs() || (hosted_ && !wide_)) return;
+  if (elected_) return freeze(*nodes_[static_cast<size_t>(resident_)], duration);
   note("the master freezes");
   master_frozen_ = true;
   ++master_changes_;
+  for (const auto& node : nodes_) {
+    if (node->hosting && !node->killed) freeze(*node, duration);  // one process
+  }
   after(duration, [this, master = masters_] {
-    if (master != masters_ || !sessions_) return;
-    note("the master thaws");
-    master_frozen_ = false;
-    ++master_changes_;
-    const auto read = [this] {
-      pump_all([this](const Line& line) { return line.master == masters_; });
-    };
-    if (chance(2)) read();
-    after({}, [this] { tick_master(); });
-    read();
+    if (master == masters_ && sessions_) thaw_master();
   });
+}
+
+void Simulation::thaw_master() {
+  note("the master thaws");
+  master_frozen_ = false;
+  ++master_changes_;
+  const auto read = [this] {
+    pump_all([this](const Line& line) { return line.master == masters_; });
+  };
+  if (chance(2)) read();
+  after({}, [this] { tick_master(); });
+  read();
+}
+
+bool Simulation::elect() {
+  const Node* const node = any_node([](const Node& one) { return one.runs(); });
+  resident_ = node == nullptr ? -1 : node->name;
+  return node != nullptr;
+}
+
+void Simulation::lose_elected(bool host_dies, Duration until_next) {
+  stop_master(host_dies);
+  after(until_next, [this] { start_master(); });
+}
+
+/// The answer may be lost with the master, and the request, too.
+void Simulation::record(const JobState& state) {
+  const auto way = [this] { return chance(8) ? milliseconds(0, leases(1.5)) : delay(); };
+  if (!settling_ && chance(10)) after(delay(), [this] { misfortune_of_elected(); });
+  after(way(), [this, way, state, master = masters_] {
+    if (master != masters_ || (!sessions_ && chance(2))) return;
+    recorded_ = state;
+    after(way(), [this, master] { was_recorded(master); });
+  });
+}
+
+void Simulation::was_recorded(int master) {
+  if (master != masters_ || !sessions_) return;
+  if (master_runs()) return perform(sessions_->recorded());
+  after(std::chrono::milliseconds(50), [this, master] { was_recorded(master); });
+}
+
+/// The process of a node that has ended; the master in it stays until the end is known.
+void Simulation::retire(Node& node) {
+  if (is_resident(node) && sessions_->is_ending() && !sessions_->settled()) {
+    return after(std::chrono::milliseconds(50), [this, &node] { retire(node); });
+  }
+  if (is_resident(node)) {
+    lose_elected(false, milliseconds(1, 100));
+    if (!settling_ && chance(3)) part_from_others();
+  }
+  end_agent(node);
 }
 
 void Simulation::perform(const ServerActions& actions) {
@@ -393,6 +454,8 @@ void Simulation::perform(const ServerActions& actions) {
     } else if (const auto* news = std::get_if<server_action::NotifyWorkers>(&action)) {
       counts_.evicted += news->sentence.find("silent for") != std::string::npos ? 1 : 0;
       note("broken: ", news->sentence);
+    } else if (const auto* state = std::get_if<server_action::Record>(&action)) {
+      record(state->state);
     }
   }
   set_master_timer();

@@ -125,22 +125,28 @@ struct Node {
   bool has_final_message = false;
 
   // The workers.
-  std::optional<int> round;  ///< that they run in
-  int round_master = 0;      ///< which started it
-  int master = 0;            ///< which spoke last
-  int started = 0;           ///< how often, which tells old events from new
-  bool woken = false;        ///< its host was suspended since they were started
-  bool unguarded = false;    ///< the agent stood still without a guardian since then
-  bool hangs = false;        ///< they make no progress
-  int said_quiet = 0;        ///< of which start its agent said so
+  std::optional<int> round;   ///< that they run in
+  int round_master = 0;       ///< which started it
+  int master = 0;             ///< which spoke last
+  bool hosted_round = false;  ///< that master was in this process, and elected
+  int started = 0;            ///< how often, which tells old events from new
+  bool woken = false;         ///< its host was suspended since they were started
+  bool unguarded = false;     ///< the agent stood still without a guardian since then
+  bool hangs = false;         ///< they make no progress
+  int said_quiet = 0;         ///< of which start its agent said so
 
+  std::string session_name() const { return "session " + std::to_string(name); }
   bool runs() const { return !dead && !suspended && !killed && !frozen; }
 };
 
 class Simulation {
  public:
+  /// With `wide` half of the masters are elected, as by etcd; and masters stand still with the node
+  /// that hosts them, and workers cannot be started. A seed's history is another one then.
+  enum class Kind { narrow, wide };
+
   /// `trace`: writes each event to stderr.
-  explicit Simulation(std::uint64_t seed, bool trace = false);
+  explicit Simulation(std::uint64_t seed, bool trace = false, Kind kind = Kind::narrow);
 
   /// From the first join to the last answer. False: an invariant is broken, see violation().
   bool run();
@@ -152,6 +158,7 @@ class Simulation {
   using Round = std::pair<int, int>;  ///< its master, and its number
 
   // Chance and time.
+  int leases(double count) const { return static_cast<int>(count * double(lease_.lease.count())); }
   int number(int from, int to) { return std::uniform_int_distribution<>(from, to)(random_); }
   bool chance(int one_in) { return number(1, one_in) == 1; }
   Duration milliseconds(int from, int to) { return std::chrono::milliseconds(number(from, to)); }
@@ -174,6 +181,7 @@ class Simulation {
 
   // The network.
   bool is_blocked(const Line& line, bool there) const;
+  bool is_cut(const Node& node) const;
   Line& line_of(int id) { return lines_[static_cast<size_t>(id) - 1]; }
   void put(int line, bool there, Parcel parcel);
   void put(int line, bool there, rendezvous::Message message) {
@@ -196,12 +204,24 @@ class Simulation {
   void start_master();
   void stop_master(bool host_dies);
   void freeze_master(Duration duration);
+  void thaw_master();
   bool master_runs() const { return sessions_ && !master_frozen_; }
   bool master_is_there() const { return sessions_.has_value(); }
   void perform(const rendezvous::ServerActions& actions);
   void note_start();
   void tick_master();
   void set_master_timer();
+
+  // An elected master: at most one at a time, and the next one when the leases of its nodes are
+  // over, or when it has left.
+  bool elect();
+  bool is_resident(const Node& node) const {
+    return elected_ && node.name == resident_ && sessions_;
+  }
+  void lose_elected(bool host_dies, Duration until_next);
+  void record(const rendezvous::JobState& state);
+  void was_recorded(int master);
+  void retire(Node& node);
 
   // Nodes.
   Node& add_node(bool hosting);
@@ -229,18 +249,22 @@ class Simulation {
   void plan_misfortunes();
   void misfortune();
   void misfortune_of_master();
+  void misfortune_of_elected();
   void misfortune_of_line();
   void misfortune_of_node();
   void request();
   void cut(Node& node, Duration duration);
+  void part_from_others();
   void freeze(Node& node, Duration duration);
   void suspend(Node& node, Duration duration);
+  void stand_still(const Node& node, Duration duration);
   void kill_agent(Node& node);
   void kill_both(Node& node);
   void kill_guardian(Node& node);
   void kill_host(Node& node);
   void leave(Node& node);
   void fail_worker(Node& node);
+  static rendezvous::Failure failure_of(const Node& node);
   void succeed(Node& node);
   void settle();
 
@@ -261,12 +285,14 @@ class Simulation {
   // Invariants.
   void check_start(const Node& node, const rendezvous::Layout& layout);
   void hear_of_round(const Node& sender, const rendezvous::message::Hello& hello);
+  void check_recorded(const Node& node, const rendezvous::Layout& layout);
   bool was_told_of(const Round& other, const Round& at_start_of) const;
   bool is_being_killed(const Node& node) const;
   void check_end();
 
   std::mt19937 random_;
   const bool trace_;
+  const bool wide_;
   rendezvous::RoundSpec spec_;
   rendezvous::LeaseSpec lease_;
   Counts counts_;
@@ -296,6 +322,11 @@ class Simulation {
   bool master_host_dead_ = false;
   bool hosted_ = false;  ///< by a node
   bool never_returns_ = false;
+  bool elected_ = false;
+  int resident_ = -1;                             ///< the node whose process it is in
+  std::optional<rendezvous::JobState> recorded_;  ///< in etcd
+  bool has_ended_ = false;                        ///< as a node was told
+  std::map<int, int> numbers_;                    ///< of rounds that ran, and their masters
   std::optional<Time> master_timer_;
 
   /// What a master knows of the rounds of earlier ones.

@@ -22,7 +22,7 @@ constexpr std::uint64_t kHistories = 2'500;
 #endif
 
 /// Histories of the seeds from `otherwise` on, or those that the environment names.
-void check_histories(std::uint64_t otherwise) {
+void check_histories(std::uint64_t otherwise, Simulation::Kind kind = Simulation::Kind::narrow) {
   const auto first = from_environment("DDPRUN_SIMULATION_SEED", otherwise);
   const bool one = std::getenv("DDPRUN_SIMULATION_SEED") != nullptr;
   const auto count = from_environment("DDPRUN_SIMULATIONS", one ? 1 : kHistories);
@@ -30,7 +30,7 @@ void check_histories(std::uint64_t otherwise) {
   Counts counts;
   int failed = 0;
   for (std::uint64_t seed = first; seed < first + count && failed < 10; ++seed) {
-    Simulation history(seed, one && count == 1);
+    Simulation history(seed, one && count == 1, kind);
     if (!history.run()) {
       ++failed;
       UNSCOPED_INFO("seed " << seed << ": " << history.violation());
@@ -77,6 +77,11 @@ TEST_CASE("whatever fails, two rounds never run at once: the third part", "[part
 
 TEST_CASE("whatever fails, two rounds never run at once: the last part", "[part]") {
   check_histories(1 + 3 * kHistories);
+}
+
+TEST_CASE("whatever fails, two rounds never run at once: also with elected masters",
+          "[part][wide]") {
+  check_histories(1, Simulation::Kind::wide);
 }
 
 TEST_CASE("histories in which the walk once saw a violation where there was none", "[part]") {
