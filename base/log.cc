@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 
@@ -55,7 +56,7 @@ class LineSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
         formatted({from_spdlog(message.level), style.host,
                    std::string(message.payload.data(), message.payload.size()), message.time});
     const bool is_cause = message.level >= spdlog::level::err;
-    const bool is_text = !is_relayed && style.format == Format::text;
+    const bool is_text = !is_relayed && style.format != Format::json;
     if (is_text && is_cause && wants_colour(STDERR_FILENO)) {
       const size_t first_line = block.find('\n');
       block.insert(first_line, kReset).insert(0, kCause);
@@ -91,6 +92,11 @@ spdlog::level::level_enum to_spdlog(Level level) {
   std::abort();
 }
 
+bool is_stderr_a_file() {
+  struct stat status{};
+  return fstat(STDERR_FILENO, &status) == 0 && S_ISREG(status.st_mode);
+}
+
 spdlog::string_view_t view(std::string_view text) {
   return {text.data(), text.size()};
 }
@@ -109,8 +115,14 @@ Result<Level> parse_level(std::string_view name) {
 
 Result<Format> parse_format(std::string_view name) {
   if (name == "text") return Format::text;
+  if (name == "plain") return Format::plain;
   if (name == "json") return Format::json;
-  return Error{Errc::usage, "'" + std::string(name) + "' is not a format: use text or json"};
+  return Error{Errc::usage, "'" + std::string(name) + "' is not a format: use text, plain or json"};
+}
+
+Style style_for(Format format, Level level, std::string host) {
+  const bool with_time = format == Format::text && (level == Level::debug || is_stderr_a_file());
+  return {format, with_time, std::move(host)};
 }
 
 void set_style(Style wanted) {

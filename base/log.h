@@ -16,9 +16,9 @@ Result<Level> parse_level(std::string_view name);
 /// Lines below `level` are dropped. The default is `info`.
 void set_level(Level level);
 
-enum class Format { text, json };
+enum class Format { text, plain, json };
 
-/// "text" or "json". Errors: usage.
+/// "text", "plain" or "json". Errors: usage.
 Result<Format> parse_format(std::string_view name);
 
 /// How lines look: see base/log_line.h.
@@ -27,6 +27,10 @@ struct Style {
   bool with_time = false;  ///< for text; JSON always has the time
   std::string host;        ///< who says it; empty: the job has one node
 };
+
+/// The style that these ask for: text has the time at level debug and where stderr is a file, which
+/// is read later; on a terminal and in a pipe it comes as it happens. `plain` never has it.
+Style style_for(Format format, Level level, std::string host);
 void set_style(Style wanted);
 
 /// Sets the function that gets finished lines, with their newline. The default writes them to

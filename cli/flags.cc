@@ -328,10 +328,11 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "0 or 1",
      "Print only errors and failure reports, no other messages of ddprun: --log_level error.",
      set_quiet, Flag::kServes, 'q'},
-    {Group::output, "log_format", "", "text|json", "DDPRUN_LOG_FORMAT", "text",
-     "text or json",
-     "ddprun's own messages as text, with the time if --log_level is debug, or as JSON objects, one "
-     "a line: time, level, host (with several nodes), message.",
+    {Group::output, "log_format", "", "text|plain|json", "DDPRUN_LOG_FORMAT", "text",
+     "text, plain or json",
+     "ddprun's own messages as text, with the time if stderr is a file or --log_level is debug; "
+     "plain: without it; or as JSON objects, one a line: time, level, host (with several nodes), "
+     "message.",
      set_log_format, Flag::kServes},
     {Group::output, "events", "", "FILE", "DDPRUN_EVENTS", "",
      "the name of a file",

@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view kManPage = "--man";
 constexpr std::string_view kPagePrefix = "ddprun-";
 constexpr size_t kNameWidth = 10;  // of a command, with two spaces
-constexpr size_t kFlagWidth = 37;  // of a flag and its value, likewise
+constexpr size_t kFlagWidth = 29;  // of a flag and its value, likewise
 
 /// The page of a command such as "serve".
 std::optional<Page> command_page(std::string_view name) {
@@ -56,11 +56,17 @@ std::vector<std::string> headings() {
   return topics;
 }
 
-/// A line of a list: what it is about in a column, and the text behind it.
+/// A line of a list: what it is about in a column, and the text behind it, or below if it is
+/// longer.
 void append_line(std::string& lines, std::string name, size_t width, std::string_view text) {
-  name.resize(width, ' ');
-  lines.append(lines.empty() ? "" : "\n").append("    ").append(name).append(text);
+  constexpr std::string_view kIndent = "    ";
+  if (name.size() >= width)
+    name.append("\n").append(kIndent).append(width, ' ');
+  else
+    name.resize(width, ' ');
+  lines.append(lines.empty() ? "" : "\n").append(kIndent).append(name).append(text);
 }
+
 Error unknown_topic(const std::string& topic) {
   std::vector<std::string> names = headings();
   for (const CommandName& command : command_names()) names.emplace_back(command.name);

@@ -57,7 +57,7 @@ int fail(const Error& error) {
 void begin_log(const agent::JobSpec& job) {
   log::set_level(job.log_level);
   launcher::set_log_style(
-      {job.log_format, job.log_level == log::Level::debug, job.max_nodes > 1 ? host_name() : ""});
+      log::style_for(job.log_format, job.log_level, job.max_nodes > 1 ? host_name() : ""));
   for (const std::string& warning : job.warnings) log::warning(warning);
   for (const std::string& origin : job.origins) log::debug(origin);
 }

@@ -62,6 +62,7 @@ std::string last_suffix(const Manifest& manifest) {
 
 Result<> check_name(const Manifest& manifest) {
   const std::string& name = manifest.name;
+  if (name.empty()) return usage_error("a manifest needs a name for its job: --name NAME");
   // The name of a Service begins with a letter, until Kubernetes 1.33.
   if (!is_label(name) || name.front() < 'a') {
     return usage_error(

@@ -72,7 +72,9 @@ std::string in_brackets(const std::optional<std::string>& suggestion) {
 /// Advice about a name for which there is no file.
 std::string suggestion_or_advice(const std::string& name,
                                  const std::optional<std::string>& suggestion) {
-  if (suggestion || name.find(' ') == name.npos) return in_brackets(suggestion);
+  const bool is_line = name.find(' ') != name.npos;  // unless it is like a name with a space
+  if (!is_line || (suggestion && suggestion->find(' ') != name.npos))
+    return in_brackets(suggestion);
   return " (a program and its arguments are separate words, not one in quotes)";
 }
 

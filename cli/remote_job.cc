@@ -233,8 +233,9 @@ class Starters {
       return {};
     }
     if (program_.empty()) {
-      Result<std::string> program = host_.find_program(program_name(spec.name, number));
-      if (!program) return no_starter(program.error());
+      const std::string name = program_name(spec.name, number);
+      Result<std::string> program = host_.find_program(name);
+      if (!program) return no_starter(name, program.error());
       program_ = std::move(*program);
     }
     spec.starter = command(spec.name, number);
@@ -244,7 +245,9 @@ class Starters {
 
  private:
   /// An engine's is missing in a container for the most part.
-  Error no_starter(Error error) const {
+  Error no_starter(const std::string& name, Error error) const {
+    // Nobody mistyped it: no name that is like it.
+    if (error.code == Errc::not_found) error.message = "cannot run " + name + ": not found in PATH";
     error.message += options_.starter == Starter::ssh
                          ? "; it starts the agents: install it here"
                          : "; it starts the agents: have it in this container, or start ddprun "

@@ -259,7 +259,7 @@ class Launch {
 
 Result<Ending> launch(const Job& job) {
   log::set_level(job.log_level);
-  launcher::set_log_style({job.log_format, job.log_level == log::Level::debug, ""});
+  launcher::set_log_style(log::style_for(job.log_format, job.log_level, ""));
   if (!job.warning.empty()) log::warning(job.warning);
   for (const std::string& origin : job.origins) log::debug(origin);
   return Launch(job).run();

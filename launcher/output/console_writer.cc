@@ -23,6 +23,9 @@ namespace {
 /// long: a delay that no reader of a file notices.
 constexpr std::chrono::milliseconds kRest{1};
 
+/// A job that prints for longer after `| head` has ended goes on in silence: that is said.
+constexpr std::chrono::seconds kUnread{1};
+
 /// A new open file description, so that O_NONBLOCK affects no other process; empty, with errno, on
 /// failure.
 Fd reopen_non_blocking(int fd) {
@@ -104,6 +107,7 @@ bool ConsoleWriter::is_same_file(int fd) const {
 
 void ConsoleWriter::flush() {
   if (reader_stopped_) return lines_.clear();
+  if (discarding_) report_missing_reader();
   lines_.show_progress();
   if (kind_ == Kind::background && !discarding_) return write_in_background();
   while (!lines_.empty() && !waiting_) {
@@ -184,6 +188,7 @@ void ConsoleWriter::handle_error(int error_number) {
   lines_.clear();
   if (error_number == EPIPE) {
     discarding_ = true;  // as with `| head`: not an error
+    reader_left_ = Clock::now();
     return;
   }
   if (std::exchange(loss_reported_, true)) return;
@@ -220,6 +225,14 @@ void ConsoleWriter::resume() {
 
 void ConsoleWriter::report_loss() {
   listener_.on_loss("some output is lost: " + name_ + " was not read while workers were killed",
+                    false);
+}
+
+void ConsoleWriter::report_missing_reader() {
+  if (loss_reported_ || lines_.empty() || !reader_left_) return;
+  if (Clock::now() - *reader_left_ < kUnread) return;
+  loss_reported_ = true;
+  listener_.on_loss("nobody reads " + name_ + " any more: the job goes on, its output is dropped",
                     false);
 }
 

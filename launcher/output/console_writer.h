@@ -25,8 +25,8 @@ namespace ddprun::launcher {
 /// shell, which shares them): where writes could block, as those to a file on a disk that stalls, a
 /// thread does them.
 ///
-/// After EPIPE (the reader closed), all output is discarded. After another error, such as a full
-/// disk, pending output is discarded and the first error is reported.
+/// After EPIPE (the reader closed), all output is discarded, which is reported if it goes on. After
+/// another error, such as a full disk, pending output is discarded and the first error is reported.
 ///
 /// Thread: the executor's. Destroy it only after the executor has stopped.
 class ConsoleWriter {
@@ -96,6 +96,7 @@ class ConsoleWriter {
   void consume(size_t written);
   void resume();
   void report_loss();
+  void report_missing_reader();
   void handle_error(int error_number);
 
   boost::asio::any_io_executor executor_;
@@ -118,6 +119,7 @@ class ConsoleWriter {
   bool waiting_ = false;  // for room_, or for a write in the background
   bool flush_posted_ = false;
   bool discarding_ = false;
+  std::optional<Clock::time_point> reader_left_;
   bool reader_stopped_ = false;  // discards until it reads again, or stop_discarding
   bool in_line_ = false;         // the last byte written, or on its way, is no newline
   bool loss_reported_ = false;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <sstream>
 
 #include "cli/pages.h"
 #include "tests/catch.h"
@@ -56,6 +57,15 @@ TEST_CASE("the flags in README are flags, with these values, and few") {
     const std::string space = known->value.empty() ? "" : " ";
     CHECK(flag == "--" + std::string(known->name) + space + std::string(known->value));
   }
+}
+
+TEST_CASE("the short help has each flag's values whole, and the text behind or below, in 80 columns") {
+  const std::string shown = printed({"-h"});
+  CHECK(contains(shown, "\n    --max_restarts N|N/WINDOW    restarts after"));
+  CHECK(contains(
+      shown, "--nproc_per_node N|auto|gpu|cpu|gpu-or-1\n" + std::string(33, ' ') + "workers on"));
+  std::istringstream lines(shown);
+  for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
 }
 
 TEST_CASE("each manual page has all flags of its command, and the help of ddprun the same text") {

@@ -252,6 +252,7 @@ TEST_CASE("the host name of the last pod has to fit, which is a label") {
   CHECK(accepts_name(std::string(47, 'a'), "jobset"));
   CHECK(contains(refused_name(std::string(48, 'a'), "jobset"), "too long"));
   CHECK(contains(refused_name(std::string(64, 'a')), "--name expects"));
+  CHECK(contains(refused({}), "a manifest needs a name for its job: --name NAME"));
 }
 
 TEST_CASE("flags about other hosts are none of a manifest") {

@@ -116,6 +116,9 @@ TEST_CASE("a command that is not in PATH is searched in the current directory") 
   check_refused("python train", here.path("bin"), 127,
                 "cannot run python train: not found in PATH (a program and its arguments are "
                 "separate words, not one in quotes)");
+  check_refused("evaluate -n 1", here.path("bin"), 127,
+                "cannot run evaluate -n 1: not found in PATH (a program and its arguments are "
+                "separate words, not one in quotes)");
   here.add("bin/ex", true);
   check_refused("exc", here.path("bin"), 127,
                 "cannot run exc: not found in PATH (did you mean ex?)");

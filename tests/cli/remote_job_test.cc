@@ -245,7 +245,7 @@ TEST_CASE(
 TEST_CASE("where the program that starts the agents is missing, the sentence says what to do") {
   cli::Host bare = launching({"LSB_JOBID=7", "LSB_MCPU_HOSTS=gpu-07 8 gpu-08 8", "PATH=/bin"});
   bare.find_program = [](const std::string& name) -> Result<std::string> {
-    return Error{Errc::not_found, "cannot run " + name + ": not found in PATH"};
+    return Error{Errc::not_found, "cannot run " + name + ": not found in PATH (did you mean sh?)"};
   };
   const auto sentence = [&bare](const Words& words) {
     return cli::parse(words, bare).error().message;

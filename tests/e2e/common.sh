@@ -38,6 +38,7 @@
 set -euo pipefail
 : "${DDPRUN:?the path of ddprun}" "${DDPRUN_BIN:?the folder of the built programs}"
 
+export DDPRUN_LOG_FORMAT=plain  # stderr is a file here, and its lines are compared
 deadline=${DDPRUN_TEST_DEADLINE:-60}  # seconds
 work=$(mktemp -d)
 checked=''

@@ -5,6 +5,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 DDPRUN=$(realpath "$DDPRUN")
+unset DDPRUN_LOG_FORMAT  # --dry_run would name it
 cd "$work"
 show='echo "$RANK of $WORLD_SIZE, $TORCHELASTIC_MAX_RESTARTS restarts"'
 cat >ddprun.toml <<'END'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What ddprun says itself: who says it where there are several nodes, when it was with --log_level debug,
+# What ddprun says itself: who says it where there are several nodes, when it was with --log_level debug and in a file,
 # only errors with --quiet, and all of it as JSON with --log_format json.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -23,8 +23,25 @@ expect_stderr '^ddprun: rank [01] failed first: exit 3 '
 on one run -q --max_restarts 1 "${fails[@]}"
 expect_no_stderr 'OMP_NUM_THREADS|restart 1 of 1'
 expect_stderr '^ddprun: rank [01] failed first: exit 3 '
-on one run --log_level debug "${fails[@]}"
-expect_stderr '^20[0-9-]{8}T[0-9:]{8}\.[0-9]{3}Z ddprun: rank [01] failed first: exit 3 '
+expect_no_process_left
+
+# A file is read later: what goes there has the time. In a pipe only --log_level debug has it.
+dated='^20[0-9-]{8}T[0-9:]{8}\.[0-9]{3}Z ddprun: rank [01] failed first: exit 3 '
+on one run --log_format text "${fails[@]}"
+expect_stderr "$dated"
+expect_no_stderr '^ddprun: '
+in_a_pipe() {
+  { env "$mark" "$DDPRUN" --log_format text "$@" "${fails[@]}" 2>&1 >/dev/null || true; } | cat >"$work/piped"
+}
+in_a_pipe
+grep -qE '^ddprun: rank [01] failed first: exit 3 ' "$work/piped" || fail "in a pipe: $(cat "$work/piped")"
+in_a_pipe --log_level debug
+grep -qE "$dated" "$work/piped" || fail "in a pipe, with debug: $(cat "$work/piped")"
+on one start --log_format text sh -c 'echo up; sleep 1000'
+on one wait_for_stdout up
+kill -KILL "$(agent_of)"
+on one finish
+expect_stderr "^20[0-9-]{8}T[0-9:.]*Z ddprun: ddprun's agent was killed by SIGKILL"
 expect_no_process_left
 
 # Each line of stderr is an object; the report is one of them.

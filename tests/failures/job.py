@@ -69,7 +69,7 @@ class Job:
         self.launcher, self.nodes = LAUNCHERS[launcher], nodes
         self.folder = tempfile.mkdtemp(prefix='ddprun-failure-')
         self.environment = dict(os.environ, FAILURES_RANK=str(GUILTY), FAILURES_FOLDER=self.folder,
-                                PYTHONUNBUFFERED='1', XDG_RUNTIME_DIR=f'{self.folder}/runtime',
+                                PYTHONUNBUFFERED='1', DDPRUN_LOG_FORMAT='plain', XDG_RUNTIME_DIR=f'{self.folder}/runtime',
                                 PATH=path_variable(self.launcher.has_py_spy))
         os.mkdir(f'{self.folder}/runtime', mode=0o700)
         self.processes = {}   # by node
