@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The table of README that compares ddprun with torchrun and mpirun is true, line by line. The line about nodes that
-# join and leave is `launcher_behaviours` for the first two; mpirun has no flag for it.
+# join and leave is `launcher_behaviours` for the first two; mpirun has no flag for it. That ddprun starts all nodes
+# is `netns_ssh` and `netns_slurm`; of the others their help is asked.
 . "$(dirname "${BASH_SOURCE[0]}")/interop.sh"
 command -v mpirun >/dev/null && command -v mpicc >/dev/null || skip "there is no mpirun or mpicc"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -110,5 +111,10 @@ restarts() {  # restarts LAUNCHER N CODE: of two nodes
 restarts ddprun 1 1
 restarts ddprun 2 0
 restarts torchrun 1 0
-! mpirun --help all 2>/dev/null | grep -qi 'restart the workers' || fail "mpirun restarts workers"
+
+mpirun --help all >mpirun.help 2>/dev/null || true
+"$python" -m torch.distributed.run --help >torchrun.help
+grep -q -- '--host <' mpirun.help || fail "mpirun starts no other hosts"
+! grep -qE -- '--host(s|file)?[ =]' torchrun.help || fail "torchrun starts other hosts"
+! grep -qi 'restart the workers' mpirun.help || fail "mpirun restarts workers"
 expect_no_process_left
