@@ -5,7 +5,6 @@
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 DDPRUN=$(realpath "$DDPRUN")
-unset DDPRUN_LOG_FORMAT  # --dry_run would name it
 cd "$work"
 show='echo "$RANK of $WORLD_SIZE, $TORCHELASTIC_MAX_RESTARTS restarts"'
 cat >ddprun.toml <<'END'
@@ -21,8 +20,10 @@ expect_stdout '^0 of 2, 5 restarts$'
 expect_stdout '^1 of 2, 5 restarts$'
 PET_MAX_RESTARTS=4 run --nproc_per_node 1 sh -c "$show"
 expect_stdout '^0 of 1, 4 restarts$'
+unset DDPRUN_LOG_FORMAT  # or it is named, too
 PET_MAX_RESTARTS=4 run --dry_run true
 expect_stdout '^settings: --nproc_per_node 2 \(ddprun\.toml:2\), --no_prefix \(ddprun\.toml:4\), --max_restarts 4 \(PET_MAX_RESTARTS\)$'
+export DDPRUN_LOG_FORMAT=plain
 run --config none sh -c "$show"
 expect_stdout '^0 of 1, 0 restarts$'
 
