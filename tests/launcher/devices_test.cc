@@ -88,10 +88,12 @@ TEST_CASE("a list of visible devices ends where CUDA stops reading it") {
 
 TEST_CASE("a machine without a driver has no GPUs, and NVML is not loaded") {
   nvml_reports("gpu");
-  const Machine machine;
+  Machine machine;
+  machine.with_nodes_of_gpus({1});
 
   CHECK(machine.find(DeviceSearch::quick).empty());
   CHECK(machine.find(DeviceSearch::exact, FAKE_NVML_LIBRARY).empty());
+  CHECK(machine.nodes_of({"0"}, FAKE_NVML_LIBRARY) == std::vector<int>{-1});
 }
 
 TEST_CASE("the kernel's list of GPUs is counted") {
