@@ -135,6 +135,27 @@ TEST_CASE("a silent server ends the wait for a reply, and the error stays") {
   CHECK(second.error().message == first.error().message);
 }
 
+TEST_CASE("a connection that is reset during a request is said to be") {
+  boost::asio::io_context context;
+  tcp::acceptor acceptor(context, tcp::endpoint(make_address("127.0.0.1"), 0));
+  auto connecting = std::async(std::launch::async, [&] {
+    return StoreClient::connect("127.0.0.1", acceptor.local_endpoint().port(), 20s, 20s);
+  });
+  tcp::socket socket = acceptor.accept();
+  std::array<char, 10> hello{};
+  boost::asio::read(socket, boost::asio::buffer(hello));
+  boost::asio::write(socket, boost::asio::buffer(hello.data() + 6, 4));
+  StoreClient client = must(connecting.get());
+  auto adding = std::async(std::launch::async, [&] { return client.add("/n", 1); });
+  boost::asio::read(socket, boost::asio::buffer(hello));  // more of the request may follow
+  socket.set_option(boost::asio::socket_base::linger(true, 0));
+  socket.close();
+  const auto added = adding.get();
+  REQUIRE(added.has_error());
+  CHECK(added.error().code == Errc::unreachable);
+  CHECK(contains(added.error().message, "connection lost: Connection reset by peer"));
+}
+
 TEST_CASE("a connection the server closes is an error that stays") {
   auto store = std::make_unique<LiveStore>();
   StoreClient client = client_of(*store);
