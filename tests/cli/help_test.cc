@@ -59,7 +59,8 @@ TEST_CASE("the flags in README are flags, with these values, and few") {
   }
 }
 
-TEST_CASE("the short help has each flag's values whole, and the text behind or below, in 80 columns") {
+TEST_CASE(
+    "the short help has each flag's values whole, and the text behind or below, in 80 columns") {
   const std::string shown = printed({"-h"});
   CHECK(contains(shown, "\n    --max_restarts N|N/WINDOW    restarts after"));
   CHECK(contains(
