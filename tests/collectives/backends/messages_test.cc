@@ -1,37 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
-#include <csignal>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
-#include <iterator>
-#include <list>
 #include <optional>
-#include <poll.h>
-#include <span>
-#include <sstream>
-#include <stdexcept>
 #include <string>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <thread>
-#include <unistd.h>
-#include <utility>
 #include <vector>
 
-#include <boost/asio/buffer.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/write.hpp>
-
-#include "base/fd.h"
-#include "collectives/backends/cpu/frame.h"
 #include "collectives/backends/shm/layout.h"
 #include "ddp/process_group.h"
 #include "tests/catch.h"
+#include "tests/collectives/backends/mail.h"
 #include "tests/collectives/ranks.h"
-#include "tests/collectives/stores/job_store.h"
 #include "tests/contains.h"
 
 using namespace ddprun::tests;
@@ -39,97 +20,8 @@ using ddp::ErrorKind;
 using ddp::P2POp;
 using ddp::ProcessGroup;
 using ddp::Work;
-namespace asio = boost::asio;
 
 namespace {
-
-using Elements = std::vector<float>;
-
-constexpr std::size_t kShort = (64 << 10) / sizeof(float);  // the longest that is sent unasked
-constexpr std::size_t kLong = 700'001;                      // some pieces
-
-/// The content of the message with this tag from this rank.
-Elements elements(int rank, int tag, std::size_t count) {
-  Elements all(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    all[i] = static_cast<float>((i * 31 + static_cast<std::size_t>(rank * 1009 + tag * 17)) % 4096);
-  }
-  return all;
-}
-
-/// Begun receives and sends, and the data they move.
-class Mail {
- public:
-  explicit Mail(ProcessGroup& group) : group_(group) {}
-
-  void send(int to, int tag, std::size_t count) {
-    const Elements& data = sent_.emplace_back(elements(group_.rank(), tag, count));
-    works_.push_back(group_.isend(data, to, tag));
-  }
-  void receive(int from, int tag, std::size_t count) {
-    Received& message = received_.emplace_back(Received{from, tag, Elements(count, -1)});
-    works_.push_back(group_.irecv(message.data, from, tag));
-  }
-
-  /// From the last to the first.
-  void wait() {
-    for (std::size_t i = works_.size(); i-- > 0;) {
-      works_[i].wait();
-      check(works_[i].is_completed() && !works_[i].error(), "waited for, and not completed");
-    }
-    for (const auto& [from, tag, data] : received_) {
-      check(data == elements(from, tag, data.size()),
-            "tag " + std::to_string(tag) + " from rank " + std::to_string(from));
-    }
-    works_.clear();
-    received_.clear();
-    sent_.clear();
-  }
-
- private:
-  struct Received {
-    int from;
-    int tag;
-    Elements data;
-  };
-
-  ProcessGroup& group_;
-  std::list<Elements> sent_;
-  std::list<Received> received_;
-  std::vector<Work> works_;
-};
-
-/// All with all, in both directions, whichever half is begun first.
-void both_ways(ProcessGroup& group) {
-  for (const bool sends_first : {true, false}) {
-    Mail mail(group);
-    for (const std::size_t count : {std::size_t{0}, std::size_t{1}, kShort, kShort + 1, kLong}) {
-      const auto send = [&](int other) { mail.send(other, 4, count); };
-      const auto receive = [&](int other) { mail.receive(other, 4, count); };
-      for (int other = 0; other < group.size(); ++other) {
-        if (other == group.rank()) continue;
-        sends_first ? send(other) : receive(other);
-        sends_first ? receive(other) : send(other);
-      }
-    }
-    mail.wait();
-  }
-  group.barrier();
-}
-
-/// Where rank 1 listens for connections, and the token that it requires there.
-std::pair<asio::ip::tcp::endpoint, std::uint64_t> listener() {
-  std::istringstream text(job_store()->get("ddp/0/joined/1"));
-  std::string address;
-  std::uint16_t port = 0;
-  std::uint64_t token = 0;
-  text >> address >> port >> token;
-  return {{asio::ip::make_address(address), port}, token};
-}
-
-asio::ip::tcp::endpoint listen_address() {
-  return listener().first;
-}
 
 /// Of this process's mappings of memory that the ranks share.
 std::size_t shared_bytes() {
@@ -144,59 +36,6 @@ std::size_t shared_bytes() {
   return bytes;
 }
 
-enum class Exit { killed, throws, leaves };
-
-/// Rank 1 exits so while the others have messages with it under way, which all fail alike.
-void lose_rank_1(ProcessGroup& group, Exit how) {
-  const Elements data(kLong);
-  static Elements place(kLong);  // until the group is gone, which may use it
-  group.barrier();
-  std::vector<Work> works;
-  if (group.rank() == 1) {
-    if (how == Exit::throws) works = {group.irecv(place, 0, 9)};
-    group.barrier();
-    if (how == Exit::killed) ::raise(SIGKILL);
-    if (how == Exit::throws) throw std::runtime_error("thrown by the program");
-    return;
-  }
-  works.push_back(group.irecv(place, 1, 5));
-  works.push_back(group.isend(data, 1, 6));
-  works.push_back(
-      group.batch_isend_irecv(std::vector{P2POp::recv(place, 1, 7), P2POp::send(data, 1, 8)}));
-  group.barrier();
-  std::optional<std::string> first;
-  for (const Work& work : works) {
-    try {
-      work.wait();
-      wrong("a message without its receiver");
-    } catch (const ddp::Error& error) {
-      check(work.is_completed() && work.error(), "failed, and not completed");
-      check(work.error()->what() == std::string(error.what()), "another error than was thrown");
-      check(first.value_or(error.what()) == error.what(), "another error than the first");
-      first = error.what();
-    }
-  }
-  group.barrier();
-}
-
-struct Mismatch {
-  void (*send)(ProcessGroup& group);  ///< by rank 0
-  void (*recv)(ProcessGroup& group);  ///< by rank 1
-  std::string sent;
-  std::string expected;
-};
-
-template <class T>
-void send_to_1(ProcessGroup& group, std::size_t count) {
-  const std::vector<T> data(count);
-  group.send(data, 1, 5);
-}
-
-void recv_from_0(ProcessGroup& group, std::size_t count, int tag) {
-  Elements data(count);
-  group.recv(data, 0, tag);
-}
-
 /// Messages go by the connection until their ring is mapped.
 bool are_two_rings_mapped(ProcessGroup& group) {
   const std::size_t before = shared_bytes();
@@ -208,18 +47,6 @@ bool are_two_rings_mapped(ProcessGroup& group) {
   }
   return false;
 }
-
-const Mismatch kMismatches[] = {
-    {[](ProcessGroup& group) { send_to_1<double>(group, 100); },
-     [](ProcessGroup& group) { recv_from_0(group, 100, 5); }, "send float64[100] to rank 1, tag 5",
-     "recv float32[100] from rank 0, tag 5"},
-    {[](ProcessGroup& group) { send_to_1<float>(group, 100); },
-     [](ProcessGroup& group) { recv_from_0(group, 101, 5); }, "send float32[100] to rank 1, tag 5",
-     "recv float32[101] from rank 0, tag 5"},
-    {[](ProcessGroup& group) { send_to_1<float>(group, kLong); },
-     [](ProcessGroup& group) { recv_from_0(group, kLong + 1, 5); },
-     "send float32[700001] to rank 1, tag 5", "recv float32[700002] from rank 0, tag 5"},
-};
 
 }  // namespace
 
@@ -409,69 +236,6 @@ TEST_CASE("messages that were begun are done when their senders have left", "[mp
   });
 }
 
-TEST_CASE("bytes on a foreign connection disturb no message") {
-  check_ranks(3, [](ProcessGroup& group) {
-    group.barrier();
-    asio::io_context context;
-    std::vector<asio::ip::tcp::socket> sockets;
-    for (const std::string& bytes :
-         {std::string(), std::string("GET / HTTP/1.1\r\n\r\n"), std::string(1 << 16, '\0'),
-          std::string(100, '\xff'), std::string("\1\2\1\0\0\0\0\0", 8),
-          std::string("\1\7\1\0\0\0\0\0\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0", 24)}) {
-      auto& socket = sockets.emplace_back(context);
-      socket.connect(listen_address());
-      boost::system::error_code refused;  // it need not read to the end
-      asio::write(socket, asio::buffer(bytes), refused);
-    }
-    both_ways(group);
-  });
-}
-
-TEST_CASE("a rank says hello once: messages on a second connection in its name are not taken") {
-  check_ranks(2, [](ProcessGroup& group) {
-    const bool sends = group.rank() == 0;
-    const auto message = [&](int tag) {
-      Mail mail(group);
-      sends ? mail.send(1, tag, 1) : mail.receive(0, tag, 1);
-      mail.wait();
-    };
-    message(1);
-    if (sends) {
-      const auto [there, token] = listener();
-      using ddp::internal::Frame;
-      const Frame hello{.kind = Frame::Kind::hello, .tag = group.rank(), .number = token};
-      asio::io_context context;
-      asio::ip::tcp::socket socket(context);
-      socket.connect(there);
-      asio::write(socket, asio::buffer(&hello, sizeof hello));
-      pollfd end{socket.native_handle(), POLLIN, 0};
-      check(::poll(&end, 1, 40'000) == 1, "a second hello is accepted");
-    }
-    message(2);
-    group.barrier();
-  });
-}
-
-TEST_CASE("silent foreign connections are limited in number, and keep no rank out") {
-  check_ranks(3, [](ProcessGroup& group) {
-    // The oldest have to go for those who come after them.
-    constexpr std::size_t kComing = 300;
-    const std::size_t staying = 64 + 3 * static_cast<std::size_t>(group.size());
-    asio::io_context context;
-    std::vector<asio::ip::tcp::socket> sockets;
-    if (group.rank() == 0) {
-      const auto there = listen_address();
-      while (sockets.size() < kComing) sockets.emplace_back(context).connect(there);
-      for (std::size_t i = 0; i < kComing - staying; ++i) {
-        pollfd end{sockets[i].native_handle(), POLLIN, 0};
-        check(::poll(&end, 1, 60'000) == 1, "stranger " + std::to_string(i) + " is still there");
-      }
-    }
-    group.barrier();
-    both_ways(group);
-  });
-}
-
 TEST_CASE("a message to itself is refused, and the group stays as it was", "[mpi]") {
   const auto ended = run_ranks(2, [](ProcessGroup& group) {
     Elements data(1);
@@ -485,109 +249,4 @@ TEST_CASE("a message to itself is refused, and the group stays as it was", "[mpi
     CHECK(contains(rank.output, "send to itself"));
     CHECK(contains(rank.output, "recv from itself"));
   }
-}
-
-TEST_CASE("every open message with a rank that ends fails with the same error, which names it",
-          "[tcp]") {
-  const auto [how, code] =
-      GENERATE(table<Exit, int>({{Exit::killed, 128 + SIGKILL}, {Exit::throws, 2}}));
-  const int size = GENERATE(2, 3);
-  auto ended =
-      run_ranks(size, [](ProcessGroup& group, Exit exit) { lose_rank_1(group, exit); }, how);
-  CHECK(ended[1].code == code);
-  ended.erase(ended.begin() + 1);
-  check_failure(ended, ErrorKind::peer_lost, {"lost rank 1 in "});
-}
-
-TEST_CASE("a message with a rank that left the group fails with that reason") {
-  const auto ended = run_ranks(2, [](ProcessGroup& group) { lose_rank_1(group, Exit::leaves); });
-  check_failure({ended[0]}, ErrorKind::mismatch, {"but rank 1 is at the group's end"});
-}
-
-TEST_CASE("a receive fails whose announced message is of a rank that ended") {
-  const auto ended = run_ranks(2, [](ProcessGroup& group) {
-    std::int64_t process = ::getpid();
-    Elements data(kLong);
-    if (group.rank() == 1) {
-      static_cast<void>(group.isend(data, 0, 5));
-      group.send(std::span(&process, 1), 0, 6);
-      group.recv(std::span(&process, 1), 0, 7);  // rank 0 waits for nothing else when we end
-      ::_exit(0);
-    }
-    group.recv(std::span(&process, 1), 1, 6);
-    const ddprun::Fd other(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
-    pollfd end{.fd = other.get(), .events = POLLIN, .revents = 0};
-    group.send(std::span(&process, 1), 1, 7);
-    ::poll(&end, 1, -1);
-    group.recv(data, 1, 5);
-  });
-  check_failure({ended[0]}, ErrorKind::peer_lost,
-                {"lost rank 1 in recv float32[700001] from rank 1, tag 5"});
-}
-
-TEST_CASE("a rank that receives more messages than it holds reports it, and the group fails") {
-  const auto ended = run_ranks(2, [](ProcessGroup& group) {
-    constexpr int kMany = (1 << 17) + 1;
-    std::vector<P2POp> ops;
-    if (group.rank() == 0) {
-      for (int i = 0; i < kMany; ++i) ops.push_back(P2POp::send(std::span<float>(), 1, i));
-    }
-    group.batch_send_recv(ops);
-    group.barrier();
-  });
-  check_failure(ended, ErrorKind::mismatch,
-                {"rank 1 holds 131072 messages of rank 0 that it does not receive, "
-                 "and one more comes, tag 131072"});
-}
-
-#ifndef __SANITIZE_ADDRESS__  // its companion for types looks at objects through a pipe
-TEST_CASE("a rank without descriptors for messages reports it, and the others lose it at once") {
-  const Words command = rank_command([](ProcessGroup& group) {
-    group.barrier();
-    if (group.rank() == 0) {
-      const ddprun::Fd next(::dup(0));
-      const rlimit none = {static_cast<rlim_t>(next.get()), static_cast<rlim_t>(next.get())};
-      ::setrlimit(RLIMIT_NOFILE, &none);
-    }
-    group.barrier();
-    both_ways(group);
-  });
-  const auto ended = run_ranks(2, command, {{"DDP_TEST_TIMEOUT_MS", "600000"}});
-  INFO(ended[0].output << ended[1].output);
-  CHECK(contains(ended[0].output, "rank 0 "));
-  CHECK(contains(ended[0].output, "Too many open files"));
-  CHECK(contains(ended[1].output, "rank 0 "));
-}
-#endif
-
-TEST_CASE("a message of another type or count than its receive fails on both sides") {
-  const int number = GENERATE(range(0, static_cast<int>(std::size(kMismatches))));
-  const auto& [send, recv, sent, expected] = kMismatches[number];
-  const auto ended = run_ranks(
-      3,
-      [](ProcessGroup& group, int which) {
-        if (group.rank() == 0) kMismatches[which].send(group);
-        if (group.rank() == 1) kMismatches[which].recv(group);
-        group.barrier();
-      },
-      number);
-  check_failure(ended, ErrorKind::mismatch,
-                {"rank 1 is at " + expected + ", but rank 0 is at " + sent});
-}
-
-TEST_CASE("a receive that times out names the message that came instead") {
-  const LiveStore store;
-  const Words command = rank_command([](ProcessGroup& group) {
-    if (group.rank() == 0) send_to_1<float>(group, 100);
-    if (group.rank() == 1) recv_from_0(group, 101, 6);
-    group.barrier();
-  });
-  Variables impatient = kImpatient;
-  impatient.merge(place(1, 2, store.port()));
-  Rank sender(command, place(0, 2, store.port()));
-  Rank receiver(command, impatient);
-  check_failure(
-      {sender.wait(), receiver.wait()}, ErrorKind::timed_out,
-      {"rank 1 timed out after 1500 ms waiting for rank 0 in recv float32[101] from rank 0, "
-       "tag 6; rank 0 has sent tag 5"});
 }

@@ -2,141 +2,23 @@
 // DistributedDataParallel in host memory, and, as part of test_device, in that of GPUs.
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <csignal>
-#include <functional>
+#include <memory>
 #include <numeric>
 #include <random>
-#include <stdexcept>
-#include <string>
+#include <vector>
 
 #include "tests/catch.h"
-#include "tests/collectives/training/memory.h"
-#include "tests/contains.h"
+#include "tests/collectives/training/model.h"
 
 using namespace ddprun::tests;
+using namespace ddp_tests;
 using ddp::Buffer;
 using ddp::DataType;
 using ddp::DistributedDataParallel;
 using ddp::ProcessGroup;
-using ddp_tests::Memory;
 
 namespace {
-
-using Order = std::vector<std::size_t>;
-using Values = std::vector<double>;
-
-Memory& memory() {
-  static const std::unique_ptr<Memory> made = ddp_tests::make_memory();
-  return *made;
-}
-
-void check_refused(const std::string& words, const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const ddp::Error& error) {
-    check(error.kind() == ddp::ErrorKind::usage, std::string("the kind of: ") + error.what());
-    check(std::string(error.what()).find(words) != std::string::npos, error.what());
-    return;
-  }
-  wrong("not refused: " + words);
-}
-
-/// The contents of each of the buffers.
-std::vector<Values> read(const std::vector<Buffer>& buffers) {
-  std::vector<Values> all;
-  std::vector<std::vector<float>> floats;
-  for (const Buffer& buffer : buffers) {
-    const bool is_double = buffer.type == DataType::float64;
-    all.emplace_back(is_double ? buffer.count : 0);
-    floats.emplace_back(is_double ? 0 : buffer.count);
-    memory().read(buffer, is_double ? static_cast<void*>(all.back().data()) : floats.back().data());
-  }
-  memory().settle();
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    all[i].insert(all[i].end(), floats[i].begin(), floats[i].end());
-  }
-  return all;
-}
-
-Values read(const Buffer& buffer) {
-  return read(std::vector{buffer}).front();
-}
-
-std::vector<Buffer> gradients(const DistributedDataParallel& model) {
-  std::vector<Buffer> all;
-  for (std::size_t p = 0; p < model.size(); ++p) all.push_back(model.gradient(p));
-  return all;
-}
-
-void write(const Buffer& buffer, const Values& values) {
-  if (buffer.type == DataType::float64) return memory().write(buffer, values.data());
-  const std::vector<float> floats(values.begin(), values.end());
-  memory().write(buffer, floats.data());
-}
-
-void fill(const Buffer& buffer, double value) {
-  write(buffer, Values(buffer.count, value));
-}
-
-DistributedDataParallel::Options placed(DistributedDataParallel::Options options = {}) {
-  options.allocate = memory().allocator();
-  return options;
-}
-
-/// Parameters of float32 and float64, which every rank fills with other numbers.
-struct Model {
-  std::vector<Buffer> parameters;
-
-  Model(const std::vector<std::size_t>& counts, int rank, std::size_t double_every = 0) {
-    for (std::size_t i = 0; i < counts.size(); ++i) {
-      const bool is_double = double_every > 0 && i % double_every == 0;
-      parameters.push_back(
-          memory().make(counts[i], is_double ? DataType::float64 : DataType::float32));
-      fill(parameters.back(), rank + 1);
-    }
-  }
-};
-
-/// A gradient of a rank; small whole numbers, so that sums have no rounding.
-double gradient(int rank, std::size_t pass, std::size_t parameter, std::size_t i) {
-  return static_cast<double>((i * 7 + parameter * 3 + pass) % 11) * (rank + 1);
-}
-
-/// The plain average of gradient().
-double average(int size, std::size_t pass, std::size_t parameter, std::size_t i) {
-  return gradient(0, pass, parameter, i) * (size + 1) / 2;
-}
-
-/// Writes a gradient, or adds to it.
-void compute(DistributedDataParallel& model, int rank, std::size_t pass, std::size_t parameter,
-             bool adds = false) {
-  const Buffer buffer = model.gradient(parameter);
-  Values values = adds ? read(buffer) : Values(buffer.count);
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] += gradient(rank, pass, parameter, i);
-  write(buffer, values);
-  model.gradient_ready(parameter);
-}
-
-void backward(DistributedDataParallel& model, int rank, std::size_t pass, const Order& order,
-              bool adds = false) {
-  for (const std::size_t parameter : order) compute(model, rank, pass, parameter, adds);
-}
-
-void check_average(const DistributedDataParallel& model, int size, std::size_t pass) {
-  const std::vector<Values> all = read(gradients(model));
-  for (std::size_t p = 0; p < model.size(); ++p) {
-    const Values& values = all[p];
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const double expected = average(size, pass, p, i);
-      if (std::abs(values[i] - expected) <= 1e-5 * expected) continue;
-      wrong("pass " + std::to_string(pass) + ", element " + std::to_string(i) + " of gradient " +
-            std::to_string(p) + ": " + std::to_string(values[i]) + " instead of " +
-            std::to_string(expected));
-    }
-  }
-}
 
 Order forth(std::size_t count) {
   Order order(count);
@@ -159,28 +41,6 @@ void check_buckets(const DistributedDataParallel& model) {
   }
   std::sort(seen.begin(), seen.end());
   check(seen == forth(model.size()), "each parameter is in one bucket");
-}
-
-/// Every rank trains with `body` in memory().
-template <RankBody F, class... Args>
-std::vector<Ended> train(int size, F /*body*/, const Args&... arguments) {
-  const auto in_memory = [](const internal::Passed<Args>&... passed) {
-    static_cast<void>(memory());  // before the group: a device is current by then
-    ProcessGroup group = join();
-    F{}(group, passed...);
-  };
-  return run_ranks(size, rank_command(in_memory, arguments...), ddp_tests::memory_variables());
-}
-
-/// As train(), and checks that all goes well.
-template <RankBody F, class... Args>
-void check_training(int size, F body, const Args&... arguments) {
-  if (!ddp_tests::has_memory_for(size)) return;
-  for (const Ended& rank : train(size, body, arguments...)) {
-    INFO(size << " ranks: " << rank.output);
-    CHECK(rank.code == 0);
-    CHECK((rank.output.empty() || is_over_mpi()));
-  }
 }
 
 /// Models, buckets and orders of readiness by chance: the first two the same on all ranks.
@@ -360,39 +220,6 @@ TEST_CASE("a parameter that only some ranks use is averaged, and one that none u
   });
 }
 
-TEST_CASE("wrong use of a data-parallel model is refused, and the model goes on", "[gpu]") {
-  const int size = GENERATE(1, 2);
-  check_training(size, [](ProcessGroup& group) {
-    const Model made({3, 4, 5}, group.rank());
-    std::vector<int> whole(3);
-    std::vector<float> here(3);
-    check_refused("of no parameters", [&] { DistributedDataParallel(group, {}); });
-    check_refused("parameter 0 has gradients of int32: only floating-point types",
-                  [&] { DistributedDataParallel(group, {whole}); });
-    check_refused("buckets of 0 bytes", [&] {
-      DistributedDataParallel(group, made.parameters, placed({.first_bucket_bytes = 0}));
-    });
-    const ddp::DeviceSpan<float> elsewhere{here.data(), 3};
-    const bool has_memory = group.backend() == "nccl";  // of its own
-    check_refused(has_memory ? "is in no GPU's memory" : "without the option allocate",
-                  [&] { DistributedDataParallel(group, {elsewhere}); });
-    check_refused("parameter 1 is not in the memory",
-                  [&] { DistributedDataParallel(group, {here, elsewhere}); });
-
-    DistributedDataParallel model(group, made.parameters, placed());
-    check_refused("parameter 3 of a model that has 3", [&] { model.gradient_ready(3); });
-    check_refused("the gradient of parameter 1 as float64", [&] { model.gradient<double>(1); });
-    compute(model, group.rank(), 0, 1);
-    check_refused("parameter 1 is ready a second time", [&] { model.gradient_ready(1); });
-    check_refused("no_sync() in a pass", [&] { static_cast<void>(model.no_sync()); });
-    check_refused("parameters 0, 2 of 3 were not ready", [&] { model.finish(); });
-    compute(model, group.rank(), 0, 0);
-    compute(model, group.rank(), 0, 2);
-    model.finish();
-    check_average(model, group.size(), 0);
-  });
-}
-
 TEST_CASE("a bucket may have 100 MiB") {
   check_training(2, [](ProcessGroup& group) {
   // Sanitizers make looking at each element slow, and get less. A gradient beside it.
@@ -409,60 +236,4 @@ TEST_CASE("a bucket may have 100 MiB") {
     check(model.statistics().bytes == kBytes + 12, "the bytes of a pass");
     check(model.statistics().all_reduces == 2, "the calls of a pass");
   });
-}
-
-TEST_CASE("models that differ between ranks are the same error on all of them") {
-  const auto [what, difference] = GENERATE(table<std::string, std::string>({
-      {"count", "parameter 1 float32[4] on rank 0, parameter 1 float32[7] on rank 2"},
-      {"type", "parameter 0 float32[3] on rank 0, parameter 0 float64[3] on rank 2"},
-      {"more", "nothing on rank 0, parameter 3 float32[1] on rank 2"},
-      {"structs",
-       "buffer 0 structs of 2 bytes[3] on rank 0, buffer 0 structs of 3 bytes[3] on rank 2"},
-      {"option", "bucket_bytes 6 on rank 0, bucket_bytes 5 on rank 2"},
-  }));
-  const auto ended = train(
-      4,
-      [](ProcessGroup& group, const std::string& what_differs) {
-        const bool other = group.rank() == 2;
-        std::vector<std::size_t> counts = {3, 4, 5};
-        if (other && what_differs == "count") counts[1] = 7;
-        if (other && what_differs == "more") counts.push_back(1);
-        const Model made(counts, group.rank(), other && what_differs == "type" ? 3 : 0);
-        std::array<std::array<char, 3>, 3> three{};
-        std::array<std::array<char, 2>, 3> two{};
-        auto options = placed({.bucket_bytes = other && what_differs == "option" ? 5U : 6U});
-        if (what_differs == "structs") {
-          options.buffers = {other ? ddp::Buffer(three) : ddp::Buffer(two)};
-        }
-        DistributedDataParallel(group, made.parameters, options);
-      },
-      what);
-  for (const Ended& rank : ended) {
-    CHECK(rank.code == failed(ddp::ErrorKind::mismatch));
-    CHECK(rank.output ==
-          "ddp: ranks do not agree on a DistributedDataParallel: " + difference + "\n");
-  }
-}
-
-TEST_CASE("a rank that leaves in the middle of a backward pass is named by the others") {
-  const bool killed = GENERATE(true, false);
-  const auto ended = train(
-      3,
-      [](ProcessGroup& group, bool dies) {
-        // With a bucket under way that the others have not begun.
-        const Model made({100, 100}, group.rank());
-        DistributedDataParallel model(group, made.parameters, placed({.first_bucket_bytes = 1}));
-        if (group.rank() == 1) {
-          compute(model, 1, 0, 1);
-          if (dies) std::raise(SIGKILL);
-          throw std::runtime_error("thrown by the program");
-        }
-        backward(model, group.rank(), 0, {0, 1});
-        model.finish();
-      },
-      killed);
-  INFO(ended[1].output);
-  CHECK(ended[1].code == (killed ? 128 + SIGKILL : 2));
-  CHECK(ended[1].output == (killed ? "" : "thrown by the program\n"));
-  check_failure({ended[0], ended[2]}, ddp::ErrorKind::peer_lost, {ddp_tests::lost_rank_1()});
 }

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks of a process group that do not make the same calls.
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+#include "ddp/process_group.h"
+#include "tests/catch.h"
+#include "tests/collectives/group/fail_for_good.h"
+#include "tests/collectives/ranks.h"
+
+using namespace ddprun::tests;
+using ddp::ErrorKind;
+using ddp::ProcessGroup;
+using ddp::ReduceOp;
+
+namespace {
+
+using Elements = std::vector<float>;
+using Counts = std::vector<std::size_t>;
+
+/// A call that rank 1, the `odd` one, makes otherwise than the others.
+struct DifferentCall {
+  void (*make)(ProcessGroup& group, bool odd);
+  Words texts;               ///< in every rank's error
+  std::string of_four = {};  ///< the same with four ranks
+};
+
+const DifferentCall kDifferentCalls[] = {
+    {[](ProcessGroup& group, bool odd) {
+       Elements data(odd ? 101 : 100);
+       group.all_reduce(data);
+     },
+     {"all_reduce sum float32[100]", "all_reduce sum float32[101]"},
+     "; rank 1 is at #1 all_reduce sum float32[101], the others at #1 all_reduce sum float32[100]"},
+    {[](ProcessGroup& group, bool odd) {
+       Elements data(100);
+       std::vector<double> doubles(100);
+       odd ? group.all_reduce(doubles) : group.all_reduce(data);
+     },
+     {"all_reduce sum float32[100]", "all_reduce sum float64[100]"}},
+    {[](ProcessGroup& group, bool odd) {
+       Elements data(100);
+       group.all_reduce(data, odd ? ReduceOp::max : ReduceOp::sum);
+     },
+     {"all_reduce sum float32[100]", "all_reduce max float32[100]"}},
+    {[](ProcessGroup& group, bool odd) {
+       Elements data(100);
+       odd ? group.barrier() : group.all_reduce(data);
+     },
+     {"all_reduce sum float32[100]", "barrier"},
+     "; rank 1 is at #1 barrier, the others at #1 all_reduce sum float32[100]"},
+    {[](ProcessGroup& group, bool odd) { group.new_group(odd ? std::vector{0} : std::vector{1}); },
+     {"makes a new_group of other ranks than rank"}},
+    {[](ProcessGroup& group, bool odd) {
+       const auto blocks = static_cast<std::size_t>(group.size());
+       const Counts counts(blocks, 5);
+       Elements all(5 * blocks);
+       Counts sends = counts;
+       if (odd) sends[0] = 4;
+       Elements out(odd ? all.size() - 1 : all.size());
+       group.all_to_all_v(out, sends, all, counts);
+       group.barrier();  // a rank whose own blocks fit fails here
+     },
+     {"all_to_all_v float32", "elements", "which", "rank 0", "rank 1"}},
+    {[](ProcessGroup& group, bool odd) {
+       Elements data(100);
+       group.broadcast(data, odd ? 1 : 0);
+     },
+     {"broadcast float32[100] from rank 0", "broadcast float32[100] from rank 1"}},
+};
+
+}  // namespace
+
+TEST_CASE("calls that differ between ranks fail before data moves, and are named",
+          "[mpi][tcp][nodes]") {
+  const int call = any_of(kDifferentCalls);
+  const int size = GENERATE(2, 4);
+  const auto ended = run_ranks(
+      size,
+      [](ProcessGroup& group, int number) {
+        fail_for_good(group, [&] { kDifferentCalls[number].make(group, group.rank() == 1); });
+      },
+      call);
+  check_failure(ended, ErrorKind::mismatch, kDifferentCalls[call].texts);
+  if (size == 4) check_failure(ended, ErrorKind::mismatch, {kDifferentCalls[call].of_four});
+}
+
+TEST_CASE("a rank that leaves early is reported as at the group's end, not as lost") {
+  const auto ended = run_ranks(3, [](ProcessGroup& group) {
+    if (group.rank() != 1) fail_for_good(group, [&] { group.barrier(); });
+  });
+  check_failure({ended[0], ended[2]}, ErrorKind::mismatch, {"the group's end"});
+}
+
+TEST_CASE("a rank that never makes the call ends the others' wait, and they name it",
+          "[mpi][nodes]") {
+  const int size = GENERATE(2, 4);
+  const Words command = rank_command([](ProcessGroup& group) {
+    if (group.rank() == 1) ::pause();
+    fail_for_good(group, [&] { group.barrier(); });
+  });
+  check_failure(run_ranks_but(1, size, command, kImpatient), ErrorKind::timed_out,
+                {"timed out after 1500 ms in #1 barrier: rank 1 is in no call yet"});
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// A process group one of whose ranks ends.
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <span>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "ddp/process_group.h"
+#include "store/client.h"
+#include "tests/catch.h"
+#include "tests/collectives/group/fail_for_good.h"
+#include "tests/collectives/ranks.h"
+#include "tests/contains.h"
+#include "tests/must.h"
+#include "tests/unused_port.h"
+
+using namespace std::chrono_literals;
+using namespace ddprun::tests;
+using ddp::ErrorKind;
+using ddp::ProcessGroup;
+using StoreClient = ddprun::store::Client;
+
+namespace {
+
+using Elements = std::vector<float>;
+using Counts = std::vector<std::size_t>;
+
+/// Rank `victim` dies while `call` moves data; the others go on until they notice.
+template <class F>
+void die_in_the_middle(ProcessGroup& group, int victim, F call) {
+  group.barrier();  // so that all are connected
+  std::atomic<int> calls{0};
+  std::thread killer;
+  if (group.rank() == victim) {
+    killer = std::thread([&] {
+      calls.wait(0);
+      std::raise(SIGKILL);
+    });
+  }
+  for (;;) {
+    call();
+    calls = 1;
+    calls.notify_one();
+  }
+}
+
+/// A call that is made again and again, with 2^20 elements for each rank in `blocks`.
+struct RepeatedCall {
+  const char* name;
+  std::size_t count;  ///< of data
+  void (*make)(ProcessGroup& group, Elements& data, Elements& blocks, const Counts& counts);
+};
+
+constexpr std::size_t kBlock = 1 << 20;
+
+const RepeatedCall kRepeatedCalls[] = {
+    {"small all_reduce", 10, [](auto& group, auto& data, auto&, auto&) { group.all_reduce(data); }},
+    {"large all_reduce", 4 << 20,
+     [](auto& group, auto& data, auto&, auto&) { group.all_reduce(data); }},
+    {"broadcast", 4 << 20, [](auto& group, auto& data, auto&, auto&) { group.broadcast(data, 0); }},
+    {"reduce", kBlock, [](auto& group, auto& data, auto&, auto&) { group.reduce(data, 0); }},
+    {"gather", kBlock,
+     [](auto& group, auto& data, auto& blocks, auto&) { group.gather(data, blocks, 0); }},
+    {"gather_v", kBlock,
+     [](auto& group, auto& data, auto& blocks, auto& counts) {
+       group.gather_v(data, blocks, counts, 0);
+     }},
+    {"all_gather", kBlock,
+     [](auto& group, auto& data, auto& blocks, auto&) { group.all_gather(data, blocks); }},
+    {"all_gather_v", kBlock,
+     [](auto& group, auto& data, auto& blocks, auto& counts) {
+       group.all_gather_v(data, blocks, counts);
+     }},
+    {"scatter", kBlock,
+     [](auto& group, auto& data, auto& blocks, auto&) { group.scatter(blocks, data, 0); }},
+    {"scatter_v", kBlock,
+     [](auto& group, auto& data, auto& blocks, auto& counts) {
+       group.scatter_v(blocks, counts, data, 0);
+     }},
+    {"reduce_scatter", kBlock,
+     [](auto& group, auto& data, auto& blocks, auto&) { group.reduce_scatter(blocks, data); }},
+    {"reduce_scatter_v", kBlock,
+     [](auto& group, auto& data, auto& blocks, auto& counts) {
+       group.reduce_scatter_v(blocks, data, counts);
+     }},
+    {"all_to_all", kBlock,
+     [](auto& group, auto&, auto& blocks, auto&) { group.all_to_all(blocks, blocks); }},
+    {"all_to_all_v", kBlock,
+     [](auto& group, auto&, auto& blocks, auto& counts) {
+       group.all_to_all_v(blocks, counts, blocks, counts);
+     }},
+    {"barrier", 0, [](auto& group, auto&, auto&, auto&) { group.barrier(); }},
+    {"all_reduce of the group's memory", 0,
+     [](auto& group, auto&, auto&, auto&) {
+       static const auto memory = group.allocate(4 * kBlock * sizeof(float));
+       group.all_reduce(std::span(static_cast<float*>(memory.get()), 4 * kBlock));
+     }},
+    {"all_to_all of the group's memory", 0,
+     [](auto& group, auto&, auto& blocks, auto&) {
+       static const auto memory = group.allocate(blocks.size() * sizeof(float));
+       const std::span in(static_cast<const float*>(memory.get()), blocks.size());
+       group.all_to_all(in, blocks);
+     }},
+    {"allocate", 0, [](auto& group, auto&, auto&, auto&) { (void)group.allocate(kBlock); }},
+    {"send and recv", kBlock,
+     [](auto& group, auto& data, auto& blocks, auto&) {
+       const bool first = group.rank() == 0;
+       if (first) group.send(blocks, 1);
+       if (group.rank() == 1) group.recv(blocks, 0);
+       if (group.rank() > 1) group.barrier();
+       if (first) group.recv(data, 1);
+       if (group.rank() == 1) group.send(data, 0);
+     }},
+};
+
+/// Rank 1 was killed, and the others say so.
+void check_killed_rank_1(std::vector<Ended> ended) {
+  CHECK(ended[1].code == 128 + SIGKILL);
+  ended.erase(ended.begin() + 1);
+  check_failure(ended, ErrorKind::peer_lost, {"lost rank 1 in "});
+}
+
+}  // namespace
+
+TEST_CASE("a rank killed in the middle of a call fails the others, which name it", "[nodes]") {
+  const int size = GENERATE(2, 4);
+  const int call = any_of(kRepeatedCalls);
+  const auto ended = run_ranks(
+      size,
+      [](ProcessGroup& group, int number) {
+        const RepeatedCall& repeated = kRepeatedCalls[number];
+        const auto ranks = static_cast<std::size_t>(group.size());
+        Elements data(repeated.count, 1);
+        Elements blocks(kBlock * ranks);
+        const Counts counts(ranks, kBlock);
+        fail_for_good(group, [&] {
+          die_in_the_middle(group, 1, [&] { repeated.make(group, data, blocks, counts); });
+        });
+      },
+      call);
+  INFO(kRepeatedCalls[call].name);
+  check_killed_rank_1(ended);
+}
+
+TEST_CASE("a rank killed in the middle of a call of a part fails the others, which name it",
+          "[tcp][nodes]") {
+  const int size = GENERATE(2, 4);
+  check_killed_rank_1(run_ranks(size, [](ProcessGroup& group) {
+    auto part = group.split(0, -group.rank());
+    Elements data(100, 1);
+    die_in_the_middle(group, 1, [&] { part->all_reduce(data); });
+  }));
+}
+
+TEST_CASE("a rank killed while others connect to it fails them, and they name it") {
+  const int size = GENERATE(2, 4);
+  const LiveStore store;
+  const Words command = rank_command([](ProcessGroup& group) { group.barrier(); });
+  std::vector<Rank> ranks;
+  for (int rank = 1; rank < size; ++rank) {
+    ranks.emplace_back(command, place(rank, size, store.port()));
+  }
+  auto client = must(StoreClient::connect("127.0.0.1", store.port(), 20s, 20s));
+  must(client.wait({"/ddp/0/joined/1"}, 20s));
+  ranks[0].kill();
+  CHECK(ranks[0].wait().code == 128 + 9);  // while it waited for rank 0
+  ranks.emplace_back(command, place(0, size, store.port()));
+  std::vector<Ended> others;
+  for (std::size_t i = 1; i < ranks.size(); ++i) others.push_back(ranks[i].wait());
+  check_failure(others, ErrorKind::peer_lost, {"lost rank 1 while connecting"});
+}
+
+TEST_CASE("a killed rank 0 is named even if it served the store") {
+  const Words command = rank_command([](ProcessGroup& group) {
+    Elements data(10, 1);
+    fail_for_good(group, [&] { die_in_the_middle(group, 0, [&] { group.all_reduce(data); }); });
+  });
+  const std::uint16_t port = unused_port();
+  std::vector<Rank> ranks;
+  for (int rank = 0; rank < 4; ++rank) {
+    Variables variables = place(rank, 4, port);
+    variables["TORCHELASTIC_USE_AGENT_STORE"] = "False";
+    ranks.emplace_back(command, variables);
+  }
+  for (int rank = 0; rank < 4; ++rank) {
+    const Ended ended = ranks[rank].wait();
+    INFO(ended.output);
+    CHECK(ended.code == (rank == 0 ? 128 + 9 : failed(ErrorKind::peer_lost)));
+    CHECK((rank == 0 || contains(ended.output, "rank 0")));
+  }
+}
+
+TEST_CASE("a rank that throws between calls fails the others, which name it", "[tcp][nodes]") {
+  const auto ended = run_ranks(3, [](ProcessGroup& group) {
+    group.barrier();  // so that all are connected
+    if (group.rank() == 1) throw std::runtime_error("thrown by the program");
+    fail_for_good(group, [&] { group.barrier(); });
+  });
+  CHECK(ended[1].code == 2);
+  CHECK(contains(ended[1].output, "thrown by the program"));
+  check_failure({ended[0], ended[2]}, ErrorKind::peer_lost, {"lost rank 1"});
+}
