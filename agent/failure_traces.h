@@ -1,11 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <ctime>
+#include <functional>
 #include <string>
 #include <sys/types.h>
+#include <utility>
 #include <vector>
 
+#include <boost/asio/any_io_executor.hpp>
+
+#include "agent/error_file.h"
+#include "base/async_jobs.h"
 #include "launcher/exit_status.h"
+#include "launcher/output/output.h"
+#include "launcher/worker_group.h"
 
 namespace ddprun::agent {
 
@@ -18,5 +27,40 @@ std::string full_disk_text(const std::vector<std::string>& files);
 /// Where the core of process `pid` is, which ended with `status`: a path, or what shows it. Empty:
 /// it left none, or not where it is looked for.
 std::string core_of(launcher::ExitStatus status, pid_t pid);
+
+/// What a worker that ended has left.
+struct Traces {
+  WorkerException exception;
+  std::string stderr_end;
+  std::string cause;  ///< that the host shows; may be empty
+  std::string core;   ///< where it is; empty: there is none, or it is unknown
+};
+
+/// Where it leaves them.
+struct TracePlaces {
+  std::string error_file;
+  std::vector<std::string> log_files;
+  launcher::Output::StderrEnd stderr_end;
+};
+
+/// Reads traces on a thread.
+///
+/// It must be there as long as the executor runs. Thread: the executor's.
+class TraceReader {
+ public:
+  using Done = std::function<void(const Traces&)>;
+
+  explicit TraceReader(boost::asio::any_io_executor executor)
+      : executor_(executor), disk_(std::move(executor)) {}
+
+  /// Calls `done`, once and not from within: with all, or after a second with the end of stderr as
+  /// far as it is here. Of a worker that was stopped: what it had reported before `stopped`, as the
+  /// kernel dates files.
+  void read(const launcher::WorkerEnd& end, TracePlaces places, std::timespec stopped, Done done);
+
+ private:
+  boost::asio::any_io_executor executor_;
+  AsyncJobs disk_;
+};
 
 }  // namespace ddprun::agent

@@ -3,12 +3,9 @@
 
 #include <algorithm>
 #include <csignal>
-#include <ctime>
-#include <sys/resource.h>
 #include <utility>
 
 #include "agent/consequence.h"
-#include "agent/failure_traces.h"
 #include "agent/whereabouts.h"
 #include "agent/worker_devices.h"
 #include "agent/worker_env.h"
@@ -16,25 +13,11 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "launcher/descendants.h"
-#include "launcher/signal_catchers.h"
 
 namespace ddprun::agent {
 namespace {
 
-/// In less time no worker fills a machine's memory.
-constexpr std::chrono::milliseconds kOomDelay{20};
-
-/// How long a failure may wait for the files that explain it.
-constexpr std::chrono::seconds kExamination{1};
-
-/// How long one that speaks of a lost peer may wait for that one's end: an interpreter with a GPU
-/// may take as long to end.
-constexpr std::chrono::seconds kLostPeer{2};
-
 constexpr std::string_view kFaultHandler = "PYTHONFAULTHANDLER";
-
-/// How long a worker may print its stacks.
-constexpr std::chrono::seconds kAbort{1};
 
 /// `ranks` are the workers that run; without any, only processes that they started do.
 std::string processes_text(const std::vector<int>& ranks) {
@@ -57,16 +40,6 @@ std::string why_alive() {
   return reason.empty() ? "" : ": " + reason;
 }
 
-/// Sends SIGABRT to a worker that prints its stacks at it. Its memory is not worth a core.
-bool abort_printing(pid_t pid) {
-  rlimit core{};
-  if (prlimit(pid, RLIMIT_CORE, nullptr, &core) == 0) {
-    core.rlim_cur = 0;
-    prlimit(pid, RLIMIT_CORE, &core, nullptr);
-  }
-  return launcher::signal_catchers(pid, SIGABRT);
-}
-
 double seconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
@@ -83,15 +56,24 @@ NodeWorkers::NodeWorkers(boost::asio::any_io_executor executor, const JobSpec& j
       events_(events),
       handle_event_(std::move(handle_event)),
       setup_(executor_, job_, host_name_),
-      disk_(executor_),
-      oom_begins_(executor_),
       wait_reporter_(executor_),
       uneven_end_(executor_, uneven_end),
       watch_(executor_, job_.program, host_name_),
       stacks_(executor_, job_.program, host_name_),
       progress_(executor_, job_, output_),
       timers_(executor_),
-      abort_limit_(executor_) {}
+      aborts_(executor_),
+      round_end_(executor_, host_name_, round_end_hooks()) {}
+
+RoundEnd::Hooks NodeWorkers::round_end_hooks() {
+  return {[this](rendezvous::Failure failure) {
+            handle_event_(event::WorkerFailed{std::move(failure)});
+          },
+          [this](const launcher::WorkerEnd& end, const std::string& exception) {
+            record_end(end, exception);
+          },
+          [this] { finish_when_known(); }};
+}
 
 Result<> NodeWorkers::open_files() {
   const Result<> opened = setup_.open_logs();
@@ -101,16 +83,11 @@ Result<> NodeWorkers::open_files() {
 
 void NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::Endpoint& store) {
   layout_ = layout;
-  failures_.clear();
-  cause_limit_.reset();
-  first_failure_.clear();
+  round_end_.clear(layout_);
   succeeded_.clear();
   started_.clear();
-  all_ended_ = false;
-  stop_signal_ = 0;
-  exits_ = {};
-  unread_.clear();
-  aborted_.clear();
+  aborts_.cancel();
+  aborts_.set_unread({});
   output_.remove_workers();
   group_.emplace(executor_, job_.stop_grace,
                  launcher::WorkerGroup::Hooks{
@@ -127,7 +104,8 @@ void NodeWorkers::start(const rendezvous::Layout& layout, const rendezvous::Endp
     wait_reporter_.end();
     events_.round_ready(layout_, store.host, store.port);
     const Result<> started = start_workers(std::move(workers));
-    started ? watch_for_oom() : handle_event_(event::StartFailed{started.error()});
+    started ? round_end_.watch(!job_.devices.empty())
+            : handle_event_(event::StartFailed{started.error()});
   });
   if (setup_.is_preparing()) report_waiting();
 }
@@ -178,21 +156,22 @@ void NodeWorkers::on_progress_changed(bool quiet, std::chrono::duration<double> 
   if (!quiet) return progress_changed_({layout_.round, false, 0, {}, {}});
   collect_stacks(false, [this, time, round = layout_.round](const CollectedStacks& seen) {
     // If some went on during the look, that was said, and is the last word.
-    if (is_quiet_ && layout_.round == round && stop_signal_ == 0) on_hang_seen(time, seen);
+    if (is_quiet_ && layout_.round == round && !round_end_.is_stopping()) on_hang_seen(time, seen);
   });
 }
 
 void NodeWorkers::on_hang_seen(std::chrono::duration<double> time, const CollectedStacks& seen) {
   rendezvous::NodeProgress progress{layout_.round, true, time.count(), {}, {}};
-  unread_.clear();
+  std::vector<pid_t> unread;
   for (const WorkerWatch::Process& process : processes()) {
     const auto stack = seen.of_rank.find(process.rank);
     if (stack == seen.of_rank.end()) continue;
-    if (!shows_program(stack->second)) unread_.push_back(process.pid);
+    if (!shows_program(stack->second)) unread.push_back(process.pid);
     const auto& calls = seen.calls.at(process.rank);
     progress.places.push_back(with_calls(place_with_stack(process.rank, stack->second), calls));
     add_calls(progress.calls, process.rank, calls);
   }
+  aborts_.set_unread(std::move(unread));
   progress.places = grouped(progress.places);
   progress_changed_(std::move(progress));
 }
@@ -212,62 +191,23 @@ void NodeWorkers::add_output(int local_rank, WorkerSetup::Worker worker, launche
   started_.push_back({std::move(status), std::chrono::steady_clock::now()});
 }
 
-/// A little later, so that it does not take the processor from workers that begin.
-void NodeWorkers::watch_for_oom() {
-  oom_.reset();
-  oom_begins_.expires_after(kOomDelay);
-  oom_begins_.async_wait([this](boost::system::error_code cancelled) {
-    if (cancelled) return;
-    oom_.emplace();
-    if (!job_.devices.empty()) gpu_errors_.emplace();
-  });
-}
-
 void NodeWorkers::look_and_stop(int signal) {
-  if (!group_ || stop_signal_ != 0 || group_->running().empty()) return stop(signal);
+  if (!group_ || round_end_.is_stopping() || group_->running().empty()) return stop(signal);
   watch_.look(processes(), [this, signal](WorkerWatch::Seen seen) {
     for (rendezvous::WorkerPlace& place : seen.places) {
       if (place.kind != rendezvous::WorkerPlace::Kind::busy) continue;
       std::erase_if(place.ranks, [this](int rank) { return is_about_to_fail(rank); });
     }
-    exits_.places = std::move(seen.places);
-    exits_.calls = std::move(seen.calls);
+    round_end_.set_places(std::move(seen.places), std::move(seen.calls));
     if (!group_->running().empty()) stop(signal);  // else what they left is being stopped
   });
 }
 
 void NodeWorkers::abort_and_stop(int signal) {
-  std::vector<pid_t> unread;
-  for (const WorkerWatch::Process& process : processes()) {
-    if (std::ranges::count(unread_, process.pid) > 0) unread.push_back(process.pid);
-  }
-  if (stop_signal_ != 0 || unread.empty()) return stop(signal);
-  aborted_.insert(unread.begin(), unread.end());  // some end before it is known who got it
-  disk_.run(
-      [unread] {
-        std::set<pid_t> signalled;
-        for (const pid_t pid : unread) {
-          if (abort_printing(pid)) signalled.insert(pid);
-        }
-        return signalled;
-      },
-      [this, signal, round = layout_.round](const std::set<pid_t>& signalled) {
-        if (layout_.round != round || stop_signal_ != 0) return;
-        std::erase_if(aborted_, [&](pid_t pid) { return !signalled.contains(pid); });
-        on_aborted(signal);
-      });
-}
-
-/// Stops the workers when those that got SIGABRT have ended.
-void NodeWorkers::on_aborted(int signal) {
-  const std::vector<WorkerWatch::Process> left = processes();
-  const bool any_prints = std::ranges::any_of(
-      left, [this](const auto& process) { return aborted_.contains(process.pid); });
-  if (!any_prints) return stop(signal);
-  abort_limit_.expires_after(kAbort);
-  abort_limit_.async_wait([this, signal, round = layout_.round](boost::system::error_code ec) {
-    if (!ec && layout_.round == round && stop_signal_ == 0) stop(signal);
-  });
+  std::vector<pid_t> running;
+  for (const WorkerWatch::Process& process : processes()) running.push_back(process.pid);
+  const bool is_first = !round_end_.is_stopping();
+  if (!is_first || !aborts_.begin(running, [this, signal] { stop(signal); })) stop(signal);
 }
 
 /// For want of a peer, too: it has said so, and is busy with ending itself.
@@ -289,23 +229,16 @@ std::vector<WorkerWatch::Process> NodeWorkers::processes() const {
 
 void NodeWorkers::stop(int signal) {
   if (!group_) return;
-  watch_.cancel();
-  progress_.end();
-  uneven_end_.end();
+  end_watches();
+  aborts_.cancel();
   setup_.cancel();
-  if (stop_signal_ == 0) {
-    stop_signal_ = signal;
-    exits_.signal = launcher::signal_name(signal);
-    stop_began_ = std::chrono::steady_clock::now();
-    clock_gettime(CLOCK_REALTIME_COARSE, &stop_dated_);
+  const bool is_first = !round_end_.is_stopping();
+  round_end_.stop(signal);
+  if (is_first) {
     events_.round_stopping(layout_.round, signal);
     report_waiting();
   }
   group_->stop(signal);
-  // The cause has come from another node.
-  if (failures_.give_up() && all_ended_) {
-    boost::asio::post(executor_, [this] { finish_when_examined(); });
-  }
 }
 
 void NodeWorkers::forward(int signal) {
@@ -314,7 +247,7 @@ void NodeWorkers::forward(int signal) {
 
 bool NodeWorkers::interrupt(int rank) {
   const int local_rank = rank - layout_.first_rank;
-  return group_ && stop_signal_ == 0 && group_->signal(local_rank, SIGINT);
+  return group_ && !round_end_.is_stopping() && group_->signal(local_rank, SIGINT);
 }
 
 void NodeWorkers::window_changed() {
@@ -371,15 +304,16 @@ void NodeWorkers::note_end(const launcher::WorkerEnd& end) {
 }
 
 void NodeWorkers::on_worker_ended(launcher::WorkerEnd end) {
-  const bool has_printed = aborted_.erase(end.pid) > 0 && stop_signal_ == 0;
-  end.stopped = end.stopped || has_printed;
+  end.stopped = end.stopped || aborts_.is_printing(end.pid);
   note_end(end);
   timers_.worker_ended(end.pid);
-  if (has_printed) on_aborted(SIGTERM);
-  if (end.stopped || (!end.exec_failure && !end.status.success())) return examine(end);
+  aborts_.ended(end.pid);
+  if (end.stopped || (!end.exec_failure && !end.status.success())) {
+    return round_end_.ended(end, trace_places(end), timers_.cause(end.pid));
+  }
   record_end(end, "");
   if (end.exec_failure) {
-    exits_.victims.push_back({layout_.first_rank + end.local_rank, "could not be started"});
+    round_end_.not_started(end.local_rank);
     handle_event_(event::StartFailed{*end.exec_failure, end.local_rank});
   } else {
     on_success(layout_.first_rank + end.local_rank);
@@ -400,100 +334,11 @@ void NodeWorkers::record_end(const launcher::WorkerEnd& end, const std::string& 
                        end.status, seconds(end.ran), exception);
 }
 
-/// Concluded once: by the files, or by the limit.
-struct NodeWorkers::Examination {
-  boost::asio::steady_timer limit;
-  bool concluded = false;
-};
-
-/// Its number in failures_.
-std::size_t NodeWorkers::note_failure(const launcher::WorkerEnd& end) {
-  exits_.victims.push_back({layout_.first_rank + end.local_rank, end.status.text()});
-  return failures_.ended();
-}
-
-/// Reads what the worker left in files, which may take as long as their disk does; and the rest of
-/// its pipe at once. Of one that was stopped: whether it had reported an exception before.
-void NodeWorkers::examine(const launcher::WorkerEnd& end) {
-  ++under_examination_;
-  const std::optional<std::size_t> number =
-      end.stopped ? std::nullopt : std::optional(note_failure(end));
-  auto examination =
-      std::make_shared<Examination>(Examination{boost::asio::steady_timer(executor_)});
-  const auto conclude = [this, examination, end, number](const Traces& traces) {
-    if (std::exchange(examination->concluded, true)) return;
-    examination->limit.cancel();
-    on_examined(end, number, traces);
-  };
-  const auto stderr_end = end.stopped ? launcher::Output::StderrEnd()
-                                      : output_.stderr_end(layout_.first_rank + end.local_rank);
-  examination->limit.expires_after(kExamination);
-  examination->limit.async_wait([conclude, text = stderr_end.text](boost::system::error_code ec) {
-    if (!ec) conclude({{}, text, {}, {}});
-  });
-  disk_.run(
-      [path = setup_.error_file(end.local_rank), when = stop_dated_, stderr_end, end,
-       files = setup_.redirected_to(end.local_rank)] {
-        const std::string file =
-            end.stopped ? read_error_file_of_before(path, when) : read_error_file(path);
-        const bool may_lack_space = !end.stopped && end.status.signal() != SIGKILL;
-        return Traces{parse_error_file(file).value_or(WorkerException()), stderr_end.read(),
-                      may_lack_space ? full_disk_text(files) : "", core_of(end.status, end.pid)};
-      },
-      conclude);
-}
-
-void NodeWorkers::on_examined(const launcher::WorkerEnd& end, std::optional<std::size_t> number,
-                              const Traces& traces) {
-  const std::string& exception = traces.exception.message;
-  record_end(end, exception);
-  rendezvous::Failure failure = failure_of(end, traces);
-  // A worker that speaks of a lost peer did not fail for want of space, and is still looked at.
-  if (!is_consequence(failure)) failure.cause = traces.cause;
-  if (failure.cause.empty()) failure.cause = timers_.cause(end.pid);
-  if (!traces.core.empty()) log::info(rank_text(end.local_rank) + " left a core: " + traces.core);
-  if (end.stopped && exception.empty()) exits_.stopped.push_back(failure.rank);
-  if (end.stopped && !exception.empty()) exits_.victims.push_back({failure.rank, exception});
-  note_consequence(failure);
-  if (number) settle(failures_.examined(*number, std::move(failure)));
-  --under_examination_;
-  finish_when_examined();
-}
-
-void NodeWorkers::note_consequence(const rendezvous::Failure& failure) {
-  for (rendezvous::Victim& victim : exits_.victims) {
-    if (victim.rank == failure.rank) victim.consequence = is_consequence(failure);
-  }
-}
-
-/// Reports `first`, or waits for it if all failures speak of a lost peer and it may still come.
-void NodeWorkers::settle(std::optional<rendezvous::Failure> first) {
-  const bool is_alone = layout_.local_size == layout_.world_size;
-  if (!first && (stop_signal_ != 0 || (all_ended_ && is_alone))) first = failures_.give_up();
-  if (first) return report_first(std::move(*first));
-  if (failures_.waits_for_cause() && !cause_limit_) wait_for_cause();
-}
-
-void NodeWorkers::wait_for_cause() {
-  cause_limit_.emplace(executor_, kLostPeer);
-  cause_limit_->async_wait([this](boost::system::error_code cancelled) {
-    if (cancelled) return;
-    auto first = failures_.give_up();
-    if (!first) return;
-    report_first(std::move(*first));
-    finish_when_examined();
-  });
-}
-
-void NodeWorkers::report_first(rendezvous::Failure failure) {
-  const int signal = exit_status(failure).signal();
-  std::string cause = oom_ ? oom_->cause(failure.pid, signal) : "";
-  if (cause.empty() && gpu_errors_) cause = gpu_errors_->cause(failure.pid);
-  if (!cause.empty()) failure.cause = std::move(cause);
-  note_consequence(failure);
-  first_failure_ = rank_text(failure.rank - layout_.first_rank) + " failed (" +
-                   exit_status(failure).text() + "); ";
-  handle_event_(event::WorkerFailed{failure});
+TracePlaces NodeWorkers::trace_places(const launcher::WorkerEnd& end) const {
+  TracePlaces places{setup_.error_file(end.local_rank), setup_.redirected_to(end.local_rank), {}};
+  // What one that was stopped prints at last explains nothing.
+  if (!end.stopped) places.stderr_end = output_.stderr_end(layout_.first_rank + end.local_rank);
+  return places;
 }
 
 void NodeWorkers::on_killing(const std::vector<int>& local_ranks) const {
@@ -503,23 +348,23 @@ void NodeWorkers::on_killing(const std::vector<int>& local_ranks) const {
                " (--shutdown_timeout): killed");
 }
 
-void NodeWorkers::on_all_ended() {
-  all_ended_ = true;
+/// Nothing is said of them any more.
+void NodeWorkers::end_watches() {
   watch_.cancel();
   progress_.end();
   uneven_end_.end();
-  report_waiting();
-  if (stop_signal_ != 0) exits_.seconds = seconds(std::chrono::steady_clock::now() - stop_began_);
-  for (const int local_rank : group_->killed()) {
-    exits_.killed.push_back(layout_.first_rank + local_rank);
-  }
-  output_.workers_are_gone();
-  settle(std::nullopt);
-  finish_when_examined();
 }
 
-void NodeWorkers::finish_when_examined() {
-  if (!all_ended_ || under_examination_ > 0 || failures_.waits_for_cause()) return;
+void NodeWorkers::on_all_ended() {
+  end_watches();
+  report_waiting();
+  output_.workers_are_gone();
+  round_end_.all_ended(group_->killed());
+  finish_when_known();
+}
+
+void NodeWorkers::finish_when_known() {
+  if (!round_end_.is_known()) return;
   output_.when_drained([this] {
     wait_reporter_.end();
     handle_event_(event::WorkersEnded{});
@@ -528,40 +373,25 @@ void NodeWorkers::finish_when_examined() {
 
 void NodeWorkers::report_waiting() {
   wait_reporter_.begin([this](std::chrono::seconds waited) {
-    log::info(first_failure_ + "waiting " + duration_text(waited) + " for " + waiting_for());
+    log::info(round_end_.first_failure() + "waiting " + duration_text(waited) + " for " +
+              waiting_for());
   });
 }
 
 std::string NodeWorkers::waiting_for() const {
   if (setup_.is_preparing()) return "the disk of --log_dir, which does not create files";
-  if (all_ended_) return "ddprun's output to be written: its reader or its disk has stopped";
+  if (round_end_.have_all_ended())
+    return "ddprun's output to be written: its reader or its disk has stopped";
   if (group_->is_killing())
     return processes_text(running()) + " to end after SIGKILL" + why_alive();
-  return processes_text(running()) + " to stop (" + exits_.signal + "); killing them after " +
-         duration_text(job_.stop_grace) + " (--shutdown_timeout)";
+  return processes_text(running()) + " to stop (" + round_end_.exits().signal +
+         "); killing them after " + duration_text(job_.stop_grace) + " (--shutdown_timeout)";
 }
 
 std::string NodeWorkers::error_file_of(int rank) const {
   const int local_rank = rank - layout_.first_rank;
   if (local_rank < 0 || local_rank >= layout_.local_size) return "";
   return setup_.error_file(local_rank);
-}
-
-rendezvous::Failure NodeWorkers::failure_of(const launcher::WorkerEnd& end, const Traces& traces) {
-  rendezvous::Failure failure;
-  failure.rank = layout_.first_rank + end.local_rank;
-  failure.wait_status = end.status.wait_status();
-  failure.pid = end.pid;
-  failure.seconds = seconds(end.ran);
-  failure.host = host_name_;
-  failure.stderr_tail = traces.stderr_end;
-  failure.exception = traces.exception.message;
-  failure.traceback = traces.exception.traceback;
-  return failure;
-}
-
-std::string NodeWorkers::rank_text(int local_rank) const {
-  return "rank " + std::to_string(layout_.first_rank + local_rank);
 }
 
 }  // namespace ddprun::agent

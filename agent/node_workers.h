@@ -4,29 +4,26 @@
 #include <chrono>
 #include <functional>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
-#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/any_io_executor.hpp>
 
+#include "agent/abort_stacks.h"
 #include "agent/ask/log_piece.h"
 #include "agent/ask/status.h"
-#include "agent/error_file.h"
 #include "agent/events.h"
+#include "agent/failure_traces.h"
 #include "agent/file_timers.h"
-#include "agent/first_failure.h"
 #include "agent/job_spec.h"
 #include "agent/machine.h"
 #include "agent/progress_monitor.h"
+#include "agent/round_end.h"
 #include "agent/stack_collector.h"
 #include "agent/wait_reporter.h"
 #include "agent/worker_setup.h"
 #include "agent/worker_watch.h"
-#include "base/async_jobs.h"
 #include "base/error.h"
-#include "launcher/gpu_errors.h"
-#include "launcher/oom.h"
 #include "launcher/output/output.h"
 #include "launcher/worker_group.h"
 #include "rendezvous/endpoint.h"
@@ -112,55 +109,38 @@ class NodeWorkers {
 
   /// How the workers of the latest round ended, once all have. The first that failed is among the
   /// victims, too: the master knows whether it is the root cause.
-  const rendezvous::WorkerExits& exits() const { return exits_; }
+  const rendezvous::WorkerExits& exits() const { return round_end_.exits(); }
 
   /// The path of the error file of the worker with this global rank in the latest round; empty:
   /// there is none, or it belongs to another node.
   std::string error_file_of(int rank) const;
 
  private:
-  /// The contents of the files of a worker that failed.
-  struct Traces {
-    WorkerException exception;
-    std::string stderr_end;
-    std::string cause;  ///< that the host shows; may be empty
-    std::string core;   ///< where it is; empty: there is none, or it is unknown
-  };
-  struct Examination;
   /// A worker that was started.
   struct Started {
     ask::RankStatus status;
     std::chrono::steady_clock::time_point when;
   };
 
+  RoundEnd::Hooks round_end_hooks();
   Result<> start_workers(Result<std::vector<WorkerSetup::Worker>> workers);
   void add_output(int local_rank, WorkerSetup::Worker worker, launcher::Child child);
   std::vector<std::string> more_variables();
-  void watch_for_oom();
   void watch_progress();
   void on_progress_changed(bool quiet, std::chrono::duration<double> time);
   void on_hang_seen(std::chrono::duration<double> time, const CollectedStacks& seen);
-  void on_aborted(int signal);
   bool is_about_to_fail(int rank);
   void on_worker_ended(launcher::WorkerEnd end);
   void on_success(int rank);
   void on_killing(const std::vector<int>& local_ranks) const;
-  void examine(const launcher::WorkerEnd& end);
-  void on_examined(const launcher::WorkerEnd& end, std::optional<std::size_t> number,
-                   const Traces& traces);
-  std::size_t note_failure(const launcher::WorkerEnd& end);
-  void note_consequence(const rendezvous::Failure& failure);
-  void settle(std::optional<rendezvous::Failure> first);
-  void wait_for_cause();
-  void report_first(rendezvous::Failure failure);
   void on_all_ended();
-  void finish_when_examined();
+  void finish_when_known();
+  void end_watches();
+  TracePlaces trace_places(const launcher::WorkerEnd& end) const;
   void report_waiting();
   std::string waiting_for() const;
   void note_end(const launcher::WorkerEnd& end);
   void record_end(const launcher::WorkerEnd& end, const std::string& exception);
-  rendezvous::Failure failure_of(const launcher::WorkerEnd& end, const Traces& traces);
-  std::string rank_text(int local_rank) const;
 
   boost::asio::any_io_executor executor_;
   const JobSpec& job_;
@@ -169,10 +149,6 @@ class NodeWorkers {
   Events& events_;
   std::function<void(Event)> handle_event_;
   WorkerSetup setup_;
-  AsyncJobs disk_;
-  std::optional<launcher::OomWatch> oom_;
-  std::optional<launcher::GpuErrorWatch> gpu_errors_;  // nullopt: there are no GPUs
-  boost::asio::steady_timer oom_begins_;
   WaitReporter wait_reporter_;
   WaitReporter uneven_end_;
   WorkerWatch watch_;
@@ -181,24 +157,14 @@ class NodeWorkers {
   FileTimers timers_;
   std::function<void(rendezvous::NodeProgress)> progress_changed_;
   bool is_quiet_ = false;  // as of the last news of it
-  boost::asio::steady_timer abort_limit_;
+  AbortStacks aborts_;
+  RoundEnd round_end_;
 
   // Of the latest round.
   rendezvous::Layout layout_;
   std::optional<launcher::WorkerGroup> group_;
   std::vector<Started> started_;  // by local rank
-  bool all_ended_ = false;
-  int under_examination_ = 0;  // workers that failed, or were stopped
-  FirstFailure failures_;
-  std::optional<boost::asio::steady_timer> cause_limit_;  // while a lost peer may still be named
-  std::string first_failure_;  // "rank 3 failed (exit 1); "; empty: none was reported
   std::vector<int> succeeded_;
-  int stop_signal_ = 0;  // the first one they got; 0: none
-  std::chrono::steady_clock::time_point stop_began_;
-  std::timespec stop_dated_{};  // the same, as the kernel dates files
-  rendezvous::WorkerExits exits_;
-  std::vector<pid_t> unread_;  // whose stacks could not be read when they hung
-  std::set<pid_t> aborted_;    // of these, those that have got SIGABRT, or may get it now
 };
 
 }  // namespace ddprun::agent

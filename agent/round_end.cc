@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "agent/round_end.h"
+
+#include <utility>
+
+#include <boost/asio/post.hpp>
+
+#include "agent/consequence.h"
+#include "agent/outcome.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "launcher/exit_status.h"
+
+namespace ddprun::agent {
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+
+/// In less time no worker fills a machine's memory.
+constexpr std::chrono::milliseconds kOomDelay{20};
+
+/// How long a failure that speaks of a lost peer may wait for that one's end: an interpreter with a
+/// GPU may take as long to end.
+constexpr std::chrono::seconds kLostPeer{2};
+
+}  // namespace
+
+RoundEnd::RoundEnd(boost::asio::any_io_executor executor, std::string host_name, Hooks hooks)
+    : executor_(std::move(executor)),
+      host_name_(std::move(host_name)),
+      hooks_(std::move(hooks)),
+      traces_(executor_),
+      oom_begins_(executor_) {}
+
+void RoundEnd::clear(const rendezvous::Layout& layout) {
+  layout_ = layout;
+  all_ended_ = false;
+  failures_.clear();
+  cause_limit_.reset();
+  first_failure_.clear();
+  stop_signal_ = 0;
+  exits_ = {};
+}
+
+/// A little later, so that it does not take the processor from workers that begin.
+void RoundEnd::watch(bool gpus) {
+  oom_.reset();
+  oom_begins_.expires_after(kOomDelay);
+  oom_begins_.async_wait([this, gpus](boost::system::error_code cancelled) {
+    if (cancelled) return;
+    oom_.emplace();
+    if (gpus) gpu_errors_.emplace();
+  });
+}
+
+void RoundEnd::ended(const launcher::WorkerEnd& end, TracePlaces places, std::string cause) {
+  ++under_examination_;
+  std::optional<std::size_t> number;
+  if (!end.stopped) {
+    exits_.victims.push_back({layout_.first_rank + end.local_rank, end.status.text()});
+    number = failures_.ended();
+  }
+  traces_.read(end, std::move(places), stop_dated_,
+               [this, end, number, cause = std::move(cause)](const Traces& traces) {
+                 on_traces(end, number, cause, traces);
+               });
+}
+
+void RoundEnd::not_started(int local_rank) {
+  exits_.victims.push_back({layout_.first_rank + local_rank, "could not be started"});
+}
+
+void RoundEnd::on_traces(const launcher::WorkerEnd& end, std::optional<std::size_t> number,
+                         const std::string& cause, const Traces& traces) {
+  const std::string& exception = traces.exception.message;
+  hooks_.examined(end, exception);
+  rendezvous::Failure failure = failure_of(end, traces);
+  // A worker that speaks of a lost peer did not fail for want of space, and is still looked at.
+  if (!is_consequence(failure)) failure.cause = traces.cause;
+  if (failure.cause.empty()) failure.cause = cause;
+  if (!traces.core.empty()) log::info(ranks_text({failure.rank}) + " left a core: " + traces.core);
+  if (end.stopped && exception.empty()) exits_.stopped.push_back(failure.rank);
+  if (end.stopped && !exception.empty()) exits_.victims.push_back({failure.rank, exception});
+  note_consequence(failure);
+  if (number) settle(failures_.examined(*number, std::move(failure)));
+  --under_examination_;
+  hooks_.settled();
+}
+
+void RoundEnd::note_consequence(const rendezvous::Failure& failure) {
+  for (rendezvous::Victim& victim : exits_.victims) {
+    if (victim.rank == failure.rank) victim.consequence = is_consequence(failure);
+  }
+}
+
+/// Tells `first`, or waits for it if all failures speak of a lost peer and it may still come.
+void RoundEnd::settle(std::optional<rendezvous::Failure> first) {
+  const bool is_alone = layout_.local_size == layout_.world_size;
+  if (!first && (is_stopping() || (all_ended_ && is_alone))) first = failures_.give_up();
+  if (first) return tell_first(std::move(*first));
+  if (failures_.waits_for_cause() && !cause_limit_) wait_for_cause();
+}
+
+void RoundEnd::wait_for_cause() {
+  cause_limit_.emplace(executor_, kLostPeer);
+  cause_limit_->async_wait([this](boost::system::error_code cancelled) {
+    if (cancelled) return;
+    auto first = failures_.give_up();
+    if (!first) return;
+    tell_first(std::move(*first));
+    hooks_.settled();
+  });
+}
+
+void RoundEnd::tell_first(rendezvous::Failure failure) {
+  const int signal = exit_status(failure).signal();
+  std::string cause = oom_ ? oom_->cause(failure.pid, signal) : "";
+  if (cause.empty() && gpu_errors_) cause = gpu_errors_->cause(failure.pid);
+  if (!cause.empty()) failure.cause = std::move(cause);
+  note_consequence(failure);
+  first_failure_ = ranks_text({failure.rank}) + " failed (" + exit_status(failure).text() + "); ";
+  hooks_.first_failure(std::move(failure));
+}
+
+void RoundEnd::stop(int signal) {
+  if (!is_stopping()) {
+    stop_signal_ = signal;
+    exits_.signal = launcher::signal_name(signal);
+    stop_began_ = std::chrono::steady_clock::now();
+    clock_gettime(CLOCK_REALTIME_COARSE, &stop_dated_);
+  }
+  if (failures_.give_up() && all_ended_) {
+    boost::asio::post(executor_, [this] { hooks_.settled(); });
+  }
+}
+
+void RoundEnd::set_places(std::vector<rendezvous::WorkerPlace> places,
+                          std::vector<rendezvous::CallPlace> calls) {
+  exits_.places = std::move(places);
+  exits_.calls = std::move(calls);
+}
+
+void RoundEnd::all_ended(const std::vector<int>& killed) {
+  all_ended_ = true;
+  const Seconds stopping = std::chrono::steady_clock::now() - stop_began_;
+  if (is_stopping()) exits_.seconds = stopping.count();
+  for (const int local_rank : killed) exits_.killed.push_back(layout_.first_rank + local_rank);
+  settle(std::nullopt);
+}
+
+bool RoundEnd::is_known() const {
+  return all_ended_ && under_examination_ == 0 && !failures_.waits_for_cause();
+}
+
+rendezvous::Failure RoundEnd::failure_of(const launcher::WorkerEnd& end,
+                                         const Traces& traces) const {
+  rendezvous::Failure failure;
+  failure.rank = layout_.first_rank + end.local_rank;
+  failure.wait_status = end.status.wait_status();
+  failure.pid = end.pid;
+  failure.seconds = Seconds(end.ran).count();
+  failure.host = host_name_;
+  failure.stderr_tail = traces.stderr_end;
+  failure.exception = traces.exception.message;
+  failure.traceback = traces.exception.traceback;
+  return failure;
+}
+
+}  // namespace ddprun::agent

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <ctime>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "agent/failure_traces.h"
+#include "agent/first_failure.h"
+#include "launcher/gpu_errors.h"
+#include "launcher/oom.h"
+#include "launcher/worker_group.h"
+#include "rendezvous/layout.h"
+#include "rendezvous/node.h"
+
+namespace ddprun::agent {
+
+/// How a round of this node's workers ends: finds out why each of them failed, and tells the first
+/// failure, as FirstFailure decides.
+///
+/// Thread: the executor's.
+class RoundEnd {
+ public:
+  struct Hooks {
+    /// At most once in a round, within 2 s after a worker failed.
+    std::function<void(rendezvous::Failure)> first_failure;
+    /// All that can be known of one that failed, or was stopped, is known.
+    std::function<void(const launcher::WorkerEnd&, const std::string& exception)> examined;
+    /// Perhaps is_known() now.
+    std::function<void()> settled;
+  };
+
+  RoundEnd(boost::asio::any_io_executor executor, std::string host_name, Hooks hooks);
+
+  /// Another round begins.
+  void clear(const rendezvous::Layout& layout);
+
+  /// Its workers run: from now on the kernel is asked what it did to them, or to their `gpus`.
+  void watch(bool gpus);
+
+  /// One failed, or was stopped. `cause`: why, if this process did it; may be empty.
+  void ended(const launcher::WorkerEnd& end, TracePlaces places, std::string cause);
+
+  /// One could not be started.
+  void not_started(int local_rank);
+
+  /// Their node stops them with `signal`: a second call changes nothing, but for failures that
+  /// wait for a cause. It has come from another node.
+  void stop(int signal);
+  bool is_stopping() const { return stop_signal_ != 0; }
+
+  /// Where they were before.
+  void set_places(std::vector<rendezvous::WorkerPlace> places,
+                  std::vector<rendezvous::CallPlace> calls);
+
+  /// No process of theirs is left; `killed` needed SIGKILL (local ranks).
+  void all_ended(const std::vector<int>& killed);
+
+  bool have_all_ended() const { return all_ended_; }
+
+  /// Whether all have ended, and nothing more can be known.
+  bool is_known() const;
+
+  /// Complete, once is_known(). The first that failed is among the victims, too.
+  const rendezvous::WorkerExits& exits() const { return exits_; }
+
+  /// "rank 3 failed (exit 1); "; empty: no failure was told.
+  const std::string& first_failure() const { return first_failure_; }
+
+ private:
+  void on_traces(const launcher::WorkerEnd& end, std::optional<std::size_t> number,
+                 const std::string& cause, const Traces& traces);
+  void note_consequence(const rendezvous::Failure& failure);
+  void settle(std::optional<rendezvous::Failure> first);
+  void wait_for_cause();
+  void tell_first(rendezvous::Failure failure);
+  rendezvous::Failure failure_of(const launcher::WorkerEnd& end, const Traces& traces) const;
+
+  boost::asio::any_io_executor executor_;
+  const std::string host_name_;
+  const Hooks hooks_;
+  TraceReader traces_;
+  std::optional<launcher::OomWatch> oom_;
+  std::optional<launcher::GpuErrorWatch> gpu_errors_;  // nullopt: there are no GPUs
+  boost::asio::steady_timer oom_begins_;
+
+  // Of the latest round.
+  rendezvous::Layout layout_;
+  bool all_ended_ = false;
+  int under_examination_ = 0;  // workers that failed, or were stopped
+  FirstFailure failures_;
+  std::optional<boost::asio::steady_timer> cause_limit_;  // while a lost peer may still be named
+  std::string first_failure_;
+  int stop_signal_ = 0;  // the first one they got; 0: none
+  std::chrono::steady_clock::time_point stop_began_;
+  std::timespec stop_dated_{};  // the same, as the kernel dates files
+  rendezvous::WorkerExits exits_;
+};
+
+}  // namespace ddprun::agent
