@@ -12,38 +12,6 @@
 using namespace ddprun;
 using namespace std::chrono_literals;
 
-TEST_CASE("MPI programs that would each be rank 0 of 1 are warned of") {
-  cli::Host on = host();
-  on.needed_libraries = [](const std::string&) {
-    return std::vector<std::string>{"libmpi.so.40", "libc.so.6"};
-  };
-  const auto warnings = [&](const Words& words) { return job(words, on).warnings; };
-  REQUIRE(warnings({"--nproc_per_node", "2", "./hello"}).size() == 1);
-  CHECK(warnings({"--nproc_per_node", "2", "./hello"})
-            .front()
-            .starts_with("/bin/./hello is linked with MPI, whose ranks ddprun does not connect"));
-  CHECK(warnings({"./hello"}).empty());
-  CHECK(warnings({"--nproc_per_node", "2", "hello.py"}).empty());
-  on.environment = {"PMIX_RANK=0"};
-  CHECK(warnings({"--nproc_per_node", "2", "./hello"}).empty());
-  on.environment.clear();
-  on.needed_libraries = [](const std::string&) {
-    return std::vector<std::string>{"libddp.so.1", "libmpi.so.40"};
-  };
-  CHECK(warnings({"--nproc_per_node", "2", "./hello"}).empty());
-}
-
-TEST_CASE("flags of other launchers are refused with ours") {
-  const auto [theirs, ours] =
-      GENERATE(table<const char*, const char*>({{"--nprocs", "--nproc_per_node"},
-                                                {"--num-processes", "--nproc_per_node"},
-                                                {"--NPROC_PER_NODE", "--nproc_per_node"},
-                                                {"-N", "--nnodes or --nproc_per_node"},
-                                                {"-v", "--log_level debug"}}));
-  CHECK(refusal({theirs, "2", "train"}) ==
-        std::string("unknown flag ") + theirs + "; did you mean " + ours + "?");
-}
-
 TEST_CASE("without flags one worker runs with torchrun's defaults") {
   const agent::JobSpec one = job({"train"});
 
@@ -189,19 +157,6 @@ TEST_CASE("terminals and colours are automatic unless somebody decides") {
   CHECK(job({"--colour=always", "train"}).colour == Colour::always);
 }
 
-TEST_CASE("a rank that is debugged has to exist, and needs a terminal") {
-  CHECK(job({"--nproc_per_node", "2", "--pdb", "1", "train"}).debugged_rank == 1);
-  CHECK(refusal({"--nproc_per_node", "2", "--pdb", "2", "train"}) ==
-        "--pdb 2: this job has 2 workers, and ranks begin with 0");
-  CHECK(job({"--nnodes", "2", "--rdzv_endpoint", "a", "--pdb", "2", "train"}).debugged_rank == 2);
-  cli::Host piped = host();
-  piped.has_terminal = [] { return false; };
-  CHECK(refusal({"--pdb", "0", "train"}, piped) ==
-        "--pdb 0 needs a terminal, and stdin or stdout of ddprun is none");
-  CHECK(refusal({"--hosts", "a", "--pdb", "0", "train"}) ==
-        "--pdb: the hosts have no terminal; run ddprun on each node instead");
-}
-
 TEST_CASE("a tiny grace is not rounded down to 0") {
   CHECK(job({"--shutdown_timeout", "0", "train"}).stop_grace == 0ms);
   CHECK(job({"--shutdown_timeout", "0.0001", "train"}).stop_grace == 1ms);
@@ -248,121 +203,6 @@ TEST_CASE("the machine is searched thoroughly only when the number of GPUs matte
                                                         launcher::DeviceSearch::exact});
 }
 
-TEST_CASE("isolating more workers than there are GPUs is refused with both numbers") {
-  CHECK(refusal({"--nproc_per_node", "8", "--gpu_bind", "isolate", "train"},
-                host({"CUDA_VISIBLE_DEVICES=0,1,2,3"})) ==
-        "--gpu_bind isolate needs at least one GPU per worker: 8 workers, 4 GPUs on this host "
-        "(CUDA_VISIBLE_DEVICES=0,1,2,3)");
-}
-
-TEST_CASE("an unknown flag is refused with the closest one") {
-  CHECK(refusal({"--nproc_per_nod", "4", "train"}) ==
-        "unknown flag --nproc_per_nod; did you mean --nproc_per_node?");
-  CHECK(refusal({"--max-restart=4", "train"}) ==
-        "unknown flag --max-restart; did you mean --max_restarts?");
-  CHECK(refusal({"--nproc", "4", "train"}) ==
-        "unknown flag --nproc; did you mean --nproc_per_node?");
-  CHECK(refusal({"-x", "3", "train"}) == "unknown flag -x; ddprun --help lists all flags");
-  CHECK(refusal({"-role=x", "train"}) == "unknown flag -role; did you mean --role?");
-  CHECK(refusal({"-max-restarts", "3", "train"}) ==
-        "unknown flag -max-restarts; did you mean --max_restarts?");
-}
-
-TEST_CASE("a word that only resembles a flag is unknown") {
-  const char* word = GENERATE("-3", "-hx", "-host", "---", "--=", "-=", "--Help", "--no_prefix_");
-  INFO(word);
-
-  CHECK(
-      refusal({"--max_restarts", "1", word, "train"})
-          .starts_with("unknown flag " + std::string(word).substr(0, std::string(word).find('='))));
-}
-
-TEST_CASE("a missing value is an error, also when the next word is a flag") {
-  const std::string sentence =
-      "--max_restarts needs a value: a number, 0 or more, or a number per time as in 3/1h";
-
-  CHECK(refusal({"--max_restarts"}) == sentence);
-  CHECK(refusal({"--max_restarts", "--standalone", "train"}) == sentence);
-  CHECK(refusal({"--max_restarts", "--", "train"}) == sentence);
-}
-
-TEST_CASE("a wrong value is refused with its flag and the valid values") {
-  const auto [flag, value] =
-      GENERATE(table<const char*, const char*>({{"--nproc_per_node", "0"},
-                                                {"--nproc_per_node", "-1"},
-                                                {"--nproc_per_node", "four"},
-                                                {"--nproc_per_node", "65537"},
-                                                {"--nproc_per_node", "2x"},
-                                                {"--nproc_per_node", ""},
-                                                {"--nnodes", "0"},
-                                                {"--nnodes", "2:1"},
-                                                {"--nnodes", "1:2:3"},
-                                                {"--node_rank", "-1"},
-                                                {"--master_addr", ""},
-                                                {"--master_addr", "gpu-07:29500"},
-                                                {"--master_port", "65536"},
-                                                {"--master_port", "http"},
-                                                {"--max_restarts", "-1"},
-                                                {"--max_restarts", "1.5"},
-                                                {"--max_restarts", "99999999999"},
-                                                {"--shutdown_timeout", "-1"},
-                                                {"--shutdown_timeout", "nan"},
-                                                {"--shutdown_timeout", "inf"},
-                                                {"--shutdown_timeout", "10x"},
-                                                {"--nnodes", "1:"},
-                                                {"--nnodes", ":2"},
-                                                {"--nnodes", "32768"},
-                                                {"--rdzv_endpoint", "gpu-07:x"},
-                                                {"--rdzv_endpoint", ""},
-                                                {"--rdzv_id", ""},
-                                                {"--rdzv_backend", "mpi"},
-                                                {"--local_addr", "a"},
-                                                {"--local_addr", "1.2.3.4:1"},
-                                                {"--join_timeout", "0"},
-                                                {"--last_call_timeout", "-1"},
-                                                {"--heartbeat_interval", "9ms"},
-                                                {"--lease", "1001d"},
-                                                {"--max_restarts", "3/"},
-                                                {"--max_restarts", "3/0"},
-                                                {"--max_restarts", "/1h"},
-                                                {"--max_restarts", "3/1h/1h"},
-                                                {"--restart_backoff", "soon"},
-                                                {"--min_uptime", "1 s"},
-                                                {"--gpu_bind", "some"},
-                                                {"--store", "none"},
-                                                {"--tty", "yes"},
-                                                {"--color", "red"},
-                                                {"--pdb", "-1"},
-                                                {"--log_level", "loud"},
-                                                {"--events", ""}}));
-  const std::string refused = refusal({flag, value, "train"});
-
-  INFO(refused);
-  CHECK(refused.starts_with(std::string(flag) + " expects "));
-  CHECK(refused.ends_with(", not '" + std::string(value) + "'"));
-}
-
-TEST_CASE("a switch takes no value") {
-  CHECK(refusal({"--standalone=1", "train"}) == "--standalone takes no value, but got '1'");
-  CHECK(refusal({"--max_restarts", "1", "--no-prefix=false", "--store", "agent", "train"}) ==
-        "--no_prefix takes no value, but got 'false'");
-  CHECK(refusal({"--help=all"}) == "--help takes no value, but got 'all'");
-}
-
-TEST_CASE("a switch may be called true") {
-  CHECK_FALSE(job({"--nproc_per_node", "2", "--no_prefix=true", "train"}).prefix);
-}
-
-TEST_CASE("a prefix with an unknown macro is refused") {
-  CHECK(refusal({"--prefix", "${rnak} ", "train"}).find("unknown macro ${rnak}") !=
-        std::string::npos);
-}
-
-TEST_CASE("a missing program is an error") {
-  CHECK(refusal({"--standalone"}).starts_with("no program to run"));
-  CHECK(refusal({"--"}).starts_with("no program to run"));
-}
-
 TEST_CASE("help names every flag with its variable, on lines that fit a terminal") {
   const std::string help = printed({"--help"});
   std::string unwrapped = help;
@@ -386,18 +226,6 @@ TEST_CASE("help names every flag with its variable, on lines that fit a terminal
     begin = end + 1;
   }
   CHECK(longest <= 80);
-}
-
-TEST_CASE("a number of workers after the program is warned of, where there is one worker") {
-  const auto warnings = [](const Words& words) { return job(words).warnings; };
-  CHECK(warnings({"train", "--lr", "0.1", "--nproc-per-node", "4"}) ==
-        std::vector<std::string>{"--nproc-per-node after the program is the program's own; "
-                                 "ddprun's flags stand before it (-- before the program says that "
-                                 "this is meant)"});
-  CHECK(warnings({"train.py", "--nnodes=2"}).size() == 1);
-  CHECK(warnings({"--", "train", "--nproc_per_node", "4"}).empty());
-  CHECK(warnings({"--nproc_per_node", "2", "train", "--nproc_per_node", "4"}).empty());
-  CHECK(warnings({"train", "--max_restarts", "4"}).empty());
 }
 
 TEST_CASE("-h is the help in short, on one screen of two columns") {
