@@ -4,29 +4,11 @@
 # member's host, and between a member and its master, before a job, while it runs, and with what it recorded
 # of an earlier one. With a secret nothing is read or changed, and nobody is lost, also while handshakes are
 # begun by the thousand; without, all of it works.
-. "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
-command -v python3 >/dev/null || skip "there is no python3"
-hosts 4 4
-attacker=$(dirname "${BASH_SOURCE[0]}")/attacker.py
+. "$(dirname "${BASH_SOURCE[0]}")/netns_attackers.sh"
 job=(--nnodes 2 --rdzv_id attacked --heartbeat_interval 0.2 --lease 60 --max_restarts 0)
-recordings=$work/recordings
-mkdir "$recordings"
 
-processes=()
-stop_attackers() {
-  kill -KILL "${processes[@]}" 2>/dev/null
-}
-at_exit+=(stop_attackers)
-attack() {  # attack NAME HOST ARGUMENTS...
-  # shellcheck disable=SC2086
-  ${command_prefix[$2]} python3 "$attacker" "${@:3}" >"$work/$1.out" 2>"$work/$1.err" &
-  processes+=($!)
-}
 attack_port() {  # attack_port NAME HOST [UID]
   attack "$1" "$2" port 10.9.0.1 29500 attacked "$recordings" "${@:3}"
-}
-has_line() {
-  grep -qsx -- "$2" "$work/$1.out" || { ! grep -qs Traceback "$work/$1.err" || fail "$(cat "$work/$1.err")"; false; }
 }
 expect_nothing() {  # expect_nothing NAME...: when they are done
   local each

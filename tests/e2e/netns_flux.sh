@@ -3,9 +3,7 @@
 # In a batch script of Flux ddprun starts the agents with flux run, on the hosts of the script's
 # instance; started by flux run itself on each node it just takes part. Flux is not to be had: this
 # `flux` knows two hosts, and enters their namespaces.
-. "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
-hosts 2 4
-mkdir "$work/bin"
+. "$(dirname "${BASH_SOURCE[0]}")/netns_started_hosts.sh"
 cat >"$work/bin/flux" <<END
 #!/bin/bash
 [ "\$*" != 'hostlist local' ] || { echo 'node[1-2]'; exit; }
@@ -30,25 +28,13 @@ for host in 1 2; do
 done
 
 on 1 run --nproc_per_node 2 "$DDPRUN_BIN/allreduce_hello"
-expect_exit 0
-for rank in 0 1 2 3; do expect_stdout "rank $rank of 4: the sum is 10\$"; done
-expect_no_process_left
+expect_sums
 
-# shellcheck disable=SC2016
-run sh -c 'test $RANK = 0 || exit 7; exec sleep 1000'
-expect_exit 7
-[ "$(grep -c 'rank 1 failed first' "$err")" = 1 ] || fail "not one report"
-expect_no_process_left
+expect_one_report
 
-both_run() { [ "$(grep -c runs "$out")" = 2 ]; }
-: >"$work/flux.pids"
-start sh -c 'echo runs; exec sleep 1000'
-wait_until both_run
+start_sleepers
 kill -KILL "$(cat "$work/flux.pids")"
-finish
-expect_exit 125
-expect_stderr 'host node2 is lost: its flux ended'
-expect_no_process_left soon
+expect_lost flux
 
 # `flux run -N 2 --tasks-per-node=1 ddprun`
 for host in 1 2; do

@@ -4,9 +4,7 @@
 # along: one report, one exit code on this side, and a host is lost when its pbsdsh is. PBS's own is
 # not to be had: this one enters a namespace, with a job's environment alone, and its tasks' output
 # goes to the job's file.
-. "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
-hosts 2 4
-mkdir "$work/bin"
+. "$(dirname "${BASH_SOURCE[0]}")/netns_started_hosts.sh"
 printf 'node1\nnode1\nnode2\nnode2\n' >"$work/nodes"
 script=(PBS_ENVIRONMENT=PBS_BATCH PBS_JOBID=604319.head PBS_JOBCOOKIE=6B8C4F9D774B0AA5
         "PBS_NODEFILE=$work/nodes" PBS_NODENUM=0 PBS_TASKNUM=1)
@@ -39,32 +37,20 @@ expect_stderr 'pbs job 604319.head: .*an agent on each node \(PBS_NODEFILE\)'
 [ ! -s "$work/job.out" ] || fail "the job's file has: $(cat "$work/job.out")"
 expect_no_process_left
 
-# shellcheck disable=SC2016
-run sh -c 'test $RANK = 0 || exit 7; exec sleep 1000'
-expect_exit 7
-[ "$(grep -c 'rank 1 failed first' "$err")" = 1 ] || fail "not one report"
-expect_no_process_left
+expect_one_report
 
-both_run() { [ "$(grep -c runs "$out")" = 2 ]; }
-: >"$work/pbsdsh.pids"
-start sh -c 'echo runs; exec sleep 1000'
-wait_until both_run
+start_sleepers
 kill -TERM "$ddprun"
 finish
 expect_exit 143
 expect_no_process_left soon
 
 # The end of what started it, of this side, or of the agent.
-start sh -c 'echo runs; exec sleep 1000'
-wait_until both_run
+start_sleepers
 relay=$(pgrep -P "$(agent_of)" -f -- --remote_relay)
 kill -KILL "$relay"
-finish
-expect_exit 125
-expect_stderr 'host node2 is lost: its pbsdsh ended'
-expect_no_process_left soon
-start sh -c 'echo runs; exec sleep 1000'
-wait_until both_run
+expect_lost pbsdsh
+start_sleepers
 kill -KILL "$ddprun"
 finish
 expect_no_process_left soon

@@ -3,28 +3,9 @@
 # --store tunnel: workers of two hosts use the store, and who reads all that passes between the hosts finds
 # neither a key nor a value; nobody gets to the store at the master's port, nor another user at the agent's.
 # Groups of ddp connect across the hosts, and after a restart the store is empty.
-. "$(dirname "${BASH_SOURCE[0]}")/netns.sh"
-command -v python3 >/dev/null || skip "there is no python3"
-hosts 4 4
-attacker=$(dirname "${BASH_SOURCE[0]}")/attacker.py
+. "$(dirname "${BASH_SOURCE[0]}")/netns_attackers.sh"
 "$DDPRUN" secret "$work/secret" || fail "no secret"
 job=(--nnodes 2 --rdzv_id attacked "${quick[@]}" --lease 60 --secret_file "$work/secret" --store tunnel)
-recordings=$work/recordings
-mkdir "$recordings"
-
-processes=()
-stop_attackers() {
-  kill -KILL "${processes[@]}" 2>/dev/null
-}
-at_exit+=(stop_attackers)
-attack() {  # attack NAME HOST ARGUMENTS...
-  # shellcheck disable=SC2086
-  ${command_prefix[$2]} python3 "$attacker" "${@:3}" >"$work/$1.out" 2>"$work/$1.err" &
-  processes+=($!)
-}
-has_line() {
-  grep -qsx -- "$2" "$work/$1.out" || { ! grep -qs Traceback "$work/$1.err" || fail "$(cat "$work/$1.err")"; false; }
-}
 
 for host in 1 2; do attack "sniffer$host" "$host" sniff eth0 "$work/packets.$host"; done
 attack between 4 between 29500 10.9.0.1 29500 "$recordings"
