@@ -8,7 +8,8 @@
 #       old_torchrun   of Debian 12's PyTorch 1.13
 #       old_ddprun     with workers of that PyTorch
 #   reference_launcher     prints torchrun, which each test runs under first. Empty under sanitizers, to
-#                          save time: the Release build has run it
+#                          save time, as the Release build has run it, and where this test has passed with the
+#                          same files and the same PyTorch before: what torchrun does has nothing to do with ddprun
 #   needs_old_torch        skips the test where there is no PyTorch 1.13
 #   sorted_stdout          prints the sorted lines of stdout, without prefixes. torchrun's tee writes
 #                          one within a line, too, when it has read only a part
@@ -59,9 +60,28 @@ kill_leftovers() {  # processes that torchrun leaves are not tested here
   for pid in $(survivors); do kill -KILL "$pid" 2>/dev/null || true; done
 }
 
+# Exists if this test has passed, with torchrun's part of it: named by all that this part reads.
+proof=$environment/proved/$(basename "$0" .sh)-$({
+  cat "$interop"/*.{sh,py} "$interop/../e2e/common.sh" "$environment/made-from.txt"
+  dpkg-query -W python3-torch 2>/dev/null || true
+} | sha256sum | cut -c1-32)
+
 reference_launcher() {
-  [ -n "${DDPRUN_INTEROP_PROVED:-}" ] || echo torchrun
+  [ -n "${DDPRUN_INTEROP_PROVED:-}" ] || [ -e "$proof" ] || echo torchrun
 }
+
+prove_and_clean_up() {
+  local status=$?
+  if [ $status = 0 ] && [ -n "$checked" ] && [ -z "${DDPRUN_INTEROP_PROVED:-}" ]; then
+    mkdir -p "${proof%/*}"
+    rm -f "${proof%-*}"-*
+    : >"$proof"
+  fi
+  set +e
+  (exit $status)
+  clean_up  # which reads the status
+}
+trap prove_and_clean_up EXIT
 
 needs_old_torch() {
   "$old_python" -c 'import torch; assert torch.__version__.startswith("1.13")' 2>/dev/null ||

@@ -23,7 +23,7 @@ os.write(1, " ".join([str(mine.item()), sys.executable, *(os.environ[name] for n
 dist.destroy_process_group()
 os._exit(0)  # PyTorch 2.15 now and then aborts at the end of the interpreter, as in train.py
 PROGRAM
-for launcher in $(reference_launcher) python_module; do
+for launcher in torchrun python_module; do
   under "$launcher" --nproc_per_node 2 "$work/sum.py"
   expect_exit 0
   sorted_stdout >"$work/$launcher.lines"
