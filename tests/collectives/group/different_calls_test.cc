@@ -76,6 +76,8 @@ TEST_CASE("calls that differ between ranks fail before data moves, and are named
           "[mpi][tcp][nodes]") {
   const int call = any_of(kDifferentCalls);
   const int size = GENERATE(2, 4);
+  // mpirun takes more than a second for each job.
+  if (is_over_mpi() && size == 4 && kDifferentCalls[call].of_four.empty()) return;
   const auto ended = run_ranks(
       size,
       [](ProcessGroup& group, int number) {

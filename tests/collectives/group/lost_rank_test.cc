@@ -128,6 +128,9 @@ void check_killed_rank_1(std::vector<Ended> ended) {
 TEST_CASE("a rank killed in the middle of a call fails the others, which name it", "[nodes]") {
   const int size = GENERATE(2, 4);
   const int call = any_of(kRepeatedCalls);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  if ((size == 2) == (call % 2 == 0)) return;  // they take ten times as long: each call of one size
+#endif
   const auto ended = run_ranks(
       size,
       [](ProcessGroup& group, int number) {

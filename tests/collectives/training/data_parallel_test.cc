@@ -83,6 +83,7 @@ TEST_CASE("gradients are averaged, whatever the buckets and the order they are r
   const int size = GENERATE(1, 2, 3, 5);
   const auto by_chance = [](ProcessGroup& group, unsigned seed) { train_random(group, seed); };
   check_training(size, by_chance, static_cast<unsigned>(size));
+  if (is_over_mpi()) return;  // whose ranks never sleep: others have little processor beside them
   const unsigned seed = std::random_device{}() % 1'000'000;
   INFO("seed " << seed);
   check_training(size, by_chance, seed);
