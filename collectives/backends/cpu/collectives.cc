@@ -206,19 +206,56 @@ void CpuCollectives::broadcast_little(const CpuPart& part, const Call& call, cha
   if (!is_root && bytes > 0) std::memcpy(data, exchange_.data_of(part.at(root)), bytes);
 }
 
-void CpuCollectives::all_reduce_little(const CpuPart& part, const Call& call, const Task& sums) {
+void CpuCollectives::reduce_little(const CpuPart& part, const Call& call, const Task& sums) {
   if (is_many(part)) {
     agree(part, call);
     return trees_.reduce(part, sums);
   }
+  std::vector<Share> shares(static_cast<std::size_t>(part.size()));
+  for (int index = 0; index < part.size(); ++index) {
+    const bool wants = sums.operation == Operation::all_reduce || index == sums.root;
+    if (wants) shares[static_cast<std::size_t>(index)].count = sums.count;
+  }
+  reduce_scatter_little(part, call, sums, shares);
+}
+
+void CpuCollectives::reduce_scatter_little(const CpuPart& part, const Call& call, const Task& sums,
+                                           const std::vector<Share>& shares) {
   const std::size_t width = size_of(sums.type);
   const char* const in = static_cast<const char*>(sums.in);
-  payloads_.assign(static_cast<std::size_t>(part.size()),
-                   {.data = in, .bytes = sums.count * width});
+  payloads_.clear();
+  for (const Share& share : shares) {
+    payloads_.push_back({.data = in + share.begin * width, .bytes = share.count * width});
+  }
   exchange_call(part, call);
-  const std::vector<Share> all(static_cast<std::size_t>(part.size()), {0, sums.count});
-  reduce_.run(part, internal::reduction(sums.type, sums.reduce), width, in, all,
+  reduce_.run(part, internal::reduction(sums.type, sums.reduce), width, in, shares,
               static_cast<char*>(sums.out));
+}
+
+void CpuCollectives::all_gather_little(const CpuPart& part, const Call& call, char* out,
+                                       std::size_t bytes) {
+  if (is_many(part)) {
+    agree(part, call);
+    return trees_.all_gather(part, out, bytes);
+  }
+  const auto block = [&](int index) { return out + static_cast<std::size_t>(index) * bytes; };
+  payloads_.assign(static_cast<std::size_t>(part.size()),
+                   {.data = block(part.index()), .bytes = bytes});
+  exchange_call(part, call);
+  for (int index = 0; index < part.size() && bytes > 0; ++index) {
+    if (index == part.index()) continue;
+    std::memcpy(block(index), exchange_.data_of(part.at(index)), bytes);
+  }
+}
+
+void CpuCollectives::agree_on_counts(const Call& call,
+                                     const std::function<std::size_t(int other)>& sends,
+                                     const std::function<std::size_t(int other)>& expects) {
+  payloads_.clear();
+  for (int other = 0; other < context_.size; ++other) {
+    payloads_.push_back({.sends = sends(other), .expects = expects(other)});
+  }
+  exchange_call(whole_, call);
 }
 
 void CpuCollectives::exchange_call(const CpuPart& part, const Call& call) {

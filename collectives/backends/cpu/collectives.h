@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "collectives/backends/cpu/call_exchange.h"
@@ -41,12 +42,22 @@ class CpuCollectives {
   /// bytes of it. Throws as run().
   void broadcast_little(const CpuPart& part, const Call& call, char* data, std::size_t bytes,
                         int root);
-  /// `sums` is an all_reduce whose sums have the type of its elements.
-  void all_reduce_little(const CpuPart& part, const Call& call, const Task& sums);
+  /// `sums` is an all_reduce, or a reduce to the rank with the index `root`, whose sums have the
+  /// type of its elements.
+  void reduce_little(const CpuPart& part, const Call& call, const Task& sums);
+  /// `out` has a block of so many bytes for each, with this rank's already in its place.
+  void all_gather_little(const CpuPart& part, const Call& call, char* out, std::size_t bytes);
+  /// Each gets its share of the elements of `sums`, a share by index.
+  void reduce_scatter_little(const CpuPart& part, const Call& call, const Task& sums,
+                             const std::vector<Share>& shares);
 
   /// For a call that goes on in parts: exchanges it among the ranks of `part` alone, as
   /// run() begins with. Throws as run().
   void agree(const CpuPart& part, const Call& call);
+  /// The same among all ranks, and how many elements each sends each other, `sends` and `expects`
+  /// by rank: what a call does not say whose counts may differ.
+  void agree_on_counts(const Call& call, const std::function<std::size_t(int other)>& sends,
+                       const std::function<std::size_t(int other)>& expects);
   /// They move data after an agree().
   CpuPairwiseExchange& pairwise() { return pairwise_; }
   CpuReduce& reduction() { return reduce_; }

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "collectives/backends/cpu/collectives.h"
-#include "collectives/backends/cpu/nodes.h"
-#include "collectives/backends/cpu/part.h"
+#include "collectives/backends/cpu/node_block_collectives.h"
+#include "collectives/backends/cpu/node_group.h"
+#include "collectives/backends/cpu/partial_sums.h"
 #include "collectives/backends/cpu/shared_memory.h"
 #include "collectives/backends/group_context.h"
 #include "collectives/backends/shm/ring.h"
-#include "collectives/call/blocks.h"
 #include "collectives/call/task.h"
 
 namespace ddp::internal {
@@ -20,10 +20,11 @@ namespace ddp::internal {
 /// Does collective tasks in the memory that ranks of a node share, and over the mesh between nodes.
 ///
 /// Between nodes little data goes from the first rank of each node to those of the others. Long
-/// data of all_reduce is divided among the ranks of a node, and each combines its share with its
-/// counterparts, the ranks with the same place on the other nodes: no data crosses the network more
-/// often than it must, and all ranks of a node use it. Tasks that are not all_reduce, broadcast or
-/// barrier go over the mesh as if no ranks shared memory.
+/// data of all_reduce and reduce is divided among the ranks of a node, and each combines its share
+/// with its counterparts, the ranks with the same place on the other nodes: no data crosses the
+/// network more often than it must, and all ranks of a node use it. For calls with a block of each
+/// rank see NodeBlockCollectives. Long data of gather, scatter and all_to_all, of which every block
+/// crosses the network at most once anyway, goes over the mesh as if no ranks shared memory.
 ///
 /// A call is compared first by the ranks of each node, in their memory, and then by the first ranks
 /// of all nodes: nothing else is sent between nodes before, so that ranks in different calls always
@@ -34,6 +35,8 @@ class NodeCollectives {
  public:
   /// `context` and `whole` must outlive this.
   NodeCollectives(GroupContext& context, CpuCollectives& whole, SharedMemory shared);
+  NodeCollectives(const NodeCollectives&) = delete;
+  NodeCollectives& operator=(const NodeCollectives&) = delete;
 
   /// Returns when this rank's part is done. Throws ddp::Error, the agreed error, if the ranks'
   /// calls differ; ShmStopped, whose rank is a place on the node; and what CpuMesh::move() throws.
@@ -45,7 +48,7 @@ class NodeCollectives {
   std::shared_ptr<void> allocate(const Task& task, const Call& call);
 
   /// Whether all ranks of the group share memory: then run() does not use the mesh.
-  bool are_on_one_node() const { return nodes_.count() == 1; }
+  bool are_on_one_node() const { return own_.nodes().count() == 1; }
 
   /// The rings between this rank and the others of its node; nullopt if it is alone there.
   std::optional<ShmRings> rings() const;
@@ -58,27 +61,23 @@ class NodeCollectives {
   void stop() noexcept;
 
  private:
-  void in_node(const Task& task, const Call& call);
-  void agree(const Call& call);
   void barrier(const Call& call);
   void broadcast(const Task& task, const Call& call);
-  void all_reduce(const Task& task, const Call& call);
-  Task as_sums(const Task& task);
-  void all_reduce_by_leaders(const Task& task, const Task& sums, const Call& call);
-  void all_reduce_in_shares(const Task& task, const Task& sums, const Call& call);
-  void combine_with_counterparts(const Task& sums, std::size_t count);
-  std::vector<std::size_t> shares_of(std::size_t count) const;
-  bool leads() const { return place_ == 0; }
+  void scatter(const Task& task, const Call& call);
+  void reduce(const Task& task, const Call& call);
+  void reduce_by_leaders(const Task& task, const PartialSums& by, const char* in, const Call& call);
+  void reduce_in_shares(const Task& task, const PartialSums& by, const char* in, const Call& call);
+  void combine_with_counterparts(const Task& task, const PartialSums& by, std::size_t count);
+  bool gets_result(const Task& task, int node) const;
+  char* result_of(const Task& task);
 
   GroupContext& context_;
   CpuCollectives& whole_;
-  const Nodes nodes_;
-  const std::unique_ptr<ShmCollectives> memory_;  // null if this rank is alone on its node
-  const int node_;
-  const int place_;
-  std::optional<CpuPart> counterparts_;  // of every node; none if there is a node without one
-  std::vector<char> loaded_;             // elements of the task, as sums
+  NodeGroup own_;
+  NodeBlockCollectives blocks_;
+  std::vector<char> loaded_;  // elements of the task, as sums
   std::vector<char> sums_;
+  std::vector<char> result_;  // of a reduce, on other ranks than the root; all of a scatter
 };
 
 }  // namespace ddp::internal

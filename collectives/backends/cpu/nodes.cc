@@ -23,6 +23,12 @@ int Nodes::smallest() const {
   return smallest;
 }
 
+int Nodes::largest() const {
+  int largest = size(0);
+  for (int node = 1; node < count(); ++node) largest = std::max(largest, size(node));
+  return largest;
+}
+
 std::vector<int> Nodes::counterparts(int place) const {
   std::vector<int> all;
   for (const auto& ranks : nodes_) all.push_back(ranks[static_cast<std::size_t>(place)]);

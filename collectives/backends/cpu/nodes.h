@@ -25,6 +25,8 @@ class Nodes {
 
   /// Ranks of the smallest node: as many have a counterpart with the same place on every node.
   int smallest() const;
+  /// Ranks of the largest one.
+  int largest() const;
 
   /// The rank with this place of every node, by node. `place` is below smallest().
   std::vector<int> counterparts(int place) const;

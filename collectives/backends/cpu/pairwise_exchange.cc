@@ -20,17 +20,20 @@ void CpuPairwiseExchange::swap(int to, const Outgoing& out, int from, const Inco
              {.rank = from, .data = in.data, .bytes = in.bytes});
 }
 
+void CpuPairwiseExchange::swap_in_pieces(int to, const Outgoing& out, int from,
+                                         const Incoming& in) {
+  for (std::size_t at = 0; at < std::max(out.bytes, in.bytes); at += kPiece) {
+    swap(to, piece_of(out, at), from, piece_of(in, at));
+  }
+}
+
 void CpuPairwiseExchange::exchange(const CpuPart& part,
                                    const std::function<Outgoing(int index)>& to,
                                    const std::function<Incoming(int index)>& from) {
   for (int step = 1; step < part.size(); ++step) {
     const int next = part.after(step);
     const int previous = part.before(step);
-    const Outgoing out = to(next);
-    const Incoming in = from(previous);
-    for (std::size_t at = 0; at < std::max(out.bytes, in.bytes); at += kPiece) {
-      swap(part.at(next), piece_of(out, at), part.at(previous), piece_of(in, at));
-    }
+    swap_in_pieces(part.at(next), to(next), part.at(previous), from(previous));
   }
 }
 

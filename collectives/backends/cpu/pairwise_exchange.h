@@ -37,8 +37,9 @@ class CpuPairwiseExchange {
   /// it comes: a pipelined chain, which takes long data the time of sending it once.
   void broadcast(const CpuPart& part, char* data, std::size_t bytes, int root);
 
-  /// Sends to one rank while it receives from another.
+  /// Sends to one rank while it receives from another; long data in one go, or in pieces.
   void swap(int to, const Outgoing& out, int from, const Incoming& in);
+  void swap_in_pieces(int to, const Outgoing& out, int from, const Incoming& in);
 
  private:
   CpuMesh& mesh_;

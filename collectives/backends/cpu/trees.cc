@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "collectives/backends/cpu/partial_sums.h"
 #include "collectives/call/call.h"
-#include "collectives/call/reduction.h"
 
 namespace ddp::internal {
 namespace {
@@ -37,14 +37,11 @@ void CpuTrees::broadcast(const CpuPart& part, char* data, std::size_t bytes, int
 /// of a type of their own where they are wider.
 void CpuTrees::reduce(const CpuPart& part, const Task& task) {
   const int root = task.operation == Operation::reduce ? task.root : 0;
-  const Reduction whole = reduction(task.type, task.reduce);
-  const bool is_wider = whole.sum_width != size_of(task.type);
-  const ReduceOp op = task.reduce == ReduceOp::avg ? ReduceOp::sum : task.reduce;
-  const Reduction step_by_step = reduction(is_wider ? DataType::float32 : task.type, op);
-  const std::size_t bytes = task.count * whole.sum_width;
+  const PartialSums by(task.type, task.reduce);
+  const std::size_t bytes = task.count * by.whole.sum_width;
   sums_.resize(bytes);
   theirs_.resize(bytes);
-  whole.load(sums_.data(), task.in, task.count);
+  by.whole.load(sums_.data(), task.in, task.count);
   const int place = from_root(part, root);
   for (int step = 1; step < part.size() && place % step == 0; step *= 2) {
     if (place % (2 * step) != 0) {
@@ -53,9 +50,9 @@ void CpuTrees::reduce(const CpuPart& part, const Task& task) {
     }
     if (place + step >= part.size()) continue;
     pairwise_.swap(0, {}, with_place(part, place + step, root), {theirs_.data(), bytes});
-    step_by_step.add(sums_.data(), theirs_.data(), task.count);
+    by.between.add(sums_.data(), theirs_.data(), task.count);
   }
-  if (place == 0) whole.store(task.out, sums_.data(), task.count, part.size());
+  if (place == 0) by.whole.store(task.out, sums_.data(), task.count, part.size());
   if (task.operation == Operation::reduce) return;
   broadcast(part, static_cast<char*>(task.out), task.count * size_of(task.type), root);
 }

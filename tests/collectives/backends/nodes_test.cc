@@ -2,6 +2,7 @@
 // Ranks on several nodes: which ranks share memory, and what calls do whose ranks partly do.
 #include "collectives/backends/cpu/nodes.h"
 
+#include <algorithm>
 #include <barrier>
 #include <chrono>
 #include <csignal>
@@ -13,11 +14,13 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <unistd.h>
 #include <vector>
 
+#include "collectives/backends/cpu/node_blocks.h"
 #include "tests/catch.h"
 #include "tests/collectives/in_rank.h"
 #include "tests/collectives/ranks.h"
@@ -26,6 +29,8 @@
 namespace ddprun::tests {
 namespace {
 
+using ddp::internal::Blocks;
+using ddp::internal::NodeBlocks;
 using ddp::internal::Nodes;
 
 const Variables kTwoNodes = {{"DDP_TEST_NODES", "2"}};
@@ -58,7 +63,7 @@ void check_calls(ddp::ProcessGroup& group, std::size_t count) {
   const auto is = [](T found, float expected) { return static_cast<float>(found) == expected; };
   std::vector<T> own(count);
   for (std::size_t i = 0; i < count; ++i) own[i] = value(group.rank(), i);
-  const int root = size - 2;
+  const int root = std::max(size - 2, 0);
   for (const std::size_t i : {std::size_t{0}, count - 1}) {
     const float first = static_cast<float>(i % 3);
     const float sum = static_cast<float>(size) * first + static_cast<float>(size * (size - 1)) / 2;
@@ -82,7 +87,12 @@ void check_calls(ddp::ProcessGroup& group, std::size_t count) {
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       check(is(all[rank * count + i], first + static_cast<float>(rank)), "all_gather");
     }
+    std::vector<T> gathered(group.rank() == root ? count * ranks : 0);
+    group.gather(own, gathered, root);
+    check(group.rank() != root || gathered == all, "gather");
     std::vector<T> block(count);
+    group.scatter(gathered, block, root);
+    check(block == own, "scatter");
     group.reduce_scatter(all, block);
     check(is(block[i], static_cast<float>(size) * (first + static_cast<float>(group.rank()))),
           "reduce_scatter");
@@ -92,6 +102,46 @@ void check_calls(ddp::ProcessGroup& group, std::size_t count) {
           "all_to_all");
     group.barrier();
   }
+}
+
+/// Calls with a block of another length for each rank, one of them empty. Element `i` of all blocks
+/// of rank `r` is r + i % 5.
+void check_unequal_calls(ddp::ProcessGroup& group, std::size_t step) {
+  std::vector<std::size_t> counts;
+  std::size_t before = 0;
+  std::size_t total = 0;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    if (rank == group.rank()) before = total;
+    counts.push_back(static_cast<std::size_t>(rank) * step);
+    total += counts.back();
+  }
+  const std::size_t mine = counts[static_cast<std::size_t>(group.rank())];
+  const auto value = [](int rank, std::size_t i) { return static_cast<float>(rank + i % 5); };
+  std::vector<float> own(mine);
+  for (std::size_t i = 0; i < mine; ++i) own[i] = value(group.rank(), i);
+  std::vector<float> all(total, -1);
+  group.all_gather_v(own, all, counts);
+  const float* next = all.data();
+  for (int rank = 0; rank < group.size(); ++rank) {
+    for (std::size_t i = 0; i < counts[static_cast<std::size_t>(rank)]; ++i) {
+      check(*next++ == value(rank, i), "all_gather_v");
+    }
+  }
+  for (std::size_t i = 0; i < total; ++i) all[i] = value(group.rank(), i);
+  group.reduce_scatter_v(all, own, counts);
+  float ranks = 0;
+  for (int rank = 0; rank < group.size(); ++rank) ranks += static_cast<float>(rank);
+  for (std::size_t i = 0; i < mine; ++i) {
+    const float expected = ranks + static_cast<float>(group.size()) * value(0, before + i);
+    check(own[i] == expected, "reduce_scatter_v");
+  }
+}
+
+/// Of lengths around those from which calls change.
+void check_all_lengths(ddp::ProcessGroup& group) {
+  for (const std::size_t count : {1, 3'000, 9'000, 40'001}) check_calls<float>(group, count);
+  for (const std::size_t count : {3, 7'000, 40'001}) check_calls<ddp::bfloat16>(group, count);
+  for (const std::size_t step : {1, 2'000, 20'001}) check_unequal_calls(group, step);
 }
 
 }  // namespace
@@ -177,6 +227,21 @@ TEST_CASE("a rank that reaches one that itself reaches another is alone") {
   CHECK(nodes.ranks(1) == std::vector{2});
 }
 
+TEST_CASE(
+    "the blocks of a node's ranks are packed in the order of places, without a copy if they are") {
+  const Blocks all({1, 2, 3, 0, 4}, 0, 5);
+  std::vector<char> data = {'a', 'b', 'b', 'c', 'c', 'c', 'e', 'e', 'e', 'e'};
+  std::vector<char> room;
+  const NodeBlocks apart(all, {0, 2, 4});
+  CHECK(apart.count() == 8);
+  CHECK(std::string_view(apart.pack(data.data(), 1, room), 8) == "accceeee");
+  apart.room_for(data.data(), 1, room)[0] = 'A';
+  apart.unpack(data.data(), 1, room);
+  CHECK(std::string_view(data.data(), 3) == "Abb");
+  CHECK(NodeBlocks(all, {1, 2}).pack(data.data(), 1, room) == data.data() + 1);
+  CHECK(NodeBlocks(all, {2, 3, 4}).room_for(data.data(), 1, room) == data.data() + 3);
+}
+
 TEST_CASE("if one rank of a node cannot share memory none there does, and others still do") {
   const Nodes nodes = Nodes({0, 1, 0, 1}).without_broken({1, 1, 0, 1});
   CHECK(nodes.count() == 3);
@@ -206,28 +271,72 @@ TEST_CASE("sums of narrow floats over several nodes are rounded once") {
   check_ranks(4, command, kTwoNodes);
 }
 
-TEST_CASE("ranks in a call that uses no memory are named, one, or all of a node") {
+TEST_CASE("every call of ranks on several nodes gives the right results, whatever is on which") {
+  // Ranks are on nodes by turns: the last nodes may have fewer.
+  const auto [ranks, nodes] = GENERATE(table<int, int>({{3, 2}, {5, 2}, {5, 3}, {6, 2}}));
+  const Words command = rank_command([](ddp::ProcessGroup& group) { check_all_lengths(group); });
+  check_ranks(ranks, command, {{"DDP_TEST_NODES", std::to_string(nodes)}});
+}
+
+TEST_CASE("ranks of a node follow each other, and parts of a group are on some of its nodes") {
+  const Words command = rank_command([](ddp::ProcessGroup& group) {
+    auto by_node = group.split(0, group.rank() % 2 * group.size() + group.rank());
+    check_all_lengths(*by_node);
+    auto some = group.split(group.rank() == 1 ? 1 : 0, -group.rank());
+    if (some->size() > 1) check_all_lengths(*some);
+  });
+  check_ranks(5, command, kTwoNodes);
+}
+
+TEST_CASE("blocks of lengths on which ranks of two nodes do not agree are named on both sides") {
+  const int reduces = GENERATE(0, 1);
+  const Words command = rank_command(
+      [](ddp::ProcessGroup& group, int does_reduce) {
+        std::vector<std::size_t> counts = {30'000, 30'000, 30'000, 30'000};
+        if (group.rank() == 1) counts[2] = 30'001;
+        std::vector<float> own(30'000);
+        std::vector<float> all(120'000 + (group.rank() == 1 ? 1 : 0));
+        does_reduce != 0 ? group.reduce_scatter_v(all, own, counts)
+                         : group.all_gather_v(own, all, counts);
+      },
+      reduces);
+  check_failure(run_ranks(4, command, kTwoNodes), ddp::ErrorKind::mismatch, {"30001", "30000"});
+}
+
+TEST_CASE("ranks in another call are named, one, or all of a node, whether it uses memory or not") {
+  const bool uses_memory = GENERATE(false, true);
   const int bytes = GENERATE(4, 1 << 20);
   const int ranks = GENERATE(0b1010, 0b1000, 0b0001);  // the highest is rank 3
   const Words command = rank_command(
-      [](ddp::ProcessGroup& group, int count, int others) {
+      [](ddp::ProcessGroup& group, bool with_memory, int count, int others) {
         std::vector<std::int8_t> data(static_cast<std::size_t>(count));
         std::vector<std::int8_t> all(4 * data.size());
-        const bool gathers = (others >> group.rank() & 1) != 0;
-        gathers ? group.all_gather(data, all) : group.all_reduce(data);
+        const bool is_other = (others >> group.rank() & 1) != 0;
+        if (!is_other) return group.all_reduce(data);
+        with_memory ? group.all_gather(data, all) : group.all_to_all(all, all);
       },
-      bytes, ranks);
+      uses_memory, bytes, ranks);
   check_failure(run_ranks(4, command, kTwoNodes), ddp::ErrorKind::mismatch,
-                {"#1 all_reduce", "#1 all_gather"});
+                {"#1 all_reduce", uses_memory ? "#1 all_gather" : "#1 all_to_all"});
 }
 
 TEST_CASE("ranks of several nodes name one that is lost on another node in the middle of a call") {
-  const Words command = rank_command([](ddp::ProcessGroup& group) {
-    std::vector<float> data(100'000);
-    group.all_reduce(data);
-    if (group.rank() == 3) ::raise(SIGKILL);
-    while (true) group.all_reduce(data);
-  });
+  const int which = GENERATE(0, 1, 2, 3);
+  const Words command = rank_command(
+      [](ddp::ProcessGroup& group, int operation) {
+        std::vector<float> data(100'000);
+        std::vector<float> all(500'000);
+        const auto call = [&] {
+          if (operation == 0) group.all_reduce(data);
+          if (operation == 1) group.reduce(data, 1);
+          if (operation == 2) group.all_gather(data, all);
+          if (operation == 3) group.reduce_scatter(all, data);
+        };
+        call();
+        if (group.rank() == 3) ::raise(SIGKILL);
+        while (true) call();
+      },
+      which);
   auto ended = run_ranks(5, command, kTwoNodes);
   CHECK(ended[3].code == 128 + SIGKILL);
   ended.erase(ended.begin() + 3);
