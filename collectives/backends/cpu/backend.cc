@@ -17,6 +17,7 @@
 #include "collectives/backends/call_queue.h"
 #include "collectives/backends/collective_call.h"
 #include "collectives/backends/cpu/collectives.h"
+#include "collectives/backends/cpu/descriptors.h"
 #include "collectives/backends/cpu/listeners.h"
 #include "collectives/backends/cpu/mesh.h"
 #include "collectives/backends/cpu/messages.h"
@@ -75,6 +76,7 @@ class CpuBackend : public Backend {
 
 CpuBackend::CpuBackend(GroupContext context, bool is_lazy) : context_(std::move(context)) {
   try {
+    allow_descriptors(context_.size);
     listeners_ = std::make_unique<CpuListeners>(context_);
     mesh_ = std::make_unique<CpuMesh>(context_, *listeners_);
     accept_connections();

@@ -148,6 +148,18 @@ TEST_CASE("a rank that receives more messages than it holds reports it, and the 
                  "and one more comes, tag 131072"});
 }
 
+TEST_CASE("ranks may take as many descriptors as the hard limit allows") {
+  check_ranks(6, [] {
+    const ddprun::Fd next(::dup(0));
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = static_cast<rlim_t>(next.get()) + 8;
+    check(::setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
+    ProcessGroup group = join();
+    both_ways(group);
+  });
+}
+
 #ifndef __SANITIZE_ADDRESS__  // its companion for types looks at objects through a pipe
 TEST_CASE("a rank without descriptors for messages reports it, and the others lose it at once") {
   const Words command = rank_command([](ProcessGroup& group) {

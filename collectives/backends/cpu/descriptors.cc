@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/backends/cpu/descriptors.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <sys/resource.h>
+#include <system_error>
+
+namespace ddp::internal {
+namespace {
+
+/// With each other rank, one in each direction: for calls, for messages, and to see its end.
+constexpr rlim_t kPerRank = 6;
+constexpr rlim_t kForTheProgram = 256;
+
+rlim_t count_open() {
+  rlim_t count = 0;
+  std::error_code error;
+  std::filesystem::directory_iterator all("/proc/self/fd", error);
+  for (; !error && all != std::filesystem::directory_iterator(); all.increment(error)) ++count;
+  return count;
+}
+
+}  // namespace
+
+void allow_descriptors(int ranks) noexcept {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
+  const rlim_t needed = count_open() + kPerRank * static_cast<rlim_t>(ranks) + kForTheProgram;
+  if (needed <= limit.rlim_cur) return;
+  limit.rlim_cur = std::min(needed, limit.rlim_max);
+  ::setrlimit(RLIMIT_NOFILE, &limit);  // if it fails, opening one does, and says so
+}
+
+}  // namespace ddp::internal
