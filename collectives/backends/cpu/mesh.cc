@@ -27,6 +27,10 @@ bool is_for_later(int error) {
   return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
 }
 
+bool is_closed_by_peer(int error) {
+  return error == ECONNRESET || error == EPIPE;
+}
+
 iovec rest_of(std::span<const char> part, std::size_t done) {
   const auto rest = part.subspan(std::min(done, part.size()));
   return {const_cast<char*>(rest.data()), rest.size()};
@@ -87,7 +91,17 @@ void CpuMesh::take_arrived() {
   arrived_.clear();
 }
 
-/// In the background, unless it has been done.
+/// Connects, unless it has been done, and greets. In the background, as far as it goes now.
+void CpuMesh::reach(int rank) {
+  do {
+    throw_if_stopped();
+    connect(rank);
+    greet(rank);
+  } while (!link(rank).out);
+  const bool is_noted = std::ranges::count(ungreeted_, rank) > 0;
+  if (link(rank).greets() && !is_noted) ungreeted_.push_back(rank);
+}
+
 void CpuMesh::connect(int rank) {
   if (link(rank).out) return;
   const auto& [endpoint, token] = listeners_.at(rank);
@@ -99,6 +113,7 @@ void CpuMesh::connect(int rank) {
   if (rc != 0 && errno != EINPROGRESS && errno != EINTR) throw PeerLost(rank, reason_of(errno));
   const std::lock_guard lock(mutex_);
   link(rank).greeting = {.kind = Frame::Kind::calls, .tag = context_.rank, .number = token};
+  link(rank).greeted = 0;
   link(rank).out = std::move(socket);
 }
 
@@ -110,16 +125,31 @@ void CpuMesh::greet(int rank) {
         rest_of({reinterpret_cast<const char*>(&to.greeting), sizeof(Frame)}, to.greeted)};
     const ssize_t sent = send_now(to.out, rest);
     if (sent < 0 && is_for_later(errno)) return;
+    if (sent < 0 && is_closed_by_peer(errno)) return drop(rank);
     if (sent < 0) throw PeerLost(rank, reason_of(errno));
     to.greeted += static_cast<std::size_t>(sent);
   }
 }
 
+/// The connections of which nothing was needed any more when they were made: the other rank must
+/// know whose they are, as it keeps only so many that do not tell.
+void CpuMesh::greet_late() {
+  for (const int rank : std::exchange(ungreeted_, {})) {
+    if (link(rank).greets() && !link(rank).ended) watch(rank);
+  }
+}
+
+/// The other rank has ended a connection without knowing whose it was, as one of too many. If it is
+/// gone itself, the next one is refused.
+void CpuMesh::drop(int rank) {
+  const std::lock_guard lock(mutex_);
+  link(rank).out = Fd();
+}
+
 /// So that its end shows. What it has sent before may be on its way, whatever that is like.
 void CpuMesh::watch(int rank) {
   try {
-    connect(rank);
-    greet(rank);
+    reach(rank);
   } catch (const PeerLost& lost) {
     link(rank).ended = {std::chrono::steady_clock::now(), lost.reason};
   }
@@ -128,8 +158,7 @@ void CpuMesh::watch(int rank) {
 /// Whether all is sent.
 bool CpuMesh::send_some(Sending& sending) {
   while (!sending.is_done()) {
-    connect(sending.rank);
-    greet(sending.rank);
+    reach(sending.rank);
     if (link(sending.rank).greets()) return false;
     const std::size_t first = sending.parts[0].size();
     std::array rest = {rest_of(sending.parts[0], sending.done),
@@ -170,6 +199,7 @@ void CpuMesh::move(std::span<Sending> out, std::span<Receiving> in) {
   try {
     throw_if_stopped();
     while (!move_some(out, in)) wait(out, in);
+    greet_late();
   } catch (const PeerLost&) {
     throw_if_stopped();
     throw;
@@ -259,6 +289,7 @@ void CpuMesh::look_for_end(int rank, short events) {
   int error = 0;
   socklen_t length = sizeof(error);
   ::getsockopt(to.out.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+  if (to.greets() && (error == 0 || is_closed_by_peer(error))) return drop(rank);
   to.ended = {now, error == 0 ? kEnded : reason_of(error)};
 }
 

@@ -117,8 +117,11 @@ class CpuMesh {
   };
 
   Link& link(int rank) { return links_[static_cast<std::size_t>(rank)]; }
+  void reach(int rank);
   void connect(int rank);
   void greet(int rank);
+  void greet_late();
+  void drop(int rank);
   void watch(int rank);
   bool move_some(std::span<Sending> out, std::span<Receiving> in);
   bool send_some(Sending& sending);
@@ -135,7 +138,8 @@ class CpuMesh {
   const std::chrono::milliseconds grace_;
   std::optional<std::chrono::steady_clock::time_point> deadline_;
   std::vector<pollfd> polled_;
-  ddprun::Fd wake_;  // an eventfd
+  std::vector<int> ungreeted_;  // ranks with a connection whose greeting is not sent yet
+  ddprun::Fd wake_;             // an eventfd
   std::atomic<bool> is_stopped_ = false;
   std::mutex mutex_;  // of what follows, where abort() may meet changes
   std::vector<Link> links_;

@@ -8,7 +8,11 @@
 #include <thread>
 #include <utility>
 
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/read.hpp>
+
 #include "tests/catch.h"
+#include "tests/collectives/backends/other_end.h"
 
 using namespace ddp::internal;
 using namespace std::chrono_literals;
@@ -47,17 +51,40 @@ struct Pair {
 void reset_one(Pair& pair) {
   boost::asio::ip::tcp::socket socket(pair.io);
   pair.other.accept(socket);
+  const int reset = ddprun::tests::other_end_of(socket);
   socket.set_option(boost::asio::socket_base::linger(true, 0));
+  socket.close();
+  ddprun::tests::wait_for_input(reset);
 }
 
-/// A connection of rank 1 with one byte; then its end.
-void arrive(Pair& pair) {
+void send_byte(const Fd& theirs) {
+  REQUIRE(::send(theirs.get(), "x", 1, 0) == 1);
+}
+
+/// A connection of rank 1 with one byte; then its end, unless that is kept.
+Fd arrive(Pair& pair) {
   std::array<int, 2> ends{};
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
-  const Fd theirs(ends[0]);
+  Fd theirs(ends[0]);
   Fd ours(ends[1]);
-  REQUIRE(::send(theirs.get(), "x", 1, 0) == 1);
+  send_byte(theirs);
   pair.mesh.accept(1, std::move(ours));
+  return theirs;
+}
+
+/// Lets no other connection be made where rank 1 listens, until it is accepted.
+boost::asio::ip::tcp::socket fill_backlog(Pair& pair) {
+  REQUIRE(::listen(pair.other.native_handle(), 0) == 0);
+  boost::asio::ip::tcp::socket one(pair.io);
+  one.connect(pair.other.local_endpoint());
+  return one;
+}
+
+/// The greeting that comes first on a connection of the mesh.
+Frame greeting_on(boost::asio::ip::tcp::socket& socket) {
+  Frame frame;
+  REQUIRE(boost::asio::read(socket, boost::asio::buffer(&frame, sizeof(frame))) == sizeof(frame));
+  return frame;
 }
 
 char receive_byte(Pair& pair) {
@@ -84,7 +111,7 @@ TEST_CASE("what a rank has sent before its end comes, whatever its end is like")
   Pair pair;
   std::thread other([&] {
     reset_one(pair);
-    arrive(pair);
+    static_cast<void>(arrive(pair));
   });
   char byte = 0;
   CHECK_NOTHROW(byte = receive_byte(pair));
@@ -95,7 +122,7 @@ TEST_CASE("what a rank has sent before its end comes, whatever its end is like")
 TEST_CASE("what a rank has sent comes also when it listens no longer") {
   Pair pair;
   pair.other.close();
-  std::thread other([&] { arrive(pair); });
+  std::thread other([&] { static_cast<void>(arrive(pair)); });
   char byte = 0;
   CHECK_NOTHROW(byte = receive_byte(pair));
   other.join();
@@ -112,4 +139,32 @@ TEST_CASE("a rank that has ended is lost soon, with the reason") {
     CHECK(lost.rank == 1);
     CHECK(lost.reason == "Connection refused");
   }
+}
+
+TEST_CASE("a connection that is made when nothing needs it any more tells whose it is") {
+  Pair pair;
+  const auto stranger = fill_backlog(pair);
+  const Fd theirs = arrive(pair);
+  CHECK(receive_byte(pair) == 'x');  // as it has sent, it need not be watched
+  static_cast<void>(pair.other.accept());
+  auto late = pair.other.accept();
+  send_byte(theirs);
+  CHECK(receive_byte(pair) == 'x');
+  CHECK(greeting_on(late).kind == Frame::Kind::calls);
+}
+
+TEST_CASE("a connection that the other rank ends before it knows whose it is is made again") {
+  Pair pair;
+  const auto stranger = fill_backlog(pair);
+  const Fd theirs = arrive(pair);
+  CHECK(receive_byte(pair) == 'x');
+  static_cast<void>(pair.other.accept());
+  reset_one(pair);
+  std::array<CpuMesh::Sending, 1> out = {{{.rank = 1, .parts = {std::span("y", 1)}}}};
+  CHECK_NOTHROW(pair.mesh.move(out, {}));
+  auto again = pair.other.accept();
+  CHECK(greeting_on(again).kind == Frame::Kind::calls);
+  char byte = 0;
+  boost::asio::read(again, boost::asio::buffer(&byte, 1));
+  CHECK(byte == 'y');
 }
