@@ -7,18 +7,19 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "collectives/backends/cpu/frame.h"
+#include "fuzz/feed.h"
 #include "fuzz/target.h"
 
 namespace {
 
 using ddp::internal::Frame;
 using ddp::internal::FrameReader;
+using ddprun::fuzz::feed;
 using ddprun::fuzz::require;
 
 /// Records every frame, and the data of messages 0 to 3 up to the size of their buffers.
@@ -49,24 +50,6 @@ struct Recorder {
     };
   }
 };
-
-/// Whether the whole stream is valid.
-bool feed(FrameReader& reader, std::string_view bytes, std::size_t piece) {
-  while (!bytes.empty()) {
-    const auto room = reader.room();
-    require(room[0].size() + room[1].size() > 0, "there is room");
-    std::size_t given = 0;
-    for (const auto& place : room) {
-      const std::size_t part = std::min({place.size(), piece - given, bytes.size()});
-      if (part == 0) continue;
-      std::memcpy(place.data(), bytes.data(), part);
-      bytes.remove_prefix(part);
-      given += part;
-    }
-    if (!reader.take(given)) return false;
-  }
-  return true;
-}
 
 }  // namespace
 

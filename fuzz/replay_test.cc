@@ -21,6 +21,7 @@ Target file_log_fuzz;
 Target first_record_fuzz;
 Target frame_fuzz;
 Target output_fuzz;
+Target peer_fuzz;
 Target protocol_fuzz;
 Target sessions_fuzz;
 Target store_wire_fuzz;
@@ -116,6 +117,9 @@ TEST_CASE("the corpus of frame breaks nothing") {
 }
 TEST_CASE("the corpus of output breaks nothing") {
   replay("output", output_fuzz);
+}
+TEST_CASE("the corpus of peer breaks nothing") {
+  replay("peer", peer_fuzz);
 }
 TEST_CASE("the corpus of protocol breaks nothing") {
   replay("protocol", protocol_fuzz);

@@ -70,6 +70,7 @@ void SendConnection::watch_for_end() {
       char byte = 0;
       error_code error;
       socket_.read_some(asio::buffer(&byte, 1), error);
+      if (error == asio::error::would_block) return watch_for_end();
       if (error || !is_in_ring_) {
         return on_closed_(error ? reason_of(error) : "it sent an invalid message");
       }
@@ -214,10 +215,22 @@ bool RecvConnection::read_ring() {
   return moved > 0;
 }
 
+/// A writer that is as fast as this reader must not keep the lock with it: so after one turn others
+/// have theirs.
 void RecvConnection::set_awake(bool awake) {
   awake_ = awake;
   if (awake) return ring_->stay_awake();
-  while (!ring_->waits_for_bytes() && read_ring()) continue;
+  if (!ring_->waits_for_bytes() && read_ring() && !ring_->waits_for_bytes()) read_later();
+}
+
+void RecvConnection::read_later() {
+  if (std::exchange(reads_later_, true)) return;
+  asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    self->run_locked_([&] {
+      self->reads_later_ = false;
+      if (!self->awake_) self->set_awake(false);
+    });
+  });
 }
 
 /// Bytes that were sent to wake this end; false after the end of the connection, when all that was
@@ -225,11 +238,9 @@ void RecvConnection::set_awake(bool awake) {
 bool RecvConnection::skip_wakes() {
   std::array<char, 256> wakes;
   error_code error;
-  do {
-    socket_.read_some(asio::buffer(wakes), error);
-  } while (!error);
-  while (read_ring()) continue;
-  if (error == asio::error::would_block) return true;
+  socket_.read_some(asio::buffer(wakes), error);
+  read_ring();
+  if (!error || error == asio::error::would_block) return true;
   if (!is_closed()) end(reason_of(error));
   return false;
 }

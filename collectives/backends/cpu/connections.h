@@ -121,9 +121,10 @@ class RecvConnection : public std::enable_shared_from_this<RecvConnection> {
   /// That frame came; false if there is no ring.
   bool turn_to_ring() { return is_in_ring_ = ring_.has_value(); }
 
-  /// Reads what is in the ring; whether there was anything.
+  /// Reads what is in the ring, which has room for less than a turn; whether there was anything.
   bool read_ring();
-  /// While `awake`, read_ring() is called often; else the writer of the ring wakes this end.
+  /// While `awake`, read_ring() is called often; else the writer of the ring wakes this end, once
+  /// it has read, in the background, what there is.
   void set_awake(bool awake);
 
   /// No callback is called any more.
@@ -133,6 +134,7 @@ class RecvConnection : public std::enable_shared_from_this<RecvConnection> {
   void wait_until_readable();
   void read();
   bool skip_wakes();
+  void read_later();
   void end(const std::string& reason);
 
   boost::asio::ip::tcp::socket socket_;
@@ -142,6 +144,7 @@ class RecvConnection : public std::enable_shared_from_this<RecvConnection> {
   std::optional<ShmRing> ring_;
   bool is_in_ring_ = false;
   bool awake_ = false;
+  bool reads_later_ = false;
 };
 
 /// Makes a new socket non-blocking, without Nagle's delay, and closed in programs that this one

@@ -51,28 +51,18 @@ CpuMessages::CpuMessages(GroupContext& context, CpuListeners& listeners,
                          std::function<void(const Error& error)> on_failure,
                          std::function<void(int from, ddprun::Fd socket)> on_calls)
     : context_(context),
+      listeners_(listeners),
       token_(listeners.at(context.rank).token),
       on_failure_(std::move(on_failure)),
       on_calls_(std::move(on_calls)),
       acceptor_(io_context_),
       timer_(io_context_),
       idle_timer_(io_context_),
+      peers_(static_cast<std::size_t>(context.size)),
       timeout_(context.timeout),
       are_offered_(static_cast<std::size_t>(context.size)) {
   room_->messages = this;
   listeners.release_to(acceptor_);
-  const RunLocked run = [this](const std::function<void()>& work) { run_locked(work); };
-  for (int other = 0; other < context_.size; ++other) {
-    if (other == context_.rank) {
-      peers_.push_back(nullptr);
-      continue;
-    }
-    const CpuListeners::Listener& there = listeners.at(other);
-    const Frame first{.kind = Frame::Kind::hello, .tag = context_.rank, .number = there.token};
-    peers_.push_back(std::make_unique<CpuPeer>(io_context_, run, there.endpoint, first,
-                                               context_.named(context_.rank),
-                                               events_of_peer(other)));
-  }
   accept();
   thread_ = signal_masked_thread([this] { io_context_.run(); });
 }
@@ -84,6 +74,17 @@ CpuMessages::~CpuMessages() {
     room_->messages = nullptr;
   }
   thread_.join();
+}
+
+CpuPeer& CpuMessages::peer(int other) {
+  auto& peer = peers_[static_cast<std::size_t>(other)];
+  if (peer) return *peer;
+  const CpuListeners::Listener& there = listeners_.at(other);
+  const Frame first{.kind = Frame::Kind::hello, .tag = context_.rank, .number = there.token};
+  const RunLocked run = [this](const std::function<void()>& work) { run_locked(work); };
+  peer = std::make_unique<CpuPeer>(io_context_, run, there.endpoint, first,
+                                   context_.named(context_.rank), events_of_peer(other));
+  return *peer;
 }
 
 CpuPeer::Events CpuMessages::events_of_peer(int other) {
@@ -311,7 +312,7 @@ bool CpuMessages::move_in_rings() {
 
 void CpuMessages::read_ring_of(const CpuPeer* sender) {
   for (const Accepted& accepted : accepted_) {
-    while (accepted.peer == sender && accepted.connection->read_ring()) continue;
+    if (accepted.peer == sender) accepted.connection->read_ring();
   }
 }
 

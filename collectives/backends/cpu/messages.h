@@ -104,7 +104,7 @@ class CpuMessages {
   void read_ring_of(const CpuPeer* sender);
   void set_awake(bool awake);
   void watch_idleness();
-  CpuPeer& peer(int other) { return *peers_[static_cast<std::size_t>(other)]; }
+  CpuPeer& peer(int other);
 
   void complete(MessageAt message);
   std::optional<MessageAt> oldest_with(int other);
@@ -119,6 +119,7 @@ class CpuMessages {
   std::string peer_of(MessageAt message) const;
 
   GroupContext& context_;
+  const CpuListeners& listeners_;
   const std::uint64_t token_;
   const std::function<void(const Error& error)> on_failure_;
   const std::function<void(int from, ddprun::Fd socket)> on_calls_;
@@ -132,7 +133,7 @@ class CpuMessages {
   std::condition_variable changed_;
   Messages open_;  // in the order in which they were begun
   std::list<Accepted> accepted_;
-  std::vector<std::unique_ptr<CpuPeer>> peers_;  // by rank; ours is null
+  std::vector<std::unique_ptr<CpuPeer>> peers_;  // by rank; null until there is a message
   std::chrono::milliseconds timeout_;
   bool timer_runs_ = false;
   std::optional<ShmRings> rings_;

@@ -207,10 +207,11 @@ void CpuPeer::on_data(std::uint64_t number, std::size_t bytes) {
   events_.done(message);
 }
 
+/// What is read at the end may be answered, which fails as the connection has ended.
 void CpuPeer::on_closed(const std::string& reason) {
-  if (lost_) return;
+  if (lost_ || is_ending_) return;
+  is_ending_ = true;
   events_.ending();
-  if (lost_) return;
   lost_ = reason;
   events_.lost(reason);
 }

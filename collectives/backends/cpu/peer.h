@@ -154,6 +154,7 @@ class CpuPeer {
   bool accepted_ = false;  // the peer has connected to us
   bool sent_bye_ = false;
   bool received_bye_ = false;
+  bool is_ending_ = false;           // what the peer sent last is being read
   std::optional<std::string> lost_;  // the reason
 
   std::uint64_t sent_ = 0;                        // messages

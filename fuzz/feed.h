@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <string_view>
+
+#include "collectives/backends/cpu/frame.h"
+#include "fuzz/target.h"
+
+namespace ddprun::fuzz {
+
+/// Whether the whole stream is valid.
+inline bool feed(ddp::internal::FrameReader& reader, std::string_view bytes, std::size_t piece) {
+  while (!bytes.empty()) {
+    const auto room = reader.room();
+    require(room[0].size() + room[1].size() > 0, "there is room");
+    std::size_t given = 0;
+    for (const auto& place : room) {
+      const std::size_t part = std::min({place.size(), piece - given, bytes.size()});
+      if (part == 0) continue;
+      std::memcpy(place.data(), bytes.data(), part);
+      bytes.remove_prefix(part);
+      given += part;
+    }
+    if (!reader.take(given)) return false;
+  }
+  return true;
+}
+
+}  // namespace ddprun::fuzz
