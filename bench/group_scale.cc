@@ -47,6 +47,7 @@ class CountingStore : public ddp::Store {
   explicit CountingStore(std::shared_ptr<ddp::Store> store) : store_(std::move(store)) {}
   std::string name() const override { return store_->name(); }
   std::uint64_t bytes() const { return bytes_; }
+  ddp::Store& counted() { return *store_; }
 
  private:
   void do_set(std::string_view key, std::string_view value) override {
@@ -130,6 +131,12 @@ double median_time(F call) {
   return median(times);
 }
 
+/// Waits for all ranks, which have ended what they did for the group before.
+void begin_together(ddp::Store& store, int size) {
+  if (store.add("ready", 1) == size) store.set("begin", "");
+  store.wait({"begin"});
+}
+
 Figures measure(int rank, int size, int in_process) {
   auto store = std::make_shared<ddp::TcpStore>(
       std::getenv("MASTER_ADDR"),
@@ -137,6 +144,7 @@ Figures measure(int rank, int size, int in_process) {
   auto counting = std::make_shared<CountingStore>(
       std::make_shared<ddp::PrefixStore>(std::to_string(size), std::move(store)));
   Figures figures;
+  begin_together(counting->counted(), size);
   const auto began = Clock::now();
   auto group = ddp::init_process_group(
       {.backend = "cpu", .store = counting, .rank = rank, .world_size = size});
@@ -146,7 +154,9 @@ Figures measure(int rank, int size, int in_process) {
   figures.barrier = median_time([&] { group.barrier(); });
   float value = 1;
   figures.all_reduce = median_time([&] { group.all_reduce(std::span(&value, 1)); });
-  figures.sockets = sockets_of_process() / in_process - 1;  // one is to the store
+  if (rank % in_process == 0) {
+    figures.sockets = sockets_of_process() / in_process - 1;  // one is to the store
+  }
   for (double* figure :
        {&figures.formed, &figures.bytes, &figures.sockets, &figures.barrier, &figures.all_reduce}) {
     group.all_reduce(std::span(figure, 1), ddp::ReduceOp::max);

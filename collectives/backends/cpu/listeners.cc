@@ -2,9 +2,12 @@
 #include "collectives/backends/cpu/listeners.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
+#include <optional>
 #include <random>
-#include <sstream>
+#include <string_view>
+#include <system_error>
 
 #include "collectives/backends/agreed_error.h"
 
@@ -14,6 +17,22 @@ namespace {
 std::uint64_t random_token() {
   std::random_device random;  // 32 bits at a time
   return std::uint64_t{random()} << 32U | random();
+}
+
+/// Of what publish() writes; a rank reads as many as there are ranks.
+std::optional<CpuListeners::Listener> listener_in(std::string_view line) {
+  const std::size_t host = line.find(' ');
+  if (host == std::string_view::npos) return std::nullopt;
+  boost::system::error_code error;
+  const auto address =
+      boost::asio::ip::make_address(std::string(line.substr(0, host)).c_str(), error);
+  std::uint16_t port = 0;
+  std::uint64_t token = 0;
+  const char* const end = line.data() + line.size();
+  const auto after_port = std::from_chars(line.data() + host + 1, end, port);
+  if (error || after_port.ec != std::errc() || after_port.ptr == end) return std::nullopt;
+  if (std::from_chars(after_port.ptr + 1, end, token).ec != std::errc()) return std::nullopt;
+  return CpuListeners::Listener{{address, port}, token};
 }
 
 }  // namespace
@@ -43,23 +62,23 @@ void CpuListeners::read() {
   ask_store(context_, [&](Store& store) { lines = store.multi_get(keys, context_.timeout); });
   check_backends(lines);
   for (int rank = 0; rank < context_.size; ++rank) {
-    std::istringstream text(lines[static_cast<std::size_t>(rank)]);
-    std::string host;
-    std::uint16_t port = 0;
-    std::uint64_t token = 0;
-    if (!(text >> host >> port >> token)) {
+    const auto listener = listener_in(lines[static_cast<std::size_t>(rank)]);
+    if (!listener) {
       throw own_error(context_, ErrorKind::system,
                       ": " + key(rank) + " in the store is not of this program");
     }
-    all_[static_cast<std::size_t>(rank)] = {{boost::asio::ip::make_address(host), port}, token};
+    all_[static_cast<std::size_t>(rank)] = *listener;
   }
 }
 
 /// The default backend depends on what a host has, so ranks may come to different ones.
 void CpuListeners::check_backends(const std::vector<std::string>& lines) const {
-  const auto backend = [](const std::string& line) { return line.substr(line.rfind(' ') + 1); };
-  const auto other = std::ranges::find_if(
-      lines, [&](const auto& line) { return backend(line) != backend(lines.front()); });
+  const auto backend = [](std::string_view line) {
+    return std::string(line.substr(line.rfind(' ') + 1));
+  };
+  const std::string first = " " + backend(lines.front());
+  const auto other =
+      std::ranges::find_if(lines, [&](const auto& line) { return !line.ends_with(first); });
   if (other == lines.end()) return;
   outlast_other_ranks();
   throw own_error(context_, ErrorKind::mismatch,
