@@ -2,6 +2,7 @@
 #include "collectives/backends/shm/handover.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <climits>
 #include <cstddef>
 #include <cstring>
@@ -102,8 +103,11 @@ ShmTaker::ShmTaker(const ShmMeeting& meeting) {
 Fd ShmTaker::take(std::chrono::milliseconds limit) {
   pollfd wait{connection_.get(), POLLIN, 0};
   const auto most = std::min<std::chrono::milliseconds::rep>(limit.count(), INT_MAX);
-  if (::poll(&wait, 1, static_cast<int>(most)) != 1) return {};
-  return receive_descriptor(connection_);
+  int ready = 0;
+  do {
+    ready = ::poll(&wait, 1, static_cast<int>(most));
+  } while (ready < 0 && errno == EINTR);  // a signal of the program, such as a profiler's
+  return ready == 1 ? receive_descriptor(connection_) : Fd();
 }
 
 }  // namespace ddp::internal
