@@ -51,10 +51,7 @@ struct Pair {
 void reset_one(Pair& pair) {
   boost::asio::ip::tcp::socket socket(pair.io);
   pair.other.accept(socket);
-  const int reset = ddprun::tests::other_end_of(socket);
   socket.set_option(boost::asio::socket_base::linger(true, 0));
-  socket.close();
-  ddprun::tests::wait_for_input(reset);
 }
 
 void send_byte(const Fd& theirs) {
@@ -72,12 +69,26 @@ Fd arrive(Pair& pair) {
   return theirs;
 }
 
-/// Lets no other connection be made where rank 1 listens, until it is accepted.
-boost::asio::ip::tcp::socket fill_backlog(Pair& pair) {
+char receive_byte(Pair& pair) {
+  char byte = 0;
+  std::array<CpuMesh::Receiving, 1> in = {{{.rank = 1, .data = &byte, .bytes = 1}}};
+  pair.mesh.move({}, in);
+  return byte;
+}
+
+/// The mesh connects to rank 1, where there is room for no more until another connection is
+/// accepted, and gets its byte meanwhile. Returns where that came from.
+Fd receive_before_connected(Pair& pair) {
   REQUIRE(::listen(pair.other.native_handle(), 0) == 0);
-  boost::asio::ip::tcp::socket one(pair.io);
-  one.connect(pair.other.local_endpoint());
-  return one;
+  boost::asio::ip::tcp::socket other(pair.io);
+  other.connect(pair.other.local_endpoint());
+  pair.mesh.set_deadline(std::chrono::steady_clock::now());
+  CHECK_THROWS_AS(receive_byte(pair), PeerLate);
+  pair.mesh.set_deadline(std::chrono::steady_clock::now() + 30s);
+  Fd theirs = arrive(pair);
+  CHECK(receive_byte(pair) == 'x');
+  static_cast<void>(pair.other.accept());
+  return theirs;
 }
 
 /// The greeting that comes first on a connection of the mesh.
@@ -85,13 +96,6 @@ Frame greeting_on(boost::asio::ip::tcp::socket& socket) {
   Frame frame;
   REQUIRE(boost::asio::read(socket, boost::asio::buffer(&frame, sizeof(frame))) == sizeof(frame));
   return frame;
-}
-
-char receive_byte(Pair& pair) {
-  char byte = 0;
-  std::array<CpuMesh::Receiving, 1> in = {{{.rank = 1, .data = &byte, .bytes = 1}}};
-  pair.mesh.move({}, in);
-  return byte;
 }
 
 }  // namespace
@@ -143,10 +147,7 @@ TEST_CASE("a rank that has ended is lost soon, with the reason") {
 
 TEST_CASE("a connection that is made when nothing needs it any more tells whose it is") {
   Pair pair;
-  const auto stranger = fill_backlog(pair);
-  const Fd theirs = arrive(pair);
-  CHECK(receive_byte(pair) == 'x');  // as it has sent, it need not be watched
-  static_cast<void>(pair.other.accept());
+  const Fd theirs = receive_before_connected(pair);
   auto late = pair.other.accept();
   send_byte(theirs);
   CHECK(receive_byte(pair) == 'x');
@@ -155,13 +156,14 @@ TEST_CASE("a connection that is made when nothing needs it any more tells whose 
 
 TEST_CASE("a connection that the other rank ends before it knows whose it is is made again") {
   Pair pair;
-  const auto stranger = fill_backlog(pair);
-  const Fd theirs = arrive(pair);
-  CHECK(receive_byte(pair) == 'x');
-  static_cast<void>(pair.other.accept());
-  reset_one(pair);
+  const Fd theirs = receive_before_connected(pair);
+  auto ended = pair.other.accept();
+  const int ours = ddprun::tests::other_end_of(ended);
+  ended.set_option(boost::asio::socket_base::linger(true, 0));
+  ended.close();
+  ddprun::tests::wait_for_input(ours);
   std::array<CpuMesh::Sending, 1> out = {{{.rank = 1, .parts = {std::span("y", 1)}}}};
-  CHECK_NOTHROW(pair.mesh.move(out, {}));
+  REQUIRE_NOTHROW(pair.mesh.move(out, {}));
   auto again = pair.other.accept();
   CHECK(greeting_on(again).kind == Frame::Kind::calls);
   char byte = 0;

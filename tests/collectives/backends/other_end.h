@@ -18,7 +18,7 @@ inline int other_end_of(const boost::asio::ip::tcp::socket& accepted) {
     const int fd = std::stoi(entry.path().filename().string());
     boost::asio::ip::tcp::endpoint own;
     auto length = static_cast<socklen_t>(own.capacity());
-    if (::getsockname(fd, own.data(), &length) != 0) continue;
+    if (::getsockname(fd, own.data(), &length) != 0 || length > own.capacity()) continue;
     own.resize(length);
     if (own == accepted.remote_endpoint()) return fd;
   }
