@@ -61,13 +61,13 @@ std::pair<std::string, std::string> find_interface() {
   return found;
 }
 
-/// Limits this process to so many descriptors more than it has.
+/// Limits this process to so many descriptors more than it has: also by the hard limit, up to which
+/// a group raises the other.
 void leave_descriptors(int left) {
   const int next = ::dup(0);
   ::close(next);
-  rlimit limit{};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  limit.rlim_cur = static_cast<rlim_t>(next) + static_cast<rlim_t>(left);
+  const auto most = static_cast<rlim_t>(next) + static_cast<rlim_t>(left);
+  const rlimit limit = {most, most};
   check(::setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
 }
 
