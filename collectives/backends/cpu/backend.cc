@@ -124,7 +124,7 @@ void CpuBackend::connect(std::optional<std::chrono::steady_clock::time_point> de
 }
 
 void CpuBackend::run(const Task& task) {
-  if (is_point_to_point(task.operation)) return messages_->begin(task)->wait();
+  if (is_point_to_point(task.operation)) return messages_->run(task);
   queue_.run(task);
 }
 

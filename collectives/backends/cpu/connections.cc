@@ -85,6 +85,15 @@ void SendConnection::send(const Frame& frame, const char* data, std::function<vo
   if (!waiting_) write();
 }
 
+bool SendConnection::send_now(const Frame& frame, const char* data) {
+  const bool has_other = current_ || !frames_.empty() || !long_messages_.empty();
+  if (!is_in_ring_ || waiting_ || has_other) return false;
+  if (!ring_->has_room_for(sizeof(frame) + frame.follow())) return false;
+  ring_->write({reinterpret_cast<const char*>(&frame), sizeof(frame)}, {data, frame.follow()});
+  if (ring_->must_wake_reader()) wake_other_end(socket_);
+  return true;
+}
+
 void SendConnection::send_pieces(std::uint64_t number, const char* data, std::size_t bytes,
                                  std::function<void(bool last)> on_sent) {
   long_messages_.push_back({number, data, bytes, std::move(on_sent)});
@@ -213,6 +222,21 @@ bool RecvConnection::read_ring() {
   }
   if (moved > 0 && ring_->must_wake_writer()) wake_other_end(socket_);
   return moved > 0;
+}
+
+std::optional<Frame> RecvConnection::peek_ring() {
+  Frame frame;
+  if (!is_in_ring_ || is_closed() || !reader_.is_between_frames()) return std::nullopt;
+  if (!ring_->peek({reinterpret_cast<char*>(&frame), sizeof(frame)})) return std::nullopt;
+  return frame;
+}
+
+bool RecvConnection::take_peeked(const Frame& frame, char* data) {
+  if (!ring_->holds(sizeof(frame) + frame.follow())) return false;
+  std::array<char, sizeof(Frame)> head;
+  ring_->read(head, {data, frame.follow()});
+  if (ring_->must_wake_writer()) wake_other_end(socket_);
+  return true;
 }
 
 /// A writer that is as fast as this reader must not keep the lock with it: so after one turn others

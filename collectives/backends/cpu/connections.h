@@ -41,6 +41,10 @@ class SendConnection {
   /// `on_sent` is called when the socket has taken it all; `data` must stay valid until then.
   void send(const Frame& frame, const char* data = nullptr, std::function<void()> on_sent = {});
 
+  /// Sends a frame with its data into the ring at once; false if that is not used yet, has no room
+  /// for all of it, or has other data to go before.
+  bool send_now(const Frame& frame, const char* data);
+
   /// Sends the data of long message `number` in pieces, by turns with other long messages.
   /// `on_sent` is called after each piece, with true after the last.
   void send_pieces(std::uint64_t number, const char* data, std::size_t bytes,
@@ -123,6 +127,11 @@ class RecvConnection : public std::enable_shared_from_this<RecvConnection> {
 
   /// Reads what is in the ring, which has room for less than a turn; whether there was anything.
   bool read_ring();
+  /// The next frame in the ring, where all before it is read.
+  std::optional<Frame> peek_ring();
+  /// Reads it, with its data to `data`; false if these have not come yet.
+  bool take_peeked(const Frame& frame, char* data);
+
   /// While `awake`, read_ring() is called often; else the writer of the ring wakes this end, once
   /// it has read, in the background, what there is.
   void set_awake(bool awake);

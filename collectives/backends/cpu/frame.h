@@ -75,6 +75,9 @@ class FrameReader {
   /// its data is not copied, then the reader's. Never empty.
   std::array<std::span<char>, 2> room();
 
+  /// Whether all that was taken is parsed.
+  bool is_between_frames() const { return left_ == 0 && begin_ == end_; }
+
   /// So many bytes were read there. False: they are invalid, and the connection must be closed.
   bool take(std::size_t bytes);
 

@@ -29,6 +29,7 @@ constexpr auto kLongestSpin = std::chrono::microseconds(50);
 /// So long after a thread has looked at the rings other ranks do not wake this one.
 constexpr auto kIdle = std::chrono::microseconds(300);
 constexpr int kLooksPerYield = 64;
+constexpr int kLooksPerLock = 64;
 
 }  // namespace
 
@@ -60,6 +61,7 @@ CpuMessages::CpuMessages(GroupContext& context, CpuListeners& listeners,
       idle_timer_(io_context_),
       peers_(static_cast<std::size_t>(context.size)),
       timeout_(context.timeout),
+      ring_of_(static_cast<std::size_t>(context.size)),
       are_offered_(static_cast<std::size_t>(context.size)) {
   room_->messages = this;
   listeners.release_to(acceptor_);
@@ -166,6 +168,37 @@ std::shared_ptr<AsyncCall> CpuMessages::begin(const Task& task) {
     for (const MessageAt message : begun) peer(message->transfer.peer).begin(message);
   });
   return call;
+}
+
+void CpuMessages::run(const Task& task) {
+  if (task.transfers.size() == 1) {
+    const Transfer& only = task.transfers.front();
+    if (only.sends ? send_now(only) : receive_now(only)) return;
+  }
+  begin(task)->wait();
+}
+
+bool CpuMessages::send_now(const Transfer& transfer) {
+  const std::lock_guard lock(mutex_);
+  return !failure_ && !agreeing_ && peer(transfer.peer).send_now(transfer);
+}
+
+/// Spins as move_until_complete() does, but for other messages of this rank, so there are none.
+bool CpuMessages::receive_now(const Transfer& transfer) {
+  std::optional<Clock::time_point> end;
+  do {
+    const std::lock_guard lock(mutex_);
+    RecvConnection* const ring = ring_of_[static_cast<std::size_t>(transfer.peer)];
+    const bool looks_often = awake_ && ring != nullptr && rings_->have_own_cpus();
+    if (failure_ || agreeing_ || !looks_often || !open_.empty()) return false;
+    is_idle_ = false;  // so it stays awake
+    for (int looks = 0; looks < kLooksPerLock; ++looks) {
+      const auto next = peer(transfer.peer).receive_now(transfer, *ring);
+      if (next != CpuPeer::Next::late) return next == CpuPeer::Next::received;
+    }
+    if (!end) end = Clock::now() + kLongestSpin;
+  } while (Clock::now() < *end);
+  return false;
 }
 
 void CpuMessages::finish() {
@@ -291,6 +324,7 @@ void CpuMessages::offer_ring(const Accepted& accepted) {
   accepted.connection->set_ring(std::move(*ring));
   accepted.connection->set_awake(awake_);
   ringed_.push_back(accepted.connection);
+  ring_of_[static_cast<std::size_t>(accepted.rank)] = accepted.connection.get();
   accepted.peer->offer_ring();
 }
 

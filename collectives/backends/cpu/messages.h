@@ -65,6 +65,8 @@ class CpuMessages {
 
   /// Of messages that are begun from now on; that of the context before.
   void set_timeout(std::chrono::milliseconds timeout);
+  /// Does the task. A short message of ranks that look at their rings goes there at once.
+  void run(const Task& task);
 
   /// Begins all messages of the task at once.
   std::shared_ptr<AsyncCall> begin(const Task& task);
@@ -100,6 +102,8 @@ class CpuMessages {
   bool on_first_frame(Accepted& accepted, const Frame& frame);
   void offer_ring(const Accepted& accepted);
   void turn_to_ring(int other);
+  bool send_now(const Transfer& transfer);
+  bool receive_now(const Transfer& transfer);
   bool move_in_rings();
   void read_ring_of(const CpuPeer* sender);
   void set_awake(bool awake);
@@ -138,6 +142,7 @@ class CpuMessages {
   bool timer_runs_ = false;
   std::optional<ShmRings> rings_;
   std::vector<std::shared_ptr<RecvConnection>> ringed_;  // those that have a ring
+  std::vector<RecvConnection*> ring_of_;                 // the one of a rank, or null
   std::vector<CpuPeer*> ring_writers_;                   // to whom this rank writes in one
   std::vector<char> are_offered_;  // by rank, whether that one reads a ring of ours
   int movers_ = 0;                 // threads in move_until_complete()

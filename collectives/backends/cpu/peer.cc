@@ -54,16 +54,48 @@ void CpuPeer::open() {
   if (!connection_.is_open()) connection_.open(to_, first_);
 }
 
-void CpuPeer::send(MessageAt message) {
-  if (lost_) return events_.lost(*lost_);
-  const Transfer& transfer = message->transfer;
+/// That of the next message.
+Frame CpuPeer::frame_of(const Transfer& transfer) const {
+  const std::size_t bytes = transfer.count * size_of(transfer.type);
   Frame frame{.kind = Frame::Kind::message,
               .type = static_cast<std::uint8_t>(transfer.type),
-              .is_short = static_cast<std::uint8_t>(message->bytes() <= Frame::kShort),
+              .is_short = static_cast<std::uint8_t>(bytes <= Frame::kShort),
               .tag = transfer.tag,
-              .number = ++sent_,
+              .number = sent_ + 1,
               .count = transfer.count};
   if (cost_of(frame) > credit_) frame.is_short = 0;
+  return frame;
+}
+
+bool CpuPeer::send_now(const Transfer& transfer) {
+  const Frame frame = frame_of(transfer);
+  if (lost_ || frame.is_short == 0) return false;
+  if (!connection_.send_now(frame, static_cast<const char*>(transfer.data))) return false;
+  ++sent_;
+  credit_ -= cost_of(frame);
+  return true;
+}
+
+CpuPeer::Next CpuPeer::receive_now(const Transfer& transfer, RecvConnection& connection) {
+  const bool is_first = !posted_.contains(transfer.tag) && !unexpected_.contains(transfer.tag);
+  if (!is_first || lost_ || received_bye_) return Next::other;
+  const auto frame = connection.peek_ring();
+  if (!frame) return Next::late;
+  const bool is_it = frame->is_sound() && frame->kind == Frame::Kind::message &&
+                     frame->is_short != 0 && frame->tag == transfer.tag &&
+                     static_cast<DataType>(frame->type) == transfer.type &&
+                     frame->count == transfer.count && frame->number == received_ + 1;
+  if (!is_it) return Next::other;
+  if (!connection.take_peeked(*frame, static_cast<char*>(transfer.data))) return Next::late;
+  ++received_;
+  return_credit(cost_of(*frame));
+  return Next::received;
+}
+
+void CpuPeer::send(MessageAt message) {
+  if (lost_) return events_.lost(*lost_);
+  const Frame frame = frame_of(message->transfer);
+  ++sent_;
   if (frame.is_short == 0) {
     announced_.emplace(frame.number, message);
     connection_.send(frame);

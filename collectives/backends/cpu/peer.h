@@ -102,6 +102,14 @@ class CpuPeer {
 
   void begin(MessageAt message);
 
+  /// Sends a short message through the ring without a Message; false if it has to be begun.
+  bool send_now(const Transfer& transfer);
+
+  /// Receives the next message of `connection` in its ring without a Message. `late`: it has not
+  /// come yet. `other`: something else has, or was expected before.
+  enum class Next { received, late, other };
+  Next receive_now(const Transfer& transfer, RecvConnection& connection);
+
   /// Notifies the peer, if there was ever a message between the two, that no more follow.
   void send_bye();
 
@@ -138,6 +146,7 @@ class CpuPeer {
   };
 
   void open();
+  Frame frame_of(const Transfer& transfer) const;
   void send(MessageAt message);
   void receive(MessageAt message);
   void match(MessageAt message, const Frame& frame, const char* data);

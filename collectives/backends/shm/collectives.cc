@@ -20,6 +20,9 @@ constexpr std::size_t kWhole = std::size_t{8} << 10;
 /// half the result of the piece before.
 constexpr std::size_t kHalf = kShmPiece / 2;
 
+/// The data of a round in which it goes one way: so short that both sides work at the same time.
+constexpr std::size_t kOneWayPiece = kShmPiece / 4;
+
 /// The data that a rank shows each other rank in a round, if that is other data for each: whole
 /// cache lines, or all `bytes` of it.
 std::size_t piece_apart(int size, std::size_t bytes) {
@@ -69,6 +72,9 @@ void ShmCollectives::run(const Task& task, const Call& call) {
       if (context_.size == 2 || task.count * size_of(task.type) <= kWhole)
         return reduce_whole(task, call);
       return reduce_in_shares(task, call);
+    case Operation::barrier:
+    case Operation::leave:
+      return exchange(call, 0);
     default:
       move(task, call);
   }
@@ -154,27 +160,34 @@ std::uint64_t ShmCollectives::count_streams(const Route& route) {
   return longest;
 }
 
-/// Each rank's data goes through its slot piece by piece: the same for all others, or, `apart`, a
-/// part of the slot for each of them.
 void ShmCollectives::move(const Task& task, const Call& call) {
-  Task copied = task;
-  const Route route(copied, context_.rank, context_.size);
   const bool swaps =
       task.operation == Operation::all_to_all || task.operation == Operation::all_to_all_v;
-  const bool apart =
-      swaps || task.operation == Operation::scatter || task.operation == Operation::scatter_v;
+  if (!swaps || task.in != task.out) {
+    const bool scatters =
+        task.operation == Operation::scatter || task.operation == Operation::scatter_v;
+    return stream(task, call, swaps || scatters);
+  }
+  // In place: received data must not overwrite what is yet to be sent.
+  const Blocks all(task.send_counts, task.count, context_.size);
+  const char* const in = static_cast<const char*>(task.in);
+  scratch_.assign(in, in + all.total() * size_of(task.type));
+  Task copied = task;
+  copied.in = scratch_.data();
+  stream(copied, call, true);
+}
+
+/// Each rank's data goes through its slot piece by piece: the same for all others, or, `apart`, a
+/// part of the slot for each of them.
+void ShmCollectives::stream(const Task& task, const Call& call, bool apart) {
+  const Route route(task, context_.rank, context_.size);
   const std::size_t block =
       is_unequal(task.operation) ? kShmPiece : task.count * size_of(task.type);
-  const std::size_t piece = apart ? piece_apart(context_.size, block) : kShmPiece;
+  const std::size_t piece =
+      apart ? piece_apart(context_.size, block)
+            : (task.operation == Operation::broadcast ? kOneWayPiece : kShmPiece);
   const std::uint64_t longest = count_streams(route);
   if (is_unequal(task.operation)) compare_counts(call);
-  if (swaps && task.in == task.out) {
-    // In place: received data must not overwrite what is yet to be sent.
-    const Blocks all(task.send_counts, task.count, context_.size);
-    const char* const in = static_cast<const char*>(task.in);
-    scratch_.assign(in, in + all.total() * route.width());
-    copied.in = scratch_.data();
-  }
   std::size_t at = 0;
   do {
     write(route, at, piece, apart);
@@ -237,11 +250,12 @@ void ShmCollectives::reduce_whole(const Task& task, const Call& call) {
   const std::size_t total = task.count * width;
   const bool wants = task.operation == Operation::all_reduce || context_.rank == task.root;
   const bool shows = task.operation == Operation::all_reduce || !wants;
+  const std::size_t piece = task.operation == Operation::reduce ? kOneWayPiece : kShmPiece;
   const char* const in = static_cast<const char*>(task.in);
   char* const out = static_cast<char*>(task.out);
   std::size_t at = 0;
   do {
-    const std::size_t length = length_at(at, total, kShmPiece);
+    const std::size_t length = length_at(at, total, piece);
     if (shows) copy(rounds_.out(total), in + at, length);
     exchange(call, 0);
     const auto part_of = [&](int rank) {

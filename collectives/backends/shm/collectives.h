@@ -72,6 +72,7 @@ class ShmCollectives {
 
   std::uint64_t count_streams(const Route& route);
   void move(const Task& task, const Call& call);
+  void stream(const Task& task, const Call& call, bool apart);
   void write(const Route& route, std::size_t at, std::size_t piece, bool apart) const;
   void read(const Route& route, std::size_t at, std::size_t piece, bool apart) const;
 

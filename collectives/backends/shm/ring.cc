@@ -97,6 +97,17 @@ std::size_t ShmRing::read(std::span<char> first, std::span<char> second) {
   return bytes;
 }
 
+bool ShmRing::peek(std::span<char> bytes) {
+  if (!holds(bytes.size())) return false;
+  const auto at = static_cast<std::size_t>(own_ % kShmRing);
+  const std::size_t first = std::min(bytes.size(), kShmRing - at);
+  std::memcpy(bytes.data(), ring_->data.data() + at, first);
+  if (first < bytes.size()) {
+    std::memcpy(bytes.data() + first, ring_->data.data(), bytes.size() - first);
+  }
+  return true;
+}
+
 bool ShmRing::waits_for_room() {
   ring_->writer_sleeps = 1;
   look_for_room();

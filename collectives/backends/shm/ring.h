@@ -39,6 +39,21 @@ class ShmRing {
   /// Reads what there is into the first and then into the second; returns how many bytes.
   std::size_t read(std::span<char> first, std::span<char> second);
 
+  /// Whether write() would write so many bytes.
+  bool has_room_for(std::size_t bytes) {
+    if (room() < bytes) look_for_room();
+    return room() >= bytes;
+  }
+
+  /// Whether read() would read so many.
+  bool holds(std::size_t bytes) {
+    if (seen_ - own_ < bytes) look_for_bytes();
+    return seen_ - own_ >= bytes;
+  }
+
+  /// The next bytes, which remain there; false if there are fewer.
+  bool peek(std::span<char> bytes);
+
   /// After write() or read(): whether the other end sleeps, and has to be woken for it.
   bool must_wake_reader() { return must_wake(ring_->reader_sleeps); }
   bool must_wake_writer() { return must_wake(ring_->writer_sleeps); }

@@ -79,6 +79,7 @@ ShmZeroCopy::Places ShmZeroCopy::find(const Task& task) const {
 void ShmZeroCopy::run(const Task& task, const Places& places) {
   if (task.operation == Operation::all_reduce) return all_reduce(task, places);
   if (task.operation == Operation::reduce_scatter) return reduce_scatter(task, places);
+  if (task.operation == Operation::broadcast) return broadcast(task, places);
   fetch(task, places);
 }
 
@@ -121,6 +122,19 @@ void ShmZeroCopy::reduce_scatter(const Task& task, const Places& places) {
   }
 }
 
+/// Each of the others copies most of the data, and the root what is left of each: so all copy about
+/// as much.
+void ShmZeroCopy::broadcast(const Task& task, const Places& places) const {
+  const std::size_t total = task.count * size_of(task.type);
+  const std::size_t most = Blocks::even(total / kLine, size_).begin(size_ - 1) * kLine;
+  const char* const data = places.in.of(task.root);
+  if (rank_ != task.root) return copy(places.in.of(rank_), data, most, total);
+  for (int step = 1; step < size_; ++step) {
+    char* const to = places.in.of((rank_ + step) % size_);
+    copy(to + most, data + most, total - most, total);
+  }
+}
+
 /// Copies what the other ranks would send to this one.
 void ShmZeroCopy::fetch(const Task& task, const Places& places) const {
   const Route route(task, rank_, size_);
@@ -131,12 +145,17 @@ void ShmZeroCopy::fetch(const Task& task, const Places& places) const {
     Task theirs = task;
     theirs.in = places.in.of(other) + block * static_cast<std::size_t>(other);
     const char* const from = Route(theirs, other, size_).to(rank_).data;
-    for (std::size_t at = 0; at < in.bytes; at += kStretch) {
-      rounds_.check_stopped();
-      copy_result(in.data + at, from + at, std::min(kStretch, in.bytes - at), in.bytes);
-    }
+    copy(in.data, from, in.bytes, in.bytes);
   }
   copy_own(route, rank_);
+}
+
+/// A part of a result of `whole` bytes.
+void ShmZeroCopy::copy(char* to, const char* from, std::size_t bytes, std::size_t whole) const {
+  for (std::size_t at = 0; at < bytes; at += kStretch) {
+    rounds_.check_stopped();
+    copy_result(to + at, from + at, std::min(kStretch, bytes - at), whole);
+  }
 }
 
 }  // namespace ddp::internal

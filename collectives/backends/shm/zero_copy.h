@@ -47,7 +47,9 @@ class ShmZeroCopy {
   void all_reduce(const Task& task, const Places& places);
   void reduce_scatter(const Task& task, const Places& places);
   const char* combine(const Task& task, const ShmPlace& in, std::size_t at, std::size_t bytes);
+  void broadcast(const Task& task, const Places& places) const;
   void fetch(const Task& task, const Places& places) const;
+  void copy(char* to, const char* from, std::size_t bytes, std::size_t whole) const;
 
   const ShmHeap& heap_;
   const ShmRounds& rounds_;
