@@ -5,10 +5,10 @@
 // The first compares ddp over cpu, which shares memory on one host, with Gloo, which uses TCP, in
 // RANKS processes (2) or those that ddprun started, on several hosts with GLOO_SOCKET_IFNAME; the
 // second, also with the mpiexec of the MPI that it was built with, ddp over cpu and ddp over mpi
-// with that MPI. OPERATION is all_reduce (the default), broadcast, reduce, all_gather,
-// reduce_scatter, all_to_all, barrier, ping_pong or all; sizes go from 4 B to LARGEST bytes
-// (67108864), each FACTOR (4) times the last. All data is in memory of ProcessGroup::allocate(),
-// unless DDP_BENCH_ALLOCATE=0.
+// with that MPI. bench/collectives_peers has Open MPI and MPICH in one run. OPERATION is all_reduce
+// (the default), broadcast, reduce, all_gather, reduce_scatter, all_to_all, barrier, ping_pong or
+// all; sizes go from 4 B to LARGEST bytes (67108864), each FACTOR (4) times the last. All data is
+// in memory of ProcessGroup::allocate(), unless DDP_BENCH_ALLOCATE=0.
 //
 // Columns and factors are those of nccl-tests (doc/PERFORMANCE.md there): float32, size is that of
 // the whole array, GB are 1e9 bytes, and a call is out of place (broadcast is always in place).
@@ -40,6 +40,12 @@ namespace ddprun::bench {
 namespace {
 
 using Seconds = std::chrono::duration<double>;
+
+#ifdef DDPRUN_BENCH_OTHER_MPI
+constexpr bool kIsMpiOfDdp = false;  // that was built with another MPI
+#else
+constexpr bool kIsMpiOfDdp = true;
+#endif
 
 struct Operation {
   const char* name;
@@ -315,10 +321,10 @@ class Table {
 void run(const Settings& settings, bool mpi) {
   auto group = ddp::init_process_group({.backend = "cpu"});
   std::optional<ddp::ProcessGroup> over_mpi;
-  if (mpi) over_mpi = ddp::init_process_group({.backend = "mpi"});
+  if (mpi && kIsMpiOfDdp) over_mpi = ddp::init_process_group({.backend = "mpi"});
   Table::Libraries libraries;
   libraries.push_back(make_ddp(group));
-  if (mpi) libraries.push_back(make_ddp(*over_mpi));
+  if (over_mpi) libraries.push_back(make_ddp(*over_mpi));
   libraries.push_back(mpi ? make_mpi() : make_gloo(group));
   for (const Operation& operation : kOperations) {
     if (settings.operation != "all" && settings.operation != operation.name) continue;

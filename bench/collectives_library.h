@@ -58,7 +58,7 @@ std::unique_ptr<Library> make_ddp(ddp::ProcessGroup& group);
 /// `group`, which is only needed to connect them.
 std::unique_ptr<Library> make_gloo(ddp::ProcessGroup& group);
 
-/// MPI's calls in MPI_COMM_WORLD, once MPI runs. Throws ddp::Error where this was built without.
+/// MPI's calls in MPI_COMM_WORLD. Throws ddp::Error where this was built without.
 std::unique_ptr<Library> make_mpi();
 
 }  // namespace ddprun::bench

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 #include <mpi.h>
 
@@ -10,12 +11,24 @@ namespace {
 /// MPI ends the program where a call fails: MPI_ERRORS_ARE_FATAL is MPI_COMM_WORLD's handler.
 class Mpi : public Library {
  public:
+  /// MPI runs already where ddp uses it, too.
+  Mpi() {
+    int is_running = 0;
+    MPI_Initialized(&is_running);
+    ends_ = is_running == 0;
+    if (ends_) MPI_Init(nullptr, nullptr);
+  }
+  ~Mpi() override {
+    if (ends_) MPI_Finalize();
+  }
+
   /// "Open MPI v4.1.4, package: ..."
   std::string name() const override {
     std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> version{};
     int length = 0;
     MPI_Get_library_version(version.data(), &length);
-    const std::string whole(version.data());
+    std::string whole(version.data());
+    std::ranges::replace(whole, '\t', ' ');  // MPICH's
     return whole.substr(0, whole.find_first_of(",\n"));
   }
 
@@ -64,6 +77,8 @@ class Mpi : public Library {
     MPI_Recv(out, count, MPI_FLOAT, other, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (rank > other) MPI_Send(in, count, MPI_FLOAT, other, 0, MPI_COMM_WORLD);
   }
+
+  bool ends_ = false;
 };
 
 }  // namespace
