@@ -13,21 +13,15 @@ CallQueue::~CallQueue() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
+    state_ |= kQueued;
     changed_.notify_all();
   }
   if (thread_.joinable()) thread_.join();
 }
 
 void CallQueue::run(const Task& task) {
-  {
-    std::unique_lock lock(mutex_);
-    if (busy_ || !calls_.empty()) {
-      lock.unlock();
-      return begin(task)->wait();
-    }
-    if (failure_) throw Error(*failure_);
-    busy_ = true;
-  }
+  unsigned free = 0;
+  if (!state_.compare_exchange_strong(free, kBusy)) return begin(task)->wait();
   if (const auto error = finish(attempt(task))) throw Error(*error);
 }
 
@@ -43,6 +37,7 @@ std::shared_ptr<AsyncCall> CallQueue::begin(const Task& task) {
     return completion;
   }
   calls_.push_back({task, completion});
+  state_ |= kQueued;
   changed_.notify_all();
   return completion;
 }
@@ -62,11 +57,11 @@ bool CallQueue::has_thread() {
 void CallQueue::run_queued() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [&] { return !busy_ && (stopping_ || !calls_.empty()); });
+    changed_.wait(lock, [&] { return (state_ & kBusy) == 0 && (stopping_ || !calls_.empty()); });
     if (calls_.empty()) return;
     const Call call = std::move(calls_.front());
     calls_.pop_front();
-    busy_ = true;
+    state_ = calls_.empty() && !stopping_ ? kBusy : kBusy | kQueued;
     lock.unlock();
     do_call(call);
     lock.lock();
@@ -95,8 +90,10 @@ std::optional<Error> CallQueue::attempt(const Task& task) {
 }
 
 std::optional<Error> CallQueue::finish(std::optional<Error> error) {
+  unsigned busy = kBusy;
+  if (!error && state_.compare_exchange_strong(busy, 0)) return std::nullopt;
   const std::lock_guard lock(mutex_);
-  busy_ = false;
+  state_ &= ~kBusy;
   if (error && !failure_) failure_ = error;
   changed_.notify_all();
   return error;

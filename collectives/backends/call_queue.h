@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -36,6 +37,11 @@ class CallQueue {
   std::shared_ptr<AsyncCall> begin(const Task& task);
 
  private:
+  /// Of state_: a thread is in work_; calls were begun that wait for it, or the queue ends. A call
+  /// of run() that meets neither takes no lock.
+  static constexpr unsigned kBusy = 1;
+  static constexpr unsigned kQueued = 2;
+
   struct Call {
     Task task;
     std::shared_ptr<Completion> completion;
@@ -48,11 +54,11 @@ class CallQueue {
   std::optional<Error> finish(std::optional<Error> error);
 
   const std::function<void(const Task& task)> work_;
-  std::mutex mutex_;
+  std::atomic<unsigned> state_ = 0;
+  std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
   std::deque<Call> calls_;
   std::optional<Error> failure_;
-  bool busy_ = false;  // a thread is in work_
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -122,6 +122,13 @@ GroupCalls::CallId GroupCalls::begin(const Task& task) {
   return id;
 }
 
+void GroupCalls::record(const Task& task) {
+  const Time now = steady_clock::now();
+  const std::lock_guard lock(mutex_);
+  if (failure_) throw Error(*failure_);
+  open_.record(task, now);
+}
+
 /// With mutex_ locked.
 GroupCalls::Time GroupCalls::next_check(Time now) const {
   return failure_ || timed_out_ ? Time::max() : open_.next_check(now);

@@ -48,6 +48,10 @@ class GroupCalls : public WatchedGroup, public std::enable_shared_from_this<Grou
   /// A call begins. Throws the failure of the group.
   CallId begin(const Task& task);
 
+  /// A call between two ranks has been made, which took no time that has to be watched. Throws the
+  /// failure of the group.
+  void record(const Task& task);
+
   /// A call has ended; failed with what it threw, which breaks the group. fail() returns the first
   /// failure of the group. Where ranks made different collective calls it first waits, for 5 s at
   /// most, until all have said which: the error names the fewer.

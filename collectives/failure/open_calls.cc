@@ -75,6 +75,10 @@ OpenCalls::CallId OpenCalls::begin(const Task& task, milliseconds limit, Time no
   return id;
 }
 
+void OpenCalls::record(const Task& task, Time now) {
+  recorder_.end(recorder_.begin(group_, call_of(task), now), true, now);
+}
+
 void OpenCalls::set_async(CallId id, const std::shared_ptr<AsyncCall>& async) {
   for (Queue* queue : {&collectives_, &messages_}) {
     const auto open = std::ranges::find(*queue, id, &OpenCall::id);

@@ -44,6 +44,9 @@ class OpenCalls {
 
   CallId begin(const Task& task, std::chrono::milliseconds limit, Time now);
 
+  /// A call between two ranks, which ends as it begins.
+  void record(const Task& task, Time now);
+
   /// The call goes on after the function that began it: close_completed() sees when it has ended.
   void set_async(CallId id, const std::shared_ptr<AsyncCall>& async);
 

@@ -42,6 +42,9 @@ class CpuBackend : public Backend {
     check_in_host_memory(task, "cpu", context_.named(context_.rank));
   }
   void set_timeout(std::chrono::milliseconds timeout) override { messages_->set_timeout(timeout); }
+  bool run_now(const Task& task) override {
+    return is_point_to_point(task.operation) && messages_->run_now(task);
+  }
   void run(const Task& task) override;
   std::shared_ptr<AsyncCall> begin(const Task& task) override;
   std::shared_ptr<void> allocate(const Task& task) override;
@@ -124,7 +127,7 @@ void CpuBackend::connect(std::optional<std::chrono::steady_clock::time_point> de
 }
 
 void CpuBackend::run(const Task& task) {
-  if (is_point_to_point(task.operation)) return messages_->run(task);
+  if (is_point_to_point(task.operation)) return messages_->begin(task)->wait();
   queue_.run(task);
 }
 

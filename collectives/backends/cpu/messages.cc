@@ -170,12 +170,10 @@ std::shared_ptr<AsyncCall> CpuMessages::begin(const Task& task) {
   return call;
 }
 
-void CpuMessages::run(const Task& task) {
-  if (task.transfers.size() == 1) {
-    const Transfer& only = task.transfers.front();
-    if (only.sends ? send_now(only) : receive_now(only)) return;
-  }
-  begin(task)->wait();
+bool CpuMessages::run_now(const Task& task) {
+  if (task.transfers.size() != 1) return false;
+  const Transfer& only = task.transfers.front();
+  return only.sends ? send_now(only) : receive_now(only);
 }
 
 bool CpuMessages::send_now(const Transfer& transfer) {

@@ -65,8 +65,10 @@ class CpuMessages {
 
   /// Of messages that are begun from now on; that of the context before.
   void set_timeout(std::chrono::milliseconds timeout);
-  /// Does the task. A short message of ranks that look at their rings goes there at once.
-  void run(const Task& task);
+
+  /// Does the task if it is one short message, and goes through a ring that both ranks look at
+  /// often; else false, and nothing was done.
+  bool run_now(const Task& task);
 
   /// Begins all messages of the task at once.
   std::shared_ptr<AsyncCall> begin(const Task& task);

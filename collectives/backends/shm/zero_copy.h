@@ -14,7 +14,7 @@ namespace ddp::internal {
 
 /// Collective tasks whose data is in memory that all ranks map, at the same place of it: each rank
 /// reads what it needs from there. For an all_reduce each combines a share of the data of all
-/// ranks, and writes the result to all of them.
+/// ranks, and writes the result to all of them; for a broadcast the root writes a part to each.
 ///
 /// A round comes before, in which all ranks show where their data is: so it is complete. A round
 /// comes after, so that nobody reads or writes it any more: both order the accesses as those to

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -48,6 +49,17 @@ bool are_two_rings_mapped(ProcessGroup& group) {
   return false;
 }
 
+/// Rank 0 sends first, and calls block.
+void swap_messages(ProcessGroup& group, int tag, std::size_t count) {
+  const int other = 1 - group.rank();
+  const Elements sent = elements(group.rank(), tag, count);
+  Elements got(count, -1);
+  if (group.rank() == 0) group.send(sent, other, tag);
+  group.recv(got, other, tag);
+  if (group.rank() == 1) group.send(sent, other, tag);
+  check(got == elements(other, tag, count), "a message of " + std::to_string(count));
+}
+
 }  // namespace
 
 TEST_CASE("messages go both ways at once, of any length, whichever side begins first",
@@ -86,6 +98,53 @@ TEST_CASE("messages go from every rank to every other by calls that block", "[mp
       group.barrier();
     }
   });
+}
+
+TEST_CASE("calls that block get the right message, whatever else is on its way") {
+  check_ranks(2, [](ProcessGroup& group) {
+    constexpr std::array<std::size_t, 6> kCounts = {0, 1, 5, 1000, kShort, kShort + 1};
+    const int other = 1 - group.rank();
+    for (int round = 0; round < 200; ++round) {
+      swap_messages(group, round % 3, kCounts[static_cast<std::size_t>(round) % kCounts.size()]);
+      if (round % 7 != 0) continue;
+      Elements late(3);
+      Work receive = group.irecv(late, other, 9);
+      swap_messages(group, 1, 2);  // while a receive is open
+      const Elements own = elements(group.rank(), 9, 3);
+      Work send = group.isend(own, other, 9);
+      send.wait();
+      receive.wait();
+      check(late == elements(other, 9, 3), "the late message");
+    }
+    for (int tag = 0; tag < 100; ++tag) {  // more than the receiver holds
+      const Elements sent = elements(0, tag, kShort);
+      Elements got(kShort);
+      if (group.rank() == 0) group.send(sent, 1, tag);
+      if (group.rank() == 1) group.recv(got, 0, tag);
+      check(group.rank() == 0 || got == sent, "one of many");
+    }
+    for (int tag : {3, 2, 1, 0}) {  // rank 0 sends them in the other order
+      const Elements sent = elements(0, 3 - tag, 8);
+      Elements got(8);
+      if (group.rank() == 0) group.send(sent, 1, 3 - tag);
+      if (group.rank() == 1) group.recv(got, 0, tag);
+      check(group.rank() == 0 || got == elements(0, tag, 8), "a tag out of order");
+    }
+  });
+}
+
+TEST_CASE("messages that do not fit are named, also when many that did went before") {
+  const auto ended = run_ranks(2, [](ProcessGroup& group) {
+    for (int round = 0; round < 100; ++round) swap_messages(group, 4, 10);
+    Elements data(11);
+    if (group.rank() == 0) group.send(std::span(data).first(10), 1, 4);
+    if (group.rank() == 1) group.recv(data, 0, 4);
+    group.barrier();
+  });
+  check_failure(
+      ended, ErrorKind::mismatch,
+      {"rank 1 is at recv float32[11] from rank 0, tag 4, but rank 0 is at send float32[10] "
+       "to rank 1, tag 4"});
 }
 
 TEST_CASE("tags are received in any order, the messages of one tag in theirs", "[mpi][tcp]") {
