@@ -30,8 +30,11 @@ std::shared_ptr<AsyncCall> CallQueue::begin(const Task& task) {
   std::unique_lock lock(mutex_);
   if (failure_) return failed_call(*failure_);
   if (!has_thread()) {
-    changed_.wait(lock, [&] { return !busy_; });
-    busy_ = true;
+    ++in_place_;
+    state_ |= kQueued;
+    changed_.wait(lock, [&] { return (state_ & kBusy) == 0; });
+    --in_place_;
+    take_turn();
     lock.unlock();
     do_call({task, completion});
     return completion;
@@ -61,14 +64,20 @@ void CallQueue::run_queued() {
     if (calls_.empty()) return;
     const Call call = std::move(calls_.front());
     calls_.pop_front();
-    state_ = calls_.empty() && !stopping_ ? kBusy : kBusy | kQueued;
+    take_turn();
     lock.unlock();
     do_call(call);
     lock.lock();
   }
 }
 
-/// By the thread that has set busy_.
+/// With mutex_ locked, kQueued set, and no thread in work_.
+void CallQueue::take_turn() {
+  const bool is_last = calls_.empty() && in_place_ == 0 && !stopping_;
+  state_ = is_last ? kBusy : kBusy | kQueued;
+}
+
+/// By the thread that has set kBusy.
 void CallQueue::do_call(const Call& call) {
   call.completion->start();
   if (const auto error = finish(attempt(call.task))) {
@@ -93,8 +102,8 @@ std::optional<Error> CallQueue::finish(std::optional<Error> error) {
   unsigned busy = kBusy;
   if (!error && state_.compare_exchange_strong(busy, 0)) return std::nullopt;
   const std::lock_guard lock(mutex_);
-  state_ &= ~kBusy;
   if (error && !failure_) failure_ = error;
+  state_ &= ~kBusy;  // from now on others read failure_ without a lock
   changed_.notify_all();
   return error;
 }

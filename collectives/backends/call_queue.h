@@ -49,15 +49,17 @@ class CallQueue {
 
   bool has_thread();
   void run_queued();
+  void take_turn();
   void do_call(const Call& call);
   std::optional<Error> attempt(const Task& task);
   std::optional<Error> finish(std::optional<Error> error);
 
   const std::function<void(const Task& task)> work_;
   std::atomic<unsigned> state_ = 0;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // of what follows; failure_ is read by the busy thread, too
   std::condition_variable changed_;
   std::deque<Call> calls_;
+  int in_place_ = 0;  // threads in begin() that wait to do their call themselves
   std::optional<Error> failure_;
   bool stopping_ = false;
   std::thread thread_;
