@@ -52,7 +52,7 @@ struct Message {
   Transfer transfer;
   std::shared_ptr<MessageCall> call;
   std::chrono::steady_clock::time_point last_progress;  ///< it was begun, or data was moved
-  std::chrono::milliseconds timeout;                    ///< without progress
+  std::chrono::milliseconds timeout{};                  ///< without progress
   std::size_t received = 0;                             ///< bytes of a long message
 
   std::size_t bytes() const;
