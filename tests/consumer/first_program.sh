@@ -6,6 +6,7 @@
 set -euo pipefail
 page=$1 bin=$2
 export CMAKE_PREFIX_PATH=$3 CXXFLAGS=$4 PATH=$bin:$PATH
+export DDPRUN_LOG_FORMAT=plain  # without the times that ddprun writes into a file
 
 block() {  # block TEXT: the indented lines after the line that ends with it
   awk -v mark="$1:" 'substr($0, length($0) - length(mark) + 1) == mark { on = 1; next }
