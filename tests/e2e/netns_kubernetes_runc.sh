@@ -87,7 +87,7 @@ expect_exit 0
 grep -q 'terminationGracePeriodSeconds: 7$' "$work/manifest" || fail 'another grace period'
 know 1 2
 on b pod 1 2
-on b wait_for_stderr "waiting .* for the master at train-0.$domain:[0-9]*: .*; giving up after"
+on b wait_for_stderr "waiting .* for the master at train-0.$domain:[0-9]*[:,] .*; giving up after"
 know 1 2 "10.9.0.1 train-0.$domain"
 on a pod 0 1
 on a wait_until begun 1

@@ -86,6 +86,7 @@ CpuPeer& CpuMessages::peer(int other) {
   const RunLocked run = [this](const std::function<void()>& work) { run_locked(work); };
   peer = std::make_unique<CpuPeer>(io_context_, run, there.endpoint, first,
                                    context_.named(context_.rank), events_of_peer(other));
+  if (is_finished_) peer->send_bye();
   return *peer;
 }
 
@@ -205,6 +206,7 @@ void CpuMessages::finish() {
     changed_.wait(lock, [&] { return open_.empty(); });
   }
   run_locked([&] {
+    is_finished_ = true;
     for (const auto& peer : peers_) {
       if (peer) peer->send_bye();
     }

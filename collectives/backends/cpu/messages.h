@@ -141,6 +141,7 @@ class CpuMessages {
   std::list<Accepted> accepted_;
   std::vector<std::unique_ptr<CpuPeer>> peers_;  // by rank; null until there is a message
   std::chrono::milliseconds timeout_;
+  bool is_finished_ = false;  // so ranks that send a first message later get the bye, too
   bool timer_runs_ = false;
   std::optional<ShmRings> rings_;
   std::vector<std::shared_ptr<RecvConnection>> ringed_;  // those that have a ring
