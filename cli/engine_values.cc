@@ -98,6 +98,7 @@ class Filler {
   /// Its nodes and its rendezvous.
   Result<> fill_job() {
     if (raw_.standalone) return {};
+    if (!allocation_.only_a_part.empty()) return check_part();
     Result<bool> whole = fill_nodes();
     if (!whole) return whole.error();
     const auto program = agent_starter(allocation_.engine);
@@ -157,6 +158,13 @@ class Filler {
     requeue.deadline_signal = raw_.deadline_signal->signal;
     requeue.notice = raw_.deadline_signal->notice;
     return {};
+  }
+
+  /// A job on this node alone needs no others, and who starts each node needs none of the engine's.
+  Result<> check_part() const {
+    const bool by_hand = gives("rdzv_endpoint") || gives("master_addr");
+    if (gives("nnodes") && (raw_.job.max_nodes == 1 || by_hand)) return {};
+    return usage_error(allocation_.only_a_part + ", or give --nnodes 1 or --engine none");
   }
 
   /// Whether the nodes of the job are the engine's.

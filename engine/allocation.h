@@ -48,6 +48,8 @@ struct Allocation {
   std::vector<size_t> lines;
   /// Whether the engine starts a program on every node; else it runs on the first one alone.
   bool on_every_node = true;
+  /// Why the nodes of the whole job are not known here, and what to do; empty: they are.
+  std::string only_a_part;
   std::optional<Known<int>> nodes;
   std::optional<Known<int>> node_rank;
   std::optional<Known<int>> gpus;                           ///< of this node, given to the job

@@ -63,21 +63,22 @@ Result<> check_step_in_job(const Hosts& step, const Variables& variables) {
 
 /// The batch script of a heterogeneous job is told the hosts of its first component alone, and the
 /// shell of salloc those of each apart.
-Result<> check_components(const Variables& variables) {
+Result<> read_components(Allocation& allocation, const Variables& variables) {
   const auto components = find_number(variables, "SLURM_HET_SIZE", kMostNodes);
   if (!components) return components.error();
   if (!*components || (*components)->value <= 1) return {};
-  const std::string last = std::to_string((*components)->value - 1);
-  return Error{Errc::usage, text_of(variables, "SLURM_HET_SIZE") +
-                                ", and ddprun starts no agents on several components: use srun "
-                                "--het-group=0-" +
-                                last + " --ntasks-per-node=1 ddprun"};
+  allocation.only_a_part = text_of(variables, "SLURM_HET_SIZE") +
+                           ", and ddprun starts no agents on several components: use srun "
+                           "--het-group=0-" +
+                           std::to_string((*components)->value - 1) + " --ntasks-per-node=1 ddprun";
+  return {};
 }
 
 Result<> read_nodes(Allocation& allocation, const Surroundings& surroundings, bool in_step) {
   const Variables& variables = surroundings.environment;
   if (!in_step) {
-    if (const Result<> checked = check_components(variables); !checked) return checked;
+    const Result<> read = read_components(allocation, variables);
+    if (!read || !allocation.only_a_part.empty()) return read;
   }
   const std::string name = in_step ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST";
   const std::string* list = find(variables, name);

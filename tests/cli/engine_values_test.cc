@@ -141,6 +141,18 @@ TEST_CASE("in a batch script of several nodes ddprun says how to start it on all
   CHECK(job({"train"}, host({"SLURM_JOB_ID=4711", "SLURM_JOB_NODELIST=gpu-07"})).max_nodes == 1);
 }
 
+TEST_CASE("in the script of a job of several components only what needs none of them starts") {
+  cli::Host script = host({"SLURM_JOB_ID=4711", "SLURM_JOB_NODELIST=gpu-07", "SLURM_HET_SIZE=2"});
+  for (const Words& words : {Words{"train"}, {"--nnodes", "2", "train"}}) {
+    CHECK(refusal(words, script).starts_with("SLURM_HET_SIZE=2, and ddprun starts no agents on "));
+  }
+  CHECK(job({"--standalone", "train"}, script).max_nodes == 1);
+  script.environment = {"SLURM_JOB_ID=4711", "SLURM_HET_SIZE=2"};  // of salloc's shell
+  CHECK(job({"--nnodes", "1", "train"}, script).max_nodes == 1);
+  const Words by_hand = {"--nnodes", "2", "--rdzv_endpoint", "gpu-07", "train"};
+  CHECK(job(by_hand, script).master_addr == "gpu-07");
+}
+
 TEST_CASE("an engine that does not say how many nodes there are makes no job of one") {
   cli::Host pod = host({"KUBERNETES_SERVICE_HOST=10.0.0.1", "JOB_COMPLETION_INDEX=1"});
   pod.name = "train-1";

@@ -148,6 +148,17 @@ TEST_CASE("the shell of salloc is in no step, on a login node or on the job's fi
   check(interactive.node_rank, 0, "SLURM_JOB_NODELIST");
 }
 
+TEST_CASE("of a job of several components Slurm tells all nodes only in a step") {
+  const Environment more = {{"SLURM_HET_SIZE", "3"}};
+  const Allocation script = found(on("rack0node1", with(kSlurmBatch, more)));
+  CHECK(script.only_a_part ==
+        "SLURM_HET_SIZE=3, and ddprun starts no agents on several components: use srun "
+        "--het-group=0-2 --ntasks-per-node=1 ddprun");
+  CHECK_FALSE(script.nodes);
+  CHECK(found(on("gpu08", with(kSlurmStep, more))).hosts.size() == 3);
+  CHECK(found(on("gpu08", with(kSlurmStep, more))).only_a_part.empty());
+}
+
 TEST_CASE("what Slurm's variables cannot mean is refused in one sentence") {
   const std::string none = "; --engine none starts ddprun without the engine";
   // A shell that inherited the variables of a step elsewhere.
@@ -167,11 +178,6 @@ TEST_CASE("what Slurm's variables cannot mean is refused in one sentence") {
         "SLURM_STEP_NODELIST=gpu[07-09] has gpu07, which SLURM_JOB_NODELIST=gpu[01,08-09] has not: "
         "the step is another job's" +
             none);
-  CHECK(refusal(on("rack0node1", with(kSlurmBatch, {{"SLURM_HET_SIZE", "3"}}))) ==
-        "SLURM_HET_SIZE=3, and ddprun starts no agents on several components: use srun "
-        "--het-group=0-2 --ntasks-per-node=1 ddprun" +
-            none);
-  CHECK(found(on("gpu08", with(kSlurmStep, {{"SLURM_HET_SIZE", "3"}}))).hosts.size() == 3);
   CHECK(refusal(on("gpu08", without(kSlurmStep, "SLURM_STEP_NODELIST"))) ==
         "SLURM_JOB_ID is set, but not SLURM_STEP_NODELIST" + none);
   CHECK(refusal(on("gpu08", with(kSlurmStep, {{"SLURM_GPUS_ON_NODE", "many"}}))) ==
