@@ -20,6 +20,7 @@ attacker.py worker HOST PORT FOLDER
 import collections
 import encodings.idna  # here, as another user may not read Python's own files
 import hmac
+import io
 import itertools
 import json
 import os
@@ -263,8 +264,9 @@ def be_member(host, port, job, secret_file, *command):
                 command="", command_hash=hash_of(command), last_round=-1, last_master="", last_node_rank=-1,
                 last_guests=0, last_restarts=0, restarts=0, aftermath=aftermath)
     line.stdin.write(greeted(hello(job, least=1), frame(**join)))
-    while size := line.stdout.read(4):
-        message = json.loads(line.stdout.read(*struct.unpack(">I", size)))
+    answers = io.BufferedReader(line.stdout)  # which reads on until it has all of a message
+    while size := answers.read(4):
+        message = json.loads(answers.read(*struct.unpack(">I", size)))
         print(message["type"], flush=True)
         if message["type"] == "ready":
             join.update(last_round=message["round"], last_node_rank=message["node_rank"], last_guests=message["guests"])
