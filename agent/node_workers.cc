@@ -307,7 +307,11 @@ void NodeWorkers::on_worker_ended(launcher::WorkerEnd end) {
   end.stopped = end.stopped || aborts_.is_printing(end.pid);
   note_end(end);
   timers_.worker_ended(end.pid);
-  aborts_.ended(end.pid);
+  take_end(end);
+  aborts_.ended(end.pid);  // then: it may be the last, and with it all have ended
+}
+
+void NodeWorkers::take_end(const launcher::WorkerEnd& end) {
   if (end.stopped || (!end.exec_failure && !end.status.success())) {
     return round_end_.ended(end, trace_places(end), timers_.cause(end.pid));
   }

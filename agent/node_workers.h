@@ -131,6 +131,7 @@ class NodeWorkers {
   void on_hang_seen(std::chrono::duration<double> time, const CollectedStacks& seen);
   bool is_about_to_fail(int rank);
   void on_worker_ended(launcher::WorkerEnd end);
+  void take_end(const launcher::WorkerEnd& end);
   void on_success(int rank);
   void on_killing(const std::vector<int>& local_ranks) const;
   void on_all_ended();

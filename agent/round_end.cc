@@ -23,6 +23,13 @@ constexpr std::chrono::milliseconds kOomDelay{20};
 /// GPU may take as long to end.
 constexpr std::chrono::seconds kLostPeer{2};
 
+/// As the kernel dates files.
+std::timespec coarse_time() {
+  std::timespec now{};
+  clock_gettime(CLOCK_REALTIME_COARSE, &now);
+  return now;
+}
+
 }  // namespace
 
 RoundEnd::RoundEnd(boost::asio::any_io_executor executor, std::string host_name, Hooks hooks)
@@ -60,7 +67,9 @@ void RoundEnd::ended(const launcher::WorkerEnd& end, TracePlaces places, std::st
     exits_.victims.push_back({layout_.first_rank + end.local_rank, end.status.text()});
     number = failures_.ended();
   }
-  traces_.read(end, std::move(places), stop_dated_,
+  // One that was made to print its stacks has ended before the others are stopped.
+  const std::timespec stopped = is_stopping() ? stop_dated_ : coarse_time();
+  traces_.read(end, std::move(places), stopped,
                [this, end, number, cause = std::move(cause)](const Traces& traces) {
                  on_traces(end, number, cause, traces);
                });
@@ -127,7 +136,7 @@ void RoundEnd::stop(int signal) {
     stop_signal_ = signal;
     exits_.signal = launcher::signal_name(signal);
     stop_began_ = std::chrono::steady_clock::now();
-    clock_gettime(CLOCK_REALTIME_COARSE, &stop_dated_);
+    stop_dated_ = coarse_time();
   }
   if (failures_.give_up() && all_ended_) {
     boost::asio::post(executor_, [this] { hooks_.settled(); });

@@ -36,6 +36,11 @@ expect_stderr '^\[1\]   File ".*/train.py", line 4 in load_batch$'
 expect_no_stderr '^\[0\]'
 expect_stderr 'ranks 0-1 were stopped by ddprun \(SIGTERM|ranks 0, 1 were stopped by ddprun \(SIGTERM'
 
+# All of them are in the report, also the one that ends last.
+run --nproc_per_node 3 --hang_timeout 5 python3 "$work/train.py"
+expect_exit 124
+expect_stderr 'ranks 0-2 were stopped by ddprun'
+
 # Who says that Python is not to print them is obeyed.
 PYTHONFAULTHANDLER='' run --hang_timeout 5 python3 "$work/train.py"
 expect_exit 124
