@@ -101,11 +101,14 @@ ShmTaker::ShmTaker(const ShmMeeting& meeting) {
 }
 
 Fd ShmTaker::take(std::chrono::milliseconds limit) {
+  using std::chrono::milliseconds;
+  using std::chrono::steady_clock;
   pollfd wait{connection_.get(), POLLIN, 0};
-  const auto most = std::min<std::chrono::milliseconds::rep>(limit.count(), INT_MAX);
+  const auto deadline = steady_clock::now() + limit;
   int ready = 0;
   do {
-    ready = ::poll(&wait, 1, static_cast<int>(most));
+    const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now()).count();
+    ready = ::poll(&wait, 1, static_cast<int>(std::clamp<milliseconds::rep>(left, 0, INT_MAX)));
   } while (ready < 0 && errno == EINTR);  // a signal of the program, such as a profiler's
   return ready == 1 ? receive_descriptor(connection_) : Fd();
 }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <cstdint>
 #include <fcntl.h>
 #include <mutex>
@@ -14,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -388,6 +390,20 @@ TEST_CASE("memory is handed to those who know the token") {
   CHECK(ShmArena::map(first.take(kDeadline), 2, 1));
   CHECK(ShmArena::map(second.take(kDeadline), 2, 1));
   CHECK_FALSE(stranger.take(kDeadline));
+}
+
+TEST_CASE(
+    "memory that is not handed over is waited for no longer than the limit, despite signals") {
+  const ShmMeeting place = meeting("signals");
+  const ShmOffer offer(place, 1);
+  ShmTaker taker(place);
+  REQUIRE(taker.is_connected());
+  std::signal(SIGALRM, [](int) {});
+  const itimerval often{{0, 1000}, {0, 1000}};
+  ::setitimer(ITIMER_REAL, &often, nullptr);
+  CHECK_FALSE(taker.take(std::chrono::milliseconds(50)));
+  ::setitimer(ITIMER_REAL, std::array<itimerval, 1>{}.data(), nullptr);
+  std::signal(SIGALRM, SIG_DFL);
 }
 
 TEST_CASE("who finds no offer of shared memory, or one that ends, goes without") {
