@@ -49,7 +49,8 @@ class NativeStacks::Library {
  public:
   static Result<std::unique_ptr<Library>> load(const std::string& name) {
     auto library = std::make_unique<Library>();
-    library->handle_.reset(dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL));
+    // Stays in memory: threads keep data of libdw's and libelf's, which a leak checker reads later.
+    library->handle_.reset(dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE));
     if (!library->handle_) {
       return Error{Errc::usage, "calls of C and C++ need the library " + name +
                                     ", which is not installed: install libdw1 (Debian, Ubuntu) "

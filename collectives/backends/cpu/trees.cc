@@ -60,6 +60,7 @@ void CpuTrees::reduce(const CpuPart& part, const Task& task) {
 /// Bruck's algorithm (Bruck et al.: Efficient Algorithms for All-to-All Communications in
 /// Multiport Message-Passing Systems, 1997): what a rank has doubles with each step.
 void CpuTrees::all_gather(const CpuPart& part, char* out, std::size_t bytes) {
+  if (bytes == 0) return;
   const auto size = static_cast<std::size_t>(part.size());
   const auto own = static_cast<std::size_t>(part.index());
   blocks_.resize(size * bytes);  // of this rank and those after it
