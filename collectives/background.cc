@@ -114,6 +114,7 @@ class Background {
 Background*& background() {
   static Background* current_one = [] {
     std::atexit([] { background()->close(); });
+    // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDeleteLeaks): that of the parent is left as it is
     ::pthread_atfork(nullptr, nullptr, [] { background() = new Background; });
     return new Background;
   }();
