@@ -229,7 +229,8 @@ TEST_CASE("a silent master is told with its own place, whichever place is dialed
   session.located("master:2");
   session.dial_failed({Errc::unreachable, "refused"}, now);
   for (int heartbeats = 0; heartbeats < 2;) {
-    if (sent<Heartbeat>(session.tick(now += 1s))) ++heartbeats;
+    now += 1s;
+    if (sent<Heartbeat>(session.tick(now))) ++heartbeats;
   }
   const std::string waits = find<agent_action::WaitingFor>(session.ask(now))->sentence;
   CHECK(waits.starts_with("the master at master:2: refused, or master:29500: silent for "));
