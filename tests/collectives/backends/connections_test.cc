@@ -211,7 +211,7 @@ TEST_CASE("a byte that wakes the writer of a ring may be gone when it is looked 
   connection.close();
 }
 
-TEST_CASE("the end of a connection is told once, also if what came last is answered in vain") {
+TEST_CASE("the end of a connection is told once, also if the answer to its last frame fails") {
   Network network;
   int endings = 0;
   std::vector<std::string> lost;

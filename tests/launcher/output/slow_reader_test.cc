@@ -47,14 +47,14 @@ size_t counted(std::string_view text, std::string_view part) {
   return count;
 }
 
+Pipe make_socket_pair() {
+  int ends[2];
+  REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+  return {Fd(ends[0]), Fd(ends[1])};
+}
+
 TEST_CASE("a reader that stops blocks the worker but not ddprun, with bounded memory") {
-  const bool use_socket = GENERATE(false, true);
-  Pipe pipe = make_pipe();
-  if (use_socket) {
-    int ends[2];
-    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
-    pipe = {Fd(ends[0]), Fd(ends[1])};
-  }
+  Pipe pipe = GENERATE(false, true) ? make_socket_pair() : make_pipe();
   asio::io_context context;
   Output output(context.get_executor(), pipe.write_end.get(), pipe.write_end.get());
   WorkerPipes pipes = add_worker(output, 0, "[0] ");
@@ -124,13 +124,7 @@ TEST_CASE("a reader that stops blocks the worker but not ddprun, with bounded me
 }
 
 TEST_CASE("a reader that was given up gets all lines of the next round") {
-  const bool use_socket = GENERATE(false, true);
-  Pipe pipe = make_pipe();
-  if (use_socket) {
-    int ends[2];
-    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
-    pipe = {Fd(ends[0]), Fd(ends[1])};
-  }
+  Pipe pipe = GENERATE(false, true) ? make_socket_pair() : make_pipe();
   asio::io_context context;
   Output output(context.get_executor(), pipe.write_end.get(), pipe.write_end.get());
   WorkerPipes killed = add_worker(output, 0, "[0] ");
