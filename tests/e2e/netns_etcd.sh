@@ -53,7 +53,7 @@ for ((loss = 1; loss <= losses; ++loss)); do
   echo $((done_epochs + 5)) >"$work/epochs.2"
   on "$lost"
   unplug "$lost"
-  kill -KILL "$ddprun" "$(agent_of)" "$(worker_of)"
+  kill -KILL "$ddprun" "$(agent_of)" "$(worker_of)" 2>/dev/null || true  # the first may take the others with it
   began=$EPOCHREALTIME
   finish
   for host in "${rest[@]}"; do on "$host" wait_until is_in_later_round "$now"; done
