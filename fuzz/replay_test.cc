@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "tests/catch.h"
+#include "tests/paths.h"
 
 using Target = int(const std::uint8_t* data, std::size_t size);
 
@@ -82,7 +83,7 @@ std::string input_of(std::string_view rest) {
 
 /// A finding ends the process and is named on stderr.
 void replay(const std::string& name, Target target) {
-  std::ifstream corpus(DDPRUN_CORPORA "/" + name + ".txt");
+  std::ifstream corpus(ddprun::tests::source_path("fuzz/corpora/" + name + ".txt"));
   int replayed = 0;
   for (std::string line; std::getline(corpus, line);) {
     if (line.starts_with('#')) continue;

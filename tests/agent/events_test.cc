@@ -19,10 +19,12 @@
 #include "base/log.h"
 #include "tests/catch.h"
 #include "tests/must.h"
+#include "tests/paths.h"
 
 using namespace ddprun;
 using agent::Events;
 using nlohmann::json;
+using tests::source_path;
 
 namespace {
 
@@ -155,7 +157,7 @@ TEST_CASE("every event and field that is written is documented") {
   events.job_ended(agent::Interrupted{SIGINT}, 130);
   events.job_ended(Error{Errc::timed_out, "nodes are missing"}, 124);
 
-  std::ifstream page(DDPRUN_DOCS "/events.md");
+  std::ifstream page(source_path("docs/events.md"));
   const std::string text{std::istreambuf_iterator<char>(page), {}};
   events.finish(kDeadline);
   for (const json& line : file.lines()) {

@@ -10,9 +10,11 @@
 #include "tests/agent/machines.h"
 #include "tests/catch.h"
 #include "tests/comment_table.h"
+#include "tests/paths.h"
 
 using namespace ddprun;
 using namespace ddprun::agent;
+using tests::source_path;
 using State = Machine::State;
 
 namespace {
@@ -244,7 +246,7 @@ TEST_CASE("the table in machine.h has a row for each event and a column for each
   }
   CHECK(events.size() == std::variant_size_v<Event>);  // else sample_events() lacks one
 
-  const CommentTable table = read_comment_table(DDPRUN_MACHINE_H);
+  const CommentTable table = read_comment_table(source_path("agent/machine.h"));
   CHECK(row_names(table) == rows);
   std::vector<std::string> states;
   for (const auto& [state, name] : kStates) states.push_back(name);
@@ -254,7 +256,7 @@ TEST_CASE("the table in machine.h has a row for each event and a column for each
 }
 
 TEST_CASE("the machine does what each cell of the table in machine.h says") {
-  const CommentTable table = read_comment_table(DDPRUN_MACHINE_H);
+  const CommentTable table = read_comment_table(source_path("agent/machine.h"));
   for (const auto& row : table.rows) {
     for (size_t i = 0; i < row.cells.size(); ++i) {
       check_cell(row.name, table.columns.at(i), row.cells[i]);

@@ -12,8 +12,10 @@
 #include "cli/verb_line.h"
 #include "tests/catch.h"
 #include "tests/cli/command_line.h"
+#include "tests/paths.h"
 
 using namespace ddprun;
+using tests::source_path;
 namespace fs = std::filesystem;
 
 namespace {
@@ -80,8 +82,9 @@ TEST_CASE("each command of ddprun in the docs is accepted") {
   on.executable = [] { return std::string("/opt/ddprun"); };
   on.environment = {"WANDB_API_KEY=k"};
   size_t count = 0;
-  std::vector<fs::path> pages = {fs::path(DDPRUN_DOCS) / "../README.md"};
-  for (const auto& entry : fs::directory_iterator(DDPRUN_DOCS)) pages.push_back(entry.path());
+  std::vector<fs::path> pages = {source_path("README.md")};
+  for (const auto& entry : fs::directory_iterator(source_path("docs")))
+    pages.push_back(entry.path());
   for (const fs::path& page : pages) {
     for (const std::vector<std::string>& words : commands_in(page)) {
       if (words.empty() || cli::find_verb_text(words.front()) != nullptr) continue;

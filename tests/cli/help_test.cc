@@ -9,9 +9,11 @@
 #include "tests/catch.h"
 #include "tests/cli/command_line.h"
 #include "tests/contains.h"
+#include "tests/paths.h"
 
 using namespace ddprun;
 using tests::contains;
+using tests::source_path;
 
 namespace {
 
@@ -41,7 +43,7 @@ std::vector<std::string> quoted_in_first_cell(const std::string& row) {
 }  // namespace
 
 TEST_CASE("the flags in README are flags, with these values, and few") {
-  std::ifstream readme(DDPRUN_README);
+  std::ifstream readme(source_path("README.md"));
   std::vector<std::string> written;
   for (std::string line; std::getline(readme, line);) {
     if (!line.starts_with("| `--")) continue;

@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "tests/catch.h"
+#include "tests/paths.h"
 
 using namespace ddprun::launcher;
+using ddprun::tests::fake_nvml_path;
 namespace fs = std::filesystem;
 using Strings = std::vector<std::string>;
 
@@ -92,8 +94,8 @@ TEST_CASE("a machine without a driver has no GPUs, and NVML is not loaded") {
   machine.with_nodes_of_gpus({1});
 
   CHECK(machine.find(DeviceSearch::quick).empty());
-  CHECK(machine.find(DeviceSearch::exact, FAKE_NVML_LIBRARY).empty());
-  CHECK(machine.nodes_of({"0"}, FAKE_NVML_LIBRARY) == std::vector<int>{-1});
+  CHECK(machine.find(DeviceSearch::exact, fake_nvml_path()).empty());
+  CHECK(machine.nodes_of({"0"}, fake_nvml_path()) == std::vector<int>{-1});
 }
 
 TEST_CASE("the kernel's list of GPUs is counted") {
@@ -118,19 +120,19 @@ TEST_CASE("a container with fewer device nodes has fewer GPUs") {
 TEST_CASE("an exact search uses NVML and skips GPUs without permission") {
   nvml_reports("gpu denied gpu");
 
-  CHECK(Machine().with_gpus(3).find(DeviceSearch::exact, FAKE_NVML_LIBRARY) == Strings{"0", "1"});
+  CHECK(Machine().with_gpus(3).find(DeviceSearch::exact, fake_nvml_path()) == Strings{"0", "1"});
 }
 
 TEST_CASE("a quick search does not use NVML") {
   nvml_reports("gpu");
 
-  CHECK(Machine().with_gpus(2).find(DeviceSearch::quick, FAKE_NVML_LIBRARY) == Strings{"0", "1"});
+  CHECK(Machine().with_gpus(2).find(DeviceSearch::quick, fake_nvml_path()) == Strings{"0", "1"});
 }
 
 TEST_CASE("a GPU in MIG mode is replaced by its instances, and all are named by UUID") {
   nvml_reports("gpu mig gpu");
 
-  CHECK(Machine().with_gpus(3).find(DeviceSearch::exact, FAKE_NVML_LIBRARY) ==
+  CHECK(Machine().with_gpus(3).find(DeviceSearch::exact, fake_nvml_path()) ==
         Strings{"GPU-0", "MIG-1-0", "MIG-1-2", "GPU-2"});
 }
 
@@ -141,7 +143,7 @@ TEST_CASE("with a missing or broken NVML, or another library, the kernel's list 
   CHECK(machine.find(DeviceSearch::exact, "/no/such/library.so") == Strings{"0", "1"});
   CHECK(machine.find(DeviceSearch::exact, "libm.so.6") == Strings{"0", "1"});
   nvml_reports("broken");
-  CHECK(machine.find(DeviceSearch::exact, FAKE_NVML_LIBRARY) == Strings{"0", "1"});
+  CHECK(machine.find(DeviceSearch::exact, fake_nvml_path()) == Strings{"0", "1"});
 }
 
 TEST_CASE("a GPU's NUMA node is found by each of its names") {
@@ -149,11 +151,10 @@ TEST_CASE("a GPU's NUMA node is found by each of its names") {
   Machine machine;
   machine.with_gpus(4).with_nodes_of_gpus({0, 1, 2, 3});
 
-  CHECK(machine.nodes_of({"1", "2", "0"}, FAKE_NVML_LIBRARY) == std::vector<int>{1, 3, 0});
-  CHECK(machine.nodes_of({"GPU-3", "GPU-0"}, FAKE_NVML_LIBRARY) == std::vector<int>{3, 0});
-  CHECK(machine.nodes_of({"MIG-1-2", "MIG-GPU-1/7/0"}, FAKE_NVML_LIBRARY) ==
-        std::vector<int>{1, 1});
-  CHECK(machine.nodes_of({"7", "GPU-9", "MIG-0", "01", ""}, FAKE_NVML_LIBRARY) ==
+  CHECK(machine.nodes_of({"1", "2", "0"}, fake_nvml_path()) == std::vector<int>{1, 3, 0});
+  CHECK(machine.nodes_of({"GPU-3", "GPU-0"}, fake_nvml_path()) == std::vector<int>{3, 0});
+  CHECK(machine.nodes_of({"MIG-1-2", "MIG-GPU-1/7/0"}, fake_nvml_path()) == std::vector<int>{1, 1});
+  CHECK(machine.nodes_of({"7", "GPU-9", "MIG-0", "01", ""}, fake_nvml_path()) ==
         std::vector<int>{-1, -1, -1, -1, -1});
 }
 

@@ -6,8 +6,10 @@
 #include "launcher/gpu_errors.h"
 #include "launcher/gpu_use.h"
 #include "tests/catch.h"
+#include "tests/paths.h"
 
 using namespace ddprun::launcher;
+using ddprun::tests::fake_nvml_path;
 namespace fs = std::filesystem;
 
 namespace {
@@ -49,7 +51,7 @@ constexpr const char* kOwnError =
 TEST_CASE("GPUs: what NVML says of their use, by name") {
   const DriverRoot root;
   setenv("FAKE_NVML", "gpu busy hot mig denied", 1);
-  GpuReader reader(FAKE_NVML_LIBRARY, root.path());
+  GpuReader reader(fake_nvml_path(), root.path());
   const auto uses = reader.read({"0", "1", "GPU-2", "MIG-3-0", "4", "7", "GPU-9", ""});
   CHECK(uses.size() == 4);
   CHECK(uses.at("0").busy == 0.0);
@@ -60,7 +62,7 @@ TEST_CASE("GPUs: what NVML says of their use, by name") {
   CHECK(uses.at("GPU-2").slowed == "too hot");
   CHECK(!uses.at("MIG-3-0").busy);
   CHECK(uses.at("MIG-3-0").memory > 0);
-  CHECK(GpuReader(FAKE_NVML_LIBRARY, "/nowhere").read({"0"}).empty());
+  CHECK(GpuReader(fake_nvml_path(), "/nowhere").read({"0"}).empty());
   CHECK(GpuReader("libnowhere.so", root.path()).read({"0"}).empty());
   unsetenv("FAKE_NVML");
 }

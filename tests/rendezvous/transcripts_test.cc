@@ -10,6 +10,7 @@
 
 #include "tests/catch.h"
 #include "tests/comment_table.h"
+#include "tests/paths.h"
 #include "tests/rendezvous/transcript.h"
 
 namespace ddprun::rendezvous {
@@ -23,7 +24,8 @@ std::string contents(const std::filesystem::path& file) {
 
 std::vector<std::filesystem::path> transcripts() {
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(DDPRUN_TRANSCRIPTS)) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(tests::source_path("tests/transcripts"))) {
     if (entry.path().extension() == ".txt") files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
@@ -56,7 +58,7 @@ std::map<std::string, std::map<std::string, Phases>> phases_reached() {
 }
 
 TEST_CASE("the transcripts reach every cell of the table in round.h, and no other") {
-  const CommentTable table = read_comment_table(DDPRUN_ROUND_H);
+  const CommentTable table = read_comment_table(tests::source_path("rendezvous/round.h"));
   CHECK(table.columns == std::vector<std::string>{"forming", "active", "ending", "closed"});
   auto reached = phases_reached();
   for (const auto& row : table.rows) {

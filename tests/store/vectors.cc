@@ -5,12 +5,13 @@
 #include <sstream>
 
 #include "tests/catch.h"
+#include "tests/paths.h"
 #include "tests/store/bytes.h"
 
 namespace ddprun::store {
 
 StoreVectors::StoreVectors() {
-  std::ifstream file(DDPRUN_TEST_DATA "/tcpstore-vectors.tsv");
+  std::ifstream file(tests::source_path("tests/data/tcpstore-vectors.tsv"));
   REQUIRE(file);
   std::string line;
   std::getline(file, line);  // the heading

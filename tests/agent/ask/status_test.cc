@@ -10,10 +10,12 @@
 #include "tests/catch.h"
 #include "tests/contains.h"
 #include "tests/must.h"
+#include "tests/paths.h"
 
 using namespace ddprun::agent::ask;
 using ddprun::must;
 using ddprun::tests::contains;
+using ddprun::tests::source_path;
 
 namespace {
 
@@ -112,7 +114,7 @@ TEST_CASE("status: its JSON is that of the schema in the docs, which has no othe
   rank.progress = "step 12";
   rank.collectives = 121;
   rank.gpu = GpuStatus{"1", 61ull << 30, 80ull << 30, 0.97, 512.5, "too hot"};
-  std::ifstream file(DDPRUN_DOCS "/status.schema.json");
+  std::ifstream file(source_path("docs/status.schema.json"));
   const auto schema = nlohmann::json::parse(file);
   auto json = nlohmann::json::parse(to_json(status));
   CHECK(is_valid(json, schema));

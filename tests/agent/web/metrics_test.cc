@@ -8,6 +8,7 @@
 
 #include "tests/catch.h"
 #include "tests/contains.h"
+#include "tests/paths.h"
 
 using ddprun::agent::ask::JobStatus;
 using ddprun::agent::ask::NodeStatus;
@@ -15,6 +16,7 @@ using ddprun::agent::web::History;
 using ddprun::agent::web::label_value;
 using ddprun::agent::web::metrics_text;
 using ddprun::tests::contains;
+using ddprun::tests::source_path;
 
 namespace {
 
@@ -47,7 +49,7 @@ JobStatus measured_job() {
 }
 
 std::string document(const std::string& name) {
-  std::ifstream file(std::string(DDPRUN_DOCS "/") + name);
+  std::ifstream file(source_path("docs/" + name));
   return {std::istreambuf_iterator<char>(file), {}};
 }
 

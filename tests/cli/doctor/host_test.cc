@@ -17,10 +17,12 @@
 #include "cli/doctor/wire.h"
 #include "tests/cli/command_line.h"
 #include "tests/contains.h"
+#include "tests/paths.h"
 
 using namespace ddprun;
 using namespace ddprun::doctor;
 using tests::contains;
+using tests::fake_nvml_path;
 namespace fs = std::filesystem;
 
 namespace {
@@ -112,7 +114,7 @@ TEST_CASE("doctor: what NVML says of the health of GPUs") {
   root.write("/dev/kmsg", "4,1,10,-;" + fell);
   setenv("FAKE_NVML", "gpu lost worn pending ecc full denied unlinked hot", 1);
   Facts facts;
-  read_gpus(facts, root.path(), FAKE_NVML_LIBRARY);
+  read_gpus(facts, root.path(), fake_nvml_path());
   REQUIRE(facts.gpu_health.size() == 9);
   const std::vector<Gpu>& gpus = facts.gpu_health;
   CHECK_FALSE((gpus[0].is_lost || gpus[0].is_worn_out || gpus[0].needs_reset));
@@ -131,11 +133,11 @@ TEST_CASE("doctor: what NVML says of the health of GPUs") {
 
   setenv("FAKE_NVML", "broken", 1);
   Facts broken;
-  read_gpus(broken, root.path(), FAKE_NVML_LIBRARY);
+  read_gpus(broken, root.path(), fake_nvml_path());
   CHECK(broken.driver_differs);
   CHECK(broken.gpu_health.empty());
   Facts none;
-  read_gpus(none, "/nowhere", FAKE_NVML_LIBRARY);
+  read_gpus(none, "/nowhere", fake_nvml_path());
   CHECK_FALSE(none.driver_differs);
   read_gpus(none, root.path(), "libnowhere.so");
   CHECK(none.gpu_health.empty());

@@ -15,6 +15,7 @@
 #include "tests/collectives/group/begun_calls.h"
 #include "tests/collectives/ranks.h"
 #include "tests/contains.h"
+#include "tests/paths.h"
 
 using namespace ddprun::tests;
 using ddp::bfloat16;
@@ -47,7 +48,8 @@ Ended run_job(int size, F body) {
   const Variables patient = {{"DDP_TEST_TIMEOUT_MS", "120000"}};
   Words command = rank_command(body);
   if (is_over_mpi()) return under_mpirun(size, command, patient);
-  command.insert(command.begin(), {DDPRUN_BIN "/ddprun", "--nproc_per_node", std::to_string(size)});
+  command.insert(command.begin(),
+                 {program_path("ddprun"), "--nproc_per_node", std::to_string(size)});
   return Rank(command, patient).wait();
 }
 

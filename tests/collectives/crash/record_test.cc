@@ -14,10 +14,12 @@
 #include "agent/error_file.h"
 #include "tests/catch.h"
 #include "tests/contains.h"
+#include "tests/paths.h"
 
 using ddprun::agent::parse_error_file;
 using ddprun::agent::WorkerException;
 using ddprun::tests::contains;
+using ddprun::tests::program_path;
 
 namespace {
 
@@ -43,7 +45,7 @@ class Worker {
         "; ulimit -c 0; S=handle_segv=0:handle_abort=0:handle_sigbus=0:"
         "handle_sigfpe=0:handle_sigill=0:use_sigaltstack=0; export ASAN_OPTIONS=$S TSAN_OPTIONS=$S "
         "UBSAN_OPTIONS=$S TORCHELASTIC_ERROR_FILE=" +
-        named + "; exec " DDPRUN_BIN "/record_worker " + how + " >stdout 2>stderr";
+        named + "; exec " + program_path("record_worker") + " " + how + " >stdout 2>stderr";
     status_ = std::system(command.c_str());  // NOLINT(bugprone-command-processor)
     exception_ = parse_error_file(contents(directory_ / "error.json"));
   }

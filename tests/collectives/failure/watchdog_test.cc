@@ -20,6 +20,7 @@
 #include "tests/collectives/read_json.h"
 #include "tests/collectives/stores/job_store.h"
 #include "tests/contains.h"
+#include "tests/paths.h"
 
 using namespace ddprun::tests;
 using ddp::ProcessGroup;
@@ -164,7 +165,7 @@ TEST_CASE("a rank that the launcher reports as lost ends calls that no connectio
     Variables variables = place(rank, kSize, store.port());
     variables["MASTER_ADDR"] = address;
     variables["DDP_TRACE_DIR"] = folder.path.string();
-    ranks.emplace_back(Words{DDPRUN_BIN "/waiting_ranks"}, variables);
+    ranks.emplace_back(Words{program_path("waiting_ranks")}, variables);
   }
   ddp::TcpStore(address, store.port()).wait({"waits/0", "waits/1", "waits/2"});
   store.ring("rank 2 on host n2 was killed by SIGKILL");

@@ -13,6 +13,7 @@
 #include "tests/collectives/ranks.h"
 #include "tests/collectives/stores/job_store.h"
 #include "tests/contains.h"
+#include "tests/paths.h"
 #include "tests/unused_port.h"
 
 using namespace ddprun::tests;
@@ -112,7 +113,7 @@ TEST_CASE("a wrong environment is refused with a hint") {
 TEST_CASE(
     "a backend that is not installed, or cannot be loaded, is refused with the missing library") {
   const Folder folder;
-  const std::filesystem::path library = DDPRUN_LIB;
+  const std::filesystem::path library = build_path("lib/" DDP_LIBRARY);
   std::filesystem::copy_file(library, folder.path / library.filename());
   const bool broken = GENERATE(false, true);
   if (broken) std::ofstream(folder.path / "libddp_mpi.so") << "no library";

@@ -10,6 +10,7 @@
 
 #include "ddp/error.h"
 #include "tests/catch.h"
+#include "tests/paths.h"
 
 namespace {
 
@@ -40,7 +41,7 @@ struct Vector {
 };
 
 std::vector<Vector> vectors() {
-  std::ifstream file(DDPRUN_TEST_DATA "/sampler-vectors.tsv");
+  std::ifstream file(ddprun::tests::source_path("tests/data/sampler-vectors.tsv"));
   REQUIRE(file);
   std::vector<Vector> all;
   std::string line;

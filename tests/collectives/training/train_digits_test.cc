@@ -7,6 +7,7 @@
 #include "tests/catch.h"
 #include "tests/collectives/folder.h"
 #include "tests/collectives/ranks.h"
+#include "tests/paths.h"
 
 using namespace ddprun::tests;
 namespace fs = std::filesystem;
@@ -14,7 +15,7 @@ namespace fs = std::filesystem;
 namespace {
 
 std::vector<std::string> train(std::vector<std::string> flags) {
-  flags.insert(flags.begin(), DDPRUN_BIN "/train_digits");
+  flags.insert(flags.begin(), program_path("train_digits"));
   return flags;
 }
 

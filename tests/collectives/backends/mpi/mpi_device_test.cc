@@ -6,17 +6,20 @@
 
 #include "ddp/error.h"
 #include "tests/catch.h"
+#include "tests/collectives/backends/nccl/gpus.h"
 #include "tests/collectives/ranks.h"
 #include "tests/contains.h"
+#include "tests/paths.h"
 
 using namespace ddprun::tests;
 
 namespace {
 
-const Variables kFakeGpu = {{"LD_LIBRARY_PATH", FAKE_GPU}, {"CUDA_VISIBLE_DEVICES", "0,1,2,3"}};
+const Variables kFakeGpu = {{"LD_LIBRARY_PATH", fake_gpu_folder()},
+                            {"CUDA_VISIBLE_DEVICES", "0,1,2,3"}};
 
 /// There are no copies in host memory.
-const Variables kNoCopies = {{"LD_LIBRARY_PATH", FAKE_GPU},
+const Variables kNoCopies = {{"LD_LIBRARY_PATH", fake_gpu_folder()},
                              {"CUDA_VISIBLE_DEVICES", "0,1,2,3"},
                              {"FAKE_GPU_NO_HOST_MEMORY", "1"}};
 
@@ -25,7 +28,7 @@ const Variables kNoCopies = {{"LD_LIBRARY_PATH", FAKE_GPU},
 TEST_CASE("over MPI every operation gives every type's right result on a device") {
   const int size = GENERATE(1, 3);
   const std::string program =
-      GENERATE(DDPRUN_BIN "/device_operations", DDPRUN_BIN "/device_operations_cuda_aware");
+      GENERATE(program_path("device_operations"), program_path("device_operations_cuda_aware"));
   const Ended job = under_mpirun(size, {program, "few"}, kFakeGpu);
   INFO(size << " ranks of " << program << ": " << job.output);
   CHECK(job.code == 0);
@@ -33,14 +36,15 @@ TEST_CASE("over MPI every operation gives every type's right result on a device"
 
 TEST_CASE("calls on a device over MPI keep to their places among streams, hosts and groups") {
   const std::string scenario = GENERATE("begun", "beside", "messages");
-  const Ended job = under_mpirun(3, {DDPRUN_BIN "/device_worker", scenario}, kFakeGpu);
+  const Ended job = under_mpirun(3, {program_path("device_worker"), scenario}, kFakeGpu);
   INFO(scenario << ": " << job.output);
   CHECK(job.code == 0);
 }
 
 TEST_CASE("a CUDA-aware MPI is given buffers on a device as they are") {
   const std::string scenario = GENERATE("begun", "beside", "messages");
-  const Ended job = under_mpirun(3, {DDPRUN_BIN "/device_worker_cuda_aware", scenario}, kNoCopies);
+  const Ended job =
+      under_mpirun(3, {program_path("device_worker_cuda_aware"), scenario}, kNoCopies);
   INFO(scenario << ": " << job.output);
   CHECK(job.code == 0);
 }
@@ -48,7 +52,7 @@ TEST_CASE("a CUDA-aware MPI is given buffers on a device as they are") {
 TEST_CASE("an error of CUDA over MPI is reported with rank, call and CUDA's message") {
   const auto [scenario, call] = GENERATE(table<std::string, std::string>(
       {{"begun", "#1 all_reduce sum float32[1000]"}, {"messages", "#1 send float32[1000]"}}));
-  const Ended job = under_mpirun(3, {DDPRUN_BIN "/device_worker", scenario}, kNoCopies);
+  const Ended job = under_mpirun(3, {program_path("device_worker"), scenario}, kNoCopies);
   INFO(job.output);
   CHECK(job.code == failed(ddp::ErrorKind::system));
   CHECK(contains(job.output, " failed in " + call));
@@ -56,7 +60,7 @@ TEST_CASE("an error of CUDA over MPI is reported with rank, call and CUDA's mess
 }
 
 TEST_CASE("pieces of a call on a device over MPI are copied while MPI moves others") {
-  const Ended job = under_mpirun(2, {DDPRUN_BIN "/mpi_overlap"}, kFakeGpu);
+  const Ended job = under_mpirun(2, {program_path("mpi_overlap")}, kFakeGpu);
   INFO(job.output);
   CHECK(job.code == 0);
 }
@@ -64,7 +68,7 @@ TEST_CASE("pieces of a call on a device over MPI are copied while MPI moves othe
 TEST_CASE("calls on a device over MPI keep their host memory for the next ones") {
   Variables telling = kFakeGpu;
   telling.emplace("FAKE_GPU_TELL", "1");
-  const Ended job = under_mpirun(2, {DDPRUN_BIN "/device_worker", "again"}, telling);
+  const Ended job = under_mpirun(2, {program_path("device_worker"), "again"}, telling);
   INFO(job.output);
   CHECK(job.code == 0);
   CHECK(std::ranges::count(job.output, '\n') ==
@@ -72,7 +76,7 @@ TEST_CASE("calls on a device over MPI keep their host memory for the next ones")
 }
 
 TEST_CASE("unsupported calls on a device over MPI are refused, and leave the group as it was") {
-  const Ended job = under_mpirun(2, {DDPRUN_BIN "/device_worker", "misuse"}, kFakeGpu);
+  const Ended job = under_mpirun(2, {program_path("device_worker"), "misuse"}, kFakeGpu);
   INFO(job.output);
   CHECK(job.code == 0);
   CHECK(contains(job.output, "all_reduce: in is on a device, but out in host memory"));

@@ -6,6 +6,7 @@
 #include "tests/catch.h"
 #include "tests/collectives/ranks.h"
 #include "tests/contains.h"
+#include "tests/paths.h"
 
 using namespace ddprun::tests;
 using ddp::ErrorKind;
@@ -25,7 +26,7 @@ TEST_CASE("a message over MPI that is shorter than expected is a mismatch") {
 }
 
 TEST_CASE("more than MPI can count is refused, and the group is as good as before") {
-  const Ended job = under_mpirun(2, {DDPRUN_BIN "/ddp_mpi_program", "count"});
+  const Ended job = under_mpirun(2, {program_path("ddp_mpi_program"), "count"});
   INFO(job.output);
   CHECK(
       contains(job.output, "send: backend mpi moves at most 2147483647 elements, not 2147483648"));
@@ -33,7 +34,7 @@ TEST_CASE("more than MPI can count is refused, and the group is as good as befor
 }
 
 TEST_CASE("a call that MPI has begun and does not end ends the process with a message") {
-  const Ended job = under_mpirun(2, {DDPRUN_BIN "/ddp_mpi_program", "stuck"});
+  const Ended job = under_mpirun(2, {program_path("ddp_mpi_program"), "stuck"});
   INFO(job.output);
   CHECK(job.code == 124);
   CHECK(contains(job.output,
@@ -67,13 +68,13 @@ TEST_CASE("mpirun ends the job when a rank dies in the middle of calls") {
 }
 
 TEST_CASE("a program that starts and ends MPI itself has groups in between") {
-  const Ended job = under_mpirun(3, {DDPRUN_BIN "/ddp_mpi_program", "own-mpi"});
+  const Ended job = under_mpirun(3, {program_path("ddp_mpi_program"), "own-mpi"});
   INFO(job.output);
   CHECK(job.code == 0);
 }
 
 TEST_CASE("an MPI that was started for one thread alone is refused") {
-  const Ended job = under_mpirun(2, {DDPRUN_BIN "/ddp_mpi_program", "one-thread"});
+  const Ended job = under_mpirun(2, {program_path("ddp_mpi_program"), "one-thread"});
   INFO(job.output);
   CHECK(job.code == 0);
   CHECK(contains(job.output, "the program started MPI without MPI_THREAD_MULTIPLE"));

@@ -8,9 +8,11 @@
 #include <fstream>
 
 #include "tests/catch.h"
+#include "tests/collectives/backends/nccl/gpus.h"
 #include "tests/collectives/folder.h"
 #include "tests/collectives/ranks.h"
 #include "tests/contains.h"
+#include "tests/paths.h"
 
 using namespace ddprun::tests;
 
@@ -18,7 +20,7 @@ namespace {
 
 /// Runs ranks that end well.
 std::vector<Ended> run_well(int size, const std::vector<std::string>& command) {
-  const auto ended = run_ranks(size, command, {{"LD_LIBRARY_PATH", FAKE_GPU}});
+  const auto ended = run_ranks(size, command, {{"LD_LIBRARY_PATH", fake_gpu_folder()}});
   for (const Ended& rank : ended) {
     INFO(rank.output);
     REQUIRE(rank.code == 0);
@@ -41,7 +43,7 @@ void check_same_result(const Ended& a, const Ended& b) {
 }  // namespace
 
 TEST_CASE("the smallest program for GPUs adds up its ranks") {
-  const auto ended = run_well(3, {DDPRUN_BIN "/fake_gpu_allreduce_hello"});
+  const auto ended = run_well(3, {program_path("fake_gpu_allreduce_hello")});
   CHECK(ended[1].output == "rank 1 of 3: the sum is 6\n");
 }
 
@@ -52,20 +54,22 @@ TEST_CASE("the training on GPUs learns what the one on CPUs does") {
     command.insert(command.end(), flags.begin(), flags.end());
     return run_well(size, command)[0];
   };
-  check_same_result(run({DDPRUN_BIN "/fake_gpu_train_digits"}), run({DDPRUN_BIN "/train_digits"}));
+  check_same_result(run({program_path("fake_gpu_train_digits")}),
+                    run({program_path("train_digits")}));
 }
 
 TEST_CASE(
     "a batch in which a rank has no digit, and a checkpoint of the other program, are right") {
   const Folder folder;
-  const auto run = [&](const char* program, const char* epochs, const std::string& checkpoint) {
+  const auto run = [&](const std::string& program, const char* epochs,
+                       const std::string& checkpoint) {
     return run_well(2, {program, "--batch", "479", "--epochs", epochs, "--checkpoint",
                         folder.path / checkpoint})[0];
   };
-  const Ended straight = run(DDPRUN_BIN "/train_digits", "4", "straight");
-  run(DDPRUN_BIN "/train_digits", "2", "shared");
-  run(DDPRUN_BIN "/fake_gpu_train_digits", "3", "shared");
-  const Ended resumed = run(DDPRUN_BIN "/train_digits", "4", "shared");
+  const Ended straight = run(program_path("train_digits"), "4", "straight");
+  run(program_path("train_digits"), "2", "shared");
+  run(program_path("fake_gpu_train_digits"), "3", "shared");
+  const Ended resumed = run(program_path("train_digits"), "4", "shared");
   CHECK(contains(resumed.output, "resumed after epoch 3/4"));
   check_same_result(resumed, straight);
 }
@@ -75,8 +79,8 @@ TEST_CASE("an example for GPUs reports in one line what is missing") {
   const std::ofstream no_driver(folder.path / "libcuda.so.1");  // found, and no library
   Variables variables = place(0, 1, 1);
   variables.emplace("LD_LIBRARY_PATH", folder.path);
-  for (const char* program :
-       {DDPRUN_BIN "/allreduce_hello_cuda", DDPRUN_BIN "/train_digits_cuda"}) {
+  for (const std::string& program :
+       {program_path("allreduce_hello_cuda"), program_path("train_digits_cuda")}) {
     if (!std::filesystem::exists(program)) continue;  // it takes CUDA's compiler to build
     const Ended ended = Rank({program}, variables).wait();
     INFO(ended.output);

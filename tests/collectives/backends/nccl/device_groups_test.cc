@@ -9,6 +9,7 @@
 #include "tests/collectives/backends/nccl/gpus.h"
 #include "tests/collectives/ranks.h"
 #include "tests/contains.h"
+#include "tests/paths.h"
 
 using namespace ddprun::tests;
 using ddp::ErrorKind;
@@ -16,7 +17,7 @@ using ddp::ErrorKind;
 namespace {
 
 Words groups(const std::string& scenario) {
-  return {DDPRUN_BIN "/device_groups", scenario};
+  return {program_path("device_groups"), scenario};
 }
 
 std::vector<Ended> run_groups(int size, const std::string& scenario, const Variables& more = {}) {

@@ -10,6 +10,7 @@
 #include "tests/collectives/folder.h"
 #include "tests/collectives/ranks.h"
 #include "tests/contains.h"
+#include "tests/paths.h"
 
 using namespace ddprun::tests;
 using ddp::ErrorKind;
@@ -17,7 +18,7 @@ using ddp::ErrorKind;
 namespace {
 
 Words places(const std::string& scenario) {
-  return {DDPRUN_BIN "/device_places", scenario};
+  return {program_path("device_places"), scenario};
 }
 
 std::vector<Ended> run_places(int size, const std::string& scenario, const Variables& more = {}) {
@@ -107,7 +108,7 @@ TEST_CASE("an NCCL that blocks the caller of a call ends in exit code 124") {
   const auto start = [&](int rank) {
     Variables all = variables;
     all.merge(place(rank, 2, store.port()));
-    return Rank({DDPRUN_BIN "/device_places", "calls", "1500"}, all);
+    return Rank({program_path("device_places"), "calls", "1500"}, all);
   };
   const Rank other = start(1);
   const Ended ended = start(0).wait();
@@ -119,7 +120,7 @@ TEST_CASE("an NCCL that blocks the caller of a call ends in exit code 124") {
 TEST_CASE("a failure while a graph has calls of the group ends in exit code 124") {
   const LiveStore store;
   const auto start = [&](int rank) {
-    return Rank({DDPRUN_BIN "/device_places", "keep-graph", "5000"},
+    return Rank({program_path("device_places"), "keep-graph", "5000"},
                 on_gpu(place(rank, 2, store.port())));
   };
   const Rank other = start(1);
@@ -130,7 +131,7 @@ TEST_CASE("a failure while a graph has calls of the group ends in exit code 124"
 }
 
 TEST_CASE("an exception while a graph has calls of the group ends in exit code 124") {
-  const auto ended = run_ranks(1, {DDPRUN_BIN "/device_places", "throw-beside-graph"}, on_gpu());
+  const auto ended = run_ranks(1, {program_path("device_places"), "throw-beside-graph"}, on_gpu());
   INFO(ended[0].output);
   CHECK(ended[0].code == 124);
   CHECK(

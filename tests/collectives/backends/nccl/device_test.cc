@@ -12,6 +12,7 @@
 #include "tests/collectives/folder.h"
 #include "tests/collectives/ranks.h"
 #include "tests/contains.h"
+#include "tests/paths.h"
 
 using namespace ddprun::tests;
 using ddp::ErrorKind;
@@ -22,7 +23,7 @@ constexpr const char* kShortMs = "1500";  // milliseconds
 
 std::vector<Ended> run_workers(int size, std::vector<std::string> arguments,
                                const Variables& more = {}) {
-  arguments.insert(arguments.begin(), DDPRUN_BIN "/device_worker");
+  arguments.insert(arguments.begin(), program_path("device_worker"));
   return run_ranks(size, arguments, on_gpu(more));
 }
 
@@ -31,7 +32,7 @@ std::vector<Ended> run_workers(int size, std::vector<std::string> arguments,
 TEST_CASE("every operation gives every type's right result on a device, in place or not", "[gpu]") {
   const int size = GENERATE(1, 2, 3, 4);
   if (!are_enough(size)) return;
-  for (const Ended& rank : run_ranks(size, {DDPRUN_BIN "/device_operations"}, on_gpu())) {
+  for (const Ended& rank : run_ranks(size, {program_path("device_operations")}, on_gpu())) {
     INFO(size << " ranks: " << rank.output);
     CHECK(rank.code == 0);
     CHECK(contains(rank.output,
@@ -76,7 +77,7 @@ TEST_CASE("unsupported calls on a device are refused, and leave the group as it 
 }
 
 TEST_CASE("one process drives all GPUs", "[gpu]") {
-  const Ended ended = Rank({DDPRUN_BIN "/device_local", "all"}, on_gpu()).wait();
+  const Ended ended = Rank({program_path("device_local"), "all"}, on_gpu()).wait();
   INFO(ended.output);
   CHECK(ended.code == 0);
   CHECK(contains(ended.output, "barrier in host memory: the ranks of init_local_devices"));
@@ -103,8 +104,8 @@ TEST_CASE("a rank that makes no call is waited for until the timeout", "[gpu]") 
   Variables first = on_gpu(place(0, 2, store.port()));
   Variables second = on_gpu(place(1, 2, store.port()));
   const std::string scenario = GENERATE("late", "never-come");
-  const Rank idle({DDPRUN_BIN "/device_worker", scenario, kShortMs}, second);
-  const Ended ended = Rank({DDPRUN_BIN "/device_worker", scenario, kShortMs}, first).wait();
+  const Rank idle({program_path("device_worker"), scenario, kShortMs}, second);
+  const Ended ended = Rank({program_path("device_worker"), scenario, kShortMs}, first).wait();
   INFO(ended.output);
   CHECK(ended.code == failed(ErrorKind::timed_out));
   // The first to notice reports it: the group's watchdog or the backend.
@@ -116,9 +117,9 @@ TEST_CASE("a rank that makes no call is waited for until the timeout", "[gpu]") 
 TEST_CASE("an exception aborts the calls on a device", "[gpu]") {
   if (!are_enough(2)) return;
   const LiveStore store;
-  const Rank idle({DDPRUN_BIN "/device_worker", "unwind"}, on_gpu(place(1, 2, store.port())));
+  const Rank idle({program_path("device_worker"), "unwind"}, on_gpu(place(1, 2, store.port())));
   const Ended ended =
-      Rank({DDPRUN_BIN "/device_worker", "unwind"}, on_gpu(place(0, 2, store.port()))).wait();
+      Rank({program_path("device_worker"), "unwind"}, on_gpu(place(0, 2, store.port()))).wait();
   INFO(ended.output);
   CHECK(ended.code == 2);
   CHECK(contains(ended.output, "thrown by the program"));
@@ -155,7 +156,7 @@ TEST_CASE(
   const auto [scenario, rank] = GENERATE(table<std::string, std::string>(
       {{"refuse-one", "0"}, {"refuse-call", "2"}, {"refuse-begun", "2"}}));
   const Ended ended =
-      Rank({DDPRUN_BIN "/device_local", scenario}, on_gpu({{"FAKE_NCCL_REFUSE", rank + ":2"}}))
+      Rank({program_path("device_local"), scenario}, on_gpu({{"FAKE_NCCL_REFUSE", rank + ":2"}}))
           .wait();
   INFO(scenario << ": " << ended.output);
   CHECK(ended.code == 0);
@@ -165,14 +166,14 @@ TEST_CASE(
 }
 
 TEST_CASE("the calls of an open group call are aborted when it ends") {
-  const Ended ended = Rank({DDPRUN_BIN "/device_local", "linger", kShortMs}, on_gpu()).wait();
+  const Ended ended = Rank({program_path("device_local"), "linger", kShortMs}, on_gpu()).wait();
   INFO(ended.output);
   CHECK(ended.code == 0);
   CHECK(contains(ended.output, " timed out after 1500 ms in #2 all_reduce sum float32[1000]\n"));
 }
 
 TEST_CASE("a process whose group call never ends exits, as its calls cannot be aborted") {
-  const Ended ended = Rank({DDPRUN_BIN "/device_local", "stay", kShortMs}, on_gpu()).wait();
+  const Ended ended = Rank({program_path("device_local"), "stay", kShortMs}, on_gpu()).wait();
   INFO(ended.output);
   CHECK(ended.code == 124);
   CHECK(contains(ended.output,
@@ -185,7 +186,7 @@ TEST_CASE("a local rank that cannot connect is named, with NCCL's message") {
       {{"FAKE_NCCL_REFUSE", "invalid argument: made to be refused"},
        {"FAKE_NCCL_FAIL", "an error of the fake NCCL: made to fail"}}));
   const Ended ended =
-      Rank({DDPRUN_BIN "/device_local", "connect"}, on_gpu({{variable, "2:0"}})).wait();
+      Rank({program_path("device_local"), "connect"}, on_gpu({{variable, "2:0"}})).wait();
   INFO(ended.output);
   CHECK(ended.code == failed(ErrorKind::system));
   CHECK(ended.output == "ddp: rank 2 failed while connecting through NCCL: NCCL: " + words + "\n");
@@ -193,9 +194,9 @@ TEST_CASE("a local rank that cannot connect is named, with NCCL's message") {
 
 TEST_CASE("a receive on a device without a send times out and names its sender's state") {
   const LiveStore store;
-  const Rank idle({DDPRUN_BIN "/device_worker", "lone-receive", kShortMs},
+  const Rank idle({program_path("device_worker"), "lone-receive", kShortMs},
                   on_gpu(place(1, 2, store.port())));
-  const Ended ended = Rank({DDPRUN_BIN "/device_worker", "lone-receive", kShortMs},
+  const Ended ended = Rank({program_path("device_worker"), "lone-receive", kShortMs},
                            on_gpu(place(0, 2, store.port())))
                           .wait();
   INFO(ended.output);
@@ -231,8 +232,8 @@ TEST_CASE("a process takes the GPU of its place on the node, of those that it se
   };
   for (const auto& [variables, expected] : cases) {
     Variables all = variables;
-    all.emplace("LD_LIBRARY_PATH", FAKE_GPU);
-    const Ended ended = Rank({DDPRUN_BIN "/device_worker", "which"}, all).wait();
+    all.emplace("LD_LIBRARY_PATH", fake_gpu_folder());
+    const Ended ended = Rank({program_path("device_worker"), "which"}, all).wait();
     INFO(ended.output);
     CHECK(contains(ended.output, expected + "\n"));
   }
@@ -244,7 +245,7 @@ TEST_CASE("on a machine without GPU, driver or NCCL the error names what is miss
   const auto output_with = [&](const Variables& variables) {
     Variables all = place(0, 1, 1);
     for (const auto& [name, value] : variables) all[name] = value;
-    const Ended ended = Rank({DDPRUN_BIN "/device_worker", "missing"}, all).wait();
+    const Ended ended = Rank({program_path("device_worker"), "missing"}, all).wait();
     INFO(ended.output);
     CHECK(ended.code == failed(ErrorKind::usage));
     return ended.output;
@@ -253,8 +254,8 @@ TEST_CASE("on a machine without GPU, driver or NCCL the error names what is miss
   CHECK(contains(output_with({{"LD_LIBRARY_PATH", folder}}), "it comes with NVIDIA's driver"));
   std::filesystem::remove(folder / "libcuda.so.1");
   const std::ofstream no_nccl(folder / "libnccl.so.2");
-  CHECK(contains(output_with({{"LD_LIBRARY_PATH", folder.string() + ":" + FAKE_GPU}}),
+  CHECK(contains(output_with({{"LD_LIBRARY_PATH", folder.string() + ":" + fake_gpu_folder()}}),
                  "install NCCL (libnccl2)"));
-  CHECK(contains(output_with({{"LD_LIBRARY_PATH", FAKE_GPU}, {"FAKE_GPUS", "0"}}),
+  CHECK(contains(output_with({{"LD_LIBRARY_PATH", fake_gpu_folder()}, {"FAKE_GPUS", "0"}}),
                  "this process sees no GPU"));
 }

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdlib>
+#include <string>
 
 #include "tests/collectives/ranks.h"
+#include "tests/paths.h"
 
 namespace ddprun::tests {
 
@@ -13,17 +15,22 @@ inline bool is_real() {
   return std::getenv("DDP_REAL_GPU") != nullptr;
 }
 
+/// The folder of the driver and the NCCL that work in host memory.
+inline std::string fake_gpu_folder() {
+  return build_path("tests/collectives/fake_gpu");
+}
+
 /// The environment of a rank on a GPU.
 inline Variables on_gpu(const Variables& more = {}) {
   Variables all = more;
-  if (!is_real()) all.emplace("LD_LIBRARY_PATH", FAKE_GPU);
+  if (!is_real()) all.emplace("LD_LIBRARY_PATH", fake_gpu_folder());
   return all;
 }
 
 /// Whether there are as many GPUs.
 inline bool are_enough(int ranks) {
   static const int gpus =
-      is_real() ? std::atoi(Rank({DDPRUN_BIN "/device_count"}, {}).wait().output.c_str()) : 4;
+      is_real() ? std::atoi(Rank({program_path("device_count")}, {}).wait().output.c_str()) : 4;
   return ranks <= gpus;
 }
 

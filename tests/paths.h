@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+namespace ddprun::tests {
+
+/// Absolute path of a file of this project, as source_path("docs/events.md").
+std::string source_path(const std::string& name);
+
+/// Absolute path of what was built, as build_path("lib/libddp.so").
+std::string build_path(const std::string& name);
+
+/// Absolute path of a program that was built.
+std::string program_path(const std::string& name);
+
+/// Absolute path of the NVML that FAKE_NVML in the environment describes.
+std::string fake_nvml_path();
+
+}  // namespace ddprun::tests
