@@ -19,6 +19,8 @@
 //   FAKE_NCCL_FULL=1     there is no memory to allocate
 //   FAKE_NCCL_VERSION=N  as ncclGetVersion() has it; 22807 if it is not set
 
+#include "tests/collectives/fake_gpu/nccl.h"
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -38,6 +40,10 @@
 #include "tests/collectives/fake_gpu/communicator.h"
 
 using fake_gpu::Communicator;
+using fake_gpu::die;
+using fake_gpu::do_with_others;
+using fake_gpu::refuse;
+using fake_gpu::tells;
 
 namespace {
 
@@ -51,12 +57,6 @@ std::string last_error;
 int version() {
   const char* const value = std::getenv("FAKE_NCCL_VERSION");
   return value == nullptr ? NCCL_VERSION(2, 28, 7) : std::atoi(value);
-}
-
-ncclResult_t refuse(const char* why) {
-  fake_gpu::tell(why);
-  if (group_error == ncclSuccess) group_error = ncclInvalidArgument;
-  return ncclInvalidArgument;
 }
 
 bool is_call_chosen(const char* variable, int rank, int call) {
@@ -77,11 +77,6 @@ ncclComm_t make_rank(int size, int rank) {
   self.greeters.resize(static_cast<std::size_t>(size), -1);
   self.met.resize(static_cast<std::size_t>(size));
   return handle;
-}
-
-[[noreturn]] void die(const char* why) {
-  std::fprintf(stderr, "the fake NCCL: %s\n", why);
-  std::abort();
 }
 
 /// The part's id is made of the whole's: its members find each other by it.
@@ -115,19 +110,6 @@ ncclUniqueId combine(const ncclUniqueId* ids, int count) {
   return id;
 }
 
-bool tells() {
-  return std::getenv("FAKE_NCCL_TELL") != nullptr;
-}
-
-/// Does `work` as NCCL does what takes the other ranks: in a thread.
-template <class Work>
-ncclResult_t do_with_others(Communicator& self, Work work) {
-  self.state = ncclInProgress;
-  if (self.connector.joinable()) self.connector.join();
-  self.connector = std::thread(std::move(work));
-  return ncclInProgress;
-}
-
 /// Connects to the other ranks of the calls that are made.
 void meet_ranks(Communicator& self) {
   const std::vector<int> unmet = self.find_unmet();
@@ -140,45 +122,6 @@ void meet_ranks(Communicator& self) {
       self.state = ncclRemoteError;
     }
   });
-}
-
-/// Memory that a communicator knows, of all communicators of the process.
-struct Registered {
-  ncclComm_t by;
-  void* memory;
-};
-std::mutex registered_mutex;
-std::vector<std::unique_ptr<Registered>> registered;
-
-Registered* add_registered(ncclComm_t by, void* memory) {
-  const std::lock_guard lock(registered_mutex);
-  return registered.emplace_back(new Registered{by, memory}).get();
-}
-
-void remove_registered(const void* entry) {
-  const std::lock_guard lock(registered_mutex);
-  if (std::erase_if(registered, [&](const auto& each) { return each.get() == entry; }) == 0) {
-    die("deregistered what is not registered");
-  }
-}
-
-/// With the communicator.
-void forget_registered(ncclComm_t by) {
-  const std::lock_guard lock(registered_mutex);
-  std::erase_if(registered, [&](const auto& each) { return each->by == by; });
-}
-
-/// Every rank registers one of this size; else the real one may hang.
-void register_window(ncclComm_t handle, void* memory, std::size_t bytes, ncclWindow_t* window) {
-  Communicator& self = *handle->self;
-  const auto ranks = self.find_part(static_cast<int>(bytes), self.rank);
-  if (std::ssize(ranks) != self.size) {
-    fake_gpu::tell("windows of different sizes");
-    self.state = ncclInvalidArgument;
-    return;
-  }
-  *window = reinterpret_cast<ncclWindow_t>(add_registered(handle, memory));
-  self.state = ncclSuccess;
 }
 
 /// The rest finds each other by the names of those that are not there.
@@ -205,7 +148,7 @@ void free(ncclComm_t handle) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   handle->self->hang_up();
-  forget_registered(handle);
+  fake_gpu::forget_registered(handle);
   delete handle;
 }
 
@@ -216,6 +159,28 @@ namespace fake_gpu {
 void tell(const std::string& text) {
   const std::lock_guard lock(error_mutex);
   last_error = text;
+}
+
+bool tells() {
+  return std::getenv("FAKE_NCCL_TELL") != nullptr;
+}
+
+void die(const char* why) {
+  std::fprintf(stderr, "the fake NCCL: %s\n", why);
+  std::abort();
+}
+
+ncclResult_t refuse(const char* why) {
+  tell(why);
+  if (group_error == ncclSuccess) group_error = ncclInvalidArgument;
+  return ncclInvalidArgument;
+}
+
+ncclResult_t do_with_others(Communicator& self, std::function<void()> work) {
+  self.state = ncclInProgress;
+  if (self.connector.joinable()) self.connector.join();
+  self.connector = std::thread(std::move(work));
+  return ncclInProgress;
 }
 
 ncclResult_t add(ncclComm_t handle, Call call) {
@@ -320,54 +285,6 @@ ncclResult_t ncclCommShrink(ncclComm_t handle, int* excluded, int count, ncclCom
   return do_with_others(self, [&self, all, made] { shrink(self, all, made); });
 }
 
-/// As the real one's, it is on the current device.
-ncclResult_t ncclMemAlloc(void** memory, std::size_t bytes) {
-  CUdeviceptr address = 0;
-  if (std::getenv("FAKE_NCCL_FULL") != nullptr) return ncclUnhandledCudaError;
-  if (cuMemAlloc(&address, bytes) != CUDA_SUCCESS) return ncclUnhandledCudaError;
-  *memory = reinterpret_cast<void*>(address);
-  std::memset(*memory, 0x5a, bytes);
-  return ncclSuccess;
-}
-
-ncclResult_t ncclMemFree(void* memory) {
-  {
-    const std::lock_guard lock(registered_mutex);
-    for (const auto& each : registered) {
-      if (each->memory == memory) die("memory is freed that is registered");
-    }
-  }
-  cuMemFree(reinterpret_cast<CUdeviceptr>(memory));
-  return ncclSuccess;
-}
-
-ncclResult_t ncclCommRegister(ncclComm_t handle, void* memory, std::size_t bytes, void** entry) {
-  Communicator& self = *handle->self;
-  if (self.state != ncclSuccess || self.questions > 0) return refuse("used before it was settled");
-  if (tells()) std::printf("registered %zu\n", bytes);
-  *entry = add_registered(handle, memory);
-  return ncclSuccess;
-}
-
-ncclResult_t ncclCommDeregister(ncclComm_t /*handle*/, void* entry) {
-  remove_registered(entry);
-  return ncclSuccess;
-}
-
-ncclResult_t ncclCommWindowRegister(ncclComm_t handle, void* memory, std::size_t bytes,
-                                    ncclWindow_t* window, int flags) {
-  Communicator& self = *handle->self;
-  if (self.state != ncclSuccess || self.questions > 0) return refuse("used before it was settled");
-  if (tells()) std::printf("window %zu, %d\n", bytes, flags);
-  return do_with_others(
-      self, [handle, memory, bytes, window] { register_window(handle, memory, bytes, window); });
-}
-
-ncclResult_t ncclCommWindowDeregister(ncclComm_t /*handle*/, ncclWindow_t window) {
-  remove_registered(window);
-  return ncclSuccess;
-}
-
 ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* state) {
   Communicator& self = *handle->self;
   *state = self.state;
@@ -381,13 +298,13 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* state) {
 
 ncclResult_t ncclCommFinalize(ncclComm_t handle) {
   handle->self->is_finalized = true;
-  forget_registered(handle);
+  fake_gpu::forget_registered(handle);
   return ncclInProgress;
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t handle) {
   handle->self->hang_up();
-  forget_registered(handle);
+  fake_gpu::forget_registered(handle);
   delete handle;
   return ncclSuccess;
 }
