@@ -68,7 +68,7 @@ for node in a b; do
   on "$node" expect_stderr '^ddprun: \[[^ ]+\] stopping the whole job, as ddprun stop asks$'
 done
 on b expect_stdout 'saved$'
-on a expect_stderr 'waiting 5 s for .* to acknowledge the end of the job$'
+on a expect_stderr 'waiting [0-9.]+ s for .* to acknowledge the end of the job$'
 wait "${followers[@]}" || fail "ddprun logs -f does not end well with its job"
 
 # With a rendezvous of its own.

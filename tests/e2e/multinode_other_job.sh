@@ -17,7 +17,7 @@ expect_stderr "refused this node: it runs 'sh -c until .* --lr 2', .* of this jo
 expect_no_stderr 'waiting'
 
 on same start "${at[@]}" sh -c "$program" "$work"
-wait_for_stderr 'waiting 5 s for a place: all 2 nodes of this job are running'
+wait_for_stderr 'waiting [0-9.]+ s for a place: all 2 nodes of this job are running'
 on serve expect_no_stderr 'waiting'  # it began to wait before the spare did, for nobody
 : >"$work/go"
 for node in a b; do

@@ -40,7 +40,7 @@ unset 'pids[other]'
 on 1 start --nnodes 2 --rdzv_endpoint 10.9.0.77:29500 --rdzv_conf is_host=true "${quick[@]}" \
   sh -c "$program"
 on 2 start --nnodes 2 --rdzv_endpoint 10.9.0.77:29500 "${quick[@]}" sh -c "$program"
-wait_for_stderr 'waiting 5 s for the master at 10.9.0.77:29500'
+wait_for_stderr 'waiting [0-9.]+ s for the master at 10.9.0.77:29500'
 ip -n "$net-1" addr add 10.9.0.77/24 dev eth0
 on 1 wait_for_stdout 'rank 0'
 on 2 wait_for_stdout 'rank 1'

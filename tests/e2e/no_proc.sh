@@ -4,6 +4,7 @@
 # in a pid namespace that sees the outer /proc, where other processes have our pids.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 [ -z "${ASAN_OPTIONS:-}" ] || skip "the address sanitizer reads its options in /proc"
+[ -z "${TSAN_OPTIONS:-}" ] || skip "one thread asks for each pid there may be, which takes the sanitizer half a minute"
 
 unshare -rm mount -t tmpfs none /proc 2>/dev/null || skip "this user may not mount over /proc"
 cat >"$work/without_proc" <<'SH'

@@ -12,7 +12,7 @@ wait_for_event worker_started '"rank":1'
 freeze
 : >"$work/go"
 wait_for_event restart
-wait_for_stderr 'waiting 5 s for the disk of --log_dir'
+wait_for_stderr 'waiting [0-9.]+ s for the disk of --log_dir'
 ! has_event round_ready '"round":1' || fail "the directories of round 1 were created"
 kill -INT "$ddprun"
 wait_for_event job_ended '"exit_code":130'
