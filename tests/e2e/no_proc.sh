@@ -3,6 +3,7 @@
 # Without /proc, too, no process is left: one that a worker put into another session ends at once. So it is
 # in a pid namespace that sees the outer /proc, where other processes have our pids.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+deadline=${DDPRUN_TEST_DEADLINE:-240}  # ddprun asks for each of four million pids
 [ -z "${ASAN_OPTIONS:-}" ] || skip "the address sanitizer reads its options in /proc"
 [ -z "${TSAN_OPTIONS:-}" ] || skip "one thread asks for each pid there may be, which takes the sanitizer half a minute"
 

@@ -5,6 +5,7 @@
 # restarts and ends well, and the memory of its master is bounded.
 DDPRUN_TEST_DEADLINE=${DDPRUN_TEST_DEADLINE:-150}  # the attackers need much of a busy machine themselves
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+deadline=${DDPRUN_TEST_DEADLINE:-240}  # a million keys, on a busy machine
 [ -z "${ASAN_OPTIONS:-}${TSAN_OPTIONS:-}" ] || skip "a million keys take sanitizers longer than the test has"
 # The lease is the default: a shorter one would measure the machine, which the attackers load.
 job=(--nnodes 2:3 --max_restarts 1 --rdzv_endpoint "$here:29500" --last_call_timeout 1s)
