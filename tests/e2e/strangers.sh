@@ -3,7 +3,6 @@
 # Strangers on the port of a running job: thousands of silent sockets and unfinished messages, a million
 # keys, lists of them and values that nobody reads. The job keeps its leases, takes another node,
 # restarts and ends well, and the memory of its master is bounded.
-DDPRUN_TEST_DEADLINE=${DDPRUN_TEST_DEADLINE:-150}  # the attackers need much of a busy machine themselves
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 deadline=${DDPRUN_TEST_DEADLINE:-240}  # a million keys, on a busy machine
 [ -z "${ASAN_OPTIONS:-}${TSAN_OPTIONS:-}" ] || skip "a million keys take sanitizers longer than the test has"
