@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ddprun of the tarball needs nothing but glibc 2.28: its symbols say so, and it runs a job, reports a failure and
-# says what is missing on Debian 11, 12 and 13 with nothing else. A build in another folder gives the same bytes.
+# says what is missing on Debian 11, 12 and 13 with nothing else, and is removed by its list of files. A build in
+# another folder gives the same bytes.
 . "$(dirname "${BASH_SOURCE[0]}")/packages.sh"
 
 tarball=$(package tarball)
@@ -32,6 +33,7 @@ cmp "$tarball" "$(cat "$work/second.txt")" || fail 'two builds make different ta
 
 for suite in bullseye bookworm trixie; do
   clean_root $suite
+  files_of_root | grep -v '/$' >"$work/before"
   tar -xzf "$tarball" --strip-components 1 -C "$root/usr/local"
   runs_a_job in_root ddprun
   in_root sh -c 'ddprun --nproc_per_node 2 sh -c "exit 3"; test $? = 3' >"$work/out" 2>&1 || fail "$(cat "$work/out")"
@@ -40,5 +42,9 @@ for suite in bullseye bookworm trixie; do
   in_root sh -c 'ddprun secret /tmp/secret && ddprun --secret_file /tmp/secret --nnodes 1 true' >"$work/out" 2>&1 ||
     grep -q 'install libssl3' "$work/out" || fail "with a secret: $(cat "$work/out")"
   in_root ddprun doctor >"$work/out" 2>&1 || [ $? = 1 ] || fail "ddprun doctor: $(cat "$work/out")"
+  in_root bash -euc '. /usr/local/share/bash-completion/completions/ddprun; complete -p ddprun' || fail 'bash has no completions'
+  [ -s "$(echo "$root"/usr/local/share/man/man1/ddprun.1*)" ] || fail 'there is no manual page'
+  tar -tzf "$tarball" | grep -v '/$' | cut -d / -f 2- | (cd "$root/usr/local" && xargs rm)
+  files_of_root | grep -v '/$' | diff "$work/before" - || fail 'removing what the tarball has left something'
   echo "$suite: passed"
 done
