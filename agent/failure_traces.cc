@@ -35,7 +35,8 @@ Traces read_traces(const launcher::WorkerEnd& end, const TracePlaces& places,
                                        : read_error_file(places.error_file);
   const bool may_lack_space = !end.stopped && end.status.signal() != SIGKILL;
   return {parse_error_file(file).value_or(WorkerException()), places.stderr_end.read(),
-          may_lack_space ? full_disk_text(places.log_files) : "", core_of(end.status, end.pid)};
+          may_lack_space ? full_disk_text(places.log_files) : "", core_of(end.status, end.pid),
+          places.log_folder};
 }
 
 /// Concluded once: by the files, or by the limit.
@@ -70,10 +71,10 @@ void TraceReader::read(const launcher::WorkerEnd& end, TracePlaces places, std::
     done(traces);
   };
   reading->limit.expires_after(kReadingLimit);
-  reading->limit.async_wait(
-      [conclude, text = places.stderr_end.text](boost::system::error_code cancelled) {
-        if (!cancelled) conclude({{}, text, {}, {}});
-      });
+  reading->limit.async_wait([conclude, text = places.stderr_end.text,
+                             folder = places.log_folder](boost::system::error_code cancelled) {
+    if (!cancelled) conclude({{}, text, {}, {}, folder});
+  });
   disk_.run(
       [end, places = std::move(places), stopped] { return read_traces(end, places, stopped); },
       conclude);

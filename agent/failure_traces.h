@@ -32,14 +32,16 @@ std::string core_of(launcher::ExitStatus status, pid_t pid);
 struct Traces {
   WorkerException exception;
   std::string stderr_end;
-  std::string cause;  ///< that the host shows; may be empty
-  std::string core;   ///< where it is; empty: there is none, or it is unknown
+  std::string cause;       ///< that the host shows; may be empty
+  std::string core;        ///< where it is; empty: there is none, or it is unknown
+  std::string log_folder;  ///< of its log files; empty: it has none
 };
 
 /// Where it leaves them.
 struct TracePlaces {
   std::string error_file;
-  std::vector<std::string> log_files;
+  std::vector<std::string> log_files;  ///< to which alone it writes
+  std::string log_folder;              ///< of all its log files; may be empty
   launcher::Output::StderrEnd stderr_end;
 };
 

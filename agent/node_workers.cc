@@ -184,6 +184,8 @@ void NodeWorkers::add_output(int local_rank, WorkerSetup::Worker worker, launche
       std::move(child.out), std::move(child.err), std::move(worker.sinks[0]),
       std::move(worker.sinks[1]));
   events_.worker_started(layout_.round, rank, local_rank, child.pid);
+  log::debug(ranks_text({rank}) + " of round " + std::to_string(layout_.round) + " is pid " +
+             std::to_string(child.pid));
   ask::RankStatus status;
   status.rank = rank;
   status.pid = child.pid;
@@ -301,6 +303,8 @@ void NodeWorkers::note_end(const launcher::WorkerEnd& end) {
   rank.state = succeeded || end.stopped ? "ended" : "failed";
   rank.how = end.exec_failure ? "could not be started" : end.status.text();
   rank.seconds = seconds(end.ran);
+  log::debug(ranks_text({rank.rank}) + " has ended after " + duration_text(end.ran) + ": " +
+             rank.how);
 }
 
 void NodeWorkers::on_worker_ended(launcher::WorkerEnd end) {
@@ -339,7 +343,10 @@ void NodeWorkers::record_end(const launcher::WorkerEnd& end, const std::string& 
 }
 
 TracePlaces NodeWorkers::trace_places(const launcher::WorkerEnd& end) const {
-  TracePlaces places{setup_.error_file(end.local_rank), setup_.redirected_to(end.local_rank), {}};
+  TracePlaces places{setup_.error_file(end.local_rank),
+                     setup_.redirected_to(end.local_rank),
+                     setup_.log_folder_of(end.local_rank),
+                     {}};
   // What one that was stopped prints at last explains nothing.
   if (!end.stopped) places.stderr_end = output_.stderr_end(layout_.first_rank + end.local_rank);
   return places;

@@ -164,6 +164,7 @@ std::string failure_report(const rendezvous::Failed& failed) {
   report += block("its traceback, the innermost call last:", frames);
   report += block("its last words on stderr:",
                   last_of(other_stderr_lines(cause), kMostLines - frames.size()));
+  if (!cause.log_folder.empty()) report += "\nits log files: " + one_line(cause.log_folder);
   if (const std::string hint = report_hint(cause); !hint.empty()) report += "\n" + hint;
   for (const std::string& line : last_of(lines_of(failed.summary), kMostLines))
     report += "\n" + line;

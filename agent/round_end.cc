@@ -172,6 +172,7 @@ rendezvous::Failure RoundEnd::failure_of(const launcher::WorkerEnd& end,
   failure.stderr_tail = traces.stderr_end;
   failure.exception = traces.exception.message;
   failure.traceback = traces.exception.traceback;
+  failure.log_folder = traces.log_folder;
   return failure;
 }
 

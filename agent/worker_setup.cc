@@ -113,6 +113,16 @@ std::vector<std::string> WorkerSetup::redirected_to(int local_rank) const {
   return paths;
 }
 
+std::string WorkerSetup::log_folder_of(int local_rank) const {
+  using launcher::StreamMasks;
+  const auto has_files = [local_rank](const StreamMasks& masks) {
+    return masks.holds(local_rank, StreamMasks::kStdout) ||
+           masks.holds(local_rank, StreamMasks::kStderr);
+  };
+  const bool has_any = has_files(job_.logs.redirects) || has_files(job_.logs.tees);
+  return has_any ? files_.folder(local_rank) : "";
+}
+
 Result<WorkerSetup::Worker> WorkerSetup::worker(int local_rank, const WorkerEnv& env,
                                                 std::array<launcher::StreamSink, 2> sinks) {
   Result<std::string> prefix = prefix_of(local_rank);

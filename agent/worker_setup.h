@@ -69,6 +69,9 @@ class WorkerSetup {
   /// The files to which the worker's streams go in the latest round, and nowhere else.
   std::vector<std::string> redirected_to(int local_rank) const;
 
+  /// The folder of the worker's log files in the latest round; empty: it has none.
+  std::string log_folder_of(int local_rank) const;
+
  private:
   void on_opened(launcher::AttemptSinks opened, const rendezvous::Endpoint& store,
                  const Prepared& prepared);

@@ -44,6 +44,7 @@ struct Failure {
   std::string exception;    ///< that ended it ("RuntimeError: ..."); may be empty
   std::string traceback;    ///< the end of that exception's traceback, whole lines; may be empty
   bool hung = false;        ///< no rank made progress: `cause` has lines that say what each did
+  std::string log_folder = {};  ///< of its log files, on its host; empty: it has none
 };
 
 /// All workers of all nodes ended with exit code 0.

@@ -126,6 +126,7 @@ json json_of(const Failure& failure) {
                  {"exception", tail(failure.exception)},
                  {"traceback", tail(failure.traceback)}};
   if (failure.hung) object["hung"] = true;
+  if (!failure.log_folder.empty()) object["log_folder"] = tail(failure.log_folder);
   return object;
 }
 
@@ -143,6 +144,7 @@ Failure failure_in(Fields& outer, const char* name) {
   failure.exception = fields.text("exception");
   failure.traceback = fields.text("traceback");
   failure.hung = fields.has("hung") && fields.boolean("hung");
+  if (fields.has("log_folder")) failure.log_folder = fields.text("log_folder");
   outer.take_error(fields);
   return failure;
 }

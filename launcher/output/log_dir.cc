@@ -129,6 +129,10 @@ std::string AttemptFiles::error_file(int local_rank) const {
   return error_prefix_.empty() ? "" : error_prefix_ + std::to_string(local_rank) + ".json";
 }
 
+std::string AttemptFiles::folder(int local_rank) const {
+  return has_directories() ? in_attempt(dir_, local_rank) : "";
+}
+
 std::string AttemptFiles::log_file(int local_rank, Stream stream) const {
   if (discards_) return std::string(LogDir::kNone);
   return in_attempt(dir_, local_rank) + "/" + name_of(stream);

@@ -21,6 +21,9 @@ class AttemptFiles {
   /// Whether there can be log files.
   bool has_logs() const { return discards_ || has_directories(); }
 
+  /// Of this worker's files; empty: there are no directories.
+  std::string folder(int local_rank) const;
+
   /// Paths of the log files; /dev/null with kNone. Requires has_logs().
   std::string log_file(int local_rank, Stream stream) const;
   std::string filtered_file(Stream stream) const;

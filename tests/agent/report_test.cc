@@ -112,6 +112,13 @@ TEST_CASE("a silent worker alone in its job has a short report") {
         "exit code 3; no restart left (3 of 3 used)");
 }
 
+TEST_CASE("a failed worker's log files are named") {
+  Failed failed = ended_by(segfault());
+  failed.root_cause.log_folder = "/data/logs/none_\x1b[2J/attempt_0/1";
+  CHECK(failure_report(failed).find("\nits log files: /data/logs/none_\\x1b[2J/attempt_0/1\n") !=
+        std::string::npos);
+}
+
 TEST_CASE("a job that ends says why it is not restarted, on one line") {
   Failed failed = ended_by(segfault());
   failed.no_restart = "round 0 ran for 2 s only (--min_uptime)\nddprun: all is well\x1b[2J";

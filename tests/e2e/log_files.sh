@@ -43,6 +43,7 @@ for attempt in 0 1; do
   has attempt_$attempt/1/stderr.log 'the cause\n'
 done
 expect_stderr '^ddprun: rank 1 failed first: exit 7 .*round 0\): the cause$'
+expect_stderr "^ +its log files: $work/logs/none_[^/]*/attempt_1/1\$"
 expect_no_stdout .
 expect_no_process_left
 rm -r "$work/logs"

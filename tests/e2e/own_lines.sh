@@ -37,6 +37,9 @@ in_a_pipe
 grep -qE '^ddprun: rank [01] failed first: exit 3 ' "$work/piped" || fail "in a pipe: $(cat "$work/piped")"
 in_a_pipe --log_level debug
 grep -qE "$dated" "$work/piped" || fail "in a pipe, with debug: $(cat "$work/piped")"
+for line in 'rank [01] of round 0 is pid [0-9]+' 'rank [01] has ended after [0-9.]+ m?s: exit 3'; do
+  grep -qE "Z ddprun: $line$" "$work/piped" || fail "in a pipe, with debug: $(cat "$work/piped")"
+done
 on one start --log_format text sh -c 'echo up; sleep 1000'
 on one wait_for_stdout up
 kill -KILL "$(agent_of)"

@@ -161,7 +161,8 @@ TEST_CASE("a number of an agent's that cannot be is refused by its name") {
                  {"/failure/seconds", "long"},
                  {"/failure/last_words", kTooLong},
                  {"/failure/exception", nullptr},
-                 {"/failure/traceback", json::array()}});
+                 {"/failure/traceback", json::array()},
+                 {"/failure/log_folder", 7}});
 }
 
 TEST_CASE("a number of the master's that cannot be is refused by its name") {

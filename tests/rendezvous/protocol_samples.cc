@@ -33,6 +33,7 @@ Failure sample_failure() {
   failure.stderr_tail = "line \"one\"\nline\ttwo\n";
   failure.exception = "RuntimeError: loss is nan";
   failure.traceback = "  File \"train.py\", line 12, in train\nRuntimeError: loss is nan";
+  failure.log_folder = "/logs/none_a1/attempt_0/3";
   return failure;
 }
 

@@ -45,6 +45,7 @@ void check_same(const Failure& a, const Failure& b) {
   CHECK(a.exception == b.exception);
   CHECK(a.traceback == b.traceback);
   CHECK(a.hung == b.hung);
+  CHECK(a.log_folder == b.log_folder);
 }
 
 void check_same(const WorkerExits& a, const WorkerExits& b) {

@@ -70,8 +70,10 @@ TEST_CASE("error files are in torchrun's layout; directories are created with th
   const Tmpdir scratch;
   LogDir logs;
   must(logs.open((scratch / "a/b").string(), "job-7", false));
-  const fs::path file = begin_attempt(logs, 0, 12).error_file(11);
+  const AttemptFiles files = begin_attempt(logs, 0, 12);
+  const fs::path file = files.error_file(11);
   CHECK(file.filename() == "error.json");
+  CHECK(file.parent_path() == files.folder(11));
   CHECK(file.parent_path().filename() == "11");
   CHECK(file.parent_path().parent_path().filename() == "attempt_0");
   const fs::path run = file.parent_path().parent_path().parent_path();
@@ -158,6 +160,7 @@ TEST_CASE("/dev/null means no files") {
   const AttemptFiles files = begin_attempt(logs, 0, 2);
 
   CHECK(files.error_file(1).empty());
+  CHECK(files.folder(1).empty());
   CHECK(files.log_file(1, AttemptFiles::Stream::out) == "/dev/null");
   CHECK(files.filtered_file(AttemptFiles::Stream::err) == "/dev/null");
   CHECK(scratch.empty());
