@@ -62,6 +62,15 @@ AgreedError wait_for_agreed_error(Store& store, const std::string& prefix,
   return parse(store.get(prefix + kKey, limit));
 }
 
+std::optional<AgreedError> find_agreed_error(const GroupContext& context) {
+  const std::string key = context.prefix + kKey;
+  std::optional<AgreedError> agreed;
+  ask_store(context, [&](Store& store) {
+    if (store.check({key})) agreed = parse(store.get(key));
+  });
+  return agreed;
+}
+
 Error to_error(const GroupContext& context, const std::string& where, const AgreedError& agreed) {
   const std::string me = "rank " + std::to_string(context.named(context.rank)) + " ";
   if (agreed.sentence.starts_with(me)) return {agreed.kind, "ddp: " + agreed.sentence};

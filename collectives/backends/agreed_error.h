@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "collectives/backends/group_context.h"
@@ -26,6 +27,9 @@ AgreedError propose_error(const GroupContext& context, const AgreedError& mine);
 /// Waits for the group's agreed error. Throws what the store throws: after `limit`, timed_out.
 AgreedError wait_for_agreed_error(Store& store, const std::string& prefix,
                                   std::chrono::milliseconds limit);
+
+/// The agreed error if there is one by now. Throws as ask_store() does.
+std::optional<AgreedError> find_agreed_error(const GroupContext& context);
 
 /// The agreed error as this rank throws it from the call `where`, which may be empty.
 Error to_error(const GroupContext& context, const std::string& where, const AgreedError& agreed);

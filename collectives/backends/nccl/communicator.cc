@@ -133,11 +133,16 @@ std::vector<ncclUniqueId> NcclCommunicator::read_ids(int each) {
   return ids;
 }
 
-/// Until the communicator fails: as when NCCL is waited for, the watcher sees to timeouts.
+/// Until the communicator fails: as when NCCL is waited for, the watcher sees to timeouts. No
+/// connection ends if a rank gives the group up, as there is none yet.
 void NcclCommunicator::meet_ranks() {
   GroupContext patient = context_;
   if (is_watched()) patient.timeout = kForever;
-  wait_for_all_ranks(patient, "nccl/joined", [this] { throw_if_failed(); });
+  wait_for_all_ranks(patient, "nccl/joined", [this] {
+    throw_if_failed();
+    const auto agreed = find_agreed_error(context_);
+    if (agreed) throw Error(to_error(context_, kWhere, *agreed));
+  });
 }
 
 void NcclCommunicator::begin_to_connect(std::span<ncclUniqueId> ids) {

@@ -47,12 +47,13 @@ struct GroupMember;
 ///   is), and the call cannot be captured into a CUDA graph.
 /// - nccl: the host waits until NCCL has launched the call, not until it is done. In the group's
 ///   first such call, unless Options::device is set, it connects the ranks, on the device of the
-///   buffers, and waits for all of them; that call must not be captured into a graph, later ones
-///   may be. Errors: usage (buffers or stream of another device). Calls are not ordered with those
-///   in host memory, such as barrier(). NCCL does not compare the calls of the ranks, ignores tags
-///   (messages match in the order of the calls) and rounds 16-bit sums at each step. A failure ends
-///   all calls on the device: streams go on with unspecified contents, and every wait for a Work
-///   and every later call throws the error.
+///   buffers, and waits for all of them: for one that has died, until ddprun reports it or to the
+///   timeout. That call must not be captured into a graph, later ones may be. Errors: usage
+///   (buffers or stream of another device). Calls are not ordered with those in host memory, such
+///   as barrier(). NCCL does not compare the calls of the ranks, ignores tags (messages match in
+///   the order of the calls) and rounds 16-bit sums at each step. A failure ends all calls on the
+///   device: streams go on with unspecified contents, and every wait for a Work and every later
+///   call throws the error.
 ///
 /// Errors are thrown as ddp::Error. After the first that is not of kind `usage` the group is broken
 /// for good: every later call throws the same error, and the buffers that the failed call writes

@@ -174,6 +174,36 @@ void give_up() {
   }
 }
 
+/// Rank 0 waits in its first call for a rank that makes none; with `aborts`, that one gives the
+/// group up.
+void wait_for_first_call(bool aborts) {
+  ProcessGroup group = join_on({});
+  use_device(own_device());
+  const Floats data(make_stream(), own(group));
+  const auto store = ddprun::tests::job_store();
+  if (group.rank() == 0) {
+    store->set("waits", "");
+    return group.all_reduce(data.span());
+  }
+  if (!aborts) ::pause();
+  store->wait({"waits"});
+  group.abort();
+  store->wait({"has-failed"});
+}
+
+void abort_before_first_call() {
+  try {
+    wait_for_first_call(true);
+  } catch (const ddp::Error&) {
+    ddprun::tests::job_store()->set("has-failed", "");
+    throw;
+  }
+}
+
+void lost_before_first_call() {
+  wait_for_first_call(false);
+}
+
 /// How many sockets this process has.
 std::ptrdiff_t count_sockets() {
   const std::filesystem::directory_iterator all("/proc/self/fd");
@@ -248,6 +278,8 @@ const std::map<std::string, Scenario> kScenarios = {
     {"give-up", give_up},
     {"shrink", shrink},
     {"survive", survive},
+    {"abort-before-first-call", abort_before_first_call},
+    {"lost-before-first-call", lost_before_first_call},
     {"lazy-host", lazy_host},
     {"only-messages", only_messages},
     {"late-host", late_host},

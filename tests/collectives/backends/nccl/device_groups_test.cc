@@ -5,6 +5,7 @@
 #include <nccl.h>
 
 #include "ddp/error.h"
+#include "ddp/tcp_store.h"
 #include "tests/catch.h"
 #include "tests/collectives/backends/nccl/gpus.h"
 #include "tests/collectives/ranks.h"
@@ -123,6 +124,30 @@ TEST_CASE("an abort ends calls on a device, and its stream goes on", "[gpu]") {
   const int size = GENERATE(1, 2, 4);
   if (!are_enough(size)) return;
   check_groups(size, "give-up");
+}
+
+TEST_CASE("a rank that gives the group up ends the wait for its first call on a device", "[gpu]") {
+  const auto ended = run_groups(2, "abort-before-first-call");
+  INFO(ended[0].output);
+  CHECK(ended[0].code == failed(ErrorKind::system));
+  CHECK(contains(ended[0].output, "ddp: rank 0 failed "));
+  CHECK(contains(ended[0].output, ": rank 1 aborted the group"));
+}
+
+TEST_CASE("a rank that the launcher reports as lost ends the wait for its first call on a device") {
+  LiveStore store;
+  std::vector<Rank> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    Variables variables = on_gpu();
+    variables.merge(place(rank, 2, store.port()));
+    ranks.emplace_back(groups("lost-before-first-call"), variables);
+  }
+  ddp::TcpStore("127.0.0.1", store.port()).wait({"waits"});
+  store.ring("rank 1 on host n2 was killed by SIGKILL");
+  const Ended ended = ranks[0].wait();
+  INFO(ended.output);
+  CHECK(ended.code == failed(ErrorKind::peer_lost));
+  CHECK(contains(ended.output, ": rank 1 on host n2 was killed by SIGKILL"));
 }
 
 TEST_CASE("ranks that move nothing in host memory are not connected for it", "[gpu]") {
