@@ -41,7 +41,7 @@ void refuse_threads() {
 }  // namespace
 
 TEST_CASE("calls that are begun are done in their order, among others that block", "[mpi]") {
-  const int size = GENERATE(1, 2, 4);
+  const int size = GENERATE(1, 2, 3, 4);
   // Many calls of all lengths under way at once, blocking ones between them, waited for from the
   // last to the first.
   check_ranks(size, [](ProcessGroup& group) {
@@ -91,7 +91,7 @@ TEST_CASE("a call goes on after a wait that timed out", "[mpi]") {
 }
 
 TEST_CASE("what follows a call is done after it, in a thread of its own") {
-  const int size = GENERATE(1, 2, 4);
+  const int size = GENERATE(1, 2, 3, 4);
   check_ranks(size, [](ProcessGroup& group) {
     auto other = group.split(0);
     const int sum = group.size() * (group.size() + 1) / 2;

@@ -127,7 +127,7 @@ TEST_CASE("two groups of the same ranks do not disturb each other", "[mpi]") {
 }
 
 TEST_CASE("a group is split, parts are split, and ranks leave them in any order", "[mpi][nodes]") {
-  const int ranks = GENERATE(2, 3, 5);
+  const int ranks = GENERATE(1, 2, 3, 4, 5);
   check_ranks(ranks, [](ProcessGroup& group) {
     const int rank = group.rank();
     const int size = group.size();
@@ -138,10 +138,11 @@ TEST_CASE("a group is split, parts are split, and ranks leave them in any order"
     for (int other = rank % 2; other < size; other += 2) expected += other;
     if (sum_of_ranks(*half, rank) != expected) wrong("sum of a half");
 
-    auto two = group.new_group(std::vector{size - 1, 0});
+    const std::vector<int> ends = size == 1 ? std::vector{0} : std::vector{size - 1, 0};
+    auto two = group.new_group(ends);
     if (two.has_value() != (rank == 0 || rank == size - 1)) wrong("who is in the new group");
     if (two && sum_of_ranks(*two, rank) != size - 1) wrong("sum of the new group");
-    if (two && two->rank() != (rank == 0 ? 1 : 0)) wrong("rank in the new group");
+    if (two && ends[static_cast<std::size_t>(two->rank())] != rank) wrong("rank in the new group");
 
     auto none = group.split(rank == 0 ? -1 : 3);
     if (none.has_value() == (rank == 0)) wrong("who is in no part");
@@ -151,6 +152,15 @@ TEST_CASE("a group is split, parts are split, and ranks leave them in any order"
     two.reset();
     none.reset();
     quarter.reset();
+  });
+}
+
+TEST_CASE("ranks of one host are a group of one node", "[mpi][tcp]") {
+  const int size = GENERATE(1, 2, 3, 4);
+  check_ranks(size, [](ProcessGroup& group) {
+    ProcessGroup node = group.split_by_node();
+    check(node.size() == group.size() && node.rank() == group.rank(), "the ranks of this host");
+    check(sum_of_ranks(node, 1) == group.size(), "a sum of this host's ranks");
   });
 }
 
@@ -190,7 +200,7 @@ TEST_CASE("two threads use two groups at once", "[mpi]") {
 }
 
 TEST_CASE("byte strings of any length are broadcast and gathered", "[mpi]") {
-  const int size = GENERATE(1, 2, 4);
+  const int size = GENERATE(1, 2, 3, 4);
   check_ranks(size, [](ProcessGroup& group) {
     const auto object_of = [](int rank) {
       return std::string(static_cast<std::size_t>(rank % 3) * 70'000,

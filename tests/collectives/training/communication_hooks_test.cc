@@ -118,7 +118,7 @@ double error_of_sum(ProcessGroup& group, std::size_t gradient_rank, std::size_t 
 }  // namespace
 
 TEST_CASE("gradients are sent as 16 bits") {
-  const int size = GENERATE(1, 2, 4);
+  const int size = GENERATE(1, 2, 3, 4);
   check_ranks(size, [](ProcessGroup& group) {
     check_compressed<ddp::float16>(group, ddp::fp16_compress(group), 0x1p-10F);
     check_compressed<ddp::bfloat16>(group, ddp::bf16_compress(group), 0x1p-7F);
@@ -135,7 +135,7 @@ TEST_CASE("gradients are sent as 16 bits") {
 }
 
 TEST_CASE("a hook of the program averages each bucket, and ends in the same order") {
-  const int size = GENERATE(1, 3);
+  const int size = GENERATE(1, 2, 3, 4);
   check_ranks(size, [](ProcessGroup& group) {
     std::vector<std::size_t> ended;
     const auto hook = [&](const ddp::GradientBucket& bucket) -> ddp::BegunAverage {
@@ -196,7 +196,7 @@ TEST_CASE("PowerSGD compresses what becomes less than half as large by it, as Py
 }
 
 TEST_CASE("PowerSGD finds a gradient of its rank, and what it leaves out comes later") {
-  const int size = GENERATE(1, 2, 4);
+  const int size = GENERATE(1, 2, 3, 4);
   check_ranks(size, [](ProcessGroup& group) {
     check(error_of_sum(group, 9, 2, 2) < 1e-5, "exact before start_iter");
     check(error_of_sum(group, 2, 3, 1) < 1e-4, "of rank 2");

@@ -80,7 +80,7 @@ void train_random(ProcessGroup& group, unsigned seed) {
 
 TEST_CASE("gradients are averaged, whatever the buckets and the order they are ready in",
           "[gpu][mpi]") {
-  const int size = GENERATE(1, 2, 3, 5);
+  const int size = GENERATE(1, 2, 3, 4, 5);
   const auto by_chance = [](ProcessGroup& group, unsigned seed) { train_random(group, seed); };
   check_training(size, by_chance, static_cast<unsigned>(size));
   if (is_over_mpi()) return;  // whose ranks never sleep: others have little processor beside them
@@ -124,7 +124,7 @@ TEST_CASE("after the first pass buckets are begun in the order of rank 0", "[gpu
 }
 
 TEST_CASE("gradients may be of another type than parameters, and a pass is measured", "[gpu]") {
-  const int size = GENERATE(1, 4);
+  const int size = GENERATE(1, 2, 3, 4);
   check_training(size, [](ProcessGroup& group) {
     const Model made({10, 20}, group.rank());
     DistributedDataParallel model(group, made.parameters,
@@ -144,7 +144,7 @@ TEST_CASE("gradients may be of another type than parameters, and a pass is measu
 }
 
 TEST_CASE("passes without all_reduce add up", "[gpu][mpi]") {
-  const int size = GENERATE(1, 3);
+  const int size = GENERATE(1, 2, 3, 4);
   check_training(size, [](ProcessGroup& group) {
     const Model made({300, 2}, group.rank());
     DistributedDataParallel model(group, made.parameters, placed());
@@ -178,7 +178,7 @@ TEST_CASE("passes without all_reduce add up", "[gpu][mpi]") {
 
 TEST_CASE("a parameter that only some ranks use is averaged, and one that none uses is kept",
           "[gpu][mpi]") {
-  const int ranks = GENERATE(1, 2, 4);
+  const int ranks = GENERATE(1, 2, 3, 4);
   check_training(ranks, [](ProcessGroup& group) {
     // 0 is used by all, 1 by the last rank, 2 by none, 3 by rank 0 before a pass that averages.
     const Model made({5, 6, 7, 8}, group.rank());

@@ -109,7 +109,7 @@ class Trainer {
 }  // namespace
 
 TEST_CASE("the first broadcast is one call, whatever the parameters and buffers are") {
-  const int size = GENERATE(1, 3);
+  const int size = GENERATE(1, 2, 3, 4);
   const Folder folder;
   check_ranks(
       size,
@@ -142,7 +142,7 @@ TEST_CASE("the first broadcast is one call, whatever the parameters and buffers 
 }
 
 TEST_CASE("ranks may make different numbers of passes") {
-  const int size = GENERATE(1, 2, 4);
+  const int size = GENERATE(1, 2, 3, 4);
   const bool finds_unused = GENERATE(false, true);
   check_ranks(
       size,
