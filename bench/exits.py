@@ -5,10 +5,12 @@ Python ends, and aborts ("terminate called without an active exception").
 
     bench/exits.py [RUNS]    jobs of two workers under each launcher, in turn (50)
 
-Prints the exit codes of the workers' processes, as each says by itself. DDPRUN is ddprun (build/bin/ddprun);
+Prints the exit codes of the workers' processes, as each says by itself, and how likely chance alone makes launchers
+differ so much (Fisher's exact test). DDPRUN is ddprun (build/bin/ddprun);
 PyTorch is that of scripts/setup --interop.
 """
 import collections
+import math
 import os
 import subprocess
 import sys
@@ -41,9 +43,18 @@ def exits(launcher):
                 yield int(file.read())
 
 
+def chance(failed, ended):
+    """Of two samples of so many that ended to differ at least as much as the two numbers that failed."""
+    total = sum(failed)
+    ways = [math.comb(ended, i) * math.comb(ended, total - i) for i in range(total + 1)]
+    return sum(way for way in ways if way <= ways[failed[0]]) / sum(ways)
+
+
 found = {launcher: collections.Counter() for launcher in LAUNCHERS}
 for _ in range(int(sys.argv[1]) if len(sys.argv) > 1 else 50):
     for launcher, codes in found.items():
         codes.update(exits(launcher))
 for launcher, codes in found.items():
     print(f'{launcher}: ' + ', '.join(f'{count} workers ended with {code}' for code, count in sorted(codes.items())))
+failed = [codes.total() - codes[0] for codes in found.values()]
+print(f'chance alone makes such a difference with a probability of {chance(failed, codes.total()):.2f}')

@@ -2,14 +2,26 @@
 # SPDX-License-Identifier: Apache-2.0
 # A worker's environment is exactly that of torchrun's workers, if flags set what is otherwise chosen:
 # address, port, job id and GPUs. The only differences are the path of the error file and NOTIFY_SOCKET, for
-# heartbeats.
+# heartbeats. It has the same signals, limits, priority, processors, session and open files, too.
 . "$(dirname "${BASH_SOURCE[0]}")/interop.sh"
 unset OMP_NUM_THREADS
 export CUDA_VISIBLE_DEVICES=1,0
 
 cat >"$work/show.py" <<'PROGRAM'
 import os
-lines = [f"{os.environ['RANK']} {name} {value!r}\n" for name, value in sorted(os.environ.items())]
+inherited = {
+    "nice": os.nice(0),
+    "policy": os.sched_getscheduler(0),
+    "processors": os.sched_getaffinity(0),
+    "leads its session": os.getsid(0) == os.getpid(),
+    "files": sorted(os.listdir("/proc/self/fd")),
+    "slack of timers": open("/proc/self/timerslack_ns").read(),
+    "score": open("/proc/self/oom_score_adj").read(),
+    "limits": open("/proc/self/limits").read(),
+    "status": [line for line in open("/proc/self/status") if line.startswith(("Sig", "Cap", "NoNew", "Umask"))
+               and not line.startswith("SigQ")],
+}
+lines = [f"{os.environ['RANK']} {name} {value!r}\n" for name, value in [*sorted(os.environ.items()), *inherited.items()]]
 os.write(1, "".join(lines).encode())  # one write: torchrun's workers share the file
 PROGRAM
 
