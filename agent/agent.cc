@@ -8,6 +8,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include <boost/asio/steady_timer.hpp>
+
 #include "agent/consequence.h"
 #include "agent/error_file.h"
 #include "agent/gone_message.h"
@@ -20,11 +22,15 @@
 #include "base/text.h"
 #include "launcher/descendants.h"
 #include "launcher/guardian.h"
+#include "launcher/output/log_dir.h"
 #include "launcher/signals.h"
 #include "launcher/spawn.h"
 
 namespace ddprun::agent {
 namespace {
+
+/// So that it does not take the processor from workers that begin.
+constexpr std::chrono::milliseconds kTidyingDelay{20};
 
 bool contains(std::span<const int> signals, int signal) {
   return std::find(signals.begin(), signals.end(), signal) != signals.end();
@@ -65,7 +71,6 @@ Outcome Agent::run() {
   const Result<> reading = signals_.start([this](int signal) { on_signal(signal); });
   if (!reading) return reading.error();
   stacks_.add_route();
-  answers_.open(job_.run_id);
   if (const Result<> opened = open_page(); !opened) return opened.error();
   launcher::raise_open_files_limit();  // a connection for each rank of the whole job
   reporter_.job_started();
@@ -73,6 +78,12 @@ Outcome Agent::run() {
   deadline_.begin();
   report_waiting();
   master_.search([this](auto addresses) { on_master_found(std::move(addresses)); });
+  do_what_is_ready();
+  answers_.open(job_.run_id);  // beside the exec of the workers, which do not need it
+  boost::asio::steady_timer tidying(io_, kTidyingDelay);
+  tidying.async_wait([](boost::system::error_code cancelled) {
+    if (!cancelled) launcher::LogDir::remove_abandoned();
+  });
   io_.run();
   // As for every program: what succeeded and could not be written did not succeed.
   const bool lost = !output_.write_error().empty();
@@ -80,6 +91,12 @@ Outcome Agent::run() {
     return Error{Errc::system, "the workers succeeded, but " + output_.write_error()};
   }
   return *outcome_;
+}
+
+/// Until this node has a round, or waits for other nodes.
+void Agent::do_what_is_ready() {
+  while (!was_member_ && io_.poll_one() > 0) {
+  }
 }
 
 Result<> Agent::open_page() {

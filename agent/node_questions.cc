@@ -20,10 +20,7 @@ constexpr size_t kMostAnswered = 64 * 1024 * 1024;  // of all answers
 
 NodeQuestions::NodeQuestions(const boost::asio::any_io_executor& executor,
                              std::function<void(rendezvous::Inquiry)> send, AnswerLimits limits)
-    : send_(std::move(send)),
-      limits_(limits),
-      limit_(executor),
-      last_number_(std::random_device()()) {}
+    : send_(std::move(send)), limits_(limits), limit_(executor) {}
 
 void NodeQuestions::ask(std::string question, Wanted wanted, Done done) {
   waiting_.push_back({std::move(question), std::move(wanted), std::move(done)});
@@ -76,12 +73,20 @@ void NodeQuestions::on_listed(const rendezvous::NodeList& listed) {
   ask_more();
 }
 
+/// Not before: the start of a job has no time for a random number, whose CPUID instructions a
+/// virtual machine has to emulate.
+std::uint64_t NodeQuestions::next_number() {
+  if (last_number_ == 0) last_number_ = std::random_device()();
+  return ++last_number_;
+}
+
 void NodeQuestions::ask_more() {
   for (; asked_ < answers_.nodes.size() && open_.size() < kMostAsked; ++asked_) {
     const rendezvous::ListedNode& node = answers_.nodes[asked_].node;
     if (!node.connected) continue;
-    open_.emplace(++last_number_, asked_);
-    send_(rendezvous::Inquire{last_number_, node.id, waiting_.front().question});
+    const std::uint64_t number = next_number();
+    open_.emplace(number, asked_);
+    send_(rendezvous::Inquire{number, node.id, waiting_.front().question});
   }
   if (open_.empty()) end();
 }

@@ -58,6 +58,7 @@ class NodeQuestions {
   void on_informed(const rendezvous::Informed& informed);
   void ask_more();
   void end();
+  std::uint64_t next_number();
 
   std::function<void(rendezvous::Inquiry)> send_;
   AnswerLimits limits_;
@@ -74,7 +75,7 @@ class NodeQuestions {
   std::map<std::uint64_t, std::size_t> open_;  // by the number of a question: which node
   /// Random at first: the answer to a question that was asked through another master is another
   /// agent's, should that have this one's id now.
-  std::uint64_t last_number_;
+  std::uint64_t last_number_ = 0;  // 0: none yet
 };
 
 }  // namespace ddprun::agent

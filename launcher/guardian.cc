@@ -261,8 +261,9 @@ void arm_liveness_timer(BootClock::time_point until, std::chrono::milliseconds g
 
 void set_first_to_kill(const std::vector<pid_t>& workers) {
   if (shared == nullptr) return;
-  std::size_t i = 0;
-  for (std::atomic<pid_t>& each : shared->workers) each = i < workers.size() ? workers[i++] : 0;
+  const std::size_t count = std::min(workers.size(), std::size(shared->workers));
+  for (std::size_t i = 0; i < count; ++i) shared->workers[i] = workers[i];
+  if (count < std::size(shared->workers)) shared->workers[count] = 0;
 }
 
 void disarm_liveness_timer() {

@@ -61,6 +61,8 @@ class SpawnBatch {
 
   explicit SpawnBatch(const std::vector<Command>& commands);
   Result<Child> launch(size_t index);
+  pid_t clone(ChildSetup& setup, int& pidfd);
+  void share_with_forked();
 
   std::unique_ptr<char[]> bytes_;                  // all programs, arguments and environments
   std::vector<char*> words_;                       // each argv and environment, back to back

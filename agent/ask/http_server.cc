@@ -205,6 +205,7 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
 
 /// A file of that name is of a process that had the same id and was killed, unless one listens.
 bool HttpServer::Listener::is_taken(const std::string& path) {
+  if (access(path.c_str(), F_OK) != 0) return false;
   stream_protocol::socket probe(acceptor_.get_executor());
   error_code failure;
   probe.connect(path, failure);

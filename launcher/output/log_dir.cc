@@ -18,6 +18,9 @@ namespace fs = std::filesystem;
 /// Begins the name of a temporary directory for error files alone.
 constexpr const char* kErrorDir = "ddprun_errors-";
 
+/// Where it is, unless TMPDIR says otherwise.
+constexpr const char* kMemory = "/dev/shm";
+
 /// Leaves room for the random part: NAME_MAX is 255 bytes.
 constexpr size_t kLongestName = 200;
 
@@ -86,11 +89,10 @@ Result<> LogDir::open(const std::string& root, const std::string& run_id, bool l
 Result<> LogDir::open_temporary(const std::string& name) {
   const char* chosen = std::getenv("TMPDIR");
   // Removing a directory takes milliseconds on a disk, and a microsecond in memory.
-  const char* memory = is_temporary_ ? "/dev/shm" : "";
+  const char* memory = is_temporary_ ? kMemory : "";
   for (const std::string place : {chosen == nullptr ? "" : chosen, memory, "/tmp"}) {
     std::error_code error;
     if (place.empty()) continue;
-    if (place == memory) remove_abandoned_dirs(place, kErrorDir);  // no one else frees the memory
     std::string run = (fs::absolute(place, error) / name).string();
     if (error || !make_unique(run)) continue;
     if (is_temporary_) lock_ = lock_directory(run);  // without a descriptor it works, too
@@ -100,6 +102,10 @@ Result<> LogDir::open_temporary(const std::string& name) {
   }
   is_temporary_ = false;
   return os_error("cannot create a temporary directory in $TMPDIR or /tmp", errno);
+}
+
+void LogDir::remove_abandoned() {
+  remove_abandoned_dirs(kMemory, kErrorDir);
 }
 
 AttemptFiles LogDir::begin_attempt(int round) {

@@ -53,7 +53,7 @@ class AttemptFiles {
 /// Without a root, a temporary directory is used. With log files it is in $TMPDIR or /tmp, and is
 /// kept. With error files only it is in $TMPDIR, /dev/shm or /tmp, and is removed by the
 /// destructor, or by the guardian if the process dies, or if both do, when it is in /dev/shm, by
-/// the next process that opens one there. Thread: any.
+/// the next process that calls remove_abandoned. Thread: any.
 class LogDir {
  public:
   /// The root that means no files.
@@ -68,6 +68,10 @@ class LogDir {
   /// usage (root is a file or cannot be created), system (no temporary directory); then there are
   /// no files.
   Result<> open(const std::string& root, const std::string& run_id, bool logs);
+
+  /// Removes the temporary directories in /dev/shm of this user's processes that died together with
+  /// their guardian: no one else frees that memory.
+  static void remove_abandoned();
 
   /// The directory of this run, absolute; empty: none.
   const std::string& path() const { return run_; }

@@ -22,9 +22,11 @@ kill -STOP "$ddprun"  # or it would clean up
 kill -KILL "$agent" "$ddprun"
 finish
 wait_until is_free "$abandoned"  # the agent may end after the guardian
-on next run true
-expect_exit 0
+on next start sh -c "$wait_and_say"
 wait_until is_gone "$abandoned"  # a job of another test may be the one that removes it
+on next true
+kill -TERM "$ddprun"
+finish
 used=$(directory_of runs)
 [ -d "$used" ] || fail "the directory of a running job was removed"
 on runs true
