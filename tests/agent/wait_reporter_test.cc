@@ -23,3 +23,14 @@ TEST_CASE("a wait that has ended is not reported, though its time had come befor
   io.run();
   CHECK(reports == 1);
 }
+
+TEST_CASE("a wait is reported again until it ends") {
+  boost::asio::io_context io;
+  WaitReporter wait(io.get_executor(), std::chrono::seconds(0));
+  int reports = 0;
+  wait.begin([&](std::chrono::seconds) {
+    if (++reports == 3) wait.end();
+  });
+  io.run();
+  CHECK(reports == 3);
+}

@@ -77,6 +77,13 @@ TEST_CASE("each script has all commands and flags") {
   }
 }
 
+TEST_CASE("fish completes programs where one follows, and no files where none do") {
+  const std::string script = printed({"--print_completion", "fish"});
+  const std::string line = "complete -c ddprun -n '__ddprun_at ";
+  CHECK(contains(script, line + "run' -a '(__fish_complete_command)'\n"));
+  CHECK(contains(script, line + "serve' -f\n"));
+}
+
 TEST_CASE("a flag completes the values that are words, or files") {
   const cli::CompletedCommand own = command_of("");
   const auto words = [&](const std::string& name) { return option_in(own, name)->words; };

@@ -77,6 +77,8 @@ TEST_CASE("what is no secret is refused, and not shown") {
   const std::string refused = reason(cli::decode_secret(password, "DDPRUN_SECRET"));
   CHECK(contains(refused, "DDPRUN_SECRET has other characters than hexadecimal digits"));
   CHECK_FALSE(contains(refused, "horse"));
+  const SecretFile empty("");
+  CHECK(contains(reason(cli::read_secret_file(empty.name())), empty.name() + " has 0 characters"));
 }
 
 TEST_CASE("a secret file that others may use is refused") {

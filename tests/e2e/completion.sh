@@ -71,6 +71,7 @@ if command -v fish >/dev/null; then
   expect_fish 'ddprun --gpu_bind=i' '--gpu_bind=isolate'
   expect_fish 'ddprun serve --max_re' '--max_restarts'
   expect_fish 'ddprun serve --gpu_b' ''
+  expect_fish 'ddprun serve fo' ''
   expect_fish 'ddprun --standalone train.py --max_r' ''
   expect_fish 'ddprun manifest job --ima' '--image'
 else

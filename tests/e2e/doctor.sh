@@ -3,7 +3,7 @@
 # ddprun doctor on one node: what is wrong with it, with what to do, and exit code 1.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-run doctor --log_dir "$work/logs" true  # is well, but for what this machine lacks
+run doctor --web --log_dir "$work/logs" true  # is well, but for what this machine lacks
 [ "$code" -le 1 ] || expect_exit 0
 expect_stdout "^(ok|warn) .* disk: $work/logs has .* free$"
 expect_stdout '^doctor: [0-9]+ failures?, [0-9]+ warnings?, [0-9]+ ok; 1 node$'

@@ -17,6 +17,13 @@ expect_no_stderr 'restarts were asked for'
 [ "$(grep -c '"event":"worker_started"' "$events")" = 9 ] || fail "not three rounds of three"
 expect_no_process_left
 
+# The report has the last words of this round, not of the one before.
+run --max_restarts 1 sh -c 'echo "words of round $TORCHELASTIC_RESTART_COUNT" >&2; exit 3'
+expect_exit 3
+expect_stderr '^ {8,}words of round 1$'
+expect_no_stderr '^ {8,}words of round 0$'
+expect_no_process_left
+
 run --nproc_per_node 2 --max_restarts 1 sh -c '[ "$RANK" = 0 ] && exit 7; exec sleep 600'
 expect_exit 7
 expect_stderr 'exit code 7; no restart left \(1 of 1 used\)'

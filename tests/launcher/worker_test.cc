@@ -18,9 +18,11 @@
 #include "launcher/affinity.h"
 #include "launcher/spawn.h"
 #include "tests/catch.h"
+#include "tests/contains.h"
 
 using namespace ddprun;
 using namespace ddprun::launcher;
+using ddprun::tests::contains;
 
 namespace {
 
@@ -172,6 +174,23 @@ TEST_CASE("each failed exec of many children is reported, and no other") {
     failed.push_back(spawned.batch.exec_failure(i).has_value());
   }
   CHECK(failed == std::vector<bool>{false, true, false, true});
+}
+
+TEST_CASE("where no more processes are allowed the error says which limits do that") {
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    const rlimit one{1, 1};
+    setrlimit(RLIMIT_NPROC, &one);
+    if (geteuid() == 0 && setresuid(65534, 65534, 65534) != 0) _exit(2);  // root has no limit
+    const Spawned spawned = spawn({shell("exit 0")});
+    const bool told = spawned.failure &&
+                      contains(spawned.failure->message, "limit of processes reached: ulimit -u");
+    _exit(told ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
 }
 
 TEST_CASE("destroying a worker kills its whole group") {

@@ -51,6 +51,11 @@ std::string read_from(stream_protocol::socket& socket) {
   return received;
 }
 
+/// As long as something happens by itself.
+void settle(asio::io_context& io) {
+  while (io.poll() > 0) io.restart();
+}
+
 /// A tunnel without encryption, between a worker and the store; the test is both.
 struct Tunnel : World {
   Tunnel() {
@@ -240,10 +245,28 @@ TEST_CASE("tunnel: connections that a full line held up are read when it has roo
     asio::write(theirs, asio::buffer(value));
     workers.push_back(std::move(theirs));
   }
-  while (end.io.poll() > 0) end.io.restart();  // until the line is full
+  settle(end.io);  // the line is full
   std::size_t arrived = 0;
   end.until(
       [&] { return (arrived += read_from(*end.peer).size()) > workers.size() * value.size(); });
+}
+
+TEST_CASE("tunnel: a worker that dies while it is written to is closed at the other end") {
+  RawEnd end(false);
+  auto [ours, theirs] = pair_of(end.io);
+  ours.set_option(asio::socket_base::send_buffer_size(4096));
+  end.line->carry(std::move(ours), "hello", {});
+  const std::string piece(kMaxTunnelPiece, 'x');
+  for (std::size_t size = 0; size + piece.size() <= kWindow; size += piece.size()) {
+    end.say(encode({1, FrameKind::data, piece}));
+  }
+  settle(end.io);  // it waits for room
+  theirs.close();
+  std::string answer;
+  const std::string closed = encode({1, FrameKind::close});
+  end.until([&] { return (answer += read_from(*end.peer)).ends_with(closed); });
+  settle(end.io);
+  CHECK(end.line->count() == 0);
 }
 
 TEST_CASE("tunnel: an end that breaks the rules is disconnected") {

@@ -90,6 +90,22 @@ TEST_CASE("a call goes on after a wait that timed out", "[mpi]") {
   });
 }
 
+TEST_CASE("a Work says how long its call took, when it has ended") {
+  check_ranks(2, [](ProcessGroup& group) {
+    auto other_way = group.split(0);
+    std::vector<int> data = {group.rank() + 1};
+    const bool is_first = group.rank() == 0;
+    if (!is_first) other_way->barrier();
+    const Work work = group.iall_reduce(data);
+    if (is_first) {
+      check(!work.duration(), "the duration of a call that still runs");
+      other_way->barrier();  // the other rank has not begun before
+    }
+    work.wait();
+    check(work.duration() && work.duration()->count() > 0, "how long a call took");
+  });
+}
+
 TEST_CASE("what follows a call is done after it, in a thread of its own") {
   const int size = GENERATE(1, 2, 3, 4);
   check_ranks(size, [](ProcessGroup& group) {

@@ -96,6 +96,27 @@ TEST_CASE("wrong arguments are refused and leave the group as it was", "[mpi]") 
   }
 }
 
+TEST_CASE("buffers whose sizes do not fit together are refused by name", "[mpi]") {
+  const auto ended = run_ranks(2, [](ProcessGroup& group) {
+    std::vector<float> four(4), three(3), two(2);
+    refused([&] { group.all_reduce(four, three); });
+    refused([&] { group.all_gather(two, three); });
+    refused([&] { group.reduce_scatter(three, two); });
+    refused([&] { group.all_to_all(four, three); });
+    refused([&] { group.all_to_all(three, three); });
+    group.all_to_all(four, four);  // the group is as good as before
+  });
+  for (const Ended& rank : ended) {
+    INFO(rank.output);
+    CHECK(rank.code == 0);
+    CHECK(contains(rank.output, "all_reduce needs 4 elements in out, which has 3"));
+    CHECK(contains(rank.output, "all_gather needs 4 elements in out, which has 3"));
+    CHECK(contains(rank.output, "reduce_scatter needs 4 elements in in, which has 3"));
+    CHECK(contains(rank.output, "all_to_all needs 4 elements in out, which has 3"));
+    CHECK(contains(rank.output, "all_to_all of 3 elements, which cannot be cut into equal blocks"));
+  }
+}
+
 TEST_CASE("a wrong environment is refused with a hint") {
   const auto [name, value, expected] = GENERATE(table<std::string, std::string, std::string>({
       {"RANK", "", "RANK is not set: start the program with ddprun"},

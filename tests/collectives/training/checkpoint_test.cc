@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ddp/checkpoint.h"
 
+#include <array>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <sys/inotify.h>
+#include <unistd.h>
 
+#include "base/fd.h"
 #include "ddp/process_group.h"
 #include "tests/catch.h"
 #include "tests/collectives/stores/job_store.h"
@@ -152,6 +157,31 @@ TEST_CASE("what a writer that was cut off still writes changes nothing in a newe
   cut_off << std::string(100'000, 'x') << std::flush;
   REQUIRE(cut_off);
   folder.expect(1, "load", "loaded 3\n");
+}
+
+TEST_CASE("a file that an older writer begins while a newer one saves goes away") {
+  const CheckpointFolder folder;
+  folder.run(1, "save:1 kill save:2");
+  REQUIRE(folder.others().size() == 1);
+  check_ranks(
+      1,
+      [](ddp::ProcessGroup& newer, const std::string& path, const std::string& older) {
+        SavedState state;
+        ddp::Checkpoint checkpoint(path);
+        // Again if the newer one was done before.
+        for (std::uint64_t version = 3; version < 100; ++version) {
+          const ddprun::Fd watch(inotify_init1(IN_CLOEXEC));
+          inotify_add_watch(watch.get(), fs::path(path).parent_path().c_str(), IN_CREATE);
+          const ddp::Work saving = checkpoint.isave(newer, version, state.parts());
+          std::array<char, 4096> begun;
+          if (read(watch.get(), begun.data(), begun.size()) <= 0) wrong("no file was begun");
+          std::ofstream(older) << "begun";
+          saving.wait();
+          if (!fs::exists(older)) return;
+        }
+        wrong("the older one's file is there");
+      },
+      folder.file, folder.others().front());
 }
 
 TEST_CASE("a group cannot replace the checkpoint of a group that was formed later") {
