@@ -19,7 +19,8 @@ namespace {
 
 constexpr int kSilence = 60'000;  // milliseconds
 
-/// Exactly `size` bytes. Not more: what follows the order are signals.
+/// Exactly `size` bytes. Not more: what follows the order are signals. This process handles none
+/// yet, so that none interrupts it.
 Result<> read_exactly(char* bytes, size_t size) {
   for (size_t done = 0; done < size;) {
     pollfd readable{STDIN_FILENO, POLLIN, 0};
@@ -27,7 +28,6 @@ Result<> read_exactly(char* bytes, size_t size) {
       return Error{Errc::timed_out, "timed out reading the order from stdin"};
     }
     const ssize_t count = read(STDIN_FILENO, bytes + done, size - done);
-    if (count < 0 && errno == EINTR) continue;
     if (count < 0) return os_error("cannot read the order from stdin", errno);
     if (count == 0) return Error{Errc::protocol, "stdin ended before the order was complete"};
     done += static_cast<size_t>(count);

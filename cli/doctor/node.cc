@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/signal_masked_thread.h"
+#include "cli/doctor/collect.h"
 #include "cli/doctor/facts.h"
 #include "cli/doctor/json.h"
 #include "cli/doctor/pairs.h"
@@ -64,7 +65,7 @@ class Node {
   Result<> load_ring(std::vector<Link>& links);
   void measure_with(int other, std::vector<Link>& links) const;
   Result<bool> meet(const std::string& where);
-  Result<std::vector<std::optional<std::string>>> collect(const std::string& what);
+  Result<std::vector<std::optional<std::string>>> collect_of_all(const std::string& what);
   Result<bool> report();
 
   const Order order_;
@@ -87,29 +88,15 @@ Result<> Node::tell_facts() {
   return store_.set(key("facts", rank_), encode(facts));
 }
 
-/// The value that each node has set, once all have; nothing of those that took too long.
-Result<std::vector<std::optional<std::string>>> Node::collect(const std::string& what) {
+/// Nothing of the nodes that took too long.
+Result<std::vector<std::optional<std::string>>> Node::collect_of_all(const std::string& what) {
   std::vector<std::string> keys;
   for (int rank = 0; rank < count_; ++rank) keys.push_back(key(what, rank));
-  const Result<> waited = store_.wait(keys, kPeerTimeout);
-  if (!waited && store_.lost()) return waited.error();
-  std::vector<std::optional<std::string>> values;
-  for (const std::string& each : keys) {
-    const Result<bool> is_there = waited ? Result<bool>(true) : store_.check({each});
-    if (!is_there) return is_there.error();
-    if (!*is_there) {
-      values.emplace_back();
-      continue;
-    }
-    Result<std::string> value = store_.get(each, kStoreLimit);
-    if (!value) return value.error();
-    values.emplace_back(std::move(*value));
-  }
-  return values;
+  return collect(store_, keys, kPeerTimeout);
 }
 
 Result<> Node::collect_facts() {
-  const auto told = collect("facts");
+  const auto told = collect_of_all("facts");
   if (!told) return told.error();
   for (size_t rank = 0; rank < told->size(); ++rank) {
     const auto& text = (*told)[rank];
@@ -207,7 +194,7 @@ Result<bool> Node::meet(const std::string& where) {
 }
 
 Result<bool> Node::report() {
-  const auto told = collect("links");
+  const auto told = collect_of_all("links");
   if (!told) return told.error();
   std::vector<Link> all;
   for (int rank = 0; rank < count_; ++rank) {
