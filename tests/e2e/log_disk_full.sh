@@ -26,3 +26,10 @@ expect_exit 0
 expect_stderr 'No space left on device: no log or error files for this round$'
 expect_stdout '^\[1\] error file <>$'
 expect_no_process_left
+
+# Who fails there may have said why where there was no room.
+rm -r "$work/small"/*
+run --log_dir "$work/small" --redirects 3 sh -c 'seq 30000; exit 3'
+expect_exit 3
+expect_stderr "no space left on the disk of its log file $work/small/.*, which may lack its last words$"
+expect_no_process_left

@@ -21,7 +21,7 @@ UsePAM no
 PermitRootLogin yes
 PasswordAuthentication no
 PidFile none
-SetEnv $mark $(env | grep '^[A-Z]*SAN_OPTIONS=' | tr '\n' ' ')
+SetEnv $mark $(env | grep -E '^([A-Z]*SAN_OPTIONS|DDPRUN_MUTATION[A-Z_]*)=' | tr '\n' ' ')
 END
 cat >"$work/ssh_config" <<END
 IdentityFile $work/key
