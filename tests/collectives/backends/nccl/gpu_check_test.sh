@@ -10,6 +10,8 @@ trap 'rm -rf "$folder"' EXIT
 export LD_LIBRARY_PATH=$2
 
 DDPRUN_BUILD=$1 DDPRUN_PACK_NCCL=no "$root/scripts/gpu-check" --pack "$folder/packed"
+size=$(du -s --apparent-size --block-size 1000000 "$folder/packed" | cut -f 1)
+[ "$size" -le 12 ] || { echo "$size MB without NCCL, which has 48 of at most 60"; exit 1; }
 cp "$1/bin/fake_gpu_train_digits" "$folder/packed/bin/train_digits_cuda"
 mv "$folder/packed" "$folder/moved"
 FAKE_GPUS=0 "$folder/moved/gpu-check" --short
