@@ -6,8 +6,14 @@
 namespace ddp::internal {
 
 /// As memcpy, for a part of a result of `whole` bytes. One that is much longer than the caches is
-/// written past them: else main memory would be read first, only to be overwritten.
-void copy_result(char* to, const char* from, std::size_t bytes, std::size_t whole);
+/// written past them: else main memory would be read first, only to be overwritten. From `next` on,
+/// if there is one, as many bytes are fetched meanwhile: they are read soon.
+void copy_result(char* to, const char* from, std::size_t bytes, std::size_t whole,
+                 const char* next = nullptr);
+
+/// After the last part of results: a thread that is told of them sees them, which on x86 it may not
+/// before, if they were written past the caches.
+void end_results();
 
 /// Whether copy_result() does that.
 bool is_past_caches(std::size_t whole);

@@ -77,10 +77,20 @@ ShmZeroCopy::Places ShmZeroCopy::find(const Task& task) const {
 }
 
 void ShmZeroCopy::run(const Task& task, const Places& places) {
-  if (task.operation == Operation::all_reduce) return all_reduce(task, places);
-  if (task.operation == Operation::reduce_scatter) return reduce_scatter(task, places);
-  if (task.operation == Operation::broadcast) return broadcast(task, places);
-  fetch(task, places);
+  switch (task.operation) {
+    case Operation::all_reduce:
+      all_reduce(task, places);
+      break;
+    case Operation::reduce_scatter:
+      reduce_scatter(task, places);
+      break;
+    case Operation::broadcast:
+      broadcast(task, places);
+      break;
+    default:
+      fetch(task, places);
+  }
+  end_results();
 }
 
 /// Of the data of all ranks, so many bytes from `at` on: not more than results_ has room for.
@@ -107,7 +117,9 @@ void ShmZeroCopy::all_reduce(const Task& task, const Places& places) {
     const std::size_t length = std::min(results_.size(), end - at);
     const char* const sums = combine(task, places.in, at, length);
     for (int step = 0; step < size_; ++step) {
-      copy_result(places.out.of((rank_ + step) % size_) + at, sums, length, whole);
+      const int rank = (rank_ + step) % size_;
+      const char* const next = places.in.of(rank) + at + length;
+      copy_result(places.out.of(rank) + at, sums, length, whole, next);
     }
   }
 }
