@@ -72,7 +72,7 @@ class Rank {
   void complete(MessageAt message) {
     const auto is_it = [&](const Message& each) { return &each == &*message; };
     require(std::ranges::any_of(open_, is_it), "a message is completed once");
-    require(message->received == 0 || message->received == message->bytes(),
+    require(message->moved == 0 || message->moved == message->bytes(),
             "a long message is complete");
     open_.erase(message);
   }
@@ -82,16 +82,19 @@ class Rank {
   Messages open_;
   bool is_greeted_ = false;
   bool has_failed_ = false;
+  const MemoryMark mark_{0};
   CpuPeer peer_{io_,
                 [](const std::function<void()>& work) { work(); },
                 {boost::asio::ip::address_v4::loopback(), 9},
                 Frame{},
+                mark_,
                 0,
                 {.done = [this](MessageAt message) { complete(message); },
                  .mismatched = [this](MessageAt, const std::string&) { has_failed_ = true; },
                  .ending = [] {},
                  .lost = [this](const std::string&) { has_failed_ = true; },
-                 .overflowed = [this](std::size_t, std::int32_t) { has_failed_ = true; }}};
+                 .overflowed = [this](std::size_t, std::int32_t) { has_failed_ = true; },
+                 .readable = [] {}}};
 };
 
 }  // namespace

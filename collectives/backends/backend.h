@@ -31,9 +31,9 @@ class Backend {
   /// given later runs after it.
   virtual void run(const Task& task) = 0;
 
-  /// Does the task if it is one message that needs no wait to speak of; else returns false, and
-  /// nothing was done. It never fails.
-  virtual bool run_now(const Task& /*task*/) { return false; }
+  /// Moves the message, of a buffer in host memory, if that needs no wait to speak of; else returns
+  /// false, and nothing was done. It never fails. Thread: any.
+  virtual bool run_now(const Transfer& /*message*/) { return false; }
 
   /// Begins the task. If it fails, the AsyncCall has the error.
   virtual std::shared_ptr<AsyncCall> begin(const Task& task) = 0;

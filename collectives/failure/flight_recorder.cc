@@ -47,21 +47,30 @@ void FlightRecorder::remove(int group) {
   ended_.pop_front();
 }
 
-// Every word is stored with release and loaded with acquire, so entries() sees `written` change if
-// it sees a word of the next call. On x86 this costs nothing, and fences would.
 FlightRecorder::CallId FlightRecorder::begin(int group, const Call& call, Time now) noexcept {
   const CallId id = next_.fetch_add(1, std::memory_order_relaxed);
+  write(id, group, call, now, id | kUnderWay);
+  return id;
+}
+
+void FlightRecorder::record(int group, const Call& call, Time at) noexcept {
+  write(next_.fetch_add(1, std::memory_order_relaxed), group, call, at, to_word(at));
+}
+
+// Every word is stored with release and loaded with acquire, so entries() sees `written` change if
+// it sees a word of the next call. On x86 this costs nothing, and fences would.
+void FlightRecorder::write(CallId id, int group, const Call& call, Time begun,
+                           std::uint64_t end) noexcept {
   Slot& slot = slots_[id % kSize];
   const auto words = std::bit_cast<Words>(call);
   slot.written.store(0, std::memory_order_relaxed);
   slot.group.store(static_cast<std::uint64_t>(group), std::memory_order_release);
-  slot.begun.store(to_word(now), std::memory_order_release);
-  slot.end.store(id | kUnderWay, std::memory_order_release);
+  slot.begun.store(to_word(begun), std::memory_order_release);
+  slot.end.store(end, std::memory_order_release);
   for (std::size_t i = 0; i < words.size(); ++i) {
     slot.call[i].store(words[i], std::memory_order_release);
   }
   slot.written.store(id + 1, std::memory_order_release);
-  return id;
 }
 
 void FlightRecorder::end(CallId id, bool succeeded, Time now) noexcept {

@@ -55,6 +55,8 @@ class FlightRecorder {
 
   /// A call of the group with this number begins; ends.
   CallId begin(int group, const Call& call, Time now) noexcept;
+  /// A call that has succeeded begins and ends.
+  void record(int group, const Call& call, Time at) noexcept;
   /// Does nothing if a newer call has overwritten the entry.
   void end(CallId id, bool succeeded, Time now) noexcept;
 
@@ -72,6 +74,8 @@ class FlightRecorder {
     std::atomic<std::uint64_t> end = 0;
     std::array<std::atomic<std::uint64_t>, sizeof(Call) / 8> call = {};
   };
+
+  void write(CallId id, int group, const Call& call, Time begun, std::uint64_t end) noexcept;
 
   std::array<Slot, kSize> slots_;
   std::atomic<CallId> next_ = 0;

@@ -122,11 +122,12 @@ GroupCalls::CallId GroupCalls::begin(const Task& task) {
   return id;
 }
 
-void GroupCalls::record(const Task& task) {
-  const Time now = steady_clock::now();
-  const std::lock_guard lock(mutex_);
-  if (failure_) throw Error(*failure_);
-  open_.record(task, now);
+void GroupCalls::record(const Transfer& message, Time now) {
+  if (has_failed_) {
+    const std::lock_guard lock(mutex_);
+    throw Error(*failure_);
+  }
+  open_.record(message, now);
 }
 
 /// With mutex_ locked.
@@ -183,6 +184,7 @@ std::optional<Error> GroupCalls::set_failure(const Error& error) {
     const std::lock_guard lock(mutex_);
     if (failure_) return failure_;
     failure_ = error;
+    has_failed_ = true;
   }
   write_trace_of_failure(context_.named(context_.rank), error.what());
   return std::nullopt;
@@ -198,11 +200,6 @@ std::shared_ptr<AsyncCall> GroupCalls::track(CallId id, std::shared_ptr<AsyncCal
     open_.set_async(id, async);
   }
   return std::make_shared<TrackedCall>(shared_from_this(), id, std::move(async));
-}
-
-bool GroupCalls::has_failed() const {
-  const std::lock_guard lock(mutex_);
-  return failure_.has_value();
 }
 
 GroupCalls::Time GroupCalls::check_calls(Time now) {

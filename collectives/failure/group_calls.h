@@ -48,9 +48,9 @@ class GroupCalls : public WatchedGroup, public std::enable_shared_from_this<Grou
   /// A call begins. Throws the failure of the group.
   CallId begin(const Task& task);
 
-  /// A call between two ranks has been made, which took no time that has to be watched. Throws the
+  /// A message has been sent or received, which took no time that has to be watched. Throws the
   /// failure of the group.
-  void record(const Task& task);
+  void record(const Transfer& message, Time now);
 
   /// A call has ended; failed with what it threw, which breaks the group. fail() returns the first
   /// failure of the group. Where ranks made different collective calls it first waits, for 5 s at
@@ -64,7 +64,7 @@ class GroupCalls : public WatchedGroup, public std::enable_shared_from_this<Grou
   /// Breaks the group, and returns its first failure. A lost rank is lost to all groups: the
   /// watchdog breaks them and notifies the other ranks.
   Error fail(const Error& error);
-  bool has_failed() const;
+  bool has_failed() const { return has_failed_; }
 
   const std::string& prefix() const override { return context_.prefix; }
   Time check_calls(Time now) override;
@@ -89,6 +89,7 @@ class GroupCalls : public WatchedGroup, public std::enable_shared_from_this<Grou
 
   const GroupContext context_;
   std::atomic<std::chrono::milliseconds> limit_;
+  std::atomic<bool> has_failed_ = false;  // failure_ is set
 
   std::mutex broadcast_mutex_;  // held while it is raised
   std::shared_ptr<FailureBroadcast> broadcast_;

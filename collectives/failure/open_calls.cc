@@ -49,18 +49,20 @@ Call OpenCalls::call_of(const Task& task) {
     call.number = ++collective_count_;
     return call;
   }
+  if (task.operation != Operation::batch_send_recv) return call_of(task.transfers.front());
   call.number = ++message_count_;
-  if (task.operation == Operation::batch_send_recv) {
-    call.count = task.transfers.size();
-    call.root = -1;
-    return call;
-  }
-  const Transfer& message = task.transfers.front();
-  call.count = message.count;
-  call.type = static_cast<std::uint8_t>(message.type);
-  call.root = context_.named(message.peer);
-  call.tag = message.tag;
+  call.count = task.transfers.size();
+  call.root = -1;
   return call;
+}
+
+Call OpenCalls::call_of(const Transfer& message) {
+  return {.number = ++message_count_,
+          .count = message.count,
+          .root = context_.named(message.peer),
+          .tag = message.tag,
+          .operation = message.sends ? Operation::send : Operation::recv,
+          .type = static_cast<std::uint8_t>(message.type)};
 }
 
 OpenCalls::CallId OpenCalls::begin(const Task& task, milliseconds limit, Time now) {
@@ -75,8 +77,8 @@ OpenCalls::CallId OpenCalls::begin(const Task& task, milliseconds limit, Time no
   return id;
 }
 
-void OpenCalls::record(const Task& task, Time now) {
-  recorder_.end(recorder_.begin(group_, call_of(task), now), true, now);
+void OpenCalls::record(const Transfer& message, Time now) {
+  recorder_.record(group_, call_of(message), now);
 }
 
 void OpenCalls::set_async(CallId id, const std::shared_ptr<AsyncCall>& async) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -30,7 +31,7 @@ struct TimedOutCall {
 /// that order: the time of one begins when those before it have ended. Calls between two ranks are
 /// numbered apart, by each rank for itself, and their time begins at once.
 ///
-/// Reads no clock. Thread: one at a time.
+/// Reads no clock. Thread: one at a time, unless said.
 class OpenCalls {
  public:
   using CallId = FlightRecorder::CallId;
@@ -44,8 +45,8 @@ class OpenCalls {
 
   CallId begin(const Task& task, std::chrono::milliseconds limit, Time now);
 
-  /// A call between two ranks, which ends as it begins.
-  void record(const Task& task, Time now);
+  /// A message by itself, which ends as it begins. Thread: any.
+  void record(const Transfer& message, Time now);
 
   /// The call goes on after the function that began it: close_completed() sees when it has ended.
   void set_async(CallId id, const std::shared_ptr<AsyncCall>& async);
@@ -84,6 +85,7 @@ class OpenCalls {
   using Queue = std::deque<OpenCall>;
 
   Call call_of(const Task& task);
+  Call call_of(const Transfer& message);
   Queue::iterator close(Queue& queue, const Queue::iterator& open, bool succeeded, Time now);
   const OpenCall* first() const;
   void publish() noexcept;
@@ -92,7 +94,7 @@ class OpenCalls {
   FlightRecorder& recorder_ = FlightRecorder::of_process();
   const int group_;  // its number in the recorder
   std::uint64_t collective_count_ = 0;
-  std::uint64_t message_count_ = 0;
+  std::atomic<std::uint64_t> message_count_ = 0;
   std::optional<Call> last_;  // collective call that succeeded
   PublishedCalls published_;
   Queue collectives_;

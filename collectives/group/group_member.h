@@ -45,6 +45,7 @@ struct GroupMember {
 
   /// Does the task, or begins it. Throws ddp::Error.
   void run(const Task& task);
+  void run(const P2POp& op);
   Work begin(const Task& task);
 
   /// As ProcessGroup::set_timeout().

@@ -191,14 +191,14 @@ Work ProcessGroup::iall_to_all_v(ConstBuffer in, Counts send_counts, Buffer out,
 }
 
 void ProcessGroup::send(ConstBuffer data, int to, int tag) {
-  member_->run(member_->make.send(data, to, tag));
+  member_->run(P2POp::send(data, to, tag));
 }
 Work ProcessGroup::isend(ConstBuffer data, int to, int tag) {
   return member_->begin(member_->make.send(data, to, tag));
 }
 
 void ProcessGroup::recv(Buffer data, int from, int tag) {
-  member_->run(member_->make.recv(data, from, tag));
+  member_->run(P2POp::recv(data, from, tag));
 }
 Work ProcessGroup::irecv(Buffer data, int from, int tag) {
   return member_->begin(member_->make.recv(data, from, tag));

@@ -217,16 +217,18 @@ Task TaskMaker::all_to_all_v(const ConstBuffer& in, Counts send_counts, const Bu
                      in, out);
 }
 
+Transfer TaskMaker::message(const P2POp& op) const {
+  return transfer(op.sends ? Operation::send : Operation::recv, op);
+}
+
 Task TaskMaker::send(const ConstBuffer& data, int to, int tag) const {
   const P2POp op = P2POp::send(data, to, tag);
-  return with_memory({.operation = Operation::send, .transfers = {transfer(Operation::send, op)}},
-                     data, {});
+  return with_memory({.operation = Operation::send, .transfers = {message(op)}}, data, {});
 }
 
 Task TaskMaker::recv(const Buffer& data, int from, int tag) const {
   const P2POp op = P2POp::recv(data, from, tag);
-  return with_memory({.operation = Operation::recv, .transfers = {transfer(Operation::recv, op)}},
-                     {}, data);
+  return with_memory({.operation = Operation::recv, .transfers = {message(op)}}, {}, data);
 }
 
 Task TaskMaker::batch_send_recv(std::span<const P2POp> ops) const {

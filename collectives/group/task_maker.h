@@ -36,6 +36,8 @@ class TaskMaker {
   Task all_to_all_v(const ConstBuffer& in, Counts send_counts, const Buffer& out,
                     Counts recv_counts) const;
 
+  /// Of one message, by itself or as a task.
+  Transfer message(const P2POp& op) const;
   Task send(const ConstBuffer& data, int to, int tag) const;
   Task recv(const Buffer& data, int from, int tag) const;
   Task batch_send_recv(std::span<const P2POp> ops) const;

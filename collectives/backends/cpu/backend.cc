@@ -42,9 +42,7 @@ class CpuBackend : public Backend {
     check_in_host_memory(task, "cpu", context_.named(context_.rank));
   }
   void set_timeout(std::chrono::milliseconds timeout) override { messages_->set_timeout(timeout); }
-  bool run_now(const Task& task) override {
-    return is_point_to_point(task.operation) && messages_->run_now(task);
-  }
+  bool run_now(const Transfer& message) override { return messages_->run_now(message); }
   void run(const Task& task) override;
   std::shared_ptr<AsyncCall> begin(const Task& task) override;
   std::shared_ptr<void> allocate(const Task& task) override;

@@ -106,6 +106,7 @@ void SendConnection::use_ring(ShmRing ring) {
 }
 
 void SendConnection::close() noexcept {
+  if (ring_) ring_->give_up();
   error_code ignored;
   socket_.close(ignored);
 }

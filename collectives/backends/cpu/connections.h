@@ -52,6 +52,7 @@ class SendConnection {
 
   /// Goes on in the ring once all that was sent before is written.
   void use_ring(ShmRing ring);
+  bool is_in_ring() const { return is_in_ring_; }
 
   /// While `awake`, go_on() is called often; else the reader of the ring wakes this end.
   void set_awake(bool awake) {
@@ -122,6 +123,7 @@ class RecvConnection : public std::enable_shared_from_this<RecvConnection> {
   /// A ring that the other side may write to, from a frame `turn` on.
   void set_ring(ShmRing ring) { ring_.emplace(std::move(ring)); }
   bool has_ring() const { return ring_.has_value(); }
+  bool has_writer_given_up() const { return !ring_ || ring_->has_writer_given_up(); }
   /// That frame came; false if there is no ring.
   bool turn_to_ring() { return is_in_ring_ = ring_.has_value(); }
 

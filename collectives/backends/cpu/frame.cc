@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "collectives/backends/shm/other_memory.h"
 #include "collectives/call/call.h"
 #include "ddp/types.h"
 
@@ -13,13 +14,15 @@ namespace ddp::internal {
 
 bool Frame::is_sound() const {
   constexpr std::uint64_t kMost = std::numeric_limits<std::ptrdiff_t>::max() / 8;
-  if (kind > Kind::calls || count > kMost || unused != 0) return false;
-  if (type > static_cast<std::uint8_t>(kLastType) || is_short > 1) return false;
+  if (kind > Kind::taken || count > kMost || is_short + has_place > 1) return false;
+  if (type > static_cast<std::uint8_t>(kLastType)) return false;
   return follow() <= kShort;
 }
 
 std::size_t Frame::follow() const {
-  return kind == Kind::message && is_short != 0 ? count * size_of(static_cast<DataType>(type)) : 0;
+  if (kind != Kind::message) return 0;
+  if (has_place != 0) return sizeof(MemoryPlace);
+  return is_short != 0 ? count * size_of(static_cast<DataType>(type)) : 0;
 }
 
 std::array<std::span<char>, 2> FrameReader::room() {

@@ -16,7 +16,8 @@ namespace ddp::internal {
 /// no padding.
 ///
 /// Short messages are sent eagerly. Long ones wait for the receiver (MPI's rendezvous protocol):
-/// message, then clear_to_send in the other direction, then data frames.
+/// message, then clear_to_send in the other direction, then data frames. If the message says where
+/// its data is, the receiver may read it there instead, and then sends taken.
 ///
 /// Ranks that share memory soon go on in a ring there (ShmRing). Their connection then has single
 /// bytes, which wake the reader of the ring, or its writer.
@@ -32,16 +33,17 @@ struct Frame {
     ring,           ///< from the receiver: it reads the sender's ring in the memory of both
     turn,           ///< the last frame on a connection: those after it are in that ring
     calls,          ///< in the place of hello: the connection is one of CpuMesh from here on
+    taken,          ///< from the receiver: it has read the next `count` bytes of a long message
   };
 
   Kind kind = Kind::hello;
-  std::uint8_t type = 0;      ///< message: a DataType
-  std::uint8_t is_short = 0;  ///< message: 1 if its data follows
-  std::uint8_t unused = 0;    ///< 0
-  std::int32_t tag = 0;       ///< message: its tag; hello, watch, calls: the sender's rank
+  std::uint8_t type = 0;       ///< message: a DataType
+  std::uint8_t is_short = 0;   ///< message: 1 if its data follows
+  std::uint8_t has_place = 0;  ///< message: 1 if it is long and a MemoryPlace follows
+  std::int32_t tag = 0;        ///< message: its tag; hello, watch, calls: the sender's rank
   std::uint64_t number =
       0;  ///< of the message, from 1 in each direction; hello, watch, calls: the token
-  std::uint64_t count = 0;  ///< message: elements; data, credit: bytes
+  std::uint64_t count = 0;  ///< message: elements; data, taken, credit: bytes
 
   /// The longest data of a short message, in bytes.
   static constexpr std::size_t kShort = 64 << 10;
@@ -49,7 +51,8 @@ struct Frame {
   /// Whether the kind exists, and type and count are possible.
   bool is_sound() const;
 
-  /// Bytes of a short message's data that follow a sound frame. 0 for other kinds, data included.
+  /// Bytes that follow a sound frame: a short message's data, or the place of a long one's. 0 for
+  /// other kinds, data included.
   std::size_t follow() const;
 };
 static_assert(sizeof(Frame) == 24);
@@ -59,7 +62,7 @@ static_assert(sizeof(Frame) == 24);
 class FrameReader {
  public:
   struct Events {
-    /// A frame of any kind but data, with the data of a short message. False: it is invalid.
+    /// A frame of any kind but data, with what follows it. False: it is invalid.
     std::function<bool(const Frame& frame, const char* data)> on_frame;
 
     /// Returns where the next `bytes` of a long message go. Nothing: the frame is invalid.

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <mutex>
 #include <new>
-#include <sched.h>
 #include <utility>
 
 #include "base/fd.h"
@@ -15,20 +14,8 @@
 namespace ddp::internal {
 namespace {
 
-namespace asio = boost::asio;
-using asio::ip::tcp;
-using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 
-/// How many connections are kept that have not identified themselves, besides three for every rank.
-/// Ranks do so at once.
-constexpr std::size_t kMaxUnidentified = 64;
-
-/// About what waking up costs.
-constexpr auto kLongestSpin = std::chrono::microseconds(50);
-/// So long after a thread has looked at the rings other ranks do not wake this one.
-constexpr auto kIdle = std::chrono::microseconds(300);
-constexpr int kLooksPerYield = 64;
 constexpr int kLooksPerLock = 64;
 
 }  // namespace
@@ -53,19 +40,15 @@ CpuMessages::CpuMessages(GroupContext& context, CpuListeners& listeners,
                          std::function<void(int from, ddprun::Fd socket)> on_calls)
     : context_(context),
       listeners_(listeners),
-      token_(listeners.at(context.rank).token),
       on_failure_(std::move(on_failure)),
-      on_calls_(std::move(on_calls)),
-      acceptor_(io_context_),
       timer_(io_context_),
-      idle_timer_(io_context_),
+      own_memory_(listeners.at(context.rank).token),
       peers_(static_cast<std::size_t>(context.size)),
       timeout_(context.timeout),
-      ring_of_(static_cast<std::size_t>(context.size)),
-      are_offered_(static_cast<std::size_t>(context.size)) {
+      rings_(io_context_, run_locked_, context.size),
+      reception_(io_context_, run_locked_, listeners, context.rank, context.size,
+                 events_of_reception(std::move(on_calls))) {
   room_->messages = this;
-  listeners.release_to(acceptor_);
-  accept();
   thread_ = signal_masked_thread([this] { io_context_.run(); });
 }
 
@@ -83,8 +66,7 @@ CpuPeer& CpuMessages::peer(int other) {
   if (peer) return *peer;
   const CpuListeners::Listener& there = listeners_.at(other);
   const Frame first{.kind = Frame::Kind::hello, .tag = context_.rank, .number = there.token};
-  const RunLocked run = [this](const std::function<void()>& work) { run_locked(work); };
-  peer = std::make_unique<CpuPeer>(io_context_, run, there.endpoint, first,
+  peer = std::make_unique<CpuPeer>(io_context_, run_locked_, there.endpoint, first, own_memory_,
                                    context_.named(context_.rank), events_of_peer(other));
   if (is_finished_) peer->send_bye();
   return *peer;
@@ -94,9 +76,28 @@ CpuPeer::Events CpuMessages::events_of_peer(int other) {
   return {
       [this](MessageAt message) { complete(message); },
       [this](MessageAt message, const std::string& theirs) { stop_on_mismatch(message, theirs); },
-      [this, other] { read_ring_of(&peer(other)); },
+      [this, other] { rings_.read(other); },
       [this, other](const std::string& reason) { stop_on_loss(other, reason); },
       [this, other](std::size_t kept, std::int32_t tag) { stop_on_overflow(other, kept, tag); },
+      [this] { rings_.read_memory_later(); },
+  };
+}
+
+CpuReception::Events CpuMessages::events_of_reception(
+    std::function<void(int from, ddprun::Fd socket)> on_calls) {
+  return {
+      [this](int rank, const std::shared_ptr<RecvConnection>& connection) -> CpuPeer* {
+        if (rings_.has(rank)) return nullptr;
+        CpuPeer& sender = peer(rank);
+        sender.on_connected();
+        rings_.add(rank, sender, connection);
+        return &sender;
+      },
+      [this](int rank, const Frame& frame, const char* data) {
+        return on_frame(rank, frame, data);
+      },
+      std::move(on_calls),
+      [this](const std::string& reason) { stop_on_listener_failure(reason); },
   };
 }
 
@@ -127,20 +128,20 @@ void CpuMessages::fail(const Error& error) noexcept {
   const std::lock_guard lock(mutex_);
   if (failure_) return;
   failure_ = error;
+  // Before the program gets its buffers back: nobody reads there any more.
+  reception_.close();
+  for (const auto& peer : peers_) {
+    if (peer) peer->close();
+  }
+  own_memory_.remove();
   for (const Message& message : open_) {
     if (message.call->open > 0) message.call->fail(error);
     message.call->open = 0;
   }
   open_.clear();
   changed_.notify_all();
-  for (Accepted& each : accepted_) each.connection->close();
-  for (const auto& peer : peers_) {
-    if (peer) peer->close();
-  }
-  error_code ignored;
-  acceptor_.close(ignored);
   timer_.cancel();
-  idle_timer_.cancel();
+  rings_.close();
 }
 
 void CpuMessages::set_timeout(std::chrono::milliseconds timeout) {
@@ -171,10 +172,8 @@ std::shared_ptr<AsyncCall> CpuMessages::begin(const Task& task) {
   return call;
 }
 
-bool CpuMessages::run_now(const Task& task) {
-  if (task.transfers.size() != 1) return false;
-  const Transfer& only = task.transfers.front();
-  return only.sends ? send_now(only) : receive_now(only);
+bool CpuMessages::run_now(const Transfer& message) {
+  return message.sends ? send_now(message) : receive_now(message);
 }
 
 bool CpuMessages::send_now(const Transfer& transfer) {
@@ -182,20 +181,19 @@ bool CpuMessages::send_now(const Transfer& transfer) {
   return !failure_ && !agreeing_ && peer(transfer.peer).send_now(transfer);
 }
 
-/// Spins as move_until_complete() does, but for other messages of this rank, so there are none.
+/// Spins as CpuRings::move_until() does, but for other messages of this rank, so there are none.
 bool CpuMessages::receive_now(const Transfer& transfer) {
   std::optional<Clock::time_point> end;
   do {
     const std::lock_guard lock(mutex_);
-    RecvConnection* const ring = ring_of_[static_cast<std::size_t>(transfer.peer)];
-    const bool looks_often = awake_ && ring != nullptr && rings_->have_own_cpus();
-    if (failure_ || agreeing_ || !looks_often || !open_.empty()) return false;
-    is_idle_ = false;  // so it stays awake
+    if (failure_ || agreeing_ || !open_.empty()) return false;
+    RecvConnection* const ring = rings_.fast_lane_of(transfer.peer);
+    if (ring == nullptr) return false;
     for (int looks = 0; looks < kLooksPerLock; ++looks) {
       const auto next = peer(transfer.peer).receive_now(transfer, *ring);
       if (next != CpuPeer::Next::late) return next == CpuPeer::Next::received;
     }
-    if (!end) end = Clock::now() + kLongestSpin;
+    if (!end) end = Clock::now() + CpuRings::kLongestSpin;
   } while (Clock::now() < *end);
   return false;
 }
@@ -228,175 +226,19 @@ void CpuMessages::complete(MessageAt message) {
   if (open_.empty()) changed_.notify_all();
 }
 
-void CpuMessages::accept() {
-  acceptor_.async_accept([this](const error_code& error, tcp::socket socket) {
-    run_locked([&] {
-      if (error) return stop_on_listener_failure(error.message());
-      add_connection(std::move(socket));
-      accept();
-    });
-  });
-}
-
-/// Closes the oldest unidentified connection if there are too many.
-void CpuMessages::limit_unidentified() {
-  std::erase_if(accepted_, [](const Accepted& each) { return each.connection->is_closed(); });
-  const auto is_unidentified = [](const Accepted& each) { return !each.is_identified(); };
-  const auto unidentified = std::ranges::count_if(accepted_, is_unidentified);
-  if (static_cast<std::size_t>(unidentified) < 3 * peers_.size() + kMaxUnidentified) return;
-  const auto oldest = std::ranges::find_if(accepted_, is_unidentified);
-  oldest->connection->close();
-  accepted_.erase(oldest);
-}
-
-void CpuMessages::add_connection(tcp::socket socket) {
-  limit_unidentified();
-  set_socket_options(socket);
-  Accepted& accepted = accepted_.emplace_back();
-  accepted.connection = std::make_shared<RecvConnection>(
-      std::move(socket), [this](const std::function<void()>& work) { run_locked(work); },
-      FrameReader::Events{
-          [this, &accepted](const Frame& frame, const char* data) {
-            return on_frame(accepted, frame, data);
-          },
-          [&accepted](std::uint64_t number, std::size_t bytes) -> std::optional<char*> {
-            return accepted.peer != nullptr ? accepted.peer->destination(number, bytes)
-                                            : std::nullopt;
-          },
-          [&accepted](std::uint64_t number, std::size_t bytes) {
-            accepted.peer->on_data(number, bytes);
-          },
-      },
-      [&accepted](const std::string& reason) {
-        if (accepted.peer != nullptr) accepted.peer->on_closed(reason);
-      });
-  accepted.connection->open();
-}
-
-bool CpuMessages::on_frame(Accepted& accepted, const Frame& frame, const char* data) {
+bool CpuMessages::on_frame(int from, const Frame& frame, const char* data) {
   if (frame.kind == Frame::Kind::bye) changed_.notify_all();
-  if (accepted.peer == nullptr) return on_first_frame(accepted, frame);
-  if (frame.kind == Frame::Kind::turn) return accepted.connection->turn_to_ring();
-  if (frame.kind != Frame::Kind::ring) return accepted.peer->on_frame(frame, data);
-  auto& is_offered = are_offered_[static_cast<std::size_t>(accepted.rank)];
-  if (is_offered != 0) return false;
-  is_offered = 1;
-  turn_to_ring(accepted.rank);
-  return true;
-}
-
-/// It must be a hello, a watch or calls, with the rank of the sender and our token. A rank may send
-/// one hello.
-bool CpuMessages::on_first_frame(Accepted& accepted, const Frame& frame) {
-  const bool is_rank = frame.tag >= 0 && frame.tag < context_.size && frame.tag != context_.rank;
-  if (accepted.watches || frame.number != token_ || !is_rank) return false;
-  if (frame.kind == Frame::Kind::watch) return accepted.watches = true;
-  if (frame.kind == Frame::Kind::calls) {
-    on_calls_(frame.tag, accepted.connection->release());
-    return true;
-  }
-  if (frame.kind != Frame::Kind::hello) return false;
-  CpuPeer& sender = peer(frame.tag);
-  if (std::ranges::count(accepted_, &sender, &Accepted::peer) > 0) return false;
-  accepted.peer = &sender;
-  accepted.rank = frame.tag;
-  sender.on_connected();
-  offer_ring(accepted);
-  return true;
+  if (frame.kind == Frame::Kind::ring) return rings_.on_offer(from);
+  if (frame.kind == Frame::Kind::turn) return rings_.on_turn(from);
+  return peer(from).on_frame(frame, data);
 }
 
 void CpuMessages::use_rings(ShmRings rings) {
-  run_locked([&] {
-    rings_.emplace(std::move(rings));
-    for (const Accepted& accepted : accepted_) {
-      if (accepted.peer != nullptr && !accepted.connection->is_closed()) offer_ring(accepted);
-    }
-    for (int other = 0; other < context_.size; ++other) {
-      if (are_offered_[static_cast<std::size_t>(other)] != 0) turn_to_ring(other);
-    }
-  });
-}
-
-/// The sender may write to a ring that this rank reads, if there is memory for it.
-void CpuMessages::offer_ring(const Accepted& accepted) {
-  auto ring = rings_ ? rings_->from(accepted.rank) : std::nullopt;
-  if (!ring) return;
-  accepted.connection->set_ring(std::move(*ring));
-  accepted.connection->set_awake(awake_);
-  ringed_.push_back(accepted.connection);
-  ring_of_[static_cast<std::size_t>(accepted.rank)] = accepted.connection.get();
-  accepted.peer->offer_ring();
-}
-
-void CpuMessages::turn_to_ring(int other) {
-  auto ring = rings_ ? rings_->to(other) : std::nullopt;
-  if (!ring) return;
-  peer(other).use_ring(std::move(*ring));
-  peer(other).set_awake(awake_);
-  ring_writers_.push_back(&peer(other));
-}
-
-/// Whether anything was read.
-bool CpuMessages::move_in_rings() {
-  bool moved = false;
-  for (const auto& connection : ringed_) moved = connection->read_ring() || moved;
-  for (CpuPeer* const peer : ring_writers_) peer->go_on();
-  return moved;
-}
-
-void CpuMessages::read_ring_of(const CpuPeer* sender) {
-  for (const Accepted& accepted : accepted_) {
-    if (accepted.peer == sender) accepted.connection->read_ring();
-  }
-}
-
-void CpuMessages::set_awake(bool awake) {
-  awake_ = awake;
-  for (const auto& connection : ringed_) connection->set_awake(awake);
-  for (CpuPeer* const peer : ring_writers_) peer->set_awake(awake);
-}
-
-/// Until nobody has looked at the rings for a while.
-void CpuMessages::watch_idleness() {
-  watches_idleness_ = true;
-  idle_timer_.expires_after(kIdle);
-  idle_timer_.async_wait([this](const error_code&) {
-    run_locked([&] {
-      watches_idleness_ = false;
-      if (movers_ == 0 && std::exchange(is_idle_, true)) return set_awake(false);
-      move_in_rings();
-      watch_idleness();
-    });
-  });
+  run_locked([&] { rings_.use(std::move(rings)); });
 }
 
 void CpuMessages::move_until_complete(const MessageCall& call, Clock::time_point deadline) {
-  Clock::time_point end{};
-  bool is_first = true;
-  for (int looks = 1;; ++looks) {
-    bool goes_on = false;
-    bool has_own_cpu = false;
-    run_locked([&] {
-      if (call.open == 0 || ringed_.empty()) return;
-      if (std::exchange(is_first, false)) ++movers_;
-      if (!awake_) set_awake(true);
-      if (!watches_idleness_) watch_idleness();
-      const bool moved = move_in_rings();
-      goes_on = call.open > 0;
-      has_own_cpu = rings_->have_own_cpus();
-      const auto now = Clock::now();
-      if (moved || end == Clock::time_point{}) end = std::min(now + kLongestSpin, deadline);
-      if (goes_on && now < end) return;
-      if (goes_on && movers_ == 1) set_awake(false);
-      goes_on = false;
-    });
-    if (!goes_on) break;
-    if (!has_own_cpu || looks % kLooksPerYield == 0) ::sched_yield();
-  }
-  if (is_first) return;
-  const std::lock_guard lock(mutex_);
-  --movers_;
-  is_idle_ = false;
+  rings_.move_until([&call] { return call.open == 0; }, deadline);
 }
 
 std::optional<MessageAt> CpuMessages::oldest_with(int other) {

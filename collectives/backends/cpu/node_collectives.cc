@@ -52,7 +52,8 @@ std::shared_ptr<void> NodeCollectives::allocate(const Task& task, const Call& ca
 
 std::optional<ShmRings> NodeCollectives::rings() const {
   if (own_.memory() == nullptr) return std::nullopt;
-  return ShmRings(own_.memory()->arena(), own_.nodes().ranks(own_.node()), context_.rank);
+  const ShmCollectives& memory = *own_.memory();
+  return ShmRings(memory.arena(), own_.nodes().ranks(own_.node()), context_.rank, memory.heap());
 }
 
 int NodeCollectives::rank_at(int place) const {

@@ -19,6 +19,17 @@ constexpr std::size_t kCost = 64;
 /// more memory would not help it.
 constexpr std::size_t kMostUnexpected = 1 << 17;
 
+/// From so many bytes on one copy by the kernel, which has to look up each page, takes less time
+/// than two through the ring, which are made at once. Where no kernel is needed all long messages
+/// are read.
+constexpr std::size_t kLeastRead = std::size_t{512} << 10;
+
+/// memcpy() takes another way with more, which is slower from a cache of another processor.
+constexpr std::size_t kCopiedAtOnce = std::size_t{256} << 10;
+
+/// So many bytes are read before other messages have their turn, and the sender learns of it.
+constexpr std::size_t kReadPerTurn = std::size_t{1} << 20;
+
 std::size_t cost_of(const Frame& frame) {
   return frame.is_short != 0 ? frame.follow() + kCost : 0;
 }
@@ -36,9 +47,11 @@ std::string describe(const Transfer& transfer, int peer) {
 }
 
 CpuPeer::CpuPeer(boost::asio::io_context& context, const RunLocked& run_locked,
-                 boost::asio::ip::tcp::endpoint to, const Frame& first, int own_rank, Events events)
+                 boost::asio::ip::tcp::endpoint to, const Frame& first, const MemoryMark& own,
+                 int own_rank, Events events)
     : to_(std::move(to)),
       first_(first),
+      own_(own),
       own_rank_(own_rank),
       events_(std::move(events)),
       connection_(context, run_locked, [this](const std::string& reason) { on_closed(reason); }),
@@ -94,11 +107,18 @@ CpuPeer::Next CpuPeer::receive_now(const Transfer& transfer, RecvConnection& con
 
 void CpuPeer::send(MessageAt message) {
   if (lost_) return events_.lost(*lost_);
-  const Frame frame = frame_of(message->transfer);
+  Frame frame = frame_of(message->transfer);
   ++sent_;
   if (frame.is_short == 0) {
     announced_.emplace(frame.number, message);
-    connection_.send(frame);
+    const std::uint64_t shared = heap_ ? heap_->position_of(message->data(), message->bytes()) : 0;
+    const bool is_worth_it = shared != 0 || message->bytes() >= kLeastRead;
+    if (connection_.is_in_ring() && own_ && is_worth_it) {
+      frame.has_place = 1;
+      message->place = own_.place_of(message->data());
+      message->place.shared = shared;
+    }
+    connection_.send(frame, reinterpret_cast<const char*>(&message->place));
     return fail_unmatched_after_bye();
   }
   credit_ -= cost_of(frame);
@@ -128,13 +148,66 @@ void CpuPeer::match(MessageAt message, const Frame& frame, const char* data) {
   }
   if (frame.is_short == 0) {
     if (lost_) return events_.lost(*lost_);
-    incoming_.emplace(frame.number, message);
+    MemoryPlace place;
+    if (frame.has_place != 0) std::memcpy(&place, data, sizeof(place));
+    const bool is_mapped = heap_ && place.shared != 0;
+    const bool may_read = frame.has_place != 0 && (reads_memory_ || is_mapped);
+    if (!may_read) return clear_to_send(frame.number, message);
+    readings_.push_back({frame.number, message, place});
     message->last_progress = std::chrono::steady_clock::now();
-    return connection_.send({.kind = Frame::Kind::clear_to_send, .number = frame.number});
+    return events_.readable();
   }
   if (frame.follow() > 0) std::memcpy(message->data(), data, frame.follow());
   return_credit(cost_of(frame));
   events_.done(message);
+}
+
+void CpuPeer::clear_to_send(std::uint64_t number, MessageAt message) {
+  incoming_.emplace(number, message);
+  message->moved = 0;
+  message->last_progress = std::chrono::steady_clock::now();
+  connection_.send({.kind = Frame::Kind::clear_to_send, .number = number});
+}
+
+/// If the peer is gone or has given up, nothing comes after clear_to_send either, and the end of
+/// its connection says so.
+bool CpuPeer::read_memory(const RecvConnection& connection) {
+  if (readings_.empty()) return false;
+  const auto [number, message, place] = readings_.front();
+  const std::size_t bytes = std::min(message->bytes() - message->moved, kReadPerTurn);
+  if (!read_piece(readings_.front(), {message->data() + message->moved, bytes}, connection)) {
+    readings_.pop_front();
+    reads_memory_ = is_marked(place, first_.number);
+    clear_to_send(number, message);
+    return true;
+  }
+  connection_.send({.kind = Frame::Kind::taken, .number = number, .count = bytes});
+  if (message->moved + bytes == message->bytes()) readings_.pop_front();
+  advance(message, bytes);
+  return true;
+}
+
+/// Where this rank maps it, too, or else by the kernel. If the peer has not given up until
+/// afterwards, the data was what it has sent.
+bool CpuPeer::read_piece(const Reading& reading, std::span<char> to,
+                         const RecvConnection& connection) const {
+  const auto& [number, message, place] = reading;
+  const auto from =
+      heap_ && place.shared != 0 ? heap_->at(place.shared + message->moved, to.size()) : nullptr;
+  if (!from) return internal::read_memory(place, first_.number, message->moved, to);
+  for (std::size_t at = 0; at < to.size(); at += kCopiedAtOnce) {
+    std::memcpy(to.data() + at, from.get() + at, std::min(kCopiedAtOnce, to.size() - at));
+  }
+  return !connection.has_writer_given_up();
+}
+
+/// So many bytes of a long message have been moved; whether it is complete.
+bool CpuPeer::advance(MessageAt message, std::size_t bytes) {
+  message->moved += bytes;
+  message->last_progress = std::chrono::steady_clock::now();
+  if (message->moved < message->bytes()) return false;
+  events_.done(message);
+  return true;
 }
 
 void CpuPeer::return_credit(std::size_t credit) {
@@ -151,8 +224,10 @@ void CpuPeer::fail_unmatched_after_bye() {
   if (!announced_.empty()) events_.mismatched(announced_.begin()->second, theirs);
 }
 
-void CpuPeer::offer_ring() {
+void CpuPeer::offer_ring(std::shared_ptr<const ShmHeap> heap) {
   open();
+  heap_ = std::move(heap);
+  reads_memory_ = true;
   connection_.send({.kind = Frame::Kind::ring});
 }
 
@@ -174,6 +249,8 @@ bool CpuPeer::on_frame(const Frame& frame, const char* data) {
       return on_message(frame, data);
     case Frame::Kind::clear_to_send:
       return on_clear_to_send(frame.number);
+    case Frame::Kind::taken:
+      return on_taken(frame.number, frame.count);
     case Frame::Kind::credit:
       if (frame.count > kCredit - credit_) return false;
       credit_ += frame.count;
@@ -225,18 +302,23 @@ std::optional<char*> CpuPeer::destination(std::uint64_t number, std::size_t byte
   const auto found = incoming_.find(number);
   if (found == incoming_.end()) return std::nullopt;
   const Message& message = *found->second;
-  if (bytes > message.bytes() - message.received) return std::nullopt;
-  return message.data() + message.received;
+  if (bytes > message.bytes() - message.moved) return std::nullopt;
+  return message.data() + message.moved;
+}
+
+bool CpuPeer::on_taken(std::uint64_t number, std::size_t bytes) {
+  const auto found = announced_.find(number);
+  if (found == announced_.end()) return false;
+  const MessageAt message = found->second;
+  const bool was_told = message->place.mark != 0;
+  if (!was_told || bytes > message->bytes() - message->moved) return false;
+  if (advance(message, bytes)) announced_.erase(found);
+  return true;
 }
 
 void CpuPeer::on_data(std::uint64_t number, std::size_t bytes) {
   const auto found = incoming_.find(number);
-  const MessageAt message = found->second;
-  message->received += bytes;
-  message->last_progress = std::chrono::steady_clock::now();
-  if (message->received < message->bytes()) return;
-  incoming_.erase(found);
-  events_.done(message);
+  if (advance(found->second, bytes)) incoming_.erase(found);
 }
 
 /// What is read at the end may be answered, which fails as the connection has ended.

@@ -4,12 +4,14 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <list>
 #include <map>
 #include <memory>
 #include <optional>
 #include <shared_mutex>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +21,8 @@
 
 #include "collectives/backends/cpu/connections.h"
 #include "collectives/backends/cpu/frame.h"
+#include "collectives/backends/shm/heap.h"
+#include "collectives/backends/shm/other_memory.h"
 #include "collectives/call/async_call.h"
 #include "collectives/call/task.h"
 
@@ -53,7 +57,8 @@ struct Message {
   std::shared_ptr<MessageCall> call;
   std::chrono::steady_clock::time_point last_progress;  ///< it was begun, or data was moved
   std::chrono::milliseconds timeout{};                  ///< without progress
-  std::size_t received = 0;                             ///< bytes of a long message
+  std::size_t moved = 0;                                ///< bytes of a long message
+  MemoryPlace place = {};                               ///< if the receiver may read it there
 
   std::size_t bytes() const;
   char* data() const { return static_cast<char*>(transfer.data); }
@@ -72,6 +77,10 @@ std::string describe(const Transfer& transfer, int peer);
 /// Short messages are sent eagerly, with their data; the receiver keeps those that no receive has
 /// been posted for (MPI: unexpected messages). The sender's credit bounds their size. Any other
 /// message's data is sent when the receiver says clear_to_send, and read straight into its buffer.
+///
+/// Ranks that have a ring try to do with one copy: the sender of a long message says where its data
+/// is, and the receiver reads it there. Where the kernel refuses that, or the data cannot be read,
+/// the receiver says clear_to_send instead.
 ///
 /// The n-th message with a tag goes to the n-th receive with that tag. Messages with different tags
 /// do not wait for each other.
@@ -93,12 +102,16 @@ class CpuPeer {
 
     /// The peer sent more messages that were not received than are kept; `tag` is the last one's.
     std::function<void(std::size_t kept, std::int32_t tag)> overflowed;
+
+    /// There is something for read_memory() to do.
+    std::function<void()> readable;
   };
 
-  /// `to` is where the peer listens, `first` the first frame for it; `own_rank` is as messages name
-  /// it.
+  /// `to` is where the peer listens, `first` the first frame for it, with the token that marks the
+  /// peer's memory, too; `own` is the mark of this process; `own_rank` is as messages name it.
   CpuPeer(boost::asio::io_context& context, const RunLocked& run_locked,
-          boost::asio::ip::tcp::endpoint to, const Frame& first, int own_rank, Events events);
+          boost::asio::ip::tcp::endpoint to, const Frame& first, const MemoryMark& own,
+          int own_rank, Events events);
 
   void begin(MessageAt message);
 
@@ -129,12 +142,20 @@ class CpuPeer {
   /// "has sent tag 5": the messages from the peer that were not received.
   std::string describe_unexpected() const;
 
-  /// Notifies the peer that this rank reads its ring.
-  void offer_ring();
+  /// Notifies the peer that this rank reads its ring, and may read its memory, of which `heap` may
+  /// have some.
+  void offer_ring(std::shared_ptr<const ShmHeap> heap);
   /// Sends through a ring from now on, once what was sent before is written.
   void use_ring(ShmRing ring) { connection_.use_ring(std::move(ring)); }
   void set_awake(bool awake) { connection_.set_awake(awake); }
   void go_on() { connection_.go_on(); }
+
+  /// Reads one turn's bytes of a long message where the peer has it; whether there was one.
+  /// `connection` is that on which the peer sends.
+  bool read_memory(const RecvConnection& connection);
+  bool is_reading() const { return !readings_.empty(); }
+  /// Whether the peer has yet to take a long message.
+  bool is_awaited() const { return !announced_.empty(); }
 
   void close() noexcept { connection_.close(); }
 
@@ -145,6 +166,13 @@ class CpuPeer {
     std::vector<char> data;
   };
 
+  /// A long message that this rank reads where the peer has it.
+  struct Reading {
+    std::uint64_t number;
+    MessageAt message;
+    MemoryPlace place;
+  };
+
   void open();
   Frame frame_of(const Transfer& transfer) const;
   void send(MessageAt message);
@@ -152,11 +180,17 @@ class CpuPeer {
   void match(MessageAt message, const Frame& frame, const char* data);
   bool on_message(const Frame& frame, const char* data);
   bool on_clear_to_send(std::uint64_t number);
+  bool on_taken(std::uint64_t number, std::size_t bytes);
+  void clear_to_send(std::uint64_t number, MessageAt message);
+  bool advance(MessageAt message, std::size_t bytes);
+  bool read_piece(const Reading& reading, std::span<char> to,
+                  const RecvConnection& connection) const;
   void return_credit(std::size_t credit);
   void fail_unmatched_after_bye();
 
   boost::asio::ip::tcp::endpoint to_;
   Frame first_;
+  const MemoryMark& own_;
   int own_rank_;
   Events events_;
   SendConnection connection_;
@@ -168,7 +202,7 @@ class CpuPeer {
 
   std::uint64_t sent_ = 0;                        // messages
   std::size_t credit_;                            // left for short messages to the peer
-  std::map<std::uint64_t, MessageAt> announced_;  // ours that wait for clear_to_send
+  std::map<std::uint64_t, MessageAt> announced_;  // ours that wait for clear_to_send or taken
 
   std::uint64_t received_ = 0;  // messages
   // By tag, each tag in the order of arrival. A tag is never in both.
@@ -177,6 +211,9 @@ class CpuPeer {
   std::size_t unexpected_cost_ = 0;                // in credit
   std::size_t credit_to_return_ = 0;
   std::map<std::uint64_t, MessageAt> incoming_;  // the peer's messages that are cleared to send
+  bool reads_memory_ = false;                    // until that is refused
+  std::shared_ptr<const ShmHeap> heap_;
+  std::deque<Reading> readings_;
 };
 
 }  // namespace ddp::internal

@@ -44,8 +44,8 @@ ShmCollectives::ShmCollectives(const GroupContext& context, ShmArena arena)
     : context_(context),
       arena_(std::move(arena)),
       rounds_(arena_.members(), context.rank, context.size, arena_.has_cpu_for_each()),
-      heap_(arena_, context.rank),
-      zero_copy_(heap_, rounds_, context.rank, context.size),
+      heap_(std::make_shared<ShmHeap>(arena_, context.rank)),
+      zero_copy_(*heap_, rounds_, context.rank, context.size),
       counts_(static_cast<std::size_t>(context.size)),
       parts_(static_cast<std::size_t>(context.size)) {
   static_assert(kMostRanks * sizeof(Counts) <= kShmPiece);
@@ -56,7 +56,7 @@ void ShmCollectives::watch(std::vector<HangupWatch::Connection> connections) {
 }
 
 void ShmCollectives::run(const Task& task, const Call& call) {
-  if (heap_.is_used() && zero_copy_.suits(task)) {
+  if (heap_->is_used() && zero_copy_.suits(task)) {
     const auto places = zero_copy_.find(task);
     if (are_same_on_all(places, call)) {
       zero_copy_.run(task, places);
@@ -82,8 +82,8 @@ void ShmCollectives::run(const Task& task, const Call& call) {
 
 std::shared_ptr<void> ShmCollectives::allocate(const Task& task, const Call& call) {
   exchange(call, 0);
-  const auto region = heap_.take(task.count);
-  return is_true_on_all(region != nullptr, call) ? heap_.use(region) : nullptr;
+  const auto region = heap_->take(task.count);
+  return is_true_on_all(region != nullptr, call) ? heap_->use(region) : nullptr;
 }
 
 bool ShmCollectives::is_true_on_all(bool mine, const Call& call) {

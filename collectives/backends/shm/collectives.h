@@ -48,6 +48,7 @@ class ShmCollectives {
   std::shared_ptr<void> allocate(const Task& task, const Call& call);
 
   const ShmArena& arena() const { return arena_; }
+  std::shared_ptr<const ShmHeap> heap() const { return heap_; }
 
   /// Stops as if stop() were called when one of the connections ends. Throws std::system_error.
   void watch(std::vector<HangupWatch::Connection> connections);
@@ -88,7 +89,7 @@ class ShmCollectives {
   GroupContext context_;
   const ShmArena arena_;
   ShmRounds rounds_;
-  ShmHeap heap_;
+  const std::shared_ptr<ShmHeap> heap_;
   ShmZeroCopy zero_copy_;
   std::vector<Counts> counts_;      // of the current call, by rank
   std::vector<const void*> parts_;  // of the data that is combined, by rank

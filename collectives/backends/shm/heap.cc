@@ -84,14 +84,23 @@ class ShmRegion {
     return static_cast<char*>(parts_) + stride_ * static_cast<std::size_t>(rank);
   }
   char* own() const { return part(rank_); }
+  std::uint64_t position_of_own() const {
+    return begin_ + stride_ * static_cast<std::size_t>(rank_);
+  }
+
+  /// Null if it is not within one rank's part.
+  const char* at(std::uint64_t position, std::size_t bytes) const {
+    if (position < begin_ || position - begin_ >= extent() || bytes > bytes_) return nullptr;
+    const auto offset = static_cast<std::size_t>(position - begin_);
+    return offset % stride_ <= bytes_ - bytes ? part(0) + offset : nullptr;
+  }
+
   std::size_t begin() const { return begin_; }
   std::size_t bytes() const { return bytes_; }
   std::size_t extent() const { return stride_ * static_cast<std::size_t>(ranks_); }
 
  private:
-  off_t begin_of_own() const {
-    return static_cast<off_t>(begin_ + stride_ * static_cast<std::size_t>(rank_));
-  }
+  off_t begin_of_own() const { return static_cast<off_t>(position_of_own()); }
 
   const std::shared_ptr<const ddprun::Fd> memory_;
   const std::size_t begin_;   // in the memory
@@ -104,6 +113,10 @@ class ShmRegion {
 
 std::uint64_t ShmPlace::number() const {
   return region_ ? region_->begin() + at_ : 0;
+}
+
+std::uint64_t ShmPlace::position() const {
+  return region_->position_of_own() + at_;
 }
 
 char* ShmPlace::of(int rank) const {
@@ -126,6 +139,7 @@ std::shared_ptr<ShmRegion> ShmHeap::take(std::size_t bytes) {
 }
 
 std::shared_ptr<void> ShmHeap::use(const std::shared_ptr<ShmRegion>& region) {
+  const std::lock_guard lock(mutex_);
   std::erase_if(known_, [](const Known& known) { return known.region.expired(); });
   char* const own = region->own();
   known_.push_back({reinterpret_cast<std::uintptr_t>(own), region->bytes(), region});
@@ -134,6 +148,7 @@ std::shared_ptr<void> ShmHeap::use(const std::shared_ptr<ShmRegion>& region) {
 }
 
 ShmPlace ShmHeap::find(const void* data, std::size_t bytes) const {
+  const std::lock_guard lock(mutex_);
   const auto address = reinterpret_cast<std::uintptr_t>(data);
   for (const Known& known : known_) {
     if (address < known.begin || bytes > known.bytes) continue;
@@ -142,6 +157,21 @@ ShmPlace ShmHeap::find(const void* data, std::size_t bytes) const {
     if (auto region = known.region.lock()) return {std::move(region), at};
   }
   return {};
+}
+
+std::uint64_t ShmHeap::position_of(const void* data, std::size_t bytes) const {
+  const ShmPlace place = find(data, bytes);
+  return place.number() == 0 ? 0 : place.position();
+}
+
+std::shared_ptr<const char> ShmHeap::at(std::uint64_t position, std::size_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  for (const Known& known : known_) {
+    const auto region = known.region.lock();
+    const char* const data = region ? region->at(position, bytes) : nullptr;
+    if (data != nullptr) return {region, data};
+  }
+  return nullptr;
 }
 
 }  // namespace ddp::internal

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "base/fd.h"
@@ -24,8 +25,9 @@ class ShmPlace {
   /// The same number on all ranks whose data is at the same place; 0: in no region.
   std::uint64_t number() const;
 
-  /// Where `rank` has it.
+  /// Where `rank` has it; where this rank has it in the memory.
   char* of(int rank) const;
+  std::uint64_t position() const;
 
  private:
   std::shared_ptr<const ShmRegion> region_;
@@ -39,7 +41,7 @@ class ShmPlace {
 /// Ranks tell each other numbers only, and each compares them with its own: nothing is read at a
 /// place that another rank named.
 ///
-/// Thread: one at a time. Regions may be released in any.
+/// Thread: one at a time, unless said. Regions may be released in any.
 class ShmHeap {
  public:
   ShmHeap(const ShmArena& arena, int rank);
@@ -59,6 +61,14 @@ class ShmHeap {
   /// Of data of this rank.
   ShmPlace find(const void* data, std::size_t bytes) const;
 
+  /// Where data of this rank is in the memory, for at() in another rank; 0: in no region.
+  /// Thread: any.
+  std::uint64_t position_of(const void* data, std::size_t bytes) const;
+
+  /// Data of any rank, which stays mapped; null if not all of it is in one's part of a region that
+  /// is used here, whatever another rank claims. Thread: any.
+  std::shared_ptr<const char> at(std::uint64_t position, std::size_t bytes) const;
+
  private:
   /// A region that is used, or was: it is looked at only if data is in its addresses.
   struct Known {
@@ -72,6 +82,7 @@ class ShmHeap {
   const int rank_;
   std::size_t next_;  ///< where the next region begins in the memory
   bool is_used_ = false;
+  mutable std::mutex mutex_;  // of known_
   std::vector<Known> known_;
 };
 

@@ -59,20 +59,25 @@ struct alignas(4096) ShmMember {
 /// level cache of current processors.
 inline constexpr std::size_t kShmRing = std::size_t{256} << 10;
 
-/// A stream of bytes from one rank to one other. `written` and `read` count all that ever were: the
-/// writer stores `written` after the bytes, with release, and the reader stores `read` after it has
-/// copied them, so neither ever touches bytes that the other works on.
+/// A stream of bytes from one rank to one other, in records. A record begins at a cache line with
+/// the number of its bytes, its length, which follow it: so a short message is in the line that its
+/// reader looks at. The writer first makes the length of the next record 0, then writes the bytes,
+/// and then the length, with release: who sees a length sees all of the record, and who looks too
+/// early sees 0, whatever was at that place before.
+///
+/// `read` counts the bytes of all records that the reader is done with, whole cache lines, and is
+/// stored after it has copied them: so neither ever touches bytes that the other works on.
 ///
 /// A side that is about to sleep until the other has gone on sets its `sleeps` and looks once more.
-/// The other stores its count first and looks at `sleeps` then. All four are sequentially
-/// consistent, so at least one of the two sees what the other stored; whoever finds `sleeps` set
-/// takes it back and sends a byte through the connection of the two.
+/// The other stores the length, or its count, first and looks at `sleeps` then. All four are
+/// sequentially consistent, so at least one of the two sees what the other stored; whoever finds
+/// `sleeps` set takes it back and sends a byte through the connection of the two.
 struct ShmRingMemory {
-  alignas(128) std::atomic<std::uint64_t> written;
   alignas(128) std::atomic<std::uint64_t> read;
   alignas(128) std::atomic<std::uint32_t> reader_sleeps;
   alignas(128) std::atomic<std::uint32_t> writer_sleeps;
-  alignas(4096) std::array<char, kShmRing> data;
+  alignas(128) std::atomic<std::uint32_t> has_given_up;  // the writer: data elsewhere may change
+  alignas(4096) std::array<char, kShmRing> data;         // zero at first: memory from the kernel is
 };
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);

@@ -9,12 +9,30 @@
 namespace ddp::internal {
 namespace {
 
-/// So many bytes are copied before the other end sees them: so both copy at the same time.
-constexpr std::size_t kStep = std::size_t{16} << 10;
+constexpr std::size_t kRingLine = 64;
+constexpr std::size_t kLength = sizeof(std::uint64_t);
 
-/// From `at`, counted from the beginning of the stream, to the end of the memory at most.
-std::size_t contiguous(std::uint64_t at, std::size_t bytes) {
-  return std::min({bytes, kStep, kShmRing - static_cast<std::size_t>(at % kShmRing)});
+/// The longest record, with its length: the other end sees it before the next one is copied, so
+/// both copy at the same time.
+constexpr std::size_t kLongest = std::size_t{16} << 10;
+
+/// What a record of so many bytes takes, whole lines.
+constexpr std::size_t memory_of(std::size_t bytes) {
+  return (kLength + bytes + kRingLine - 1) / kRingLine * kRingLine;
+}
+
+/// The most bytes of a record that begins there.
+std::size_t most_at(std::uint64_t at) {
+  return std::min(kLongest, kShmRing - static_cast<std::size_t>(at % kShmRing)) - kLength;
+}
+
+/// So many of the bytes of `first` and then `second`, from `at` on.
+void copy_parts(std::span<const char> first, std::span<const char> second, std::size_t at,
+                std::size_t bytes, char* to) {
+  const std::size_t of_first = at < first.size() ? std::min(first.size() - at, bytes) : 0;
+  if (of_first > 0) std::memcpy(to, first.data() + at, of_first);
+  if (bytes == of_first) return;
+  std::memcpy(to + of_first, second.data() + at + of_first - first.size(), bytes - of_first);
 }
 
 }  // namespace
@@ -50,78 +68,110 @@ ShmRing::~ShmRing() {
   if (ring_ != nullptr) ::munmap(ring_, sizeof(ShmRingMemory));
 }
 
+std::atomic_ref<std::uint64_t> ShmRing::length_at(std::uint64_t at) const {
+  return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(place(at)));
+}
+
 /// The other end is of another process: what it claims must not lead out of the memory.
 void ShmRing::look_for_room() {
   const std::uint64_t read = ring_->read;
-  if (own_ - read <= kShmRing) seen_ = read;
+  if (own_ - read <= kShmRing && read % kRingLine == 0) seen_ = read;
 }
 
-void ShmRing::look_for_bytes() {
-  const std::uint64_t written = ring_->written;
-  if (written - own_ <= kShmRing) seen_ = written;
+/// The length of a record that is there; else 0.
+std::size_t ShmRing::record_at(std::uint64_t at) const {
+  const std::uint64_t length = length_at(at).load();
+  return length <= most_at(at) ? static_cast<std::size_t>(length) : 0;
 }
 
-std::size_t ShmRing::write(std::span<const char> first, std::span<const char> second) {
-  const std::size_t wanted = first.size() + second.size();
-  if (room() < wanted) look_for_room();
-  const std::size_t bytes = std::min(room(), wanted);
-  for (std::size_t done = 0; done < bytes;) {
-    const bool is_first = done < first.size();
-    const std::span<const char> rest =
-        is_first ? first.subspan(done) : second.subspan(done - first.size());
-    const std::size_t length = contiguous(own_, std::min(rest.size(), bytes - done));
-    std::memcpy(ring_->data.data() + own_ % kShmRing, rest.data(), length);
-    own_ += length;
-    done += length;
-    if (done < bytes && !is_first) ring_->written.store(own_, std::memory_order_release);
+/// Counts every record as a longest one less the line of the next length.
+bool ShmRing::has_room_for(std::size_t bytes) {
+  constexpr std::size_t kInRecord = kLongest - kLength - kRingLine;
+  const std::size_t needed = bytes + (bytes / kInRecord + 2) * (kLength + kRingLine) + kRingLine;
+  if (room() < needed) look_for_room();
+  return room() >= needed;
+}
+
+bool ShmRing::holds(std::size_t bytes) const {
+  std::uint64_t at = own_;
+  for (std::size_t found = 0; found < bytes + taken_;) {
+    const std::size_t length = at == own_ && length_ > 0 ? length_ : record_at(at);
+    if (length == 0 || at - own_ >= kShmRing) return false;
+    found += length;
+    at += memory_of(length);
   }
-  if (bytes > 0) ring_->written = own_;
-  return bytes;
+  return true;
+}
+
+/// A record needs room for the length of the next one, too.
+std::size_t ShmRing::write(std::span<const char> first, std::span<const char> second) {
+  const std::size_t bytes = first.size() + second.size();
+  if (room() < memory_of(bytes) + kRingLine) look_for_room();
+  std::size_t done = 0;
+  while (done < bytes && room() > kRingLine) {
+    const std::size_t length =
+        std::min({bytes - done, most_at(own_), room() - kRingLine - kLength});
+    copy_parts(first, second, done, length, place(own_) + kLength);
+    const std::uint64_t next = own_ + memory_of(length);
+    length_at(next).store(0, std::memory_order_relaxed);
+    length_at(own_).store(length);
+    own_ = next;
+    done += length;
+  }
+  return done;
 }
 
 std::size_t ShmRing::read(std::span<char> first, std::span<char> second) {
-  if (seen_ == own_) look_for_bytes();
-  const std::size_t bytes =
-      std::min(static_cast<std::size_t>(seen_ - own_), first.size() + second.size());
-  for (std::size_t done = 0; done < bytes;) {
-    const bool is_first = done < first.size();
-    const std::span<char> rest =
-        is_first ? first.subspan(done) : second.subspan(done - first.size());
-    const std::size_t length = contiguous(own_, std::min(rest.size(), bytes - done));
-    std::memcpy(rest.data(), ring_->data.data() + own_ % kShmRing, length);
-    own_ += length;
-    done += length;
-    if (done < bytes) ring_->read.store(own_, std::memory_order_release);
+  std::size_t done = 0;
+  for (std::span<char> to : {first, second}) {
+    while (!to.empty()) {
+      if (length_ == 0) length_ = record_at(own_);
+      if (length_ == 0) return done;
+      const std::size_t bytes = std::min(to.size(), length_ - taken_);
+      std::memcpy(to.data(), place(own_) + kLength + taken_, bytes);
+      to = to.subspan(bytes);
+      done += bytes;
+      taken_ += bytes;
+      if (taken_ < length_) continue;
+      own_ += memory_of(length_);
+      length_ = taken_ = 0;
+      ring_->read = own_;
+    }
   }
-  if (bytes > 0) ring_->read = own_;
-  return bytes;
+  return done;
 }
 
 bool ShmRing::peek(std::span<char> bytes) {
-  if (!holds(bytes.size())) return false;
-  const auto at = static_cast<std::size_t>(own_ % kShmRing);
-  const std::size_t first = std::min(bytes.size(), kShmRing - at);
-  std::memcpy(bytes.data(), ring_->data.data() + at, first);
-  if (first < bytes.size()) {
-    std::memcpy(bytes.data() + first, ring_->data.data(), bytes.size() - first);
-  }
+  if (length_ == 0) length_ = record_at(own_);
+  if (length_ - taken_ < bytes.size()) return false;
+  std::memcpy(bytes.data(), place(own_) + kLength + taken_, bytes.size());
   return true;
 }
 
 bool ShmRing::waits_for_room() {
   ring_->writer_sleeps = 1;
   look_for_room();
-  return room() == 0;
+  return room() <= kRingLine;
 }
 
 bool ShmRing::waits_for_bytes() {
   ring_->reader_sleeps = 1;
-  look_for_bytes();
-  return seen_ == own_;
+  return length_ == 0 && record_at(own_) == 0;
 }
 
-ShmRings::ShmRings(const ShmArena& arena, const std::vector<int>& ranks, int own)
-    : memory_(arena.memory()), have_own_cpus_(arena.has_cpu_for_each()) {
+void ShmRing::give_up() noexcept {
+  ring_->has_given_up = 1;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+bool ShmRing::has_writer_given_up() const {
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return ring_->has_given_up != 0;
+}
+
+ShmRings::ShmRings(const ShmArena& arena, const std::vector<int>& ranks, int own,
+                   std::shared_ptr<const ShmHeap> heap)
+    : memory_(arena.memory()), heap_(std::move(heap)), have_own_cpus_(arena.has_cpu_for_each()) {
   const int place = static_cast<int>(std::ranges::find(ranks, own) - ranks.begin());
   for (int other = 0; other < static_cast<int>(ranks.size()); ++other) {
     if (other == place) continue;

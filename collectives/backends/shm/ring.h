@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -12,6 +13,7 @@
 
 #include "base/fd.h"
 #include "collectives/backends/shm/arena.h"
+#include "collectives/backends/shm/heap.h"
 #include "collectives/backends/shm/layout.h"
 
 namespace ddp::internal {
@@ -29,7 +31,11 @@ class ShmRing {
   static std::optional<ShmRing> open(const ddprun::Fd& memory, std::size_t at);
 
   ShmRing(ShmRing&& other) noexcept
-      : ring_(std::exchange(other.ring_, nullptr)), own_(other.own_), seen_(other.seen_) {}
+      : ring_(std::exchange(other.ring_, nullptr)),
+        own_(other.own_),
+        seen_(other.seen_),
+        length_(other.length_),
+        taken_(other.taken_) {}
   ShmRing& operator=(ShmRing&&) = delete;
   ~ShmRing();
 
@@ -40,18 +46,12 @@ class ShmRing {
   std::size_t read(std::span<char> first, std::span<char> second);
 
   /// Whether write() would write so many bytes.
-  bool has_room_for(std::size_t bytes) {
-    if (room() < bytes) look_for_room();
-    return room() >= bytes;
-  }
+  bool has_room_for(std::size_t bytes);
 
   /// Whether read() would read so many.
-  bool holds(std::size_t bytes) {
-    if (seen_ - own_ < bytes) look_for_bytes();
-    return seen_ - own_ >= bytes;
-  }
+  bool holds(std::size_t bytes) const;
 
-  /// The next bytes, which remain there; false if there are fewer.
+  /// The next bytes, which remain there; false if there are fewer, or they are not together.
   bool peek(std::span<char> bytes);
 
   /// After write() or read(): whether the other end sleeps, and has to be woken for it.
@@ -63,6 +63,11 @@ class ShmRing {
   bool waits_for_room();
   bool waits_for_bytes();
 
+  /// The writer: what it has let the reader read elsewhere may change from now on.
+  void give_up() noexcept;
+  /// The reader, after it has read there: whether that may have changed.
+  bool has_writer_given_up() const;
+
   /// The reader looks often by itself.
   void stay_awake() { ring_->reader_sleeps.store(0, std::memory_order_relaxed); }
 
@@ -72,24 +77,33 @@ class ShmRing {
   static bool must_wake(std::atomic<std::uint32_t>& sleeps) {
     return sleeps.load() != 0 && sleeps.exchange(0) != 0;
   }
+  char* place(std::uint64_t at) const { return ring_->data.data() + at % kShmRing; }
+  std::atomic_ref<std::uint64_t> length_at(std::uint64_t at) const;
   std::size_t room() const { return kShmRing - static_cast<std::size_t>(own_ - seen_); }
   void look_for_room();
-  void look_for_bytes();
+  std::size_t record_at(std::uint64_t at) const;
 
   ShmRingMemory* ring_;
-  std::uint64_t own_ = 0;   // what this end has written, or read
-  std::uint64_t seen_ = 0;  // the same of the other one, when this one last looked
+  std::uint64_t own_ = 0;   // where the next record begins for this end
+  std::uint64_t seen_ = 0;  // writer: what the reader was done with, when this end last looked
+  // Reader: of the record at own_; 0: it was not there yet.
+  std::size_t length_ = 0;
+  std::size_t taken_ = 0;
 };
 
 /// The rings between this rank and the others of its node, by their ranks in the group.
 class ShmRings {
  public:
-  /// `ranks` are those of the node, in the order of their places, and `own` is one of them.
-  ShmRings(const ShmArena& arena, const std::vector<int>& ranks, int own);
+  /// `ranks` are those of the node, in the order of their places, and `own` is one of them. `heap`
+  /// is in the same memory.
+  ShmRings(const ShmArena& arena, const std::vector<int>& ranks, int own,
+           std::shared_ptr<const ShmHeap> heap);
 
   /// The ends of this rank; nullopt if there is no memory, or the other rank is on another node.
   std::optional<ShmRing> from(int rank) const;
   std::optional<ShmRing> to(int rank) const;
+
+  const std::shared_ptr<const ShmHeap>& heap() const { return heap_; }
 
   /// Whether there is a CPU for each rank of the node.
   bool have_own_cpus() const { return have_own_cpus_; }
@@ -101,6 +115,7 @@ class ShmRings {
   };
 
   std::shared_ptr<const ddprun::Fd> memory_;
+  std::shared_ptr<const ShmHeap> heap_;
   std::map<int, Places> places_;
   bool have_own_cpus_;
 };

@@ -95,6 +95,7 @@ CpuPeer::Events events_that_count(int& endings, std::vector<std::string>& lost) 
       .ending = [&endings] { ++endings; },
       .lost = [&lost](const std::string& reason) { lost.push_back(reason); },
       .overflowed = [](std::size_t, std::int32_t) {},
+      .readable = [] {},
   };
 }
 
@@ -221,7 +222,8 @@ TEST_CASE("the end of a connection is told once, also if the answer to its last 
     ++endings;
     if (endings < 10) again->on_closed("Broken pipe");  // of the answer
   };
-  CpuPeer peer(network.io, run, network.acceptor.local_endpoint(), {}, 0, events);
+  const MemoryMark mark(1);
+  CpuPeer peer(network.io, run, network.acceptor.local_endpoint(), {}, mark, 0, events);
   again = &peer;
   peer.on_closed("its connection ended");
   CHECK(endings == 1);

@@ -119,6 +119,20 @@ TEST_CASE("a rank killed in a message through memory fails the others, which nam
   }));
 }
 
+TEST_CASE("a rank killed at one end of a long message fails the other end, which names it") {
+  const bool is_sender = GENERATE(true, false);
+  check_lost_rank_1(run_ranks(
+      2,
+      [](ProcessGroup& group, bool rank_1_sends) {
+        std::vector<float> data(std::size_t{8} << 20);
+        const int other = 1 - group.rank();
+        lose_rank_1_in(group, [&] {
+          (group.rank() == 1) == rank_1_sends ? group.send(data, other) : group.recv(data, other);
+        });
+      },
+      is_sender));
+}
+
 TEST_CASE("a rank stopped by a signal in a call is named when the others' calls time out") {
   const Words command = rank_command([](ProcessGroup& group) {
     group.barrier();

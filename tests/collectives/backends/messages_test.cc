@@ -1,12 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
+#include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <optional>
+#include <span>
 #include <string>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <sys/uio.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include "collectives/backends/shm/layout.h"
@@ -49,6 +61,44 @@ bool are_two_rings_mapped(ProcessGroup& group) {
   return false;
 }
 
+struct Process {
+  pid_t id;
+  const void* data;
+};
+
+/// Whether the kernel lets this process read that one's memory.
+bool may_read(const Process& other) {
+  char byte = 0;
+  const iovec here{&byte, 1};
+  const iovec there{const_cast<void*>(other.data), 1};
+  return ::process_vm_readv(other.id, &here, 1, &there, 1, 0) == 1;
+}
+
+/// The process is stopped by a signal as long as this lives.
+class Stopped {
+ public:
+  explicit Stopped(pid_t process) : process_(process) { ::kill(process_, SIGSTOP); }
+  Stopped(const Stopped&) = delete;
+  ~Stopped() { ::kill(process_, SIGCONT); }
+
+ private:
+  const pid_t process_;
+};
+
+/// As the rules of a container may do.
+void refuse_other_memory() {
+  std::array<sock_filter, 4> rules = {{
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  }};
+  const sock_fprog program{rules.size(), rules.data()};
+  check(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no new privileges");
+  check(::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) == 0,
+        "seccomp");
+}
+
 /// Rank 0 sends first, and calls block.
 void swap_messages(ProcessGroup& group, int tag, std::size_t count) {
   const int other = 1 - group.rank();
@@ -81,6 +131,56 @@ TEST_CASE("a rank that may map no ring gets its messages through its connection"
     both_ways(group);
     check(shared_bytes() <= before + sizeof(ddp::internal::ShmRingMemory), "at most one ring");
   });
+}
+
+TEST_CASE("ranks of a node read long messages where these are, also of a rank that is stopped") {
+  const bool is_allocated = GENERATE(false, true);
+  check_ranks(
+      2,
+      [](ProcessGroup& group, bool allocated) {
+        check(are_two_rings_mapped(group), "two rings");
+        both_ways(group);  // now in the rings
+        const Elements message = elements(0, 5, kLong);
+        const auto memory = group.allocate(kLong * sizeof(float));
+        auto* const shared = static_cast<float*>(memory.get());
+        std::copy(message.begin(), message.end(), shared);
+        const std::span sent(allocated ? static_cast<const float*>(shared) : message.data(), kLong);
+        const Process sender = group.broadcast(Process{::getpid(), sent.data()});
+        const bool mine = group.rank() == 0 || allocated || may_read(sender);
+        if (group.all_reduce(mine ? 1 : 0) != 2) return;  // Yama, for one
+        if (group.rank() == 0) {
+          const Work work = group.isend(sent, 1, 5);
+          group.send(1, 1, 6);
+          return work.wait();
+        }
+        static_cast<void>(group.recv<int>(0, 6));  // the other is announced
+        Elements got(kLong, -1);
+        {
+          const Stopped stopped(sender.id);
+          group.recv(got, 0, 5);
+        }
+        check(got == message, "the message");
+      },
+      is_allocated);
+}
+
+TEST_CASE("a rank that may not read the memory of others gets long messages nevertheless") {
+  const bool was_allowed = GENERATE(false, true);
+  check_ranks(
+      2,
+      [](ProcessGroup& group, bool allowed) {
+        const auto refuse = [&] {
+          if (group.rank() == 0) return;
+          refuse_other_memory();
+          check(!may_read({::getpid(), &group}), "refused");
+        };
+        if (!allowed) refuse();
+        check(are_two_rings_mapped(group), "two rings");
+        both_ways(group);
+        if (allowed) refuse();
+        both_ways(group);
+      },
+      was_allowed);
 }
 
 TEST_CASE("messages go from every rank to every other by calls that block", "[mpi]") {

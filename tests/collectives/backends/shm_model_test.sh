@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks the models shm_rounds.pml and shm_ring.pml: in no interleaving does a rank read another's data too early or too
-# late, or sleep for ever; and the check finds the mistakes that BROKEN and CALLS_OF_ONE_ROUND make.
+# late, or sleep for ever; and the check finds the mistakes that BROKEN and other macros make.
 set -euo pipefail
 models=$(cd "$(dirname "$0")" && pwd)
 command -v spin > /dev/null || { echo "spin is not installed" && exit 77; }
@@ -41,3 +41,5 @@ expect_mistake shm_rounds -DBROKEN
 expect_mistake shm_rounds -DCALLS_OF_ONE_ROUND
 expect_correct shm_ring
 expect_mistake shm_ring -DBROKEN
+expect_mistake shm_ring -DSTALE
+expect_mistake shm_ring -DCROWDED

@@ -7,15 +7,18 @@
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <fcntl.h>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -24,6 +27,7 @@
 #include "collectives/backends/shm/arena.h"
 #include "collectives/backends/shm/handover.h"
 #include "collectives/backends/shm/heap.h"
+#include "collectives/backends/shm/other_memory.h"
 #include "collectives/backends/shm/ring.h"
 #include "collectives/backends/shm/rounds.h"
 #include "tests/catch.h"
@@ -31,6 +35,10 @@
 namespace ddprun::tests {
 namespace {
 
+using ddp::internal::is_marked;
+using ddp::internal::MemoryMark;
+using ddp::internal::MemoryPlace;
+using ddp::internal::read_memory;
 using ddp::internal::ShmArena;
 using ddp::internal::ShmHeap;
 using ddp::internal::ShmMeeting;
@@ -244,6 +252,14 @@ TEST_CASE("what a rank writes to a region the others read at the same place of t
     CHECK(*place.of(1) == 0);
     CHECK(ours.find(last, 8192).number() == 0);  // it ends before
     CHECK(ours.find(&round, sizeof(round)).number() == 0);
+
+    const std::uint64_t position = ours.position_of(last, 1);
+    CHECK(theirs.position_of(static_cast<char*>(in.get()) + bytes - 1, 1) != position);
+    REQUIRE(theirs.at(position, 1));
+    CHECK(*theirs.at(position, 1) == 7);
+    CHECK_FALSE(theirs.at(position, 8192));  // out of the part of that rank
+    CHECK_FALSE(theirs.at(~position, 1));
+    CHECK(ours.position_of(&round, sizeof(round)) == 0);
   }
   CHECK(ours.find(nullptr, 0).number() == 0);
 }
@@ -360,13 +376,75 @@ TEST_CASE("an end of a ring does not believe counts that lead out of it") {
   REQUIRE((reader && writer));
   const std::array<std::uint64_t, 1> far = {~std::uint64_t{0} / 2};
   std::array<char, 100> data{};
-  REQUIRE(::pwrite(memory.get(), far.data(), sizeof(far), static_cast<off_t>(at)) == sizeof(far));
+  const auto claim = [&](std::size_t place) {
+    REQUIRE(::pwrite(memory.get(), far.data(), sizeof(far), static_cast<off_t>(at + place)) ==
+            sizeof(far));
+  };
+  claim(offsetof(ddp::internal::ShmRingMemory, data));
   CHECK(reader->read(data, {}) == 0);
+  CHECK_FALSE(reader->holds(1));
+  claim(offsetof(ddp::internal::ShmRingMemory, read));
   std::vector<char> much(ddp::internal::kShmRing + 1);
-  REQUIRE(::pwrite(memory.get(), far.data(), sizeof(far), static_cast<off_t>(at + 128)) ==
-          sizeof(far));
-  CHECK(writer->write(much, {}) == ddp::internal::kShmRing);
+  const std::size_t written = writer->write(much, {});
+  CHECK(written > ddp::internal::kShmRing * 9 / 10);
+  CHECK(written < ddp::internal::kShmRing);
   CHECK(writer->write(much, {}) == 0);
+}
+
+TEST_CASE("a ring has the room, and the bytes, that it says it has") {
+  const Fd memory = ShmArena::create(2);
+  const auto arena = ShmArena::map(again(memory), 2, 0);
+  auto reader = ShmRing::create(memory, arena->ring_at(1, 0));
+  auto writer = ShmRing::open(memory, arena->ring_at(1, 0));
+  REQUIRE((reader && writer));
+  std::vector<char> sent(70'000);
+  std::vector<char> got(sent.size());
+  for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<char>(i * 7 / 3 + 1);
+  std::array<char, 24> head{};
+  std::size_t waiting = 0;
+  for (std::size_t round = 0; round < 3000; ++round) {
+    const std::size_t bytes = 24 + round * round * 31 % (sent.size() - 24);
+    const std::span<const char> message = std::span(sent).first(bytes);
+    if (writer->has_room_for(bytes)) {
+      REQUIRE(writer->write(message.first(24), message.subspan(24)) == bytes);
+      ++waiting;
+      CHECK(reader->holds(bytes));
+      if (waiting > 1) continue;
+      CHECK_FALSE(reader->holds(bytes + 1));
+      REQUIRE(reader->peek(head));
+      CHECK(std::ranges::equal(head, message.first(24)));
+      REQUIRE(reader->read(std::span(got).first(bytes), {}) == bytes);
+      CHECK(std::ranges::equal(std::span(got).first(bytes), message));
+      --waiting;
+      continue;
+    }
+    while (reader->read(got, {}) > 0) waiting = 0;
+  }
+}
+
+TEST_CASE("memory of another process is read as long as it is marked, and no longer") {
+  const std::vector<char> data = {'d', 'a', 't', 'a'};
+  std::vector<char> got(2);
+  MemoryMark mark(4711);
+  REQUIRE(mark);
+  const MemoryPlace place = mark.place_of(data.data());
+  CHECK(is_marked(place, 4711));
+  CHECK_FALSE(is_marked(place, 4712));
+  CHECK(read_memory(place, 4711, 1, got));
+  CHECK(got == std::vector<char>{'a', 't'});
+  CHECK_FALSE(read_memory({.data = 8, .mark = place.mark, .process = place.process}, 4711, 0, got));
+
+  const pid_t child = ::fork();  // it has the same memory, and is another process
+  if (child == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  CHECK_FALSE(is_marked({.data = place.data, .mark = place.mark, .process = child}, 4711));
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  CHECK_FALSE(is_marked({.data = place.data, .mark = place.mark, .process = child}, 4711));
+  mark.remove();
+  CHECK_FALSE(read_memory(place, 4711, 1, got));
 }
 
 TEST_CASE("there is no ring where there is no memory for it, or only one end") {

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collectives/backends/shm/other_memory.h"
+
+#include <array>
+#include <sys/mman.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+namespace ddp::internal {
+namespace {
+
+constexpr std::size_t kMarkPage = 4096;  // or the one that has these bytes
+
+iovec part_at(std::uint64_t address, std::size_t bytes) {
+  return {reinterpret_cast<void*>(address), bytes};  // NOLINT(performance-no-int-to-ptr)
+}
+
+}  // namespace
+
+MemoryMark::MemoryMark(std::uint64_t token) {
+  void* const page =
+      ::mmap(nullptr, kMarkPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return;
+  if (::madvise(page, kMarkPage, MADV_WIPEONFORK) != 0) {
+    ::munmap(page, kMarkPage);
+    return;
+  }
+  mark_ = static_cast<std::atomic<std::uint64_t>*>(page);
+  mark_->store(token);
+}
+
+MemoryMark::~MemoryMark() {
+  if (mark_ != nullptr) ::munmap(mark_, kMarkPage);
+}
+
+MemoryPlace MemoryMark::place_of(const void* data) const {
+  return {.data = reinterpret_cast<std::uintptr_t>(data),
+          .mark = reinterpret_cast<std::uintptr_t>(mark_),
+          .process = ::getpid()};
+}
+
+/// The fence is for what the caller writes to its data then.
+void MemoryMark::remove() noexcept {
+  if (mark_ != nullptr) mark_->store(0);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+bool is_marked(const MemoryPlace& place, std::uint64_t token) {
+  return read_memory(place, token, 0, {});
+}
+
+/// The kernel finds the process once for both parts, and copies the mark after the data: between
+/// the two it gives the data's pages back, which is an ordered access to memory on every processor.
+bool read_memory(const MemoryPlace& place, std::uint64_t token, std::size_t at,
+                 std::span<char> to) {
+  std::uint64_t mark = 0;
+  const std::array<iovec, 2> here = {{{to.data(), to.size()}, {&mark, sizeof(mark)}}};
+  const std::array<iovec, 2> there = {part_at(place.data + at, to.size()),
+                                      part_at(place.mark, sizeof(mark))};
+  const ssize_t read = ::process_vm_readv(static_cast<pid_t>(place.process), here.data(),
+                                          here.size(), there.data(), there.size(), 0);
+  return read == static_cast<ssize_t>(to.size() + sizeof(mark)) && mark == token;
+}
+
+}  // namespace ddp::internal

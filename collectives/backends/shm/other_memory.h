@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace ddp::internal {
+
+/// Where a process has data that another one of the host may read.
+struct MemoryPlace {
+  std::uint64_t data = 0;     ///< its address
+  std::uint64_t shared = 0;   ///< ShmHeap::position_of(); 0: only that process maps it
+  std::uint64_t mark = 0;     ///< that of the process's MemoryMark
+  std::int64_t process = -1;  ///< as its own PID namespace counts
+};
+
+/// A number in this process's memory that others read together with its data: as long as they find
+/// it, the number of the process has not come to mean another one, as after its end or in another
+/// PID namespace, and the data is what it says.
+///
+/// Thread: any.
+class MemoryMark {
+ public:
+  /// `token` is known to those who may read.
+  explicit MemoryMark(std::uint64_t token);
+  MemoryMark(const MemoryMark&) = delete;
+  MemoryMark& operator=(const MemoryMark&) = delete;
+  ~MemoryMark();
+
+  /// False if there is no memory for it.
+  explicit operator bool() const { return mark_ != nullptr; }
+
+  MemoryPlace place_of(const void* data) const;
+
+  /// From now on nobody takes what is read for valid: the data may be changed.
+  void remove() noexcept;
+
+ private:
+  std::atomic<std::uint64_t>* mark_ = nullptr;  // in a page that is zero in a forked child
+};
+
+/// Whether this process may read there, and finds `token` as the mark.
+bool is_marked(const MemoryPlace& place, std::uint64_t token);
+
+/// Copies what lies `at` bytes behind the place. False: this process may not read all of it, or
+/// the mark is not there any more, and `to` is whatever came.
+bool read_memory(const MemoryPlace& place, std::uint64_t token, std::size_t at, std::span<char> to);
+
+}  // namespace ddp::internal
