@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <utility>
 
 #include "collectives/call/call.h"
@@ -20,9 +21,19 @@ constexpr std::size_t kCost = 64;
 constexpr std::size_t kMostUnexpected = 1 << 17;
 
 /// From so many bytes on one copy by the kernel, which has to look up each page, takes less time
-/// than two through the ring, which are made at once. Where no kernel is needed all long messages
-/// are read.
-constexpr std::size_t kLeastRead = std::size_t{512} << 10;
+/// than two through the ring, which both ranks make at once; but not with pages of 4 KiB. Where no
+/// kernel is needed all long messages are read.
+constexpr std::size_t kLeastRead = std::size_t{4} << 20;
+
+/// Whether long arrays of programs have huge pages.
+bool are_pages_huge() {
+  static const bool are_huge = [] {
+    std::ifstream file("/sys/kernel/mm/transparent_hugepage/enabled");
+    std::string text;
+    return std::getline(file, text) && text.find("[always]") != text.npos;
+  }();
+  return are_huge;
+}
 
 /// memcpy() takes another way with more, which is slower from a cache of another processor.
 constexpr std::size_t kCopiedAtOnce = std::size_t{256} << 10;
@@ -112,7 +123,7 @@ void CpuPeer::send(MessageAt message) {
   if (frame.is_short == 0) {
     announced_.emplace(frame.number, message);
     const std::uint64_t shared = heap_ ? heap_->position_of(message->data(), message->bytes()) : 0;
-    const bool is_worth_it = shared != 0 || message->bytes() >= kLeastRead;
+    const bool is_worth_it = shared != 0 || (message->bytes() >= kLeastRead && are_pages_huge());
     if (connection_.is_in_ring() && own_ && is_worth_it) {
       frame.has_place = 1;
       message->place = own_.place_of(message->data());
