@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
+#include <optional>
 #include <vector>
 
 #include "collectives/errors.h"
@@ -16,6 +17,10 @@ constexpr const char* kKey = "agreed_error";
 constexpr std::chrono::milliseconds kSlice = std::chrono::seconds(1);
 
 /// "3 rank 1 waited ...": the kind and the sentence.
+std::string to_text(const AgreedError& error) {
+  return std::to_string(static_cast<int>(error.kind)) + " " + error.sentence;
+}
+
 AgreedError parse(const std::string& text) {
   const std::size_t space = text.find(' ');
   if (space == std::string::npos) return {ErrorKind::system, "a rank failed without a reason"};
@@ -26,6 +31,7 @@ bool store_died_with_rank_0(const GroupContext& context, const Error& error) {
   return context.rank_0_serves && error.kind() == ErrorKind::unreachable;
 }
 
+/// Rank 0 if none is missing: it has not told.
 std::string missing_ranks(const GroupContext& context, const std::vector<std::string>& keys) {
   std::vector<int> missing;
   for (int other = 0; other < context.size; ++other) {
@@ -35,7 +41,7 @@ std::string missing_ranks(const GroupContext& context, const std::vector<std::st
       }
     });
   }
-  return missing.empty() ? "some rank" : name_ranks(missing);
+  return name_ranks(missing.empty() ? std::vector{context.named(0)} : missing);
 }
 
 bool are_set_within(std::chrono::milliseconds limit, const GroupContext& context,
@@ -49,12 +55,29 @@ bool are_set_within(std::chrono::milliseconds limit, const GroupContext& context
   }
 }
 
+/// Within the group's timeout.
+bool are_set_in_time(const GroupContext& context, const std::vector<std::string>& keys,
+                     const std::function<void()>& check) {
+  const auto slice = check ? std::min(context.timeout, kSlice) : context.timeout;
+  const auto began = std::chrono::steady_clock::now();
+  while (!are_set_within(slice, context, keys)) {
+    if (check) check();
+    if (std::chrono::steady_clock::now() - began >= context.timeout) return false;
+  }
+  return true;
+}
+
+AgreedError have_not_joined(const GroupContext& context, const std::vector<std::string>& keys) {
+  return {ErrorKind::timed_out, ": " + missing_ranks(context, keys) + " did not join within " +
+                                    name_time(context.timeout) + " (" + context.store->name() +
+                                    ")"};
+}
+
 }  // namespace
 
 AgreedError propose_error(const GroupContext& context, const AgreedError& mine) {
   if (!context.store) return mine;
-  const std::string text = std::to_string(static_cast<int>(mine.kind)) + " " + mine.sentence;
-  return parse(context.store->compare_set(context.prefix + kKey, "", text));
+  return parse(context.store->compare_set(context.prefix + kKey, "", to_text(mine)));
 }
 
 AgreedError wait_for_agreed_error(Store& store, const std::string& prefix,
@@ -126,20 +149,25 @@ void ask_store(const GroupContext& context, const std::function<void(Store& stor
 }
 
 void wait_for_all_ranks(const GroupContext& context, const std::string& stem,
-                        const std::function<void()>& check) {
+                        const std::function<void()>& check,
+                        const std::function<std::optional<AgreedError>()>& judge) {
+  const std::string about = context.prefix + stem + "/";
   std::vector<std::string> keys;
-  for (int rank = 0; rank < context.size; ++rank) {
-    keys.push_back(context.prefix + stem + "/" + std::to_string(rank));
+  for (int rank = 0; rank < context.size; ++rank) keys.push_back(about + std::to_string(rank));
+  const std::string verdict = about + "all";
+  const bool judges = context.rank == 0;
+  std::optional<AgreedError> wrong;
+  if (!are_set_in_time(context, judges ? keys : std::vector{verdict}, check)) {
+    wrong = have_not_joined(context, keys);
+  } else if (judges && judge) {
+    wrong = judge();
   }
-  const auto slice = check ? std::min(context.timeout, kSlice) : context.timeout;
-  const auto began = std::chrono::steady_clock::now();
-  while (!are_set_within(slice, context, keys)) {
-    if (check) check();
-    if (std::chrono::steady_clock::now() - began < context.timeout) continue;
-    throw own_error(context, ErrorKind::timed_out,
-                    ": " + missing_ranks(context, keys) + " did not join within " +
-                        name_time(context.timeout) + " (" + context.store->name() + ")");
-  }
+  ask_store(context, [&](Store& store) {
+    if (judges) return store.set(verdict, wrong ? to_text(*wrong) : "");
+    const std::string told = wrong ? "" : store.get(verdict);
+    if (!told.empty()) wrong = parse(told);
+  });
+  if (wrong) throw own_error(context, wrong->kind, wrong->sentence);
 }
 
 }  // namespace ddp::internal

@@ -54,10 +54,14 @@ std::string plain_text(const Error& error);
 /// error; peer_lost if rank 0 served the store and is gone.
 void ask_store(const GroupContext& context, const std::function<void(Store& store)>& request);
 
-/// Waits until every rank has set the group's key STEM/RANK. Error of kind timed_out after the
-/// group's timeout, with the ranks that did not. While it waits it calls `check` every second, if
-/// there is one, which may throw.
+/// Waits until every rank has set the group's key STEM/RANK: rank 0 for all of them, and tells the
+/// others, so that what a rank asks of the store does not grow with the group. Error of kind
+/// timed_out after the group's timeout, with the ranks that did not. While it waits it calls
+/// `check` every second, if there is one, which may throw. When all have set theirs rank 0 calls
+/// `judge`, if there is one. What that finds wrong, with a text as of own_error(), every rank
+/// throws.
 void wait_for_all_ranks(const GroupContext& context, const std::string& stem,
-                        const std::function<void()>& check = nullptr);
+                        const std::function<void()>& check = nullptr,
+                        const std::function<std::optional<AgreedError>()>& judge = nullptr);
 
 }  // namespace ddp::internal

@@ -78,7 +78,8 @@ class CpuBackend : public Backend {
 CpuBackend::CpuBackend(GroupContext context, bool is_lazy) : context_(std::move(context)) {
   try {
     allow_descriptors(context_.size);
-    listeners_ = std::make_unique<CpuListeners>(context_);
+    listeners_ = std::make_unique<CpuListeners>(
+        context_, is_lazy ? CpuListeners::Known::all : CpuListeners::Known::few);
     mesh_ = std::make_unique<CpuMesh>(context_, *listeners_);
     accept_connections();
     if (!is_lazy) connect(std::chrono::steady_clock::now() + context_.timeout);
@@ -106,8 +107,9 @@ void CpuBackend::connect(std::optional<std::chrono::steady_clock::time_point> de
   try {
     mesh_->set_deadline(deadline);
     collectives_ = std::make_unique<CpuCollectives>(context_, *mesh_);
-    auto nodes = std::make_unique<NodeCollectives>(context_, *collectives_,
-                                                   share_memory(context_, *mesh_, *collectives_));
+    listeners_->read(collectives_->partners());
+    auto nodes = std::make_unique<NodeCollectives>(
+        context_, *collectives_, share_memory(context_, *listeners_, *mesh_, *collectives_));
     mesh_->set_deadline(std::nullopt);
     // Messages within the node go through its memory, too.
     if (auto rings = nodes->rings()) messages_->use_rings(std::move(*rings));

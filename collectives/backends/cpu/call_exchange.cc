@@ -32,9 +32,9 @@ std::optional<int> CpuCallExchange::run(const CpuPart& part, const Call& call,
 
 std::optional<int> CpuCallExchange::run_in_steps(const CpuPart& part, const Call& call) {
   for (int step = 1; step < part.size(); step *= 2) {
-    const int previous = part.before(step);
-    mesh_.swap(to(part.at(part.after(step)), call, {}), from(part.at(previous)));
-    if (call_of(part.at(previous)) != call) return previous;
+    const int next = part.after(step);
+    mesh_.swap(to(part.at(part.before(step)), call, {}), from(part.at(next)));
+    if (call_of(part.at(next)) != call) return next;
   }
   return std::nullopt;
 }

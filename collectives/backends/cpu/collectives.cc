@@ -273,20 +273,14 @@ void CpuCollectives::check(const Call& call, const ExchangePayload& ours, int ot
   throw agree_on(context_, "in " + describe(call), ErrorKind::mismatch, text.value());
 }
 
-/// By Bruck's algorithm (Bruck et al.: Efficient Algorithms for All-to-All Communications, 1997),
-/// in log2(n) steps: it is what connects the ranks of a group, each with log2(n) others in each
-/// direction.
-std::vector<std::int32_t> CpuCollectives::all_gather(std::int32_t mine) {
-  const auto size = static_cast<std::size_t>(context_.size);
-  std::vector<std::int32_t> numbers(size, mine);  // of this rank and those after it
-  for (std::size_t have = 1; have < size; have *= 2) {
-    const int step = static_cast<int>(have);
-    const std::size_t bytes = std::min(have, size - have) * sizeof(mine);
-    pairwise_.swap(whole_.before(step), {reinterpret_cast<const char*>(numbers.data()), bytes},
-                   whole_.after(step), {reinterpret_cast<char*>(numbers.data() + have), bytes});
+/// Those with a distance of 1, 2, 4, ... on both sides.
+std::vector<int> CpuCollectives::partners() const {
+  std::vector<int> ranks;
+  for (int step = 1; step < context_.size; step *= 2) {
+    ranks.push_back(whole_.before(step));
+    ranks.push_back(whole_.after(step));
   }
-  std::ranges::rotate(numbers, numbers.end() - context_.rank);
-  return numbers;
+  return ranks;
 }
 
 }  // namespace ddp::internal

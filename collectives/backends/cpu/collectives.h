@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <type_traits>
 #include <vector>
 
 #include "collectives/backends/cpu/call_exchange.h"
@@ -34,9 +35,17 @@ class CpuCollectives {
   /// calls differ; and what CpuMesh::move() throws. Must not be used after either.
   void run(const Task& task, const Call& call);
 
-  /// By rank, the number of each, all of which call this. Throws what
-  /// CpuMesh::move() throws.
-  std::vector<std::int32_t> all_gather(std::int32_t mine);
+  /// By rank, what each has, all of which call this. A rank exchanges it with partners() alone.
+  /// Throws what CpuMesh::move() throws.
+  template <class T>
+  std::vector<T> all_gather(const T& mine) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    std::vector<T> all(static_cast<std::size_t>(context_.size));
+    all[static_cast<std::size_t>(context_.rank)] = mine;
+    trees_.all_gather(whole_, reinterpret_cast<char*>(all.data()), sizeof(T));
+    return all;
+  }
+  std::vector<int> partners() const;
 
   /// With the data of a call that the ranks of `part` alone make, at most CpuCallExchange::kLimit
   /// bytes of it. Throws as run().

@@ -4,91 +4,177 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <optional>
+#include <cstring>
+#include <numeric>
 #include <random>
 #include <string_view>
 #include <system_error>
 
-#include "collectives/backends/agreed_error.h"
-
 namespace ddp::internal {
 namespace {
+
+namespace ip = boost::asio::ip;
 
 std::uint64_t random_token() {
   std::random_device random;  // 32 bits at a time
   return std::uint64_t{random()} << 32U | random();
 }
 
-/// Of what publish() writes; a rank reads as many as there are ranks.
-std::optional<CpuListeners::Listener> listener_in(std::string_view line) {
+CpuListeners::Packed packed(const ip::tcp::endpoint& endpoint, std::uint64_t token) {
+  const ip::address address = endpoint.address();
+  const ip::address_v6 wide =
+      address.is_v4() ? ip::make_address_v6(ip::v4_mapped, address.to_v4()) : address.to_v6();
+  return {.address = wide.to_bytes(), .token = token, .port = endpoint.port()};
+}
+
+/// Of what publish() writes.
+std::optional<CpuListeners::Packed> listener_in(std::string_view line) {
   const std::size_t host = line.find(' ');
   if (host == std::string_view::npos) return std::nullopt;
   boost::system::error_code error;
-  const auto address =
-      boost::asio::ip::make_address(std::string(line.substr(0, host)).c_str(), error);
+  const auto address = ip::make_address(std::string(line.substr(0, host)).c_str(), error);
   std::uint16_t port = 0;
   std::uint64_t token = 0;
   const char* const end = line.data() + line.size();
   const auto after_port = std::from_chars(line.data() + host + 1, end, port);
   if (error || after_port.ec != std::errc() || after_port.ptr == end) return std::nullopt;
   if (std::from_chars(after_port.ptr + 1, end, token).ec != std::errc()) return std::nullopt;
-  return CpuListeners::Listener{{address, port}, token};
-}
-
-}  // namespace
-
-CpuListeners::CpuListeners(const GroupContext& context)
-    : context_(context),
-      own_(io_context_, {boost::asio::ip::make_address(context.address), 0}),
-      all_(static_cast<std::size_t>(context.size)) {
-  all_[static_cast<std::size_t>(context_.rank)] = {own_.local_endpoint(), random_token()};
-  publish();
-  wait_for_all_ranks(context_, "joined");
-  read();
-}
-
-/// "ADDRESS PORT TOKEN BACKEND".
-void CpuListeners::publish() const {
-  const auto& [endpoint, token] = at(context_.rank);
-  const std::string line = endpoint.address().to_string() + " " + std::to_string(endpoint.port()) +
-                           " " + std::to_string(token) + " " + context_.backend;
-  ask_store(context_, [&](Store& store) { store.set(key(context_.rank), line); });
-}
-
-void CpuListeners::read() {
-  std::vector<std::string> keys;
-  for (int rank = 0; rank < context_.size; ++rank) keys.push_back(key(rank));
-  std::vector<std::string> lines;
-  ask_store(context_, [&](Store& store) { lines = store.multi_get(keys, context_.timeout); });
-  check_backends(lines);
-  for (int rank = 0; rank < context_.size; ++rank) {
-    const auto listener = listener_in(lines[static_cast<std::size_t>(rank)]);
-    if (!listener) {
-      throw own_error(context_, ErrorKind::system,
-                      ": " + key(rank) + " in the store is not of this program");
-    }
-    all_[static_cast<std::size_t>(rank)] = *listener;
-  }
+  return packed({address, port}, token);
 }
 
 /// The default backend depends on what a host has, so ranks may come to different ones.
-void CpuListeners::check_backends(const std::vector<std::string>& lines) const {
+std::optional<AgreedError> other_backend(const std::vector<std::string>& lines) {
   const auto backend = [](std::string_view line) {
     return std::string(line.substr(line.rfind(' ') + 1));
   };
   const std::string first = " " + backend(lines.front());
   const auto other =
       std::ranges::find_if(lines, [&](const auto& line) { return !line.ends_with(first); });
-  if (other == lines.end()) return;
-  outlast_other_ranks();
-  throw own_error(context_, ErrorKind::mismatch,
-                  ": ranks do not agree on the backend: " + backend(lines.front()) +
-                      " on rank 0, " + backend(*other) + " on rank " +
-                      std::to_string(other - lines.begin()) +
-                      "; name one in Options::backend on all of them");
+  if (other == lines.end()) return std::nullopt;
+  return AgreedError{ErrorKind::mismatch,
+                     ": ranks do not agree on the backend: " + backend(lines.front()) +
+                         " on rank 0, " + backend(*other) + " on rank " +
+                         std::to_string(other - lines.begin()) +
+                         "; name one in Options::backend on all of them"};
 }
 
-/// Lets the others read the keys first, if the store ends with this process.
+}  // namespace
+
+CpuListeners::CpuListeners(const GroupContext& context, Known known)
+    : context_(context),
+      own_(io_context_, {ip::make_address(context.address), 0}),
+      endpoint_(own_.local_endpoint()),
+      known_(static_cast<std::size_t>(context.size)) {
+  known_[static_cast<std::size_t>(context_.rank)] = packed(endpoint_, random_token());
+  publish();
+  meet(known);
+  if (known == Known::all) read_table();
+}
+
+/// "ADDRESS PORT TOKEN BACKEND".
+void CpuListeners::publish() const {
+  const std::string line = endpoint_.address().to_string() + " " +
+                           std::to_string(endpoint_.port()) + " " + std::to_string(own().token) +
+                           " " + context_.backend;
+  ask_store(context_, [&](Store& store) { store.set(key(context_.rank), line); });
+}
+
+void CpuListeners::meet(Known known) {
+  try {
+    wait_for_all_ranks(context_, "joined", nullptr, [&] { return read_all(known); });
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::mismatch) outlast_other_ranks();
+    throw;
+  }
+}
+
+/// On rank 0. Returns what is wrong.
+std::optional<AgreedError> CpuListeners::read_all(Known known) {
+  std::vector<int> ranks(known_.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const std::vector<std::string> lines = lines_of(ranks);
+  if (auto wrong = other_backend(lines)) return wrong;
+  if (auto wrong = take(ranks, lines)) return wrong;
+  if (known == Known::few) return std::nullopt;
+  const std::string table(reinterpret_cast<const char*>(known_.data()),
+                          known_.size() * sizeof(Packed));
+  ask_store(context_, [&](Store& store) { store.set(context_.prefix + "listeners", table); });
+  return std::nullopt;
+}
+
+void CpuListeners::read_table() {
+  if (context_.rank == 0) return;
+  std::string table;
+  const std::string from = context_.prefix + "listeners";
+  ask_store(context_, [&](Store& store) { table = store.get(from, context_.timeout); });
+  std::vector<Packed> all(known_.size());
+  if (table.size() != all.size() * sizeof(Packed)) {
+    throw own_error(context_, ErrorKind::system,
+                    ": " + from + " in the store is not of this program");
+  }
+  std::memcpy(all.data(), table.data(), table.size());
+  learn(all);
+}
+
+std::vector<std::string> CpuListeners::lines_of(const std::vector<int>& ranks) const {
+  std::vector<std::string> keys;
+  for (const int rank : ranks) keys.push_back(key(rank));
+  std::vector<std::string> lines;
+  ask_store(context_, [&](Store& store) { lines = store.multi_get(keys, context_.timeout); });
+  return lines;
+}
+
+/// The lines of these ranks. Returns what is wrong.
+std::optional<AgreedError> CpuListeners::take(const std::vector<int>& ranks,
+                                              const std::vector<std::string>& lines) {
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const auto listener = listener_in(lines[i]);
+    if (!listener) {
+      return AgreedError{ErrorKind::system,
+                         ": " + key(ranks[i]) + " in the store is not of this program"};
+    }
+    known_[static_cast<std::size_t>(ranks[i])] = *listener;
+  }
+  return std::nullopt;
+}
+
+void CpuListeners::read(const std::vector<int>& ranks) {
+  std::vector<int> unknown;
+  for (const int rank : ranks) {
+    if (at(rank).endpoint.port() == 0) unknown.push_back(rank);
+  }
+  if (unknown.empty()) return;
+  const std::vector<std::string> lines = lines_of(unknown);
+  const std::lock_guard lock(mutex_);
+  if (const auto wrong = take(unknown, lines)) {
+    throw own_error(context_, wrong->kind, wrong->sentence);
+  }
+}
+
+CpuListeners::Listener CpuListeners::at(int rank) const {
+  const std::lock_guard lock(mutex_);
+  const Packed& of = known_[static_cast<std::size_t>(rank)];
+  ip::address_v6 address(of.address);
+  if (address.is_v4_mapped()) {
+    return {{ip::make_address_v4(ip::v4_mapped, address), of.port}, of.token};
+  }
+  // One of a link is of that by which this rank reaches the others.
+  const ip::address here = endpoint_.address();
+  if (address.is_link_local() && here.is_v6()) address.scope_id(here.to_v6().scope_id());
+  return {{address, of.port}, of.token};
+}
+
+CpuListeners::Packed CpuListeners::own() const {
+  const std::lock_guard lock(mutex_);
+  return known_[static_cast<std::size_t>(context_.rank)];
+}
+
+void CpuListeners::learn(const std::vector<Packed>& all) {
+  const std::lock_guard lock(mutex_);
+  known_ = all;
+}
+
+/// Lets the others read first what rank 0 tells them, if the store ends with this process.
 void CpuListeners::outlast_other_ranks() const {
   GroupContext brief = context_;
   brief.timeout = std::min(context_.timeout, std::chrono::milliseconds(5000));
@@ -102,9 +188,8 @@ void CpuListeners::outlast_other_ranks() const {
   }
 }
 
-void CpuListeners::release_to(boost::asio::ip::tcp::acceptor& acceptor) {
-  const auto protocol = at(context_.rank).endpoint.protocol();
-  acceptor.assign(protocol, own_.release());
+void CpuListeners::release_to(ip::tcp::acceptor& acceptor) {
+  acceptor.assign(endpoint_.protocol(), own_.release());
 }
 
 }  // namespace ddp::internal

@@ -1,32 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
+#include "collectives/backends/agreed_error.h"
 #include "collectives/backends/group_context.h"
 
 namespace ddp::internal {
 
-/// Where each rank of a group accepts connections: what a rank knows of the others once all have
-/// joined. It takes a few dozen bytes of each rank, and no connections.
+/// Where the ranks of a group accept connections. A rank publishes its own listener through the
+/// store, and reads there those of the few ranks that it connects to first. It learns the others
+/// through these connections: so what the store has to do for a rank does not grow with the group.
 class CpuListeners {
  public:
+  /// What a rank knows of the others once all have joined. `all`, which the store then gives each
+  /// rank at once, is for a group that may never connect all of its ranks.
+  enum class Known { few, all };
+
   /// Listens, publishes that through the store, and waits until every rank has. Throws ddp::Error,
   /// or what asio throws.
-  explicit CpuListeners(const GroupContext& context);
+  CpuListeners(const GroupContext& context, Known known);
 
   /// A listener, and the random token that the rank requires there. Only ranks of the group know
-  /// the token, from the store.
+  /// the token, from the store or from each other.
   struct Listener {
     boost::asio::ip::tcp::endpoint endpoint;
     std::uint64_t token = 0;
   };
-  const Listener& at(int rank) const { return all_[static_cast<std::size_t>(rank)]; }
+
+  /// Of this rank, or another that it knows. Thread: any.
+  Listener at(int rank) const;
+
+  /// The same in as few bytes for each rank, as ranks tell it each other. It is sent as it lies in
+  /// memory, so it has no padding.
+  struct Packed {
+    std::array<unsigned char, 16> address = {};  ///< of IPv6, or one of IPv4 as it is mapped there
+    std::uint64_t token = 0;
+    std::uint16_t port = 0;  ///< 0: the rank is not known
+    std::array<unsigned char, 6> unused = {};
+  };
+  static_assert(sizeof(Packed) == 32);
+
+  /// Of this rank.
+  Packed own() const;
+  /// Of all ranks. Thread: any.
+  void learn(const std::vector<Packed>& all);
+
+  /// Asks the store for those of the ranks that are not known. Throws ddp::Error.
+  void read(const std::vector<int>& ranks);
 
   /// Moves this rank's listening socket to `acceptor`.
   void release_to(boost::asio::ip::tcp::acceptor& acceptor);
@@ -34,14 +64,20 @@ class CpuListeners {
  private:
   std::string key(int rank) const { return context_.prefix + "joined/" + std::to_string(rank); }
   void publish() const;
-  void read();
-  void check_backends(const std::vector<std::string>& lines) const;
+  void meet(Known known);
+  std::optional<AgreedError> read_all(Known known);
+  void read_table();
+  std::vector<std::string> lines_of(const std::vector<int>& ranks) const;
+  std::optional<AgreedError> take(const std::vector<int>& ranks,
+                                  const std::vector<std::string>& lines);
   void outlast_other_ranks() const;
 
   const GroupContext context_;
   boost::asio::io_context io_context_{1};
   boost::asio::ip::tcp::acceptor own_;
-  std::vector<Listener> all_;  // by rank
+  const boost::asio::ip::tcp::endpoint endpoint_;
+  mutable std::mutex mutex_;
+  std::vector<Packed> known_;  // by rank
 };
 
 }  // namespace ddp::internal

@@ -95,16 +95,16 @@ bool is_watching(ShmCollectives& shared, CpuMesh& mesh, const std::vector<int>& 
   }
 }
 
-std::optional<ShmArena> map_with_node(const GroupContext& context, CpuMesh& mesh,
-                                      CpuCollectives& whole, Nodes& nodes) {
+std::optional<ShmArena> map_with_node(const GroupContext& context, CpuListeners& listeners,
+                                      CpuMesh& mesh, CpuCollectives& whole, Nodes& nodes) {
   std::optional<ShmOffer> offer(std::in_place, meeting_of(mesh, mesh.rank()), mesh.size() - 1);
-  whole.all_gather(0);  // from now on all ranks listen
+  listeners.learn(whole.all_gather(listeners.own()));  // from now on all offers are there, too
   Source source = first_source(mesh);
   nodes = Nodes(whole.all_gather(source.rank));
   auto arena = map_memory(context, mesh, *offer, source, nodes);
   offer.reset();  // those who still wait for memory get none
   if (arena) write_cpus(arena->members()[nodes.place_of(mesh.rank())]);
-  nodes = nodes.without_broken(whole.all_gather(arena ? 1 : 0));
+  nodes = nodes.without_broken(whole.all_gather<int>(arena ? 1 : 0));
   if (nodes.of(mesh.rank()).size() == 1) return std::nullopt;
   return arena;
 }
@@ -112,16 +112,17 @@ std::optional<ShmArena> map_with_node(const GroupContext& context, CpuMesh& mesh
 }  // namespace
 
 /// A step that fails on one rank is known to all before the next. Ranks that are alone take part.
-SharedMemory share_memory(const GroupContext& context, CpuMesh& mesh, CpuCollectives& whole) {
+SharedMemory share_memory(const GroupContext& context, CpuListeners& listeners, CpuMesh& mesh,
+                          CpuCollectives& whole) {
   SharedMemory shared;
-  auto arena = map_with_node(context, mesh, whole, shared.nodes);
+  auto arena = map_with_node(context, listeners, mesh, whole, shared.nodes);
   const auto& own = shared.nodes.of(mesh.rank());
   if (arena) {
     shared.collectives =
         std::make_unique<ShmCollectives>(context_of_part(context, own), std::move(*arena));
   }
   const bool watches = arena && is_watching(*shared.collectives, mesh, own);
-  shared.nodes = shared.nodes.without_broken(whole.all_gather(watches ? 1 : 0));
+  shared.nodes = shared.nodes.without_broken(whole.all_gather<int>(watches ? 1 : 0));
   if (shared.nodes.of(mesh.rank()).size() == 1) shared.collectives.reset();
   return shared;
 }

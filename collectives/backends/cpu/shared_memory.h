@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "collectives/backends/cpu/collectives.h"
+#include "collectives/backends/cpu/listeners.h"
 #include "collectives/backends/cpu/mesh.h"
 #include "collectives/backends/cpu/nodes.h"
 #include "collectives/backends/group_context.h"
@@ -19,8 +20,9 @@ struct SharedMemory {
 
 /// Shares memory among the ranks of the group that can map the same, and tells all who they are.
 /// Neither host names nor addresses count: they may be equal in containers that share nothing.
-/// If one rank of a node cannot share, none of that node does. Throws what
-/// CpuMesh::move() throws.
-SharedMemory share_memory(const GroupContext& context, CpuMesh& mesh, CpuCollectives& whole);
+/// If one rank of a node cannot share, none of that node does. The ranks tell each other their
+/// listeners on the way. Throws what CpuMesh::move() throws.
+SharedMemory share_memory(const GroupContext& context, CpuListeners& listeners, CpuMesh& mesh,
+                          CpuCollectives& whole);
 
 }  // namespace ddp::internal

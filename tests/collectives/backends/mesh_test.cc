@@ -19,10 +19,13 @@ using namespace std::chrono_literals;
 using ddprun::Fd;
 
 /// Without a store: the caller is the other ranks.
-CpuListeners::CpuListeners(const GroupContext& context)
+CpuListeners::CpuListeners(const GroupContext& context, Known /*known*/)
     : context_(context),
       own_(io_context_, {boost::asio::ip::address_v4::loopback(), 0}),
-      all_(static_cast<std::size_t>(context.size), {own_.local_endpoint(), 1}) {}
+      endpoint_(own_.local_endpoint()) {}
+CpuListeners::Listener CpuListeners::at(int /*rank*/) const {
+  return {endpoint_, 1};
+}
 void CpuListeners::release_to(boost::asio::ip::tcp::acceptor& acceptor) {
   acceptor.assign(boost::asio::ip::tcp::v4(), own_.release());
 }
@@ -41,7 +44,7 @@ struct Pair {
     of_two.size = 2;
     return of_two;
   }();
-  CpuListeners listeners{context};
+  CpuListeners listeners{context, CpuListeners::Known::all};
   boost::asio::io_context io;
   boost::asio::ip::tcp::acceptor other{io};
   CpuMesh mesh;
