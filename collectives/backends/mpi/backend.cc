@@ -192,11 +192,15 @@ void MpiBackend::compare_counts(const Task& task, const Call& call) {
   agreement_->run(call, !difference);
 }
 
+bool is_long(const Task& task, std::size_t piece_bytes) {
+  return is_elementwise(task.operation) && task.count > piece_bytes / size_of(task.type);
+}
+
 /// In pieces, because copies of the data, on the host or in wider types, are as large as a piece.
 std::vector<Task> split_into_pieces(const Task& task, std::size_t piece_bytes) {
   const std::size_t width = size_of(task.type);
   const std::size_t most = piece_bytes / width;
-  if (!is_elementwise(task.operation) || task.count <= most) return {task};
+  if (!is_long(task, piece_bytes)) return {task};
   std::vector<Task> pieces;
   for (std::size_t begin = 0; begin < task.count; begin += most) {
     Task& piece = pieces.emplace_back(task);
@@ -207,6 +211,7 @@ std::vector<Task> split_into_pieces(const Task& task, std::size_t piece_bytes) {
   return pieces;
 }
 
+/// A task that is not long is not copied.
 void MpiBackend::move(const Task& task) {
   constexpr std::size_t kPieceBytes = std::size_t{16} << 20U;
   if (is_elementwise(task.operation) && task.count == 0) return;
@@ -215,6 +220,7 @@ void MpiBackend::move(const Task& task) {
     combine_.run(*group_, reachable, context_.rank, context_.size);
   };
   if (!task.on_device) {
+    if (!is_long(task, kPieceBytes)) return with_mpi(task);
     for (const Task& piece : split_into_pieces(task, kPieceBytes)) with_mpi(piece);
     return;
   }
