@@ -5,10 +5,11 @@
 // Groups of 64, 128, ... LARGEST (1024) ranks in PROCESSES (16) processes. `ulimit -n` has to allow
 // some 100 descriptors for each rank of a process.
 //
-// Columns: seconds until all have joined and left a barrier; bytes that a rank and the store send
-// each other, without what frames them; the most sockets of a rank after that (a mean for its
-// process, each connection between two ranks counted at both); the median time of later barriers,
-// and of an all_reduce of 4 bytes, with all ranks on this machine's cores.
+// Columns: seconds until all have joined and left a barrier, and milliseconds of that for each
+// rank; bytes that rank 0 and the store send each other, without what frames them, and those of the
+// other rank that has most; the most sockets of a rank after that (a mean for its process, each
+// connection between two ranks counted at both); the median time of later barriers, and of an
+// all_reduce of 4 bytes, with all ranks on this machine's cores.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -114,6 +115,7 @@ double sockets_of_process() {
 /// What a rank measures. The slowest counts, and the most.
 struct Figures {
   double formed = 0;
+  double bytes_of_first = 0;
   double bytes = 0;
   double sockets = 0;
   double barrier = 0;
@@ -150,15 +152,15 @@ Figures measure(int rank, int size, int in_process) {
       {.backend = "cpu", .store = counting, .rank = rank, .world_size = size});
   group.barrier();
   figures.formed = Seconds(Clock::now() - began).count();
-  figures.bytes = static_cast<double>(counting->bytes());
+  (rank == 0 ? figures.bytes_of_first : figures.bytes) = static_cast<double>(counting->bytes());
   figures.barrier = median_time([&] { group.barrier(); });
   float value = 1;
   figures.all_reduce = median_time([&] { group.all_reduce(std::span(&value, 1)); });
   if (rank % in_process == 0) {
     figures.sockets = sockets_of_process() / in_process - 1;  // one is to the store
   }
-  for (double* figure :
-       {&figures.formed, &figures.bytes, &figures.sockets, &figures.barrier, &figures.all_reduce}) {
+  for (double* figure : {&figures.formed, &figures.bytes_of_first, &figures.bytes, &figures.sockets,
+                         &figures.barrier, &figures.all_reduce}) {
     group.all_reduce(std::span(figure, 1), ddp::ReduceOp::max);
   }
   return figures;
@@ -173,7 +175,8 @@ void run_process(int process, int processes, int size) {
       const int rank = process * in_process + i;
       const Figures figures = measure(rank, size, in_process);
       if (rank != 0) return;
-      std::printf("%6d %10.2f %12.0f %10.1f %12.2f %14.2f\n", size, figures.formed, figures.bytes,
+      std::printf("%7d %10.3f %10.2f %14.0f %10.0f %9.1f %12.2f %14.2f\n", size, figures.formed,
+                  figures.formed * 1e3 / size, figures.bytes_of_first, figures.bytes,
                   figures.sockets, figures.barrier * 1e3, figures.all_reduce * 1e3);
       std::fflush(stdout);
     });
@@ -196,7 +199,9 @@ int main(int argc, char** argv) {
   using namespace ddprun::bench;
   const int largest = argc > 1 ? std::atoi(argv[1]) : 1024;
   const int processes = argc > 2 ? std::max(std::atoi(argv[2]), 1) : 16;
-  std::printf("# ranks   formed s    bytes a rank    sockets   barrier ms  all_reduce ms\n");
+  std::printf(
+      "# ranks   formed s  ms a rank   rank 0, bytes  another's   sockets   barrier ms"
+      "  all_reduce ms\n");
   std::fflush(stdout);
   try {
     ddp::spawn(processes, [&](int process) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/backends/cpu/call_exchange.h"
 
+#include <algorithm>
 #include <cstring>
 #include <span>
 
@@ -9,6 +10,12 @@ namespace ddp::internal {
 CpuCallExchange::CpuCallExchange(CpuMesh& mesh)
     : mesh_(mesh), peers_(static_cast<std::size_t>(mesh.size())) {}
 
+CpuCallExchange::Peer& CpuCallExchange::peer(int rank) {
+  auto& peer = peers_[static_cast<std::size_t>(rank)];
+  if (!peer) peer = std::make_unique<Peer>();
+  return *peer;
+}
+
 std::optional<int> CpuCallExchange::run(const CpuPart& part, const Call& call,
                                         const std::vector<ExchangePayload>& payloads) {
   sending_.clear();
@@ -16,7 +23,7 @@ std::optional<int> CpuCallExchange::run(const CpuPart& part, const Call& call,
   for (int step = 1; step < part.size(); ++step) {
     const int next = part.after(step);
     sending_.push_back(to(part.at(next), call, payloads[static_cast<std::size_t>(next)]));
-    receiving_.push_back(from(part.at(part.before(step))));
+    receiving_.push_back(from(part.at(part.before(step)), kLimit));
   }
   mesh_.move(sending_, receiving_);
   for (int step = 1; step < part.size(); ++step) {
@@ -33,34 +40,35 @@ std::optional<int> CpuCallExchange::run(const CpuPart& part, const Call& call,
 std::optional<int> CpuCallExchange::run_in_steps(const CpuPart& part, const Call& call) {
   for (int step = 1; step < part.size(); step *= 2) {
     const int next = part.after(step);
-    mesh_.swap(to(part.at(part.before(step)), call, {}), from(part.at(next)));
+    mesh_.swap(to(part.at(part.before(step)), call, {}), from(part.at(next), 0));
     if (call_of(part.at(next)) != call) return next;
   }
   return std::nullopt;
 }
 
 CpuMesh::Sending CpuCallExchange::to(int rank, const Call& call, const ExchangePayload& payload) {
-  Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  Peer& peer = this->peer(rank);
   peer.ours = {call, payload.sends, payload.expects, payload.bytes};
   return {.rank = rank,
           .parts = {std::span(reinterpret_cast<const char*>(&peer.ours), sizeof(Header)),
                     std::span(payload.data, payload.bytes)}};
 }
 
-/// The header first, which says how much data follows.
-CpuMesh::Receiving CpuCallExchange::from(int rank) {
-  Peer& peer = peers_[static_cast<std::size_t>(rank)];
-  if (peer.received.empty()) peer.received.resize(sizeof(Header) + kLimit);
+/// The header first, which says how much data follows; of that at most so many bytes.
+CpuMesh::Receiving CpuCallExchange::from(int rank, std::size_t most) {
+  Peer& peer = this->peer(rank);
+  peer.most = most;
+  if (peer.received.size() < sizeof(Header) + most) peer.received.resize(sizeof(Header) + most);
   return {
       .rank = rank, .data = peer.received.data(), .bytes = sizeof(Header), .more = [&peer, rank] {
         std::memcpy(&peer.theirs, peer.received.data(), sizeof(Header));
         if (peer.theirs.bytes > kLimit) throw PeerLost(rank, "it sent an invalid message");
-        return static_cast<std::size_t>(peer.theirs.bytes);
+        return std::min(peer.most, static_cast<std::size_t>(peer.theirs.bytes));
       }};
 }
 
 const char* CpuCallExchange::data_of(int rank) const {
-  return peers_[static_cast<std::size_t>(rank)].received.data() + sizeof(Header);
+  return peers_[static_cast<std::size_t>(rank)]->received.data() + sizeof(Header);
 }
 
 Call CpuCallExchange::call_of(int rank) const {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -57,15 +59,17 @@ class CpuCallExchange {
   struct Peer {
     Header ours;
     Header theirs;
+    std::size_t most = 0;        // bytes of data
     std::vector<char> received;  // the header, and data
   };
 
   CpuMesh::Sending to(int rank, const Call& call, const ExchangePayload& payload);
-  CpuMesh::Receiving from(int rank);
-  const Header& header_of(int rank) const { return peers_[static_cast<std::size_t>(rank)].theirs; }
+  CpuMesh::Receiving from(int rank, std::size_t most);
+  Peer& peer(int rank);
+  const Header& header_of(int rank) const { return peers_[static_cast<std::size_t>(rank)]->theirs; }
 
   CpuMesh& mesh_;
-  std::vector<Peer> peers_;  // by rank; ours is empty
+  std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null until it is first met
   std::vector<CpuMesh::Sending> sending_;
   std::vector<CpuMesh::Receiving> receiving_;
 };
