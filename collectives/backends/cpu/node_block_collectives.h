@@ -7,9 +7,9 @@
 #include "collectives/backends/cpu/collectives.h"
 #include "collectives/backends/cpu/node_blocks.h"
 #include "collectives/backends/cpu/node_group.h"
-#include "collectives/backends/cpu/partial_sums.h"
 #include "collectives/backends/group_context.h"
 #include "collectives/call/blocks.h"
+#include "collectives/call/partial_sums.h"
 #include "collectives/call/task.h"
 
 namespace ddp::internal {

@@ -9,10 +9,10 @@
 #include "collectives/backends/cpu/collectives.h"
 #include "collectives/backends/cpu/node_block_collectives.h"
 #include "collectives/backends/cpu/node_group.h"
-#include "collectives/backends/cpu/partial_sums.h"
 #include "collectives/backends/cpu/shared_memory.h"
 #include "collectives/backends/group_context.h"
 #include "collectives/backends/shm/ring.h"
+#include "collectives/call/partial_sums.h"
 #include "collectives/call/task.h"
 
 namespace ddp::internal {

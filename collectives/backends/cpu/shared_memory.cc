@@ -16,6 +16,7 @@
 #include "collectives/backends/cpu/frame.h"
 #include "collectives/backends/shm/arena.h"
 #include "collectives/backends/shm/handover.h"
+#include "collectives/backends/shm/numa.h"
 
 namespace ddp::internal {
 namespace {
@@ -57,10 +58,12 @@ std::optional<ShmArena> map_memory(const GroupContext& context, CpuMesh& mesh, S
   return ShmArena::map(source.taker->take(context.timeout), size, nodes.place_of(mesh.rank()));
 }
 
-/// Those that this rank may use; none if the kernel knows more than there is room for.
+/// Those that this rank may use, and their node; none if the kernel knows more than there is room
+/// for.
 void write_cpus(ShmMember& member) {
   cpu_set_t allowed;
   if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;
+  member.numa_node = numa_node_of(allowed).value_or(-1) + 1;
   for (std::size_t cpu = 0; cpu < kShmCpuWords * 64 && cpu < CPU_SETSIZE; ++cpu) {
     if (CPU_ISSET(cpu, &allowed)) member.cpus[cpu / 64] |= std::uint64_t{1} << cpu % 64;
   }
@@ -111,7 +114,8 @@ std::optional<ShmArena> map_with_node(const GroupContext& context, CpuListeners&
 
 }  // namespace
 
-/// A step that fails on one rank is known to all before the next. Ranks that are alone take part.
+/// A step that fails on one rank is known to all before the next. Ranks that are alone take part,
+/// unless all are.
 SharedMemory share_memory(const GroupContext& context, CpuListeners& listeners, CpuMesh& mesh,
                           CpuCollectives& whole) {
   SharedMemory shared;
@@ -121,6 +125,7 @@ SharedMemory share_memory(const GroupContext& context, CpuListeners& listeners, 
     shared.collectives =
         std::make_unique<ShmCollectives>(context_of_part(context, own), std::move(*arena));
   }
+  if (shared.nodes.largest() == 1) return shared;
   const bool watches = arena && is_watching(*shared.collectives, mesh, own);
   shared.nodes = shared.nodes.without_broken(whole.all_gather<int>(watches ? 1 : 0));
   if (shared.nodes.of(mesh.rank()).size() == 1) shared.collectives.reset();

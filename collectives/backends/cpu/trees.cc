@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "collectives/backends/cpu/partial_sums.h"
 #include "collectives/call/call.h"
+#include "collectives/call/partial_sums.h"
 
 namespace ddp::internal {
 namespace {

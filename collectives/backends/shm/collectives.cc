@@ -38,6 +38,15 @@ void copy(char* to, const char* from, std::size_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
+/// By rank; -1: none.
+std::vector<int> numa_nodes(const ShmArena& arena) {
+  std::vector<int> nodes;
+  for (int rank = 0; rank < arena.ranks(); ++rank) {
+    nodes.push_back(arena.members()[rank].numa_node - 1);
+  }
+  return nodes;
+}
+
 }  // namespace
 
 ShmCollectives::ShmCollectives(const GroupContext& context, ShmArena arena)
@@ -46,6 +55,7 @@ ShmCollectives::ShmCollectives(const GroupContext& context, ShmArena arena)
       rounds_(arena_.members(), context.rank, context.size, arena_.has_cpu_for_each()),
       heap_(std::make_shared<ShmHeap>(arena_, context.rank)),
       zero_copy_(*heap_, rounds_, context.rank, context.size),
+      numa_reduce_({numa_nodes(arena_), context.rank}, rounds_, context.size),
       counts_(static_cast<std::size_t>(context.size)),
       parts_(static_cast<std::size_t>(context.size)) {
   static_assert(kMostRanks * sizeof(Counts) <= kShmPiece);
@@ -59,7 +69,7 @@ void ShmCollectives::run(const Task& task, const Call& call) {
   if (heap_->is_used() && zero_copy_.suits(task)) {
     const auto places = zero_copy_.find(task);
     if (are_same_on_all(places, call)) {
-      zero_copy_.run(task, places);
+      run_in_place(task, call, places);
       return exchange(call, 0);
     }
   }
@@ -78,6 +88,12 @@ void ShmCollectives::run(const Task& task, const Call& call) {
     default:
       move(task, call);
   }
+}
+
+void ShmCollectives::run_in_place(const Task& task, const Call& call,
+                                  const ShmZeroCopy::Places& places) {
+  if (!numa_reduce_.suits(task)) return zero_copy_.run(task, places);
+  numa_reduce_.run(task, places.in, places.out, [&] { exchange(call, 0); });
 }
 
 std::shared_ptr<void> ShmCollectives::allocate(const Task& task, const Call& call) {

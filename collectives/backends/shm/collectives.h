@@ -13,6 +13,7 @@
 #include "collectives/backends/shm/arena.h"
 #include "collectives/backends/shm/hangup_watch.h"
 #include "collectives/backends/shm/heap.h"
+#include "collectives/backends/shm/numa_reduce.h"
 #include "collectives/backends/shm/rounds.h"
 #include "collectives/backends/shm/zero_copy.h"
 #include "collectives/call/call.h"
@@ -32,7 +33,7 @@ namespace ddp::internal {
 /// Thread: one at a time, but stop().
 class ShmCollectives {
  public:
-  /// Every rank has set `cpus` of its member.
+  /// Every rank has set `cpus` and `numa_node` of its member.
   ShmCollectives(const GroupContext& context, ShmArena arena);
 
   /// More ranks cannot share an arena: the counts of a call with unequal blocks fill a piece.
@@ -64,6 +65,7 @@ class ShmCollectives {
     std::uint64_t expects = 0;
   };
 
+  void run_in_place(const Task& task, const Call& call, const ShmZeroCopy::Places& places);
   bool is_true_on_all(bool mine, const Call& call);
   bool are_same_on_all(const ShmZeroCopy::Places& places, const Call& call);
   void exchange(const Call& call, std::uint64_t longest);
@@ -91,6 +93,7 @@ class ShmCollectives {
   ShmRounds rounds_;
   const std::shared_ptr<ShmHeap> heap_;
   ShmZeroCopy zero_copy_;
+  ShmNumaReduce numa_reduce_;
   std::vector<Counts> counts_;      // of the current call, by rank
   std::vector<const void*> parts_;  // of the data that is combined, by rank
   std::vector<char> scratch_;

@@ -51,7 +51,8 @@ struct alignas(4096) ShmMember {
   alignas(128) std::atomic<std::uint32_t> bell;
   std::atomic<std::int32_t> waits_for;
   std::array<std::uint64_t, kShmCpuWords>
-      cpus;                      ///< that this rank may use; set before the first round
+      cpus;                ///< that this rank may use; set before the first round
+  std::int32_t numa_node;  ///< that has all of them, plus 1; 0: none has; set at the same time
   std::array<ShmSlot, 2> slots;  ///< of the even rounds and the odd ones
 };
 
