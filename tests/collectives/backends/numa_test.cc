@@ -4,7 +4,6 @@
 #include "collectives/backends/shm/numa.h"
 
 #include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
@@ -147,13 +146,11 @@ TEST_CASE("ranks are arranged by NUMA node if each node has as many, and more th
 }
 
 TEST_CASE("sums are the same with NUMA nodes as without") {
-  const auto nodes = GENERATE(std::vector{0, 0, 1, 1}, std::vector{3, 1, 3, 1},
-                              std::vector{0, 0, 0, 1, 1, 1}, std::vector{0, 1, 2, 2, 1, 0});
+  const auto nodes = GENERATE(std::vector{3, 1, 3, 1}, std::vector{0, 1, 2, 2, 1, 0});
   const bool in_place = GENERATE(true, false);
   CHECK(count_wrong<ddp::bfloat16>(nodes, DataType::bfloat16, ReduceOp::avg, 600'001, in_place) ==
         0);
   CHECK(count_wrong<float>(nodes, DataType::float32, ReduceOp::sum, 700'003, in_place) == 0);
-  CHECK(count_wrong<std::uint8_t>(nodes, DataType::uint8, ReduceOp::max, 1'100'000, in_place) == 0);
 }
 
 }  // namespace ddprun::tests

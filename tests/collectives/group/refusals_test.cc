@@ -45,6 +45,17 @@ TEST_CASE("ranks that do not join are named") {
                 {"ranks 1 and 3 did not join within 1500 ms"});
 }
 
+TEST_CASE("a rank that comes when rank 0 has given up waiting for it is told so at once") {
+  const LiveStore store;
+  Variables impatient = kImpatientToJoin;
+  impatient.merge(place(0, 2, store.port()));
+  const Ended first = Rank(rank_command(kJustMeet), impatient).wait();
+  Variables patient = place(1, 2, store.port());
+  patient["DDP_TEST_JOIN_MS"] = "3600000";
+  const Ended late = Rank(rank_command(kJustMeet), patient).wait();
+  check_failure({first, late}, ErrorKind::timed_out, {"rank 1 did not join within 1500 ms"});
+}
+
 TEST_CASE("a store that is not there is named") {
   const std::uint16_t port = unused_port();
   Variables variables = kImpatientToJoin;
