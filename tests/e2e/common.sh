@@ -124,7 +124,7 @@ start() {
 
 finish() {
   code=0
-  wait "$ddprun" 2>/dev/null || code=$?
+  wait -f "$ddprun" 2>/dev/null || code=$?  # to its end, also if it was stopped and continued
   codes[$name]=$code
   kill -KILL -- "-${watchdogs[$name]}" 2>/dev/null || true
   wait "${watchdogs[$name]}" 2>/dev/null || true  # or the shell reports its end
