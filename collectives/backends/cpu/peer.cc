@@ -20,10 +20,10 @@ constexpr std::size_t kCost = 64;
 /// more memory would not help it.
 constexpr std::size_t kMostUnexpected = 1 << 17;
 
-/// From so many bytes on one copy by the kernel, which has to look up each page, takes less time
-/// than two through the ring, which both ranks make at once; but not with pages of 4 KiB. Where no
-/// kernel is needed all long messages are read.
-constexpr std::size_t kLeastRead = std::size_t{4} << 20;
+/// From so many bytes on, those of a huge page, one copy by the kernel, which has to look up each
+/// page, takes less time than two through the ring, which both ranks make at once; but not with
+/// pages of 4 KiB. Where no kernel is needed all long messages are read.
+constexpr std::size_t kLeastRead = std::size_t{2} << 20;
 
 /// Whether long arrays of programs have huge pages.
 bool are_pages_huge() {

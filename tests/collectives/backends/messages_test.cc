@@ -106,6 +106,27 @@ void swap_messages(ProcessGroup& group, int tag, std::size_t count) {
   check(got == elements(other, tag, count), "a message of " + std::to_string(count));
 }
 
+/// Rank 1 gets a message in `sent`, of kLong elements, from rank 0 that is stopped.
+void receive_from_stopped(ProcessGroup& group, std::span<float> sent) {
+  check(are_two_rings_mapped(group), "two rings");
+  both_ways(group);  // now in the rings
+  const Elements message = elements(0, 5, kLong);
+  std::copy(message.begin(), message.end(), sent.begin());
+  const pid_t sender = group.broadcast(::getpid());
+  if (group.rank() == 0) {
+    const Work work = group.isend(sent, 1, 5);
+    group.send(1, 1, 6);
+    return work.wait();
+  }
+  static_cast<void>(group.recv<int>(0, 6));  // the other is announced
+  Elements got(kLong, -1);
+  {
+    const Stopped stopped(sender);
+    group.recv(got, 0, 5);
+  }
+  check(got == message, "the message");
+}
+
 }  // namespace
 
 TEST_CASE("messages go both ways at once, of any length, whichever side begins first",
@@ -132,25 +153,17 @@ TEST_CASE("a rank that may map no ring gets its messages through its connection"
 TEST_CASE(
     "ranks read long messages in memory of allocate() in place, also of a rank that is stopped") {
   check_ranks(2, [](ProcessGroup& group) {
-    check(are_two_rings_mapped(group), "two rings");
-    both_ways(group);  // now in the rings
-    const Elements message = elements(0, 5, kLong);
     const auto memory = group.allocate(kLong * sizeof(float));
-    const std::span sent(static_cast<float*>(memory.get()), kLong);
-    std::copy(message.begin(), message.end(), sent.begin());
-    const pid_t sender = group.broadcast(::getpid());
-    if (group.rank() == 0) {
-      const Work work = group.isend(sent, 1, 5);
-      group.send(1, 1, 6);
-      return work.wait();
-    }
-    static_cast<void>(group.recv<int>(0, 6));  // the other is announced
-    Elements got(kLong, -1);
-    {
-      const Stopped stopped(sender);
-      group.recv(got, 0, 5);
-    }
-    check(got == message, "the message");
+    receive_from_stopped(group, std::span(static_cast<float*>(memory.get()), kLong));
+  });
+}
+
+// Not by itself: huge_pages_test.sh makes the kernel's setting fit.
+TEST_CASE("ranks read long messages in place in all memory, if its pages are huge", "[.]") {
+  REQUIRE(may_read_memory());
+  check_ranks(2, [](ProcessGroup& group) {
+    Elements sent(kLong);
+    receive_from_stopped(group, sent);
   });
 }
 
