@@ -18,9 +18,9 @@ Result<std::vector<std::optional<std::string>>> collect(store::Client& store,
       values.emplace_back();
       continue;
     }
-    Result<std::string> value = store.get(key, limit);
+    Result<std::vector<std::string>> value = store.multi_get({key});  // which waits for no key
     if (!value) return value.error();
-    values.emplace_back(std::move(*value));
+    values.emplace_back(std::move(value->front()));
   }
   return values;
 }
