@@ -71,6 +71,7 @@ Outcome Agent::run() {
   const Result<> reading = signals_.start([this](int signal) { on_signal(signal); });
   if (!reading) return reading.error();
   stacks_.add_route();
+  answers_.open(job_.run_id);  // before the workers, as one may ask about its job first of all
   if (const Result<> opened = open_page(); !opened) return opened.error();
   launcher::raise_open_files_limit();  // a connection for each rank of the whole job
   reporter_.job_started();
@@ -78,8 +79,6 @@ Outcome Agent::run() {
   deadline_.begin();
   report_waiting();
   master_.search([this](auto addresses) { on_master_found(std::move(addresses)); });
-  do_what_is_ready();
-  answers_.open(job_.run_id);  // beside the exec of the workers, which do not need it
   boost::asio::steady_timer tidying(io_, kTidyingDelay);
   tidying.async_wait([](boost::system::error_code cancelled) {
     if (!cancelled) launcher::LogDir::remove_abandoned();
@@ -91,12 +90,6 @@ Outcome Agent::run() {
     return Error{Errc::system, "the workers succeeded, but " + output_.write_error()};
   }
   return *outcome_;
-}
-
-/// Until this node has a round, or waits for other nodes.
-void Agent::do_what_is_ready() {
-  while (!was_member_ && io_.poll_one() > 0) {
-  }
 }
 
 Result<> Agent::open_page() {

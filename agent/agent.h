@@ -81,7 +81,6 @@ class Agent {
   void finish(Outcome outcome);
   void end();
   BootClock::duration workers_run_for();
-  void do_what_is_ready();
   Result<> open_page();
   Answers::Hooks answers_hooks();
   ask::JobStatus status() const;

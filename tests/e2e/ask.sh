@@ -25,6 +25,13 @@ ask 2 logs
 ask 0 status --help
 expect_asked 'ddprun stop \[JOB\]'
 
+# A worker may ask first of all.
+for name_of_job in early-{1..5}; do
+  run --rdzv_id "$name_of_job" "$(realpath "$DDPRUN")" status "$name_of_job"
+  expect_exit 0
+  expect_stdout "^job $name_of_job: running for "
+done
+
 # shellcheck disable=SC2016
 worker='echo "here is rank $RANK"; echo "and its stderr" >&2; trap "exit 7" TERM; while :; do sleep 600 & wait; done'
 start --nproc_per_node 3 --rdzv_id first bash -c "$worker"
