@@ -211,6 +211,7 @@ void ShmCollectives::stream(const Task& task, const Call& call, bool apart) {
     read(route, at, piece, apart);
     at += piece;
   } while (at < longest_of_all(longest));
+  end_results(longest_of_all(longest));
   copy_own(route, context_.rank);
 }
 
@@ -280,6 +281,7 @@ void ShmCollectives::reduce_whole(const Task& task, const Call& call) {
     if (wants) combine(task, part_of, out + at, length / width, total);
     at += length;
   } while (at < total);
+  end_results(total);
 }
 
 /// Each rank combines a share of every piece. A round shows the next piece, and the results of the
@@ -309,6 +311,7 @@ void ShmCollectives::reduce_in_shares(const Task& task, const Call& call) {
     if (wants && end > begin) copy_result(out + at + begin, result, end - begin, total);
     before = length;
   }
+  end_results(total);
 }
 
 /// In elements, of a piece of `count`.
@@ -362,6 +365,7 @@ void ShmCollectives::reduce_scatter(const Task& task, const Call& call) {
             blocks.count(context_.rank) * width);
     at += piece;
   } while (at < longest);
+  end_results(longest);
 }
 
 }  // namespace ddp::internal

@@ -11,9 +11,9 @@ namespace ddp::internal {
 void copy_result(char* to, const char* from, std::size_t bytes, std::size_t whole,
                  const char* next = nullptr);
 
-/// After the last part of results: a thread that is told of them sees them, which on x86 it may not
-/// before, if they were written past the caches.
-void end_results();
+/// After the last part of results of up to `whole` bytes: who is told of them then sees them, which
+/// on x86 a thread may not before, if they were written past the caches.
+void end_results(std::size_t whole);
 
 /// Whether copy_result() does that.
 bool is_past_caches(std::size_t whole);

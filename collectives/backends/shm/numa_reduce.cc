@@ -52,6 +52,7 @@ void ShmNumaReduce::run(const Task& task, const ShmPlace& in, const ShmPlace& ou
     exchange();
     each_stretch([&](Stretch own, std::size_t at) { finish(task, out, own, at); });
   }
+  end_results(task.count * width);
 }
 
 /// The elements of the ranks of this node.

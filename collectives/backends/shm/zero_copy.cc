@@ -90,7 +90,7 @@ void ShmZeroCopy::run(const Task& task, const Places& places) {
     default:
       fetch(task, places);
   }
-  end_results();
+  end_results(task.count * size_of(task.type) * static_cast<std::size_t>(size_));
 }
 
 /// Of the data of all ranks, so many bytes from `at` on: not more than results_ has room for.
