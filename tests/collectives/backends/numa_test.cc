@@ -4,6 +4,7 @@
 #include "collectives/backends/shm/numa.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
@@ -81,17 +82,16 @@ std::size_t count_wrong(const std::vector<int>& nodes, DataType type, ReduceOp o
 
   std::vector<std::jthread> threads;
   for (const auto& member : members) {
-    threads.emplace_back([&, &own = *member] {
-      void* const out = in_place ? own.in.get() : own.out.get();
-      const Task task{.operation = Operation::all_reduce,
-                      .type = type,
-                      .reduce = op,
-                      .count = count,
-                      .in = own.in.get(),
-                      .out = out};
-      CHECK(own.reduce.suits(task));
+    const Task task{.operation = Operation::all_reduce,
+                    .type = type,
+                    .reduce = op,
+                    .count = count,
+                    .in = member->in.get(),
+                    .out = in_place ? member->in.get() : member->out.get()};
+    CHECK(member->reduce.suits(task));
+    threads.emplace_back([task, bytes, &own = *member] {
       const auto exchange = [&] { own.rounds.exchange({}, 0, [](int /*rank*/) {}); };
-      own.reduce.run(task, own.heap.find(task.in, bytes), own.heap.find(out, bytes), exchange);
+      own.reduce.run(task, own.heap.find(task.in, bytes), own.heap.find(task.out, bytes), exchange);
       exchange();
     });
   }
@@ -146,11 +146,14 @@ TEST_CASE("ranks are arranged by NUMA node if each node has as many, and more th
 }
 
 TEST_CASE("sums are the same with NUMA nodes as without") {
-  const auto nodes = GENERATE(std::vector{3, 1, 3, 1}, std::vector{0, 1, 2, 2, 1, 0});
+  const auto nodes = GENERATE(std::vector{3, 1, 3, 1}, std::vector{0, 1, 2, 2, 1, 0},
+                              std::vector{0, 0, 0, 1, 1, 1});
   const bool in_place = GENERATE(true, false);
   CHECK(count_wrong<ddp::bfloat16>(nodes, DataType::bfloat16, ReduceOp::avg, 600'001, in_place) ==
         0);
   CHECK(count_wrong<float>(nodes, DataType::float32, ReduceOp::sum, 700'003, in_place) == 0);
+  CHECK(count_wrong<double>(nodes, DataType::float64, ReduceOp::avg, 200'001, in_place) == 0);
+  CHECK(count_wrong<std::int8_t>(nodes, DataType::int8, ReduceOp::min, 1'100'001, in_place) == 0);
 }
 
 }  // namespace ddprun::tests
