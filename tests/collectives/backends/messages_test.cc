@@ -61,13 +61,13 @@ bool are_two_rings_mapped(ProcessGroup& group) {
   return false;
 }
 
-/// Whether the kernel lets this process read memory as if it was another's.
-bool may_read_memory() {
+/// Whether the kernel lets this process read memory of that one: it says so first, and then that
+/// there is none.
+bool may_read_memory(pid_t process) {
   char byte = 0;
-  char other = 0;
   const iovec here{&byte, 1};
-  const iovec there{&other, 1};
-  return ::process_vm_readv(::getpid(), &here, 1, &there, 1, 0) == 1;
+  const iovec nowhere{nullptr, 1};
+  return ::process_vm_readv(process, &here, 1, &nowhere, 1, 0) == -1 && errno == EFAULT;
 }
 
 /// The process is stopped by a signal as long as this lives.
@@ -95,6 +95,21 @@ void refuse_other_memory() {
         "seccomp");
 }
 
+/// From memory of allocate() on rank 0, which rank 1 maps no more: so the kernel has to read it.
+void send_from_unmapped(ProcessGroup& group) {
+  auto memory = group.allocate(kLong * sizeof(float));
+  const Elements message = elements(0, 5, kLong);
+  if (group.rank() == 0) {
+    const std::span sent(static_cast<float*>(memory.get()), kLong);
+    std::ranges::copy(message, sent.begin());
+    return group.send(sent, 1, 5);
+  }
+  memory.reset();
+  Elements got(kLong, -1);
+  group.recv(got, 0, 5);
+  check(got == message, "the message");
+}
+
 /// Rank 0 sends first, and calls block.
 void swap_messages(ProcessGroup& group, int tag, std::size_t count) {
   const int other = 1 - group.rank();
@@ -106,14 +121,15 @@ void swap_messages(ProcessGroup& group, int tag, std::size_t count) {
   check(got == elements(other, tag, count), "a message of " + std::to_string(count));
 }
 
-/// Rank 1 gets a message in `sent`, of kLong elements, from rank 0 that is stopped.
-void receive_from_stopped(ProcessGroup& group, std::span<float> sent) {
+/// Rank 1 gets a message in `sent`, of kLong elements, from rank 0 that is stopped; or that is not,
+/// if the kernel has to read it, and may not.
+void receive_from_stopped(ProcessGroup& group, std::span<float> sent, bool is_mapped) {
   check(are_two_rings_mapped(group), "two rings");
   both_ways(group);  // now in the rings
   const Elements message = elements(0, 5, kLong);
-  std::copy(message.begin(), message.end(), sent.begin());
   const pid_t sender = group.broadcast(::getpid());
   if (group.rank() == 0) {
+    std::ranges::copy(message, sent.begin());
     const Work work = group.isend(sent, 1, 5);
     group.send(1, 1, 6);
     return work.wait();
@@ -121,7 +137,8 @@ void receive_from_stopped(ProcessGroup& group, std::span<float> sent) {
   static_cast<void>(group.recv<int>(0, 6));  // the other is announced
   Elements got(kLong, -1);
   {
-    const Stopped stopped(sender);
+    std::optional<Stopped> stopped;
+    if (is_mapped || may_read_memory(sender)) stopped.emplace(sender);
     group.recv(got, 0, 5);
   }
   check(got == message, "the message");
@@ -152,18 +169,24 @@ TEST_CASE("a rank that may map no ring gets its messages through its connection"
 
 TEST_CASE(
     "ranks read long messages in memory of allocate() in place, also of a rank that is stopped") {
-  check_ranks(2, [](ProcessGroup& group) {
-    const auto memory = group.allocate(kLong * sizeof(float));
-    receive_from_stopped(group, std::span(static_cast<float*>(memory.get()), kLong));
-  });
+  const bool is_mapped = GENERATE(true, false);  // by the receiver; else the kernel reads it
+  check_ranks(
+      2,
+      [](ProcessGroup& group, bool keeps) {
+        auto memory = group.allocate(kLong * sizeof(float));
+        const std::span sent(static_cast<float*>(memory.get()), kLong);
+        if (group.rank() == 1 && !keeps) memory.reset();
+        receive_from_stopped(group, sent, keeps);
+      },
+      is_mapped);
 }
 
 // Not by itself: huge_pages_test.sh makes the kernel's setting fit.
 TEST_CASE("ranks read long messages in place in all memory, if its pages are huge", "[.]") {
-  REQUIRE(may_read_memory());
+  REQUIRE(may_read_memory(::getpid()));
   check_ranks(2, [](ProcessGroup& group) {
     Elements sent(kLong);
-    receive_from_stopped(group, sent);
+    receive_from_stopped(group, sent, false);
   });
 }
 
@@ -175,12 +198,14 @@ TEST_CASE("a rank that may not read the memory of others gets long messages neve
         const auto refuse = [&] {
           if (group.rank() == 0) return;
           refuse_other_memory();
-          check(!may_read_memory(), "refused");
+          check(!may_read_memory(::getpid()), "refused");
         };
         if (!allowed) refuse();
         check(are_two_rings_mapped(group), "two rings");
         both_ways(group);
+        send_from_unmapped(group);
         if (allowed) refuse();
+        send_from_unmapped(group);
         both_ways(group);
       },
       was_allowed);

@@ -391,6 +391,22 @@ TEST_CASE("an end of a ring does not believe counts that lead out of it") {
   CHECK(writer->write(much, {}) == 0);
 }
 
+TEST_CASE("the reader of a ring learns that its writer has given up, whatever is in it") {
+  const Fd memory = ShmArena::create(2);
+  const auto arena = ShmArena::map(again(memory), 2, 0);
+  auto reader = ShmRing::create(memory, arena->ring_at(1, 0));
+  auto writer = ShmRing::open(memory, arena->ring_at(1, 0));
+  REQUIRE((reader && writer));
+  const std::array<char, 4> sent = {'s', 'e', 'n', 't'};
+  REQUIRE(writer->write(sent, {}) == sent.size());
+  CHECK_FALSE(reader->has_writer_given_up());
+  writer->give_up();
+  CHECK(reader->has_writer_given_up());
+  std::array<char, 4> got{};
+  CHECK(reader->read(got, {}) == got.size());
+  CHECK(got == sent);
+}
+
 TEST_CASE("a ring has the room, and the bytes, that it says it has") {
   const Fd memory = ShmArena::create(2);
   const auto arena = ShmArena::map(again(memory), 2, 0);
