@@ -5,6 +5,8 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -24,6 +26,9 @@
 #include "base/fd.h"
 #include "collectives/backends/cpu/frame.h"
 #include "collectives/backends/cpu/peer.h"
+#include "collectives/backends/shm/arena.h"
+#include "collectives/backends/shm/heap.h"
+#include "collectives/backends/shm/other_memory.h"
 #include "tests/catch.h"
 #include "tests/collectives/backends/other_end.h"
 
@@ -229,4 +234,71 @@ TEST_CASE("the end of a connection is told once, also if the answer to its last 
   CHECK(endings == 1);
   CHECK(lost == std::vector<std::string>{"its connection ended"});
   CHECK(peer.has_finished());
+}
+
+TEST_CASE("what is read of a message when its sender has given up is not taken for the message") {
+  const bool is_mapped = GENERATE(true, false);  // else the kernel reads it
+  const bool gives_up = GENERATE(false, true);
+  Network network;
+  tcp::socket theirs(network.io);
+  theirs.connect(network.acceptor.local_endpoint());
+  const auto connection = std::make_shared<RecvConnection>(
+      network.accept(), run, FrameReader::Events{}, [](const std::string&) {});
+  const Fd shared = memory();
+  auto ring = ShmRing::create(shared, 0);
+  auto other_end = ShmRing::open(shared, 0);
+  const auto arena = ShmArena::map(ShmArena::create(2), 2, 0);
+  REQUIRE((ring && other_end && arena));
+  connection->set_ring(std::move(*ring));
+
+  constexpr std::size_t kBytes = 4;
+  const auto heap = std::make_shared<ShmHeap>(*arena, 0);
+  ShmHeap heap_of_sender(*arena, 1);
+  const auto region = heap->take(kBytes);
+  const auto same_of_sender = heap_of_sender.take(kBytes);
+  REQUIRE((region && same_of_sender));
+  const auto unused = heap->use(region);
+  const auto sent = heap_of_sender.use(same_of_sender);
+  std::memcpy(sent.get(), "sent", kBytes);
+
+  int done = 0;
+  int endings = 0;
+  std::vector<std::string> lost;
+  auto events = events_that_count(endings, lost);
+  events.done = [&](MessageAt) { ++done; };
+  MemoryMark mark(4711);
+  CpuPeer peer(network.io, run, network.acceptor.local_endpoint(), {.number = 4711}, mark, 0,
+               events);
+  peer.offer_ring(heap);
+  std::string got(kBytes, ' ');
+  Message message{};
+  message.transfer = {.sends = false,
+                      .peer = 1,
+                      .tag = 5,
+                      .type = ddp::DataType::uint8,
+                      .count = kBytes,
+                      .data = got.data()};
+  Messages open = {message};
+  peer.begin(open.begin());
+  MemoryPlace place = mark.place_of(sent.get());
+  if (is_mapped) place.shared = heap_of_sender.position_of(sent.get(), kBytes);
+  const Frame frame{.kind = Frame::Kind::message,
+                    .type = static_cast<std::uint8_t>(ddp::DataType::uint8),
+                    .has_place = 1,
+                    .tag = 5,
+                    .number = 1,
+                    .count = kBytes};
+  REQUIRE(peer.on_frame(frame, reinterpret_cast<const char*>(&place)));
+  REQUIRE(peer.is_reading());
+  if (gives_up) {
+    is_mapped ? other_end->give_up() : mark.remove();
+    std::memcpy(sent.get(), "torn", kBytes);
+  }
+  CHECK(peer.read_memory(*connection));
+  CHECK_FALSE(peer.is_reading());
+  CHECK(done == (gives_up ? 0 : 1));
+  if (!gives_up) CHECK(got == "sent");
+  const auto rest = peer.destination(1, kBytes);  // it has to be sent if it was not read
+  CHECK(rest == (gives_up ? std::optional(got.data()) : std::nullopt));
+  peer.close();
 }
