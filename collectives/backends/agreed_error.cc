@@ -31,8 +31,7 @@ bool store_died_with_rank_0(const GroupContext& context, const Error& error) {
   return context.rank_0_serves && error.kind() == ErrorKind::unreachable;
 }
 
-/// Rank 0 if none is missing: it has not told.
-std::string missing_ranks(const GroupContext& context, const std::vector<std::string>& keys) {
+std::vector<int> missing_ranks(const GroupContext& context, const std::vector<std::string>& keys) {
   std::vector<int> missing;
   for (int other = 0; other < context.size; ++other) {
     ask_store(context, [&](Store& store) {
@@ -41,7 +40,7 @@ std::string missing_ranks(const GroupContext& context, const std::vector<std::st
       }
     });
   }
-  return name_ranks(missing.empty() ? std::vector{context.named(0)} : missing);
+  return missing;
 }
 
 bool are_set_within(std::chrono::milliseconds limit, const GroupContext& context,
@@ -67,10 +66,15 @@ bool are_set_in_time(const GroupContext& context, const std::vector<std::string>
   return true;
 }
 
+/// If none is missing any more rank 0 has ended, or the last rank came too late.
 AgreedError have_not_joined(const GroupContext& context, const std::vector<std::string>& keys) {
-  return {ErrorKind::timed_out, ": " + missing_ranks(context, keys) + " did not join within " +
-                                    name_time(context.timeout) + " (" + context.store->name() +
-                                    ")"};
+  const std::vector<int> missing = missing_ranks(context, keys);
+  const std::string limit = name_time(context.timeout) + " (" + context.store->name() + ")";
+  if (!missing.empty()) {
+    return {ErrorKind::timed_out, ": " + name_ranks(missing) + " did not join within " + limit};
+  }
+  return {ErrorKind::timed_out,
+          ": " + name_ranks({context.named(0)}) + " did not see all ranks join within " + limit};
 }
 
 }  // namespace

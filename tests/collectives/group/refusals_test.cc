@@ -56,6 +56,18 @@ TEST_CASE("a rank that comes when rank 0 has given up waiting for it is told so 
   check_failure({first, late}, ErrorKind::timed_out, {"rank 1 did not join within 1500 ms"});
 }
 
+TEST_CASE("a rank that waits for rank 0, which has joined and ended, names it") {
+  const LiveStore store;
+  const Words command = rank_command([] {
+    job_store()->set("ddp/0/joined/0", "127.0.0.1 1 1 cpu");
+    join();
+  });
+  Variables variables = kImpatientToJoin;
+  variables.merge(place(1, 2, store.port()));
+  check_failure({Rank(command, variables).wait()}, ErrorKind::timed_out,
+                {"rank 0 did not see all ranks join within 1500 ms"});
+}
+
 TEST_CASE("a store that is not there is named") {
   const std::uint16_t port = unused_port();
   Variables variables = kImpatientToJoin;
