@@ -7,6 +7,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "collectives/backends/shm/fence.h"
+
 namespace ddp::internal {
 namespace {
 
@@ -43,7 +45,7 @@ MemoryPlace MemoryMark::place_of(const void* data) const {
 /// The fence is for what the caller writes to its data then.
 void MemoryMark::remove() noexcept {
   if (mark_ != nullptr) mark_->store(0);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  fence(std::memory_order_seq_cst);
 }
 
 bool is_marked(const MemoryPlace& place, std::uint64_t token) {

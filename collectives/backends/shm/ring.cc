@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "collectives/backends/shm/fence.h"
+
 namespace ddp::internal {
 namespace {
 
@@ -161,11 +163,11 @@ bool ShmRing::waits_for_bytes() {
 
 void ShmRing::give_up() noexcept {
   ring_->has_given_up = 1;
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  fence(std::memory_order_seq_cst);
 }
 
 bool ShmRing::has_writer_given_up() const {
-  std::atomic_thread_fence(std::memory_order_acquire);
+  fence(std::memory_order_acquire);
   return ring_->has_given_up != 0;
 }
 

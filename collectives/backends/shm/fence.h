@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+
+namespace ddp::internal {
+
+/// std::atomic_thread_fence(), which the thread sanitizer does not support: left out with it.
+inline void fence(std::memory_order order) noexcept {
+#ifdef __SANITIZE_THREAD__
+  static_cast<void>(order);
+#else
+  std::atomic_thread_fence(order);
+#endif
+}
+
+}  // namespace ddp::internal
