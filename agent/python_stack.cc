@@ -2,7 +2,9 @@
 #include "agent/python_stack.h"
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
+#include <sstream>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -57,7 +59,22 @@ bool is_library(const PythonFrame& frame) {
 bool is_collective(const PythonFrame& frame) {
   return has_part(frame.file, "torch/distributed/") &&
          !has_part(frame.file, "torch/distributed/checkpoint") &&
-         !frame.function.starts_with('_') && !has_part(frame.function, "<locals>");
+         !frame.function.starts_with('_') && frame.function != "wrapper" &&
+         !has_part(frame.function, "<locals>");
+}
+
+/// Of a line such as `  File "/home/me/train.py", line 88, in train`.
+std::optional<PythonFrame> frame_in(const std::string& line) {
+  constexpr std::string_view kFile = "  File \"", kNumber = "\", line ", kFunction = ", in ";
+  const size_t file = line.find(kFile);
+  const size_t number = line.find(kNumber, file);
+  const size_t function = line.find(kFunction, number);
+  if (function == line.npos) return std::nullopt;
+  PythonFrame frame{line.substr(function + kFunction.size()),
+                    line.substr(file + kFile.size(), number - file - kFile.size())};
+  const size_t digits = number + kNumber.size();
+  std::from_chars(&line[digits], &line[function], frame.line);
+  return frame;
 }
 
 std::string base_name(const std::string& file) {
@@ -73,6 +90,17 @@ PythonStack parse_py_spy(std::string_view json, int pid) {
     if (number_in(thread, "os_thread_id") == pid) return stack_of(thread);
   }
   return {};
+}
+
+PythonStack parse_traceback(const std::string& text) {
+  PythonStack stack;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (has_part(line, "Traceback (most recent call last)")) stack.clear();
+    if (auto frame = frame_in(line)) stack.push_back(std::move(*frame));
+  }
+  std::ranges::reverse(stack);
+  return stack;
 }
 
 StackPlace stack_place(const PythonStack& stack) {

@@ -6,7 +6,8 @@
 #include <string_view>
 #include <vector>
 
-// The Python stack of a worker's main thread, as `py-spy dump --json` prints it. Pure.
+// The Python stack of a worker, as `py-spy dump --json` or the worker's own traceback prints it.
+// Pure.
 
 namespace ddprun::agent {
 
@@ -21,6 +22,10 @@ using PythonStack = std::vector<PythonFrame>;
 
 /// The main thread's stack in the dump of process `pid`; empty: there is none, or another text.
 PythonStack parse_py_spy(std::string_view json, int pid);
+
+/// Where the last exception in `text` came from, as Python prints its traceback, behind PyTorch's
+/// "[rank3]: " or not; `text` may begin in the middle. Empty: there is none.
+PythonStack parse_traceback(const std::string& text);
 
 /// The place where a stack is.
 struct StackPlace {

@@ -7,6 +7,8 @@
 
 #include "agent/consequence.h"
 #include "agent/outcome.h"
+#include "agent/python_stack.h"
+#include "agent/whereabouts.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "launcher/exit_status.h"
@@ -91,6 +93,7 @@ void RoundEnd::on_traces(const launcher::WorkerEnd& end, std::optional<std::size
   if (end.stopped && exception.empty()) exits_.stopped.push_back(failure.rank);
   if (end.stopped && !exception.empty()) exits_.victims.push_back({failure.rank, exception});
   note_consequence(failure);
+  note_place(failure);
   if (number) settle(failures_.examined(*number, std::move(failure)));
   --under_examination_;
   hooks_.settled();
@@ -100,6 +103,17 @@ void RoundEnd::note_consequence(const rendezvous::Failure& failure) {
   for (rendezvous::Victim& victim : exits_.victims) {
     if (victim.rank == failure.rank) victim.consequence = is_consequence(failure);
   }
+}
+
+/// A rank that waited until it failed may say where.
+void RoundEnd::note_place(const rendezvous::Failure& failure) {
+  if (!is_consequence(failure)) return;
+  const std::string& words = failure.traceback.empty() ? failure.stderr_tail : failure.traceback;
+  const PythonStack stack = parse_traceback(words);
+  if (stack.empty()) return;
+  const StackPlace at = stack_place(stack);
+  if (at.kind != StackPlace::Kind::collective) return;
+  add_told(exits_.places, {{{failure.rank}, rendezvous::WorkerPlace::Kind::collective, at.text}});
 }
 
 /// Tells `first`, or waits for it if all failures speak of a lost peer and it may still come.
@@ -145,6 +159,7 @@ void RoundEnd::stop(int signal) {
 
 void RoundEnd::set_places(std::vector<rendezvous::WorkerPlace> places,
                           std::vector<rendezvous::CallPlace> calls) {
+  add_told(places, exits_.places);
   exits_.places = std::move(places);
   exits_.calls = std::move(calls);
 }

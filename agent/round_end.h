@@ -56,7 +56,7 @@ class RoundEnd {
   void stop(int signal);
   bool is_stopping() const { return stop_signal_ != 0; }
 
-  /// Where they were before.
+  /// Where they were before, of those that were looked at.
   void set_places(std::vector<rendezvous::WorkerPlace> places,
                   std::vector<rendezvous::CallPlace> calls);
 
@@ -78,6 +78,7 @@ class RoundEnd {
   void on_traces(const launcher::WorkerEnd& end, std::optional<std::size_t> number,
                  const std::string& cause, const Traces& traces);
   void note_consequence(const rendezvous::Failure& failure);
+  void note_place(const rendezvous::Failure& failure);
   void settle(std::optional<rendezvous::Failure> first);
   void wait_for_cause();
   void tell_first(rendezvous::Failure failure);

@@ -123,4 +123,21 @@ std::vector<rendezvous::WorkerPlace> grouped(const std::vector<rendezvous::Worke
   return groups;
 }
 
+void add_told(std::vector<rendezvous::WorkerPlace>& places,
+              const std::vector<rendezvous::WorkerPlace>& told) {
+  for (const rendezvous::WorkerPlace& place : told) {
+    for (const int rank : place.ranks) {
+      const auto seen = std::ranges::find_if(places, [rank](const rendezvous::WorkerPlace& each) {
+        return std::ranges::count(each.ranks, rank) > 0;
+      });
+      if (seen != places.end() && seen->kind != Kind::waiting && seen->kind != Kind::unknown)
+        continue;
+      if (seen != places.end()) std::erase(seen->ranks, rank);
+      places.push_back({{rank}, place.kind, place.what});
+    }
+  }
+  std::erase_if(places, [](auto& place) { return place.ranks.empty(); });
+  places = grouped(places);
+}
+
 }  // namespace ddprun::agent

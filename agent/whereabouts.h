@@ -34,4 +34,9 @@ void add_calls(std::vector<rendezvous::CallPlace>& all, int rank,
 /// `places` with one for all ranks that do the same.
 std::vector<rendezvous::WorkerPlace> grouped(const std::vector<rendezvous::WorkerPlace>& places);
 
+/// Adds to `places` where workers say that they waited until they failed, all in collectives,
+/// unless more than that they waited had been seen of them.
+void add_told(std::vector<rendezvous::WorkerPlace>& places,
+              const std::vector<rendezvous::WorkerPlace>& told);
+
 }  // namespace ddprun::agent

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <string_view>
 
 #include "base/text.h"
 #include "rendezvous/membership_text.h"
@@ -19,6 +21,7 @@ constexpr size_t kMostStallLines = 8;  // a message takes no more than 4 KiB
 constexpr size_t kMostHosts = 3;
 constexpr size_t kMostPieces = 8;     // of a list of ranks
 constexpr size_t kLongestPlace = 96;  // that another node wrote
+constexpr std::string_view kIn = "in ";
 
 std::string ranks_of(const std::vector<int>& ranks) {
   return ranks_text(ranks, kMostPieces);
@@ -51,6 +54,14 @@ std::string place_text(const WorkerPlace& place) {
   return one_line(place.what) + (place.seconds > 0 ? " for " + seconds_text(place.seconds) : "");
 }
 
+/// "all_reduce" of "in all_reduce (train.py:88)"; empty: it shows none, or a message.
+std::string collective_in(const WorkerPlace& place) {
+  if (place.kind != Kind::collective || !place.what.starts_with(kIn)) return "";
+  std::string name = place.what.substr(kIn.size(), place.what.find(" (") - kIn.size());
+  const bool is_message = name.find("send") != name.npos || name.find("recv") != name.npos;
+  return is_message ? "" : name;
+}
+
 void append_all(std::vector<int>& ranks, const std::vector<int>& more) {
   ranks.insert(ranks.end(), more.begin(), more.end());
 }
@@ -59,6 +70,7 @@ void append_all(std::vector<int>& ranks, const std::vector<int>& more) {
 
 void Suspect::add(const WorkerExits& of_node, const std::string& host, int first_rank,
                   int local_size) {
+  ranks_ += local_size;
   const auto is_foreign = [first_rank, local_size](int rank) {
     return rank < first_rank || rank - first_rank >= local_size;
   };
@@ -119,6 +131,25 @@ const Suspect::Group* Suspect::stands_apart() const {
   return is_only ? smallest : nullptr;
 }
 
+/// The one rank that is in another collective than all others, which are in one: each waits, and
+/// none for those beside it. Messages are not collectives.
+const Suspect::Group* Suspect::waits_apart() const {
+  std::map<std::string, std::vector<const Group*>> by_collective;
+  size_t shown = 0;
+  for (const Group& group : groups_) {
+    const std::string collective = collective_in(group.place);
+    if (collective.empty()) return nullptr;
+    by_collective[collective].push_back(&group);
+    shown += group.place.ranks.size();
+  }
+  if (by_collective.size() != 2 || shown != static_cast<size_t>(ranks_)) return nullptr;
+  const auto is_one = [](const auto& entry) {
+    return entry.second.size() == 1 && entry.second.front()->place.ranks.size() == 1;
+  };
+  const auto apart = std::ranges::find_if(by_collective, is_one);
+  return apart == by_collective.end() || shown < 3 ? nullptr : apart->second.front();
+}
+
 /// The ranks that wait for others, or have done so until they failed.
 std::vector<int> Suspect::waiting() const {
   std::vector<int> waited = failed_waiting_;
@@ -127,12 +158,16 @@ std::vector<int> Suspect::waiting() const {
     const bool waits = kind == Kind::waiting || kind == Kind::collective;
     if (waits) append_all(waited, group.place.ranks);
   }
+  std::ranges::sort(waited);
+  const auto again = std::ranges::unique(waited);
+  waited.erase(again.begin(), again.end());
   return waited;
 }
 
 const Suspect::Group* Suspect::named_group() const {
+  if (has_own_cause_) return nullptr;
   const Group* const suspect = stands_apart();
-  if (has_own_cause_ || suspect == nullptr) return nullptr;
+  if (suspect == nullptr) return waits_apart();
   const size_t waited = waiting().size();
   // A rank that is stopped by a signal reaches no collective, whatever the others do.
   if (suspect->place.kind == Kind::stopped) return suspect;
@@ -195,17 +230,19 @@ std::string Suspect::sentence(const CallOrder::Behind& behind) const {
 
 std::string Suspect::sentence(const Group& suspect) const {
   const WorkerPlace& place = suspect.place;
-  const std::vector<int> waited = waiting();
+  std::vector<int> waited = waiting();
+  std::erase_if(waited, [&](int rank) { return std::ranges::count(place.ranks, rank) > 0; });
   return ranks_of(place.ranks) + " (" + hosts_text(suspect.hosts) +
          (place.ranks.size() == 1 ? ") is" : ") are") + " the likely cause: " + place_text(place) +
-         (waited.empty() ? "" : ", while " + ranks_of(waited) + " waited" + collective_text());
+         (waited.empty() ? ""
+                         : ", while " + ranks_of(waited) + " waited" + collective_text(suspect));
 }
 
-/// " in all_reduce (train.py:88)", if that is where all wait who show it.
-std::string Suspect::collective_text() const {
+/// " in all_reduce (train.py:88)", if that is where all but the suspect wait who show it.
+std::string Suspect::collective_text(const Group& suspect) const {
   std::string text;
   for (const Group& group : groups_) {
-    if (group.place.kind != Kind::collective) continue;
+    if (group.place.kind != Kind::collective || &group == &suspect) continue;
     if (!text.empty()) return "";
     text = " " + one_line(group.place.what);
   }

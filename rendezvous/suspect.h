@@ -16,8 +16,10 @@ namespace ddprun::rendezvous {
 ///
 /// A wrong name is worse than none: no rank is named where a worker failed for a reason of its own,
 /// which the report shows; where others compute, as one of them may be what all wait for; or where
-/// those who stand apart are more than those who wait. Numbers of calls, where there are some,
-/// decide before all that, but for a rank that is stopped: a rank that computes may be behind, too.
+/// those who stand apart are more than those who wait. Where each rank shows that it waits in a
+/// collective, one is named that waits in another than all others do. Numbers of calls, where there
+/// are some, decide before all that, but for a rank that is stopped: a rank that computes may be
+/// behind, too.
 class Suspect {
  public:
   /// Once for each node, whose workers have these ranks; what it says of others is left out.
@@ -47,15 +49,17 @@ class Suspect {
   bool has(WorkerPlace::Kind kind) const;
   bool may_be_suspect(WorkerPlace::Kind kind) const;
   const Group* stands_apart() const;
+  const Group* waits_apart() const;
   std::vector<int> waiting() const;
   const Group* named_group() const;
   std::optional<CallOrder::Behind> behind() const;
   std::string sentence() const;
   std::string sentence(const Group& suspect) const;
   std::string sentence(const CallOrder::Behind& behind) const;
-  std::string collective_text() const;
+  std::string collective_text(const Group& suspect) const;
 
   std::vector<Group> groups_;
+  int ranks_ = 0;  ///< of the nodes that were added
   CallOrder calls_;
   std::vector<int> failed_waiting_;  ///< ranks that failed as a consequence
   bool has_own_cause_ = false;       ///< a rank failed for a reason of its own

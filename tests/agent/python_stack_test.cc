@@ -64,6 +64,45 @@ TEST_CASE("a stack in a collective is described by the program's line and what i
   CHECK(init.text == "in init_process_group (train.py:12)");
 }
 
+TEST_CASE("a traceback is read as a stack, whatever is before and behind it") {
+  const std::string barrier =
+      "[rank3]: Traceback (most recent call last):\n"
+      "[rank3]:   File \"/home/me/train.py\", line 32, in <module>\n"
+      "[rank3]:     dist.barrier()\n"
+      "[rank3]:   File \"/v/site-packages/torch/distributed/c10d_logger.py\", line 83, in wrapper\n"
+      "[rank3]:     return func(*args, **kwargs)\n"
+      "[rank3]:            ^^^^^^^^^^^^^^^^^^^^^\n"
+      "[rank3]:   File \"/v/site-packages/torch/distributed/distributed_c10d.py\", line 6614, in "
+      "barrier\n"
+      "[rank3]:     work.wait()\n"
+      "[rank3]: RuntimeError: Timed out waiting 20000ms for recv operation to complete\n";
+  const PythonStack stack = parse_traceback(barrier);
+  REQUIRE(stack.size() == 3);
+  CHECK(stack[0].function == "barrier");
+  CHECK(stack[0].file == "/v/site-packages/torch/distributed/distributed_c10d.py");
+  CHECK(stack[0].line == 6614);
+  CHECK(stack_place(stack).kind == StackKind::collective);
+  CHECK(stack_place(stack).text == "in barrier (train.py:32)");
+  const std::string other =
+      "Traceback (most recent call last):\n  File \"a.py\", line 1, in main\nValueError: no\n";
+  CHECK(parse_traceback(other + "\nDuring handling of that:\n\n" + barrier).size() == 3);
+  CHECK(parse_traceback(barrier + other).size() == 1);
+  CHECK(parse_traceback(barrier.substr(barrier.find("[rank3]:     dist"))).size() == 2);
+}
+
+TEST_CASE("what is no traceback has no stack") {
+  for (const char* text :
+       {"", "\n", "  File \"", "  File \"a.py\"", "  File \"a.py\", line ",
+        "  File \"a.py\", line 7", ", in f", "\", line 7, in f", "File \"a.py\", line 7, in f"}) {
+    CAPTURE(text);
+    CHECK(parse_traceback(text).empty());
+  }
+  const PythonStack odd = parse_traceback("  File \"a.py\", line x, in ");
+  REQUIRE(odd.size() == 1);
+  CHECK(odd[0].line == 0);
+  CHECK(odd[0].function.empty());
+}
+
 TEST_CASE("a stack in no collective is described by the innermost line of the program") {
   const StackPlace plain = stack_place({{"load_batch", "/home/me/data.py", 41}});
   CHECK(plain.kind == StackKind::outside);

@@ -121,6 +121,21 @@ TEST_CASE("ranks of one place are one group, with the shortest time") {
   CHECK(groups[2].ranks == std::vector{7});
 }
 
+TEST_CASE(
+    "where a worker says that it waited stands for what was seen of it, if that was no more") {
+  std::vector<rendezvous::WorkerPlace> places = {{{0, 1}, Kind::waiting, "waiting (futex)", 9},
+                                                 {{2}, Kind::elsewhere, "asleep (pause)", 7},
+                                                 {{3}, Kind::unknown, "unknown"}};
+  add_told(places, {{{0}, Kind::collective, "in all_reduce (train.py:88)"},
+                    {{2, 3, 4}, Kind::collective, "in all_reduce (train.py:88)"}});
+  REQUIRE(places.size() == 3);
+  CHECK(places[0].ranks == std::vector{1});
+  CHECK(places[1].ranks == std::vector{2});
+  CHECK(places[1].kind == Kind::elsewhere);
+  CHECK(places[2].ranks == std::vector{0, 3, 4});
+  CHECK(places[2].what == "in all_reduce (train.py:88)");
+}
+
 TEST_CASE("what speaks of a time-out or a lost peer is a consequence") {
   for (const char* words :
        {"RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:78] Timed "

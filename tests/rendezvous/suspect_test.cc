@@ -124,6 +124,35 @@ TEST_CASE("where stacks are known, the rank whose stack shows no collective is t
   CHECK(job.suspect().ends_with("while ranks 0-6 waited"));
 }
 
+TEST_CASE("the rank that waits in another collective than all others is the suspect") {
+  const auto told = [](Job job, const std::vector<int>& ranks, const std::string& what) {
+    for (const int rank : ranks) job.timed_out(rank);
+    return job.at(ranks, Kind::collective, what);
+  };
+  const Job reduce = told(Job(4, {"gpu-01", "gpu-02"}), {0, 1, 2}, "in all_reduce (train.py:88)");
+  CHECK(told(reduce, {3}, "in barrier (train.py:90)").suspect() ==
+        "rank 3 (gpu-02) is the likely cause: in barrier (train.py:90), while ranks 0-2 waited in "
+        "all_reduce (train.py:88)");
+  const Job lines =
+      told(told(Job(4), {0}, "in all_reduce (a.py:7)"), {1, 2}, "in all_reduce (a.py:9)");
+  CHECK(told(lines, {3}, "in barrier (a.py:5)").suspect() ==
+        "rank 3 (gpu-01) is the likely cause: in barrier (a.py:5), while ranks 0-2 waited");
+  const std::string nobody;
+  // Where one collective is on two lines; where a message may be for a rank of another group.
+  CHECK(told(reduce, {3}, "in all_reduce (train.py:90)").suspect() == nobody);
+  CHECK(told(reduce, {3}, "in recv (train.py:90)").suspect() == nobody);
+  CHECK(told(reduce, {3}, "in batch_isend_irecv (train.py:90)").suspect() == nobody);
+  // Two against two, one against one, three collectives, and one that does not tell.
+  const Job half = told(Job(4), {0, 1}, "in all_reduce (train.py:88)");
+  CHECK(told(half, {2, 3}, "in barrier (train.py:90)").suspect() == nobody);
+  CHECK(told(told(Job(2), {0}, "in all_reduce (a.py:1)"), {1}, "in barrier (a.py:2)").suspect() ==
+        nobody);
+  CHECK(told(told(half, {2}, "in barrier (a.py:1)"), {3}, "in gather (a.py:2)").suspect() ==
+        nobody);
+  CHECK(told(half, {2}, "in barrier (a.py:1)").timed_out(3).suspect() == nobody);
+  CHECK(told(half, {2}, "in barrier (a.py:1)").suspect() == nobody);
+}
+
 TEST_CASE("a stack without a known collective tells nothing alone") {
   const auto outside = [](Job job, const std::vector<int>& ranks, const std::string& what) {
     return job.at(ranks, Kind::outside, what, 900);
