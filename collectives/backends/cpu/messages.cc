@@ -307,7 +307,7 @@ void CpuMessages::check_deadline() {
   if (!timer_runs_) return;
   if (first->deadline() <= Clock::now()) return stop_on_timeout(first);
   timer_.expires_at(first->deadline());
-  timer_.async_wait([this](const error_code& error) {
+  timer_.async_wait([this](const boost::system::error_code& error) {
     if (!error) run_locked([&] { check_deadline(); });  // else it waits for another deadline
   });
 }
