@@ -80,8 +80,8 @@ Outcome Agent::run() {
   report_waiting();
   master_.search([this](auto addresses) { on_master_found(std::move(addresses)); });
   boost::asio::steady_timer tidying(io_, kTidyingDelay);
-  tidying.async_wait([](boost::system::error_code cancelled) {
-    if (!cancelled) launcher::LogDir::remove_abandoned();
+  tidying.async_wait([this](boost::system::error_code cancelled) {
+    if (!cancelled) disk_.run(launcher::LogDir::remove_abandoned);
   });
   io_.run();
   // As for every program: what succeeded and could not be written did not succeed.

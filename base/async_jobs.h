@@ -43,10 +43,15 @@ class AsyncJobs {
           [value, done = std::move(done)]() mutable { done(std::move(**value)); });
   }
 
+  /// Runs `job`, which has no result, on a thread.
+  void run(std::function<void()> job) {
+    begin(std::move(job), [] {});
+  }
+
   /// Destroys `value` on a thread: to close a file may block.
   template <class Value>
   void discard(Value value) {
-    run([value = std::move(value)] { return nullptr; }, [](std::nullptr_t) {});
+    run([value = std::move(value)] {});
   }
 
   /// Waits until every job has ended, also those that `done` functions begin, and calls these; for
