@@ -129,7 +129,7 @@ Result<> NodeWorkers::start_workers(Result<std::vector<WorkerSetup::Worker>> wor
   for (WorkerSetup::Worker& worker : *workers) {
     commands.push_back(take_command(worker, job_.tty, output_));
   }
-  Result<std::vector<launcher::Child>> children = group_->start(commands);
+  Result<std::vector<launcher::Child>> children = group_->start(std::move(commands));
   if (!children) return children.error();
   report_missing_terminals(*children);
   for (int local_rank = 0; local_rank < layout_.local_size; ++local_rank) {
@@ -184,8 +184,10 @@ void NodeWorkers::add_output(int local_rank, WorkerSetup::Worker worker, launche
       std::move(child.out), std::move(child.err), std::move(worker.sinks[0]),
       std::move(worker.sinks[1]));
   events_.worker_started(layout_.round, rank, local_rank, child.pid);
-  log::debug(ranks_text({rank}) + " of round " + std::to_string(layout_.round) + " is pid " +
-             std::to_string(child.pid));
+  if (job_.log_level == log::Level::debug) {
+    log::debug(ranks_text({rank}) + " of round " + std::to_string(layout_.round) + " is pid " +
+               std::to_string(child.pid));
+  }
   ask::RankStatus status;
   status.rank = rank;
   status.pid = child.pid;
@@ -303,8 +305,10 @@ void NodeWorkers::note_end(const launcher::WorkerEnd& end) {
   rank.state = succeeded || end.stopped ? "ended" : "failed";
   rank.how = end.exec_failure ? "could not be started" : end.status.text();
   rank.seconds = seconds(end.ran);
-  log::debug(ranks_text({rank.rank}) + " has ended after " + duration_text(end.ran) + ": " +
-             rank.how);
+  if (job_.log_level == log::Level::debug) {
+    log::debug(ranks_text({rank.rank}) + " has ended after " + duration_text(end.ran) + ": " +
+               rank.how);
+  }
 }
 
 void NodeWorkers::on_worker_ended(launcher::WorkerEnd end) {

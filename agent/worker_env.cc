@@ -154,14 +154,17 @@ void WorkerEnv::append_own(int local_rank, std::vector<std::string>& variables) 
   }
 }
 
-std::vector<std::string> WorkerEnv::of(int local_rank, const std::string& error_file) const {
-  std::vector<std::string> all;
-  all.reserve(inherited_.size() + shared_.size() + 5);
-  all.insert(all.end(), inherited_.begin(), inherited_.end());
-  all.insert(all.end(), shared_.begin(), shared_.end());
-  append_own(local_rank, all);
-  all.push_back(variable(kErrorFile, error_file));
-  return all;
+std::vector<std::string> WorkerEnv::common() && {
+  inherited_.insert(inherited_.end(), shared_.begin(), shared_.end());
+  return std::move(inherited_);
+}
+
+std::vector<std::string> WorkerEnv::own(int local_rank, const std::string& error_file) const {
+  std::vector<std::string> variables;
+  variables.reserve(5);
+  append_own(local_rank, variables);
+  variables.push_back(variable(kErrorFile, error_file));
+  return variables;
 }
 
 std::vector<std::string> WorkerEnv::decided(int local_rank, const std::string& error_file) const {

@@ -25,9 +25,12 @@ class WorkerEnv {
   WorkerEnv(const JobSpec& job, const std::vector<std::string>& inherited,
             const rendezvous::Layout& layout, const rendezvous::Endpoint& store);
 
-  /// The whole environment of the worker with this local rank, each name once. `error_file` is
-  /// a path; empty: the worker has none.
-  std::vector<std::string> of(int local_rank, const std::string& error_file) const;
+  /// What the environments of all workers have in common. As the last call.
+  std::vector<std::string> common() &&;
+
+  /// The rest of the environment of the worker with this local rank: each name is in one of the
+  /// two, once. `error_file` is a path; empty: the worker has none.
+  std::vector<std::string> own(int local_rank, const std::string& error_file) const;
 
   /// Only the variables that ddprun sets, in the order in which people look for them.
   std::vector<std::string> decided(int local_rank, const std::string& error_file) const;

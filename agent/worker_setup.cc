@@ -85,15 +85,20 @@ void WorkerSetup::on_opened(launcher::AttemptSinks opened, const rendezvous::End
 Result<std::vector<WorkerSetup::Worker>> WorkerSetup::workers(
     const rendezvous::Endpoint& store,
     std::vector<std::array<launcher::StreamSink, 2>> sinks_of_workers) {
-  const WorkerEnv env(job_, inherited_, layout_, store);
+  WorkerEnv env(job_, inherited_, layout_, store);
   report_omp_limit(env);
   std::vector<Worker> all;
+  all.reserve(static_cast<size_t>(layout_.local_size));
   for (int local_rank = 0; local_rank < layout_.local_size; ++local_rank) {
     Result<Worker> one =
         worker(local_rank, env, std::move(sinks_of_workers[static_cast<size_t>(local_rank)]));
     if (!one) return one.error();
     all.push_back(std::move(*one));
   }
+  auto common = std::move(env).common();
+  common.insert(common.end(), more_variables_.begin(), more_variables_.end());
+  const auto environment = std::make_shared<const std::vector<std::string>>(std::move(common));
+  for (Worker& one : all) one.command.common_environment = environment;
   if (job_.report_bindings) report_bindings();
   return all;
 }
@@ -131,13 +136,13 @@ Result<WorkerSetup::Worker> WorkerSetup::worker(int local_rank, const WorkerEnv&
   if (!alone && is_debugged_here()) {
     for (launcher::StreamSink& sink : sinks) sink.shown = false;
   }
-  std::vector<std::string> variables = env.of(local_rank, error_file(local_rank));
-  variables.insert(variables.end(), more_variables_.begin(), more_variables_.end());
-  launcher::Command command = {
-      job_.program,         worker_command(job_, local_rank),
-      std::move(variables), reads_input(local_rank) ? STDIN_FILENO : no_input_.get(),
-      sinks[0].direct_fd(), sinks[1].direct_fd(),
-      cpus_of(local_rank)};
+  launcher::Command command = {job_.program,
+                               worker_command(job_, local_rank),
+                               env.own(local_rank, error_file(local_rank)),
+                               reads_input(local_rank) ? STDIN_FILENO : no_input_.get(),
+                               sinks[0].direct_fd(),
+                               sinks[1].direct_fd(),
+                               cpus_of(local_rank)};
   return Worker{std::move(command), std::move(*prefix), std::move(sinks), alone};
 }
 

@@ -239,6 +239,12 @@ bool has_children() {
   return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
+bool has_paused_children() {
+  siginfo_t info = {};
+  constexpr int kLook = WSTOPPED | WCONTINUED | WNOHANG | WNOWAIT;
+  return waitid(P_ALL, 0, &info, kLook) == 0 && info.si_pid != 0;
+}
+
 void kill_all_descendants() {
   auto pause = kTimeToDie;
   while (has_children()) {

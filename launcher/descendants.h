@@ -64,6 +64,10 @@ void reap_orphans(const std::set<pid_t>& workers);
 /// Whether this process has a child that was not reaped.
 bool has_children();
 
+/// Whether a child was stopped, or goes on, and nobody has asked about that child yet: one call,
+/// where each of the children would be one, at each end of one of many.
+bool has_paused_children();
+
 /// Kills and reaps all descendants until none is left, also processes that fork meanwhile. Blocks,
 /// and says what it waits for after some seconds. For a process that waits for no child elsewhere,
 /// with SIGCHLD blocked.

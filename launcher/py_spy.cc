@@ -115,7 +115,7 @@ std::map<pid_t, std::string> py_spy_dumps(const std::string& py_spy, const std::
                         nothing.get()});
     dumps.push_back({pid, {}});
   }
-  Spawned spawned = spawn(commands);
+  Spawned spawned = spawn(std::move(commands));
   dumps.resize(spawned.children.size());
   for (size_t i = 0; i < dumps.size(); ++i) dumps[i].child = std::move(spawned.children[i]);
   read_until(dumps, deadline);

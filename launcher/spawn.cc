@@ -115,51 +115,19 @@ Error clone_error(const std::string& program, int failure) {
   return error;
 }
 
-void* map_memory(void* place, size_t bytes, int flags) {
-  void* const memory =
-      mmap(place, std::max<size_t>(bytes, 1), PROT_READ | PROT_WRITE, MAP_ANONYMOUS | flags, -1, 0);
-  if (memory == MAP_FAILED) throw std::bad_alloc();
-  return memory;
-}
-
-/// The room that all texts of commands and the lists of them need.
-struct TextSizes {
-  size_t bytes = 0;
-  size_t words = 0;
-};
-
-TextSizes sizes_of(const std::vector<Command>& commands) {
-  TextSizes sizes;
+/// How many words exec takes of all commands, and an end of each list.
+size_t count_words(const std::vector<Command>& commands) {
+  size_t count = 0;
   for (const Command& command : commands) {
-    sizes.bytes += command.program.size() + 1;
-    sizes.words += command.arguments.size() + command.environment.size() + 2;
-    for (const std::string& argument : command.arguments) sizes.bytes += argument.size() + 1;
-    for (const std::string& variable : command.environment) sizes.bytes += variable.size() + 1;
+    count += command.arguments.size() + 1 + command.environment.size() + 1;
+    if (command.common_environment) count += command.common_environment->size();
   }
-  return sizes;
+  return count;
 }
 
-/// Copies texts and lists of them, as exec takes them, one behind the other into such a room.
-class TextCopier {
- public:
-  TextCopier(char* bytes, char** words) : byte_(bytes), word_(words) {}
-
-  char* copy(const std::string& text) {
-    std::memcpy(byte_, text.c_str(), text.size() + 1);
-    return std::exchange(byte_, byte_ + text.size() + 1);
-  }
-
-  char** copy(const std::vector<std::string>& texts) {
-    char** const first = word_;
-    for (const std::string& text : texts) *word_++ = copy(text);
-    *word_++ = nullptr;
-    return first;
-  }
-
- private:
-  char* byte_;
-  char** word_;
-};
+void append(const std::vector<std::string>& texts, std::vector<char*>& words) {
+  for (const std::string& text : texts) words.push_back(const_cast<char*>(text.c_str()));
+}
 
 /// Blocks all signals during its lifetime: a child that shares our memory must not run handlers.
 class SignalsBlocked {
@@ -239,61 +207,73 @@ DDPRUN_UNSANITIZED int SpawnBatch::ChildSetup::run(void* self) {
 /// Not fork, which copies our page tables and makes both processes copy the pages they write to;
 /// not vfork, which waits until the scheduler has run the child up to its exec. Emulators of
 /// another processor (qemu-user) know no such clone: there it is a fork.
-pid_t SpawnBatch::clone(ChildSetup& setup, int& pidfd) {
-  void* const top = setup.stack + kStackSize;
+pid_t SpawnBatch::clone(size_t index, int& pidfd) {
+  const auto clone_with = [&](int flags) {
+    ChildSetup& setup = setups_[index];
+    return clone_process(ChildSetup::run, setup.stack + kStackSize, flags | SIGCHLD, &setup,
+                         &pidfd);
+  };
   if (!must_fork) {
-    const pid_t pid =
-        clone_process(ChildSetup::run, top, CLONE_VM | CLONE_PIDFD | SIGCHLD, &setup, &pidfd);
+    const pid_t pid = clone_with(CLONE_VM | CLONE_PIDFD);
     if (pid >= 0 || errno != EINVAL) return pid;
     share_with_forked();
   }
-  const pid_t pid = clone_process(ChildSetup::run, top, SIGCHLD, &setup);
+  const pid_t pid = clone_with(0);
   if (pid >= 0) pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   return pid;
 }
 
-/// Puts memory that forked children share, too, in the place of the setups, before any is used. Not
-/// from the beginning: to the kernel such memory is a file, which costs each start 30 us more.
-void SpawnBatch::share_with_forked() {
-  const size_t bytes = setups_.get_deleter().bytes;
-  const std::vector<char> before(reinterpret_cast<const char*>(setups_.get()),
-                                 reinterpret_cast<const char*>(setups_.get()) + bytes);
-  std::memcpy(map_memory(setups_.get(), bytes, MAP_SHARED | MAP_FIXED), before.data(), bytes);
-  must_fork = true;
+SpawnBatch::Setups SpawnBatch::make_setups(size_t count) {
+  const size_t bytes = std::max<size_t>(count, 1) * sizeof(ChildSetup);
+  if (!must_fork) return Setups(static_cast<ChildSetup*>(::operator new(bytes)), Free{0});
+  void* const memory =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_SHARED, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  return Setups(static_cast<ChildSetup*>(memory), Free{bytes});
 }
 
-void SpawnBatch::Unmap::operator()(void* memory) const {
-  munmap(memory, std::max<size_t>(bytes, 1));
+/// Before any child was made. Such memory is a file to the kernel, so it is not used from the
+/// beginning.
+void SpawnBatch::share_with_forked() {
+  must_fork = true;
+  Setups shared = make_setups(commands_.size());
+  std::memcpy(static_cast<void*>(shared.get()), setups_.get(),
+              commands_.size() * sizeof(ChildSetup));
+  setups_ = std::move(shared);
+}
+
+void SpawnBatch::Free::operator()(void* memory) const {
+  shared == 0 ? ::operator delete(memory) : static_cast<void>(munmap(memory, shared));
 }
 
 SpawnBatch::SpawnBatch(SpawnBatch&&) noexcept = default;
 SpawnBatch& SpawnBatch::operator=(SpawnBatch&&) noexcept = default;
 SpawnBatch::~SpawnBatch() = default;
 
-SpawnBatch::SpawnBatch(const std::vector<Command>& commands)
-    : setups_(nullptr, Unmap{commands.size() * sizeof(ChildSetup)}) {
-  const size_t bytes = setups_.get_deleter().bytes;
-  const int kind = must_fork ? MAP_SHARED : MAP_PRIVATE;
-  setups_.reset(static_cast<ChildSetup*>(map_memory(nullptr, bytes, kind)));
-  std::uninitialized_default_construct_n(setups_.get(), commands.size());
-  const TextSizes sizes = sizes_of(commands);
-  bytes_ = std::make_unique_for_overwrite<char[]>(sizes.bytes);
-  words_.resize(sizes.words);
-  TextCopier texts(bytes_.get(), words_.data());
-  for (size_t i = 0; i < commands.size(); ++i) {
+SpawnBatch::SpawnBatch(std::vector<Command> commands)
+    : commands_(std::move(commands)), setups_(make_setups(commands_.size())) {
+  std::uninitialized_default_construct_n(setups_.get(), commands_.size());
+  words_.reserve(count_words(commands_));  // they are pointed at
+  for (size_t i = 0; i < commands_.size(); ++i) {
+    const Command& command = commands_[i];
     ChildSetup& setup = setups_[i];
-    setup.program = texts.copy(commands[i].program);
-    setup.argv = texts.copy(commands[i].arguments);
-    setup.environment = texts.copy(commands[i].environment);
-    setup.stdin_fd = commands[i].stdin_fd;
-    setup.out = commands[i].stdout_fd;
-    setup.err = commands[i].stderr_fd;
-    setup.out_window = commands[i].stdout_window;
-    setup.err_window = commands[i].stderr_window;
-    setup.one_terminal = commands[i].one_terminal;
+    setup.program = command.program.c_str();
+    setup.argv = words_.data() + words_.size();
+    append(command.arguments, words_);
+    words_.push_back(nullptr);
+    setup.environment = words_.data() + words_.size();
+    if (command.common_environment) append(*command.common_environment, words_);
+    append(command.environment, words_);
+    words_.push_back(nullptr);
+    setup.stdin_fd = command.stdin_fd;
+    setup.out = command.stdout_fd;
+    setup.err = command.stderr_fd;
+    setup.out_window = command.stdout_window;
+    setup.err_window = command.stderr_window;
+    setup.one_terminal = command.one_terminal;
     setup.parent = getpid();
     setup.open_files = original_open_files ? &*original_open_files : nullptr;
-    masks_.push_back(affinity_mask(commands[i].cpus));
+    masks_.push_back(affinity_mask(command.cpus));
     setup.cpus = masks_.back().data();
     setup.cpus_size = masks_.back().size() * sizeof(unsigned long);
     setup.unbindable = false;
@@ -312,8 +292,8 @@ Result<Child> SpawnBatch::launch(size_t index) {
   if (out->write_end) setup.out = out->write_end.get();
   if (err->write_end) setup.err = err->write_end.get();
   int pidfd = -1;
-  const pid_t pid = clone(setup, pidfd);
-  if (pid < 0) return clone_error(setup.program, errno);
+  const pid_t pid = clone(index, pidfd);
+  if (pid < 0) return clone_error(setups_[index].program, errno);
   Child child{pid,
               Fd(pidfd),
               Fd(fcntl(pidfd, F_DUPFD_CLOEXEC, 0)),
@@ -321,7 +301,7 @@ Result<Child> SpawnBatch::launch(size_t index) {
               std::move(err->read_end),
               std::move(no_terminal)};
   if (child.second_pidfd) return child;
-  const Error error = clone_error(setup.program, errno);
+  const Error error = clone_error(setups_[index].program, errno);
   kill(pid, SIGKILL);
   waitpid(pid, nullptr, 0);
   return error;
@@ -337,11 +317,12 @@ std::optional<Error> SpawnBatch::exec_failure(size_t index) const {
 /// Not with Boost.Process: its launchers wait for each child's exec, which adds the scheduler's
 /// latency once per worker, and its vfork launcher notifies the io_context of the fork while the
 /// child still shares its memory.
-Spawned spawn(const std::vector<Command>& commands) {
-  Spawned spawned{{}, SpawnBatch(commands), std::nullopt};
-  spawned.children.reserve(commands.size());
+Spawned spawn(std::vector<Command> commands) {
+  const size_t count = commands.size();
+  Spawned spawned{{}, SpawnBatch(std::move(commands)), std::nullopt};
+  spawned.children.reserve(count);
   const SignalsBlocked blocked;
-  for (size_t i = 0; i < commands.size(); ++i) {
+  for (size_t i = 0; i < count; ++i) {
     Result<Child> child = spawned.batch.launch(i);
     if (!child) {
       spawned.failure = child.error();

@@ -17,7 +17,7 @@ namespace ddprun::launcher {
 struct Command {
   std::string program;                   ///< path of the executable; PATH is not searched
   std::vector<std::string> arguments;    ///< argv, program name first
-  std::vector<std::string> environment;  ///< "NAME=value", all of it
+  std::vector<std::string> environment;  ///< "NAME=value"
   int stdin_fd = -1;                     ///< these three stay owned by the caller
   int stdout_fd = -1;                    ///< -1: a pipe, or a pseudo-terminal
   int stderr_fd = -1;
@@ -25,6 +25,8 @@ struct Command {
   std::optional<WindowSize> stdout_window = {};  ///< of its pseudo-terminal; nullopt: a pipe
   std::optional<WindowSize> stderr_window = {};
   bool one_terminal = false;  ///< stdout is stderr's: what is written to both keeps its order
+  /// More of the environment, the same for several commands; nullptr: nothing.
+  std::shared_ptr<const std::vector<std::string>> common_environment = nullptr;
 };
 
 /// A started process, and the read ends of its stdout and stderr, or the masters of their
@@ -53,21 +55,23 @@ class SpawnBatch {
 
  private:
   struct ChildSetup;
-  struct Unmap {
-    size_t bytes = 0;
+  struct Free {
+    size_t shared = 0;  // bytes of memory that forked children share; 0: it is usual memory
     void operator()(void* memory) const;
   };
-  friend struct Spawned spawn(const std::vector<Command>& commands);
+  using Setups = std::unique_ptr<ChildSetup[], Free>;
+  friend struct Spawned spawn(std::vector<Command> commands);
 
-  explicit SpawnBatch(const std::vector<Command>& commands);
+  explicit SpawnBatch(std::vector<Command> commands);
   Result<Child> launch(size_t index);
-  pid_t clone(ChildSetup& setup, int& pidfd);
+  pid_t clone(size_t index, int& pidfd);
+  static Setups make_setups(size_t count);
   void share_with_forked();
 
-  std::unique_ptr<char[]> bytes_;                  // all programs, arguments and environments
+  std::vector<Command> commands_;
   std::vector<char*> words_;                       // each argv and environment, back to back
   std::vector<std::vector<unsigned long>> masks_;  // each child's CPUs
-  std::unique_ptr<ChildSetup[], Unmap> setups_;    // shared with children that were forked, too
+  Setups setups_;                                  // shared with children that were forked, too
 };
 
 /// The result of `spawn`.
@@ -83,7 +87,7 @@ struct Spawned {
 /// settings of block_signals. Does not wait for exec.
 ///
 /// For a process without signal handlers, whose other threads block all signals.
-Spawned spawn(const std::vector<Command>& commands);
+Spawned spawn(std::vector<Command> commands);
 
 /// Raises this process's limit of open files to the maximum. Children of `spawn` start with the
 /// previous limit. Call it at most once.

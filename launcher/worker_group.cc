@@ -15,9 +15,9 @@ WorkerGroup::WorkerGroup(boost::asio::any_io_executor executor, std::chrono::mil
       deadline_(executor_),
       retry_(executor_) {}
 
-Result<std::vector<Child>> WorkerGroup::start(const std::vector<Command>& commands) {
+Result<std::vector<Child>> WorkerGroup::start(std::vector<Command> commands) {
   const auto started = std::chrono::steady_clock::now();
-  Spawned spawned = spawn(commands);
+  Spawned spawned = spawn(std::move(commands));
   batch_ = std::move(spawned.batch);
   for (Child& child : spawned.children) {
     const size_t i = members_.size();
@@ -156,8 +156,10 @@ bool WorkerGroup::signal(int local_rank, int signal) {
 void WorkerGroup::child_changed() {
   if (ended_ || members_.empty()) return;
   if (running_ == 0) return finish_or_stop_orphans();
-  find_continued();
-  find_stopped();
+  if (has_paused_children()) {
+    find_continued();
+    find_stopped();
+  }
   reap_orphans(running_pids());
 }
 

@@ -54,7 +54,7 @@ class WorkerGroup {
 
   /// Starts all workers, local rank 0 first; call it once. Returns their pids and output pipes.
   /// Errors: system; workers that were already started run on until stop().
-  Result<std::vector<Child>> start(const std::vector<Command>& commands);
+  Result<std::vector<Child>> start(std::vector<Command> commands);
 
   /// Sends `signal` to every worker's group, and SIGKILL after the grace. A second call kills
   /// immediately. Orphans get SIGTERM when no worker runs any more, within the same grace; so do

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <csignal>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/worker_command.h"
@@ -43,6 +44,14 @@ agent::JobSpec two_workers() {
   return job;
 }
 
+/// The whole environment of a worker.
+Strings all_of(agent::WorkerEnv env, int local_rank, const std::string& error_file = "") {
+  Strings all = env.own(local_rank, error_file);
+  const Strings common = std::move(env).common();
+  all.insert(all.end(), common.begin(), common.end());
+  return all;
+}
+
 /// The value of `name`, "(unset)" without one; checks that no name appears twice.
 std::string value(const Strings& environment, const std::string& name) {
   const auto count = std::count_if(environment.begin(), environment.end(),
@@ -58,8 +67,8 @@ TEST_CASE("a worker finds its place in the job as torchrun's workers do") {
   const agent::JobSpec job = two_workers();
   const agent::WorkerEnv env(job, {}, second_node(), kStore);
 
-  CHECK(Strings{value(env.of(1, ""), "RANK"), value(env.of(1, ""), "LOCAL_RANK"),
-                value(env.of(1, ""), "ROLE_RANK")} == Strings{"3", "1", "3"});
+  CHECK(Strings{value(all_of(env, 1), "RANK"), value(all_of(env, 1), "LOCAL_RANK"),
+                value(all_of(env, 1), "ROLE_RANK")} == Strings{"3", "1", "3"});
   CHECK(env.decided(0, "/logs/e.json") ==
         Strings{"RANK=2", "LOCAL_RANK=0", "ROLE_RANK=2", "WORLD_SIZE=4", "LOCAL_WORLD_SIZE=2",
                 "GROUP_RANK=1", "GROUP_WORLD_SIZE=2", "ROLE_NAME=default", "ROLE_WORLD_SIZE=4",
@@ -76,7 +85,7 @@ TEST_CASE("a worker has a rank among those of its role, where nodes have differe
   job.role = "reader";
   rendezvous::Layout layout = second_node();
   layout.role = rendezvous::RolePlace{0, 2};
-  const Strings worker = agent::WorkerEnv(job, {}, layout, kStore).of(1, "");
+  const Strings worker = all_of(agent::WorkerEnv(job, {}, layout, kStore), 1);
 
   CHECK(Strings{value(worker, "RANK"), value(worker, "WORLD_SIZE")} == Strings{"3", "4"});
   CHECK(Strings{value(worker, "ROLE_NAME"), value(worker, "ROLE_RANK"),
@@ -93,7 +102,7 @@ TEST_CASE("ddprun's variables replace inherited ones, the others are passed on")
                              "LONELY",
                              "TORCHELASTIC_RESTART_COUNT=9"};
   const agent::WorkerEnv env(job, inherited, second_node(), kStore);
-  const Strings all = env.of(0, "");
+  const Strings all = all_of(env, 0);
 
   CHECK(value(all, "RANK") == "2");
   CHECK(value(all, "MASTER_PORT") == "41237");
@@ -107,14 +116,14 @@ TEST_CASE("ddprun's variables replace inherited ones, the others are passed on")
 TEST_CASE("workers of several nodes get the interface towards the master, unless one is set") {
   agent::JobSpec job = two_workers();
   const agent::WorkerEnv unknown(job, {}, second_node(), kStore);
-  CHECK(value(unknown.of(0, ""), "GLOO_SOCKET_IFNAME") == "(unset)");
+  CHECK(value(all_of(unknown, 0), "GLOO_SOCKET_IFNAME") == "(unset)");
   job.interface = "eth1";
   const agent::WorkerEnv several(job, {}, second_node(), kStore);
-  CHECK(value(several.of(0, ""), "GLOO_SOCKET_IFNAME") == "eth1");
+  CHECK(value(all_of(several, 0), "GLOO_SOCKET_IFNAME") == "eth1");
   const agent::WorkerEnv given(job, {"GLOO_SOCKET_IFNAME=ib0"}, second_node(), kStore);
-  CHECK(value(given.of(0, ""), "GLOO_SOCKET_IFNAME") == "ib0");
+  CHECK(value(all_of(given, 0), "GLOO_SOCKET_IFNAME") == "ib0");
   const agent::WorkerEnv one(job, {}, alone(), kStore);
-  CHECK(value(one.of(0, ""), "GLOO_SOCKET_IFNAME") == "(unset)");
+  CHECK(value(all_of(one, 0), "GLOO_SOCKET_IFNAME") == "(unset)");
 }
 
 TEST_CASE("workers get a variable when rank 0 has to serve the store") {
@@ -122,24 +131,24 @@ TEST_CASE("workers get a variable when rank 0 has to serve the store") {
   job.store = agent::StoreHost::worker;
 
   const agent::WorkerEnv env(job, {}, second_node(), kStore);
-  CHECK(value(env.of(0, ""), "TORCHELASTIC_USE_AGENT_STORE") == "False");
+  CHECK(value(all_of(env, 0), "TORCHELASTIC_USE_AGENT_STORE") == "False");
 }
 
 TEST_CASE("workers behind a tunnel get the address of the master, too, and no inherited one") {
   agent::JobSpec job = two_workers();
   const Strings inherited = {"DDPRUN_MASTER_ADDR=outer", "DDPRUN_MASTER_PORT=1"};
   const agent::WorkerEnv direct(job, inherited, second_node(), kStore);
-  CHECK(value(direct.of(0, ""), "DDPRUN_MASTER_ADDR") == "(unset)");
-  CHECK(value(direct.of(0, ""), "DDPRUN_MASTER_PORT") == "(unset)");
+  CHECK(value(all_of(direct, 0), "DDPRUN_MASTER_ADDR") == "(unset)");
+  CHECK(value(all_of(direct, 0), "DDPRUN_MASTER_PORT") == "(unset)");
 
   job.store = agent::StoreHost::tunnel;
   job.master_port = 29500;
   const agent::WorkerEnv env(job, inherited, second_node(), {"127.0.0.1", 41237});
-  CHECK(value(env.of(0, ""), "MASTER_ADDR") == "127.0.0.1");
-  CHECK(value(env.of(0, ""), "MASTER_PORT") == "41237");
-  CHECK(value(env.of(0, ""), "DDPRUN_MASTER_ADDR") == "gpu-07");
-  CHECK(value(env.of(0, ""), "DDPRUN_MASTER_PORT") == "29500");
-  CHECK(value(env.of(0, ""), "TORCHELASTIC_USE_AGENT_STORE") == "True");
+  CHECK(value(all_of(env, 0), "MASTER_ADDR") == "127.0.0.1");
+  CHECK(value(all_of(env, 0), "MASTER_PORT") == "41237");
+  CHECK(value(all_of(env, 0), "DDPRUN_MASTER_ADDR") == "gpu-07");
+  CHECK(value(all_of(env, 0), "DDPRUN_MASTER_PORT") == "29500");
+  CHECK(value(all_of(env, 0), "TORCHELASTIC_USE_AGENT_STORE") == "True");
 }
 
 TEST_CASE("workers get the list of signals that stop the job, not the inherited one") {
@@ -148,15 +157,15 @@ TEST_CASE("workers get the list of signals that stop the job, not the inherited 
 
   const agent::WorkerEnv env(job, {"TORCHELASTIC_SIGNALS_TO_HANDLE=SIGALRM"}, second_node(),
                              kStore);
-  CHECK(value(env.of(0, ""), "TORCHELASTIC_SIGNALS_TO_HANDLE") == "SIGTERM,SIGUSR1");
+  CHECK(value(all_of(env, 0), "TORCHELASTIC_SIGNALS_TO_HANDLE") == "SIGTERM,SIGUSR1");
 }
 
 TEST_CASE("the store's address is the round's, not the user's") {
   const agent::JobSpec job = two_workers();
   const agent::WorkerEnv env(job, {"MASTER_ADDR=old"}, second_node(), {"fd00::7", 29501});
 
-  CHECK(value(env.of(1, ""), "MASTER_ADDR") == "fd00::7");
-  CHECK(value(env.of(1, ""), "MASTER_PORT") == "29501");
+  CHECK(value(all_of(env, 1), "MASTER_ADDR") == "fd00::7");
+  CHECK(value(all_of(env, 1), "MASTER_PORT") == "29501");
 }
 
 TEST_CASE("several workers get one OpenMP thread each unless the user said otherwise") {
@@ -166,18 +175,18 @@ TEST_CASE("several workers get one OpenMP thread each unless the user said other
   const agent::WorkerEnv one(job, {}, alone(), kStore);
 
   CHECK(several.limits_omp_threads());
-  CHECK(value(several.of(0, ""), "OMP_NUM_THREADS") == "1");
+  CHECK(value(all_of(several, 0), "OMP_NUM_THREADS") == "1");
   CHECK_FALSE(users.limits_omp_threads());
-  CHECK(value(users.of(0, ""), "OMP_NUM_THREADS") == "6");
+  CHECK(value(all_of(users, 0), "OMP_NUM_THREADS") == "6");
   CHECK_FALSE(one.limits_omp_threads());
-  CHECK(value(one.of(0, ""), "OMP_NUM_THREADS") == "(unset)");
+  CHECK(value(all_of(one, 0), "OMP_NUM_THREADS") == "(unset)");
 }
 
 TEST_CASE("the user's TORCH_NCCL_ASYNC_ERROR_HANDLING is kept") {
   const agent::JobSpec job = two_workers();
   const agent::WorkerEnv env(job, {"TORCH_NCCL_ASYNC_ERROR_HANDLING=3"}, second_node(), kStore);
 
-  CHECK(value(env.of(0, ""), "TORCH_NCCL_ASYNC_ERROR_HANDLING") == "3");
+  CHECK(value(all_of(env, 0), "TORCH_NCCL_ASYNC_ERROR_HANDLING") == "3");
 }
 
 TEST_CASE("every worker sees all GPUs of the node") {
@@ -185,8 +194,8 @@ TEST_CASE("every worker sees all GPUs of the node") {
   job.devices = {"0", "1", "2"};
   const agent::WorkerEnv env(job, {}, second_node(), kStore);
 
-  CHECK(value(env.of(0, ""), "CUDA_VISIBLE_DEVICES") == "0,1,2");
-  CHECK(value(env.of(1, ""), "CUDA_VISIBLE_DEVICES") == "0,1,2");
+  CHECK(value(all_of(env, 0), "CUDA_VISIBLE_DEVICES") == "0,1,2");
+  CHECK(value(all_of(env, 1), "CUDA_VISIBLE_DEVICES") == "0,1,2");
 }
 
 TEST_CASE("an inherited list of GPUs is unchanged") {
@@ -196,14 +205,14 @@ TEST_CASE("an inherited list of GPUs is unchanged") {
   const agent::WorkerEnv env(job, {std::string("CUDA_VISIBLE_DEVICES=") + list}, second_node(),
                              kStore);
 
-  CHECK(value(env.of(0, ""), "CUDA_VISIBLE_DEVICES") == list);
+  CHECK(value(all_of(env, 0), "CUDA_VISIBLE_DEVICES") == list);
 }
 
 TEST_CASE("without GPUs the list of GPUs is not set") {
   const agent::JobSpec job = two_workers();
   const agent::WorkerEnv env(job, {}, second_node(), kStore);
 
-  CHECK(value(env.of(0, ""), "CUDA_VISIBLE_DEVICES") == "(unset)");
+  CHECK(value(all_of(env, 0), "CUDA_VISIBLE_DEVICES") == "(unset)");
 }
 
 TEST_CASE("an isolated worker sees its own block of the node's GPUs under any name") {
@@ -212,9 +221,9 @@ TEST_CASE("an isolated worker sees its own block of the node's GPUs under any na
   job.devices = {"GPU-a", "MIG-b", "7", "2"};
   const agent::WorkerEnv env(job, {"CUDA_VISIBLE_DEVICES=GPU-a,MIG-b,7,2"}, second_node(), kStore);
 
-  CHECK(value(env.of(0, ""), "CUDA_VISIBLE_DEVICES") == "GPU-a,MIG-b");
-  CHECK(value(env.of(1, ""), "CUDA_VISIBLE_DEVICES") == "7,2");
-  CHECK(value(env.of(1, ""), "LOCAL_RANK") == "1");
+  CHECK(value(all_of(env, 0), "CUDA_VISIBLE_DEVICES") == "GPU-a,MIG-b");
+  CHECK(value(all_of(env, 1), "CUDA_VISIBLE_DEVICES") == "7,2");
+  CHECK(value(all_of(env, 1), "LOCAL_RANK") == "1");
 }
 
 TEST_CASE("a worker with a virtual local rank is rank 0 on its node and has one GPU") {
@@ -225,14 +234,14 @@ TEST_CASE("a worker with a virtual local rank is rank 0 on its node and has one 
   job.devices = {"GPU-a", "MIG-b", "07"};
   const agent::WorkerEnv env(job, {"CUDA_VISIBLE_DEVICES=GPU-a,MIG-b,07"}, second_node(), kStore);
 
-  CHECK(value(env.of(0, ""), "CUDA_VISIBLE_DEVICES") == "GPU-a");
-  CHECK(value(env.of(1, ""), "CUDA_VISIBLE_DEVICES") == "MIG-b");
+  CHECK(value(all_of(env, 0), "CUDA_VISIBLE_DEVICES") == "GPU-a");
+  CHECK(value(all_of(env, 1), "CUDA_VISIBLE_DEVICES") == "MIG-b");
   for (const int local_rank : {0, 1}) {
-    CHECK(value(env.of(local_rank, ""), "LOCAL_RANK") == "0");
-    CHECK(value(env.of(local_rank, ""), "LOCAL_WORLD_SIZE") == "2");
+    CHECK(value(all_of(env, local_rank), "LOCAL_RANK") == "0");
+    CHECK(value(all_of(env, local_rank), "LOCAL_WORLD_SIZE") == "2");
     CHECK(agent::worker_command(job, local_rank) == Strings{"train", "--local-rank=0", "-x"});
   }
-  CHECK(value(env.of(1, ""), "RANK") == "3");
+  CHECK(value(all_of(env, 1), "RANK") == "3");
 }
 
 TEST_CASE("workers that see all GPUs use them in turn") {
