@@ -2,6 +2,7 @@
 #include "launcher/output/output.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <fcntl.h>
@@ -83,7 +84,11 @@ void Output::add_stream(int rank, bool is_stderr, const std::string& prefix, Buf
 }
 
 void Output::wait(Streams::iterator stream) {
-  if (stream->waiting || !stream->may_be_read()) return;
+  if (stream->waiting) return;
+  if (!stream->may_be_read()) {
+    awaits_room_ |= stream->pipe.is_open();
+    return;
+  }
   if (stream->ends_when_empty) return read_rest(stream);
   stream->waiting = true;
   stream->pipe.async_wait(boost::asio::posix::stream_descriptor::wait_read,
@@ -109,12 +114,13 @@ void Output::on_readable(Streams::iterator stream) {
 
 /// Returns the number of bytes read; 0: none now. Ends the stream at end of file.
 size_t Output::read_once(Streams::iterator stream) {
-  if (!batch_) batch_ = std::make_unique_for_overwrite<char[]>(Stream::kBatch);
+  // Of all streams, as each read is passed on at once. On the heap it would be mapped and unmapped.
+  static constinit std::array<char, Stream::kBatch> batch{};
   const size_t most = stream->batch_size();
   const ssize_t count =
-      ::read(stream->pipe.native_handle(), batch_.get(), std::min(most, stream->left));
+      ::read(stream->pipe.native_handle(), batch.data(), std::min(most, stream->left));
   if (count > 0) {
-    const std::string_view bytes(batch_.get(), static_cast<size_t>(count));
+    const std::string_view bytes(batch.data(), static_cast<size_t>(count));
     if (bytes.size() >= std::min(most, kLargeRead)) grow(*stream);
     pass_on(stream, bytes);
     stream->left -= bytes.size();
@@ -316,7 +322,9 @@ void Output::on_written() {
     log::warning(std::to_string(count) +
                  " lines of ddprun were dropped: the reader of stderr had stopped");
   }
-  for (auto stream = streams_.begin(); stream != streams_.end(); ++stream) wait(stream);
+  if (std::exchange(awaits_room_, false)) {
+    for (auto stream = streams_.begin(); stream != streams_.end(); ++stream) wait(stream);
+  }
   check_drained();
 }
 
@@ -374,10 +382,11 @@ void Output::drop_stalled_files() {
 }
 
 void Output::check_drained() {
+  if (!done_) return;
   const bool ended = std::none_of(streams_.begin(), streams_.end(), [this](const Stream& stream) {
     return stream.pipe.is_open() || (stream.saving && !stream.removed && !files_dropped_);
   });
-  if (!done_ || !ended) return;
+  if (!ended) return;
   out_.flush();
   err().flush();
   if (!out_.is_drained() || !err().is_drained()) return;

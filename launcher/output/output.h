@@ -185,12 +185,12 @@ class Output {
   Streams streams_;
   std::unordered_map<int, Recent> recent_;  // by rank
   AsyncJobs files_;                         // writes log files
-  std::unique_ptr<char[]> batch_;  // shared by all streams: each read is passed on immediately
   int big_pipes_ = 0;
   size_t dropped_own_lines_ = 0;
   bool log_loss_reported_ = false;
   bool files_dropped_ = false;  // of these workers: when_drained does not wait for them
   bool dropping_ = false;       // drop_stopped_readers was called
+  bool awaits_room_ = false;    // a stream is not read for now: on_written looks again
   std::chrono::steady_clock::time_point drop_by_;
   boost::asio::steady_timer flush_limit_;
   boost::asio::steady_timer quiet_;
