@@ -6,8 +6,10 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <ctime>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -126,6 +128,13 @@ std::string names_of(const std::vector<RunningJob>& jobs) {
   return text;
 }
 
+/// Its process may be about to listen, and was not killed.
+bool is_new(const std::string& path) {
+  constexpr time_t kNew = 2;  // seconds
+  struct stat status = {};
+  return stat(path.c_str(), &status) == 0 && std::time(nullptr) - status.st_ctime <= kNew;
+}
+
 bool is_same_job(const RunningJob& a, const RunningJob& b) {
   return !a.status.session.empty() && a.status.session == b.status.session;
 }
@@ -150,7 +159,7 @@ std::vector<RunningJob> running_jobs() {
   for (const agent::ask::Socket& socket : agent::ask::sockets_in(agent::ask::socket_folders())) {
     const Result<std::string> body = ask_socket(socket.path, "GET", "/status?node=1", kListLimit);
     if (!body && body.error().code == Errc::closed) {
-      unlink(socket.path.c_str());
+      if (!is_new(socket.path)) unlink(socket.path.c_str());
       continue;
     }
     RunningJob job{socket, {}, {}};

@@ -205,30 +205,28 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
 
 /// A file of that name is of a process that had the same id and was killed, unless one listens.
 bool HttpServer::Listener::is_taken(const std::string& path) {
-  if (access(path.c_str(), F_OK) != 0) return false;
   stream_protocol::socket probe(acceptor_.get_executor());
   error_code failure;
   probe.connect(path, failure);
   return !failure;
 }
 
-/// The socket gets its name when it listens: one that does not looks like that of a killed process,
-/// which anyone may remove.
+/// Between bind and listen the socket looks like that of a killed process; others leave a new one
+/// alone (cli/job_socket).
 Result<> HttpServer::Listener::listen(const std::string& path) {
-  if (is_taken(path)) return Error{Errc::port_in_use, "another process listens at " + path};
-  const std::string first_name = path.substr(0, path.rfind('/')) + "/." + std::to_string(getpid());
-  unlink(first_name.c_str());
   error_code failure;
   acceptor_.open(stream_protocol(), failure);
-  if (!failure) acceptor_.bind(stream_protocol::endpoint(first_name), failure);
+  if (!failure) acceptor_.bind(stream_protocol::endpoint(path), failure);
+  if (failure == asio::error::address_in_use) {
+    if (is_taken(path)) return Error{Errc::port_in_use, "another process listens at " + path};
+    unlink(path.c_str());
+    acceptor_.bind(stream_protocol::endpoint(path), failure);
+  }
   if (failure) return os_error("cannot create a socket for " + path, failure.value());
+  path_ = path;
   acceptor_.listen(asio::socket_base::max_listen_connections, failure);
   if (!failure) acceptor_.non_blocking(true, failure);
-  if (failure || rename(first_name.c_str(), path.c_str()) != 0) {
-    unlink(first_name.c_str());
-    return os_error("cannot listen at " + path, failure ? failure.value() : errno);
-  }
-  path_ = path;
+  if (failure) return os_error("cannot listen at " + path, failure.value());
   accept();
   return {};
 }
