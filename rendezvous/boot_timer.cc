@@ -30,10 +30,14 @@ int new_timer_descriptor() {
 class BootTimer::Descriptor : public std::enable_shared_from_this<Descriptor> {
  public:
   Descriptor(const asio::any_io_executor& executor, std::function<void()> fired)
-      : timer_(executor, new_timer_descriptor()), fired_(std::move(fired)) {}
+      : timer_(executor), fired_(std::move(fired)) {}
 
   void set(std::optional<BootClock::time_point> when) {
     if (!when || (when_ && *when_ <= *when)) return;
+    if (!timer_.is_open()) {
+      timer_.assign(new_timer_descriptor());
+      wait();
+    }
     when_ = when;
     // All zeros would disarm it.
     const auto at = std::max<BootClock::duration>(when->time_since_epoch(), BootClock::duration(1));
@@ -44,12 +48,6 @@ class BootTimer::Descriptor : public std::enable_shared_from_this<Descriptor> {
     timerfd_settime(timer_.native_handle(), TFD_TIMER_ABSTIME, &timer, nullptr);
   }
 
-  void wait() {
-    timer_.async_wait(timer_.wait_read, [self = shared_from_this()](error_code cancelled) {
-      if (!cancelled && !self->released_) self->on_readable();
-    });
-  }
-
   /// Calls nothing any more.
   void release() {
     released_ = true;
@@ -58,6 +56,12 @@ class BootTimer::Descriptor : public std::enable_shared_from_this<Descriptor> {
   }
 
  private:
+  void wait() {
+    timer_.async_wait(timer_.wait_read, [self = shared_from_this()](error_code cancelled) {
+      if (!cancelled && !self->released_) self->on_readable();
+    });
+  }
+
   /// A wait may end before anything is there.
   void on_readable() {
     std::uint64_t expired = 0;
@@ -76,9 +80,7 @@ class BootTimer::Descriptor : public std::enable_shared_from_this<Descriptor> {
 };
 
 BootTimer::BootTimer(const asio::any_io_executor& executor, std::function<void()> fired)
-    : descriptor_(std::make_shared<Descriptor>(executor, std::move(fired))) {
-  descriptor_->wait();
-}
+    : descriptor_(std::make_shared<Descriptor>(executor, std::move(fired))) {}
 
 BootTimer::~BootTimer() {
   descriptor_->release();

@@ -17,13 +17,14 @@ namespace ddprun::rendezvous {
 /// Destroying it cancels it. Thread: the executor's.
 class BootTimer {
  public:
-  /// Throws boost::system::system_error when no descriptor is left, as asio's sockets do.
   BootTimer(const boost::asio::any_io_executor& executor, std::function<void()> fired);
   ~BootTimer();
   BootTimer(const BootTimer&) = delete;
 
   /// Fires at `when` at the latest. It may fire sooner, at a time set before: moving a deadline
-  /// further away, as each heartbeat does, costs no system call. nullopt: nothing to wait for.
+  /// further away, as each heartbeat does, costs no system call. nullopt: nothing to wait for. The
+  /// first time throws boost::system::system_error when no descriptor is left, as asio's sockets
+  /// do.
   void set(std::optional<BootClock::time_point> when);
 
  private:
