@@ -75,9 +75,7 @@ void Client::perform(const agent_action::Dial&) {
     });
   }
   if (options_.hosted == nullptr) return dialer_.dial(AgentSession::kDialLimit);
-  Result<StreamSocket> socket = options_.hosted->connect();
-  if (!socket) return perform(session_.dial_failed(socket.error(), now()));
-  add_connection(std::move(*socket));
+  connect_to_hosted();
 }
 
 void Client::perform(const agent_action::StopDialing&) {
@@ -100,7 +98,14 @@ void Client::on_located(const Result<Endpoint>& server) {
 
 void Client::perform(const agent_action::Send& send) {
   const auto found = connections_.find(send.to);
-  if (found != connections_.end()) found->second->send(encode(send.message));
+  if (found != connections_.end()) return found->second->send(encode(send.message));
+  const auto own = own_lines_.find(send.to);
+  if (own != own_lines_.end()) own->second->send(send.message);
+}
+
+void Client::perform(const agent_action::Close& close) {
+  connections_.erase(close.connection);
+  own_lines_.erase(close.connection);
 }
 
 /// Where this host does not tell, only the master's word is left, which asks about this node's
@@ -139,22 +144,30 @@ void Client::on_lost(ConnectionId id, const Error& error) {
 
 void Client::add_connection(StreamSocket socket) {
   const ConnectionId id = ++last_connection_;
-  const bool encrypts = options_.hosted == nullptr && options_.security != nullptr;
   auto connection = std::make_unique<ControlConnection>(
       std::move(socket), std::string_view(),
-      ControlConnection::Hooks{[this, id](std::string_view body) { on_frame(id, body); },
-                               [this, id](const Error& error) { on_lost(id, error); },
-                               [this, id] { perform(session_.proven(id, now())); }},
+      ControlConnection::Hooks{
+          [this, id](std::string_view body) { on_reply(id, decode_reply(body)); },
+          [this, id](const Error& error) { on_lost(id, error); },
+          [this, id] { perform(session_.proven(id, now())); }},
       kMaxFrame,
-      encrypts ? std::make_unique<SecureChannel>(options_.security, SecureChannel::Role::agent)
-               : nullptr);
-  if (options_.hosted == nullptr) connection->send(greeting());
+      options_.security != nullptr
+          ? std::make_unique<SecureChannel>(options_.security, SecureChannel::Role::agent)
+          : nullptr);
+  connection->send(greeting());
   connections_.emplace(id, std::move(connection));
   perform(session_.connected(id, now()));
 }
 
-void Client::on_frame(ConnectionId id, std::string_view body) {
-  Result<Reply> reply = decode_reply(body);
+void Client::connect_to_hosted() {
+  const ConnectionId id = ++last_connection_;
+  own_lines_[id] =
+      options_.hosted->connect({[this, id](Result<Reply> reply) { on_reply(id, std::move(reply)); },
+                                [this, id] { on_lost(id, {Errc::closed, "connection closed"}); }});
+  perform(session_.connected(id, now()));
+}
+
+void Client::on_reply(ConnectionId id, Result<Reply> reply) {
   perform(reply ? session_.received(id, std::move(*reply), now())
                 : session_.lost(id, reply.error(), now()));
 }

@@ -19,6 +19,7 @@
 #include "rendezvous/dialer.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/key_request.h"
+#include "rendezvous/own_line.h"
 #include "rendezvous/protocol.h"
 #include "rendezvous/round.h"
 #include "rendezvous/secure_channel.h"
@@ -139,7 +140,7 @@ class Client {
   void perform(const agent_action::Dial&);
   void perform(const agent_action::StopDialing&);
   void perform(const agent_action::Send& send);
-  void perform(const agent_action::Close& close) { connections_.erase(close.connection); }
+  void perform(const agent_action::Close& close);
   void perform(const agent_action::Welcomed& event) { hooks_.welcomed(event.welcome); }
   void perform(const agent_action::Received& event) { hooks_.received(event.notification); }
   void perform(const agent_action::WaitingFor& event) { hooks_.waiting(event.sentence); }
@@ -161,7 +162,8 @@ class Client {
   void on_key(Result<KeyRequest::Key> key);
   void on_lost(ConnectionId id, const Error& error);
   void add_connection(StreamSocket socket);
-  void on_frame(ConnectionId id, std::string_view body);
+  void connect_to_hosted();
+  void on_reply(ConnectionId id, Result<Reply> reply);
 
   Options options_;
   Hooks hooks_;
@@ -173,6 +175,7 @@ class Client {
   std::shared_ptr<char> locating_;  // while there is one; handlers look whether it is theirs
   store::OwnerLookup owners_;
   std::map<ConnectionId, std::unique_ptr<ControlConnection>> connections_;
+  std::map<ConnectionId, std::unique_ptr<AgentsEnd>> own_lines_;  // to Options::hosted
   ConnectionId last_connection_ = 0;
   std::deque<AgentAction> queued_actions_;  // that came while another one was performed
   bool performing_ = false;

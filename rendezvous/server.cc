@@ -3,8 +3,6 @@
 
 #include <utility>
 
-#include <boost/asio/local/connect_pair.hpp>
-#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
 
 #include "rendezvous/addresses.h"
@@ -112,27 +110,31 @@ void Server::report_if_settled() {
   asio::post(executor_, std::exchange(settled_, nullptr));
 }
 
-Result<StreamSocket> Server::connect() {
-  asio::local::stream_protocol::socket ours(executor_);
-  asio::local::stream_protocol::socket theirs(executor_);
-  error_code failure;
-  asio::local::connect_pair(ours, theirs, failure);
-  if (failure) return os_error("cannot make a pair of sockets", failure.value());
-  add_connection(std::move(ours), "this process", {}, kProtocolVersion, std::nullopt, nullptr);
-  return StreamSocket(std::move(theirs));
+std::unique_ptr<AgentsEnd> Server::connect(AgentsEnd::Hooks hooks) {
+  const ConnectionId id = ++last_connection_;
+  auto agent = std::make_unique<AgentsEnd>(executor_, std::move(hooks));
+  auto own = std::make_unique<ServersEnd>(
+      executor_,
+      ServersEnd::Hooks{[this, id](Result<Message> message) {
+                          perform(sessions_.received(id, std::move(message), BootClock::now()));
+                        },
+                        [this, id] { perform(sessions_.lost(id, BootClock::now())); }});
+  own->connect(*agent);
+  connections_[id].own = std::move(own);
+  perform(sessions_.connected(id, "this process", kProtocolVersion, true));
+  return agent;
 }
 
 void Server::add_connection(StreamSocket socket, std::string address, std::string_view received,
-                            int version, std::optional<store::Guest> guest,
+                            int version, store::Guest guest,
                             std::unique_ptr<SecureChannel> secure) {
   const ConnectionId id = ++last_connection_;
-  const bool own = !guest;
-  const bool open = has_secret_ && !own && !secure;  // it should be encrypted, and is not
+  const bool open = has_secret_ && !secure;  // it should be encrypted, and is not
   const auto lost = [this, id] { perform(sessions_.lost(id, BootClock::now())); };
   Connection& connection = connections_[id];
-  if (guest) connection.guest = std::move(*guest);
+  connection.guest = std::move(guest);
   connection.guest.on_eviction(lost);
-  if (!own) connection.address = address.substr(0, address.find('%'));
+  connection.address = address.substr(0, address.find('%'));
   connection.channel = std::make_unique<ControlConnection>(
       std::move(socket), received,
       ControlConnection::Hooks{[this, id](std::string_view body) {
@@ -142,7 +144,7 @@ void Server::add_connection(StreamSocket socket, std::string address, std::strin
                                [lost](const Error&) { lost(); }},
       kMaxFirstFrame, std::move(secure));
   if (open) return perform(sessions_.connected_without_secret(id, std::move(address)));
-  perform(sessions_.connected(id, std::move(address), version, own));
+  perform(sessions_.connected(id, std::move(address), version, false));
 }
 
 std::vector<std::string> Server::agent_addresses() const {
@@ -172,6 +174,7 @@ void Server::report_round() {
 void Server::perform(const server_action::Send& send) {
   const auto found = connections_.find(send.to);
   if (found == connections_.end()) return;
+  if (found->second.own) return found->second.own->send(*send.reply);
   if (encoded_reply_ != send.reply) {
     encoded_reply_ = send.reply;
     encoded_ = encode(*send.reply);
@@ -182,6 +185,7 @@ void Server::perform(const server_action::Send& send) {
 void Server::perform(const server_action::Identified& identified) {
   Connection& connection = connections_.at(identified.connection);
   connection.is_agent = true;
+  if (connection.own) return;
   connection.guest.is_member();
   connection.channel->allow_long_frames();
   if (!connection.address.empty()) {

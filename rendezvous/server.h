@@ -18,6 +18,7 @@
 #include "rendezvous/control_connection.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/listener.h"
+#include "rendezvous/own_line.h"
 #include "rendezvous/secure_channel.h"
 #include "rendezvous/server_sessions.h"
 #include "rendezvous/store_door.h"
@@ -67,9 +68,8 @@ class Server {
   /// Where it listens first.
   boost::asio::ip::tcp::endpoint address() const { return listener_.address(); }
 
-  /// A connection to this server for the agent of its own process, which leaves out the greeting.
-  /// It ends with the server only. Errors: system.
-  Result<StreamSocket> connect();
+  /// A line to this server for the agent of its own process. It ends with the server only.
+  std::unique_ptr<AgentsEnd> connect(AgentsEnd::Hooks hooks);
 
   /// A client of the store that may be let in, of this process's node; `received` was read already.
   void adopt_client(boost::asio::ip::tcp::socket socket, std::string_view received,
@@ -112,15 +112,14 @@ class Server {
   /// An agent's connection, as far as this process holds it.
   struct Connection {
     store::Guest guest;
-    std::unique_ptr<ControlConnection> channel;
+    std::unique_ptr<ControlConnection> channel;  ///< nullptr: it is `own`
+    std::unique_ptr<ServersEnd> own{};           ///< of the agent in this process
     std::string address{};  ///< without a zone; empty: of the agent in this process
     bool is_agent = false;  ///< of this job; else perhaps a stranger's
   };
 
-  /// `guest`: nullopt for the agent in this process.
   void add_connection(StreamSocket socket, std::string address, std::string_view received,
-                      int version, std::optional<store::Guest> guest,
-                      std::unique_ptr<SecureChannel> secure);
+                      int version, store::Guest guest, std::unique_ptr<SecureChannel> secure);
 
   void perform(const ServerActions& actions);
   void perform(const server_action::Send& send);

@@ -5,7 +5,7 @@
 
 namespace ddprun::rendezvous {
 
-/// The socket of a control connection: TCP between processes, a pair of sockets within one.
+/// The socket of a control connection, or of a tunnel: TCP, or one of a pair within this process.
 using StreamSocket = boost::asio::generic::stream_protocol::socket;
 
 }  // namespace ddprun::rendezvous
