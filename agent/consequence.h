@@ -8,10 +8,10 @@ namespace ddprun::agent {
 // Guesses by the exception or the last words: programs choose their words. Pure.
 
 /// Whether a failure looks like the consequence of what happened, or did not happen, in another
-/// rank: the words speak of a time-out, or of a peer or connection that was lost.
+/// rank: the words speak of a timeout, or of a peer or connection that was lost.
 bool is_consequence(const rendezvous::Failure& failure);
 
-/// Whether the words speak of a peer that has ended, or of its connection. Not of a time-out: what
+/// Whether the words speak of a peer that has ended, or of its connection. Not of a timeout: what
 /// that waited for need not end.
 bool says_it_lost_a_peer(const rendezvous::Failure& failure);
 

@@ -28,7 +28,7 @@
 namespace ddprun::agent {
 
 /// Finds out whether this node's workers make progress: from their heartbeats, their output, and
-/// what the kernel says of their processes ten times in the hang time-out. DOES what HangWatch
+/// what the kernel says of their processes ten times in the hang timeout. DOES what HangWatch
 /// decides.
 ///
 /// Thread: the executor's; /proc and log files are read on another one.

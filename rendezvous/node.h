@@ -20,7 +20,7 @@ using NodeId = std::uint64_t;
 struct Victim {
   int rank = 0;              ///< global rank
   std::string how;           ///< "exit 1", "killed by SIGABRT"
-  bool consequence = false;  ///< its words are about a peer or a time-out, not about itself
+  bool consequence = false;  ///< its words are about a peer or a timeout, not about itself
 };
 
 /// Where workers were when another one had failed and they were still left alone.
@@ -53,7 +53,7 @@ struct CallPlace {
 /// Whether a node's workers make progress, as the node says when that changes.
 struct NodeProgress {
   int round = 0;
-  bool quiet = false;               ///< none of them has made any for the hang time-out
+  bool quiet = false;               ///< none of them has made any for the hang timeout
   double seconds = 0;               ///< for so long
   std::vector<WorkerPlace> places;  ///< where they are, if they are quiet
   std::vector<CallPlace> calls{};   ///< likewise
