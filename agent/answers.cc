@@ -144,7 +144,7 @@ void Answers::open(const std::string& run_id) {
   const Result<std::string> path = ask::socket_path(ask::socket_folders(), run_id, getppid());
   const Result<> listening = path ? server_.listen(*path) : Result<>(path.error());
   if (!listening)
-    log::debug("this job cannot be asked, as by ddprun status: " + listening.error().message);
+    log::debug("ddprun status and the like cannot ask this job: " + listening.error().message);
 }
 
 void Answers::received(const rendezvous::Inquiry& inquiry) {
@@ -241,7 +241,7 @@ void Answers::answer_log(const ask::Question& question, const ask::Respond& resp
 void Answers::answer_stop(const ask::Respond& respond) {
   if (!stopping_ && !hooks_.has_master()) {
     return respond(
-        ask::refusal(503, "the master cannot be reached now; this node alone is stopped by kill " +
+        ask::refusal(503, "the master cannot be reached now; to stop only this node: kill " +
                               std::to_string(getppid())));
   }
   if (!stopping_) hooks_.send(rendezvous::StopJob{});

@@ -80,7 +80,7 @@ void DeadlineWatch::ask() {
 void DeadlineWatch::on_answer(const Result<std::string>& answer) {
   const auto end = answer ? parse_end(*answer) : std::nullopt;
   if (end) return wait_until_due(*end);
-  log::debug("--deadline_signal: when " + job_.deadline->job + " ends is not known: " +
+  log::debug("--deadline_signal: the end of " + job_.deadline->job + " is not known: " +
              (answer ? "'" + printable(cut(answer->substr(0, answer->find('\n')), 100)) + "'"
                      : answer.error().message));
   const bool is_silent = !answer || answer->empty();

@@ -184,7 +184,7 @@ std::string failure_line(const Failure& root_cause, int round) {
 std::string stall_report(const std::string& text, const std::string& statuses) {
   const std::string title = one_line(text.substr(0, text.find('\n')));
   return title_and_lines(title, text) +
-         (statuses.empty() ? "" : "\n  they said last: " + one_line(statuses));
+         (statuses.empty() ? "" : "\n  last heartbeats: " + one_line(statuses));
 }
 
 std::string suspect_line(const std::string& suspect) {

@@ -30,7 +30,7 @@ constexpr auto kHints = std::to_array<Hint>({
      "a server of the program's own, such as JAX's coordinator, needs MASTER_PORT: --store worker "
      "leaves it to rank 0"},
     {"Address already in use",
-     "ddprun's store has MASTER_PORT; where the program wants it for a server of its own, --store "
+     "ddprun's store has MASTER_PORT; if the program needs it for a server of its own, --store "
      "worker leaves it to rank 0"},
 });
 
@@ -42,7 +42,7 @@ std::string report_hint(const rendezvous::Failure& failure) {
     if (said) return std::string(hint.text);
   }
   if (exit_status(failure).signal() != SIGKILL || !failure.cause.empty()) return "";
-  return "ddprun did not send this signal; if the kernel did, out of memory, dmesg on " +
+  return "ddprun did not send this signal; if the kernel did (out of memory), dmesg on " +
          cut(printable(failure.host), 240) + " shows it";
 }
 

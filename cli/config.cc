@@ -128,7 +128,7 @@ class Reader {
     const Flag* flag = find_key(key.str());
     if (flag == nullptr) return refusal(where, unknown_key(key.str()));
     if (!is_for_files(*flag)) {
-      return refusal(where, std::string(key.str()) + " is for the command line alone");
+      return refusal(where, std::string(key.str()) + " works only on the command line");
     }
     std::optional<std::string> value = value_text(*flag, node);
     if (!value) return refusal(where, wrong_type(*flag, key.str(), node));

@@ -95,7 +95,7 @@ Result<std::optional<Config>> find_config(const std::optional<std::string>& name
   }
   if (!text) {
     raw.unread_config = "./" + config.name + " is not read: it " + text.error().message +
-                        "; to use it all the same: --config " + config.name;
+                        "; to use it anyway: --config " + config.name;
     return std::optional<Config>();
   }
   if (!*text) return std::optional<Config>();

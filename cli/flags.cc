@@ -117,7 +117,7 @@ constexpr std::array kFlags = std::to_array<Flag>({
        return value.find_first_not_of(' ') == 0;
      }},
     {Group::rendezvous, "export", "", "NAME,...", "", "",
-     "comma-separated names of variables, perhaps with a * at their end",
+     "comma-separated names of variables, with or without a * at the end",
      "Environment variables to pass on to the workers on --hosts, besides PATH, "
      "LD_LIBRARY_PATH, PYTHONPATH, PYTHON_EXEC, VIRTUAL_ENV and those that begin with CUDA_, NCCL_, "
      "GLOO_, TORCH_, OMP_, PET_ and DDPRUN_.",
@@ -126,8 +126,8 @@ constexpr std::array kFlags = std::to_array<Flag>({
      "HOST or HOST:PORT with a port up to 65535, an IPv6 address before a port in brackets",
      "Address of the rendezvous; must be the same on every node: the host name or address of one "
      "of the nodes or of ddprun serve. ddprun serve also accepts :PORT, which means every address "
-     "of its host. With --rdzv_backend etcd: the servers of etcd, HOST[:PORT],... Overrides the next "
-     "two flags.",
+     "of its host. With --rdzv_backend etcd: the servers of etcd, HOST[:PORT],... Overrides "
+     "--master_addr and --master_port.",
      set_endpoint, Flag::kServes},
     {Group::rendezvous, "master_addr", "master_address", "HOST", "PET_MASTER_ADDR",
      "127.0.0.1 for one node",
@@ -148,23 +148,23 @@ constexpr std::array kFlags = std::to_array<Flag>({
      set_run_id, Flag::kServes},
     {Group::rendezvous, "rdzv_backend", "", "static|c10d|etcd", "PET_RDZV_BACKEND", "",
      "static, c10d or etcd",
-     "static and c10d, as in torchrun, are the same here. With etcd any node hosts the rendezvous, "
-     "and another one if that is lost: see docs/etcd.md.",
+     "static and c10d, as in torchrun, are the same here. With etcd any node may host the rendezvous, "
+     "and another one takes over if it is lost: see docs/etcd.md.",
      set_backend, Flag::kServes},
     {Group::rendezvous, "rdzv_conf", "", "KEY=VALUE,...", "PET_RDZV_CONF", "",
      "pairs such as join_timeout=60,last_call_timeout=5",
      "torchrun's keys: join_timeout or timeout, last_call_timeout, keep_alive_interval (the "
      "heartbeat interval), keep_alive_max_attempt (the lease in heartbeats), and is_host=true or "
-     "false if this node must or must not host the rendezvous; with it more_ports=PORT:PORT, which "
-     "are tried by turns if something else has the first port, the same on all nodes. For etcd also "
-     "protocol=https, cacert, cert and key. torchrun's other keys are accepted "
-     "without effect. The flags below override it.",
+     "false if this node must or must not host the rendezvous; with it more_ports=PORT:PORT, further "
+     "ports if something else has the first one, the same on all nodes. For etcd also "
+     "protocol=https, cacert, cert and key. torchrun's other keys have no effect. The flags below "
+     "override it.",
      set_conf, Flag::kServes | Flag::kYields},
     {Group::rendezvous, "secret_file", "", "FILE", "DDPRUN_SECRET_FILE", "",
      "the name of a file",
      "File with the secret of the job, the same on every node, that only its owner may read. Nodes "
-     "without it are refused, and what nodes and rendezvous say is encrypted. ddprun secret makes "
-     "one. DDPRUN_SECRET may hold the secret itself. In a Slurm job with munge neither is "
+     "without it are refused, and traffic between nodes and rendezvous is encrypted. ddprun secret "
+     "makes one. DDPRUN_SECRET may hold the secret itself. In a Slurm job with munge neither is "
      "needed.",
      [](std::string_view value, RawOptions& raw) -> SetResult {
        raw.secret_file = value;
@@ -196,14 +196,14 @@ constexpr std::array kFlags = std::to_array<Flag>({
      set_nonzero_time<&agent::JobSpec::lease>, Flag::kServes},
     {Group::rendezvous, "standalone", "", "", "PET_STANDALONE", "",
      "0 or 1",
-     "A job of one node: the rendezvous is at 127.0.0.1 and a free port, whatever the flags above "
-     "say.",
+     "A job of one node: the rendezvous is at 127.0.0.1 and a free port, even if the flags above "
+     "give another address.",
      set_switch<&RawOptions::standalone>},
     {Group::rendezvous, "store", "", "agent|worker|tunnel", "DDPRUN_STORE", "agent",
      "agent, worker or tunnel",
      "Server of the workers' key-value store. agent: ddprun, every rank is a client; worker: rank "
-     "0, for programs that listen on MASTER_PORT themselves; tunnel: ddprun, and what workers say "
-     "goes encrypted from node to node (needs a secret).",
+     "0, for programs that listen on MASTER_PORT themselves; tunnel: ddprun, and workers' requests "
+     "are encrypted between nodes (needs a secret).",
      set_store, Flag::kServes},
     {Group::failures, "max_restarts", "", "N|N/WINDOW", "PET_MAX_RESTARTS", "0",
      "a number, 0 or more, or a number per time as in 3/1h",
@@ -220,14 +220,14 @@ constexpr std::array kFlags = std::to_array<Flag>({
      set_time<&agent::JobSpec::min_uptime>, Flag::kServes},
     {Group::failures, "hang_timeout", "", "TIME", "DDPRUN_HANG_TIMEOUT", "",
      kExpectsNonzeroTime,
-     "A round in which no worker makes progress for this long fails. Without this flag, it is only "
-     "reported after 10 minutes, and the job goes on. Progress: heartbeats of workers (sd_notify, "
+     "A round in which no worker makes progress for this long fails. Without this flag a hang is only "
+     "reported, after 10 minutes, and the job goes on. Progress: heartbeats of workers (sd_notify, "
      "ddp::heartbeat) and lines with --progress_pattern, or else output, CPU time, input and output.",
      set_nonzero_time<&agent::JobSpec::hang_timeout>, Flag::kServes},
     {Group::failures, "progress_pattern", "", "REGEX", "DDPRUN_PROGRESS_PATTERN", "",
      "an extended regular expression, as in 'step [0-9]+'",
-     "A worker makes progress with each line of its output that has a match. Streams that go to a "
-     "log file only (--redirects) are not looked at.",
+     "A worker makes progress with each line of its output that matches. Streams that go only to a "
+     "log file (--redirects) do not count.",
      set_progress_pattern},
     {Group::failures, "shutdown_timeout", "", "TIME", "PET_SHUTDOWN_TIMEOUT", "30",
      kExpectsTime,
@@ -237,14 +237,14 @@ constexpr std::array kFlags = std::to_array<Flag>({
     {Group::failures, "signals_to_handle", "", "NAME,...", "PET_SIGNALS_TO_HANDLE",
      "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
      "comma-separated names of signals",
-     "Signals that stop the job: the workers get the same signal, and then --shutdown_timeout to "
-     "exit. Of the others, SIGUSR1 and SIGUSR2 are forwarded to the workers, SIGQUIT shows where "
-     "these are, and the rest end ddprun and kill its workers at once.",
+     "Signals that stop the job: the workers get the same signal, and have --shutdown_timeout to "
+     "exit. If they are not in the list, SIGUSR1 and SIGUSR2 are forwarded to the workers, SIGQUIT "
+     "shows where the workers are, and other signals end ddprun and kill its workers at once.",
      set_signals},
     {Group::failures, "deadline_signal", "", "SIGNAL[@TIME]", "DDPRUN_DEADLINE_SIGNAL", "USR2@90s",
-     "the name of a signal, perhaps with a time before the deadline as in USR2@90s, or none",
+     "the name of a signal, with or without a time before the deadline, as in USR2@90s, or none",
      "In a job of Slurm: the signal that workers get this long before its time limit, to save their "
-     "state. Only those get it that handle it.",
+     "state. Workers that do not handle it do not get it.",
      set_deadline_signal},
     {Group::failures, "requeue", "", "N", "", "",
      "a number of times, 1 or more",
@@ -265,21 +265,21 @@ constexpr std::array kFlags = std::to_array<Flag>({
     {Group::output, "tty", "", "auto|never|always", "DDPRUN_TTY", "auto",
      "auto, never or always",
      "Whether workers write to pseudo-terminals, so that they show colours and progress bars and "
-     "print each line at once. auto: stdout and stderr each, if ddprun's own is a terminal and what "
-     "is written there goes to no log file.",
+     "print each line at once. auto: stdout and stderr each, if ddprun's own is a terminal and the "
+     "stream goes to no log file.",
      set_tty},
     {Group::output, "pdb", "", "RANK", "", "",
      "a rank, 0 or more",
-     "This rank has the terminal: it reads stdin instead of rank 0, what it writes is shown as it "
-     "is, and Ctrl-C interrupts it alone; SIGQUIT stops the job. Other ranks of its node are not "
+     "This rank has the terminal: it reads stdin instead of rank 0, its output is shown unchanged, "
+     "and Ctrl-C interrupts only it; SIGQUIT stops the job. Other ranks of its node are not "
      "shown. For breakpoint() and torch.distributed.breakpoint(RANK).",
      [](std::string_view value, RawOptions& raw) -> SetResult {
        return assign(parse_count(value, 0, kMost), raw.job.debugged_rank);
      }},
     {Group::output, "color", "colour", "auto|never|always", "DDPRUN_COLOR", "auto",
      "auto, never or always",
-     "Colours of prefixes, by rank, and of ddprun's failures. auto: as NO_COLOR, CLICOLOR_FORCE, "
-     "FORCE_COLOR and CLICOLOR say, or else on a terminal.",
+     "Colours of prefixes, by rank, and of ddprun's failures. auto: NO_COLOR, CLICOLOR_FORCE, "
+     "FORCE_COLOR and CLICOLOR decide; without them, colours on a terminal.",
      set_colour_choice, Flag::kServes},
     {Group::output, "log_dir", "", "DIR", "PET_LOG_DIR", "a temporary one",
      "the name of a directory, or /dev/null",
@@ -330,9 +330,9 @@ constexpr std::array kFlags = std::to_array<Flag>({
      set_quiet, Flag::kServes, 'q'},
     {Group::output, "log_format", "", "text|plain|json", "DDPRUN_LOG_FORMAT", "text",
      "text, plain or json",
-     "ddprun's own messages as text, with the time if stderr is a file or --log_level is debug; "
-     "plain: without it; or as JSON objects, one a line: time, level, host (with several nodes), "
-     "message.",
+     "Format of ddprun's own messages. text: with the time if stderr is a file or --log_level is "
+     "debug; plain: without the time; json: JSON objects, one a line: time, level, host (with "
+     "several nodes), message.",
      set_log_format, Flag::kServes},
     {Group::output, "events", "", "FILE", "DDPRUN_EVENTS", "",
      "the name of a file",
@@ -340,8 +340,8 @@ constexpr std::array kFlags = std::to_array<Flag>({
      set_events, Flag::kServes},
     {Group::output, "web", "", "[ADDRESS:]PORT", "", "127.0.0.1 and a free port",
      "a port, or an IP address and a port, as in --web=8080 or --web=0.0.0.0:8080",
-     "Serve a page about the whole job, and its metrics for Prometheus. The URL, with a token that "
-     "lets its reader in, is printed at the start. With --hosts the first host does it.",
+     "Serve a page about the whole job, and its metrics for Prometheus. The URL, with an access "
+     "token, is printed at the start. With --hosts the first host serves it.",
      set_web, Flag::kAlone},
     {Group::torchrun, "monitor_interval", "", "TIME", "PET_MONITOR_INTERVAL", "",
      kExpectsTime,
@@ -377,11 +377,11 @@ constexpr std::array kFlags = std::to_array<Flag>({
     {Group::information, "dry_run", "", "", "", "",
      "0 or 1",
      "Print the commands and environments of the workers, and the source of each value that is not "
-     "given here, and run nothing.",
+     "from the command line, and run nothing.",
      set_switch<&RawOptions::dry_run>},
     {Group::information, "bench", "", "", "", "",
      "0 or 1",
-     "With all other checks, measure how fast each node sends to the next one while all do, as in a ring "
+     "Also measure how fast each node sends to the next one while all do, as in a ring "
      "all_reduce, for 5 seconds. Give it on all nodes.",
      set_switch<&RawOptions::bench>, Flag::kDoctors},
     {Group::information, "json", "", "", "", "",
@@ -397,7 +397,7 @@ constexpr std::array kFlags = std::to_array<Flag>({
        raw.shell = value;
        return value == "bash" || value == "zsh" || value == "fish";
      }},
-    {Group::information, kHelp, "", "", "", "", "", "Print this help; -h: in short.", set_nothing,
+    {Group::information, kHelp, "", "", "", "", "", "Print this help; -h: a short one.", set_nothing,
      Flag::kServes, 'h'},
     {Group::information, kVersion, "", "", "", "", "", "Print the version.", set_nothing,
      Flag::kServes, 'V'},

@@ -50,7 +50,7 @@ Result<Fd> connect_to(const std::string& path) {
   Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return os_error("cannot create a socket", errno);
   if (connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) return fd;
-  if (errno == EAGAIN) return Error{Errc::timed_out, "too many others ask it"};
+  if (errno == EAGAIN) return Error{Errc::timed_out, "too many others ask it now: try again"};
   Error error = os_error("cannot connect to " + path, errno);
   if (errno == ECONNREFUSED || errno == ENOENT) error.code = Errc::closed;
   return error;
@@ -185,7 +185,9 @@ Result<RunningJob> choose_job(const std::vector<RunningJob>& jobs, const std::st
   if (found.size() > 1) {
     return Error{Errc::usage, "several jobs run here: give the pid of one: " + names_of(found)};
   }
-  if (jobs.empty()) return Error{Errc::usage, "no ddprun of this user runs on this host"};
+  if (jobs.empty())
+    return Error{Errc::usage,
+                 "no job of this user runs on this host: run this on a host of the job"};
   return Error{Errc::usage, "no job '" + name + "' runs here; there is " + names_of(jobs)};
 }
 

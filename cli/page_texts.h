@@ -35,12 +35,12 @@ constexpr std::string_view kDescription =
     "checks whether a job with these options would work; see ddprun doctor --help. ddprun help "
     "TOPIC shows a part of this text.\n\n"
     "A program that ends in .py, or a module, is run by python3 -u; PYTHON_EXEC names another "
-    "interpreter. Anything else is executed directly. A program that is called as one of the "
-    "commands is run as ddprun ./NAME or ddprun -- NAME.\n\n"
+    "interpreter. Anything else is executed directly. To run a program that has the name of a "
+    "command, use ddprun ./NAME or ddprun -- NAME.\n\n"
     "Options end at the program. --flag value and --flag=value are the same, and so are dashes and "
     "underscores. Flags can also be set by environment variables, or in a file ddprun.toml by "
-    "the flags' names. Precedence: command line, environment, file, and then what a "
-    "scheduler says of its job.";
+    "the flags' names. Precedence: command line, environment, file, and then the scheduler's "
+    "values.";
 
 constexpr std::string_view kEnvironment =
     "Workers inherit ddprun's environment. ddprun --dry_run shows the values.";
@@ -69,7 +69,7 @@ constexpr auto kWorkerVariables = std::to_array<ItemText>({
 
 constexpr std::string_view kVariables =
     "Most flags have a variable, in brackets after their description, that sets their default. An "
-    "empty variable is not set. Besides:";
+    "empty variable counts as not set. ddprun also reads:";
 
 constexpr auto kReadVariables = std::to_array<ItemText>({
     {"PYTHON_EXEC", "The Python interpreter [default: python3]."},
@@ -117,7 +117,7 @@ constexpr auto kMostUsedFlags = std::to_array<ItemText>({
     {"rdzv_endpoint", "where the nodes meet: an address of one of them"},
     {"hosts", "start all nodes from here, by ssh"},
     {"max_restarts", "restarts after a failure, for the whole job"},
-    {"hang_timeout", "no progress for that long is a failure"},
+    {"hang_timeout", "no progress for this long is a failure"},
     {"shutdown_timeout", "time to exit before SIGKILL"},
     {"log_dir", "where log files go"},
     {"tee", "streams to a log file and here; 3: both"},
@@ -128,7 +128,7 @@ constexpr auto kMostUsedFlags = std::to_array<ItemText>({
 constexpr std::string_view kShortExamples =
     "    ddprun --nproc_per_node 4 train.py --lr 0.1\n\n"
     "    ddprun --nnodes 2 --nproc_per_node gpu --rdzv_endpoint node0:29500 ./train\n\n"
-    "The second one runs on each node. ddprun --help shows all flags, man ddprun the manual.";
+    "Run the second one on each node. ddprun --help shows all flags, man ddprun the manual.";
 
 constexpr std::string_view kServeDescription =
     "Runs only the rendezvous of a job, without workers. The nodes give this host as their "
@@ -141,7 +141,7 @@ constexpr std::string_view kDoctorDescription =
     "command on each, or one command with --hosts. Compares program, versions and settings of the "
     "nodes, tries the connections between them, and prints what is wrong and what to do. Runs no "
     "program. To run a program called doctor, use ddprun ./doctor or ddprun -- doctor.\n\n"
-    "Exit code: 0, or 1 if there is a failure; a warning is none.";
+    "Exit code: 0, or 1 if a check failed; warnings do not count.";
 
 constexpr std::string_view kSecretDescription =
     "Makes a secret of 256 random bits for the --secret_file of a job's nodes: prints it, or "
@@ -163,8 +163,9 @@ constexpr std::string_view kManifestOptionsText =
     "and --max_restarts: see ddprun(1).";
 
 constexpr std::string_view kVerbsDescription =
-    "These ask a running job, on any of its hosts, about all of it. JOB is a job's --rdzv_id, or "
-    "the pid of its ddprun; it may be left out where only one runs. A program of such a name is "
-    "run as ddprun ./NAME or ddprun -- NAME.";
+    "These commands, on any host of a running job, ask it about all its nodes. JOB is a job's "
+    "--rdzv_id, or the pid of its ddprun; it may be left out if only one runs on this host. To run "
+    "a "
+    "program of such a name, use ddprun ./NAME or ddprun -- NAME.";
 
 }  // namespace ddprun::cli

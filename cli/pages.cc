@@ -19,10 +19,10 @@ constexpr auto kCommandNames = std::to_array<CommandName>({
     {"ls", kVerbsPage, "lists the running jobs of this host"},
     {"status", kVerbsPage, "shows what a running job does"},
     {"stacks", kVerbsPage, "shows where the workers of a job are"},
-    {"watch", kVerbsPage, "shows what a job does, again and again"},
+    {"watch", kVerbsPage, "shows what a job does, updated each second"},
     {"logs", kVerbsPage, "shows the output of a rank"},
     {"stop", kVerbsPage, "stops a running job"},
-    {"launch", "", "is ddprun as torch.distributed.launch: workers get --local-rank=N"},
+    {"launch", "", "as torch.distributed.launch: passes --local-rank=N to workers"},
     {"help", "", "shows a part of the manual"},
 });
 

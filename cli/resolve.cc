@@ -35,7 +35,7 @@ std::string nnodes(const agent::JobSpec& job) {
 
 Result<> resolve_standalone(agent::JobSpec& job) {
   if (job.max_nodes > 1) {
-    return usage_error("--standalone means one node, and " + nnodes(job) + " does not");
+    return usage_error("--standalone means one node: leave out --standalone or " + nnodes(job));
   }
   job.master_addr = "127.0.0.1";
   job.master_port = 0;
@@ -255,7 +255,8 @@ Result<> resolve_workers(RawOptions& raw, const Host& host) {
       visible ? std::string(" (") + kVisibleDevices + "=" + visible + ")" : "";
 
   if (kind == LocalSize::Kind::gpu && gpus == 0) {
-    return usage_error("--nproc_per_node gpu needs a GPU, and this host has none" + because);
+    return usage_error("--nproc_per_node gpu needs a GPU, and this host has none" + because +
+                       ": give a number of workers, or gpu-or-1");
   }
   job.local_size = count_workers(raw.local_size, gpus, host);
   if (divided && gpus < job.local_size) {

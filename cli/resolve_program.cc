@@ -101,8 +101,8 @@ void warn_of_misplaced_flags(RawOptions& raw) {
     const Flag* flag = word.starts_with("--") ? find_flag(word) : nullptr;
     if (flag == nullptr || (flag->name != "nproc_per_node" && flag->name != "nnodes")) continue;
     job.warnings.push_back(word +
-                           " after the program is the program's own; ddprun's flags stand "
-                           "before it (-- before the program says that this is meant)");
+                           " comes after the program, which gets it: put ddprun's flags before the "
+                           "program (-- before the program silences this warning)");
     return;
   }
 }

@@ -68,7 +68,7 @@ Result<Fd> open_secret_file(const std::string& path) {
   const bool is_given = status.st_uid == 0 && geteuid() != 0;
   const mode_t refused = is_given ? S_IWGRP | S_IXGRP | S_IRWXO : S_IRWXG | S_IRWXO;
   if ((status.st_mode & refused) == 0) return file;
-  return usage_error(what + " may be used by others than its owner: chmod 600 it");
+  return usage_error(what + " is open to other users than its owner: chmod 600 it");
 }
 
 /// A secret as it is written, with a newline.

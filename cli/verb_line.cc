@@ -10,14 +10,13 @@ namespace {
 constexpr auto kVerbTexts = std::to_array<VerbText>({
     {"ls", "", "", 0, "lists the jobs of this user on this host."},
     {"status", "[JOB] [--all] [--watch | --json]", "--json --all --watch ", 1,
-     "shows what a job does, the worst ranks first; as many as the terminal has lines, --all: "
-     "all."},
+     "shows what a job does, the worst ranks first, as many as fit the terminal; --all: all of "
+     "them."},
     {"stacks", "[JOB] [--native] [--json]", "--native --json ", 1,
-     "shows where the workers are; --native: also calls of C and C++ below those of Python."},
+     "shows where the workers are; --native: with calls of C and C++ below those of Python."},
     {"watch", "[JOB] [--all]", "--all ", 1,
-     "shows the status again and again, as status --watch does."},
-    {"logs", "RANK [JOB] [-f]", "-f ", 2,
-     "shows the end of a rank's output; -f: and what follows."},
+     "shows the status, updated each second, as status --watch does."},
+    {"logs", "RANK [JOB] [-f]", "-f ", 2, "shows the end of a rank's output; -f: follows it."},
     {"stop", "[JOB]", "", 1, "stops a whole job, on all its nodes, as SIGTERM does."},
 });
 

@@ -202,7 +202,8 @@ bool is_last(const LogPiece& piece, std::uint64_t shown) {
 }
 
 int show_log(const VerbLine& line) {
-  if (line.names.empty()) return fail({Errc::usage, "ddprun logs needs a rank"}, 2);
+  if (line.names.empty())
+    return fail({Errc::usage, "ddprun logs needs a rank, as in ddprun logs 0"}, 2);
   const Result<RunningJob> job = choose_job(running_jobs(), name_in(line, 1));
   if (!job) return fail(job.error());
   std::uint64_t from = 0, shown = 0;

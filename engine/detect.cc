@@ -63,7 +63,7 @@ Result<std::optional<Allocation>> detect(std::optional<Engine> wanted,
     if (!found || *found) return found;
     return Error{Errc::usage, "--engine " + std::string(row.name) + ": " +
                                   std::string(row.variable) +
-                                  " is not set, so this is no job of it; leave --engine out"};
+                                  " is not set, so this is not a job of it; leave --engine out"};
   }
   for (const Row& row : kEngines) {
     Result<std::optional<Allocation>> found = detect_in(row, surroundings);

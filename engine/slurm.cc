@@ -58,7 +58,7 @@ Result<> check_step_in_job(const Hosts& step, const Variables& variables) {
   if (outside == step.end()) return {};
   return Error{Errc::usage, text_of(variables, "SLURM_STEP_NODELIST") + " has " + *outside +
                                 ", which " + text_of(variables, "SLURM_JOB_NODELIST") +
-                                " has not: the step is another job's"};
+                                " does not have: the step is another job's"};
 }
 
 /// The batch script of a heterogeneous job is told the hosts of its first component alone, and the

@@ -461,8 +461,7 @@ std::string Round::missing_text() const {
       }
       break;
     case Phase::active:
-      if (count(NodeState::finished) > 0)
-        return "the end of a job that has begun to finish" + running_text(nodes_);
+      if (count(NodeState::finished) > 0) return "all nodes to finish" + running_text(nodes_);
       if (count(NodeState::held) > 0) return "a place" + held_text(nodes_);
       return "a place: all " + nnodes_text(spec_) + " nodes of this job are running";
     case Phase::ending:

@@ -33,7 +33,7 @@ using Judged = std::optional<Finding>;
 Judged judge_program(const Facts& facts, int /*hosts*/) {
   if (facts.problem.empty()) return std::nullopt;
   return Finding{Level::fail, "program", facts.problem,
-                 "put the program and what runs it where every node finds it"};
+                 "install the program and its interpreter on every node, at the same path"};
 }
 
 Judged judge_shared_memory(const Facts& facts, int /*hosts*/) {
@@ -131,7 +131,7 @@ Judged judge_name(const Facts& facts, int hosts) {
                  "the host's own name" + names +
                      ": PyTorch's Gloo tells the others an address that "
                      "only this host reaches",
-                 remedy + "its real address for the name in /etc/hosts"};
+                 remedy + "give the name its real address in /etc/hosts"};
 }
 
 Judged judge_variables(const Facts& facts, int /*hosts*/) {
@@ -139,7 +139,7 @@ Judged judge_variables(const Facts& facts, int /*hosts*/) {
   std::string all;
   for (const std::string& each : facts.no_interface) all += (all.empty() ? "" : " and ") + each;
   return Finding{Level::fail, "interface", all + ": no interface of this name has an address here",
-                 "the name of one that ip addr shows on this node, or unset it"};
+                 "set it to an interface that ip addr shows on this node, or unset it"};
 }
 
 Judged judge_tracing(const Facts& facts, int /*hosts*/) {
@@ -164,13 +164,13 @@ constexpr std::array kJudges = {judge_program,       judge_shared_memory, judge_
 Finding judge_folder(const Folder& folder) {
   if (!folder.error.empty()) {
     return {Level::fail, "disk", folder.path + " cannot be written: " + folder.error,
-            "free it, or another folder: --log_dir, TMPDIR"};
+            "free space, or use another folder: --log_dir, TMPDIR"};
   }
   const bool little = folder.free >= 0 && folder.free < kLittleDisk;
   return {little ? Level::warn : Level::ok, "disk",
           folder.path +
               (folder.free < 0 ? " can be written" : " has " + size_text(folder.free) + " free"),
-          little ? "free it, or another folder: --log_dir, TMPDIR" : ""};
+          little ? "free space, or use another folder: --log_dir, TMPDIR" : ""};
 }
 
 bool is_same(const Finding& one, const Finding& other) {

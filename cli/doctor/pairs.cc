@@ -215,7 +215,7 @@ Findings judge_packets(const World& world, const std::vector<Link>& links) {
   }
   if (!small.empty()) {
     findings.push_back({Level::warn, "packets", small.text(),
-                        "the MTU of what is between the nodes should be that of the nodes"});
+                        "give the switches between the nodes the same MTU as the nodes"});
   }
   return findings;
 }

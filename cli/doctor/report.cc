@@ -81,11 +81,11 @@ Findings judge_rendezvous(const Error& error, const EndpointView& endpoint) {
                      !endpoint.host.starts_with("127.") && endpoint.host != "localhost" &&
                      endpoint.host != endpoint.own_name;
   if (traps) {
-    findings.push_back(
-        {Level::fail, "endpoint",
-         endpoint.host + " stands for " + endpoint.address +
-             " on this host, so it waits for the nodes itself",
-         "the real address of " + endpoint.host + " in /etc/hosts, or as --rdzv_endpoint"});
+    findings.push_back({Level::fail, "endpoint",
+                        endpoint.host + " stands for " + endpoint.address +
+                            " on this host, so it waits for the nodes itself",
+                        "give " + endpoint.host +
+                            " its real address in /etc/hosts, or the address as --rdzv_endpoint"});
   }
   return findings;
 }

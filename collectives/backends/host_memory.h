@@ -14,7 +14,7 @@ inline void check_in_host_memory(const Task& task, const std::string& backend, i
   throw Error(ErrorKind::usage,
               "ddp: rank " + std::to_string(rank) + ": " + name(task.operation) + ": backend " +
                   backend +
-                  " moves data in host memory only, and this buffer is on a device: it takes "
+                  " moves data in host memory only, and this buffer is on a device: use "
                   "init_process_group({.backend = \"nccl\"}), or \"mpi\"");
 }
 

@@ -25,7 +25,7 @@ void check_options(const Options& options, const std::string& backend) {
   if (!options.device) return;
   if (backend != "nccl") {
     throw Error(ErrorKind::usage, "ddp: Options::device " + std::to_string(*options.device) +
-                                      " takes backend nccl, not " + backend);
+                                      " needs backend nccl, not " + backend);
   }
   require_nccl();
   check_gpu(*options.device);

@@ -24,9 +24,9 @@ std::optional<Error> follow(internal::AsyncCall& call, const std::function<void(
     return error;
   } catch (const std::exception& thrown) {
     return Error(ErrorKind::system,
-                 std::string("ddp: what follows a call threw: ") + thrown.what());
+                 std::string("ddp: a function given to Work::then threw: ") + thrown.what());
   } catch (...) {
-    return Error(ErrorKind::system, "ddp: what follows a call threw no std::exception");
+    return Error(ErrorKind::system, "ddp: a function given to Work::then threw no std::exception");
   }
   return std::nullopt;
 }

@@ -94,10 +94,10 @@ struct TcpStore::Impl {
     auto count = client.add(kCount, 1);
     while (count && is_master && *count < world_size) {
       if (steady_clock::now() > deadline) {
-        throw Error(ErrorKind::timed_out, "ddp: store at " + server + ": " +
-                                              std::to_string(*count) + " of world_size " +
-                                              std::to_string(world_size) + " were here within " +
-                                              internal::name_time(limit));
+        throw Error(ErrorKind::timed_out,
+                    "ddp: store at " + server + ": " + std::to_string(*count) + " of world_size " +
+                        std::to_string(world_size) + " had connected within " +
+                        internal::name_time(limit));
       }
       std::this_thread::sleep_for(kCountAgain);
       count = client.add(kCount, 0);

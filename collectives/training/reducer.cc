@@ -49,7 +49,7 @@ Reducer::~Reducer() {
   if (averages_.empty() && !(announcements_ && announcements_->is_begun())) return;
   // The calls under way use the buckets.
   if (std::uncaught_exceptions() > exceptions_) {
-    group_.abort("the group was given up in the middle of a backward pass");
+    group_.abort("the group was aborted in the middle of a backward pass");
   }
   for (const BegunAverage& average : averages_) wait_for_end(average.work);
 }

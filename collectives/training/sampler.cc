@@ -51,7 +51,7 @@ DistributedSampler::DistributedSampler(std::size_t dataset_size, int num_replica
       size_(share(dataset_size, replicas_, options.drop_last)) {
   if (num_replicas < 1 || rank < 0 || rank >= num_replicas) {
     throw Error(ErrorKind::usage, "ddp: a sampler for rank " + std::to_string(rank) + " of " +
-                                      std::to_string(num_replicas) + ", which is none");
+                                      std::to_string(num_replicas) + ": there is no such rank");
   }
 }
 

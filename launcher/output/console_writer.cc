@@ -232,7 +232,7 @@ void ConsoleWriter::report_missing_reader() {
   if (loss_reported_ || lines_.empty() || !reader_left_) return;
   if (Clock::now() - *reader_left_ < kUnread) return;
   loss_reported_ = true;
-  listener_.on_loss("nobody reads " + name_ + " any more: the job goes on, its output is dropped",
+  listener_.on_loss("the reader of " + name_ + " has ended: the job goes on, its output is dropped",
                     false);
 }
 

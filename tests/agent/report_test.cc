@@ -58,7 +58,7 @@ TEST_CASE("a round in which no rank makes progress is reported with what workers
   CHECK(stall_report("no rank has made progress for 10 min (round 0)\nrank 0 (a): busy", "") ==
         "no rank has made progress for 10 min (round 0)\n  rank 0 (a): busy");
   CHECK(stall_report("ranks make progress again", "rank 0: step 3") ==
-        "ranks make progress again\n  they said last: rank 0: step 3");
+        "ranks make progress again\n  last heartbeats: rank 0: step 3");
 }
 
 TEST_CASE("the rank that the failed one waited for is named first") {
@@ -201,7 +201,7 @@ TEST_CASE("a report says what to do where the worker's last words tell it") {
         "a server of the program's own, such as JAX's coordinator, needs MASTER_PORT: --store "
         "worker leaves it to rank 0"},
        {"OSError: [Errno 98] Address already in use",
-        "ddprun's store has MASTER_PORT; where the program wants it for a server of its own, "
+        "ddprun's store has MASTER_PORT; if the program needs it for a server of its own, "
         "--store worker leaves it to rank 0"}}));
   const Failure failure = {0, exited(2), 9, 1, "gpu-07", "", words, "", ""};
   CHECK(tests::contains(failure_report(ended_by(failure)),

@@ -114,8 +114,8 @@ TEST_CASE("a wrong file is refused by its line, its key, and what would be right
         "ddprun.toml:1: workers is a table: the file has flags alone, NAME = VALUE");
   CHECK(refused("nnodes = 1\n\nnnode = 2") ==
         "ddprun.toml:3: nnode sets what nnodes sets at ddprun.toml:1");
-  CHECK(refused("help = true") == "ddprun.toml:1: help is for the command line alone");
-  CHECK(refused("config = 'x'") == "ddprun.toml:1: config is for the command line alone");
+  CHECK(refused("help = true") == "ddprun.toml:1: help works only on the command line");
+  CHECK(refused("config = 'x'") == "ddprun.toml:1: config works only on the command line");
   CHECK(refused("role = \"a\\u0000b\"") ==
         "ddprun.toml:1: role has a zero byte, which no flag can have");
   CHECK(refused("lease = \nlease = 3").starts_with("ddprun.toml:1: "));

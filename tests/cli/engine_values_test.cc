@@ -126,7 +126,7 @@ TEST_CASE("the value none of --engine ignores the engine, and another name has t
   CHECK(spec.stop_grace == 30s);
   CHECK(job({"train"}, host(with(kStep, {"DDPRUN_ENGINE=none"}))).max_nodes == 1);
   CHECK(refusal({"--engine", "pbs", "train"}, host(kStep)) ==
-        "--engine pbs: PBS_JOBID is not set, so this is no job of it; leave --engine out");
+        "--engine pbs: PBS_JOBID is not set, so this is not a job of it; leave --engine out");
   CHECK(refusal({"--engine", "mesos", "train"}) ==
         "--engine expects auto, none, slurm, kubernetes, pbs, sge, lsf or flux, not 'mesos'");
 }

@@ -38,7 +38,8 @@ TEST_CASE("job socket: a job is chosen by its id or pid, and the only one withou
                         "several jobs run here: give the pid of one: 2 (b), 3"));
   CHECK(refused_choice(jobs, "c") == "no job 'c' runs here; there is 1 (a), 2 (b), 3 (2)");
   CHECK(tests::contains(refused_choice(jobs, ""), "1 (a), 2 (b), 3 (2)"));
-  CHECK(refused_choice({}, "") == "no ddprun of this user runs on this host");
+  CHECK(refused_choice({}, "") ==
+        "no job of this user runs on this host: run this on a host of the job");
 }
 
 TEST_CASE("job socket: several ddpruns of one job are one") {

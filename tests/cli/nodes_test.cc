@@ -182,7 +182,7 @@ TEST_CASE("a node rank out of range is refused with the range") {
 TEST_CASE("standalone is one node") {
   CHECK(job({"--standalone", "--nnodes", "1:1", "train"}).max_nodes == 1);
   CHECK(refusal({"--standalone", "--nnodes", "1:2", "train"}) ==
-        "--standalone means one node, and --nnodes 1:2 does not");
+        "--standalone means one node: leave out --standalone or --nnodes 1:2");
 }
 
 TEST_CASE("standalone uses a free port of this host, whatever the other flags") {

@@ -174,9 +174,9 @@ TEST_CASE("a missing program is an error") {
 TEST_CASE("a number of workers after the program is warned of, where there is one worker") {
   const auto warnings = [](const Words& words) { return job(words).warnings; };
   CHECK(warnings({"train", "--lr", "0.1", "--nproc-per-node", "4"}) ==
-        std::vector<std::string>{"--nproc-per-node after the program is the program's own; "
-                                 "ddprun's flags stand before it (-- before the program says that "
-                                 "this is meant)"});
+        std::vector<std::string>{"--nproc-per-node comes after the program, which gets it: put "
+                                 "ddprun's flags before the program (-- before the program "
+                                 "silences this warning)"});
   CHECK(warnings({"train.py", "--nnodes=2"}).size() == 1);
   CHECK(warnings({"--", "train", "--nproc_per_node", "4"}).empty());
   CHECK(warnings({"--nproc_per_node", "2", "train", "--nproc_per_node", "4"}).empty());

@@ -170,7 +170,8 @@ TEST_CASE("workers can be counted by GPUs and CPUs") {
   CHECK(job({"--nproc_per_node", "auto", "train"}).local_size == 2);
   CHECK(job({"--nproc_per_node", "auto", "train"}, no_gpus).local_size == 4);
   CHECK(refusal({"--nproc_per_node", "gpu", "train"}, no_gpus) ==
-        "--nproc_per_node gpu needs a GPU, and this host has none");
+        "--nproc_per_node gpu needs a GPU, and this host has none: give a number of workers, or "
+        "gpu-or-1");
 }
 
 TEST_CASE("an inherited list of devices is the node's GPUs, and the machine is not searched") {

@@ -87,7 +87,7 @@ TEST_CASE("a secret file that others may use is refused") {
   for (const mode_t mode : {0640, 0604, 0660, 0601}) {
     const SecretFile open(kDigits, mode);
     CHECK(reason(cli::read_secret_file(open.name())) ==
-          "--secret_file " + open.name() + " may be used by others than its owner: chmod 600 it");
+          "--secret_file " + open.name() + " is open to other users than its owner: chmod 600 it");
   }
 }
 

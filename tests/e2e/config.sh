@@ -46,7 +46,7 @@ chmod 666 ddprun.toml
 run sh -c "$show"
 expect_exit 0
 expect_stdout '^0 of 1, 0 restarts$'
-expect_stderr '^ddprun: \./ddprun\.toml is not read: it can be written by everybody; to use it all the same: --config ddprun\.toml$'
+expect_stderr '^ddprun: \./ddprun\.toml is not read: it can be written by everybody; to use it anyway: --config ddprun\.toml$'
 if [ "$(id -u)" = 0 ]; then
   chmod 644 ddprun.toml
   chown 4711 ddprun.toml

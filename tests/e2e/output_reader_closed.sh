@@ -13,8 +13,8 @@ expect_no_process_left soon
 only_later_events
 env "$mark" "$DDPRUN" --nproc_per_node 2 --events "$events" sh -c "until [ -e $work/end ]; do echo x; sleep 0.1; done" \
   2>"$err" | head -1 >"$out" &
-wait_for_stderr '^ddprun: nobody reads stdout any more: the job goes on, its output is dropped$'
+wait_for_stderr '^ddprun: the reader of stdout has ended: the job goes on, its output is dropped$'
 touch "$work/end"
 wait_for_event job_ended '"exit_code":0'
-[ "$(grep -c 'nobody reads' "$err")" = 1 ] || fail 'it is said again'
+[ "$(grep -c 'the reader of stdout' "$err")" = 1 ] || fail 'it is said again'
 expect_no_process_left soon

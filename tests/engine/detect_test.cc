@@ -83,7 +83,7 @@ TEST_CASE("without an engine's variables there is none") {
 
 TEST_CASE("an engine that is asked for by name has to be there") {
   CHECK(refusal(on("here", {}), Engine::slurm) ==
-        "--engine slurm: SLURM_JOB_ID is not set, so this is no job of it; leave --engine out");
+        "--engine slurm: SLURM_JOB_ID is not set, so this is not a job of it; leave --engine out");
   CHECK(found(on("gpu08", with(kSlurmStep, {{"FLUX_JOB_ID", "f1"}})), Engine::slurm).job ==
         "4711.0");
 }
@@ -175,7 +175,8 @@ TEST_CASE("what Slurm's variables cannot mean is refused in one sentence") {
   CHECK(refusal(on("gpu08", with(kSlurmStep, {{"SLURM_STEP_NODELIST", "gpu[07-"}}))) ==
         "SLURM_STEP_NODELIST: invalid list of hosts in 'gpu[07-'" + none);
   CHECK(refusal(on("gpu08", with(kSlurmStep, {{"SLURM_JOB_NODELIST", "gpu[01,08-09]"}}))) ==
-        "SLURM_STEP_NODELIST=gpu[07-09] has gpu07, which SLURM_JOB_NODELIST=gpu[01,08-09] has not: "
+        "SLURM_STEP_NODELIST=gpu[07-09] has gpu07, which SLURM_JOB_NODELIST=gpu[01,08-09] does not "
+        "have: "
         "the step is another job's" +
             none);
   CHECK(refusal(on("gpu08", without(kSlurmStep, "SLURM_STEP_NODELIST"))) ==

@@ -14,7 +14,7 @@ void check_host_call(const char* operation, CUstream_st* stream) {
   if (!is_capturing(stream)) return;
   throw Error(ErrorKind::usage, std::string("ddp: ") + operation +
                                     ": backend mpi moves data from the host, so that its calls "
-                                    "cannot be captured into a graph: it takes backend nccl");
+                                    "cannot be captured into a graph: use backend nccl");
 }
 
 void copy_in_stream(void* to, const void* from, std::size_t bytes, CUstream_st* stream) {

@@ -88,7 +88,7 @@ MpiBackend::MpiBackend(GroupContext context)
     greatest_tag_ = library_.greatest_tag();
   } catch (const std::exception& failure) {
     throw own_error(context_, ErrorKind::system,
-                    std::string(": MPI makes no group: ") + failure.what());
+                    std::string(": MPI cannot make a group: ") + failure.what());
   }
   agreement_ = std::make_unique<MpiAgreement>(context_, *group_);
   messages_ = std::make_unique<MpiMessages>(context_, *group_, device_);

@@ -143,7 +143,7 @@ const char* NcclCalls::find_obstacle(const Task& task) {
     return "NCCL has no complex numbers";
   }
   const bool needs_float8 = is_float8(task.type) && nccl_version() < NCCL_VERSION(2, 24, 0);
-  return needs_float8 ? "that takes NCCL 2.24 or later" : nullptr;
+  return needs_float8 ? "this needs NCCL 2.24 or later" : nullptr;
 }
 
 bool NcclCalls::has_steps(const Task& task) {

@@ -50,7 +50,7 @@ void check_settings(const NcclOptions& options, int loaded) {
   for (const LateSetting& setting : settings) {
     if (!setting.is_set || setting.since <= version) continue;
     throw Error(ErrorKind::usage,
-                std::string("ddp: Options::nccl.") + setting.name + " takes NCCL " +
+                std::string("ddp: Options::nccl.") + setting.name + " needs NCCL " +
                     name_nccl_version(setting.since) + " or later, but this is " +
                     (header_is_older ? "a libddp built for " : "") + name_nccl_version(version));
   }

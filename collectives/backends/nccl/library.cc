@@ -95,7 +95,7 @@ void check_nccl() {
   const int version = nccl_version();
   if (version < kOldest) {
     refuse_gpu_buffers("NCCL " + name_nccl_version(version) + " (" + library_path() +
-                       ") is too old: it takes " + name_nccl_version(kOldest) + " or later");
+                       ") is too old: ddp needs " + name_nccl_version(kOldest) + " or later");
   }
   // NCCL lets the variable decide, whatever a program asks for.
   const NcclVariable blocking = find_variable("NCCL_COMM_BLOCKING");

@@ -144,7 +144,7 @@ TEST_CASE("what follows a call fails with it, and with what it throws") {
         check(error.kind() == kind && error.what() == text, error.what());
       }
     };
-    const std::string text = "ddp: what follows a call threw: a bad batch";
+    const std::string text = "ddp: a function given to Work::then threw: a bad batch";
     fails_with(thrown, ErrorKind::system, text);
     fails_with(thrown.then(call), ErrorKind::system, text);
     fails_with(own, ErrorKind::usage, "ddp: thrown by the program");

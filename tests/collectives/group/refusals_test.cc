@@ -115,7 +115,7 @@ TEST_CASE("wrong arguments are refused and leave the group as it was", "[mpi]") 
     if (is_over_mpi()) continue;  // which moves data on devices
     CHECK(contains(rank.output, "reduce: backend cpu moves data in host memory only"));
     CHECK(contains(rank.output, "broadcast: backend cpu moves data in host memory only"));
-    CHECK(contains(rank.output, "it takes init_process_group({.backend = \"nccl\"})"));
+    CHECK(contains(rank.output, "use init_process_group({.backend = \"nccl\"})"));
   }
 }
 

@@ -47,7 +47,7 @@ TEST_CASE("a master that times out reports how many stores were made") {
   const auto error = error_of(
       [] { TcpStore("127.0.0.1", 0, {.is_master = true, .world_size = 2, .timeout = 50ms}); });
   CHECK(error.kind() == ErrorKind::timed_out);
-  CHECK(contains(error.what(), "1 of world_size 2 were here within 50 ms"));
+  CHECK(contains(error.what(), "1 of world_size 2 had connected within 50 ms"));
 }
 
 TEST_CASE("a store without a server is named with the system's error") {

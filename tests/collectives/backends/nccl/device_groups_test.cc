@@ -48,7 +48,7 @@ TEST_CASE("a setting that the loaded NCCL does not know is refused") {
   INFO(ended[0].output);
   CHECK(ended[0].code == failed(ErrorKind::usage));
   CHECK(ended[0].output ==
-        "ddp: Options::nccl.channels_per_net_peer takes NCCL 2.28.0 or later, but this is "
+        "ddp: Options::nccl.channels_per_net_peer needs NCCL 2.28.0 or later, but this is "
         "2.27.7\n");
 }
 
@@ -59,7 +59,7 @@ TEST_CASE("a setting of a later NCCL than libddp was built for is refused, or re
         (NCCL_VERSION_CODE < NCCL_VERSION(2, 29, 0) ? failed(ErrorKind::usage) : 0));
   if (ended[0].code == 0) return;
   CHECK(
-      ended[0].output.starts_with("ddp: Options::nccl.graph_usage_mode takes NCCL 2.29.0 or "
+      ended[0].output.starts_with("ddp: Options::nccl.graph_usage_mode needs NCCL 2.29.0 or "
                                   "later, but this is a libddp built for 2."));
 }
 

@@ -69,7 +69,7 @@ TEST_CASE("ranks that name their devices are connected at once", "[gpu]") {
     INFO(rank.output);
     CHECK(rank.code == 0);
     CHECK(contains(rank.output, "ddp: device 99, but devices are 0 to "));
-    CHECK(contains(rank.output, "ddp: Options::device 0 takes backend nccl, not cpu\n"));
+    CHECK(contains(rank.output, "ddp: Options::device 0 needs backend nccl, not cpu\n"));
   }
 }
 
@@ -140,7 +140,7 @@ TEST_CASE("an exception while a graph has calls of the group ends in exit code 1
 
 TEST_CASE("an NCCL that is too old, or made to block by a variable, is refused") {
   const auto [variable, value, expected] = GENERATE(table<std::string, std::string, std::string>({
-      {"FAKE_NCCL_VERSION", "22203", "libnccl.so.2) is too old: it takes 2.23.0 or later\n"},
+      {"FAKE_NCCL_VERSION", "22203", "libnccl.so.2) is too old: ddp needs 2.23.0 or later\n"},
       {"NCCL_COMM_BLOCKING", "1", "NCCL_COMM_BLOCKING=1 would make calls wait inside NCCL"},
   }));
   const auto ended = run_places(1, "calls", {{variable, value}});

@@ -51,7 +51,7 @@ TEST_CASE("floats of 8 bits are moved on a device by any NCCL, and combined by n
     CHECK(rank.code == 0);
     CHECK(contains(rank.output,
                    "all_reduce cannot take the sum of float8_e4m3 on a device: that "
-                   "takes NCCL 2.24 or later"));
+                   "needs NCCL 2.24 or later"));
   }
 }
 
