@@ -21,8 +21,8 @@
 
 namespace ddprun::agent {
 
-/// Answers what somebody on this host asks of a running job, through a unix socket: ask::Routes has
-/// the questions. Nothing runs and nothing is read until a question comes.
+/// Answers questions about a running job that come from this host, through a unix socket:
+/// ask::Routes has the questions. Nothing runs and nothing is read until a question comes.
 ///
 /// Destroying it drops the answers that are still to come. Thread: the executor's.
 class Answers {

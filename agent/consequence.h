@@ -11,8 +11,8 @@ namespace ddprun::agent {
 /// rank: the words speak of a timeout, or of a peer or connection that was lost.
 bool is_consequence(const rendezvous::Failure& failure);
 
-/// Whether the words speak of a peer that has ended, or of its connection. Not of a timeout: what
-/// that waited for need not end.
+/// Whether the words speak of a peer that has ended, or of its connection. A timeout does not
+/// count: the rank that it waited for need not have ended.
 bool says_it_lost_a_peer(const rendezvous::Failure& failure);
 
 }  // namespace ddprun::agent

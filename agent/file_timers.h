@@ -30,7 +30,7 @@ class FileTimers {
   ~FileTimers();
 
   /// Makes the pipe if the `environment` that workers inherit asks for a server; in `folder` unless
-  /// it says where. Once, before any round, as it may block. That it fails is said in the log.
+  /// it says where. Once, before any round, as it may block. A failure is logged.
   void open(const std::vector<std::string>& environment, const std::string& folder);
 
   /// "NAME=value" strings for each worker.

@@ -11,8 +11,9 @@ namespace ddprun::agent {
 
 /// DECIDES which of this node's failures of a round is reported as the first. A worker that fails
 /// may close its connections some time before its process ends, as when it unwinds the stack or
-/// ends an interpreter; one that loses it by that may end before it. So a failure that speaks of a
-/// lost peer waits for one that does not, here or on another node. Pure: no clock.
+/// ends an interpreter; another worker that loses its connection by that may end first. So a
+/// failure that speaks of a lost peer waits for one that does not, here or on another node. Pure:
+/// no clock.
 class FirstFailure {
  public:
   /// A worker has failed: call it in the order of their ends. Returns its number for `examined`.

@@ -13,7 +13,7 @@
 namespace ddprun::agent {
 
 /// A socket for sd_notify(3): workers find it in NOTIFY_SOCKET. Its name is in no file system. The
-/// kernel says which process has sent a message, and nothing else is believed of it.
+/// kernel says which process has sent a message; what the message says of its sender is ignored.
 ///
 /// Destroying it drops what is still to come. Thread: the executor's.
 class NotifySocket {

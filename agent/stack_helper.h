@@ -21,7 +21,7 @@ struct StackRequest {
   bool native = false;  ///< calls of C and C++ also where there are Python's
 };
 
-/// For all of it, of which what is done in time is told.
+/// The helper's time limit; stacks that it has read until then are reported.
 inline constexpr std::chrono::milliseconds kStacksLimit{4'500};
 
 /// Runs the helper to its end, in at most kStacksLimit. Blocks.

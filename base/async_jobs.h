@@ -19,7 +19,7 @@ namespace ddprun {
 
 /// Work that may block (see JobThreads), for a program with an event loop: its results come back
 /// as handlers. A job that is stuck delays the others by some milliseconds; then they get threads
-/// of their own. So whoever cares for the order of two jobs begins the second when the first has
+/// of their own. So where the order of two jobs matters, begin the second only when the first has
 /// ended.
 ///
 /// Destroying it drops the results that are still to come and waits for nothing.

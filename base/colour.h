@@ -13,8 +13,8 @@ enum class Colour {
 /// For the whole process; automatic before the first call. Main thread only.
 void set_colour(Colour colour);
 
-/// Whether text for `fd` has colours. What the environment says, the first that is set and not
-/// empty: NO_COLOR (no-color.org): none; CLICOLOR_FORCE, FORCE_COLOR (not 0): colours, also in a
+/// Whether text for `fd` has colours. The first of these variables that is set and not empty
+/// decides: NO_COLOR (no-color.org): none; CLICOLOR_FORCE, FORCE_COLOR (not 0): colours, also in a
 /// file; CLICOLOR=0: none. Main thread only.
 bool wants_colour(int fd);
 

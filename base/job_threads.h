@@ -23,7 +23,7 @@ class JobThreads {
   ~JobThreads();
 
   /// Runs `job`, which must not throw, on one of the threads. Where no thread can be made it runs
-  /// at once, in the caller's: late is better than not at all.
+  /// at once, in the caller's.
   void run(Job job);
 
   /// Whether more jobs wait than threads are idle.

@@ -11,8 +11,8 @@
 
 namespace ddprun::log {
 
-/// Warnings that peers cause, who could otherwise fill the disk: of each period the first few lines
-/// are written, cut short, and then how many more there were.
+/// Warnings that peers cause, which could otherwise fill the disk: of each period the first few
+/// lines are written, cut short, and then the number of further ones.
 ///
 /// Thread: the executor's.
 class LimitedLog {

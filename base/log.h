@@ -46,7 +46,7 @@ void relay_lines();
 /// Whether relay_lines() was called.
 bool are_lines_relayed();
 
-/// Writes what the ddprun of another host said.
+/// Writes a message of the ddprun of another host.
 void show_relayed(const Line& line);
 
 /// Each writes `text`, by default as "ddprun: text". A text of several lines is one message. Main

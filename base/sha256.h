@@ -6,8 +6,8 @@
 
 namespace ddprun {
 
-/// SHA-256 (FIPS 180-4) of `text`, as 64 hexadecimal digits. For a few bytes, where OpenSSL may be
-/// missing.
+/// SHA-256 (FIPS 180-4) of `text`, as 64 hexadecimal digits. For short texts on hosts that may lack
+/// OpenSSL.
 std::string sha256(std::string_view text);
 
 }  // namespace ddprun

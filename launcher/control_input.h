@@ -12,11 +12,11 @@ namespace ddprun::launcher {
 
 /// Signals for this process from one on another host, over a descriptor: a byte is the number of a
 /// signal, or 0, a sign of life. The end of the descriptor, or silence for kSilence, is SIGTERM:
-/// whoever started this process is gone. After as long again it is SIGTERM once more, which hurries
-/// what waits, such as for somebody to read the output.
+/// the process that started this one is gone. After as long again it is a second SIGTERM, which
+/// ends waits such as that for a reader of the output.
 class ControlInput {
  public:
-  /// Several times what is between two signs of life.
+  /// Several times the interval between two signs of life.
   static constexpr std::chrono::seconds kSilence{60};
 
   /// An empty `input`: there are no such signals.

@@ -26,7 +26,7 @@ class FinalMessage {
   /// Speaks on the connection: is called with what came from the other side, at first with nothing.
   using Talk = std::function<Turn(std::string_view received)>;
 
-  /// Makes the one who speaks, from what the agent stored and how it ended.
+  /// Makes the conversation, from the stored subject and how the agent ended.
   using Compose = std::function<Talk(const std::string& subject, const ExitStatus& agent)>;
 
   /// Where to: a socket address; `from` is the address to send from, or empty.

@@ -44,8 +44,8 @@ Result<int> guard(const std::function<int()>& agent, const FinalMessage::Compose
 void arm_liveness_timer(BootClock::time_point until, std::chrono::milliseconds grace);
 
 /// In the agent: these children of it, each with a process group of its own, are killed first then:
-/// before the guardian looks for all that they started, which takes as long as the host has
-/// processes. Those after the first 1024 are only found by that look.
+/// before the guardian looks for all that they started, which takes longer the more processes the
+/// host has. Those after the first 1024 are only found by that look.
 void set_first_to_kill(const std::vector<pid_t>& workers);
 
 /// In the agent: stops the timer.
@@ -65,11 +65,11 @@ void set_final_message(const FinalMessage::Route& route, std::string_view subjec
 /// In the agent: the guardian sends no final message.
 void clear_final_message();
 
-/// In the agent: how lines of both processes look from now on.
+/// In the agent: the format of log lines of both processes from now on.
 void set_log_style(const log::Style& style);
 
-/// In the agent: SIGQUIT asks for something else than to stop. The guardian passes it on, and takes
-/// an agent that does not read it for none that hangs.
+/// In the agent: SIGQUIT does not stop the job. The guardian passes it on, and an agent that does
+/// not read it does not count as hanging.
 void keep_quit_from_stopping();
 
 /// Removes a directory with its contents; ignores errors.

@@ -11,8 +11,8 @@
 
 namespace ddprun::launcher {
 
-/// A timer that agent and guardian share: the agent sets it again and again, the guardian sees when
-/// it does not.
+/// A timer that agent and guardian share: the agent keeps setting it, and the guardian sees when it
+/// stops doing so.
 class LivenessTimer {
  public:
   /// Before the processes part. `settings` is memory that both share, and zero. Errors: system.

@@ -30,7 +30,7 @@ class Nvml {
   Nvml& operator=(Nvml&&) = delete;
   ~Nvml();
 
-  /// 0, or the error for which nothing else can be called.
+  /// 0, or the error because of which no other function can be called.
   int error() const { return error_; }
 
   /// Calls a function of nvml.h: 0 is NVML_SUCCESS.
@@ -46,8 +46,8 @@ class Nvml {
   /// nullptr: it may not be opened, or is lost; `error`, if given, gets why.
   Device at(unsigned index, int* error = nullptr) const;
 
-  /// That an entry of CUDA_VISIBLE_DEVICES means: an index, or the whole UUID of a GPU or a MIG
-  /// instance; nullptr: none.
+  /// The device that an entry of CUDA_VISIBLE_DEVICES names: an index, or the whole UUID of a GPU
+  /// or a MIG instance; nullptr: none.
   Device named(const std::string& entry) const;
 
   std::string uuid(Device device) const;

@@ -11,9 +11,9 @@
 namespace ddprun::launcher {
 
 /// Reads the signals that block_signals blocked, in an agent: SIGTSTP, which is for the guardian,
-/// is dropped. Who stops all processes of a group, as Slurm and systemd do, sends a request to stop
-/// to the guardian, which forwards it, and to the agent, too: that is one, and no second one that
-/// kills at once.
+/// is dropped. Slurm and systemd send a request to stop to all processes of a job: to the guardian,
+/// which forwards it, and to the agent, too. These two count as one request, not as a second one
+/// that kills at once.
 ///
 /// Thread: the executor's.
 class SignalReader {

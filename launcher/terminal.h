@@ -7,8 +7,8 @@
 namespace ddprun::launcher {
 
 /// In the agent: whether `fd` is the terminal of the guardian's session while another process group
-/// is in its foreground, as with `ddprun ... &`. What is typed there is for others. The kernel does
-/// not hold back workers that read it, because they have sessions of their own.
+/// is in its foreground, as with `ddprun ... &`. Keys that are typed there are for that group. The
+/// kernel does not hold back workers that read it, because they have sessions of their own.
 bool is_terminal_of_others(int fd);
 
 /// In the guardian: the settings of the terminal at stdin, which workers may change: one that is
@@ -16,7 +16,7 @@ bool is_terminal_of_others(int fd);
 /// stdout is no terminal, or while this process group is not in its foreground.
 class TerminalSettings {
  public:
-  /// Those from now on are the user's.
+  /// The settings from now on are the user's.
   TerminalSettings();
 
   /// Gives the terminal back: with the user's settings.

@@ -15,7 +15,7 @@ class OwnLines {
  public:
   explicit OwnLines(size_t hosts) : hosts_(hosts) {}
 
-  /// Whether a text of `host` is to be shown: it has said it more often than any other host has
+  /// Whether a text of `host` is to be shown: the host has now printed it more often than any host
   /// before.
   bool is_new(size_t host, std::string_view text);
 

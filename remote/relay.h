@@ -8,10 +8,10 @@
 #include "base/error.h"
 
 // For a starter that passes on neither input nor output, as PBS's pbsdsh: a process of this command
-// between it and a Connection. It starts the agent by that starter, which
-// connects back once for each of its standard streams; what comes on them goes to this process's
-// own, and back. Each side proves that it knows the cookie that the scheduler gives to the
-// processes of a job, PBS_JOBCOOKIE. What follows is not encrypted.
+// between it and a Connection. It starts the agent by that starter, which connects back once for
+// each of its standard streams; this process passes bytes between them and its own streams. Each
+// side proves that it knows the cookie that the scheduler gives to the processes of a job,
+// PBS_JOBCOOKIE. What follows is not encrypted.
 
 namespace ddprun::remote {
 

@@ -14,7 +14,7 @@ using Words = std::vector<std::string>;
 /// The program that starts the agents.
 enum class Starter { ssh, srun, blaunch, qrsh, pbsdsh, flux };
 
-/// `ssh` is the user's own: "ssh", or with options, "ssh -p 2222", which come first and so win over
+/// `ssh` is the user's own: "ssh", or with options, "ssh -p 2222", which come first and so override
 /// ours. `executable`: ddprun's path.
 Words ssh_command(std::string_view ssh, std::string_view host, std::string_view executable);
 

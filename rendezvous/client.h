@@ -79,7 +79,7 @@ class Client {
     std::function<void()> lease_over;
     /// The server is reachable again but does not know this node's round.
     std::function<void(const std::string& reason)> round_lost;
-    /// A restart was counted for a failure of the last round, which the master of then did not do.
+    /// A restart was counted for a failure of the last round, which its master had not counted.
     std::function<void(const Failure& failure, int restarts)> failure_counted;
     /// No notification will come any more. Errors: timed_out, protocol.
     std::function<void(Error)> gave_up;

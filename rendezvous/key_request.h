@@ -19,8 +19,8 @@
 namespace ddprun::rendezvous {
 
 /// Asks a master that hands its secret out sealed (munge) for it, on a connection that serves
-/// nothing else and encrypts nothing: who cannot open the answer learns nothing from it. The job's
-/// id and this node's name are not said.
+/// nothing else and encrypts nothing: a client that cannot open the answer learns nothing from it.
+/// The job's id and this node's name are not sent.
 ///
 /// Destroying it closes the connection; `done` is not called any more.
 /// Thread: the executor's.

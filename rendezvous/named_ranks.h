@@ -13,8 +13,8 @@ namespace ddprun::rendezvous {
 std::string named_ranks_text(const Failure& failure, const Nodes& nodes);
 
 /// "rank 3 (gpu-02) is the likely cause: at #2 barrier, while the others were at #2 all_reduce":
-/// whom the words of `ddp` name at the end of `failure`, where calls differ or one is waited for.
-/// Empty: nobody. Pure.
+/// the ranks that the error of `ddp` names at the end of `failure`, where calls differ or one is
+/// waited for. Empty: none. Pure.
 std::string told_suspect(const Failure& failure, const Nodes& nodes);
 
 }  // namespace ddprun::rendezvous

@@ -13,8 +13,8 @@
 namespace ddprun::rendezvous {
 
 /// Which nodes are lost again and again: a node that comes and goes would make the others regroup
-/// without end, for free. It is told by its host's name, and by its --node_rank if it has one: what
-/// else it had is lost with it. Pure.
+/// without end, for free. It is recognized by its host's name, and by its --node_rank if it has
+/// one: everything else is new after a loss. Pure.
 class NodeLosses {
  public:
   using Clock = RestartBudget::Clock;

@@ -31,14 +31,15 @@
 //                            |                                 |  at its address are asked
 // clang-format on
 //
-// Of several nodes without a secret all is let in: whoever says so is a node there, too.
+// With several nodes and no secret every client is let in, as any of them could also join as a
+// node.
 //
 // A node is asked on its own line, with one question at a time for all connections that have come
-// meanwhile. It is let in when one says that it is its user's, and refused when all deny it, or
-// when no node is at that address. A node is at the address that its line comes from, and at those
-// that it tells, as its workers may connect from any of its host: another node that tells them,
-// too, is asked, too, and can let in more, but refuse none. A node whose line was lost may be
-// back soon: until then, for some time, no client at its addresses is refused. Pure.
+// meanwhile. A connection is let in when one node says that it is its user's, and refused when all
+// deny it, or when no node is at that address. A node is at the address that its line comes from,
+// and at those that it tells, as its workers may connect from any of its host: another node that
+// tells them, too, is asked, too, and can let in more, but refuse none. A node whose line was lost
+// may be back soon: until then, for some time, no client at its addresses is refused. Pure.
 
 namespace ddprun::rendezvous {
 

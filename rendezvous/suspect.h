@@ -15,8 +15,8 @@ namespace ddprun::rendezvous {
 /// other workers of all nodes were before they were stopped. Pure.
 ///
 /// A wrong name is worse than none: no rank is named where a worker failed for a reason of its own,
-/// which the report shows; where others compute, as one of them may be what all wait for; or where
-/// those who stand apart are more than those who wait. Where each rank shows that it waits in a
+/// which the report shows; where others compute, as all may wait for one of them; or where the
+/// ranks that differ are more than those that wait. Where each rank shows that it waits in a
 /// collective, one is named that waits in another than all others do. Numbers of calls, where there
 /// are some, decide before all that, but for a rank that is stopped: a rank that computes may be
 /// behind, too.
@@ -25,7 +25,7 @@ class Suspect {
   /// Once for each node, whose workers have these ranks; what it says of others is left out.
   void add(const WorkerExits& of_node, const std::string& host, int first_rank, int local_size);
 
-  /// Whom the first failure's own words name; they hold where nothing else tells.
+  /// The ranks that the first failure's own words name; they count where nothing else decides.
   void add_told(std::string sentence) { told_ = std::move(sentence); }
 
   /// "rank 1 (gpu-02) is the likely cause: asleep (clock_nanosleep) for 612 s, while ranks 0, 2-7

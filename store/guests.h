@@ -28,8 +28,8 @@ struct GuestLimits {
   static GuestLimits of(std::size_t descriptors);
 };
 
-/// The connections of a port by what they have proven, and which of them have to go: no stranger is
-/// to take the place of a member. Pure, but for evict(), which calls what the owner gave.
+/// The connections of a port by what they have proven, and which of them are closed to make room,
+/// strangers before members. Pure, but for evict(), which calls what the owner gave.
 ///
 /// A connection is unproven until its first valid message makes it a client of the store or a
 /// member of the job. Each client of a site may have one silent connection beside it, as old

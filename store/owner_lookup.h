@@ -22,9 +22,9 @@ std::string address_text(const boost::asio::ip::address& address);
 /// The ends of an accepted connection; those of one that is closed already are nobody's.
 SocketEnds ends_of(const boost::asio::ip::tcp::socket& accepted);
 
-/// Asks this host's kernel who holds the end of a TCP connection that connected: by sock_diag(7)
-/// in some microseconds, or, where that is refused, on a thread from /proc/net/tcp. Where neither
-/// tells, all owners are unknown, which is logged once for debugging.
+/// Asks this host's kernel who holds the end of a TCP connection that connected: by sock_diag(7) in
+/// some microseconds, or, where that is refused, on a thread from /proc/net/tcp. Where neither
+/// works, all owners are unknown, which is logged once for debugging.
 ///
 /// Destroying it drops the answers that are still to come.
 /// Thread: the executor's.
@@ -34,14 +34,14 @@ class OwnerLookup {
 
   explicit OwnerLookup(boost::asio::any_io_executor executor);
 
-  /// Whether the kernel tells at once.
+  /// Whether the kernel answers at once.
   bool tells_at_once() { return open(); }
 
-  /// The owner, if the kernel tells at once.
+  /// The owner, if the kernel answers at once.
   std::optional<SocketOwner> at_once(const SocketEnds& ends);
 
   /// Calls `found` with the owners of all of `connections`, in their order: before it returns, if
-  /// the kernel tells at once.
+  /// the kernel answers at once.
   void look_up(std::vector<SocketEnds> connections, Found found);
 
  private:

@@ -11,8 +11,8 @@
 
 namespace ddprun::store {
 
-/// A TCP connection, as who connected sees it. IPv4 addresses within IPv6 are plain ones, and
-/// link-local ones are without a zone, which is another one at each end.
+/// A TCP connection, as seen by the side that connected. IPv4 addresses within IPv6 are plain ones,
+/// and link-local ones are without a zone, which is another one at each end.
 struct SocketEnds {
   std::string from;  ///< the address of who connected
   std::uint16_t from_port = 0;
@@ -41,7 +41,7 @@ struct SocketOwner {
     unknown,  ///< this host does not tell
   };
 
-  /// Whether it is of this user, as far as this host tells.
+  /// Whether it is of this user, as far as this host knows.
   bool may_be_ours() const { return kind == Kind::ours || kind == Kind::unknown; }
 
   Kind kind = Kind::unknown;
@@ -54,7 +54,7 @@ struct SocketOwner {
 /// nobody's. Of several each may be the one, so all are foreign if one is.
 SocketOwner owner_of(const KernelSockets& found, std::uint32_t user);
 
-/// Whether a user id tells users apart. In a user namespace all that have none there share the
+/// Whether a user id distinguishes users. In a user namespace all that have none there share the
 /// `overflow` id; `uid_map` is the text of /proc/self/uid_map.
 bool is_distinct(std::uint32_t user, std::uint32_t overflow, std::string_view uid_map);
 

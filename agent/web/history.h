@@ -11,7 +11,7 @@
 
 namespace ddprun::agent::web {
 
-/// Something of the job that this node was told.
+/// An event of the job that this node knows of.
 struct HistoryEvent {
   double at = 0;  ///< seconds since its ddprun began
   std::string
@@ -23,14 +23,14 @@ struct HistoryEvent {
 /// "node_lost" or "hang".
 std::string cause_of(const rendezvous::Failure& failure);
 
-/// The job's history since this node takes part: the latest happenings, and counts of all of them.
+/// The job's history since this node takes part: the latest events, and counts of all of them.
 /// Times are seconds since its ddprun began. Pure.
 class History {
  public:
   /// The workers of a round run.
   void round_began(double at, const rendezvous::Layout& layout);
 
-  /// Its round is over, by a failure that `sentence` tells.
+  /// Its round is over, because of the failure in `sentence`.
   void failed(double at, const rendezvous::Failure& failure, std::string sentence);
 
   /// Its round is over, as nodes have come or gone.

@@ -19,8 +19,8 @@
 namespace ddprun::agent::web {
 
 /// The page of a job and its metrics, for browsers and Prometheus (--web). The job is asked only
-/// when somebody asks, and while a page is open: twice a second, or more seldom where the answer
-/// takes long, once for all who look.
+/// for a request, and while a page is open: twice a second, or less often where the answer takes
+/// long, once for all clients.
 ///
 /// Destroying it closes the port; answers that are still to come are dropped.
 /// Thread: the executor's.
@@ -33,7 +33,7 @@ class Site {
   /// token. Errors: port_in_use, system.
   Result<std::string> open(const rendezvous::Endpoint& address);
 
-  /// Notes what has happened, and shows it to all who look.
+  /// Records an event, and shows it to all clients.
   void tell(const std::function<void(History& history, double now)>& note);
 
  private:

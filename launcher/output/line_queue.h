@@ -54,7 +54,7 @@ class LineQueue {
   /// The same; shows `writer`'s progress line again if it was erased.
   bool reopen(const void* writer);
 
-  /// All writers have ended, perhaps with an unfinished line: whoever is next begins another one.
+  /// All writers have ended, perhaps with an unfinished line: the next writer begins a new line.
   void end_line();
 
   /// Call before pending() is written: shows the progress line again that was erased last, if the

@@ -44,7 +44,7 @@ struct Record {
   LeaseId lease;
   std::string state;
 };
-/// End the lease; what has it goes.
+/// End the lease, and with it the keys that have it.
 struct Revoke {
   LeaseId lease;
 };

@@ -10,7 +10,7 @@
 
 namespace ddprun::rendezvous::etcd {
 
-/// The files that say whom to trust, and who ddprun is; PEM.
+/// PEM files: the trusted authorities, and ddprun's own certificate and key.
 struct TlsFiles {
   std::string authority;  ///< certificates that have signed those of etcd's servers
   std::string

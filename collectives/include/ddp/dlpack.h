@@ -130,9 +130,9 @@ Buffer view(const T& tensor, CUstream_st* stream = nullptr) {
 }
 
 /// A tensor of one dimension for other libraries, ddp::to_dlpack<DLManagedTensor>(buffer) or of
-/// DLManagedTensorVersioned. Whoever gets it calls its deleter, which frees the tensor; the
-/// elements stay the caller's, and must outlive it. `device` is the number of the GPU of a buffer
-/// on a device. Errors: usage (structs).
+/// DLManagedTensorVersioned. The receiver calls its deleter, which frees the tensor; the elements
+/// stay the caller's, and must outlive it. `device` is the number of the GPU of a buffer on a
+/// device. Errors: usage (structs).
 template <class Managed>
 Managed* to_dlpack(const Buffer& buffer, int device = 0) {
   using Vector = internal::DlpackVector<Managed>;

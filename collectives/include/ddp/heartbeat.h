@@ -19,7 +19,7 @@ namespace ddp {
 /// it, too. Does nothing where NOTIFY_SOCKET names no socket.
 ///
 /// Never waits, and takes some 50 ns: at most one of them is sent in a second. No group is needed.
-/// Thread: any, but a thread that also beats while the others hang hides that.
+/// Thread: any; but a thread that sends heartbeats while the others hang hides the hang.
 DDP_EXPORT void heartbeat(std::int64_t step);
 
 }  // namespace ddp

@@ -12,7 +12,7 @@ namespace ddp {
 
 /// Settings of NCCL's communicators: those of ncclConfig_t but numRmaCtx, for one-sided calls,
 /// which ddp does not make. What is not set is left to NCCL. Errors of init_process_group(): usage
-/// (one takes a later NCCL than is loaded, or than libddp was built for).
+/// (one needs a later NCCL than is loaded, or than libddp was built for).
 struct NcclOptions {
   std::optional<int> cga_cluster_size = {};  ///< of NCCL's kernels on Hopper GPUs and later: 0 to 8
   std::optional<int> min_ctas = {};          ///< the fewest blocks of a kernel: above 0

@@ -64,7 +64,7 @@ class DDP_EXPORT ShardedOptimizer {
   /// After a finish() that averaged: calls `update` for each bucket's share, and gives every rank
   /// the updated parameters. To be called by all ranks. Copies the parameters of one bucket at a
   /// time. Errors: usage (the last finish() did not average, or there was none), those of the
-  /// group, and what `update` throws: the group is of no use then.
+  /// group, and what `update` throws: the group is unusable then.
   void step(const std::function<void(const Shard& shard)>& update);
 
  private:

@@ -16,8 +16,8 @@ enum class StartMethod {
   fork,
   /// Each runs this program again from the beginning (/proc/self/exe with the same arguments), as
   /// Python's multiprocessing does with its method "spawn". main() comes to the same call of spawn,
-  /// which then runs `fn` in the place of starting processes, and exits. So what main() does before
-  /// the call is done in each process, too, and `fn` has what this made, not this process's memory.
+  /// which then runs `fn` instead of starting processes, and exits. So each process also runs what
+  /// main() does before the call, and `fn` sees the results of that, not this process's memory.
   /// Earlier calls of spawn return at once there. For programs with threads: libraries such as
   /// OpenBLAS start some when they are loaded.
   exec,
