@@ -62,7 +62,7 @@ std::string deadline_text(const DeadlineSignal& signal) {
 }
 
 Error requeue_error() {
-  return usage_error("--requeue is for jobs of Slurm, and this is none: leave it out");
+  return usage_error("--requeue is for jobs of Slurm, and this is not one: leave it out");
 }
 
 Result<std::string> without_engine(const RawOptions& raw) {

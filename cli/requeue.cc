@@ -41,7 +41,7 @@ Result<engine::JobState> ask_state(const RequeueSpec& spec) {
   if (!text) return text.error();
   const auto state = engine::parse_job_state(*text);
   if (state) return *state;
-  return Error{Errc::system, "scontrol show job " + spec.id + " says nothing of it"};
+  return Error{Errc::system, "scontrol show job " + spec.id + " prints nothing about it"};
 }
 
 }  // namespace

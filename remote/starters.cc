@@ -40,7 +40,7 @@ std::string by_hand(const Words& starter) {
   words = words.first(words.size() - (words.back() == kAgentFlag ? 2 : 1));
   std::string text;
   for (const std::string& word : words) text += word + " ";
-  return text.empty() ? text : "; this has to work: " + text + "true";
+  return text.empty() ? text : "; try it by hand: " + text + "true";
 }
 
 }  // namespace

@@ -133,8 +133,8 @@ void StoreDoor::perform(const StoreGate::Refuse& refuse) {
 /// A client that has closed its end since is no news.
 void StoreDoor::log_refusal(const SocketEnds& ends, const SocketOwner& owner) {
   if (owner.kind == SocketOwner::Kind::foreign) {
-    return log_.warning(refused_text(ends) + "it is of user " + std::to_string(owner.uid) +
-                        ", and the store is for this job's user");
+    return log_.warning(refused_text(ends) + "it belongs to user " + std::to_string(owner.uid) +
+                        ", and only this job's user may use the store");
   }
   log::debug(refused_text(ends) + "it is closed at the other end");
 }

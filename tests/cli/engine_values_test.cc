@@ -267,7 +267,7 @@ TEST_CASE("a job of Slurm is requeued by its node of rank 0, and no other job is
   CHECK(requeue.notice == 90s);
   CHECK_FALSE(job({"--requeue", "3", "train"}, host(kStep)).requeue);
   CHECK_FALSE(job({"train"}, host(first)).requeue);
-  const char* none = "--requeue is for jobs of Slurm, and this is none: leave it out";
+  const char* none = "--requeue is for jobs of Slurm, and this is not one: leave it out";
   CHECK(refusal({"--requeue", "3", "train"}) == none);
   CHECK(refusal({"--requeue", "3", "--engine", "none", "train"}, host(first)) == none);
   CHECK(refusal({"--requeue", "3", "--hosts", "a,b", "train"}) ==

@@ -59,7 +59,7 @@ expect_no_process_left soon
 touch "$work/bad"
 run sleep 1000
 expect_exit 125
-expect_stderr '^ddprun: host node2: cannot be reached: pbsdsh ended with exit code 1 \(pbsdsh: task 0x00000000 exit status 1\); this has to work: .*/pbsdsh -n 2 -- true; stopping the other hosts$'
+expect_stderr '^ddprun: host node2: cannot be reached: pbsdsh ended with exit code 1 \(pbsdsh: task 0x00000000 exit status 1\); try it by hand: .*/pbsdsh -n 2 -- true; stopping the other hosts$'
 rm "$work/bad"
 OTHER_COOKIE=1 run sleep 1000
 expect_exit 125

@@ -68,7 +68,7 @@ refuses() {  # refuses HOST LINE
 }
 refuses node4 'no ddprun there \(.*No such file.*\): install it at the same path on all hosts'
 refuses node5 "ddprun there has another version \(.*--remote_agent.*\): install .* on all hosts"
-refuses node9 'cannot be reached: ssh ended with exit code 255 \(.*node9.*\); this has to work: ssh -F .* node9 true'
+refuses node9 'cannot be reached: ssh ended with exit code 255 \(.*node9.*\); try it by hand: ssh -F .* node9 true'
 umount_places() {
   nsenter --mount --target "${daemons[0]}" umount "$work/places"
 }

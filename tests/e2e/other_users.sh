@@ -95,7 +95,7 @@ store = socket.create_connection(("127.0.0.1", int(sys.argv[1])), 40)
 store.sendall(bytes.fromhex("00cef7853c0d") + b"ping")
 assert store.recv(4, socket.MSG_WAITALL) == b"ping"
 PROGRAM
-expect_stderr 'store: refused .*: it is of user 54321'
+expect_stderr 'store: refused .*: it belongs to user 54321'
 
 cat >"$work/search.py" <<'PROGRAM'
 """search.py TEXT HEXADECIMAL PID...: fails if the secret is in a process, or the text in none."""

@@ -31,7 +31,7 @@ TEST_CASE("each way in which a start fails has a sentence that says what to do")
   const std::string refused = start_failure_text({"b", ssh, 255, "", "Connection refused"});
   CHECK(
       refused.starts_with("host b: cannot be reached: ssh ended with exit code 255 (Connection "
-                          "refused); this has to work: ssh -o BatchMode=yes "));
+                          "refused); try it by hand: ssh -o BatchMode=yes "));
   CHECK(refused.ends_with(" b true"));
   CHECK(start_failure_text({"b", srun_command("b", "/opt/ddprun"), 1, "", "Job has expired"}) ==
         "host b: cannot be reached: srun ended with exit code 1 (Job has expired); this has to "
@@ -39,7 +39,7 @@ TEST_CASE("each way in which a start fails has a sentence that says what to do")
         "--cpu-bind=none --export=ALL --kill-on-bad-exit=0 --quiet -- true");
   const Words pbs = pbsdsh_command("/opt/pbs/bin/pbsdsh", "4", "a", "/opt/ddprun");
   CHECK(start_failure_text({"b", pbs, 1, "", ""}) ==
-        "host b: cannot be reached: pbsdsh ended with exit code 1; this has to work: "
+        "host b: cannot be reached: pbsdsh ended with exit code 1; try it by hand: "
         "/opt/pbs/bin/pbsdsh -n 4 -- true");
   CHECK(start_failure_text({"b", flux_command("b", "/opt/ddprun"), 1, "", ""})
             .ends_with("--requires=host:b --setopt=cpu-affinity=off --unbuffered true"));
