@@ -83,8 +83,9 @@ Result<> resolve_addr(RawOptions& raw, Mode mode) {
   if (raw.master_addr) {
     job.master_addr = *raw.master_addr;
     if (!job.master_addr.empty() || mode == Mode::serve) return {};
-    return usage_error("--rdzv_endpoint :" + std::to_string(*raw.master_port) +
-                       " names no host; only ddprun serve can listen at every address");
+    return usage_error(
+        "--rdzv_endpoint :" + std::to_string(*raw.master_port) +
+        " names no host: give HOST:PORT (only ddprun serve listens at every address)");
   }
   if (mode == Mode::serve) {
     return usage_error("ddprun serve needs --rdzv_endpoint HOST:PORT, or :PORT for every address");
@@ -281,7 +282,7 @@ Result<> check_debugged_rank(const agent::JobSpec& job, const Host& host) {
   if (!job.debugged_rank) return {};
   const std::string flag = "--pdb " + std::to_string(*job.debugged_rank);
   if (!host.has_terminal()) {
-    return usage_error(flag + " needs a terminal, and stdin or stdout of ddprun is none");
+    return usage_error(flag + " needs a terminal, and stdin or stdout of ddprun is not one");
   }
   if (job.max_nodes > 1 || *job.debugged_rank < job.local_size) return {};
   return usage_error(flag + ": this job has " + count_text(job.local_size, "worker") +

@@ -68,7 +68,7 @@ Error listen_error(const tcp::endpoint& address, const error_code& failure) {
     error.code = Errc::port_in_use;
     error.message +=
         " (by another job? choose another --master_port; by ddprun serve or another node of this "
-        "one? give this node --rdzv_conf is_host=false)";
+        "job? give this node --rdzv_conf is_host=false)";
   } else if (failure == error_code(EADDRNOTAVAIL, boost::system::system_category())) {
     error.code = Errc::usage;
     error.message += " (--master_addr must be an address of this host)";

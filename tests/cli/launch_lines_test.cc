@@ -242,7 +242,8 @@ TEST_CASE("a launch line whose variable was empty is refused by the flag's name"
       {"torchrun --nnodes=2 --node_rank= train.py",
        "--node_rank expects a number, 0 or more, not ''"},
       {"torchrun --nnodes=2 --rdzv_endpoint=:29500 train.py",
-       "--rdzv_endpoint :29500 names no host; only ddprun serve can listen at every address"},
+       "--rdzv_endpoint :29500 names no host: give HOST:PORT (only ddprun serve listens at every "
+       "address)"},
       {"torchrun --nnodes=2 --nproc_per_node=4 train.py",
        "--nnodes 2 needs --rdzv_endpoint HOST[:PORT], the same on every node"},
       {"torchrun --master_port=66664 train.py",

@@ -167,7 +167,8 @@ TEST_CASE("several nodes need an endpoint that all of them can know") {
         "--rdzv_endpoint a:0 means any free port, which other nodes cannot know: give a port from "
         "1 to 65535");
   CHECK(refusal({"--nnodes", "2", "--rdzv_endpoint", ":29500", "train"}) ==
-        "--rdzv_endpoint :29500 names no host; only ddprun serve can listen at every address");
+        "--rdzv_endpoint :29500 names no host: give HOST:PORT (only ddprun serve listens at every "
+        "address)");
 }
 
 TEST_CASE("a node rank out of range is refused with the range") {

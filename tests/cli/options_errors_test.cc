@@ -51,7 +51,7 @@ TEST_CASE("a rank that is debugged has to exist, and needs a terminal") {
   cli::Host piped = host();
   piped.has_terminal = [] { return false; };
   CHECK(refusal({"--pdb", "0", "train"}, piped) ==
-        "--pdb 0 needs a terminal, and stdin or stdout of ddprun is none");
+        "--pdb 0 needs a terminal, and stdin or stdout of ddprun is not one");
   CHECK(refusal({"--hosts", "a", "--pdb", "0", "train"}) ==
         "--pdb: the hosts have no terminal; run ddprun on each node instead");
 }

@@ -36,5 +36,5 @@ expect_no_process_left
 
 run --nproc_per_node 2 --pdb 1 true
 expect_exit 2
-expect_stderr '^ddprun: --pdb 1 needs a terminal, and stdin or stdout of ddprun is none$'
+expect_stderr '^ddprun: --pdb 1 needs a terminal, and stdin or stdout of ddprun is not one$'
 expect_no_process_left
