@@ -145,8 +145,8 @@ TEST_CASE("a file that cannot be trusted is not read, with a warning") {
   const agent::JobSpec spec = job({"train"}, on);
   REQUIRE(spec.warnings.size() == 1);
   CHECK(spec.warnings.front() ==
-        "./ddprun.toml is not read: it belongs to user 7, and this is user 0; to use it all the "
-        "same: --config ddprun.toml");
+        "./ddprun.toml is not read: it belongs to user 7, and this is user 0; to use it "
+        "anyway: --config ddprun.toml");
 }
 
 TEST_CASE("a dry run says where values are from") {

@@ -34,8 +34,8 @@ TEST_CASE("each way in which a start fails has a sentence that says what to do")
                           "refused); try it by hand: ssh -o BatchMode=yes "));
   CHECK(refused.ends_with(" b true"));
   CHECK(start_failure_text({"b", srun_command("b", "/opt/ddprun"), 1, "", "Job has expired"}) ==
-        "host b: cannot be reached: srun ended with exit code 1 (Job has expired); this has to "
-        "work: srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --nodelist=b --overlap --mpi=none "
+        "host b: cannot be reached: srun ended with exit code 1 (Job has expired); try it by "
+        "hand: srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --nodelist=b --overlap --mpi=none "
         "--cpu-bind=none --export=ALL --kill-on-bad-exit=0 --quiet -- true");
   const Words pbs = pbsdsh_command("/opt/pbs/bin/pbsdsh", "4", "a", "/opt/ddprun");
   CHECK(start_failure_text({"b", pbs, 1, "", ""}) ==

@@ -44,7 +44,7 @@ struct Case {
 };
 
 const std::vector<Case> kCases = {
-    {"program", Level::fail, "cannot run train.py", "every node finds it",
+    {"program", Level::fail, "cannot run train.py", "on every node, at the same path",
      [](Facts& f) { f.problem = "cannot run train.py: no such file"; }},
     {"shared memory", Level::fail, "/dev/shm has 64 MiB free", "--shm-size",
      [](Facts& f) { f.shared_memory = 64 << 20; }},
