@@ -137,7 +137,7 @@ TEST_CASE("one node: another user of the host is turned away from the store") {
     Stranger stranger(world, address, kCount);
     CHECK(end_of(world, stranger) == Stranger::End::closed);
   }
-  CHECK(world.logged("of user 54321"));
+  CHECK(world.logged("it belongs to user 54321"));
   CHECK(count(world) == 2);
 }
 
