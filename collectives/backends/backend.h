@@ -35,6 +35,10 @@ class Backend {
   /// false, and nothing was done. It never fails. Thread: any.
   virtual bool run_now(const Transfer& /*message*/) { return false; }
 
+  /// Does the task, which has buffers in host memory, if that needs no wait to speak of; else
+  /// returns false, and nothing was done.
+  virtual bool run_now(const Task& /*task*/) { return false; }
+
   /// Begins the task. If it fails, the AsyncCall has the error.
   virtual std::shared_ptr<AsyncCall> begin(const Task& task) = 0;
 

@@ -34,6 +34,18 @@ class CallQueue {
   ~CallQueue();
 
   void run(const Task& task);
+
+  /// Does the task in the caller's thread, if no other call is before it and `is_ready()`, which is
+  /// asked in the task's turn; else returns false.
+  template <class IsReady>
+  bool run_if(const IsReady& is_ready, const Task& task) {
+    unsigned free = 0;
+    if (!state_.compare_exchange_strong(free, kBusy)) return false;
+    if (failure_ || !is_ready()) return finish(std::nullopt), false;
+    if (const auto error = finish(attempt(task))) throw Error(*error);
+    return true;
+  }
+
   std::shared_ptr<AsyncCall> begin(const Task& task);
 
  private:

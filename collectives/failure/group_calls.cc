@@ -113,10 +113,10 @@ void GroupCalls::set_limit(milliseconds limit) {
 }
 
 GroupCalls::CallId GroupCalls::begin(const Task& task) {
-  const Time now = steady_clock::now();
   const milliseconds limit = limit_;
   const std::lock_guard lock(mutex_);
   if (failure_) throw Error(*failure_);
+  const Time now = clock_.now();
   const CallId id = open_.begin(task, limit, now);
   if (watchdog_) watchdog_->check_by(next_check(now));
   return id;
@@ -130,15 +130,20 @@ void GroupCalls::record(const Transfer& message, Time now) {
   open_.record(message, now);
 }
 
+void GroupCalls::record(const Task& task) {
+  const std::lock_guard lock(mutex_);
+  if (failure_) throw Error(*failure_);
+  open_.record(task, clock_.now());
+}
+
 /// With mutex_ locked.
 GroupCalls::Time GroupCalls::next_check(Time now) const {
   return failure_ || timed_out_ ? Time::max() : open_.next_check(now);
 }
 
 void GroupCalls::close(CallId id, bool succeeded) {
-  const Time now = steady_clock::now();
   const std::lock_guard lock(mutex_);
-  open_.close(id, succeeded, now);
+  open_.close(id, succeeded, clock_.now());
 }
 
 void GroupCalls::succeed(CallId id) {

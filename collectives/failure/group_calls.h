@@ -13,9 +13,11 @@
 #include "collectives/backends/backend.h"
 #include "collectives/backends/group_context.h"
 #include "collectives/call/async_call.h"
+#include "collectives/failure/call_clock.h"
 #include "collectives/failure/failure_broadcast.h"
 #include "collectives/failure/open_calls.h"
 #include "collectives/failure/watchdog.h"
+#include "collectives/short_lock.h"
 #include "ddp/error.h"
 
 namespace ddp::internal {
@@ -51,6 +53,8 @@ class GroupCalls : public WatchedGroup, public std::enable_shared_from_this<Grou
   /// A message has been sent or received, which took no time that has to be watched. Throws the
   /// failure of the group.
   void record(const Transfer& message, Time now);
+  /// The same for a collective call.
+  void record(const Task& task);
 
   /// A call has ended; failed with what it threw, which breaks the group. fail() returns the first
   /// failure of the group. Where ranks made different collective calls it first waits, for 5 s at
@@ -97,10 +101,11 @@ class GroupCalls : public WatchedGroup, public std::enable_shared_from_this<Grou
   std::mutex backend_mutex_;  // held while it is aborted
   Backend* backend_ = nullptr;
 
-  mutable std::mutex mutex_;  // of what follows
+  mutable ShortLock mutex_;  // of what follows
   std::shared_ptr<Watchdog> watchdog_;
   std::optional<Error> failure_;
   bool timed_out_ = false;  // find_timed_out() has found a call
+  CallClock clock_;
   OpenCalls open_;
 };
 

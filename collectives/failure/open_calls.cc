@@ -65,16 +65,29 @@ Call OpenCalls::call_of(const Transfer& message) {
           .type = static_cast<std::uint8_t>(message.type)};
 }
 
-OpenCalls::CallId OpenCalls::begin(const Task& task, milliseconds limit, Time now) {
+/// Asynchronous calls whose end nobody has noticed yet.
+void OpenCalls::close_succeeded(Time now) {
   while (!collectives_.empty() && has_succeeded(collectives_.front().async)) {
     close(collectives_, collectives_.begin(), true, now);
   }
+}
+
+OpenCalls::CallId OpenCalls::begin(const Task& task, milliseconds limit, Time now) {
+  close_succeeded(now);
   const Call call = call_of(task);
   const CallId id = recorder_.begin(group_, call, now);
   Queue& queue = is_point_to_point(call.operation) ? messages_ : collectives_;
   queue.push_back({id, call, limit, now, nullptr});
   publish();
   return id;
+}
+
+void OpenCalls::record(const Task& task, Time now) {
+  close_succeeded(now);
+  const Call call = call_of(task);
+  recorder_.record(group_, call, now);
+  last_ = call;
+  publish();
 }
 
 void OpenCalls::record(const Transfer& message, Time now) {
@@ -103,7 +116,8 @@ OpenCalls::Queue::iterator OpenCalls::close(Queue& queue, const Queue::iterator&
   recorder_.end(open->id, succeeded, now);
   const bool first = open == queue.begin();
   if (&queue == &collectives_ && succeeded) last_ = open->call;
-  const auto next = queue.erase(open);
+  if (first) queue.pop_front();
+  const auto next = first ? queue.begin() : queue.erase(open);
   if (&queue == &collectives_ && first && !queue.empty()) queue.front().since = now;
   publish();
   return next;

@@ -45,6 +45,9 @@ class OpenCalls {
 
   CallId begin(const Task& task, std::chrono::milliseconds limit, Time now);
 
+  /// A collective call that has succeeded.
+  void record(const Task& task, Time now);
+
   /// A message by itself, which ends as it begins. Thread: any.
   void record(const Transfer& message, Time now);
 
@@ -86,6 +89,7 @@ class OpenCalls {
 
   Call call_of(const Task& task);
   Call call_of(const Transfer& message);
+  void close_succeeded(Time now);
   Queue::iterator close(Queue& queue, const Queue::iterator& open, bool succeeded, Time now);
   const OpenCall* first() const;
   void publish() noexcept;

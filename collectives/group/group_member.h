@@ -66,6 +66,7 @@ struct GroupMember {
   void leave();
 
  private:
+  bool run_now(const Task& task);
   std::string calls_under_way() const;
 };
 

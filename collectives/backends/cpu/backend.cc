@@ -5,12 +5,14 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "collectives/backends/agreed_error.h"
@@ -30,6 +32,18 @@
 namespace ddp::internal {
 namespace {
 
+/// Of a rank that leaves: one that sent in a call, and did not wait for the others, may learn only
+/// now that they made another one, and has no call left that could throw it. (That others still
+/// make calls when it leaves is their error.)
+void print_late_mismatch(const Error& error) {
+  const std::string end = name(Operation::leave);
+  std::string_view sentence = error.what();
+  const auto own = sentence.find(end + ": ");  // "rank 0 failed in #7 the group's end: rank 1 ..."
+  if (own != sentence.npos) sentence.remove_prefix(own + end.size());
+  if (error.kind() != ErrorKind::mismatch || sentence.find(end) != sentence.npos) return;
+  std::fprintf(stderr, "%s\n", error.what());
+}
+
 /// Collectives go through memory where ranks share it, else through the mesh. They go through a
 /// queue, messages beside it. A failure of either fails both: it is agreed
 /// on by all ranks first, and only then are the connections shut down.
@@ -44,6 +58,7 @@ class CpuBackend : public Backend {
   void set_timeout(std::chrono::milliseconds timeout) override { messages_->set_timeout(timeout); }
   bool run_now(const Transfer& message) override { return messages_->run_now(message); }
   void run(const Task& task) override;
+  bool run_now(const Task& task) override;
   std::shared_ptr<AsyncCall> begin(const Task& task) override;
   std::shared_ptr<void> allocate(const Task& task) override;
   void abort() noexcept override;
@@ -131,6 +146,11 @@ void CpuBackend::run(const Task& task) {
   queue_.run(task);
 }
 
+bool CpuBackend::run_now(const Task& task) {
+  if (!ShmCollectives::is_little(task)) return false;
+  return queue_.run_if([&] { return nodes_ && nodes_->is_ready(task); }, task);
+}
+
 std::shared_ptr<AsyncCall> CpuBackend::begin(const Task& task) {
   return is_point_to_point(task.operation) ? messages_->begin(task) : queue_.begin(task);
 }
@@ -144,6 +164,8 @@ void CpuBackend::leave() noexcept {
   try {
     messages_->finish();
     queue_.run({.operation = Operation::leave});
+  } catch (const Error& error) {
+    print_late_mismatch(error);
   } catch (const std::exception&) {
     // A rank that still needs the group gets the error from its own next call.
   }

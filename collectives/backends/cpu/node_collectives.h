@@ -42,6 +42,8 @@ class NodeCollectives {
   /// calls differ; ShmStopped, whose rank is a place on the node; and what CpuMesh::move() throws.
   /// Must not be used after any of these.
   void run(const Task& task, const Call& call);
+  /// Whether run() will not wait for other ranks.
+  bool is_ready(const Task& task) { return are_on_one_node() && own_.memory()->is_ready(task); }
 
   /// For a task of Operation::allocate, as ShmCollectives::allocate(); null if the group has
   /// several nodes. Throws as run().

@@ -122,8 +122,9 @@ SharedMemory share_memory(const GroupContext& context, CpuListeners& listeners, 
   auto arena = map_with_node(context, listeners, mesh, whole, shared.nodes);
   const auto& own = shared.nodes.of(mesh.rank());
   if (arena) {
-    shared.collectives =
-        std::make_unique<ShmCollectives>(context_of_part(context, own), std::move(*arena));
+    const bool is_whole = static_cast<int>(own.size()) == context.size;
+    shared.collectives = std::make_unique<ShmCollectives>(context_of_part(context, own),
+                                                          std::move(*arena), is_whole);
   }
   if (shared.nodes.largest() == 1) return shared;
   const bool watches = arena && is_watching(*shared.collectives, mesh, own);

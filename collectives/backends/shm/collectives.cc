@@ -25,8 +25,8 @@ constexpr std::size_t kOneWayPiece = kShmPiece / 4;
 
 /// The data that a rank shows each other rank in a round, if that is other data for each: whole
 /// cache lines, or all `bytes` of it.
-std::size_t piece_apart(int size, std::size_t bytes) {
-  return std::min(kShmPiece / static_cast<std::size_t>(size) / 64 * 64, bytes);
+std::size_t piece_apart(int size, std::size_t room, std::size_t bytes) {
+  return std::min(room / static_cast<std::size_t>(size) / kShmLine * kShmLine, bytes);
 }
 
 /// The part of a stream that goes in the round at `at`.
@@ -49,8 +49,9 @@ std::vector<int> numa_nodes(const ShmArena& arena) {
 
 }  // namespace
 
-ShmCollectives::ShmCollectives(const GroupContext& context, ShmArena arena)
+ShmCollectives::ShmCollectives(const GroupContext& context, ShmArena arena, bool is_whole)
     : context_(context),
+      is_whole_(is_whole),
       arena_(std::move(arena)),
       rounds_(arena_.members(), context.rank, context.size, arena_.has_cpu_for_each()),
       heap_(std::make_shared<ShmHeap>(arena_, context.rank)),
@@ -58,7 +59,7 @@ ShmCollectives::ShmCollectives(const GroupContext& context, ShmArena arena)
       numa_reduce_({numa_nodes(arena_), context.rank}, rounds_, context.size),
       counts_(static_cast<std::size_t>(context.size)),
       parts_(static_cast<std::size_t>(context.size)) {
-  static_assert(kMostRanks * sizeof(Counts) <= kShmPiece);
+  static_assert(kMostRanks * (sizeof(Counts) + kShmLine) <= kShmPiece);
 }
 
 void ShmCollectives::watch(std::vector<HangupWatch::Connection> connections) {
@@ -66,11 +67,19 @@ void ShmCollectives::watch(std::vector<HangupWatch::Connection> connections) {
 }
 
 void ShmCollectives::run(const Task& task, const Call& call) {
+  try {
+    perform(task, call);
+  } catch (const ShmMismatch& found) {
+    check(call, {found.ours}, {found.theirs}, found.rank);
+  }
+}
+
+void ShmCollectives::perform(const Task& task, const Call& call) {
   if (heap_->is_used() && zero_copy_.suits(task)) {
     const auto places = zero_copy_.find(task);
     if (are_same_on_all(places, call)) {
       run_in_place(task, call, places);
-      return exchange(call, 0);
+      return rounds_.exchange(call, 0);
     }
   }
   switch (task.operation) {
@@ -82,9 +91,11 @@ void ShmCollectives::run(const Task& task, const Call& call) {
       if (context_.size == 2 || task.count * size_of(task.type) <= kWhole)
         return reduce_whole(task, call);
       return reduce_in_shares(task, call);
+    case Operation::broadcast:
+      return goes_one_way(task) ? broadcast_little(task, call) : move(task, call);
     case Operation::barrier:
     case Operation::leave:
-      return exchange(call, 0);
+      return rounds_.exchange(call, 0);
     default:
       move(task, call);
   }
@@ -93,18 +104,18 @@ void ShmCollectives::run(const Task& task, const Call& call) {
 void ShmCollectives::run_in_place(const Task& task, const Call& call,
                                   const ShmZeroCopy::Places& places) {
   if (!numa_reduce_.suits(task)) return zero_copy_.run(task, places);
-  numa_reduce_.run(task, places.in, places.out, [&] { exchange(call, 0); });
+  numa_reduce_.run(task, places.in, places.out, [&] { rounds_.exchange(call, 0); });
 }
 
 std::shared_ptr<void> ShmCollectives::allocate(const Task& task, const Call& call) {
-  exchange(call, 0);
+  run({}, call);
   const auto region = heap_->take(task.count);
   return is_true_on_all(region != nullptr, call) ? heap_->use(region) : nullptr;
 }
 
 bool ShmCollectives::is_true_on_all(bool mine, const Call& call) {
   rounds_.out(1)[0] = mine ? 1 : 0;
-  exchange(call, 0);
+  rounds_.exchange(call, 0);
   for (int other = 0; other < context_.size; ++other) {
     if (other != context_.rank) mine = mine && rounds_.data_of(other, 1)[0] == 1;
   }
@@ -115,7 +126,7 @@ bool ShmCollectives::is_true_on_all(bool mine, const Call& call) {
 bool ShmCollectives::are_same_on_all(const ShmZeroCopy::Places& places, const Call& call) {
   const auto mine = places.numbers();
   std::memcpy(rounds_.out(sizeof(mine)), mine.data(), sizeof(mine));
-  exchange(call, 0);
+  rounds_.exchange(call, 0);
   bool are_same = mine[0] != 0;
   for (int other = 0; other < context_.size; ++other) {
     if (other == context_.rank) continue;
@@ -125,34 +136,76 @@ bool ShmCollectives::are_same_on_all(const ShmZeroCopy::Places& places, const Ca
   return are_same;
 }
 
-/// A round, in which all ranks have to be at the same call. One that is at another is not waited
-/// for: it may be why others never come.
-void ShmCollectives::exchange(const Call& call, std::uint64_t longest) {
-  rounds_.exchange(call, longest, [&](int other) {
-    if (rounds_.call_of(other) != call) check({call}, {rounds_.call_of(other)}, other);
-  });
+/// For each rank, where a task has counts that the call alone does not say: they are before the
+/// data in each round, and compared in the first.
+std::size_t ShmCollectives::bytes_of_counts(const Task& task) const {
+  const std::size_t bytes = counts_.size() * sizeof(Counts);
+  return is_unequal(task.operation) ? (bytes + kShmLine - 1) / kShmLine * kShmLine : 0;
 }
 
-/// Compares counts_ between ranks, where the call alone does not say that they fit.
+void ShmCollectives::show_counts() {
+  std::memcpy(rounds_.out(kShmPiece), counts_.data(), counts_.size() * sizeof(Counts));
+}
+
 void ShmCollectives::compare_counts(const Call& call) {
-  const std::size_t bytes = counts_.size() * sizeof(Counts);
-  std::memcpy(rounds_.out(bytes), counts_.data(), bytes);
-  exchange(call, 0);
   for (int step = 1; step < context_.size; ++step) {
     const int other = (context_.rank + context_.size - step) % context_.size;
+    const char* const all = rounds_.data_of(other, kShmPiece);
     Counts theirs;
-    std::memcpy(
-        &theirs,
-        rounds_.data_of(other, bytes) + static_cast<std::size_t>(context_.rank) * sizeof(Counts),
-        sizeof(Counts));
+    std::memcpy(&theirs, all + static_cast<std::size_t>(context_.rank) * sizeof(Counts),
+                sizeof(Counts));
     const Counts& ours = counts_[static_cast<std::size_t>(other)];
-    check({call, ours.sends, ours.expects}, {call, theirs.sends, theirs.expects}, other);
+    check(call, {call, ours.sends, ours.expects}, {call, theirs.sends, theirs.expects}, other);
   }
 }
 
-void ShmCollectives::check(const Announced& ours, const Announced& theirs, int other) {
+/// In `call`, which may be later than those that are compared.
+void ShmCollectives::check(const Call& call, const Announced& ours, const Announced& theirs,
+                           int other) {
   const auto text = difference(ours, theirs, name_ranks({context_.named(other)}));
-  if (text) throw agree_on(context_, "in " + describe(ours.call), ErrorKind::mismatch, *text);
+  if (text) throw agree_on(context_, "in " + describe(call), ErrorKind::mismatch, *text);
+}
+
+/// Whether the ranks that only send in it go on at once: the others find all in the slot, and with
+/// several nodes no rank of one may return before the others have compared the call.
+bool ShmCollectives::goes_one_way(const Task& task) const {
+  if (!is_whole_ || !is_little(task)) return false;
+  const std::size_t blocks = task.operation == Operation::scatter ? context_.size : 1;
+  return task.count * size_of(task.type) * blocks <= kShmShort;
+}
+
+bool ShmCollectives::is_little(const Task& task) {
+  return has_root(task.operation) && !is_point_to_point(task.operation) &&
+         !is_unequal(task.operation) && task.count * size_of(task.type) <= kShmShort;
+}
+
+bool ShmCollectives::is_ready(const Task& task) {
+  if (!goes_one_way(task)) return false;
+  const bool is_root = context_.rank == task.root;
+  if (is_root == is_from_root(task.operation)) return rounds_.can_send();
+  if (!is_root) return rounds_.is_ahead(task.root, task.count * size_of(task.type));
+  for (int other = 0; other < context_.size; ++other) {
+    if (other != task.root && !rounds_.is_ahead(other, task.count * size_of(task.type)))
+      return false;
+  }
+  return true;
+}
+
+/// A round of such a task.
+void ShmCollectives::pass(const Task& task, const Call& call) {
+  const bool is_root = context_.rank == task.root;
+  if (is_from_root(task.operation)) {
+    return is_root ? rounds_.send(call, ShmRounds::kToAll) : rounds_.receive(call, task.root);
+  }
+  is_root ? rounds_.exchange(call, 0) : rounds_.send(call, task.root);
+}
+
+void ShmCollectives::broadcast_little(const Task& task, const Call& call) {
+  const std::size_t bytes = task.count * size_of(task.type);
+  const bool sends = context_.rank == task.root;
+  if (sends) copy(rounds_.out(bytes), static_cast<const char*>(task.in), bytes);
+  pass(task, call);
+  if (!sends) copy(static_cast<char*>(task.out), rounds_.data_of(task.root, bytes), bytes);
 }
 
 std::uint64_t ShmCollectives::longest_of_all(std::uint64_t mine) const {
@@ -197,47 +250,59 @@ void ShmCollectives::move(const Task& task, const Call& call) {
 /// part of the slot for each of them.
 void ShmCollectives::stream(const Task& task, const Call& call, bool apart) {
   const Route route(task, context_.rank, context_.size);
-  const std::size_t block =
-      is_unequal(task.operation) ? kShmPiece : task.count * size_of(task.type);
-  const std::size_t piece =
-      apart ? piece_apart(context_.size, block)
-            : (task.operation == Operation::broadcast ? kOneWayPiece : kShmPiece);
+  const Pieces pieces = pieces_of(task, apart);
+  if (goes_one_way(task)) {
+    write(route, 0, pieces);
+    pass(task, call);
+    read(route, 0, pieces);
+    return copy_own(route, context_.rank);
+  }
   const std::uint64_t longest = count_streams(route);
-  if (is_unequal(task.operation)) compare_counts(call);
   std::size_t at = 0;
   do {
-    write(route, at, piece, apart);
-    exchange(call, longest);
-    read(route, at, piece, apart);
-    at += piece;
+    if (at == 0 && pieces.begin > 0) show_counts();
+    write(route, at, pieces);
+    rounds_.exchange(call, longest);
+    if (at == 0 && pieces.begin > 0) compare_counts(call);
+    read(route, at, pieces);
+    at += pieces.length;
   } while (at < longest_of_all(longest));
   end_results(longest_of_all(longest));
   copy_own(route, context_.rank);
 }
 
-void ShmCollectives::write(const Route& route, std::size_t at, std::size_t piece,
-                           bool apart) const {
-  const std::size_t extent = piece * static_cast<std::size_t>(context_.size);
+ShmCollectives::Pieces ShmCollectives::pieces_of(const Task& task, bool apart) const {
+  const std::size_t begin = bytes_of_counts(task);
+  const std::size_t room = kShmPiece - begin;
+  const std::size_t block = begin > 0 ? room : task.count * size_of(task.type);
+  if (apart) return {begin, piece_apart(context_.size, room, block), apart};
+  return {begin, task.operation == Operation::broadcast ? kOneWayPiece : room, apart};
+}
+
+/// Of the data that ranks show in a round, the bytes in all if a stream has so many.
+std::size_t ShmCollectives::extent(const Pieces& pieces, std::size_t bytes) const {
+  if (pieces.begin > 0) return kShmPiece;  // before the counts are compared, a rank knows no other
+  return pieces.apart ? pieces.length * static_cast<std::size_t>(context_.size) : bytes;
+}
+
+void ShmCollectives::write(const Route& route, std::size_t at, const Pieces& pieces) {
   for (int other = 0; other < context_.size; ++other) {
     const Outgoing out = route.to(other);
     if (other == context_.rank || at >= out.bytes) continue;
-    char* const to = apart ? rounds_.out(extent) + static_cast<std::size_t>(other) * piece
-                           : rounds_.out(out.bytes);
-    copy(to, out.data + at, length_at(at, out.bytes, piece));
-    if (!apart) return;
+    char* const to = rounds_.out(extent(pieces, out.bytes)) + pieces.place_for(other);
+    copy(to, out.data + at, length_at(at, out.bytes, pieces.length));
+    if (!pieces.apart) return;
   }
 }
 
-void ShmCollectives::read(const Route& route, std::size_t at, std::size_t piece, bool apart) const {
-  const std::size_t extent = piece * static_cast<std::size_t>(context_.size);
-  const std::size_t place = static_cast<std::size_t>(context_.rank) * piece;
+void ShmCollectives::read(const Route& route, std::size_t at, const Pieces& pieces) const {
   for (int step = 1; step < context_.size; ++step) {
     const int other = (context_.rank + step) % context_.size;
     const Incoming in = route.from(other);
     if (at >= in.bytes) continue;
     const char* const from =
-        apart ? rounds_.data_of(other, extent) + place : rounds_.data_of(other, in.bytes);
-    copy_result(in.data + at, from, length_at(at, in.bytes, piece), in.bytes);
+        rounds_.data_of(other, extent(pieces, in.bytes)) + pieces.place_for(context_.rank);
+    copy_result(in.data + at, from, length_at(at, in.bytes, pieces.length), in.bytes);
   }
 }
 
@@ -268,13 +333,14 @@ void ShmCollectives::reduce_whole(const Task& task, const Call& call) {
   const bool wants = task.operation == Operation::all_reduce || context_.rank == task.root;
   const bool shows = task.operation == Operation::all_reduce || !wants;
   const std::size_t piece = task.operation == Operation::reduce ? kOneWayPiece : kShmPiece;
+  const bool one_way = goes_one_way(task);
   const char* const in = static_cast<const char*>(task.in);
   char* const out = static_cast<char*>(task.out);
   std::size_t at = 0;
   do {
     const std::size_t length = length_at(at, total, piece);
     if (shows) copy(rounds_.out(total), in + at, length);
-    exchange(call, 0);
+    one_way ? pass(task, call) : rounds_.exchange(call, 0);
     const auto part_of = [&](int rank) {
       return rank == context_.rank ? in + at : rounds_.data_of(rank, total);
     };
@@ -301,7 +367,7 @@ void ShmCollectives::reduce_in_shares(const Task& task, const Call& call) {
     char* const shown = rounds_.out(kShmPiece);
     copy(shown, next, begin);
     copy(shown + end, next + end, length - end);
-    exchange(call, 0);
+    rounds_.exchange(call, 0);
     if (wants && before > 0) collect_shares(out + at - kHalf, before / width, width, total);
     const auto part_of = [&](int rank) {
       return (rank == context_.rank ? next : rounds_.data_of(rank, kShmPiece)) + begin;
@@ -333,37 +399,36 @@ void ShmCollectives::collect_shares(char* out, std::size_t count, std::size_t wi
 
 void ShmCollectives::reduce_scatter(const Task& task, const Call& call) {
   const std::size_t width = size_of(task.type);
-  const std::size_t piece =
-      piece_apart(context_.size, is_unequal(task.operation) ? kShmPiece : task.count * width);
-  const std::size_t extent = piece * static_cast<std::size_t>(context_.size);
+  const Pieces pieces = pieces_of(task, true);
+  const std::size_t all = extent(pieces, 0);
   const Blocks blocks(task.send_counts, task.count, context_.size);
   const char* const in = static_cast<const char*>(task.in);
-  const auto place_of = [&](int rank) { return static_cast<std::size_t>(rank) * piece; };
   std::size_t longest = 0;
   for (int rank = 0; rank < context_.size; ++rank) {
     longest = std::max(longest, blocks.count(rank) * width);
     counts_[static_cast<std::size_t>(rank)] = {blocks.count(rank), blocks.count(context_.rank)};
   }
-  if (is_unequal(task.operation)) compare_counts(call);
   std::size_t at = 0;
   do {
     const auto length_of = [&](int rank) {
-      return length_at(at, blocks.count(rank) * width, piece);
+      return length_at(at, blocks.count(rank) * width, pieces.length);
     };
+    if (at == 0 && pieces.begin > 0) show_counts();
     for (int rank = 0; rank < context_.size; ++rank) {
       if (rank == context_.rank) continue;
-      copy(rounds_.out(extent) + place_of(rank), in + blocks.begin(rank) * width + at,
+      copy(rounds_.out(all) + pieces.place_for(rank), in + blocks.begin(rank) * width + at,
            length_of(rank));
     }
-    exchange(call, longest);
+    rounds_.exchange(call, longest);
+    if (at == 0 && pieces.begin > 0) compare_counts(call);
     longest = longest_of_all(longest);
     const auto part_of = [&](int rank) {
       return rank == context_.rank ? in + blocks.begin(rank) * width + at
-                                   : rounds_.data_of(rank, extent) + place_of(context_.rank);
+                                   : rounds_.data_of(rank, all) + pieces.place_for(context_.rank);
     };
     combine(task, part_of, static_cast<char*>(task.out) + at, length_of(context_.rank) / width,
             blocks.count(context_.rank) * width);
-    at += piece;
+    at += pieces.length;
   } while (at < longest);
   end_results(longest);
 }

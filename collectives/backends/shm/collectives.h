@@ -27,17 +27,26 @@ namespace ddp::internal {
 ///
 /// A task is a number of rounds, in which each rank copies a piece of its data into its slot and
 /// the others copy it, or combine it, from there. The calls are compared in the first: little data
-/// takes no other round. The pieces stay in the caches, so data comes from main memory once and
-/// goes there once. Long data in memory of allocate() is not copied at all: see ShmZeroCopy.
+/// takes no other round. A rank that only sends little data in a call does not wait for the others,
+/// and so compares the call later: see ShmRounds. The pieces stay in the caches, so data comes from
+/// main memory once and goes there once. Long data in memory of allocate() is not copied at all:
+/// see ShmZeroCopy.
 ///
 /// Thread: one at a time, but stop().
 class ShmCollectives {
  public:
-  /// Every rank has set `cpus` and `numa_node` of its member.
-  ShmCollectives(const GroupContext& context, ShmArena arena);
+  /// Every rank has set `cpus` and `numa_node` of its member. `is_whole`: no rank of the group is
+  /// on another node.
+  ShmCollectives(const GroupContext& context, ShmArena arena, bool is_whole);
 
-  /// More ranks cannot share an arena: the counts of a call with unequal blocks fill a piece.
-  static constexpr int kMostRanks = 4096;
+  /// More ranks cannot share an arena: there is little room beside the counts of a call with
+  /// unequal blocks.
+  static constexpr int kMostRanks = 2048;
+
+  /// Whether a task might be one that is_ready() is true for.
+  static bool is_little(const Task& task);
+  /// Whether run() will not wait for other ranks.
+  bool is_ready(const Task& task);
 
   /// Returns when this rank's part is done. Throws ddp::Error, the agreed error, if the ranks'
   /// calls differ; and ShmStopped. Must not be used after either.
@@ -65,19 +74,37 @@ class ShmCollectives {
     std::uint64_t expects = 0;
   };
 
+  /// How streams lie in the data that ranks show in a round.
+  struct Pieces {
+    std::size_t begin;   ///< behind the counts, if there are some
+    std::size_t length;  ///< the most of a stream
+    bool apart;          ///< one behind the other, by rank; else there is one
+
+    std::size_t place_for(int rank) const {
+      return begin + (apart ? static_cast<std::size_t>(rank) * length : 0);
+    }
+  };
+
+  void perform(const Task& task, const Call& call);
   void run_in_place(const Task& task, const Call& call, const ShmZeroCopy::Places& places);
   bool is_true_on_all(bool mine, const Call& call);
   bool are_same_on_all(const ShmZeroCopy::Places& places, const Call& call);
-  void exchange(const Call& call, std::uint64_t longest);
+  std::size_t bytes_of_counts(const Task& task) const;
+  void show_counts();
   void compare_counts(const Call& call);
-  void check(const Announced& ours, const Announced& theirs, int other);
+  void check(const Call& call, const Announced& ours, const Announced& theirs, int other);
+  bool goes_one_way(const Task& task) const;
+  void pass(const Task& task, const Call& call);
+  void broadcast_little(const Task& task, const Call& call);
   std::uint64_t longest_of_all(std::uint64_t mine) const;
 
   std::uint64_t count_streams(const Route& route);
   void move(const Task& task, const Call& call);
   void stream(const Task& task, const Call& call, bool apart);
-  void write(const Route& route, std::size_t at, std::size_t piece, bool apart) const;
-  void read(const Route& route, std::size_t at, std::size_t piece, bool apart) const;
+  Pieces pieces_of(const Task& task, bool apart) const;
+  std::size_t extent(const Pieces& pieces, std::size_t bytes) const;
+  void write(const Route& route, std::size_t at, const Pieces& pieces);
+  void read(const Route& route, std::size_t at, const Pieces& pieces) const;
 
   void reduce_whole(const Task& task, const Call& call);
   void reduce_in_shares(const Task& task, const Call& call);
@@ -89,6 +116,7 @@ class ShmCollectives {
                std::size_t whole);
 
   GroupContext context_;
+  const bool is_whole_;
   const ShmArena arena_;
   ShmRounds rounds_;
   const std::shared_ptr<ShmHeap> heap_;

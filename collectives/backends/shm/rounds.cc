@@ -2,6 +2,7 @@
 #include "collectives/backends/shm/rounds.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <linux/futex.h>
 #include <sched.h>
@@ -30,6 +31,26 @@ void pause_processor() {
 #endif
 }
 
+/// Makes the cache line this processor's own, as others have read it: a write need not wait for
+/// that then.
+void prefetch_to_write(const void* line) {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
+#else
+  __builtin_prefetch(line, 1);
+#endif
+}
+
+/// See ShmMember::digests.
+std::uint64_t digest_of(const Call& call, std::uint64_t round) {
+  constexpr std::uint64_t kSpread = 0x9E3779B97F4A7C15;  // 2^64 by the golden ratio
+  std::uint64_t digest = round * kSpread;  // spread before a number that grows like it is added
+  for (const auto word : std::bit_cast<std::array<std::uint64_t, sizeof(Call) / 8>>(call)) {
+    digest = (digest ^ digest >> 32 ^ word) * kSpread;
+  }
+  return digest;
+}
+
 /// Sleeps while the bell has this value.
 void futex_wait(std::atomic<std::uint32_t>& bell, std::uint32_t value) {
   ::syscall(SYS_futex, &bell, FUTEX_WAIT, value, nullptr, nullptr, 0);
@@ -44,11 +65,77 @@ void ring(std::atomic<std::uint32_t>& bell) {
 
 void ShmRounds::show(const Call& call, std::uint64_t longest) {
   if (stopped_by_.load(std::memory_order_relaxed) == rank_) throw ShmStopped(rank_);
+  make_room();
   ++round_;
   ShmSlot& own = slot(rank_, round_);
   own.call = call;
+  calls_[round_ % kShmSlots] = call;
   own.longest = longest;
   own.round.store(round_, std::memory_order_release);
+  const std::uint64_t digest = digest_of(call, round_);
+  digests_[round_ % kShmSlots] = digest;
+  digests(rank_, round_).of[round_ % kShmDigests].store(digest, std::memory_order_release);
+  if (round_ % kShmDigests == 0) prefetch_to_write(&digests(rank_, round_ + kShmDigests));
+}
+
+/// As far as this rank will write to it if its data is like the last. Hardly anybody reads it any
+/// more. After an exchange() it gains nothing: the other ranks are at their next round then, too.
+void ShmRounds::fetch_next_slot() const {
+  prefetch_to_write(&slot(rank_, round_ + 1));
+  const char* const data = place(rank_, round_ + 1, shown_bytes_);
+  for (std::size_t at = 0; at < shown_bytes_; at += kShmLine) prefetch_to_write(data + at);
+}
+
+/// Waits until every other rank has shown this round, and compares all calls up to it.
+void ShmRounds::meet_all(std::uint64_t last) {
+  for (int other = 0; other < size_; ++other) {
+    if (other == rank_) continue;
+    for (std::uint64_t round = compared_ + 1; round <= last; ++round) {
+      if (!is_alike(other, round)) meet(other, round);
+    }
+  }
+  compared_ = last;
+}
+
+bool ShmRounds::can_send() {
+  if (has_room()) return true;
+  if (!are_alike(end_of_digests())) return false;
+  compared_ = end_of_digests();
+  return true;
+}
+
+bool ShmRounds::are_alike(std::uint64_t last) const {
+  for (int other = 0; other < size_; ++other) {
+    for (std::uint64_t round = compared_ + 1; round <= last; ++round) {
+      if (other != rank_ && !is_alike(other, round)) return false;
+    }
+  }
+  return true;
+}
+
+/// A rank whose slot is there at once is likely to be further ahead. (To fetch more than one line
+/// of data made calls slower.)
+bool ShmRounds::is_ahead(int other, std::size_t bytes) const {
+  const std::uint64_t next = round_ + 1;
+  if (has_shown(other, next)) {
+    __builtin_prefetch(&slot(other, next + 1));
+  } else if (!looks_find(other, next, has_own_cpu_ ? kFirstLooks : 1)) {
+    return false;
+  }
+  __builtin_prefetch(place(other, next, bytes));
+  return true;
+}
+
+/// Compares the calls of ranks that sent, as this one did, and so compare none themselves. If calls
+/// are alike, hardly a rank has sent that this one sent to: so to look costs nothing.
+void ShmRounds::look_at_senders() const {
+  for (int other = 0; other < size_; ++other) {
+    if (other == rank_ || (sent_to_ != kToAll && sent_to_ != other)) continue;
+    if (members_[other].sent.load(std::memory_order_acquire) <= compared_) continue;
+    for (std::uint64_t round = compared_ + 1; round <= round_ && has_shown(other, round); ++round) {
+      compare(other, round);
+    }
+  }
 }
 
 /// Once in a round: who begins to wait after that sees what this rank has shown.
@@ -65,8 +152,8 @@ void ShmRounds::wake_waiting() const {
 /// that finds nothing halves the next. Between looks the processor is given to whoever waits for
 /// it: with more ranks than processors, and also where the scheduler has put two ranks on one, that
 /// is the other rank.
-bool ShmRounds::spin_for(int rank) {
-  if (has_own_cpu_ && looks_find(rank, kFirstLooks)) return true;
+bool ShmRounds::spin_for(int rank, std::uint64_t round) {
+  if (has_own_cpu_ && looks_find(rank, round, kFirstLooks)) return true;
   wake_waiting();
   if (++waits_ % kWaitsPerProbe == 0) spin_ = kLongestSpin;
   if (loses_processor_ && waits_ < next_spin_) return false;
@@ -74,7 +161,7 @@ bool ShmRounds::spin_for(int rank) {
   auto took = std::chrono::nanoseconds(0);
   bool found = false;
   do {
-    found = looks_find(rank, has_own_cpu_ ? kLooksPerClock : 1);
+    found = looks_find(rank, round, has_own_cpu_ ? kLooksPerClock : 1);
     if (!found) ::sched_yield();
     took = std::chrono::steady_clock::now() - begin;
   } while (!found && took < spin_);
@@ -94,21 +181,21 @@ void ShmRounds::note_loss(bool lost) {
   next_spin_ = waits_ + waits_per_spin_;
 }
 
-bool ShmRounds::looks_find(int rank, int looks) const {
+bool ShmRounds::looks_find(int rank, std::uint64_t round, int looks) const {
   for (int look = 0; look < looks; ++look) {
-    if (has_shown(rank)) return true;
+    if (has_shown(rank, round)) return true;
     if (look % 4 == 3) pause_processor();
   }
   return false;
 }
 
-void ShmRounds::sleep_for(int rank) {
+void ShmRounds::sleep_for(int rank, std::uint64_t round) {
   ShmMember& own = members_[rank_];
   while (true) {
     const std::uint32_t bell = own.bell;
     const int stopped_by = stopped_by_;
     own.waits_for = rank + 1;
-    if (members_[rank].shown >= round_ || has_shown(rank)) break;
+    if (members_[rank].shown >= round || has_shown(rank, round)) break;
     // Only now: what a rank showed before it was lost counts.
     if (stopped_by >= 0) throw ShmStopped(stopped_by);
     futex_wait(own.bell, bell);

@@ -59,13 +59,15 @@ struct GroupMember;
 /// for good: every later call throws the same error, and the buffers that the failed call writes
 /// have unspecified contents. The first rank that fails notifies the others through the store, so
 /// all report the same cause. Ranks compare their calls before they send large data, so calls that
-/// differ are an error that names both, never a wrong result or a hang. (In all_to_all_v a rank
-/// whose own counts match may return the result, and throw in its next call.) Among three ranks or
-/// more it also names those that are fewer, for which it waits 5 s at most. The death of a rank's
-/// process is detected at once, in every call and while the ranks connect. A call that takes longer
-/// than the timeout fails, as do all calls of its ranks in all groups and threads; the error says
-/// at which call each rank is. If calls cannot be ended, the process exits with code 124 and prints
-/// the error on stderr.
+/// differ are an error that names both, never a wrong result or a hang. (A rank whose own counts
+/// match in all_to_all_v may return, and throw in its next call. Over cpu, in a group on one host, a
+/// rank that only sends up to 256 bytes in a call, as its root or to it, does not wait for the
+/// others: they compare the call before they take its data, and it throws in a later call, at the
+/// latest the 16th, or prints the error if it ends the group before.) Among three ranks or more it also names those that are fewer, for
+/// which it waits 5 s at most. The death of a rank's process is detected at once, in every call and
+/// while the ranks connect. A call that takes longer than the timeout fails, as do all calls of its
+/// ranks in all groups and threads; the error says at which call each rank is. If calls cannot be
+/// ended, the process exits with code 124 and prints the error on stderr.
 ///
 /// Thread: any, one call at a time.
 class DDP_EXPORT ProcessGroup {

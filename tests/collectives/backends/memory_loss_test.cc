@@ -107,6 +107,17 @@ TEST_CASE("a rank killed in a call on the group's memory fails the others, which
   }));
 }
 
+TEST_CASE("a rank killed in a call in which others do not wait fails the others, which name it") {
+  const int size = GENERATE(2, 3);
+  const int root = GENERATE(0, 1);
+  check_lost_rank_1(run_ranks(
+      size,
+      [](ProcessGroup& group, int from) {
+        lose_rank_1_in(group, [&] { static_cast<void>(group.broadcast(7, from)); });
+      },
+      root));
+}
+
 TEST_CASE("a rank killed in a message through memory fails the others, which name it") {
   check_lost_rank_1(run_ranks(2, [](ProcessGroup& group) {
     const std::vector<float> data(std::size_t{1} << 20);

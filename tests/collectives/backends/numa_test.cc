@@ -90,7 +90,7 @@ std::size_t count_wrong(const std::vector<int>& nodes, DataType type, ReduceOp o
                     .out = in_place ? member->in.get() : member->out.get()};
     CHECK(member->reduce.suits(task));
     threads.emplace_back([task, bytes, &own = *member] {
-      const auto exchange = [&] { own.rounds.exchange({}, 0, [](int /*rank*/) {}); };
+      const auto exchange = [&] { own.rounds.exchange({}, 0); };
       own.reduce.run(task, own.heap.find(task.in, bytes), own.heap.find(task.out, bytes), exchange);
       exchange();
     });

@@ -37,7 +37,12 @@ expect_mistake() {
 
 expect_correct shm_rounds
 expect_correct shm_rounds -DRANKS=3 -DROUNDS=1 -DNOBODY_DIES
+expect_correct shm_rounds -DONE_WAY -DROUNDS=2
+expect_correct shm_rounds -DONE_WAY -DNOBODY_DIES
+expect_correct shm_rounds -DONE_WAY -DROUNDS=5 -DAHEAD=2 -DNOBODY_DIES -DNOBODY_SLEEPS
+expect_correct shm_rounds -DONE_WAY -DRANKS=3 -DROUNDS=2 -DNOBODY_DIES -DNOBODY_SLEEPS
 expect_mistake shm_rounds -DBROKEN
+expect_mistake shm_rounds -DONE_WAY -DTOO_FAR -DNOBODY_DIES
 expect_mistake shm_rounds -DCALLS_OF_ONE_ROUND
 expect_correct shm_ring
 expect_mistake shm_ring -DBROKEN

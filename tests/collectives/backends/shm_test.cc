@@ -5,62 +5,51 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <fcntl.h>
-#include <mutex>
 #include <optional>
-#include <span>
 #include <string>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "base/fd.h"
 #include "collectives/backends/shm/arena.h"
 #include "collectives/backends/shm/handover.h"
 #include "collectives/backends/shm/heap.h"
-#include "collectives/backends/shm/other_memory.h"
-#include "collectives/backends/shm/ring.h"
 #include "collectives/backends/shm/rounds.h"
 #include "tests/catch.h"
+#include "tests/collectives/backends/again.h"
+#include "tests/collectives/backends/file_limit.h"
 
 namespace ddprun::tests {
 namespace {
 
-using ddp::internal::is_marked;
-using ddp::internal::MemoryMark;
-using ddp::internal::MemoryPlace;
-using ddp::internal::read_memory;
+using ddp::internal::Call;
+using ddp::internal::kShmAhead;
 using ddp::internal::ShmArena;
 using ddp::internal::ShmHeap;
 using ddp::internal::ShmMeeting;
+using ddp::internal::ShmMismatch;
 using ddp::internal::ShmOffer;
 using ddp::internal::ShmPlace;
-using ddp::internal::ShmRing;
 using ddp::internal::ShmRounds;
 using ddp::internal::ShmStopped;
 using ddp::internal::ShmTaker;
 
 constexpr auto kDeadline = std::chrono::seconds(30);
-constexpr auto kIgnore = [](int /*rank*/) {};
 
 ShmArena arena_of(int ranks) {
   auto arena = ShmArena::map(ShmArena::create(ranks), ranks, 0);
   REQUIRE(arena);
   return std::move(*arena);
-}
-
-/// For another rank.
-Fd again(const Fd& memory) {
-  return Fd(::fcntl(memory.get(), F_DUPFD_CLOEXEC, 0));
 }
 
 /// Where no other test, or run of it, has its socket.
@@ -74,9 +63,8 @@ int play(ShmRounds& rounds, int rank, int size, int count) {
   for (int round = 1; round <= count; ++round) {
     const std::size_t bytes = static_cast<std::size_t>(round) % 200 + 1;
     std::fill_n(rounds.out(bytes), bytes, static_cast<char>(round + rank));
-    rounds.exchange({.number = static_cast<std::uint64_t>(round)}, bytes, kIgnore);
+    rounds.exchange({.number = static_cast<std::uint64_t>(round)}, bytes);
     for (int other = 0; other < size; ++other) {
-      if (rounds.call_of(other).number != static_cast<std::uint64_t>(round)) ++wrong;
       const char* const data = rounds.data_of(other, rounds.longest_of(other));
       for (std::size_t i = 0; i < rounds.longest_of(other); ++i) {
         if (data[i] != static_cast<char>(round + other)) ++wrong;
@@ -86,39 +74,48 @@ int play(ShmRounds& rounds, int rank, int size, int count) {
   return wrong;
 }
 
-/// What wakes an end of a ring.
-class Wakes {
- public:
-  void ring() {
-    const std::lock_guard lock(mutex_);
-    ++rung_;
-    changed_.notify_one();
+/// The same for data that goes from one rank, by turns, but for some rounds in which all wait for
+/// all. Some of it is too long for a slot.
+int play_one_way(ShmRounds& rounds, int rank, int size, int count) {
+  int wrong = 0;
+  for (int round = 1; round <= count; ++round) {
+    const std::size_t bytes = round % 31 == 0 ? 5000 : static_cast<std::size_t>(round) % 300 + 1;
+    const Call call = {.number = static_cast<std::uint64_t>(round)};
+    const auto byte = static_cast<char>(round * 7);
+    const int from = round / 20 % size;
+    if (rank == from) std::fill_n(rounds.out(bytes), bytes, byte);
+    if (bytes > ddp::internal::kShmShort) {
+      rounds.exchange(call, 0);
+    } else {
+      rank == from ? rounds.send(call, ShmRounds::kToAll) : rounds.receive(call, from);
+    }
+    const char* const data = rounds.data_of(from, bytes);
+    wrong +=
+        static_cast<int>(bytes - static_cast<std::size_t>(std::count(data, data + bytes, byte)));
   }
-  void wait() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return rung_ > 0; });
-    rung_ = 0;
+  return wrong;
+}
+
+/// The next round after one in which two ranks sent.
+enum class Next { exchange, send, receive, long_data };
+
+void begin(Next next, ShmRounds& rounds, std::uint64_t number, int other) {
+  if (next == Next::exchange) rounds.exchange({.number = number}, 0);
+  if (next == Next::send) rounds.send({.number = number}, ShmRounds::kToAll);
+  if (next == Next::receive) rounds.receive({.number = number}, other);
+  if (next == Next::long_data) rounds.out(1000);
+}
+
+/// The numbers of the calls that differ, where a round of this rank finds some.
+template <class Round>
+std::optional<std::pair<std::uint64_t, std::uint64_t>> mismatch_in(Round round) {
+  try {
+    round();
+  } catch (const ShmMismatch& found) {
+    return std::pair(found.ours.number, found.theirs.number);
   }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int rung_ = 0;
-};
-
-/// Limits the files that this process may write to, as long as it lives.
-class FileLimit {
- public:
-  explicit FileLimit(rlim_t bytes) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{bytes, before_.rlim_max};
-    REQUIRE(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
-  }
-  ~FileLimit() { ::setrlimit(RLIMIT_FSIZE, &before_); }
-
- private:
-  rlimit before_{};
-};
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -138,19 +135,112 @@ TEST_CASE("in every round each rank sees what the others showed in it") {
   CHECK(wrong == 0);
 }
 
+TEST_CASE("data that goes one way is what its rank showed, however far that one is ahead") {
+  const int size = GENERATE(2, 3);
+  const bool spins = GENERATE(true, false);
+  const ShmArena arena = arena_of(size);
+  std::atomic<int> wrong = 0;
+  std::vector<std::jthread> ranks;
+  for (int rank = 0; rank < size; ++rank) {
+    ranks.emplace_back([&, rank] {
+      ShmRounds rounds(arena.members(), rank, size, spins);
+      wrong += play_one_way(rounds, rank, size, 1000);
+    });
+  }
+  ranks.clear();
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("a rank whose data goes one way waits when it is so many rounds ahead") {
+  const ShmArena arena = arena_of(2);
+  ShmRounds ours(arena.members(), 0, 2, false);
+  ShmRounds theirs(arena.members(), 1, 2, false);
+  for (std::uint64_t round = 1; round <= kShmAhead; ++round) {
+    CHECK(ours.can_send());
+    *ours.out(1) = static_cast<char>(round);
+    ours.send({.number = round}, 1);
+  }
+  CHECK_FALSE(ours.can_send());
+  std::atomic<bool> goes_on = false;
+  std::jthread next([&] {
+    ours.send({.number = kShmAhead + 1}, 1);
+    goes_on = true;
+  });
+  while (arena.members()[0].waits_for != 2) std::this_thread::yield();
+  CHECK_FALSE(goes_on);
+  for (std::uint64_t round = 1; round <= kShmAhead; ++round) {
+    CHECK(theirs.is_ahead(0, 1));
+    theirs.receive({.number = round}, 0);
+    CHECK(*theirs.data_of(0, 1) == static_cast<char>(round));
+  }
+  next.join();
+  CHECK(ours.can_send());
+}
+
+TEST_CASE("where two ranks sent in calls that differ, the next round of either finds it") {
+  const ShmArena arena = arena_of(2);
+  ShmRounds ours(arena.members(), 0, 2, false);
+  ShmRounds theirs(arena.members(), 1, 2, false);
+  ours.send({.number = 1}, ShmRounds::kToAll);
+  theirs.send({.number = 9}, 0);
+  const auto next = GENERATE(Next::exchange, Next::send, Next::receive, Next::long_data);
+  CHECK(mismatch_in([&] { begin(next, ours, 2, 1); }) ==
+        std::pair<std::uint64_t, std::uint64_t>(1, 9));
+  CHECK(mismatch_in([&] { begin(next, theirs, 2, 0); }) ==
+        std::pair<std::uint64_t, std::uint64_t>(9, 1));
+}
+
+TEST_CASE("of several ranks that sent to one, the next round finds that this one sent, too") {
+  const ShmArena arena = arena_of(3);
+  ShmRounds root(arena.members(), 0, 3, false);
+  ShmRounds first(arena.members(), 1, 3, false);
+  ShmRounds second(arena.members(), 2, 3, false);
+  for (std::uint64_t round = 1; round <= 3; ++round) {
+    first.send({.number = round}, 0);
+    second.send({.number = round}, 0);
+  }
+  root.send({.number = 9}, ShmRounds::kToAll);
+  CHECK(mismatch_in([&] { first.send({.number = 4}, 0); }) ==
+        std::pair<std::uint64_t, std::uint64_t>(1, 9));
+}
+
+TEST_CASE("a reader whose call differs from the sender's finds it first, and the sender later") {
+  const int size = GENERATE(2, 3);
+  const ShmArena arena = arena_of(size);
+  ShmRounds ours(arena.members(), 0, size, false);
+  ShmRounds theirs(arena.members(), 1, size, false);
+  for (std::uint64_t round = 1; round <= kShmAhead; ++round) {
+    ours.send({.number = round, .count = 4}, ShmRounds::kToAll);
+  }
+  theirs.receive({.number = 1, .count = 4}, 0);
+  CHECK(mismatch_in([&] { theirs.receive({.number = 2, .count = 5}, 0); }).has_value());
+  CHECK(mismatch_in([&] { ours.send({.number = kShmAhead + 1}, ShmRounds::kToAll); }) ==
+        std::pair<std::uint64_t, std::uint64_t>(2, 2));
+}
+
+TEST_CASE("a rank that would not have to wait learns that another was lost") {
+  const ShmArena arena = arena_of(2);
+  ShmRounds ours(arena.members(), 0, 2, false);
+  ShmRounds theirs(arena.members(), 1, 2, false);
+  ours.send({.number = 1}, 1);
+  ours.stop(1);
+  CHECK_THROWS_AS(ours.send({.number = 2}, 1), ShmStopped);
+  theirs.stop(0);
+  theirs.receive({.number = 1}, 0);  // it was shown before
+  CHECK_THROWS_AS(theirs.receive({.number = 2}, 0), ShmStopped);
+}
+
 TEST_CASE("a round whose data is there ends well after a rank was lost, the next one fails") {
   const ShmArena arena = arena_of(2);
   ShmRounds ours(arena.members(), 0, 2, false);
-  std::jthread other(
-      [&] { ShmRounds(arena.members(), 1, 2, false).exchange({.number = 7}, 0, kIgnore); });
+  std::jthread other([&] { ShmRounds(arena.members(), 1, 2, false).exchange({.number = 7}, 0); });
   while (arena.members()[1].slots[1].round != 1) std::this_thread::yield();
   ours.stop(1);
   ours.stop(0);  // the first one counts
-  ours.exchange({.number = 7}, 0, kIgnore);
-  CHECK(ours.call_of(1).number == 7);
+  ours.exchange({.number = 7}, 0);
   std::optional<int> lost;
   try {
-    ours.exchange({.number = 8}, 0, kIgnore);
+    ours.exchange({.number = 8}, 0);
   } catch (const ShmStopped& stopped) {
     lost = stopped.rank;
   }
@@ -162,16 +252,16 @@ TEST_CASE("a rank that stops itself begins no round, also if it would not have t
   ShmRounds ours(arena.members(), 0, 2, false);
   ShmRounds theirs(arena.members(), 1, 2, false);
   std::jthread other([&] {
-    theirs.exchange({}, 0, kIgnore);
+    theirs.exchange({}, 0);
     try {
-      theirs.exchange({}, 0, kIgnore);
+      theirs.exchange({}, 0);
     } catch (const ShmStopped&) {
     }
   });
-  ours.exchange({}, 0, kIgnore);
-  while (arena.members()[1].slots[0].round != 2) std::this_thread::yield();
+  ours.exchange({}, 0);
+  while (arena.members()[1].slots[2].round != 2) std::this_thread::yield();
   ours.stop(0);
-  CHECK_THROWS_AS(ours.exchange({}, 0, kIgnore), ShmStopped);
+  CHECK_THROWS_AS(ours.exchange({}, 0), ShmStopped);
   theirs.stop(0);
 }
 
@@ -183,7 +273,7 @@ TEST_CASE("a rank that waits for another is stopped at any time") {
     std::atomic<int> stopped_by = -1;
     std::jthread waiting([&] {
       try {
-        rounds.exchange({}, 0, kIgnore);
+        rounds.exchange({}, 0);
       } catch (const ShmStopped& stopped) {
         stopped_by = stopped.rank;
       }
@@ -202,12 +292,13 @@ TEST_CASE("what a rank showed counts, also if it was lost before it woke those t
   std::atomic<bool> stopped = false;
   std::jthread waiting([&] {
     try {
-      rounds.exchange({}, 0, kIgnore);
+      rounds.exchange({}, 0);
     } catch (const ShmStopped&) {
       stopped = true;
     }
   });
   while (arena.members()[0].waits_for != 2) std::this_thread::yield();
+  arena.members()[1].slots[1].call = {};
   arena.members()[1].slots[1].round = 1;
   rounds.stop(1);
   waiting.join();
@@ -327,148 +418,6 @@ TEST_CASE("shared memory keeps its size, and no other memory is taken for it") {
 TEST_CASE("a process whose files must be short makes no shared memory, and is not killed for it") {
   const FileLimit limit(64 << 10);
   CHECK_FALSE(ShmArena::create(2));
-}
-
-TEST_CASE("a ring carries bytes in their order, and wakes whichever end sleeps") {
-  const Fd memory = ShmArena::create(2);
-  const auto arena = ShmArena::map(again(memory), 2, 0);
-  auto reader = ShmRing::create(memory, arena->ring_at(0, 1));
-  auto writer = ShmRing::open(memory, arena->ring_at(0, 1));
-  REQUIRE((reader && writer));
-  Wakes to_reader;
-  Wakes to_writer;
-  constexpr std::size_t kBytes = std::size_t{20} << 20;
-  const auto byte_at = [](std::size_t at) { return static_cast<char>(at * 7 / 5); };
-  std::thread thread([&] {
-    std::vector<char> piece(ddp::internal::kShmRing + 1000);
-    for (std::size_t at = 0; at < kBytes;) {
-      const std::size_t length = std::min(piece.size() - at % 5003, kBytes - at);
-      for (std::size_t i = 0; i < length; ++i) piece[i] = byte_at(at + i);
-      const std::size_t head = std::min<std::size_t>(length, 24);
-      const std::size_t written =
-          writer->write({piece.data(), head}, {piece.data() + head, length - head});
-      at += written;
-      if (writer->must_wake_reader()) to_reader.ring();
-      if (written == 0 && writer->waits_for_room()) to_writer.wait();
-    }
-  });
-  std::size_t wrong = 0;
-  std::vector<char> piece(30'000);
-  for (std::size_t at = 0; at < kBytes;) {
-    const std::size_t head = at % 7919;
-    const std::size_t bytes =
-        reader->read({piece.data(), head}, {piece.data() + head, piece.size() - head});
-    for (std::size_t i = 0; i < bytes; ++i) wrong += piece[i] == byte_at(at + i) ? 0 : 1;
-    at += bytes;
-    if (reader->must_wake_writer()) to_writer.ring();
-    if (bytes == 0 && reader->waits_for_bytes()) to_reader.wait();
-  }
-  thread.join();
-  CHECK(wrong == 0);
-}
-
-TEST_CASE("an end of a ring does not believe counts that lead out of it") {
-  const Fd memory = ShmArena::create(2);
-  const auto arena = ShmArena::map(again(memory), 2, 0);
-  const std::size_t at = arena->ring_at(1, 0);
-  auto reader = ShmRing::create(memory, at);
-  auto writer = ShmRing::open(memory, at);
-  REQUIRE((reader && writer));
-  const std::array<std::uint64_t, 1> far = {~std::uint64_t{0} / 2};
-  std::array<char, 100> data{};
-  const auto claim = [&](std::size_t place) {
-    REQUIRE(::pwrite(memory.get(), far.data(), sizeof(far), static_cast<off_t>(at + place)) ==
-            sizeof(far));
-  };
-  claim(offsetof(ddp::internal::ShmRingMemory, data));
-  CHECK(reader->read(data, {}) == 0);
-  CHECK_FALSE(reader->holds(1));
-  claim(offsetof(ddp::internal::ShmRingMemory, read));
-  std::vector<char> much(ddp::internal::kShmRing + 1);
-  const std::size_t written = writer->write(much, {});
-  CHECK(written > ddp::internal::kShmRing * 9 / 10);
-  CHECK(written < ddp::internal::kShmRing);
-  CHECK(writer->write(much, {}) == 0);
-}
-
-TEST_CASE("the reader of a ring learns that its writer has given up, whatever is in it") {
-  const Fd memory = ShmArena::create(2);
-  const auto arena = ShmArena::map(again(memory), 2, 0);
-  auto reader = ShmRing::create(memory, arena->ring_at(1, 0));
-  auto writer = ShmRing::open(memory, arena->ring_at(1, 0));
-  REQUIRE((reader && writer));
-  const std::array<char, 4> sent = {'s', 'e', 'n', 't'};
-  REQUIRE(writer->write(sent, {}) == sent.size());
-  CHECK_FALSE(reader->has_writer_given_up());
-  writer->give_up();
-  CHECK(reader->has_writer_given_up());
-  std::array<char, 4> got{};
-  CHECK(reader->read(got, {}) == got.size());
-  CHECK(got == sent);
-}
-
-TEST_CASE("a ring has the room, and the bytes, that it says it has") {
-  const Fd memory = ShmArena::create(2);
-  const auto arena = ShmArena::map(again(memory), 2, 0);
-  auto reader = ShmRing::create(memory, arena->ring_at(1, 0));
-  auto writer = ShmRing::open(memory, arena->ring_at(1, 0));
-  REQUIRE((reader && writer));
-  std::vector<char> sent(70'000);
-  std::vector<char> got(sent.size());
-  for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<char>(i * 7 / 3 + 1);
-  std::array<char, 24> head{};
-  std::size_t waiting = 0;
-  for (std::size_t round = 0; round < 3000; ++round) {
-    const std::size_t bytes = 24 + round * round * 31 % (sent.size() - 24);
-    const std::span<const char> message = std::span(sent).first(bytes);
-    if (writer->has_room_for(bytes)) {
-      REQUIRE(writer->write(message.first(24), message.subspan(24)) == bytes);
-      ++waiting;
-      CHECK(reader->holds(bytes));
-      if (waiting > 1) continue;
-      CHECK_FALSE(reader->holds(bytes + 1));
-      REQUIRE(reader->peek(head));
-      CHECK(std::ranges::equal(head, message.first(24)));
-      REQUIRE(reader->read(std::span(got).first(bytes), {}) == bytes);
-      CHECK(std::ranges::equal(std::span(got).first(bytes), message));
-      --waiting;
-      continue;
-    }
-    while (reader->read(got, {}) > 0) waiting = 0;
-  }
-}
-
-TEST_CASE("memory of another process is read as long as it is marked, and no longer") {
-  const std::vector<char> data = {'d', 'a', 't', 'a'};
-  std::vector<char> got(2);
-  MemoryMark mark(4711);
-  REQUIRE(mark);
-  const MemoryPlace place = mark.place_of(data.data());
-  CHECK(is_marked(place, 4711));
-  CHECK_FALSE(is_marked(place, 4712));
-  CHECK(read_memory(place, 4711, 1, got));
-  CHECK(got == std::vector<char>{'a', 't'});
-  CHECK_FALSE(read_memory({.data = 8, .mark = place.mark, .process = place.process}, 4711, 0, got));
-
-  const pid_t child = ::fork();  // it has the same memory, and is another process
-  if (child == 0) {
-    ::pause();
-    ::_exit(0);
-  }
-  CHECK_FALSE(is_marked({.data = place.data, .mark = place.mark, .process = child}, 4711));
-  ::kill(child, SIGKILL);
-  ::waitpid(child, nullptr, 0);
-  CHECK_FALSE(is_marked({.data = place.data, .mark = place.mark, .process = child}, 4711));
-  mark.remove();
-  CHECK_FALSE(read_memory(place, 4711, 1, got));
-}
-
-TEST_CASE("there is no ring where there is no memory for it, or only one end") {
-  const Fd memory = ShmArena::create(2);
-  const auto arena = ShmArena::map(again(memory), 2, 0);
-  CHECK_FALSE(ShmRing::open(memory, arena->ring_at(0, 1)));
-  const FileLimit limit(arena->ring_at(0, 1) + 4096);
-  CHECK_FALSE(ShmRing::create(memory, arena->ring_at(0, 1)));
 }
 
 TEST_CASE("memory is handed to those who know the token") {

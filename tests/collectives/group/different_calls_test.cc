@@ -68,6 +68,25 @@ const DifferentCall kDifferentCalls[] = {
        group.broadcast(data, odd ? 1 : 0);
      },
      {"broadcast float32[100] from rank 0", "broadcast float32[100] from rank 1"}},
+    // A rank that need not wait in these calls may find the difference in its next one only.
+    {[](ProcessGroup& group, bool odd) {
+       static_cast<void>(group.broadcast(1.0F, odd ? 1 : 0));
+       group.barrier();
+     },
+     {"broadcast float32[1] from rank 0", "broadcast float32[1] from rank 1"}},
+    {[](ProcessGroup& group, bool odd) {
+       static_cast<void>(group.reduce(1.0F, odd ? 0 : 1));
+       group.barrier();
+     },
+     {"reduce sum float32[1] to rank 0", "reduce sum float32[1] to rank 1"}},
+    {[](ProcessGroup& group, bool odd) {
+       for (int call = 0; call < 3; ++call) static_cast<void>(group.broadcast(1));
+       Elements data(odd ? 4 : 5);
+       group.broadcast(data);
+       for (int call = 0; call < 100; ++call) static_cast<void>(group.broadcast(1));
+       group.barrier();
+     },
+     {"#4 broadcast float32[4] from rank 0", "#4 broadcast float32[5] from rank 0"}},
 };
 
 }  // namespace
@@ -86,6 +105,27 @@ TEST_CASE("calls that differ between ranks fail before data moves, and are named
       call);
   check_failure(ended, ErrorKind::mismatch, kDifferentCalls[call].texts);
   if (size == 4) check_failure(ended, ErrorKind::mismatch, {kDifferentCalls[call].of_four});
+}
+
+TEST_CASE("a rank that sent in a call unlike the others', and ends the group, prints both") {
+  const int root = GENERATE(0, 1);  // that the others name: the odd rank sends, too, or none reads
+  const auto ended = run_ranks(
+      2,
+      [](ProcessGroup& group, int of_others) {
+        if (group.rank() == 0) {
+          static_cast<void>(group.broadcast(1.0F, 0));
+        } else if (of_others == 1) {
+          static_cast<void>(group.broadcast(1.0F, 1));
+        } else {
+          fail_for_good(group, [&] { static_cast<void>(group.broadcast(1, 0)); });
+        }
+      },
+      root);
+  INFO(ended[0].output + ended[1].output);
+  CHECK(ended[0].code == 0);
+  CHECK(contains(ended[0].output, "broadcast float32[1] from rank 0"));
+  CHECK(contains(ended[0].output, root == 1 ? "broadcast float32[1] from rank 1"
+                                            : "broadcast int32[1] from rank 0"));
 }
 
 TEST_CASE("a rank that leaves early is reported as at the group's end, not as lost") {
