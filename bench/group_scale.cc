@@ -5,13 +5,15 @@
 // Groups of 64, 128, ... LARGEST (1024) ranks in PROCESSES (16) processes. `ulimit -n` has to allow
 // some 100 descriptors for each rank of a process.
 //
-// Columns: seconds until all have joined and left a barrier, and milliseconds of that for each
-// rank; bytes that rank 0 and the store send each other, without what frames them, and those of the
-// other rank that has most; the most sockets of a rank after that (a mean for its process, each
-// connection between two ranks counted at both); the median time of later barriers, and of an
-// all_reduce of 4 bytes, with all ranks on this machine's cores.
+// Columns: seconds until all have joined and left a barrier; milliseconds of the processors that a
+// rank takes for that on the average, in the program and in the kernel, without the store's; bytes
+// that rank 0 and the store send each other, without what frames them, and those of the other rank
+// that has most; the most sockets of a rank after that (a mean for its process, each connection
+// between two ranks counted at both); the median time of later barriers, and of an all_reduce of 4
+// bytes, with all ranks on this machine's cores.
 #include <algorithm>
 #include <atomic>
+#include <barrier>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -112,9 +114,39 @@ double sockets_of_process() {
   return count;
 }
 
-/// What a rank measures. The slowest counts, and the most.
+/// What this process has had of the processors, in seconds.
+struct ProcessorTime {
+  double program = 0;
+  double kernel = 0;
+
+  static ProcessorTime now() {
+    const auto seconds = [](const timeval& time) {
+      return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+    };
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return {seconds(usage.ru_utime), seconds(usage.ru_stime)};
+  }
+};
+
+/// The ranks of this process.
+struct Process {
+  int ranks;
+  std::barrier<> meeting{ranks};
+
+  /// What all of them have had so far: read by the first of them while the others wait.
+  ProcessorTime processor_time(int rank) {
+    meeting.arrive_and_wait();
+    const ProcessorTime time = rank % ranks == 0 ? ProcessorTime::now() : ProcessorTime();
+    meeting.arrive_and_wait();
+    return time;
+  }
+};
+
+/// What a rank measures. The slowest counts, and the most, but of processor time the sum.
 struct Figures {
   double formed = 0;
+  ProcessorTime used;
   double bytes_of_first = 0;
   double bytes = 0;
   double sockets = 0;
@@ -139,7 +171,7 @@ void begin_together(ddp::Store& store, int size) {
   store.wait({"begin"});
 }
 
-Figures measure(int rank, int size, int in_process) {
+Figures measure(int rank, int size, Process& process) {
   auto store = std::make_shared<ddp::TcpStore>(
       std::getenv("MASTER_ADDR"),
       static_cast<std::uint16_t>(std::atoi(std::getenv("MASTER_PORT"))));
@@ -147,36 +179,43 @@ Figures measure(int rank, int size, int in_process) {
       std::make_shared<ddp::PrefixStore>(std::to_string(size), std::move(store)));
   Figures figures;
   begin_together(counting->counted(), size);
+  const ProcessorTime before = process.processor_time(rank);
   const auto began = Clock::now();
   auto group = ddp::init_process_group(
       {.backend = "cpu", .store = counting, .rank = rank, .world_size = size});
   group.barrier();
   figures.formed = Seconds(Clock::now() - began).count();
+  const ProcessorTime after = process.processor_time(rank);
+  figures.used = {after.program - before.program, after.kernel - before.kernel};
   (rank == 0 ? figures.bytes_of_first : figures.bytes) = static_cast<double>(counting->bytes());
   figures.barrier = median_time([&] { group.barrier(); });
   float value = 1;
   figures.all_reduce = median_time([&] { group.all_reduce(std::span(&value, 1)); });
-  if (rank % in_process == 0) {
-    figures.sockets = sockets_of_process() / in_process - 1;  // one is to the store
+  if (rank % process.ranks == 0) {
+    figures.sockets = sockets_of_process() / process.ranks - 1;  // one is to the store
   }
   for (double* figure : {&figures.formed, &figures.bytes_of_first, &figures.bytes, &figures.sockets,
                          &figures.barrier, &figures.all_reduce}) {
     group.all_reduce(std::span(figure, 1), ddp::ReduceOp::max);
+  }
+  for (double* figure : {&figures.used.program, &figures.used.kernel}) {
+    group.all_reduce(std::span(figure, 1));
   }
   return figures;
 }
 
 /// The ranks of one process, in threads.
 void run_process(int process, int processes, int size) {
-  const int in_process = size / processes;
+  Process own{size / processes};
   std::vector<std::thread> threads;
-  for (int i = 0; i < in_process; ++i) {
-    threads.emplace_back([=] {
-      const int rank = process * in_process + i;
-      const Figures figures = measure(rank, size, in_process);
+  for (int i = 0; i < own.ranks; ++i) {
+    threads.emplace_back([=, &own] {
+      const int rank = process * own.ranks + i;
+      const Figures figures = measure(rank, size, own);
       if (rank != 0) return;
-      std::printf("%7d %10.3f %10.2f %14.0f %10.0f %9.1f %12.2f %14.2f\n", size, figures.formed,
-                  figures.formed * 1e3 / size, figures.bytes_of_first, figures.bytes,
+      std::printf("%7d %10.3f %11.2f %10.2f %14.0f %10.0f %9.1f %12.2f %14.2f\n", size,
+                  figures.formed, figures.used.program * 1e3 / size,
+                  figures.used.kernel * 1e3 / size, figures.bytes_of_first, figures.bytes,
                   figures.sockets, figures.barrier * 1e3, figures.all_reduce * 1e3);
       std::fflush(stdout);
     });
@@ -200,7 +239,7 @@ int main(int argc, char** argv) {
   const int largest = argc > 1 ? std::atoi(argv[1]) : 1024;
   const int processes = argc > 2 ? std::max(std::atoi(argv[2]), 1) : 16;
   std::printf(
-      "# ranks   formed s  ms a rank   rank 0, bytes  another's   sockets   barrier ms"
+      "# ranks   formed s  program ms  kernel ms  rank 0, bytes  another's   sockets   barrier ms"
       "  all_reduce ms\n");
   std::fflush(stdout);
   try {
