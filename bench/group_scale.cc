@@ -2,15 +2,16 @@
 // What a group of many ranks takes to form, each as if alone on its node: on one machine, with the
 // ranks in threads.
 //   build/bin/bench_group_scale [LARGEST [PROCESSES]]
-// Groups of 64, 128, ... LARGEST (1024) ranks in PROCESSES (16) processes. `ulimit -n` has to allow
-// some 100 descriptors for each rank of a process.
+// Groups of 64, 128, ... LARGEST (1024) ranks in PROCESSES (16) processes, new ones for each.
+// `ulimit -n` has to allow some 100 descriptors for each rank of a process.
 //
-// Columns: seconds until all have joined and left a barrier; milliseconds of the processors that a
-// rank takes for that on the average, in the program and in the kernel, without the store's; bytes
-// that rank 0 and the store send each other, without what frames them, and those of the other rank
-// that has most; the most sockets of a rank after that (a mean for its process, each connection
-// between two ranks counted at both); the median time of later barriers, and of an all_reduce of 4
-// bytes, with all ranks on this machine's cores.
+// Columns: seconds until all have joined; milliseconds of the processors that a rank takes for that
+// on the average, in the program and in the kernel, without the store's; bytes that rank 0 and the
+// store send each other, without what frames them, and those of the other rank that has most; the
+// most sockets of a rank after that (a mean for its process, each connection between two ranks
+// counted at both); the time of the first barrier, for which most connections are made, the median
+// of later ones, and of an all_reduce of 4 bytes, with all ranks on this machine's cores; the most
+// sockets after these.
 #include <algorithm>
 #include <atomic>
 #include <barrier>
@@ -104,16 +105,6 @@ class CountingStore : public ddp::Store {
   std::atomic<std::uint64_t> bytes_ = 0;
 };
 
-double sockets_of_process() {
-  int count = 0;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code gone;
-    const auto target = std::filesystem::read_symlink(entry.path(), gone).string();
-    if (target.starts_with("socket:")) ++count;
-  }
-  return count;
-}
-
 /// What this process has had of the processors, in seconds.
 struct ProcessorTime {
   double program = 0;
@@ -143,6 +134,17 @@ struct Process {
   }
 };
 
+/// For each of its ranks, whose connection to the store is not counted.
+double sockets_of(const Process& process) {
+  double count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const auto target = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (target.starts_with("socket:")) ++count;
+  }
+  return count / process.ranks - 1;
+}
+
 /// What a rank measures. The slowest counts, and the most, but of processor time the sum.
 struct Figures {
   double formed = 0;
@@ -150,18 +152,23 @@ struct Figures {
   double bytes_of_first = 0;
   double bytes = 0;
   double sockets = 0;
+  double first_barrier = 0;
   double barrier = 0;
   double all_reduce = 0;
+  double sockets_in_use = 0;
 };
+
+template <class F>
+double time_of(F call) {
+  const auto began = Clock::now();
+  call();
+  return Seconds(Clock::now() - began).count();
+}
 
 template <class F>
 double median_time(F call) {
   std::vector<double> times;
-  for (int i = 0; i < 5; ++i) {
-    const auto began = Clock::now();
-    call();
-    times.push_back(Seconds(Clock::now() - began).count());
-  }
+  for (int i = 0; i < 5; ++i) times.push_back(time_of(call));
   return median(times);
 }
 
@@ -172,30 +179,29 @@ void begin_together(ddp::Store& store, int size) {
 }
 
 Figures measure(int rank, int size, Process& process) {
-  auto store = std::make_shared<ddp::TcpStore>(
+  auto counting = std::make_shared<CountingStore>(std::make_shared<ddp::TcpStore>(
       std::getenv("MASTER_ADDR"),
-      static_cast<std::uint16_t>(std::atoi(std::getenv("MASTER_PORT"))));
-  auto counting = std::make_shared<CountingStore>(
-      std::make_shared<ddp::PrefixStore>(std::to_string(size), std::move(store)));
+      static_cast<std::uint16_t>(std::atoi(std::getenv("MASTER_PORT")))));
   Figures figures;
   begin_together(counting->counted(), size);
   const ProcessorTime before = process.processor_time(rank);
   const auto began = Clock::now();
   auto group = ddp::init_process_group(
       {.backend = "cpu", .store = counting, .rank = rank, .world_size = size});
-  group.barrier();
   figures.formed = Seconds(Clock::now() - began).count();
   const ProcessorTime after = process.processor_time(rank);
+  const bool counts = rank % process.ranks == 0;
   figures.used = {after.program - before.program, after.kernel - before.kernel};
   (rank == 0 ? figures.bytes_of_first : figures.bytes) = static_cast<double>(counting->bytes());
+  if (counts) figures.sockets = sockets_of(process);
+  figures.first_barrier = time_of([&] { group.barrier(); });
   figures.barrier = median_time([&] { group.barrier(); });
   float value = 1;
   figures.all_reduce = median_time([&] { group.all_reduce(std::span(&value, 1)); });
-  if (rank % process.ranks == 0) {
-    figures.sockets = sockets_of_process() / process.ranks - 1;  // one is to the store
-  }
-  for (double* figure : {&figures.formed, &figures.bytes_of_first, &figures.bytes, &figures.sockets,
-                         &figures.barrier, &figures.all_reduce}) {
+  if (counts) figures.sockets_in_use = sockets_of(process);
+  for (double* figure :
+       {&figures.formed, &figures.bytes_of_first, &figures.bytes, &figures.sockets,
+        &figures.first_barrier, &figures.barrier, &figures.all_reduce, &figures.sockets_in_use}) {
     group.all_reduce(std::span(figure, 1), ddp::ReduceOp::max);
   }
   for (double* figure : {&figures.used.program, &figures.used.kernel}) {
@@ -213,10 +219,11 @@ void run_process(int process, int processes, int size) {
       const int rank = process * own.ranks + i;
       const Figures figures = measure(rank, size, own);
       if (rank != 0) return;
-      std::printf("%7d %10.3f %11.2f %10.2f %14.0f %10.0f %9.1f %12.2f %14.2f\n", size,
+      std::printf("%7d %10.3f %11.2f %10.2f %14.0f %10.0f %8.1f %13.2f %11.2f %14.2f %8.1f\n", size,
                   figures.formed, figures.used.program * 1e3 / size,
                   figures.used.kernel * 1e3 / size, figures.bytes_of_first, figures.bytes,
-                  figures.sockets, figures.barrier * 1e3, figures.all_reduce * 1e3);
+                  figures.sockets, figures.first_barrier * 1e3, figures.barrier * 1e3,
+                  figures.all_reduce * 1e3, figures.sockets_in_use);
       std::fflush(stdout);
     });
   }
@@ -239,14 +246,16 @@ int main(int argc, char** argv) {
   const int largest = argc > 1 ? std::atoi(argv[1]) : 1024;
   const int processes = argc > 2 ? std::max(std::atoi(argv[2]), 1) : 16;
   std::printf(
-      "# ranks   formed s  program ms  kernel ms  rank 0, bytes  another's   sockets   barrier ms"
-      "  all_reduce ms\n");
+      "# ranks   formed s  program ms  kernel ms  rank 0, bytes  another's  sockets"
+      "  1st barrier ms  barrier ms  all_reduce ms  sockets\n");
   std::fflush(stdout);
   try {
-    ddp::spawn(processes, [&](int process) {
-      be_alone_on_node();
-      for (int size = 64; size <= largest; size *= 2) run_process(process, processes, size);
-    });
+    for (int size = 64; size <= largest; size *= 2) {
+      ddp::spawn(processes, [&](int process) {
+        be_alone_on_node();
+        run_process(process, processes, size);
+      });
+    }
   } catch (const std::exception& failure) {
     std::fprintf(stderr, "bench_group_scale: %s\n", failure.what());
     return 1;

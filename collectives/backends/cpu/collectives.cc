@@ -273,14 +273,4 @@ void CpuCollectives::check(const Call& call, const ExchangePayload& ours, int ot
   throw agree_on(context_, "in " + describe(call), ErrorKind::mismatch, text.value());
 }
 
-/// Those with a distance of 1, 2, 4, ... on both sides.
-std::vector<int> CpuCollectives::partners() const {
-  std::vector<int> ranks;
-  for (int step = 1; step < context_.size; step *= 2) {
-    ranks.push_back(whole_.before(step));
-    ranks.push_back(whole_.after(step));
-  }
-  return ranks;
-}
-
 }  // namespace ddp::internal

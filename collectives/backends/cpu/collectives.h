@@ -35,17 +35,20 @@ class CpuCollectives {
   /// calls differ; and what CpuMesh::move() throws. Must not be used after either.
   void run(const Task& task, const Call& call);
 
-  /// By rank, what each has, all of which call this. A rank exchanges it with partners() alone.
-  /// Throws what CpuMesh::move() throws.
+  /// By rank, what each has, all of which call this. In a tree, in which a rank deals with its
+  /// partners() alone: in all that takes two messages a rank, however many there are. Throws what
+  /// CpuMesh::move() throws.
   template <class T>
   std::vector<T> all_gather(const T& mine) {
     static_assert(std::is_trivially_copyable_v<T>);
     std::vector<T> all(static_cast<std::size_t>(context_.size));
     all[static_cast<std::size_t>(context_.rank)] = mine;
-    trees_.all_gather(whole_, reinterpret_cast<char*>(all.data()), sizeof(T));
+    char* const data = reinterpret_cast<char*>(all.data());
+    trees_.gather(whole_, data, sizeof(T));
+    trees_.broadcast(whole_, data, all.size() * sizeof(T), 0);
     return all;
   }
-  std::vector<int> partners() const;
+  std::vector<int> partners() const { return CpuTrees::neighbours(context_.rank, context_.size); }
 
   /// With the data of a call that the ranks of `part` alone make, at most CpuCallExchange::kLimit
   /// bytes of it. Throws as run().

@@ -20,6 +20,18 @@ int with_place(const CpuPart& part, int place, int root) {
 
 }  // namespace
 
+std::vector<int> CpuTrees::neighbours(int index, int size) {
+  std::vector<int> all;
+  for (int step = 1; step < size; step *= 2) {
+    if (index % (2 * step) != 0) {
+      all.push_back(index - step);
+      break;
+    }
+    if (index + step < size) all.push_back(index + step);  // a child
+  }
+  return all;
+}
+
 /// A binomial tree: the distance halves with each step.
 void CpuTrees::broadcast(const CpuPart& part, char* data, std::size_t bytes, int root) {
   const int place = from_root(part, root);
@@ -55,6 +67,24 @@ void CpuTrees::reduce(const CpuPart& part, const Task& task) {
   if (place == 0) by.whole.store(task.out, sums_.data(), task.count, part.size());
   if (task.operation == Operation::reduce) return;
   broadcast(part, static_cast<char*>(task.out), task.count * size_of(task.type), root);
+}
+
+/// The tree of broadcast() upwards: what a rank has heard of lies side by side.
+void CpuTrees::gather(const CpuPart& part, char* out, std::size_t bytes) {
+  const auto block = [&](int index) { return out + static_cast<std::size_t>(index) * bytes; };
+  const auto length = [&](int index, int step) {
+    return static_cast<std::size_t>(std::min(step, part.size() - index)) * bytes;
+  };
+  const int own = part.index();
+  for (int step = 1; step < part.size(); step *= 2) {
+    if (own % (2 * step) != 0) {
+      return pairwise_.swap(part.at(own - step), {block(own), length(own, step)}, 0, {});
+    }
+    const int child = own + step;
+    if (child < part.size()) {
+      pairwise_.swap(0, {}, part.at(child), {block(child), length(child, step)});
+    }
+  }
 }
 
 /// Bruck's algorithm (Bruck et al.: Efficient Algorithms for All-to-All Communications in
