@@ -14,7 +14,19 @@ namespace ddp::internal {
 namespace {
 
 constexpr const char* kKey = "agreed_error";
+constexpr const char* kAllAreThere = "all";
 constexpr std::chrono::milliseconds kSlice = std::chrono::seconds(1);
+
+using Clock = std::chrono::steady_clock;
+
+/// The keys of a meeting of all ranks: one for each, and what rank 0 tells the others.
+struct Meeting {
+  Meeting(const GroupContext& context, const std::string& stem)
+      : about(context.prefix + stem + "/") {}
+  std::string key(int rank) const { return about + std::to_string(rank); }
+  std::string verdict() const { return about + "all"; }
+  std::string about;
+};
 
 /// "3 rank 1 waited ...": the kind and the sentence.
 std::string to_text(const AgreedError& error) {
@@ -31,13 +43,11 @@ bool store_died_with_rank_0(const GroupContext& context, const Error& error) {
   return context.rank_0_serves && error.kind() == ErrorKind::unreachable;
 }
 
-std::vector<int> missing_ranks(const GroupContext& context, const std::vector<std::string>& keys) {
+std::vector<int> missing_ranks(const GroupContext& context, const Meeting& meeting) {
   std::vector<int> missing;
   for (int other = 0; other < context.size; ++other) {
     ask_store(context, [&](Store& store) {
-      if (!store.check({keys[static_cast<std::size_t>(other)]})) {
-        missing.push_back(context.named(other));
-      }
+      if (!store.check({meeting.key(other)})) missing.push_back(context.named(other));
     });
   }
   return missing;
@@ -54,21 +64,41 @@ bool are_set_within(std::chrono::milliseconds limit, const GroupContext& context
   }
 }
 
-/// Within the group's timeout.
 bool are_set_in_time(const GroupContext& context, const std::vector<std::string>& keys,
-                     const std::function<void()>& check) {
-  const auto slice = check ? std::min(context.timeout, kSlice) : context.timeout;
-  const auto began = std::chrono::steady_clock::now();
-  while (!are_set_within(slice, context, keys)) {
+                     const std::function<void()>& check, Clock::time_point deadline) {
+  const auto left = [&] {
+    const auto rest = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    return std::max(rest, std::chrono::milliseconds(0));
+  };
+  while (!are_set_within(check ? std::min(left(), kSlice) : left(), context, keys)) {
     if (check) check();
-    if (std::chrono::steady_clock::now() - began >= context.timeout) return false;
+    if (Clock::now() >= deadline) return false;
   }
   return true;
 }
 
+/// Whether rank 0 has all, or has told this rank. One that meets rank 0 waits for it first.
+bool is_done_in_time(const GroupContext& context, const Meeting& meeting,
+                     const WhileWaiting& waiting) {
+  const auto deadline = Clock::now() + context.timeout;
+  const auto are_set = [&](const std::vector<std::string>& keys) {
+    return are_set_in_time(context, keys, waiting.check, deadline);
+  };
+  if (context.rank == 0) {
+    std::vector<std::string> keys;
+    for (int rank = 0; rank < context.size; ++rank) keys.push_back(meeting.key(rank));
+    return are_set(keys);
+  }
+  if (waiting.meet_rank_0) {
+    if (!are_set({meeting.key(0)})) return false;
+    waiting.meet_rank_0();
+  }
+  return are_set({meeting.verdict()});
+}
+
 /// If none is missing any more rank 0 has ended, or the last rank came too late.
-AgreedError have_not_joined(const GroupContext& context, const std::vector<std::string>& keys) {
-  const std::vector<int> missing = missing_ranks(context, keys);
+AgreedError have_not_joined(const GroupContext& context, const Meeting& meeting) {
+  const std::vector<int> missing = missing_ranks(context, meeting);
   const std::string limit = name_time(context.timeout) + " (" + context.store->name() + ")";
   if (!missing.empty()) {
     return {ErrorKind::timed_out, ": " + name_ranks(missing) + " did not join within " + limit};
@@ -153,25 +183,26 @@ void ask_store(const GroupContext& context, const std::function<void(Store& stor
 }
 
 void wait_for_all_ranks(const GroupContext& context, const std::string& stem,
-                        const std::function<void()>& check,
-                        const std::function<std::optional<AgreedError>()>& judge) {
-  const std::string about = context.prefix + stem + "/";
-  std::vector<std::string> keys;
-  for (int rank = 0; rank < context.size; ++rank) keys.push_back(about + std::to_string(rank));
-  const std::string verdict = about + "all";
+                        const WhileWaiting& waiting) {
+  const Meeting meeting(context, stem);
   const bool judges = context.rank == 0;
   std::optional<AgreedError> wrong;
-  if (!are_set_in_time(context, judges ? keys : std::vector{verdict}, check)) {
-    wrong = have_not_joined(context, keys);
-  } else if (judges && judge) {
-    wrong = judge();
+  if (!is_done_in_time(context, meeting, waiting)) {
+    wrong = have_not_joined(context, meeting);
+  } else if (judges && waiting.judge) {
+    wrong = waiting.judge();
   }
   ask_store(context, [&](Store& store) {
-    if (judges) return store.set(verdict, wrong ? to_text(*wrong) : "");
-    const std::string told = wrong ? "" : store.get(verdict);
-    if (!told.empty()) wrong = parse(told);
+    if (judges) return store.set(meeting.verdict(), wrong ? to_text(*wrong) : kAllAreThere);
+    const std::string told = wrong ? kAllAreThere : store.get(meeting.verdict());
+    if (told != kAllAreThere) wrong = parse(told);
   });
   if (wrong) throw own_error(context, wrong->kind, wrong->sentence);
+}
+
+void tell_instead_of_rank_0(const GroupContext& context, const std::string& stem,
+                            const AgreedError& error) {
+  context.store->compare_set(Meeting(context, stem).verdict(), "", to_text(error));
 }
 
 }  // namespace ddp::internal

@@ -54,14 +54,26 @@ std::string plain_text(const Error& error);
 /// error; peer_lost if rank 0 served the store and is gone.
 void ask_store(const GroupContext& context, const std::function<void(Store& store)>& request);
 
+/// What a rank does while it waits for the others, as far as it is set.
+struct WhileWaiting {
+  /// Is called every second, and may throw.
+  std::function<void()> check = nullptr;
+  /// On rank 0, when all ranks are there: what is wrong, with a text as of own_error().
+  std::function<std::optional<AgreedError>()> judge = nullptr;
+  /// On the others, when rank 0 is there.
+  std::function<void()> meet_rank_0 = nullptr;
+};
+
 /// Waits until every rank has set the group's key STEM/RANK: rank 0 for all of them, and tells the
 /// others, so that what a rank asks of the store does not grow with the group. Error of kind
-/// timed_out after the group's timeout, with the ranks that did not. While it waits it calls
-/// `check` every second, if there is one, which may throw. When all have set theirs rank 0 calls
-/// `judge`, if there is one. What that finds wrong, with a text as of own_error(), every rank
-/// throws.
+/// timed_out after the group's timeout, with the ranks that did not. What rank 0 finds wrong every
+/// rank throws.
 void wait_for_all_ranks(const GroupContext& context, const std::string& stem,
-                        const std::function<void()>& check = nullptr,
-                        const std::function<std::optional<AgreedError>()>& judge = nullptr);
+                        const WhileWaiting& waiting = {});
+
+/// Ends that on all ranks that rank 0 has told nothing yet, and never will. Throws what the store
+/// throws. Thread: any.
+void tell_instead_of_rank_0(const GroupContext& context, const std::string& stem,
+                            const AgreedError& error);
 
 }  // namespace ddp::internal

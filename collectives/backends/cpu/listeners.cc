@@ -2,6 +2,7 @@
 #include "collectives/backends/cpu/listeners.h"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <chrono>
 #include <cstring>
@@ -9,6 +10,11 @@
 #include <random>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
+
+#include "collectives/backends/cpu/begin_to_connect.h"
+#include "collectives/backends/shm/handover.h"
+#include "collectives/errors.h"
 
 namespace ddp::internal {
 namespace {
@@ -27,6 +33,13 @@ CpuListeners::Packed packed(const ip::tcp::endpoint& endpoint, std::uint64_t tok
   return {.address = wide.to_bytes(), .token = token, .port = endpoint.port()};
 }
 
+CpuListeners::Packed packed_here(const ip::tcp::endpoint& endpoint) {
+  CpuListeners::Packed own = packed(endpoint, random_token());
+  const std::uint64_t number = network_namespace();
+  std::memcpy(own.network_namespace.data(), &number, sizeof(own.network_namespace));
+  return own;
+}
+
 /// Of what publish() writes.
 std::optional<CpuListeners::Packed> listener_in(std::string_view line) {
   const std::size_t host = line.find(' ');
@@ -40,6 +53,15 @@ std::optional<CpuListeners::Packed> listener_in(std::string_view line) {
   if (error || after_port.ec != std::errc() || after_port.ptr == end) return std::nullopt;
   if (std::from_chars(after_port.ptr + 1, end, token).ec != std::errc()) return std::nullopt;
   return packed({address, port}, token);
+}
+
+constexpr const char* kJoined = "joined";
+
+/// Rank 0 alone knows when all have joined. Should it end before it says so, some ranks see that,
+/// and say it to all: those that exchange with it first, some log2(n), so that it may be one or the
+/// other that dies together with it.
+bool watches_rank_0(int rank) {
+  return std::has_single_bit(static_cast<unsigned>(rank));
 }
 
 /// The default backend depends on what a host has, so ranks may come to different ones.
@@ -64,8 +86,9 @@ CpuListeners::CpuListeners(const GroupContext& context, Known known)
     : context_(context),
       own_(io_context_, {ip::make_address(context.address), 0}),
       endpoint_(own_.local_endpoint()),
+      packed_(packed_here(endpoint_)),
       known_(static_cast<std::size_t>(context.size)) {
-  known_[static_cast<std::size_t>(context_.rank)] = packed(endpoint_, random_token());
+  known_[static_cast<std::size_t>(context_.rank)] = packed_;
   publish();
   meet(known);
   if (known == Known::all) read_table();
@@ -80,12 +103,39 @@ void CpuListeners::publish() const {
 }
 
 void CpuListeners::meet(Known known) {
+  std::unique_ptr<HangupWatch> watch;
+  WhileWaiting waiting{.judge = [&] { return read_all(known); }};
+  if (watches_rank_0(context_.rank)) {
+    waiting.meet_rank_0 = [&] { watch = watch_rank_0(); };
+  }
   try {
-    wait_for_all_ranks(context_, "joined", nullptr, [&] { return read_all(known); });
+    wait_for_all_ranks(context_, kJoined, waiting);
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::mismatch) outlast_other_ranks();
     throw;
   }
+}
+
+/// Null if there is no descriptor or thread for it: then this rank learns nothing of rank 0's end.
+std::unique_ptr<HangupWatch> CpuListeners::watch_rank_0() {
+  read({0});
+  const auto tell = [this](int) {
+    try {
+      tell_instead_of_rank_0(context_, kJoined,
+                             {ErrorKind::peer_lost, ": lost " + name_ranks({context_.named(0)}) +
+                                                        " while connecting: its connection ended"});
+    } catch (const Error&) {
+      // All find that the store is gone.
+    }
+  };
+  try {
+    std::vector<HangupWatch::Connection> to_rank_0;
+    to_rank_0.push_back({0, begin_to_connect(at(0).endpoint)});
+    if (to_rank_0.front().socket) return std::make_unique<HangupWatch>(std::move(to_rank_0), tell);
+    tell(0);
+  } catch (const std::system_error&) {
+  }
+  return nullptr;
 }
 
 /// On rank 0. Returns what is wrong.
@@ -164,9 +214,12 @@ CpuListeners::Listener CpuListeners::at(int rank) const {
   return {{address, of.port}, of.token};
 }
 
-CpuListeners::Packed CpuListeners::own() const {
+bool CpuListeners::may_share_memory(int rank) const {
   const std::lock_guard lock(mutex_);
-  return known_[static_cast<std::size_t>(context_.rank)];
+  const auto& here = packed_.network_namespace;
+  const auto& there = known_[static_cast<std::size_t>(rank)].network_namespace;
+  const std::remove_cvref_t<decltype(here)> unknown{};
+  return here == there || here == unknown || there == unknown;
 }
 
 void CpuListeners::learn(const std::vector<Packed>& all) {

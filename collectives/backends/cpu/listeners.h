@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@
 
 #include "collectives/backends/agreed_error.h"
 #include "collectives/backends/group_context.h"
+#include "collectives/backends/shm/hangup_watch.h"
 
 namespace ddp::internal {
 
@@ -40,18 +42,23 @@ class CpuListeners {
   /// Of this rank, or another that it knows. Thread: any.
   Listener at(int rank) const;
 
+  /// False if the rank and this one cannot share memory, as they are in different network
+  /// namespaces: that is not tried then. Thread: any.
+  bool may_share_memory(int rank) const;
+
   /// The same in as few bytes for each rank, as ranks tell it each other. It is sent as it lies in
   /// memory, so it has no padding.
   struct Packed {
     std::array<unsigned char, 16> address = {};  ///< of IPv6, or one of IPv4 as it is mapped there
     std::uint64_t token = 0;
     std::uint16_t port = 0;  ///< 0: the rank is not known
-    std::array<unsigned char, 6> unused = {};
+    /// Part of network_namespace(); 0: not known.
+    std::array<std::uint16_t, 3> network_namespace = {};
   };
   static_assert(sizeof(Packed) == 32);
 
   /// Of this rank.
-  Packed own() const;
+  const Packed& own() const { return packed_; }
   /// Of all ranks. Thread: any.
   void learn(const std::vector<Packed>& all);
 
@@ -65,6 +72,7 @@ class CpuListeners {
   std::string key(int rank) const { return context_.prefix + "joined/" + std::to_string(rank); }
   void publish() const;
   void meet(Known known);
+  std::unique_ptr<HangupWatch> watch_rank_0();
   std::optional<AgreedError> read_all(Known known);
   void read_table();
   std::vector<std::string> lines_of(const std::vector<int>& ranks) const;
@@ -76,6 +84,7 @@ class CpuListeners {
   boost::asio::io_context io_context_{1};
   boost::asio::ip::tcp::acceptor own_;
   const boost::asio::ip::tcp::endpoint endpoint_;
+  const Packed packed_;
   mutable std::mutex mutex_;
   std::vector<Packed> known_;  // by rank
 };

@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <system_error>
 #include <utility>
+
+#include "collectives/backends/cpu/begin_to_connect.h"
 
 namespace ddp::internal {
 namespace {
@@ -104,15 +104,9 @@ void CpuMesh::reach(int rank) {
 
 void CpuMesh::connect(int rank) {
   if (link(rank).out) return;
-  const auto& [endpoint, token] = listeners_.at(rank);
-  Fd socket(::socket(endpoint.data()->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket) throw std::system_error(errno, std::generic_category(), "cannot make a socket");
-  const int on = 1;
-  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-  const int rc = ::connect(socket.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size()));
-  if (rc != 0 && errno != EINPROGRESS && errno != EINTR) throw PeerLost(rank, reason_of(errno));
+  Fd socket = begin_to_connect(listeners_.at(rank).endpoint);
+  if (!socket) throw PeerLost(rank, reason_of(errno));
   const std::lock_guard lock(mutex_);
-  link(rank).greeting = {.kind = Frame::Kind::calls, .tag = context_.rank, .number = token};
   link(rank).greeted = 0;
   link(rank).out = std::move(socket);
 }
@@ -120,14 +114,17 @@ void CpuMesh::connect(int rank) {
 /// Tells the other rank whose connection it is, as soon as it is made.
 void CpuMesh::greet(int rank) {
   Link& to = link(rank);
+  if (!to.greets()) return;
+  const Frame greeting{
+      .kind = Frame::Kind::calls, .tag = context_.rank, .number = listeners_.at(rank).token};
   while (to.greets()) {
     std::array rest = {
-        rest_of({reinterpret_cast<const char*>(&to.greeting), sizeof(Frame)}, to.greeted)};
+        rest_of({reinterpret_cast<const char*>(&greeting), sizeof(greeting)}, to.greeted)};
     const ssize_t sent = send_now(to.out, rest);
     if (sent < 0 && is_for_later(errno)) return;
     if (sent < 0 && is_closed_by_peer(errno)) return drop(rank);
     if (sent < 0) throw PeerLost(rank, reason_of(errno));
-    to.greeted += static_cast<std::size_t>(sent);
+    to.greeted = static_cast<std::uint8_t>(to.greeted + sent);
   }
 }
 
@@ -151,7 +148,7 @@ void CpuMesh::watch(int rank) {
   try {
     reach(rank);
   } catch (const PeerLost& lost) {
-    link(rank).ended = {std::chrono::steady_clock::now(), lost.reason};
+    link(rank).ended = std::make_unique<End>(End{std::chrono::steady_clock::now(), lost.reason});
   }
 }
 
@@ -244,7 +241,7 @@ void CpuMesh::wait(std::span<Sending> out, std::span<Receiving> in) {
     if (from.in) {
       add(each.rank, from.in, POLLIN);
     } else {
-      has_ended |= from.ended.has_value();
+      has_ended |= from.ended != nullptr;
       add(each.rank, from.out, watched_events(each.rank));
     }
   }
@@ -290,7 +287,7 @@ void CpuMesh::look_for_end(int rank, short events) {
   socklen_t length = sizeof(error);
   ::getsockopt(to.out.get(), SOL_SOCKET, SO_ERROR, &error, &length);
   if (to.greets() && (error == 0 || is_closed_by_peer(error))) return drop(rank);
-  to.ended = {now, error == 0 ? kEnded : reason_of(error)};
+  to.ended = std::make_unique<End>(End{now, error == 0 ? kEnded : reason_of(error)});
 }
 
 }  // namespace ddp::internal

@@ -5,8 +5,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <poll.h>
@@ -107,12 +109,12 @@ class CpuMesh {
     std::chrono::steady_clock::time_point since;
     std::string reason;
   };
+  /// Small, as there is one for each rank of the group, and most are never used.
   struct Link {
     ddprun::Fd out;
     ddprun::Fd in;
-    Frame greeting = {};
-    std::size_t greeted = 0;        // bytes of the greeting that are sent
-    std::optional<End> ended = {};  // `out`, without an `in`
+    std::uint8_t greeted = 0;         // bytes of the greeting that are sent
+    std::unique_ptr<End> ended = {};  // `out`, without an `in`
     bool greets() const { return out && greeted < sizeof(Frame); }
   };
 

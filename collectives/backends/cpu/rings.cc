@@ -29,6 +29,7 @@ CpuRings::CpuRings(boost::asio::io_context& context, RunLocked run_locked, int r
 void CpuRings::use(ShmRings rings) {
   rings_.emplace(std::move(rings));
   for (int rank = 0; rank < static_cast<int>(links_.size()); ++rank) {
+    if (!links_[static_cast<std::size_t>(rank)]) continue;
     if (link(rank).from && !link(rank).from->is_closed()) offer(rank);
     if (link(rank).is_offered) turn(rank);
   }

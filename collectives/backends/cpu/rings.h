@@ -73,7 +73,11 @@ class CpuRings {
     bool goes_on = false;
   };
 
-  Link& link(int rank) { return links_[static_cast<std::size_t>(rank)]; }
+  Link& link(int rank) {
+    auto& link = links_[static_cast<std::size_t>(rank)];
+    if (!link) link = std::make_unique<Link>();
+    return *link;
+  }
   void offer(int rank);
   void turn(int rank);
   bool move();
@@ -86,10 +90,10 @@ class CpuRings {
   const RunLocked run_locked_;
   boost::asio::steady_timer idle_timer_;
   std::optional<ShmRings> rings_;
-  std::vector<Link> links_;             // by rank
-  std::vector<const Link*> read_from_;  // whose rings this rank reads
-  std::vector<CpuPeer*> written_to_;    // who reads this rank's
-  int movers_ = 0;                      // threads in move_until()
+  std::vector<std::unique_ptr<Link>> links_;  // by rank; null until it is first asked for
+  std::vector<const Link*> read_from_;        // whose rings this rank reads
+  std::vector<CpuPeer*> written_to_;          // who reads this rank's
+  int movers_ = 0;                            // threads in move_until()
   bool awake_ = false;             // the rings are looked at often: nobody has to wake this rank
   bool is_idle_ = true;            // they were not, since the timer was set
   bool watches_idleness_ = false;  // the timer runs

@@ -37,6 +37,7 @@ struct Source {
 
 Source first_source(const CpuMesh& mesh) {
   for (int other = 0; other < mesh.rank(); ++other) {
+    if (!mesh.listeners().may_share_memory(other)) continue;
     ShmTaker taker(meeting_of(mesh, other));
     if (taker.is_connected()) return {other, std::move(taker)};
   }
@@ -107,7 +108,7 @@ std::optional<ShmArena> map_with_node(const GroupContext& context, CpuListeners&
   auto arena = map_memory(context, mesh, *offer, source, nodes);
   offer.reset();  // those who still wait for memory get none
   if (arena) write_cpus(arena->members()[nodes.place_of(mesh.rank())]);
-  nodes = nodes.without_broken(whole.all_gather<int>(arena ? 1 : 0));
+  if (nodes.largest() > 1) nodes = nodes.without_broken(whole.all_gather<int>(arena ? 1 : 0));
   if (nodes.of(mesh.rank()).size() == 1) return std::nullopt;
   return arena;
 }

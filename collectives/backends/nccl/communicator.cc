@@ -138,11 +138,12 @@ std::vector<ncclUniqueId> NcclCommunicator::read_ids(int each) {
 void NcclCommunicator::meet_ranks() {
   GroupContext patient = context_;
   if (is_watched()) patient.timeout = kForever;
-  wait_for_all_ranks(patient, "nccl/joined", [this] {
+  const auto check = [this] {
     throw_if_failed();
     const auto agreed = find_agreed_error(context_);
     if (agreed) throw Error(to_error(context_, kWhere, *agreed));
-  });
+  };
+  wait_for_all_ranks(patient, "nccl/joined", {.check = check});
 }
 
 void NcclCommunicator::begin_to_connect(std::span<ncclUniqueId> ids) {

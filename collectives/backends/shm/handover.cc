@@ -6,10 +6,15 @@
 #include <climits>
 #include <cstddef>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <system_error>
 #include <unistd.h>
+
+#include "collectives/fnv.h"
 
 namespace ddp::internal {
 namespace {
@@ -73,7 +78,24 @@ Fd receive_descriptor(const Fd& connection) {
   return Fd(descriptor);
 }
 
+/// The namespace's number is one of this kernel's, which has one of its own for as long as it runs.
+std::string kernel_and_namespace() {
+  std::string kernel;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> kernel;
+  std::error_code error;
+  const auto link = std::filesystem::read_symlink("/proc/thread-self/ns/net", error);
+  return kernel.empty() || error ? "" : kernel + link.string();
+}
+
 }  // namespace
+
+std::uint64_t network_namespace() {
+  const std::string text = kernel_and_namespace();
+  if (text.empty()) return 0;
+  Fnv64 hash;
+  hash.add(text);
+  return hash.value();
+}
 
 ShmOffer::ShmOffer(const ShmMeeting& meeting, int takers) : token_(meeting.token) {
   Fd socket = unix_socket();

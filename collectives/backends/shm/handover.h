@@ -17,6 +17,10 @@ struct ShmMeeting {
   std::uint64_t token = 0;
 };
 
+/// Of the network namespace of this thread: processes with different ones do not reach each other
+/// so. 0: not known.
+std::uint64_t network_namespace();
+
 /// The side that has the descriptor.
 class ShmOffer {
  public:

@@ -12,6 +12,7 @@
 #include <ddp/process_group.h>
 #include <filesystem>
 #include <memory>
+#include <sched.h>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "collectives/backends/cpu/node_blocks.h"
+#include "collectives/backends/shm/handover.h"
 #include "tests/catch.h"
 #include "tests/collectives/in_rank.h"
 #include "tests/collectives/ranks.h"
@@ -30,6 +32,7 @@ namespace ddprun::tests {
 namespace {
 
 using ddp::internal::Blocks;
+using ddp::internal::network_namespace;
 using ddp::internal::NodeBlocks;
 using ddp::internal::Nodes;
 
@@ -203,6 +206,19 @@ TEST_CASE("a rank of many connects to few") {
       formed.arrive_and_wait();
     });
     counter.join();
+  });
+  INFO(ended[0].output);
+  CHECK(ended[0].code == 0);
+}
+
+TEST_CASE("threads of one network namespace know that, and those of another know that, too") {
+  const auto ended = run_ranks(1, [] {
+    const std::uint64_t here = network_namespace();
+    check(here != 0, "it is known");
+    std::thread([here] {
+      check(network_namespace() == here, "the same");
+      if (::unshare(CLONE_NEWNET) == 0) check(network_namespace() != here, "another one");
+    }).join();
   });
   INFO(ended[0].output);
   CHECK(ended[0].code == 0);

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -174,6 +175,31 @@ TEST_CASE("a rank killed while others connect to it fails them, and they name it
   std::vector<Ended> others;
   for (std::size_t i = 1; i < ranks.size(); ++i) others.push_back(ranks[i].wait());
   check_failure(others, ErrorKind::peer_lost, {"lost rank 1 while connecting"});
+}
+
+TEST_CASE(
+    "a rank 0 killed while it waits for the others is named at once, also by one that comes "
+    "later") {
+  constexpr int kSize = 5;
+  const LiveStore store;
+  const Words command = rank_command([](ProcessGroup& group) { group.barrier(); });
+  const auto start = [&](int rank) {
+    Variables variables = place(rank, kSize, store.port());
+    variables["DDP_TEST_JOIN_MS"] = "3600000";
+    return Rank(command, variables);
+  };
+  auto client = must(StoreClient::connect("127.0.0.1", store.port(), 20s, 20s));
+  std::vector<Rank> ranks;
+  for (int rank = 0; rank < kSize - 1; ++rank) {
+    ranks.push_back(start(rank));
+    must(client.wait({"/ddp/0/joined/" + std::to_string(rank)}, 60s));
+  }
+  ranks[0].kill();
+  CHECK(ranks[0].wait().code == 128 + SIGKILL);
+  std::vector<Ended> others;
+  for (int rank = 1; rank < kSize - 1; ++rank) others.push_back(ranks[rank].wait());
+  others.push_back(start(kSize - 1).wait());
+  check_failure(others, ErrorKind::peer_lost, {"lost rank 0 while connecting"});
 }
 
 TEST_CASE("a killed rank 0 is named even if it served the store") {

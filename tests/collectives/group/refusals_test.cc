@@ -56,16 +56,21 @@ TEST_CASE("a rank that comes when rank 0 has given up waiting for it is told so 
   check_failure({first, late}, ErrorKind::timed_out, {"rank 1 did not join within 1500 ms"});
 }
 
-TEST_CASE("a rank that waits for rank 0, which has joined and ended, names it") {
+TEST_CASE("a rank that waits for rank 0, which has joined and hangs or has ended, names it") {
+  const auto [is_listening, kind, text] = GENERATE(table<bool, ErrorKind, std::string>({
+      {true, ErrorKind::timed_out, "rank 0 did not see all ranks join within 1500 ms"},
+      {false, ErrorKind::peer_lost, "lost rank 0 while connecting"},
+  }));
   const LiveStore store;
-  const Words command = rank_command([] {
-    job_store()->set("ddp/0/joined/0", "127.0.0.1 1 1 cpu");
-    join();
-  });
+  const Words command = rank_command(
+      [](int port) {
+        job_store()->set("ddp/0/joined/0", "127.0.0.1 " + std::to_string(port) + " 1 cpu");
+        join();
+      },
+      is_listening ? store.port() : unused_port());
   Variables variables = kImpatientToJoin;
   variables.merge(place(1, 2, store.port()));
-  check_failure({Rank(command, variables).wait()}, ErrorKind::timed_out,
-                {"rank 0 did not see all ranks join within 1500 ms"});
+  check_failure({Rank(command, variables).wait()}, kind, {text});
 }
 
 TEST_CASE("a store that is not there is named") {

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+
+#include "base/fd.h"
+
+namespace ddp::internal {
+
+/// A socket that connects in the background; empty, with errno, if that has failed already. Throws
+/// std::system_error if there is no socket.
+ddprun::Fd begin_to_connect(const boost::asio::ip::tcp::endpoint& to);
+
+}  // namespace ddp::internal
