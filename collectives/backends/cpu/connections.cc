@@ -233,9 +233,8 @@ std::optional<Frame> RecvConnection::peek_ring() {
 }
 
 bool RecvConnection::take_peeked(const Frame& frame, char* data) {
-  if (!ring_->holds(sizeof(frame) + frame.follow())) return false;
   std::array<char, sizeof(Frame)> head;
-  ring_->read(head, {data, frame.follow()});
+  if (!ring_->read_all(head, {data, frame.follow()})) return false;
   if (ring_->must_wake_writer()) wake_other_end(socket_);
   return true;
 }

@@ -131,7 +131,7 @@ class RecvConnection : public std::enable_shared_from_this<RecvConnection> {
   bool read_ring();
   /// The next frame in the ring, where all before it is read.
   std::optional<Frame> peek_ring();
-  /// Reads it, with its data to `data`; false if these have not come yet.
+  /// Reads it, with its data to `data`, which may still be coming; false if they do not.
   bool take_peeked(const Frame& frame, char* data);
 
   /// While `awake`, read_ring() is called often; else the writer of the ring wakes this end, once

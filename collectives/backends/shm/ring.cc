@@ -5,6 +5,7 @@
 #include <cstring>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <tuple>
 
 #include "collectives/backends/shm/fence.h"
 
@@ -15,8 +16,13 @@ constexpr std::size_t kRingLine = 64;
 constexpr std::size_t kLength = sizeof(std::uint64_t);
 
 /// The longest record, with its length: the other end sees it before the next one is copied, so
-/// both copy at the same time.
-constexpr std::size_t kLongest = std::size_t{16} << 10;
+/// both copy at the same time. Each takes a cache line from one processor to the other and back:
+/// shorter ones were slower, also for 64 KiB.
+constexpr std::size_t kLongest = std::size_t{24} << 10;
+
+/// Looks for the next record of one message: more of them than it takes to copy a record, unless
+/// the writer has lost its processor.
+constexpr int kPatience = 1000;
 
 /// What a record of so many bytes takes, whole lines.
 constexpr std::size_t memory_of(std::size_t bytes) {
@@ -94,17 +100,6 @@ bool ShmRing::has_room_for(std::size_t bytes) {
   return room() >= needed;
 }
 
-bool ShmRing::holds(std::size_t bytes) const {
-  std::uint64_t at = own_;
-  for (std::size_t found = 0; found < bytes + taken_;) {
-    const std::size_t length = at == own_ && length_ > 0 ? length_ : record_at(at);
-    if (length == 0 || at - own_ >= kShmRing) return false;
-    found += length;
-    at += memory_of(length);
-  }
-  return true;
-}
-
 /// A record needs room for the length of the next one, too.
 std::size_t ShmRing::write(std::span<const char> first, std::span<const char> second) {
   const std::size_t bytes = first.size() + second.size();
@@ -123,24 +118,46 @@ std::size_t ShmRing::write(std::span<const char> first, std::span<const char> se
   return done;
 }
 
+/// From one record, if one is there; returns how many bytes.
+std::size_t ShmRing::read_next(std::span<char>& to) {
+  if (length_ == 0) length_ = record_at(own_);
+  const std::size_t bytes = std::min(to.size(), length_ - taken_);
+  if (bytes == 0) return 0;
+  std::memcpy(to.data(), place(own_) + kLength + taken_, bytes);
+  to = to.subspan(bytes);
+  taken_ += bytes;
+  if (taken_ == length_) {
+    own_ += memory_of(length_);
+    length_ = taken_ = 0;
+  }
+  return bytes;
+}
+
 std::size_t ShmRing::read(std::span<char> first, std::span<char> second) {
   std::size_t done = 0;
   for (std::span<char> to : {first, second}) {
-    while (!to.empty()) {
-      if (length_ == 0) length_ = record_at(own_);
-      if (length_ == 0) return done;
-      const std::size_t bytes = std::min(to.size(), length_ - taken_);
-      std::memcpy(to.data(), place(own_) + kLength + taken_, bytes);
-      to = to.subspan(bytes);
+    while (const std::size_t bytes = read_next(to)) {
       done += bytes;
-      taken_ += bytes;
-      if (taken_ < length_) continue;
-      own_ += memory_of(length_);
-      length_ = taken_ = 0;
-      ring_->read = own_;
+      if (length_ == 0) ring_->read = own_;
     }
+    if (!to.empty()) break;
   }
   return done;
+}
+
+/// Until then the writer gets no room back: so it cannot have written more than a ring.
+bool ShmRing::read_all(std::span<char> first, std::span<char> second) {
+  const auto [own, length, taken] = std::tuple(own_, length_, taken_);
+  for (std::span<char> to : {first, second}) {
+    for (int looks = 0; !to.empty(); ++looks) {
+      if (read_next(to) > 0) looks = 0;
+      if (looks < kPatience && own_ - own < kShmRing) continue;
+      std::tie(own_, length_, taken_) = std::tuple(own, length, taken);
+      return false;
+    }
+  }
+  ring_->read = own_;
+  return true;
 }
 
 bool ShmRing::peek(std::span<char> bytes) {

@@ -48,8 +48,9 @@ class ShmRing {
   /// Whether write() would write so many bytes.
   bool has_room_for(std::size_t bytes);
 
-  /// Whether read() would read so many.
-  bool holds(std::size_t bytes) const;
+  /// Reads both to their ends, while the writer still writes; false if it stops meanwhile: then all
+  /// is there as before, and both may have been written to.
+  bool read_all(std::span<char> first, std::span<char> second);
 
   /// The next bytes, which remain there; false if there are fewer, or they are not together.
   bool peek(std::span<char> bytes);
@@ -80,6 +81,7 @@ class ShmRing {
   char* place(std::uint64_t at) const { return ring_->data.data() + at % kShmRing; }
   std::atomic_ref<std::uint64_t> length_at(std::uint64_t at) const;
   std::size_t room() const { return kShmRing - static_cast<std::size_t>(own_ - seen_); }
+  std::size_t read_next(std::span<char>& to);
   void look_for_room();
   std::size_t record_at(std::uint64_t at) const;
 
