@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks the models shm_rounds.pml and shm_ring.pml: in no interleaving does a rank read another's data too early or too
-# late, or sleep for ever; and the check finds the mistakes that BROKEN and other macros make.
+# Checks the models shm_rounds.pml, shm_ring.pml and shm_given_up.pml: in no interleaving does a rank read another's data too
+# early or too late, or sleep for ever; and the check finds the mistakes that BROKEN and other macros make.
 set -euo pipefail
 models=$(cd "$(dirname "$0")" && pwd)
 command -v spin > /dev/null || { echo "spin is not installed" && exit 77; }
@@ -48,3 +48,8 @@ expect_correct shm_ring
 expect_mistake shm_ring -DBROKEN
 expect_mistake shm_ring -DSTALE
 expect_mistake shm_ring -DCROWDED
+expect_correct shm_given_up
+expect_mistake shm_given_up -DSENDER_WITHOUT_FENCE
+expect_mistake shm_given_up -DRECEIVER_WITHOUT_FENCE
+expect_mistake shm_given_up -DONCE
+expect_mistake shm_given_up -DTAKEN_FIRST
