@@ -20,12 +20,15 @@ constexpr std::size_t kCost = 64;
 /// more memory would not help it.
 constexpr std::size_t kMostUnexpected = 1 << 17;
 
-/// From so many bytes on, those of a huge page, one copy by the kernel, which has to look up each
-/// page, takes less time than two through the ring, which both ranks make at once; but not with
-/// pages of 4 KiB. Where no kernel is needed all long messages are read.
-constexpr std::size_t kLeastRead = std::size_t{2} << 20;
+/// From so many bytes on one copy by the kernel, which has to look up each page, takes less time
+/// than two through the ring, which both ranks make at once; but not with pages of 4 KiB. Where no
+/// kernel is needed all long messages are read.
+constexpr std::size_t kLeastRead = std::size_t{128} << 10;
 
-/// Whether long arrays of programs have huge pages.
+/// From so many on memory of programs may have a huge page wherever it begins.
+constexpr std::size_t kTwoHugePages = std::size_t{4} << 20;
+
+/// Whether the kernel gives huge pages to all long arrays of programs.
 bool are_pages_huge() {
   static const bool are_huge = [] {
     std::ifstream file("/sys/kernel/mm/transparent_hugepage/enabled");
@@ -123,8 +126,7 @@ void CpuPeer::send(MessageAt message) {
   if (frame.is_short == 0) {
     announced_.emplace(frame.number, message);
     const std::uint64_t shared = heap_ ? heap_->position_of(message->data(), message->bytes()) : 0;
-    const bool is_worth_it = shared != 0 || (message->bytes() >= kLeastRead && are_pages_huge());
-    if (connection_.is_in_ring() && own_ && is_worth_it) {
+    if (connection_.is_in_ring() && own_ && (shared != 0 || is_read_sooner(*message))) {
       frame.has_place = 1;
       message->place = own_.place_of(message->data());
       message->place.shared = shared;
@@ -134,6 +136,14 @@ void CpuPeer::send(MessageAt message) {
   }
   credit_ -= cost_of(frame);
   connection_.send(frame, message->data(), [this, message] { events_.done(message); });
+}
+
+/// By the kernel, than through the ring. One page stands for all.
+bool CpuPeer::is_read_sooner(const Message& message) const {
+  const std::size_t bytes = message.bytes();
+  if (bytes < kLeastRead) return false;
+  const auto is_huge = own_.is_in_huge_page(message.data() + bytes / 2);
+  return is_huge.value_or(bytes >= kTwoHugePages && are_pages_huge());
 }
 
 void CpuPeer::receive(MessageAt message) {

@@ -176,6 +176,7 @@ class CpuPeer {
   void open();
   Frame frame_of(const Transfer& transfer) const;
   void send(MessageAt message);
+  bool is_read_sooner(const Message& message) const;
   void receive(MessageAt message);
   void match(MessageAt message, const Frame& frame, const char* data);
   bool on_message(const Frame& frame, const char* data);

@@ -2,6 +2,8 @@
 #include "collectives/backends/shm/other_memory.h"
 
 #include <array>
+#include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -13,6 +15,26 @@ namespace ddp::internal {
 namespace {
 
 constexpr std::size_t kMarkPage = 4096;  // or the one that has these bytes
+
+/// PAGEMAP_SCAN of <linux/fs.h>, which older headers do not have.
+struct PageMapScan {
+  std::uint64_t size = sizeof(PageMapScan);
+  std::uint64_t flags = 0;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::uint64_t walked_to = 0;
+  std::uint64_t found = 0;
+  std::uint64_t room_for_found = 1;
+  std::uint64_t most_found = 0;
+  std::uint64_t inverted = 0;
+  std::uint64_t wanted = 0;
+  std::uint64_t wanted_any = 0;
+  std::uint64_t reported = 0;
+
+  static constexpr std::uint64_t kHuge = 1 << 6;
+  static constexpr unsigned long kRequest = _IOC(_IOC_READ | _IOC_WRITE, 'f', 16, 96);
+};
+static_assert(sizeof(PageMapScan) == 96);
 
 iovec part_at(std::uint64_t address, std::size_t bytes) {
   return {reinterpret_cast<void*>(address), bytes};  // NOLINT(performance-no-int-to-ptr)
@@ -40,6 +62,20 @@ MemoryPlace MemoryMark::place_of(const void* data) const {
   return {.data = reinterpret_cast<std::uintptr_t>(data),
           .mark = reinterpret_cast<std::uintptr_t>(mark_),
           .process = ::getpid()};
+}
+
+std::optional<bool> MemoryMark::is_in_huge_page(const void* byte) const {
+  if (!page_map_) page_map_.emplace(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
+  const std::uint64_t page = reinterpret_cast<std::uintptr_t>(byte) / kMarkPage * kMarkPage;
+  std::array<std::uint64_t, 3> found{};
+  PageMapScan scan{.begin = page,
+                   .end = page + kMarkPage,
+                   .found = reinterpret_cast<std::uintptr_t>(found.data()),
+                   .most_found = 1,
+                   .wanted = PageMapScan::kHuge,
+                   .reported = PageMapScan::kHuge};
+  const int count = ::ioctl(page_map_->get(), PageMapScan::kRequest, &scan);
+  return count < 0 ? std::nullopt : std::optional(count > 0);
 }
 
 /// The fence is for what the caller writes to its data then.
