@@ -22,4 +22,11 @@ ddprun::Fd begin_to_connect(const boost::asio::ip::tcp::endpoint& to) {
   return socket;
 }
 
+int error_of_socket(int socket) {
+  int error = 0;
+  socklen_t length = sizeof(error);
+  ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length);
+  return error;
+}
+
 }  // namespace ddp::internal

@@ -11,4 +11,7 @@ namespace ddp::internal {
 /// std::system_error if there is no socket.
 ddprun::Fd begin_to_connect(const boost::asio::ip::tcp::endpoint& to);
 
+/// Why it could not, or ended later; 0: the other side ended it.
+int error_of_socket(int socket);
+
 }  // namespace ddp::internal

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cstring>
@@ -119,20 +120,27 @@ void CpuListeners::meet(Known known) {
 /// Null if there is no descriptor or thread for it: then this rank learns nothing of rank 0's end.
 std::unique_ptr<HangupWatch> CpuListeners::watch_rank_0() {
   read({0});
-  const auto tell = [this](int) {
+  const auto tell = [this](int error) {
+    const std::string reason =
+        error == 0 ? "its connection ended" : std::generic_category().message(error);
     try {
       tell_instead_of_rank_0(context_, kJoined,
                              {ErrorKind::peer_lost, ": lost " + name_ranks({context_.named(0)}) +
-                                                        " while connecting: its connection ended"});
+                                                        " while connecting: " + reason});
     } catch (const Error&) {
       // All find that the store is gone.
     }
   };
   try {
-    std::vector<HangupWatch::Connection> to_rank_0;
-    to_rank_0.push_back({0, begin_to_connect(at(0).endpoint)});
-    if (to_rank_0.front().socket) return std::make_unique<HangupWatch>(std::move(to_rank_0), tell);
-    tell(0);
+    ddprun::Fd to_rank_0 = begin_to_connect(at(0).endpoint);
+    if (!to_rank_0) {
+      tell(errno);
+      return nullptr;
+    }
+    const auto lost = [tell, socket = to_rank_0.get()](int) { tell(error_of_socket(socket)); };
+    std::vector<HangupWatch::Connection> watched;
+    watched.push_back({0, std::move(to_rank_0)});
+    return std::make_unique<HangupWatch>(std::move(watched), lost);
   } catch (const std::system_error&) {
   }
   return nullptr;

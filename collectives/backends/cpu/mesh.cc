@@ -283,9 +283,7 @@ void CpuMesh::look_for_end(int rank, short events) {
     return;
   }
   if ((events & (POLLIN | POLLHUP | POLLERR)) == 0) return;
-  int error = 0;
-  socklen_t length = sizeof(error);
-  ::getsockopt(to.out.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+  const int error = error_of_socket(to.out.get());
   if (to.greets() && (error == 0 || is_closed_by_peer(error))) return drop(rank);
   to.ended = std::make_unique<End>(End{now, error == 0 ? kEnded : reason_of(error)});
 }

@@ -59,7 +59,7 @@ TEST_CASE("a rank that comes when rank 0 has given up waiting for it is told so 
 TEST_CASE("a rank that waits for rank 0, which has joined and hangs or has ended, names it") {
   const auto [is_listening, kind, text] = GENERATE(table<bool, ErrorKind, std::string>({
       {true, ErrorKind::timed_out, "rank 0 did not see all ranks join within 1500 ms"},
-      {false, ErrorKind::peer_lost, "lost rank 0 while connecting"},
+      {false, ErrorKind::peer_lost, "lost rank 0 while connecting: Connection refused"},
   }));
   const LiveStore store;
   const Words command = rank_command(
