@@ -60,14 +60,15 @@ struct GroupMember;
 /// have unspecified contents. The first rank that fails notifies the others through the store, so
 /// all report the same cause. Ranks compare their calls before they send large data, so calls that
 /// differ are an error that names both, never a wrong result or a hang. (A rank whose own counts
-/// match in all_to_all_v may return, and throw in its next call. Over cpu, in a group on one host, a
-/// rank that only sends up to 256 bytes in a call, as its root or to it, does not wait for the
+/// match in all_to_all_v may return, and throw in its next call. Over cpu, in a group on one host,
+/// a rank that only sends up to 256 bytes in a call, as its root or to it, does not wait for the
 /// others: they compare the call before they take its data, and it throws in a later call, at the
-/// latest the 16th, or prints the error if it ends the group before.) Among three ranks or more it also names those that are fewer, for
-/// which it waits 5 s at most. The death of a rank's process is detected at once, in every call and
-/// while the ranks connect. A call that takes longer than the timeout fails, as do all calls of its
-/// ranks in all groups and threads; the error says at which call each rank is. If calls cannot be
-/// ended, the process exits with code 124 and prints the error on stderr.
+/// latest the 16th, or prints the error if it ends the group before.) Among three ranks or more the
+/// error also names the minority, if it is known within 5 s. The death of a rank's process
+/// is detected at once, in every call and while the ranks connect. A call that takes longer than
+/// the timeout fails, as do all calls of its ranks in all groups and threads; the error says at
+/// which call each rank is. If calls cannot be ended, the process exits with code 124 and prints
+/// the error on stderr.
 ///
 /// Thread: any, one call at a time.
 class DDP_EXPORT ProcessGroup {
@@ -171,7 +172,8 @@ class DDP_EXPORT ProcessGroup {
   /// which only `root` has to pass.
   void scatter(ConstBuffer in, Buffer out, int root);
   void scatter_v(ConstBuffer in, Counts counts, Buffer out, int root);
-  /// This rank's of the values that `root` has, one for each: `group.scatter<int>(values, 0)`.
+  /// Returns this rank's value of those that `root` has, one for each rank:
+  /// `group.scatter<int>(values, 0)`.
   template <Value T>
     requires std::default_initializable<T>
   [[nodiscard]] T scatter(ConstBuffer values, int root) {
@@ -284,7 +286,7 @@ class DDP_EXPORT ProcessGroup {
   ///   usage (in a group call).
   [[nodiscard]] std::shared_ptr<void> allocate(std::size_t bytes);
 
-  /// Gives the group up on this rank: calls under way end soon, and these and all later ones throw
+  /// Aborts the group on this rank: calls under way end soon, and these and all later ones throw
   /// that this rank aborted it. So do calls of other ranks, when they find that this one is gone:
   /// over nccl that may be at their timeout. If calls cannot be ended, the process exits with code
   /// 124. Errors: none. Thread: any, also while another one is in a call.
