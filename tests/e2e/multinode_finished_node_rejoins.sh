@@ -12,7 +12,7 @@ program='
 on a start "${job[@]}" sh -c "$program" "$work"
 on b start "${job[@]}" --rdzv_conf is_host=false sh -c "$program" "$work"
 on a wait_for_event worker_ended '"code":0,'
-wait_for_stderr 'waiting [0-9.]+ s for the end of'
+wait_for_stderr 'waiting [0-9.]+ s for all nodes to finish'
 : >"$work/go.0"
 wait_for_stdout '^\[0\] try 1$'
 : >"$work/go.1"

@@ -65,10 +65,10 @@ struct GroupMember;
 /// others: they compare the call before they take its data, and it throws in a later call, at the
 /// latest the 16th, or prints the error if it ends the group before.) Among three ranks or more the
 /// error also names the minority, if it is known within 5 s. The death of a rank's process
-/// is detected at once, in every call and while the ranks connect. A call that takes longer than
-/// the timeout fails, as do all calls of its ranks in all groups and threads; the error says at
-/// which call each rank is. If calls cannot be ended, the process exits with code 124 and prints
-/// the error on stderr.
+/// is detected at once, in every call that waits for that rank and while the ranks connect. A call
+/// that takes longer than the timeout fails, as do all calls of its ranks in all groups and
+/// threads; the error says at which call each rank is. If calls cannot be ended, the process exits
+/// with code 124 and prints the error on stderr.
 ///
 /// Thread: any, one call at a time.
 class DDP_EXPORT ProcessGroup {

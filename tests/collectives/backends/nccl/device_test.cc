@@ -50,7 +50,7 @@ TEST_CASE("floats of 8 bits are moved on a device by any NCCL, and combined by n
     INFO(rank.output);
     CHECK(rank.code == 0);
     CHECK(contains(rank.output,
-                   "all_reduce cannot take the sum of float8_e4m3 on a device: that "
+                   "all_reduce cannot take the sum of float8_e4m3 on a device: this "
                    "needs NCCL 2.24 or later"));
   }
 }
