@@ -135,6 +135,7 @@ size_t Output::read_once(Streams::iterator stream) {
 void Output::read_rest(Streams::iterator stream) {
   while (stream->may_be_read() && read_once(stream) > 0) {
   }
+  awaits_room_ |= stream->pipe.is_open();
 }
 
 void Output::grow(Stream& stream) {

@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "launcher/output/output.h"
+#include "launcher/pseudo_terminal.h"
 #include "tests/catch.h"
 #include "tests/launcher/output/output_fixture.h"
 #include "tests/must.h"
@@ -51,6 +52,24 @@ Pipe make_socket_pair() {
   int ends[2];
   REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
   return {Fd(ends[0]), Fd(ends[1])};
+}
+
+TEST_CASE("what is left in a pseudo-terminal waits for a slow reader, too") {
+  Pipe pipe = make_pipe();
+  fcntl(pipe.write_end.get(), F_SETPIPE_SZ, 4096);
+  asio::io_context context;
+  Output output(context.get_executor(), pipe.write_end.get(), pipe.write_end.get());
+  PseudoTerminal terminal = must(open_pseudo_terminal({}));
+  output.add_worker(0, "", Buffering::none, std::move(terminal.master), Fd());
+  const std::string own(ConsoleWriter::kFull + 5'000, 'x');
+  output.write_own_line(own + "\n");
+  const size_t accepted = fill(context, terminal.slave.get());
+  CHECK(accepted > 8'000);  // each read makes the output full again
+  output.workers_are_gone();
+  Reader reader(context, std::move(pipe.read_end));
+  run_until_drained(context, output);
+  run_until(context, [&] { return reader.text.size() > own.size() + accepted; });
+  CHECK(reader.text.size() == own.size() + 1 + accepted);
 }
 
 TEST_CASE("a reader that stops blocks the worker but not ddprun, with bounded memory") {
