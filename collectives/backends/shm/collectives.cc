@@ -180,9 +180,9 @@ bool ShmCollectives::is_little(const Task& task) {
 }
 
 bool ShmCollectives::is_ready(const Task& task) {
-  if (!goes_one_way(task)) return false;
+  if (!goes_one_way(task) || !rounds_.can_begin()) return false;
   const bool is_root = context_.rank == task.root;
-  if (is_root == is_from_root(task.operation)) return rounds_.can_send();
+  if (is_root == is_from_root(task.operation)) return true;
   if (!is_root) return rounds_.is_ahead(task.root, task.count * size_of(task.type));
   for (int other = 0; other < context_.size; ++other) {
     if (other != task.root && !rounds_.is_ahead(other, task.count * size_of(task.type)))

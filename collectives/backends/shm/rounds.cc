@@ -97,7 +97,7 @@ void ShmRounds::meet_all(std::uint64_t last) {
   compared_ = last;
 }
 
-bool ShmRounds::can_send() {
+bool ShmRounds::can_begin() {
   if (has_room()) return true;
   if (!are_alike(end_of_digests())) return false;
   compared_ = end_of_digests();

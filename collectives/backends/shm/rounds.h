@@ -91,8 +91,9 @@ class ShmRounds {
     if (size_ == 2) compared_ = round_;
   }
 
-  /// Whether the next send(), of data of kShmShort at most, will not wait for others.
-  bool can_send();
+  /// Whether the next round, with data of kShmShort at most, begins without a wait for others: its
+  /// slot may be written. Then send() does not wait at all.
+  bool can_begin();
   /// Whether another rank has shown the next round, or does so in a moment: what is read of it in
   /// that needs no wait.
   bool is_ahead(int other, std::size_t bytes) const;

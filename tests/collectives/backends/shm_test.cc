@@ -156,11 +156,11 @@ TEST_CASE("a rank whose data goes one way waits when it is so many rounds ahead"
   ShmRounds ours(arena.members(), 0, 2, false);
   ShmRounds theirs(arena.members(), 1, 2, false);
   for (std::uint64_t round = 1; round <= kShmAhead; ++round) {
-    CHECK(ours.can_send());
+    CHECK(ours.can_begin());
     *ours.out(1) = static_cast<char>(round);
     ours.send({.number = round}, 1);
   }
-  CHECK_FALSE(ours.can_send());
+  CHECK_FALSE(ours.can_begin());
   std::atomic<bool> goes_on = false;
   std::jthread next([&] {
     ours.send({.number = kShmAhead + 1}, 1);
@@ -174,7 +174,7 @@ TEST_CASE("a rank whose data goes one way waits when it is so many rounds ahead"
     CHECK(*theirs.data_of(0, 1) == static_cast<char>(round));
   }
   next.join();
-  CHECK(ours.can_send());
+  CHECK(ours.can_begin());
 }
 
 TEST_CASE("where two ranks sent in calls that differ, the next round of either finds it") {

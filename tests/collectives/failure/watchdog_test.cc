@@ -118,6 +118,34 @@ TEST_CASE("a rank that leaves out a call is named, and its call in another group
   }
 }
 
+TEST_CASE(
+    "a rank whose data is there, but that waits for a third before it goes on, times out, too") {
+  const auto ended = run_ranks(3, [](ProcessGroup& group) {
+    const auto store = job_store();
+    group.barrier();
+    group.set_timeout(kShortLimit);
+    static_cast<void>(group.reduce(1, 0));  // which shows rank 0 alone that rank 2 has come so far
+    if (group.rank() == 0) {
+      for (int i = 0; i < 16; ++i) static_cast<void>(group.broadcast(i, 0));
+      store->set("sent", "");
+    }
+    if (group.rank() != 1) store->get("woken");
+    store->get("sent");
+    try {
+      while (true) static_cast<void>(group.broadcast(0, 0));
+    } catch (const ddp::Error&) {
+      store->set("woken", "");
+      throw;
+    }
+  });
+  for (const Ended& one : ended) {
+    INFO(one.output);
+    CHECK(one.code == kTimedOut);
+    CHECK(contains(one.output, " timed out after 1500 ms in #18 broadcast int32[1] from rank 0: "));
+    CHECK(contains(one.output, "rank 2 in no call since #2 reduce sum int32[1] to rank 0"));
+  }
+}
+
 TEST_CASE("calls that time out fail before a thread waits for them, all with one sentence",
           "[mpi]") {
   const auto ended = run_ranks(3, [](ProcessGroup& group) {
