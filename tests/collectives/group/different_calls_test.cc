@@ -8,6 +8,7 @@
 #include "tests/catch.h"
 #include "tests/collectives/group/fail_for_good.h"
 #include "tests/collectives/ranks.h"
+#include "tests/contains.h"
 
 using namespace ddprun::tests;
 using ddp::ErrorKind;
