@@ -32,15 +32,18 @@
 namespace ddp::internal {
 namespace {
 
-/// Of a rank that leaves: one that sent in a call, and did not wait for the others, may learn only
-/// now that they made another one, and has no call left that could throw it. (That others still
-/// make calls when it leaves is their error.)
-void print_late_mismatch(const Error& error) {
+/// Of a rank that leaves, in the call of this number: one that sent in a call, and did not wait for
+/// the others, may learn only now that they made another one, or had left, and has no call left
+/// that could throw it. (That others still make calls when it leaves is their error.)
+void print_late_mismatch(const Error& error, std::uint64_t number) {
   const std::string end = name(Operation::leave);
+  const std::string own_end = describe({.number = number, .operation = Operation::leave});
   std::string_view sentence = error.what();
-  const auto own = sentence.find(end + ": ");  // "rank 0 failed in #7 the group's end: rank 1 ..."
-  if (own != sentence.npos) sentence.remove_prefix(own + end.size());
-  if (error.kind() != ErrorKind::mismatch || sentence.find(end) != sentence.npos) return;
+  const auto own = sentence.find(own_end + ": ");  // "rank 0 failed in #7 the group's end: rank 1 "
+  if (own != sentence.npos) sentence.remove_prefix(own + own_end.size());
+  const auto names = [&](const std::string& call) { return sentence.find(call) != sentence.npos; };
+  // A message names the end of its group without a number.
+  if (error.kind() != ErrorKind::mismatch || names(own_end) || names(" at " + end)) return;
   std::fprintf(stderr, "%s\n", error.what());
 }
 
@@ -165,7 +168,7 @@ void CpuBackend::leave() noexcept {
     messages_->finish();
     queue_.run({.operation = Operation::leave});
   } catch (const Error& error) {
-    print_late_mismatch(error);
+    print_late_mismatch(error, calls_);
   } catch (const std::exception&) {
     // A rank that still needs the group gets the error from its own next call.
   }

@@ -129,6 +129,19 @@ TEST_CASE("a rank that sent in a call unlike the others', and ends the group, pr
                                             : "broadcast int32[1] from rank 0"));
 }
 
+TEST_CASE("a rank that sent to one that had left, and ends the group, prints that, and it alone") {
+  const auto ended = run_ranks(2, [](ProcessGroup& group) {
+    static_cast<void>(group.broadcast(1, 0));
+    if (group.rank() == 0) static_cast<void>(group.broadcast(2.0, 0));
+  });
+  INFO(ended[0].output + ended[1].output);
+  CHECK(ended[0].code == 0);
+  CHECK(contains(ended[0].output, "rank 0 is at #2 broadcast float64[1] from rank 0"));
+  CHECK(contains(ended[0].output, "rank 1 is at #2 the group's end"));
+  CHECK(ended[1].code == 0);
+  CHECK(ended[1].output.empty());
+}
+
 TEST_CASE("a rank that leaves early is reported as at the group's end, not as lost") {
   const auto ended = run_ranks(3, [](ProcessGroup& group) {
     if (group.rank() != 1) fail_for_good(group, [&] { group.barrier(); });
