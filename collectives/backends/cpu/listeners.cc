@@ -107,7 +107,7 @@ void CpuListeners::meet(Known known) {
   std::unique_ptr<HangupWatch> watch;
   WhileWaiting waiting{.judge = [&] { return read_all(known); }};
   if (watches_rank_0(context_.rank)) {
-    waiting.meet_rank_0 = [&] { watch = watch_rank_0(); };
+    waiting.meet_rank_0 = [&] { watch = watch_rank_0(known); };
   }
   try {
     wait_for_all_ranks(context_, kJoined, waiting);
@@ -118,9 +118,11 @@ void CpuListeners::meet(Known known) {
 }
 
 /// Null if there is no descriptor or thread for it: then this rank learns nothing of rank 0's end.
-std::unique_ptr<HangupWatch> CpuListeners::watch_rank_0() {
+std::unique_ptr<HangupWatch> CpuListeners::watch_rank_0(Known known) {
   read({0});
-  const auto tell = [this](int error) {
+  const auto tell = [this, known](int error) {
+    // A group that makes its connections later may never need one that a firewall refuses.
+    if (known == Known::all && error != 0 && error != ECONNRESET) return;
     const std::string reason =
         error == 0 ? "its connection ended" : std::generic_category().message(error);
     try {

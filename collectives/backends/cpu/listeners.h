@@ -72,7 +72,7 @@ class CpuListeners {
   std::string key(int rank) const { return context_.prefix + "joined/" + std::to_string(rank); }
   void publish() const;
   void meet(Known known);
-  std::unique_ptr<HangupWatch> watch_rank_0();
+  std::unique_ptr<HangupWatch> watch_rank_0(Known known);
   std::optional<AgreedError> read_all(Known known);
   void read_table();
   std::vector<std::string> lines_of(const std::vector<int>& ranks) const;
