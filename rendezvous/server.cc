@@ -114,11 +114,10 @@ std::unique_ptr<AgentsEnd> Server::connect(AgentsEnd::Hooks hooks) {
   const ConnectionId id = ++last_connection_;
   auto agent = std::make_unique<AgentsEnd>(executor_, std::move(hooks));
   auto own = std::make_unique<ServersEnd>(
-      executor_,
-      ServersEnd::Hooks{[this, id](Result<Message> message) {
-                          perform(sessions_.received(id, std::move(message), BootClock::now()));
-                        },
-                        [this, id] { perform(sessions_.lost(id, BootClock::now())); }});
+      executor_, ServersEnd::Hooks{[this, id](const Result<Message>& message) {
+                                     perform(sessions_.received(id, message, BootClock::now()));
+                                   },
+                                   [this, id] { perform(sessions_.lost(id, BootClock::now())); }});
   own->connect(*agent);
   connections_[id].own = std::move(own);
   perform(sessions_.connected(id, "this process", kProtocolVersion, true));
