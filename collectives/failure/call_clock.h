@@ -8,9 +8,9 @@
 namespace ddp::internal {
 
 /// std::chrono::steady_clock, in less than half of its time where the processor counts ticks that
-/// programs may read (x86): what has passed since the steady clock was read last comes from these.
-/// It is read anew every millisecond, so a count that jumps, or changes its pace, does so for no
-/// longer. Never goes back.
+/// programs may read (x86): the time since the last reading of the steady clock comes from ticks.
+/// The steady clock is read again every millisecond, so ticks that jump, or change their rate, are
+/// believed for no longer than that. Never goes back.
 ///
 /// Thread: one at a time.
 class CallClock {
