@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "collectives/backends/shm/fence.h"
+#include "collectives/backends/shm/prefetch.h"
 
 namespace ddp::internal {
 namespace {
@@ -28,6 +29,12 @@ constexpr int kPatience = 1000;
 constexpr std::size_t memory_of(std::size_t bytes) {
   return (kLength + bytes + kRingLine - 1) / kRingLine * kRingLine;
 }
+
+/// The next record is likely to be as long as the last. All lines of a short one are worth having
+/// in the reader's cache while it waits for the first; those of a longer one the writer had better
+/// own before it writes. Past that copying takes longer than fetching.
+constexpr std::size_t kShortRecord = 5 * kRingLine;
+constexpr std::size_t kMediumRecord = 20 * kRingLine;
 
 /// The most bytes of a record that begins there.
 std::size_t most_at(std::uint64_t at) {
@@ -115,7 +122,24 @@ std::size_t ShmRing::write(std::span<const char> first, std::span<const char> se
     own_ = next;
     done += length;
   }
+  fetch_to_write(memory_of(bytes));
   return done;
+}
+
+/// The lines of the next record, if that is like the last.
+void ShmRing::fetch_to_write(std::size_t last) const {
+  if (last <= kShortRecord || last > kMediumRecord) return;
+  for (std::size_t line = kRingLine; line < last; line += kRingLine) {
+    prefetch_to_write(place(own_ + line));
+  }
+}
+
+/// The same for the reader, but for the line that it looks at.
+void ShmRing::fetch_to_read() const {
+  if (last_ > kShortRecord) return;
+  for (std::size_t line = kRingLine; line < last_; line += kRingLine) {
+    prefetch_to_read(place(own_ + line));
+  }
 }
 
 /// From one record, if one is there; returns how many bytes.
@@ -162,6 +186,8 @@ bool ShmRing::read_all(std::span<char> first, std::span<char> second) {
 
 bool ShmRing::peek(std::span<char> bytes) {
   if (length_ == 0) length_ = record_at(own_);
+  if (length_ == 0) return fetch_to_read(), false;
+  last_ = memory_of(length_);
   if (length_ - taken_ < bytes.size()) return false;
   std::memcpy(bytes.data(), place(own_) + kLength + taken_, bytes.size());
   return true;

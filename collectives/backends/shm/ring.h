@@ -83,6 +83,8 @@ class ShmRing {
   std::size_t room() const { return kShmRing - static_cast<std::size_t>(own_ - seen_); }
   std::size_t read_next(std::span<char>& to);
   void look_for_room();
+  void fetch_to_write(std::size_t last) const;
+  void fetch_to_read() const;
   std::size_t record_at(std::uint64_t at) const;
 
   ShmRingMemory* ring_;
@@ -91,6 +93,7 @@ class ShmRing {
   // Reader: of the record at own_; 0: it was not there yet.
   std::size_t length_ = 0;
   std::size_t taken_ = 0;
+  std::size_t last_ = 0;  // what the last record that peek() found takes
 };
 
 /// The rings between this rank and the others of its node, by their ranks in the group.

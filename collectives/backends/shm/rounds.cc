@@ -9,6 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "collectives/backends/shm/prefetch.h"
+
 namespace ddp::internal {
 namespace {
 
@@ -28,16 +30,6 @@ void pause_processor() {
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
   asm volatile("yield");
-#endif
-}
-
-/// Makes the cache line this processor's own, as others have read it: a write need not wait for
-/// that then.
-void prefetch_to_write(const void* line) {
-#if defined(__x86_64__)
-  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
-#else
-  __builtin_prefetch(line, 1);
 #endif
 }
 
@@ -118,11 +110,11 @@ bool ShmRounds::are_alike(std::uint64_t last) const {
 bool ShmRounds::is_ahead(int other, std::size_t bytes) const {
   const std::uint64_t next = round_ + 1;
   if (has_shown(other, next)) {
-    __builtin_prefetch(&slot(other, next + 1));
+    prefetch_to_read(&slot(other, next + 1));
   } else if (!looks_find(other, next, has_own_cpu_ ? kFirstLooks : 1)) {
     return false;
   }
-  __builtin_prefetch(place(other, next, bytes));
+  prefetch_to_read(place(other, next, bytes));
   return true;
 }
 

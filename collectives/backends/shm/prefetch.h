@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace ddp::internal {
+
+/// Makes the cache line this processor's own, as others have read it: a write need not wait for
+/// that then.
+inline void prefetch_to_write(const void* line) {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
+#else
+  __builtin_prefetch(line, 1);
+#endif
+}
+
+/// Gets a copy of the cache line as it is now. (GCC 12 drops calls of functions that do nothing but
+/// __builtin_prefetch().)
+inline void prefetch_to_read(const void* line) {
+#if defined(__x86_64__)
+  asm volatile("prefetcht0 %0" : : "m"(*static_cast<const char*>(line)));
+#else
+  __builtin_prefetch(line, 0);
+#endif
+}
+
+}  // namespace ddp::internal
