@@ -27,7 +27,7 @@ inline constexpr std::size_t kShmShort = 256;
 
 /// So many rounds a rank may be ahead of another. Before it writes to the slot of a round it waits
 /// until every other has shown the one so many before, and compares the calls of all up to that.
-inline constexpr std::uint64_t kShmAhead = 16;
+inline constexpr std::uint64_t kShmAhead = 64;
 static_assert(kShmAhead > 1);  // see ShmRounds::make_room()
 
 /// By then the others have compared this rank's rounds up to the one 2 * kShmAhead before, whose

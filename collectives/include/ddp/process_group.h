@@ -63,7 +63,7 @@ struct GroupMember;
 /// match in all_to_all_v may return, and throw in its next call. Over cpu, in a group on one host,
 /// a rank that only sends up to 256 bytes in a call, as its root or to it, does not wait for the
 /// others: they compare the call before they take its data, and it throws in a later call, at the
-/// latest the 16th, or prints the error if it ends the group before.) Among three ranks or more the
+/// latest the 64th, or prints the error if it ends the group before.) Among three ranks or more the
 /// error also names the minority, if it is known within 5 s. The death of a rank's process
 /// is detected at once, in every call that waits for that rank and while the ranks connect. A call
 /// that takes longer than the timeout fails, as do all calls of its ranks in all groups and
