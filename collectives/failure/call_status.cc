@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <tuple>
 #include <utility>
 
@@ -24,9 +25,16 @@ std::string name(const Party& party) {
   return ddprun::ranks_text(party.ranks);
 }
 
-/// The smallest first.
+/// By the numbers in them: #2 before #18.
+struct IsEarlier {
+  bool operator()(const std::string& one, const std::string& other) const {
+    return ::strverscmp(one.c_str(), other.c_str()) < 0;
+  }
+};
+
+/// The smallest first, and of as many ranks those that are furthest behind.
 std::vector<Party> parties_of(const std::map<int, std::string>& statuses) {
-  std::map<std::string, std::vector<int>> by_status;
+  std::map<std::string, std::vector<int>, IsEarlier> by_status;
   for (const auto& [rank, status] : statuses) by_status[status].push_back(rank);
   std::vector<Party> parties;
   for (auto& [status, ranks] : by_status) parties.push_back({status, std::move(ranks)});
