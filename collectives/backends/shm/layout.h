@@ -15,6 +15,8 @@ namespace ddp::internal {
 /// Of a cache.
 inline constexpr std::size_t kShmLine = 64;
 
+inline constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
 /// The most data that a rank shows the others in one round, in bytes. Two ranks' pieces of two
 /// rounds fit into the second-level cache of current processors.
 inline constexpr std::size_t kShmPiece = std::size_t{256} << 10;

@@ -10,11 +10,13 @@
 #include <unistd.h>
 
 #include "collectives/backends/shm/fence.h"
+#include "collectives/backends/shm/layout.h"
 
 namespace ddp::internal {
 namespace {
 
 constexpr std::size_t kMarkPage = 4096;  // or the one that has these bytes
+constexpr int kCallsPerAnswer = 32;
 
 /// PAGEMAP_SCAN of <linux/fs.h>, which older headers do not have.
 struct PageMapScan {
@@ -65,8 +67,17 @@ MemoryPlace MemoryMark::place_of(const void* data) const {
 }
 
 std::optional<bool> MemoryMark::is_in_huge_page(const void* byte) const {
+  const std::uint64_t address = reinterpret_cast<std::uintptr_t>(byte);
+  const std::uint64_t page = address / kHugePage;
+  Answer& known = answers_[page % answers_.size()];
+  if (known.page != page || known.calls == 0) known = {page, kCallsPerAnswer, ask_kernel(address)};
+  --known.calls;
+  return known.is_huge;
+}
+
+std::optional<bool> MemoryMark::ask_kernel(std::uint64_t address) const {
   if (!page_map_) page_map_.emplace(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
-  const std::uint64_t page = reinterpret_cast<std::uintptr_t>(byte) / kMarkPage * kMarkPage;
+  const std::uint64_t page = address / kMarkPage * kMarkPage;
   std::array<std::uint64_t, 3> found{};
   PageMapScan scan{.begin = page,
                    .end = page + kMarkPage,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -37,16 +38,26 @@ class MemoryMark {
 
   MemoryPlace place_of(const void* data) const;
 
-  /// Whether the page with this byte is a huge one; nullopt: the kernel does not tell, as before
-  /// Linux 6.7. Takes less than 1 us. Thread: one at a time.
+  /// Whether the page with this byte is a huge one, or was when it was last asked for, a few calls
+  /// ago; nullopt: the kernel does not tell, as before Linux 6.7. Thread: one at a time.
   std::optional<bool> is_in_huge_page(const void* byte) const;
 
   /// From now on nobody takes what is read for valid: the data may be changed.
   void remove() noexcept;
 
  private:
+  /// Of a huge page's memory. Kept for some calls, as the kernel takes 1 us for it.
+  struct Answer {
+    std::uint64_t page = 0;
+    int calls = 0;  ///< that it is still kept for
+    std::optional<bool> is_huge = {};
+  };
+
+  std::optional<bool> ask_kernel(std::uint64_t address) const;
+
   std::atomic<std::uint64_t>* mark_ = nullptr;  // in a page that is zero in a forked child
   mutable std::optional<ddprun::Fd> page_map_;  // opened when it is first needed
+  mutable std::array<Answer, 16> answers_;      // by number of the page
 };
 
 /// Whether this process may read there, and finds `token` as the mark.
